@@ -1,0 +1,162 @@
+//! Writes that happen together or not at all.
+
+use esker_base::{Entry, KeyspaceId, Kind};
+
+/// An ordered list of writes, applied atomically. Later writes win over earlier ones.
+///
+/// The writes are kept in the encoding that the log uses, so committing a batch is one copy.
+///
+/// ```
+/// use esker_api::WriteBatch;
+/// use esker_base::KeyspaceId;
+///
+/// let mut batch = WriteBatch::new();
+/// batch.put(KeyspaceId::DEFAULT, b"stock/42", b"3");
+/// batch.delete(KeyspaceId::DEFAULT, b"cart/7");
+/// assert_eq!(batch.len(), 2);
+/// ```
+#[derive(Clone, Default, Debug)]
+pub struct WriteBatch {
+    encoded: Vec<u8>,
+    entries: u32,
+    longest_key: usize,
+    shortest_key: Option<usize>,
+    longest_value: usize,
+    has_empty_range: bool,
+    has_range_delete: bool,
+    sync: bool,
+}
+
+impl WriteBatch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets `key` to `value` in `keyspace`.
+    #[inline]
+    pub fn put(&mut self, keyspace: impl Into<KeyspaceId>, key: &[u8], value: &[u8]) {
+        self.push(Entry { keyspace: keyspace.into(), kind: Kind::Put, key, value });
+    }
+
+    /// Removes `key` from `keyspace`, whether it is there or not.
+    #[inline]
+    pub fn delete(&mut self, keyspace: impl Into<KeyspaceId>, key: &[u8]) {
+        self.push(Entry { keyspace: keyspace.into(), kind: Kind::Delete, key, value: b"" });
+    }
+
+    /// Removes all keys from `start` up to, not including, `end`.
+    pub fn delete_range(&mut self, keyspace: impl Into<KeyspaceId>, start: &[u8], end: &[u8]) {
+        self.has_empty_range |= end <= start;
+        self.has_range_delete = true;
+        self.push(Entry {
+            keyspace: keyspace.into(),
+            kind: Kind::RangeDelete,
+            key: start,
+            value: end,
+        });
+    }
+
+    /// Asks that this batch survives power loss once it is acknowledged, whatever the log's mode.
+    pub fn sync(&mut self) -> &mut Self {
+        self.sync = true;
+        self
+    }
+
+    #[inline]
+    fn push(&mut self, entry: Entry<'_>) {
+        self.longest_key = self.longest_key.max(entry.key.len());
+        self.shortest_key =
+            Some(self.shortest_key.map_or(entry.key.len(), |len| len.min(entry.key.len())));
+        if entry.kind == Kind::RangeDelete {
+            self.longest_key = self.longest_key.max(entry.value.len());
+        } else {
+            self.longest_value = self.longest_value.max(entry.value.len());
+        }
+        entry.encode(&mut self.encoded);
+        self.entries += 1;
+    }
+
+    /// Forgets all writes, and keeps the memory.
+    pub fn clear(&mut self) {
+        let mut encoded = std::mem::take(&mut self.encoded);
+        encoded.clear();
+        *self = WriteBatch { encoded, ..Self::default() };
+    }
+
+    /// The number of writes.
+    pub fn len(&self) -> usize {
+        self.entries as usize
+    }
+
+    /// Whether there is no write.
+    pub fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// The encoded entries, back to back: see [`Entry`].
+    pub fn encoded(&self) -> &[u8] {
+        &self.encoded
+    }
+
+    /// The entries, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
+        let mut rest = &self.encoded[..];
+        std::iter::from_fn(move || Entry::decode(&mut rest))
+    }
+
+    /// The length of the longest key, range ends included.
+    pub fn longest_key(&self) -> usize {
+        self.longest_key
+    }
+
+    /// Whether some key is empty. Such a batch is refused.
+    pub fn has_empty_key(&self) -> bool {
+        self.shortest_key == Some(0)
+    }
+
+    /// Whether some range ends at or before its start. Such a batch is refused.
+    pub fn has_empty_range(&self) -> bool {
+        self.has_empty_range
+    }
+
+    /// Whether there is a range delete.
+    pub fn has_range_delete(&self) -> bool {
+        self.has_range_delete
+    }
+
+    /// The length of the longest value.
+    pub fn longest_value(&self) -> usize {
+        self.longest_value
+    }
+
+    /// Whether [`WriteBatch::sync`] was asked for.
+    pub fn wants_sync(&self) -> bool {
+        self.sync
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_come_back_in_the_order_they_went_in() {
+        let mut batch = WriteBatch::new();
+        batch.put(KeyspaceId(1), b"a", b"1");
+        batch.delete(KeyspaceId(2), b"b");
+        batch.delete_range(KeyspaceId(1), b"c", b"d");
+        let kinds: Vec<_> = batch.iter().map(|entry| (entry.keyspace.0, entry.kind)).collect();
+        assert_eq!(kinds, [(1, Kind::Put), (2, Kind::Delete), (1, Kind::RangeDelete)]);
+    }
+
+    #[test]
+    fn a_cleared_batch_is_as_new() {
+        let mut batch = WriteBatch::new();
+        batch.delete_range(KeyspaceId(1), b"z", b"a");
+        batch.sync();
+        batch.clear();
+        assert!(batch.is_empty() && !batch.has_empty_range() && !batch.wants_sync());
+        assert_eq!(batch.iter().count(), 0);
+    }
+}

@@ -1,0 +1,22 @@
+//! What a key-value store offers, whoever made it: the traits that Esker and its peers implement,
+//! so that one workload drives them all.
+//!
+//! * [`Kv`]: get, put, delete, atomic batches. A hash store can do this.
+//! * [`Ordered`]: cursors over ranges, snapshots, range deletes.
+//! * [`Transactional`]: begin, read, write, commit.
+//!
+//! A value of these traits is one keyspace of a store.
+
+#![forbid(unsafe_code)]
+
+mod batch;
+mod kv;
+mod ordered;
+mod transactional;
+mod value;
+
+pub use batch::WriteBatch;
+pub use kv::Kv;
+pub use ordered::{Cursor, KeyRange, Ordered, Snapshot};
+pub use transactional::{Transaction, Transactional};
+pub use value::Value;

@@ -1,0 +1,127 @@
+//! One write, and how it is laid out inside a write batch, a frame and therefore a log segment.
+//!
+//! `keyspace varint | kind u8 | key_len varint | value_len varint | key | value`
+//!
+//! A batch is entries back to back; a frame puts a header before a batch. So a put is encoded once,
+//! by the caller's thread, and copied once. See `docs/formats/frame.md`.
+
+use crate::coding::{put_varint64, take, take_u8, take_varint32, take_varint64, varint_bytes};
+use crate::key::KeyspaceId;
+
+/// What an entry does to its key. The numbers are on disk.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// The key has no value from here on.
+    Delete = 0,
+    /// The key has this value from here on.
+    Put = 1,
+    /// All keys from `key` up to, not including, `value` have no value from here on.
+    RangeDelete = 2,
+}
+
+impl Kind {
+    /// Reserved for merge operands: readers fold versions, they do not stop at the first hit.
+    pub const RESERVED_MERGE: u8 = 3;
+    /// Reserved for values that live in a blob file.
+    pub const RESERVED_BLOB_POINTER: u8 = 4;
+    /// Reserved for values that expire.
+    pub const RESERVED_EXPIRING_PUT: u8 = 5;
+
+    /// The kind with this number, or `None` for reserved and unknown ones, which are refused.
+    #[inline]
+    pub fn from_u8(byte: u8) -> Option<Kind> {
+        match byte {
+            0 => Some(Kind::Delete),
+            1 => Some(Kind::Put),
+            2 => Some(Kind::RangeDelete),
+            _ => None,
+        }
+    }
+}
+
+/// A borrowed view of one encoded write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry<'a> {
+    /// The keyspace written to.
+    pub keyspace: KeyspaceId,
+    /// What happens to the key.
+    pub kind: Kind,
+    /// The key; for a range delete, the first key of the range.
+    pub key: &'a [u8],
+    /// The value; empty for a delete; for a range delete, the first key after the range.
+    pub value: &'a [u8],
+}
+
+impl<'a> Entry<'a> {
+    /// The number of bytes that [`Entry::encode`] appends.
+    #[inline]
+    pub fn encoded_bytes(&self) -> usize {
+        varint_bytes(u64::from(self.keyspace.0))
+            + 1
+            + varint_bytes(self.key.len() as u64)
+            + varint_bytes(self.value.len() as u64)
+            + self.key.len()
+            + self.value.len()
+    }
+
+    /// Appends the entry to a batch.
+    #[inline]
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.reserve(self.encoded_bytes());
+        put_varint64(out, u64::from(self.keyspace.0));
+        out.push(self.kind as u8);
+        put_varint64(out, self.key.len() as u64);
+        put_varint64(out, self.value.len() as u64);
+        out.extend_from_slice(self.key);
+        out.extend_from_slice(self.value);
+    }
+
+    /// Reads an entry from the front of `input` and advances it. `None` if the bytes are no entry:
+    /// truncated, of an unknown kind, or with an empty key.
+    #[inline]
+    pub fn decode(input: &mut &'a [u8]) -> Option<Entry<'a>> {
+        let keyspace = KeyspaceId(take_varint32(input)?);
+        let kind = Kind::from_u8(take_u8(input)?)?;
+        let key_len = take_varint32(input)? as usize;
+        let value_len = usize::try_from(take_varint64(input)?).ok()?;
+        let key = take(input, key_len)?;
+        let value = take(input, value_len)?;
+        (!key.is_empty()).then_some(Entry { keyspace, kind, key, value })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Entry<'static> {
+        Entry { keyspace: KeyspaceId(300), kind: Kind::Put, key: b"key", value: &[7; 200] }
+    }
+
+    #[test]
+    fn an_entry_round_trips() {
+        let mut bytes = Vec::new();
+        sample().encode(&mut bytes);
+        assert_eq!(bytes.len(), sample().encoded_bytes());
+        let mut input = &bytes[..];
+        assert_eq!(Entry::decode(&mut input), Some(sample()));
+        assert!(input.is_empty());
+    }
+
+    #[test]
+    fn every_truncation_is_refused() {
+        let mut bytes = Vec::new();
+        sample().encode(&mut bytes);
+        for len in 0..bytes.len() {
+            assert_eq!(Entry::decode(&mut &bytes[..len]), None, "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn reserved_and_unknown_kinds_are_refused() {
+        for kind in 3..=255 {
+            assert_eq!(Entry::decode(&mut &[0, kind, 1, 0, b'k'][..]), None);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The one error type. Each message says what happened, to what, and what to do about it.
+
+use std::sync::Arc;
+
+/// A result with the engine's error.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What can go wrong. Cloneable, because one failed group commit fails many writers.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused something.
+    #[error("could not {action} {path}: {source}{}", advice(source))]
+    Io {
+        /// What was tried, as a verb phrase: "open", "write to".
+        action: &'static str,
+        /// The file or directory it was tried on.
+        path: String,
+        /// The system's own error.
+        #[source]
+        source: Arc<std::io::Error>,
+    },
+
+    /// Stored bytes are not what was written.
+    #[error(
+        "{file} is damaged at offset {offset}: {what}; \
+         run `esker check` to see how far it goes, and restore the file from a copy or run `esker repair`"
+    )]
+    Corruption {
+        /// The damaged file.
+        file: String,
+        /// Where in it, in bytes.
+        offset: u64,
+        /// What does not hold there.
+        what: String,
+    },
+
+    /// An empty key.
+    #[error("the key is empty; keys are 1 to 65,536 bytes long")]
+    EmptyKey,
+
+    /// A key beyond [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES).
+    #[error("the key is {bytes} bytes long; keys are 1 to 65,536 bytes long")]
+    KeyTooLong {
+        /// The key's length.
+        bytes: usize,
+    },
+
+    /// A value that does not fit a quarter of a segment.
+    #[error(
+        "the value is {bytes} bytes long and at most {limit} fit (a quarter of a log segment); \
+         split it, or open the database with larger segments"
+    )]
+    ValueTooLarge {
+        /// The value's length.
+        bytes: usize,
+        /// The longest that fits.
+        limit: usize,
+    },
+
+    /// A batch that does not fit a quarter of a segment.
+    #[error(
+        "the batch takes {bytes} bytes and at most {limit} fit (a quarter of a log segment); \
+         write it in several batches, or open the database with larger segments"
+    )]
+    BatchTooLarge {
+        /// The batch's encoded size.
+        bytes: usize,
+        /// The largest that fits.
+        limit: usize,
+    },
+
+    /// A range whose end is not after its start.
+    #[error("the range is empty: its end is not after its start")]
+    EmptyRange,
+
+    /// No keyspace of that name.
+    #[error("there is no keyspace {name:?}; create it first, or list those that exist")]
+    UnknownKeyspace {
+        /// The name, or the id, that was asked for.
+        name: String,
+    },
+
+    /// A name that can't be given to a keyspace.
+    #[error("{name:?} can't name a keyspace: {reason}")]
+    BadKeyspaceName {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+
+    /// Another process has the database open for writing.
+    #[error("{dir} is in use by process {pid}; close it there, or open read-only")]
+    Locked {
+        /// The database directory.
+        dir: String,
+        /// The holder's process id, or `unknown`.
+        pid: String,
+    },
+
+    /// The directory is no database of ours.
+    #[error("{dir} is not an Esker database: {reason}")]
+    NotADatabase {
+        /// The directory.
+        dir: String,
+        /// How that was seen.
+        reason: String,
+    },
+
+    /// Written by a newer release.
+    #[error(
+        "{file} has format version {found}; this program reads up to {supported}: use a newer one"
+    )]
+    NewerVersion {
+        /// The file.
+        file: String,
+        /// Its version.
+        found: u32,
+        /// The newest version known here.
+        supported: u32,
+    },
+
+    /// A setting out of its range.
+    #[error("{setting} is {value}: {reason}")]
+    InvalidSetting {
+        /// The setting's name.
+        setting: &'static str,
+        /// Its value.
+        value: String,
+        /// What is allowed.
+        reason: String,
+    },
+
+    /// A write through a read-only handle.
+    #[error("the database is open read-only; open it for writing to change it")]
+    ReadOnly,
+
+    /// The log failed earlier. Reads go on.
+    #[error(
+        "the log failed, so nothing more is written: {cause}; \
+         reads go on; mend the cause and open the database again, which recovers every acknowledged write"
+    )]
+    LogFailed {
+        /// The first failure.
+        cause: Arc<Error>,
+    },
+
+    /// The database was closed while this call was waiting.
+    #[error("the database is closed")]
+    Closed,
+
+    /// The answer is not in memory.
+    #[error("the answer is not in memory; ask again with a call that may block")]
+    WouldBlock,
+}
+
+impl Error {
+    /// An I/O error about `path`.
+    pub fn io(action: &'static str, path: impl Into<String>, source: std::io::Error) -> Self {
+        Error::Io { action, path: path.into(), source: Arc::new(source) }
+    }
+
+    /// A corruption report.
+    pub fn corruption(file: impl Into<String>, offset: u64, what: impl Into<String>) -> Self {
+        Error::Corruption { file: file.into(), offset, what: what.into() }
+    }
+
+    /// The kind of the system's error, if there is one at the root.
+    pub fn io_kind(&self) -> Option<std::io::ErrorKind> {
+        match self {
+            Error::Io { source, .. } => Some(source.kind()),
+            Error::LogFailed { cause } => cause.io_kind(),
+            _ => None,
+        }
+    }
+
+    /// Whether the cause is a full disk or an exhausted quota.
+    pub fn is_out_of_space(&self) -> bool {
+        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+        matches!(self.io_kind(), Some(StorageFull | QuotaExceeded))
+    }
+
+    /// Whether stored bytes were found damaged.
+    pub fn is_corruption(&self) -> bool {
+        matches!(self, Error::Corruption { .. })
+    }
+}
+
+fn advice(source: &std::io::Error) -> &'static str {
+    use std::io::ErrorKind;
+    match source.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "; free some space: writing resumes by itself, and nothing acknowledged is lost"
+        }
+        ErrorKind::PermissionDenied => "; check the owner and mode of the path",
+        _ => "",
+    }
+}

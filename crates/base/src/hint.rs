@@ -1,0 +1,35 @@
+//! What the engine tells a storage about a file when it creates it.
+
+/// What a file holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum FileKind {
+    /// A log segment: written once in order, then recycled or removed within minutes.
+    Log,
+    /// One or more tables.
+    Table,
+    /// The manifest.
+    Manifest,
+    /// Anything small: lock, identity.
+    Meta,
+}
+
+/// Placement hint, given at file creation. A storage may ignore it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hint {
+    /// What the file holds.
+    pub kind: FileKind,
+    /// For tables, the level they are written to; 0 otherwise. Deeper files live longer.
+    pub level: u8,
+}
+
+impl Hint {
+    /// A hint for a file that belongs to no level.
+    pub const fn of(kind: FileKind) -> Self {
+        Hint { kind, level: 0 }
+    }
+
+    /// A hint for tables of `level`.
+    pub const fn table(level: u8) -> Self {
+        Hint { kind: FileKind::Table, level }
+    }
+}

@@ -1,0 +1,30 @@
+//! The words every other crate speaks: keys, seqnos, byte order, checksums, hashes, errors,
+//! and the three things that are never ambient here: time, chance and threads.
+//!
+//! Nothing in this crate does I/O.
+
+#![forbid(unsafe_code)]
+
+pub mod background;
+pub mod checksum;
+pub mod clock;
+pub mod coding;
+pub mod cursor;
+pub mod entry;
+pub mod error;
+pub mod hash;
+pub mod hint;
+pub mod key;
+pub mod range_tombstone;
+pub mod rng;
+
+pub use background::{Background, Threads};
+pub use clock::{Clock, SystemClock};
+pub use cursor::EntryCursor;
+pub use entry::{Entry, Kind};
+pub use error::{Error, Result};
+pub use hash::hash64;
+pub use hint::{FileKind, Hint};
+pub use key::{KeyspaceId, MAX_KEY_BYTES, MAX_SEQNO, Seqno};
+pub use range_tombstone::{FragmentedTombstones, RangeTombstone};
+pub use rng::Rng;

@@ -1,0 +1,109 @@
+//! Where bytes are kept: named files that grow by appending, and log files of a fixed size.
+//!
+//! The engine above sees only [`Storage`]. Three of them live here: [`posix`], a directory of the
+//! operating system; [`memory`], for tests and scratch stores; and [`fault`], which wraps neither
+//! but is a memory storage that can lose power, tear what was not synced, and fail any call.
+//!
+//! Durability is explicit. Appended bytes survive the process at once and power loss only after
+//! [`WritableFile::sync`]; a name (created, renamed or removed) survives power loss only after
+//! [`Storage::sync_names`].
+
+#![forbid(unsafe_code)]
+
+use esker_base::{Hint, Result};
+use std::sync::Arc;
+
+/// A flat set of named files. Names are plain: no separators.
+pub trait Storage: Send + Sync + 'static {
+    /// What to call this storage in messages: a path, or `memory`.
+    fn describe(&self) -> String;
+
+    /// Creates a file to append to. Fails if the name is taken.
+    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>>;
+
+    /// Opens a finished, or still growing, file for reading.
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>>;
+
+    /// Creates a log file of exactly `bytes` bytes, all allocated and written as zeros, so that later
+    /// writes inside it need no space and no change of metadata. Fails if the name is taken.
+    fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>>;
+
+    /// Gives a log file of `bytes` bytes that is no longer needed a new name, so that its blocks are
+    /// written again. Its content stays. `Ok(None)` if this storage cannot, or the size differs: then
+    /// create a new one and remove the old.
+    fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>>;
+
+    /// All names, in no order.
+    fn list(&self) -> Result<Vec<String>>;
+
+    /// Whether a file of this name exists.
+    fn exists(&self, name: &str) -> Result<bool>;
+
+    /// Removes a file. Open handles keep reading it.
+    fn remove(&self, name: &str) -> Result<()>;
+
+    /// Renames a file, replacing `to` if it exists, atomically.
+    fn rename(&self, from: &str, to: &str) -> Result<()>;
+
+    /// Makes all earlier creations, renames and removals survive power loss.
+    fn sync_names(&self) -> Result<()>;
+
+    /// Gives `target`, a storage of the same kind, the file `name` under the same name, sharing its
+    /// bytes if possible and copying them durably otherwise.
+    fn link_to(&self, name: &str, target: &dyn Storage) -> Result<()>;
+
+    /// The directory behind this storage, if there is one.
+    fn directory(&self) -> Option<&std::path::Path> {
+        None
+    }
+
+    /// Takes the one writer's lock, held until the value is dropped. Fails with
+    /// [`esker_base::Error::Locked`], which names the holder.
+    fn lock(&self) -> Result<Box<dyn Send + Sync>>;
+}
+
+/// A file that is being written, once, from front to back.
+pub trait WritableFile: Send {
+    /// Appends `bytes`.
+    fn append(&mut self, bytes: &[u8]) -> Result<()>;
+    /// The bytes appended so far.
+    fn len(&self) -> u64;
+    /// Whether nothing was appended yet.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Makes everything appended so far survive power loss.
+    fn sync(&mut self) -> Result<()>;
+    /// Asks the system to start writing back what was appended, without waiting, so that a later
+    /// sync is short and dirty pages never pile up.
+    fn start_writeback(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A file that is read at any place.
+pub trait ReadableFile: Send + Sync {
+    /// Fills `out` from `offset`. Fewer bytes there than asked for is [`esker_base::Error::Corruption`].
+    fn read_exact_at(&self, offset: u64, out: &mut [u8]) -> Result<()>;
+    /// The file's length in bytes.
+    fn len(&self) -> Result<u64>;
+    /// Whether the file is empty.
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// The file's name, for messages.
+    fn name(&self) -> &str;
+    /// Says that `[offset, offset + bytes)` will be read soon.
+    fn read_ahead(&self, _offset: u64, _bytes: u64) {}
+}
+
+/// A log file: of fixed size, written in place in order of offset, several times over its life.
+pub trait LogFile: Send + Sync {
+    /// Writes `bytes` at `offset`, inside the file's size. One call at a time.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+    /// Makes every earlier write survive power loss. After a failure, what is on the device is
+    /// unknown, and trying again proves nothing.
+    fn sync(&self) -> Result<()>;
+    /// The file's name.
+    fn name(&self) -> &str;
+}
