@@ -1,0 +1,182 @@
+//! What a user may choose. Everything else is a constant with its reason.
+
+use esker_base::{Error, Result};
+use esker_table::Compression;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// When the log file's bytes are made to survive power loss.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sync {
+    /// Before a write is acknowledged. An acknowledged write survives power loss.
+    Always,
+    /// At this interval. An acknowledged write survives the process; after power loss, a prefix of
+    /// the writes is left that misses at most about one interval.
+    Every(Duration),
+    /// When the operating system sees fit. An acknowledged write survives the process; after power
+    /// loss, some prefix of the writes is left.
+    Os,
+}
+
+/// Where the log lives.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Log {
+    /// Files.
+    File {
+        /// The directory of the log files; `None` is the database's own.
+        dir: Option<PathBuf>,
+        /// When they are synced.
+        sync: Sync,
+    },
+    /// Nowhere: what was not flushed to tables is lost when the process ends.
+    None,
+}
+
+/// How a keyspace's tables are arranged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// One run a level, each level `ratio` times as large as the one before. Reads and space are
+    /// cheap, writes cost about `ratio` / 2 a level.
+    Leveled {
+        /// How much larger each level is, 2 to 100.
+        ratio: u32,
+    },
+    /// Up to `runs` runs a level; a full level is merged into one run of the next. Writes are cheap,
+    /// reads and space less so.
+    Tiered {
+        /// How many runs a level may have, 2 to 100.
+        runs: u32,
+    },
+}
+
+/// Settings of a database, given at each open.
+///
+/// ```
+/// use esker_lsm::{Log, Settings, Sync};
+///
+/// let settings = Settings { log: Log::File { dir: None, sync: Sync::Always }, ..Settings::default() };
+/// assert!(settings.validate().is_ok());
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Where the log lives and when it is synced. Default: files beside the tables, [`Sync::Os`].
+    pub log: Log,
+    /// The size of a log segment, and so of a MemTable, in bytes: 64 KiB to 1 GiB. Default 64 MiB.
+    pub segment_bytes: usize,
+    /// How many sealed MemTables may wait for their flush before writers are slowed, 1 to 64.
+    /// Default 3.
+    pub sealed_segments: usize,
+    /// The one memory budget, in bytes: segments and their index, filters and table indexes, and
+    /// the block cache, which gets what the others leave. Default 1 GiB. It must hold at least the
+    /// segments.
+    pub memory_bytes: usize,
+    /// Threads for flush and compaction, 1 to 64. Default 2.
+    pub background_threads: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            log: Log::File { dir: None, sync: Sync::Os },
+            segment_bytes: 64 << 20,
+            sealed_segments: 3,
+            memory_bytes: 1 << 30,
+            background_threads: 2,
+        }
+    }
+}
+
+impl Settings {
+    /// Checks every setting's range.
+    pub fn validate(&self) -> Result<()> {
+        within("segment_bytes", self.segment_bytes, 64 << 10, 1 << 30)?;
+        within("sealed_segments", self.sealed_segments, 1, 64)?;
+        within("background_threads", self.background_threads, 1, 64)?;
+        if let Log::File { sync: Sync::Every(interval), .. } = self.log
+            && (interval < Duration::from_millis(1) || interval > Duration::from_secs(3600))
+        {
+            return Err(Error::InvalidSetting {
+                setting: "log sync interval",
+                value: format!("{interval:?}"),
+                reason: "it must lie between 1 ms and 1 h".into(),
+            });
+        }
+        let least = self.segment_bytes * 2;
+        if self.memory_bytes < least {
+            return Err(Error::InvalidSetting {
+                setting: "memory_bytes",
+                value: self.memory_bytes.to_string(),
+                reason: format!(
+                    "with segments of {} bytes it must be at least {least}, one segment being \
+                     written and one being flushed",
+                    self.segment_bytes
+                ),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Settings of a keyspace, fixed at its creation and kept in the manifest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyspaceSettings {
+    /// How tables are arranged. Default leveled, ratio 10.
+    pub shape: Shape,
+    /// How blocks are compressed. Default lz4.
+    pub compression: Compression,
+    /// Filter bits a key, 0 (no filter) to 32. Default 10.
+    pub filter_bits: u8,
+}
+
+impl Default for KeyspaceSettings {
+    fn default() -> Self {
+        KeyspaceSettings {
+            shape: Shape::Leveled { ratio: 10 },
+            compression: Compression::Lz4,
+            filter_bits: 10,
+        }
+    }
+}
+
+impl KeyspaceSettings {
+    /// Checks every setting's range.
+    pub fn validate(&self) -> Result<()> {
+        match self.shape {
+            Shape::Leveled { ratio } => within("ratio", ratio as usize, 2, 100)?,
+            Shape::Tiered { runs } => within("runs", runs as usize, 2, 100)?,
+        }
+        within("filter_bits", self.filter_bits as usize, 0, 32)
+    }
+}
+
+fn within(setting: &'static str, value: usize, least: usize, most: usize) -> Result<()> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::InvalidSetting {
+        setting,
+        value: value.to_string(),
+        reason: format!("it must lie between {least} and {most}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_valid() {
+        Settings::default().validate().unwrap();
+        KeyspaceSettings::default().validate().unwrap();
+    }
+
+    #[test]
+    fn settings_out_of_range_are_named() {
+        let bad = Settings { segment_bytes: 1, ..Settings::default() };
+        assert!(bad.validate().unwrap_err().to_string().contains("segment_bytes"));
+        let bad = Settings { memory_bytes: 1 << 20, ..Settings::default() };
+        assert!(bad.validate().unwrap_err().to_string().contains("memory_bytes"));
+        let bad = KeyspaceSettings { filter_bits: 33, ..KeyspaceSettings::default() };
+        assert!(bad.validate().unwrap_err().to_string().contains("filter_bits"));
+    }
+}

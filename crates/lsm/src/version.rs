@@ -1,0 +1,274 @@
+//! A version: the immutable set of tables that a moment's reads see beside the MemTables.
+//!
+//! ```text
+//! Version ─ keyspace ─┬─ level 0:  run 19 │ run 17 │ run 12      newest run first
+//!                     ├─ level 1:  run 9: [table a..f][table g..m][table n..z]
+//!                     └─ level 2:  run 4: […][…][…][…][…]
+//! ```
+//!
+//! * A **run** is tables with disjoint ranges, in key order. A run's id says how new it is: for any
+//!   key, a run with a higher id holds newer versions than one with a lower id on the same or a
+//!   deeper level. A flush makes a new run in level 0; a merge's output takes the newest id of its
+//!   inputs.
+//! * A **level** is runs, newest first. Level 0's data is newer than level 1's, key by key, and so on.
+//! * Leveled is one run a level below level 0, tiered is several: one structure, one reader.
+//!
+//! A version never changes. An [`Edit`](crate::manifest::Edit) makes a new one from an old one.
+
+use crate::settings::KeyspaceSettings;
+use esker_base::{KeyspaceId, Result, Seqno};
+use esker_storage::Storage;
+use esker_table::{BlockCache, Table};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// The number of levels that a keyspace may have.
+pub const LEVELS: usize = 7;
+
+/// The identity of a table: its file and where in the file it starts. File ids are never reused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TableId {
+    /// The file that holds the table.
+    pub file: u64,
+    /// Where in the file the table starts, in bytes.
+    pub offset: u64,
+}
+
+/// What the manifest knows of a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TableMeta {
+    /// Where the table is.
+    pub id: TableId,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// The smallest key that it holds or deletes.
+    pub smallest: Vec<u8>,
+    /// The largest key that it holds, or the end of its last range tombstone if that is greater.
+    pub largest: Vec<u8>,
+    /// Whether `largest` is the end of a range tombstone, itself neither held nor deleted. So the
+    /// next table of a run may start at that very key.
+    pub largest_is_exclusive: bool,
+    /// Versions in it, deletes included, range tombstones not.
+    pub entries: u64,
+    /// Deletes in it.
+    pub deletes: u64,
+    /// Range tombstones in it.
+    pub range_tombstones: u64,
+    /// Bytes of its keys and values as the user sees them.
+    pub raw_bytes: u64,
+    /// The lowest seqno in it.
+    pub min_seqno: Seqno,
+    /// The highest seqno in it.
+    pub max_seqno: Seqno,
+    /// Reserved for ingested tables: one seqno for all of its entries.
+    pub global_seqno: Option<Seqno>,
+}
+
+impl TableMeta {
+    /// Whether the table may hold or delete keys in `[smallest, largest]`.
+    pub fn overlaps(&self, smallest: &[u8], largest: &[u8]) -> bool {
+        &self.smallest[..] <= largest && !self.ends_before(smallest)
+    }
+
+    /// Whether the table neither holds nor deletes `key` or anything after it.
+    #[inline]
+    pub fn ends_before(&self, key: &[u8]) -> bool {
+        if self.largest_is_exclusive { &self.largest[..] <= key } else { &self.largest[..] < key }
+    }
+}
+
+/// The file behind one or more tables. When the last table that uses it is dropped, and no version
+/// has it any more, the file is removed.
+#[derive(Debug)]
+pub struct TableFile {
+    id: u64,
+    storage: StorageHandle,
+    obsolete: AtomicBool,
+}
+
+/// The storage, hidden from `Debug`.
+struct StorageHandle(Arc<dyn Storage>);
+
+impl std::fmt::Debug for StorageHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0.describe())
+    }
+}
+
+/// The name of the file with this id.
+pub fn table_file_name(file: u64) -> String {
+    format!("{file:08}.tables")
+}
+
+/// The id in a name that [`table_file_name`] made.
+pub fn parse_table_file_name(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".tables")?;
+    (digits.len() >= 8).then(|| digits.parse().ok()).flatten()
+}
+
+impl TableFile {
+    /// The file `id` of `storage`.
+    pub fn new(storage: Arc<dyn Storage>, id: u64) -> Arc<Self> {
+        Arc::new(TableFile { id, storage: StorageHandle(storage), obsolete: AtomicBool::new(false) })
+    }
+
+    /// Says that no version has the file any more: it goes with its last reader.
+    pub fn mark_obsolete(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for TableFile {
+    fn drop(&mut self) {
+        if *self.obsolete.get_mut() {
+            // A file that cannot be removed now is found unused, and removed, at the next open.
+            let _ = self.storage.0.remove(&table_file_name(self.id));
+        }
+    }
+}
+
+/// A table of a version: what the manifest knows, and the reader, opened at first use.
+#[derive(Debug)]
+pub struct TableHandle {
+    /// What the manifest knows.
+    pub meta: TableMeta,
+    file: Option<Arc<TableFile>>,
+    reader: OnceLock<Arc<Table>>,
+}
+
+impl TableHandle {
+    /// A table in `file`.
+    pub fn new(meta: TableMeta, file: Arc<TableFile>) -> Arc<Self> {
+        Arc::new(TableHandle { meta, file: Some(file), reader: OnceLock::new() })
+    }
+
+    /// A table without a file behind it, for pickers' tests: it can be planned with, not read.
+    pub fn detached(meta: TableMeta) -> Arc<Self> {
+        Arc::new(TableHandle { meta, file: None, reader: OnceLock::new() })
+    }
+
+    /// The file behind the table.
+    pub fn file(&self) -> Option<&Arc<TableFile>> {
+        self.file.as_ref()
+    }
+
+    /// The reader if it is open already.
+    pub fn opened(&self) -> Option<&Arc<Table>> {
+        self.reader.get()
+    }
+
+    /// The reader, opened now if it was not yet.
+    pub fn reader(&self, cache: &Arc<BlockCache>) -> Result<&Arc<Table>> {
+        if let Some(table) = self.reader.get() {
+            return Ok(table);
+        }
+        let file = self.file.as_ref().expect("a detached table is never read");
+        let id = self.meta.id;
+        let readable = file.storage.0.open(&table_file_name(id.file))?;
+        let table = Table::open(readable, id.file, id.offset, self.meta.bytes, cache.clone())?;
+        Ok(self.reader.get_or_init(|| Arc::new(table)))
+    }
+}
+
+/// Tables with disjoint ranges, in key order.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// How new the run is: higher is newer.
+    pub id: u64,
+    /// Its tables, in key order.
+    pub tables: Vec<Arc<TableHandle>>,
+}
+
+impl Run {
+    /// The only table that may hold or delete `key`. O(log tables).
+    #[inline]
+    pub fn table_for(&self, key: &[u8]) -> Option<&Arc<TableHandle>> {
+        let at = self.tables.partition_point(|table| table.meta.ends_before(key));
+        self.tables.get(at).filter(|table| &table.meta.smallest[..] <= key)
+    }
+
+    /// The tables that overlap `[smallest, largest]`.
+    pub fn overlapping(&self, smallest: &[u8], largest: &[u8]) -> &[Arc<TableHandle>] {
+        let from = self.tables.partition_point(|table| table.meta.ends_before(smallest));
+        let to = self.tables.partition_point(|table| &table.meta.smallest[..] <= largest);
+        &self.tables[from..to.max(from)]
+    }
+
+    /// The bytes of all tables.
+    pub fn bytes(&self) -> u64 {
+        self.tables.iter().map(|table| table.meta.bytes).sum()
+    }
+}
+
+/// Runs, newest first.
+#[derive(Clone, Debug, Default)]
+pub struct Level {
+    /// The runs.
+    pub runs: Vec<Arc<Run>>,
+}
+
+impl Level {
+    /// The bytes of all runs.
+    pub fn bytes(&self) -> u64 {
+        self.runs.iter().map(|run| run.bytes()).sum()
+    }
+
+    /// Whether there is no run.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+}
+
+/// A keyspace's tables and settings.
+#[derive(Clone, Debug)]
+pub struct KeyspaceVersion {
+    /// Its id, never reused.
+    pub id: KeyspaceId,
+    /// Its name.
+    pub name: String,
+    /// Its settings.
+    pub settings: KeyspaceSettings,
+    /// Reserved for time travel: versions newer than this are kept.
+    pub retention_seqno: Option<Seqno>,
+    /// Its levels, `LEVELS` of them.
+    pub levels: Vec<Level>,
+}
+
+impl KeyspaceVersion {
+    /// A new, empty keyspace.
+    pub fn new(id: KeyspaceId, name: String, settings: KeyspaceSettings) -> Self {
+        let levels = vec![Level::default(); LEVELS];
+        KeyspaceVersion { id, name, settings, retention_seqno: None, levels }
+    }
+
+    /// All tables with their level and run id.
+    pub fn tables(&self) -> impl Iterator<Item = (usize, u64, &Arc<TableHandle>)> {
+        self.levels.iter().enumerate().flat_map(|(level, runs)| {
+            runs.runs
+                .iter()
+                .flat_map(move |run| run.tables.iter().map(move |table| (level, run.id, table)))
+        })
+    }
+
+    /// The bytes of all tables.
+    pub fn bytes(&self) -> u64 {
+        self.levels.iter().map(Level::bytes).sum()
+    }
+}
+
+/// All keyspaces of a moment.
+#[derive(Clone, Debug, Default)]
+pub struct Version {
+    /// The keyspaces by id.
+    pub keyspaces: BTreeMap<KeyspaceId, Arc<KeyspaceVersion>>,
+    /// Every write up to here is in tables; the log before it is not needed.
+    pub flushed_through: Seqno,
+}
+
+impl Version {
+    /// The keyspace called `name`.
+    pub fn keyspace_named(&self, name: &str) -> Option<&Arc<KeyspaceVersion>> {
+        self.keyspaces.values().find(|keyspace| keyspace.name == name)
+    }
+}
