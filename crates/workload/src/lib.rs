@@ -1,1 +1,29 @@
-//! Under construction.
+//! What is done to a store, apart from how it is measured: workloads over the `esker_api` traits.
+//!
+//! * [`distributions`]: which key comes next.
+//! * [`keys`] and [`values`]: what a key and a value look like as bytes.
+//! * [`db_bench`]: the cases of RocksDB's and LevelDB's benchmark program.
+//! * [`checker`]: values that name the write they come from, so that every read can be judged.
+//! * [`model`]: an ordered map with snapshots, the store that others are held against.
+//!
+//! A [`Workload`] hands out one [`Worker`] a thread, and a worker does one operation a step. Whoever
+//! runs it brings the threads and the clock: the bench driver with real ones, the simulator with
+//! its own. A worker's whole sequence follows from the [`Rng`](esker_base::Rng) it is given.
+
+#![forbid(unsafe_code)]
+
+pub mod checker;
+pub mod db_bench;
+pub mod distributions;
+pub mod keys;
+pub mod model;
+pub mod stream;
+pub mod values;
+pub mod worker;
+
+pub use distributions::Distribution;
+pub use keys::KeyBuffer;
+pub use model::Model;
+pub use stream::stream;
+pub use values::{ValuePool, Values};
+pub use worker::{Step, Worker, Workload};

@@ -1,0 +1,95 @@
+//! Puts and deletes.
+
+use super::Options;
+use crate::distributions::{Distribution, Uniform};
+use crate::{KeyBuffer, Step, Values, Worker};
+use esker_api::{Ordered, WriteBatch};
+use esker_base::{KeyspaceId, Result, Rng};
+
+/// Puts keys in the order that `D` chooses, some to a batch.
+pub(super) struct Put<'a, D> {
+    store: &'a dyn Ordered,
+    keyspace: KeyspaceId,
+    values: Values<'a>,
+    rng: Rng,
+    order: D,
+    num: u64,
+    entries: u64,
+    key: KeyBuffer,
+    batch: WriteBatch,
+}
+
+impl<'a, D: Distribution> Put<'a, D> {
+    pub(super) fn new(
+        store: &'a dyn Ordered,
+        options: &Options,
+        values: Values<'a>,
+        rng: Rng,
+        order: D,
+    ) -> Self {
+        Put {
+            store,
+            keyspace: store.keyspace_id(),
+            values,
+            rng,
+            order,
+            num: options.num,
+            entries: options.batch,
+            key: KeyBuffer::new(options.key_bytes),
+            batch: WriteBatch::new(),
+        }
+    }
+}
+
+impl<D: Distribution> Worker for Put<'_, D> {
+    fn step(&mut self) -> Result<Step> {
+        self.batch.clear();
+        let mut bytes = 0;
+        for _ in 0..self.entries {
+            let key = self.key.set(self.order.next(&mut self.rng, self.num));
+            let value = self.values.next_value();
+            self.batch.put(self.keyspace, key, value);
+            bytes += key.len() + value.len();
+        }
+        self.store.write(&self.batch)?;
+        Ok(Step { operations: self.entries, found: 0, bytes: bytes as u64 })
+    }
+}
+
+/// Deletes random keys, some to a batch.
+pub(super) struct Delete<'a> {
+    store: &'a dyn Ordered,
+    keyspace: KeyspaceId,
+    rng: Rng,
+    num: u64,
+    entries: u64,
+    key: KeyBuffer,
+    batch: WriteBatch,
+}
+
+impl<'a> Delete<'a> {
+    pub(super) fn new(store: &'a dyn Ordered, options: &Options, rng: Rng) -> Self {
+        Delete {
+            store,
+            keyspace: store.keyspace_id(),
+            rng,
+            num: options.num,
+            entries: options.batch,
+            key: KeyBuffer::new(options.key_bytes),
+            batch: WriteBatch::new(),
+        }
+    }
+}
+
+impl Worker for Delete<'_> {
+    fn step(&mut self) -> Result<Step> {
+        self.batch.clear();
+        for _ in 0..self.entries {
+            let key = self.key.set(Uniform.next(&mut self.rng, self.num));
+            self.batch.delete(self.keyspace, key);
+        }
+        self.store.write(&self.batch)?;
+        let bytes = self.entries * self.key.bytes().len() as u64;
+        Ok(Step { operations: self.entries, found: 0, bytes })
+    }
+}

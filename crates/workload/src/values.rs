@@ -1,0 +1,94 @@
+//! Values that cost nothing to make and compress to about half, as `db_bench` makes them.
+//!
+//! A pool of bytes is made once: pieces of a hundred bytes, each fifty random printable characters
+//! said twice. A value is the next slice of the pool, so that making one is moving an offset.
+
+use esker_base::Rng;
+
+/// A piece's length; half of it is random. With values of a hundred bytes each value is one piece.
+const PIECE_BYTES: usize = 100;
+
+/// The least size of a pool: larger than what any block compressor looks back over, so that a
+/// value's copy a pool's length earlier is no help to it.
+const POOL_BYTES: usize = 1 << 20;
+
+/// Bytes to cut values from. Shared between threads.
+#[derive(Debug)]
+pub struct ValuePool {
+    bytes: Vec<u8>,
+    value_bytes: usize,
+}
+
+impl ValuePool {
+    /// A pool for values of `value_bytes`, whose content follows from `rng`.
+    pub fn new(value_bytes: usize, rng: &mut Rng) -> Self {
+        let len = POOL_BYTES.max(value_bytes).next_multiple_of(PIECE_BYTES);
+        let mut bytes = Vec::with_capacity(len);
+        while bytes.len() < len {
+            let start = bytes.len();
+            bytes.extend((0..PIECE_BYTES / 2).map(|_| b' ' + rng.below(95) as u8));
+            bytes.extend_from_within(start..);
+        }
+        ValuePool { bytes, value_bytes }
+    }
+
+    /// One thread's way through the pool.
+    pub fn values(&self) -> Values<'_> {
+        Values { pool: self, at: 0 }
+    }
+}
+
+/// An endless row of values.
+#[derive(Clone, Debug)]
+pub struct Values<'a> {
+    pool: &'a ValuePool,
+    at: usize,
+}
+
+impl<'a> Values<'a> {
+    /// The next value.
+    #[inline]
+    pub fn next_value(&mut self) -> &'a [u8] {
+        let len = self.pool.value_bytes;
+        if self.at + len > self.pool.bytes.len() {
+            self.at = 0;
+        }
+        let value = &self.pool.bytes[self.at..self.at + len];
+        self.at += len;
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_has_the_length_asked_for() {
+        for value_bytes in [0, 1, 100, 4096, POOL_BYTES, 3 * POOL_BYTES + 7] {
+            let pool = ValuePool::new(value_bytes, &mut Rng::new(1));
+            let mut values = pool.values();
+            assert!((0..30).all(|_| values.next_value().len() == value_bytes));
+        }
+    }
+
+    #[test]
+    fn half_of_a_value_repeats_the_other_half() {
+        let pool = ValuePool::new(100, &mut Rng::new(1));
+        let mut values = pool.values();
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..1000 {
+            let value = values.next_value();
+            assert_eq!(value[..50], value[50..]);
+            seen.insert(value);
+        }
+        assert_eq!(seen.len(), 1000, "values differ from each other");
+    }
+
+    #[test]
+    fn the_seed_decides_the_bytes() {
+        let bytes = |seed| ValuePool::new(100, &mut Rng::new(seed)).bytes;
+        assert_eq!(bytes(1), bytes(1));
+        assert_ne!(bytes(1), bytes(2));
+    }
+}
