@@ -4,16 +4,38 @@
 //! operating system; [`memory`], for tests and scratch stores; and [`fault`], which wraps neither
 //! but is a memory storage that can lose power, tear what was not synced, and fail any call.
 //!
-//! Durability is explicit. Appended bytes survive the process at once and power loss only after
-//! [`WritableFile::sync`]; a name (created, renamed or removed) survives power loss only after
-//! [`Storage::sync_names`].
+//! Durability is explicit, and there are three promises:
+//!
+//! * Appended bytes survive anything, the death of the process included, only after
+//!   [`WritableFile::sync`]: a writer gathers them, so that many small appends are one call.
+//! * Bytes written into a log survive the process at once and power loss after [`LogFile::sync`].
+//! * A name (created, renamed or removed) survives the process at once and power loss after
+//!   [`Storage::sync_names`]. Until then each change may be found done or undone, in any
+//!   combination that some order of them allows.
+//!
+//! A failed write or sync ends a file's use: what the device holds of it since its last good sync
+//! is unknown, and a later sync that succeeds proves nothing. Write the bytes into a new file.
 
 #![forbid(unsafe_code)]
+
+mod copy;
+pub mod fault;
+pub mod memory;
+mod name;
+pub mod posix;
+
+pub use fault::FaultStorage;
+pub use memory::MemoryStorage;
+pub use posix::PosixStorage;
 
 use esker_base::{Hint, Result};
 use std::sync::Arc;
 
-/// A flat set of named files. Names are plain: no separators.
+/// A flat set of named files.
+///
+/// Names are plain: no separators, not empty, not `.` or `..`, and not `LOCK`, which is the lock's.
+/// Errors say the action and the path or name; they are [`esker_base::Error::Io`] unless a method
+/// says otherwise.
 pub trait Storage: Send + Sync + 'static {
     /// What to call this storage in messages: a path, or `memory`.
     fn describe(&self) -> String;
@@ -21,7 +43,8 @@ pub trait Storage: Send + Sync + 'static {
     /// Creates a file to append to. Fails if the name is taken.
     fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>>;
 
-    /// Opens a finished, or still growing, file for reading.
+    /// Opens a finished, or still growing, file for reading. Of a growing file, at least what was
+    /// synced is seen.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>>;
 
     /// Creates a log file of exactly `bytes` bytes, all allocated and written as zeros, so that later
@@ -29,7 +52,7 @@ pub trait Storage: Send + Sync + 'static {
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>>;
 
     /// Gives a log file of `bytes` bytes that is no longer needed a new name, so that its blocks are
-    /// written again. Its content stays. `Ok(None)` if this storage cannot, or the size differs: then
+    /// written again. Its content stays. Fails if the new name is taken. `Ok(None)` if this storage cannot, or the size differs: then
     /// create a new one and remove the old.
     fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>>;
 
@@ -48,8 +71,9 @@ pub trait Storage: Send + Sync + 'static {
     /// Makes all earlier creations, renames and removals survive power loss.
     fn sync_names(&self) -> Result<()>;
 
-    /// Gives `target`, a storage of the same kind, the file `name` under the same name, sharing its
-    /// bytes if possible and copying them durably otherwise.
+    /// Gives `target` the finished and synced file `name` under the same name, sharing its bytes if
+    /// possible and copying them durably otherwise. Fails if the name is taken there. The new name
+    /// survives power loss after `target.sync_names()`.
     fn link_to(&self, name: &str, target: &dyn Storage) -> Result<()>;
 
     /// The directory behind this storage, if there is one.
@@ -58,11 +82,14 @@ pub trait Storage: Send + Sync + 'static {
     }
 
     /// Takes the one writer's lock, held until the value is dropped. Fails with
-    /// [`esker_base::Error::Locked`], which names the holder.
+    /// [`esker_base::Error::Locked`], which names the holder, also if the holder is this process.
+    /// The death of the holder releases the lock.
     fn lock(&self) -> Result<Box<dyn Send + Sync>>;
 }
 
 /// A file that is being written, once, from front to back.
+///
+/// Dropped without a last [`sync`](WritableFile::sync), it may miss its tail.
 pub trait WritableFile: Send {
     /// Appends `bytes`.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
@@ -75,7 +102,7 @@ pub trait WritableFile: Send {
     /// Makes everything appended so far survive power loss.
     fn sync(&mut self) -> Result<()>;
     /// Asks the system to start writing back what was appended, without waiting, so that a later
-    /// sync is short and dirty pages never pile up.
+    /// sync is short and dirty pages never pile up. A writer does this by itself every so often.
     fn start_writeback(&mut self) -> Result<()> {
         Ok(())
     }
@@ -99,7 +126,8 @@ pub trait ReadableFile: Send + Sync {
 
 /// A log file: of fixed size, written in place in order of offset, several times over its life.
 pub trait LogFile: Send + Sync {
-    /// Writes `bytes` at `offset`, inside the file's size. One call at a time.
+    /// Writes `bytes` at `offset`. Outside the file's size it fails and writes nothing. One call at
+    /// a time.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
     /// Makes every earlier write survive power loss. After a failure, what is on the device is
     /// unknown, and trying again proves nothing.

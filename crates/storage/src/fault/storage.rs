@@ -1,0 +1,135 @@
+//! [`Storage`] over a simulated disk.
+
+use super::FaultStorage;
+use super::disk::Disk;
+use super::handle::{FaultLock, FaultWriter, Handle, failure};
+use super::names::FileId;
+use super::plan::Fate;
+use crate::{LogFile, ReadableFile, Storage, WritableFile, copy, name};
+use esker_base::{Error, Hint, Result};
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+impl FaultStorage {
+    /// Runs one mutating call: its fate, its effect if it has one, its outcome.
+    fn call<T>(
+        &self,
+        action: &'static str,
+        name: &str,
+        effect: impl FnOnce(&mut Disk, Fate) -> io::Result<T>,
+    ) -> Result<T> {
+        let mut disk = self.disk();
+        let call = || {
+            let fate = disk.next_call(self.process)?;
+            if !fate.takes_effect() {
+                fate.outcome()?;
+            }
+            let done = effect(&mut disk, fate)?;
+            fate.outcome().map(|()| done)
+        };
+        call().map_err(|source| failure(action, name, source))
+    }
+
+    fn look<T>(
+        &self,
+        action: &'static str,
+        name: &str,
+        look: impl FnOnce(&mut Disk) -> io::Result<T>,
+    ) -> Result<T> {
+        let mut disk = self.disk();
+        let alive = disk.check_alive(self.process);
+        alive.and_then(|()| look(&mut disk)).map_err(|source| failure(action, name, source))
+    }
+
+    fn new_file(&self, name: &str, bytes: u64) -> Result<Handle> {
+        name::check(name)?;
+        let file = self.call("create", name, |disk, fate| {
+            let file = disk.create(name, bytes, fate)?;
+            disk.hold(file);
+            Ok(file)
+        })?;
+        Ok(Handle::adopt(self, file, name))
+    }
+
+    fn recycle(&self, old: &str, new: &str, bytes: u64) -> Result<Option<FileId>> {
+        self.call("recycle a log as", new, |disk, _| {
+            let file = disk.find(old)?;
+            if disk.file(file).len() != bytes {
+                return Ok(None);
+            }
+            if disk.find(new).is_ok() {
+                return Err(ErrorKind::AlreadyExists.into());
+            }
+            disk.rename(old, new)?;
+            disk.hold(file);
+            Ok(Some(file))
+        })
+    }
+}
+
+impl Storage for FaultStorage {
+    fn describe(&self) -> String {
+        "fault".to_owned()
+    }
+
+    fn create(&self, name: &str, _hint: Hint) -> Result<Box<dyn WritableFile>> {
+        Ok(Box::new(FaultWriter::new(self.new_file(name, 0)?)))
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        name::check(name)?;
+        let file = self.look("open", name, |disk| {
+            let file = disk.find(name)?;
+            disk.hold(file);
+            Ok(file)
+        })?;
+        Ok(Arc::new(Handle::adopt(self, file, name)))
+    }
+
+    fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
+        Ok(Arc::new(self.new_file(name, bytes)?))
+    }
+
+    fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {
+        name::check(new)?;
+        let file = self.recycle(old, new, bytes)?;
+        Ok(file.map(|file| Arc::new(Handle::adopt(self, file, new)) as Arc<dyn LogFile>))
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        self.look("list", "", |disk| Ok(disk.list()))
+    }
+
+    fn exists(&self, name: &str) -> Result<bool> {
+        name::check(name)?;
+        self.look("look for", name, |disk| Ok(disk.find(name).is_ok()))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        name::check(name)?;
+        self.call("remove", name, |disk, _| disk.remove(name))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        name::check(to)?;
+        self.call("rename", from, |disk, _| disk.rename(from, to))
+    }
+
+    fn sync_names(&self) -> Result<()> {
+        let mut disk = self.disk();
+        let fate = disk.next_call(self.process);
+        fate.and_then(|fate| disk.sync_names(fate))
+            .map_err(|source| failure("sync the names of", "", source))
+    }
+
+    fn link_to(&self, name: &str, target: &dyn Storage) -> Result<()> {
+        copy::copy_durably(self, name, target)
+    }
+
+    fn lock(&self) -> Result<Box<dyn Send + Sync>> {
+        if self.look("lock", "", |disk| Ok(disk.lock()))? {
+            return Ok(Box::new(FaultLock(self.clone())));
+        }
+        Err(Error::Locked { dir: self.describe(), pid: std::process::id().to_string() })
+    }
+}

@@ -1,0 +1,51 @@
+//! What the kernel is told beyond reading and writing. All of it may be ignored, so failures are.
+
+use std::fs::File;
+use std::io;
+
+/// Starts writing back `[offset, offset + bytes)`, all of which was just written, without waiting.
+///
+/// `POSIX_FADV_DONTNEED` does that as its first step. Its second, dropping clean pages, finds none:
+/// every page of the range is under writeback by then, so the range stays cached. So this does what
+/// `sync_file_range` does, which can't be called without `unsafe`, at the same cost: 64 µs a MiB on
+/// ext4, and each MiB makes the sync at the end 500 µs shorter. Never pass the same range twice.
+#[cfg(target_os = "linux")]
+pub(super) fn start_writeback(file: &File, offset: u64, bytes: u64) {
+    advise(file, offset, bytes, rustix::fs::Advice::DontNeed);
+}
+
+/// Says that `[offset, offset + bytes)` will be read soon.
+#[cfg(target_os = "linux")]
+pub(super) fn read_ahead(file: &File, offset: u64, bytes: u64) {
+    advise(file, offset, bytes, rustix::fs::Advice::WillNeed);
+}
+
+#[cfg(target_os = "linux")]
+fn advise(file: &File, offset: u64, bytes: u64, advice: rustix::fs::Advice) {
+    // No length would mean "to the end of the file".
+    if let Some(bytes) = std::num::NonZeroU64::new(bytes) {
+        let _ = rustix::fs::fadvise(file, offset, Some(bytes), advice);
+    }
+}
+
+/// Reserves `bytes` bytes of space for `file`, in extents as large as there are, so that a full
+/// disk shows at once. A file system that can't reserve shows it when the bytes are written.
+#[cfg(target_os = "linux")]
+pub(super) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+    use rustix::{fs::FallocateFlags, io::Errno};
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(source) => Err(source.into()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn start_writeback(_file: &File, _offset: u64, _bytes: u64) {}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn read_ahead(_file: &File, _offset: u64, _bytes: u64) {}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn allocate(_file: &File, _bytes: u64) -> io::Result<()> {
+    Ok(())
+}

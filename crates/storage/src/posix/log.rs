@@ -1,0 +1,102 @@
+//! A log file: allocated and written once, then overwritten in place.
+
+use super::{advice, failure};
+use crate::LogFile;
+use esker_base::{Error, Result};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// The zeros written at a time; writeback of each piece starts while the next is copied.
+const ZERO_BYTES: u64 = 1 << 20;
+
+#[derive(Debug)]
+pub(super) struct PosixLog {
+    file: File,
+    bytes: u64,
+    path: PathBuf,
+    name: String,
+}
+
+impl PosixLog {
+    /// Creates a log. If that fails half-way, neither the name nor the space stays taken.
+    pub(super) fn create(path: PathBuf, name: &str, bytes: u64) -> Result<Self> {
+        let file = File::options()
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(|source| failure("create", &path, source))?;
+        if let Err(source) = fill_with_zeros(&file, bytes) {
+            // The first failure says more than that of the clean-up.
+            let _ = fs::remove_file(&path);
+            return Err(failure("allocate", &path, source));
+        }
+        Ok(PosixLog { file, bytes, path, name: name.to_owned() })
+    }
+
+    /// Takes the log at `old` over as `path`, if it has the size wanted.
+    pub(super) fn recycle(
+        old: &Path,
+        path: PathBuf,
+        name: &str,
+        bytes: u64,
+    ) -> Result<Option<Self>> {
+        let opened = File::options().write(true).open(old);
+        let file = opened.map_err(|source| failure("open", old, source))?;
+        let found = file.metadata().map_err(|source| failure("measure", old, source))?.len();
+        if found != bytes {
+            return Ok(None);
+        }
+        let renamed = match path.try_exists() {
+            Ok(true) => Err(ErrorKind::AlreadyExists.into()),
+            Ok(false) => fs::rename(old, &path),
+            Err(source) => Err(source),
+        };
+        renamed.map_err(|source| failure("recycle a log as", &path, source))?;
+        // A write of part of a page that is no longer cached would have to wait for the rest of it.
+        advice::read_ahead(&file, 0, bytes);
+        Ok(Some(PosixLog { file, bytes, path, name: name.to_owned() }))
+    }
+
+    #[cold]
+    fn outside(&self, offset: u64, len: usize) -> Error {
+        let what = format!("{len} bytes at {offset} do not fit into a log of {} bytes", self.bytes);
+        failure("write to", &self.path, io::Error::new(ErrorKind::InvalidInput, what))
+    }
+}
+
+fn fill_with_zeros(file: &File, bytes: u64) -> io::Result<()> {
+    if bytes > 0 {
+        advice::allocate(file, bytes)?;
+    }
+    let zeros = vec![0; bytes.min(ZERO_BYTES) as usize];
+    let mut offset = 0;
+    while offset < bytes {
+        let part = &zeros[..(bytes - offset).min(ZERO_BYTES) as usize];
+        file.write_all_at(part, offset)?;
+        advice::start_writeback(file, offset, part.len() as u64);
+        offset += part.len() as u64;
+    }
+    file.sync_data()
+}
+
+impl LogFile for PosixLog {
+    /// This is on the path of every put: one system call, no lock, no allocation.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > self.bytes) {
+            return Err(self.outside(offset, bytes.len()));
+        }
+        self.file
+            .write_all_at(bytes, offset)
+            .map_err(|source| failure("write to", &self.path, source))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|source| failure("sync", &self.path, source))
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}

@@ -1,0 +1,116 @@
+//! A file that grows by appending, through a buffer.
+//!
+//! Appends reach the system in whole buffers, which therefore start at multiples of the buffer's
+//! size, or when the file is synced. After a failure nothing more is accepted: how much of the last
+//! write arrived is unknown.
+
+use super::{advice, failure};
+use crate::WritableFile;
+use esker_base::{Error, Result};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// Large enough that the system call is noise, small enough to stay in a core's cache.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// How much is written before its writeback is asked for: dirty pages never pile up to where the
+/// kernel throttles the writers of all files.
+const WRITEBACK_BYTES: u64 = 1 << 20;
+
+#[derive(Debug)]
+pub(super) struct PosixWriter {
+    file: File,
+    path: PathBuf,
+    /// Appended and not yet written. Never longer than `BUFFER_BYTES`.
+    buffer: Vec<u8>,
+    /// The bytes the system has.
+    written: u64,
+    /// The bytes whose writeback was asked for: at most `written`.
+    in_writeback: u64,
+    /// The first failure.
+    failed: Option<Error>,
+}
+
+impl PosixWriter {
+    pub(super) fn create(path: PathBuf) -> Result<Self> {
+        let created = File::options().write(true).create_new(true).open(&path);
+        let file = created.map_err(|source| failure("create", &path, source))?;
+        let buffer = Vec::new();
+        Ok(PosixWriter { file, path, buffer, written: 0, in_writeback: 0, failed: None })
+    }
+
+    fn append_across_buffers(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        if !self.buffer.is_empty() {
+            let (head, rest) = bytes.split_at(BUFFER_BYTES - self.buffer.len());
+            self.buffer.extend_from_slice(head);
+            self.flush()?;
+            bytes = rest;
+        }
+        let whole = bytes.len() - bytes.len() % BUFFER_BYTES;
+        self.write(&bytes[..whole])?;
+        self.buffer.reserve_exact(BUFFER_BYTES);
+        self.buffer.extend_from_slice(&bytes[whole..]);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let written = self.write(&buffer);
+        buffer.clear();
+        self.buffer = buffer;
+        written
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)?;
+        self.written += bytes.len() as u64;
+        if self.written - self.in_writeback >= WRITEBACK_BYTES {
+            self.write_back();
+        }
+        Ok(())
+    }
+
+    fn write_back(&mut self) {
+        advice::start_writeback(&self.file, self.in_writeback, self.written - self.in_writeback);
+        self.in_writeback = self.written;
+    }
+
+    fn check(&self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    fn fail(&mut self, action: &'static str, source: io::Error) -> Error {
+        let error = failure(action, &self.path, source);
+        self.failed = Some(error.clone());
+        error
+    }
+}
+
+impl WritableFile for PosixWriter {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.check()?;
+        if self.buffer.len() + bytes.len() <= BUFFER_BYTES {
+            self.buffer.extend_from_slice(bytes);
+            return Ok(());
+        }
+        self.append_across_buffers(bytes).map_err(|source| self.fail("write to", source))
+    }
+
+    fn len(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.check()?;
+        self.flush().map_err(|source| self.fail("write to", source))?;
+        self.file.sync_data().map_err(|source| self.fail("sync", source))
+    }
+
+    /// What is still in the buffer waits for its turn: to write it now would undo the gathering.
+    fn start_writeback(&mut self) -> Result<()> {
+        self.check()?;
+        self.write_back();
+        Ok(())
+    }
+}
