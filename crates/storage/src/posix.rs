@@ -1,6 +1,6 @@
 //! A directory of the operating system.
 //!
-//! * Tables and manifests go through a [writer](writer) that gathers appends into large writes and
+//! * Tables and manifests go through a writer that gathers appends into large writes and
 //!   asks for writeback as it goes, so that the sync at the end finds little left to do.
 //! * A log file is allocated *and written* when it is created: an extent that was only allocated is
 //!   marked unwritten, and each first write into it would make the next sync commit a change of

@@ -76,3 +76,23 @@ fn directories_inside_are_not_listed() {
     let storage = PosixStorage::open(directory.path()).unwrap();
     assert_eq!(storage.list().unwrap(), ["file"]);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_log_that_can_not_be_allocated_leaves_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = PosixStorage::open(directory.path()).unwrap();
+    assert!(storage.create_log("log", u64::MAX).is_err());
+    assert_eq!(storage.list().unwrap(), [""; 0]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_log_has_all_its_blocks_from_the_start() {
+    use std::os::unix::fs::MetadataExt;
+    let directory = tempfile::tempdir().unwrap();
+    let storage = PosixStorage::open(directory.path()).unwrap();
+    drop(storage.create_log("log", 3 << 20).unwrap());
+    let metadata = std::fs::metadata(directory.path().join("log")).unwrap();
+    assert!(metadata.blocks() * 512 >= 3 << 20, "{} blocks", metadata.blocks());
+}

@@ -114,3 +114,57 @@ impl WritableFile for PosixWriter {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::ErrorKind;
+
+    /// A writer whose writes the system refuses.
+    fn refused(directory: &std::path::Path) -> PosixWriter {
+        let path = directory.join("a");
+        std::fs::write(&path, b"").unwrap();
+        let file = File::open(&path).unwrap();
+        let buffer = Vec::new();
+        PosixWriter { file, path, buffer, written: 0, in_writeback: 0, failed: None }
+    }
+
+    #[test]
+    fn a_writer_that_failed_takes_nothing_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut writer = refused(directory.path());
+        writer.append(b"still in the buffer").unwrap();
+        let first = writer.sync().unwrap_err().to_string();
+        assert!(first.contains("write to"), "{first}");
+        for again in [writer.append(b"x"), writer.sync(), writer.start_writeback()] {
+            assert_eq!(again.unwrap_err().to_string(), first);
+        }
+        let mut writer = refused(directory.path());
+        writer.append(&[1; BUFFER_BYTES + 1]).unwrap_err();
+        writer.sync().unwrap_err();
+    }
+
+    #[test]
+    fn appends_reach_the_system_in_whole_buffers() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        let mut writer = PosixWriter::create(path.clone()).unwrap();
+        let found = || std::fs::metadata(&path).unwrap().len();
+        writer.append(&[1; 100]).unwrap();
+        assert_eq!(found(), 0);
+        writer.append(&[1; 3 * BUFFER_BYTES]).unwrap();
+        assert_eq!(found(), 3 * BUFFER_BYTES as u64);
+        writer.sync().unwrap();
+        assert_eq!(found(), writer.len());
+    }
+
+    #[test]
+    fn a_taken_name_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        std::fs::write(&path, b"mine").unwrap();
+        let error = PosixWriter::create(path.clone()).unwrap_err();
+        assert_eq!(error.io_kind(), Some(ErrorKind::AlreadyExists));
+        assert_eq!(std::fs::read(path).unwrap(), b"mine");
+    }
+}
