@@ -1,0 +1,109 @@
+//! What a load costs: bytes written by cause, and what the operating system says of the process.
+
+use std::time::Duration;
+
+/// Totals of a store since it was opened. They only grow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Bytes of keys and values that users wrote.
+    pub user_bytes: u64,
+    /// Bytes written to the log.
+    pub log_bytes: u64,
+    /// Bytes written to tables by flushes.
+    pub flush_bytes: u64,
+    /// Bytes written to tables by compactions.
+    pub compaction_bytes: u64,
+    /// Time that writers were held back, summed over them, in microseconds.
+    pub stall_us: u64,
+}
+
+impl Counters {
+    /// What was added since `earlier`.
+    pub fn since(&self, earlier: &Counters) -> Counters {
+        Counters {
+            user_bytes: self.user_bytes.saturating_sub(earlier.user_bytes),
+            log_bytes: self.log_bytes.saturating_sub(earlier.log_bytes),
+            flush_bytes: self.flush_bytes.saturating_sub(earlier.flush_bytes),
+            compaction_bytes: self.compaction_bytes.saturating_sub(earlier.compaction_bytes),
+            stall_us: self.stall_us.saturating_sub(earlier.stall_us),
+        }
+    }
+
+    /// Bytes written to devices, the log's included, for each byte that a user wrote. `None` if no
+    /// user wrote.
+    pub fn write_amp(&self) -> Option<f64> {
+        let written = self.log_bytes + self.flush_bytes + self.compaction_bytes;
+        (self.user_bytes > 0).then(|| written as f64 / self.user_bytes as f64)
+    }
+}
+
+/// Forgets the process's peak memory, so that the next [`peak_rss_bytes`] is the peak from here on.
+/// Where the system can't, the peak stays that of the process's whole life.
+pub fn reset_peak_rss() {
+    // "5" is the code for the high-water mark: proc_pid_clear_refs(5).
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
+/// The most memory that the process has had resident, or `None` where the system doesn't tell.
+pub fn peak_rss_bytes() -> Option<u64> {
+    parse_peak_rss(&std::fs::read_to_string("/proc/self/status").ok()?)
+}
+
+fn parse_peak_rss(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib << 10)
+}
+
+/// The processor time of all threads of this process, in user and system mode.
+pub fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn write_amplification_counts_log_flush_and_compaction() {
+        let before = Counters { user_bytes: 50, log_bytes: 60, ..Counters::default() };
+        let after = Counters {
+            user_bytes: 150,
+            log_bytes: 170,
+            flush_bytes: 90,
+            compaction_bytes: 300,
+            stall_us: 4,
+        };
+        let during = after.since(&before);
+        assert_eq!((during.user_bytes, during.log_bytes, during.stall_us), (100, 110, 4));
+        assert_eq!(during.write_amp(), Some(5.0));
+        assert_eq!(Counters::default().write_amp(), None);
+    }
+
+    #[test]
+    fn the_peak_is_read_from_the_status_file() {
+        let status = "Name:\tesker\nVmPeak:\t  999 kB\nVmHWM:\t    2048 kB\nVmRSS:\t 1 kB\n";
+        assert_eq!(parse_peak_rss(status), Some(2 << 20));
+        assert_eq!(parse_peak_rss("VmHWM:\tmany kB"), None);
+        assert_eq!(parse_peak_rss(""), None);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_peak_covers_memory_that_was_touched() {
+        let block = std::hint::black_box(vec![1u8; 64 << 20]);
+        assert!(block.iter().all(|&byte| byte == 1));
+        assert!(peak_rss_bytes().unwrap() >= 64 << 20);
+    }
+
+    #[test]
+    fn processor_time_grows_with_work() {
+        let start = cpu_time();
+        let mut sum = 0u64;
+        while cpu_time() == start {
+            sum = std::hint::black_box(sum + 1);
+        }
+        assert!(cpu_time() > start);
+    }
+}

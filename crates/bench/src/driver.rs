@@ -1,0 +1,271 @@
+//! Runs a workload with threads in a closed loop and measures every step.
+//!
+//! Each thread makes its worker, waits until all are ready, and then steps as fast as the store lets
+//! it. The clock is read once a step: the end of one is the start of the next, so what the worker
+//! itself does counts as latency too, and nothing goes unmeasured. A thread fills a histogram of its
+//! own; they are merged at the end.
+//!
+//! The calling thread runs no load. It ticks ten times a second, for progress and for samples, until
+//! the threads have ended. A workload's companion gets one thread more; it is told to stop when the
+//! measured ones are done.
+
+use crate::Latencies;
+use esker_api::Ordered;
+use esker_base::{Clock, Result};
+use esker_workload::{Step, Workload, stream};
+use std::convert::Infallible;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+/// How often the calling thread ticks. Often enough to see a peak of space that a compaction
+/// causes, and to look alive.
+pub const TICK: Duration = Duration::from_millis(100);
+
+/// A load, ready to run.
+pub struct Load<'a> {
+    /// What is done.
+    pub workload: &'a dyn Workload,
+    /// To which store.
+    pub store: &'a dyn Ordered,
+    /// With how many threads.
+    pub threads: usize,
+    /// How long, if the workload is endless, instead of its number of operations.
+    pub duration: Option<Duration>,
+    /// What chance follows from, together with the label.
+    pub seed: u64,
+    /// The load's name within the run.
+    pub label: &'a str,
+}
+
+/// What a load did and how long it took.
+#[derive(Clone, Debug, Default)]
+pub struct Measurement {
+    /// Operations done.
+    pub operations: u64,
+    /// Operations among them that found what they looked for.
+    pub found: u64,
+    /// Bytes of keys and values that went in or came out.
+    pub bytes: u64,
+    /// From the first thread's start to the last one's end.
+    pub elapsed: Duration,
+    /// The latency of each step.
+    pub latencies: Latencies,
+    /// What the companion did meanwhile.
+    pub companion: Option<Box<Measurement>>,
+}
+
+impl Measurement {
+    /// Operations a second, or `None` if no time passed.
+    pub fn throughput(&self) -> Option<f64> {
+        let seconds = self.elapsed.as_secs_f64();
+        (seconds > 0.0).then(|| self.operations as f64 / seconds)
+    }
+}
+
+impl Load<'_> {
+    /// How many operations all threads together are to do, if that is known.
+    pub fn wanted(&self) -> Option<u64> {
+        let is_timed = self.duration.is_some() && self.workload.endless();
+        (!is_timed).then(|| self.workload.operations() * self.threads as u64)
+    }
+
+    fn limit(&self) -> Limit {
+        match self.duration {
+            Some(duration) if self.workload.endless() => Limit { duration, ..Limit::NONE },
+            _ => Limit { operations: self.workload.operations(), ..Limit::NONE },
+        }
+    }
+
+    /// Runs the load. `tick` is called every [`TICK`] with the operations done so far.
+    pub fn run(&self, clock: &dyn Clock, tick: &mut dyn FnMut(u64)) -> Result<Measurement> {
+        let companion = self.workload.companion();
+        let shared = Shared {
+            clock,
+            start: Barrier::new(self.threads + usize::from(companion.is_some())),
+            failed: AtomicBool::new(false),
+            finished: AtomicBool::new(false),
+        };
+        let done: Vec<Slot> = (0..self.threads + 1).map(|_| Slot::default()).collect();
+        let (alive, threads) = channel();
+        std::thread::scope(|scope| {
+            let measured: Vec<_> = (0..self.threads)
+                .map(|thread| {
+                    let alive = Some(alive.clone());
+                    let part = Part { load: self, workload: self.workload, thread, alive };
+                    part.spawn(scope, &shared, &done[thread], self.limit())
+                })
+                .collect();
+            let beside = companion.as_deref().map(|workload| {
+                let part = Part { load: self, workload, thread: self.threads, alive: None };
+                part.spawn(scope, &shared, &done[self.threads], Limit::NONE)
+            });
+            drop(alive);
+            tick_while_alive(&threads, &mut || {
+                tick(done[..self.threads].iter().map(|slot| slot.0.load(Relaxed)).sum());
+            });
+            shared.finished.store(true, Relaxed);
+            // Every thread is waited for before the first failure is passed on.
+            let measured: Vec<_> = measured.into_iter().map(join).collect();
+            let beside = beside.map(join);
+            let mut total = merge(measured)?;
+            if let Some(beside) = beside {
+                total.companion = Some(Box::new(merge(vec![beside])?));
+            }
+            Ok(total)
+        })
+    }
+}
+
+/// Runs `body` in a thread of its own, and `tick` every [`TICK`] in this one until it has ended.
+pub fn run_watched(body: impl FnOnce() -> Result<()> + Send, tick: &mut dyn FnMut()) -> Result<()> {
+    let (alive, threads) = channel();
+    std::thread::scope(|scope| {
+        let handle = scope.spawn(move || {
+            let _alive: Sender<Infallible> = alive;
+            body()
+        });
+        tick_while_alive(&threads, tick);
+        join(handle)
+    })
+}
+
+/// Ticks until every sender is gone: a thread that panics drops its own as well.
+fn tick_while_alive(threads: &Receiver<Infallible>, tick: &mut dyn FnMut()) {
+    while let Err(RecvTimeoutError::Timeout) = threads.recv_timeout(TICK) {
+        tick();
+    }
+}
+
+fn join<T>(handle: ScopedJoinHandle<'_, T>) -> T {
+    handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// When a thread stops.
+#[derive(Clone, Copy)]
+struct Limit {
+    operations: u64,
+    duration: Duration,
+}
+
+impl Limit {
+    const NONE: Limit = Limit { operations: u64::MAX, duration: Duration::MAX };
+}
+
+/// A thread's count of operations, for the calling thread to look at. Each on a cache line (and its
+/// prefetched neighbour) of its own, so that threads do not slow each other down by counting.
+#[derive(Default)]
+#[repr(align(128))]
+struct Slot(AtomicU64);
+
+/// What all threads of a load share.
+struct Shared<'a> {
+    clock: &'a dyn Clock,
+    start: Barrier,
+    /// Some thread has failed: all others stop.
+    failed: AtomicBool,
+    /// The measured threads are done: the companion stops.
+    finished: AtomicBool,
+}
+
+/// Waits for the other threads when dropped, so that one that panics early keeps nobody waiting.
+struct Ready<'a>(&'a Barrier);
+
+impl Drop for Ready<'_> {
+    fn drop(&mut self) {
+        self.0.wait();
+    }
+}
+
+/// What one thread did, on the load's clock.
+struct Outcome {
+    total: Step,
+    latencies: Latencies,
+    start: Duration,
+    end: Duration,
+}
+
+/// One thread of a load.
+struct Part<'a> {
+    load: &'a Load<'a>,
+    workload: &'a dyn Workload,
+    thread: usize,
+    /// Held by measured threads for as long as they run.
+    alive: Option<Sender<Infallible>>,
+}
+
+impl<'a> Part<'a> {
+    fn spawn<'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        shared: &'a Shared<'a>,
+        done: &'a Slot,
+        limit: Limit,
+    ) -> ScopedJoinHandle<'scope, Result<Outcome>>
+    where
+        'a: 'scope,
+    {
+        scope.spawn(move || {
+            let outcome = self.run(shared, done, limit);
+            if outcome.is_err() {
+                shared.failed.store(true, Relaxed);
+            }
+            drop(self.alive);
+            outcome
+        })
+    }
+
+    fn run(&self, shared: &Shared<'_>, done: &Slot, limit: Limit) -> Result<Outcome> {
+        let is_companion = self.alive.is_none();
+        let ready = Ready(&shared.start);
+        let rng = stream(self.load.seed, self.load.label, self.thread as u64);
+        let worker = self.workload.worker(self.load.store, self.thread, rng);
+        let mut latencies = Latencies::new();
+        drop(ready);
+
+        let mut worker = worker?;
+        let mut total = Step::default();
+        let start = shared.clock.now();
+        let stop_at = start.saturating_add(limit.duration);
+        let mut last = start;
+        while total.operations < limit.operations
+            && last < stop_at
+            && !shared.failed.load(Relaxed)
+            && !(is_companion && shared.finished.load(Relaxed))
+        {
+            let step = worker.step()?;
+            if step.operations == 0 {
+                break;
+            }
+            let now = shared.clock.now();
+            latencies.record(now - last);
+            last = now;
+            total.operations += step.operations;
+            total.found += step.found;
+            total.bytes += step.bytes;
+            done.0.store(total.operations, Relaxed);
+        }
+        Ok(Outcome { total, latencies, start, end: last })
+    }
+}
+
+fn merge(outcomes: Vec<Result<Outcome>>) -> Result<Measurement> {
+    let mut merged = Measurement::default();
+    let (mut start, mut end) = (Duration::MAX, Duration::ZERO);
+    for outcome in outcomes {
+        let outcome = outcome?;
+        merged.operations += outcome.total.operations;
+        merged.found += outcome.total.found;
+        merged.bytes += outcome.total.bytes;
+        merged.latencies.merge(&outcome.latencies);
+        start = start.min(outcome.start);
+        end = end.max(outcome.end);
+    }
+    merged.elapsed = end.saturating_sub(start);
+    Ok(merged)
+}
+
+#[cfg(test)]
+mod tests;

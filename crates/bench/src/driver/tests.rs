@@ -1,0 +1,214 @@
+//! Threads, limits and failures of the driver, under a clock that moves a microsecond a look.
+
+use super::*;
+use esker_base::{Error, Rng};
+use esker_workload::db_bench::{Case, Job, Options};
+use esker_workload::{Model, Worker};
+
+/// Each look at this clock takes a microsecond, and nothing else takes any time.
+#[derive(Default)]
+struct Ticking(AtomicU64);
+
+impl Clock for Ticking {
+    fn now(&self) -> Duration {
+        Duration::from_micros(self.0.fetch_add(1, Relaxed))
+    }
+    fn sleep(&self, _duration: Duration) {}
+}
+
+type Script = fn(usize, u64) -> Result<Step>;
+
+/// A workload whose threads do what a function of the thread and the step says.
+struct Scripted<F> {
+    operations: u64,
+    step: F,
+    companion: Option<Script>,
+}
+
+struct ScriptedWorker<'a, F> {
+    step: &'a F,
+    thread: usize,
+    steps: u64,
+}
+
+impl<F: Fn(usize, u64) -> Result<Step>> Worker for ScriptedWorker<'_, F> {
+    fn step(&mut self) -> Result<Step> {
+        self.steps += 1;
+        (self.step)(self.thread, self.steps - 1)
+    }
+}
+
+impl<F: Fn(usize, u64) -> Result<Step> + Sync> Workload for Scripted<F> {
+    fn worker<'a>(
+        &'a self,
+        _store: &'a dyn Ordered,
+        thread: usize,
+        _rng: Rng,
+    ) -> Result<Box<dyn Worker + 'a>> {
+        Ok(Box::new(ScriptedWorker { step: &self.step, thread, steps: 0 }))
+    }
+    fn operations(&self) -> u64 {
+        self.operations
+    }
+    fn endless(&self) -> bool {
+        true
+    }
+    fn looks_up(&self) -> bool {
+        true
+    }
+    fn writes(&self) -> bool {
+        false
+    }
+    fn companion(&self) -> Option<Box<dyn Workload + '_>> {
+        let step = self.companion?;
+        Some(Box::new(Scripted { operations: 0, step, companion: None }))
+    }
+}
+
+const ONE: Step = Step { operations: 1, found: 1, bytes: 10 };
+
+fn run_for(
+    workload: &dyn Workload,
+    threads: usize,
+    duration: Option<Duration>,
+) -> Result<Measurement> {
+    let model = Model::new();
+    let load = Load { workload, store: &model, threads, duration, seed: 1, label: "test" };
+    load.run(&Ticking::default(), &mut |_| {})
+}
+
+fn run(workload: &dyn Workload, threads: usize) -> Result<Measurement> {
+    run_for(workload, threads, None)
+}
+
+fn scripted<F: Fn(usize, u64) -> Result<Step>>(operations: u64, step: F) -> Scripted<F> {
+    Scripted { operations, step, companion: None }
+}
+
+#[test]
+fn each_thread_does_the_whole_number_of_operations() {
+    let measured = run(&scripted(1_000, |_, _| Ok(ONE)), 3).unwrap();
+    assert_eq!((measured.operations, measured.found, measured.bytes), (3_000, 3_000, 30_000));
+    assert_eq!(measured.latencies.count(), 3_000);
+}
+
+#[test]
+fn the_clock_is_read_once_a_step() {
+    let measured = run(&scripted(1_000, |_, _| Ok(ONE)), 1).unwrap();
+    assert_eq!(measured.elapsed, Duration::from_micros(1_000));
+    assert_eq!((measured.latencies.mean_us(), measured.throughput()), (1.0, Some(1e6)));
+}
+
+#[test]
+fn a_time_limit_takes_the_place_of_the_number() {
+    let limit = Some(Duration::from_micros(250));
+    assert_eq!(run_for(&scripted(10, |_, _| Ok(ONE)), 1, limit).unwrap().operations, 250);
+}
+
+#[test]
+fn a_scan_ends_with_its_pairs_whatever_the_time_limit() {
+    let model = Model::new();
+    let options = Options { num: 100, ..Options::default() };
+    let run = |case| {
+        let job = Job::new(case, &options);
+        let duration = Some(Duration::from_secs(1));
+        let load =
+            Load { workload: &job, store: &model, threads: 2, duration, seed: 1, label: "scan" };
+        assert_eq!(load.wanted(), Some(200));
+        load.run(&Ticking::default(), &mut |_| {}).unwrap().operations
+    };
+    assert_eq!(run(Case::ReadSeq), 0);
+    assert_eq!(run(Case::FillSeq), 200);
+    assert_eq!(run(Case::ReadReverse), 200);
+}
+
+#[test]
+fn a_batch_is_one_latency_and_many_operations() {
+    let batch = Step { operations: 50, found: 0, bytes: 0 };
+    let measured = run(&scripted(1_000, |_, _| Ok(batch)), 1).unwrap();
+    assert_eq!((measured.operations, measured.latencies.count()), (1_000, 20));
+}
+
+#[test]
+fn a_worker_with_nothing_left_ends_early_and_is_not_charged_for_it() {
+    let step = |_, at| Ok(if at < 7 { ONE } else { Step::END });
+    let measured = run(&scripted(1_000, step), 1).unwrap();
+    assert_eq!((measured.operations, measured.latencies.count()), (7, 7));
+    assert_eq!(measured.elapsed, Duration::from_micros(7));
+}
+
+#[test]
+fn one_thread_that_fails_stops_all() {
+    let step = |thread, at| if (thread, at) == (1, 10) { Err(Error::ReadOnly) } else { Ok(ONE) };
+    let error = run(&scripted(u64::MAX, step), 3).unwrap_err();
+    assert!(matches!(error, Error::ReadOnly));
+}
+
+#[test]
+#[should_panic(expected = "this one breaks")]
+fn a_thread_that_panics_is_passed_on_and_keeps_nobody_waiting() {
+    let step = |thread: usize, _| if thread == 1 { panic!("this one breaks") } else { Ok(ONE) };
+    let _ = run(&scripted(100, step), 3);
+}
+
+#[test]
+fn a_companion_runs_beside_until_the_measured_threads_are_done() {
+    static WRITES: AtomicU64 = AtomicU64::new(0);
+    let wait_for_the_companion = |_, _| {
+        while WRITES.load(Relaxed) < 5 {
+            std::thread::yield_now();
+        }
+        Ok(ONE)
+    };
+    let companion: Script = |_, _| {
+        WRITES.fetch_add(1, Relaxed);
+        Ok(Step { operations: 1, found: 0, bytes: 3 })
+    };
+    let workload = Scripted { companion: Some(companion), ..scripted(20, wait_for_the_companion) };
+    let measured = run(&workload, 2).unwrap();
+    assert_eq!((measured.operations, measured.bytes), (40, 400), "the companion is not counted");
+    let companion = measured.companion.unwrap();
+    assert!(companion.operations >= 5);
+    assert_eq!(companion.operations, WRITES.load(Relaxed));
+}
+
+#[test]
+fn a_companion_that_fails_fails_the_load() {
+    let workload = Scripted {
+        companion: Some(|_, _| Err(Error::Closed)),
+        ..scripted(u64::MAX, |_, _| Ok(ONE))
+    };
+    assert!(matches!(run(&workload, 2), Err(Error::Closed)));
+}
+
+#[test]
+fn the_caller_ticks_while_the_threads_run() {
+    let ticked = AtomicU64::new(0);
+    let until_ticked = |_, _| {
+        while ticked.load(Relaxed) < 2 {
+            std::thread::yield_now();
+        }
+        Ok(ONE)
+    };
+    let model = Model::new();
+    let workload = scripted(1, until_ticked);
+    let load = Load {
+        workload: &workload,
+        store: &model,
+        threads: 1,
+        duration: None,
+        seed: 1,
+        label: "tick",
+    };
+    let mut tick = |operations| {
+        assert_eq!(operations, 0);
+        ticked.fetch_add(1, Relaxed);
+    };
+    load.run(&Ticking::default(), &mut tick).unwrap();
+    assert!(ticked.load(Relaxed) >= 2);
+}
+
+#[test]
+fn what_is_watched_gives_back_its_failure() {
+    assert!(matches!(run_watched(|| Err(Error::Closed), &mut || {}), Err(Error::Closed)));
+}

@@ -1,0 +1,122 @@
+//! Latencies, kept to three digits.
+
+use hdrhistogram::Histogram;
+use std::time::Duration;
+
+/// The longest latency that is told apart from longer ones: an hour.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// The digits that a percentile is good to: 0.1%.
+const DIGITS: u8 = 3;
+
+/// Nanoseconds per microsecond, the unit that latencies are reported in.
+const NS_PER_US: f64 = 1_000.0;
+
+/// A set of latencies. One thread fills it, and sets are merged afterwards.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    histogram: Histogram<u64>,
+    /// The exact sum, so that the mean is exact too.
+    sum_ns: u64,
+}
+
+impl Latencies {
+    /// An empty set. All the memory it will ever need is allocated here.
+    pub fn new() -> Self {
+        let histogram =
+            Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("the bounds are valid");
+        Latencies { histogram, sum_ns: 0 }
+    }
+
+    /// Adds a latency.
+    #[inline]
+    pub fn record(&mut self, latency: Duration) {
+        let ns = latency.as_nanos() as u64;
+        self.sum_ns += ns;
+        self.histogram.saturating_record(ns);
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Latencies) {
+        self.histogram.add(&other.histogram).expect("both have the same bounds");
+        self.sum_ns += other.sum_ns;
+    }
+
+    /// How many latencies there are.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The mean in microseconds; 0 if there are none.
+    pub fn mean_us(&self) -> f64 {
+        if self.count() == 0 {
+            return 0.0;
+        }
+        self.sum_ns as f64 / self.count() as f64 / NS_PER_US
+    }
+
+    /// The latency in microseconds that `percent` of all are at or below.
+    pub fn percentile_us(&self, percent: f64) -> f64 {
+        self.histogram.value_at_percentile(percent) as f64 / NS_PER_US
+    }
+
+    /// The longest, in microseconds.
+    pub fn max_us(&self) -> f64 {
+        self.histogram.max() as f64 / NS_PER_US
+    }
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(us: impl Iterator<Item = u64>) -> Latencies {
+        let mut latencies = Latencies::new();
+        us.for_each(|us| latencies.record(Duration::from_micros(us)));
+        latencies
+    }
+
+    fn assert_close(actual: f64, expected: f64) {
+        assert!((actual / expected - 1.0).abs() < 0.001, "{actual} is not {expected}");
+    }
+
+    #[test]
+    fn percentiles_are_good_to_three_digits() {
+        let latencies = of(1..=10_000);
+        assert_close(latencies.percentile_us(50.0), 5_000.0);
+        assert_close(latencies.percentile_us(99.0), 9_900.0);
+        assert_close(latencies.percentile_us(99.9), 9_990.0);
+        assert_close(latencies.max_us(), 10_000.0);
+        assert_eq!(latencies.mean_us(), 5_000.5);
+    }
+
+    #[test]
+    fn merged_sets_are_one_set() {
+        let mut merged = of(1..=500);
+        merged.merge(&of(501..=1_000));
+        let whole = of(1..=1_000);
+        assert_eq!(merged.histogram, whole.histogram);
+        assert_eq!((merged.count(), merged.mean_us()), (1_000, 500.5));
+    }
+
+    #[test]
+    fn extremes_are_kept_within_the_bounds() {
+        let mut latencies = Latencies::new();
+        latencies.record(Duration::ZERO);
+        latencies.record(Duration::from_secs(100_000));
+        assert_eq!(latencies.count(), 2);
+        assert_close(latencies.max_us(), 3_600e6);
+    }
+
+    #[test]
+    fn an_empty_set_has_no_latency() {
+        let empty = Latencies::new();
+        assert_eq!((empty.mean_us(), empty.percentile_us(99.0), empty.max_us()), (0.0, 0.0, 0.0));
+    }
+}

@@ -1,0 +1,179 @@
+//! Rows as a table for people.
+
+use crate::Row;
+use std::fmt::Write;
+
+/// A column: its title, the metric it shows, and how.
+struct Column {
+    title: &'static str,
+    metric: &'static str,
+    show: fn(f64) -> String,
+}
+
+const COLUMNS: [Column; 11] = [
+    Column { title: "ops/s", metric: "throughput", show: grouped },
+    Column { title: "µs/op", metric: "latency_mean_us", show: short },
+    Column { title: "p50", metric: "latency_p50_us", show: short },
+    Column { title: "p99", metric: "latency_p99_us", show: short },
+    Column { title: "p99.9", metric: "latency_p999_us", show: short },
+    Column { title: "max", metric: "latency_max_us", show: short },
+    Column { title: "MiB/s", metric: "bandwidth_mib_s", show: short },
+    Column { title: "write amp", metric: "write_amp", show: short },
+    Column { title: "found", metric: "found", show: percent },
+    Column { title: "seconds", metric: "seconds", show: short },
+    Column { title: "total", metric: "total_seconds", show: short },
+];
+
+/// The rows as a table: a line for each engine, stage and round, latencies in microseconds, and
+/// only the columns that have something to say.
+pub fn table(rows: &[Row]) -> String {
+    let groups = groups(rows);
+    let mut columns = vec![column("case", groups.iter().map(|group| group[0].case.clone()))];
+    if groups.iter().any(|group| group[0].engine != rows[0].engine) {
+        columns.insert(0, column("engine", groups.iter().map(|group| group[0].engine.clone())));
+    }
+    if groups.iter().any(|group| group[0].round != rows[0].round) {
+        columns.push(column("round", groups.iter().map(|group| group[0].round.to_string())));
+    }
+    for Column { title, metric, show } in COLUMNS {
+        let cell = |group: &Vec<&Row>| {
+            let row = group.iter().find(|row| row.metric == metric);
+            row.map_or(String::new(), |row| show(row.value))
+        };
+        let cells = column(title, groups.iter().map(cell));
+        if cells[1..].iter().any(|cell| !cell.is_empty()) {
+            columns.push(cells);
+        }
+    }
+    lines(&columns)
+}
+
+fn column(title: &str, cells: impl Iterator<Item = String>) -> Vec<String> {
+    std::iter::once(title.to_owned()).chain(cells).collect()
+}
+
+/// The rows of each engine, stage and round, in order of appearance.
+fn groups(rows: &[Row]) -> Vec<Vec<&Row>> {
+    let mut groups: Vec<Vec<&Row>> = Vec::new();
+    for row in rows {
+        let belongs = |group: &&mut Vec<&Row>| {
+            let first = group[0];
+            (&first.engine, &first.case, first.round) == (&row.engine, &row.case, row.round)
+        };
+        match groups.iter_mut().rev().find(belongs) {
+            Some(group) => group.push(row),
+            None => groups.push(vec![row]),
+        }
+    }
+    groups
+}
+
+/// Words to the left, numbers to the right.
+fn lines(columns: &[Vec<String>]) -> String {
+    let mut text = String::new();
+    for line in 0..columns[0].len() {
+        let mut row = String::new();
+        for (at, cells) in columns.iter().enumerate() {
+            let width = cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
+            let gap = if at == 0 { "" } else { "  " };
+            let is_words = matches!(&cells[0][..], "case" | "engine");
+            let written = if is_words {
+                write!(row, "{gap}{:<width$}", cells[line])
+            } else {
+                write!(row, "{gap}{:>width$}", cells[line])
+            };
+            written.expect("a string takes all that is written to it");
+        }
+        text.push_str(row.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// A whole number with separators: `1,234,567`.
+fn grouped(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// About three digits.
+fn short(value: f64) -> String {
+    match value {
+        value if value >= 1_000.0 => grouped(value),
+        value if value >= 100.0 => format!("{value:.0}"),
+        value if value >= 10.0 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}
+
+fn percent(value: f64) -> String {
+    format!("{:.1}%", value * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(engine: &str, case: &str, metric: &str, value: f64) -> Row {
+        Row {
+            engine: engine.into(),
+            case: case.into(),
+            metric: metric.into(),
+            value,
+            unit: String::new(),
+            round: 0,
+        }
+    }
+
+    #[test]
+    fn a_line_for_each_stage_and_only_columns_with_content() {
+        let rows = [
+            row("esker", "overwrite", "throughput", 1_234_567.8),
+            row("esker", "overwrite", "latency_p99_us", 12.34),
+            row("esker", "overwrite", "disk_peak_bytes", 9.0),
+            row("esker", "settle", "seconds", 0.5),
+            row("esker", "settle", "total_seconds", 2_345.6),
+        ];
+        let expected = "\
+case           ops/s   p99  seconds  total
+overwrite  1,234,568  12.3
+settle                         0.50  2,346
+";
+        assert_eq!(table(&rows), expected);
+    }
+
+    #[test]
+    fn engines_and_rounds_are_named_when_there_are_several() {
+        let mut rows = [
+            row("esker", "readseq", "found", 1.0),
+            row("rocksdb", "readseq", "found", 0.632),
+            row("esker", "readseq", "found", 1.0),
+        ];
+        rows[2].round = 1;
+        let expected = "\
+engine   case     round   found
+esker    readseq      0  100.0%
+rocksdb  readseq      0   63.2%
+esker    readseq      1  100.0%
+";
+        assert_eq!(table(&rows), expected);
+    }
+
+    #[test]
+    fn no_rows_make_an_empty_table() {
+        assert_eq!(table(&[]), "case\n");
+    }
+
+    #[test]
+    fn numbers_are_shown_to_about_three_digits() {
+        let shown = [0.0, 0.5, 9.99, 42.25, 500.5, 1_000.0, 1e9].map(short);
+        assert_eq!(shown, ["0.00", "0.50", "9.99", "42.2", "500", "1,000", "1,000,000,000"]);
+    }
+}
