@@ -8,8 +8,14 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// The zeros written at a time; writeback of each piece starts while the next is copied.
-const ZERO_BYTES: u64 = 1 << 20;
+/// The zeros written at a time. A write this size leaves a folio this size in the page cache, and a
+/// file system visits every block of a folio on each later write into it. On ext4, writes of 136
+/// bytes took 1,600–4,200 ns after zeroing by the MiB, and 460–690 after zeroing by 16 KiB; smaller
+/// pieces gain no more and make syncs longer.
+const ZERO_BYTES: u64 = 16 << 10;
+
+/// The bytes whose writeback is asked for while the next are written.
+const WRITEBACK_BYTES: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct PosixLog {
@@ -70,13 +76,16 @@ fn fill_with_zeros(file: &File, bytes: u64) -> io::Result<()> {
     if bytes > 0 {
         advice::allocate(file, bytes)?;
     }
-    let zeros = vec![0; bytes.min(ZERO_BYTES) as usize];
-    let mut offset = 0;
-    while offset < bytes {
-        let part = &zeros[..(bytes - offset).min(ZERO_BYTES) as usize];
-        file.write_all_at(part, offset)?;
-        advice::start_writeback(file, offset, part.len() as u64);
-        offset += part.len() as u64;
+    let zeros = [0; ZERO_BYTES as usize];
+    let (mut written, mut in_writeback) = (0, 0);
+    while written < bytes {
+        let part = &zeros[..(bytes - written).min(ZERO_BYTES) as usize];
+        file.write_all_at(part, written)?;
+        written += part.len() as u64;
+        if written - in_writeback >= WRITEBACK_BYTES {
+            advice::start_writeback(file, in_writeback, written - in_writeback);
+            in_writeback = written;
+        }
     }
     file.sync_data()
 }
