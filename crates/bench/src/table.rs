@@ -109,7 +109,8 @@ fn short(value: f64) -> String {
         value if value >= 1_000.0 => grouped(value),
         value if value >= 100.0 => format!("{value:.0}"),
         value if value >= 10.0 => format!("{value:.1}"),
-        value => format!("{value:.2}"),
+        value if value >= 1.0 => format!("{value:.2}"),
+        value => format!("{value:.3}"),
     }
 }
 
@@ -144,7 +145,7 @@ mod tests {
         let expected = "\
 case           ops/s   p99  seconds  total
 overwrite  1,234,568  12.3
-settle                         0.50  2,346
+settle                        0.500  2,346
 ";
         assert_eq!(table(&rows), expected);
     }
@@ -174,6 +175,6 @@ esker    readseq      1  100.0%
     #[test]
     fn numbers_are_shown_to_about_three_digits() {
         let shown = [0.0, 0.5, 9.99, 42.25, 500.5, 1_000.0, 1e9].map(short);
-        assert_eq!(shown, ["0.00", "0.50", "9.99", "42.2", "500", "1,000", "1,000,000,000"]);
+        assert_eq!(shown, ["0.000", "0.500", "9.99", "42.2", "500", "1,000", "1,000,000,000"]);
     }
 }

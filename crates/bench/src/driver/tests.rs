@@ -2,6 +2,7 @@
 
 use super::*;
 use esker_base::{Error, Rng};
+use esker_workload::checker::Verify;
 use esker_workload::db_bench::{Case, Job, Options};
 use esker_workload::{Model, Worker};
 
@@ -211,4 +212,14 @@ fn the_caller_ticks_while_the_threads_run() {
 #[test]
 fn what_is_watched_gives_back_its_failure() {
     assert!(matches!(run_watched(|| Err(Error::Closed), &mut || {}), Err(Error::Closed)));
+}
+
+#[test]
+fn a_verifying_workload_runs_like_any_other() {
+    let verify = Verify::new(300, 3, 2_000);
+    let measured = run(&verify, 3).unwrap();
+    assert_eq!(measured.operations, 6_000);
+    assert_eq!(verify.violations(), []);
+    let acknowledged = (0..300).filter(|&key| verify.ledger().floor(key).0 > 0).count();
+    assert!(acknowledged > 290, "nearly every key was written: {acknowledged}");
 }
