@@ -184,3 +184,19 @@ fn threads_may_share_a_disk_while_it_crashes() {
     });
     assert!(storage.list().is_err());
 }
+
+#[test]
+fn a_copy_that_fails_is_removed_again() {
+    let (here, there) = (disk(1), disk(2));
+    here.write_all("a", &[1; 5000]);
+    there.set_space_limit(Some(3000));
+    assert!(here.link_to("a", &there).unwrap_err().is_out_of_space());
+    assert_eq!(there.files(), [""; 0]);
+    here.fail_read_after(0);
+    there.set_space_limit(None);
+    here.link_to("a", &there).unwrap_err();
+    assert_eq!(there.files(), [""; 0]);
+    here.link_to("a", &there).unwrap();
+    there.sync_names().unwrap();
+    assert_eq!(there.crash().read_all("a").unwrap(), [1; 5000]);
+}

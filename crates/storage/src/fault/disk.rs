@@ -268,7 +268,7 @@ impl Disk {
 
     /// Forgets files that nothing can bring back.
     fn collect(&mut self) {
-        let names = &self.names;
-        self.files.retain(|&id, file| file.is_held() || names.may_need(id));
+        let needed = self.names.needed();
+        self.files.retain(|id, file| file.is_held() || needed.contains(id));
     }
 }

@@ -1,7 +1,7 @@
 //! Which names lead to which files: as the system shows it, and as the device holds it.
 
 use esker_base::Rng;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The identity of a file, whatever its names.
 pub(super) type FileId = u64;
@@ -57,13 +57,13 @@ impl Names {
         self.shown.iter().map(|(name, &file)| (name, file))
     }
 
-    /// Whether a power loss could still bring `file` back.
-    pub(super) fn may_need(&self, file: FileId) -> bool {
-        self.shown.values().any(|&shown| shown == file)
-            || self.durable.values().any(|&durable| durable == file)
-            || self.pending.iter().any(
-                |change| matches!(change, Change::Created { file: created, .. } if *created == file),
-            )
+    /// The files that have a name, or could have one after a power loss.
+    pub(super) fn needed(&self) -> BTreeSet<FileId> {
+        let created = self.pending.iter().filter_map(|change| match change {
+            Change::Created { file, .. } => Some(file),
+            Change::Removed { .. } | Change::Renamed { .. } => None,
+        });
+        self.shown.values().chain(self.durable.values()).chain(created).copied().collect()
     }
 
     pub(super) fn create(&mut self, name: &str, file: FileId) {
@@ -77,7 +77,6 @@ impl Names {
     }
 
     pub(super) fn rename(&mut self, from: &str, to: &str) {
-        // A file renamed to its own name stays, as rename(2) says.
         if let Some(file) = self.get(from) {
             self.change(Change::Renamed { from: from.to_owned(), to: to.to_owned(), file });
         }
@@ -122,7 +121,6 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
 
     /// All outcomes of power losses after `changes`, each written as `name=file,…`.
     fn outcomes(changes: impl Fn(&mut Names)) -> BTreeSet<String> {
