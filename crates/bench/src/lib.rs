@@ -2,7 +2,7 @@
 //! what it cost in bytes written, space, memory and processor time.
 //!
 //! [`Bench::run`] takes an [`Engine`] and a list of [`Stage`]s and gives back [`Row`]s, one a metric.
-//! [`report`] makes JSON of them, and [`table`] something to look at.
+//! [`report`] makes JSON of them, and [`table()`] something to look at.
 //!
 //! Whoever owns a store implements [`Engine`] for it; nothing here knows which store it is.
 
