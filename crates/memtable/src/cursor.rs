@@ -1,0 +1,231 @@
+//! The versions of one keyspace of a MemTable, in order: a merge of its runs, of which a sealed
+//! MemTable has one.
+//!
+//! A lane is a place in the sorted part of one run. Moving on, the cursor stands on the lane with
+//! the smallest version; moving back, on the one with the greatest. Where the direction turns, the
+//! other lanes are placed anew around the version that the cursor stands on.
+
+use crate::MemTable;
+use crate::part::Part;
+use esker_base::key::compare_versions;
+use esker_base::{Entry, EntryCursor, Kind, MAX_SEQNO, Result, Seqno};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// How many items ahead an entry is asked for, so that it has arrived when the cursor does.
+const AHEAD: usize = 8;
+
+/// An [`EntryCursor`] over a MemTable. It keeps the MemTable alive.
+pub struct MemTableCursor {
+    memtable: Arc<MemTable>,
+    /// Entries from this number on are not seen.
+    numbers: u32,
+    lanes: Vec<Lane>,
+    /// The lane that the cursor stands on.
+    current: Option<usize>,
+    direction: Direction,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Forward,
+    Back,
+}
+
+/// A place in a part, or off its end: going back, the place before the first is `usize::MAX`.
+struct Lane {
+    part: Arc<Part>,
+    at: usize,
+}
+
+impl MemTableCursor {
+    pub(crate) fn new(memtable: Arc<MemTable>, numbers: u32, parts: Vec<Arc<Part>>) -> Self {
+        let lanes = parts.into_iter().map(|part| Lane { part, at: usize::MAX }).collect();
+        MemTableCursor { memtable, numbers, lanes, current: None, direction: Direction::Forward }
+    }
+
+    /// Places every lane at or after what `seek` says, and picks the smallest.
+    fn place_forward(&mut self, seek: impl Fn(&MemTable, &Part) -> usize) {
+        self.direction = Direction::Forward;
+        for lane in &mut self.lanes {
+            lane.at = seek(&self.memtable, &lane.part);
+            lane.skip_unseen(self.numbers, 1);
+        }
+        self.pick();
+    }
+
+    /// Places every lane before what `seek` says, and picks the greatest.
+    fn place_back(&mut self, seek: impl Fn(&MemTable, &Part) -> usize) {
+        self.direction = Direction::Back;
+        for lane in &mut self.lanes {
+            lane.at = seek(&self.memtable, &lane.part).wrapping_sub(1);
+            lane.skip_unseen(self.numbers, usize::MAX);
+        }
+        self.pick();
+    }
+
+    /// Stands on the lane whose version comes first in the direction of travel.
+    fn pick(&mut self) {
+        let first = match self.direction {
+            Direction::Forward => Ordering::Less,
+            Direction::Back => Ordering::Greater,
+        };
+        let mut best: Option<(usize, (&[u8], Seqno))> = None;
+        for (at, lane) in self.lanes.iter().enumerate() {
+            let Some(version) = lane.version(&self.memtable) else { continue };
+            if best.is_none_or(|(_, best)| compare_versions(version, best) == first) {
+                best = Some((at, version));
+            }
+        }
+        self.current = best.map(|(at, _)| at);
+    }
+
+    /// Moves the lane that the cursor stands on by `step` and picks anew.
+    #[inline]
+    fn advance(&mut self, step: usize) {
+        let Some(current) = self.current else { return };
+        let lane = &mut self.lanes[current];
+        lane.at = lane.at.wrapping_add(step);
+        lane.skip_unseen(self.numbers, step);
+        lane.prefetch(&self.memtable, step);
+        let ended = lane.number().is_none();
+        if self.lanes.len() > 1 {
+            self.pick();
+        } else if ended {
+            self.current = None;
+        }
+    }
+
+    #[inline]
+    fn standing(&self) -> &Lane {
+        &self.lanes[self.current.expect("the cursor is valid")]
+    }
+
+    #[inline]
+    fn entry(&self) -> Entry<'_> {
+        let lane = self.standing();
+        self.memtable.segment().entry(lane.part.items()[lane.at].place())
+    }
+
+    /// The key that the cursor stands on, and how many entries precede the version.
+    fn turning_point(&self) -> Option<(Vec<u8>, u32)> {
+        let number = self.lanes[self.current?].number()?;
+        Some((self.entry().key.to_vec(), number))
+    }
+}
+
+impl Lane {
+    /// The number of the version here, if there is one.
+    #[inline]
+    fn number(&self) -> Option<u32> {
+        Some(self.part.items().get(self.at)?.number())
+    }
+
+    /// The version here, if there is one.
+    fn version<'a>(&self, memtable: &'a MemTable) -> Option<(&'a [u8], Seqno)> {
+        let item = self.part.items().get(self.at)?;
+        let key = memtable.segment().entry(item.place()).key;
+        Some((key, memtable.first_seqno() + u64::from(item.number())))
+    }
+
+    /// Steps over versions that are not seen.
+    #[inline]
+    fn skip_unseen(&mut self, numbers: u32, step: usize) {
+        while self.number().is_some_and(|number| number >= numbers) {
+            self.at = self.at.wrapping_add(step);
+        }
+    }
+
+    /// Asks for the entry some items ahead.
+    #[inline]
+    fn prefetch(&self, memtable: &MemTable, step: usize) {
+        let ahead = self.at.wrapping_add(step.wrapping_mul(AHEAD));
+        if let Some(item) = self.part.items().get(ahead) {
+            memtable.segment().prefetch(item.place());
+        }
+    }
+}
+
+impl EntryCursor for MemTableCursor {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.current.is_some()
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        self.place_forward(|_, _| 0);
+        Ok(())
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.place_back(|_, part| part.items().len());
+        Ok(())
+    }
+
+    fn seek(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
+        self.place_forward(|memtable, part| {
+            let segment = memtable.segment();
+            part.seek(segment, key, segment.numbers_through(seqno))
+        });
+        Ok(())
+    }
+
+    fn seek_before(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
+        self.place_back(|memtable, part| {
+            let segment = memtable.segment();
+            part.seek(segment, key, segment.numbers_through(seqno))
+        });
+        Ok(())
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        if self.direction == Direction::Back
+            && self.lanes.len() > 1
+            && let Some((key, number)) = self.turning_point()
+        {
+            // The first version after this one: the same key's with a smaller number, or beyond.
+            self.place_forward(|memtable, part| part.seek(memtable.segment(), &key, number));
+            return Ok(());
+        }
+        self.direction = Direction::Forward;
+        self.advance(1);
+        Ok(())
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        if self.direction == Direction::Forward
+            && self.lanes.len() > 1
+            && let Some((key, number)) = self.turning_point()
+        {
+            self.place_back(|memtable, part| part.seek(memtable.segment(), &key, number + 1));
+            return Ok(());
+        }
+        self.direction = Direction::Back;
+        self.advance(usize::MAX);
+        Ok(())
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.entry().key
+    }
+
+    #[inline]
+    fn seqno(&self) -> Seqno {
+        let number = self.standing().number().unwrap_or_default();
+        debug_assert!(self.memtable.first_seqno() + u64::from(number) <= MAX_SEQNO);
+        self.memtable.first_seqno() + u64::from(number)
+    }
+
+    #[inline]
+    fn kind(&self) -> Kind {
+        self.entry().kind
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.entry().value
+    }
+}

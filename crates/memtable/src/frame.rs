@@ -1,0 +1,241 @@
+//! The bytes of a log segment: its header, and the header of each frame in it.
+//!
+//! The byte-level description is `docs/formats/frame.md`; writer and reader share this file.
+//! All integers are little-endian.
+
+use esker_base::checksum::{crc32c, crc32c_append};
+use esker_base::coding::{u32_at, u64_at};
+use esker_base::{Error, Result, Seqno};
+
+/// The bytes that open a segment.
+pub const SEGMENT_HEADER_BYTES: usize = 64;
+
+/// The bytes that open a frame.
+pub const FRAME_HEADER_BYTES: usize = 32;
+
+/// The newest segment format that this code reads, and the one it writes.
+pub const SEGMENT_VERSION: u32 = 1;
+
+/// The shortest encoding of an entry: four one-byte fields and a key of one byte.
+pub(crate) const MIN_ENTRY_BYTES: usize = 5;
+
+const MAGIC: [u8; 8] = *b"ESKRSEG1";
+const CHECKSUM_AT: usize = 60;
+const RESERVED: std::ops::Range<usize> = 32..CHECKSUM_AT;
+
+/// The alignments that a segment may have. Frames start at multiples of it.
+const ALIGNMENTS: std::ops::RangeInclusive<u32> = 8..=4096;
+
+/// What a segment says about itself in its first 64 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SegmentHeader {
+    /// The number of this use of the segment. Never zero and never used twice in a database, so
+    /// that frames which an earlier use left behind are told apart.
+    pub epoch: u32,
+    /// The size of the whole segment in bytes, this header included. Below 4 GiB.
+    pub capacity: u64,
+    /// What frame offsets are multiples of: 8 in files, 64 in persistent memory.
+    pub alignment: u32,
+    /// The key that the segment is encrypted with; 0 for none, which is all there is so far.
+    pub key_id: u32,
+}
+
+impl SegmentHeader {
+    /// The header as it is stored.
+    pub fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
+        let mut bytes = [0; SEGMENT_HEADER_BYTES];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&SEGMENT_VERSION.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.epoch.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.capacity.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.alignment.to_le_bytes());
+        bytes[28..32].copy_from_slice(&self.key_id.to_le_bytes());
+        let checksum = crc32c(&bytes[..CHECKSUM_AT]);
+        bytes[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads the header at the front of `bytes`, which came from `file_name`.
+    pub fn decode(bytes: &[u8], file_name: &str) -> Result<SegmentHeader> {
+        let bad =
+            |offset: usize, what: &str| Err(Error::corruption(file_name, offset as u64, what));
+        let Some(bytes) = bytes.get(..SEGMENT_HEADER_BYTES) else {
+            return bad(bytes.len(), "the file ends inside the segment header");
+        };
+        if bytes[..8] != MAGIC {
+            return bad(0, "this is no log segment: its first eight bytes are not the magic");
+        }
+        if u32_at(bytes, CHECKSUM_AT) != crc32c(&bytes[..CHECKSUM_AT]) {
+            return bad(CHECKSUM_AT, "the segment header's checksum does not match");
+        }
+        let version = u32_at(bytes, 8);
+        if version > SEGMENT_VERSION {
+            return Err(Error::NewerVersion {
+                file: file_name.to_owned(),
+                found: version,
+                supported: SEGMENT_VERSION,
+            });
+        }
+        let header = SegmentHeader {
+            epoch: u32_at(bytes, 12),
+            capacity: u64_at(bytes, 16),
+            alignment: u32_at(bytes, 24),
+            key_id: u32_at(bytes, 28),
+        };
+        match header.flaw() {
+            Some(what) => bad(8, what),
+            None if bytes[RESERVED].iter().any(|&byte| byte != 0) => {
+                bad(RESERVED.start, "reserved bytes of the segment header are not zero")
+            }
+            None => Ok(header),
+        }
+    }
+
+    /// What no segment of this version can say of itself, if this one does.
+    pub(crate) fn flaw(&self) -> Option<&'static str> {
+        if self.epoch == 0 {
+            Some("the segment's epoch is zero")
+        } else if self.capacity < SEGMENT_HEADER_BYTES as u64 || self.capacity > u64::from(u32::MAX)
+        {
+            Some("the segment's capacity is out of bounds")
+        } else if !self.alignment.is_power_of_two() || !ALIGNMENTS.contains(&self.alignment) {
+            Some("the segment's alignment is not a power of two from 8 to 4096")
+        } else if self.key_id != 0 {
+            Some("the segment is encrypted, which this version can't read")
+        } else {
+            None
+        }
+    }
+
+    /// Where the first frame starts.
+    pub(crate) fn first_frame(&self) -> usize {
+        SEGMENT_HEADER_BYTES.next_multiple_of(self.alignment as usize)
+    }
+
+    /// The bytes that a frame takes whose entries take `entry_bytes`.
+    #[inline]
+    pub(crate) fn frame_bytes(&self, entry_bytes: usize) -> usize {
+        // The alignment is a power of two, which the compiler can't know.
+        let mask = self.alignment as usize - 1;
+        (FRAME_HEADER_BYTES + entry_bytes + mask) & !mask
+    }
+}
+
+/// The header of a frame, without its checksum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FrameHeader {
+    /// The epoch of the segment.
+    pub epoch: u32,
+    /// The length of the entries, without padding.
+    pub bytes: u32,
+    /// The number of entries.
+    pub count: u32,
+    /// The seqno of the first entry; the others follow without gaps.
+    pub first_seqno: Seqno,
+    /// What was known durable when the frame was written.
+    pub durable_through: Seqno,
+}
+
+impl FrameHeader {
+    /// The header as it is stored before `entries`, with the checksum over both.
+    #[inline]
+    pub fn encode(&self, entries: &[u8]) -> [u8; FRAME_HEADER_BYTES] {
+        let mut bytes = [0; FRAME_HEADER_BYTES];
+        bytes[..4].copy_from_slice(&self.epoch.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.bytes.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.count.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.first_seqno.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.durable_through.to_le_bytes());
+        let checksum = frame_checksum(&bytes, entries);
+        bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a header and the checksum stored in it.
+    #[inline]
+    pub fn decode(bytes: &[u8; FRAME_HEADER_BYTES]) -> (FrameHeader, u32) {
+        let header = FrameHeader {
+            epoch: u32_at(bytes, 0),
+            bytes: u32_at(bytes, 8),
+            count: u32_at(bytes, 12),
+            first_seqno: u64_at(bytes, 16),
+            durable_through: u64_at(bytes, 24),
+        };
+        (header, u32_at(bytes, 4))
+    }
+}
+
+/// The checksum of a frame: everything but the checksum field itself and the padding, which is
+/// zero. The field's four bytes are left out by moving the epoch up to the bytes after it.
+#[inline]
+pub(crate) fn frame_checksum(header: &[u8; FRAME_HEADER_BYTES], entries: &[u8]) -> u32 {
+    let mut covered = [0; FRAME_HEADER_BYTES - 4];
+    covered[..4].copy_from_slice(&header[..4]);
+    covered[4..].copy_from_slice(&header[8..]);
+    crc32c_append(crc32c(&covered), entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> SegmentHeader {
+        SegmentHeader { epoch: 7, capacity: 4096, alignment: 8, key_id: 0 }
+    }
+
+    #[test]
+    fn a_segment_header_round_trips() {
+        assert_eq!(SegmentHeader::decode(&sample().encode(), "f").unwrap(), sample());
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_segment_header_is_seen() {
+        for bit in 0..SEGMENT_HEADER_BYTES * 8 {
+            let mut bytes = sample().encode();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(SegmentHeader::decode(&bytes, "f").unwrap_err().is_corruption(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn every_truncated_segment_header_is_refused() {
+        for len in 0..SEGMENT_HEADER_BYTES {
+            let error = SegmentHeader::decode(&sample().encode()[..len], "f").unwrap_err();
+            assert!(error.is_corruption(), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn a_newer_version_is_named_as_such() {
+        let mut bytes = sample().encode();
+        bytes[8] = 2;
+        let checksum = crc32c(&bytes[..CHECKSUM_AT]);
+        bytes[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+        assert!(matches!(
+            SegmentHeader::decode(&bytes, "f"),
+            Err(Error::NewerVersion { found: 2, supported: 1, .. })
+        ));
+    }
+
+    #[test]
+    fn headers_that_no_writer_makes_are_refused() {
+        for flawed in [
+            SegmentHeader { epoch: 0, ..sample() },
+            SegmentHeader { capacity: 63, ..sample() },
+            SegmentHeader { capacity: 1 << 32, ..sample() },
+            SegmentHeader { alignment: 24, ..sample() },
+            SegmentHeader { alignment: 4, ..sample() },
+            SegmentHeader { key_id: 1, ..sample() },
+        ] {
+            assert!(SegmentHeader::decode(&flawed.encode(), "f").is_err(), "{flawed:?}");
+        }
+    }
+
+    #[test]
+    fn a_frame_header_round_trips_with_its_checksum() {
+        let header =
+            FrameHeader { epoch: 3, bytes: 5, count: 1, first_seqno: 9, durable_through: 8 };
+        let bytes = header.encode(b"entry");
+        assert_eq!(FrameHeader::decode(&bytes), (header, frame_checksum(&bytes, b"entry")));
+    }
+}

@@ -1,0 +1,413 @@
+//! A segment with its index: where writes go first, and where reads look first.
+//!
+//! Thread safety: every method that takes `&self` may be called from any thread, at any time.
+//!
+//! Invariants:
+//! 1. Entry number = seqno − the first seqno. Numbers are dense; so are the nodes.
+//! 2. What the index or the order names is filled, and filled bytes never change.
+//! 3. A reader passes a seqno at or below which everything is inserted (it is *visible*). Entries
+//!    beyond it may be in the index already; they are stepped over.
+
+use crate::cursor::MemTableCursor;
+use crate::frame::SegmentHeader;
+use crate::index::{Index, hash_in};
+use crate::order::{CHUNK_ENTRIES, Order};
+use crate::scan::{Scan, recheck};
+use crate::segment::{Filled, Memory, Nodes, Position, Reservation, Segment, Tail};
+use crate::sync::Ordering;
+use crate::tombstones::Tombstones;
+use esker_base::{
+    Entry, Error, FragmentedTombstones, KeyspaceId, Kind, RangeTombstone, Result, Seqno, hash64,
+};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A MemTable holds at most an entry for every so many bytes of its segment, so that the index,
+/// which is allocated up front at 20 bytes an entry of that cap, stays below a third of it.
+/// With 100-byte values that is about 47 bytes an entry written.
+const MIN_BYTES_AN_ENTRY: usize = 64;
+
+/// A batch takes at most this share of a segment, so that sealing wastes little.
+const BATCHES_A_SEGMENT: usize = 4;
+
+/// How many entries are hashed ahead of being inserted, so that their slots arrive in the cache.
+const AHEAD: usize = 16;
+
+/// After so many steps along a chain, a read asks the order instead, if that reaches far enough.
+const CHAIN_STEPS: u32 = 32;
+
+/// The newest version of a key at a snapshot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found<'a> {
+    /// The version's seqno.
+    pub seqno: Seqno,
+    /// A put or a delete.
+    pub kind: Kind,
+    /// The value; empty for a delete. It lies in the segment.
+    pub value: &'a [u8],
+}
+
+/// See the module's text.
+pub struct MemTable {
+    segment: Segment,
+    index: Index,
+    order: Order,
+    tombstones: Tombstones,
+}
+
+/// The number of entries that a segment of so many bytes takes.
+fn entry_cap(segment_bytes: usize) -> usize {
+    segment_bytes / MIN_BYTES_AN_ENTRY
+}
+
+impl MemTable {
+    /// An empty MemTable in `memory`, into which it writes `header`. Allocates and touches the
+    /// index: this is for the background.
+    pub fn new(memory: Box<dyn Memory>, header: SegmentHeader) -> MemTable {
+        let entries = entry_cap(header.capacity as usize);
+        let segment = Segment::new(memory, header, Nodes::new(entries));
+        MemTable::around(segment, Index::new(entries))
+    }
+
+    /// Uses the memory and the index's arrays again, for a segment of the same size and a new epoch.
+    pub fn recycle(self, header: SegmentHeader) -> MemTable {
+        assert_eq!(header.capacity, self.segment.header().capacity, "recycled at the same size");
+        let MemTable { segment, mut index, .. } = self;
+        let (memory, mut nodes) = segment.into_parts();
+        index.clear();
+        nodes.clear();
+        MemTable::around(Segment::new(memory, header, nodes), index)
+    }
+
+    /// A sealed MemTable over `memory`, which holds what `scan` found in a segment with `header`.
+    pub fn recover(memory: Box<dyn Memory>, header: SegmentHeader, scan: &Scan) -> MemTable {
+        let found = scan.frames.iter().map(|frame| frame.count as usize).sum();
+        let entries = entry_cap(header.capacity as usize).max(found);
+        let segment = Segment::recovered(memory, header, Nodes::new(entries), scan);
+        let memtable = MemTable::around(segment, Index::new(entries));
+        memtable.insert_numbers(0..found as u32);
+        memtable
+    }
+
+    fn around(segment: Segment, index: Index) -> MemTable {
+        MemTable { segment, index, order: Order::new(), tombstones: Tombstones::default() }
+    }
+
+    /// Gives the memory back.
+    pub fn into_memory(self) -> Box<dyn Memory> {
+        self.segment.into_parts().0
+    }
+
+    /// The longest encoded batch that a segment of `segment_bytes` takes.
+    pub fn max_batch_bytes(segment_bytes: usize) -> usize {
+        segment_bytes / BATCHES_A_SEGMENT
+    }
+
+    /// The most entries in a batch that a segment of `segment_bytes` takes.
+    pub fn max_batch_entries(segment_bytes: usize) -> usize {
+        entry_cap(segment_bytes)
+    }
+
+    /// Whether a batch fits an empty segment. If not, sealing won't help: refuse it.
+    pub fn fits_ever(segment_bytes: usize, batch_bytes: usize, count: u32) -> bool {
+        batch_bytes <= MemTable::max_batch_bytes(segment_bytes)
+            && count as usize <= MemTable::max_batch_entries(segment_bytes)
+    }
+
+    /// Opens the MemTable for writing, once. The first entry will have the seqno `base_seqno`, at
+    /// least 1. The tail belongs under the committer's lock.
+    pub fn activate(&self, base_seqno: Seqno) -> Tail {
+        self.segment.activate(base_seqno)
+    }
+
+    /// Takes space and seqnos for a batch of `count` entries, `entry_bytes` long when encoded.
+    /// `None` if it is full: seal it and go on with the next. Runs under the committer's lock.
+    #[inline]
+    pub fn reserve(&self, tail: &mut Tail, entry_bytes: usize, count: u32) -> Option<Reservation> {
+        self.segment.reserve(tail, entry_bytes, count)
+    }
+
+    /// Copies the encoded batch into its place, in parallel with other writers. `durable_through`
+    /// is what is known durable now; it is below the reservation's seqnos.
+    #[inline]
+    pub fn fill(&self, reservation: Reservation, durable_through: Seqno, entries: &[u8]) -> Filled {
+        let mut hash_of_first = None;
+        let mut filled = self.segment.fill(reservation, durable_through, entries, |at, entry| {
+            if at < AHEAD as u32 {
+                let hash = hash_in(entry.keyspace, hash64(entry.key));
+                self.index.prefetch(hash);
+                if at == 0 && entry.kind != Kind::RangeDelete {
+                    hash_of_first = Some(hash);
+                }
+            }
+        });
+        filled.hash = hash_of_first;
+        filled
+    }
+
+    /// The position before the first frame of an active MemTable.
+    pub fn start(&self) -> Position {
+        self.segment.start()
+    }
+
+    /// The end of the contiguous filled frames from `from` on.
+    #[inline]
+    pub fn completed(&self, from: Position) -> Position {
+        self.segment.completed(from)
+    }
+
+    /// The bytes of the frames from `from` to `to`, as they go to the log file at `from.offset()`.
+    pub fn bytes(&self, from: Position, to: Position) -> &[u8] {
+        self.segment.bytes(from, to)
+    }
+
+    /// Indexes the entries of a frame that is durable. They can be read from here on, by whoever
+    /// passes a snapshot that reaches them.
+    #[inline]
+    pub fn insert(&self, filled: &Filled) {
+        let mut numbers = filled.take_numbers(&self.segment);
+        if numbers.is_empty() {
+            return;
+        }
+        self.order.inserted(numbers.clone());
+        if let Some(hash) = filled.hash {
+            self.index.insert(self.segment.nodes(), hash, numbers.start);
+            numbers.start += 1;
+        }
+        if !numbers.is_empty() {
+            self.insert_numbers(numbers);
+        }
+    }
+
+    /// Indexes the filled entries `numbers`, a handful at a time: first their slots are asked for.
+    fn insert_numbers(&self, numbers: Range<u32>) {
+        let mut start = numbers.start;
+        while start < numbers.end {
+            let end = numbers.end.min(start + AHEAD as u32);
+            let mut hashes = [None; AHEAD];
+            for (hash, number) in hashes.iter_mut().zip(start..end) {
+                let entry = self.entry(number).expect("inserted entries are filled");
+                match entry.kind {
+                    Kind::RangeDelete => self.add_tombstone(number, &entry),
+                    Kind::Put | Kind::Delete => {
+                        let mixed = hash_in(entry.keyspace, hash64(entry.key));
+                        self.index.prefetch(mixed);
+                        *hash = Some(mixed);
+                    }
+                }
+            }
+            for (hash, number) in hashes.into_iter().zip(start..end) {
+                if let Some(hash) = hash {
+                    self.index.insert(self.segment.nodes(), hash, number);
+                }
+            }
+            start = end;
+        }
+    }
+
+    fn add_tombstone(&self, number: u32, entry: &Entry<'_>) {
+        let tombstone = RangeTombstone {
+            start: entry.key.to_vec(),
+            end: entry.value.to_vec(),
+            seqno: self.seqno(number),
+        };
+        self.tombstones.add(entry.keyspace, tombstone);
+    }
+
+    /// Ends writing: no reservation will follow. Those made may still be filled and inserted.
+    pub fn seal(&self, tail: Tail) {
+        self.segment.seal(tail);
+    }
+
+    /// The seqno of the first entry, or 0 as long as the MemTable is not active.
+    pub fn first_seqno(&self) -> Seqno {
+        self.segment.base()
+    }
+
+    /// The seqno of the last entry reserved; one below the first seqno if there is none.
+    pub fn last_seqno(&self) -> Seqno {
+        (self.segment.base() + u64::from(self.segment.entries())).saturating_sub(1)
+    }
+
+    /// The number of entries reserved.
+    pub fn entries(&self) -> u64 {
+        u64::from(self.segment.entries())
+    }
+
+    /// The bytes of the segment in use, its header included.
+    pub fn bytes_used(&self) -> u64 {
+        u64::from(self.segment.bytes_used())
+    }
+
+    /// The memory taken: segment, index and order.
+    pub fn memory_bytes(&self) -> usize {
+        self.segment.header().capacity as usize
+            + self.segment.nodes().memory_bytes()
+            + self.index.memory_bytes()
+            + self.order.memory_bytes()
+    }
+
+    /// The epoch of the segment.
+    pub fn epoch(&self) -> u32 {
+        self.segment.header().epoch
+    }
+
+    /// The header of the segment.
+    pub fn header(&self) -> &SegmentHeader {
+        self.segment.header()
+    }
+
+    /// Whether no reservation will follow.
+    pub fn is_sealed(&self) -> bool {
+        self.segment.sealed()
+    }
+
+    /// The newest version of `key`, whose [`hash64`] is `key_hash`, with a seqno at or below
+    /// `snapshot`. Range deletes are beside this: see [`MemTable::range_tombstones`].
+    #[inline]
+    pub fn get(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        key_hash: u64,
+        snapshot: Seqno,
+    ) -> Option<Found<'_>> {
+        let numbers = self.segment.numbers_through(snapshot);
+        let mut link = self.index.newest(hash_in(keyspace, key_hash));
+        let mut steps = 0;
+        while link != 0 {
+            let number = link - 1;
+            if number < numbers {
+                let entry = self.entry(number).expect("indexed entries are filled");
+                if entry.key == key && entry.keyspace == keyspace {
+                    return Some(self.found(number, entry));
+                }
+            }
+            steps += 1;
+            if steps == CHAIN_STEPS && numbers.min(number) <= self.order.covered() {
+                return self.find_in_order(keyspace, key, numbers.min(number));
+            }
+            link = self.segment.nodes().node(number).older.load(Ordering::Acquire);
+        }
+        None
+    }
+
+    /// The newest version of `key` among the first `numbers` entries, which the order covers.
+    #[cold]
+    fn find_in_order(&self, keyspace: KeyspaceId, key: &[u8], numbers: u32) -> Option<Found<'_>> {
+        self.order.runs().iter().rev().find_map(|run| {
+            let part = run.part(keyspace)?;
+            let item = part.items().get(part.seek(&self.segment, key, numbers))?;
+            let entry = self.segment.entry(item.place());
+            (entry.key == key).then(|| self.found(item.number(), entry))
+        })
+    }
+
+    #[inline]
+    fn found<'a>(&self, number: u32, entry: Entry<'a>) -> Found<'a> {
+        Found { seqno: self.seqno(number), kind: entry.kind, value: entry.value }
+    }
+
+    #[inline]
+    fn seqno(&self, number: u32) -> Seqno {
+        self.segment.base() + u64::from(number)
+    }
+
+    #[inline]
+    fn entry(&self, number: u32) -> Option<Entry<'_>> {
+        Some(self.segment.entry(self.segment.nodes().place(number)?))
+    }
+
+    /// The segment, for cursors.
+    #[inline]
+    pub(crate) fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    /// The range deletes in `keyspace`, every one inserted before; none is the common case and
+    /// quick.
+    #[inline]
+    pub fn range_tombstones(&self, keyspace: KeyspaceId) -> Option<Arc<FragmentedTombstones>> {
+        self.tombstones.get(keyspace)
+    }
+
+    /// Sorts the closed chunks at or below `visible` that are not sorted yet; of a sealed MemTable
+    /// that is visible as a whole, makes one run of everything. Any thread may call this, any time.
+    pub fn build_order(&self, visible: Seqno) {
+        let numbers = self.segment.numbers_through(visible);
+        let entries = self.segment.entries();
+        if self.is_sealed() && numbers >= entries {
+            self.order.collapse(&self.segment, entries);
+            return;
+        }
+        let closed = numbers.min(entries) / CHUNK_ENTRIES * CHUNK_ENTRIES;
+        if closed > self.order.covered() {
+            self.order.extend(&self.segment, closed);
+        }
+    }
+
+    /// Whether [`MemTable::build_order`] has something to do, as soon as it is visible.
+    pub fn wants_order(&self) -> bool {
+        self.order.has_closed_chunk()
+            || self.is_sealed() && !self.order.is_one_run(self.segment.entries())
+    }
+
+    /// A cursor over the versions of `keyspace` at or below `visible`, all of which are inserted.
+    pub fn cursor(self: &Arc<Self>, keyspace: KeyspaceId, visible: Seqno) -> MemTableCursor {
+        let entries = self.segment.entries();
+        let sealed = self.is_sealed();
+        let numbers = self.segment.numbers_through(visible).min(entries);
+        if sealed && numbers == entries {
+            self.order.collapse(&self.segment, entries);
+        }
+        let runs = self.order.covering(&self.segment, numbers);
+        let parts = runs.iter().filter_map(|run| run.part(keyspace)).cloned();
+        MemTableCursor::new(Arc::clone(self), numbers, parts.collect())
+    }
+
+    /// The keyspaces that have entries or range deletes here, in order.
+    pub fn keyspaces(&self) -> Vec<KeyspaceId> {
+        let mut keyspaces: BTreeSet<KeyspaceId> = self.tombstones.keyspaces().into_iter().collect();
+        let runs = self.order.runs();
+        keyspaces.extend(runs.iter().flat_map(|run| run.keyspaces()));
+        // What no run covers yet, as far as it is filled.
+        let mut last = None;
+        for number in self.order.covered().. {
+            let Some(entry) = self.entry(number) else { break };
+            if last != Some(entry.keyspace) {
+                last = Some(entry.keyspace);
+                keyspaces.insert(entry.keyspace);
+            }
+        }
+        keyspaces.into_iter().collect()
+    }
+
+    /// Checks every complete frame against its checksum again, before its bytes become a table's.
+    /// `file_name` is what a report names.
+    pub fn verify(&self, file_name: &str) -> Result<()> {
+        if self.segment.base() == 0 {
+            return Ok(());
+        }
+        let mut position = self.start();
+        while let Some(next) = self.segment.after_frame(position) {
+            let frame = self.bytes(position, next);
+            if let Some(what) = recheck(frame, 0, self.header()) {
+                return Err(Error::corruption(file_name, position.offset(), what));
+            }
+            position = next;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for MemTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemTable")
+            .field("epoch", &self.epoch())
+            .field("first_seqno", &self.first_seqno())
+            .field("entries", &self.entries())
+            .field("sealed", &self.is_sealed())
+            .finish_non_exhaustive()
+    }
+}

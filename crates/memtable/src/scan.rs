@@ -1,0 +1,219 @@
+//! Reading a segment back: which frames hold, where they end, and what lies beyond.
+//!
+//! Frames are accepted from the front while each one is whole, of this epoch, and takes up the
+//! seqnos where the one before left off. At the first that does not hold, the scan looks on for
+//! frames that do, at every multiple of the alignment: a later frame says what was durable when it
+//! was written, and so tells damage from the torn end of the last write.
+//!
+//! A value may hold bytes that look like a frame. The frame around it is stepped over as a whole,
+//! so they are only ever met past the end, where they can't be accepted, only found as [`Later`].
+//! Found frames can raise `durable_through` and so make recovery report damage where there is a
+//! torn write; they can never make it accept more, nor report less. Only frames that
+//! lie beyond the expected seqno count, because an older one says nothing about what is missing.
+
+use crate::frame::{
+    FRAME_HEADER_BYTES, FrameHeader, MIN_ENTRY_BYTES, SegmentHeader, frame_checksum,
+};
+use esker_base::coding::u32_at;
+use esker_base::{Entry, MAX_SEQNO, Seqno};
+
+/// An accepted frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FrameInfo {
+    /// Where it starts in the segment.
+    pub offset: u64,
+    /// Its length, header and padding included.
+    pub bytes: u32,
+    /// The seqno of its first entry.
+    pub first_seqno: Seqno,
+    /// The number of its entries.
+    pub count: u32,
+    /// What was known durable when it was written.
+    pub durable_through: Seqno,
+}
+
+impl FrameInfo {
+    /// The seqno after its last entry's.
+    pub fn next_seqno(&self) -> Seqno {
+        self.first_seqno + u64::from(self.count)
+    }
+}
+
+/// What a segment holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Scan {
+    /// The accepted frames: whole, back to back, without gaps in their seqnos.
+    pub frames: Vec<FrameInfo>,
+    /// The offset after the last of them.
+    pub end: u64,
+    /// Why there are no more.
+    pub stop: Stop,
+    /// Valid frames beyond `end`, if there are any.
+    pub later: Option<Later>,
+}
+
+/// Why a scan accepted no further frame.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// There is no room for another frame header.
+    Full,
+    /// Nothing of this epoch starts here, and no valid frame of it lies further on.
+    Blank,
+    /// Something is here, or was: a frame that does not hold, or anything but a frame while there
+    /// are valid frames further on.
+    Bad {
+        /// Where.
+        offset: u64,
+        /// What does not hold.
+        what: String,
+    },
+}
+
+/// Valid frames of the segment's epoch that lie beyond the accepted ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Later {
+    /// Where the first of them starts.
+    pub offset: u64,
+    /// The seqno of its first entry.
+    pub first_seqno: Seqno,
+    /// The highest `durable_through` among them.
+    pub durable_through: Seqno,
+}
+
+/// Why bytes are no frame.
+enum Refused {
+    /// They do not start with the epoch.
+    NotHere,
+    /// They do, but then something is wrong.
+    Bad(String),
+}
+
+/// Reads the segment `bytes`, its header included, which says `header`. With `expected_first`, the
+/// first frame must have that seqno; otherwise it may have any.
+pub fn scan(bytes: &[u8], header: &SegmentHeader, expected_first: Option<Seqno>) -> Scan {
+    let capacity = usize::try_from(header.capacity).unwrap_or(usize::MAX);
+    let bytes = &bytes[..bytes.len().min(capacity)];
+    let mut frames: Vec<FrameInfo> = Vec::new();
+    let mut expected = expected_first;
+    let mut end = header.first_frame();
+    let refused = loop {
+        if capacity < end + FRAME_HEADER_BYTES {
+            return Scan { frames, end: end as u64, stop: Stop::Full, later: None };
+        }
+        match read_frame(bytes, end, header) {
+            Ok(frame) if expected.is_none_or(|seqno| seqno == frame.first_seqno) => {
+                frames.push(frame);
+                expected = Some(frame.next_seqno());
+                end += frame.bytes as usize;
+            }
+            Ok(frame) => {
+                let (found, wanted) = (frame.first_seqno, expected.unwrap_or_default());
+                break Refused::Bad(format!("a frame starts at seqno {found}, not at {wanted}"));
+            }
+            Err(refused) => break refused,
+        }
+    };
+    let later = look_on(bytes, end, header, expected);
+    let stop = match (refused, later) {
+        (Refused::NotHere, None) => Stop::Blank,
+        (Refused::NotHere, Some(_)) => bad(end, "no frame starts here, yet there are frames later"),
+        (Refused::Bad(what), _) => Stop::Bad { offset: end as u64, what },
+    };
+    Scan { frames, end: end as u64, stop, later }
+}
+
+fn bad(offset: usize, what: &str) -> Stop {
+    Stop::Bad { offset: offset as u64, what: what.to_owned() }
+}
+
+/// Finds the valid frames from `start` on whose seqnos lie beyond `expected`.
+fn look_on(
+    bytes: &[u8],
+    start: usize,
+    header: &SegmentHeader,
+    expected: Option<Seqno>,
+) -> Option<Later> {
+    let mut later: Option<Later> = None;
+    let mut at = start;
+    while let Some(offset) = next_epoch_word(bytes, at, header) {
+        at = match read_frame(bytes, offset, header) {
+            Ok(frame) => {
+                if expected.is_none_or(|seqno| frame.first_seqno > seqno) {
+                    let found = later.get_or_insert(Later {
+                        offset: offset as u64,
+                        first_seqno: frame.first_seqno,
+                        durable_through: 0,
+                    });
+                    found.durable_through = found.durable_through.max(frame.durable_through);
+                }
+                offset + frame.bytes as usize
+            }
+            Err(_) => offset + header.alignment as usize,
+        };
+    }
+    later
+}
+
+/// The first multiple of the alignment, from `start` on, where a frame of this epoch could start.
+fn next_epoch_word(bytes: &[u8], start: usize, header: &SegmentHeader) -> Option<usize> {
+    let epoch = header.epoch.to_le_bytes();
+    let step = header.alignment as usize;
+    let found = bytes.get(start..)?.chunks_exact(step).position(|chunk| chunk[..4] == epoch)?;
+    Some(start + found * step)
+}
+
+/// Reads the frame at `offset` and checks everything about it that it alone can show.
+fn read_frame(bytes: &[u8], offset: usize, segment: &SegmentHeader) -> Result<FrameInfo, Refused> {
+    let refuse = |what: &str| Err(Refused::Bad(what.to_owned()));
+    let rest = bytes.get(offset..).unwrap_or_default();
+    let Some((head, rest)) = rest.split_first_chunk::<FRAME_HEADER_BYTES>() else {
+        return Err(Refused::NotHere);
+    };
+    if u32_at(head, 0) != segment.epoch {
+        return Err(Refused::NotHere);
+    }
+    let (header, checksum) = FrameHeader::decode(head);
+    let whole = segment.frame_bytes(header.bytes as usize);
+    let Some(body) = rest.get(..whole - FRAME_HEADER_BYTES) else {
+        return refuse("a frame reaches past the end of the segment");
+    };
+    let (entries, padding) = body.split_at(header.bytes as usize);
+    if header.count == 0 || entries.len() / MIN_ENTRY_BYTES < header.count as usize {
+        return refuse("a frame's number of entries does not fit its length");
+    }
+    if header.first_seqno > MAX_SEQNO - u64::from(header.count)
+        || header.durable_through >= header.first_seqno
+    {
+        return refuse("a frame's seqnos are out of bounds");
+    }
+    if frame_checksum(head, entries) != checksum {
+        return refuse("a frame's checksum does not match");
+    }
+    if padding.iter().any(|&byte| byte != 0) {
+        return refuse("a frame's padding is not zero");
+    }
+    if !decodes_to(entries, header.count) {
+        return refuse("a frame's entries do not decode");
+    }
+    Ok(FrameInfo {
+        offset: offset as u64,
+        bytes: whole as u32,
+        first_seqno: header.first_seqno,
+        count: header.count,
+        durable_through: header.durable_through,
+    })
+}
+
+/// Whether `entries` is exactly `count` entries.
+fn decodes_to(mut entries: &[u8], count: u32) -> bool {
+    (0..count).all(|_| Entry::decode(&mut entries).is_some()) && entries.is_empty()
+}
+
+/// Checks the frame at `offset` of a segment again. What does not hold, if anything.
+pub(crate) fn recheck(bytes: &[u8], offset: usize, segment: &SegmentHeader) -> Option<String> {
+    match read_frame(bytes, offset, segment) {
+        Ok(_) => None,
+        Err(Refused::NotHere) => Some("a frame's epoch does not match".to_owned()),
+        Err(Refused::Bad(what)) => Some(what),
+    }
+}

@@ -1,0 +1,417 @@
+//! A segment: memory for frames, who may write where in it, and which of it is complete.
+//!
+//! 1. [`Segment::activate`] hands out the one [`Tail`]. Its holder, under the committer's lock, cuts
+//!    [`Reservation`]s off the free space, in order: a frame's bytes and its seqnos.
+//! 2. [`Segment::fill`] spends a reservation: it writes the frame, then stores where each of its
+//!    entries starts into their [`Nodes`], the first entry's last, with release ordering.
+//! 3. So a frame is complete when the node of its first entry names a place, and an entry may be
+//!    read when its own node does. Neither is ever written again.
+//!
+//! Thread safety: all methods that take `&self` may be called from any thread.
+//!
+//! Invariants that the `unsafe` here rests on:
+//! 1. Space is reserved once: there is one tail, its offset only grows, a reservation can't be
+//!    copied and is spent by filling it, and all of them carry the identity of their segment.
+//! 2. A [`Place`] is made only from a node that was stored after its entry's bytes.
+//! 3. Bytes below a completed [`Position`] belong to filled frames.
+
+mod heap;
+mod nodes;
+mod ticket;
+
+pub use heap::HeapMemory;
+pub(crate) use heap::{Zeroable, Zeroed};
+pub(crate) use nodes::{Nodes, Place};
+pub use ticket::{Filled, Position, Reservation, Tail};
+
+use crate::frame::{FRAME_HEADER_BYTES, FrameHeader, MIN_ENTRY_BYTES, SegmentHeader};
+use crate::scan::Scan;
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, Races};
+use esker_base::{Entry, KeyspaceId, Kind, MAX_SEQNO, Seqno};
+use std::cell::Cell;
+
+/// Memory that a segment lies in: the heap's, or persistent memory.
+///
+/// # Safety
+///
+/// `pointer` and `len` always give the same values; the bytes there are readable and writable from
+/// every thread until the value is dropped, initialised, and touched by nobody else.
+pub unsafe trait Memory: Send + Sync {
+    /// The first byte, aligned to 64 at least.
+    fn pointer(&self) -> *mut u8;
+    /// The number of bytes.
+    fn len(&self) -> usize;
+    /// Whether there are no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// How much is reserved. Stored under the committer's lock, read by anyone; on a cache line of its
+/// own, because every put stores it and every get reads the fields around it.
+#[repr(align(64))]
+struct Reserved {
+    entries: AtomicU32,
+    offset: AtomicU32,
+    sealed: AtomicBool,
+}
+
+/// See the module's text.
+pub(crate) struct Segment {
+    // Constant after construction.
+    memory: Box<dyn Memory>,
+    start: *mut u8,
+    header: SegmentHeader,
+    identity: u64,
+    nodes: Nodes,
+    races: Races,
+    /// The seqno of entry 0, or zero as long as the segment is not active.
+    base: AtomicU64,
+    reserved: Reserved,
+}
+
+// SAFETY: `start` points into `memory`, which is Send and Sync and whose bytes outlive the value.
+unsafe impl Send for Segment {}
+// SAFETY: as above; writes through `start` go to reserved space only, which has one owner.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// An empty segment, whose header it writes into `memory`.
+    pub fn new(memory: Box<dyn Memory>, header: SegmentHeader, nodes: Nodes) -> Segment {
+        let segment = Segment::over(memory, header, nodes);
+        let encoded = header.encode();
+        segment.races.write(0, encoded.len());
+        // SAFETY: `over` has checked that the memory holds a header, and nobody else has it yet.
+        unsafe { segment.start.copy_from_nonoverlapping(encoded.as_ptr(), encoded.len()) };
+        segment
+    }
+
+    /// A sealed segment over `memory`, which holds the frames that `scan` found in it.
+    pub fn recovered(
+        memory: Box<dyn Memory>,
+        header: SegmentHeader,
+        nodes: Nodes,
+        scan: &Scan,
+    ) -> Segment {
+        let segment = Segment::over(memory, header, nodes);
+        segment.races.read(0, header.capacity as usize);
+        // SAFETY: the memory is initialised, and nobody writes to it any more: there is no tail.
+        let bytes = unsafe { std::slice::from_raw_parts(segment.start, header.capacity as usize) };
+        let mut number = 0;
+        for frame in &scan.frames {
+            let start = frame.offset as usize + FRAME_HEADER_BYTES;
+            let mut rest = &bytes[start..frame.offset as usize + frame.bytes as usize];
+            let whole = rest.len();
+            for _ in 0..frame.count {
+                segment.nodes.store(number, (start + whole - rest.len()) as u32);
+                Entry::decode(&mut rest).expect("the scan is of this memory");
+                number += 1;
+            }
+        }
+        if let Some(first) = scan.frames.first() {
+            segment.base.store(first.first_seqno, Ordering::Relaxed);
+        }
+        segment.reserved.entries.store(number, Ordering::Relaxed);
+        segment.reserved.offset.store(scan.end as u32, Ordering::Relaxed);
+        segment.reserved.sealed.store(true, Ordering::Release);
+        segment
+    }
+
+    fn over(memory: Box<dyn Memory>, header: SegmentHeader, nodes: Nodes) -> Segment {
+        assert_eq!(header.flaw(), None, "the segment header is sound");
+        assert!(memory.len() as u64 >= header.capacity, "the memory holds the whole segment");
+        let start = memory.pointer();
+        Segment {
+            start,
+            header,
+            identity: ticket::new_identity(),
+            nodes,
+            races: Races::new(header.capacity as usize),
+            base: AtomicU64::new(0),
+            reserved: Reserved {
+                entries: AtomicU32::new(0),
+                offset: AtomicU32::new(header.first_frame() as u32),
+                sealed: AtomicBool::new(false),
+            },
+            memory,
+        }
+    }
+
+    /// Takes the segment apart, to use its memory and nodes again.
+    pub fn into_parts(self) -> (Box<dyn Memory>, Nodes) {
+        (self.memory, self.nodes)
+    }
+
+    /// What the segment says about itself.
+    pub fn header(&self) -> &SegmentHeader {
+        &self.header
+    }
+
+    /// The nodes of the entries.
+    #[inline]
+    pub fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// The seqno of entry 0, or zero if the segment was not activated.
+    #[inline]
+    pub fn base(&self) -> Seqno {
+        self.base.load(Ordering::Relaxed)
+    }
+
+    /// The number of entries reserved.
+    pub fn entries(&self) -> u32 {
+        self.reserved.entries.load(Ordering::Acquire)
+    }
+
+    /// The bytes reserved, the segment's header included.
+    pub fn bytes_used(&self) -> u32 {
+        self.reserved.offset.load(Ordering::Acquire)
+    }
+
+    /// Whether no reservation will follow.
+    pub fn sealed(&self) -> bool {
+        self.reserved.sealed.load(Ordering::Acquire)
+    }
+
+    /// The number of entries with a seqno at or below `seqno`, if there were endlessly many.
+    #[inline]
+    pub fn numbers_through(&self, seqno: Seqno) -> u32 {
+        let base = self.base();
+        if base == 0 || seqno < base {
+            return 0;
+        }
+        u32::try_from(seqno - base + 1).unwrap_or(u32::MAX)
+    }
+
+    /// Opens the segment for writing; entry 0 gets `base`. Panics the second time.
+    pub fn activate(&self, base: Seqno) -> Tail {
+        assert!(base > 0 && base <= MAX_SEQNO, "the first seqno is {base}");
+        assert!(!self.sealed(), "a recovered segment is never appended to");
+        let before = self.base.swap(base, Ordering::AcqRel);
+        assert_eq!(before, 0, "a segment is activated once");
+        let offset = self.header.first_frame() as u32;
+        Tail { identity: self.identity, offset, number: 0, base }
+    }
+
+    /// Takes space and seqnos for a frame, or `None` if the segment is full.
+    #[inline]
+    pub fn reserve(&self, tail: &mut Tail, bytes: usize, count: u32) -> Option<Reservation> {
+        assert_eq!(tail.identity, self.identity, "the tail is another segment's");
+        assert!(count > 0 && bytes / MIN_ENTRY_BYTES >= count as usize, "no such frame");
+        let whole = self.header.frame_bytes(bytes);
+        let end = tail.offset as usize + whole;
+        let numbers_end = tail.number as usize + count as usize;
+        if end > self.header.capacity as usize || numbers_end > self.nodes.len() {
+            return None;
+        }
+        let reservation = Reservation {
+            identity: self.identity,
+            offset: tail.offset,
+            bytes: bytes as u32,
+            number: tail.number,
+            count,
+            base: tail.base,
+        };
+        tail.offset = end as u32;
+        tail.number = numbers_end as u32;
+        self.reserved.offset.store(tail.offset, Ordering::Relaxed);
+        self.reserved.entries.store(tail.number, Ordering::Release);
+        Some(reservation)
+    }
+
+    /// Gives the tail back: nothing more will be reserved.
+    pub fn seal(&self, tail: Tail) {
+        assert_eq!(tail.identity, self.identity, "the tail is another segment's");
+        self.reserved.sealed.store(true, Ordering::Release);
+    }
+
+    /// Writes a frame into its reserved space and says so. `look` sees each entry first.
+    #[inline]
+    pub fn fill(
+        &self,
+        reservation: Reservation,
+        durable_through: Seqno,
+        entries: &[u8],
+        mut look: impl FnMut(u32, &Entry<'_>),
+    ) -> Filled {
+        let Reservation { identity, offset, bytes, number, count, base } = reservation;
+        assert_eq!(identity, self.identity, "the reservation is another segment's");
+        assert_eq!(entries.len(), bytes as usize, "the entries are as long as was reserved");
+        let first_seqno = base + u64::from(number);
+        assert!(durable_through < first_seqno, "a frame can't know itself durable");
+        let mut rest = entries;
+        for at in 0..count {
+            look(at, &Entry::decode(&mut rest).expect("the batch holds the entries reserved"));
+        }
+        assert!(rest.is_empty(), "the batch holds no more entries than reserved");
+
+        let header =
+            FrameHeader { epoch: self.header.epoch, bytes, count, first_seqno, durable_through };
+        // SAFETY: the space is this reservation's, which is spent here.
+        unsafe { self.write(offset, &header.encode(entries), entries) };
+        self.mark(offset + FRAME_HEADER_BYTES as u32, number, count, entries);
+        Filled { identity, offset, number, count, base, hash: None, indexed: Cell::new(false) }
+    }
+
+    /// Writes header, entries and padding.
+    ///
+    /// # Safety
+    ///
+    /// The frame's space is reserved by the caller and nobody else reads or writes it.
+    #[inline]
+    unsafe fn write(&self, offset: u32, header: &[u8; FRAME_HEADER_BYTES], entries: &[u8]) {
+        let whole = self.header.frame_bytes(entries.len());
+        self.races.write(offset as usize, whole);
+        // SAFETY: the caller's; `reserve` has checked that the whole frame lies in the memory.
+        unsafe {
+            let to = self.start.add(offset as usize);
+            to.copy_from_nonoverlapping(header.as_ptr(), FRAME_HEADER_BYTES);
+            let to = to.add(FRAME_HEADER_BYTES);
+            to.copy_from_nonoverlapping(entries.as_ptr(), entries.len());
+            to.add(entries.len()).write_bytes(0, whole - FRAME_HEADER_BYTES - entries.len());
+        }
+    }
+
+    /// Stores where the entries of a written frame start, the first one last.
+    #[inline]
+    fn mark(&self, start: u32, number: u32, count: u32, entries: &[u8]) {
+        if count > 1 {
+            let mut rest = entries;
+            for at in 0..count {
+                if at > 0 {
+                    self.nodes.store(number + at, start + (entries.len() - rest.len()) as u32);
+                }
+                Entry::decode(&mut rest).expect("decoded before");
+            }
+        }
+        self.nodes.store(number, start);
+    }
+
+    /// The position before the first frame.
+    pub fn start(&self) -> Position {
+        let base = self.base();
+        assert!(base > 0, "the segment is active");
+        let offset = self.header.first_frame() as u32;
+        Position { identity: self.identity, offset, number: 0, base }
+    }
+
+    /// The end of the contiguous complete frames from `from` on.
+    pub fn completed(&self, from: Position) -> Position {
+        assert_eq!(from.identity, self.identity, "the position is another segment's");
+        let mut position = from;
+        while let Some(next) = self.after_frame(position) {
+            position = next;
+        }
+        position
+    }
+
+    /// The end of the frame at `position`, if that is complete.
+    pub fn after_frame(&self, position: Position) -> Option<Position> {
+        self.nodes.place(position.number)?;
+        let (header, _) = FrameHeader::decode(self.frame_header(position));
+        let offset = position.offset + self.header.frame_bytes(header.bytes as usize) as u32;
+        Some(Position { offset, number: position.number + header.count, ..position })
+    }
+
+    /// The header of the complete frame at `position`.
+    fn frame_header(&self, position: Position) -> &[u8; FRAME_HEADER_BYTES] {
+        let start = position.offset as usize;
+        assert!(start + FRAME_HEADER_BYTES <= self.header.capacity as usize, "frames lie inside");
+        self.races.read(start, FRAME_HEADER_BYTES);
+        // SAFETY: the frame's first node is stored, so the frame is written and lies in the memory.
+        unsafe { &*self.start.add(start).cast() }
+    }
+
+    /// The bytes of the complete frames from `from` to `to`.
+    pub fn bytes(&self, from: Position, to: Position) -> &[u8] {
+        assert_eq!(from.identity, self.identity, "the position is another segment's");
+        assert_eq!(to.identity, self.identity, "the position is another segment's");
+        assert!(from.offset <= to.offset, "the range runs backwards");
+        assert!(u64::from(to.offset) <= self.header.capacity, "frames lie inside");
+        let bytes = (to.offset - from.offset) as usize;
+        self.races.read(from.offset as usize, bytes);
+        // SAFETY: positions are the start or come from `completed`, so all below `to` is written.
+        unsafe { std::slice::from_raw_parts(self.start.add(from.offset as usize), bytes) }
+    }
+
+    /// Reads a filled entry, and the entry's length.
+    #[inline]
+    pub fn entry(&self, place: Place) -> Entry<'_> {
+        let start = place.offset() as usize;
+        let end = self.header.capacity as usize;
+        assert!(start + MIN_ENTRY_BYTES <= end, "places lie in the segment");
+        // SAFETY: a place is where a filled entry starts, which is five bytes long at least.
+        let word = u32::from_le_bytes(unsafe { self.start.add(start).cast::<[u8; 4]>().read() });
+        let (keyspace, kind, key_bytes, value_bytes, head) = if word & ONE_BYTE_FIELDS == 0 {
+            (word & 0xff, word >> 8 & 0xff, (word >> 16 & 0xff) as usize, (word >> 24) as usize, 4)
+        } else {
+            self.long_fields(start)
+        };
+        let key = start + head;
+        assert!(key + key_bytes + value_bytes <= end, "entries lie in the segment");
+        self.races.read(start, head + key_bytes + value_bytes);
+        // SAFETY: as above: the bytes of a filled entry, in bounds, are never written again.
+        let (key, value) = unsafe {
+            let key = self.start.add(key);
+            (
+                std::slice::from_raw_parts(key, key_bytes),
+                std::slice::from_raw_parts(key.add(key_bytes), value_bytes),
+            )
+        };
+        let kind = Kind::from_u8(kind as u8).expect("fill has decoded the entry");
+        Entry { keyspace: KeyspaceId(keyspace), kind, key, value }
+    }
+
+    /// The fields of an entry at least one of which takes more than a byte, and their length.
+    #[cold]
+    fn long_fields(&self, start: usize) -> (u32, u32, usize, usize, usize) {
+        let mut at = start;
+        let keyspace = self.varint(&mut at) as u32;
+        let kind = self.varint(&mut at) as u32;
+        let key_bytes = self.varint(&mut at) as usize;
+        let value_bytes = self.varint(&mut at) as usize;
+        (keyspace, kind, key_bytes, value_bytes, at - start)
+    }
+
+    /// Reads a varint of a filled entry.
+    #[inline]
+    fn varint(&self, at: &mut usize) -> u64 {
+        let mut value = 0;
+        let mut shift = 0;
+        loop {
+            assert!(*at < self.header.capacity as usize && shift < 64, "entries are well formed");
+            // SAFETY: in bounds, and a byte of a filled entry: fill has decoded the same varint.
+            let byte = unsafe { self.start.add(*at).read() };
+            *at += 1;
+            value |= u64::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte < 0x80 {
+                return value;
+            }
+        }
+    }
+
+    /// Asks the processor for the first bytes of the entry at `place`.
+    #[inline]
+    pub fn prefetch(&self, place: Place) {
+        prefetch(self.start.wrapping_add(place.offset() as usize));
+        prefetch(self.start.wrapping_add(place.offset() as usize + 64));
+    }
+}
+
+/// The bits that say, in the first four bytes of an entry, that a length or the keyspace goes on.
+const ONE_BYTE_FIELDS: u32 = 0x8080_0080;
+
+/// Asks the processor for the cache line at `address`, which need not be valid.
+#[inline(always)]
+pub(crate) fn prefetch<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch has no effect on memory and ignores addresses that are not mapped.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}

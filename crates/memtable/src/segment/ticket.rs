@@ -1,0 +1,121 @@
+//! The values that pass between a segment and its writers. Each carries its segment's identity,
+//! and none can be made elsewhere: the segment relies on that.
+
+use esker_base::Seqno;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that no other segment of this process has, not even an earlier use of the same memory.
+pub(super) fn new_identity() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The free end of an active MemTable. There is one; the committer's lock guards it.
+#[derive(Debug)]
+pub struct Tail {
+    pub(super) identity: u64,
+    pub(super) offset: u32,
+    pub(super) number: u32,
+    pub(super) base: Seqno,
+}
+
+impl Tail {
+    /// The seqno that the next entry reserved will have.
+    pub fn next_seqno(&self) -> Seqno {
+        self.base + u64::from(self.number)
+    }
+
+    /// The position before the first frame.
+    pub fn start(&self, memtable: &crate::MemTable) -> Position {
+        memtable.start()
+    }
+}
+
+/// Space and seqnos for one frame. To be spent by `fill`: until it is, no frame after it counts as
+/// complete.
+#[derive(Debug)]
+#[must_use = "a reservation that is not filled stops the log"]
+pub struct Reservation {
+    pub(super) identity: u64,
+    pub(super) offset: u32,
+    pub(super) bytes: u32,
+    pub(super) number: u32,
+    pub(super) count: u32,
+    pub(super) base: Seqno,
+}
+
+impl Reservation {
+    /// The seqno of the first entry.
+    pub fn first_seqno(&self) -> Seqno {
+        self.base + u64::from(self.number)
+    }
+
+    /// The seqno of the last entry.
+    pub fn last_seqno(&self) -> Seqno {
+        self.first_seqno() + u64::from(self.count) - 1
+    }
+}
+
+/// A frame that is written. To be inserted into the index by the thread that made it, once it is
+/// durable.
+#[derive(Debug)]
+#[must_use = "a frame that is not inserted can't be read"]
+pub struct Filled {
+    pub(super) identity: u64,
+    pub(super) offset: u32,
+    pub(super) number: u32,
+    pub(super) count: u32,
+    pub(super) base: Seqno,
+    /// The index's hash of the first entry, unless that is a range delete.
+    pub(crate) hash: Option<u64>,
+    pub(super) indexed: Cell<bool>,
+}
+
+impl Filled {
+    /// The seqno of the first entry.
+    pub fn first_seqno(&self) -> Seqno {
+        self.base + u64::from(self.number)
+    }
+
+    /// The seqno of the last entry.
+    pub fn last_seqno(&self) -> Seqno {
+        self.first_seqno() + u64::from(self.count) - 1
+    }
+
+    /// Where the frame starts in the segment.
+    pub fn offset(&self) -> u64 {
+        u64::from(self.offset)
+    }
+
+    /// The entry numbers, the first time; nothing after that, so that no entry is indexed twice.
+    #[inline]
+    pub(crate) fn take_numbers(&self, of: &super::Segment) -> std::ops::Range<u32> {
+        assert_eq!(self.identity, of.identity, "the frame is another segment's");
+        match self.indexed.replace(true) {
+            true => 0..0,
+            false => self.number..self.number + self.count,
+        }
+    }
+}
+
+/// A place between two frames, all frames before which are complete.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Position {
+    pub(super) identity: u64,
+    pub(super) offset: u32,
+    pub(super) number: u32,
+    pub(super) base: Seqno,
+}
+
+impl Position {
+    /// The offset in the segment.
+    pub fn offset(&self) -> u64 {
+        u64::from(self.offset)
+    }
+
+    /// The seqno of the first entry that is not before this position.
+    pub fn next_seqno(&self) -> Seqno {
+        self.base + u64::from(self.number)
+    }
+}

@@ -1,0 +1,167 @@
+//! What a MemTable refuses, and what it does at its ends.
+#![cfg(not(loom))]
+
+mod common;
+
+use common::*;
+use esker_base::{EntryCursor, KeyspaceId, Kind, MAX_SEQNO};
+use esker_memtable::MemTable;
+
+#[test]
+fn a_full_segment_reserves_no_more() {
+    let memtable = memtable(4096, 8);
+    let mut tail = memtable.activate(1);
+    let batch = [Write::put(0, b"key", &[1; 200])];
+    let fitting = (4096 - 64) / (32 + 212usize).next_multiple_of(8);
+    for _ in 0..fitting {
+        assert!(write(&memtable, &mut tail, &batch).is_some());
+    }
+    let before = tail.next_seqno();
+    assert!(write(&memtable, &mut tail, &batch).is_none());
+    assert_eq!(tail.next_seqno(), before, "a refused reservation takes no seqno");
+}
+
+#[test]
+fn the_entry_cap_seals_a_segment_of_tiny_entries() {
+    let memtable = memtable(4096, 8);
+    let mut tail = memtable.activate(1);
+    let batch: Vec<_> = (0..32).map(|n| Write::put(0, &[n], b"")).collect();
+    assert!(write(&memtable, &mut tail, &batch).is_some());
+    assert!(write(&memtable, &mut tail, &batch).is_some());
+    assert!(write(&memtable, &mut tail, &batch[..1]).is_none());
+    assert_eq!(memtable.entries(), 64);
+}
+
+#[test]
+fn a_batch_that_can_never_fit_is_known_beforehand() {
+    assert!(MemTable::fits_ever(4096, 1024, 64));
+    assert!(!MemTable::fits_ever(4096, 1025, 1));
+    assert!(!MemTable::fits_ever(4096, 1024, 65));
+}
+
+#[test]
+fn an_entry_beyond_the_snapshot_is_not_seen() {
+    let memtable = memtable(4096, 8);
+    let mut tail = memtable.activate(10);
+    write(&memtable, &mut tail, &[Write::put(0, b"k", b"old")]);
+    write(&memtable, &mut tail, &[Write::put(0, b"k", b"new")]);
+    assert_eq!(get(&memtable, 0, b"k", 9), None);
+    assert_eq!(get(&memtable, 0, b"k", 10), Some((10, Kind::Put, b"old".to_vec())));
+    assert_eq!(get(&memtable, 0, b"k", MAX_SEQNO), Some((11, Kind::Put, b"new".to_vec())));
+}
+
+#[test]
+fn frames_inserted_out_of_order_read_in_order_of_seqno() {
+    let memtable = memtable(4096, 8);
+    let mut tail = memtable.activate(1);
+    let bytes: Vec<_> = (0..4u8).map(|n| encode(&[Write::put(0, b"k", &[n])])).collect();
+    let reservations: Vec<_> =
+        bytes.iter().map(|bytes| memtable.reserve(&mut tail, bytes.len(), 1).unwrap()).collect();
+    let filled: Vec<_> = reservations
+        .into_iter()
+        .zip(&bytes)
+        .map(|(reservation, bytes)| memtable.fill(reservation, 0, bytes))
+        .collect();
+    for at in [2, 0, 3, 1] {
+        memtable.insert(&filled[at]);
+        memtable.insert(&filled[at]);
+    }
+    for seqno in 1..=4 {
+        assert_eq!(get(&memtable, 0, b"k", seqno), Some((seqno, Kind::Put, vec![seqno as u8 - 1])));
+    }
+}
+
+#[test]
+fn completion_stops_at_the_first_frame_that_is_not_filled() {
+    let memtable = memtable(4096, 8);
+    let mut tail = memtable.activate(1);
+    let bytes = encode(&[Write::put(0, b"k", b"v"), Write::put(0, b"l", b"v")]);
+    let first = memtable.reserve(&mut tail, bytes.len(), 2).unwrap();
+    let second = memtable.reserve(&mut tail, bytes.len(), 2).unwrap();
+    let _ = memtable.fill(second, 0, &bytes);
+    assert_eq!(memtable.completed(memtable.start()), memtable.start());
+    let _ = memtable.fill(first, 0, &bytes);
+    let end = memtable.completed(tail.start(&memtable));
+    assert_eq!((end.next_seqno(), end.offset()), (5, memtable.bytes_used()));
+    assert_eq!(memtable.completed(end), end);
+}
+
+#[test]
+#[should_panic(expected = "another segment's")]
+fn a_tail_of_another_memtable_is_refused() {
+    let (one, other) = (memtable(4096, 8), memtable(4096, 8));
+    let mut tail = one.activate(1);
+    let _other_tail = other.activate(1);
+    let _ = other.reserve(&mut tail, 20, 1);
+}
+
+#[test]
+#[should_panic(expected = "another segment's")]
+fn a_position_from_before_recycling_is_refused() {
+    let table = memtable(4096, 8);
+    let _tail = table.activate(1);
+    let position = table.start();
+    let recycled = std::sync::Arc::into_inner(table).unwrap().recycle(header(4096, 8, 2));
+    let _tail = recycled.activate(1);
+    recycled.completed(position);
+}
+
+#[test]
+#[should_panic(expected = "activated once")]
+fn a_second_tail_is_refused() {
+    let memtable = memtable(4096, 8);
+    let _tail = memtable.activate(1);
+    let _ = memtable.activate(1);
+}
+
+#[test]
+fn an_empty_memtable_reads_as_empty() {
+    let memtable = memtable(4096, 8);
+    assert_eq!(get(&memtable, 0, b"k", MAX_SEQNO), None);
+    let tail = memtable.activate(5);
+    memtable.seal(tail);
+    memtable.build_order(4);
+    assert_eq!((memtable.entries(), memtable.last_seqno()), (0, 4));
+    let mut cursor = memtable.cursor(KeyspaceId(0), 4);
+    cursor.seek_first().unwrap();
+    assert!(!cursor.valid());
+    cursor.seek_last().unwrap();
+    assert!(!cursor.valid());
+    assert!(memtable.keyspaces().is_empty() && !memtable.wants_order());
+    memtable.verify("segment").unwrap();
+}
+
+#[test]
+fn a_closed_chunk_wants_sorting_once() {
+    let memtable = memtable(1 << 20, 8);
+    let mut tail = memtable.activate(1);
+    let mut last = 0u64;
+    while last < 4095 {
+        last = write(&memtable, &mut tail, &[Write::put(0, &last.to_be_bytes(), b"")]).unwrap();
+    }
+    assert!(!memtable.wants_order());
+    last = write(&memtable, &mut tail, &[Write::put(0, &last.to_be_bytes(), b"")]).unwrap();
+    assert!(memtable.wants_order());
+    let before = memtable.memory_bytes();
+    memtable.build_order(last);
+    assert!(!memtable.wants_order() && memtable.memory_bytes() > before);
+}
+
+/// Old snapshots of a hot key: the chain is long, and after some steps the order answers.
+#[test]
+fn an_old_snapshot_of_a_hot_key_reads_right_with_and_without_an_order() {
+    let memtable = memtable(1 << 20, 8);
+    let mut tail = memtable.activate(1);
+    for n in 0..5000u64 {
+        write(&memtable, &mut tail, &[Write::put(0, b"hot", &n.to_le_bytes())]).unwrap();
+    }
+    for build in [false, true] {
+        if build {
+            memtable.build_order(5000);
+        }
+        for snapshot in (1..=5000u64).step_by(61) {
+            let expected = (snapshot, Kind::Put, (snapshot - 1).to_le_bytes().to_vec());
+            assert_eq!(get(&memtable, 0, b"hot", snapshot), Some(expected));
+        }
+    }
+}
