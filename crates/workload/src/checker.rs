@@ -1,9 +1,9 @@
 //! A workload that judges every read.
 //!
-//! Each value names its key and version under a checksum ([`write_stamp`]), and a [`Ledger`] remembers which
-//! versions of a key were begun and which were acknowledged. So a reader can tell, without a second
-//! copy of the data and while writers go on, whether what it got is whole, belongs to the key, is no
-//! older than what had been acknowledged before the read, and was ever written at all.
+//! Each value names its key and version under a checksum ([`write_stamp`]), and a [`Ledger`]
+//! remembers which versions of a key were begun and which were acknowledged. So a reader can tell,
+//! without a second copy of the data and while writers go on, whether what it got is whole, belongs
+//! to the key, is no older than what had been acknowledged before the read, and was ever written.
 
 mod ledger;
 mod stamp;
