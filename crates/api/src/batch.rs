@@ -22,6 +22,9 @@ pub struct WriteBatch {
     longest_key: usize,
     shortest_key: Option<usize>,
     longest_value: usize,
+    /// Each keyspace as it first comes after another, so that a check of all is short.
+    first_keyspace: Option<KeyspaceId>,
+    more_keyspaces: Vec<KeyspaceId>,
     has_empty_range: bool,
     has_range_delete: bool,
     sync: bool,
@@ -73,6 +76,13 @@ impl WriteBatch {
         } else {
             self.longest_value = self.longest_value.max(entry.value.len());
         }
+        let last = self.more_keyspaces.last().copied().or(self.first_keyspace);
+        if last != Some(entry.keyspace) {
+            match self.first_keyspace {
+                None => self.first_keyspace = Some(entry.keyspace),
+                Some(_) => self.more_keyspaces.push(entry.keyspace),
+            }
+        }
         entry.encode(&mut self.encoded);
         self.entries += 1;
     }
@@ -103,6 +113,11 @@ impl WriteBatch {
     pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
         let mut rest = &self.encoded[..];
         std::iter::from_fn(move || Entry::decode(&mut rest))
+    }
+
+    /// The keyspaces written to. One comes again if others come between.
+    pub fn keyspaces(&self) -> impl Iterator<Item = KeyspaceId> + '_ {
+        self.first_keyspace.into_iter().chain(self.more_keyspaces.iter().copied())
     }
 
     /// The length of the longest key, range ends included.
@@ -148,6 +163,8 @@ mod tests {
         batch.delete_range(KeyspaceId(1), b"c", b"d");
         let kinds: Vec<_> = batch.iter().map(|entry| (entry.keyspace.0, entry.kind)).collect();
         assert_eq!(kinds, [(1, Kind::Put), (2, Kind::Delete), (1, Kind::RangeDelete)]);
+        let keyspaces: Vec<_> = batch.keyspaces().map(|id| id.0).collect();
+        assert_eq!(keyspaces, [1, 2, 1]);
     }
 
     #[test]

@@ -56,6 +56,9 @@ pub trait Storage: Send + Sync + 'static {
     /// create a new one and remove the old.
     fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>>;
 
+    /// Opens a log file that exists, to go on with it or to sync what a dead process wrote to it.
+    fn open_log(&self, name: &str) -> Result<Arc<dyn LogFile>>;
+
     /// All names, in no order.
     fn list(&self) -> Result<Vec<String>>;
 

@@ -81,6 +81,10 @@ impl Storage for PosixStorage {
         Ok(recycled.map(|log| Arc::new(log) as Arc<dyn LogFile>))
     }
 
+    fn open_log(&self, name: &str) -> Result<Arc<dyn LogFile>> {
+        Ok(Arc::new(log::PosixLog::open(self.path(name)?, name)?))
+    }
+
     fn list(&self) -> Result<Vec<String>> {
         list(&self.directory).map_err(|source| failure("list", &self.directory, source))
     }

@@ -51,6 +51,16 @@ impl FaultStorage {
         Ok(Handle::adopt(self, file, name))
     }
 
+    fn existing_file(&self, name: &str) -> Result<Handle> {
+        name::check(name)?;
+        let file = self.look("open", name, |disk| {
+            let file = disk.find(name)?;
+            disk.hold(file);
+            Ok(file)
+        })?;
+        Ok(Handle::adopt(self, file, name))
+    }
+
     fn recycle(&self, old: &str, new: &str, bytes: u64) -> Result<Option<FileId>> {
         self.call("recycle a log as", new, |disk, _| {
             let file = disk.find(old)?;
@@ -77,13 +87,11 @@ impl Storage for FaultStorage {
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
-        name::check(name)?;
-        let file = self.look("open", name, |disk| {
-            let file = disk.find(name)?;
-            disk.hold(file);
-            Ok(file)
-        })?;
-        Ok(Arc::new(Handle::adopt(self, file, name)))
+        Ok(Arc::new(self.existing_file(name)?))
+    }
+
+    fn open_log(&self, name: &str) -> Result<Arc<dyn LogFile>> {
+        Ok(Arc::new(self.existing_file(name)?))
     }
 
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {

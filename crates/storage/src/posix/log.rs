@@ -41,6 +41,14 @@ impl PosixLog {
         Ok(PosixLog { file, bytes, path, name: name.to_owned() })
     }
 
+    /// Opens a log as it is.
+    pub(super) fn open(path: PathBuf, name: &str) -> Result<Self> {
+        let opened = File::options().write(true).open(&path);
+        let file = opened.map_err(|source| failure("open", &path, source))?;
+        let bytes = file.metadata().map_err(|source| failure("measure", &path, source))?.len();
+        Ok(PosixLog { file, bytes, path, name: name.to_owned() })
+    }
+
     /// Takes the log at `old` over as `path`, if it has the size wanted.
     pub(super) fn recycle(
         old: &Path,
