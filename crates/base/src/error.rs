@@ -121,6 +121,15 @@ pub enum Error {
         supported: u32,
     },
 
+    /// Written with features this release lacks.
+    #[error("{file} needs format features {flags:#x}, unknown to this program: use a newer one")]
+    UnknownFeatures {
+        /// The file.
+        file: String,
+        /// The feature flags not known here.
+        flags: u32,
+    },
+
     /// A setting out of its range.
     #[error("{setting} is {value}: {reason}")]
     InvalidSetting {

@@ -1,1 +1,35 @@
-//! Under construction.
+//! Tables: immutable files of sorted versions, the engine's resting place for data.
+//!
+//! A [`TableWriter`] takes versions in order and appends one table to a file; a [`Table`] answers
+//! gets and cursors from it. Blocks are read through one [`BlockCache`]. What lies where in the
+//! bytes is `docs/formats/table.md`; the constants of that page are in [`mod@format`].
+//!
+//! Where a get goes: filter (memory) → index (memory) → one data block (cache, else one read).
+
+#![forbid(unsafe_code)]
+
+mod block;
+mod block_builder;
+mod block_cursor;
+mod cache;
+mod compression;
+mod cursor;
+mod filter;
+pub mod format;
+mod index;
+mod index_builder;
+mod properties;
+mod reader;
+pub mod sketch;
+mod source;
+mod tombstones;
+mod verify;
+mod writer;
+
+pub use cache::BlockCache;
+pub use compression::Compression;
+pub use cursor::{CursorPurpose, TableCursor};
+pub use properties::Properties;
+pub use reader::{Found, Table};
+pub use sketch::{Hll, Sketches, ThetaSample};
+pub use writer::{TableInfo, TableOptions, TableWriter};

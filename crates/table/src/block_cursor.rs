@@ -1,0 +1,180 @@
+//! Walks one data block both ways.
+//!
+//! Forward, a key is the last key cut to what is shared, plus a suffix. Backward, that can't be
+//! undone, so the first step back decodes the restart interval before the position once, keeps its
+//! at most 16 keys, and the following steps take them off again.
+
+use crate::block::{BadEntry, Block, RawEntry};
+use esker_base::{Kind, Seqno};
+use std::ops::Range;
+
+/// A position in a block. The block is handed in at every call and must be the same one from seek
+/// to seek.
+pub(crate) struct BlockCursor {
+    /// Where the current entry starts.
+    at: usize,
+    /// Where it ends.
+    end: usize,
+    key: Vec<u8>,
+    seqno: Seqno,
+    kind: Kind,
+    value: Range<usize>,
+    /// The entries of this restart interval before the current one: offset, and where in
+    /// `back_keys` their key starts. Empty if not known.
+    back: Vec<(usize, usize)>,
+    back_keys: Vec<u8>,
+}
+
+impl BlockCursor {
+    /// A cursor that stands nowhere: seek first.
+    pub(crate) fn new() -> Self {
+        BlockCursor {
+            at: 0,
+            end: 0,
+            key: Vec::new(),
+            seqno: 0,
+            kind: Kind::Delete,
+            value: 0..0,
+            back: Vec::new(),
+            back_keys: Vec::new(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    #[inline]
+    pub(crate) fn seqno(&self) -> Seqno {
+        self.seqno
+    }
+
+    #[inline]
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    #[inline]
+    pub(crate) fn value(&self) -> Range<usize> {
+        self.value.clone()
+    }
+
+    /// Goes to the first entry at or after `(key, seqno)`. False if there is none.
+    pub(crate) fn seek(
+        &mut self,
+        block: &Block,
+        key: &[u8],
+        seqno: Seqno,
+    ) -> Result<bool, BadEntry> {
+        self.forget_back();
+        let Some(landing) = block.seek(key, seqno)? else {
+            return Ok(false);
+        };
+        // The search stops at an entry that shares at most the matched bytes, which are the target's.
+        let shared = key.get(..landing.entry.shared).ok_or(BadEntry { at: landing.at })?;
+        self.key.clear();
+        self.key.extend_from_slice(shared);
+        self.key.extend_from_slice(block.suffix(&landing.entry));
+        self.stand_on(landing.at, &landing.entry);
+        Ok(true)
+    }
+
+    /// Goes to the first entry.
+    pub(crate) fn seek_first(&mut self, block: &Block) -> Result<(), BadEntry> {
+        self.key.clear();
+        self.end = 0;
+        self.next(block).map(|_| ())
+    }
+
+    /// Goes to the last entry.
+    pub(crate) fn seek_last(&mut self, block: &Block) -> Result<(), BadEntry> {
+        self.seek_end(block);
+        self.prev(block).map(|_| ())
+    }
+
+    /// Goes behind the last entry: only `prev` may follow.
+    pub(crate) fn seek_end(&mut self, block: &Block) {
+        self.forget_back();
+        self.at = block.entries_end();
+    }
+
+    /// Goes one entry on. False, and no move, at the last.
+    #[inline]
+    pub(crate) fn next(&mut self, block: &Block) -> Result<bool, BadEntry> {
+        let at = self.end;
+        if at == block.entries_end() {
+            return Ok(false);
+        }
+        self.forget_back();
+        let entry = block.entry(at)?;
+        if entry.shared > self.key.len() {
+            return Err(BadEntry { at });
+        }
+        self.key.truncate(entry.shared);
+        self.key.extend_from_slice(block.suffix(&entry));
+        self.stand_on(at, &entry);
+        Ok(true)
+    }
+
+    /// Goes one entry back. False, and no move, at the first.
+    #[inline]
+    pub(crate) fn prev(&mut self, block: &Block) -> Result<bool, BadEntry> {
+        if self.at == 0 {
+            return Ok(false);
+        }
+        if self.back.is_empty() {
+            self.learn_back(block)?;
+        }
+        let (at, key_start) = self.back.pop().ok_or(BadEntry { at: self.at })?;
+        self.key.clear();
+        self.key.extend_from_slice(&self.back_keys[key_start..]);
+        self.back_keys.truncate(key_start);
+        let entry = block.entry(at)?;
+        self.stand_on(at, &entry);
+        Ok(true)
+    }
+
+    #[inline]
+    fn stand_on(&mut self, at: usize, entry: &RawEntry) {
+        self.at = at;
+        self.end = entry.end;
+        self.seqno = entry.seqno;
+        self.kind = entry.kind;
+        self.value = entry.value..entry.end;
+    }
+
+    #[inline]
+    fn forget_back(&mut self) {
+        self.back.clear();
+        self.back_keys.clear();
+    }
+
+    /// Decodes what lies between the restart before the current entry and that entry.
+    fn learn_back(&mut self, block: &Block) -> Result<(), BadEntry> {
+        let (mut low, mut high) = (0, block.restarts());
+        while low + 1 < high {
+            let middle = (low + high) / 2;
+            if block.restart(middle) < self.at {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        let mut at = block.restart(low);
+        let mut last_key_start = 0;
+        while at < self.at {
+            let entry = block.entry(at)?;
+            let key_start = self.back_keys.len();
+            if entry.shared > key_start - last_key_start {
+                return Err(BadEntry { at });
+            }
+            self.back_keys.extend_from_within(last_key_start..last_key_start + entry.shared);
+            self.back_keys.extend_from_slice(block.suffix(&entry));
+            self.back.push((at, key_start));
+            last_key_start = key_start;
+            at = entry.end;
+        }
+        if at == self.at { Ok(()) } else { Err(BadEntry { at }) }
+    }
+}

@@ -1,0 +1,284 @@
+//! What is known about a table without reading it.
+//!
+//! ```text
+//! (id u8 | length varint | value)..., ids ascending; a number is a varint of that length
+//! ```
+//!
+//! A reader skips ids it does not know: whatever must not be skipped comes with a required feature
+//! flag. Two ids are reserved and refused, because their values change what the entries mean.
+
+use crate::Compression;
+use crate::sketch::Sketches;
+use esker_base::coding::{put_bytes, put_varint64, take_bytes, take_u8, take_varint64};
+use esker_base::{FragmentedTombstones, KeyspaceId, Kind, MAX_SEQNO, Seqno};
+use std::sync::Arc;
+
+/// The first id of a byte string. All lower ones are numbers.
+const SMALLEST: u8 = 64;
+const LARGEST: u8 = 65;
+
+/// Reserved for the one seqno of all entries of an ingested table.
+const RESERVED_GLOBAL_SEQNO: u8 = 100;
+/// Reserved for the key that encrypts the table.
+const RESERVED_KEY_ID: u8 = 101;
+
+/// Counts and bounds of a table.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Properties {
+    /// The keyspace all keys belong to.
+    pub keyspace: KeyspaceId,
+    /// The level the table was written to. It may have moved since.
+    pub level: u8,
+    /// The file the table was written to.
+    pub file_id: u64,
+    /// How its data blocks are packed, if that saves enough.
+    pub compression: Compression,
+    /// Bits of a filter fingerprint: 0 (no filter), 8, 16 or 32.
+    pub fingerprint_bits: u8,
+    /// Versions in the data blocks, deletes included.
+    pub entries: u64,
+    /// Versions that are deletes.
+    pub deletes: u64,
+    /// Distinct keys among the versions.
+    pub keys: u64,
+    /// Range tombstones after fragmenting: one a fragment and seqno.
+    pub range_tombstones: u64,
+    /// Bytes of all versions' keys, before prefix compression.
+    pub raw_key_bytes: u64,
+    /// Bytes of all versions' values.
+    pub raw_value_bytes: u64,
+    /// Data blocks.
+    pub data_blocks: u64,
+    /// Bytes of the data blocks in the file.
+    pub data_bytes: u64,
+    /// The lowest seqno of a version or range tombstone; 0 in an empty table.
+    pub smallest_seqno: Seqno,
+    /// The highest seqno of a version or range tombstone; 0 in an empty table.
+    pub largest_seqno: Seqno,
+    /// No version, and no key under a range tombstone, is below this key.
+    pub smallest: Vec<u8>,
+    /// No version, and no key under a range tombstone, is above this key. A tombstone's end counts
+    /// as if it were in its range, so this may be a key that the table says nothing about.
+    pub largest: Vec<u8>,
+    /// Sketches of the distinct keys.
+    pub sketches: Arc<Sketches>,
+}
+
+impl Properties {
+    /// The properties of a table before its first entry.
+    pub(crate) fn before_first(keyspace: KeyspaceId, level: u8, file_id: u64) -> Self {
+        Properties { smallest_seqno: MAX_SEQNO, ..Properties::empty(keyspace, level, file_id) }
+    }
+
+    fn empty(keyspace: KeyspaceId, level: u8, file_id: u64) -> Self {
+        Properties {
+            keyspace,
+            level,
+            file_id,
+            compression: Compression::None,
+            fingerprint_bits: 0,
+            entries: 0,
+            deletes: 0,
+            keys: 0,
+            range_tombstones: 0,
+            raw_key_bytes: 0,
+            raw_value_bytes: 0,
+            data_blocks: 0,
+            data_bytes: 0,
+            smallest_seqno: 0,
+            largest_seqno: 0,
+            smallest: Vec::new(),
+            largest: Vec::new(),
+            sketches: Arc::default(),
+        }
+    }
+
+    /// Every number with its id, in order of id.
+    fn numbers(&self) -> [(u8, u64); 15] {
+        [
+            (1, u64::from(self.keyspace.0)),
+            (2, u64::from(self.level)),
+            (3, self.file_id),
+            (4, self.compression as u64),
+            (5, u64::from(self.fingerprint_bits)),
+            (6, self.entries),
+            (7, self.deletes),
+            (8, self.keys),
+            (9, self.range_tombstones),
+            (10, self.raw_key_bytes),
+            (11, self.raw_value_bytes),
+            (12, self.data_blocks),
+            (13, self.data_bytes),
+            (14, self.smallest_seqno),
+            (15, self.largest_seqno),
+        ]
+    }
+
+    fn set_number(&mut self, id: u8, value: u64) -> Option<()> {
+        match id {
+            1 => self.keyspace = KeyspaceId(u32::try_from(value).ok()?),
+            2 => self.level = u8::try_from(value).ok()?,
+            3 => self.file_id = value,
+            4 => self.compression = Compression::from_u8(u8::try_from(value).ok()?)?,
+            5 => self.fingerprint_bits = u8::try_from(value).ok()?,
+            6 => self.entries = value,
+            7 => self.deletes = value,
+            8 => self.keys = value,
+            9 => self.range_tombstones = value,
+            10 => self.raw_key_bytes = value,
+            11 => self.raw_value_bytes = value,
+            12 => self.data_blocks = value,
+            13 => self.data_bytes = value,
+            14 => self.smallest_seqno = (value <= MAX_SEQNO).then_some(value)?,
+            15 => self.largest_seqno = (value <= MAX_SEQNO).then_some(value)?,
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// Everything but the sketches, which have a section of their own.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut number = Vec::new();
+        for (id, value) in self.numbers() {
+            number.clear();
+            put_varint64(&mut number, value);
+            out.push(id);
+            put_bytes(&mut out, &number);
+        }
+        for (id, key) in [(SMALLEST, &self.smallest), (LARGEST, &self.largest)] {
+            out.push(id);
+            put_bytes(&mut out, key);
+        }
+        out
+    }
+
+    /// Reads what [`Properties::encode`] wrote. The error says what does not hold.
+    pub(crate) fn decode(mut input: &[u8]) -> Result<Properties, &'static str> {
+        let mut properties = Properties::empty(KeyspaceId(0), 0, 0);
+        let mut last_id = 0;
+        while !input.is_empty() {
+            let id = take_u8(&mut input).ok_or("a property is cut short")?;
+            let mut value = take_bytes(&mut input).ok_or("a property is cut short")?;
+            if id <= last_id {
+                return Err("the properties are out of order");
+            }
+            last_id = id;
+            match id {
+                RESERVED_GLOBAL_SEQNO | RESERVED_KEY_ID => {
+                    return Err("a property is reserved for a newer program");
+                }
+                SMALLEST => properties.smallest = value.to_vec(),
+                LARGEST => properties.largest = value.to_vec(),
+                id if id < SMALLEST => take_varint64(&mut value)
+                    .filter(|_| value.is_empty())
+                    .and_then(|number| properties.set_number(id, number))
+                    .ok_or("a property is out of its range")?,
+                _ => {}
+            }
+        }
+        if properties.smallest > properties.largest {
+            return Err("the smallest key is above the largest");
+        }
+        Ok(properties)
+    }
+
+    /// Counts a version.
+    #[inline]
+    pub(crate) fn count_version(
+        &mut self,
+        key_len: usize,
+        seqno: Seqno,
+        kind: Kind,
+        value_len: usize,
+    ) {
+        self.entries += 1;
+        self.deletes += u64::from(kind == Kind::Delete);
+        self.raw_key_bytes += key_len as u64;
+        self.raw_value_bytes += value_len as u64;
+        self.note_seqno(seqno);
+    }
+
+    /// Counts the tombstones, and widens the bounds to cover them and the versions up to
+    /// `largest_version`, all of which were counted.
+    pub(crate) fn complete(&mut self, largest_version: Option<&[u8]>, list: &FragmentedTombstones) {
+        if let Some(key) = largest_version {
+            self.largest = key.to_vec();
+        }
+        for fragment in list.fragments() {
+            self.range_tombstones += fragment.seqnos.len() as u64;
+            self.cover_keys(&fragment.start, &fragment.end);
+            fragment.seqnos.iter().for_each(|&seqno| self.note_seqno(seqno));
+        }
+        // If there was nothing at all, nothing has lowered it.
+        self.smallest_seqno = self.smallest_seqno.min(self.largest_seqno);
+    }
+
+    #[inline]
+    fn note_seqno(&mut self, seqno: Seqno) {
+        self.smallest_seqno = self.smallest_seqno.min(seqno);
+        self.largest_seqno = self.largest_seqno.max(seqno);
+    }
+
+    /// Widens the bounds to cover keys from `smallest` to `largest`.
+    fn cover_keys(&mut self, smallest: &[u8], largest: &[u8]) {
+        let empty = self.smallest.is_empty();
+        if empty || smallest < &self.smallest[..] {
+            self.smallest = smallest.to_vec();
+        }
+        if empty || largest > &self.largest[..] {
+            self.largest = largest.to_vec();
+        }
+    }
+
+    /// Bytes of memory that the properties take.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Properties>()
+            + self.smallest.capacity()
+            + self.largest.capacity()
+            + self.sketches.memory_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Properties {
+        let mut properties = Properties::empty(KeyspaceId(7), 3, 99);
+        for (id, _) in properties.clone().numbers().iter().skip(5) {
+            properties.set_number(*id, 1000 + u64::from(*id)).unwrap();
+        }
+        properties.cover_keys(b"b", b"d");
+        properties.cover_keys(b"a", b"c");
+        properties
+    }
+
+    #[test]
+    fn properties_round_trip() {
+        assert_eq!(Properties::decode(&sample().encode()), Ok(sample()));
+        assert_eq!((&sample().smallest[..], &sample().largest[..]), (&b"a"[..], &b"d"[..]));
+    }
+
+    #[test]
+    fn unknown_ids_are_skipped_and_reserved_ones_refused() {
+        let mut bytes = sample().encode();
+        bytes.extend_from_slice(&[90, 2, 1, 1]);
+        assert_eq!(Properties::decode(&bytes), Ok(sample()));
+        bytes.extend_from_slice(&[RESERVED_KEY_ID, 1, 1]);
+        assert!(Properties::decode(&bytes).is_err());
+    }
+
+    #[test]
+    fn damaged_bytes_never_panic_and_disorder_is_refused() {
+        let bytes = sample().encode();
+        for at in 0..bytes.len() {
+            let mut bad = bytes.clone();
+            bad[at] ^= 0xff;
+            let _ = Properties::decode(&bad);
+            let _ = Properties::decode(&bytes[..at]);
+        }
+        assert!(Properties::decode(&[2, 1, 1, 1, 1, 1]).is_err());
+        assert!(Properties::decode(&[SMALLEST, 1, b'b', LARGEST, 1, b'a']).is_err());
+    }
+}

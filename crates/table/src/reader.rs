@@ -1,0 +1,283 @@
+//! An open table: what is held in memory of it, and the lookup of one key.
+
+use crate::block::{BadEntry, Block};
+use crate::cache::{BlockCache, BlockKey};
+use crate::cursor::{CursorPurpose, TableCursor};
+use crate::filter::Filter;
+use crate::format::{BlockKind, FOOTER_BYTES, FOOTER_BYTES_MAX, Footer};
+use crate::index::Index;
+use crate::sketch::Sketches;
+use crate::source::Source;
+use crate::{Properties, tombstones};
+use esker_base::{Error, FragmentedTombstones, Kind, Result, Seqno};
+use esker_storage::ReadableFile;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Opening reads so much of the table's end at once: all sections of a small table, and most of
+/// those of one of 64 MiB.
+const TAIL_BYTES: u64 = 256 << 10;
+
+/// A version that was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// Its seqno.
+    pub seqno: Seqno,
+    /// Its kind: a delete was found, too.
+    pub kind: Kind,
+    /// A copy of its value.
+    pub value: Vec<u8>,
+}
+
+/// A table open for reading. Index, filter and tombstones are in memory; data blocks come and go
+/// through the cache. All methods may be called from any thread.
+pub struct Table {
+    pub(crate) source: Source,
+    pub(crate) bytes: u64,
+    pub(crate) index: Index,
+    filter: Filter,
+    tombstones: Arc<FragmentedTombstones>,
+    properties: Properties,
+    cache: Arc<BlockCache>,
+}
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Source { file, offset, .. } = &self.source;
+        write!(f, "Table({} at {offset}, {} bytes)", file.name(), self.bytes)
+    }
+}
+
+impl Table {
+    /// Opens the table of `bytes` bytes at `offset` of `file`. Reads and checks everything but the
+    /// data blocks.
+    pub fn open(
+        file: Arc<dyn ReadableFile>,
+        file_id: u64,
+        offset: u64,
+        bytes: u64,
+        cache: Arc<BlockCache>,
+    ) -> Result<Table> {
+        let source = Source { file, file_id, offset };
+        let sections = Sections::read(&source, bytes)?;
+        let decoded = |kind: BlockKind| {
+            let (at, stored) = sections.get(kind);
+            source.section(kind, at, stored).map(|body| (at, body))
+        };
+        let impossible =
+            |at: u64, kind: BlockKind| source.damaged(at, format!("{}: impossible", kind.name()));
+
+        let (at, body) = decoded(BlockKind::Index)?;
+        let index = Index::decode(&body).ok_or_else(|| impossible(at, BlockKind::Index))?;
+        if index.blocks_end() != sections.footer.sections[0] {
+            return Err(source.damaged(at, "index: the data blocks do not fill their section"));
+        }
+        let (at, body) = decoded(BlockKind::Sketches)?;
+        let sketches =
+            Sketches::decode(&body).ok_or_else(|| impossible(at, BlockKind::Sketches))?;
+        let (at, body) = decoded(BlockKind::Properties)?;
+        let mut properties = Properties::decode(&body)
+            .map_err(|what| source.damaged(at, format!("properties: {what}")))?;
+        properties.sketches = Arc::new(sketches);
+        if properties.file_id != file_id {
+            return Err(source.damaged(at, "properties: of a table in another file"));
+        }
+        let filter = if sections.has(BlockKind::Filter) {
+            let (at, body) = decoded(BlockKind::Filter)?;
+            Filter::decode(&body).ok_or_else(|| impossible(at, BlockKind::Filter))?
+        } else {
+            Filter::default()
+        };
+        let tombstones = if sections.has(BlockKind::Tombstones) {
+            let (at, body) = decoded(BlockKind::Tombstones)?;
+            tombstones::decode(&body).ok_or_else(|| impossible(at, BlockKind::Tombstones))?
+        } else {
+            FragmentedTombstones::default()
+        };
+        let tombstones = Arc::new(tombstones);
+        Ok(Table { source, bytes, index, filter, tombstones, properties, cache })
+    }
+
+    /// The newest version of `key` with a seqno at or below `snapshot`, a delete included. Range
+    /// tombstones are not looked at. `key_hash` is the key's [`esker_base::hash64`].
+    #[inline]
+    pub fn get(&self, key: &[u8], key_hash: u64, snapshot: Seqno) -> Result<Option<Found>> {
+        self.lookup(key, key_hash, snapshot, Table::cached_block)
+    }
+
+    /// As [`Table::get`], from memory alone: [`Error::WouldBlock`] if the file would have to be
+    /// read.
+    #[inline]
+    pub fn try_get(&self, key: &[u8], key_hash: u64, snapshot: Seqno) -> Result<Option<Found>> {
+        self.lookup(key, key_hash, snapshot, |table, n| {
+            table.cache.get(table.block_key(n)).ok_or(Error::WouldBlock)
+        })
+    }
+
+    #[inline]
+    fn lookup(
+        &self,
+        key: &[u8],
+        key_hash: u64,
+        snapshot: Seqno,
+        block: impl FnOnce(&Table, usize) -> Result<Arc<Block>>,
+    ) -> Result<Option<Found>> {
+        if !self.filter.may_contain(key_hash) {
+            return Ok(None);
+        }
+        let n = self.index.find(key, snapshot);
+        if n == self.index.len() {
+            return Ok(None);
+        }
+        let block = block(self, n)?;
+        let landing = block.seek(key, snapshot).map_err(|bad| self.bad_entry(n, bad))?;
+        Ok(landing.filter(|landing| landing.same_key).map(|landing| Found {
+            seqno: landing.entry.seqno,
+            kind: landing.entry.kind,
+            value: block.slice(landing.entry.value..landing.entry.end).to_vec(),
+        }))
+    }
+
+    /// Whether a key with this hash may be here. False is certain.
+    #[inline]
+    pub fn may_contain(&self, key_hash: u64) -> bool {
+        self.filter.may_contain(key_hash)
+    }
+
+    /// The table's range tombstones.
+    pub fn tombstones(&self) -> &Arc<FragmentedTombstones> {
+        &self.tombstones
+    }
+
+    /// Counts, bounds and sketches.
+    pub fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    /// Bytes of memory held as long as the table is open: index, filter, tombstones, properties.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Table>()
+            + self.index.memory_bytes()
+            + self.filter.memory_bytes()
+            + tombstones::memory_bytes(&self.tombstones)
+            + self.properties.memory_bytes()
+    }
+
+    /// A cursor over all versions.
+    pub fn cursor(self: &Arc<Self>, purpose: CursorPurpose) -> TableCursor {
+        TableCursor::new(self.clone(), purpose)
+    }
+
+    /// Bits of a filter fingerprint, 0 without a filter.
+    pub(crate) fn fingerprint_bits(&self) -> u8 {
+        self.filter.fingerprint_bits()
+    }
+
+    #[inline]
+    fn block_key(&self, n: usize) -> BlockKey {
+        BlockKey { file_id: self.source.file_id, offset: self.block_place(n).start }
+    }
+
+    /// Where data block `n` lies in the file.
+    #[inline]
+    pub(crate) fn block_place(&self, n: usize) -> Range<u64> {
+        let place = self.index.block(n);
+        self.source.offset + place.start..self.source.offset + place.end
+    }
+
+    /// Data block `n`, from the cache or, then cached, from the file.
+    #[inline]
+    pub(crate) fn cached_block(&self, n: usize) -> Result<Arc<Block>> {
+        match self.cache.get(self.block_key(n)) {
+            Some(block) => Ok(block),
+            None => self.load_block(n),
+        }
+    }
+
+    #[cold]
+    fn load_block(&self, n: usize) -> Result<Arc<Block>> {
+        let block = self.read_block(n)?;
+        self.cache.insert(self.block_key(n), block.clone());
+        Ok(block)
+    }
+
+    /// Data block `n`, from the file.
+    pub(crate) fn read_block(&self, n: usize) -> Result<Arc<Block>> {
+        let place = self.block_place(n);
+        let stored = self.source.read(place.start, (place.end - place.start) as usize)?;
+        self.source.data_block(place.start, stored)
+    }
+
+    /// The report of a bad entry in block `n`.
+    #[cold]
+    pub(crate) fn bad_entry(&self, n: usize, bad: BadEntry) -> Error {
+        let what = format!(
+            "data block: no entry of a kind known here at byte {} of the unpacked block",
+            bad.at
+        );
+        self.source.damaged(self.block_place(n).start, what)
+    }
+}
+
+/// The end of a table, read: footer and all sections but the data blocks, as stored.
+struct Sections {
+    footer: Footer,
+    stored: Vec<u8>,
+    /// Where `stored` starts in the file: behind the data blocks.
+    start: u64,
+}
+
+impl Sections {
+    fn read(source: &Source, bytes: u64) -> Result<Sections> {
+        let file_bytes = source.file.len()?;
+        let end = source.offset.checked_add(bytes).filter(|&end| end <= file_bytes);
+        let end = end.ok_or_else(|| {
+            source.damaged(file_bytes, "the file ends before the table in it does")
+        })?;
+        let tail_bytes = bytes.min(TAIL_BYTES);
+        let mut tail = source.read(end - tail_bytes, tail_bytes as usize)?;
+        let footer_tail = &tail[tail.len().saturating_sub(FOOTER_BYTES_MAX)..];
+        let footer = Footer::decode(footer_tail, source.file.name(), end)?;
+        if (footer.file_id, footer.offset) != (source.file_id, source.offset) {
+            let what = format!(
+                "table footer: of the table at {} of file {}, not at {} of file {}",
+                footer.offset, footer.file_id, source.offset, source.file_id
+            );
+            return Err(source.damaged(end, what));
+        }
+        let sections_end = bytes - FOOTER_BYTES as u64;
+        let sum = footer.sections.iter().try_fold(0u64, |sum, &section| sum.checked_add(section));
+        if sum != Some(sections_end) {
+            return Err(source.damaged(end, "table footer: the sections do not fill the table"));
+        }
+        let wanted = bytes - footer.sections[0];
+        if wanted > tail_bytes {
+            tail = source.read(end - wanted, wanted as usize)?;
+        }
+        let stored = tail.split_off(tail.len() - wanted as usize);
+        Ok(Sections { footer, stored, start: end - wanted })
+    }
+
+    fn place(&self, kind: BlockKind) -> Range<usize> {
+        let n = match kind {
+            BlockKind::Data => 0,
+            BlockKind::Filter => 1,
+            BlockKind::Tombstones => 2,
+            BlockKind::Sketches => 3,
+            BlockKind::Properties => 4,
+            BlockKind::Index => 5,
+        };
+        let start: u64 = self.footer.sections[1..n].iter().sum();
+        start as usize..(start + self.footer.sections[n]) as usize
+    }
+
+    fn has(&self, kind: BlockKind) -> bool {
+        !self.place(kind).is_empty()
+    }
+
+    /// Where a section lies in the file, and its stored bytes.
+    fn get(&self, kind: BlockKind) -> (u64, &[u8]) {
+        let place = self.place(kind);
+        (self.start + place.start as u64, &self.stored[place])
+    }
+}

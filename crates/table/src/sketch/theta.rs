@@ -1,0 +1,298 @@
+//! A sample of distinct hashes that can be joined: a theta sketch whose threshold is a power of two.
+//!
+//! At *level* `l` the sample holds every hash seen whose top `l` bits are zero, so one in `2^l`. It
+//! starts at level 0 and goes a level up whenever it holds more than 4,096: a small table's sample
+//! is the whole set, a large one's has 2,048 to 4,096 hashes and is good to about 2%. The level
+//! follows from the set alone, not from the order of insertion.
+//!
+//! Samples of different levels are compared at the higher one. A union is not cut to 4,096 again:
+//! a level of many tables is known better than one table.
+//!
+//! ```text
+//! level u8 | count varint | (gap to the next hash varint, bytes varint)...
+//! ```
+
+use esker_base::coding::{put_varint32, put_varint64, take_u8, take_varint32, take_varint64};
+
+/// A table's sample holds at most this many hashes.
+const SAMPLES_MAX: usize = 4096;
+
+/// New hashes wait unsorted until there are this many.
+const WAITING_MAX: usize = 1024;
+
+/// A hash that was kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// The key's hash.
+    pub hash: u64,
+    /// Bytes of the key's newest version, key and value.
+    pub bytes: u32,
+}
+
+/// A mergeable sample of distinct hashes.
+#[derive(Clone, Default)]
+pub struct ThetaSample {
+    level: u8,
+    /// In order of hash, without repeats.
+    samples: Vec<Sample>,
+    /// Inserted since, in no order, perhaps repeated.
+    waiting: Vec<Sample>,
+}
+
+impl PartialEq for ThetaSample {
+    fn eq(&self, other: &Self) -> bool {
+        let (a, b) = (self.settled(), other.settled());
+        a.level == b.level && a.samples == b.samples
+    }
+}
+
+impl std::fmt::Debug for ThetaSample {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ThetaSample(level {}, about {:.0})", self.level, self.distinct())
+    }
+}
+
+impl ThetaSample {
+    /// A sample of nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Notes a hash. If it was noted before, the earlier `bytes` stand.
+    #[inline]
+    pub fn insert(&mut self, hash: u64, bytes: u32) {
+        if keeps(self.level, hash) {
+            self.waiting.push(Sample { hash, bytes });
+            if self.waiting.len() >= WAITING_MAX {
+                self.settle();
+                self.shrink();
+            }
+        }
+    }
+
+    /// Makes this the sample of both sets. Of a hash in both, this sample's bytes stand, so merge
+    /// the older into the newer.
+    pub fn merge(&mut self, older: &ThetaSample) {
+        self.settle();
+        self.raise_to(older.level);
+        let level = self.level;
+        self.waiting.extend(older.all().filter(|sample| keeps(level, sample.hash)));
+        self.settle();
+    }
+
+    /// About how many distinct hashes were seen.
+    pub fn distinct(&self) -> f64 {
+        self.scale() * self.settled().samples.len() as f64
+    }
+
+    /// About how many bytes the newest versions of all distinct keys take.
+    pub fn bytes(&self) -> f64 {
+        let sampled: u64 =
+            self.settled().samples.iter().map(|sample| u64::from(sample.bytes)).sum();
+        self.scale() * sampled as f64
+    }
+
+    /// The sample of what both sets have, with this sample's bytes.
+    pub fn intersection(&self, other: &ThetaSample) -> ThetaSample {
+        let (mut common, other) = (self.settled().into_owned(), other.settled());
+        common.raise_to(other.level);
+        let mut others = other.samples.iter().map(|sample| sample.hash).peekable();
+        common.samples.retain(|sample| {
+            while others.next_if(|&hash| hash < sample.hash).is_some() {}
+            others.peek() == Some(&sample.hash)
+        });
+        common
+    }
+
+    /// One hash in `2^level` is kept.
+    pub fn level(&self) -> u8 {
+        self.level
+    }
+
+    /// Bytes of memory that the sample takes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Sample>() * (self.samples.capacity() + self.waiting.capacity())
+    }
+
+    /// The sample as bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let settled = self.settled();
+        let mut out = vec![settled.level];
+        put_varint64(&mut out, settled.samples.len() as u64);
+        let mut expected = 0u64;
+        for sample in &settled.samples {
+            put_varint64(&mut out, sample.hash.wrapping_sub(expected));
+            put_varint32(&mut out, sample.bytes);
+            expected = sample.hash.wrapping_add(1);
+        }
+        out
+    }
+
+    /// Reads what [`ThetaSample::encode`] wrote. `None` if the bytes are something else.
+    pub fn decode(mut input: &[u8]) -> Option<ThetaSample> {
+        let level = take_u8(&mut input).filter(|&level| level < 64)?;
+        let count = usize::try_from(take_varint64(&mut input)?).ok()?;
+        if count > input.len() / 2 {
+            return None;
+        }
+        let mut samples = Vec::with_capacity(count);
+        let mut expected = Some(0u64);
+        for _ in 0..count {
+            let hash = expected?.checked_add(take_varint64(&mut input)?)?;
+            let bytes = take_varint32(&mut input)?;
+            if !keeps(level, hash) {
+                return None;
+            }
+            samples.push(Sample { hash, bytes });
+            expected = hash.checked_add(1);
+        }
+        input.is_empty().then_some(ThetaSample { level, samples, waiting: Vec::new() })
+    }
+
+    /// Brings the sample of one table, never merged, to its final level.
+    pub(crate) fn seal(&mut self) {
+        self.settle();
+        self.shrink();
+        self.samples.shrink_to_fit();
+    }
+
+    /// How many hashes one sample stands for.
+    fn scale(&self) -> f64 {
+        f64::from(self.level).exp2()
+    }
+
+    /// All samples, the earlier of equal hashes first.
+    fn all(&self) -> impl Iterator<Item = Sample> {
+        self.samples.iter().chain(&self.waiting).copied()
+    }
+
+    /// This sample without anything waiting.
+    fn settled(&self) -> std::borrow::Cow<'_, ThetaSample> {
+        if self.waiting.is_empty() {
+            return std::borrow::Cow::Borrowed(self);
+        }
+        let mut settled = self.clone();
+        settled.settle();
+        std::borrow::Cow::Owned(settled)
+    }
+
+    /// Sorts what waits into the samples.
+    fn settle(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        self.samples.append(&mut self.waiting);
+        // Stable: of equal hashes, the one noted first stays.
+        self.samples.sort_by_key(|sample| sample.hash);
+        self.samples.dedup_by_key(|sample| sample.hash);
+    }
+
+    /// Goes up until at most 4,096 samples are left.
+    fn shrink(&mut self) {
+        while self.samples.len() > SAMPLES_MAX {
+            self.raise_to(self.level + 1);
+        }
+    }
+
+    fn raise_to(&mut self, level: u8) {
+        if level > self.level {
+            self.level = level;
+            self.samples.truncate(self.samples.partition_point(|sample| keeps(level, sample.hash)));
+        }
+    }
+}
+
+/// Whether a sample of this level holds such a hash.
+#[inline]
+fn keeps(level: u8, hash: u64) -> bool {
+    hash.leading_zeros() >= u32::from(level)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_base::Rng;
+
+    /// The sample of hashes `from..to` of one fixed sequence, with 100 bytes each.
+    fn of(from: u64, to: u64) -> ThetaSample {
+        let mut sample = ThetaSample::new();
+        (from..to).for_each(|n| sample.insert(Rng::new(n).next_u64(), 100));
+        sample
+    }
+
+    fn assert_about(found: f64, expected: f64, tolerance: f64) {
+        assert!((found / expected - 1.0).abs() < tolerance, "{found}, not about {expected}");
+    }
+
+    #[test]
+    fn small_sets_are_counted_exactly() {
+        for count in [0, 1, 1000, 4096] {
+            assert_eq!(of(0, count).distinct(), count as f64);
+            assert_eq!(of(0, count).bytes(), 100.0 * count as f64);
+        }
+    }
+
+    #[test]
+    fn large_sets_are_counted_well_in_little_memory() {
+        for count in [5000, 100_000, 1_000_000] {
+            let mut sample = of(0, count);
+            sample.seal();
+            assert_about(sample.distinct(), count as f64, 0.08);
+            assert_about(sample.bytes(), 100.0 * count as f64, 0.08);
+            assert!(sample.encode().len() <= 12 * SAMPLES_MAX, "{}", sample.encode().len());
+        }
+    }
+
+    #[test]
+    fn unions_and_intersections_of_different_levels_are_counted() {
+        let (large, small) = (of(0, 200_000), of(190_000, 205_000));
+        assert!(large.level() > small.level());
+        let mut union = small.clone();
+        union.merge(&large);
+        assert_about(union.distinct(), 205_000.0, 0.08);
+        assert_about(large.intersection(&small).distinct(), 10_000.0, 0.35);
+        assert_eq!(large.intersection(&small), small.intersection(&large));
+        assert_eq!(large.intersection(&large), large);
+    }
+
+    #[test]
+    fn a_union_of_many_tables_is_better_known_than_one() {
+        let mut union = ThetaSample::new();
+        (0..20).for_each(|table| union.merge(&of(table * 50_000, table * 50_000 + 60_000)));
+        assert_about(union.distinct(), 1_010_000.0, 0.03);
+    }
+
+    #[test]
+    fn the_newer_bytes_of_a_key_stand() {
+        let (mut newer, mut older) = (ThetaSample::new(), ThetaSample::new());
+        newer.insert(5, 1);
+        newer.insert(5, 2);
+        older.insert(5, 300);
+        older.insert(6, 40);
+        newer.merge(&older);
+        assert_eq!((newer.distinct(), newer.bytes()), (2.0, 41.0));
+    }
+
+    #[test]
+    fn bytes_round_trip() {
+        let mut extremes = ThetaSample::new();
+        extremes.insert(0, 0);
+        extremes.insert(u64::MAX, u32::MAX);
+        for sample in [ThetaSample::new(), extremes, of(0, 900), of(0, 50_000)] {
+            assert_eq!(ThetaSample::decode(&sample.encode()), Some(sample));
+        }
+    }
+
+    #[test]
+    fn truncated_bytes_are_refused_and_damaged_ones_never_panic() {
+        let bytes = of(0, 50).encode();
+        for len in 0..bytes.len() {
+            assert_eq!(ThetaSample::decode(&bytes[..len]), None);
+            let mut bad = bytes.clone();
+            bad[len] ^= 0xff;
+            if let Some(sample) = ThetaSample::decode(&bad) {
+                assert_eq!(ThetaSample::decode(&sample.encode()), Some(sample));
+            }
+        }
+    }
+}

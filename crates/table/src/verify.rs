@@ -1,0 +1,135 @@
+//! Reads a whole table and checks what a reader takes on trust: every checksum, the order of the
+//! versions, the separators, the filter, and that the properties tell the truth.
+
+use crate::block::Block;
+use crate::block_cursor::BlockCursor;
+use crate::properties::Properties;
+use crate::reader::Table;
+use crate::sketch::Sketches;
+use esker_base::key::compare_versions;
+use esker_base::{Error, Kind, Seqno, hash64};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// What is gathered while all blocks are read.
+struct Audit {
+    /// The version read last, of whatever block.
+    last: Option<(Vec<u8>, Seqno)>,
+    found: Properties,
+    sketches: Sketches,
+    /// Whether some block could not be read, so that the totals prove nothing.
+    incomplete: bool,
+}
+
+impl Table {
+    /// Reads everything from the file, past the cache, and reports whatever does not hold; each
+    /// report names the place. Gives the number of versions read.
+    pub fn verify(&self, report: &mut dyn FnMut(Error)) -> u64 {
+        let trusted = self.properties();
+        let mut audit = Audit {
+            last: None,
+            found: Properties::before_first(trusted.keyspace, trusted.level, trusted.file_id),
+            sketches: Sketches::default(),
+            incomplete: false,
+        };
+        self.verify_sections(report);
+        for n in 0..self.index.len() {
+            let checked =
+                self.read_block(n).and_then(|block| self.verify_block(n, &block, &mut audit));
+            if let Err(error) = checked {
+                audit.incomplete = true;
+                report(error);
+            }
+        }
+        let entries = audit.found.entries;
+        if !audit.incomplete {
+            self.verify_properties(audit, report);
+        }
+        entries
+    }
+
+    /// Opens the table a second time, since what is in memory was read long ago.
+    fn verify_sections(&self, report: &mut dyn FnMut(Error)) {
+        let source = &self.source;
+        let again = Table::open(
+            source.file.clone(),
+            source.file_id,
+            source.offset,
+            self.bytes,
+            Arc::new(crate::BlockCache::new(0)),
+        );
+        match again {
+            Ok(again) if again.properties() == self.properties() => {}
+            Ok(_) => report(source.damaged(source.offset, "table: changed since it was opened")),
+            Err(error) => report(error),
+        }
+    }
+
+    fn verify_block(&self, n: usize, block: &Block, audit: &mut Audit) -> Result<(), Error> {
+        let damaged = |what: &str| {
+            Err(self.source.damaged(self.block_place(n).start, format!("data block: {what}")))
+        };
+        if let Err(bad) = block.check_restarts() {
+            return Err(self.bad_entry(n, bad));
+        }
+        let mut position = BlockCursor::new();
+        let mut more = position.seek_first(block).map(|()| true);
+        loop {
+            match more {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(bad) => return Err(self.bad_entry(n, bad)),
+            }
+            let version = (position.key(), position.seqno());
+            if audit.last.as_ref().is_some_and(|(key, seqno)| {
+                compare_versions((key, *seqno), version) != Ordering::Less
+            }) {
+                return damaged("versions out of order");
+            }
+            if self.index.find(version.0, version.1) != n {
+                return damaged("a version outside the block's separators");
+            }
+            if !self.may_contain(hash64(version.0)) {
+                return damaged("a key that the filter denies");
+            }
+            let value = position.value();
+            audit.note(version, position.kind(), value.len());
+            more = position.next(block);
+        }
+        Ok(())
+    }
+
+    fn verify_properties(&self, mut audit: Audit, report: &mut dyn FnMut(Error)) {
+        let trusted = self.properties();
+        let last = audit.last.as_ref().map(|(key, _)| &key[..]);
+        audit.found.complete(last, self.tombstones());
+        audit.sketches.theta.seal();
+        audit.found.sketches = Arc::new(audit.sketches);
+        audit.found.compression = trusted.compression;
+        audit.found.fingerprint_bits = self.fingerprint_bits();
+        audit.found.data_blocks = self.index.len() as u64;
+        audit.found.data_bytes = self.index.blocks_end();
+        if audit.found != *trusted {
+            let what = format!("properties: {trusted:?} stored, {:?} found", audit.found);
+            report(self.source.damaged(self.source.offset, what));
+        }
+    }
+}
+
+impl Audit {
+    fn note(&mut self, (key, seqno): (&[u8], Seqno), kind: Kind, value_len: usize) {
+        let found = &mut self.found;
+        if found.entries == 0 {
+            found.smallest = key.to_vec();
+        }
+        match &mut self.last {
+            Some((last, last_seqno)) if last == key => *last_seqno = seqno,
+            last => {
+                *last = Some((key.to_vec(), seqno));
+                found.keys += 1;
+                self.sketches.insert(hash64(key), (key.len() + value_len) as u64);
+            }
+        }
+        found.count_version(key.len(), seqno, kind, value_len);
+    }
+}

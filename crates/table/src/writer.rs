@@ -1,0 +1,253 @@
+//! Writes a table: takes versions in order, appends blocks as they fill, and the rest at the end.
+
+use crate::block_builder::BlockBuilder;
+use crate::compression::Packer;
+use crate::format::{BLOCK_TARGET_BYTES, BlockKind, FOOTER_BYTES, Footer, put_trailer};
+use crate::index_builder::IndexBuilder;
+use crate::sketch::Sketches;
+use crate::{Compression, Properties, filter, tombstones};
+use esker_base::{
+    FragmentedTombstones, KeyspaceId, Kind, MAX_SEQNO, RangeTombstone, Result, Seqno, hash64,
+};
+use esker_storage::WritableFile;
+use std::sync::Arc;
+
+/// Blocks are handed to the file in pieces of this size: few calls, and little held back.
+const APPEND_BYTES: usize = 256 << 10;
+
+/// After so many bytes, the system is asked to start writing them to the device.
+const WRITEBACK_BYTES: u64 = 1 << 20;
+
+/// What differs from table to table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TableOptions {
+    /// The keyspace of all keys.
+    pub keyspace: KeyspaceId,
+    /// How data blocks are packed.
+    pub compression: Compression,
+    /// Bits of filter a key may cost: 0 for none, to 9, to 18, or more.
+    pub filter_bits: u8,
+    /// The level the table is for.
+    pub level: u8,
+    /// The file's id, the same one that [`crate::Table::open`] will be given.
+    pub file_id: u64,
+}
+
+/// A table that was written.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TableInfo {
+    /// Where it starts in its file.
+    pub offset: u64,
+    /// How long it is.
+    pub bytes: u64,
+    /// What is in it.
+    pub properties: Properties,
+}
+
+/// Writes one table behind whatever the file already holds.
+pub struct TableWriter<'f> {
+    file: &'f mut dyn WritableFile,
+    options: TableOptions,
+    /// Where the table starts in the file.
+    offset: u64,
+    /// Stored bytes not yet appended to the file.
+    pending: Vec<u8>,
+    /// File length up to which writeback was asked for.
+    written_back: u64,
+    block: BlockBuilder,
+    packer: Packer,
+    index: IndexBuilder,
+    /// A finished block waits for the next key, which its separator must stay below.
+    unindexed_block_bytes: Option<u64>,
+    last_seqno: Seqno,
+    key_hashes: Vec<u64>,
+    sketches: Sketches,
+    tombstones: Vec<RangeTombstone>,
+    properties: Properties,
+}
+
+impl<'f> TableWriter<'f> {
+    /// A writer whose table starts at the file's current end.
+    pub fn new(file: &'f mut dyn WritableFile, options: TableOptions) -> Self {
+        let offset = file.len();
+        let mut properties =
+            Properties::before_first(options.keyspace, options.level, options.file_id);
+        properties.compression = options.compression;
+        TableWriter {
+            file,
+            options,
+            offset,
+            pending: Vec::with_capacity(APPEND_BYTES + 2 * BLOCK_TARGET_BYTES),
+            written_back: offset,
+            block: BlockBuilder::default(),
+            packer: Packer::new(options.compression),
+            index: IndexBuilder::default(),
+            unindexed_block_bytes: None,
+            last_seqno: 0,
+            key_hashes: Vec::new(),
+            sketches: Sketches::default(),
+            tombstones: Vec::new(),
+            properties,
+        }
+    }
+
+    /// Adds a version. Versions come in strictly increasing order: key ascending, seqno descending.
+    ///
+    /// # Panics
+    /// If they do not, or the key is empty, or the kind is a range delete.
+    #[inline]
+    pub fn add(&mut self, key: &[u8], seqno: Seqno, kind: Kind, value: &[u8]) -> Result<()> {
+        assert!(kind != Kind::RangeDelete, "range deletes are added as tombstones");
+        assert!(seqno <= MAX_SEQNO && !key.is_empty(), "not a version");
+        let new_key = key > self.block.last_key();
+        assert!(
+            new_key || (key == self.block.last_key() && seqno < self.last_seqno),
+            "versions are added in order"
+        );
+        if !self.block.is_empty()
+            && self.block.bytes() + BlockBuilder::bytes_to_add(key, value) > BLOCK_TARGET_BYTES
+        {
+            self.finish_block()?;
+        }
+        if let Some(block_bytes) = self.unindexed_block_bytes.take() {
+            self.index.add((self.block.last_key(), self.last_seqno), Some(key), block_bytes);
+        }
+        if new_key {
+            self.note_key(key, value);
+        }
+        self.block.add(key, seqno, kind, value);
+        self.last_seqno = seqno;
+        self.properties.count_version(key.len(), seqno, kind, value.len());
+        Ok(())
+    }
+
+    #[inline]
+    fn note_key(&mut self, key: &[u8], value: &[u8]) {
+        if self.properties.entries == 0 {
+            self.properties.smallest = key.to_vec();
+        }
+        let hash = hash64(key);
+        self.sketches.insert(hash, (key.len() + value.len()) as u64);
+        if self.options.filter_bits > 0 {
+            self.key_hashes.push(hash);
+        }
+        self.properties.keys += 1;
+    }
+
+    /// Adds a range tombstone, at any time. One with an empty range is ignored.
+    pub fn add_range_tombstone(&mut self, tombstone: RangeTombstone) {
+        if tombstone.start < tombstone.end {
+            self.tombstones.push(tombstone);
+        }
+    }
+
+    /// About how long the table would be if it ended now.
+    pub fn estimated_bytes(&self) -> u64 {
+        let fingerprint_bits = filter::fingerprint_bits(self.options.filter_bits);
+        let filter = filter::estimated_bytes(fingerprint_bits, self.key_hashes.len());
+        let open_block = if self.block.is_empty() { 0 } else { self.block.bytes() };
+        self.bytes() + (open_block + filter + self.index.bytes() + FOOTER_BYTES) as u64
+    }
+
+    /// Whether there is neither a version nor a range tombstone.
+    pub fn is_empty(&self) -> bool {
+        self.properties.entries == 0 && self.tombstones.is_empty()
+    }
+
+    /// Bytes of the table so far, those not yet appended included.
+    fn bytes(&self) -> u64 {
+        self.file.len() - self.offset + self.pending.len() as u64
+    }
+
+    /// Packs the open block and keeps it to be appended.
+    fn finish_block(&mut self) -> Result<()> {
+        let start = self.pending.len();
+        let place = (self.options.file_id, self.offset + self.bytes(), BlockKind::Data);
+        let compression = self.packer.pack(self.block.finish(), &mut self.pending);
+        put_trailer(&mut self.pending, start, place, compression);
+        self.block.clear();
+        self.unindexed_block_bytes = Some((self.pending.len() - start) as u64);
+        if self.pending.len() >= APPEND_BYTES { self.append_pending() } else { Ok(()) }
+    }
+
+    fn append_pending(&mut self) -> Result<()> {
+        self.file.append(&self.pending)?;
+        self.pending.clear();
+        if self.file.len() - self.written_back >= WRITEBACK_BYTES {
+            self.file.start_writeback()?;
+            self.written_back = self.file.len();
+        }
+        Ok(())
+    }
+
+    /// Ends the table and appends what is left of it. Does not sync the file.
+    pub fn finish(mut self) -> Result<TableInfo> {
+        if !self.block.is_empty() {
+            self.finish_block()?;
+        }
+        if let Some(block_bytes) = self.unindexed_block_bytes.take() {
+            self.index.add((self.block.last_key(), self.last_seqno), None, block_bytes);
+        }
+        let mut sections = [0; 6];
+        sections[0] = self.bytes();
+        self.properties.data_bytes = sections[0];
+        self.properties.data_blocks = self.index.blocks();
+        sections[1] = self.put_filter();
+        sections[2] = self.put_tombstones();
+        sections[3] = self.put_sketches();
+        sections[4] = self.put_properties();
+        let index = std::mem::take(&mut self.index).finish();
+        sections[5] = self.put_section(BlockKind::Index, &index);
+        let footer = Footer {
+            sections,
+            file_id: self.options.file_id,
+            offset: self.offset,
+            required_features: 0,
+            optional_features: 0,
+        };
+        self.pending.extend_from_slice(&footer.encode());
+        self.append_pending()?;
+        let bytes = self.bytes();
+        Ok(TableInfo { offset: self.offset, bytes, properties: self.properties })
+    }
+
+    fn put_filter(&mut self) -> u64 {
+        let fingerprint_bits = filter::fingerprint_bits(self.options.filter_bits);
+        let Some(filter) = filter::encode(fingerprint_bits, &mut self.key_hashes) else {
+            return 0;
+        };
+        self.properties.fingerprint_bits = fingerprint_bits;
+        self.put_section(BlockKind::Filter, &filter)
+    }
+
+    fn put_tombstones(&mut self) -> u64 {
+        let list = FragmentedTombstones::new(std::mem::take(&mut self.tombstones));
+        let largest = (self.properties.entries > 0).then(|| self.block.last_key());
+        self.properties.complete(largest, &list);
+        if list.is_empty() {
+            return 0;
+        }
+        self.put_section(BlockKind::Tombstones, &tombstones::encode(&list))
+    }
+
+    fn put_sketches(&mut self) -> u64 {
+        self.sketches.theta.seal();
+        let encoded = self.sketches.encode();
+        self.properties.sketches = Arc::new(std::mem::take(&mut self.sketches));
+        self.put_section(BlockKind::Sketches, &encoded)
+    }
+
+    fn put_properties(&mut self) -> u64 {
+        let encoded = self.properties.encode();
+        self.put_section(BlockKind::Properties, &encoded)
+    }
+
+    /// Keeps a section to be appended. Gives its length, trailer included.
+    fn put_section(&mut self, kind: BlockKind, body: &[u8]) -> u64 {
+        let start = self.pending.len();
+        let place = (self.options.file_id, self.offset + self.bytes(), kind);
+        self.pending.extend_from_slice(body);
+        put_trailer(&mut self.pending, start, place, Compression::None);
+        (self.pending.len() - start) as u64
+    }
+}
