@@ -1,9 +1,45 @@
 //! The LSM engine: MemTables over a log, tables in levels, and the work that moves data between them.
+//!
+//! * A put: [`commit`](self) reserves, copies, makes durable, indexes, publishes.
+//! * A get: `read`, over a `view` of MemTables and a [`version`] of tables.
+//! * A scan: `cursor`, over a `merge` of MemTables and runs.
+//! * In the background: `schedule` decides what is done when: `flush`, [`compaction`].
+//! * After a crash: `recover`, from the [`manifest`] and the log files.
 
 #![forbid(unsafe_code)]
 
+mod checkpoint;
+mod commit;
+mod compact;
 pub mod compaction;
+mod cursor;
+mod db;
+mod flush;
+mod install;
+mod io;
+mod keyspace;
+mod log_files;
+pub mod manifest;
+pub mod merge;
+mod range;
+mod read;
+mod recover;
+pub mod run_cursor;
+mod schedule;
 pub mod settings;
+mod snapshot;
+mod stall;
+mod stats;
+mod store;
 pub mod version;
+mod view;
 
+pub use cursor::DbCursor;
+pub use db::{Db, Env};
+pub use keyspace::{DEFAULT_KEYSPACE, Keyspace, KeyspaceInfo};
+pub use log_files::{log_file_name, parse_log_file_name};
+pub use range::{Pairs, Range};
 pub use settings::{KeyspaceSettings, Log, Settings, Shape, Sync};
+pub use snapshot::Snapshot;
+pub use stats::{KeyspaceLevels, LevelInfo, RunInfo, Stats};
+pub use store::Store;

@@ -1,0 +1,46 @@
+//! Checkpoints: a consistent copy of a live database that shares its tables.
+//!
+//! Everything acknowledged is flushed first, so the copy needs no log. The version of that moment is
+//! held while its files are linked, so none of them goes away; then a fresh manifest makes the links
+//! a database.
+
+use crate::db::Inner;
+use crate::manifest::{Manifest, State};
+use crate::recover::{self, Found};
+use crate::version::table_file_name;
+use esker_base::{Error, Result};
+use esker_storage::Storage;
+
+/// See the file's head.
+pub(crate) fn checkpoint(inner: &Inner, target: &dyn Storage) -> Result<()> {
+    if !matches!(recover::look(target)?, Found::Nothing) {
+        return Err(Error::NotADatabase {
+            dir: target.describe(),
+            reason: "it holds a database already; give an empty or a new directory".into(),
+        });
+    }
+    let lock = target.lock()?;
+    inner.flush_all()?;
+    // Holding the state holds its tables' files.
+    let state = inner.installer.state();
+    let linked = link(inner, &state, target);
+    drop(lock);
+    linked
+}
+
+fn link(inner: &Inner, state: &State, target: &dyn Storage) -> Result<()> {
+    for file in state.files() {
+        inner.storage.link_to(&table_file_name(file), target)?;
+    }
+    target.sync_names()?;
+    let id = state.next_file;
+    let copy = State {
+        logs: Default::default(),
+        next_file: id + 1,
+        closed: true,
+        ..state.clone()
+    };
+    // The copy is a database of its own from here on, with the same history.
+    Manifest::create(target, id, inner.installer.identity(), &copy.snapshot())?;
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! The write path: reserve, copy, make durable, index, publish.
+//!
+//! ```text
+//! put ─► reserve ──────► copy ─────────► make durable ────► index ──────► publish ─► acknowledge
+//!        short lock:     in parallel     a leader appends   in parallel   the ring
+//!        seqnos, space,                  what is complete,
+//!        a ticket                        syncs if asked
+//! ```
+//!
+//! * Order of space in the segment is order of seqno, so a crash leaves a prefix.
+//! * Nothing is indexed before it is as durable as the log's mode promises, so no reader, and no
+//!   flush, ever sees a write that a crash could take back behind an acknowledgement.
+//! * A failed append or sync ends the log for good: what reached the device is unknown, and trying
+//!   again proves nothing. Writers that were not acknowledged get the error; reads go on.
+
+mod group;
+mod ring;
+mod sync;
+
+pub(crate) use group::LogSegment;
+
+use crate::settings::{Log, Sync};
+use esker_api::WriteBatch;
+use esker_base::{Error, Result, Seqno};
+use esker_memtable::{MemTable, Reservation, Tail};
+use group::Group;
+use parking_lot::{Mutex, MutexGuard};
+use ring::Ring;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Frames in flight, at most. Each writing thread has one, so more than any machine's threads.
+const RING_SLOTS: usize = 4096;
+
+/// How far an acknowledged write has got.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Durability {
+    /// In DRAM only.
+    Memory,
+    /// In the operating system's hands: survives the process.
+    Appended,
+    /// On the device: survives power loss.
+    Synced,
+}
+
+/// The write path's state. See the file's head.
+pub(crate) struct Commit {
+    durability: Durability,
+    tail: Mutex<TailState>,
+    group: Group,
+    ring: Ring,
+    user_bytes: AtomicU64,
+    writes: AtomicU64,
+}
+
+/// What the short lock protects.
+pub(crate) struct TailState {
+    active: Option<(Arc<MemTable>, Tail)>,
+    /// The first seqno of the active segment.
+    active_from: Seqno,
+    next_ticket: u64,
+    next_seqno: Seqno,
+}
+
+/// A frame's place, taken but not filled yet.
+struct Reserved {
+    memtable: Arc<MemTable>,
+    reservation: Reservation,
+    ticket: u64,
+    last_seqno: Seqno,
+}
+
+/// What a full, or missing, active segment asks of the database.
+pub(crate) trait Rotation {
+    /// Installs a prepared segment through [`TailGuard::activate`], if there is one. The lock is
+    /// held: no waiting.
+    fn rotate(&self, tail: &mut TailGuard<'_>) -> Result<bool>;
+    /// Waits, without the lock, until `rotate` may succeed, or says why it will not.
+    fn wait_for_segment(&self) -> Result<()>;
+}
+
+/// The short lock, held.
+pub(crate) struct TailGuard<'a> {
+    commit: &'a Commit,
+    state: MutexGuard<'a, TailState>,
+}
+
+impl TailGuard<'_> {
+    /// Makes `segment` the active one and seals the one before.
+    pub(crate) fn activate(&mut self, segment: LogSegment) {
+        let memtable = segment.memtable.clone();
+        // The appender must find the next segment once it sees this one sealed.
+        let base_seqno = self.state.next_seqno;
+        let tail = memtable.activate(base_seqno);
+        self.commit.group.push(segment);
+        self.seal();
+        self.state.active = Some((memtable, tail));
+        self.state.active_from = base_seqno;
+    }
+
+    /// Seals the active segment, if anything is in it: the next write starts another.
+    pub(crate) fn seal(&mut self) {
+        if self.state.next_seqno > self.state.active_from
+            && let Some((memtable, tail)) = self.state.active.take()
+        {
+            memtable.seal(tail);
+        }
+    }
+
+    /// The last seqno given out.
+    pub(crate) fn last_seqno(&self) -> Seqno {
+        self.state.next_seqno - 1
+    }
+}
+
+impl Commit {
+    /// A write path that continues after `last_seqno`, all of which is visible and durable.
+    pub(crate) fn new(log: &Log, last_seqno: Seqno) -> Self {
+        let durability = match log {
+            Log::None => Durability::Memory,
+            Log::File { sync: Sync::Always, .. } => Durability::Synced,
+            Log::File { .. } => Durability::Appended,
+        };
+        Commit {
+            durability,
+            tail: Mutex::new(TailState {
+                active: None,
+                active_from: last_seqno + 1,
+                next_ticket: 0,
+                next_seqno: last_seqno + 1,
+            }),
+            group: Group::new(last_seqno),
+            ring: Ring::new(RING_SLOTS, last_seqno),
+            user_bytes: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+        }
+    }
+
+    /// The last seqno that readers may see.
+    #[inline]
+    pub(crate) fn visible(&self) -> Seqno {
+        self.ring.visible()
+    }
+
+    /// The last seqno known to survive power loss by the log alone.
+    pub(crate) fn synced(&self) -> Seqno {
+        self.group.synced()
+    }
+
+    /// Takes the short lock.
+    pub(crate) fn lock_tail(&self) -> TailGuard<'_> {
+        TailGuard { commit: self, state: self.tail.lock() }
+    }
+
+    /// Why the log ended, if it did.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.group.failure()
+    }
+
+    /// Bytes of keys and values written by users, batches and their entries' headers included, and
+    /// the number of entries.
+    pub(crate) fn written(&self) -> (u64, u64) {
+        (self.user_bytes.load(Ordering::Relaxed), self.writes.load(Ordering::Relaxed))
+    }
+
+    /// Bytes appended to log files, and the number of appends and syncs.
+    pub(crate) fn log_traffic(&self) -> group::Traffic {
+        self.group.traffic()
+    }
+
+    /// Commits `batch`, which is valid and not empty. When this returns, the batch is visible, and
+    /// as durable as the log's mode and the batch ask.
+    pub(crate) fn write(&self, batch: &WriteBatch, rotation: &impl Rotation) -> Result<()> {
+        let reserved = self.reserve(batch, rotation)?;
+        let Reserved { memtable, reservation, ticket, last_seqno } = reserved;
+        let given_up = || self.group.has_failed();
+        if !self.ring.has_room(ticket) && !self.ring.wait_room(ticket, &given_up) {
+            return Err(self.log_failed());
+        }
+        let filled = memtable.fill(reservation, self.group.synced(), batch.encoded());
+        let durability =
+            if batch.wants_sync() && self.durability != Durability::Memory {
+                Durability::Synced
+            } else {
+                self.durability
+            };
+        match durability {
+            Durability::Memory => {}
+            Durability::Appended => self.finish(self.group.append_through(last_seqno))?,
+            Durability::Synced => self.finish(self.group.sync_through(last_seqno))?,
+        }
+        memtable.insert(&filled);
+        self.ring.mark(ticket, last_seqno);
+        self.user_bytes.fetch_add(batch.encoded().len() as u64, Ordering::Relaxed);
+        self.writes.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        if !self.ring.wait_visible(last_seqno, &given_up) {
+            return Err(self.log_failed());
+        }
+        Ok(())
+    }
+
+    fn reserve(&self, batch: &WriteBatch, rotation: &impl Rotation) -> Result<Reserved> {
+        let (bytes, count) = (batch.encoded().len(), batch.len() as u32);
+        loop {
+            let mut tail = self.lock_tail();
+            if self.group.has_failed() {
+                return Err(self.log_failed());
+            }
+            if let Some(reserved) = tail.state.reserve(bytes, count) {
+                return Ok(reserved);
+            }
+            if !rotation.rotate(&mut tail)? {
+                drop(tail);
+                rotation.wait_for_segment()?;
+            }
+        }
+    }
+
+    /// Makes every write that is visible now survive power loss.
+    pub(crate) fn sync(&self) -> Result<()> {
+        if self.durability == Durability::Memory {
+            return Ok(());
+        }
+        self.finish(self.group.sync_through(self.visible()))
+    }
+
+    /// Turns a failed append or sync into the error that writers get, and lets go everybody who
+    /// waits behind it.
+    fn finish(&self, outcome: Result<()>) -> Result<()> {
+        outcome.map_err(|_| {
+            self.ring.wake_all();
+            self.log_failed()
+        })
+    }
+
+    fn log_failed(&self) -> Error {
+        let cause = self.group.failure().expect("called only after a failure");
+        Error::LogFailed { cause: Arc::new(cause) }
+    }
+}
+
+impl TailState {
+    fn reserve(&mut self, bytes: usize, count: u32) -> Option<Reserved> {
+        let (memtable, tail) = self.active.as_mut()?;
+        let reservation = memtable.reserve(tail, bytes, count)?;
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.next_seqno += u64::from(count);
+        let last_seqno = self.next_seqno - 1;
+        Some(Reserved { memtable: memtable.clone(), reservation, ticket, last_seqno })
+    }
+}

@@ -1,0 +1,204 @@
+//! The completion ring: how writes that finish in any order become visible in seqno order.
+//!
+//! Each frame takes a ticket when its space is reserved; tickets are dense and in seqno order. A
+//! writer that is done marks its ticket's slot; whoever comes by advances over all marked slots in a
+//! row, so nobody waits for its turn to publish. A writer that is still behind a slower one spins
+//! briefly, then parks.
+//!
+//! Invariants:
+//! 1. `published` counts the tickets that are all done; a slot is reused only after its ticket was
+//!    published.
+//! 2. `visible` never goes back, and never passes a seqno whose ticket, or any before it, is not done.
+
+use super::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, spin_loop};
+use esker_base::Seqno;
+
+/// How long a writer spins before it parks. About a microsecond: longer than the tail of another
+/// writer's index insert, shorter than a context switch.
+const SPINS: u32 = 100;
+
+#[derive(Default)]
+struct Slot {
+    /// The ticket that was marked here last, plus one.
+    marked: AtomicU64,
+    /// The last seqno of its frame. Valid once `marked` says so.
+    last_seqno: AtomicU64,
+}
+
+/// See the file's head.
+pub(crate) struct Ring {
+    slots: Box<[Slot]>,
+    /// Tickets below this one are published.
+    published: AtomicU64,
+    visible: AtomicU64,
+    parked: AtomicUsize,
+    lock: Mutex<()>,
+    wake: Condvar,
+}
+
+impl Ring {
+    /// A ring for at most `slots` (a power of two) frames in flight; everything up to `visible` is
+    /// visible already.
+    pub(crate) fn new(slots: usize, visible: Seqno) -> Self {
+        assert!(slots.is_power_of_two());
+        Ring {
+            slots: (0..slots).map(|_| Slot::default()).collect(),
+            published: AtomicU64::new(0),
+            visible: AtomicU64::new(visible),
+            parked: AtomicUsize::new(0),
+            lock: Mutex::new(()),
+            wake: Condvar::new(),
+        }
+    }
+
+    /// The last seqno that readers may see.
+    #[inline]
+    pub(crate) fn visible(&self) -> Seqno {
+        self.visible.load(Ordering::Acquire)
+    }
+
+    fn slot(&self, ticket: u64) -> &Slot {
+        &self.slots[ticket as usize & (self.slots.len() - 1)]
+    }
+
+    /// Whether the slot of `ticket` is free to be marked. False only with more frames in flight than
+    /// slots.
+    #[inline]
+    pub(crate) fn has_room(&self, ticket: u64) -> bool {
+        ticket < self.published.load(Ordering::Acquire) + self.slots.len() as u64
+    }
+
+    /// Says that the frame of `ticket`, whose last entry is `last_seqno`, is done, and publishes
+    /// what can be. `has_room(ticket)` must have held.
+    #[inline]
+    pub(crate) fn mark(&self, ticket: u64, last_seqno: Seqno) {
+        let slot = self.slot(ticket);
+        slot.last_seqno.store(last_seqno, Ordering::Relaxed);
+        slot.marked.store(ticket + 1, Ordering::SeqCst);
+        self.advance();
+    }
+
+    /// Publishes every ticket in a row that is marked.
+    fn advance(&self) {
+        let mut moved = false;
+        loop {
+            let ticket = self.published.load(Ordering::SeqCst);
+            let slot = self.slot(ticket);
+            if slot.marked.load(Ordering::SeqCst) != ticket + 1 {
+                break;
+            }
+            // Read before the exchange: after it, the slot may be reused. If the exchange fails,
+            // somebody else publishes this ticket.
+            let last_seqno = slot.last_seqno.load(Ordering::Relaxed);
+            let next = ticket + 1;
+            let ours = self.published.compare_exchange(
+                ticket,
+                next,
+                Ordering::SeqCst,
+                Ordering::SeqCst,
+            );
+            if ours.is_ok() {
+                self.visible.fetch_max(last_seqno, Ordering::SeqCst);
+                moved = true;
+            }
+        }
+        if moved && self.parked.load(Ordering::SeqCst) > 0 {
+            self.wake_all();
+        }
+    }
+
+    /// Wakes every parked waiter, to look again: after publishing, or after a failure.
+    pub(crate) fn wake_all(&self) {
+        drop(self.lock.lock());
+        self.wake.notify_all();
+    }
+
+    /// Waits until `seqno` is visible (true), or `given_up` says that it never will be (false).
+    #[inline]
+    pub(crate) fn wait_visible(&self, seqno: Seqno, given_up: &dyn Fn() -> bool) -> bool {
+        if self.visible() >= seqno {
+            return true;
+        }
+        for _ in 0..SPINS {
+            spin_loop();
+            if self.visible() >= seqno {
+                return true;
+            }
+        }
+        self.park_until(|| self.visible.load(Ordering::SeqCst) >= seqno, given_up)
+    }
+
+    /// Waits until `has_room(ticket)` (true), or `given_up` (false).
+    pub(crate) fn wait_room(&self, ticket: u64, given_up: &dyn Fn() -> bool) -> bool {
+        self.has_room(ticket) || self.park_until(|| self.has_room(ticket), given_up)
+    }
+
+    fn park_until(&self, done: impl Fn() -> bool, given_up: &dyn Fn() -> bool) -> bool {
+        let mut guard = self.lock.lock();
+        self.parked.fetch_add(1, Ordering::SeqCst);
+        let outcome = loop {
+            if done() {
+                break true;
+            }
+            if given_up() {
+                break false;
+            }
+            self.wake.wait(&mut guard);
+        };
+        self.parked.fetch_sub(1, Ordering::SeqCst);
+        outcome
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const NEVER: &dyn Fn() -> bool = &|| false;
+
+    #[test]
+    fn a_hole_holds_back_what_comes_after_it() {
+        let ring = Ring::new(8, 10);
+        ring.mark(1, 14);
+        assert_eq!(ring.visible(), 10);
+        ring.mark(0, 12);
+        assert_eq!(ring.visible(), 14);
+    }
+
+    #[test]
+    fn slots_are_reused_lap_after_lap() {
+        let ring = Ring::new(2, 0);
+        for ticket in 0..100 {
+            assert!(ring.has_room(ticket));
+            ring.mark(ticket, ticket + 1);
+            assert_eq!(ring.visible(), ticket + 1);
+        }
+        assert!(!ring.has_room(102));
+    }
+
+    #[test]
+    fn a_waiter_whose_cause_is_lost_gives_up() {
+        let ring = Ring::new(2, 0);
+        assert!(!ring.wait_visible(5, &|| true));
+        assert!(!ring.wait_room(2, &|| true));
+    }
+
+    #[test]
+    fn many_threads_publish_everything_in_order() {
+        let ring = Ring::new(16, 0);
+        let tickets = std::sync::atomic::AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..2000 {
+                        let ticket = tickets.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                        assert!(ring.wait_room(ticket, NEVER));
+                        ring.mark(ticket, ticket + 1);
+                        assert!(ring.wait_visible(ticket + 1, NEVER));
+                    }
+                });
+            }
+        });
+        assert_eq!(ring.visible(), 16_000);
+    }
+}

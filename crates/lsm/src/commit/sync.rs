@@ -1,0 +1,50 @@
+//! Atomics and locks of the commit path: the machine's own, or loom's models of them.
+
+#[cfg(not(loom))]
+mod real {
+    pub(crate) use parking_lot::{Condvar, Mutex};
+    pub(crate) use std::hint::spin_loop;
+    pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+}
+
+#[cfg(loom)]
+mod real {
+    pub(crate) use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+    pub(crate) fn spin_loop() {
+        loom::thread::yield_now();
+    }
+
+    /// `parking_lot`'s interface over loom's lock.
+    #[derive(Default)]
+    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Mutex(loom::sync::Mutex::new(value))
+        }
+        pub(crate) fn lock(&self) -> Guard<'_, T> {
+            Guard(Some(self.0.lock().expect("no model panics while it holds the lock")))
+        }
+    }
+
+    pub(crate) struct Guard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
+
+    pub(crate) struct Condvar(loom::sync::Condvar);
+
+    impl Condvar {
+        pub(crate) fn new() -> Self {
+            Condvar(loom::sync::Condvar::new())
+        }
+        pub(crate) fn notify_all(&self) {
+            self.0.notify_all();
+        }
+        pub(crate) fn wait<T>(&self, guard: &mut Guard<'_, T>) {
+            let inner = guard.0.take().expect("the guard holds the lock");
+            let inner = self.0.wait(inner).expect("no model panics while it holds the lock");
+            guard.0 = Some(inner);
+        }
+    }
+}
+
+pub(crate) use real::*;

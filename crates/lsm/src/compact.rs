@@ -1,0 +1,77 @@
+//! Doing a plan: merge its inputs, then put the outputs in their place by one edit.
+
+use crate::compaction::{self, Plan};
+use crate::db::Inner;
+use crate::manifest::{Change, Edit};
+use crate::version::TableMeta;
+use esker_base::Result;
+
+/// Executes `plan` and installs its result.
+pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<()> {
+    let started = inner.clock.now();
+    if plan.is_trivial_move() {
+        inner.installer.install(&inner.view, |_| Ok(move_edit(plan)), |_| {})?;
+        inner.counters.trivial_moves.add(1);
+        return Ok(());
+    }
+    let view = inner.view.load();
+    let keyspace = view.version.keyspaces.get(&plan.keyspace);
+    let Some(keyspace) = keyspace else { return Ok(()) };
+    let context = compaction::Context {
+        storage: inner.storage.clone(),
+        cache: inner.cache.clone(),
+        next_file_id: &|| inner.installer.next_file(),
+        snapshots: inner.snapshots.list(),
+        settings: keyspace.settings,
+        cancelled: inner.gate.cancelled_flag(),
+        throttle: &|_bytes| inner.gate.pass_compaction(&*inner.clock),
+        table_bytes: inner.sizes.table_bytes(),
+    };
+    drop(view);
+    let outcome = compaction::execute(plan, &context)?;
+    inner.installer.install(
+        &inner.view,
+        |state| match state.version.keyspaces.contains_key(&plan.keyspace) {
+            true => Ok(merge_edit(plan, &outcome.outputs)),
+            // Dropped meanwhile: nothing to change. The outputs go at the next open.
+            false => Ok(Edit::default()),
+        },
+        |_| {},
+    )?;
+    inner.counters.compactions.add(1);
+    inner.counters.compaction_read_bytes.add(outcome.read_bytes);
+    inner.counters.compaction_bytes.add(outcome.written_bytes);
+    let from_level_0 = bytes_from_level_0(plan);
+    inner.stall.drained_level_0(from_level_0, inner.clock.now().saturating_sub(started));
+    inner.open_new_tables()
+}
+
+
+/// The edit that takes the inputs away and puts `outputs` in their place.
+fn merge_edit(plan: &Plan, outputs: &[TableMeta]) -> Edit {
+    let gone = plan.tables().map(|table| remove(plan, &table.meta));
+    Edit::of(gone.chain(outputs.iter().map(|meta| add(plan, meta))))
+}
+
+/// The edit that puts the inputs, as they are, where the output goes.
+fn move_edit(plan: &Plan) -> Edit {
+    Edit::of(plan.tables().flat_map(|table| [remove(plan, &table.meta), add(plan, &table.meta)]))
+}
+
+fn remove(plan: &Plan, meta: &TableMeta) -> Change {
+    Change::RemoveTable { keyspace: plan.keyspace, id: meta.id }
+}
+
+fn add(plan: &Plan, meta: &TableMeta) -> Change {
+    Change::AddTable {
+        keyspace: plan.keyspace,
+        level: plan.output_level,
+        run: plan.output_run,
+        meta: meta.clone(),
+    }
+}
+
+fn bytes_from_level_0(plan: &Plan) -> u64 {
+    let inputs = plan.inputs.iter().filter(|input| input.level == 0);
+    inputs.flat_map(|input| &input.tables).map(|table| table.meta.bytes).sum()
+}

@@ -1,0 +1,83 @@
+//! What running plans hold.
+
+use super::plan::{Place, Plan};
+use super::span::Span;
+use crate::version::TableId;
+use esker_base::KeyspaceId;
+use std::collections::HashSet;
+
+/// The tables and the stretches of keys and places that running plans hold. The owner claims a plan
+/// when it starts and releases it when its edit is installed or it failed.
+#[derive(Debug, Default)]
+pub struct Busy {
+    tables: HashSet<TableId>,
+    claims: Vec<Claim>,
+}
+
+/// A plan's span, from its newest input's place to the oldest that it takes from or puts to.
+#[derive(PartialEq, Eq, Debug)]
+struct Claim {
+    keyspace: KeyspaceId,
+    span: Span,
+    newest: Place,
+    oldest: Place,
+}
+
+impl Claim {
+    fn of(plan: &Plan) -> Self {
+        Claim {
+            keyspace: plan.keyspace,
+            span: plan.span.clone(),
+            newest: plan.newest_place(),
+            oldest: plan.oldest_place(),
+        }
+    }
+
+    fn meets(&self, other: &Claim) -> bool {
+        self.keyspace == other.keyspace
+            && self.newest <= other.oldest
+            && other.newest <= self.oldest
+            && self.span.overlaps(&other.span)
+    }
+}
+
+impl Busy {
+    /// Whether a table is an input of a running plan.
+    pub fn holds(&self, table: TableId) -> bool {
+        self.tables.contains(&table)
+    }
+
+    /// Whether `plan` may run beside those that run.
+    pub fn permits(&self, plan: &Plan) -> bool {
+        let claim = Claim::of(plan);
+        !plan.tables().any(|table| self.holds(table.meta.id))
+            && !self.claims.iter().any(|other| other.meets(&claim))
+    }
+
+    /// Marks `plan` as running.
+    pub fn claim(&mut self, plan: &Plan) {
+        debug_assert!(self.permits(plan), "plans that run together must not meet");
+        self.tables.extend(plan.tables().map(|table| table.meta.id));
+        self.claims.push(Claim::of(plan));
+    }
+
+    /// Marks `plan`, claimed before, as no longer running.
+    pub fn release(&mut self, plan: &Plan) {
+        for table in plan.tables() {
+            self.tables.remove(&table.meta.id);
+        }
+        let claim = Claim::of(plan);
+        let at = self.claims.iter().position(|other| *other == claim);
+        self.claims.swap_remove(at.expect("only a claimed plan is released"));
+    }
+
+    /// The number of running plans.
+    pub fn len(&self) -> usize {
+        self.claims.len()
+    }
+
+    /// Whether no plan is running.
+    pub fn is_empty(&self) -> bool {
+        self.claims.is_empty()
+    }
+}

@@ -1,0 +1,226 @@
+//! Does a plan: merges its inputs, folds their versions, writes the outputs. All of compaction's I/O
+//! is here.
+//!
+//! Nothing is installed: the caller makes an edit of the plan and the [`Outcome`]. When a plan fails,
+//! or is cancelled, its output files are gone again.
+//!
+//! An output table ends at the first key after it has grown to its size, or overlaps too much of the
+//! level below. The range tombstones of the inputs are cut where tables end, so that together the
+//! outputs' tombstones cover just what the inputs' did:
+//!
+//! ```text
+//! versions     a b    d   f  g h │ k l    n   p q
+//! tombstones       [c────────────│──m)              table 1 ends with [c, k), table 2 starts [k, m)
+//! ```
+
+use super::fold::Fold;
+use super::output::{Filled, Next, OutputFiles, fill, finish};
+use super::plan::{Part, Plan, PlanInput};
+use super::sizes::GRANDPARENT_TABLES;
+use crate::merge::MergeCursor;
+use crate::run_cursor::RunCursor;
+use crate::settings::KeyspaceSettings;
+use crate::version::TableMeta;
+use esker_base::{EntryCursor, Error, MAX_SEQNO, RangeTombstone, Result, Seqno};
+use esker_storage::{Storage, WritableFile};
+use esker_table::{BlockCache, CursorPurpose, TableOptions, TableWriter, ThetaSample};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a compaction needs from the engine around it.
+pub struct Context<'a> {
+    /// Where tables are.
+    pub storage: Arc<dyn Storage>,
+    /// For opening inputs. Their blocks pass it by.
+    pub cache: Arc<BlockCache>,
+    /// Gives a file id never given before.
+    pub next_file_id: &'a (dyn Fn() -> u64 + Sync),
+    /// The registered snapshots, read after the plan was made.
+    pub snapshots: Vec<Seqno>,
+    /// The keyspace's settings.
+    pub settings: KeyspaceSettings,
+    /// Makes the compaction end soon with [`Error::Closed`].
+    pub cancelled: &'a AtomicBool,
+    /// Called before so many bytes are written; may wait.
+    pub throttle: &'a (dyn Fn(u64) + Sync),
+    /// The size at which an output table ends.
+    pub table_bytes: u64,
+}
+
+/// What a compaction did.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Outcome {
+    /// The tables written, in key order, for the plan's output run.
+    pub outputs: Vec<TableMeta>,
+    /// Bytes of the input tables.
+    pub read_bytes: u64,
+    /// Bytes of the output tables.
+    pub written_bytes: u64,
+    /// Versions read.
+    pub entries_in: u64,
+    /// Versions written.
+    pub entries_out: u64,
+    /// How many bytes the inputs' samples of keys had promised to free. What was freed is
+    /// `read_bytes` − `written_bytes`.
+    pub predicted_reclaim_bytes: u64,
+}
+
+impl Outcome {
+    /// Adds the outcome of the plan's next part.
+    pub fn join(&mut self, next: Outcome) {
+        self.outputs.extend(next.outputs);
+        self.read_bytes += next.read_bytes;
+        self.written_bytes += next.written_bytes;
+        self.entries_in += next.entries_in;
+        self.entries_out += next.entries_out;
+        self.predicted_reclaim_bytes += next.predicted_reclaim_bytes;
+    }
+}
+
+/// Does a plan in one go.
+pub fn execute(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
+    execute_part(plan, &Part::default(), context)
+}
+
+/// Does a part of a plan. The outcomes of all parts, joined in order, are the plan's; if one part
+/// fails, the caller removes the files of the others. The whole plan's reads, and the prediction,
+/// are accounted with its first part.
+pub fn execute_part(plan: &Plan, part: &Part, context: &Context<'_>) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    if part.start.is_none() {
+        outcome.read_bytes = plan.input_bytes();
+        outcome.predicted_reclaim_bytes = predicted_reclaim_bytes(plan, context)?;
+    }
+    let mut work = Work {
+        plan,
+        part,
+        context,
+        merge: merge_of(plan, part, context)?,
+        fold: Fold::new(context.snapshots.clone(), plan.bottommost),
+        files: OutputFiles::new(context),
+        grandparent: 0,
+        outcome,
+    };
+    work.fold.set_tombstones(tombstones_of(plan, context)?);
+    let mut start = part.start.clone();
+    while let Some(end) = work.write_table(start.as_deref())? {
+        start = Some(end);
+    }
+    work.files.keep()?;
+    Ok(work.outcome)
+}
+
+/// A merge of the plan's inputs that stands on the first version of `part`.
+fn merge_of(plan: &Plan, part: &Part, context: &Context<'_>) -> Result<MergeCursor<RunCursor>> {
+    let cursor = |input: &PlanInput| {
+        let (tables, cache) = (input.tables.clone(), context.cache.clone());
+        RunCursor::of_tables(tables, cache, CursorPurpose::Compaction)
+            .bounded(part.start.as_deref(), part.end.as_deref())
+    };
+    let mut merge = MergeCursor::new(plan.inputs.iter().map(cursor).collect());
+    match &part.start {
+        None => merge.seek_first()?,
+        Some(start) => merge.seek(start, MAX_SEQNO)?,
+    }
+    Ok(merge)
+}
+
+/// The range tombstones of all inputs.
+fn tombstones_of(plan: &Plan, context: &Context<'_>) -> Result<Vec<RangeTombstone>> {
+    let mut tombstones = Vec::new();
+    for table in plan.tables().filter(|table| table.meta.range_tombstones > 0) {
+        tombstones.extend(table.reader(&context.cache)?.tombstones().tombstones());
+    }
+    Ok(tombstones)
+}
+
+/// How much smaller the inputs will get, judged by their samples of keys: of each distinct key only
+/// the newest version is thought to stay.
+fn predicted_reclaim_bytes(plan: &Plan, context: &Context<'_>) -> Result<u64> {
+    let mut kept = ThetaSample::new();
+    for table in plan.tables() {
+        kept.merge(&table.reader(&context.cache)?.properties().sketches.theta);
+    }
+    let raw: u64 = plan.tables().map(|table| table.meta.raw_bytes).sum();
+    let freed_share = 1.0 - (kept.bytes() / raw.max(1) as f64).min(1.0);
+    Ok((freed_share * plan.input_bytes() as f64) as u64)
+}
+
+/// A part of a plan being done.
+struct Work<'a> {
+    plan: &'a Plan,
+    part: &'a Part,
+    context: &'a Context<'a>,
+    merge: MergeCursor<RunCursor>,
+    fold: Fold,
+    files: OutputFiles<'a>,
+    /// The first of the plan's grandparents that does not end before the last key.
+    grandparent: usize,
+    outcome: Outcome,
+}
+
+impl Work<'_> {
+    /// Writes the table that starts at `start`, and says where the next one does.
+    fn write_table(&mut self, start: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+        let mut options = TableOptions {
+            keyspace: self.plan.keyspace,
+            compression: self.context.settings.compression,
+            filter_bits: self.context.settings.filter_bits,
+            level: self.plan.output_level as u8,
+            file_id: 0,
+        };
+        let mut file = self.files.create(&mut options)?;
+        let mut writer = TableWriter::new(&mut file, options);
+        let filled = self.fill(&mut writer)?;
+        if self.context.cancelled.load(Ordering::Relaxed) {
+            return Err(Error::Closed);
+        }
+        let part_end = self.part.end.as_deref();
+        let next = self.merge.valid().then(|| self.merge.key());
+        let cut = next.filter(|key| part_end.is_none_or(|end| *key < end)).map(<[u8]>::to_vec);
+        let end = cut.as_deref().or(part_end);
+        match finish(writer, &self.fold, filled.versions_out, start, end)? {
+            Some(meta) => {
+                file.sync()?;
+                self.outcome.written_bytes += meta.bytes;
+                self.outcome.outputs.push(meta);
+            }
+            None => {
+                drop(file);
+                self.files.discard_last()?;
+            }
+        }
+        self.outcome.entries_in += filled.versions_in;
+        self.outcome.entries_out += filled.versions_out;
+        Ok(cut)
+    }
+
+    /// Fills a table up to its end or the part's.
+    fn fill(&mut self, writer: &mut TableWriter<'_>) -> Result<Filled> {
+        /// Keys between looks at whether to go on when nothing is written meanwhile.
+        const PATIENCE: u32 = 4096;
+        let table_bytes = self.context.table_bytes;
+        let part_end = self.part.end.as_deref();
+        let cancelled = self.context.cancelled;
+        let grandparents = &self.plan.grandparents[..];
+        let grandparent = &mut self.grandparent;
+        let (mut overlapped, mut keys) = (0, 0u32);
+        fill(writer, &mut self.merge, &mut self.fold, |writer, key| {
+            keys += 1;
+            if part_end.is_some_and(|end| key >= end)
+                || (keys.is_multiple_of(PATIENCE) && cancelled.load(Ordering::Relaxed))
+            {
+                return Next::Cut;
+            }
+            while let Some(table) = grandparents.get(*grandparent)
+                && table.meta.ends_before(key)
+            {
+                overlapped += if writer.is_empty() { 0 } else { table.meta.bytes };
+                *grandparent += 1;
+            }
+            let is_full = writer.estimated_bytes() >= table_bytes
+                || overlapped > GRANDPARENT_TABLES * table_bytes;
+            if is_full && !writer.is_empty() { Next::Cut } else { Next::Add }
+        })
+    }
+}

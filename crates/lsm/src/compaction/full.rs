@@ -1,0 +1,114 @@
+//! The plans of a compaction that a user asks for: everything down to one run, and deletes gone.
+//!
+//! [`full`] names the next plan; it is asked again after each until it has none. Plans are kept small
+//! where runs allow it: a leveled keyspace goes level by level, a stretch of tables at a time; a
+//! tiered one by groups of tables that overlap each other.
+
+use super::leveled::{Targets, into_base, move_down};
+use super::plan::{Plan, PlanInput, Reason};
+use super::sizes::Sizes;
+use super::span::Span;
+use crate::settings::Shape;
+use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The next plan of a full compaction, or `None` if it is done. Whether the plan may run beside
+/// others is for [`Busy`](super::Busy) to say.
+///
+/// Tables in files from `before_file` on are not rewritten just to lose their deletes: with the file
+/// id that was next when the compaction began, it ends even while a snapshot keeps deletes alive.
+pub fn full(keyspace: &KeyspaceVersion, before_file: u64, sizes: Sizes) -> Option<Plan> {
+    let last = (0..LEVELS).rev().find(|&level| !keyspace.levels[level].is_empty())?;
+    let gather = match keyspace.settings.shape {
+        Shape::Leveled { ratio } => down_one_level(keyspace, ratio, last, sizes),
+        Shape::Tiered { .. } => merge_group(keyspace, last.max(1), sizes),
+    };
+    gather.or_else(|| rewrite_deletes(keyspace, last, before_file, sizes))
+}
+
+/// Level 0 into the base, else a stretch of the highest level into the next that holds data.
+fn down_one_level(
+    keyspace: &KeyspaceVersion,
+    ratio: u32,
+    last: usize,
+    sizes: Sizes,
+) -> Option<Plan> {
+    if !keyspace.levels[0].is_empty() {
+        let base = Targets::of(keyspace, ratio, sizes).base;
+        return into_base(keyspace, base, Reason::Manual, sizes);
+    }
+    let level = (1..last).find(|&level| !keyspace.levels[level].is_empty())?;
+    let below = (level + 1..=last).find(|&below| !keyspace.levels[below].is_empty())?;
+    let tables = &keyspace.levels[level].runs[0].tables;
+    let target = &keyspace.levels[below].runs[0];
+    let fits = |to: usize| {
+        let own: u64 = tables[..to].iter().map(|table| table.meta.bytes).sum();
+        let span = Span::of(&tables[..to]).expect("at least one table");
+        let under: u64 = span.tables_of(target).iter().map(|table| table.meta.bytes).sum();
+        own + under <= sizes.plan_bytes()
+    };
+    let to = (2..=tables.len()).take_while(|&to| fits(to)).last().unwrap_or(1);
+    move_down(keyspace, level, below, &tables[..to], Reason::Manual, sizes)
+}
+
+/// Merges the first group of overlapping tables that is not yet in the last level's newest run.
+fn merge_group(keyspace: &KeyspaceVersion, last: usize, sizes: Sizes) -> Option<Plan> {
+    let target = keyspace.levels[last].runs.first().map(|run| run.id);
+    let group = groups(keyspace).into_iter().find(|group| {
+        group.iter().any(|(level, run, _)| *level != last || Some(run.id) != target)
+    })?;
+    let newest = group.iter().map(|(_, run, _)| run.id).max()?;
+    let mut inputs: BTreeMap<(usize, u64), Vec<Arc<TableHandle>>> = BTreeMap::new();
+    for (level, run, table) in group {
+        inputs.entry((level, run.id)).or_default().push(table.clone());
+    }
+    let inputs = inputs.into_iter().map(|((level, run), tables)| PlanInput { level, run, tables });
+    let output_run = target.unwrap_or(newest);
+    Plan::new(keyspace, inputs.collect(), last, output_run, Reason::Manual, sizes)
+}
+
+type Placed<'a> = (usize, &'a Run, &'a Arc<TableHandle>);
+
+/// All tables, in groups that share no key with each other, in key order.
+fn groups(keyspace: &KeyspaceVersion) -> Vec<Vec<Placed<'_>>> {
+    let levels = keyspace.levels.iter().enumerate();
+    let runs = levels.flat_map(|(level, runs)| runs.runs.iter().map(move |run| (level, &**run)));
+    let mut tables: Vec<Placed<'_>> =
+        runs.flat_map(|(level, run)| run.tables.iter().map(move |t| (level, run, t))).collect();
+    tables.sort_by(|a, b| a.2.meta.smallest.cmp(&b.2.meta.smallest));
+    let mut groups: Vec<(Span, Vec<Placed<'_>>)> = Vec::new();
+    for placed in tables {
+        let meta = &placed.2.meta;
+        match groups.last_mut() {
+            Some((span, group)) if span.overlaps_table(meta) => {
+                span.widen(meta);
+                group.push(placed);
+            }
+            _ => groups.push((Span::of_table(meta), vec![placed])),
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+/// Rewrites, in place, a stretch of the one run left that still holds deletes.
+fn rewrite_deletes(
+    keyspace: &KeyspaceVersion,
+    last: usize,
+    before_file: u64,
+    sizes: Sizes,
+) -> Option<Plan> {
+    let run = keyspace.levels[last].runs.first()?;
+    let has_garbage = |table: &Arc<TableHandle>| {
+        let meta = &table.meta;
+        meta.id.file < before_file && (meta.deletes > 0 || meta.range_tombstones > 0)
+    };
+    let mut bytes = 0;
+    let from = run.tables.iter().position(has_garbage)?;
+    let stretch = run.tables[from..].iter().take_while(|table| {
+        bytes += table.meta.bytes;
+        has_garbage(table) && (bytes == table.meta.bytes || bytes <= sizes.plan_bytes())
+    });
+    let input = PlanInput { level: last, run: run.id, tables: stretch.cloned().collect() };
+    Plan::new(keyspace, vec![input], last, run.id, Reason::Manual, sizes)
+}

@@ -1,0 +1,243 @@
+//! The leveled picker: one run a level below level 0, each level so many times the one above.
+//!
+//! **Where levels are.** Data settles in the last level. While that is small, level 0 is merged
+//! straight into it: every level between would write each byte once more. When the last level
+//! outgrows [`DIRECT_OVERLAP`] times the least target, a level is put above it, `ratio` times
+//! smaller, and so on upwards. The shallowest level in use is the **base**: level 0 goes there.
+//!
+//! **Level 0** is merged, all runs at once, when it has [`LEVEL_0_RUNS`] of them. If that would
+//! rewrite much of the base for little new data, as in a keyspace that gets a small share of the
+//! writes, its newest runs of like size are merged with each other first.
+//!
+//! **A level over its target** gives the stretch of tables that costs the fewest bytes of the next
+//! level for each byte that moves; deletes count double, for they make room.
+
+use super::busy::Busy;
+use super::pick::Debt;
+use super::plan::{Plan, PlanInput, Reason};
+use super::sizes::{DIRECT_OVERLAP, LEVEL_0_RUNS, Sizes};
+use super::span::Span;
+use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle};
+use std::sync::Arc;
+
+const LAST: usize = LEVELS - 1;
+
+/// How large each level should be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Targets {
+    /// The level that level 0 is merged into.
+    pub base: usize,
+    /// The most bytes of each level from the base to the last but one; no bound elsewhere.
+    pub bytes: [u64; LEVELS],
+}
+
+impl Targets {
+    pub fn of(keyspace: &KeyspaceVersion, ratio: u32, sizes: Sizes) -> Self {
+        let ratio = u64::from(ratio);
+        let mut bytes = [u64::MAX; LEVELS];
+        let mut size = keyspace.levels[LAST].bytes();
+        let mut base = LAST;
+        // A level twice as large as the next target would be over it at once.
+        while base > 1 && size > sizes.base_bytes() * DIRECT_OVERLAP.min(ratio) {
+            base -= 1;
+            size /= ratio;
+            bytes[base] = size.max(sizes.base_bytes());
+        }
+        // Nothing may pass a level that holds data: those above the base drain before it moves down.
+        let highest = (1..LAST).find(|&level| !keyspace.levels[level].is_empty());
+        for level in highest.unwrap_or(base)..base {
+            bytes[level] = sizes.base_bytes();
+        }
+        Targets { base: base.min(highest.unwrap_or(base)), bytes }
+    }
+}
+
+pub(super) fn pick(
+    keyspace: &KeyspaceVersion,
+    ratio: u32,
+    busy: &Busy,
+    sizes: Sizes,
+) -> Option<Plan> {
+    let targets = Targets::of(keyspace, ratio, sizes);
+    let mut due: Vec<(f64, usize)> = (0..LAST)
+        .map(|level| (score(keyspace, level, &targets, busy), level))
+        .filter(|&(score, _)| score >= 1.0)
+        .collect();
+    due.sort_by(|a, b| b.0.total_cmp(&a.0));
+    due.into_iter().find_map(|(_, level)| match level {
+        0 => from_level_0(keyspace, targets.base, sizes).filter(|plan| busy.permits(plan)),
+        _ => down_from(keyspace, level, &targets, busy, sizes),
+    })
+}
+
+/// How far over its target a level is, tables that are on their way out not counted. 1 is due.
+fn score(keyspace: &KeyspaceVersion, level: usize, targets: &Targets, busy: &Busy) -> f64 {
+    if level == 0 {
+        return keyspace.levels[0].runs.len() as f64 / LEVEL_0_RUNS as f64;
+    }
+    let Some(run) = run_of(keyspace, level) else { return 0.0 };
+    let staying = run.tables.iter().filter(|table| !busy.holds(table.meta.id));
+    let bytes: u64 = staying.map(|table| table.meta.bytes).sum();
+    if bytes <= targets.bytes[level] { 0.0 } else { bytes as f64 / targets.bytes[level] as f64 }
+}
+
+/// The one run of a level below level 0.
+fn run_of(keyspace: &KeyspaceVersion, level: usize) -> Option<&Arc<Run>> {
+    debug_assert!(level > 0 && keyspace.levels[level].runs.len() <= 1, "one run a level");
+    keyspace.levels[level].runs.first()
+}
+
+fn from_level_0(keyspace: &KeyspaceVersion, base: usize, sizes: Sizes) -> Option<Plan> {
+    let runs = &keyspace.levels[0].runs;
+    let own: u64 = runs.iter().map(|run| run.bytes()).sum();
+    let plan = into_base(keyspace, base, Reason::Level0Runs, sizes)?;
+    let below = plan.input_bytes() - own;
+    if own >= sizes.small_table_bytes() && below <= own * DIRECT_OVERLAP {
+        return Some(plan);
+    }
+    let Some(alike) = runs_alike(runs) else { return Some(plan) };
+    let inputs: Vec<_> = alike.iter().map(|run| PlanInput::whole(0, run)).collect();
+    Plan::new(keyspace, inputs, 0, alike[0].id, Reason::Level0Small, sizes)
+}
+
+/// All of level 0 into `base`.
+pub(super) fn into_base(
+    keyspace: &KeyspaceVersion,
+    base: usize,
+    reason: Reason,
+    sizes: Sizes,
+) -> Option<Plan> {
+    let runs = &keyspace.levels[0].runs;
+    let span = Span::of(runs.iter().flat_map(|run| &run.tables))?;
+    let mut inputs: Vec<_> = runs.iter().map(|run| PlanInput::whole(0, run)).collect();
+    let below = run_of(keyspace, base);
+    inputs.extend(below.map(|run| PlanInput::overlapping(base, run, &span)));
+    let output_run = below.map_or(runs[0].id, |run| run.id);
+    Plan::new(keyspace, inputs, base, output_run, reason, sizes)
+}
+
+/// The newest runs in a row that are no more than twice as large as all newer ones among them: so
+/// merging them again and again writes each byte only a logarithmic number of times.
+fn runs_alike(runs: &[Arc<Run>]) -> Option<&[Arc<Run>]> {
+    (0..runs.len()).find_map(|from| {
+        let mut taken = runs[from].bytes();
+        let more = runs[from + 1..].iter().take_while(|run| {
+            let alike = run.bytes() <= 2 * taken;
+            taken += if alike { run.bytes() } else { 0 };
+            alike
+        });
+        let to = from + 1 + more.count();
+        (to - from >= 2).then(|| &runs[from..to])
+    })
+}
+
+/// A stretch of a run's tables, and what moving it down would rewrite.
+struct Stretch<'a> {
+    tables: &'a [Arc<TableHandle>],
+    cost: f64,
+}
+
+fn down_from(
+    keyspace: &KeyspaceVersion,
+    level: usize,
+    targets: &Targets,
+    busy: &Busy,
+    sizes: Sizes,
+) -> Option<Plan> {
+    /// Building a plan costs more than scoring a stretch; the best few are enough.
+    const TRIES: usize = 16;
+    let run = run_of(keyspace, level)?;
+    let excess = run.bytes().saturating_sub(targets.bytes[level]);
+    let mut stretches = stretches(keyspace, level, excess, busy, sizes);
+    stretches.sort_by(|a, b| a.cost.total_cmp(&b.cost));
+    stretches.iter().take(TRIES).find_map(|stretch| {
+        move_down(keyspace, level, level + 1, stretch.tables, Reason::LevelSize, sizes)
+            .filter(|plan| busy.permits(plan))
+    })
+}
+
+/// For each table that is free, the best stretch that starts there: as long as it gets cheaper by
+/// the byte, moves no more than `excess`, and the plan stays within its bound.
+fn stretches<'a>(
+    keyspace: &'a KeyspaceVersion,
+    level: usize,
+    excess: u64,
+    busy: &Busy,
+    sizes: Sizes,
+) -> Vec<Stretch<'a>> {
+    let tables = &run_of(keyspace, level).expect("a level over its target has a run").tables;
+    let below = run_of(keyspace, level + 1).map_or(&[][..], |run| &run.tables);
+    // Sums from the left, so that a stretch's share is a difference.
+    let mut bytes_before = vec![0u64];
+    let mut busy_before = vec![0usize];
+    for table in below {
+        bytes_before.push(bytes_before[bytes_before.len() - 1] + table.meta.bytes);
+        let held = usize::from(busy.holds(table.meta.id));
+        busy_before.push(busy_before[busy_before.len() - 1] + held);
+    }
+    let mut found = Vec::new();
+    for from in 0..tables.len() {
+        let mut best: Option<Stretch<'_>> = None;
+        let (mut own, mut weight) = (0u64, 0.0);
+        let first = below.partition_point(|b| b.meta.ends_before(&tables[from].meta.smallest));
+        for to in from..tables.len() {
+            let meta = &tables[to].meta;
+            if busy.holds(meta.id) {
+                break;
+            }
+            own += meta.bytes;
+            weight += meta.bytes as f64 * (1.0 + meta.deletes as f64 / meta.entries.max(1) as f64);
+            let span = Span::of_table(meta);
+            let after = below.partition_point(|b| !span.ends_before(&b.meta.smallest)).max(first);
+            let rewritten = bytes_before[after] - bytes_before[first];
+            let is_over = own > excess || own + rewritten > sizes.plan_bytes();
+            if busy_before[after] > busy_before[first] || (to > from && is_over) {
+                break;
+            }
+            // What moves is written as well.
+            let cost = (own + rewritten) as f64 / weight;
+            if best.as_ref().is_none_or(|best| cost < best.cost) {
+                best = Some(Stretch { tables: &tables[from..=to], cost });
+            }
+        }
+        found.extend(best);
+    }
+    found
+}
+
+/// Merges `tables`, a stretch of the run of `level`, into the run of `output_level`.
+pub(super) fn move_down(
+    keyspace: &KeyspaceVersion,
+    level: usize,
+    output_level: usize,
+    tables: &[Arc<TableHandle>],
+    reason: Reason,
+    sizes: Sizes,
+) -> Option<Plan> {
+    let span = Span::of(tables)?;
+    let run = run_of(keyspace, level)?.id;
+    let mut inputs = vec![PlanInput { level, run, tables: tables.to_vec() }];
+    let below = run_of(keyspace, output_level);
+    inputs.extend(below.map(|run| PlanInput::overlapping(output_level, run, &span)));
+    let output_run = below.map_or(run, |run| run.id);
+    Plan::new(keyspace, inputs, output_level, output_run, reason, sizes)
+}
+
+pub(super) fn debt(keyspace: &KeyspaceVersion, ratio: u32, sizes: Sizes) -> Debt {
+    let targets = Targets::of(keyspace, ratio, sizes);
+    let level_0_runs = keyspace.levels[0].runs.len();
+    let (mut bytes, mut arriving) = (0, 0);
+    if level_0_runs >= LEVEL_0_RUNS {
+        arriving = keyspace.levels[0].bytes();
+        bytes += arriving + keyspace.levels[targets.base].bytes();
+    }
+    for level in targets.base..LAST {
+        let held = keyspace.levels[level].bytes() + arriving;
+        arriving = held.saturating_sub(targets.bytes[level]);
+        if arriving > 0 {
+            let rewritten = keyspace.levels[level + 1].bytes() as f64 / held as f64;
+            bytes += (arriving as f64 * (1.0 + rewritten)) as u64;
+        }
+    }
+    Debt { level_0_runs, level_0_trigger: LEVEL_0_RUNS, bytes }
+}

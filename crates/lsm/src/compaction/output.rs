@@ -1,0 +1,188 @@
+//! Writes what a fold keeps into tables. Flush and compaction share this.
+
+use super::execute::Context;
+use super::fold::{Fate, Fold};
+use crate::version::{TableId, TableMeta, table_file_name};
+use esker_base::{EntryCursor, Error, Hint, Kind, RangeTombstone, Result};
+use esker_storage::WritableFile;
+use esker_table::{TableInfo, TableOptions, TableWriter};
+use std::sync::atomic::Ordering;
+
+/// Writes one table: what `fold` keeps of the versions from where `cursor` stands on and of
+/// `tombstones`. `None`, and nothing appended to the file, if nothing stays.
+pub fn write_table(
+    mut writer: TableWriter<'_>,
+    cursor: &mut dyn EntryCursor,
+    tombstones: Vec<RangeTombstone>,
+    mut fold: Fold,
+) -> Result<Option<TableMeta>> {
+    fold.set_tombstones(tombstones);
+    let filled = fill(&mut writer, cursor, &mut fold, |_, _| Next::Add)?;
+    finish(writer, &fold, filled.versions_out, None, None)
+}
+
+/// What to do at a key that was not seen before.
+pub(super) enum Next {
+    /// Add it to the table.
+    Add,
+    /// End the table before it.
+    Cut,
+}
+
+/// What [`fill`] did.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Filled {
+    pub versions_in: u64,
+    pub versions_out: u64,
+}
+
+/// Adds what the fold keeps to `writer`, until `next` says cut or the cursor ends. A table never
+/// ends between two versions of a key, so `next` is asked at new keys only.
+pub(super) fn fill<C: EntryCursor + ?Sized>(
+    writer: &mut TableWriter<'_>,
+    cursor: &mut C,
+    fold: &mut Fold,
+    mut next: impl FnMut(&TableWriter<'_>, &[u8]) -> Next,
+) -> Result<Filled> {
+    let mut filled = Filled::default();
+    while cursor.valid() {
+        let key = cursor.key();
+        if fold.is_new(key) {
+            if let Next::Cut = next(writer, key) {
+                break;
+            }
+            fold.enter(key);
+        }
+        filled.versions_in += 1;
+        let kind = cursor.kind();
+        match fold.judge(cursor.seqno(), kind) {
+            Fate::Drop => {}
+            Fate::Keep(seqno) => {
+                writer.add(key, seqno, kind, cursor.value())?;
+                filled.versions_out += 1;
+            }
+            Fate::KeepAfter { delete, seqno } => {
+                writer.add(key, delete, Kind::Delete, b"")?;
+                writer.add(key, seqno, kind, cursor.value())?;
+                filled.versions_out += 2;
+            }
+        }
+        cursor.next()?;
+    }
+    Ok(filled)
+}
+
+/// Ends a table of `versions` versions with the range tombstones that the fold keeps in
+/// `[from, to)`. `None` if there is nothing in it.
+pub(super) fn finish(
+    mut writer: TableWriter<'_>,
+    fold: &Fold,
+    versions: u64,
+    from: Option<&[u8]>,
+    to: Option<&[u8]>,
+) -> Result<Option<TableMeta>> {
+    for tombstone in fold.tombstones_within(from, to) {
+        writer.add_range_tombstone(tombstone);
+    }
+    if writer.is_empty() {
+        return Ok(None);
+    }
+    let info = writer.finish()?;
+    let last_key = if versions == 0 { &[][..] } else { fold.last_kept() };
+    Ok(Some(table_meta(info, last_key)))
+}
+
+/// What the manifest keeps of a table whose last version is of `last_key`.
+fn table_meta(info: TableInfo, last_key: &[u8]) -> TableMeta {
+    let properties = info.properties;
+    TableMeta {
+        id: TableId { file: properties.file_id, offset: info.offset },
+        bytes: info.bytes,
+        largest_is_exclusive: &properties.largest[..] > last_key,
+        smallest: properties.smallest,
+        largest: properties.largest,
+        entries: properties.entries,
+        deletes: properties.deletes,
+        range_tombstones: properties.range_tombstones,
+        raw_bytes: properties.raw_key_bytes + properties.raw_value_bytes,
+        min_seqno: properties.smallest_seqno,
+        max_seqno: properties.largest_seqno,
+        global_seqno: None,
+    }
+}
+
+/// The output files of a compaction. Those that were not kept when this is dropped are removed.
+pub(super) struct OutputFiles<'a> {
+    context: &'a Context<'a>,
+    names: Vec<String>,
+}
+
+impl<'a> OutputFiles<'a> {
+    pub fn new(context: &'a Context<'a>) -> Self {
+        OutputFiles { context, names: Vec::new() }
+    }
+
+    /// Creates the next file, for `options`, whose file id is set here.
+    pub fn create(&mut self, options: &mut TableOptions) -> Result<PacedFile<'a>> {
+        options.file_id = (self.context.next_file_id)();
+        let name = table_file_name(options.file_id);
+        let file = self.context.storage.create(&name, Hint::table(options.level))?;
+        self.names.push(name);
+        Ok(PacedFile { file, context: self.context })
+    }
+
+    /// Removes the file created last, into which nothing was written.
+    pub fn discard_last(&mut self) -> Result<()> {
+        match self.names.pop() {
+            Some(name) => self.context.storage.remove(&name),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the files' names survive power loss, and leaves the files alone from then on.
+    pub fn keep(mut self) -> Result<()> {
+        if !self.names.is_empty() {
+            self.context.storage.sync_names()?;
+        }
+        self.names.clear();
+        Ok(())
+    }
+}
+
+impl Drop for OutputFiles<'_> {
+    fn drop(&mut self) {
+        for name in &self.names {
+            // A file that cannot be removed now is found unused, and removed, at the next open.
+            let _ = self.context.storage.remove(name);
+        }
+    }
+}
+
+/// A file that is written at the pace, and only as long as, the engine allows.
+pub(super) struct PacedFile<'a> {
+    file: Box<dyn WritableFile>,
+    context: &'a Context<'a>,
+}
+
+impl WritableFile for PacedFile<'_> {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.context.cancelled.load(Ordering::Relaxed) {
+            return Err(Error::Closed);
+        }
+        (self.context.throttle)(bytes.len() as u64);
+        self.file.append(bytes)
+    }
+
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.file.sync()
+    }
+
+    fn start_writeback(&mut self) -> Result<()> {
+        self.file.start_writeback()
+    }
+}
+

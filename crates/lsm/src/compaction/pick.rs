@@ -1,0 +1,36 @@
+//! Which compaction to do next. Pure: a version in, a plan out.
+
+use super::busy::Busy;
+use super::plan::Plan;
+use super::sizes::Sizes;
+use super::{leveled, tiered};
+use crate::settings::Shape;
+use crate::version::KeyspaceVersion;
+
+/// Compaction work that is due: what back-pressure goes by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Debt {
+    /// Runs in level 0.
+    pub level_0_runs: usize,
+    /// With this many runs level 0 is due to be merged.
+    pub level_0_trigger: usize,
+    /// About how many bytes the merges that are due, and those that follow from them, will read.
+    pub bytes: u64,
+}
+
+/// The compaction of `keyspace` that is most worth doing and may run beside those in `busy`. `None`
+/// if nothing is due or what is due has to wait.
+pub fn pick(keyspace: &KeyspaceVersion, busy: &Busy, sizes: Sizes) -> Option<Plan> {
+    match keyspace.settings.shape {
+        Shape::Leveled { ratio } => leveled::pick(keyspace, ratio, busy, sizes),
+        Shape::Tiered { runs } => tiered::pick(keyspace, runs as usize, busy, sizes),
+    }
+}
+
+/// The compaction work that is due in `keyspace`, running plans included.
+pub fn debt(keyspace: &KeyspaceVersion, sizes: Sizes) -> Debt {
+    match keyspace.settings.shape {
+        Shape::Leveled { ratio } => leveled::debt(keyspace, ratio, sizes),
+        Shape::Tiered { runs } => tiered::debt(keyspace, runs as usize),
+    }
+}

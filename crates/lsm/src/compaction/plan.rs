@@ -1,0 +1,265 @@
+//! A compaction decided, not yet done.
+//!
+//! A table's **place** is its level and, within the level, its run, newest first. A plan takes, over
+//! its span of keys, every table between its newest input's place and its output's, and puts one
+//! sorted stretch of one run there:
+//!
+//! ```text
+//!   place       a ──── span ──── z          a ──── span ──── z
+//!   0, run 19   ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒
+//!   0, run 17   ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒     ──►
+//!   1, run 9    ▒▒▒▒▒▒▒ ▒▒▒▒▒▒▒▒▒           ▒▒▒▒▒ ▒▒▒▒▒ ▒▒▒▒▒
+//! ```
+//!
+//! As nothing lies between, newer versions stay above older ones. Two plans whose spans are disjoint,
+//! or whose stretches of places are, never touch the same thing and may run at the same time: that is
+//! all that [`Busy`](super::Busy) has to check.
+
+use super::sizes::Sizes;
+use super::span::Span;
+use crate::version::{KeyspaceVersion, Run, TableHandle, TableId};
+use esker_base::KeyspaceId;
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+/// Where a run stands: newer places are less.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Place {
+    /// The level.
+    pub level: usize,
+    /// The run's id; a higher one is newer.
+    pub run: Reverse<u64>,
+}
+
+impl Place {
+    /// The place of a run.
+    pub fn new(level: usize, run: u64) -> Self {
+        Place { level, run: Reverse(run) }
+    }
+}
+
+/// Why a plan was made.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Reason {
+    /// Level 0 has too many runs to read.
+    Level0Runs,
+    /// Level 0 has too many runs, and merging them into the next level would not pay yet.
+    Level0Small,
+    /// A level is larger than its target.
+    LevelSize,
+    /// A level has as many runs as it may have.
+    RunsFull,
+    /// A user asked for it.
+    Manual,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::Level0Runs => "level 0 runs",
+            Reason::Level0Small => "level 0 small",
+            Reason::LevelSize => "level size",
+            Reason::RunsFull => "runs full",
+            Reason::Manual => "manual",
+        })
+    }
+}
+
+/// What a plan takes from one run.
+#[derive(Clone, Debug)]
+pub struct PlanInput {
+    /// The run's level.
+    pub level: usize,
+    /// The run's id.
+    pub run: u64,
+    /// Its tables that take part, in key order.
+    pub tables: Vec<Arc<TableHandle>>,
+}
+
+impl PlanInput {
+    /// The whole of `run`.
+    pub fn whole(level: usize, run: &Run) -> Self {
+        PlanInput { level, run: run.id, tables: run.tables.clone() }
+    }
+
+    /// The tables of `run` that overlap `span`.
+    pub fn overlapping(level: usize, run: &Run, span: &Span) -> Self {
+        PlanInput { level, run: run.id, tables: span.tables_of(run).to_vec() }
+    }
+
+    /// The run's place.
+    pub fn place(&self) -> Place {
+        Place::new(self.level, self.run)
+    }
+}
+
+/// A range of keys that one thread merges: `start` included, `end` not.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Part {
+    /// The first key; `None` is the plan's start.
+    pub start: Option<Vec<u8>>,
+    /// The first key after it; `None` is the plan's end.
+    pub end: Option<Vec<u8>>,
+}
+
+/// A compaction decided, not yet done.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The keyspace.
+    pub keyspace: KeyspaceId,
+    /// What is merged, newest first. Never empty, nor is any of them.
+    pub inputs: Vec<PlanInput>,
+    /// Where the output goes.
+    pub output_level: usize,
+    /// The run of that level that the output joins or makes.
+    pub output_run: u64,
+    /// Whether nothing in the span is older than the inputs, so that deletes can go.
+    pub bottommost: bool,
+    /// Why.
+    pub reason: Reason,
+    /// The keys that the inputs span.
+    pub span: Span,
+    /// The tables below the output within the span, in key order, for cutting outputs.
+    pub grandparents: Vec<Arc<TableHandle>>,
+    moves: bool,
+}
+
+impl Plan {
+    /// A plan to merge `inputs` into run `output_run` of `output_level`. Empty inputs are left out;
+    /// `None` if that leaves none.
+    pub fn new(
+        keyspace: &KeyspaceVersion,
+        mut inputs: Vec<PlanInput>,
+        output_level: usize,
+        output_run: u64,
+        reason: Reason,
+        sizes: Sizes,
+    ) -> Option<Plan> {
+        inputs.retain(|input| !input.tables.is_empty());
+        inputs.sort_by_key(PlanInput::place);
+        let span = Span::of(inputs.iter().flat_map(|input| &input.tables))?;
+        let mut plan = Plan {
+            keyspace: keyspace.id,
+            inputs,
+            output_level,
+            output_run,
+            bottommost: false,
+            reason,
+            grandparents: grandparents(keyspace, output_level, &span),
+            span,
+            moves: false,
+        };
+        let oldest = plan.oldest_place();
+        let has_older = plan.outsiders(keyspace).any(|place| place > oldest);
+        plan.bottommost = !has_older;
+        plan.moves = plan.could_move(sizes);
+        debug_assert!(plan.keeps_order(keyspace), "a plan must not put older data above newer");
+        Some(plan)
+    }
+
+    /// The newest input's place.
+    pub fn newest_place(&self) -> Place {
+        self.inputs[0].place()
+    }
+
+    /// The oldest place that the plan takes from or puts to.
+    pub fn oldest_place(&self) -> Place {
+        let oldest_input = self.inputs[self.inputs.len() - 1].place();
+        oldest_input.max(self.output_place())
+    }
+
+    /// The output's place.
+    pub fn output_place(&self) -> Place {
+        Place::new(self.output_level, self.output_run)
+    }
+
+    /// All input tables, newest run first.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
+        self.inputs.iter().flat_map(|input| &input.tables)
+    }
+
+    /// The bytes of all input tables.
+    pub fn input_bytes(&self) -> u64 {
+        self.tables().map(|table| table.meta.bytes).sum()
+    }
+
+    /// Whether no byte needs to be read or written: the inputs are disjoint, meet nothing at the
+    /// output, and have nothing to lose there. Then only the manifest changes: each input table is
+    /// taken from its run and added, as it is, to the output run.
+    pub fn is_trivial_move(&self) -> bool {
+        self.moves
+    }
+
+    /// Whether newer versions stay above older ones: no table of others lies, within the span,
+    /// between the newest input and the output.
+    pub fn keeps_order(&self, keyspace: &KeyspaceVersion) -> bool {
+        let between = self.newest_place()..=self.oldest_place();
+        !self.outsiders(keyspace).any(|place| between.contains(&place))
+    }
+
+    /// The places of the tables within the span that are no inputs.
+    fn outsiders<'a>(&'a self, keyspace: &'a KeyspaceVersion) -> impl Iterator<Item = Place> + 'a {
+        let inputs: HashSet<TableId> = self.tables().map(|table| table.meta.id).collect();
+        let levels = keyspace.levels.iter().enumerate();
+        let runs = levels.flat_map(|(level, runs)| runs.runs.iter().map(move |run| (level, run)));
+        runs.filter(move |(_, run)| {
+            self.span.tables_of(run).iter().any(|table| !inputs.contains(&table.meta.id))
+        })
+        .map(|(level, run)| Place::new(level, run.id))
+    }
+
+    fn could_move(&self, sizes: Sizes) -> bool {
+        let mut tables: Vec<_> = self.tables().map(|table| &table.meta).collect();
+        tables.sort_by(|a, b| a.smallest.cmp(&b.smallest));
+        let disjoint = tables.windows(2).all(|pair| pair[0].ends_before(&pair[1].smallest));
+        let in_place = self.inputs.iter().any(|input| input.level == self.output_level);
+        disjoint
+            && !in_place
+            && tables.iter().all(|meta| {
+                let has_garbage = meta.deletes > 0 || meta.range_tombstones > 0;
+                let span = Span::of_table(meta);
+                let below = self.grandparents.iter().filter(|t| span.overlaps_table(&t.meta));
+                let below: u64 = below.map(|table| table.meta.bytes).sum();
+                meta.bytes >= sizes.small_table_bytes()
+                    && !(self.bottommost && has_garbage)
+                    && below <= sizes.grandparent_bytes()
+            })
+    }
+
+    /// Cuts the plan into at most `most` ranges of about the same work, for as many threads. Their
+    /// outcomes joined are the plan's. There may be fewer: cuts are made at tables' first keys.
+    pub fn parts(&self, most: usize) -> Vec<Part> {
+        let finest = self.inputs.iter().max_by_key(|input| input.tables.len());
+        let tables = &finest.expect("a plan has inputs").tables;
+        let total: u64 = tables.iter().map(|table| table.meta.bytes).sum();
+        let share = (total / most.max(1) as u64).max(1);
+        let mut cuts: Vec<Vec<u8>> = Vec::new();
+        let mut before = 0;
+        for table in tables {
+            let due = before >= share * (cuts.len() as u64 + 1);
+            if due && cuts.len() + 1 < most && table.meta.smallest > self.span.smallest {
+                cuts.push(table.meta.smallest.clone());
+            }
+            before += table.meta.bytes;
+        }
+        let starts = std::iter::once(None).chain(cuts.iter().cloned().map(Some));
+        let ends = cuts.iter().cloned().map(Some).chain(std::iter::once(None));
+        starts.zip(ends).map(|(start, end)| Part { start, end }).collect()
+    }
+}
+
+/// The tables of the nearest level below `output_level` that has any, within `span`. Levels of
+/// several runs give none: their tables are never merged one by one.
+fn grandparents(
+    keyspace: &KeyspaceVersion,
+    output_level: usize,
+    span: &Span,
+) -> Vec<Arc<TableHandle>> {
+    let mut below = keyspace.levels[output_level + 1..].iter();
+    match below.find(|level| !level.is_empty()).map(|level| &level.runs[..]) {
+        Some([run]) => span.tables_of(run).to_vec(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,265 @@
+//! A store without a log: flushes and compactions over a manifest's state, and a plain history of
+//! writes to compare it with.
+
+use crate::compaction::testing::{ListCursor, ListEntry};
+use crate::compaction::{
+    Busy, Context, Fold, Outcome, Plan, Sizes, execute, execute_part, write_table,
+};
+use crate::manifest::{Change, Edit, State, invariants};
+use crate::merge::MergeCursor;
+use crate::run_cursor::RunCursor;
+use crate::settings::{KeyspaceSettings, Shape};
+use crate::version::{KeyspaceVersion, TableMeta, table_file_name};
+use esker_base::{
+    EntryCursor, Error, Hint, KeyspaceId, Kind, MAX_SEQNO, RangeTombstone, Result, Seqno, hash64,
+};
+use esker_storage::Storage;
+use esker_table::{BlockCache, Compression, CursorPurpose, TableOptions, TableWriter};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A write.
+#[derive(Clone, Debug)]
+pub enum Write {
+    Put(Vec<u8>, Vec<u8>),
+    Delete(Vec<u8>),
+    DeleteRange(Vec<u8>, Vec<u8>),
+}
+
+pub type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
+
+pub struct Store {
+    pub storage: Arc<dyn Storage>,
+    pub cache: Arc<BlockCache>,
+    pub state: State,
+    pub sizes: Sizes,
+    pub settings: KeyspaceSettings,
+    pub next_file: AtomicU64,
+    pub cancelled: AtomicBool,
+    /// All writes; the seqno is the place, from 1.
+    pub history: Vec<Write>,
+    pub flushed: usize,
+    pub snapshots: Vec<Seqno>,
+    pub busy: Busy,
+}
+
+impl Store {
+    pub fn new(storage: Arc<dyn Storage>, shape: Shape, segment_bytes: u64) -> Self {
+        let settings = KeyspaceSettings { shape, compression: Compression::None, filter_bits: 8 };
+        let mut store = Store {
+            storage,
+            cache: Arc::new(BlockCache::new(1 << 20)),
+            state: State::default(),
+            sizes: Sizes { segment_bytes },
+            settings,
+            next_file: AtomicU64::new(1),
+            cancelled: AtomicBool::new(false),
+            history: Vec::new(),
+            flushed: 0,
+            snapshots: Vec::new(),
+            busy: Busy::default(),
+        };
+        store.install(&Edit::of([Change::CreateKeyspace {
+            id: KeyspaceId::DEFAULT,
+            name: "default".into(),
+            settings,
+            retention_seqno: None,
+        }]));
+        store
+    }
+
+    pub fn keyspace(&self) -> &KeyspaceVersion {
+        &self.state.version.keyspaces[&KeyspaceId::DEFAULT]
+    }
+
+    pub fn last_seqno(&self) -> Seqno {
+        self.history.len() as Seqno
+    }
+
+    pub fn install(&mut self, edit: &Edit) {
+        let gone = self.state.apply(edit, &self.storage).unwrap();
+        let used = self.state.files();
+        for table in gone.iter().filter(|table| !used.contains(&table.meta.id.file)) {
+            table.file().expect("a table in a file").mark_obsolete();
+        }
+        invariants::check(&self.state.version).unwrap();
+    }
+
+    /// Writes what was not flushed yet to a new run of level 0.
+    pub fn flush(&mut self) {
+        let mut entries: Vec<ListEntry> = Vec::new();
+        let mut tombstones = Vec::new();
+        for (at, write) in self.history.iter().enumerate().skip(self.flushed) {
+            let seqno = at as Seqno + 1;
+            match write.clone() {
+                Write::Put(key, value) => entries.push((key, seqno, Kind::Put, value)),
+                Write::Delete(key) => entries.push((key, seqno, Kind::Delete, Vec::new())),
+                Write::DeleteRange(start, end) => {
+                    tombstones.push(RangeTombstone { start, end, seqno });
+                }
+            }
+        }
+        let file_id = self.next_file.fetch_add(1, Ordering::Relaxed);
+        let mut file = self.storage.create(&table_file_name(file_id), Hint::table(0)).unwrap();
+        let options = TableOptions {
+            keyspace: KeyspaceId::DEFAULT,
+            compression: self.settings.compression,
+            filter_bits: self.settings.filter_bits,
+            level: 0,
+            file_id,
+        };
+        let writer = TableWriter::new(&mut *file, options);
+        let mut cursor = ListCursor::new(entries);
+        cursor.seek_first().unwrap();
+        let fold = Fold::new(self.snapshots.clone(), false);
+        let meta = write_table(writer, &mut cursor, tombstones, fold).unwrap();
+        file.sync().unwrap();
+        self.flushed = self.history.len();
+        let mut changes = vec![Change::FlushedThrough(self.last_seqno())];
+        let keyspace = KeyspaceId::DEFAULT;
+        changes.extend(meta.map(|meta| Change::AddTable { keyspace, level: 0, run: file_id, meta }));
+        self.install(&Edit::of(changes));
+    }
+
+    /// Executes `plan` in `parts` parts.
+    pub fn execute(&self, plan: &Plan, parts: usize) -> Result<Outcome> {
+        let next_file_id = || self.next_file.fetch_add(1, Ordering::Relaxed);
+        let context = Context {
+            storage: self.storage.clone(),
+            cache: self.cache.clone(),
+            next_file_id: &next_file_id,
+            snapshots: self.snapshots.clone(),
+            settings: self.settings,
+            cancelled: &self.cancelled,
+            throttle: &|_| {},
+            table_bytes: self.sizes.table_bytes(),
+        };
+        if parts == 1 {
+            return execute(plan, &context);
+        }
+        let mut outcome = Outcome::default();
+        for part in plan.parts(parts) {
+            outcome.join(execute_part(plan, &part, &context)?);
+        }
+        Ok(outcome)
+    }
+
+    /// Puts a plan's result in place.
+    pub fn install_plan(&mut self, plan: &Plan, outcome: Option<&Outcome>) {
+        let remove = plan
+            .tables()
+            .map(|table| Change::RemoveTable { keyspace: plan.keyspace, id: table.meta.id });
+        let add = |meta: &TableMeta| Change::AddTable {
+            keyspace: plan.keyspace,
+            level: plan.output_level,
+            run: plan.output_run,
+            meta: meta.clone(),
+        };
+        let mut changes: Vec<Change> = remove.collect();
+        match outcome {
+            Some(outcome) => changes.extend(outcome.outputs.iter().map(add)),
+            None => changes.extend(plan.tables().map(|table| add(&table.meta))),
+        }
+        self.install(&Edit::of(changes));
+    }
+
+    /// Executes and installs a plan.
+    pub fn run(&mut self, plan: &Plan, parts: usize) {
+        let moves = plan.is_trivial_move();
+        let outcome = (!moves).then(|| self.execute(plan, parts).unwrap());
+        self.install_plan(plan, outcome.as_ref());
+    }
+
+    /// What a reader at `snapshot` should see.
+    pub fn expected(&self, snapshot: Seqno) -> Pairs {
+        let mut pairs = Pairs::new();
+        for write in self.history[..self.flushed].iter().take(snapshot as usize) {
+            match write.clone() {
+                Write::Put(key, value) => {
+                    pairs.insert(key, value);
+                }
+                Write::Delete(key) => {
+                    pairs.remove(&key);
+                }
+                Write::DeleteRange(start, end) => {
+                    pairs.retain(|key, _| *key < start || *key >= end);
+                }
+            }
+        }
+        pairs
+    }
+
+    /// What a scan of everything at `snapshot` sees.
+    pub fn scanned(&self, snapshot: Seqno) -> Pairs {
+        let runs = self.keyspace().levels.iter().flat_map(|level| &level.runs);
+        let cursors = runs.map(|run| {
+            RunCursor::new(run.clone(), self.cache.clone(), CursorPurpose::Read)
+        });
+        let mut merge = MergeCursor::new(cursors.collect());
+        let mut pairs = Pairs::new();
+        let mut seen = BTreeSet::new();
+        merge.seek_first().unwrap();
+        while merge.valid() {
+            if merge.seqno() <= snapshot && seen.insert(merge.key().to_vec()) {
+                let deleted = self.newest_tombstone(merge.key(), snapshot) > merge.seqno();
+                if merge.kind() == Kind::Put && !deleted {
+                    pairs.insert(merge.key().to_vec(), merge.value().to_vec());
+                }
+            }
+            merge.next().unwrap();
+        }
+        pairs
+    }
+
+    fn newest_tombstone(&self, key: &[u8], snapshot: Seqno) -> Seqno {
+        let tables = self.keyspace().tables().map(|(_, _, table)| table);
+        let over = tables.filter(|table| table.meta.range_tombstones > 0);
+        let readers = over.map(|table| table.reader(&self.cache).unwrap());
+        readers.map(|table| table.tombstones().covering(key, snapshot)).max().unwrap_or(0)
+    }
+
+    /// What a get sees that goes from the newest place to the oldest and ends at the first hit.
+    pub fn got(&self, key: &[u8], snapshot: Seqno) -> Option<Vec<u8>> {
+        let mut deleted_before = 0;
+        for run in self.keyspace().levels.iter().flat_map(|level| &level.runs) {
+            let Some(table) = run.table_for(key) else { continue };
+            let table = table.reader(&self.cache).unwrap();
+            deleted_before = deleted_before.max(table.tombstones().covering(key, snapshot));
+            if let Some(found) = table.get(key, hash64(key), snapshot).unwrap() {
+                let lives = found.kind == Kind::Put && found.seqno >= deleted_before;
+                return lives.then_some(found.value);
+            }
+        }
+        None
+    }
+
+    /// Checks that every registered reader, and one at present, sees what it should.
+    pub fn check_readers(&self, context: &str) {
+        for &snapshot in self.snapshots.iter().chain(&[MAX_SEQNO]) {
+            let expected = self.expected(snapshot);
+            assert_eq!(self.scanned(snapshot), expected, "{context}: a scan at {snapshot}");
+            let written = self.history.iter().filter_map(|write| match write {
+                Write::Put(key, _) | Write::Delete(key) => Some(key),
+                Write::DeleteRange(..) => None,
+            });
+            for key in written.collect::<BTreeSet<_>>() {
+                let got = self.got(key, snapshot);
+                assert_eq!(got.as_ref(), expected.get(key), "{context}: a get at {snapshot}");
+            }
+        }
+    }
+
+    /// Checks that the storage holds the files in use and no others.
+    pub fn check_files(&self) {
+        let mut names = self.storage.list().unwrap();
+        names.sort();
+        let used: Vec<String> = self.state.files().into_iter().map(table_file_name).collect();
+        assert_eq!(names, used);
+    }
+}
+
+/// Whether `result` is the error of a cancelled compaction.
+pub fn is_cancelled<T>(result: &Result<T>) -> bool {
+    matches!(result, Err(Error::Closed))
+}

@@ -1,0 +1,135 @@
+//! Installing an edit: durable in the manifest first, then in force for readers.
+
+use crate::manifest::{Change, Edit, Manifest, State, invariants};
+use crate::version::{TableHandle, Version};
+use crate::view::{View, ViewCell};
+use esker_base::{Error, Result};
+use esker_storage::Storage;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A manifest beyond this is replaced by a fresh one, unless its snapshot alone comes near.
+const MANIFEST_BYTES_MAX: u64 = 16 << 20;
+
+/// The one place that changes the tree.
+pub(crate) struct Installer {
+    storage: Arc<dyn Storage>,
+    identity: u64,
+    next_file: AtomicU64,
+    manifest: Mutex<Open>,
+}
+
+struct Open {
+    /// `None`: opened for reading.
+    manifest: Option<Manifest>,
+    state: State,
+    snapshot_bytes: u64,
+}
+
+impl Installer {
+    pub(crate) fn new(
+        storage: Arc<dyn Storage>,
+        identity: u64,
+        manifest: Manifest,
+        state: State,
+    ) -> Self {
+        let next_file = AtomicU64::new(state.next_file);
+        let snapshot_bytes = manifest.bytes();
+        let manifest = Mutex::new(Open { manifest: Some(manifest), state, snapshot_bytes });
+        Installer { storage, identity, next_file, manifest }
+    }
+
+    /// An installer that installs nothing.
+    pub(crate) fn read_only(storage: Arc<dyn Storage>, identity: u64, state: State) -> Self {
+        let next_file = AtomicU64::new(state.next_file);
+        let manifest = Mutex::new(Open { manifest: None, state, snapshot_bytes: 0 });
+        Installer { storage, identity, next_file, manifest }
+    }
+
+    /// A file id that was never used.
+    pub(crate) fn next_file(&self) -> u64 {
+        self.next_file.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The database's identity.
+    pub(crate) fn identity(&self) -> u64 {
+        self.identity
+    }
+
+    /// A copy of the state in force.
+    pub(crate) fn state(&self) -> State {
+        self.manifest.lock().state.clone()
+    }
+
+    /// Makes the edit that `plan` derives from the present state durable, and then puts it in force:
+    /// `change` sees the new version and adjusts the view's MemTables in the same moment.
+    ///
+    /// After an error nothing has changed for readers, but the edit may be in the manifest file. So
+    /// the files that it adds must stay until the database is opened again.
+    pub(crate) fn install(
+        &self,
+        view: &ViewCell,
+        plan: impl FnOnce(&State) -> Result<Edit>,
+        change: impl FnOnce(&mut View),
+    ) -> Result<()> {
+        let mut open = self.manifest.lock();
+        let mut edit = plan(&open.state)?;
+        edit.changes.push(Change::NextFile(self.next_file.load(Ordering::Relaxed)));
+        let Some(manifest) = &open.manifest else { return Err(Error::ReadOnly) };
+        let large = open.snapshot_bytes.saturating_mul(2).max(MANIFEST_BYTES_MAX);
+        if manifest.failed() || manifest.bytes() > large {
+            self.replace_manifest(&mut open)?;
+        }
+        let mut state = open.state.clone();
+        let removed = state.apply(&edit, &self.storage).map_err(broken_edit)?;
+        if cfg!(debug_assertions) {
+            invariants::check(&state.version).map_err(broken_edit)?;
+        }
+        open.manifest.as_mut().ok_or(Error::ReadOnly)?.append(&edit)?;
+        open.state = state;
+
+        let version = Arc::new(open.state.version.clone());
+        view.change(|view| {
+            view.version = version.clone();
+            change(view);
+        });
+        mark_obsolete(&version, &removed);
+        Ok(())
+    }
+
+    /// Starts a fresh manifest file with the state in force. What the old file's tail holds does not
+    /// matter from then on.
+    fn replace_manifest(&self, open: &mut Open) -> Result<()> {
+        let id = self.next_file();
+        let mut state = open.state.clone();
+        state.next_file = self.next_file.load(Ordering::Relaxed);
+        // If this fails, `CURRENT` may name the new file all the same, so the file must stay: the
+        // next attempt takes another id, and the next open removes what is not named.
+        let manifest = Manifest::create(&*self.storage, id, self.identity, &state.snapshot())?;
+        open.snapshot_bytes = manifest.bytes();
+        let Some(old) = open.manifest.replace(manifest) else { return Ok(()) };
+        // If it can't be removed now, the next open does it.
+        let _ = self.storage.remove(old.name());
+        Ok(())
+    }
+}
+
+/// Lets the files of `removed` tables go with their last reader, if nothing else is in them.
+fn mark_obsolete(version: &Version, removed: &[Arc<TableHandle>]) {
+    for table in removed {
+        let file = table.meta.id.file;
+        let mut tables = version.keyspaces.values().flat_map(|keyspace| keyspace.tables());
+        if tables.all(|(_, _, other)| other.meta.id.file != file)
+            && let Some(file) = table.file()
+        {
+            file.mark_obsolete();
+        }
+    }
+}
+
+/// An edit that does not fit the tree is a mistake in this program. It is refused before it reaches
+/// the manifest.
+fn broken_edit(what: String) -> Error {
+    Error::corruption("the edit about to be installed", 0, what)
+}

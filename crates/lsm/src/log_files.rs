@@ -1,0 +1,135 @@
+//! Log files on their storage: names, creation, reuse.
+//!
+//! A log file is a segment's bytes. Its epoch is its name, never used before. The file is allocated
+//! and its header durable before the manifest lists it, and the manifest lists it before any seqno is
+//! reserved in it: so a full disk shows here, in the background, and a listed log that is missing or
+//! has no header is damage, not an accident of timing.
+
+use esker_base::{Error, FileKind, Hint, Result};
+use esker_memtable::SegmentHeader;
+use esker_storage::{LogFile, Storage};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Frames in log files start at multiples of this.
+pub(crate) const LOG_ALIGNMENT: u32 = 8;
+
+/// Files kept for reuse: one being replaced while another is waiting.
+const RETIRED_MAX: usize = 2;
+
+/// In a log directory of its own: which database it belongs to.
+const OWNER: &str = "OWNER";
+
+/// The name of the log file with this epoch.
+pub fn log_file_name(epoch: u32) -> String {
+    format!("{epoch:08}.log")
+}
+
+/// The epoch in a name that [`log_file_name`] made.
+pub fn parse_log_file_name(name: &str) -> Option<u32> {
+    let digits = name.strip_suffix(".log")?;
+    (digits.len() >= 8).then(|| digits.parse().ok()).flatten()
+}
+
+/// Makes and retires log files.
+pub(crate) struct LogFiles {
+    storage: Arc<dyn Storage>,
+    segment_bytes: u64,
+    retired: Mutex<Vec<u32>>,
+}
+
+impl LogFiles {
+    pub(crate) fn new(storage: Arc<dyn Storage>, segment_bytes: usize) -> Self {
+        LogFiles { storage, segment_bytes: segment_bytes as u64, retired: Mutex::default() }
+    }
+
+    /// The log file for `header`, allocated and with its header durable. An old file is used again
+    /// if there is one.
+    pub(crate) fn create(&self, header: &SegmentHeader) -> Result<Arc<dyn LogFile>> {
+        let name = log_file_name(header.epoch);
+        let file = match self.recycle(&name)? {
+            Some(file) => file,
+            None => self.create_new(&name)?,
+        };
+        file.write_at(0, &header.encode())?;
+        file.sync()?;
+        self.storage.sync_names()?;
+        Ok(file)
+    }
+
+    fn recycle(&self, name: &str) -> Result<Option<Arc<dyn LogFile>>> {
+        let Some(epoch) = self.retired.lock().pop() else { return Ok(None) };
+        let old = log_file_name(epoch);
+        match self.storage.recycle_log(&old, name, self.segment_bytes) {
+            Ok(Some(file)) => Ok(Some(file)),
+            Ok(None) => {
+                self.storage.remove(&old)?;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn create_new(&self, name: &str) -> Result<Arc<dyn LogFile>> {
+        let created = self.storage.create_log(name, self.segment_bytes);
+        if created.is_err() && self.storage.exists(name).unwrap_or(false) {
+            // Half-allocated: give the space back. If that fails too, the next open does it.
+            let _ = self.storage.remove(name);
+        }
+        created
+    }
+
+    /// Takes back the file of `epoch`, which the manifest does not list any more.
+    pub(crate) fn retire(&self, epoch: u32) {
+        let mut retired = self.retired.lock();
+        if retired.len() < RETIRED_MAX {
+            retired.push(epoch);
+        } else {
+            // If it can't be removed now, the next open does it.
+            let _ = self.storage.remove(&log_file_name(epoch));
+        }
+    }
+
+    /// Removes the files kept for reuse.
+    pub(crate) fn remove_retired(&self) {
+        for epoch in self.retired.lock().drain(..) {
+            let _ = self.storage.remove(&log_file_name(epoch));
+        }
+    }
+}
+
+/// Checks that a log directory of its own belongs to the database `identity`, and claims it if it
+/// belongs to nobody.
+pub(crate) fn claim_directory(storage: &dyn Storage, identity: u64) -> Result<()> {
+    let claim = format!("{identity:016x}\n");
+    if storage.exists(OWNER)? {
+        let file = storage.open(OWNER)?;
+        let mut found = vec![0; file.len()?.min(64) as usize];
+        file.read_exact_at(0, &mut found)?;
+        if found == claim.as_bytes() {
+            return Ok(());
+        }
+        return Err(Error::InvalidSetting {
+            setting: "log directory",
+            value: storage.describe(),
+            reason: "it belongs to another database; give each database a log directory of its own"
+                .into(),
+        });
+    }
+    if storage.list()?.iter().any(|name| parse_log_file_name(name).is_some()) {
+        return Err(Error::InvalidSetting {
+            setting: "log directory",
+            value: storage.describe(),
+            reason: "it holds log files, and does not say of which database; use another".into(),
+        });
+    }
+    let temporary = "OWNER.new";
+    if storage.exists(temporary)? {
+        storage.remove(temporary)?;
+    }
+    let mut file = storage.create(temporary, Hint::of(FileKind::Meta))?;
+    file.append(claim.as_bytes())?;
+    file.sync()?;
+    storage.rename(temporary, OWNER)?;
+    storage.sync_names()
+}

@@ -1,0 +1,364 @@
+//! Edits: one atomic change of the tree each, and their encoding.
+//!
+//! An edit is a list of changes; each is a tag byte and its fields, varints and length-prefixed
+//! bytes. A tag that is not known here is refused: skipping it would misread the tree.
+
+use crate::settings::{KeyspaceSettings, Shape};
+use crate::version::{LEVELS, TableId, TableMeta};
+use esker_base::coding::{put_bytes, put_varint64, take_bytes, take_u8, take_varint32, take_varint64};
+use esker_base::{KeyspaceId, MAX_SEQNO, Seqno};
+use esker_table::Compression;
+
+/// Where recovery found a log segment to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogEnd {
+    /// The offset after the last accepted frame.
+    pub offset: u64,
+    /// The seqno of the last accepted entry.
+    pub last_seqno: Seqno,
+}
+
+/// One step of an edit.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Change {
+    /// A keyspace is there from now on.
+    CreateKeyspace {
+        /// Its id, never used before.
+        id: KeyspaceId,
+        /// Its name.
+        name: String,
+        /// Its settings.
+        settings: KeyspaceSettings,
+        /// Reserved for time travel.
+        retention_seqno: Option<Seqno>,
+    },
+    /// A keyspace is gone, and all of its tables.
+    DropKeyspace(KeyspaceId),
+    /// A table joins a run.
+    AddTable {
+        /// Its keyspace.
+        keyspace: KeyspaceId,
+        /// Its level.
+        level: usize,
+        /// Its run.
+        run: u64,
+        /// The table.
+        meta: TableMeta,
+    },
+    /// A table is gone.
+    RemoveTable {
+        /// Its keyspace.
+        keyspace: KeyspaceId,
+        /// The table.
+        id: TableId,
+    },
+    /// Every write up to here is in tables.
+    FlushedThrough(Seqno),
+    /// File ids below this one are taken.
+    NextFile(u64),
+    /// Keyspace ids below this one are taken.
+    NextKeyspace(u32),
+    /// A log segment may hold frames from now on.
+    AddLog {
+        /// Its epoch, which is also its file id.
+        epoch: u32,
+        /// Where it ends, once recovery has settled that.
+        end: Option<LogEnd>,
+    },
+    /// A log segment is not needed any more.
+    RemoveLog(u32),
+    /// The database was closed and everything is in tables.
+    Closed,
+}
+
+/// An atomic change of the tree.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Edit {
+    /// The steps, in order.
+    pub changes: Vec<Change>,
+}
+
+const CREATE_KEYSPACE: u8 = 1;
+const DROP_KEYSPACE: u8 = 2;
+const ADD_TABLE: u8 = 3;
+const REMOVE_TABLE: u8 = 4;
+const FLUSHED_THROUGH: u8 = 5;
+const NEXT_FILE: u8 = 6;
+const NEXT_KEYSPACE: u8 = 7;
+const ADD_LOG: u8 = 8;
+const REMOVE_LOG: u8 = 9;
+const CLOSED: u8 = 10;
+// 11 is reserved for blob files, 12 for a keyspace's retention seqno changing later.
+
+const LEVELED: u8 = 1;
+const TIERED: u8 = 2;
+
+impl Edit {
+    /// An edit with these steps.
+    pub fn of(changes: impl IntoIterator<Item = Change>) -> Self {
+        Edit { changes: changes.into_iter().collect() }
+    }
+
+    /// The edit as bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for change in &self.changes {
+            encode_change(change, &mut out);
+        }
+        out
+    }
+
+    /// The edit in `bytes`, or what is wrong with them.
+    pub fn decode(mut bytes: &[u8]) -> Result<Edit, String> {
+        let mut changes = Vec::new();
+        while !bytes.is_empty() {
+            let at = changes.len();
+            let tag = bytes[0];
+            let change = decode_change(&mut bytes)
+                .ok_or_else(|| format!("change {at} of the edit (tag {tag}) is malformed"))?;
+            changes.push(change);
+        }
+        Ok(Edit { changes })
+    }
+}
+
+fn put_optional(out: &mut Vec<u8>, value: Option<u64>) {
+    out.push(u8::from(value.is_some()));
+    if let Some(value) = value {
+        put_varint64(out, value);
+    }
+}
+
+fn take_optional(input: &mut &[u8]) -> Option<Option<u64>> {
+    match take_u8(input)? {
+        0 => Some(None),
+        1 => Some(Some(take_varint64(input)?)),
+        _ => None,
+    }
+}
+
+fn encode_change(change: &Change, out: &mut Vec<u8>) {
+    match change {
+        Change::CreateKeyspace { id, name, settings, retention_seqno } => {
+            out.push(CREATE_KEYSPACE);
+            put_varint64(out, u64::from(id.0));
+            put_bytes(out, name.as_bytes());
+            let (shape, parameter) = match settings.shape {
+                Shape::Leveled { ratio } => (LEVELED, ratio),
+                Shape::Tiered { runs } => (TIERED, runs),
+            };
+            out.push(shape);
+            put_varint64(out, u64::from(parameter));
+            out.push(settings.compression as u8);
+            out.push(settings.filter_bits);
+            put_optional(out, *retention_seqno);
+        }
+        Change::DropKeyspace(id) => {
+            out.push(DROP_KEYSPACE);
+            put_varint64(out, u64::from(id.0));
+        }
+        Change::AddTable { keyspace, level, run, meta } => {
+            out.push(ADD_TABLE);
+            put_varint64(out, u64::from(keyspace.0));
+            put_varint64(out, *level as u64);
+            put_varint64(out, *run);
+            encode_table(meta, out);
+        }
+        Change::RemoveTable { keyspace, id } => {
+            out.push(REMOVE_TABLE);
+            put_varint64(out, u64::from(keyspace.0));
+            put_varint64(out, id.file);
+            put_varint64(out, id.offset);
+        }
+        Change::FlushedThrough(seqno) => {
+            out.push(FLUSHED_THROUGH);
+            put_varint64(out, *seqno);
+        }
+        Change::NextFile(id) => {
+            out.push(NEXT_FILE);
+            put_varint64(out, *id);
+        }
+        Change::NextKeyspace(id) => {
+            out.push(NEXT_KEYSPACE);
+            put_varint64(out, u64::from(*id));
+        }
+        Change::AddLog { epoch, end } => {
+            out.push(ADD_LOG);
+            put_varint64(out, u64::from(*epoch));
+            put_optional(out, end.map(|end| end.offset));
+            if let Some(end) = end {
+                put_varint64(out, end.last_seqno);
+            }
+        }
+        Change::RemoveLog(epoch) => {
+            out.push(REMOVE_LOG);
+            put_varint64(out, u64::from(*epoch));
+        }
+        Change::Closed => out.push(CLOSED),
+    }
+}
+
+fn encode_table(meta: &TableMeta, out: &mut Vec<u8>) {
+    put_varint64(out, meta.id.file);
+    put_varint64(out, meta.id.offset);
+    put_varint64(out, meta.bytes);
+    put_bytes(out, &meta.smallest);
+    put_bytes(out, &meta.largest);
+    out.push(u8::from(meta.largest_is_exclusive));
+    put_varint64(out, meta.entries);
+    put_varint64(out, meta.deletes);
+    put_varint64(out, meta.range_tombstones);
+    put_varint64(out, meta.raw_bytes);
+    put_varint64(out, meta.min_seqno);
+    put_varint64(out, meta.max_seqno);
+    put_optional(out, meta.global_seqno);
+}
+
+fn decode_change(input: &mut &[u8]) -> Option<Change> {
+    Some(match take_u8(input)? {
+        CREATE_KEYSPACE => Change::CreateKeyspace {
+            id: KeyspaceId(take_varint32(input)?),
+            name: String::from_utf8(take_bytes(input)?.to_vec()).ok()?,
+            settings: decode_settings(input)?,
+            retention_seqno: take_optional(input)?,
+        },
+        DROP_KEYSPACE => Change::DropKeyspace(KeyspaceId(take_varint32(input)?)),
+        ADD_TABLE => Change::AddTable {
+            keyspace: KeyspaceId(take_varint32(input)?),
+            level: usize::try_from(take_varint64(input)?).ok().filter(|level| *level < LEVELS)?,
+            run: take_varint64(input)?,
+            meta: decode_table(input)?,
+        },
+        REMOVE_TABLE => Change::RemoveTable {
+            keyspace: KeyspaceId(take_varint32(input)?),
+            id: TableId { file: take_varint64(input)?, offset: take_varint64(input)? },
+        },
+        FLUSHED_THROUGH => Change::FlushedThrough(take_seqno(input)?),
+        NEXT_FILE => Change::NextFile(take_varint64(input)?),
+        NEXT_KEYSPACE => Change::NextKeyspace(take_varint32(input)?),
+        ADD_LOG => {
+            let epoch = take_varint32(input)?;
+            let end = match take_optional(input)? {
+                None => None,
+                Some(offset) => Some(LogEnd { offset, last_seqno: take_seqno(input)? }),
+            };
+            Change::AddLog { epoch, end }
+        }
+        REMOVE_LOG => Change::RemoveLog(take_varint32(input)?),
+        CLOSED => Change::Closed,
+        _ => return None,
+    })
+}
+
+fn take_seqno(input: &mut &[u8]) -> Option<Seqno> {
+    take_varint64(input).filter(|seqno| *seqno <= MAX_SEQNO)
+}
+
+fn decode_settings(input: &mut &[u8]) -> Option<KeyspaceSettings> {
+    let shape = take_u8(input)?;
+    let parameter = take_varint32(input)?;
+    let settings = KeyspaceSettings {
+        shape: match shape {
+            LEVELED => Shape::Leveled { ratio: parameter },
+            TIERED => Shape::Tiered { runs: parameter },
+            _ => return None,
+        },
+        compression: Compression::from_u8(take_u8(input)?)?,
+        filter_bits: take_u8(input)?,
+    };
+    settings.validate().ok().map(|()| settings)
+}
+
+fn decode_table(input: &mut &[u8]) -> Option<TableMeta> {
+    Some(TableMeta {
+        id: TableId { file: take_varint64(input)?, offset: take_varint64(input)? },
+        bytes: take_varint64(input)?,
+        smallest: take_bytes(input)?.to_vec(),
+        largest: take_bytes(input)?.to_vec(),
+        largest_is_exclusive: match take_u8(input)? {
+            0 => false,
+            1 => true,
+            _ => return None,
+        },
+        entries: take_varint64(input)?,
+        deletes: take_varint64(input)?,
+        range_tombstones: take_varint64(input)?,
+        raw_bytes: take_varint64(input)?,
+        min_seqno: take_seqno(input)?,
+        max_seqno: take_seqno(input)?,
+        global_seqno: take_optional(input)?,
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn sample_table(file: u64) -> TableMeta {
+        TableMeta {
+            id: TableId { file, offset: 0 },
+            bytes: 4096,
+            smallest: b"a".to_vec(),
+            largest: b"m".to_vec(),
+            largest_is_exclusive: true,
+            entries: 10,
+            deletes: 1,
+            range_tombstones: 1,
+            raw_bytes: 1000,
+            min_seqno: 1,
+            max_seqno: 11,
+            global_seqno: Some(9),
+        }
+    }
+
+    pub(crate) fn sample_edit() -> Edit {
+        Edit::of([
+            Change::CreateKeyspace {
+                id: KeyspaceId(3),
+                name: "users".into(),
+                settings: KeyspaceSettings {
+                    shape: Shape::Tiered { runs: 4 },
+                    ..KeyspaceSettings::default()
+                },
+                retention_seqno: Some(5),
+            },
+            Change::DropKeyspace(KeyspaceId(2)),
+            Change::AddTable {
+                keyspace: KeyspaceId(3),
+                level: 1,
+                run: 77,
+                meta: sample_table(12),
+            },
+            Change::RemoveTable { keyspace: KeyspaceId(3), id: TableId { file: 9, offset: 100 } },
+            Change::FlushedThrough(1 << 40),
+            Change::NextFile(13),
+            Change::NextKeyspace(4),
+            Change::AddLog { epoch: 8, end: None },
+            Change::AddLog { epoch: 7, end: Some(LogEnd { offset: 640, last_seqno: 99 }) },
+            Change::RemoveLog(6),
+            Change::Closed,
+        ])
+    }
+
+    #[test]
+    fn every_change_round_trips() {
+        let edit = sample_edit();
+        assert_eq!(Edit::decode(&edit.encode()), Ok(edit));
+    }
+
+    #[test]
+    fn truncated_edits_are_refused_or_end_between_changes() {
+        let edit = sample_edit();
+        let bytes = edit.encode();
+        for len in 0..bytes.len() {
+            if let Ok(part) = Edit::decode(&bytes[..len]) {
+                assert!(edit.changes.starts_with(&part.changes));
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_changes_are_refused() {
+        assert!(Edit::decode(&[200]).unwrap_err().contains("tag 200"));
+    }
+}

@@ -1,0 +1,301 @@
+//! Manifest files and `CURRENT`: reading, appending, and the switch from one file to the next.
+//!
+//! ```text
+//! file   := header record*
+//! header := magic 8 | version u32 | key_id u32 | identity u64 | zeros 4 | crc32c u32
+//! record := length u32 | crc32c u32 | edit          crc over: offset u64, length, edit
+//! ```
+//!
+//! The record's own offset is in its checksum, so that bytes from another place never pass.
+//! A record that ends the file and does not check out is a write that was cut off, and was never
+//! relied on; one with a valid record after it is corruption. The first record is the snapshot: it
+//! was durable before `CURRENT` named the file, so it has no excuse.
+
+use super::{Change, Edit};
+use esker_base::checksum::{crc32c, crc32c_append};
+use esker_base::coding::{u32_at, u64_at};
+use esker_base::{Error, FileKind, Hint, Result};
+use esker_storage::{Storage, WritableFile};
+
+/// The file that names the manifest in force.
+pub const CURRENT: &str = "CURRENT";
+
+const MAGIC: [u8; 8] = *b"ESKRMAN\n";
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 32;
+const RECORD_HEADER_BYTES: usize = 8;
+/// No edit comes near this: a snapshot of a million tables takes about 100 MiB.
+const RECORD_BYTES_MAX: usize = 1 << 30;
+
+/// The name of the manifest file with this id.
+pub fn manifest_file_name(id: u64) -> String {
+    format!("{id:08}.manifest")
+}
+
+/// The id in a name that [`manifest_file_name`] made.
+pub fn parse_manifest_file_name(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".manifest")?;
+    (digits.len() >= 8).then(|| digits.parse().ok()).flatten()
+}
+
+/// A manifest open for appending.
+pub struct Manifest {
+    file: Box<dyn WritableFile>,
+    name: String,
+    /// After a failed append or sync the file's tail is unknown: nothing more is appended.
+    failed: Option<Error>,
+}
+
+impl Manifest {
+    /// Writes a fresh manifest file `id` that starts with `snapshot`, makes it durable and points
+    /// `CURRENT` at it.
+    pub fn create(
+        storage: &dyn Storage,
+        id: u64,
+        identity: u64,
+        snapshot: &Edit,
+    ) -> Result<Manifest> {
+        let name = manifest_file_name(id);
+        let mut file = storage.create(&name, Hint::of(FileKind::Manifest))?;
+        file.append(&encode_header(identity))?;
+        append_record(&mut *file, snapshot)?;
+        file.sync()?;
+        storage.sync_names()?;
+        point_current_at(storage, &name)?;
+        Ok(Manifest { file, name, failed: None })
+    }
+
+    /// Appends `edit` and makes it durable. After a failure every later call fails: what is on the
+    /// device is unknown then.
+    pub fn append(&mut self, edit: &Edit) -> Result<()> {
+        if let Some(cause) = &self.failed {
+            return Err(cause.clone());
+        }
+        let appended = append_record(&mut *self.file, edit).and_then(|()| self.file.sync());
+        if let Err(error) = &appended {
+            self.failed = Some(error.clone());
+        }
+        appended
+    }
+
+    /// Whether an earlier append failed.
+    pub fn failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// The file's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The file's length in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.file.len()
+    }
+}
+
+fn encode_header(identity: u64) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    header[..8].copy_from_slice(&MAGIC);
+    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    header[16..24].copy_from_slice(&identity.to_le_bytes());
+    let crc = crc32c(&header[..28]);
+    header[28..].copy_from_slice(&crc.to_le_bytes());
+    header
+}
+
+fn append_record(file: &mut dyn WritableFile, edit: &Edit) -> Result<()> {
+    let edit = edit.encode();
+    let length = u32::try_from(edit.len()).expect("an edit is far below 4 GiB");
+    let mut record = Vec::with_capacity(RECORD_HEADER_BYTES + edit.len());
+    record.extend_from_slice(&length.to_le_bytes());
+    record.extend_from_slice(&record_crc(file.len(), &edit).to_le_bytes());
+    record.extend_from_slice(&edit);
+    file.append(&record)
+}
+
+fn record_crc(offset: u64, edit: &[u8]) -> u32 {
+    let crc = crc32c(&offset.to_le_bytes());
+    let crc = crc32c_append(crc, &(edit.len() as u32).to_le_bytes());
+    crc32c_append(crc, edit)
+}
+
+fn point_current_at(storage: &dyn Storage, manifest: &str) -> Result<()> {
+    const TEMPORARY: &str = "CURRENT.new";
+    if storage.exists(TEMPORARY)? {
+        storage.remove(TEMPORARY)?;
+    }
+    let mut file = storage.create(TEMPORARY, Hint::of(FileKind::Meta))?;
+    let crc = crc32c(manifest.as_bytes());
+    file.append(format!("{manifest} {crc:08x}\n").as_bytes())?;
+    file.sync()?;
+    storage.rename(TEMPORARY, CURRENT)?;
+    storage.sync_names()
+}
+
+/// The name of the manifest in force.
+pub fn read_current(storage: &dyn Storage) -> Result<String> {
+    let bytes = read_file(storage, CURRENT)?;
+    let named = std::str::from_utf8(&bytes).ok().and_then(|text| {
+        let (name, crc) = text.strip_suffix('\n')?.split_once(' ')?;
+        let crc = (crc.len() == 8).then(|| u32::from_str_radix(crc, 16).ok())??;
+        parse_manifest_file_name(name)?;
+        (crc32c(name.as_bytes()) == crc && format!("{crc:08x}\n").len() == 9)
+            .then(|| name.to_owned())
+    });
+    named.ok_or_else(|| {
+        Error::corruption(
+            file_path(storage, CURRENT),
+            0,
+            "it should hold a manifest's name and its checksum",
+        )
+    })
+}
+
+/// One edit of a manifest file and where it stands.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Record {
+    /// The record's offset in bytes.
+    pub offset: u64,
+    /// The edit.
+    pub edit: Edit,
+}
+
+/// A manifest file's identity and records, the snapshot first. A cut-off last record is left out.
+pub fn read_manifest(storage: &dyn Storage, name: &str) -> Result<(u64, Vec<Record>)> {
+    let bytes = read_file(storage, name)?;
+    parse_manifest(&bytes, &file_path(storage, name))
+}
+
+fn parse_manifest(bytes: &[u8], path: &str) -> Result<(u64, Vec<Record>)> {
+    let corruption = |offset: usize, what: &str| Error::corruption(path, offset as u64, what);
+    if bytes.len() < HEADER_BYTES {
+        return Err(corruption(0, "the manifest's header is cut off"));
+    }
+    if bytes[..8] != MAGIC {
+        return Err(corruption(0, "the manifest's magic number is wrong"));
+    }
+    if crc32c(&bytes[..28]) != u32_at(bytes, 28) {
+        return Err(corruption(0, "the manifest header's checksum does not match"));
+    }
+    let version = u32_at(bytes, 8);
+    if version > VERSION {
+        return Err(Error::NewerVersion {
+            file: path.to_owned(),
+            found: version,
+            supported: VERSION,
+        });
+    }
+    if u32_at(bytes, 12) != 0 {
+        return Err(corruption(12, "the manifest is encrypted, which this program can't read"));
+    }
+
+    let mut records = Vec::new();
+    let mut offset = HEADER_BYTES;
+    while offset < bytes.len() {
+        let Some(edit) = record_at(bytes, offset) else {
+            if records.is_empty() || a_record_follows(bytes, offset) {
+                return Err(corruption(offset, "a manifest record's checksum does not match"));
+            }
+            break;
+        };
+        let length = RECORD_HEADER_BYTES + edit.len();
+        let edit = Edit::decode(edit).map_err(|what| corruption(offset, &what))?;
+        records.push(Record { offset: offset as u64, edit });
+        offset += length;
+    }
+    if records.is_empty() {
+        return Err(corruption(HEADER_BYTES, "the manifest's snapshot is missing"));
+    }
+    let closed = |record: &Record| record.edit.changes.contains(&Change::Closed);
+    if records.last().is_some_and(closed) && offset < bytes.len() {
+        return Err(corruption(offset, "bytes follow the manifest's closing record"));
+    }
+    Ok((u64_at(bytes, 16), records))
+}
+
+/// The edit's bytes of the record at `offset`, if it checks out.
+fn record_at(bytes: &[u8], offset: usize) -> Option<&[u8]> {
+    let header = bytes.get(offset..offset + RECORD_HEADER_BYTES)?;
+    let length = u32_at(header, 0) as usize;
+    if length == 0 || length > RECORD_BYTES_MAX {
+        return None;
+    }
+    let start = offset + RECORD_HEADER_BYTES;
+    let edit = bytes.get(start..start.checked_add(length)?)?;
+    (record_crc(offset as u64, edit) == u32_at(header, 4)).then_some(edit)
+}
+
+/// Whether any valid record starts after `offset`. Then the bad bytes there were durable once.
+fn a_record_follows(bytes: &[u8], offset: usize) -> bool {
+    (offset + 1..bytes.len()).any(|at| record_at(bytes, at).is_some())
+}
+
+fn read_file(storage: &dyn Storage, name: &str) -> Result<Vec<u8>> {
+    let file = storage.open(name)?;
+    let mut bytes = vec![0; file.len()? as usize];
+    file.read_exact_at(0, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn file_path(storage: &dyn Storage, name: &str) -> String {
+    format!("{}/{name}", storage.describe())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::edit::tests::sample_edit;
+    use super::*;
+
+    /// Everything but the closing change, which only ever ends a file.
+    fn open_edit() -> Edit {
+        let mut edit = sample_edit();
+        edit.changes.retain(|change| *change != Change::Closed);
+        edit
+    }
+
+    fn sample_file() -> Vec<u8> {
+        let mut bytes = encode_header(42).to_vec();
+        for _ in 0..3 {
+            let edit = open_edit().encode();
+            let crc = record_crc(bytes.len() as u64, &edit);
+            bytes.extend_from_slice(&(edit.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(&crc.to_le_bytes());
+            bytes.extend_from_slice(&edit);
+        }
+        bytes
+    }
+
+    #[test]
+    fn records_come_back_in_order() {
+        let (identity, records) = parse_manifest(&sample_file(), "m").unwrap();
+        assert_eq!(identity, 42);
+        assert_eq!(records.len(), 3);
+        assert!(records.iter().all(|record| record.edit == open_edit()));
+    }
+
+    #[test]
+    fn a_cut_off_last_record_is_left_out() {
+        let bytes = sample_file();
+        let (_, all) = parse_manifest(&bytes, "m").unwrap();
+        for len in all[2].offset as usize + 1..bytes.len() {
+            assert_eq!(parse_manifest(&bytes[..len], "m").unwrap().1.len(), 2, "{len}");
+        }
+        for len in 0..all[1].offset as usize {
+            assert!(parse_manifest(&bytes[..len], "m").is_err(), "{len}: the snapshot is cut off");
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_before_the_last_record_is_corruption() {
+        let bytes = sample_file();
+        let (_, all) = parse_manifest(&bytes, "m").unwrap();
+        for at in 0..all[2].offset as usize {
+            for bit in 0..8 {
+                let mut bad = bytes.clone();
+                bad[at] ^= 1 << bit;
+                assert!(parse_manifest(&bad, "m").is_err(), "bit {bit} of byte {at}");
+            }
+        }
+    }
+}

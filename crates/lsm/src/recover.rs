@@ -1,0 +1,252 @@
+//! Opening: from what is on the storage to a state that can be used.
+//!
+//! 1. `CURRENT` names the manifest; its edits give the tables and the logs in force.
+//! 2. Every table file must be there, whole. Nothing is removed before that is known.
+//! 3. The logs are scanned in the order of their epochs. Their frames must continue, seqno by seqno,
+//!    where the tables end. The first place where they do not is the end of the log: a crash left it
+//!    there. But if any frame after that place says that the writes there were durable, or if a log
+//!    that an earlier recovery measured ends early, it is not a torn tail but corruption, and reported.
+//! 4. What was recovered is synced, and a fresh manifest records where each log ends, before anything
+//!    new is written. So what was rejected once is rejected for ever, however often recovery itself is
+//!    interrupted.
+
+use crate::db::Env;
+use crate::log_files::{log_file_name, parse_log_file_name};
+use crate::manifest::{
+    CURRENT, LogEnd, LogState, State, invariants, parse_manifest_file_name, read_current,
+    read_manifest,
+};
+use crate::version::{parse_table_file_name, table_file_name};
+use esker_base::{Error, Result, Seqno};
+use esker_memtable::{HeapMemory, MemTable, Scan, SegmentHeader, Stop, scan};
+use esker_storage::Storage;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What stands on a storage before it is opened.
+pub(crate) enum Found {
+    /// A database: the manifest's name.
+    Database(String),
+    /// Nothing, or the beginnings of a creation that was cut off.
+    Nothing,
+}
+
+/// Looks whether `storage` holds a database. Anything else in it is an error: it is not ours to
+/// write to.
+pub(crate) fn look(storage: &dyn Storage) -> Result<Found> {
+    if storage.exists(CURRENT)? {
+        return Ok(Found::Database(read_current(storage)?));
+    }
+    let ours = |name: &str| {
+        matches!(name, "LOCK" | "CURRENT.new") || parse_manifest_file_name(name).is_some()
+    };
+    let data = |name: &str| {
+        parse_table_file_name(name).is_some() || parse_log_file_name(name).is_some()
+    };
+    let names = storage.list()?;
+    let dir = storage.describe();
+    if names.iter().any(|name| data(name)) {
+        let reason = "it holds tables or logs, but no CURRENT file to say which are in force; \
+                      restore that file, or run `esker repair`";
+        return Err(Error::NotADatabase { dir, reason: reason.into() });
+    }
+    match names.iter().find(|name| !ours(name)) {
+        None => Ok(Found::Nothing),
+        Some(name) => Err(Error::NotADatabase {
+            dir,
+            reason: format!("it holds other files ({name:?}); give an empty or a new directory"),
+        }),
+    }
+}
+
+/// The state that the manifest `name` describes, and the database's identity.
+pub(crate) fn load_state(storage: &Arc<dyn Storage>, name: &str) -> Result<(u64, State)> {
+    let path = format!("{}/{name}", storage.describe());
+    let (identity, records) = read_manifest(&**storage, name)?;
+    let mut state = State::default();
+    for record in &records {
+        state
+            .apply(&record.edit, storage)
+            .map_err(|what| Error::corruption(&path, record.offset, what))?;
+    }
+    invariants::check(&state.version).map_err(|what| Error::corruption(&path, 0, what))?;
+    Ok((identity, state))
+}
+
+/// Checks that every table file is there and long enough.
+pub(crate) fn check_table_files(storage: &dyn Storage, state: &State) -> Result<()> {
+    let mut lengths: BTreeMap<u64, u64> = BTreeMap::new();
+    for keyspace in state.version.keyspaces.values() {
+        for (_, _, table) in keyspace.tables() {
+            let end = table.meta.id.offset + table.meta.bytes;
+            let length = lengths.entry(table.meta.id.file).or_default();
+            *length = end.max(*length);
+        }
+    }
+    for (file, needed) in lengths {
+        let name = table_file_name(file);
+        let path = format!("{}/{name}", storage.describe());
+        if !storage.exists(&name)? {
+            return Err(Error::corruption(path, 0, "the manifest lists the file and it is missing"));
+        }
+        let length = storage.open(&name)?.len()?;
+        if length < needed {
+            let what = format!("the file ends here, and the manifest says {needed} bytes");
+            return Err(Error::corruption(path, length, what));
+        }
+    }
+    Ok(())
+}
+
+/// What the logs held.
+pub(crate) struct Recovered {
+    /// Newest first.
+    pub(crate) memtables: Vec<Arc<MemTable>>,
+    /// The logs that hold them, with their ends.
+    pub(crate) logs: BTreeMap<u32, LogState>,
+    /// The last seqno recovered.
+    pub(crate) last_seqno: Seqno,
+}
+
+/// One log as it was read.
+struct LogRead {
+    path: String,
+    header: SegmentHeader,
+    memory: HeapMemory,
+    known_end: Option<LogEnd>,
+}
+
+/// Reads the logs of `state` from `storage`.
+pub(crate) fn read_logs(storage: &dyn Storage, state: &State) -> Result<Recovered> {
+    let mut expected = state.version.flushed_through + 1;
+    let mut recovered =
+        Recovered { memtables: Vec::new(), logs: BTreeMap::new(), last_seqno: expected - 1 };
+    // Where the log ends as far as is known, and what later frames say was durable.
+    let mut end: Option<End> = None;
+    let mut durable_through = 0;
+    for (&epoch, log) in &state.logs {
+        let read = read_log(storage, epoch, log)?;
+        let scanned = scan_log(&read, expected)?;
+        durable_through = scanned.later.map_or(0, |later| later.durable_through).max(durable_through);
+        if let Some(frame) = scanned.frames.last() {
+            expected = frame.next_seqno();
+        }
+        check_known_end(&read, &scanned, expected)?;
+        if scanned.frames.is_empty() {
+            // Prepared and never used, or cut off from what came before.
+            end.get_or_insert(End::of(&read, &scanned));
+            continue;
+        }
+        end = Some(End::of(&read, &scanned));
+        let settled = LogEnd { offset: scanned.end, last_seqno: expected - 1 };
+        recovered.logs.insert(epoch, LogState { end: Some(settled) });
+        let memtable = MemTable::recover(Box::new(read.memory), read.header, &scanned);
+        recovered.memtables.insert(0, Arc::new(memtable));
+    }
+    if let Some(end) = end
+        && durable_through >= expected
+    {
+        let what = format!(
+            "{}; frames behind it show that writes up to seqno {durable_through} were durable, and \
+             those from {expected} on are damaged",
+            end.what
+        );
+        return Err(Error::corruption(end.path, end.offset, what));
+    }
+    recovered.last_seqno = expected - 1;
+    Ok(recovered)
+}
+
+/// The place where the log ends.
+struct End {
+    path: String,
+    offset: u64,
+    what: String,
+}
+
+impl End {
+    fn of(read: &LogRead, scanned: &Scan) -> End {
+        End { path: read.path.clone(), offset: scanned.end, what: describe_stop(&scanned.stop) }
+    }
+}
+
+fn describe_stop(stop: &Stop) -> String {
+    match stop {
+        Stop::Full | Stop::Blank => "the log ends here".into(),
+        Stop::Bad { what, .. } => what.clone(),
+    }
+}
+
+fn read_log(storage: &dyn Storage, epoch: u32, log: &LogState) -> Result<LogRead> {
+    let name = log_file_name(epoch);
+    let path = format!("{}/{name}", storage.describe());
+    if !storage.exists(&name)? {
+        let what = "the manifest lists this log and it is missing; what was written to it and not \
+                    yet flushed is lost, unless the log lies in another directory: check the settings";
+        return Err(Error::corruption(path, 0, what));
+    }
+    let file = storage.open(&name)?;
+    let length = file.len()?;
+    let mut bytes = HeapMemory::new(length as usize);
+    file.read_exact_at(0, &mut bytes.as_mut_slice()[..length as usize])?;
+    let header = SegmentHeader::decode(&bytes.as_slice()[..length as usize], &path)?;
+    if header.epoch != epoch || header.capacity != length {
+        let what = format!(
+            "the header is of log {} with {} bytes, and the file has {length}",
+            header.epoch, header.capacity
+        );
+        return Err(Error::corruption(path, 0, what));
+    }
+    Ok(LogRead { path, header, memory: bytes, known_end: log.end })
+}
+
+fn scan_log(read: &LogRead, expected: Seqno) -> Result<Scan> {
+    let bytes = &read.memory.as_slice()[..read.header.capacity as usize];
+    // Frames behind an end that was settled once were rejected then.
+    let bytes = match read.known_end {
+        Some(end) => bytes.get(..end.offset as usize).ok_or_else(|| {
+            Error::corruption(&read.path, bytes.len() as u64, "the log is shorter than recorded")
+        })?,
+        None => bytes,
+    };
+    Ok(scan(bytes, &read.header, Some(expected)))
+}
+
+/// A log whose end was settled by an earlier recovery was synced then: it must reach that end.
+fn check_known_end(read: &LogRead, scanned: &Scan, expected: Seqno) -> Result<()> {
+    match read.known_end {
+        Some(end) if scanned.end != end.offset || expected != end.last_seqno + 1 => {
+            let what = format!(
+                "{}; an earlier recovery found valid frames up to offset {} and seqno {}",
+                describe_stop(&scanned.stop),
+                end.offset,
+                end.last_seqno
+            );
+            Err(Error::corruption(&read.path, scanned.end, what))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Makes what was recovered survive power loss: from now on it is relied on.
+pub(crate) fn sync_logs(storage: &dyn Storage, recovered: &Recovered) -> Result<()> {
+    for &epoch in recovered.logs.keys() {
+        storage.open_log(&log_file_name(epoch))?.sync()?;
+    }
+    Ok(())
+}
+
+/// A file id above that of every file on the storages: strays included, so that no id ever names two
+/// different files.
+pub(crate) fn next_file_seen(env: &Env) -> Result<u64> {
+    let mut next = 0;
+    for storage in std::iter::once(&env.storage).chain(&env.log_storage) {
+        for name in storage.list()? {
+            let id = parse_table_file_name(&name)
+                .or_else(|| parse_log_file_name(&name).map(u64::from))
+                .or_else(|| parse_manifest_file_name(&name));
+            next = id.map_or(next, |id| next.max(id + 1));
+        }
+    }
+    Ok(next)
+}

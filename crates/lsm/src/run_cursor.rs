@@ -1,0 +1,191 @@
+//! A run read as one sequence: its tables one after another, each opened when it is reached.
+
+use crate::version::{Run, TableHandle};
+use esker_base::{EntryCursor, Kind, Result, Seqno};
+use esker_table::{BlockCache, CursorPurpose, TableCursor};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A cursor over a run. It may be bound to a range of keys: then tables wholly outside are never
+/// opened, while those across a bound yield all they have.
+pub struct RunCursor {
+    run: Arc<Run>,
+    cache: Arc<BlockCache>,
+    purpose: CursorPurpose,
+    /// The tables that the bounds leave.
+    within: Range<usize>,
+    /// The table that the cursor is in and its cursor, open or left over from the last seek.
+    open: Option<(usize, TableCursor)>,
+    /// Whether `open` stands on a version.
+    valid: bool,
+}
+
+impl RunCursor {
+    /// A cursor over `run`.
+    pub fn new(run: Arc<Run>, cache: Arc<BlockCache>, purpose: CursorPurpose) -> Self {
+        let within = 0..run.tables.len();
+        RunCursor { run, cache, purpose, within, open: None, valid: false }
+    }
+
+    /// A cursor over tables that are part of one run, in key order.
+    pub fn of_tables(
+        tables: Vec<Arc<TableHandle>>,
+        cache: Arc<BlockCache>,
+        purpose: CursorPurpose,
+    ) -> Self {
+        Self::new(Arc::new(Run { id: 0, tables }), cache, purpose)
+    }
+
+    /// Leaves out the tables before `start` and those that begin at or after `end`.
+    pub fn bounded(mut self, start: Option<&[u8]>, end: Option<&[u8]>) -> Self {
+        let tables = &self.run.tables;
+        let from = start
+            .map_or(0, |start| tables.partition_point(|table| table.meta.ends_before(start)));
+        let to = end.map_or(tables.len(), |end| {
+            tables.partition_point(|table| &table.meta.smallest[..] < end)
+        });
+        self.within = from..to.max(from);
+        self
+    }
+
+    /// The cursor of the table `at`, opened now if it is not the one open.
+    fn enter(&mut self, at: usize) -> Result<&mut TableCursor> {
+        self.valid = false;
+        if self.open.as_ref().is_none_or(|(open, _)| *open != at) {
+            let reader = self.run.tables[at].reader(&self.cache)?;
+            self.open = Some((at, reader.cursor(self.purpose)));
+        }
+        Ok(&mut self.open.as_mut().expect("a table was just opened").1)
+    }
+
+    /// Goes to the first version in the tables from `at` on. Tables of range tombstones alone have
+    /// none.
+    fn first_from(&mut self, at: usize) -> Result<()> {
+        self.valid = false;
+        for at in at..self.within.end {
+            let cursor = self.enter(at)?;
+            cursor.seek_first()?;
+            if cursor.valid() {
+                self.valid = true;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes to the last version in the tables before `to`.
+    fn last_before(&mut self, to: usize) -> Result<()> {
+        self.valid = false;
+        for at in (self.within.start..to).rev() {
+            let cursor = self.enter(at)?;
+            cursor.seek_last()?;
+            if cursor.valid() {
+                self.valid = true;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn current(&self) -> &TableCursor {
+        debug_assert!(self.valid, "the cursor stands on no version");
+        &self.open.as_ref().expect("a valid cursor is in a table").1
+    }
+}
+
+impl EntryCursor for RunCursor {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.valid
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        self.first_from(self.within.start)
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.last_before(self.within.end)
+    }
+
+    fn seek(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
+        let tables = &self.run.tables[self.within.clone()];
+        let at = self.within.start + tables.partition_point(|table| table.meta.ends_before(key));
+        self.valid = false;
+        if at == self.within.end {
+            return Ok(());
+        }
+        let cursor = self.enter(at)?;
+        cursor.seek(key, seqno)?;
+        if cursor.valid() {
+            self.valid = true;
+            return Ok(());
+        }
+        self.first_from(at + 1)
+    }
+
+    fn seek_before(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
+        let tables = &self.run.tables[self.within.clone()];
+        let starting = tables.partition_point(|table| &table.meta.smallest[..] <= key);
+        self.valid = false;
+        if starting == 0 {
+            return Ok(());
+        }
+        let at = self.within.start + starting - 1;
+        let cursor = self.enter(at)?;
+        cursor.seek_before(key, seqno)?;
+        if cursor.valid() {
+            self.valid = true;
+            return Ok(());
+        }
+        self.last_before(at)
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        debug_assert!(self.valid, "the cursor stands on no version");
+        let (at, cursor) = self.open.as_mut().expect("a valid cursor is in a table");
+        self.valid = false;
+        cursor.next()?;
+        if cursor.valid() {
+            self.valid = true;
+            return Ok(());
+        }
+        let after = *at + 1;
+        self.first_from(after)
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        debug_assert!(self.valid, "the cursor stands on no version");
+        let (at, cursor) = self.open.as_mut().expect("a valid cursor is in a table");
+        self.valid = false;
+        cursor.prev()?;
+        if cursor.valid() {
+            self.valid = true;
+            return Ok(());
+        }
+        let before = *at;
+        self.last_before(before)
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.current().key()
+    }
+
+    #[inline]
+    fn seqno(&self) -> Seqno {
+        self.current().seqno()
+    }
+
+    #[inline]
+    fn kind(&self) -> Kind {
+        self.current().kind()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.current().value()
+    }
+}

@@ -1,0 +1,87 @@
+//! Snapshots: moments that reads can be made at, and that compaction must keep.
+//!
+//! Registering a snapshot and taking the list that a flush or compaction works by share one lock.
+//! So a snapshot either is in the list, or is newer than every write that the work will see.
+
+use crate::commit::Commit;
+use esker_base::Seqno;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The snapshots in use, each with the number of its holders.
+#[derive(Default)]
+pub(crate) struct Snapshots {
+    held: Mutex<BTreeMap<Seqno, usize>>,
+}
+
+impl Snapshots {
+    /// Registers the present moment.
+    pub(crate) fn take(self: &Arc<Self>, commit: &Commit) -> Snapshot {
+        let mut held = self.held.lock();
+        let seqno = commit.visible();
+        *held.entry(seqno).or_default() += 1;
+        Snapshot { seqno, registry: self.clone() }
+    }
+
+    /// Another holder of a snapshot that somebody holds.
+    pub(crate) fn join(self: &Arc<Self>, seqno: Seqno) -> Snapshot {
+        *self.held.lock().entry(seqno).or_default() += 1;
+        Snapshot { seqno, registry: self.clone() }
+    }
+
+    /// The seqnos in use, ascending.
+    pub(crate) fn list(&self) -> Vec<Seqno> {
+        self.held.lock().keys().copied().collect()
+    }
+
+    /// How many are held.
+    pub(crate) fn len(&self) -> usize {
+        self.held.lock().values().sum()
+    }
+}
+
+/// A moment of a database. Reads made at it see exactly the writes that were acknowledged before it
+/// was taken, however long it is held. Compaction keeps what it needs, so drop it when done.
+pub struct Snapshot {
+    seqno: Seqno,
+    registry: Arc<Snapshots>,
+}
+
+impl Snapshot {
+    /// The last write that the snapshot sees.
+    pub fn seqno(&self) -> Seqno {
+        self.seqno
+    }
+}
+
+impl Clone for Snapshot {
+    fn clone(&self) -> Self {
+        *self.registry.held.lock().entry(self.seqno).or_default() += 1;
+        Snapshot { seqno: self.seqno, registry: self.registry.clone() }
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        let mut held = self.registry.held.lock();
+        if let Some(holders) = held.get_mut(&self.seqno) {
+            *holders -= 1;
+            if *holders == 0 {
+                held.remove(&self.seqno);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Snapshot({})", self.seqno)
+    }
+}
+
+impl esker_api::Snapshot for Snapshot {
+    fn seqno(&self) -> Seqno {
+        self.seqno
+    }
+}

@@ -1,0 +1,164 @@
+//! What a database says of itself.
+
+use crate::settings::KeyspaceSettings;
+use crate::version::{TableMeta, Version};
+use esker_base::{KeyspaceId, Seqno};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Figures of a database, counted since it was opened unless they say "now".
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Stats {
+    /// Entries written: puts, deletes, range deletes.
+    pub writes: u64,
+    /// Bytes of these entries: keys, values and a few bytes of header each.
+    pub user_bytes: u64,
+    /// Bytes appended to log files.
+    pub log_bytes: u64,
+    /// Appends to log files. One may carry many writers' frames.
+    pub log_appends: u64,
+    /// Syncs of log files.
+    pub log_syncs: u64,
+    /// Flushes done.
+    pub flushes: u64,
+    /// Bytes that flushes wrote to tables.
+    pub flush_bytes: u64,
+    /// Compactions done, trivial moves not counted.
+    pub compactions: u64,
+    /// Tables moved a level down without being rewritten.
+    pub trivial_moves: u64,
+    /// Bytes that compactions read.
+    pub compaction_read_bytes: u64,
+    /// Bytes that compactions wrote.
+    pub compaction_bytes: u64,
+    /// Bytes that compactions made free: read less written.
+    pub reclaimed_bytes: u64,
+    /// Time that writers were held back, summed over writers.
+    pub stalled: Duration,
+    /// Block cache hits.
+    pub cache_hits: u64,
+    /// Block cache misses.
+    pub cache_misses: u64,
+    /// Bytes in the block cache now.
+    pub cache_bytes: u64,
+    /// Bytes that the block cache may hold now.
+    pub cache_capacity_bytes: u64,
+    /// Bytes of table indexes, filters and tombstones held now.
+    pub table_memory_bytes: u64,
+    /// Bytes of MemTables, segments and index, held now.
+    pub memtable_bytes: u64,
+    /// MemTables now, the active one included.
+    pub memtables: u64,
+    /// Tables now.
+    pub tables: u64,
+    /// Bytes of tables now.
+    pub table_bytes: u64,
+    /// Log segments now.
+    pub logs: u64,
+    /// Snapshots held now, cursors' own included.
+    pub snapshots: u64,
+    /// The last write that readers see now.
+    pub visible_seqno: Seqno,
+    /// Every write up to here is in tables now.
+    pub flushed_seqno: Seqno,
+    /// Why flush or compaction stand still now, if they do.
+    pub background_error: Option<String>,
+}
+
+impl Stats {
+    /// Bytes written to tables and logs for each byte that users wrote; 0 before the first write.
+    pub fn write_amplification(&self) -> f64 {
+        let written = self.log_bytes + self.flush_bytes + self.compaction_bytes;
+        if self.user_bytes == 0 { 0.0 } else { written as f64 / self.user_bytes as f64 }
+    }
+}
+
+/// The tree of one keyspace.
+#[derive(Clone, PartialEq, Debug)]
+pub struct KeyspaceLevels {
+    /// The keyspace's id.
+    pub id: KeyspaceId,
+    /// Its name.
+    pub name: String,
+    /// Its settings.
+    pub settings: KeyspaceSettings,
+    /// Its levels that hold anything, from the top.
+    pub levels: Vec<LevelInfo>,
+}
+
+/// One level.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LevelInfo {
+    /// Its number; 0 is what flushes write to.
+    pub level: usize,
+    /// Its runs, newest first.
+    pub runs: Vec<RunInfo>,
+}
+
+/// One run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RunInfo {
+    /// Its id; higher is newer.
+    pub id: u64,
+    /// Its tables, in key order.
+    pub tables: Vec<TableMeta>,
+}
+
+impl RunInfo {
+    /// The bytes of all tables.
+    pub fn bytes(&self) -> u64 {
+        self.tables.iter().map(|table| table.bytes).sum()
+    }
+}
+
+/// The trees of `version`.
+pub(crate) fn levels(version: &Version) -> Vec<KeyspaceLevels> {
+    let of_keyspace = |keyspace: &crate::version::KeyspaceVersion| KeyspaceLevels {
+        id: keyspace.id,
+        name: keyspace.name.clone(),
+        settings: keyspace.settings,
+        levels: keyspace
+            .levels
+            .iter()
+            .enumerate()
+            .filter(|(_, level)| !level.is_empty())
+            .map(|(level, runs)| LevelInfo {
+                level,
+                runs: runs
+                    .runs
+                    .iter()
+                    .map(|run| RunInfo {
+                        id: run.id,
+                        tables: run.tables.iter().map(|table| table.meta.clone()).collect(),
+                    })
+                    .collect(),
+            })
+            .collect(),
+    };
+    version.keyspaces.values().map(|keyspace| of_keyspace(keyspace)).collect()
+}
+
+/// The counters that background work keeps.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) flushes: Counter,
+    pub(crate) flush_bytes: Counter,
+    pub(crate) compactions: Counter,
+    pub(crate) trivial_moves: Counter,
+    pub(crate) compaction_read_bytes: Counter,
+    pub(crate) compaction_bytes: Counter,
+}
+
+/// A number that only grows.
+#[derive(Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, amount: u64) {
+        self.0.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,294 @@
+//! The database as a user meets it, on a real directory.
+
+use esker_api::{Cursor, KeyRange};
+use esker_lsm::{Db, KeyspaceSettings, Log, Settings, Shape, Sync};
+use esker_table::Compression;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+fn small() -> Settings {
+    Settings { segment_bytes: 256 << 10, memory_bytes: 8 << 20, ..Settings::default() }
+}
+
+fn open(dir: &Path) -> Db {
+    Db::open(dir, small()).unwrap()
+}
+
+fn key(n: u64) -> Vec<u8> {
+    format!("key{n:08}").into_bytes()
+}
+
+fn pairs(db: &Db) -> Vec<(Vec<u8>, Vec<u8>)> {
+    db.range::<[u8]>(&db.default_keyspace(), ..).into_iter().map(|pair| pair.unwrap()).collect()
+}
+
+#[test]
+fn what_was_put_is_got_before_and_after_reopening() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let keyspace = db.default_keyspace();
+    for n in 0..5_000 {
+        db.put(&keyspace, &key(n), &n.to_le_bytes()).unwrap();
+    }
+    let check = |db: &Db| {
+        for n in 0..5_000 {
+            assert_eq!(db.get(&keyspace, &key(n)).unwrap().unwrap(), n.to_le_bytes()[..], "{n}");
+        }
+        assert_eq!(db.get(&keyspace, b"missing").unwrap(), None);
+    };
+    check(&db);
+    db.close().unwrap();
+    check(&open(dir.path()));
+}
+
+#[test]
+fn a_database_that_was_never_closed_is_recovered_from_its_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let keyspace = db.default_keyspace();
+    for n in 0..3_000 {
+        db.put(&keyspace, &key(n), b"value").unwrap();
+    }
+    db.delete_range(&keyspace, &key(100), &key(200)).unwrap();
+    // The files as a dead process would leave them.
+    for file in std::fs::read_dir(dir.path()).unwrap() {
+        let file = file.unwrap();
+        if file.file_name() != "LOCK" {
+            std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+        }
+    }
+    let recovered = open(copy.path());
+    assert_eq!(pairs(&recovered), pairs(&db));
+    assert_eq!(pairs(&db).len(), 2_900);
+}
+
+#[test]
+fn overwrites_and_deletes_of_many_rounds_agree_with_a_map() {
+    for shape in [Shape::Leveled { ratio: 4 }, Shape::Tiered { runs: 3 }] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = open(dir.path());
+        let settings =
+            KeyspaceSettings { shape, compression: Compression::None, ..Default::default() };
+        let keyspace = db.keyspace("k", settings).unwrap();
+        let mut model = BTreeMap::new();
+        let mut rng = esker_base::Rng::new(7);
+        for round in 0..30_000u64 {
+            let key = key(rng.below(3_000));
+            if rng.one_in(5) {
+                db.delete(&keyspace, &key).unwrap();
+                model.remove(&key);
+            } else {
+                let value = [round.to_le_bytes(); 12].concat();
+                db.put(&keyspace, &key, &value).unwrap();
+                model.insert(key, value);
+            }
+        }
+        let found = || -> BTreeMap<_, _> {
+            db.range::<[u8]>(&keyspace, ..).into_iter().map(|pair| pair.unwrap()).collect()
+        };
+        assert_eq!(found(), model);
+        db.settle().unwrap();
+        assert_eq!(found(), model);
+        db.compact().unwrap();
+        assert_eq!(found(), model);
+        let reversed: Vec<_> =
+            db.range::<[u8]>(&keyspace, ..).rev().into_iter().map(|pair| pair.unwrap()).collect();
+        assert!(reversed.into_iter().eq(model.into_iter().rev()));
+    }
+}
+
+#[test]
+fn a_batch_is_atomic_across_keyspaces() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let (a, b) = (db.default_keyspace(), db.keyspace("b", Default::default()).unwrap());
+    let mut batch = db.batch();
+    batch.put(&a, b"k", b"1");
+    batch.put(&b, b"k", b"2");
+    batch.delete(&a, b"gone");
+    db.write(&batch).unwrap();
+    assert_eq!(db.get(&a, b"k").unwrap().unwrap(), b"1");
+    assert_eq!(db.get(&b, b"k").unwrap().unwrap(), b"2");
+}
+
+#[test]
+fn a_snapshot_sees_its_moment_through_flush_and_compaction() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let keyspace = db.default_keyspace();
+    for n in 0..1_000 {
+        db.put(&keyspace, &key(n), b"old").unwrap();
+    }
+    let snapshot = db.snapshot();
+    for n in 0..1_000 {
+        db.put(&keyspace, &key(n), b"new").unwrap();
+    }
+    db.delete_range(&keyspace, &key(0), &key(500)).unwrap();
+    db.compact().unwrap();
+    for n in 0..1_000 {
+        assert_eq!(db.get_at(&keyspace, &key(n), &snapshot).unwrap().unwrap(), b"old");
+        let now = db.get(&keyspace, &key(n)).unwrap();
+        assert_eq!(now.as_deref(), (n >= 500).then_some(&b"new"[..]));
+    }
+    let at_snapshot = db.range::<[u8]>(&keyspace, ..).at(&snapshot);
+    assert_eq!(at_snapshot.into_iter().count(), 1_000);
+    assert_eq!(pairs(&db).len(), 500);
+}
+
+#[test]
+fn a_cursor_goes_both_ways_within_its_bounds() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let keyspace = db.default_keyspace();
+    for n in 0..100 {
+        db.put(&keyspace, &key(n), b"v").unwrap();
+        if n % 30 == 0 {
+            db.flush().unwrap();
+        }
+    }
+    let range = KeyRange::of(&key(10)[..]..&key(20)[..]);
+    let mut cursor = db.cursor(&keyspace, range).unwrap();
+    let at = |cursor: &dyn Cursor| cursor.current().map(|(key, _)| key.to_vec());
+    cursor.seek_first().unwrap();
+    assert_eq!(at(&cursor), Some(key(10)));
+    cursor.prev().unwrap();
+    assert_eq!(at(&cursor), None);
+    cursor.seek_last().unwrap();
+    assert_eq!(at(&cursor), Some(key(19)));
+    for _ in 0..5 {
+        cursor.prev().unwrap();
+    }
+    assert_eq!(at(&cursor), Some(key(14)));
+    cursor.next().unwrap();
+    assert_eq!(at(&cursor), Some(key(15)));
+    cursor.seek(&key(17)).unwrap();
+    cursor.next().unwrap();
+    cursor.prev().unwrap();
+    cursor.prev().unwrap();
+    assert_eq!(at(&cursor), Some(key(16)));
+    cursor.seek_back(b"key00000012x").unwrap();
+    assert_eq!(at(&cursor), Some(key(12)));
+    cursor.seek(&key(50)).unwrap();
+    assert_eq!(at(&cursor), None);
+}
+
+#[test]
+fn a_dropped_keyspace_is_gone_and_its_name_free_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let old = db.keyspace("k", Default::default()).unwrap();
+    db.put(&old, b"k", b"v").unwrap();
+    db.drop_keyspace("k").unwrap();
+    assert!(db.get(&old, b"k").is_err() && db.put(&old, b"k", b"v").is_err());
+    let new = db.keyspace("k", Default::default()).unwrap();
+    assert_ne!(old.id(), new.id());
+    assert_eq!(db.get(&new, b"k").unwrap(), None);
+    drop(db);
+    let db = open(dir.path());
+    assert_eq!(db.get(&db.existing_keyspace("k").unwrap(), b"k").unwrap(), None);
+}
+
+#[test]
+fn a_checkpoint_is_a_database_of_that_moment() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let keyspace = db.default_keyspace();
+    for n in 0..4_000 {
+        db.put(&keyspace, &key(n), b"v").unwrap();
+    }
+    let before = pairs(&db);
+    db.checkpoint(target.path()).unwrap();
+    db.delete_range(&keyspace, &key(0), &key(9_999)).unwrap();
+    db.compact().unwrap();
+    assert_eq!(pairs(&open(target.path())), before);
+    assert!(db.checkpoint(target.path()).is_err(), "the target holds a database now");
+}
+
+#[test]
+fn a_reader_sees_what_a_live_writer_has_acknowledged() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let keyspace = db.default_keyspace();
+    for n in 0..6_000 {
+        db.put(&keyspace, &key(n), b"v").unwrap();
+    }
+    let reader = Db::open_read_only(dir.path(), small()).unwrap();
+    assert_eq!(pairs(&reader), pairs(&db));
+    assert!(matches!(reader.put(&keyspace, b"k", b"v"), Err(esker_base::Error::ReadOnly)));
+    assert!(matches!(Db::open(dir.path(), small()), Err(esker_base::Error::Locked { .. })));
+}
+
+#[test]
+fn every_sync_mode_and_no_log_at_all_keep_what_was_closed() {
+    let every = Sync::Every(std::time::Duration::from_millis(5));
+    let logs = [Sync::Always, every, Sync::Os].map(|sync| Log::File { dir: None, sync });
+    for log in logs.into_iter().chain([Log::None]) {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = Settings { log, ..small() };
+        let db = Db::open(dir.path(), settings.clone()).unwrap();
+        for n in 0..2_000 {
+            db.put(&db.default_keyspace(), &key(n), b"v").unwrap();
+        }
+        db.sync().unwrap();
+        db.close().unwrap();
+        assert_eq!(pairs(&Db::open(dir.path(), settings).unwrap()).len(), 2_000);
+    }
+}
+
+#[test]
+fn writers_on_many_threads_all_find_their_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let keyspace = db.default_keyspace();
+    std::thread::scope(|scope| {
+        for thread in 0..8u64 {
+            let (db, keyspace) = (&db, &keyspace);
+            scope.spawn(move || {
+                for n in 0..2_000 {
+                    let key = key(thread * 10_000 + n);
+                    db.put(keyspace, &key, &key).unwrap();
+                    assert_eq!(db.get(keyspace, &key).unwrap().unwrap(), key[..]);
+                }
+            });
+        }
+    });
+    assert_eq!(pairs(&db).len(), 16_000);
+}
+
+#[test]
+fn bad_writes_are_refused_and_nothing_is_written() {
+    use esker_base::Error;
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let keyspace = db.default_keyspace();
+    assert!(matches!(db.put(&keyspace, b"", b"v"), Err(Error::EmptyKey)));
+    let long = vec![1; (64 << 10) + 1];
+    let small_segments = db.put(&keyspace, &long, b"");
+    assert!(matches!(small_segments, Err(Error::KeyTooLong { bytes: 65_537 })));
+    let huge = vec![1; 100 << 10];
+    assert!(matches!(db.put(&keyspace, b"k", &huge), Err(Error::ValueTooLarge { .. })));
+    let mut batch = db.batch();
+    for n in 0..10_000 {
+        batch.put(&keyspace, &key(n), b"v");
+    }
+    assert!(matches!(db.write(&batch), Err(Error::BatchTooLarge { .. })));
+    assert!(matches!(db.delete_range(&keyspace, b"b", b"a"), Err(Error::EmptyRange)));
+    assert!(pairs(&db).is_empty());
+    assert_eq!(db.stats().writes, 0);
+}
+
+#[test]
+fn a_directory_that_is_not_ours_is_left_alone() {
+    use esker_base::Error;
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("thesis.txt"), "precious").unwrap();
+    assert!(matches!(Db::open(dir.path(), small()), Err(Error::NotADatabase { .. })));
+    let names: Vec<_> =
+        std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(names, ["thesis.txt"]);
+    let missing = dir.path().join("missing");
+    assert!(matches!(Db::open_existing(&missing, small()), Err(Error::NotADatabase { .. })));
+    assert!(!missing.exists());
+}
