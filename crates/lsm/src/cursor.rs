@@ -156,7 +156,7 @@ impl DbCursor {
             return false;
         }
         let (key, seqno) = (self.merge.key(), self.merge.seqno());
-        self.tombstones.iter().all(|list| list.covering(key, self.snapshot) < seqno)
+        self.tombstones.iter().all(|list| list.covering(key, self.snapshot) <= seqno)
     }
 
     /// Goes forward from the version that the merge stands on, which is the newest of its key or

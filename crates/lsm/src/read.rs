@@ -1,7 +1,7 @@
 //! Point reads: MemTables newest first, then each level's runs newest first.
 //!
 //! The versions of a key are folded from the newest on: the highest range tombstone met so far is
-//! carried along, and a version counts only if it is newer. Each place on the way holds newer
+//! carried along, and a version counts only if it is not older. Each place on the way holds newer
 //! versions of the key than the next, so the first version found decides.
 
 use crate::version::KeyspaceVersion;
@@ -36,7 +36,7 @@ pub(crate) fn get(
             deleted_below = deleted_below.max(tombstones.covering(key, snapshot));
         }
         if let Some(found) = memtable.get(keyspace, key, key_hash, snapshot) {
-            let lives = found.kind == Kind::Put && found.seqno > deleted_below;
+            let lives = found.kind == Kind::Put && found.seqno >= deleted_below;
             return Ok(lives.then(|| Value::from(found.value)));
         }
     }
@@ -67,7 +67,7 @@ fn get_from_tables(
             Patience::MemoryOnly => table.try_get(key, key_hash, snapshot)?,
         };
         if let Some(found) = found {
-            let lives = found.kind == Kind::Put && found.seqno > deleted_below;
+            let lives = found.kind == Kind::Put && found.seqno >= deleted_below;
             return Ok(lives.then(|| Value::from(found.value)));
         }
     }
