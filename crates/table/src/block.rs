@@ -1,9 +1,13 @@
 //! A data block in memory, and the search for one key in it.
 //!
 //! ```text
-//! entry:  tag u8 | shared varint | unshared varint | value_len varint | seqno, 0..7 bytes | key suffix | value
-//! block:  entries | restart offsets, u32 each | number of restarts u32
+//! entry:    tag u8 | shared varint | unshared varint | value_len varint | seqno, 0..7 bytes | key suffix
+//! restart:  offset of its entry u32 | offset of its value, from the first value, u32
+//! block:    entries | values | restarts | bytes of all entries u32 | number of restarts u32
 //! ```
+//!
+//! Keys and values lie apart: a search walks a few neighbouring cache lines instead of one or two
+//! an entry, each of which would have to arrive before the next one's address is known.
 //!
 //! The tag's low four bits are the kind, its high four the number of seqno bytes, so that the last
 //! level, where seqnos are 0, spends none. A key shares its first `shared` bytes with the key
@@ -26,9 +30,15 @@ pub(crate) const ENTRY_BYTES_MIN: usize = 4;
 /// The seqno of a version takes at most this many bytes.
 const SEQNO_BYTES_MAX: usize = 7;
 
-/// Behind the last entry lie at least one restart and the count, so this many bytes can be loaded
+/// Behind the last entry lie at least one restart and the counts, so this many bytes can be loaded
 /// at the start of any entry.
 const ENTRY_WINDOW: usize = ENTRY_BYTES_MIN + 8;
+
+/// A restart: two offsets.
+const RESTART_BYTES: usize = 8;
+
+/// The end of a block: bytes of entries, number of restarts.
+const COUNTS_BYTES: usize = 8;
 
 /// Bytes that are no block. Where, relative to the block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,10 +50,12 @@ pub(crate) struct BadEntry {
 /// A data block, unpacked and checked against its checksum.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// Entries, restarts and count; whatever follows is not looked at.
+    /// Entries, values, restarts and counts; whatever follows is not looked at.
     bytes: Vec<u8>,
-    /// Where the entries end and the restarts start.
+    /// Where the entries end and the values start.
     entries_end: usize,
+    /// Where the values end and the restarts start.
+    values_end: usize,
     /// At least one.
     restarts: usize,
 }
@@ -52,19 +64,33 @@ pub(crate) struct Block {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawEntry {
     pub(crate) shared: usize,
-    /// Where the key's unshared bytes start; the value starts where they end.
+    /// Where the key's unshared bytes start. They end where the entry does.
     pub(crate) suffix: usize,
-    pub(crate) value: usize,
     pub(crate) end: usize,
+    pub(crate) value_len: usize,
     pub(crate) seqno: Seqno,
     pub(crate) kind: Kind,
+}
+
+/// Where an entry, and where its value starts in the block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub(crate) entry: usize,
+    pub(crate) value: usize,
+}
+
+impl Place {
+    /// The place behind `entry`, which lies here.
+    #[inline]
+    pub(crate) fn after(self, entry: &RawEntry) -> Place {
+        Place { entry: entry.end, value: self.value + entry.value_len }
+    }
 }
 
 /// Where a search ends: at the first version at or after its target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Landing {
-    /// Offset of the entry.
-    pub(crate) at: usize,
+    pub(crate) place: Place,
     pub(crate) entry: RawEntry,
     /// Whether the entry's key is the target's.
     pub(crate) same_key: bool,
@@ -73,15 +99,21 @@ pub(crate) struct Landing {
 impl Block {
     /// Takes the first `len` of `bytes` for a block. `None` if its end is not one.
     pub(crate) fn new(bytes: Vec<u8>, len: usize) -> Option<Block> {
-        let count_at = len.checked_sub(4).filter(|_| len <= bytes.len())?;
-        let restarts = u32_at(&bytes, count_at) as usize;
-        let entries_end = count_at.checked_sub(restarts.checked_mul(4)?)?;
-        let block = Block { bytes, entries_end, restarts };
-        let in_order = restarts > 0
-            && block.restart(0) == 0
-            && (1..restarts).all(|n| block.restart(n - 1) < block.restart(n))
-            && block.restart(restarts - 1) < entries_end;
-        in_order.then_some(block)
+        let counts_at = len.checked_sub(COUNTS_BYTES).filter(|_| len <= bytes.len())?;
+        let entries_end = u32_at(&bytes, counts_at) as usize;
+        let restarts = u32_at(&bytes, counts_at + 4) as usize;
+        let values_end = counts_at.checked_sub(restarts.checked_mul(RESTART_BYTES)?)?;
+        if restarts == 0 || entries_end > values_end {
+            return None;
+        }
+        let block = Block { bytes, entries_end, values_end, restarts };
+        let first = block.restart(0) == Place { entry: 0, value: entries_end };
+        let in_order = (1..restarts).all(|n| {
+            let (before, here) = (block.restart(n - 1), block.restart(n));
+            before.entry < here.entry && before.value <= here.value
+        });
+        let last = block.restart(restarts - 1);
+        (first && in_order && last.entry < entries_end && last.value <= values_end).then_some(block)
     }
 
     /// Bytes of memory that the block takes.
@@ -100,10 +132,22 @@ impl Block {
         self.restarts
     }
 
-    /// The offset of restart `n`, below [`Block::restarts`].
+    /// Restart `n`, below [`Block::restarts`].
     #[inline]
-    pub(crate) fn restart(&self, n: usize) -> usize {
-        u32_at(&self.bytes, self.entries_end + 4 * n) as usize
+    pub(crate) fn restart(&self, n: usize) -> Place {
+        let at = self.values_end + RESTART_BYTES * n;
+        let value = self.entries_end + u32_at(&self.bytes, at + 4) as usize;
+        Place { entry: u32_at(&self.bytes, at) as usize, value }
+    }
+
+    /// Where the value of `entry` lies, which starts at `start`.
+    #[inline]
+    pub(crate) fn value(&self, place: Place, entry: &RawEntry) -> Result<Range<usize>, BadEntry> {
+        let end = place.value + entry.value_len;
+        if end > self.values_end {
+            return Err(BadEntry { at: place.entry });
+        }
+        Ok(place.value..end)
     }
 
     /// Bytes of the block.
@@ -115,7 +159,7 @@ impl Block {
     /// The unshared bytes of an entry's key.
     #[inline]
     pub(crate) fn suffix(&self, entry: &RawEntry) -> &[u8] {
-        &self.bytes[entry.suffix..entry.value]
+        &self.bytes[entry.suffix..entry.end]
     }
 
     /// Takes the entry at `at` apart.
@@ -163,39 +207,38 @@ impl Block {
             _ => return None,
         };
         let suffix = seqno_at + seqno_bytes;
-        let value = suffix + unshared;
-        let end = value + value_len;
+        let end = suffix + unshared;
         if seqno_bytes > SEQNO_BYTES_MAX || end > self.entries_end {
             return None;
         }
         let seqno = seqno & ((1 << (8 * seqno_bytes)) - 1);
-        Some(RawEntry { shared, suffix, value, end, seqno, kind })
+        Some(RawEntry { shared, suffix, end, value_len, seqno, kind })
+    }
+
+    /// Checks that every restart is the start of an entry and its value, and its key whole.
+    pub(crate) fn check_restarts(&self) -> Result<(), BadEntry> {
+        let mut place = self.restart(0);
+        for n in 0..self.restarts {
+            let restart = self.restart(n);
+            while place.entry < restart.entry {
+                place = place.after(&self.entry(place.entry)?);
+            }
+            if place != restart {
+                return Err(BadEntry { at: restart.entry });
+            }
+            self.restart_version(n)?;
+        }
+        Ok(())
     }
 
     /// The key of restart `n` and its seqno.
     fn restart_version(&self, n: usize) -> Result<(&[u8], Seqno), BadEntry> {
-        let at = self.restart(n);
+        let at = self.restart(n).entry;
         let entry = self.entry(at)?;
         if entry.shared != 0 {
             return Err(BadEntry { at });
         }
         Ok((self.suffix(&entry), entry.seqno))
-    }
-
-    /// Checks that every restart is the start of an entry, and that its key is whole.
-    pub(crate) fn check_restarts(&self) -> Result<(), BadEntry> {
-        let mut at = 0;
-        for n in 0..self.restarts {
-            let restart = self.restart(n);
-            while at < restart {
-                at = self.entry(at)?.end;
-            }
-            if at != restart {
-                return Err(BadEntry { at: restart });
-            }
-            self.restart_version(n)?;
-        }
-        Ok(())
     }
 
     /// The number of restarts whose version is before `(key, seqno)`.
@@ -219,41 +262,41 @@ impl Block {
     }
 
     /// The first version at or after `(key, seqno)`, if the block has one.
+    #[inline]
     pub(crate) fn seek(&self, key: &[u8], seqno: Seqno) -> Result<Option<Landing>, BadEntry> {
         let restarts_before = self.restarts_before(key, seqno)?;
-        let limit = if restarts_before < self.restarts {
-            self.restart(restarts_before)
-        } else {
-            self.entries_end
-        };
+        let at_restart = restarts_before < self.restarts;
         if restarts_before > 0 {
-            let start = self.restart(restarts_before - 1);
-            if let Some(landing) = self.scan(start..limit, key, seqno)? {
-                return Ok(Some(landing));
+            let end =
+                if at_restart { self.restart(restarts_before).entry } else { self.entries_end };
+            let found = self.scan(self.restart(restarts_before - 1), end, key, seqno)?;
+            if found.is_some() {
+                return Ok(found);
             }
         }
-        if limit == self.entries_end {
+        if !at_restart {
             return Ok(None);
         }
-        let entry = self.entry(limit)?;
+        let place = self.restart(restarts_before);
+        let entry = self.entry(place.entry)?;
         let same_key = self.suffix(&entry) == key;
-        Ok(Some(Landing { at: limit, entry, same_key }))
+        Ok(Some(Landing { place, entry, same_key }))
     }
 
-    /// The first version at or after `(key, seqno)` in one restart interval.
+    /// The first version at or after `(key, seqno)` in the restart interval from `place` to `end`.
     #[inline]
     fn scan(
         &self,
-        interval: Range<usize>,
+        mut place: Place,
+        end: usize,
         key: &[u8],
         seqno: Seqno,
     ) -> Result<Option<Landing>, BadEntry> {
         let mut matched = 0;
-        let mut at = interval.start;
-        while at < interval.end {
-            let entry = self.entry(at)?;
+        while place.entry < end {
+            let entry = self.entry(place.entry)?;
             if entry.shared < matched {
-                return Ok(Some(Landing { at, entry, same_key: false }));
+                return Ok(Some(Landing { place, entry, same_key: false }));
             }
             if entry.shared == matched {
                 let (suffix, rest) = (self.suffix(&entry), &key[matched..]);
@@ -262,13 +305,13 @@ impl Block {
                 if common == rest.len() {
                     let same_key = common == suffix.len();
                     if !same_key || entry.seqno <= seqno {
-                        return Ok(Some(Landing { at, entry, same_key }));
+                        return Ok(Some(Landing { place, entry, same_key }));
                     }
                 } else if common < suffix.len() && suffix[common] > rest[common] {
-                    return Ok(Some(Landing { at, entry, same_key: false }));
+                    return Ok(Some(Landing { place, entry, same_key: false }));
                 }
             }
-            at = entry.end;
+            place = place.after(&entry);
         }
         Ok(None)
     }
@@ -312,15 +355,24 @@ mod tests {
 
     #[test]
     fn ends_that_are_no_block_are_refused() {
+        let block = |words: &[u32]| -> Vec<u8> {
+            words.iter().flat_map(|word| word.to_le_bytes()).collect()
+        };
+        // One entry word, one value word, then restarts, bytes of entries, number of restarts.
+        let good = block(&[0, 0, 0, 0, 4, 1]);
+        assert!(Block::new(good.clone(), good.len()).is_some());
         for bad in [
-            &[][..],
-            &[0, 0, 0],
-            &[0, 0, 0, 0],
-            &[1, 0, 0, 0],
-            &[0, 0, 0, 0, 1, 0, 0, 0],
-            &[9, 9, 9, 9, 1, 0, 0, 0, 1, 0, 0, 0],
-            &[9, 9, 9, 9, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0],
-            &[0xff; 16],
+            vec![],
+            block(&[0, 0, 4, 1]),
+            block(&[0, 0]),
+            block(&[0, 0, 0, 0, 4, 0]),
+            block(&[0, 0, 0, 0, 0, 1]),
+            block(&[0, 0, 0, 0, 9, 1]),
+            block(&[0, 0, 0, 5, 4, 1]),
+            block(&[0, 0, 4, 0, 4, 1]),
+            block(&[0, 0, 0, 0, 0, 0, 4, 2]),
+            block(&[0, 0, 0, 0, 4, 0x2000_0000]),
+            vec![0xff; 24],
         ] {
             assert!(Block::new(bad.to_vec(), bad.len()).is_none(), "{bad:?}");
         }

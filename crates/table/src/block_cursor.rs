@@ -4,24 +4,24 @@
 //! undone, so the first step back decodes the restart interval before the position once, keeps its
 //! at most 16 keys, and the following steps take them off again.
 
-use crate::block::{BadEntry, Block, RawEntry};
+use crate::block::{BadEntry, Block, Place, RawEntry};
 use esker_base::{Kind, Seqno};
 use std::ops::Range;
 
 /// A position in a block. The block is handed in at every call and must be the same one from seek
 /// to seek.
 pub(crate) struct BlockCursor {
-    /// Where the current entry starts.
-    at: usize,
-    /// Where it ends.
-    end: usize,
+    /// Where the current entry is.
+    place: Place,
+    /// Where the next is.
+    next: Place,
     key: Vec<u8>,
     seqno: Seqno,
     kind: Kind,
     value: Range<usize>,
-    /// The entries of this restart interval before the current one: offset, and where in
-    /// `back_keys` their key starts. Empty if not known.
-    back: Vec<(usize, usize)>,
+    /// The entries of this restart interval before the current one: place, and where in `back_keys`
+    /// their key starts. Empty if not known.
+    back: Vec<(Place, usize)>,
     back_keys: Vec<u8>,
 }
 
@@ -29,8 +29,8 @@ impl BlockCursor {
     /// A cursor that stands nowhere: seek first.
     pub(crate) fn new() -> Self {
         BlockCursor {
-            at: 0,
-            end: 0,
+            place: Place { entry: 0, value: 0 },
+            next: Place { entry: 0, value: 0 },
             key: Vec::new(),
             seqno: 0,
             kind: Kind::Delete,
@@ -72,18 +72,18 @@ impl BlockCursor {
             return Ok(false);
         };
         // The search stops at an entry that shares at most the matched bytes, which are the target's.
-        let shared = key.get(..landing.entry.shared).ok_or(BadEntry { at: landing.at })?;
+        let shared = key.get(..landing.entry.shared).ok_or(BadEntry { at: landing.place.entry })?;
         self.key.clear();
         self.key.extend_from_slice(shared);
         self.key.extend_from_slice(block.suffix(&landing.entry));
-        self.stand_on(landing.at, &landing.entry);
+        self.stand_on(block, landing.place, &landing.entry)?;
         Ok(true)
     }
 
     /// Goes to the first entry.
     pub(crate) fn seek_first(&mut self, block: &Block) -> Result<(), BadEntry> {
         self.key.clear();
-        self.end = 0;
+        self.next = block.restart(0);
         self.next(block).map(|_| ())
     }
 
@@ -96,52 +96,53 @@ impl BlockCursor {
     /// Goes behind the last entry: only `prev` may follow.
     pub(crate) fn seek_end(&mut self, block: &Block) {
         self.forget_back();
-        self.at = block.entries_end();
+        self.place.entry = block.entries_end();
     }
 
     /// Goes one entry on. False, and no move, at the last.
     #[inline]
     pub(crate) fn next(&mut self, block: &Block) -> Result<bool, BadEntry> {
-        let at = self.end;
-        if at == block.entries_end() {
+        let place = self.next;
+        if place.entry == block.entries_end() {
             return Ok(false);
         }
         self.forget_back();
-        let entry = block.entry(at)?;
+        let entry = block.entry(place.entry)?;
         if entry.shared > self.key.len() {
-            return Err(BadEntry { at });
+            return Err(BadEntry { at: place.entry });
         }
         self.key.truncate(entry.shared);
         self.key.extend_from_slice(block.suffix(&entry));
-        self.stand_on(at, &entry);
+        self.stand_on(block, place, &entry)?;
         Ok(true)
     }
 
     /// Goes one entry back. False, and no move, at the first.
     #[inline]
     pub(crate) fn prev(&mut self, block: &Block) -> Result<bool, BadEntry> {
-        if self.at == 0 {
+        if self.place.entry == 0 {
             return Ok(false);
         }
         if self.back.is_empty() {
             self.learn_back(block)?;
         }
-        let (at, key_start) = self.back.pop().ok_or(BadEntry { at: self.at })?;
+        let (place, key_start) = self.back.pop().ok_or(BadEntry { at: self.place.entry })?;
         self.key.clear();
         self.key.extend_from_slice(&self.back_keys[key_start..]);
         self.back_keys.truncate(key_start);
-        let entry = block.entry(at)?;
-        self.stand_on(at, &entry);
+        let entry = block.entry(place.entry)?;
+        self.stand_on(block, place, &entry)?;
         Ok(true)
     }
 
     #[inline]
-    fn stand_on(&mut self, at: usize, entry: &RawEntry) {
-        self.at = at;
-        self.end = entry.end;
+    fn stand_on(&mut self, block: &Block, place: Place, entry: &RawEntry) -> Result<(), BadEntry> {
+        self.value = block.value(place, entry)?;
+        self.place = place;
+        self.next = place.after(entry);
         self.seqno = entry.seqno;
         self.kind = entry.kind;
-        self.value = entry.value..entry.end;
+        Ok(())
     }
 
     #[inline]
@@ -155,26 +156,26 @@ impl BlockCursor {
         let (mut low, mut high) = (0, block.restarts());
         while low + 1 < high {
             let middle = (low + high) / 2;
-            if block.restart(middle) < self.at {
+            if block.restart(middle).entry < self.place.entry {
                 low = middle;
             } else {
                 high = middle;
             }
         }
-        let mut at = block.restart(low);
+        let mut place = block.restart(low);
         let mut last_key_start = 0;
-        while at < self.at {
-            let entry = block.entry(at)?;
+        while place.entry < self.place.entry {
+            let entry = block.entry(place.entry)?;
             let key_start = self.back_keys.len();
             if entry.shared > key_start - last_key_start {
-                return Err(BadEntry { at });
+                return Err(BadEntry { at: place.entry });
             }
             self.back_keys.extend_from_within(last_key_start..last_key_start + entry.shared);
             self.back_keys.extend_from_slice(block.suffix(&entry));
-            self.back.push((at, key_start));
+            self.back.push((place, key_start));
             last_key_start = key_start;
-            at = entry.end;
+            place = place.after(&entry);
         }
-        if at == self.at { Ok(()) } else { Err(BadEntry { at }) }
+        if place.entry == self.place.entry { Ok(()) } else { Err(BadEntry { at: place.entry }) }
     }
 }

@@ -149,7 +149,7 @@ mod tests {
 
     fn block() -> Arc<Block> {
         let mut builder = BlockBuilder::default();
-        builder.add(b"key", 1, Kind::Put, &[0; 4000]);
+        builder.add(b"key", 0, 1, Kind::Put, &[0; 4000]);
         let bytes = builder.finish().to_vec();
         let len = bytes.len();
         Arc::new(Block::new(bytes, len).unwrap())

@@ -130,12 +130,18 @@ impl Table {
             return Ok(None);
         }
         let block = block(self, n)?;
-        let landing = block.seek(key, snapshot).map_err(|bad| self.bad_entry(n, bad))?;
-        Ok(landing.filter(|landing| landing.same_key).map(|landing| Found {
-            seqno: landing.entry.seqno,
-            kind: landing.entry.kind,
-            value: block.slice(landing.entry.value..landing.entry.end).to_vec(),
-        }))
+        let found = block.seek(key, snapshot).and_then(|landing| match landing {
+            Some(landing) if landing.same_key => {
+                let value = block.value(landing.place, &landing.entry)?;
+                Ok(Some(Found {
+                    seqno: landing.entry.seqno,
+                    kind: landing.entry.kind,
+                    value: block.slice(value).to_vec(),
+                }))
+            }
+            _ => Ok(None),
+        });
+        found.map_err(|bad| self.bad_entry(n, bad))
     }
 
     /// Whether a key with this hash may be here. False is certain.

@@ -1,5 +1,6 @@
 //! Writes a table: takes versions in order, appends blocks as they fill, and the rest at the end.
 
+use crate::block::common_prefix;
 use crate::block_builder::BlockBuilder;
 use crate::compression::Packer;
 use crate::format::{BLOCK_TARGET_BYTES, BlockKind, FOOTER_BYTES, Footer, put_trailer};
@@ -99,9 +100,11 @@ impl<'f> TableWriter<'f> {
     pub fn add(&mut self, key: &[u8], seqno: Seqno, kind: Kind, value: &[u8]) -> Result<()> {
         assert!(kind != Kind::RangeDelete, "range deletes are added as tombstones");
         assert!(seqno <= MAX_SEQNO && !key.is_empty(), "not a version");
-        let new_key = key > self.block.last_key();
+        let last_key = self.block.last_key();
+        let common = common_prefix(key, last_key);
+        let new_key = common < last_key.len().max(key.len());
         assert!(
-            new_key || (key == self.block.last_key() && seqno < self.last_seqno),
+            if new_key { key.get(common) > last_key.get(common) } else { seqno < self.last_seqno },
             "versions are added in order"
         );
         if !self.block.is_empty()
@@ -115,7 +118,7 @@ impl<'f> TableWriter<'f> {
         if new_key {
             self.note_key(key, value);
         }
-        self.block.add(key, seqno, kind, value);
+        self.block.add(key, common, seqno, kind, value);
         self.last_seqno = seqno;
         self.properties.count_version(key.len(), seqno, kind, value.len());
         Ok(())
