@@ -370,9 +370,17 @@ mod tests {
         let list = |child: u8| ListCursor::new(vec![(b"k".to_vec(), 7, Kind::Put, vec![child])]);
         let mut merge = MergeCursor::new(vec![list(0), list(1), list(2)]);
         for forward in [true, false] {
-            if forward { merge.seek_first().unwrap() } else { merge.seek_last().unwrap() }
+            if forward {
+                merge.seek_first().unwrap()
+            } else {
+                merge.seek_last().unwrap()
+            }
             assert_eq!(merge.value(), [0]);
-            if forward { merge.next().unwrap() } else { merge.prev().unwrap() }
+            if forward {
+                merge.next().unwrap()
+            } else {
+                merge.prev().unwrap()
+            }
             assert!(!merge.valid());
         }
     }

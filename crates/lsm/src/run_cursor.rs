@@ -39,8 +39,8 @@ impl RunCursor {
     /// Leaves out the tables before `start` and those that begin at or after `end`.
     pub fn bounded(mut self, start: Option<&[u8]>, end: Option<&[u8]>) -> Self {
         let tables = &self.run.tables;
-        let from = start
-            .map_or(0, |start| tables.partition_point(|table| table.meta.ends_before(start)));
+        let from =
+            start.map_or(0, |start| tables.partition_point(|table| table.meta.ends_before(start)));
         let to = end.map_or(tables.len(), |end| {
             tables.partition_point(|table| &table.meta.smallest[..] < end)
         });

@@ -275,7 +275,10 @@ mod tests {
             let of: Vec<usize> = kept.iter().map(|(seqno, _)| stripes.of(*seqno)).collect();
             assert!(of.windows(2).all(|pair| pair[0] > pair[1]), "seed {seed}: one a stripe");
             if bottommost {
-                assert!(kept.last().is_none_or(|last| last.1 == PUT), "seed {seed}: no last delete");
+                assert!(
+                    kept.last().is_none_or(|last| last.1 == PUT),
+                    "seed {seed}: no last delete"
+                );
             }
         }
     }

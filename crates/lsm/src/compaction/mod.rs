@@ -1,4 +1,16 @@
-//! Compaction.
+//! Compaction: merging runs into fewer, so that reads stay quick and what was overwritten or deleted
+//! gives its space back.
+//!
+//! ```text
+//! version ──► pick ──► Plan ──► Busy::claim ──► execute ──► Outcome ──► an edit ──► version
+//!          pure; leveled,                        the only I/O here;        by the caller
+//!          tiered or full                        fold decides what stays
+//! ```
+//!
+//! * [`pick`](pick::pick), [`full`](full::full): what to do next, from a version alone.
+//! * [`plan`]: what a plan is, why plans keep newer data above older, and which may run together.
+//! * [`fold`]: what becomes of each version, given the snapshots. Flush folds too.
+//! * [`execute`](execute::execute): does a plan, and leaves nothing behind if it fails.
 
 pub mod busy;
 pub mod coverage;

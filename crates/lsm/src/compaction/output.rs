@@ -133,10 +133,11 @@ impl<'a> OutputFiles<'a> {
 
     /// Removes the file created last, into which nothing was written.
     pub fn discard_last(&mut self) -> Result<()> {
-        match self.names.pop() {
-            Some(name) => self.context.storage.remove(&name),
-            None => Ok(()),
+        if let Some(name) = self.names.last() {
+            self.context.storage.remove(name)?;
+            self.names.pop();
         }
+        Ok(())
     }
 
     /// Makes the files' names survive power loss, and leaves the files alone from then on.
@@ -185,4 +186,3 @@ impl WritableFile for PacedFile<'_> {
         self.file.start_writeback()
     }
 }
-

@@ -1,8 +1,7 @@
 //! A compaction decided, not yet done.
 //!
-//! A table's **place** is its level and, within the level, its run, newest first. A plan takes, over
-//! its span of keys, every table between its newest input's place and its output's, and puts one
-//! sorted stretch of one run there:
+//! A table's **place** is its level and, within the level, its run, newest first. A plan takes
+//! tables from a stretch of places and puts what comes of them into one run there:
 //!
 //! ```text
 //!   place       a ──── span ──── z          a ──── span ──── z
@@ -11,7 +10,7 @@
 //!   1, run 9    ▒▒▒▒▒▒▒ ▒▒▒▒▒▒▒▒▒           ▒▒▒▒▒ ▒▒▒▒▒ ▒▒▒▒▒
 //! ```
 //!
-//! As nothing lies between, newer versions stay above older ones. Two plans whose spans are disjoint,
+//! As nothing of others lies where an input passes, newer versions stay above older ones. Two plans whose spans are disjoint,
 //! or whose stretches of places are, never touch the same thing and may run at the same time: that is
 //! all that [`Busy`](super::Busy) has to check.
 
@@ -152,8 +151,7 @@ impl Plan {
             moves: false,
         };
         let oldest = plan.oldest_place();
-        let has_older = plan.outsiders(keyspace).any(|place| place > oldest);
-        plan.bottommost = !has_older;
+        plan.bottommost = !plan.outsiders(keyspace, &plan.span).any(|place| place > oldest);
         plan.moves = plan.could_move(sizes);
         debug_assert!(plan.keeps_order(keyspace), "a plan must not put older data above newer");
         Some(plan)
@@ -192,20 +190,28 @@ impl Plan {
         self.moves
     }
 
-    /// Whether newer versions stay above older ones: no table of others lies, within the span,
-    /// between the newest input and the output.
+    /// Whether newer versions stay above older ones: nothing of others lies where an input passes on
+    /// its way to the output.
     pub fn keeps_order(&self, keyspace: &KeyspaceVersion) -> bool {
-        let between = self.newest_place()..=self.oldest_place();
-        !self.outsiders(keyspace).any(|place| between.contains(&place))
+        let output = self.output_place();
+        self.inputs.iter().all(|input| {
+            let (from, to) = (input.place().min(output), input.place().max(output));
+            let span = Span::of(&input.tables).expect("inputs are not empty");
+            !self.outsiders(keyspace, &span).any(|place| (from..=to).contains(&place))
+        })
     }
 
-    /// The places of the tables within the span that are no inputs.
-    fn outsiders<'a>(&'a self, keyspace: &'a KeyspaceVersion) -> impl Iterator<Item = Place> + 'a {
+    /// The places of the tables within `span` that are no inputs.
+    fn outsiders<'a>(
+        &self,
+        keyspace: &'a KeyspaceVersion,
+        span: &'a Span,
+    ) -> impl Iterator<Item = Place> + 'a {
         let inputs: HashSet<TableId> = self.tables().map(|table| table.meta.id).collect();
         let levels = keyspace.levels.iter().enumerate();
         let runs = levels.flat_map(|(level, runs)| runs.runs.iter().map(move |run| (level, run)));
         runs.filter(move |(_, run)| {
-            self.span.tables_of(run).iter().any(|table| !inputs.contains(&table.meta.id))
+            span.tables_of(run).iter().any(|table| !inputs.contains(&table.meta.id))
         })
         .map(|(level, run)| Place::new(level, run.id))
     }

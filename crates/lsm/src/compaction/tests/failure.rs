@@ -10,8 +10,7 @@ use std::sync::atomic::Ordering;
 
 /// A store with a plan of several output tables.
 fn store_with_plan(storage: &FaultStorage) -> (Store, Plan) {
-    let mut store =
-        Store::new(Arc::new(storage.clone()), Shape::Leveled { ratio: 10 }, 4000);
+    let mut store = Store::new(Arc::new(storage.clone()), Shape::Leveled { ratio: 10 }, 4000);
     let mut rng = Rng::new(3);
     for _ in 0..4 {
         for _ in 0..200 {
@@ -36,6 +35,7 @@ fn a_failed_compaction_removes_its_files() {
         store.check_files();
         failures += 1;
         store.run(&plan, 1);
+        drop(plan);
         store.check_readers("after a retry");
         store.check_files();
     }

@@ -118,7 +118,12 @@ impl Store {
         self.flushed = self.history.len();
         let mut changes = vec![Change::FlushedThrough(self.last_seqno())];
         let keyspace = KeyspaceId::DEFAULT;
-        changes.extend(meta.map(|meta| Change::AddTable { keyspace, level: 0, run: file_id, meta }));
+        changes.extend(meta.map(|meta| Change::AddTable {
+            keyspace,
+            level: 0,
+            run: file_id,
+            meta,
+        }));
         self.install(&Edit::of(changes));
     }
 
@@ -193,9 +198,8 @@ impl Store {
     /// What a scan of everything at `snapshot` sees.
     pub fn scanned(&self, snapshot: Seqno) -> Pairs {
         let runs = self.keyspace().levels.iter().flat_map(|level| &level.runs);
-        let cursors = runs.map(|run| {
-            RunCursor::new(run.clone(), self.cache.clone(), CursorPurpose::Read)
-        });
+        let cursors =
+            runs.map(|run| RunCursor::new(run.clone(), self.cache.clone(), CursorPurpose::Read));
         let mut merge = MergeCursor::new(cursors.collect());
         let mut pairs = Pairs::new();
         let mut seen = BTreeSet::new();
