@@ -3,11 +3,12 @@
 //! ```text
 //! entry:    tag u8 | shared varint | unshared varint | value_len varint | seqno, 0..7 bytes | key suffix
 //! restart:  offset of its entry u32 | offset of its value, from the first value, u32
-//! block:    entries | values | restarts | bytes of all entries u32 | number of restarts u32
+//! block:    restarts u32 | bytes of all entries u32 | bytes of all values u32 | restarts | entries | values
 //! ```
 //!
-//! Keys and values lie apart: a search walks a few neighbouring cache lines instead of one or two
-//! an entry, each of which would have to arrive before the next one's address is known.
+//! Keys and values lie apart, and restarts before the keys: a search walks a few neighbouring cache
+//! lines from the block's start on, instead of one or two an entry, each of which would have to
+//! arrive before the next one's address is known.
 //!
 //! The tag's low four bits are the kind, its high four the number of seqno bytes, so that the last
 //! level, where seqnos are 0, spends none. A key shares its first `shared` bytes with the key
@@ -23,6 +24,7 @@ use esker_base::coding::{take_varint32, u32_at};
 use esker_base::{Kind, Seqno};
 use std::cmp::Ordering;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The shortest entry: tag and three lengths.
 pub(crate) const ENTRY_BYTES_MIN: usize = 4;
@@ -30,15 +32,14 @@ pub(crate) const ENTRY_BYTES_MIN: usize = 4;
 /// The seqno of a version takes at most this many bytes.
 const SEQNO_BYTES_MAX: usize = 7;
 
-/// Behind the last entry lie at least one restart and the counts, so this many bytes can be loaded
-/// at the start of any entry.
+/// An entry's fixed fields and its longest seqno.
 const ENTRY_WINDOW: usize = ENTRY_BYTES_MIN + 8;
 
-/// A restart: two offsets.
-const RESTART_BYTES: usize = 8;
+/// Three counts.
+pub(crate) const HEADER_BYTES: usize = 12;
 
-/// The end of a block: bytes of entries, number of restarts.
-const COUNTS_BYTES: usize = 8;
+/// A restart: two offsets.
+pub(crate) const RESTART_BYTES: usize = 8;
 
 /// Bytes that are no block. Where, relative to the block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,17 +48,18 @@ pub(crate) struct BadEntry {
     pub(crate) at: usize,
 }
 
-/// A data block, unpacked and checked against its checksum.
-#[derive(Debug)]
+/// A data block, unpacked and checked against its checksum. Cheap to clone. The counts are held
+/// here, beside the pointer, and so in the cache's own slot.
+#[derive(Clone, Debug)]
 pub(crate) struct Block {
-    /// Entries, values, restarts and counts; whatever follows is not looked at.
-    bytes: Vec<u8>,
-    /// Where the entries end and the values start.
-    entries_end: usize,
-    /// Where the values end and the restarts start.
-    values_end: usize,
+    /// What the counts say; whatever follows is not looked at.
+    bytes: Arc<[u8]>,
     /// At least one.
-    restarts: usize,
+    restarts: u32,
+    /// Where the entries end and the values start.
+    entries_end: u32,
+    /// Where the values end.
+    values_end: u32,
 }
 
 /// One entry, taken apart.
@@ -97,54 +99,67 @@ pub(crate) struct Landing {
 }
 
 impl Block {
-    /// Takes the first `len` of `bytes` for a block. `None` if its end is not one.
-    pub(crate) fn new(bytes: Vec<u8>, len: usize) -> Option<Block> {
-        let counts_at = len.checked_sub(COUNTS_BYTES).filter(|_| len <= bytes.len())?;
-        let entries_end = u32_at(&bytes, counts_at) as usize;
-        let restarts = u32_at(&bytes, counts_at + 4) as usize;
-        let values_end = counts_at.checked_sub(restarts.checked_mul(RESTART_BYTES)?)?;
-        if restarts == 0 || entries_end > values_end {
+    /// Takes what `bytes` start with for a block. `None` if it is none.
+    pub(crate) fn new(bytes: Arc<[u8]>) -> Option<Block> {
+        let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
+        let [restarts, entries, values] = [0, 4, 8].map(|at| u32_at(header, at));
+        let restart_bytes = u64::from(restarts) * RESTART_BYTES as u64;
+        let len = restart_bytes + u64::from(entries) + u64::from(values);
+        if restarts == 0 || len > rest.len() as u64 || len > u64::from(u32::MAX / 2) {
             return None;
         }
-        let block = Block { bytes, entries_end, values_end, restarts };
-        let first = block.restart(0) == Place { entry: 0, value: entries_end };
-        let in_order = (1..restarts).all(|n| {
+        let entries_end = HEADER_BYTES as u32 + restart_bytes as u32 + entries;
+        let block = Block { bytes, restarts, entries_end, values_end: entries_end + values };
+        let first = block.first() == block.restart(0);
+        let in_order = (1..block.restarts()).all(|n| {
             let (before, here) = (block.restart(n - 1), block.restart(n));
             before.entry < here.entry && before.value <= here.value
         });
-        let last = block.restart(restarts - 1);
-        (first && in_order && last.entry < entries_end && last.value <= values_end).then_some(block)
+        let last = block.restart(block.restarts() - 1);
+        let inside = last.entry < block.entries_end() && last.value <= block.values_end as usize;
+        (first && in_order && inside).then_some(block)
     }
 
     /// Bytes of memory that the block takes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        size_of::<Block>() + self.bytes.capacity()
+        self.bytes.len()
+    }
+
+    /// Where the first entry and the first value are.
+    #[inline]
+    pub(crate) fn first(&self) -> Place {
+        let entry = HEADER_BYTES + RESTART_BYTES * self.restarts();
+        Place { entry, value: self.entries_end() }
     }
 
     /// Where the entries end.
     #[inline]
     pub(crate) fn entries_end(&self) -> usize {
-        self.entries_end
+        self.entries_end as usize
     }
 
     /// The number of restarts, at least one.
+    #[inline]
     pub(crate) fn restarts(&self) -> usize {
-        self.restarts
+        self.restarts as usize
     }
 
     /// Restart `n`, below [`Block::restarts`].
     #[inline]
     pub(crate) fn restart(&self, n: usize) -> Place {
-        let at = self.values_end + RESTART_BYTES * n;
-        let value = self.entries_end + u32_at(&self.bytes, at + 4) as usize;
-        Place { entry: u32_at(&self.bytes, at) as usize, value }
+        let at = HEADER_BYTES + RESTART_BYTES * n;
+        let first = self.first();
+        Place {
+            entry: first.entry + u32_at(&self.bytes, at) as usize,
+            value: first.value + u32_at(&self.bytes, at + 4) as usize,
+        }
     }
 
-    /// Where the value of `entry` lies, which starts at `start`.
+    /// Where the value of `entry` lies, which is at `place`.
     #[inline]
     pub(crate) fn value(&self, place: Place, entry: &RawEntry) -> Result<Range<usize>, BadEntry> {
         let end = place.value + entry.value_len;
-        if end > self.values_end {
+        if end > self.values_end as usize {
             return Err(BadEntry { at: place.entry });
         }
         Ok(place.value..end)
@@ -170,25 +185,28 @@ impl Block {
 
     #[inline]
     fn decode(&self, at: usize) -> Option<RawEntry> {
-        let window: &[u8; ENTRY_WINDOW] = self.bytes.get(at..)?.first_chunk()?;
+        let Some(window) = self.bytes.get(at..)?.first_chunk::<ENTRY_WINDOW>() else {
+            return self.decode_slowly(at);
+        };
         let lengths = u32::from_le_bytes([window[0], window[1], window[2], window[3]]);
         if lengths & 0x8080_8000 != 0 {
-            return self.decode_long(at);
+            return self.decode_slowly(at);
         }
         let seqno = u64::from_le_bytes(window[4..].try_into().ok()?);
         let lengths = [usize::from(window[1]), usize::from(window[2]), usize::from(window[3])];
         self.assemble(window[0], lengths, at + ENTRY_BYTES_MIN, seqno)
     }
 
-    /// As [`Block::decode`], for an entry with a length of 128 or more.
-    fn decode_long(&self, at: usize) -> Option<RawEntry> {
-        let entries = &self.bytes[..self.entries_end];
+    /// As [`Block::decode`], for an entry with a length of 128 or more, or at the very end.
+    fn decode_slowly(&self, at: usize) -> Option<RawEntry> {
+        let entries = &self.bytes[..self.entries_end()];
         let (tag, mut rest) = entries.get(at..)?.split_first()?;
         let mut length = || take_varint32(&mut rest).map(|length| length as usize);
         let lengths = [length()?, length()?, length()?];
-        let seqno_at = self.entries_end - rest.len();
-        let seqno = u64::from_le_bytes(*self.bytes[seqno_at..].first_chunk()?);
-        self.assemble(*tag, lengths, seqno_at, seqno)
+        let mut seqno = [0; 8];
+        let seqno_bytes = rest.get(..usize::from(tag >> 4))?;
+        seqno.get_mut(..seqno_bytes.len())?.copy_from_slice(seqno_bytes);
+        self.assemble(*tag, lengths, entries.len() - rest.len(), u64::from_le_bytes(seqno))
     }
 
     /// `seqno` holds the eight bytes at `seqno_at`, of which the tag says how many count.
@@ -208,7 +226,7 @@ impl Block {
         };
         let suffix = seqno_at + seqno_bytes;
         let end = suffix + unshared;
-        if seqno_bytes > SEQNO_BYTES_MAX || end > self.entries_end {
+        if seqno_bytes > SEQNO_BYTES_MAX || end > self.entries_end() {
             return None;
         }
         let seqno = seqno & ((1 << (8 * seqno_bytes)) - 1);
@@ -217,8 +235,8 @@ impl Block {
 
     /// Checks that every restart is the start of an entry and its value, and its key whole.
     pub(crate) fn check_restarts(&self) -> Result<(), BadEntry> {
-        let mut place = self.restart(0);
-        for n in 0..self.restarts {
+        let mut place = self.first();
+        for n in 0..self.restarts() {
             let restart = self.restart(n);
             while place.entry < restart.entry {
                 place = place.after(&self.entry(place.entry)?);
@@ -243,7 +261,7 @@ impl Block {
 
     /// The number of restarts whose version is before `(key, seqno)`.
     fn restarts_before(&self, key: &[u8], seqno: Seqno) -> Result<usize, BadEntry> {
-        let (mut low, mut high) = (0, self.restarts);
+        let (mut low, mut high) = (0, self.restarts());
         while low < high {
             let middle = (low + high) / 2;
             let (other, other_seqno) = self.restart_version(middle)?;
@@ -265,10 +283,10 @@ impl Block {
     #[inline]
     pub(crate) fn seek(&self, key: &[u8], seqno: Seqno) -> Result<Option<Landing>, BadEntry> {
         let restarts_before = self.restarts_before(key, seqno)?;
-        let at_restart = restarts_before < self.restarts;
+        let at_restart = restarts_before < self.restarts();
         if restarts_before > 0 {
             let end =
-                if at_restart { self.restart(restarts_before).entry } else { self.entries_end };
+                if at_restart { self.restart(restarts_before).entry } else { self.entries_end() };
             let found = self.scan(self.restart(restarts_before - 1), end, key, seqno)?;
             if found.is_some() {
                 return Ok(found);
@@ -355,26 +373,26 @@ mod tests {
 
     #[test]
     fn ends_that_are_no_block_are_refused() {
-        let block = |words: &[u32]| -> Vec<u8> {
-            words.iter().flat_map(|word| word.to_le_bytes()).collect()
-        };
-        // One entry word, one value word, then restarts, bytes of entries, number of restarts.
-        let good = block(&[0, 0, 0, 0, 4, 1]);
-        assert!(Block::new(good.clone(), good.len()).is_some());
+        let block =
+            |words: &[u32]| Block::new(words.iter().flat_map(|word| word.to_le_bytes()).collect());
+        // Counts, restarts, and a word each of entries and values.
+        assert!(block(&[1, 4, 4, 0, 0, 7, 7]).is_some());
+        assert!(block(&[2, 8, 4, 0, 0, 4, 4, 7, 7, 7]).is_some());
         for bad in [
-            vec![],
-            block(&[0, 0, 4, 1]),
-            block(&[0, 0]),
-            block(&[0, 0, 0, 0, 4, 0]),
-            block(&[0, 0, 0, 0, 0, 1]),
-            block(&[0, 0, 0, 0, 9, 1]),
-            block(&[0, 0, 0, 5, 4, 1]),
-            block(&[0, 0, 4, 0, 4, 1]),
-            block(&[0, 0, 0, 0, 0, 0, 4, 2]),
-            block(&[0, 0, 0, 0, 4, 0x2000_0000]),
-            vec![0xff; 24],
+            &[][..],
+            &[1, 4],
+            &[0, 4, 4, 7, 7],
+            &[1, 4, 4, 0, 0, 7],
+            &[1, 0, 4, 0, 0, 7, 7],
+            &[1, 8, 4, 4, 0, 7, 7, 7],
+            &[1, 4, 4, 0, 1, 7, 7],
+            &[2, 8, 4, 0, 0, 0, 0, 7, 7, 7],
+            &[2, 8, 4, 0, 0, 8, 0, 7, 7, 7],
+            &[2, 8, 4, 0, 0, 4, 5, 7, 7, 7],
+            &[u32::MAX, 4, 4, 0, 0, 7, 7],
+            &[1, u32::MAX, u32::MAX, 0, 0, 7, 7],
         ] {
-            assert!(Block::new(bad.to_vec(), bad.len()).is_none(), "{bad:?}");
+            assert!(block(bad).is_none(), "{bad:?}");
         }
     }
 }

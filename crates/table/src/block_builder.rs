@@ -1,5 +1,6 @@
 //! Lays out one data block. The layout is in [`crate::block`].
 
+use crate::block::{HEADER_BYTES, RESTART_BYTES};
 use crate::format::RESTART_INTERVAL;
 use esker_base::coding::{put_varint64, varint_bytes};
 use esker_base::{Kind, Seqno};
@@ -11,6 +12,8 @@ pub(crate) struct BlockBuilder {
     values: Vec<u8>,
     /// Offset of the entry, and of its value from the first.
     restarts: Vec<(u32, u32)>,
+    /// The block as a whole, once it is finished.
+    finished: Vec<u8>,
     since_restart: usize,
     /// The key last added. Kept over blocks, so that the next separator can be cut.
     last_key: Vec<u8>,
@@ -29,14 +32,18 @@ impl BlockBuilder {
     /// The block's length if it ended now.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
-        self.entries.len() + self.values.len() + 8 * self.restarts.len() + 8
+        HEADER_BYTES + RESTART_BYTES * self.restarts.len() + self.entries.len() + self.values.len()
     }
 
     /// At most how many bytes a version adds.
     #[inline]
     pub(crate) fn bytes_to_add(key: &[u8], value: &[u8]) -> usize {
-        const LENGTHS_SEQNO_AND_RESTART: usize = 1 + 5 + 7 + 8;
-        LENGTHS_SEQNO_AND_RESTART + varint_bytes(value.len() as u64) + key.len() + value.len()
+        const TAG_KEY_LENGTHS_AND_SEQNO: usize = 1 + 5 + 7;
+        TAG_KEY_LENGTHS_AND_SEQNO
+            + RESTART_BYTES
+            + varint_bytes(value.len() as u64)
+            + key.len()
+            + value.len()
     }
 
     /// Appends a version, which must come after all earlier ones. Its key shares `common` bytes
@@ -84,15 +91,16 @@ impl BlockBuilder {
     /// Ends the block and lends it out. [`BlockBuilder::clear`] starts the next.
     pub(crate) fn finish(&mut self) -> &[u8] {
         assert!(!self.is_empty(), "a block has at least one entry");
-        let entries_bytes = offset(&self.entries);
-        let out = &mut self.entries;
-        out.append(&mut self.values);
+        let counts = [self.restarts.len() as u32, offset(&self.entries), offset(&self.values)];
+        let out = &mut self.finished;
+        out.clear();
+        counts.iter().for_each(|count| out.extend_from_slice(&count.to_le_bytes()));
         for (entry, value) in &self.restarts {
             out.extend_from_slice(&entry.to_le_bytes());
             out.extend_from_slice(&value.to_le_bytes());
         }
-        out.extend_from_slice(&entries_bytes.to_le_bytes());
-        out.extend_from_slice(&(self.restarts.len() as u32).to_le_bytes());
+        out.extend_from_slice(&self.entries);
+        out.extend_from_slice(&self.values);
         out
     }
 
@@ -126,16 +134,15 @@ mod tests {
             (vec![2; 65_536], 65_535, Kind::Put, vec![4; 70_000]),
         ];
         let mut builder = BlockBuilder::default();
-        let mut bytes_at_most = 8;
+        let mut bytes_at_most = HEADER_BYTES;
         for (key, seqno, kind, value) in &versions {
             let common = common_prefix(key, builder.last_key());
             builder.add(key, common, *seqno, *kind, value);
             bytes_at_most += BlockBuilder::bytes_to_add(key, value);
             assert!(builder.bytes() <= bytes_at_most);
         }
-        let bytes = builder.finish().to_vec();
-        let block = Block::new(bytes.clone(), bytes.len()).unwrap();
-        let mut place = block.restart(0);
+        let block = Block::new(builder.finish().into()).unwrap();
+        let mut place = block.first();
         for (key, seqno, kind, value) in &versions {
             let entry = block.entry(place.entry).unwrap();
             assert_eq!((entry.seqno, entry.kind), (*seqno, *kind));

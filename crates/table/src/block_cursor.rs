@@ -83,7 +83,7 @@ impl BlockCursor {
     /// Goes to the first entry.
     pub(crate) fn seek_first(&mut self, block: &Block) -> Result<(), BadEntry> {
         self.key.clear();
-        self.next = block.restart(0);
+        self.next = block.first();
         self.next(block).map(|_| ())
     }
 
@@ -120,7 +120,7 @@ impl BlockCursor {
     /// Goes one entry back. False, and no move, at the first.
     #[inline]
     pub(crate) fn prev(&mut self, block: &Block) -> Result<bool, BadEntry> {
-        if self.place.entry == 0 {
+        if self.place.entry == block.first().entry {
             return Ok(false);
         }
         if self.back.is_empty() {

@@ -9,7 +9,6 @@ use crate::block::Block;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
-use std::sync::Arc;
 
 /// A shard holds at least this many bytes, so that no block is too large for it that should not be.
 const SHARD_BYTES_MIN: usize = 1 << 20;
@@ -18,17 +17,17 @@ const SHARD_BYTES_MIN: usize = 1 << 20;
 const SHARDS_MAX: usize = 64;
 
 /// What an entry costs beside its block: key, list links, reference counts, hash slot.
-const ENTRY_OVERHEAD_BYTES: usize = 96;
+const ENTRY_OVERHEAD_BYTES: usize = 128;
 
 /// A block as it is expected to weigh, for sizing.
 const EXPECTED_BLOCK_BYTES: usize = 4096 + ENTRY_OVERHEAD_BYTES;
 
 type Blocks = Cache<
     BlockKey,
-    Arc<Block>,
+    Block,
     BlockWeighter,
     BuildHasherDefault<PlaceHasher>,
-    DefaultLifecycle<BlockKey, Arc<Block>>,
+    DefaultLifecycle<BlockKey, Block>,
 >;
 
 /// A concurrent cache of data blocks, bounded in bytes.
@@ -76,8 +75,8 @@ impl Hasher for PlaceHasher {
 #[derive(Clone)]
 struct BlockWeighter;
 
-impl Weighter<BlockKey, Arc<Block>> for BlockWeighter {
-    fn weight(&self, _key: &BlockKey, block: &Arc<Block>) -> u64 {
+impl Weighter<BlockKey, Block> for BlockWeighter {
+    fn weight(&self, _key: &BlockKey, block: &Block) -> u64 {
         (block.memory_bytes() + ENTRY_OVERHEAD_BYTES) as u64
     }
 }
@@ -132,11 +131,11 @@ impl BlockCache {
     }
 
     #[inline]
-    pub(crate) fn get(&self, key: BlockKey) -> Option<Arc<Block>> {
+    pub(crate) fn get(&self, key: BlockKey) -> Option<Block> {
         self.blocks.get(&key)
     }
 
-    pub(crate) fn insert(&self, key: BlockKey, block: Arc<Block>) {
+    pub(crate) fn insert(&self, key: BlockKey, block: Block) {
         self.blocks.insert(key, block);
     }
 }
@@ -147,12 +146,10 @@ mod tests {
     use crate::block_builder::BlockBuilder;
     use esker_base::Kind;
 
-    fn block() -> Arc<Block> {
+    fn block() -> Block {
         let mut builder = BlockBuilder::default();
         builder.add(b"key", 0, 1, Kind::Put, &[0; 4000]);
-        let bytes = builder.finish().to_vec();
-        let len = bytes.len();
-        Arc::new(Block::new(bytes, len).unwrap())
+        Block::new(builder.finish().into()).unwrap()
     }
 
     fn key(offset: u64) -> BlockKey {

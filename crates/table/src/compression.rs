@@ -5,6 +5,7 @@
 
 use esker_base::{Error, Result};
 use std::cell::RefCell;
+use std::sync::Arc;
 
 /// The compression of a table's data blocks. The numbers are on disk.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -134,29 +135,32 @@ impl Packer {
 }
 
 /// Unpacks a block that `compression`, not `None`, packed. `None` if the bytes are not such a block.
-pub(crate) fn unpack(compression: Compression, packed: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn unpack(compression: Compression, packed: &[u8]) -> Option<Arc<[u8]>> {
     let (unpacked_bytes, packed) = packed.split_first_chunk::<4>()?;
     let unpacked_bytes = u32::from_le_bytes(*unpacked_bytes) as usize;
-    if unpacked_bytes > UNPACKED_BYTES_MAX {
+    let possible = match compression {
+        Compression::None => false,
+        Compression::Lz4 => unpacked_bytes / LZ4_EXPANSION_MAX <= packed.len(),
+        Compression::Zstd => true,
+    };
+    if !possible || unpacked_bytes > UNPACKED_BYTES_MAX {
         return None;
     }
-    match compression {
-        Compression::None => None,
-        Compression::Lz4 => unpack_lz4(packed, unpacked_bytes),
-        Compression::Zstd => unpack_zstd(packed, unpacked_bytes),
-    }
-}
-
-fn unpack_lz4(packed: &[u8], unpacked_bytes: usize) -> Option<Vec<u8>> {
-    if unpacked_bytes / LZ4_EXPANSION_MAX > packed.len() {
-        return None;
-    }
-    let mut out = vec![0; unpacked_bytes];
-    let bytes = lz4_flex::block::decompress_into(packed, &mut out).ok()?;
+    let mut out = zeroed(unpacked_bytes);
+    let target = Arc::get_mut(&mut out)?;
+    let bytes = match compression {
+        Compression::Lz4 => lz4_flex::block::decompress_into(packed, target).ok()?,
+        _ => unpack_zstd(packed, target)?,
+    };
     (bytes == unpacked_bytes).then_some(out)
 }
 
-fn unpack_zstd(packed: &[u8], unpacked_bytes: usize) -> Option<Vec<u8>> {
+/// Shared bytes that are still one's own to fill, so that a block is read or unpacked in place.
+pub(crate) fn zeroed(bytes: usize) -> Arc<[u8]> {
+    std::iter::repeat_n(0, bytes).collect()
+}
+
+fn unpack_zstd(packed: &[u8], target: &mut [u8]) -> Option<usize> {
     thread_local! {
         /// A context is about 100 KB and slow to make, so each thread keeps one.
         static CONTEXT: RefCell<Option<zstd::bulk::Decompressor<'static>>> =
@@ -166,9 +170,7 @@ fn unpack_zstd(packed: &[u8], unpacked_bytes: usize) -> Option<Vec<u8>> {
         if context.is_none() {
             *context = zstd::bulk::Decompressor::new().ok();
         }
-        let mut out = Vec::with_capacity(unpacked_bytes);
-        let bytes = context.as_mut()?.decompress_to_buffer(packed, &mut out).ok()?;
-        (bytes == unpacked_bytes).then_some(out)
+        context.as_mut()?.decompress_to_buffer(packed, target).ok()
     })
 }
 
@@ -196,7 +198,7 @@ mod tests {
                 let mut out = Vec::new();
                 assert_eq!(packer.pack(&block, &mut out), compression, "{bytes} bytes");
                 assert!(out.len() < block.len());
-                assert_eq!(unpack(compression, &out), Some(block));
+                assert_eq!(unpack(compression, &out), Some(block.into()));
             }
         }
     }

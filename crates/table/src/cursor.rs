@@ -25,7 +25,7 @@ pub struct TableCursor {
     table: Arc<Table>,
     purpose: CursorPurpose,
     /// The block the cursor stands in, and its number.
-    block: Option<Arc<Block>>,
+    block: Option<Block>,
     number: usize,
     position: BlockCursor,
     valid: bool,
@@ -63,7 +63,7 @@ impl TableCursor {
     }
 
     /// Block `number` out of a large piece, which is read if the last one does not hold it.
-    fn block_read_ahead(&mut self, number: usize) -> Result<Arc<Block>> {
+    fn block_read_ahead(&mut self, number: usize) -> Result<Block> {
         let place = self.table.block_place(number);
         let ahead_end = self.ahead_start + self.ahead.len() as u64;
         if place.start < self.ahead_start || place.end > ahead_end {
@@ -71,7 +71,8 @@ impl TableCursor {
         }
         let start = (place.start - self.ahead_start) as usize;
         let end = (place.end - self.ahead_start) as usize;
-        self.table.source.data_block(place.start, self.ahead[start..end].to_vec())
+        let stored = &self.ahead[start..end];
+        self.table.source.data_block(place.start, stored, || stored.into())
     }
 
     /// Reads a piece from `start` on, at least to `block_end`, and announces the next.
@@ -100,7 +101,7 @@ impl TableCursor {
     ) -> Result<T> {
         self.valid = false;
         self.enter(number)?;
-        let block = self.block.as_deref().expect("a block was entered");
+        let block = self.block.as_ref().expect("a block was entered");
         step(&mut self.position, block).map_err(|bad| self.table.bad_entry(number, bad))
     }
 
@@ -171,7 +172,7 @@ impl EntryCursor for TableCursor {
     #[inline]
     fn next(&mut self) -> Result<()> {
         debug_assert!(self.valid, "next on a cursor that is not valid");
-        let Some(block) = self.block.as_deref() else {
+        let Some(block) = self.block.as_ref() else {
             return Ok(());
         };
         match self.position.next(block) {
@@ -187,7 +188,7 @@ impl EntryCursor for TableCursor {
     #[inline]
     fn prev(&mut self) -> Result<()> {
         debug_assert!(self.valid, "prev on a cursor that is not valid");
-        let Some(block) = self.block.as_deref() else {
+        let Some(block) = self.block.as_ref() else {
             return Ok(());
         };
         match self.position.prev(block) {
@@ -217,7 +218,7 @@ impl EntryCursor for TableCursor {
 
     #[inline]
     fn value(&self) -> &[u8] {
-        match self.block.as_deref() {
+        match self.block.as_ref() {
             Some(block) => block.slice(self.position.value()),
             None => &[],
         }

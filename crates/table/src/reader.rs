@@ -2,6 +2,7 @@
 
 use crate::block::{BadEntry, Block};
 use crate::cache::{BlockCache, BlockKey};
+use crate::compression::zeroed;
 use crate::cursor::{CursorPurpose, TableCursor};
 use crate::filter::Filter;
 use crate::format::{BlockKind, FOOTER_BYTES, FOOTER_BYTES_MAX, Footer};
@@ -120,7 +121,7 @@ impl Table {
         key: &[u8],
         key_hash: u64,
         snapshot: Seqno,
-        block: impl FnOnce(&Table, usize) -> Result<Arc<Block>>,
+        block: impl FnOnce(&Table, usize) -> Result<Block>,
     ) -> Result<Option<Found>> {
         if !self.filter.may_contain(key_hash) {
             return Ok(None);
@@ -193,7 +194,7 @@ impl Table {
 
     /// Data block `n`, from the cache or, then cached, from the file.
     #[inline]
-    pub(crate) fn cached_block(&self, n: usize) -> Result<Arc<Block>> {
+    pub(crate) fn cached_block(&self, n: usize) -> Result<Block> {
         match self.cache.get(self.block_key(n)) {
             Some(block) => Ok(block),
             None => self.load_block(n),
@@ -201,17 +202,19 @@ impl Table {
     }
 
     #[cold]
-    fn load_block(&self, n: usize) -> Result<Arc<Block>> {
+    fn load_block(&self, n: usize) -> Result<Block> {
         let block = self.read_block(n)?;
         self.cache.insert(self.block_key(n), block.clone());
         Ok(block)
     }
 
     /// Data block `n`, from the file.
-    pub(crate) fn read_block(&self, n: usize) -> Result<Arc<Block>> {
+    pub(crate) fn read_block(&self, n: usize) -> Result<Block> {
         let place = self.block_place(n);
-        let stored = self.source.read(place.start, (place.end - place.start) as usize)?;
-        self.source.data_block(place.start, stored)
+        let mut stored = zeroed((place.end - place.start) as usize);
+        let target = Arc::get_mut(&mut stored).expect("nobody else has it yet");
+        self.source.file.read_exact_at(place.start, target)?;
+        self.source.data_block(place.start, &stored, || stored.clone())
     }
 
     /// The report of a bad entry in block `n`.

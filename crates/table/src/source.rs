@@ -54,25 +54,27 @@ impl Source {
     pub(crate) fn section(&self, kind: BlockKind, offset: u64, stored: &[u8]) -> Result<Vec<u8>> {
         match self.check(kind, offset, stored)? {
             (Compression::None, body) => Ok(body.to_vec()),
-            (compression, body) => unpack(compression, body)
-                .ok_or_else(|| self.damaged(offset, format!("{}: does not unpack", kind.name()))),
+            (compression, body) => match unpack(compression, body) {
+                Some(bytes) => Ok(bytes.to_vec()),
+                None => Err(self.damaged(offset, format!("{}: does not unpack", kind.name()))),
+            },
         }
     }
 
-    /// Checks and unpacks a data block, reusing `stored` if it is not packed.
-    pub(crate) fn data_block(&self, offset: u64, stored: Vec<u8>) -> Result<Arc<Block>> {
-        let (compression, body) = self.check(BlockKind::Data, offset, &stored)?;
-        let (bytes, len) = if compression == Compression::None {
-            let len = body.len();
-            (stored, len)
-        } else {
-            let bytes = unpack(compression, body)
-                .ok_or_else(|| self.damaged(offset, "data block: does not unpack"))?;
-            let len = bytes.len();
-            (bytes, len)
+    /// Checks and unpacks a data block. `keep` gives the stored bytes for good, if they are not
+    /// packed.
+    pub(crate) fn data_block(
+        &self,
+        offset: u64,
+        stored: &[u8],
+        keep: impl FnOnce() -> Arc<[u8]>,
+    ) -> Result<Block> {
+        let bytes = match self.check(BlockKind::Data, offset, stored)? {
+            (Compression::None, _) => keep(),
+            (compression, body) => unpack(compression, body)
+                .ok_or_else(|| self.damaged(offset, "data block: does not unpack"))?,
         };
-        let block = Block::new(bytes, len)
-            .ok_or_else(|| self.damaged(offset, "data block: impossible restart points"))?;
-        Ok(Arc::new(block))
+        Block::new(bytes)
+            .ok_or_else(|| self.damaged(offset, "data block: its parts do not fit in it"))
     }
 }
