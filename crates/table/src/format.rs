@@ -27,6 +27,10 @@ pub const KNOWN_FEATURES: u32 = 0;
 /// so a get reads and checks few bytes that it does not need.
 pub const BLOCK_TARGET_BYTES: usize = 4096;
 
+/// The longest value. Batches are far shorter, so none that was acknowledged is refused here; it
+/// keeps the 32-bit offsets inside a block, and what a reader believes, in bounds.
+pub const VALUE_BYTES_MAX: usize = 1 << 30;
+
 /// Every so many entries a key is stored whole. 16 keeps the scan after the binary search short
 /// and still saves most of the shared prefixes.
 pub const RESTART_INTERVAL: usize = 16;

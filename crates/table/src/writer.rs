@@ -3,7 +3,9 @@
 use crate::block::common_prefix;
 use crate::block_builder::BlockBuilder;
 use crate::compression::Packer;
-use crate::format::{BLOCK_TARGET_BYTES, BlockKind, FOOTER_BYTES, Footer, put_trailer};
+use crate::format::{
+    BLOCK_TARGET_BYTES, BlockKind, FOOTER_BYTES, Footer, VALUE_BYTES_MAX, put_trailer,
+};
 use crate::index_builder::IndexBuilder;
 use crate::sketch::Sketches;
 use crate::{Compression, Properties, filter, tombstones};
@@ -95,11 +97,13 @@ impl<'f> TableWriter<'f> {
     /// Adds a version. Versions come in strictly increasing order: key ascending, seqno descending.
     ///
     /// # Panics
-    /// If they do not, or the key is empty, or the kind is a range delete.
+    /// If they do not, or the key is empty, or the value longer than [`VALUE_BYTES_MAX`], or the kind is
+    /// a range delete.
     #[inline]
     pub fn add(&mut self, key: &[u8], seqno: Seqno, kind: Kind, value: &[u8]) -> Result<()> {
         assert!(kind != Kind::RangeDelete, "range deletes are added as tombstones");
         assert!(seqno <= MAX_SEQNO && !key.is_empty(), "not a version");
+        assert!(value.len() <= VALUE_BYTES_MAX, "the value is too long for a table");
         let last_key = self.block.last_key();
         let common = common_prefix(key, last_key);
         let new_key = common < last_key.len().max(key.len());

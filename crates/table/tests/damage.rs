@@ -123,6 +123,23 @@ fn an_intact_block_in_the_wrong_place_is_noticed() {
 }
 
 #[test]
+fn two_blocks_that_changed_places_are_noticed() {
+    // Keys and values of one length fill every block alike.
+    let versions: Vec<Version> = (0..200u64)
+        .map(|n| (format!("key{n:05}").into_bytes(), 1 << 20 | n, Kind::Put, vec![n as u8; 150]))
+        .collect();
+    let (good, info) = stored(Compression::None, &versions);
+    let starts: Vec<usize> = (0..good.len() - 12)
+        .filter(|&at| good[at..at + 12] == good[..12])
+        .take_while(|&at| at < info.properties.data_bytes as usize)
+        .collect();
+    let (a, b, c) = (starts[0], starts[1], starts[2]);
+    assert_eq!(b - a, c - b, "two blocks of one length");
+    let swapped = [&good[b..c], &good[a..b], &good[c..]].concat();
+    check_damaged(swapped, &info, &versions, "swapped");
+}
+
+#[test]
 fn damage_is_reported_with_its_file_and_place() {
     let versions = versions(100, 150);
     let (mut bytes, info) = stored(Compression::None, &versions);
