@@ -44,11 +44,9 @@ impl Targets {
             bytes[base] = size.max(sizes.base_bytes());
         }
         // Nothing may pass a level that holds data: those above the base drain before it moves down.
-        let highest = (1..LAST).find(|&level| !keyspace.levels[level].is_empty());
-        for level in highest.unwrap_or(base)..base {
-            bytes[level] = sizes.base_bytes();
-        }
-        Targets { base: base.min(highest.unwrap_or(base)), bytes }
+        let highest = (1..base).find(|&level| !keyspace.levels[level].is_empty()).unwrap_or(base);
+        bytes[highest..base].fill(sizes.base_bytes());
+        Targets { base: highest, bytes }
     }
 }
 

@@ -16,7 +16,7 @@
 
 use super::sizes::Sizes;
 use super::span::Span;
-use crate::version::{KeyspaceVersion, Run, TableHandle, TableId};
+use crate::version::{KeyspaceVersion, Run, TableHandle, TableId, TableMeta};
 use esker_base::KeyspaceId;
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -183,9 +183,9 @@ impl Plan {
         self.tables().map(|table| table.meta.bytes).sum()
     }
 
-    /// Whether no byte needs to be read or written: the inputs are disjoint, meet nothing at the
-    /// output, and have nothing to lose there. Then only the manifest changes: each input table is
-    /// taken from its run and added, as it is, to the output run.
+    /// Whether no byte needs to be read or written: the inputs are disjoint and have nothing to lose
+    /// at the output. Then only the manifest changes: each input table is taken from its run and
+    /// added, as it is, to the output run.
     pub fn is_trivial_move(&self) -> bool {
         self.moves
     }
@@ -220,18 +220,22 @@ impl Plan {
         let mut tables: Vec<_> = self.tables().map(|table| &table.meta).collect();
         tables.sort_by(|a, b| a.smallest.cmp(&b.smallest));
         let disjoint = tables.windows(2).all(|pair| pair[0].ends_before(&pair[1].smallest));
-        let in_place = self.inputs.iter().any(|input| input.level == self.output_level);
+        let leaving = self.inputs.iter().filter(|input| input.place() != self.output_place());
+        let mut leaving = leaving.flat_map(|input| &input.tables).peekable();
+        // A plan that only stays where it is was made to rewrite.
         disjoint
-            && !in_place
-            && tables.iter().all(|meta| {
-                let has_garbage = meta.deletes > 0 || meta.range_tombstones > 0;
-                let span = Span::of_table(meta);
-                let below = self.grandparents.iter().filter(|t| span.overlaps_table(&t.meta));
-                let below: u64 = below.map(|table| table.meta.bytes).sum();
-                meta.bytes >= sizes.small_table_bytes()
-                    && !(self.bottommost && has_garbage)
-                    && below <= sizes.grandparent_bytes()
-            })
+            && leaving.peek().is_some()
+            && leaving.all(|table| self.may_move(&table.meta, sizes))
+    }
+
+    fn may_move(&self, meta: &TableMeta, sizes: Sizes) -> bool {
+        let has_garbage = meta.deletes > 0 || meta.range_tombstones > 0;
+        let span = Span::of_table(meta);
+        let below = self.grandparents.iter().filter(|table| span.overlaps_table(&table.meta));
+        let below: u64 = below.map(|table| table.meta.bytes).sum();
+        meta.bytes >= sizes.small_table_bytes()
+            && !(self.bottommost && has_garbage)
+            && below <= sizes.grandparent_bytes()
     }
 
     /// Cuts the plan into at most `most` ranges of about the same work, for as many threads. Their
