@@ -359,7 +359,7 @@ impl Rotation for Inner {
         // Readers must find the MemTable before anything in it is visible.
         self.view.change(|view| view.memtables.insert(0, memtable));
         update_debt(self);
-        self.schedule.work.notify_all();
+        self.schedule.wake();
         Ok(true)
     }
 
