@@ -4,7 +4,7 @@
 //! held while its files are linked, so none of them goes away; then a fresh manifest makes the links
 //! a database.
 
-use crate::db::Inner;
+use crate::inner::Inner;
 use crate::manifest::{Manifest, State};
 use crate::recover::{self, Found};
 use crate::version::table_file_name;
@@ -34,12 +34,7 @@ fn link(inner: &Inner, state: &State, target: &dyn Storage) -> Result<()> {
     }
     target.sync_names()?;
     let id = state.next_file;
-    let copy = State {
-        logs: Default::default(),
-        next_file: id + 1,
-        closed: true,
-        ..state.clone()
-    };
+    let copy = State { logs: Default::default(), next_file: id + 1, closed: true, ..state.clone() };
     // The copy is a database of its own from here on, with the same history.
     Manifest::create(target, id, inner.installer.identity(), &copy.snapshot())?;
     Ok(())

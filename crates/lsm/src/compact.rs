@@ -1,7 +1,7 @@
 //! Doing a plan: merge its inputs, then put the outputs in their place by one edit.
 
 use crate::compaction::{self, Plan};
-use crate::db::Inner;
+use crate::inner::Inner;
 use crate::manifest::{Change, Edit};
 use crate::version::TableMeta;
 use esker_base::Result;
@@ -45,7 +45,6 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<()> {
     inner.stall.drained_level_0(from_level_0, inner.clock.now().saturating_sub(started));
     inner.open_new_tables()
 }
-
 
 /// The edit that takes the inputs away and puts `outputs` in their place.
 fn merge_edit(plan: &Plan, outputs: &[TableMeta]) -> Edit {

@@ -7,19 +7,23 @@
 //! Going back, the merge yields a key's oldest version first, so the newest that counts is known
 //! only once the key before it is reached; it is kept aside until then.
 
-use crate::db::Inner;
+use crate::inner::Inner;
 use crate::merge::MergeCursor;
 use crate::run_cursor::RunCursor;
 use crate::snapshot::Snapshot;
 use crate::view::View;
 use esker_api::{Cursor, KeyRange};
-use esker_base::{EntryCursor, FragmentedTombstones, Kind, KeyspaceId, MAX_SEQNO, Result, Seqno};
+use esker_base::{EntryCursor, FragmentedTombstones, KeyspaceId, Kind, MAX_SEQNO, Result, Seqno};
 use esker_memtable::MemTableCursor;
 use esker_table::CursorPurpose;
 use std::ops::Bound;
 use std::sync::Arc;
 
 /// One sorted source of versions.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most sources are runs, and a box costs a cache miss a step"
+)]
 pub(crate) enum Source {
     MemTable(MemTableCursor),
     Run(RunCursor),

@@ -4,7 +4,7 @@
 //! log. Every frame's checksum is verified before its bytes are believed again.
 
 use crate::compaction::{self, Fold};
-use crate::db::Inner;
+use crate::inner::Inner;
 use crate::log_files::log_file_name;
 use crate::manifest::{Change, Edit};
 use crate::version::{TableMeta, table_file_name};
@@ -37,7 +37,7 @@ pub(crate) fn flush(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
     inner.counters.flushes.add(1);
     inner.counters.flush_bytes.add(written.bytes);
     let took = inner.clock.now().saturating_sub(started);
-    inner.stall.flushed(memtable.bytes_used() as u64, took);
+    inner.stall.flushed(memtable.bytes_used(), took);
     Ok(())
 }
 
@@ -61,9 +61,7 @@ fn write_file(inner: &Inner, memtable: &Arc<MemTable>, file_id: u64) -> Result<W
         let Some(keyspace) = version.keyspaces.get(&keyspace_id) else { continue };
         let file = match &mut file {
             Some(file) => file,
-            none => none.insert(
-                inner.storage.create(&table_file_name(file_id), Hint::table(0))?,
-            ),
+            none => none.insert(inner.storage.create(&table_file_name(file_id), Hint::table(0))?),
         };
         let options = TableOptions {
             keyspace: keyspace_id,

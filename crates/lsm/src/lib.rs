@@ -9,18 +9,22 @@
 #![forbid(unsafe_code)]
 
 mod checkpoint;
+mod close;
 mod commit;
 mod compact;
 pub mod compaction;
 mod cursor;
 mod db;
 mod flush;
+mod inner;
+pub mod inspect;
 mod install;
 mod io;
 mod keyspace;
 mod log_files;
 pub mod manifest;
 pub mod merge;
+mod open;
 mod range;
 mod read;
 mod recover;
@@ -33,11 +37,13 @@ mod stats;
 mod store;
 pub mod version;
 mod view;
+mod wait;
 
 pub use cursor::DbCursor;
-pub use db::{Db, Env};
+pub use db::Db;
 pub use keyspace::{DEFAULT_KEYSPACE, Keyspace, KeyspaceInfo};
 pub use log_files::{log_file_name, parse_log_file_name};
+pub use open::Env;
 pub use range::{Pairs, Range};
 pub use settings::{KeyspaceSettings, Log, Settings, Shape, Sync};
 pub use snapshot::Snapshot;

@@ -7,7 +7,7 @@
 use crate::version::KeyspaceVersion;
 use crate::view::View;
 use esker_api::Value;
-use esker_base::{Error, Kind, KeyspaceId, Result, Seqno, hash64};
+use esker_base::{Error, KeyspaceId, Kind, Result, Seqno, hash64};
 use esker_table::BlockCache;
 use std::sync::Arc;
 

@@ -10,12 +10,12 @@
 //!    new is written. So what was rejected once is rejected for ever, however often recovery itself is
 //!    interrupted.
 
-use crate::db::Env;
 use crate::log_files::{log_file_name, parse_log_file_name};
 use crate::manifest::{
     CURRENT, LogEnd, LogState, State, invariants, parse_manifest_file_name, read_current,
     read_manifest,
 };
+use crate::open::Env;
 use crate::version::{parse_table_file_name, table_file_name};
 use esker_base::{Error, Result, Seqno};
 use esker_memtable::{HeapMemory, MemTable, Scan, SegmentHeader, Stop, scan};
@@ -40,9 +40,8 @@ pub(crate) fn look(storage: &dyn Storage) -> Result<Found> {
     let ours = |name: &str| {
         matches!(name, "LOCK" | "CURRENT.new") || parse_manifest_file_name(name).is_some()
     };
-    let data = |name: &str| {
-        parse_table_file_name(name).is_some() || parse_log_file_name(name).is_some()
-    };
+    let data =
+        |name: &str| parse_table_file_name(name).is_some() || parse_log_file_name(name).is_some();
     let names = storage.list()?;
     let dir = storage.describe();
     if names.iter().any(|name| data(name)) {
@@ -87,7 +86,11 @@ pub(crate) fn check_table_files(storage: &dyn Storage, state: &State) -> Result<
         let name = table_file_name(file);
         let path = format!("{}/{name}", storage.describe());
         if !storage.exists(&name)? {
-            return Err(Error::corruption(path, 0, "the manifest lists the file and it is missing"));
+            return Err(Error::corruption(
+                path,
+                0,
+                "the manifest lists the file and it is missing",
+            ));
         }
         let length = storage.open(&name)?.len()?;
         if length < needed {
@@ -104,8 +107,18 @@ pub(crate) struct Recovered {
     pub(crate) memtables: Vec<Arc<MemTable>>,
     /// The logs that hold them, with their ends.
     pub(crate) logs: BTreeMap<u32, LogState>,
+    /// Those of them whose end no earlier recovery has settled.
+    pub(crate) unsettled: Vec<u32>,
     /// The last seqno recovered.
     pub(crate) last_seqno: Seqno,
+}
+
+impl Recovered {
+    /// From logs that hold nothing after `last_seqno`.
+    pub(crate) fn nothing_after(last_seqno: Seqno) -> Self {
+        let (memtables, logs, unsettled) = Default::default();
+        Recovered { memtables, logs, unsettled, last_seqno }
+    }
 }
 
 /// One log as it was read.
@@ -119,15 +132,15 @@ struct LogRead {
 /// Reads the logs of `state` from `storage`.
 pub(crate) fn read_logs(storage: &dyn Storage, state: &State) -> Result<Recovered> {
     let mut expected = state.version.flushed_through + 1;
-    let mut recovered =
-        Recovered { memtables: Vec::new(), logs: BTreeMap::new(), last_seqno: expected - 1 };
+    let mut recovered = Recovered::nothing_after(expected - 1);
     // Where the log ends as far as is known, and what later frames say was durable.
     let mut end: Option<End> = None;
     let mut durable_through = 0;
     for (&epoch, log) in &state.logs {
         let read = read_log(storage, epoch, log)?;
         let scanned = scan_log(&read, expected)?;
-        durable_through = scanned.later.map_or(0, |later| later.durable_through).max(durable_through);
+        durable_through =
+            scanned.later.map_or(0, |later| later.durable_through).max(durable_through);
         if let Some(frame) = scanned.frames.last() {
             expected = frame.next_seqno();
         }
@@ -138,6 +151,9 @@ pub(crate) fn read_logs(storage: &dyn Storage, state: &State) -> Result<Recovere
             continue;
         }
         end = Some(End::of(&read, &scanned));
+        if read.known_end.is_none() {
+            recovered.unsettled.push(epoch);
+        }
         let settled = LogEnd { offset: scanned.end, last_seqno: expected - 1 };
         recovered.logs.insert(epoch, LogState { end: Some(settled) });
         let memtable = MemTable::recover(Box::new(read.memory), read.header, &scanned);
@@ -229,9 +245,18 @@ fn check_known_end(read: &LogRead, scanned: &Scan, expected: Seqno) -> Result<()
 }
 
 /// Makes what was recovered survive power loss: from now on it is relied on.
+///
+/// A sync alone would prove nothing. If one failed in the process before, the system may show bytes
+/// that the device does not hold, and takes them for written; so they are written once more. Logs
+/// whose end was settled before went through this then.
 pub(crate) fn sync_logs(storage: &dyn Storage, recovered: &Recovered) -> Result<()> {
-    for &epoch in recovered.logs.keys() {
-        storage.open_log(&log_file_name(epoch))?.sync()?;
+    let unsettled = |memtable: &&Arc<MemTable>| recovered.unsettled.contains(&memtable.epoch());
+    for memtable in recovered.memtables.iter().rev().filter(unsettled) {
+        let file = storage.open_log(&log_file_name(memtable.epoch()))?;
+        let start = memtable.start();
+        let end = memtable.completed(start);
+        file.write_at(start.offset(), memtable.bytes(start, end))?;
+        file.sync()?;
     }
     Ok(())
 }

@@ -8,17 +8,16 @@
 //! result asks for a try at once, and gets the fresh error if that fails too. So a full disk stops
 //! writers with a reason, and freeing space starts them again.
 
-use crate::commit::{LogSegment, Rotation, TailGuard};
+use crate::commit::LogSegment;
 use crate::compact::compact;
 use crate::compaction::{self, Busy, Plan};
-use crate::db::Inner;
 use crate::flush;
+use crate::inner::Inner;
 use crate::manifest::{Change, Edit};
 use crate::stall::Debt;
-use crate::view::View;
 use esker_base::{Error, Result};
 use esker_memtable::{HeapMemory, MemTable, SegmentHeader};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ use std::time::Duration;
 const RETRY: Duration = Duration::from_millis(500);
 
 /// A thread with nothing to do looks again after this, as a precaution.
-const IDLE: Duration = Duration::from_millis(200);
+pub(crate) const IDLE: Duration = Duration::from_millis(200);
 
 /// Which thread does a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,36 +46,38 @@ enum Job {
 /// The state of all background work.
 #[derive(Default)]
 pub(crate) struct Schedule {
-    jobs: Mutex<Jobs>,
+    pub(crate) jobs: Mutex<Jobs>,
     /// Wakes lanes.
-    work: Condvar,
+    pub(crate) work: Condvar,
     /// Wakes whoever waits for a lane's results.
-    progress: Condvar,
+    pub(crate) progress: Condvar,
 }
 
+/// What the schedule's lock protects.
 #[derive(Default)]
-struct Jobs {
-    closing: bool,
-    closed: bool,
-    has_threads: bool,
+pub(crate) struct Jobs {
+    pub(crate) closing: bool,
+    pub(crate) closed: bool,
+    pub(crate) has_threads: bool,
     /// A writer came, so segments are worth preparing.
-    wants_segment: bool,
-    prepared: Option<LogSegment>,
+    pub(crate) wants_segment: bool,
+    pub(crate) prepared: Option<LogSegment>,
     /// MemTables flushed, kept for the memory if nobody else holds them.
-    retired: Vec<Arc<MemTable>>,
-    writing: bool,
-    busy: Busy,
-    compacting: usize,
-    synced_at: Duration,
-    write_lane: LaneState,
-    compaction_lane: LaneState,
+    pub(crate) retired: Vec<Arc<MemTable>>,
+    pub(crate) writing: bool,
+    pub(crate) busy: Busy,
+    pub(crate) compacting: usize,
+    pub(crate) synced_at: Duration,
+    pub(crate) write_lane: LaneState,
+    pub(crate) compaction_lane: LaneState,
 }
 
+/// How a lane's jobs fare.
 #[derive(Default)]
-struct LaneState {
-    error: Option<Error>,
-    retry_at: Duration,
-    attempts: u64,
+pub(crate) struct LaneState {
+    pub(crate) error: Option<Error>,
+    pub(crate) retry_at: Duration,
+    pub(crate) attempts: u64,
 }
 
 impl LaneState {
@@ -171,7 +172,7 @@ pub(crate) fn step_lane(inner: &Inner, lane: Lane) -> bool {
 }
 
 impl Jobs {
-    fn lane(&mut self, lane: Lane) -> &mut LaneState {
+    pub(crate) fn lane(&mut self, lane: Lane) -> &mut LaneState {
         match lane {
             Lane::Write => &mut self.write_lane,
             Lane::Compaction => &mut self.compaction_lane,
@@ -226,7 +227,7 @@ fn next_write_job(inner: &Inner, jobs: &mut Jobs, now: Duration) -> Option<Job> 
     active.filter(|memtable| memtable.wants_order()).map(|memtable| Job::Sort(memtable.clone()))
 }
 
-fn next_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
+pub(crate) fn next_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
     if inner.gate.is_cancelled() {
         return None;
     }
@@ -256,7 +257,8 @@ fn run(inner: &Inner, lane: Lane, job: Job) {
         _ => jobs.writing = false,
     }
     // A compaction that was cancelled has not failed.
-    let outcome = if inner.gate.is_cancelled() && lane == Lane::Compaction { Ok(()) } else { outcome };
+    let outcome =
+        if inner.gate.is_cancelled() && lane == Lane::Compaction { Ok(()) } else { outcome };
     jobs.lane(lane).finish(outcome, inner.clock.now());
     drop(jobs);
     if !matches!(job, Job::Sort(_) | Job::Sync) {
@@ -318,7 +320,8 @@ fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
     flushed?;
     let mut jobs = inner.schedule.jobs.lock();
     // Recovered segments may have another size.
-    if memtable.header().capacity == inner.settings.segment_bytes as u64 && jobs.retired.is_empty() {
+    if memtable.header().capacity == inner.settings.segment_bytes as u64 && jobs.retired.is_empty()
+    {
         jobs.retired.push(memtable.clone());
     }
     drop(jobs);
@@ -341,168 +344,4 @@ pub(crate) fn update_debt(inner: &Inner) {
         debt.compaction_bytes += owed.bytes;
     }
     inner.stall.set_debt(debt);
-}
-
-impl Rotation for Inner {
-    fn rotate(&self, tail: &mut TailGuard<'_>) -> Result<bool> {
-        let prepared = {
-            let mut jobs = self.schedule.jobs.lock();
-            if jobs.closing {
-                return Err(Error::Closed);
-            }
-            jobs.wants_segment = true;
-            jobs.prepared.take()
-        };
-        let Some(segment) = prepared else { return Ok(false) };
-        let memtable = segment.memtable.clone();
-        tail.activate(segment);
-        // Readers must find the MemTable before anything in it is visible.
-        self.view.change(|view| view.memtables.insert(0, memtable));
-        update_debt(self);
-        self.schedule.wake();
-        Ok(true)
-    }
-
-    fn wait_for_segment(&self) -> Result<()> {
-        let started = self.clock.now();
-        let waited = self.wait_until(Lane::Write, |jobs, _| jobs.prepared.is_some());
-        self.stall.note_stalled(self.clock.now().saturating_sub(started));
-        waited
-    }
-}
-
-impl Inner {
-    /// Waits until `done`, doing the work itself if there are no threads. Fails with the lane's error
-    /// if a try that started after this call failed.
-    fn wait_until(
-        &self,
-        lane: Lane,
-        mut done: impl FnMut(&mut Jobs, &View) -> bool,
-    ) -> Result<()> {
-        let schedule = &self.schedule;
-        let mut jobs = schedule.jobs.lock();
-        let mut failures_seen = None;
-        loop {
-            if done(&mut jobs, &self.view.pin()) {
-                return Ok(());
-            }
-            if jobs.closing {
-                return Err(Error::Closed);
-            }
-            if !jobs.has_threads {
-                jobs = self.step_while_waiting(jobs, lane)?;
-                continue;
-            }
-            let state = jobs.lane(lane);
-            if let Some(error) = state.error.clone() {
-                match failures_seen {
-                    // An old error: ask for another try.
-                    None => state.retry_at = Duration::ZERO,
-                    Some(attempts) if state.attempts > attempts => return Err(error),
-                    Some(_) => {}
-                }
-                failures_seen.get_or_insert(state.attempts);
-            }
-            schedule.work.notify_all();
-            schedule.progress.wait_for(&mut jobs, IDLE);
-        }
-    }
-
-    fn step_while_waiting<'a>(
-        &'a self,
-        jobs: MutexGuard<'a, Jobs>,
-        lane: Lane,
-    ) -> Result<MutexGuard<'a, Jobs>> {
-        drop(jobs);
-        let stepped = step_lane(self, lane);
-        let mut jobs = self.schedule.jobs.lock();
-        match jobs.lane(lane).error.clone() {
-            Some(error) => Err(error),
-            None if stepped => Ok(jobs),
-            // Nothing to do in this lane and not done: only a failed log holds things up.
-            None => Err(self.commit.failure().map_or(Error::Closed, |cause| Error::LogFailed {
-                cause: Arc::new(cause),
-            })),
-        }
-    }
-
-    /// Seals the active MemTable and waits until everything written before this call is in tables.
-    pub(crate) fn flush_all(&self) -> Result<()> {
-        let through = {
-            let mut tail = self.commit.lock_tail();
-            tail.seal();
-            tail.last_seqno()
-        };
-        update_debt(self);
-        self.schedule.wake();
-        let failed = || self.commit.failure();
-        let flushed = self.wait_until(Lane::Write, |_, view| {
-            view.memtables.iter().all(|memtable| memtable.first_seqno() > through)
-                || failed().is_some()
-        });
-        match failed() {
-            Some(cause) => Err(Error::LogFailed { cause: Arc::new(cause) }),
-            None => flushed,
-        }
-    }
-
-    /// Waits until background work has nothing left to do.
-    pub(crate) fn settle(&self) -> Result<()> {
-        self.wait_until(Lane::Write, |jobs, view| {
-            !jobs.writing && view.memtables.iter().all(|memtable| !memtable.is_sealed())
-        })?;
-        let settled = |jobs: &mut Jobs, _: &View| {
-            jobs.compacting == 0 && next_plan(self, jobs).is_none()
-        };
-        self.wait_until(Lane::Compaction, settled)
-    }
-
-    /// Merges everything in `keyspace` down to one level, in the calling thread and beside the lanes.
-    pub(crate) fn compact_fully(&self, keyspace: esker_base::KeyspaceId) -> Result<()> {
-        self.flush_all()?;
-        let mut limit: Option<u64> = None;
-        loop {
-            let plan = {
-                let mut jobs = self.schedule.jobs.lock();
-                let view = self.view.load();
-                let Some(keyspace) = view.version.keyspaces.get(&keyspace) else {
-                    return Err(crate::read::unknown(keyspace));
-                };
-                // Tables written meanwhile are somebody else's work.
-                let before_file = *limit.get_or_insert_with(|| self.installer.next_file());
-                let plan = compaction::full(keyspace, before_file, self.sizes);
-                if plan.is_none() && jobs.compacting == 0 {
-                    return Ok(());
-                }
-                let plan = plan.filter(|plan| jobs.busy.permits(plan));
-                if let Some(plan) = &plan {
-                    jobs.busy.claim(plan);
-                    jobs.compacting += 1;
-                }
-                plan
-            };
-            match plan {
-                Some(plan) => {
-                    let done = compact(self, &plan);
-                    let mut jobs = self.schedule.jobs.lock();
-                    jobs.busy.release(&plan);
-                    jobs.compacting -= 1;
-                    drop(jobs);
-                    update_debt(self);
-                    self.schedule.work.notify_all();
-                    self.schedule.progress.notify_all();
-                    done?;
-                }
-                None => {
-                    let mut jobs = self.schedule.jobs.lock();
-                    if jobs.closing {
-                        return Err(Error::Closed);
-                    }
-                    if jobs.compacting > 0 {
-                        self.schedule.progress.wait_for(&mut jobs, IDLE);
-                    }
-                }
-            }
-        }
-    }
 }

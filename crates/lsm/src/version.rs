@@ -110,7 +110,11 @@ pub fn parse_table_file_name(name: &str) -> Option<u64> {
 impl TableFile {
     /// The file `id` of `storage`.
     pub fn new(storage: Arc<dyn Storage>, id: u64) -> Arc<Self> {
-        Arc::new(TableFile { id, storage: StorageHandle(storage), obsolete: AtomicBool::new(false) })
+        Arc::new(TableFile {
+            id,
+            storage: StorageHandle(storage),
+            obsolete: AtomicBool::new(false),
+        })
     }
 
     /// Says that no version has the file any more: it goes with its last reader.

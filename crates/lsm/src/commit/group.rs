@@ -129,12 +129,8 @@ impl Group {
             if self.has_failed() {
                 return Err(self.failure().expect("the cause is stored before the flag"));
             }
-            let free = self.leading.compare_exchange(
-                false,
-                true,
-                Ordering::SeqCst,
-                Ordering::SeqCst,
-            );
+            let free =
+                self.leading.compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst);
             if free.is_err() {
                 self.wait_for_leader(|| mark.load(Ordering::SeqCst) >= seqno);
                 continue;
@@ -195,7 +191,7 @@ impl Group {
             let end = segment.memtable.completed(*position);
             if end.offset() > position.offset() {
                 let bytes = segment.memtable.bytes(*position, end);
-                file.write_at(position.offset() as u64, bytes)?;
+                file.write_at(position.offset(), bytes)?;
                 self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                 self.appends.fetch_add(1, Ordering::Relaxed);
                 *position = end;

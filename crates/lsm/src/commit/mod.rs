@@ -178,12 +178,11 @@ impl Commit {
             return Err(self.log_failed());
         }
         let filled = memtable.fill(reservation, self.group.synced(), batch.encoded());
-        let durability =
-            if batch.wants_sync() && self.durability != Durability::Memory {
-                Durability::Synced
-            } else {
-                self.durability
-            };
+        let durability = if batch.wants_sync() && self.durability != Durability::Memory {
+            Durability::Synced
+        } else {
+            self.durability
+        };
         match durability {
             Durability::Memory => {}
             Durability::Appended => self.finish(self.group.append_through(last_seqno))?,

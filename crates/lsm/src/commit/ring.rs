@@ -91,12 +91,8 @@ impl Ring {
             // somebody else publishes this ticket.
             let last_seqno = slot.last_seqno.load(Ordering::Relaxed);
             let next = ticket + 1;
-            let ours = self.published.compare_exchange(
-                ticket,
-                next,
-                Ordering::SeqCst,
-                Ordering::SeqCst,
-            );
+            let ours =
+                self.published.compare_exchange(ticket, next, Ordering::SeqCst, Ordering::SeqCst);
             if ours.is_ok() {
                 self.visible.fetch_max(last_seqno, Ordering::SeqCst);
                 moved = true;

@@ -5,7 +5,9 @@
 
 use crate::settings::{KeyspaceSettings, Shape};
 use crate::version::{LEVELS, TableId, TableMeta};
-use esker_base::coding::{put_bytes, put_varint64, take_bytes, take_u8, take_varint32, take_varint64};
+use esker_base::coding::{
+    put_bytes, put_varint64, take_bytes, take_u8, take_varint32, take_varint64,
+};
 use esker_base::{KeyspaceId, MAX_SEQNO, Seqno};
 use esker_table::Compression;
 
@@ -323,12 +325,7 @@ pub(crate) mod tests {
                 retention_seqno: Some(5),
             },
             Change::DropKeyspace(KeyspaceId(2)),
-            Change::AddTable {
-                keyspace: KeyspaceId(3),
-                level: 1,
-                run: 77,
-                meta: sample_table(12),
-            },
+            Change::AddTable { keyspace: KeyspaceId(3), level: 1, run: 77, meta: sample_table(12) },
             Change::RemoveTable { keyspace: KeyspaceId(3), id: TableId { file: 9, offset: 100 } },
             Change::FlushedThrough(1 << 40),
             Change::NextFile(13),

@@ -145,15 +145,19 @@ mod tests {
 
     #[test]
     fn a_sound_version_passes() {
-        check(&version(vec![(9, vec![table(1, "a", "c"), table(2, "d", "e")]), (4, vec![table(3, "a", "z")])]))
-            .unwrap();
+        check(&version(vec![
+            (9, vec![table(1, "a", "c"), table(2, "d", "e")]),
+            (4, vec![table(3, "a", "z")]),
+        ]))
+        .unwrap();
     }
 
     #[test]
     fn each_predicate_catches_its_breach() {
         let overlapping = version(vec![(9, vec![table(1, "a", "d"), table(2, "d", "e")])]);
         assert!(broken(overlapping).contains("disjoint"));
-        let misordered = version(vec![(4, vec![table(1, "a", "b")]), (9, vec![table(2, "a", "b")])]);
+        let misordered =
+            version(vec![(4, vec![table(1, "a", "b")]), (9, vec![table(2, "a", "b")])]);
         assert!(broken(misordered).contains("newest first"));
         assert!(broken(version(vec![(4, vec![])])).contains("not empty"));
         assert!(broken(version(vec![(4, vec![table(1, "b", "a")])])).contains("in order"));

@@ -1,0 +1,218 @@
+//! Nanoseconds an entry of merging and compacting, in memory: `cargo run --release --example
+//! compaction_speed [merge|compact]`.
+
+use esker_base::{Clock, EntryCursor, Hint, KeyspaceId, Kind, Result, Rng, Seqno, SystemClock};
+use esker_lsm::compaction::{Busy, Context, Fold, Sizes, execute, pick, write_table};
+use esker_lsm::merge::MergeCursor;
+use esker_lsm::run_cursor::RunCursor;
+use esker_lsm::version::{
+    KeyspaceVersion, Run, TableFile, TableHandle, TableMeta, table_file_name,
+};
+use esker_lsm::{KeyspaceSettings, Shape};
+use esker_storage::{Storage, memory::MemoryStorage};
+use esker_table::{BlockCache, Compression, CursorPurpose, TableOptions, TableWriter};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const KEYS: u64 = 2_000_000;
+const VALUE: [u8; 100] = [b'v'; 100];
+
+/// A cursor over sorted keys, as cheap as can be.
+struct Keys {
+    keys: Arc<Vec<([u8; 16], Seqno)>>,
+    at: usize,
+}
+
+impl EntryCursor for Keys {
+    fn valid(&self) -> bool {
+        self.at < self.keys.len()
+    }
+    fn seek_first(&mut self) -> Result<()> {
+        self.at = 0;
+        Ok(())
+    }
+    fn seek_last(&mut self) -> Result<()> {
+        self.at = self.keys.len().wrapping_sub(1);
+        Ok(())
+    }
+    fn seek(&mut self, key: &[u8], _: Seqno) -> Result<()> {
+        self.at = self.keys.partition_point(|(k, _)| &k[..] < key);
+        Ok(())
+    }
+    fn seek_before(&mut self, key: &[u8], _: Seqno) -> Result<()> {
+        self.at = self.keys.partition_point(|(k, _)| &k[..] < key).wrapping_sub(1);
+        Ok(())
+    }
+    fn next(&mut self) -> Result<()> {
+        self.at += 1;
+        Ok(())
+    }
+    fn prev(&mut self) -> Result<()> {
+        self.at = self.at.wrapping_sub(1);
+        Ok(())
+    }
+    fn key(&self) -> &[u8] {
+        &self.keys[self.at].0
+    }
+    fn seqno(&self) -> Seqno {
+        self.keys[self.at].1
+    }
+    fn kind(&self) -> Kind {
+        Kind::Put
+    }
+    fn value(&self) -> &[u8] {
+        &VALUE
+    }
+}
+
+/// `many` sorted lists of random keys; decimal ones share their first bytes.
+fn lists(many: u64, decimal: bool) -> Vec<Keys> {
+    let mut rng = Rng::new(1);
+    let list = |list: u64| {
+        let mut keys: Vec<([u8; 16], Seqno)> = (0..KEYS / many)
+            .map(|n| {
+                let mut key = [0; 16];
+                if decimal {
+                    key.copy_from_slice(format!("{:016}", rng.below(KEYS)).as_bytes());
+                } else {
+                    rng.fill(&mut key);
+                }
+                (key, 1 + list * KEYS + n)
+            })
+            .collect();
+        keys.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+        keys.dedup_by_key(|entry| entry.0);
+        Keys { keys: Arc::new(keys), at: 0 }
+    };
+    (0..many).rev().map(list).collect()
+}
+
+fn report(clock: &SystemClock, what: &str, body: impl FnOnce() -> u64) {
+    let started = clock.now();
+    let entries = body();
+    let took = clock.now() - started;
+    println!("{what:45} {:6.1} ns an entry", took.as_nanos() as f64 / entries as f64);
+}
+
+fn walk<C: EntryCursor + ?Sized>(cursor: &mut C) -> u64 {
+    cursor.seek_first().unwrap();
+    let mut entries = 0;
+    let mut bytes = 0;
+    while cursor.valid() {
+        entries += 1;
+        bytes += cursor.key().len() + cursor.value().len();
+        cursor.next().unwrap();
+    }
+    assert!(bytes > 0);
+    entries
+}
+
+struct Bench {
+    storage: Arc<dyn Storage>,
+    cache: Arc<BlockCache>,
+    settings: KeyspaceSettings,
+    keyspace: KeyspaceVersion,
+    next_file: AtomicU64,
+}
+
+impl Bench {
+    fn new(compression: Compression) -> Self {
+        let settings = KeyspaceSettings {
+            shape: Shape::Leveled { ratio: 10 },
+            compression,
+            ..KeyspaceSettings::default()
+        };
+        Bench {
+            storage: Arc::new(MemoryStorage::new()),
+            cache: Arc::new(BlockCache::new(64 << 20)),
+            settings,
+            keyspace: KeyspaceVersion::new(KeyspaceId(0), "k".into(), settings),
+            next_file: AtomicU64::new(1),
+        }
+    }
+
+    /// Flushes a list to a run of level 0.
+    fn flush(&mut self, mut keys: Keys) {
+        let file_id = self.next_file.fetch_add(1, Ordering::Relaxed);
+        let mut file = self.storage.create(&table_file_name(file_id), Hint::table(0)).unwrap();
+        let options = TableOptions {
+            keyspace: KeyspaceId(0),
+            compression: self.settings.compression,
+            filter_bits: self.settings.filter_bits,
+            level: 0,
+            file_id,
+        };
+        keys.seek_first().unwrap();
+        let writer = TableWriter::new(&mut *file, options);
+        let meta = write_table(writer, &mut keys, Vec::new(), Fold::new(Vec::new(), false));
+        let table = self.handle(meta.unwrap().unwrap());
+        self.keyspace.levels[0].runs.insert(0, Arc::new(Run { id: file_id, tables: vec![table] }));
+    }
+
+    fn handle(&self, meta: TableMeta) -> Arc<TableHandle> {
+        let file = TableFile::new(self.storage.clone(), meta.id.file);
+        TableHandle::new(meta, file)
+    }
+
+    fn compact(&mut self, sizes: Sizes) -> u64 {
+        let plan = pick(&self.keyspace, &Busy::default(), sizes).unwrap();
+        let context = Context {
+            storage: self.storage.clone(),
+            cache: self.cache.clone(),
+            next_file_id: &|| self.next_file.fetch_add(1, Ordering::Relaxed),
+            snapshots: Vec::new(),
+            settings: self.settings,
+            cancelled: &AtomicBool::new(false),
+            throttle: &|_| {},
+            table_bytes: sizes.table_bytes(),
+        };
+        let outcome = execute(&plan, &context).unwrap();
+        let tables = outcome.outputs.into_iter().map(|meta| self.handle(meta)).collect();
+        for input in &plan.inputs {
+            self.keyspace.levels[input.level].runs.clear();
+        }
+        let run = Arc::new(Run { id: plan.output_run, tables });
+        self.keyspace.levels[plan.output_level].runs = vec![run];
+        outcome.entries_in
+    }
+}
+
+fn merges(clock: &SystemClock) {
+    for decimal in [false, true] {
+        let keys = if decimal { "decimal keys" } else { "random keys" };
+        let mut list = lists(1, decimal).remove(0);
+        report(clock, &format!("{keys}, a list itself"), || walk(&mut list));
+        for many in [1, 2, 3, 5, 8, 20] {
+            let mut merge = MergeCursor::new(lists(many, decimal));
+            report(clock, &format!("{keys}, merge of {many}"), || walk(&mut merge));
+        }
+    }
+}
+
+fn compactions(clock: &SystemClock, compression: Compression) {
+    let mut bench = Bench::new(compression);
+    let (first, second) = (lists(4, true), lists(4, true));
+    report(clock, &format!("{compression}: flush"), || {
+        first.into_iter().rev().for_each(|list| bench.flush(list));
+        KEYS
+    });
+    let run = bench.keyspace.levels[0].runs[0].clone();
+    let mut cursor = RunCursor::new(run, bench.cache.clone(), CursorPurpose::Compaction);
+    report(clock, &format!("{compression}: read a run"), || walk(&mut cursor));
+    let sizes = Sizes { segment_bytes: 64 << 20 };
+    report(clock, &format!("{compression}: compact 4 runs"), || bench.compact(sizes));
+    second.into_iter().rev().for_each(|list| bench.flush(list));
+    report(clock, &format!("{compression}: compact 4 runs and a level"), || bench.compact(sizes));
+}
+
+fn main() {
+    let clock = SystemClock::new();
+    let wanted = std::env::args().nth(1);
+    if wanted.as_deref() != Some("compact") {
+        merges(&clock);
+    }
+    if wanted.as_deref() != Some("merge") {
+        compactions(&clock, Compression::None);
+        compactions(&clock, Compression::Lz4);
+    }
+}

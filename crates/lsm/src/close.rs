@@ -1,0 +1,86 @@
+//! Closing: background work ends, what is in memory goes to tables, and the manifest says so.
+
+use crate::inner::Inner;
+use crate::manifest::{Change, Edit};
+use esker_base::background::Running;
+use esker_base::{Error, Result};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Closes the database when the last [`Db`] goes.
+pub(crate) struct Handle {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) threads: Mutex<Vec<Box<dyn Running>>>,
+}
+
+impl Handle {
+    pub(crate) fn close(&self) -> Result<()> {
+        let inner = &self.inner;
+        if inner.read_only {
+            return Ok(());
+        }
+        let threads = std::mem::take(&mut *self.threads.lock());
+        inner.gate.cancel();
+        inner.schedule.close();
+        let mut sound = true;
+        for thread in threads {
+            sound &= thread.join();
+        }
+        if !inner.begin_close() {
+            return Ok(());
+        }
+        if !sound {
+            return Err(Error::Closed);
+        }
+        inner.finish_close()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // A drop can't report. What matters is in the log.
+        let _ = self.close();
+    }
+}
+
+impl Inner {
+    /// Whether this is the first call.
+    fn begin_close(&self) -> bool {
+        self.schedule.begin_close()
+    }
+
+    /// After the threads are gone: flushes, and says in the manifest that all is well.
+    fn finish_close(&self) -> Result<()> {
+        self.commit.lock_tail().seal();
+        self.schedule.release();
+        if let Some(cause) = self.commit.failure() {
+            return Err(Error::LogFailed { cause: Arc::new(cause) });
+        }
+        loop {
+            let view = self.view.load();
+            let Some(memtable) = view.memtables.last().cloned() else { break };
+            drop(view);
+            if memtable.entries() == 0 {
+                self.view.change(|view| view.memtables.retain(|m| !Arc::ptr_eq(m, &memtable)));
+                continue;
+            }
+            crate::flush::flush(self, &memtable)?;
+        }
+        // Logs that were prepared and not used.
+        let mut unused = Vec::new();
+        self.installer.install(
+            &self.view,
+            |state| {
+                unused.extend(state.logs.keys().copied());
+                let gone = unused.iter().map(|&epoch| Change::RemoveLog(epoch));
+                Ok(Edit::of(gone.chain([Change::Closed])))
+            },
+            |_| {},
+        )?;
+        if let Some(logs) = &self.log_files {
+            unused.into_iter().for_each(|epoch| logs.retire(epoch));
+            logs.remove_retired();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! What the handles and the background threads of one open database share.
+
+use crate::commit::Commit;
+use crate::compaction::Sizes;
+use crate::install::Installer;
+use crate::io::IoGate;
+use crate::log_files::LogFiles;
+use crate::read;
+use crate::schedule::Schedule;
+use crate::settings::{Log, Settings, Sync};
+use crate::snapshot::Snapshots;
+use crate::stall::Stall;
+use crate::stats::Counters;
+use crate::version::Version;
+use crate::view::ViewCell;
+use esker_api::WriteBatch;
+use esker_base::{Clock, Error, MAX_KEY_BYTES, Result};
+use esker_memtable::MemTable;
+use esker_storage::Storage;
+use esker_table::BlockCache;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// See the file's head.
+pub(crate) struct Inner {
+    // Constant after opening.
+    pub(crate) settings: Settings,
+    pub(crate) sizes: Sizes,
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) log_files: Option<LogFiles>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) cache: Arc<BlockCache>,
+    pub(crate) read_only: bool,
+
+    // Each protected by itself.
+    pub(crate) commit: Commit,
+    pub(crate) view: ViewCell,
+    pub(crate) installer: Installer,
+    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) schedule: Schedule,
+    pub(crate) stall: Stall,
+    pub(crate) gate: IoGate,
+    pub(crate) counters: Counters,
+
+    pub(crate) _locks: Vec<Box<dyn Send + std::marker::Sync>>,
+}
+
+impl Inner {
+    /// Refuses batches that can't be written.
+    #[inline]
+    pub(crate) fn check(&self, batch: &WriteBatch) -> Result<()> {
+        let bytes = batch.encoded().len();
+        let fits = MemTable::fits_ever(self.settings.segment_bytes, bytes, batch.len() as u32);
+        if batch.has_empty_key()
+            || batch.longest_key() > MAX_KEY_BYTES
+            || !fits
+            || batch.has_empty_range()
+        {
+            return Err(self.refuse(batch));
+        }
+        let view = self.view.pin();
+        let mut known = None;
+        for entry in batch.keyspaces() {
+            if known != Some(entry) {
+                if !view.version.keyspaces.contains_key(&entry) {
+                    return Err(read::unknown(entry));
+                }
+                known = Some(entry);
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn refuse(&self, batch: &WriteBatch) -> Error {
+        let limit = MemTable::max_batch_bytes(self.settings.segment_bytes);
+        if batch.has_empty_key() {
+            Error::EmptyKey
+        } else if batch.longest_key() > MAX_KEY_BYTES {
+            Error::KeyTooLong { bytes: batch.longest_key() }
+        } else if batch.has_empty_range() {
+            Error::EmptyRange
+        } else if batch.longest_value() >= limit || batch.len() == 1 {
+            Error::ValueTooLarge { bytes: batch.longest_value(), limit }
+        } else {
+            Error::BatchTooLarge { bytes: batch.encoded().len(), limit }
+        }
+    }
+
+    /// The interval at which the log is synced, if it is synced by the clock.
+    pub(crate) fn sync_interval(&self) -> Option<Duration> {
+        match self.settings.log {
+            Log::File { sync: Sync::Every(interval), .. } => Some(interval),
+            _ => None,
+        }
+    }
+
+    /// Opens the readers of new tables, so that no get has to, and gives the cache what is left of
+    /// the memory budget.
+    pub(crate) fn open_new_tables(&self) -> Result<()> {
+        let view = self.view.load();
+        for keyspace in view.version.keyspaces.values() {
+            for (_, _, table) in keyspace.tables() {
+                table.reader(&self.cache)?;
+            }
+        }
+        let held = table_memory(&view.version) as usize;
+        self.cache.set_capacity(cache_bytes(&self.settings, held));
+        Ok(())
+    }
+}
+
+/// The bytes that table indexes, filters and tombstones hold.
+pub(crate) fn table_memory(version: &Version) -> u64 {
+    let tables = version.keyspaces.values().flat_map(|keyspace| keyspace.tables());
+    tables.filter_map(|(_, _, table)| table.opened()).map(|t| t.memory_bytes() as u64).sum()
+}
+
+/// The block cache's share of the memory budget: what segments and open tables leave.
+pub(crate) fn cache_bytes(settings: &Settings, table_memory: usize) -> usize {
+    // The active segment, the sealed ones and a prepared one, each with about a third of its size in
+    // index; but never more than half of the budget, most of which is idle memory at rest.
+    let segments = settings.segment_bytes / 3 * 4 * (settings.sealed_segments + 2);
+    let left = settings.memory_bytes - segments.min(settings.memory_bytes / 2);
+    // A cache too small to hold a few blocks would make every scan read twice.
+    left.saturating_sub(table_memory).max(1 << 20)
+}

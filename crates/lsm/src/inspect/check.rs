@@ -1,0 +1,147 @@
+//! Everything that can be checked, checked.
+
+use super::{Inspector, path, places};
+use crate::manifest::{CURRENT, State, parse_manifest_file_name};
+use crate::recover;
+use crate::version::{TableMeta, parse_table_file_name};
+use crate::{log_files::parse_log_file_name, manifest::read_current};
+use esker_base::{Error, KeyspaceId, Result};
+use esker_table::Table;
+
+/// What a check went through.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Checked {
+    /// Keyspaces.
+    pub keyspaces: u64,
+    /// Tables, readable or not.
+    pub tables: u64,
+    /// Bytes of tables.
+    pub table_bytes: u64,
+    /// Versions read from tables.
+    pub table_entries: u64,
+    /// Log files.
+    pub logs: u64,
+    /// Frames in them.
+    pub frames: u64,
+    /// Entries of these frames.
+    pub log_entries: u64,
+    /// Files that the manifest does not name. The next open for writing removes them.
+    pub strays: Vec<String>,
+    /// What does not hold, as far as it was reported.
+    pub problems: u64,
+}
+
+impl Inspector {
+    /// Reads every table and every log that the manifest names and reports whatever does not hold.
+    /// Takes the writer's lock meanwhile, so that no file goes while it is read. Fails if there is
+    /// no database, or another process has it open.
+    pub fn check(&self, report: &mut dyn FnMut(Error)) -> Result<Checked> {
+        let mut checked = Checked::default();
+        let mut problems = 0;
+        let mut report = |error: Error| {
+            problems += 1;
+            report(error);
+        };
+        // Before the lock, which writes a file: a foreign directory is left as it is.
+        if let Err(error) = self.current() {
+            if !error.is_corruption() {
+                return Err(error);
+            }
+            report(error);
+            checked.problems = problems;
+            return Ok(checked);
+        }
+        let _lock = self.storage.lock()?;
+        match self.state() {
+            Err(error) => report(error),
+            Ok((_, state)) => self.check_state(&state, &mut checked, &mut report)?,
+        }
+        checked.problems = problems;
+        Ok(checked)
+    }
+
+    fn check_state(
+        &self,
+        state: &State,
+        checked: &mut Checked,
+        report: &mut dyn FnMut(Error),
+    ) -> Result<()> {
+        checked.keyspaces = state.version.keyspaces.len() as u64;
+        for (keyspace, _, _, table) in places(state) {
+            checked.tables += 1;
+            checked.table_bytes += table.meta.bytes;
+            match self.table(&table.meta) {
+                Err(error) => report(error),
+                Ok(reader) => {
+                    checked.table_entries += reader.verify(report);
+                    self.compare(keyspace, &table.meta, &reader, report);
+                }
+            }
+        }
+        // As an open would read them: this finds what is missing between logs as well.
+        if let Err(error) = recover::read_logs(&*self.log_storage, state) {
+            report(error);
+        }
+        for &epoch in state.logs.keys() {
+            checked.logs += 1;
+            // A log that can't be read was reported just now.
+            let Ok(log) = self.log(epoch) else { continue };
+            checked.frames += log.scan.frames.len() as u64;
+            checked.log_entries +=
+                log.scan.frames.iter().map(|frame| u64::from(frame.count)).sum::<u64>();
+        }
+        checked.strays = self.strays(state)?;
+        self.check_unlisted_logs(report)
+    }
+
+    /// A cut-off last edit of the manifest was never relied on, unless a log shows that it was.
+    fn check_unlisted_logs(&self, report: &mut dyn FnMut(Error)) -> Result<()> {
+        let manifest = self.manifest()?;
+        let Some(offset) = self.cut_off_at(&manifest)? else { return Ok(()) };
+        let (_, state) = self.state()?;
+        for epoch in self.unlisted_logs(&state)? {
+            let what = format!(
+                "the edit here is damaged, and log {epoch}, which no other edit names, holds writes \
+                 that nothing else has"
+            );
+            report(Error::corruption(path(&*self.storage, &manifest.name), offset, what));
+        }
+        Ok(())
+    }
+
+    /// Compares what the manifest says of a table with what the table says of itself.
+    fn compare(
+        &self,
+        keyspace: KeyspaceId,
+        meta: &TableMeta,
+        table: &Table,
+        report: &mut dyn FnMut(Error),
+    ) {
+        let properties = table.properties();
+        let same = properties.keyspace == keyspace
+            && properties.entries == meta.entries
+            && properties.deletes == meta.deletes
+            && properties.smallest == meta.smallest
+            && properties.largest == meta.largest;
+        if !same {
+            let name = crate::version::table_file_name(meta.id.file);
+            let what = "the manifest says something else of this table than the table itself";
+            report(Error::corruption(path(&*self.storage, &name), meta.id.offset, what));
+        }
+    }
+
+    fn strays(&self, state: &State) -> Result<Vec<String>> {
+        let files = state.files();
+        let current = read_current(&*self.storage)?;
+        let is_stray = |name: &str| {
+            let table = parse_table_file_name(name).is_some_and(|id| !files.contains(&id));
+            let log = parse_log_file_name(name).is_some_and(|id| !state.logs.contains_key(&id));
+            let manifest = parse_manifest_file_name(name).is_some() && name != current;
+            (table || log || manifest) && name != CURRENT
+        };
+        let mut strays = self.storage.list()?;
+        strays.retain(|name| is_stray(name));
+        strays.sort();
+        Ok(strays)
+    }
+}

@@ -1,0 +1,257 @@
+//! Opening and creating: what a database takes from the world around it, and the order in which it
+//! comes to life.
+
+use crate::close::Handle;
+use crate::commit::Commit;
+use crate::compaction::Sizes;
+use crate::db::Db;
+use crate::inner::{Inner, cache_bytes};
+use crate::install::Installer;
+use crate::io::IoGate;
+use crate::keyspace::DEFAULT_KEYSPACE;
+use crate::log_files::{self, LogFiles};
+use crate::manifest::{Change, Edit, Manifest, State, parse_manifest_file_name};
+use crate::recover::{self, Found, Recovered};
+use crate::schedule::{self, Lane, Schedule};
+use crate::settings::{KeyspaceSettings, Log, Settings};
+use crate::stall::Stall;
+use crate::stats::Counters;
+use crate::version::{Version, parse_table_file_name};
+use crate::view::{View, ViewCell};
+use esker_base::{Background, Clock, Error, KeyspaceId, Result, SystemClock, Threads};
+use esker_storage::{PosixStorage, Storage};
+use esker_table::BlockCache;
+use parking_lot::Mutex;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a database takes from the world around it. [`Db::open`] takes the operating system's; a
+/// simulation brings its own.
+#[derive(Clone)]
+pub struct Env {
+    /// Where tables and manifest are kept, and the logs if they have no storage of their own.
+    pub storage: Arc<dyn Storage>,
+    /// Where the logs are kept, if elsewhere.
+    pub log_storage: Option<Arc<dyn Storage>>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Threads.
+    pub background: Arc<dyn Background>,
+    /// Chance, for the identity of a new database.
+    pub seed: u64,
+}
+
+/// What a caller of `open` accepts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Create {
+    IfMissing,
+    Never,
+}
+
+impl Db {
+    pub(crate) fn open_in(env: Env, settings: Settings, create: Create) -> Result<Db> {
+        // Before the lock: a directory that is not ours is not to be written to at all.
+        let found = recover::look(&*env.storage)?;
+        if create == Create::Never && matches!(found, Found::Nothing) {
+            return Err(nothing_there(&env.storage.describe()));
+        }
+        let mut locks = vec![env.storage.lock()?];
+        if let Some(logs) = &env.log_storage {
+            locks.push(logs.lock()?);
+        }
+        // Again, now that nobody else changes it.
+        let opened = match recover::look(&*env.storage)? {
+            Found::Database(manifest) => reopen(&env, &manifest)?,
+            Found::Nothing => create_new(&env)?,
+        };
+        let db = Db::assemble(env.clone(), settings, opened, locks, false);
+        db.start_threads(&env)?;
+        Ok(db)
+    }
+
+    pub(crate) fn open_read_only_in(env: Env, settings: Settings) -> Result<Db> {
+        // A live writer may replace the manifest, or flush and recycle a log, between two reads of
+        // ours. Then what we read does not fit together, and the next try sees the newer state.
+        const TRIES: u32 = 20;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match open_read_only_once(&env, &settings) {
+                Ok(db) => return Ok(db),
+                Err(error) if tries == TRIES => return Err(error),
+                Err(Error::NewerVersion { file, found, supported }) => {
+                    return Err(Error::NewerVersion { file, found, supported });
+                }
+                Err(error @ Error::NotADatabase { .. }) => return Err(error),
+                Err(_) => env.clock.sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+
+    fn assemble(
+        env: Env,
+        settings: Settings,
+        opened: Opened,
+        locks: Vec<Box<dyn Send + std::marker::Sync>>,
+        read_only: bool,
+    ) -> Db {
+        let Opened { installer, version, recovered } = opened;
+        let cache = BlockCache::new(cache_bytes(&settings, 0));
+        let log_storage = env.log_storage.clone().unwrap_or_else(|| env.storage.clone());
+        let log_files = match settings.log {
+            Log::File { .. } => Some(LogFiles::new(log_storage, settings.segment_bytes)),
+            Log::None => None,
+        };
+        let view = View { memtables: recovered.memtables, version: Arc::new(version) };
+        let inner = Arc::new(Inner {
+            sizes: Sizes { segment_bytes: settings.segment_bytes as u64 },
+            commit: Commit::new(&settings.log, recovered.last_seqno),
+            settings,
+            storage: env.storage,
+            log_files,
+            clock: env.clock,
+            cache: Arc::new(cache),
+            read_only,
+            view: ViewCell::new(view),
+            installer,
+            snapshots: Arc::default(),
+            schedule: Schedule::default(),
+            stall: Stall::new(),
+            gate: IoGate::default(),
+            counters: Counters::default(),
+            _locks: locks,
+        });
+        Db { handle: Arc::new(Handle { inner, threads: Mutex::default() }) }
+    }
+
+    fn start_threads(&self, env: &Env) -> Result<()> {
+        let lanes = std::iter::once((Lane::Write, "esker-write".to_owned())).chain(
+            (0..self.inner().settings.background_threads)
+                .map(|number| (Lane::Compaction, format!("esker-compact-{number}"))),
+        );
+        let mut threads = self.handle.threads.lock();
+        for (lane, name) in lanes {
+            let inner = self.handle.inner.clone();
+            let body = Box::new(move || schedule::serve(&inner, lane));
+            if let Some(thread) = env.background.spawn(&name, body)? {
+                self.inner().schedule.set_threaded();
+                threads.push(thread);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What opening found or made.
+struct Opened {
+    installer: Installer,
+    version: Version,
+    recovered: Recovered,
+}
+
+fn create_new(env: &Env) -> Result<Opened> {
+    let identity = esker_base::Rng::new(env.seed).next_u64();
+    if let Some(logs) = &env.log_storage {
+        log_files::claim_directory(&**logs, identity)?;
+    }
+    remove_strays(env, &State::default(), "");
+    let default = Change::CreateKeyspace {
+        id: KeyspaceId::DEFAULT,
+        name: DEFAULT_KEYSPACE.into(),
+        settings: KeyspaceSettings::default(),
+        retention_seqno: None,
+    };
+    let mut state = State::default();
+    let edit = Edit::of([Change::NextFile(2), default]);
+    state.apply(&edit, &env.storage).expect("the first edit fits an empty tree");
+    let manifest = Manifest::create(&*env.storage, 1, identity, &state.snapshot())?;
+    let recovered = Recovered::nothing_after(0);
+    let version = state.version.clone();
+    let installer = Installer::new(env.storage.clone(), identity, manifest, state);
+    Ok(Opened { installer, version, recovered })
+}
+
+fn reopen(env: &Env, manifest_name: &str) -> Result<Opened> {
+    let (identity, mut state) = recover::load_state(&env.storage, manifest_name)?;
+    recover::check_table_files(&*env.storage, &state)?;
+    let log_storage = env.log_storage.as_ref().unwrap_or(&env.storage);
+    if let Some(logs) = &env.log_storage {
+        log_files::claim_directory(&**logs, identity)?;
+    }
+    let recovered = recover::read_logs(&**log_storage, &state)?;
+    recover::sync_logs(&**log_storage, &recovered)?;
+
+    state.logs = recovered.logs.clone();
+    state.next_file = state.next_file.max(recover::next_file_seen(env)?);
+    let id = state.next_file;
+    state.next_file += 1;
+    let manifest = Manifest::create(&*env.storage, id, identity, &state.snapshot())?;
+    remove_strays(env, &state, manifest.name());
+    let version = state.version.clone();
+    let installer = Installer::new(env.storage.clone(), identity, manifest, state);
+    Ok(Opened { installer, version, recovered })
+}
+
+/// Removes what a crash left: files that nothing refers to. Called once everything that is referred
+/// to was found. What can't be removed is tried again at the next open.
+fn remove_strays(env: &Env, state: &State, manifest: &str) {
+    let files = state.files();
+    let stray = |name: &str| {
+        name == "CURRENT.new"
+            || parse_table_file_name(name).is_some_and(|id| !files.contains(&id))
+            || log_files::parse_log_file_name(name)
+                .is_some_and(|epoch| !state.logs.contains_key(&epoch))
+            || (parse_manifest_file_name(name).is_some() && name != manifest)
+    };
+    let storages = std::iter::once(&env.storage).chain(&env.log_storage);
+    for storage in storages {
+        for name in storage.list().unwrap_or_default().iter().filter(|name| stray(name)) {
+            let _ = storage.remove(name);
+        }
+    }
+}
+
+fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
+    let manifest_name = match recover::look(&*env.storage)? {
+        Found::Database(name) => name,
+        Found::Nothing => return Err(nothing_there(&env.storage.describe())),
+    };
+    let (identity, state) = recover::load_state(&env.storage, &manifest_name)?;
+    recover::check_table_files(&*env.storage, &state)?;
+    let log_storage = env.log_storage.as_ref().unwrap_or(&env.storage);
+    let recovered = recover::read_logs(&**log_storage, &state)?;
+    let version = state.version.clone();
+    let installer = Installer::read_only(env.storage.clone(), identity, state);
+    let opened = Opened { installer, version, recovered };
+    let db = Db::assemble(env.clone(), settings.clone(), opened, Vec::new(), true);
+    // Opened files can still be read after the writer has removed them.
+    db.inner().open_new_tables()?;
+    Ok(db)
+}
+
+pub(crate) fn existing_directory(dir: &Path) -> Result<PosixStorage> {
+    if !dir.is_dir() {
+        return Err(nothing_there(&dir.display().to_string()));
+    }
+    PosixStorage::open(dir)
+}
+
+pub(crate) fn nothing_there(dir: &str) -> Error {
+    Error::NotADatabase { dir: dir.to_owned(), reason: "there is no database in it".into() }
+}
+
+pub(crate) fn posix_env(storage: PosixStorage, settings: &Settings) -> Result<Env> {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    let log_storage: Option<Arc<dyn Storage>> = match &settings.log {
+        Log::File { dir: Some(dir), .. } => Some(Arc::new(PosixStorage::create(dir)?)),
+        _ => None,
+    };
+    Ok(Env {
+        storage: Arc::new(storage),
+        log_storage,
+        clock: Arc::new(SystemClock::new()),
+        background: Arc::new(Threads),
+        seed: RandomState::new().build_hasher().finish(),
+    })
+}
