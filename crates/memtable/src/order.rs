@@ -14,16 +14,38 @@ use arc_swap::ArcSwap;
 use esker_base::{KeyspaceId, Kind};
 use parking_lot::Mutex;
 use std::cmp::Ordering as Compared;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// The entries of a chunk: sorted in a fraction of a millisecond, and few chunks make a segment.
 pub(crate) const CHUNK_ENTRIES: u32 = 4096;
 
-/// A run is merged with the one after it unless it is more than this many times larger. Larger
-/// ratios leave fewer runs to a cursor, smaller ones merge less.
-const RUN_RATIO: usize = 4;
+/// How far runs are merged.
+#[derive(Clone, Copy)]
+struct Merging {
+    /// A run is merged with the one after it unless it is more than this many times larger. Larger
+    /// ratios leave fewer runs to a cursor, smaller ones merge less.
+    ratio: usize,
+    /// A run with more entries than this is left alone.
+    largest: usize,
+}
+
+/// What the background does: few runs.
+const BACKGROUND: Merging = Merging { ratio: 4, largest: usize::MAX };
+
+/// What a cursor does on its way: the same, but nothing that takes longer than half a millisecond.
+const FOREGROUND: Merging = Merging { ratio: 4, largest: 16 * CHUNK_ENTRIES as usize };
+
+/// What is done to a sealed MemTable: one run.
+const EVERYTHING: Merging = Merging { ratio: usize::MAX, largest: usize::MAX };
+
+impl Merging {
+    fn wants(self, older: &Run, newer: &Run) -> bool {
+        let (older, newer) = (older.numbers.len(), newer.numbers.len());
+        older <= self.ratio.saturating_mul(newer) && older <= self.largest
+    }
+}
 
 /// A cursor sorts up to this many entries for itself rather than wait for whoever is merging.
 const PRIVATE_ENTRIES: u32 = 2 * CHUNK_ENTRIES;
@@ -39,7 +61,7 @@ impl Run {
     /// Sorts the entries `numbers`, all of which are filled.
     fn sort(segment: &Segment, numbers: Range<u32>) -> Run {
         let mut collectors: Vec<Collector> = Vec::new();
-        let mut by_keyspace: HashMap<KeyspaceId, usize> = HashMap::new();
+        let mut by_keyspace: BTreeMap<KeyspaceId, usize> = BTreeMap::new();
         let mut last = usize::MAX;
         for number in numbers.clone() {
             let place = segment.nodes().place(number).expect("visible entries are filled");
@@ -160,7 +182,7 @@ impl Order {
     /// Covers the first `to` entries, all of which are filled and visible, by few runs.
     pub fn extend(&self, segment: &Segment, to: u32) {
         let _building = self.building.lock();
-        self.extend_locked(segment, to, Some(RUN_RATIO));
+        self.extend_locked(segment, to, BACKGROUND);
     }
 
     /// Covers all of a sealed MemTable's `entries` entries by one run.
@@ -169,7 +191,7 @@ impl Order {
             return;
         }
         let _building = self.building.lock();
-        self.extend_locked(segment, entries, None);
+        self.extend_locked(segment, entries, EVERYTHING);
     }
 
     /// Runs that cover the first `to` entries, and maybe more, for a cursor: never waits long.
@@ -188,20 +210,20 @@ impl Order {
             }
             None => self.building.lock(),
         };
-        self.extend_locked(segment, to, Some(RUN_RATIO));
+        self.extend_locked(segment, to, FOREGROUND);
         drop(building);
         self.runs.load_full()
     }
 
-    /// The work of both; merges whatever its neighbour is, if there is no `ratio`.
-    fn extend_locked(&self, segment: &Segment, to: u32, ratio: Option<usize>) {
+    /// Sorts what no run covers up to `to`, and merges. The caller holds the lock.
+    fn extend_locked(&self, segment: &Segment, to: u32, merging: Merging) {
         let mut runs = Runs::clone(&self.runs.load());
         let from = covered(&runs);
         if from < to {
             runs.push(Arc::new(Run::sort(segment, from..to)));
         }
         while let [.., older, newer] = &runs[..]
-            && ratio.is_none_or(|ratio| older.numbers.len() <= ratio * newer.numbers.len())
+            && merging.wants(older, newer)
         {
             let merged = Run::merge(segment, older, newer);
             runs.truncate(runs.len() - 2);

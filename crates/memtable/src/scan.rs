@@ -5,11 +5,11 @@
 //! frames that do, at every multiple of the alignment: a later frame says what was durable when it
 //! was written, and so tells damage from the torn end of the last write.
 //!
-//! A value may hold bytes that look like a frame. The frame around it is stepped over as a whole,
-//! so they are only ever met past the end, where they can't be accepted, only found as [`Later`].
-//! Found frames can raise `durable_through` and so make recovery report damage where there is a
-//! torn write; they can never make it accept more, nor report less. Only frames that
-//! lie beyond the expected seqno count, because an older one says nothing about what is missing.
+//! A value may hold bytes that look like a frame. An accepted frame is stepped over as a whole, so
+//! they are only ever met past the end, where they are not accepted, only found as [`Later`].
+//! Found frames can raise `durable_through`, and so make recovery report damage where there is a
+//! torn write; they can never make it report less. Only frames beyond the expected seqno
+//! count, because an older one says nothing about what is missing.
 
 use crate::frame::{
     FRAME_HEADER_BYTES, FrameHeader, MIN_ENTRY_BYTES, SegmentHeader, frame_checksum,

@@ -191,7 +191,7 @@ impl Segment {
         let before = self.base.swap(base, Ordering::AcqRel);
         assert_eq!(before, 0, "a segment is activated once");
         let offset = self.header.first_frame() as u32;
-        Tail { identity: self.identity, offset, number: 0, base }
+        Tail { identity: self.identity, first: offset, offset, number: 0, base }
     }
 
     /// Takes space and seqnos for a frame, or `None` if the segment is full.

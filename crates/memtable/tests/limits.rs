@@ -81,7 +81,7 @@ fn completion_stops_at_the_first_frame_that_is_not_filled() {
     let _ = memtable.fill(second, 0, &bytes);
     assert_eq!(memtable.completed(memtable.start()), memtable.start());
     let _ = memtable.fill(first, 0, &bytes);
-    let end = memtable.completed(tail.start(&memtable));
+    let end = memtable.completed(tail.start());
     assert_eq!((end.next_seqno(), end.offset()), (5, memtable.bytes_used()));
     assert_eq!(memtable.completed(end), end);
 }

@@ -15,6 +15,8 @@ pub(super) fn new_identity() -> u64 {
 #[derive(Debug)]
 pub struct Tail {
     pub(super) identity: u64,
+    /// Where the first frame starts.
+    pub(super) first: u32,
     pub(super) offset: u32,
     pub(super) number: u32,
     pub(super) base: Seqno,
@@ -27,8 +29,8 @@ impl Tail {
     }
 
     /// The position before the first frame.
-    pub fn start(&self, memtable: &crate::MemTable) -> Position {
-        memtable.start()
+    pub fn start(&self) -> Position {
+        Position { identity: self.identity, offset: self.first, number: 0, base: self.base }
     }
 }
 
