@@ -1,1 +1,36 @@
-fn main() {}
+//! The `esker` program: a database in a directory, from the command line.
+//!
+//! Each command is a file under `commands`, with its arguments and its work. What they share:
+//!
+//! * [`place`]: the database, the keyspace and the range that a command works on;
+//! * [`options`]: settings as flags;
+//! * [`text`]: bytes as text that can be read, and read back;
+//! * [`failure`]: what the user is told, and the exit status: 0 done, 1 failed or not found, 2 wrong
+//!   usage, 130 interrupted.
+//!
+//! Facts go to standard output, everything else to standard error. A reader that goes away, such as
+//! `head`, ends the program quietly.
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod commands;
+mod demo;
+mod failure;
+mod import;
+mod interrupt;
+mod options;
+mod place;
+mod style;
+mod text;
+mod tree;
+mod units;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match arguments::parse().and_then(arguments::Command::run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

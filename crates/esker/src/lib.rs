@@ -1,1 +1,76 @@
-//! Under construction.
+//! Esker, a key-value storage engine.
+//!
+//! A [`Db`] is a directory of ordered keyspaces. Keys and values are bytes; keys are compared
+//! bytewise. Writes go in batches that happen together or not at all; reads see one moment.
+//!
+//! ```
+//! use esker::{Db, KeyspaceSettings, Settings};
+//!
+//! # let dir = tempfile::tempdir()?;
+//! # let dir = dir.path().join("data");
+//! let db = Db::open(&dir, Settings::default())?;
+//! let users = db.keyspace("users", KeyspaceSettings::default())?;
+//!
+//! db.put(&users, b"ada", b"analyst")?;
+//! assert_eq!(db.get(&users, b"ada")?.as_deref(), Some(&b"analyst"[..]));
+//!
+//! // A batch is atomic, across keyspaces too.
+//! let mut batch = db.batch();
+//! batch.put(&users, b"grace", b"admiral");
+//! batch.delete(&users, b"ada");
+//! db.write(&batch)?;
+//!
+//! // A snapshot is a moment to read at.
+//! let before = db.snapshot();
+//! db.put(&users, b"linus", b"maintainer")?;
+//! assert_eq!(db.get_at(&users, b"linus", &before)?, None);
+//!
+//! // Ranges run forward and backward.
+//! let names: Result<Vec<_>, _> =
+//!     db.range(&users, b"a".as_slice()..b"z").rev().into_iter().map(|pair| pair.map(|(key, _)| key)).collect();
+//! assert_eq!(names?, [b"linus".to_vec(), b"grace".to_vec()]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What an acknowledged write survives
+//!
+//! When a write returns, it is visible to every later read. What it survives depends on
+//! [`Settings::log`]:
+//!
+//! | log | the process ends | power is lost |
+//! |---|---|---|
+//! | `Log::File`, [`Sync::Always`] | kept | kept |
+//! | `Log::File`, [`Sync::Every`] | kept | a prefix of the writes is kept, which misses about one interval at most |
+//! | `Log::File`, [`Sync::Os`] | kept | a prefix of the writes is kept |
+//! | [`Log::None`] | what was flushed is kept | what was flushed is kept |
+//!
+//! `WriteBatch::sync` asks for one batch what `Sync::Always` asks for all, and `Db::sync` for
+//! everything written so far.
+//!
+//! # Keys of several parts
+//!
+//! [`tuple`] encodes tuples so that their byte order is the tuples' order.
+
+#![forbid(unsafe_code)]
+
+pub mod tuple;
+
+/// Looking into the files of a database that is not open: see [`inspect::Inspector`].
+pub mod inspect {
+    pub use esker_lsm::inspect::{
+        Checked, Inspector, LogDump, LostTable, ManifestDump, Repaired, TablePlace,
+    };
+    pub use esker_lsm::manifest::{Change, Edit, LogEnd, Record};
+    pub use esker_lsm::version::{TableId, TableMeta};
+    pub use esker_memtable::{FrameInfo, Later, Scan, SegmentHeader, Stop};
+    pub use esker_table::{CursorPurpose, Properties, Table};
+}
+
+pub use esker_api::{self as api, Cursor, KeyRange, Value, WriteBatch};
+pub use esker_base::{Error, Result};
+pub use esker_lsm::version::{TableId, TableMeta};
+pub use esker_lsm::{
+    Db, DbCursor, Keyspace, KeyspaceInfo, KeyspaceLevels, KeyspaceSettings, LevelInfo, Log, Pairs,
+    Range, RunInfo, Settings, Shape, Snapshot, Stats, Store, Sync,
+};
+pub use esker_table::Compression;

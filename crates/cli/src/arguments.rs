@@ -1,0 +1,91 @@
+//! The command line.
+
+use crate::commands::*;
+use crate::demo;
+use crate::failure::{Failure, Outcome};
+use clap::Parser;
+
+/// A key-value store in a directory.
+///
+/// Keys and values are given and printed as text; bytes that are not printable text appear as \xHH.
+/// With --hex they are hexadecimal digits. `-` stands for standard input or output.
+#[derive(Parser)]
+#[command(name = "esker", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What to do.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    Get(get::Get),
+    Put(put::Put),
+    Delete(delete::Delete),
+    Scan(scan::Scan),
+    Import(import::Import),
+    Export(export::Export),
+    Keyspaces(keyspaces::Keyspaces),
+    Stats(stats::Stats),
+    Levels(levels::Levels),
+    Compact(compact::Compact),
+    Checkpoint(checkpoint::Checkpoint),
+    Check(check::Check),
+    Repair(repair::Repair),
+    DumpFrames(dump::DumpFrames),
+    DumpTable(dump::DumpTable),
+    DumpManifest(dump::DumpManifest),
+    Bench(bench::Bench),
+    Demo(demo::Demo),
+    #[command(hide = true)]
+    DemoWriter(demo::writer::DemoWriter),
+}
+
+impl Command {
+    /// Does it.
+    pub fn run(self) -> Outcome {
+        match self {
+            Command::Get(command) => command.run(),
+            Command::Put(command) => command.run(),
+            Command::Delete(command) => command.run(),
+            Command::Scan(command) => command.run(),
+            Command::Import(command) => command.run(),
+            Command::Export(command) => command.run(),
+            Command::Keyspaces(command) => command.run(),
+            Command::Stats(command) => command.run(),
+            Command::Levels(command) => command.run(),
+            Command::Compact(command) => command.run(),
+            Command::Checkpoint(command) => command.run(),
+            Command::Check(command) => command.run(),
+            Command::Repair(command) => command.run(),
+            Command::DumpFrames(command) => command.run(),
+            Command::DumpTable(command) => command.run(),
+            Command::DumpManifest(command) => command.run(),
+            Command::Bench(command) => command.run(),
+            Command::Demo(command) => command.run(),
+            Command::DemoWriter(command) => command.run(),
+        }
+    }
+}
+
+/// Reads the command line. Help and version are answered here.
+pub fn parse() -> Outcome<Command> {
+    Arguments::try_parse().map(|arguments| arguments.command).map_err(|error| {
+        if !error.use_stderr() {
+            return error.print().map_or_else(Failure::from, |()| Failure::Said(0));
+        }
+        let message = error.render().to_string();
+        Failure::Usage(message.strip_prefix("error: ").unwrap_or(&message).trim_end().to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,80 @@
+//! `esker check`: does everything hold together?
+
+use super::{print_json, stdout};
+use crate::failure::{Failure, Outcome};
+use crate::place::Home;
+use crate::units;
+use esker::inspect::Checked;
+use serde_json::json;
+use std::io::Write;
+
+/// Read every file of a database and report whatever does not hold
+///
+/// Checks the manifest, every block of every table, and every frame of the log. No other process may
+/// be writing meanwhile. Exit status 1 if anything is wrong.
+#[derive(clap::Args)]
+pub struct Check {
+    #[command(flatten)]
+    home: Home,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    pub fn run(self) -> Outcome {
+        let inspector = self.home.inspect()?;
+        let mut problems = Vec::new();
+        let checked = inspector.check(&mut |error| problems.push(error.to_string()))?;
+        if self.json {
+            print_json(&json!({
+                "keyspaces": checked.keyspaces,
+                "tables": checked.tables,
+                "table_bytes": checked.table_bytes,
+                "table_entries": checked.table_entries,
+                "log_segments": checked.logs,
+                "frames": checked.frames,
+                "log_entries": checked.log_entries,
+                "strays": checked.strays,
+                "problems": problems,
+            }))?;
+        } else {
+            let mut out = stdout();
+            out.write_all(text(&checked, &problems).as_bytes())?;
+            out.flush()?;
+        }
+        match problems.len() as u64 {
+            0 => Ok(()),
+            number => {
+                let problems = units::counted(number, "problem");
+                let db = self.home.db.display();
+                Err(Failure::new(format!("{db} has {problems}; see `esker repair --help`")))
+            }
+        }
+    }
+}
+
+fn text(checked: &Checked, problems: &[String]) -> String {
+    let mut out = String::new();
+    for problem in problems {
+        out.push_str(&format!("{problem}\n"));
+    }
+    out.push_str(&format!(
+        "checked {} in {}, {}, with {} versions; {}, {}, with {} writes\n",
+        units::counted(checked.tables, "table"),
+        units::counted(checked.keyspaces, "keyspace"),
+        units::bytes(checked.table_bytes),
+        units::count(checked.table_entries),
+        units::counted(checked.logs, "log segment"),
+        units::counted(checked.frames, "frame"),
+        units::count(checked.log_entries),
+    ));
+    if !checked.strays.is_empty() {
+        let names = checked.strays.join(", ");
+        out.push_str(&format!("left over, and removed at the next open for writing: {names}\n"));
+    }
+    if problems.is_empty() {
+        out.push_str("everything holds\n");
+    }
+    out
+}

@@ -1,0 +1,38 @@
+//! `esker checkpoint`: a copy that opens by itself.
+
+use super::print_json;
+use crate::failure::Outcome;
+use crate::options::DatabaseOptions;
+use crate::place::Home;
+use esker::Db;
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Make a consistent copy of the database in a new directory
+///
+/// Tables are shared by hard links where the file system can, so this is quick and takes little
+/// space. The copy is a database of its own.
+#[derive(clap::Args)]
+pub struct Checkpoint {
+    #[command(flatten)]
+    home: Home,
+    /// The directory to make
+    target: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    database: DatabaseOptions,
+}
+
+impl Checkpoint {
+    pub fn run(self) -> Outcome {
+        let db = Db::open_existing(&self.home.db, self.database.settings(&self.home))?;
+        db.checkpoint(&self.target)?;
+        db.close()?;
+        if self.json {
+            print_json(&json!({ "checkpoint": self.target.display().to_string() }))?;
+        }
+        Ok(())
+    }
+}

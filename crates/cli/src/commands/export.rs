@@ -1,0 +1,143 @@
+//! `esker export`: all pairs of a keyspace, or of a range, as a file that `esker import` reads back.
+//!
+//! TSV and CSV begin with the header `esker:key`, `esker:value`; the fields follow the escape rule of
+//! [`crate::text`], so that any bytes survive. JSON Lines has `{"key": …, "value": …}` a line, with
+//! `key_hex` and `value_hex` in place of what is not UTF-8.
+
+use crate::failure::{Failure, Outcome};
+use crate::import::Format;
+use crate::place::{Place, Stretch, for_each};
+use crate::text::{Form, escape_into};
+use crate::units;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Write the pairs of a keyspace to a file
+///
+/// `esker import` reads the file back as it is, whatever bytes the keys and values hold. The file
+/// appears under its name only when it is whole.
+#[derive(clap::Args)]
+pub struct Export {
+    #[command(flatten)]
+    place: Place,
+    /// The file; - for standard output
+    #[arg(default_value = "-")]
+    file: PathBuf,
+    /// The format; by default what the file's name says, and TSV for standard output
+    #[arg(long)]
+    format: Option<Format>,
+    #[command(flatten)]
+    stretch: Stretch,
+    #[command(flatten)]
+    form: Form,
+}
+
+impl Export {
+    pub fn run(self) -> Outcome {
+        let to_stdout = self.file == Path::new("-");
+        let format = match self.format {
+            Some(format) => format,
+            None if to_stdout => Format::Tsv,
+            None => Format::of_file(&self.file)?,
+        };
+        let range = self.stretch.range(self.form)?;
+        let (db, keyspace) = self.place.open_for_reading()?;
+        let mut pairs = 0;
+        let mut write = |out: &mut dyn Write, failed: &dyn Fn(std::io::Error) -> Failure| {
+            let mut line = header(format).to_owned();
+            out.write_all(line.as_bytes()).map_err(failed)?;
+            for_each(&db, &keyspace, range.clone(), false, |key, value| {
+                line.clear();
+                put_line(format, key, value, &mut line);
+                out.write_all(line.as_bytes()).map_err(failed)?;
+                pairs += 1;
+                Ok(true)
+            })?;
+            out.flush().map_err(failed)
+        };
+        if to_stdout {
+            return write(&mut super::stdout(), &Failure::from);
+        }
+        let name = self.file.display().to_string();
+        let failed = |error| Failure::io("write to", name.clone(), error);
+        into_file(&self.file, |out| write(out, &failed))?;
+        eprintln!("exported {} to {name}", units::counted(pairs, "pair"));
+        Ok(())
+    }
+}
+
+fn header(format: Format) -> &'static str {
+    match format {
+        Format::Tsv => "esker:key\tesker:value\n",
+        Format::Csv => "esker:key,esker:value\n",
+        Format::Jsonl => "",
+    }
+}
+
+/// Has `write` fill a file beside `path`, and gives it its name when it is whole. What is no regular
+/// file, such as a device or a named pipe, is written directly.
+fn into_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> Outcome) -> Outcome {
+    let special = path.metadata().is_ok_and(|metadata| !metadata.is_file());
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let target = if special { path } else { Path::new(&partial) };
+    let name = target.display().to_string();
+    let file = File::create(target).map_err(|error| Failure::io("create", &name, error))?;
+    let written = write(&mut BufWriter::with_capacity(1 << 18, file));
+    if special {
+        return written;
+    }
+    if written.is_err() {
+        // The export's own failure is the one to report.
+        let _ = std::fs::remove_file(target);
+        return written;
+    }
+    std::fs::rename(target, path).map_err(|error| Failure::io("rename", name, error))
+}
+
+fn put_line(format: Format, key: &[u8], value: &[u8], line: &mut String) {
+    match format {
+        Format::Tsv => {
+            escape_into(key, line);
+            line.push('\t');
+            escape_into(value, line);
+        }
+        Format::Csv => {
+            put_csv_field(key, line);
+            line.push(',');
+            put_csv_field(value, line);
+        }
+        Format::Jsonl => line.push_str(&Form::default().pair(key, value).to_string()),
+    }
+    line.push('\n');
+}
+
+fn put_csv_field(bytes: &[u8], line: &mut String) {
+    let start = line.len();
+    escape_into(bytes, line);
+    // Spaces at an end are quoted because some readers trim them.
+    let field = &line[start..];
+    if field.contains([',', '"']) || field.starts_with(' ') || field.ends_with(' ') {
+        let quoted = format!("\"{}\"", field.replace('"', "\"\""));
+        line.replace_range(start.., &quoted);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_holds_one_pair_in_each_format() {
+        for (format, expected) in [
+            (Format::Tsv, "a\\tb\tc,\"d\n"),
+            (Format::Csv, "a\\tb,\"c,\"\"d\"\n"),
+            (Format::Jsonl, "{\"key\":\"a\\tb\",\"value\":\"c,\\\"d\"}\n"),
+        ] {
+            let mut line = String::new();
+            put_line(format, b"a\tb", b"c,\"d", &mut line);
+            assert_eq!(line, expected);
+        }
+    }
+}

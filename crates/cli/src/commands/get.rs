@@ -1,0 +1,61 @@
+//! `esker get`: one value.
+
+use super::{print_json, stdout};
+use crate::failure::{Failure, Outcome};
+use crate::place::Place;
+use crate::text::{Form, escape, hex};
+use std::ffi::OsString;
+use std::io::Write;
+
+/// Print the value of a key
+///
+/// Text is printed as it is, with a newline after it; a value that holds other control characters,
+/// or is not UTF-8, is escaped. Exit status 1 if there is no such key.
+#[derive(clap::Args)]
+pub struct Get {
+    #[command(flatten)]
+    place: Place,
+    /// The key
+    key: OsString,
+    #[command(flatten)]
+    form: Form,
+    /// Print the exact bytes of the value, and nothing after them
+    #[arg(long)]
+    raw: bool,
+    /// Print {"key": …, "value": …}
+    #[arg(long, conflicts_with = "raw")]
+    json: bool,
+}
+
+impl Get {
+    pub fn run(self) -> Outcome {
+        let key = self.form.parse(self.key)?;
+        let (db, keyspace) = self.place.open_for_reading()?;
+        let Some(value) = db.get(&keyspace, &key)? else {
+            let keyspace = &self.place.keyspace;
+            let key = escape(&key);
+            return Err(Failure::new(format!("there is no key {key} in keyspace {keyspace}")));
+        };
+        if self.json {
+            return print_json(&self.form.pair(&key, &value));
+        }
+        let mut out = stdout();
+        if self.raw {
+            out.write_all(&value)?;
+        } else if self.form.hex {
+            writeln!(out, "{}", hex(&value))?;
+        } else {
+            writeln!(out, "{}", readable(&value))?;
+        }
+        Ok(out.flush()?)
+    }
+}
+
+/// The value as it is if a terminal can show it, else escaped.
+fn readable(value: &[u8]) -> String {
+    let shown = |character: char| !character.is_control() || matches!(character, '\n' | '\t');
+    match std::str::from_utf8(value) {
+        Ok(text) if text.chars().all(shown) => text.to_owned(),
+        _ => escape(value),
+    }
+}

@@ -1,0 +1,160 @@
+//! `esker import`: a file of records.
+
+use super::print_json;
+use crate::failure::{Failure, Outcome};
+use crate::import::{Format, Job, OnError, Progress, Rules, Source, Stopped, Tally};
+use crate::interrupt::Interrupt;
+use crate::options::{DatabaseOptions, KeyspaceOptions};
+use crate::place::Place;
+use crate::units;
+use esker::Db;
+use esker_base::{Clock, SystemClock};
+use serde_json::json;
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// A write batch holds about this much: enough that its commit costs nothing a record, little enough
+/// that an interrupt is answered at once.
+const BATCH_BYTES: usize = 256 << 10;
+
+/// Read records from a TSV, CSV or JSON Lines file
+///
+/// Each record becomes a pair: its key is the column or field that --key names, its value the one
+/// that --value names or, by default, the whole record as a JSON object. A file that `esker export`
+/// wrote needs neither. A later record with the same key wins. Files of any size are read in bounded
+/// memory. Ctrl-C commits what was read so far.
+///
+/// Creates the database and the keyspace if need be.
+#[derive(clap::Args)]
+pub struct Import {
+    #[command(flatten)]
+    place: Place,
+    /// The file; - for standard input
+    file: PathBuf,
+    /// The format; by default what the file's name says
+    #[arg(long)]
+    format: Option<Format>,
+    /// The column that is the key: a name of the header, or a number from 1. In JSON, a field's
+    /// name; a.b is field b of object a
+    #[arg(long, value_name = "COLUMN")]
+    key: Option<String>,
+    /// The column that is the value, likewise; by default the whole record as a JSON object
+    #[arg(long, value_name = "COLUMN", requires = "key")]
+    value: Option<String>,
+    /// Put this before each key
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    key_prefix: OsString,
+    /// The first line is a record, not column names (TSV and CSV)
+    #[arg(long, requires = "key")]
+    no_header: bool,
+    /// Fields are escaped as `esker scan` prints them (TSV and CSV)
+    #[arg(long)]
+    escaped: bool,
+    /// What to do about a line that holds no record
+    #[arg(long, value_name = "WHAT", default_value = "fail")]
+    on_error: OnError,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    database: DatabaseOptions,
+    #[command(flatten)]
+    options: KeyspaceOptions,
+}
+
+impl Import {
+    pub fn run(self) -> Outcome {
+        let from_stdin = self.file == Path::new("-");
+        let format = match self.format {
+            Some(format) => format,
+            None if from_stdin => {
+                let what = "standard input does not say its format; add --format tsv, csv or jsonl";
+                return Err(Failure::Usage(what.into()));
+            }
+            None => Format::of_file(&self.file)?,
+        };
+        let interrupt =
+            Interrupt::listen().map_err(|error| Failure::io("listen for", "interrupts", error))?;
+        let (name, total_bytes, source) = if from_stdin {
+            ("standard input".to_owned(), None, Source::start(std::io::stdin(), &interrupt)?)
+        } else {
+            let name = self.file.display().to_string();
+            let opened = File::open(&self.file).and_then(|file| Ok((file.metadata()?, file)));
+            let (metadata, file) = opened.map_err(|error| Failure::io("open", &name, error))?;
+            if metadata.is_dir() {
+                let error = std::io::ErrorKind::IsADirectory.into();
+                return Err(Failure::io("read", name, error));
+            }
+            let total = metadata.is_file().then_some(metadata.len());
+            (name, total, Source::start(file, &interrupt)?)
+        };
+
+        let keyspace_settings = self.options.settings()?;
+        let settings = self.database.settings(&self.place.home);
+        // A batch may be a quarter of a segment.
+        let batch_bytes = BATCH_BYTES.min(settings.segment_bytes / 8);
+        let db = Db::open(&self.place.home.db, settings)?;
+        let keyspace = self.options.open(&db, &self.place.keyspace, keyspace_settings)?;
+        let clock = SystemClock::new();
+        let job = Job {
+            name,
+            format,
+            rules: Rules {
+                key: self.key,
+                value: self.value,
+                key_prefix: self.key_prefix.into_vec(),
+                no_header: self.no_header,
+                escaped: self.escaped,
+            },
+            on_error: self.on_error,
+            interrupt: &interrupt,
+            progress: &Progress::on_terminal(total_bytes),
+            batch_bytes,
+        };
+        let tally = job.run(&db, &keyspace, source)?;
+        let seconds = clock.now().as_secs_f64();
+        db.close()?;
+        summarise(tally, seconds, &self.place.keyspace, self.json)
+    }
+}
+
+fn summarise(tally: Tally, seconds: f64, keyspace: &str, as_json: bool) -> Outcome {
+    if as_json {
+        print_json(&json!({
+            "records": tally.records,
+            "skipped": tally.skipped,
+            "bytes": tally.bytes,
+            "seconds": seconds,
+            "complete": tally.stopped.is_none(),
+        }))?;
+    }
+    let records = units::counted(tally.records, "record");
+    match tally.stopped {
+        Some(Stopped::Interrupted) => Err(Failure::Interrupted(format!(
+            "interrupted; {records} read so far {} committed",
+            if tally.records == 1 { "is" } else { "are" }
+        ))),
+        Some(Stopped::BadLine(what)) => Err(Failure::new(format!(
+            "{what}; {records} before it {} imported (--on-error skip goes on)",
+            if tally.records == 1 { "was" } else { "were" }
+        ))),
+        None if as_json => Ok(()),
+        None => {
+            let skipped = match tally.skipped {
+                0 => String::new(),
+                number => format!(", {} skipped", units::counted(number, "bad line")),
+            };
+            // Not println!: a closed pipe must not panic.
+            use std::io::Write;
+            writeln!(
+                std::io::stdout(),
+                "imported {records} into {keyspace} ({}, {seconds:.2} s, {} records/s){skipped}",
+                units::bytes(tally.bytes),
+                units::per_second(tally.records, seconds),
+            )?;
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! `esker levels`: the tree of tables.
+
+use super::{print_json, stdout};
+use crate::failure::{Failure, Outcome};
+use crate::options::shape_name;
+use crate::place::Home;
+use crate::style::Style;
+use crate::text::Form;
+use crate::tree;
+use esker::{Error, KeyspaceLevels, TableMeta};
+use serde_json::{Map, Value as Json, json};
+use std::io::Write;
+
+/// Draw the tree of tables: levels, their runs, newest first, and what they hold
+#[derive(clap::Args)]
+pub struct Levels {
+    #[command(flatten)]
+    home: Home,
+    /// Only this keyspace
+    #[arg(short, long, value_name = "NAME")]
+    keyspace: Option<String>,
+    /// Draw each table too
+    #[arg(long)]
+    tables: bool,
+    /// Print JSON, always with the tables
+    #[arg(long)]
+    json: bool,
+}
+
+impl Levels {
+    pub fn run(self) -> Outcome {
+        let db = self.home.open_for_reading()?;
+        let mut trees = db.levels();
+        if let Some(name) = self.keyspace {
+            trees.retain(|tree| tree.name == name);
+            if trees.is_empty() {
+                return Err(Failure::from(Error::UnknownKeyspace { name }));
+            }
+        }
+        if self.json {
+            let trees: Vec<_> = trees.iter().map(keyspace_json).collect();
+            return print_json(&json!({ "keyspaces": trees }));
+        }
+        let mut out = stdout();
+        tree::draw(&mut out, &trees, self.tables, Style::of_stdout())?;
+        Ok(out.flush()?)
+    }
+}
+
+fn keyspace_json(tree: &KeyspaceLevels) -> Json {
+    let levels: Vec<_> = tree
+        .levels
+        .iter()
+        .map(|level| {
+            let runs: Vec<_> = level
+                .runs
+                .iter()
+                .map(|run| {
+                    let tables: Vec<_> = run.tables.iter().map(table_json).collect();
+                    json!({ "id": run.id, "bytes": run.bytes(), "tables": tables })
+                })
+                .collect();
+            json!({ "level": level.level, "runs": runs })
+        })
+        .collect();
+    json!({
+        "name": tree.name,
+        "id": tree.id.0,
+        "shape": shape_name(tree.settings.shape),
+        "compression": tree.settings.compression.to_string(),
+        "filter_bits": tree.settings.filter_bits,
+        "levels": levels,
+    })
+}
+
+/// All that the manifest knows of a table.
+pub fn table_json(table: &TableMeta) -> Json {
+    let mut object = Map::new();
+    object.insert("file".into(), table.id.file.into());
+    object.insert("offset".into(), table.id.offset.into());
+    object.insert("bytes".into(), table.bytes.into());
+    object.insert("raw_bytes".into(), table.raw_bytes.into());
+    object.insert("entries".into(), table.entries.into());
+    object.insert("deletes".into(), table.deletes.into());
+    object.insert("range_tombstones".into(), table.range_tombstones.into());
+    Form::default().insert(&mut object, "smallest", &table.smallest);
+    Form::default().insert(&mut object, "largest", &table.largest);
+    object.insert("min_seqno".into(), table.min_seqno.into());
+    object.insert("max_seqno".into(), table.max_seqno.into());
+    object.into()
+}

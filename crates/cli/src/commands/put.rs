@@ -1,0 +1,50 @@
+//! `esker put`: one pair.
+
+use crate::failure::{Failure, Outcome};
+use crate::options::{DatabaseOptions, KeyspaceOptions};
+use crate::place::Place;
+use crate::text::Form;
+use esker::Db;
+use std::ffi::OsString;
+use std::io::Read;
+
+/// Set a key to a value
+///
+/// Creates the database and the keyspace if need be. The pair survives power loss once this returns.
+#[derive(clap::Args)]
+pub struct Put {
+    #[command(flatten)]
+    place: Place,
+    /// The key
+    key: OsString,
+    /// The value; - for the bytes of standard input
+    value: OsString,
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    database: DatabaseOptions,
+    #[command(flatten)]
+    options: KeyspaceOptions,
+}
+
+impl Put {
+    pub fn run(self) -> Outcome {
+        let key = self.form.parse(self.key)?;
+        let value = if self.value == "-" {
+            let mut value = Vec::new();
+            let read = std::io::stdin().lock().read_to_end(&mut value);
+            read.map_err(|error| Failure::io("read", "standard input", error))?;
+            value
+        } else {
+            self.form.parse(self.value)?
+        };
+        let settings = self.options.settings()?;
+        let db = Db::open(&self.place.home.db, self.database.settings(&self.place.home))?;
+        let keyspace = self.options.open(&db, &self.place.keyspace, settings)?;
+        let mut batch = db.batch();
+        batch.put(&keyspace, &key, &value);
+        batch.sync();
+        db.write(&batch)?;
+        Ok(db.close()?)
+    }
+}

@@ -1,0 +1,87 @@
+//! `esker repair`: a database of what can still be read.
+
+use super::{print_json, stdout};
+use crate::failure::Outcome;
+use crate::place::Home;
+use crate::text::{Form, escape};
+use crate::units;
+use esker::inspect::Repaired;
+use serde_json::{Map, Value as Json, json};
+use std::io::Write;
+
+/// Give up what is damaged, so that the rest can be opened
+///
+/// Keeps the tables that pass every check, and of the log the writes up to the first damaged one.
+/// Damaged files are renamed to NAME.damaged. An older value of a key, or one that was deleted, may
+/// be seen again where a table is given up: if there is a copy of the database, use the copy. Changes
+/// nothing if nothing is damaged. No other process may have the database open.
+#[derive(clap::Args)]
+pub struct Repair {
+    #[command(flatten)]
+    home: Home,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Repair {
+    pub fn run(self) -> Outcome {
+        let repaired = self.home.inspect()?.repair()?;
+        if self.json {
+            return print_json(&json(&repaired));
+        }
+        let mut out = stdout();
+        out.write_all(text(&repaired).as_bytes())?;
+        Ok(out.flush()?)
+    }
+}
+
+fn text(repaired: &Repaired) -> String {
+    let mut out = format!(
+        "kept {}, and {} writes of the log, up to write {}\n",
+        units::counted(repaired.tables, "table"),
+        units::count(repaired.log_entries),
+        units::count(repaired.last_seqno)
+    );
+    for lost in &repaired.lost_tables {
+        let (smallest, largest) = (escape(&lost.smallest), escape(&lost.largest));
+        out.push_str(&format!(
+            "gave up a table with keys from {smallest} to {largest}: {}\n",
+            lost.error
+        ));
+    }
+    for name in &repaired.adopted_logs {
+        out.push_str(&format!("found a log again that a damaged edit had named: {name}\n"));
+    }
+    for cut in &repaired.cut_logs {
+        out.push_str(&format!("cut the log: {cut}\n"));
+    }
+    if repaired.lost_tables.is_empty() && repaired.cut_logs.is_empty() {
+        out.push_str("nothing had to be given up\n");
+    }
+    out
+}
+
+fn json(repaired: &Repaired) -> Json {
+    let lost: Vec<_> = repaired
+        .lost_tables
+        .iter()
+        .map(|lost| {
+            let mut object = Map::new();
+            object.insert("file".into(), lost.file.clone().into());
+            object.insert("problem".into(), lost.error.clone().into());
+            Form::default().insert(&mut object, "smallest", &lost.smallest);
+            Form::default().insert(&mut object, "largest", &lost.largest);
+            Json::from(object)
+        })
+        .collect();
+    json!({
+        "manifest": repaired.manifest,
+        "tables": repaired.tables,
+        "log_entries": repaired.log_entries,
+        "last_seqno": repaired.last_seqno,
+        "lost_tables": lost,
+        "adopted_logs": repaired.adopted_logs,
+        "cut_logs": repaired.cut_logs,
+    })
+}

@@ -1,0 +1,79 @@
+//! `esker scan`: the pairs of a range.
+
+use super::stdout;
+use crate::failure::Outcome;
+use crate::place::{Place, Stretch, for_each};
+use crate::text::Form;
+use std::io::Write;
+
+/// Print the pairs of a range, in key order
+///
+/// A line is key, tab, value, both escaped: text as it is, except \\ \t \n \r, and \xHH for bytes
+/// that are no printable text.
+#[derive(clap::Args)]
+pub struct Scan {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    stretch: Stretch,
+    /// From the last key to the first
+    #[arg(long)]
+    reverse: bool,
+    /// Stop after this many
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Print no values
+    #[arg(long)]
+    keys_only: bool,
+    #[command(flatten)]
+    form: Form,
+    /// Print {"key": …, "value": …} on each line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Scan {
+    pub fn run(self) -> Outcome {
+        let form = self.form;
+        let range = self.stretch.range(form)?;
+        let (db, keyspace) = self.place.open_for_reading()?;
+        let mut out = stdout();
+        let mut line = String::new();
+        let mut left = self.limit.unwrap_or(u64::MAX);
+        if left > 0 {
+            for_each(&db, &keyspace, range, self.reverse, |key, value| {
+                line.clear();
+                let value = (!self.keys_only).then_some(value);
+                if self.json {
+                    json_line(form, key, value, &mut line)?;
+                } else {
+                    text_line(form, key, value, &mut line);
+                }
+                out.write_all(line.as_bytes())?;
+                left -= 1;
+                Ok(left > 0)
+            })?;
+        }
+        Ok(out.flush()?)
+    }
+}
+
+fn text_line(form: Form, key: &[u8], value: Option<&[u8]>, line: &mut String) {
+    form.print_into(key, line);
+    if let Some(value) = value {
+        line.push('\t');
+        form.print_into(value, line);
+    }
+    line.push('\n');
+}
+
+fn json_line(form: Form, key: &[u8], value: Option<&[u8]>, line: &mut String) -> Outcome {
+    let mut object = serde_json::Map::new();
+    form.insert(&mut object, "key", key);
+    if let Some(value) = value {
+        form.insert(&mut object, "value", value);
+    }
+    line.push_str(&serde_json::to_string(&object)?);
+    line.push('\n');
+    Ok(())
+}

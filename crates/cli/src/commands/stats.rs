@@ -1,0 +1,134 @@
+//! `esker stats`: figures.
+
+use super::{print_json, stdout};
+use crate::failure::Outcome;
+use crate::place::Home;
+use crate::units::{bytes, count};
+use esker::{Db, Stats as Figures};
+use serde_json::{Value as Json, json};
+use std::io::Write;
+
+/// Print what the database holds
+#[derive(clap::Args)]
+pub struct Stats {
+    #[command(flatten)]
+    home: Home,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Stats {
+    pub fn run(self) -> Outcome {
+        let db = self.home.open_for_reading()?;
+        let (figures, shape) = (db.stats(), Shape::of(&db));
+        if self.json {
+            return print_json(&json(&figures, &shape));
+        }
+        let mut out = stdout();
+        out.write_all(text(&figures, &shape).as_bytes())?;
+        Ok(out.flush()?)
+    }
+}
+
+/// What the tree of tables adds up to.
+struct Shape {
+    keyspaces: u64,
+    runs: u64,
+    entries: u64,
+    deletes: u64,
+    range_tombstones: u64,
+    raw_bytes: u64,
+}
+
+impl Shape {
+    fn of(db: &Db) -> Self {
+        let trees = db.levels();
+        let runs = || trees.iter().flat_map(|tree| &tree.levels).flat_map(|level| &level.runs);
+        let tables = || runs().flat_map(|run| &run.tables);
+        Shape {
+            keyspaces: trees.len() as u64,
+            runs: runs().count() as u64,
+            entries: tables().map(|table| table.entries).sum(),
+            deletes: tables().map(|table| table.deletes).sum(),
+            range_tombstones: tables().map(|table| table.range_tombstones).sum(),
+            raw_bytes: tables().map(|table| table.raw_bytes).sum(),
+        }
+    }
+}
+
+/// The figures as lines in groups.
+fn text(figures: &Figures, shape: &Shape) -> String {
+    let unflushed = figures.visible_seqno.saturating_sub(figures.flushed_seqno);
+    let ratio = match figures.table_bytes {
+        0 => String::new(),
+        table_bytes => format!("  ({:.2} : 1)", shape.raw_bytes as f64 / table_bytes as f64),
+    };
+    let groups: [(&str, Vec<(&str, String)>); 3] = [
+        (
+            "Tables",
+            vec![
+                ("keyspaces", count(shape.keyspaces)),
+                ("runs", count(shape.runs)),
+                ("tables", count(figures.tables)),
+                ("entries", count(shape.entries)),
+                ("of them deletes", count(shape.deletes)),
+                ("range deletes", count(shape.range_tombstones)),
+                ("size on disk", bytes(figures.table_bytes)),
+                ("keys and values", format!("{}{ratio}", bytes(shape.raw_bytes))),
+            ],
+        ),
+        (
+            "Log",
+            vec![
+                ("segments", count(figures.logs)),
+                ("last write", count(figures.visible_seqno)),
+                ("writes not in tables yet", count(unflushed)),
+            ],
+        ),
+        (
+            "Memory, of this process",
+            vec![
+                (
+                    "MemTables",
+                    format!("{} in {}", bytes(figures.memtable_bytes), figures.memtables),
+                ),
+                ("indexes and filters", bytes(figures.table_memory_bytes)),
+                ("block cache", bytes(figures.cache_bytes)),
+            ],
+        ),
+    ];
+    let mut out = String::new();
+    for (title, lines) in groups {
+        out.push_str(&format!("{title}\n"));
+        for (name, figure) in lines {
+            out.push_str(&format!("  {name:<26}{figure}\n"));
+        }
+    }
+    if let Some(error) = &figures.background_error {
+        out.push_str(&format!("Background work stands still\n  {error}\n"));
+    }
+    out
+}
+
+fn json(figures: &Figures, shape: &Shape) -> Json {
+    json!({
+        "keyspaces": shape.keyspaces,
+        "runs": shape.runs,
+        "tables": figures.tables,
+        "table_bytes": figures.table_bytes,
+        "raw_bytes": shape.raw_bytes,
+        "entries": shape.entries,
+        "deletes": shape.deletes,
+        "range_tombstones": shape.range_tombstones,
+        "log_segments": figures.logs,
+        "visible_seqno": figures.visible_seqno,
+        "flushed_seqno": figures.flushed_seqno,
+        "memtables": figures.memtables,
+        "memtable_bytes": figures.memtable_bytes,
+        "table_memory_bytes": figures.table_memory_bytes,
+        "cache_bytes": figures.cache_bytes,
+        "cache_capacity_bytes": figures.cache_capacity_bytes,
+        "background_error": figures.background_error,
+    })
+}

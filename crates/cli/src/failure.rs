@@ -1,0 +1,71 @@
+//! How a command ends when it does not end well.
+
+use std::process::ExitCode;
+
+/// A command's result.
+pub type Outcome<T = ()> = Result<T, Failure>;
+
+/// Why a command stopped.
+#[derive(Debug)]
+pub enum Failure {
+    /// Something went wrong, or what was asked for is not there: status 1.
+    Failed(String),
+    /// The command can't be what the user meant: status 2.
+    Usage(String),
+    /// The user stopped it; what was done is said: status 130, as shells have it for SIGINT.
+    Interrupted(String),
+    /// Everything to be said was said: this status.
+    Said(u8),
+    /// Nobody reads the output any more: status 0, and silence.
+    PipeClosed,
+}
+
+impl Failure {
+    /// A failure with this message.
+    pub fn new(message: impl Into<String>) -> Self {
+        Failure::Failed(message.into())
+    }
+
+    /// A failure to do `action` to `path`.
+    pub fn io(action: &'static str, path: impl Into<String>, source: std::io::Error) -> Self {
+        esker::Error::io(action, path, source).into()
+    }
+
+    /// Tells the user, and gives the exit status.
+    pub fn report(self) -> ExitCode {
+        let (message, status) = match self {
+            Failure::Failed(message) => (message, 1),
+            Failure::Usage(message) => (message, 2),
+            Failure::Interrupted(message) => (message, 130),
+            Failure::Said(status) => return ExitCode::from(status),
+            Failure::PipeClosed => return ExitCode::SUCCESS,
+        };
+        eprintln!("esker: {message}");
+        ExitCode::from(status)
+    }
+}
+
+impl From<esker::Error> for Failure {
+    fn from(error: esker::Error) -> Self {
+        match error {
+            esker::Error::InvalidSetting { .. } => Failure::Usage(error.to_string()),
+            error => Failure::Failed(error.to_string()),
+        }
+    }
+}
+
+/// An error of writing to standard output: all other I/O is reported with its path.
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Failure::PipeClosed,
+            _ => Failure::Failed(format!("could not write the output: {error}")),
+        }
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Failure::from(std::io::Error::from(error))
+    }
+}

@@ -1,0 +1,240 @@
+//! Files of records into a keyspace: any number of them, in bounded memory.
+//!
+//! ```text
+//! source ──► lines ──► parser (delimited, json) ──► record ──► sink: batches
+//! a thread   bounded   a record or a bad line                  committed as they fill
+//! reads on   length
+//! ```
+//!
+//! A bad line stops the import or is skipped, as the user wishes; what was read before it is
+//! committed either way, and the tally says how much that is.
+
+mod delimited;
+mod json;
+mod lines;
+mod progress;
+mod sink;
+mod source;
+
+pub use progress::Progress;
+pub use source::Source;
+
+use crate::failure::{Failure, Outcome};
+use crate::interrupt::Interrupt;
+use crate::units;
+use delimited::Delimited;
+use esker::{Db, Keyspace};
+use json::JsonLines;
+use lines::Lines;
+use sink::Sink;
+use std::io::{BufRead, ErrorKind};
+use std::path::Path;
+
+/// A file format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Format {
+    /// Fields between tabs
+    Tsv,
+    /// Fields between commas, quoted where need be (RFC 4180)
+    Csv,
+    /// A JSON object on each line
+    Jsonl,
+}
+
+impl Format {
+    /// The format that a file's name tells.
+    pub fn of_file(path: &Path) -> Outcome<Format> {
+        let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+        match &extension[..] {
+            "tsv" | "tab" => Ok(Format::Tsv),
+            "csv" => Ok(Format::Csv),
+            "jsonl" | "ndjson" => Ok(Format::Jsonl),
+            _ => {
+                let path = path.display();
+                Err(Failure::Usage(format!(
+                    "the name {path} does not say its format; add --format tsv, csv or jsonl"
+                )))
+            }
+        }
+    }
+}
+
+/// What to do about a line that holds no record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum OnError {
+    /// Stop there; what came before stays imported
+    Fail,
+    /// Say so and go on
+    Skip,
+}
+
+/// How records become pairs.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// The column or field that is the key. `None`: the file is an export, and says it itself.
+    pub key: Option<String>,
+    /// The column or field that is the value. `None`: the whole record, as a JSON object.
+    pub value: Option<String>,
+    /// Put before each key.
+    pub key_prefix: Vec<u8>,
+    /// The first line is a record already.
+    pub no_header: bool,
+    /// Fields follow the escape rule.
+    pub escaped: bool,
+}
+
+/// A pair, and the line that it began on.
+#[derive(Default)]
+struct Record {
+    line: u64,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+/// What a parser found.
+enum Step {
+    /// A record.
+    Record,
+    /// A line that is none, and why.
+    Bad { line: u64, what: String },
+    /// The end.
+    End,
+}
+
+enum Parser {
+    Delimited(Delimited),
+    Json(JsonLines),
+}
+
+impl Parser {
+    fn next(
+        &mut self,
+        input: &mut Lines<impl BufRead>,
+        record: &mut Record,
+    ) -> std::io::Result<Step> {
+        match self {
+            Parser::Delimited(parser) => parser.next(input, record),
+            Parser::Json(parser) => parser.next(input, record),
+        }
+    }
+}
+
+/// What an import came to.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Records committed.
+    pub records: u64,
+    /// Bad lines skipped.
+    pub skipped: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// What stopped it before the end, if anything did.
+    pub stopped: Option<Stopped>,
+}
+
+/// Why an import ended before its input.
+#[derive(PartialEq, Eq, Debug)]
+pub enum Stopped {
+    /// The user wished so.
+    Interrupted,
+    /// A bad line, described.
+    BadLine(String),
+}
+
+/// Bad lines are reported one by one up to here, then counted.
+const REPORTED_MAX: u64 = 20;
+
+/// One import.
+pub struct Job<'a> {
+    /// What to call the input in messages.
+    pub name: String,
+    /// Its format.
+    pub format: Format,
+    /// How records become pairs.
+    pub rules: Rules,
+    /// What to do about bad lines.
+    pub on_error: OnError,
+    /// How the user may stop it.
+    pub interrupt: &'a Interrupt,
+    /// Where it shows how far it is.
+    pub progress: &'a Progress,
+    /// The most that one write batch may hold, in bytes.
+    pub batch_bytes: usize,
+}
+
+impl Job<'_> {
+    /// Imports all of `input`. Everything counted in the tally is committed when this returns, and
+    /// survives power loss.
+    pub fn run(self, db: &Db, keyspace: &Keyspace, input: impl BufRead) -> Outcome<Tally> {
+        let mut lines = Lines::new(input);
+        let mut sink = Sink::new(db, keyspace, self.batch_bytes);
+        let mut tally = Tally::default();
+        let mut record = Record::default();
+        let Some(mut parser) = self.parser(&mut lines)? else { return Ok(tally) };
+        loop {
+            let step = match parser.next(&mut lines, &mut record) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {
+                    tally.stopped = Some(Stopped::Interrupted);
+                    break;
+                }
+                step => step.map_err(|error| self.read_failed(error))?,
+            };
+            let (line, what) = match step {
+                Step::End => break,
+                Step::Bad { line, what } => (line, what),
+                Step::Record => match sink.add(&record)? {
+                    Ok(()) => {
+                        self.progress.at(lines.bytes_read());
+                        if self.interrupt.is_set() {
+                            tally.stopped = Some(Stopped::Interrupted);
+                            break;
+                        }
+                        continue;
+                    }
+                    Err(what) => (record.line, what),
+                },
+            };
+            let message = format!("{}:{line}: {what}", self.name);
+            if self.on_error == OnError::Fail {
+                tally.stopped = Some(Stopped::BadLine(message));
+                break;
+            }
+            tally.skipped += 1;
+            if tally.skipped <= REPORTED_MAX {
+                self.progress.say(&format!("esker: {message}; skipped"));
+            }
+        }
+        tally.records = sink.finish()?;
+        tally.bytes = lines.bytes_read();
+        self.progress.finish();
+        if tally.skipped > REPORTED_MAX {
+            let more = units::counted(tally.skipped - REPORTED_MAX, "more bad line");
+            eprintln!("esker: {}: {more} skipped", self.name);
+        }
+        Ok(tally)
+    }
+
+    fn parser(&self, lines: &mut Lines<impl BufRead>) -> Outcome<Option<Parser>> {
+        let rules = self.rules.clone();
+        Ok(match self.format {
+            Format::Jsonl => Some(Parser::Json(JsonLines::new(rules))),
+            format => {
+                let read = Delimited::open(format, rules, lines);
+                let opened = read.map_err(|error| self.read_failed(error))?;
+                opened.map_err(Failure::Usage)?.map(Parser::Delimited)
+            }
+        })
+    }
+
+    fn read_failed(&self, error: std::io::Error) -> Failure {
+        match error.kind() {
+            ErrorKind::Interrupted => {
+                Failure::Interrupted("interrupted; nothing was imported".into())
+            }
+            _ => Failure::io("read", &self.name, error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! Records into write batches.
+
+use super::Record;
+use crate::failure::Outcome;
+use esker::{Db, Error, Keyspace, WriteBatch};
+use esker_base::MAX_KEY_BYTES;
+
+/// More than an entry's encoding adds to its key and value.
+const ENTRY_OVERHEAD_BYTES: usize = 32;
+
+/// Collects records and commits them batch by batch.
+pub struct Sink<'a> {
+    db: &'a Db,
+    keyspace: &'a Keyspace,
+    batch: WriteBatch,
+    batch_bytes: usize,
+    committed: u64,
+}
+
+impl<'a> Sink<'a> {
+    /// A sink into `keyspace` whose batches end at `batch_bytes`.
+    pub fn new(db: &'a Db, keyspace: &'a Keyspace, batch_bytes: usize) -> Self {
+        Sink { db, keyspace, batch: WriteBatch::new(), batch_bytes, committed: 0 }
+    }
+
+    /// Takes a record. The inner error says why the record can't be stored; nothing of it is.
+    pub fn add(&mut self, record: &Record) -> Outcome<Result<(), String>> {
+        let (key, value) = (&record.key[..], &record.value[..]);
+        if key.is_empty() {
+            return Ok(Err(Error::EmptyKey.to_string()));
+        }
+        if key.len() > MAX_KEY_BYTES {
+            return Ok(Err(Error::KeyTooLong { bytes: key.len() }.to_string()));
+        }
+        let bytes = key.len() + value.len() + ENTRY_OVERHEAD_BYTES;
+        if self.batch.encoded().len() + bytes > self.batch_bytes {
+            self.commit()?;
+        }
+        self.batch.put(self.keyspace, key, value);
+        if bytes <= self.batch_bytes {
+            return Ok(Ok(()));
+        }
+        // Alone in its batch, a large record is refused for itself.
+        match self.db.write(&self.batch) {
+            Ok(()) => {
+                self.committed += 1;
+                self.batch.clear();
+                Ok(Ok(()))
+            }
+            Err(error @ (Error::ValueTooLarge { .. } | Error::BatchTooLarge { .. })) => {
+                self.batch.clear();
+                Ok(Err(error.to_string()))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn commit(&mut self) -> Outcome {
+        if !self.batch.is_empty() {
+            self.db.write(&self.batch)?;
+            self.committed += self.batch.len() as u64;
+            self.batch.clear();
+        }
+        Ok(())
+    }
+
+    /// Commits what is left, has all of it survive power loss, and says how many records went in.
+    pub fn finish(mut self) -> Outcome<u64> {
+        self.commit()?;
+        self.db.sync()?;
+        Ok(self.committed)
+    }
+}

@@ -1,0 +1,150 @@
+//! Settings as flags.
+
+use crate::failure::Outcome;
+use crate::place::Home;
+use crate::units::parse_bytes;
+use clap::Args;
+use esker::{Compression, Db, Keyspace, KeyspaceSettings, Settings, Shape, Sync};
+use std::time::Duration;
+
+/// Settings of a database.
+#[derive(Args, Default)]
+#[command(next_help_heading = "Settings of the database")]
+pub struct DatabaseOptions {
+    /// When the log is synced: always, os, or every so many milliseconds [default: os]
+    #[arg(long, value_name = "always|os|MS", value_parser = parse_sync)]
+    pub sync: Option<Sync>,
+    /// The size of a log segment, and so of a MemTable [default: 64MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub segment: Option<usize>,
+    /// The memory budget, for everything [default: 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub memory: Option<usize>,
+    /// Threads for flush and compaction [default: 2]
+    #[arg(long, value_name = "N")]
+    pub background_threads: Option<usize>,
+}
+
+impl DatabaseOptions {
+    /// The settings of the database `home`.
+    pub fn settings(&self, home: &Home) -> Settings {
+        let default = Settings::default();
+        Settings {
+            log: home.log(self.sync.unwrap_or(Sync::Os)),
+            segment_bytes: self.segment.unwrap_or(default.segment_bytes),
+            memory_bytes: self.memory.unwrap_or(default.memory_bytes),
+            background_threads: self.background_threads.unwrap_or(default.background_threads),
+            ..default
+        }
+    }
+}
+
+/// Settings of a keyspace.
+#[derive(Args, Default)]
+#[command(next_help_heading = "Settings of the keyspace, if it is new")]
+pub struct KeyspaceOptions {
+    /// How tables are arranged [default: leveled:10]
+    #[arg(long, value_name = "leveled[:RATIO]|tiered[:RUNS]", value_parser = parse_shape)]
+    pub shape: Option<Shape>,
+    /// How blocks are compressed [default: lz4]
+    #[arg(long, value_name = "none|lz4|zstd", value_parser = parse_compression)]
+    pub compression: Option<Compression>,
+    /// Filter bits a key, 0 to 32 [default: 10]
+    #[arg(long, value_name = "BITS")]
+    pub filter_bits: Option<u8>,
+}
+
+impl KeyspaceOptions {
+    /// The settings, in their ranges.
+    pub fn settings(&self) -> Outcome<KeyspaceSettings> {
+        let default = KeyspaceSettings::default();
+        let settings = KeyspaceSettings {
+            shape: self.shape.unwrap_or(default.shape),
+            compression: self.compression.unwrap_or(default.compression),
+            filter_bits: self.filter_bits.unwrap_or(default.filter_bits),
+        };
+        settings.validate()?;
+        Ok(settings)
+    }
+
+    /// The keyspace `name`, made with `settings` if need be. Says so if other settings were asked
+    /// for than an existing one has.
+    pub fn open(&self, db: &Db, name: &str, settings: KeyspaceSettings) -> Outcome<Keyspace> {
+        let asked =
+            self.shape.is_some() || self.compression.is_some() || self.filter_bits.is_some();
+        let existing = db.keyspaces().into_iter().find(|keyspace| keyspace.name == name);
+        if let Some(existing) = existing
+            && asked
+            && existing.settings != settings
+        {
+            let kept = describe(existing.settings);
+            eprintln!("esker: keyspace {name} exists already and stays as it is: {kept}");
+        }
+        Ok(db.keyspace(name, settings)?)
+    }
+}
+
+/// `always`, `os`, or a number of milliseconds.
+pub fn parse_sync(text: &str) -> Result<Sync, String> {
+    match text {
+        "always" => Ok(Sync::Always),
+        "os" => Ok(Sync::Os),
+        text => text.parse().map(|ms| Sync::Every(Duration::from_millis(ms))).map_err(|_| {
+            format!("{text:?} is neither always, nor os, nor a number of milliseconds")
+        }),
+    }
+}
+
+/// `leveled`, `tiered`, each with a number after a colon or without.
+pub fn parse_shape(text: &str) -> Result<Shape, String> {
+    let wrong = || format!("{text:?} is not a shape such as leveled:10 or tiered:8");
+    let (name, number) = match text.split_once(':') {
+        Some((name, number)) => (name, Some(number.parse().map_err(|_| wrong())?)),
+        None => (text, None),
+    };
+    match name {
+        "leveled" => Ok(Shape::Leveled { ratio: number.unwrap_or(10) }),
+        "tiered" => Ok(Shape::Tiered { runs: number.unwrap_or(8) }),
+        _ => Err(wrong()),
+    }
+}
+
+fn parse_compression(text: &str) -> Result<Compression, String> {
+    text.parse().map_err(|_| format!("{text:?} is neither none, nor lz4, nor zstd"))
+}
+
+/// All settings of a keyspace, in words.
+pub fn describe(settings: KeyspaceSettings) -> String {
+    let KeyspaceSettings { shape, compression, filter_bits } = settings;
+    format!("{}, {compression}, {filter_bits} filter bits", shape_name(shape))
+}
+
+/// A shape as [`parse_shape`] reads it.
+pub fn shape_name(shape: Shape) -> String {
+    match shape {
+        Shape::Leveled { ratio } => format!("leveled:{ratio}"),
+        Shape::Tiered { runs } => format!("tiered:{runs}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_are_read_as_they_are_shown() {
+        for shape in [Shape::Leveled { ratio: 4 }, Shape::Tiered { runs: 12 }] {
+            assert_eq!(parse_shape(&shape_name(shape)), Ok(shape));
+        }
+        for bad in ["", "flat", "leveled:", "tiered:x", "tiered:-1"] {
+            assert!(parse_shape(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sync_is_a_word_or_an_interval() {
+        assert_eq!(parse_sync("always"), Ok(Sync::Always));
+        assert_eq!(parse_sync("250"), Ok(Sync::Every(Duration::from_millis(250))));
+        assert!(parse_sync("sometimes").is_err());
+    }
+}

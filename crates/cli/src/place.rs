@@ -1,0 +1,118 @@
+//! The database, the keyspace and the range that a command works on.
+
+use crate::failure::Outcome;
+use crate::text::Form;
+use clap::Args;
+use esker::inspect::Inspector;
+use esker::{Cursor, Db, KeyRange, Keyspace, Log, Settings, Sync};
+use std::ffi::OsString;
+use std::ops::Bound;
+use std::path::PathBuf;
+
+/// A database.
+#[derive(Args)]
+pub struct Home {
+    /// The database directory
+    pub db: PathBuf,
+    /// Where the log files are, if not in the database directory
+    #[arg(long, value_name = "DIR")]
+    pub log_dir: Option<PathBuf>,
+}
+
+impl Home {
+    /// Where the log is, synced as `sync` says.
+    pub fn log(&self, sync: Sync) -> Log {
+        Log::File { dir: self.log_dir.clone(), sync }
+    }
+
+    /// Looks at its files without opening it.
+    pub fn inspect(&self) -> Outcome<Inspector> {
+        Ok(Inspector::open(&self.db, self.log_dir.as_deref())?)
+    }
+
+    /// Opens it for reading, which works beside a writer.
+    pub fn open_for_reading(&self) -> Outcome<Db> {
+        let settings = Settings { log: self.log(Sync::Os), ..Settings::default() };
+        Ok(Db::open_read_only(&self.db, settings)?)
+    }
+}
+
+/// A database and one of its keyspaces.
+#[derive(Args)]
+pub struct Place {
+    #[command(flatten)]
+    pub home: Home,
+    /// The keyspace
+    #[arg(short, long, value_name = "NAME", default_value = "default")]
+    pub keyspace: String,
+}
+
+impl Place {
+    /// Opens it for reading, which works beside a writer.
+    pub fn open_for_reading(&self) -> Outcome<(Db, Keyspace)> {
+        let db = self.home.open_for_reading()?;
+        let keyspace = db.existing_keyspace(&self.keyspace)?;
+        Ok((db, keyspace))
+    }
+}
+
+/// A range of keys.
+#[derive(Args, Default)]
+pub struct Stretch {
+    /// The first key
+    #[arg(long, value_name = "KEY")]
+    pub from: Option<OsString>,
+    /// The first key after the range
+    #[arg(long, value_name = "KEY")]
+    pub to: Option<OsString>,
+    /// Only keys that start so
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
+    pub prefix: Option<OsString>,
+}
+
+impl Stretch {
+    /// Whether any bound was given.
+    pub fn is_given(&self) -> bool {
+        self.from.is_some() || self.to.is_some() || self.prefix.is_some()
+    }
+
+    /// The range.
+    pub fn range(self, form: Form) -> Outcome<KeyRange> {
+        if let Some(prefix) = self.prefix {
+            return Ok(KeyRange::prefix(&form.parse(prefix)?));
+        }
+        let start = self.from.map(|key| form.parse(key)).transpose()?;
+        let end = self.to.map(|key| form.parse(key)).transpose()?;
+        Ok(KeyRange {
+            start: start.map_or(Bound::Unbounded, Bound::Included),
+            end: end.map_or(Bound::Unbounded, Bound::Excluded),
+        })
+    }
+}
+
+/// Calls `visit` with each pair of `range`, in order or backward, until it says `false`.
+pub fn for_each(
+    db: &Db,
+    keyspace: &Keyspace,
+    range: KeyRange,
+    reverse: bool,
+    mut visit: impl FnMut(&[u8], &[u8]) -> Outcome<bool>,
+) -> Outcome {
+    let mut cursor = db.cursor(keyspace, range)?;
+    if reverse {
+        cursor.seek_last()?;
+    } else {
+        cursor.seek_first()?;
+    }
+    while let Some((key, value)) = cursor.current() {
+        if !visit(key, value)? {
+            break;
+        }
+        if reverse {
+            cursor.prev()?;
+        } else {
+            cursor.next()?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! The rules that hold the code base together, checked on its manifests and sources:
+//!
+//! * crates depend only on crates above them in [`rules::LAYERS`];
+//! * `unsafe` stands only where [`rules::may_hold_unsafe`] says, each time with its reason, and every
+//!   other crate forbids it;
+//! * the engine knows nothing of flash, of NVMe, or of the PMEM simulator;
+//! * compaction pickers do no I/O;
+//! * time, threads and chance come in only through `base`;
+//! * byte order is explicit;
+//! * the checks that run before a change are the ones the README names.
+//!
+//! The checkers are pure functions on text, and are themselves tested on samples that must fail.
+
+mod manifest;
+mod rules;
+mod source;
+
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The crates' folder names.
+fn crates() -> Vec<String> {
+    let folders = root().join("crates").read_dir().unwrap().map(|folder| folder.unwrap());
+    let folders = folders.filter(|folder| folder.path().join("Cargo.toml").is_file());
+    let mut names: Vec<_> =
+        folders.map(|folder| folder.file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// All Rust sources under `folder`, with their paths from the root.
+fn sources(folder: &str) -> Vec<(String, String)> {
+    fn collect(dir: &Path, out: &mut Vec<PathBuf>) {
+        for entry in dir.read_dir().into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                collect(&path, out);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                out.push(path);
+            }
+        }
+    }
+    let mut paths = Vec::new();
+    collect(&root().join(folder), &mut paths);
+    paths.sort();
+    let name = |path: &Path| path.strip_prefix(root()).unwrap().display().to_string();
+    paths.iter().map(|path| (name(path), read(path))).collect()
+}
+
+#[track_caller]
+fn expect_none(problems: Vec<String>) {
+    assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+}
+
+#[test]
+fn the_walk_sees_the_code() {
+    let seen = sources("crates");
+    assert!(seen.len() > 80 && crates().len() >= 10);
+    for file in
+        ["crates/base/src/clock.rs", "crates/lsm/src/db.rs", "crates/cli/tests/layout/main.rs"]
+    {
+        assert!(seen.iter().any(|(path, _)| path == file), "{file}");
+    }
+}
+
+#[test]
+fn arrows_point_up() {
+    let problems = crates().into_iter().flat_map(|name| {
+        let manifest = read(&root().join("crates").join(&name).join("Cargo.toml"));
+        rules::arrows(&name, &manifest::dependencies(&manifest))
+    });
+    expect_none(problems.collect());
+}
+
+#[test]
+fn unsafe_stands_only_where_it_may_and_says_why() {
+    expect_none(
+        sources("crates").iter().flat_map(|(path, text)| rules::unsafe_use(path, text)).collect(),
+    );
+}
+
+#[test]
+fn every_other_crate_forbids_unsafe() {
+    let problems = crates().into_iter().flat_map(|name| {
+        let src = root().join("crates").join(&name).join("src");
+        let roots = ["lib.rs", "main.rs"].map(|file| src.join(file));
+        let roots: Vec<_> = roots.into_iter().filter(|path| path.is_file()).collect();
+        assert!(!roots.is_empty(), "{name} has no root file");
+        roots.into_iter().flat_map(move |path| rules::forbids_unsafe(&name, &read(&path)))
+    });
+    expect_none(problems.collect());
+}
+
+#[test]
+fn the_engine_knows_no_device() {
+    let sources = sources("crates/lsm/src");
+    assert!(!sources.is_empty());
+    expect_none(sources.iter().flat_map(|(path, text)| rules::knows_device(path, text)).collect());
+}
+
+#[test]
+fn pickers_are_pure() {
+    let files: Vec<_> = sources("crates/lsm/src/compaction")
+        .into_iter()
+        .filter(|(path, _)| rules::is_picker(path))
+        .collect();
+    assert!(files.len() >= 3, "the pickers have moved: {files:?}");
+    expect_none(files.iter().flat_map(|(path, text)| rules::does_io(path, text)).collect());
+}
+
+#[test]
+fn time_threads_and_chance_come_in_through_base() {
+    let problems = crates().into_iter().filter(|name| name != "base").flat_map(|name| {
+        let sources = sources(&format!("crates/{name}/src"));
+        sources.into_iter().flat_map(|(path, text)| rules::ambient(&path, &text))
+    });
+    expect_none(problems.collect());
+}
+
+#[test]
+fn byte_order_is_explicit() {
+    expect_none(
+        sources("crates").iter().flat_map(|(path, text)| rules::byte_order(path, text)).collect(),
+    );
+}
+
+#[test]
+fn the_readme_and_the_checks_name_the_same_test_command() {
+    let readme = read(&root().join("README.md"));
+    let checks = read(&root().join(".ci/run"));
+    let command = rules::test_command(&readme).expect("the README names a test command");
+    assert_eq!(rules::last_command(&checks), Some(command));
+}

@@ -1,0 +1,274 @@
+//! The rules. Each takes a file's path and text, and gives the places that break it.
+
+use crate::source::{code_of, lines_with_word};
+
+/// The crates, from the top. A crate depends only on crates before it.
+pub const LAYERS: [&str; 20] = [
+    "base",
+    "api",
+    "uring",
+    "storage",
+    "pmem",
+    "memtable",
+    "table",
+    "lsm",
+    "txn",
+    "flash",
+    "hashstore",
+    "nvme",
+    "target",
+    "initiator",
+    "esker",
+    "workload",
+    "bench",
+    "peers",
+    "sim",
+    "cli",
+];
+
+/// Crates that measure or serve any store, and so must not know ours.
+const KNOW_ONLY_TRAITS: [(&str, &[&str]); 4] = [
+    ("api", &["base"]),
+    ("workload", &["base", "api"]),
+    ("bench", &["base", "api", "workload"]),
+    ("target", &["base", "api", "nvme", "uring"]),
+];
+
+/// Crates that may hold unsafe code somewhere.
+const MAY_HOLD_UNSAFE: [&str; 5] = ["pmem", "memtable", "uring", "flash", "peers"];
+
+/// The places, as beginnings of paths.
+const UNSAFE_PLACES: [&str; 8] = [
+    "crates/pmem/",
+    "crates/memtable/src/segment.rs",
+    "crates/memtable/src/segment/",
+    "crates/memtable/src/index.rs",
+    "crates/memtable/src/index/",
+    "crates/uring/",
+    "crates/flash/src/device/",
+    "crates/peers/",
+];
+
+/// How many lines above its `unsafe` a reason may begin.
+const REASON_WITHIN_LINES: usize = 8;
+
+fn place(path: &str, line: usize, what: &str) -> String {
+    format!("{path}:{line}: {what}")
+}
+
+/// Dependencies of `name` that do not point up.
+pub fn arrows(name: &str, dependencies: &[String]) -> Vec<String> {
+    let layer = |name: &str| LAYERS.iter().position(|layer| *layer == name);
+    let Some(own) = layer(name) else {
+        return vec![format!("crate {name} has no place in the list of layers")];
+    };
+    let mut problems = Vec::new();
+    for dependency in dependencies {
+        if layer(dependency).is_none_or(|theirs| theirs >= own) {
+            problems.push(format!("crate {name} depends on {dependency}, which is not above it"));
+        }
+    }
+    for (only, allowed) in KNOW_ONLY_TRAITS {
+        for dependency in dependencies {
+            if name == only && !allowed.contains(&&dependency[..]) {
+                problems.push(format!("crate {name} knows {dependency}; it may know {allowed:?}"));
+            }
+        }
+    }
+    problems
+}
+
+/// Whether the file may hold unsafe code.
+pub fn may_hold_unsafe(path: &str) -> bool {
+    UNSAFE_PLACES.iter().any(|place| path.starts_with(place))
+}
+
+/// Unsafe code where there may be none, or without a reason.
+pub fn unsafe_use(path: &str, text: &str) -> Vec<String> {
+    let code = code_of(text);
+    let lines: Vec<_> = text.lines().collect();
+    let mut problems = Vec::new();
+    for number in lines_with_word(&code, "unsafe") {
+        if !may_hold_unsafe(path) {
+            problems.push(place(path, number, "unsafe code has no place here"));
+            continue;
+        }
+        let line = code.lines().nth(number - 1).unwrap_or_default();
+        let declares = line.contains("unsafe fn") || line.contains("unsafe trait");
+        let before = &lines[number.saturating_sub(1 + REASON_WITHIN_LINES)..number];
+        let reason = if declares { "# Safety" } else { "SAFETY:" };
+        if !before.iter().any(|line| line.contains(reason))
+            && !has_contract(declares, &lines, number)
+        {
+            problems.push(place(path, number, &format!("no `{reason}` says why this is sound")));
+        }
+    }
+    problems
+}
+
+/// Whether the documentation above a declaration, however long, has its contract.
+fn has_contract(declares: bool, lines: &[&str], number: usize) -> bool {
+    let above = lines[..number - 1].iter().rev();
+    let is_about = |line: &&&str| {
+        let line = line.trim_start();
+        line.starts_with("///") || line.starts_with("#[")
+    };
+    declares && above.take_while(is_about).any(|line| line.contains("# Safety"))
+}
+
+/// A crate root that leaves unsafe code possible without need.
+pub fn forbids_unsafe(name: &str, root: &str) -> Vec<String> {
+    let level = if MAY_HOLD_UNSAFE.contains(&name) { "deny" } else { "forbid" };
+    let code = code_of(root);
+    let says = |level: &str| code.contains(&format!("#![{level}(unsafe_code)]"));
+    if says(level) || says("forbid") || name == "uring" || name == "peers" {
+        return Vec::new();
+    }
+    vec![format!("crate {name} does not say #![{level}(unsafe_code)]")]
+}
+
+/// Engine code that knows what it runs on.
+pub fn knows_device(path: &str, text: &str) -> Vec<String> {
+    any_of(
+        path,
+        text,
+        &["esker_flash", "flash", "esker_nvme", "nvme", "pmem::sim", "esker_pmem::sim"],
+        "the engine knows",
+    )
+}
+
+/// Whether the file decides about compactions.
+pub fn is_picker(path: &str) -> bool {
+    let file = path.rsplit('/').next().unwrap_or_default();
+    ["pick.rs", "leveled.rs", "tiered.rs", "plan.rs", "full.rs", "ldc.rs", "space_goal.rs"]
+        .contains(&file)
+}
+
+/// A picker that touches storage or a table's content.
+pub fn does_io(path: &str, text: &str) -> Vec<String> {
+    let words = [
+        "esker_storage",
+        "esker_table",
+        "Storage",
+        "BlockCache",
+        "reader",
+        "opened",
+        "cursor",
+        "fs",
+        "File",
+        "io",
+    ];
+    any_of(path, text, &words, "a picker uses")
+}
+
+/// What comes from the world without being passed in.
+pub fn ambient(path: &str, text: &str) -> Vec<String> {
+    let words = [
+        "Instant::now",
+        "SystemTime::now",
+        "UNIX_EPOCH",
+        "thread::spawn",
+        "thread::sleep",
+        "thread::Builder",
+        "thread_rng",
+        "getrandom",
+    ];
+    any_of(path, text, &words, "ambient")
+}
+
+/// Bytes in whatever order the machine has.
+pub fn byte_order(path: &str, text: &str) -> Vec<String> {
+    any_of(path, text, &["to_ne_bytes", "from_ne_bytes"], "byte order is left open by")
+}
+
+fn any_of(path: &str, text: &str, words: &[&str], what: &str) -> Vec<String> {
+    let code = code_of(text);
+    let found = words.iter().flat_map(|word| {
+        lines_with_word(&code, word).map(move |line| place(path, line, &format!("{what} {word}")))
+    });
+    found.collect()
+}
+
+/// The command that the README says runs the tests: the first line of code that begins so.
+pub fn test_command(readme: &str) -> Option<&str> {
+    readme.lines().map(str::trim).find(|line| line.starts_with("cargo test"))
+}
+
+/// The last line of a script that is no comment.
+pub fn last_command(script: &str) -> Option<&str> {
+    script.lines().map(str::trim).rfind(|line| !line.is_empty() && !line.starts_with('#'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_arrow_that_points_down_is_found() {
+        let names =
+            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert!(arrows("lsm", &names(&["base", "api", "memtable", "table"])).is_empty());
+        assert_eq!(arrows("table", &names(&["lsm"])).len(), 1);
+        assert_eq!(arrows("lsm", &names(&["flash"])).len(), 1);
+        assert_eq!(arrows("lsm", &names(&["lsm"])).len(), 1);
+        assert_eq!(arrows("workload", &names(&["lsm"])).len(), 1);
+        assert_eq!(arrows("base", &names(&["unknown"])).len(), 1);
+        assert_eq!(arrows("newcomer", &[]).len(), 1);
+    }
+
+    #[test]
+    fn unsafe_code_is_found_where_it_may_not_be() {
+        let block = "// SAFETY: always.\nunsafe { x() }";
+        assert!(unsafe_use("crates/memtable/src/segment.rs", block).is_empty());
+        for path in
+            ["crates/lsm/src/db.rs", "crates/memtable/src/order.rs", "crates/cli/tests/a.rs"]
+        {
+            assert_eq!(unsafe_use(path, block).len(), 1, "{path}");
+        }
+        assert!(unsafe_use("crates/lsm/src/db.rs", "// unsafe { x() }").is_empty());
+    }
+
+    #[test]
+    fn unsafe_code_without_a_reason_is_found() {
+        let path = "crates/pmem/src/map.rs";
+        assert_eq!(unsafe_use(path, "unsafe { x() }").len(), 1);
+        assert_eq!(unsafe_use(path, "unsafe impl Send for X {}").len(), 1);
+        assert_eq!(unsafe_use(path, "/// Does.\nunsafe fn x() {}").len(), 1);
+        assert!(unsafe_use(path, "/// # Safety\n/// Never.\nunsafe fn x() {}").is_empty());
+        let far = format!("// SAFETY: of something else.\n{}unsafe {{ x() }}", "y();\n".repeat(9));
+        assert_eq!(unsafe_use(path, &far).len(), 1);
+    }
+
+    #[test]
+    fn a_crate_that_does_not_forbid_unsafe_is_found() {
+        assert!(forbids_unsafe("lsm", "#![forbid(unsafe_code)]").is_empty());
+        assert_eq!(forbids_unsafe("lsm", "#![deny(unsafe_code)]").len(), 1);
+        assert_eq!(forbids_unsafe("lsm", "// #![forbid(unsafe_code)]").len(), 1);
+        assert!(forbids_unsafe("memtable", "#![deny(unsafe_code)]").is_empty());
+        assert_eq!(forbids_unsafe("memtable", "").len(), 1);
+    }
+
+    #[test]
+    fn forbidden_words_are_found_in_code_only() {
+        assert_eq!(knows_device("f", "use esker_flash::Zone;").len(), 1);
+        assert_eq!(knows_device("f", "let pool = esker_pmem::sim::pool();").len(), 1);
+        assert!(knows_device("f", "// flash would do\nlet flashy = 1;").is_empty());
+        assert_eq!(does_io("f", "let table = handle.reader(cache)?;").len(), 1);
+        assert_eq!(does_io("f", "std::fs::read(path)").len(), 1);
+        assert!(does_io("f", "let tables = run.overlapping(a, b);").is_empty());
+        assert_eq!(ambient("f", "let now = Instant::now();").len(), 1);
+        assert_eq!(ambient("f", "std::thread::spawn(f)").len(), 1);
+        assert!(ambient("f", "std::thread::scope(|scope| scope.spawn(f))").is_empty());
+        assert_eq!(byte_order("f", "x.to_ne_bytes()").len(), 1);
+        assert!(byte_order("f", "x.to_le_bytes()").is_empty());
+    }
+
+    #[test]
+    fn commands_are_found_in_texts() {
+        assert_eq!(
+            test_command("# X\n```\n cargo test --all\n```\ncargo test"),
+            Some("cargo test --all")
+        );
+        assert_eq!(last_command("a\nb --c\n\n# end\n"), Some("b --c"));
+    }
+}

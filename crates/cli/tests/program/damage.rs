@@ -1,0 +1,177 @@
+//! check, repair, dump-frames, dump-table, dump-manifest.
+
+use crate::{Scratch, names};
+use std::path::PathBuf;
+
+/// Tables with `a`, `b`, `c`; then, only in the log, `d` and no `b`.
+fn sample() -> Scratch {
+    let scratch = Scratch::with_pairs(&[("a", "1"), ("b", "2"), ("c", "3")]);
+    scratch.run(&["compact", "db"]).expect("");
+    // A writer that ends without closing leaves its log behind.
+    let db = scratch.open();
+    db.put(&db.default_keyspace(), b"d", b"4").unwrap();
+    db.delete(&db.default_keyspace(), b"b").unwrap();
+    std::fs::create_dir(scratch.path("copy")).unwrap();
+    for name in names(&scratch.path("db")) {
+        std::fs::copy(scratch.path("db").join(&name), scratch.path("copy").join(&name)).unwrap();
+    }
+    db.close().unwrap();
+    scratch
+}
+
+fn file(scratch: &Scratch, ending: &str) -> PathBuf {
+    let dir = scratch.path("copy");
+    let names: Vec<_> = names(&dir).into_iter().filter(|name| name.ends_with(ending)).collect();
+    dir.join(names.last().unwrap_or_else(|| panic!("no file ends in {ending}")))
+}
+
+fn flip(path: &PathBuf, at: usize) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[at] ^= 0x40;
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_sound_database_passes_and_is_not_changed_by_repair() {
+    let scratch = sample();
+    let done = scratch.run(&["check", "copy"]).expect_status(0);
+    assert!(done.text().ends_with("everything holds\n"), "{done:?}");
+    let json = scratch.run(&["check", "copy", "--json"]).json();
+    assert_eq!((&json["tables"], &json["table_entries"]), (&1.into(), &3.into()), "{json}");
+    assert_eq!(
+        (&json["log_entries"], &json["problems"].as_array().unwrap().len()),
+        (&2.into(), &0)
+    );
+    let before = names(&scratch.path("copy"));
+    let done = scratch.run(&["repair", "copy"]).expect_status(0);
+    assert!(done.text().contains("nothing had to be given up"), "{done:?}");
+    assert_eq!(names(&scratch.path("copy")), before);
+    scratch.run(&["scan", "copy"]).expect("a\t1\nc\t3\nd\t4\n");
+}
+
+#[test]
+fn a_damaged_table_is_found_and_can_be_given_up() {
+    let scratch = sample();
+    let table = file(&scratch, ".tables");
+    flip(&table, 3);
+    let done = scratch.run(&["check", "copy"]).expect_status(1);
+    let name = table.file_name().unwrap().to_str().unwrap();
+    assert!(done.text().contains(name) && done.text().contains("at offset 0"), "{done:?}");
+    assert!(done.err.contains("has 1 problem"), "{done:?}");
+    let read = scratch.run(&["get", "copy", "a"]).expect_status(1);
+    assert!(read.err.contains("is damaged at offset"), "{read:?}");
+
+    let json = scratch.run(&["repair", "copy", "--json"]).expect_status(0).json();
+    assert_eq!((&json["lost_tables"][0]["smallest"], &json["tables"]), (&"a".into(), &0.into()));
+    scratch.run(&["scan", "copy"]).expect("d\t4\n");
+    scratch.run(&["check", "copy"]).expect_status(0);
+    assert!(names(&scratch.path("copy")).contains(&format!("{name}.damaged")));
+    scratch.run(&["put", "copy", "e", "5"]).expect("");
+    scratch.run(&["scan", "copy"]).expect("d\t4\ne\t5\n");
+}
+
+#[test]
+fn a_log_that_is_missing_is_found_and_can_be_given_up() {
+    let scratch = sample();
+    for name in names(&scratch.path("copy")) {
+        if name.ends_with(".log") {
+            std::fs::remove_file(scratch.path("copy").join(name)).unwrap();
+        }
+    }
+    let done = scratch.run(&["check", "copy"]).expect_status(1);
+    assert!(done.text().contains("missing"), "{done:?}");
+    scratch.run(&["put", "copy", "k", "v"]).expect_failure(1, "missing");
+    let done = scratch.run(&["repair", "copy"]).expect_status(0);
+    assert!(done.text().contains("cut the log"), "{done:?}");
+    scratch.run(&["scan", "copy"]).expect("a\t1\nb\t2\nc\t3\n");
+    scratch.run(&["check", "copy"]).expect_status(0);
+}
+
+#[test]
+fn a_lost_current_file_is_found_again() {
+    let scratch = sample();
+    flip(&scratch.path("copy/CURRENT"), 2);
+    let done = scratch.run(&["check", "copy"]).expect_status(1);
+    assert!(done.text().contains("CURRENT is damaged"), "{done:?}");
+    scratch.run(&["repair", "copy"]).expect_status(0);
+    scratch.run(&["scan", "copy"]).expect("a\t1\nc\t3\nd\t4\n");
+    scratch.run(&["check", "copy"]).expect_status(0);
+}
+
+#[test]
+fn a_log_whose_entry_in_the_manifest_is_damaged_is_found_again() {
+    let scratch = sample();
+    let manifest = file(&scratch, ".manifest");
+    let len = std::fs::read(&manifest).unwrap().len();
+    flip(&manifest, len - 1);
+    let done = scratch.run(&["check", "copy"]).expect_status(1);
+    assert!(done.text().contains("holds writes that nothing else has"), "{done:?}");
+    let done = scratch.run(&["repair", "copy"]).expect_status(0);
+    assert!(done.text().contains("found a log again"), "{done:?}");
+    scratch.run(&["scan", "copy"]).expect("a\t1\nc\t3\nd\t4\n");
+    scratch.run(&["check", "copy"]).expect_status(0);
+}
+
+#[test]
+fn no_flipped_byte_goes_unnoticed_or_crashes_the_check() {
+    let scratch = sample();
+    for ending in [".tables", ".manifest"] {
+        let path = file(&scratch, ending);
+        let len = std::fs::read(&path).unwrap().len();
+        for at in (0..len).step_by(len.div_ceil(12)) {
+            flip(&path, at);
+            let done = scratch.run(&["check", "copy"]);
+            assert!(done.status == 1 && !done.err.contains("panicked"), "{ending} {at}: {done:?}");
+            flip(&path, at);
+        }
+    }
+    scratch.run(&["check", "copy"]).expect_status(0);
+}
+
+#[test]
+fn a_check_needs_the_database_for_itself() {
+    let scratch = Scratch::new();
+    let db = scratch.open();
+    scratch.run(&["check", "db"]).expect_failure(1, "is in use by process");
+    scratch.run(&["repair", "db"]).expect_failure(1, "is in use by process");
+    db.close().unwrap();
+    scratch.run(&["check", "none"]).expect_failure(1, "none is not an Esker database");
+    scratch.run(&["repair", "none"]).expect_failure(1, "none is not an Esker database");
+    std::fs::create_dir(scratch.path("empty")).unwrap();
+    scratch.run(&["check", "empty"]).expect_failure(1, "is not an Esker database");
+    scratch.run(&["repair", "empty"]).expect_failure(1, "is not an Esker database");
+    assert!(names(&scratch.path("empty")).is_empty());
+}
+
+#[test]
+fn dumps_show_every_write() {
+    let scratch = sample();
+    let frames = scratch.run(&["dump-frames", "copy"]).expect_status(0);
+    assert!(frames.text().contains(" keyspace 0 put d 4\n"), "{frames:?}");
+    assert!(frames.text().contains(" keyspace 0 delete b \n"), "{frames:?}");
+    let json = scratch.run(&["dump-frames", "copy", "--json"]).expect_status(0);
+    let kinds: Vec<serde_json::Value> =
+        json.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        kinds.iter().map(|entry| entry["kind"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["put", "delete"]
+    );
+
+    let levels = scratch.run(&["levels", "copy", "--json"]).json();
+    let table = &levels["keyspaces"][0]["levels"][0]["runs"][0]["tables"][0];
+    let name = format!("{}+{}", table["file"], table["offset"]);
+    let dump = scratch.run(&["dump-table", "copy", &name]).expect_status(0);
+    for line in [" put a 1\n", " put b 2\n", " put c 3\n"] {
+        assert!(dump.text().contains(line), "{dump:?}");
+    }
+    scratch.run(&["dump-table", "copy", "999+0"]).expect_failure(1, "the tree has no table 999+0");
+    scratch.run(&["dump-table", "copy", "x"]).expect_failure(2, "is not a table such as");
+
+    let manifest = scratch.run(&["dump-manifest", "copy"]).expect_status(0);
+    assert!(manifest.text().contains("create keyspace 0 \"default\""), "{manifest:?}");
+    assert!(manifest.text().contains("add table "), "{manifest:?}");
+    let json = scratch.run(&["dump-manifest", "copy", "--json"]).expect_status(0);
+    assert!(
+        json.text().lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok())
+    );
+}

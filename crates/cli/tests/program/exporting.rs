@@ -1,0 +1,103 @@
+//! export, and import of what it wrote.
+
+use crate::{Scratch, names};
+use esker_base::Rng;
+
+/// Pairs of bytes that every format finds hard.
+fn hard_pairs() -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut rng = Rng::new(3);
+    let mut pairs: Vec<(Vec<u8>, Vec<u8>)> = [
+        "\t",
+        "\n",
+        "\r\n",
+        ",",
+        "\"",
+        "\"\"",
+        "\\",
+        "\\x41",
+        "\\n",
+        " padded ",
+        "{\"a\":1}",
+        "\u{feff}",
+        "é",
+        "\u{85}",
+        "\0",
+        "#",
+        "'",
+        ";",
+        "key",
+        "esker:key",
+    ]
+    .iter()
+    .flat_map(|text| [((*text).into(), Vec::new()), (format!("v{text}").into(), (*text).into())])
+    .collect();
+    for _ in 0..300 {
+        let mut bytes = vec![0; 1 + rng.below(20) as usize];
+        rng.fill(&mut bytes);
+        pairs.push((bytes.clone(), bytes));
+    }
+    pairs.sort();
+    pairs.dedup_by(|a, b| a.0 == b.0);
+    pairs
+}
+
+fn contents(scratch: &Scratch, name: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let db = esker::Db::open_read_only(scratch.path(name), Default::default()).unwrap();
+    let keyspace = db.default_keyspace();
+    db.range::<[u8]>(&keyspace, ..).into_iter().map(|pair| pair.unwrap()).collect()
+}
+
+#[test]
+fn any_bytes_survive_export_and_import_in_every_format() {
+    let scratch = Scratch::new();
+    let db = scratch.open();
+    for (key, value) in hard_pairs() {
+        db.put(&db.default_keyspace(), &key, &value).unwrap();
+    }
+    db.close().unwrap();
+    assert_eq!(contents(&scratch, "db"), hard_pairs());
+
+    for format in ["tsv", "csv", "jsonl"] {
+        let file = format!("all.{format}");
+        let done = scratch.run(&["export", "db", &file]).expect_status(0);
+        assert!(done.err.starts_with("exported ") && done.out.is_empty(), "{done:?}");
+        let copy = format!("copy-{format}");
+        scratch.run(&["import", &copy, &file]).expect_status(0);
+        assert_eq!(contents(&scratch, &copy), hard_pairs(), "{format}");
+    }
+    let left: Vec<_> =
+        names(&scratch.path(".")).into_iter().filter(|n| n.ends_with(".partial")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn an_export_goes_through_a_pipe() {
+    let scratch = Scratch::with_pairs(&[("a", "1"), ("b", "2")]);
+    let exported = scratch.run(&["export", "db"]).expect_status(0);
+    assert_eq!(exported.text(), "esker:key\tesker:value\na\t1\nb\t2\n");
+    scratch.run_with(&["import", "copy", "-", "--format", "tsv"], &exported.out).expect_status(0);
+    assert_eq!(contents(&scratch, "copy"), contents(&scratch, "db"));
+}
+
+#[test]
+fn a_range_can_be_exported() {
+    let scratch = Scratch::with_pairs(&[("a", "1"), ("b", "2"), ("c", "3")]);
+    scratch
+        .run(&["export", "db", "-", "--format", "jsonl", "--from", "b", "--to", "c"])
+        .expect("{\"key\":\"b\",\"value\":\"2\"}\n");
+    scratch
+        .run(&["export", "db", "-", "--format", "csv", "--prefix", "c"])
+        .expect("esker:key,esker:value\nc,3\n");
+}
+
+#[test]
+fn an_export_that_cannot_be_written_leaves_nothing_behind() {
+    let scratch = Scratch::with_pairs(&[("a", "1")]);
+    scratch
+        .run(&["export", "db", "no/where.tsv"])
+        .expect_failure(1, "could not create no/where.tsv");
+    scratch.run(&["export", "db", "file.xml"]).expect_failure(2, "add --format");
+    let old = scratch.file("old.tsv", b"old");
+    scratch.run(&["export", "db", &old, "-k", "none"]).expect_failure(1, "there is no keyspace");
+    assert_eq!(std::fs::read(scratch.path("old.tsv")).unwrap(), b"old");
+}

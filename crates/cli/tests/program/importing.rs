@@ -1,0 +1,210 @@
+//! import.
+
+use crate::Scratch;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Stdio};
+
+const ROWS: &[u8] = b"id\tname\n1\tone\n2\ttwo\n3\tthree\n";
+
+#[test]
+fn the_format_follows_from_the_name_or_is_said() {
+    let scratch = Scratch::new();
+    for (name, text) in [
+        ("a.tsv", &b"id\tname\n1\tone\n"[..]),
+        ("a.csv", b"id,name\r\n1,one\r\n"),
+        ("a.jsonl", b"{\"id\":1,\"name\":\"one\"}\n"),
+        ("a.ndjson", b"{\"id\":1,\"name\":\"one\"}"),
+    ] {
+        let file = scratch.file(name, text);
+        let arguments = ["import", "db", &file, "--key", "id", "--value", "name", "-k", name];
+        let done = scratch.run(&arguments).expect_status(0);
+        assert!(done.text().starts_with(&format!("imported 1 record into {name} (")), "{done:?}");
+        scratch.run(&["scan", "db", "-k", name]).expect("1\tone\n");
+    }
+    let file = scratch.file("a.txt", ROWS);
+    scratch.run(&["import", "db", &file, "--key", "id"]).expect_failure(2, "add --format tsv");
+    scratch.run(&["import", "db", "-", "--key", "id"]).expect_failure(2, "add --format");
+    scratch.run(&["import", "db", &file, "--key", "id", "--format", "tsv"]).expect_status(0);
+}
+
+#[test]
+fn the_whole_record_is_the_value_by_default() {
+    let scratch = Scratch::new();
+    let file = scratch.file("rows.tsv", ROWS);
+    scratch.run(&["import", "db", &file, "--key", "1", "--key-prefix", "row/"]).expect_status(0);
+    scratch.run(&["get", "db", "row/2"]).expect("{\"id\":\"2\",\"name\":\"two\"}\n");
+}
+
+#[test]
+fn a_bad_line_stops_the_import_after_what_came_before() {
+    let scratch = Scratch::new();
+    let file = scratch.file("rows.tsv", b"id\tname\n1\tone\n2\ttwo\nbroken\n4\tfour\n");
+    let import = ["import", "db", &file, "--key", "id", "--value", "name"];
+    scratch.run(&import).expect_failure(
+        1,
+        "rows.tsv:4: 1 fields where the first line has 2; 2 records before it were imported",
+    );
+    scratch.run(&["scan", "db", "--keys-only"]).expect("1\n2\n");
+
+    let done = scratch.run(&[&import[..], &["--on-error", "skip"]].concat()).expect_status(0);
+    assert!(
+        done.err.contains("rows.tsv:4: 1 fields") && done.err.contains("; skipped"),
+        "{done:?}"
+    );
+    assert!(
+        done.text().contains("imported 3 records") && done.text().contains("1 bad line skipped")
+    );
+    scratch.run(&["scan", "db", "--keys-only"]).expect("1\n2\n4\n");
+}
+
+#[test]
+fn many_bad_lines_are_counted_rather_than_listed() {
+    let scratch = Scratch::new();
+    let done = scratch
+        .run_with(
+            &[
+                "import",
+                "db",
+                "-",
+                "--format",
+                "jsonl",
+                "--key",
+                "id",
+                "--on-error",
+                "skip",
+                "--json",
+            ],
+            "not json\n".repeat(100).as_bytes(),
+        )
+        .expect_status(0);
+    assert_eq!(done.err.lines().count(), 21, "{done:?}");
+    assert!(done.err.contains("80 more bad lines skipped"), "{done:?}");
+    let json = done.json();
+    assert_eq!(
+        (&json["records"], &json["skipped"], &json["complete"]),
+        (&0.into(), &100.into(), &true.into())
+    );
+}
+
+#[test]
+fn keys_that_cannot_be_are_bad_lines() {
+    let scratch = Scratch::new();
+    let rows = format!("k\tv\n\t1\n{}\t2\nok\t3\n", "x".repeat(65_537));
+    let file = scratch.file("rows.tsv", rows.as_bytes());
+    let arguments = ["import", "db", &file, "--key", "k", "--value", "v", "--on-error", "skip"];
+    let done = scratch.run(&arguments).expect_status(0);
+    assert!(done.err.contains("rows.tsv:2: the key is empty"), "{done:?}");
+    assert!(done.err.contains("rows.tsv:3: the key is 65537 bytes long"), "{done:?}");
+    scratch.run(&["scan", "db"]).expect("ok\t3\n");
+}
+
+#[test]
+fn a_value_too_large_for_the_log_is_a_bad_line() {
+    let scratch = Scratch::new();
+    let rows = format!("k\tv\n1\t{}\n2\t{}\n", "x".repeat(100_000), "y".repeat(10_000));
+    let file = scratch.file("rows.tsv", rows.as_bytes());
+    let small = ["--segment", "256K", "--memory", "16M", "--on-error", "skip"];
+    let import = ["import", "db", &file, "--key", "k", "--value", "v"];
+    let done = scratch.run(&[&import[..], &small].concat()).expect_status(0);
+    assert!(done.err.contains("rows.tsv:2: ") && done.err.contains("a quarter of a log segment"));
+    scratch.run(&["scan", "db", "--keys-only"]).expect("2\n");
+}
+
+#[test]
+fn a_wrong_column_is_named_with_those_there_are() {
+    let scratch = Scratch::new();
+    let file = scratch.file("rows.tsv", ROWS);
+    scratch
+        .run(&["import", "db", &file, "--key", "nme"])
+        .expect_failure(2, "there is no column nme; the columns are id, name");
+    scratch.run(&["import", "db", &file]).expect_failure(2, "--key COLUMN, one of id, name");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let scratch = Scratch::new();
+    scratch
+        .run(&["import", "db", "missing.tsv", "--key", "1"])
+        .expect_failure(1, "could not open missing.tsv");
+    std::fs::create_dir(scratch.path("dir.tsv")).unwrap();
+    scratch.run(&["import", "db", "dir.tsv", "--key", "1"]).expect_failure(1, "dir.tsv");
+    assert!(!scratch.path("db").exists(), "a database was made for nothing");
+}
+
+#[test]
+fn more_records_than_a_batch_or_a_segment_holds_go_in() {
+    let scratch = Scratch::new();
+    let rows: String = (0..30_000).map(|n| format!("{n:06}\t{}\n", "v".repeat(n % 50))).collect();
+    let arguments = ["import", "db", "-", "--format", "tsv", "--no-header", "--key", "1"];
+    let small = ["--value", "2", "--segment", "256K", "--memory", "16M"];
+    let done = scratch.run_with(&[&arguments[..], &small].concat(), rows.as_bytes());
+    assert!(done.expect_status(0).text().contains("imported 30,000 records"));
+    let scan = scratch.run(&["scan", "db"]).expect_status(0);
+    assert_eq!(scan.text(), rows);
+}
+
+#[test]
+fn an_interrupt_commits_what_was_read_so_far_and_says_so() {
+    let scratch = Scratch::new();
+    let mut child = scratch
+        .command(&[
+            "import",
+            "db",
+            "-",
+            "--format",
+            "tsv",
+            "--no-header",
+            "--key",
+            "1",
+            "--value",
+            "2",
+        ])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // More than the program's first read, so that it has certainly begun when the pipe takes it all.
+    let mut stdin = child.stdin.take().unwrap();
+    for n in 0..100_000 {
+        writeln!(stdin, "{n:06}\tvalue").unwrap();
+    }
+    stdin.flush().unwrap();
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let mut said = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
+    drop(stdin);
+
+    let number = said.strip_prefix("esker: interrupted; ").and_then(|rest| rest.split(' ').next());
+    let committed: usize = number.unwrap().replace(',', "").parse().unwrap();
+    assert!(committed <= 100_000 && said.contains("committed"), "{said}");
+    let keys = scratch.run(&["scan", "db", "--keys-only"]).expect_status(0);
+    let expected: String = (0..committed).map(|n| format!("{n:06}\n")).collect();
+    assert_eq!(keys.text(), expected);
+}
+
+#[test]
+fn an_interrupt_is_heard_while_the_input_is_silent() {
+    let scratch = Scratch::new();
+    let mut child = scratch
+        .command(&["import", "db", "-", "--format", "jsonl", "--key", "id"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"{\"id\":1}\n").unwrap();
+    // The database appears after the program has begun to listen for signals.
+    while !scratch.path("db").exists() {
+        std::thread::yield_now();
+    }
+    let kill = || Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill().success());
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
+    assert!(said.starts_with("esker: interrupted; "), "{said}");
+    drop(stdin);
+}

@@ -1,0 +1,112 @@
+//! Which directories are opened, how, and beside whom.
+
+use crate::{Scratch, names};
+
+#[test]
+fn commands_that_read_make_nothing() {
+    let scratch = Scratch::new();
+    for arguments in [
+        &["get", "db", "k"][..],
+        &["scan", "db"],
+        &["export", "db"],
+        &["stats", "db"],
+        &["levels", "db"],
+        &["keyspaces", "db"],
+        &["delete", "db", "k"],
+        &["compact", "db"],
+        &["checkpoint", "db", "copy"],
+    ] {
+        scratch.run(arguments).expect_failure(1, "db is not an Esker database");
+    }
+    assert!(names(&scratch.path(".")).is_empty());
+}
+
+#[test]
+fn a_foreign_directory_is_left_alone() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("db")).unwrap();
+    scratch.file("db/letter.txt", b"dear");
+    for arguments in [&["put", "db", "k", "v"][..], &["get", "db", "k"], &["stats", "db"]] {
+        scratch.run(arguments).expect_failure(1, "db is not an Esker database");
+    }
+    assert_eq!(names(&scratch.path("db")), ["letter.txt"]);
+}
+
+#[test]
+fn a_file_is_no_database() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", b"text");
+    for arguments in [["put", &file, "k", "v"].as_slice(), &["scan", &file]] {
+        let done = scratch.run(arguments).expect_status(1);
+        assert!(done.err.starts_with("esker: ") && done.err.contains("file"), "{done:?}");
+    }
+    assert_eq!(std::fs::read(scratch.path("file")).unwrap(), b"text");
+}
+
+#[test]
+fn a_second_writer_is_refused_with_the_first_ones_pid() {
+    let scratch = Scratch::new();
+    let db = scratch.open();
+    let pid = format!("process {}", std::process::id());
+    for arguments in [&["put", "db", "k", "v"][..], &["delete", "db", "k"], &["compact", "db"]] {
+        scratch.run(arguments).expect_failure(1, &pid);
+    }
+    db.close().unwrap();
+    scratch.run(&["put", "db", "k", "v"]).expect("");
+}
+
+#[test]
+fn reading_works_beside_a_live_writer() {
+    let scratch = Scratch::new();
+    let db = scratch.open();
+    db.put(&db.default_keyspace(), b"flushed", b"1").unwrap();
+    db.flush().unwrap();
+    db.put(&db.default_keyspace(), b"in the log", b"2").unwrap();
+    scratch.run(&["scan", "db"]).expect("flushed\t1\nin the log\t2\n");
+    scratch.run(&["get", "db", "in the log"]).expect("2\n");
+    for command in ["stats", "levels", "keyspaces"] {
+        scratch.run(&[command, "db"]).expect_status(0);
+    }
+    db.put(&db.default_keyspace(), b"later", b"3").unwrap();
+    scratch.run(&["get", "db", "later"]).expect("3\n");
+    db.close().unwrap();
+}
+
+#[test]
+fn nonsense_settings_are_wrong_usage() {
+    let scratch = Scratch::new();
+    for (flag, value, part) in [
+        ("--segment", "lots", "is not a size"),
+        ("--segment", "1K", "segment_bytes is 1024"),
+        ("--memory", "1M", "memory_bytes is 1048576"),
+        ("--sync", "often", "neither always, nor os"),
+        ("--sync", "0", "log sync interval"),
+        ("--background-threads", "0", "background_threads is 0"),
+        ("--shape", "round", "is not a shape"),
+        ("--shape", "tiered:1", "runs is 1"),
+        ("--compression", "rar", "neither none, nor lz4, nor zstd"),
+        ("--filter-bits", "33", "filter_bits is 33"),
+        ("--filter-bits", "-1", "unexpected argument '-1'"),
+        ("--keyspace", "", "can't name a keyspace"),
+    ] {
+        let done = scratch.run(&["put", "db", "k", "v", flag, value]);
+        let status = if flag == "--keyspace" { 1 } else { 2 };
+        done.expect_failure(status, part);
+    }
+}
+
+#[test]
+fn wrong_usage_says_so_with_status_2() {
+    let scratch = Scratch::new();
+    for arguments in
+        [&[][..], &["frobnicate"], &["get", "db"], &["get", "db", "k", "--json", "--raw"]]
+    {
+        let done = scratch.run(arguments).expect_status(2);
+        assert!(done.out.is_empty() && done.err.starts_with("esker: "), "{done:?}");
+    }
+    let help = scratch.run(&["--help"]).expect_status(0);
+    assert!(help.text().contains("Commands:") && help.err.is_empty());
+    assert!(!help.text().contains("demo-writer"));
+    let version = scratch.run(&["--version"]).expect_status(0);
+    assert_eq!(version.text(), format!("esker {}\n", env!("CARGO_PKG_VERSION")));
+}

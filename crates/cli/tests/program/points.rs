@@ -1,0 +1,100 @@
+//! get, put, delete.
+
+use crate::Scratch;
+
+#[test]
+fn what_was_put_is_got_until_it_is_deleted() {
+    let scratch = Scratch::new();
+    scratch.run(&["put", "db", "ada", "1815"]).expect("");
+    scratch.run(&["get", "db", "ada"]).expect("1815\n");
+    scratch.run(&["put", "db", "ada", "1816"]).expect("");
+    scratch.run(&["get", "db", "ada"]).expect("1816\n");
+    scratch.run(&["delete", "db", "ada", "never there"]).expect("");
+    scratch.run(&["get", "db", "ada"]).expect_failure(1, "there is no key ada in keyspace default");
+}
+
+#[test]
+fn bytes_go_in_and_out_as_hex_raw_and_escaped() {
+    let scratch = Scratch::new();
+    scratch.run(&["put", "db", "00ff", "fe0a41", "--hex"]).expect("");
+    scratch.run(&["get", "db", "00FF", "--hex"]).expect("fe0a41\n");
+    let raw = scratch.run(&["get", "db", "00ff", "--hex", "--raw"]).expect_status(0);
+    assert_eq!(raw.out, b"\xfe\x0aA");
+    scratch.run(&["scan", "db"]).expect("\\x00\\xff\t\\xfe\\nA\n");
+    scratch.run(&["get", "db", "0", "--hex"]).expect_failure(2, "not whole bytes");
+    scratch.run(&["get", "db", "xy", "--hex"]).expect_failure(2, "not hexadecimal");
+}
+
+#[test]
+fn a_value_that_a_terminal_can_show_is_shown_as_it_is() {
+    let scratch = Scratch::new();
+    scratch.run(&["put", "db", "text", "two\nlines \\ \"naïve\""]).expect("");
+    scratch.run(&["get", "db", "text"]).expect("two\nlines \\ \"naïve\"\n");
+    scratch.run(&["put", "db", "code", "\x1b[31m"]).expect("");
+    scratch.run(&["get", "db", "code"]).expect("\\x1b[31m\n");
+}
+
+#[test]
+fn a_value_comes_from_standard_input() {
+    let scratch = Scratch::new();
+    let value: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    scratch.run_with(&["put", "db", "big", "-"], &value).expect("");
+    let read = scratch.run(&["get", "db", "big", "--raw"]).expect_status(0);
+    assert_eq!(read.out, value);
+}
+
+#[test]
+fn json_says_key_and_value_as_text_or_hex() {
+    let scratch = Scratch::new();
+    scratch.run(&["put", "db", "k", "é"]).expect("");
+    assert_eq!(
+        scratch.run(&["get", "db", "k", "--json"]).json(),
+        serde_json::json!({ "key": "k", "value": "é" })
+    );
+    scratch.run(&["put", "db", "6b", "ff", "--hex"]).expect("");
+    assert_eq!(
+        scratch.run(&["get", "db", "k", "--json"]).json(),
+        serde_json::json!({ "key": "k", "value_hex": "ff" })
+    );
+}
+
+#[test]
+fn keys_beyond_the_limits_are_refused_and_nothing_is_written() {
+    let scratch = Scratch::with_pairs(&[("a", "1")]);
+    scratch.run(&["put", "db", "", "value"]).expect_failure(1, "the key is empty");
+    let longest = "k".repeat(65_536);
+    scratch.run(&["put", "db", &longest, "v"]).expect("");
+    scratch.run(&["get", "db", &longest]).expect("v\n");
+    let too_long = "k".repeat(65_537);
+    scratch.run(&["put", "db", &too_long, "v"]).expect_failure(1, "65537 bytes long");
+    scratch.run(&["scan", "db", "--keys-only", "--limit", "1"]).expect("a\n");
+}
+
+#[test]
+fn a_value_beyond_a_quarter_of_a_segment_is_refused() {
+    let scratch = Scratch::new();
+    let value = vec![b'v'; 100_000];
+    let small = ["--segment", "256K", "--memory", "16M"];
+    let arguments = [&["put", "db", "k", "-"][..], &small].concat();
+    scratch.run_with(&arguments, &value).expect_failure(1, "a quarter of a log segment");
+    scratch.run_with(&arguments, &value[..50_000]).expect("");
+}
+
+#[test]
+fn a_range_or_a_prefix_is_deleted_as_one() {
+    let pairs = [("a", "1"), ("b1", "2"), ("b2", "3"), ("c", "4"), ("d", "5")];
+    let scratch = Scratch::with_pairs(&pairs);
+    scratch.run(&["delete", "db", "--prefix", "b"]).expect("");
+    scratch.run(&["scan", "db", "--keys-only"]).expect("a\nc\nd\n");
+    scratch.run(&["delete", "db", "--from", "a", "--to", "d"]).expect("");
+    scratch.run(&["scan", "db", "--keys-only"]).expect("d\n");
+}
+
+#[test]
+fn an_open_or_empty_range_is_not_deleted() {
+    let scratch = Scratch::with_pairs(&[("a", "1")]);
+    scratch.run(&["delete", "db"]).expect_failure(2, "say what to delete");
+    scratch.run(&["delete", "db", "--from", "a"]).expect_failure(2, "needs both --from and --to");
+    scratch.run(&["delete", "db", "--from", "b", "--to", "a"]).expect_failure(1, "range is empty");
+    scratch.run(&["get", "db", "a"]).expect("1\n");
+}

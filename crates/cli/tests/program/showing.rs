@@ -1,0 +1,129 @@
+//! keyspaces, stats, levels, compact, checkpoint, bench: what there is, and what it costs.
+
+use crate::Scratch;
+use serde_json::{Value, json};
+
+fn flushed() -> Scratch {
+    let scratch = Scratch::with_pairs(&[("a", "1"), ("b", "2"), ("c", "3")]);
+    scratch.run(&["delete", "db", "b"]).expect("");
+    scratch.run(&["compact", "db"]).expect("");
+    scratch
+}
+
+#[track_caller]
+fn fields(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(|key| &key[..]).collect()
+}
+
+#[test]
+fn keyspaces_are_listed_with_their_settings() {
+    let scratch = Scratch::with_pairs(&[]);
+    let settings = ["--shape", "tiered:4", "--compression", "zstd", "--filter-bits", "16"];
+    scratch.run(&[&["put", "db", "k", "v", "-k", "logs"][..], &settings].concat()).expect("");
+    let list = scratch.run(&["keyspaces", "db"]).expect_status(0);
+    assert!(list.text().contains("default  leveled:10, lz4, 10 filter bits"), "{list:?}");
+    assert!(list.text().contains("logs     tiered:4, zstd, 16 filter bits"), "{list:?}");
+    let json = scratch.run(&["keyspaces", "db", "--json"]).json();
+    let logs =
+        json["keyspaces"].as_array().unwrap().iter().find(|one| one["name"] == "logs").unwrap();
+    assert_eq!(logs["shape"], "tiered:4");
+    assert_eq!(fields(logs), ["compression", "filter_bits", "id", "name", "shape"]);
+}
+
+#[test]
+fn settings_of_an_existing_keyspace_stand_and_the_user_is_told() {
+    let scratch = Scratch::with_pairs(&[]);
+    let done = scratch.run(&["put", "db", "k", "v", "--compression", "zstd"]).expect_status(0);
+    assert!(
+        done.err.contains("default exists already and stays as it is: leveled:10, lz4"),
+        "{done:?}"
+    );
+    scratch.run(&["put", "db", "k", "v", "--compression", "lz4"]).expect("");
+    scratch.run(&["get", "db", "k"]).expect("v\n");
+}
+
+#[test]
+fn stats_add_up() {
+    let scratch = flushed();
+    let json = scratch.run(&["stats", "db", "--json"]).json();
+    assert_eq!(json["keyspaces"], 1);
+    assert_eq!(json["entries"], 2, "{json}");
+    assert_eq!(json["visible_seqno"], 4, "{json}");
+    assert!(json["table_bytes"].as_u64().unwrap() > 0);
+    assert_eq!(
+        fields(&json),
+        [
+            "background_error",
+            "cache_bytes",
+            "cache_capacity_bytes",
+            "deletes",
+            "entries",
+            "flushed_seqno",
+            "keyspaces",
+            "log_segments",
+            "memtable_bytes",
+            "memtables",
+            "range_tombstones",
+            "raw_bytes",
+            "runs",
+            "table_bytes",
+            "table_memory_bytes",
+            "tables",
+            "visible_seqno",
+        ]
+    );
+    let text = scratch.run(&["stats", "db"]).expect_status(0);
+    assert!(text.text().contains("entries                   2\n"), "{text:?}");
+}
+
+#[test]
+fn levels_are_drawn_and_listed() {
+    let scratch = flushed();
+    let drawn = scratch.run(&["levels", "db"]).expect_status(0);
+    assert!(drawn.text().starts_with("default (leveled:10, lz4)  1 run  1 table"), "{drawn:?}");
+    assert!(drawn.text().contains("└─ L") && drawn.text().contains("a … c"), "{drawn:?}");
+    let with_tables = scratch.run(&["levels", "db", "--tables"]).expect_status(0);
+    assert!(with_tables.text().contains("2 entries"), "{with_tables:?}");
+
+    let json = scratch.run(&["levels", "db", "--json"]).json();
+    let run = &json["keyspaces"][0]["levels"][0]["runs"][0];
+    let table = &run["tables"][0];
+    assert_eq!((&table["smallest"], &table["largest"]), (&json!("a"), &json!("c")));
+    assert_eq!(table["bytes"], run["bytes"]);
+    scratch.run(&["levels", "db", "-k", "none"]).expect_failure(1, "there is no keyspace");
+}
+
+#[test]
+fn a_checkpoint_is_a_database_of_its_own() {
+    let scratch = flushed();
+    scratch.run(&["checkpoint", "db", "copy"]).expect("");
+    scratch.run(&["put", "db", "d", "4"]).expect("");
+    scratch.run(&["scan", "copy", "--keys-only"]).expect("a\nc\n");
+    scratch.run(&["put", "copy", "e", "5"]).expect("");
+    scratch.run(&["get", "db", "e"]).expect_failure(1, "there is no key e");
+    let done = scratch.run(&["checkpoint", "db", "copy"]).expect_status(1);
+    assert!(done.err.contains("copy"), "{done:?}");
+}
+
+#[test]
+fn a_bench_gives_rows_whose_reads_found_what_was_written() {
+    let scratch = Scratch::new();
+    let arguments = ["bench", "db", "--cases", "fillseq,readrandom", "--num", "2000", "--json"];
+    let small = ["--segment", "1M", "--memory", "16M"];
+    let json = scratch.run(&[&arguments[..], &small].concat()).expect_status(0).json();
+    let value = |case: &str, metric: &str| {
+        let rows = json["rows"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["case"] == case && row["metric"] == metric);
+        row.unwrap_or_else(|| panic!("{case} {metric}"))["value"].as_f64().unwrap()
+    };
+    assert_eq!(json["rows"][0]["engine"], "esker-wal");
+    assert_eq!(value("fillseq", "operations"), 2000.0);
+    assert_eq!(value("readrandom", "found"), 1.0);
+    assert!(value("fillseq", "log_bytes") > 2000.0 * 116.0);
+
+    let table = ["bench", "db", "--cases", "fillseq", "--num", "100", "--log", "none"];
+    let table = scratch.run(&[&table[..], &small].concat()).expect_status(0);
+    assert!(table.text().contains("fillseq"), "{table:?}");
+    scratch.run(&["bench", "db", "--cases", "fillsek"]).expect_failure(2, "fillsek");
+    scratch.run(&["bench", "db", "--threads", "0"]).expect_status(2);
+}
