@@ -9,7 +9,8 @@
 //!
 //! A step moves the first child on and compares it with the runner-up: if it is still first, that
 //! was all. Otherwise a binary search finds its place in the rest. Each slot carries the first eight
-//! bytes of its child's key, so that most comparisons touch neither the key nor the child. For the
+//! bytes of its child's key, behind what all keys are known to share, so that most comparisons touch
+//! neither the key nor the child. For the
 //! few children that a merge here has (MemTables, level 0's runs, one run a level), moving slots in
 //! a flat array costs less than a heap's or a loser tree's walk through memory.
 //!
@@ -31,6 +32,8 @@ pub struct MergeCursor<C> {
     placed: bool,
     /// A copy of the key that a turn seeks from.
     turn_key: Vec<u8>,
+    /// All keys start with the same so many bytes.
+    shared_bytes: usize,
 }
 
 /// A child's place in the order.
@@ -43,9 +46,10 @@ struct Slot {
 
 impl Slot {
     #[inline]
-    fn of<C: EntryCursor>(children: &[C], child: u32) -> Slot {
+    fn of<C: EntryCursor>(children: &[C], child: u32, shared_bytes: usize) -> Slot {
         let cursor = &children[child as usize];
-        Slot { prefix: prefix(cursor.key()), seqno: cursor.seqno(), child }
+        let tail = cursor.key().get(shared_bytes..).unwrap_or(&[]);
+        Slot { prefix: prefix(tail), seqno: cursor.seqno(), child }
     }
 }
 
@@ -85,7 +89,22 @@ impl<C: EntryCursor> MergeCursor<C> {
     /// A merge of `children`, newest first.
     pub fn new(children: Vec<C>) -> Self {
         let order = Vec::with_capacity(children.len());
-        MergeCursor { children, order, forward: true, placed: false, turn_key: Vec::new() }
+        MergeCursor {
+            children,
+            order,
+            forward: true,
+            placed: false,
+            turn_key: Vec::new(),
+            shared_bytes: 0,
+        }
+    }
+
+    /// Says that all keys start with the same `bytes` bytes, so that the eight bytes by which most
+    /// comparisons are made are taken from behind them. It must be true.
+    pub fn sharing(mut self, bytes: usize) -> Self {
+        debug_assert!(!self.placed, "said before the first seek");
+        self.shared_bytes = bytes;
+        self
     }
 
     /// The child that the merge stands on.
@@ -113,7 +132,7 @@ impl<C: EntryCursor> MergeCursor<C> {
         if self.children.len() > 1 {
             let children = &self.children;
             let valid = (0..children.len()).filter(|&at| children[at].valid());
-            self.order.extend(valid.map(|at| Slot::of(children, at as u32)));
+            self.order.extend(valid.map(|at| Slot::of(children, at as u32, self.shared_bytes)));
             self.order.sort_unstable_by(|a, b| {
                 let versions = compare_versions(children, a, b);
                 let versions = if forward { versions } else { versions.reverse() };
@@ -162,7 +181,7 @@ impl<C: EntryCursor> MergeCursor<C> {
             self.order.remove(at);
             return Ok(());
         }
-        let slot = Slot::of(&self.children, child);
+        let slot = Slot::of(&self.children, child, self.shared_bytes);
         self.order[at] = slot;
         let rest = &self.order[at + 1..];
         let (children, forward) = (&self.children, self.forward);
@@ -292,13 +311,21 @@ mod tests {
 
     type Version = (Vec<u8>, Seqno);
 
+    /// What all keys start with.
+    const SHARED: &[u8] = b"long enough to fill a slot";
+
+    fn random_key(rng: &mut Rng) -> Vec<u8> {
+        let mut key = SHARED.to_vec();
+        key.resize(SHARED.len() + rng.below(11) as usize, b'a' + rng.below(3) as u8);
+        key
+    }
+
     /// Children with random versions; some hold copies of others' versions.
     fn children(rng: &mut Rng, many: u64) -> (Vec<ListCursor>, Vec<Version>) {
         let mut all = Vec::new();
         let mut lists = vec![Vec::new(); many as usize];
         for seqno in 1..=rng.below(60) {
-            let len = 1 + rng.below(10) as usize;
-            let key = vec![b'a' + rng.below(3) as u8; len];
+            let key = random_key(rng);
             let child = rng.below(many) as usize;
             lists[child].push((key.clone(), seqno, Kind::Put, vec![child as u8]));
             if rng.one_in(4) {
@@ -323,7 +350,7 @@ mod tests {
             let mut rng = Rng::new(seed);
             let many = 1 + rng.below(6);
             let (lists, all) = children(&mut rng, many);
-            let mut merge = MergeCursor::new(lists);
+            let mut merge = MergeCursor::new(lists).sharing(SHARED.len());
             let mut at: Option<usize> = None;
             for _ in 0..80 {
                 match (rng.below(8), at) {
@@ -336,7 +363,7 @@ mod tests {
                         at = all.len().checked_sub(1);
                     }
                     (2, _) => {
-                        let key = vec![b'a' + rng.below(3) as u8; 1 + rng.below(10) as usize];
+                        let key = random_key(&mut rng);
                         let seqno = if rng.one_in(2) { MAX_SEQNO } else { rng.below(60) };
                         let here = all.partition_point(|v| {
                             esker_base::key::compare_versions((&v.0, v.1), (&key, seqno)).is_lt()

@@ -117,7 +117,8 @@ fn merge_of(plan: &Plan, part: &Part, context: &Context<'_>) -> Result<MergeCurs
         RunCursor::of_tables(tables, cache, CursorPurpose::Compaction)
             .bounded(part.start.as_deref(), part.end.as_deref())
     };
-    let mut merge = MergeCursor::new(plan.inputs.iter().map(cursor).collect());
+    let children = plan.inputs.iter().map(cursor).collect();
+    let mut merge = MergeCursor::new(children).sharing(plan.span.shared_bytes());
     match &part.start {
         None => merge.seek_first()?,
         Some(start) => merge.seek(start, MAX_SEQNO)?,

@@ -45,6 +45,11 @@ impl Span {
         }
     }
 
+    /// How many bytes all keys of the span have in common at their start.
+    pub fn shared_bytes(&self) -> usize {
+        self.smallest.iter().zip(&self.largest).take_while(|(a, b)| a == b).count()
+    }
+
     /// Whether the span ends before `key`.
     pub fn ends_before(&self, key: &[u8]) -> bool {
         if self.largest_is_exclusive { &self.largest[..] <= key } else { &self.largest[..] < key }
