@@ -217,3 +217,83 @@ pub(crate) fn recheck(bytes: &[u8], offset: usize, segment: &SegmentHeader) -> O
         Err(Refused::Bad(what)) => Some(what),
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use esker_base::{KeyspaceId, Kind};
+
+    const SEGMENT: SegmentHeader =
+        SegmentHeader { epoch: 5, capacity: 256, alignment: 8, key_id: 0 };
+
+    fn entries() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let entry = Entry { keyspace: KeyspaceId(0), kind: Kind::Put, key: b"k", value: b"val" };
+        entry.encode(&mut bytes);
+        entry.encode(&mut bytes);
+        bytes
+    }
+
+    fn sound() -> FrameHeader {
+        let bytes = entries().len() as u32;
+        FrameHeader { epoch: 5, bytes, count: 2, first_seqno: 10, durable_through: 9 }
+    }
+
+    /// Scans a segment that starts with this frame, whose checksum is right.
+    fn scan_frame(header: FrameHeader, entries: &[u8], padding: u8) -> Scan {
+        let mut bytes = vec![0; 256];
+        bytes[..64].copy_from_slice(&SEGMENT.encode());
+        let frame = [&header.encode(entries)[..], entries].concat();
+        bytes[64..64 + frame.len()].copy_from_slice(&frame);
+        let padded = frame.len().next_multiple_of(8);
+        bytes[64 + frame.len()..64 + padded].fill(padding);
+        scan(&bytes, &SEGMENT, None)
+    }
+
+    #[test]
+    fn a_sound_frame_is_accepted() {
+        let found = scan_frame(sound(), &entries(), 0);
+        assert_eq!((found.frames.len(), found.stop), (1, Stop::Blank));
+    }
+
+    #[test]
+    fn frames_that_no_writer_makes_are_refused_though_their_checksum_is_right() {
+        let unsound = [
+            (FrameHeader { count: 0, ..sound() }, "number of entries"),
+            (FrameHeader { count: u32::MAX, ..sound() }, "number of entries"),
+            (FrameHeader { count: 1, ..sound() }, "do not decode"),
+            (FrameHeader { count: 3, ..sound() }, "do not decode"),
+            (FrameHeader { first_seqno: 0, durable_through: 0, ..sound() }, "seqnos"),
+            (FrameHeader { first_seqno: MAX_SEQNO, ..sound() }, "seqnos"),
+            (FrameHeader { first_seqno: u64::MAX, ..sound() }, "seqnos"),
+            (FrameHeader { durable_through: 10, ..sound() }, "seqnos"),
+            (FrameHeader { bytes: 200, ..sound() }, "past the end"),
+            (FrameHeader { bytes: u32::MAX, ..sound() }, "past the end"),
+            (FrameHeader { bytes: 15, ..sound() }, "checksum"),
+        ];
+        for (header, reason) in unsound {
+            let found = scan_frame(header, &entries(), 0);
+            assert!(found.frames.is_empty() && found.later.is_none(), "{header:?}");
+            let Stop::Bad { offset: 64, what } = found.stop else { panic!("{header:?}") };
+            assert!(what.contains(reason), "{header:?}: {what}");
+        }
+    }
+
+    #[test]
+    fn padding_must_be_zero() {
+        let mut longer = entries();
+        Entry { keyspace: KeyspaceId(0), kind: Kind::Delete, key: b"d", value: b"" }
+            .encode(&mut longer);
+        let header = FrameHeader { bytes: longer.len() as u32, count: 3, ..sound() };
+        assert_eq!(longer.len() % 8, 5, "there is padding");
+        assert_eq!(scan_frame(header, &longer, 0).frames.len(), 1);
+        assert!(scan_frame(header, &longer, 1).frames.is_empty());
+    }
+
+    #[test]
+    fn entries_of_a_reserved_kind_are_refused() {
+        let mut bytes = entries();
+        bytes[1] = Kind::RESERVED_MERGE;
+        assert!(scan_frame(sound(), &bytes, 0).frames.is_empty());
+    }
+}

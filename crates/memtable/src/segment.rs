@@ -1,9 +1,9 @@
 //! A segment: memory for frames, who may write where in it, and which of it is complete.
 //!
-//! 1. [`Segment::activate`] hands out the one [`Tail`]. Its holder, under the committer's lock, cuts
+//! 1. `Segment::activate` hands out the one [`Tail`]. Its holder, under the committer's lock, cuts
 //!    [`Reservation`]s off the free space, in order: a frame's bytes and its seqnos.
-//! 2. [`Segment::fill`] spends a reservation: it writes the frame, then stores where each of its
-//!    entries starts into their [`Nodes`], the first entry's last, with release ordering.
+//! 2. `Segment::fill` spends a reservation: it writes the frame, then stores where each of its
+//!    entries starts into their `Nodes`, the first entry's last, with release ordering.
 //! 3. So a frame is complete when the node of its first entry names a place, and an entry may be
 //!    read when its own node does. Neither is ever written again.
 //!
@@ -12,7 +12,7 @@
 //! Invariants that the `unsafe` here rests on:
 //! 1. Space is reserved once: there is one tail, its offset only grows, a reservation can't be
 //!    copied and is spent by filling it, and all of them carry the identity of their segment.
-//! 2. A [`Place`] is made only from a node that was stored after its entry's bytes.
+//! 2. A `Place` is made only from a node that was stored after its entry's bytes.
 //! 3. Bytes below a completed [`Position`] belong to filled frames.
 
 mod heap;
