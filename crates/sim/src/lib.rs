@@ -1,1 +1,18 @@
-//! Under construction.
+//! Deterministic simulation of the whole engine.
+//!
+//! One seed gives one [history](operations::History): writes, reads, snapshots, background work,
+//! crashes at any I/O, failing and full disks. The [harness] runs it against the engine
+//! on a simulated [machine], beside a [model] that knows what must be there. A history
+//! that fails is [shrunk](mod@shrink) and printed.
+
+#![forbid(unsafe_code)]
+
+pub mod campaign;
+pub mod clock;
+pub mod content;
+pub mod harness;
+pub mod machine;
+pub mod model;
+pub mod operations;
+pub mod settings;
+pub mod shrink;

@@ -1,0 +1,149 @@
+//! The ends of processes, and what the next one finds.
+
+use super::{Check, Halt, Harness};
+use crate::operations::Recovery;
+use esker_lsm::Db;
+use std::collections::BTreeMap;
+
+impl Harness {
+    /// Goes on after an operation: if it has cost the power or the log, with another process.
+    pub(super) fn pick_up(&mut self, mut halted: Check) -> Result<(), String> {
+        loop {
+            match halted {
+                Err(Halt::Wrong(what)) => return Err(what),
+                Err(Halt::LostPower) | Ok(()) if self.machine.has_lost_power() => {
+                    let recovery = std::mem::take(&mut self.recovery);
+                    halted = self.next_process(true, &recovery);
+                }
+                Err(Halt::LostPower) => return Err("the power is lost, and it is not".into()),
+                Ok(()) if self.log_failed => halted = self.leave_failed_log(),
+                Ok(()) => return Ok(()),
+            }
+        }
+    }
+
+    /// With a failed log reads go on, and writes fail; another process gets over it.
+    fn leave_failed_log(&mut self) -> Check {
+        self.outcome.failed_logs += 1;
+        self.check_all()?;
+        let change = crate::operations::Change::Put(0, 1, 1, 1);
+        self.write(&[change], false)?;
+        self.drop_readers();
+        let closed = self.db.take().expect("a database is open").close();
+        if closed.is_ok() {
+            return Err(Halt::Wrong(
+                "a database with a failed log closes as if all were well".into(),
+            ));
+        }
+        let power_fails = self.machine.has_lost_power() || self.rng.one_in(2);
+        let recovery = std::mem::take(&mut self.recovery);
+        self.next_process(power_fails, &recovery)
+    }
+
+    pub(super) fn reopen(&mut self, recovery: &Recovery) -> Check {
+        self.drop_readers();
+        let calls = self.machine.calls();
+        let db = self.db.take().expect("a database is open");
+        self.count_work(&db);
+        match db.close() {
+            Ok(()) => {
+                self.model.all_durable();
+                self.outcome.closes += 1;
+            }
+            Err(error) => match self.excuse("closing", &error, calls) {
+                Err(Halt::Wrong(what)) => return Err(Halt::Wrong(what)),
+                Ok(()) | Err(Halt::LostPower) => {}
+            },
+        }
+        let power_fails = self.machine.has_lost_power() || self.rng.one_in(2);
+        self.next_process(power_fails, recovery)
+    }
+
+    /// Ends this process, if it has not closed, and starts the next.
+    pub(super) fn next_process(&mut self, power_fails: bool, recovery: &Recovery) -> Check {
+        // Dropping what they hold may remove files, and cost the power.
+        self.drop_readers();
+        let power_fails = power_fails || self.machine.has_lost_power();
+        let mut promised = self.model.promised(self.survives_process() && !power_fails);
+        let old = self.db.take();
+        if let Some(old) = &old {
+            self.outcome.crashes += 1;
+            self.count_work(old);
+        }
+        if power_fails {
+            self.machine.lose_power()
+        } else {
+            self.machine.end_process()
+        }
+        // Its disks are gone by now, so that what it does on its way out has no effect.
+        drop(old);
+        self.log_failed = false;
+        if let Some(settings) = recovery.settings {
+            self.settings = settings;
+        }
+        let db = match self.open_with_faults(recovery, &mut promised)? {
+            Some(db) => db,
+            None => self.open_at_last()?,
+        };
+        self.outcome.calls = self.machine.calls().iter().sum();
+        let seqno = db.stats().visible_seqno;
+        let names: BTreeMap<_, _> =
+            db.keyspaces().into_iter().map(|info| (info.name, info.id.0)).collect();
+        self.db = Some(db);
+        self.model.recover(seqno, promised)?;
+        self.model.recover_names(&names)?;
+        self.check_all()
+    }
+
+    /// Tries to open while faults strike. `None` if that never worked.
+    fn open_with_faults(&mut self, recovery: &Recovery, promised: &mut usize) -> Check<Option<Db>> {
+        for &fault in &recovery.faults {
+            self.machine.plan(fault);
+            let calls = self.machine.calls();
+            let env = self.machine.env();
+            let error = match Db::open_with(env, self.settings.settings()) {
+                Ok(db) => return Ok(Some(db)),
+                Err(error) => error,
+            };
+            match self.excuse("opening", &error, calls) {
+                Err(Halt::LostPower) => {
+                    *promised = (*promised).min(self.model.promised(false));
+                    self.machine.lose_power();
+                }
+                Err(wrong) => return Err(wrong),
+                // Another process, or the same one tries again.
+                Ok(()) if self.rng.one_in(2) => self.machine.end_process(),
+                Ok(()) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Opens with nothing in the way but perhaps a full disk.
+    fn open_at_last(&mut self) -> Check<Db> {
+        loop {
+            let calls = self.machine.calls();
+            let env = self.machine.env();
+            let error = match Db::open_with(env, self.settings.settings()) {
+                Ok(db) => return Ok(db),
+                Err(error) => error,
+            };
+            match self.excuse("opening", &error, calls) {
+                Err(Halt::LostPower) => self.machine.lose_power(),
+                Err(wrong) => return Err(wrong),
+                Ok(()) => self.machine.free_space(),
+            }
+        }
+    }
+
+    fn drop_readers(&mut self) {
+        self.snapshots.iter_mut().for_each(|slot| *slot = None);
+        self.cursors.iter_mut().for_each(|slot| *slot = None);
+    }
+
+    fn count_work(&mut self, db: &Db) {
+        let stats = db.stats();
+        self.outcome.flushes += stats.flushes;
+        self.outcome.compactions += stats.compactions;
+    }
+}

@@ -1,0 +1,122 @@
+//! Writes: batches that count, and batches that must be refused.
+
+use super::{Check, Halt, Harness};
+use crate::content;
+use crate::model::{Batch, Write};
+use crate::operations::{Change, SPACES};
+use crate::settings::LogMode;
+use esker_api::WriteBatch;
+use esker_base::{Error, KeyspaceId, MAX_KEY_BYTES};
+
+/// A batch is cut off before it gets larger: it must fit a quarter of the smallest segment.
+const BATCH_BYTES_MAX: usize = 15 << 10;
+
+impl Harness {
+    pub(super) fn write(&mut self, changes: &[Change], sync: bool) -> Check {
+        let (mut batch, expected) = self.resolve(changes);
+        if batch.is_empty() {
+            return Ok(());
+        }
+        if sync {
+            batch.sync();
+        }
+        let calls = self.machine.calls();
+        match self.db().write(&batch) {
+            Ok(()) if self.log_failed => {
+                Err(Halt::Wrong("a write succeeds although the log has failed".into()))
+            }
+            Ok(()) => {
+                self.outcome.batches += 1;
+                self.model.acknowledge(expected);
+                if self.settings.log == LogMode::Always
+                    || (sync && self.settings.log != LogMode::None)
+                {
+                    self.model.all_durable();
+                }
+                Ok(())
+            }
+            Err(error) => {
+                // Any other error says that nothing was written.
+                if matches!(error, Error::LogFailed { .. }) {
+                    self.model.doubt(expected);
+                }
+                self.excuse("a write", &error, calls)
+            }
+        }
+    }
+
+    /// `changes` as the engine and as the model take them, without those to keyspaces that are not
+    /// there.
+    fn resolve(&self, changes: &[Change]) -> (WriteBatch, Batch) {
+        let mut batch = WriteBatch::new();
+        let mut expected = Vec::new();
+        for change in changes {
+            let (Change::Put(space, ..)
+            | Change::Delete(space, _)
+            | Change::DeleteRange(space, ..)) = *change;
+            let Some(id) = self.model.space(SPACES[usize::from(space)]) else { continue };
+            let write = match *change {
+                Change::Put(_, key, stamp, bytes) => {
+                    Write::Put(id, content::key(key), content::value(stamp, bytes))
+                }
+                Change::Delete(_, key) => Write::Delete(id, content::key(key)),
+                Change::DeleteRange(_, a, b) => {
+                    let (a, b) = (content::key(a), content::key(b));
+                    match a.cmp(&b) {
+                        std::cmp::Ordering::Less => Write::DeleteRange(id, a, b),
+                        std::cmp::Ordering::Greater => Write::DeleteRange(id, b, a),
+                        std::cmp::Ordering::Equal => continue,
+                    }
+                }
+            };
+            if batch.encoded().len() + largest_encoding(&write) > BATCH_BYTES_MAX {
+                break;
+            }
+            match &write {
+                Write::Put(id, key, value) => batch.put(KeyspaceId(*id), key, value),
+                Write::Delete(id, key) => batch.delete(KeyspaceId(*id), key),
+                Write::DeleteRange(id, start, end) => {
+                    batch.delete_range(KeyspaceId(*id), start, end);
+                }
+            }
+            expected.push(write);
+        }
+        (batch, expected)
+    }
+
+    /// A batch with something wrong in it is refused, and nothing of it is written.
+    pub(super) fn write_flawed(&mut self, flaw: u8) -> Check {
+        let mut batch = WriteBatch::new();
+        batch.put(KeyspaceId::DEFAULT, &content::key(0), b"of a refused batch");
+        let segment_bytes = self.settings.segment_kib << 10;
+        match flaw {
+            0 => batch.put(KeyspaceId::DEFAULT, b"", b"value"),
+            1 => batch.put(KeyspaceId::DEFAULT, &vec![b'k'; MAX_KEY_BYTES + 1], b"value"),
+            2 => batch.delete_range(KeyspaceId::DEFAULT, b"b", b"a"),
+            3 => batch.put(KeyspaceId::DEFAULT, b"key", &vec![0; segment_bytes / 4 + 1]),
+            _ => batch.put(KeyspaceId(u32::MAX), b"key", b"value"),
+        }
+        let refused = match (flaw, self.db().write(&batch)) {
+            (_, Ok(())) => false,
+            (0, Err(error)) => matches!(error, Error::EmptyKey),
+            (1, Err(error)) => matches!(error, Error::KeyTooLong { .. }),
+            (2, Err(error)) => matches!(error, Error::EmptyRange),
+            (3, Err(error)) => matches!(error, Error::ValueTooLarge { .. }),
+            (_, Err(error)) => matches!(error, Error::UnknownKeyspace { .. }),
+        };
+        if refused {
+            return Ok(());
+        }
+        Err(Halt::Wrong(format!("a batch with flaw {flaw} is not refused for it")))
+    }
+}
+
+fn largest_encoding(write: &Write) -> usize {
+    const HEADER: usize = 16;
+    HEADER
+        + match write {
+            Write::Put(_, key, value) => key.len() + value.len(),
+            Write::Delete(_, key) => key.len(),
+            Write::DeleteRange(_, start, end) => start.len() + end.len(),
+        }
+}

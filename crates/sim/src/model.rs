@@ -1,0 +1,250 @@
+//! What a database must hold: an ordered map per keyspace, and the batches since the last recovery.
+//!
+//! After a crash the database must be the base with some prefix of those batches applied, each whole.
+//! The seqno it recovered to says which prefix; that prefix must reach as far as was promised.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A keyspace's pairs.
+pub type Pairs = BTreeMap<Vec<u8>, Arc<[u8]>>;
+
+/// The pairs of all keyspaces, by id. Clones share what neither changes.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub struct World {
+    spaces: BTreeMap<u32, Arc<Pairs>>,
+}
+
+/// One write of a batch.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Write {
+    /// Sets a key.
+    Put(u32, Vec<u8>, Arc<[u8]>),
+    /// Removes a key.
+    Delete(u32, Vec<u8>),
+    /// Removes the keys from the first to before the second.
+    DeleteRange(u32, Vec<u8>, Vec<u8>),
+}
+
+/// Writes that happen together.
+pub type Batch = Vec<Write>;
+
+impl World {
+    /// The pairs of `space`.
+    pub fn pairs(&self, space: u32) -> Arc<Pairs> {
+        self.spaces.get(&space).cloned().unwrap_or_default()
+    }
+
+    /// Applies `batch`.
+    pub fn apply(&mut self, batch: &Batch) {
+        for write in batch {
+            match write {
+                Write::Put(space, key, value) => {
+                    self.pairs_mut(*space).insert(key.clone(), value.clone());
+                }
+                Write::Delete(space, key) => {
+                    self.pairs_mut(*space).remove(key);
+                }
+                Write::DeleteRange(space, start, end) => {
+                    self.pairs_mut(*space).retain(|key, _| key < start || key >= end);
+                }
+            }
+        }
+    }
+
+    fn pairs_mut(&mut self, space: u32) -> &mut Pairs {
+        Arc::make_mut(self.spaces.entry(space).or_default())
+    }
+}
+
+/// Whether a keyspace is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Existence {
+    /// It is, with this id.
+    Sure(u32),
+    /// Its creation failed: after a crash it may be there, empty.
+    MaybeCreated,
+    /// Its removal failed: after a crash it may be gone.
+    MaybeDropped(u32),
+}
+
+/// See the file's head.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    base: World,
+    base_seqno: u64,
+    /// Acknowledged since then, in order.
+    history: Vec<Batch>,
+    /// A batch after those that failed in a way which leaves its fate open.
+    in_doubt: Option<Batch>,
+    /// How many of `history` survive power loss for sure.
+    durable: usize,
+    now: World,
+    /// The keyspaces, by name.
+    pub names: BTreeMap<String, Existence>,
+}
+
+impl Model {
+    /// What a new database holds.
+    pub fn new() -> Self {
+        let names = BTreeMap::from([("default".to_owned(), Existence::Sure(0))]);
+        Model { names, ..Model::default() }
+    }
+
+    /// What readers see now.
+    pub fn now(&self) -> &World {
+        &self.now
+    }
+
+    /// The last seqno that readers see now.
+    pub fn seqno(&self) -> u64 {
+        self.base_seqno + self.history.iter().map(|batch| batch.len() as u64).sum::<u64>()
+    }
+
+    /// The id of the keyspace called `name`, if it is there.
+    pub fn space(&self, name: &str) -> Option<u32> {
+        match self.names.get(name) {
+            Some(Existence::Sure(id) | Existence::MaybeDropped(id)) => Some(*id),
+            Some(Existence::MaybeCreated) | None => None,
+        }
+    }
+
+    /// Says that `batch` was acknowledged.
+    pub fn acknowledge(&mut self, batch: Batch) {
+        self.now.apply(&batch);
+        self.history.push(batch);
+    }
+
+    /// Says that nobody knows what became of `batch`. Nothing can be written after it.
+    pub fn doubt(&mut self, batch: Batch) {
+        self.in_doubt.get_or_insert(batch);
+    }
+
+    /// Says that everything acknowledged survives power loss from now on.
+    pub fn all_durable(&mut self) {
+        self.durable = self.history.len();
+    }
+
+    /// How many batches must survive the end of this process.
+    pub fn promised(&self, survives_process: bool) -> usize {
+        if survives_process { self.history.len() } else { self.durable }
+    }
+
+    /// What readers saw when the last write was `seqno`, if that ends a batch and at least `promised`
+    /// batches were there.
+    pub fn at(&self, seqno: u64, promised: usize) -> Option<World> {
+        let mut past = self.clone();
+        past.recover(seqno, promised).is_ok().then_some(past.now)
+    }
+
+    /// Says that a database was recovered with all writes up to `seqno`, of which at least
+    /// `promised` batches must be there.
+    pub fn recover(&mut self, seqno: u64, promised: usize) -> Result<(), String> {
+        let mut world = std::mem::take(&mut self.base);
+        let mut reached = self.base_seqno;
+        let mut kept = 0;
+        for batch in self.history.iter().chain(&self.in_doubt) {
+            if reached >= seqno {
+                break;
+            }
+            world.apply(batch);
+            reached += batch.len() as u64;
+            kept += 1;
+        }
+        if reached != seqno {
+            return Err(format!(
+                "recovered through seqno {seqno}, which ends no batch: the nearest ends at {reached}"
+            ));
+        }
+        if kept < promised {
+            return Err(format!("{kept} batches were recovered, and {promised} were promised"));
+        }
+        *self = Model {
+            now: world.clone(),
+            base: world,
+            base_seqno: seqno,
+            names: std::mem::take(&mut self.names),
+            ..Model::default()
+        };
+        Ok(())
+    }
+
+    /// Says which keyspaces were recovered, by name and id. `Err` says what can't be.
+    pub fn recover_names(&mut self, found: &BTreeMap<String, u32>) -> Result<(), String> {
+        for (name, id) in found {
+            match self.names.get(name) {
+                None => return Err(format!("keyspace {name:?} came from nowhere")),
+                Some(Existence::Sure(known) | Existence::MaybeDropped(known)) if known != id => {
+                    return Err(format!("keyspace {name:?} had id {known} and now has {id}"));
+                }
+                Some(_) => {}
+            }
+        }
+        for (name, existence) in &self.names {
+            if matches!(existence, Existence::Sure(_)) && !found.contains_key(name) {
+                return Err(format!("keyspace {name:?} is gone"));
+            }
+        }
+        self.names = found.iter().map(|(name, &id)| (name.clone(), Existence::Sure(id))).collect();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(key: &[u8]) -> Batch {
+        vec![Write::Put(0, key.to_vec(), Arc::from(&b"v"[..]))]
+    }
+
+    fn three_batches() -> Model {
+        let mut model = Model::new();
+        model.acknowledge(put(b"a"));
+        model.acknowledge([put(b"b"), put(b"c")].concat());
+        model.all_durable();
+        model.acknowledge(put(b"d"));
+        model
+    }
+
+    #[test]
+    fn a_lost_promise_is_noticed() {
+        let promised = three_batches().promised(false);
+        assert_eq!(promised, 2);
+        three_batches().recover(1, promised).unwrap_err();
+        three_batches().recover(3, promised).unwrap();
+        three_batches().recover(4, promised).unwrap();
+        three_batches().recover(3, three_batches().promised(true)).unwrap_err();
+    }
+
+    #[test]
+    fn half_a_batch_is_noticed() {
+        three_batches().recover(2, 0).unwrap_err();
+        three_batches().recover(5, 0).unwrap_err();
+    }
+
+    #[test]
+    fn what_was_recovered_is_the_new_base() {
+        let mut model = three_batches();
+        model.recover(3, 2).unwrap();
+        assert_eq!(model.now().pairs(0).len(), 3);
+        assert_eq!(model.seqno(), 3);
+        model.recover(1, 0).unwrap_err();
+    }
+
+    #[test]
+    fn a_keyspace_in_doubt_may_be_there_or_not() {
+        for there in [true, false] {
+            let mut model = Model::new();
+            model.names.insert("x".into(), Existence::MaybeCreated);
+            let mut found = BTreeMap::from([("default".to_owned(), 0)]);
+            if there {
+                found.insert("x".into(), 1);
+            }
+            model.recover_names(&found).unwrap();
+            assert_eq!(model.space("x"), there.then_some(1));
+        }
+        let mut model = Model::new();
+        model.recover_names(&BTreeMap::new()).unwrap_err();
+    }
+}

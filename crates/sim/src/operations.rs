@@ -1,0 +1,389 @@
+//! What happens in a simulated history, and how a history is drawn from its seed.
+//!
+//! An operation is plain data that means the same whatever came before it, so that a failing history
+//! can be shrunk by leaving operations out.
+
+use crate::settings::OpenSettings;
+use esker_base::Rng;
+
+/// The keyspaces of a history, by number. The first always exists.
+pub const SPACES: [&str; 4] = ["default", "one", "two", "three"];
+
+/// How many snapshots, and how many cursors, a history holds at a time.
+pub const SLOTS: u8 = 3;
+
+/// One change in a batch. Spaces and keys are numbers: see [`SPACES`] and [`crate::content::key`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Change {
+    /// Sets a key to the value with this stamp and length.
+    Put(u8, u16, u32, u16),
+    /// Removes a key.
+    Delete(u8, u16),
+    /// Removes the keys between two.
+    DeleteRange(u8, u16, u16),
+}
+
+/// A mishap that strikes a call to come: the one after that many more.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Fault {
+    /// The power fails in the middle of it.
+    PowerLoss {
+        /// Calls until then.
+        after: u16,
+        /// Whether the log's disk is meant, if it has one.
+        on_log: bool,
+    },
+    /// An I/O error.
+    Io {
+        /// Calls until then.
+        after: u16,
+        /// Whether the log's disk is meant, if it has one.
+        on_log: bool,
+    },
+    /// No space, once.
+    NoSpace {
+        /// Calls until then.
+        after: u16,
+        /// Whether the log's disk is meant, if it has one.
+        on_log: bool,
+    },
+    /// Part of a write is done, then an error.
+    ShortWrite {
+        /// Calls until then.
+        after: u16,
+        /// Whether the log's disk is meant, if it has one.
+        on_log: bool,
+    },
+    /// A read fails.
+    Read {
+        /// Reads until then.
+        after: u16,
+        /// Whether the log's disk is meant, if it has one.
+        on_log: bool,
+    },
+}
+
+impl Fault {
+    /// Calls until it strikes.
+    pub fn after(&self) -> u16 {
+        let (Fault::PowerLoss { after, .. }
+        | Fault::Io { after, .. }
+        | Fault::NoSpace { after, .. }
+        | Fault::ShortWrite { after, .. }
+        | Fault::Read { after, .. }) = *self;
+        after
+    }
+
+    /// Whether the log's disk is meant.
+    pub fn on_log(&self) -> bool {
+        let (Fault::PowerLoss { on_log, .. }
+        | Fault::Io { on_log, .. }
+        | Fault::NoSpace { on_log, .. }
+        | Fault::ShortWrite { on_log, .. }
+        | Fault::Read { on_log, .. }) = *self;
+        on_log
+    }
+
+    fn draw(rng: &mut Rng, most: u64) -> Fault {
+        let after = rng.below(most) as u16;
+        let on_log = rng.one_in(2);
+        match rng.below(6) {
+            0 | 1 => Fault::PowerLoss { after, on_log },
+            2 => Fault::Io { after, on_log },
+            3 => Fault::NoSpace { after, on_log },
+            4 => Fault::ShortWrite { after, on_log },
+            _ => Fault::Read { after: after.min(20), on_log },
+        }
+    }
+}
+
+/// How a process that ended is followed by the next one.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Recovery {
+    /// Faults that strike one try to open each, before a last try without.
+    pub faults: Vec<Fault>,
+    /// Settings from then on, if not the old ones.
+    pub settings: Option<OpenSettings>,
+}
+
+impl Recovery {
+    fn draw(rng: &mut Rng) -> Recovery {
+        let tries = if rng.one_in(3) { 1 + rng.below(3) } else { 0 };
+        Recovery {
+            faults: (0..tries).map(|_| Fault::draw(rng, 14)).collect(),
+            settings: rng.one_in(3).then(|| OpenSettings::draw(rng)),
+        }
+    }
+}
+
+/// A move of a cursor.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Move {
+    /// To the first pair.
+    First,
+    /// To the last pair.
+    Last,
+    /// To the first pair at or after a key.
+    Seek(u16),
+    /// To the last pair at or before a key.
+    SeekBack(u16),
+    /// One pair on.
+    Next,
+    /// One pair back.
+    Prev,
+}
+
+/// One step of a history.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Operation {
+    /// Writes a batch.
+    Write {
+        /// Its changes.
+        changes: Vec<Change>,
+        /// Whether it asks to survive power loss.
+        sync: bool,
+    },
+    /// Writes that must be refused as they are malformed, number by number of what is wrong.
+    Refused(u8),
+    /// Reads keys, one by one and together.
+    Get(u8, Vec<u16>),
+    /// Reads the range between two keys, in either direction.
+    Scan(u8, u16, u16),
+    /// Takes a snapshot into a slot.
+    TakeSnapshot(u8),
+    /// Compares everything at a slot's snapshot.
+    ReadSnapshot(u8),
+    /// Lets a slot's snapshot go.
+    DropSnapshot(u8),
+    /// Opens a cursor over the range between two keys, or over all, into a slot.
+    OpenCursor(u8, u8, Option<(u16, u16)>),
+    /// Moves a slot's cursor.
+    MoveCursor(u8, Vec<Move>),
+    /// Makes everything survive power loss.
+    Sync,
+    /// Writes everything to tables.
+    Flush,
+    /// Merges everything.
+    Compact,
+    /// Does all background work.
+    Settle,
+    /// Does up to this many pieces of background work.
+    Step(u8),
+    /// Lets that many milliseconds pass.
+    Sleep(u16),
+    /// Creates a keyspace; the second number draws its settings.
+    CreateSpace(u8, u64),
+    /// Drops a keyspace.
+    DropSpace(u8),
+    /// Makes a checkpoint, opens and compares it.
+    Checkpoint,
+    /// Opens the live database for reading beside the writer, and compares.
+    ReadOnly,
+    /// Compares everything.
+    CheckAll,
+    /// Closes and opens again.
+    Reopen(Recovery),
+    /// Loses power between two calls.
+    LosePower(Recovery),
+    /// Ends the process between two calls.
+    Kill(Recovery),
+    /// Plans a fault; and how the next process begins, if it comes to that.
+    Plan(Fault, Recovery),
+    /// Leaves so many KiB free.
+    LimitSpace(u16),
+    /// Gives all space back.
+    FreeSpace,
+}
+
+/// All of a simulation: the same one has the same outcome every time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct History {
+    /// Where the disk's chance comes from.
+    pub seed: u64,
+    /// Whether the log has a disk of its own.
+    pub own_log: bool,
+    /// How the database is first opened.
+    pub settings: OpenSettings,
+    /// What happens.
+    pub operations: Vec<Operation>,
+}
+
+impl History {
+    /// The history of `seed`.
+    pub fn draw(seed: u64) -> History {
+        let mut rng = Rng::new(seed);
+        let own_log = rng.one_in(4);
+        let settings = OpenSettings::draw(&mut rng);
+        let mut drawer = Drawer::new(rng);
+        let count = 40 + drawer.rng.below(220);
+        let operations = (0..count).map(|_| drawer.operation()).collect();
+        History { seed, own_log, settings, operations }
+    }
+
+    /// The history of `seed` with all that can go wrong left out, and nothing that depends on
+    /// settings.
+    pub fn draw_calm(seed: u64) -> History {
+        let mut history = History::draw(seed);
+        history.operations.retain(|operation| {
+            !matches!(
+                operation,
+                Operation::LosePower(_)
+                    | Operation::Kill(_)
+                    | Operation::Plan(..)
+                    | Operation::LimitSpace(_)
+            )
+        });
+        for operation in &mut history.operations {
+            if let Operation::Reopen(recovery) = operation {
+                *recovery = Recovery::default();
+            }
+        }
+        history
+    }
+}
+
+/// Draws operations in the mood of one history.
+struct Drawer {
+    rng: Rng,
+    keys: u64,
+    value_bytes: u64,
+    batch: u64,
+    /// One in so many operations is a mishap; 0 for none.
+    mishaps: u64,
+    stamp: u32,
+}
+
+impl Drawer {
+    fn new(mut rng: Rng) -> Self {
+        Drawer {
+            keys: [12, 60, 300, 1500][rng.below(4) as usize],
+            value_bytes: [30, 600, 2500, 6000][rng.below(4) as usize],
+            batch: [1, 4, 12, 40][rng.below(4) as usize],
+            mishaps: [0, 12, 25, 60][rng.below(4) as usize],
+            stamp: 0,
+            rng,
+        }
+    }
+
+    fn key(&mut self) -> u16 {
+        self.rng.below(self.keys) as u16
+    }
+
+    fn space(&mut self) -> u8 {
+        // Half of all goes to the one that always exists.
+        if self.rng.one_in(2) { 0 } else { self.rng.below(SPACES.len() as u64) as u8 }
+    }
+
+    fn slot(&mut self) -> u8 {
+        self.rng.below(SLOTS.into()) as u8
+    }
+
+    fn operation(&mut self) -> Operation {
+        if self.mishaps > 0 && self.rng.one_in(self.mishaps) {
+            return self.mishap();
+        }
+        match self.rng.below(100) {
+            0..=54 => self.write(),
+            55..=62 => self.read(),
+            63..=70 => self.snapshot_or_cursor(),
+            71..=76 => Operation::Step(1 + self.rng.below(6) as u8),
+            77..=79 => Operation::Sleep(1 + self.rng.below(700) as u16),
+            80..=83 => Operation::Sync,
+            84..=86 => Operation::Flush,
+            87 => Operation::Compact,
+            88..=89 => Operation::Settle,
+            90..=92 => Operation::CreateSpace(self.space(), self.rng.next_u64()),
+            93 => Operation::DropSpace(self.space()),
+            94 => Operation::Checkpoint,
+            95 => Operation::ReadOnly,
+            96 => Operation::Refused(self.rng.below(5) as u8),
+            97 => Operation::FreeSpace,
+            98 => Operation::CheckAll,
+            _ => Operation::Reopen(Recovery::draw(&mut self.rng)),
+        }
+    }
+
+    fn write(&mut self) -> Operation {
+        let count = 1 + self.rng.below(self.batch);
+        let changes = (0..count).map(|_| self.change()).collect();
+        Operation::Write { changes, sync: self.rng.one_in(8) }
+    }
+
+    fn change(&mut self) -> Change {
+        let (space, key) = (self.space(), self.key());
+        match self.rng.below(20) {
+            0..=2 => Change::Delete(space, key),
+            3 if self.rng.one_in(3) => Change::DeleteRange(space, key, self.key()),
+            _ => {
+                self.stamp += 1;
+                Change::Put(space, key, self.stamp, self.rng.below(self.value_bytes) as u16)
+            }
+        }
+    }
+
+    fn read(&mut self) -> Operation {
+        let space = self.space();
+        if self.rng.one_in(2) {
+            let count = 1 + self.rng.below(8);
+            return Operation::Get(space, (0..count).map(|_| self.key()).collect());
+        }
+        Operation::Scan(space, self.key(), self.key())
+    }
+
+    fn snapshot_or_cursor(&mut self) -> Operation {
+        let slot = self.slot();
+        match self.rng.below(8) {
+            0 | 1 => Operation::TakeSnapshot(slot),
+            2 => Operation::ReadSnapshot(slot),
+            3 => Operation::DropSnapshot(slot),
+            4 | 5 => {
+                let bounds = self.rng.one_in(2).then(|| (self.key(), self.key()));
+                Operation::OpenCursor(slot, self.space(), bounds)
+            }
+            _ => {
+                let count = 1 + self.rng.below(12);
+                Operation::MoveCursor(slot, (0..count).map(|_| self.cursor_move()).collect())
+            }
+        }
+    }
+
+    fn cursor_move(&mut self) -> Move {
+        match self.rng.below(12) {
+            0 => Move::First,
+            1 => Move::Last,
+            2 => Move::Seek(self.key()),
+            3 => Move::SeekBack(self.key()),
+            4..=8 => Move::Next,
+            _ => Move::Prev,
+        }
+    }
+
+    fn mishap(&mut self) -> Operation {
+        let recovery = Recovery::draw(&mut self.rng);
+        match self.rng.below(10) {
+            0 | 1 => Operation::LosePower(recovery),
+            2 => Operation::Kill(recovery),
+            3 => Operation::LimitSpace([0, 1, 20, 70, 200, 600][self.rng.below(6) as usize]),
+            _ => Operation::Plan(Fault::draw(&mut self.rng, 60), recovery),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_draws_the_same_history_every_time() {
+        assert_eq!(History::draw(5), History::draw(5));
+        assert_ne!(History::draw(5), History::draw(6));
+    }
+
+    #[test]
+    fn a_calm_history_has_writes_and_no_mishaps() {
+        let histories: Vec<_> = (0..50).map(History::draw_calm).collect();
+        let mut all = histories.iter().flat_map(|history| &history.operations);
+        assert!(all.clone().any(|operation| matches!(operation, Operation::Write { .. })));
+        assert!(!all.any(|operation| matches!(operation, Operation::Plan(..))));
+    }
+}
