@@ -204,8 +204,8 @@ fn read_log(storage: &dyn Storage, epoch: u32, log: &LogState) -> Result<LogRead
     let file = storage.open(&name)?;
     let length = file.len()?;
     let mut bytes = HeapMemory::new(length as usize);
-    file.read_exact_at(0, &mut bytes.as_mut_slice()[..length as usize])?;
-    let header = SegmentHeader::decode(&bytes.as_slice()[..length as usize], &path)?;
+    file.read_exact_at(0, &mut bytes.bytes_mut()[..length as usize])?;
+    let header = SegmentHeader::decode(&bytes.bytes()[..length as usize], &path)?;
     if header.epoch != epoch || header.capacity != length {
         let what = format!(
             "the header is of log {} with {} bytes, and the file has {length}",
@@ -217,7 +217,7 @@ fn read_log(storage: &dyn Storage, epoch: u32, log: &LogState) -> Result<LogRead
 }
 
 fn scan_log(read: &LogRead, expected: Seqno) -> Result<Scan> {
-    let bytes = &read.memory.as_slice()[..read.header.capacity as usize];
+    let bytes = &read.memory.bytes()[..read.header.capacity as usize];
     // Frames behind an end that was settled once were rejected then.
     let bytes = match read.known_end {
         Some(end) => bytes.get(..end.offset as usize).ok_or_else(|| {

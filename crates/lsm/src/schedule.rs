@@ -340,7 +340,8 @@ pub(crate) fn update_debt(inner: &Inner) {
     };
     for keyspace in view.version.keyspaces.values() {
         let owed = compaction::debt(keyspace, inner.sizes);
-        debt.level_0_runs = debt.level_0_runs.max(owed.level_0_runs);
+        let excess = owed.level_0_runs.saturating_sub(owed.level_0_trigger);
+        debt.level_0_excess_runs = debt.level_0_excess_runs.max(excess);
         debt.compaction_bytes += owed.bytes;
     }
     inner.stall.set_debt(debt);

@@ -13,10 +13,10 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Level-0 runs up to here cost reads little: their filters answer.
-const RUNS_FREE: f64 = 12.0;
-/// Level-0 runs never get here.
-const RUNS_LIMIT: f64 = 40.0;
+/// So many runs in level 0 beyond those at which it is merged cost reads little: their filters answer.
+const RUNS_FREE: f64 = 8.0;
+/// Level 0 never gets so many beyond.
+const RUNS_LIMIT: f64 = 36.0;
 /// Bytes awaiting compaction, in segments, up to which writers run free; and the limit.
 const DEBT_FREE_SEGMENTS: f64 = 64.0;
 const DEBT_LIMIT_SEGMENTS: f64 = 256.0;
@@ -39,8 +39,8 @@ pub(crate) struct Debt {
     /// Sealed MemTables waiting for their flush, and how many are tolerable.
     pub(crate) sealed: usize,
     pub(crate) sealed_limit: usize,
-    /// The most runs in level 0 of any keyspace that compaction can reduce.
-    pub(crate) level_0_runs: usize,
+    /// The most runs in level 0 of any keyspace, beyond those at which it is merged.
+    pub(crate) level_0_excess_runs: usize,
     /// Bytes that compaction has yet to rewrite.
     pub(crate) compaction_bytes: u64,
     pub(crate) segment_bytes: usize,
@@ -119,7 +119,7 @@ impl Stall {
     pub(crate) fn set_debt(&self, debt: Debt) {
         let drains = self.drains.lock();
         let sealed = debt.sealed as f64 / (debt.sealed_limit as f64 + 1.0);
-        let runs = (debt.level_0_runs as f64 - RUNS_FREE) / (RUNS_LIMIT - RUNS_FREE);
+        let runs = (debt.level_0_excess_runs as f64 - RUNS_FREE) / (RUNS_LIMIT - RUNS_FREE);
         let segments = debt.compaction_bytes as f64 / debt.segment_bytes.max(1) as f64;
         let bytes = (segments - DEBT_FREE_SEGMENTS) / (DEBT_LIMIT_SEGMENTS - DEBT_FREE_SEGMENTS);
         let rate = rate_at(sealed, drains.flush)
@@ -155,13 +155,14 @@ mod tests {
     #[test]
     fn without_debt_writers_run_free() {
         assert_eq!(rate(Debt::default()), 0);
-        assert_eq!(rate(Debt { level_0_runs: 12, ..Debt::default() }), 0);
+        assert_eq!(rate(Debt { level_0_excess_runs: 8, ..Debt::default() }), 0);
     }
 
     #[test]
     fn the_rate_falls_step_by_step_and_never_to_nothing() {
-        let by_runs: Vec<u64> =
-            (13..60).map(|runs| rate(Debt { level_0_runs: runs, ..Debt::default() })).collect();
+        let by_runs: Vec<u64> = (9..60)
+            .map(|runs| rate(Debt { level_0_excess_runs: runs, ..Debt::default() }))
+            .collect();
         assert!(by_runs.windows(2).all(|pair| pair[1] <= pair[0]));
         assert!(by_runs.windows(2).all(|pair| pair[1] * 3 >= pair[0] || pair[1] < 20_000_000));
         assert!(by_runs.iter().all(|&rate| rate >= RATE_FLOOR as u64));
@@ -184,7 +185,7 @@ mod tests {
         }
         let stall = Stall::new();
         stall.set_debt(Debt {
-            level_0_runs: 26,
+            level_0_excess_runs: 22,
             sealed_limit: 3,
             segment_bytes: 1,
             ..Debt::default()

@@ -37,16 +37,10 @@ impl HeapMemory {
     }
 
     /// The bytes.
-    pub fn as_slice(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         // SAFETY: the memory is owned and initialised, and writing to it here takes `&mut self`;
         // once it is a segment's memory it is behind `dyn Memory`, out of this method's reach.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.layout.size()) }
-    }
-
-    /// The bytes, to read a segment into before it is recovered.
-    pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: the memory is owned and initialised, and `&mut self` says that nobody else has it.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
     }
 
     /// The bytes, to read a segment into before it is recovered.
