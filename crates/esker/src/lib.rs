@@ -49,7 +49,7 @@
 //!
 //! # Keys of several parts
 //!
-//! [`tuple`] encodes tuples so that their byte order is the tuples' order.
+//! [`mod@tuple`] encodes tuples so that their byte order is the tuples' order.
 
 #![forbid(unsafe_code)]
 

@@ -37,7 +37,7 @@ pub fn demonstrate(dir: &Path, show: &mut Show) -> Outcome {
     show.line(
         "(A killed process leaves the page cache behind; a power cut does not. That is tested",
     )?;
-    show.line("on a simulated disk which drops and tears whatever was not synced: cargo test -p esker-lsm)")
+    show.line("on a simulated disk which drops and tears whatever was not synced: cargo test -p esker-sim)")
 }
 
 fn examine(dir: &Path, acknowledged: u64, show: &mut Show) -> Outcome {
