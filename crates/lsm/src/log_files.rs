@@ -98,30 +98,12 @@ impl LogFiles {
     }
 }
 
-/// Checks that a log directory of its own belongs to the database `identity`, and claims it if it
-/// belongs to nobody.
+/// Claims a log directory of its own for the database `identity`, unless it has that claim already.
 pub(crate) fn claim_directory(storage: &dyn Storage, identity: u64) -> Result<()> {
     let claim = format!("{identity:016x}\n");
-    if storage.exists(OWNER)? {
-        let file = storage.open(OWNER)?;
-        let mut found = vec![0; file.len()?.min(64) as usize];
-        file.read_exact_at(0, &mut found)?;
-        if found == claim.as_bytes() {
-            return Ok(());
-        }
-        return Err(Error::InvalidSetting {
-            setting: "log directory",
-            value: storage.describe(),
-            reason: "it belongs to another database; give each database a log directory of its own"
-                .into(),
-        });
-    }
-    if storage.list()?.iter().any(|name| parse_log_file_name(name).is_some()) {
-        return Err(Error::InvalidSetting {
-            setting: "log directory",
-            value: storage.describe(),
-            reason: "it holds log files, and does not say of which database; use another".into(),
-        });
+    match read_claim(storage)? {
+        Some(found) if found == claim.as_bytes() => return Ok(()),
+        _ => check_unclaimed(storage)?,
     }
     let temporary = "OWNER.new";
     if storage.exists(temporary)? {
@@ -132,4 +114,34 @@ pub(crate) fn claim_directory(storage: &dyn Storage, identity: u64) -> Result<()
     file.sync()?;
     storage.rename(temporary, OWNER)?;
     storage.sync_names()
+}
+
+/// Fails if a log directory belongs to some database.
+pub(crate) fn check_unclaimed(storage: &dyn Storage) -> Result<()> {
+    let taken = |reason: &str| {
+        Err(Error::InvalidSetting {
+            setting: "log directory",
+            value: storage.describe(),
+            reason: reason.into(),
+        })
+    };
+    if storage.exists(OWNER)? {
+        return taken(
+            "it belongs to another database; give each database a log directory of its own",
+        );
+    }
+    if storage.list()?.iter().any(|name| parse_log_file_name(name).is_some()) {
+        return taken("it holds log files, and does not say of which database; use another");
+    }
+    Ok(())
+}
+
+fn read_claim(storage: &dyn Storage) -> Result<Option<Vec<u8>>> {
+    if !storage.exists(OWNER)? {
+        return Ok(None);
+    }
+    let file = storage.open(OWNER)?;
+    let mut found = vec![0; file.len()?.min(64) as usize];
+    file.read_exact_at(0, &mut found)?;
+    Ok(Some(found))
 }

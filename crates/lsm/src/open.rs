@@ -153,7 +153,7 @@ struct Opened {
 fn create_new(env: &Env) -> Result<Opened> {
     let identity = esker_base::Rng::new(env.seed).next_u64();
     if let Some(logs) = &env.log_storage {
-        log_files::claim_directory(&**logs, identity)?;
+        log_files::check_unclaimed(&**logs)?;
     }
     remove_strays(env, &State::default(), "");
     let default = Change::CreateKeyspace {
@@ -166,6 +166,10 @@ fn create_new(env: &Env) -> Result<Opened> {
     let edit = Edit::of([Change::NextFile(2), default]);
     state.apply(&edit, &env.storage).expect("the first edit fits an empty tree");
     let manifest = Manifest::create(&*env.storage, 1, identity, &state.snapshot())?;
+    // Only now: a claim by a database that a crash left without a manifest would bar the next try.
+    if let Some(logs) = &env.log_storage {
+        log_files::claim_directory(&**logs, identity)?;
+    }
     let recovered = Recovered::nothing_after(0);
     let version = state.version.clone();
     let installer = Installer::new(env.storage.clone(), identity, manifest, state);
