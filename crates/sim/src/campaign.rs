@@ -99,6 +99,7 @@ pub fn report(history: &History, failure: &Failure) -> String {
         last.what
     ));
     line(format_args!("own log: {}, {:?}", small.own_log, small.settings));
+    line(format_args!("creation: {:?}", small.creation));
     for (at, operation) in small.operations.iter().enumerate() {
         line(format_args!("{at:4} {operation:?}"));
     }

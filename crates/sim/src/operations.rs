@@ -204,6 +204,8 @@ pub struct History {
     pub own_log: bool,
     /// How the database is first opened.
     pub settings: OpenSettings,
+    /// Faults that strike one try each to create it, before a last try without.
+    pub creation: Vec<Fault>,
     /// What happens.
     pub operations: Vec<Operation>,
 }
@@ -214,16 +216,18 @@ impl History {
         let mut rng = Rng::new(seed);
         let own_log = rng.one_in(4);
         let settings = OpenSettings::draw(&mut rng);
+        let creation = Recovery::draw(&mut rng).faults;
         let mut drawer = Drawer::new(rng);
         let count = 40 + drawer.rng.below(220);
         let operations = (0..count).map(|_| drawer.operation()).collect();
-        History { seed, own_log, settings, operations }
+        History { seed, own_log, settings, creation, operations }
     }
 
     /// The history of `seed` with all that can go wrong left out, and nothing that depends on
     /// settings.
     pub fn draw_calm(seed: u64) -> History {
         let mut history = History::draw(seed);
+        history.creation.clear();
         history.operations.retain(|operation| {
             !matches!(
                 operation,

@@ -8,6 +8,7 @@ const TRIES: u32 = 600;
 /// The smallest history found, by leaving things out of `history`, for which `fails` holds.
 pub fn shrink(history: &History, fails: impl FnMut(&History) -> bool) -> History {
     let mut shrinker = Shrinker { smallest: history.clone(), fails, tries: 0 };
+    shrinker.accept(History { creation: Vec::new(), ..history.clone() });
     shrinker.leave_out_operations();
     shrinker.leave_out_changes();
     shrinker.leave_out_operations();

@@ -64,7 +64,7 @@ impl Harness {
         // Dropping what they hold may remove files, and cost the power.
         self.drop_readers();
         let power_fails = power_fails || self.machine.has_lost_power();
-        let mut promised = self.model.promised(self.survives_process() && !power_fails);
+        let promised = self.model.promised(self.survives_process() && !power_fails);
         let old = self.db.take();
         if let Some(old) = &old {
             self.outcome.crashes += 1;
@@ -81,6 +81,11 @@ impl Harness {
         if let Some(settings) = recovery.settings {
             self.settings = settings;
         }
+        self.start_process(recovery, promised)
+    }
+
+    /// Opens the database, which must hold at least `promised` batches of the model's.
+    pub(super) fn start_process(&mut self, recovery: &Recovery, mut promised: usize) -> Check {
         let db = match self.open_with_faults(recovery, &mut promised)? {
             Some(db) => db,
             None => self.open_at_last()?,

@@ -16,7 +16,7 @@ mod write;
 
 use crate::machine::Machine;
 use crate::model::{Model, World};
-use crate::operations::{History, Operation, Recovery, SLOTS};
+use crate::operations::{Fault, History, Operation, Recovery, SLOTS};
 use crate::settings::{LogMode, OpenSettings};
 use cursor::OpenCursor;
 use esker_base::{Error, Rng, hash64};
@@ -76,7 +76,8 @@ pub(crate) type Check<T = ()> = Result<T, Halt>;
 pub fn run(history: &History) -> Result<Outcome, Failure> {
     let mut harness = Harness::new(history);
     let place = |operation| move |what| Failure { operation, what };
-    harness.open_first().map_err(place(0))?;
+    let halted = harness.create(&history.creation);
+    harness.pick_up(halted).map_err(place(0))?;
     for (at, operation) in history.operations.iter().enumerate() {
         let halted = harness.step(operation);
         harness.pick_up(halted).map_err(place(at))?;
@@ -119,12 +120,9 @@ impl Harness {
         }
     }
 
-    fn open_first(&mut self) -> Result<(), String> {
-        let env = self.machine.env();
-        let db = Db::open_with(env, self.settings.settings())
-            .map_err(|error| format!("a new database does not open: {error}"))?;
-        self.db = Some(db);
-        Ok(())
+    fn create(&mut self, faults: &[Fault]) -> Check {
+        let recovery = Recovery { faults: faults.to_vec(), settings: None };
+        self.start_process(&recovery, 0)
     }
 
     fn db(&self) -> Db {
