@@ -51,14 +51,14 @@ impl Db {
     pub fn open(dir: impl AsRef<Path>, settings: Settings) -> Result<Db> {
         settings.validate()?;
         let storage = PosixStorage::create(dir.as_ref())?;
-        Db::open_in(posix_env(storage, &settings)?, settings, Create::IfMissing)
+        Db::open_in(posix_env(storage, &settings, true)?, settings, Create::IfMissing)
     }
 
     /// Like [`Db::open`], but fails with [`Error::NotADatabase`] if there is no database in `dir`.
     pub fn open_existing(dir: impl AsRef<Path>, settings: Settings) -> Result<Db> {
         settings.validate()?;
         let storage = existing_directory(dir.as_ref())?;
-        Db::open_in(posix_env(storage, &settings)?, settings, Create::Never)
+        Db::open_in(posix_env(storage, &settings, true)?, settings, Create::Never)
     }
 
     /// Opens the database in `dir` for reading, as it is now, beside a process that may be writing
@@ -66,7 +66,7 @@ impl Db {
     pub fn open_read_only(dir: impl AsRef<Path>, settings: Settings) -> Result<Db> {
         settings.validate()?;
         let storage = existing_directory(dir.as_ref())?;
-        Db::open_read_only_in(posix_env(storage, &settings)?, settings)
+        Db::open_read_only_in(posix_env(storage, &settings, false)?, settings)
     }
 
     /// Opens, or creates, a database in a world of the caller's making.

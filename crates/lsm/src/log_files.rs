@@ -99,10 +99,18 @@ impl LogFiles {
 }
 
 /// Claims a log directory of its own for the database `identity`, unless it has that claim already.
-pub(crate) fn claim_directory(storage: &dyn Storage, identity: u64) -> Result<()> {
+/// A database that has logs has claimed the directory that they are in.
+pub(crate) fn claim_directory(storage: &dyn Storage, identity: u64, has_logs: bool) -> Result<()> {
     let claim = format!("{identity:016x}\n");
     match read_claim(storage)? {
         Some(found) if found == claim.as_bytes() => return Ok(()),
+        None if has_logs => {
+            return Err(unfit(
+                storage,
+                "this database has logs, and they are not here; open it with the directory that \
+                 they lie in, close it, and then give another",
+            ));
+        }
         _ => check_unclaimed(storage)?,
     }
     let temporary = "OWNER.new";
@@ -118,13 +126,7 @@ pub(crate) fn claim_directory(storage: &dyn Storage, identity: u64) -> Result<()
 
 /// Fails if a log directory belongs to some database.
 pub(crate) fn check_unclaimed(storage: &dyn Storage) -> Result<()> {
-    let taken = |reason: &str| {
-        Err(Error::InvalidSetting {
-            setting: "log directory",
-            value: storage.describe(),
-            reason: reason.into(),
-        })
-    };
+    let taken = |reason| Err(unfit(storage, reason));
     if storage.exists(OWNER)? {
         return taken(
             "it belongs to another database; give each database a log directory of its own",
@@ -134,6 +136,14 @@ pub(crate) fn check_unclaimed(storage: &dyn Storage) -> Result<()> {
         return taken("it holds log files, and does not say of which database; use another");
     }
     Ok(())
+}
+
+fn unfit(storage: &dyn Storage, reason: &str) -> Error {
+    Error::InvalidSetting {
+        setting: "log directory",
+        value: storage.describe(),
+        reason: reason.into(),
+    }
 }
 
 fn read_claim(storage: &dyn Storage) -> Result<Option<Vec<u8>>> {

@@ -168,7 +168,7 @@ fn create_new(env: &Env) -> Result<Opened> {
     let manifest = Manifest::create(&*env.storage, 1, identity, &state.snapshot())?;
     // Only now: a claim by a database that a crash left without a manifest would bar the next try.
     if let Some(logs) = &env.log_storage {
-        log_files::claim_directory(&**logs, identity)?;
+        log_files::claim_directory(&**logs, identity, false)?;
     }
     let recovered = Recovered::nothing_after(0);
     let version = state.version.clone();
@@ -181,9 +181,10 @@ fn reopen(env: &Env, manifest_name: &str) -> Result<Opened> {
     recover::check_table_files(&*env.storage, &state)?;
     let log_storage = env.log_storage.as_ref().unwrap_or(&env.storage);
     if let Some(logs) = &env.log_storage {
-        log_files::claim_directory(&**logs, identity)?;
+        log_files::claim_directory(&**logs, identity, !state.logs.is_empty())?;
     }
     let recovered = recover::read_logs(&**log_storage, &state)?;
+    recover::check_unlisted_logs(env, manifest_name, &state, recovered.last_seqno)?;
     recover::sync_logs(&**log_storage, &recovered)?;
 
     state.logs = recovered.logs.clone();
@@ -213,6 +214,8 @@ fn remove_strays(env: &Env, state: &State, manifest: &str) {
         for name in storage.list().unwrap_or_default().iter().filter(|name| stray(name)) {
             let _ = storage.remove(name);
         }
+        // Before the manifest grows: see `recover::check_unlisted_logs`.
+        let _ = storage.sync_names();
     }
 }
 
@@ -245,10 +248,12 @@ pub(crate) fn nothing_there(dir: &str) -> Error {
     Error::NotADatabase { dir: dir.to_owned(), reason: "there is no database in it".into() }
 }
 
-pub(crate) fn posix_env(storage: PosixStorage, settings: &Settings) -> Result<Env> {
+/// The operating system's world. Only a database that may be written to gets its directories made.
+pub(crate) fn posix_env(storage: PosixStorage, settings: &Settings, writable: bool) -> Result<Env> {
     use std::hash::{BuildHasher, Hasher, RandomState};
     let log_storage: Option<Arc<dyn Storage>> = match &settings.log {
-        Log::File { dir: Some(dir), .. } => Some(Arc::new(PosixStorage::create(dir)?)),
+        Log::File { dir: Some(dir), .. } if writable => Some(Arc::new(PosixStorage::create(dir)?)),
+        Log::File { dir: Some(dir), .. } => Some(Arc::new(PosixStorage::open(dir)?)),
         _ => None,
     };
     Ok(Env {

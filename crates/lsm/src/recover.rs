@@ -12,12 +12,12 @@
 
 use crate::log_files::{log_file_name, parse_log_file_name};
 use crate::manifest::{
-    CURRENT, LogEnd, LogState, State, invariants, parse_manifest_file_name, read_current,
-    read_manifest,
+    CURRENT, LogEnd, LogState, State, cut_off_at, invariants, parse_manifest_file_name,
+    read_current, read_manifest,
 };
 use crate::open::Env;
 use crate::version::{parse_table_file_name, table_file_name};
-use esker_base::{Error, Result, Seqno};
+use esker_base::{Error, KeyspaceId, Result, Seqno};
 use esker_memtable::{HeapMemory, MemTable, Scan, SegmentHeader, Stop, scan};
 use esker_storage::Storage;
 use std::collections::BTreeMap;
@@ -70,6 +70,45 @@ pub(crate) fn load_state(storage: &Arc<dyn Storage>, name: &str) -> Result<(u64,
     }
     invariants::check(&state.version).map_err(|what| Error::corruption(&path, 0, what))?;
     Ok((identity, state))
+}
+
+/// Checks that no log holds writes and is unknown to the manifest.
+///
+/// A last record that does not check out reads as a write that was cut off. But the edit that lists a
+/// log is durable before anything is written to the log: so if there are writes beyond all that is
+/// known in an unlisted log, that record was whole once, and was damaged since.
+pub(crate) fn check_unlisted_logs(
+    env: &Env,
+    manifest: &str,
+    state: &State,
+    last_seqno: Seqno,
+) -> Result<()> {
+    let (_, records) = read_manifest(&*env.storage, manifest)?;
+    let Some(offset) = cut_off_at(&*env.storage, manifest, &records)? else { return Ok(()) };
+    let storage = env.log_storage.as_ref().unwrap_or(&env.storage);
+    for epoch in storage.list()?.iter().filter_map(|name| parse_log_file_name(name)) {
+        if state.logs.contains_key(&epoch) {
+            continue;
+        }
+        // One without a sound header never held anything.
+        let Ok(read) = read_log(&**storage, epoch, &LogState::default()) else { continue };
+        let scanned =
+            scan(&read.memory.bytes()[..read.header.capacity as usize], &read.header, None);
+        let last = scanned.frames.last().map_or(0, |frame| frame.next_seqno() - 1);
+        if last > last_seqno {
+            let what = format!(
+                "the last edit does not check out, and {} holds writes up to seqno {last} that no \
+                 edit accounts for",
+                read.path
+            );
+            return Err(Error::corruption(
+                format!("{}/{manifest}", env.storage.describe()),
+                offset,
+                what,
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that every table file is there and long enough.
@@ -156,7 +195,14 @@ pub(crate) fn read_logs(storage: &dyn Storage, state: &State) -> Result<Recovere
         }
         let settled = LogEnd { offset: scanned.end, last_seqno: expected - 1 };
         recovered.logs.insert(epoch, LogState { end: Some(settled) });
+        let path = read.path;
         let memtable = MemTable::recover(Box::new(read.memory), read.header, &scanned);
+        // A keyspace's creation is durable before the first frame that names it.
+        let known = |id: &KeyspaceId| id.0 < state.next_keyspace;
+        if let Some(unknown) = memtable.keyspaces().into_iter().find(|id| !known(id)) {
+            let what = format!("frames name keyspace {unknown}, which the manifest never created");
+            return Err(Error::corruption(path, 0, what));
+        }
         recovered.memtables.insert(0, Arc::new(memtable));
     }
     if let Some(end) = end

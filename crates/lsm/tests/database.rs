@@ -51,13 +51,7 @@ fn a_database_that_was_never_closed_is_recovered_from_its_log() {
         db.put(&keyspace, &key(n), b"value").unwrap();
     }
     db.delete_range(&keyspace, &key(100), &key(200)).unwrap();
-    // The files as a dead process would leave them.
-    for file in std::fs::read_dir(dir.path()).unwrap() {
-        let file = file.unwrap();
-        if file.file_name() != "LOCK" {
-            std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
-        }
-    }
+    copy_as_crashed(dir.path(), copy.path());
     let recovered = open(copy.path());
     assert_eq!(pairs(&recovered), pairs(&db));
     assert_eq!(pairs(&db).len(), 2_900);
@@ -291,4 +285,38 @@ fn a_directory_that_is_not_ours_is_left_alone() {
     let missing = dir.path().join("missing");
     assert!(matches!(Db::open_existing(&missing, small()), Err(Error::NotADatabase { .. })));
     assert!(!missing.exists());
+}
+
+/// The files of a database as a dead process would leave them.
+fn copy_as_crashed(from: &Path, to: &Path) {
+    for file in std::fs::read_dir(from).unwrap() {
+        let file = file.unwrap();
+        if file.file_name() != "LOCK" {
+            std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_damaged_last_edit_that_listed_a_log_in_use_is_reported_and_nothing_is_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    db.put(&db.default_keyspace(), b"k", b"v").unwrap();
+    copy_as_crashed(dir.path(), copy.path());
+    let manifest = std::fs::read_dir(copy.path())
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .find(|path| path.extension().is_some_and(|e| e == "manifest"))
+        .unwrap();
+    let whole = std::fs::read(&manifest).unwrap();
+    // Cut the manifest down to its snapshot and a few bytes: all later edits are gone.
+    let snapshot = 32 + 8 + u32::from_le_bytes(whole[32..36].try_into().unwrap()) as usize;
+    let mut damaged = whole[..(snapshot + 20).min(whole.len())].to_vec();
+    damaged[snapshot + 9] ^= 1;
+    std::fs::write(&manifest, &damaged).unwrap();
+    let error = Db::open(copy.path(), small()).err().unwrap();
+    assert!(error.is_corruption() && error.to_string().contains("manifest"), "{error}");
+    std::fs::write(&manifest, &whole).unwrap();
+    assert_eq!(pairs(&open(copy.path())), [(b"k".to_vec(), b"v".to_vec())]);
 }

@@ -14,7 +14,7 @@ pub use check::Checked;
 pub use repair::{LostTable, Repaired};
 
 use crate::log_files::{log_file_name, parse_log_file_name};
-use crate::manifest::{LogEnd, Record, State, read_manifest};
+use crate::manifest::{LogEnd, Record, State, cut_off_at, read_manifest};
 use crate::recover;
 use crate::version::{TableHandle, TableId, TableMeta, table_file_name};
 use esker_base::{Entry, Error, KeyspaceId, Result, Seqno};
@@ -184,11 +184,7 @@ impl Inspector {
 
     /// Where the manifest goes on with bytes that are no edit, if it does.
     fn cut_off_at(&self, manifest: &ManifestDump) -> Result<Option<u64>> {
-        let Some(last) = manifest.records.last() else { return Ok(None) };
-        // A record is a length, a checksum and the edit.
-        let end = last.offset + 8 + last.edit.encode().len() as u64;
-        let length = self.storage.open(&manifest.name)?.len()?;
-        Ok((end < length).then_some(end))
+        cut_off_at(&*self.storage, &manifest.name, &manifest.records)
     }
 
     /// Logs that `state` does not know and that hold writes beyond all it knows. A log that was

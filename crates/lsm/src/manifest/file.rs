@@ -161,6 +161,24 @@ pub struct Record {
     pub edit: Edit,
 }
 
+impl Record {
+    /// The offset after the record.
+    pub fn end(&self) -> u64 {
+        self.offset + (RECORD_HEADER_BYTES + self.edit.encode().len()) as u64
+    }
+}
+
+/// Where the manifest `name`, which holds `records`, goes on with bytes that are no record, if it
+/// does: a write that was cut off, or a last record that was damaged.
+pub(crate) fn cut_off_at(
+    storage: &dyn Storage,
+    name: &str,
+    records: &[Record],
+) -> Result<Option<u64>> {
+    let end = records.last().map_or(HEADER_BYTES as u64, Record::end);
+    Ok((end < storage.open(name)?.len()?).then_some(end))
+}
+
 /// A manifest file's identity and records, the snapshot first. A cut-off last record is left out.
 pub fn read_manifest(storage: &dyn Storage, name: &str) -> Result<(u64, Vec<Record>)> {
     let bytes = read_file(storage, name)?;

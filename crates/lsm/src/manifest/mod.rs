@@ -13,6 +13,7 @@ pub mod invariants;
 mod state;
 
 pub use edit::{Change, Edit, LogEnd};
+pub(crate) use file::cut_off_at;
 pub use file::{
     CURRENT, Manifest, Record, manifest_file_name, parse_manifest_file_name, read_current,
     read_manifest,
