@@ -10,7 +10,10 @@
 pub mod campaign;
 pub mod clock;
 pub mod content;
+pub mod damage;
+pub mod decoders;
 pub mod harness;
+pub mod kill;
 pub mod machine;
 pub mod model;
 pub mod operations;

@@ -14,6 +14,8 @@ mod cursor;
 mod upkeep;
 mod write;
 
+pub(crate) use check::check_pairs;
+
 use crate::machine::Machine;
 use crate::model::{Model, World};
 use crate::operations::{Fault, History, Operation, Recovery, SLOTS};

@@ -1,0 +1,135 @@
+//! Feeds any bytes to the decoders of files. None may panic, run away or accept what it should not;
+//! what these functions check beyond that, they assert.
+//!
+//! The fuzz targets call them with whatever the fuzzer finds; the tests with valid files that were
+//! damaged at random.
+
+use esker_base::{EntryCursor, FileKind, Hint, KeyspaceId, Kind, MAX_SEQNO, hash64};
+use esker_lsm::manifest::{Edit, read_manifest};
+use esker_memtable::{HeapMemory, MemTable, SegmentHeader, scan};
+use esker_storage::{MemoryStorage, Storage};
+use esker_table::format::{BlockKind, FOOTER_BYTES, Footer, TRAILER_BYTES, block_checksum};
+use esker_table::{BlockCache, Compression, CursorPurpose, Table, TableOptions, TableWriter};
+use std::sync::Arc;
+
+const FILE_ID: u64 = 5;
+
+/// A log segment.
+pub fn frame(bytes: &[u8]) {
+    let Ok(header) = SegmentHeader::decode(bytes, "fuzz.log") else { return };
+    let found = scan(bytes, &header, Some(1));
+    let mut expected = 1;
+    for frame in &found.frames {
+        assert_eq!(frame.first_seqno, expected, "accepted frames leave no gap");
+        expected = frame.next_seqno();
+    }
+    assert!(found.end <= header.capacity, "frames end inside the segment");
+    if found.frames.is_empty() || header.capacity != bytes.len() as u64 {
+        return;
+    }
+    let mut memory = HeapMemory::new(bytes.len());
+    memory.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+    let memtable = Arc::new(MemTable::recover(Box::new(memory), header, &found));
+    memtable.verify("fuzz.log").expect("what was accepted holds");
+    for keyspace in memtable.keyspaces() {
+        let mut cursor = memtable.cursor(keyspace, MAX_SEQNO);
+        cursor.seek_first().expect("memory can be read");
+        while cursor.valid() {
+            let found = memtable.get(keyspace, cursor.key(), hash64(cursor.key()), cursor.seqno());
+            assert_eq!(found.map(|found| found.seqno), Some(cursor.seqno()), "get and cursor");
+            cursor.next().expect("memory can be read");
+        }
+    }
+}
+
+/// A table file.
+pub fn table(bytes: &[u8]) {
+    let storage = MemoryStorage::new();
+    write(&storage, "t", bytes);
+    let file = storage.open("t").expect("it was just written");
+    let cache = Arc::new(BlockCache::new(1 << 20));
+    let Ok(table) = Table::open(file, FILE_ID, 0, bytes.len() as u64, cache) else { return };
+    let table = Arc::new(table);
+    table.verify(&mut |_| {});
+    let mut cursor = table.cursor(CursorPurpose::Read);
+    let mut forward = 0;
+    let mut went = cursor.seek_first();
+    while went.is_ok() && cursor.valid() {
+        let key = cursor.key().to_vec();
+        let _ = table.get(&key, hash64(&key), MAX_SEQNO);
+        forward += 1;
+        went = cursor.next();
+    }
+    let whole = went.is_ok();
+    let mut back = 0;
+    let mut went = cursor.seek_last();
+    while went.is_ok() && cursor.valid() {
+        back += 1;
+        went = cursor.prev();
+    }
+    if whole && went.is_ok() {
+        assert_eq!(forward, back, "as many versions in either direction");
+    }
+    let _ = cursor.seek(b"key", 7).and_then(|()| cursor.seek_before(b"key", 7));
+}
+
+/// A data block of a table, with checksums that match whatever is in it.
+pub fn block(body: &[u8]) {
+    let mut bytes = sample_table();
+    let end = bytes.len() - FOOTER_BYTES;
+    let footer = Footer::decode(&bytes[end..], "t", bytes.len() as u64).expect("a sound table");
+    let stored = footer.sections[0] as usize;
+    // As much of the body as the block has room for.
+    let room = stored - TRAILER_BYTES;
+    let taken = body.len().min(room);
+    bytes[room - taken..room].copy_from_slice(&body[body.len() - taken..]);
+    let checksum = block_checksum(FILE_ID, 0, BlockKind::Data, &bytes[..=room]);
+    bytes[room + 1..stored].copy_from_slice(&checksum.to_le_bytes());
+    table(&bytes);
+}
+
+/// A manifest file; and its edits without the checksums around them.
+pub fn manifest(bytes: &[u8]) {
+    if let Ok(edit) = Edit::decode(bytes) {
+        let again = Edit::decode(&edit.encode()).expect("what was decoded can be encoded");
+        assert_eq!(again, edit, "an edit survives encoding");
+    }
+    let storage = MemoryStorage::new();
+    write(&storage, "m", bytes);
+    if let Ok((_, records)) = read_manifest(&storage, "m") {
+        assert!(!records.is_empty(), "a manifest has a snapshot");
+    }
+}
+
+fn write(storage: &MemoryStorage, name: &str, bytes: &[u8]) {
+    let mut file = storage.create(name, Hint::of(FileKind::Meta)).expect("the name is free");
+    file.append(bytes).expect("memory takes all");
+}
+
+/// A small valid table of one data block.
+pub fn sample_table() -> Vec<u8> {
+    let storage = MemoryStorage::new();
+    let mut file = storage.create("t", Hint::table(0)).expect("the name is free");
+    let options = TableOptions {
+        keyspace: KeyspaceId::DEFAULT,
+        compression: Compression::None,
+        filter_bits: 10,
+        level: 0,
+        file_id: FILE_ID,
+    };
+    let mut writer = TableWriter::new(&mut *file, options);
+    for number in 0..40u64 {
+        let key = format!("key {number:04}").into_bytes();
+        let kind = if number % 7 == 3 { Kind::Delete } else { Kind::Put };
+        let value = if kind == Kind::Put { vec![number as u8; number as usize] } else { vec![] };
+        writer.add(&key, 100 + number, kind, &value).expect("memory takes all");
+        if number % 5 == 0 {
+            writer.add(&key, 50, Kind::Put, b"older").expect("memory takes all");
+        }
+    }
+    writer.finish().expect("memory takes all");
+    let file = storage.open("t").expect("it was just written");
+    let mut bytes = vec![0; file.len().expect("it is in memory") as usize];
+    file.read_exact_at(0, &mut bytes).expect("it is that long");
+    bytes
+}
