@@ -10,12 +10,14 @@
 //!    published.
 //! 2. `visible` never goes back, and never passes a seqno whose ticket, or any before it, is not done.
 
-use super::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, spin_loop};
+use super::sync::{
+    AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, order_sequentially, spin_loop,
+};
 use esker_base::Seqno;
 
 /// How long a writer spins before it parks. About a microsecond: longer than the tail of another
 /// writer's index insert, shorter than a context switch.
-const SPINS: u32 = 100;
+const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 
 #[derive(Default)]
 struct Slot {
@@ -75,6 +77,8 @@ impl Ring {
         let slot = self.slot(ticket);
         slot.last_seqno.store(last_seqno, Ordering::Relaxed);
         slot.marked.store(ticket + 1, Ordering::SeqCst);
+        // Of two who mark neighbours at once, at least one sees the other's mark and publishes both.
+        order_sequentially();
         self.advance();
     }
 
@@ -98,8 +102,12 @@ impl Ring {
                 moved = true;
             }
         }
-        if moved && self.parked.load(Ordering::SeqCst) > 0 {
-            self.wake_all();
+        if moved {
+            // A waiter that is not counted yet will find what was published.
+            order_sequentially();
+            if self.parked.load(Ordering::SeqCst) > 0 {
+                self.wake_all();
+            }
         }
     }
 
@@ -132,6 +140,7 @@ impl Ring {
     fn park_until(&self, done: impl Fn() -> bool, given_up: &dyn Fn() -> bool) -> bool {
         let mut guard = self.lock.lock();
         self.parked.fetch_add(1, Ordering::SeqCst);
+        order_sequentially();
         let outcome = loop {
             if done() {
                 break true;
@@ -196,5 +205,93 @@ mod tests {
             }
         });
         assert_eq!(ring.visible(), 16_000);
+    }
+}
+
+/// Every interleaving and reordering that loom explores:
+/// `RUSTFLAGS="--cfg loom" cargo test -p esker-lsm --release --lib commit::ring::loom_tests`
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicBool;
+    use loom::thread;
+
+    const NEVER: &dyn Fn() -> bool = &|| false;
+
+    /// A ring, and one word for each ticket that stands for what its writer indexed.
+    struct World {
+        ring: Ring,
+        indexed: [AtomicU64; 3],
+        failed: AtomicBool,
+    }
+
+    fn world(slots: usize) -> Arc<World> {
+        let indexed = [AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)];
+        Arc::new(World { ring: Ring::new(slots, 0), indexed, failed: AtomicBool::new(false) })
+    }
+
+    impl World {
+        fn write(&self, ticket: u64) {
+            assert!(self.ring.wait_room(ticket, NEVER));
+            self.indexed[ticket as usize].store(1, Ordering::Relaxed);
+            self.ring.mark(ticket, ticket + 1);
+            assert!(self.ring.wait_visible(ticket + 1, NEVER));
+            self.read();
+        }
+
+        /// What is visible is indexed, and can be seen to be.
+        fn read(&self) {
+            for word in &self.indexed[..self.ring.visible() as usize] {
+                assert_eq!(word.load(Ordering::Relaxed), 1, "visible before it was indexed");
+            }
+        }
+    }
+
+    fn start(world: &Arc<World>, ticket: u64) -> thread::JoinHandle<()> {
+        let world = world.clone();
+        thread::spawn(move || world.write(ticket))
+    }
+
+    #[test]
+    fn two_writers_are_published_and_neither_waits_for_ever() {
+        loom::model(|| {
+            let world = world(2);
+            let writers = [start(&world, 0), start(&world, 1)];
+            world.read();
+            writers.into_iter().for_each(|writer| writer.join().unwrap());
+            assert_eq!(world.ring.visible(), 2);
+        });
+    }
+
+    #[test]
+    fn a_slot_is_not_reused_before_its_ticket_is_published() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let world = world(1);
+            let writers = [start(&world, 1), start(&world, 0)];
+            writers.into_iter().for_each(|writer| writer.join().unwrap());
+            assert_eq!(world.ring.visible(), 2);
+        });
+    }
+
+    #[test]
+    fn a_waiter_behind_a_failure_is_let_go() {
+        loom::model(|| {
+            let world = world(2);
+            let waiter = {
+                let world = world.clone();
+                thread::spawn(move || {
+                    world.ring.mark(1, 2);
+                    let failed = || world.failed.load(Ordering::SeqCst);
+                    assert!(!world.ring.wait_visible(2, &failed));
+                })
+            };
+            // The writer of ticket 0 fails: the cause first, then the call.
+            world.failed.store(true, Ordering::SeqCst);
+            world.ring.wake_all();
+            waiter.join().unwrap();
+        });
     }
 }

@@ -5,6 +5,10 @@ mod real {
     pub(crate) use parking_lot::{Condvar, Mutex};
     pub(crate) use std::hint::spin_loop;
     pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+    /// Nothing: sequentially consistent operations have one order already.
+    #[inline]
+    pub(crate) fn order_sequentially() {}
 }
 
 #[cfg(loom)]
@@ -13,6 +17,11 @@ mod real {
 
     pub(crate) fn spin_loop() {
         loom::thread::yield_now();
+    }
+
+    /// Loom takes sequentially consistent operations for acquire-release ones, but knows such fences.
+    pub(crate) fn order_sequentially() {
+        loom::sync::atomic::fence(Ordering::SeqCst);
     }
 
     /// `parking_lot`'s interface over loom's lock.
