@@ -43,7 +43,7 @@ pub struct Db {
 
 impl Db {
     /// Opens the database in `dir`, and creates it if the directory is missing or empty. Recovers
-    /// what the log holds.
+    /// what the log holds, and prepares the first log segment: about 100 ms for 64 MiB.
     ///
     /// Fails with [`Error::Locked`] if another process has it open for writing, with
     /// [`Error::NotADatabase`] if the directory holds other files, and with [`Error::Corruption`] if

@@ -95,18 +95,17 @@ impl Inner {
         }
     }
 
-    /// Opens the readers of new tables, so that no get has to, and gives the cache what is left of
-    /// the memory budget.
+    /// Opens the readers of new tables, so that no get has to.
     pub(crate) fn open_new_tables(&self) -> Result<()> {
-        let view = self.view.load();
-        for keyspace in view.version.keyspaces.values() {
-            for (_, _, table) in keyspace.tables() {
-                table.reader(&self.cache)?;
-            }
-        }
-        let held = table_memory(&view.version) as usize;
-        self.cache.set_capacity(cache_bytes(&self.settings, held));
+        self.view.load().version.open_tables(&self.cache)?;
+        self.share_memory();
         Ok(())
+    }
+
+    /// Gives the cache what the open tables leave of the memory budget.
+    pub(crate) fn share_memory(&self) {
+        let held = table_memory(&self.view.load().version) as usize;
+        self.cache.set_capacity(cache_bytes(&self.settings, held));
     }
 }
 

@@ -61,12 +61,15 @@ impl Db {
             locks.push(logs.lock()?);
         }
         // Again, now that nobody else changes it.
+        let cache = Arc::new(BlockCache::new(cache_bytes(&settings, 0)));
         let opened = match recover::look(&*env.storage)? {
-            Found::Database(manifest) => reopen(&env, &manifest)?,
+            Found::Database(manifest) => reopen(&env, &manifest, &cache)?,
             Found::Nothing => create_new(&env)?,
         };
-        let db = Db::assemble(env.clone(), settings, opened, locks, false);
+        let db = Db::assemble(env.clone(), settings, opened, cache, locks, false);
+        db.inner().share_memory();
         db.start_threads(&env)?;
+        db.inner().await_first_segment();
         Ok(db)
     }
 
@@ -93,11 +96,11 @@ impl Db {
         env: Env,
         settings: Settings,
         opened: Opened,
+        cache: Arc<BlockCache>,
         locks: Vec<Box<dyn Send + std::marker::Sync>>,
         read_only: bool,
     ) -> Db {
         let Opened { installer, version, recovered } = opened;
-        let cache = BlockCache::new(cache_bytes(&settings, 0));
         let log_storage = env.log_storage.clone().unwrap_or_else(|| env.storage.clone());
         let log_files = match settings.log {
             Log::File { .. } => Some(LogFiles::new(log_storage, settings.segment_bytes)),
@@ -111,7 +114,7 @@ impl Db {
             storage: env.storage,
             log_files,
             clock: env.clock,
-            cache: Arc::new(cache),
+            cache,
             read_only,
             view: ViewCell::new(view),
             installer,
@@ -176,9 +179,11 @@ fn create_new(env: &Env) -> Result<Opened> {
     Ok(Opened { installer, version, recovered })
 }
 
-fn reopen(env: &Env, manifest_name: &str) -> Result<Opened> {
+fn reopen(env: &Env, manifest_name: &str, cache: &Arc<BlockCache>) -> Result<Opened> {
     let (identity, mut state) = recover::load_state(&env.storage, manifest_name)?;
     recover::check_table_files(&*env.storage, &state)?;
+    // Before anything is written: a table of a newer format shows here.
+    state.version.open_tables(cache)?;
     let log_storage = env.log_storage.as_ref().unwrap_or(&env.storage);
     if let Some(logs) = &env.log_storage {
         log_files::claim_directory(&**logs, identity, !state.logs.is_empty())?;
@@ -231,7 +236,8 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
     let version = state.version.clone();
     let installer = Installer::read_only(env.storage.clone(), identity, state);
     let opened = Opened { installer, version, recovered };
-    let db = Db::assemble(env.clone(), settings.clone(), opened, Vec::new(), true);
+    let cache = Arc::new(BlockCache::new(cache_bytes(settings, 0)));
+    let db = Db::assemble(env.clone(), settings.clone(), opened, cache, Vec::new(), true);
     // Opened files can still be read after the writer has removed them.
     db.inner().open_new_tables()?;
     Ok(db)

@@ -271,6 +271,12 @@ pub struct Version {
 }
 
 impl Version {
+    /// Opens the reader of every table that is not open yet.
+    pub fn open_tables(&self, cache: &Arc<BlockCache>) -> Result<()> {
+        let mut tables = self.keyspaces.values().flat_map(|keyspace| keyspace.tables());
+        tables.try_for_each(|(_, _, table)| table.reader(cache).map(|_| ()))
+    }
+
     /// The keyspace called `name`.
     pub fn keyspace_named(&self, name: &str) -> Option<&Arc<KeyspaceVersion>> {
         self.keyspaces.values().find(|keyspace| keyspace.name == name)

@@ -41,6 +41,19 @@ impl Rotation for Inner {
 }
 
 impl Inner {
+    /// Has the first segment prepared, so that the first write need not wait for it. If that fails,
+    /// the first write will say so: reads can do without.
+    pub(crate) fn await_first_segment(&self) {
+        {
+            let mut jobs = self.schedule.jobs.lock();
+            if !jobs.has_threads {
+                return;
+            }
+            jobs.wants_segment = true;
+        }
+        let _ = self.wait_until(Lane::Write, |jobs, _| jobs.prepared.is_some());
+    }
+
     /// Waits until `done`, doing the work itself if there are no threads. Fails with the lane's error
     /// if a try that started after this call failed.
     fn wait_until(&self, lane: Lane, mut done: impl FnMut(&mut Jobs, &View) -> bool) -> Result<()> {
