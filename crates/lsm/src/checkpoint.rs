@@ -8,7 +8,7 @@ use crate::inner::Inner;
 use crate::manifest::{Manifest, State};
 use crate::recover::{self, Found};
 use crate::version::table_file_name;
-use esker_base::{Error, Result};
+use esker_base::{Error, Result, Rng};
 use esker_storage::Storage;
 
 /// See the file's head.
@@ -35,7 +35,10 @@ fn link(inner: &Inner, state: &State, target: &dyn Storage) -> Result<()> {
     target.sync_names()?;
     let id = state.next_file;
     let copy = State { logs: Default::default(), next_file: id + 1, closed: true, ..state.clone() };
-    // The copy is a database of its own from here on, with the same history.
-    Manifest::create(target, id, inner.installer.identity(), &copy.snapshot())?;
+    // The copy is a database of its own from here on. With the original's identity it would pass for
+    // the owner of the original's log directory.
+    let chance = inner.clock.now().as_nanos() as u64 ^ inner.installer.next_file();
+    let identity = Rng::new(inner.installer.identity() ^ chance).next_u64();
+    Manifest::create(target, id, identity, &copy.snapshot())?;
     Ok(())
 }

@@ -19,20 +19,17 @@ impl Handle {
         if inner.read_only {
             return Ok(());
         }
-        let threads = std::mem::take(&mut *self.threads.lock());
-        inner.gate.cancel();
-        inner.schedule.close();
-        let mut sound = true;
-        for thread in threads {
-            sound &= thread.join();
-        }
-        if !inner.begin_close() {
+        // Held to the end: a second call waits for the first.
+        let mut threads = self.threads.lock();
+        if inner.gate.cancel() {
             return Ok(());
         }
-        if !sound {
-            return Err(Error::Closed);
+        inner.schedule.close();
+        let mut sound = true;
+        for thread in threads.drain(..) {
+            sound &= thread.join();
         }
-        inner.finish_close()
+        if sound { inner.finish_close() } else { Err(Error::Closed) }
     }
 }
 
@@ -44,14 +41,13 @@ impl Drop for Handle {
 }
 
 impl Inner {
-    /// Whether this is the first call.
-    fn begin_close(&self) -> bool {
-        self.schedule.begin_close()
-    }
-
-    /// After the threads are gone: flushes, and says in the manifest that all is well.
+    /// After the lanes are gone: waits for the writers, flushes, and says in the manifest that all is
+    /// well.
     fn finish_close(&self) -> Result<()> {
-        self.commit.lock_tail().seal();
+        if !self.commit.close() {
+            let cause = self.commit.failure().expect("only a failed log leaves writers behind");
+            return Err(Error::LogFailed { cause: Arc::new(cause) });
+        }
         self.schedule.release();
         if let Some(cause) = self.commit.failure() {
             return Err(Error::LogFailed { cause: Arc::new(cause) });

@@ -2,15 +2,20 @@
 
 use crate::compaction::{self, Plan};
 use crate::inner::Inner;
-use crate::manifest::{Change, Edit};
+use crate::manifest::{Change, Edit, State};
 use crate::version::TableMeta;
 use esker_base::Result;
 
 /// Executes `plan` and installs its result.
 pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<()> {
     let started = inner.clock.now();
+    inner.installer.mend()?;
     if plan.is_trivial_move() {
-        inner.installer.install(&inner.view, |_| Ok(move_edit(plan)), |_| {})?;
+        inner.installer.install(
+            &inner.view,
+            |state| Ok(unless_dropped(state, plan, move_edit(plan))),
+            |_| {},
+        )?;
         inner.counters.trivial_moves.add(1);
         return Ok(());
     }
@@ -31,11 +36,7 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<()> {
     let outcome = compaction::execute(plan, &context)?;
     inner.installer.install(
         &inner.view,
-        |state| match state.version.keyspaces.contains_key(&plan.keyspace) {
-            true => Ok(merge_edit(plan, &outcome.outputs)),
-            // Dropped meanwhile: nothing to change. The outputs go at the next open.
-            false => Ok(Edit::default()),
-        },
+        |state| Ok(unless_dropped(state, plan, merge_edit(plan, &outcome.outputs))),
         |_| {},
     )?;
     inner.counters.compactions.add(1);
@@ -43,7 +44,13 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<()> {
     inner.counters.compaction_bytes.add(outcome.written_bytes);
     let from_level_0 = bytes_from_level_0(plan);
     inner.stall.drained_level_0(from_level_0, inner.clock.now().saturating_sub(started));
-    inner.open_new_tables()
+    inner.open_new_tables();
+    Ok(())
+}
+
+/// `edit`, or none if the keyspace was dropped meanwhile: then the outputs go at the next open.
+fn unless_dropped(state: &State, plan: &Plan, edit: Edit) -> Edit {
+    if state.version.keyspaces.contains_key(&plan.keyspace) { edit } else { Edit::default() }
 }
 
 /// The edit that takes the inputs away and puts `outputs` in their place.

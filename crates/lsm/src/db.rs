@@ -86,7 +86,14 @@ impl Db {
     }
 
     fn writable(&self) -> Result<&Inner> {
-        if self.inner().read_only { Err(Error::ReadOnly) } else { Ok(self.inner()) }
+        let inner = self.inner();
+        if inner.read_only {
+            Err(Error::ReadOnly)
+        } else if inner.gate.is_cancelled() {
+            Err(Error::Closed)
+        } else {
+            Ok(inner)
+        }
     }
 
     // Keyspaces.
@@ -299,7 +306,12 @@ impl Db {
         }
         inner.check(batch)?;
         inner.stall.before_write(batch.encoded().len(), &*inner.clock);
-        inner.commit.write(batch, inner)
+        inner.commit.write(batch, inner)?;
+        if batch.wants_sync() && inner.settings.log == Log::None {
+            // Without a log, tables are the only durable place.
+            inner.flush_all()?;
+        }
+        Ok(())
     }
 
     /// Makes every write acknowledged before this call survive power loss.
@@ -413,8 +425,8 @@ impl Db {
     }
 
     /// Closes the database: ends background work, writes what is in memory to tables, and reports
-    /// what goes wrong, which a mere drop can't. Other handles, cursors and snapshots must be gone, or
-    /// their calls fail with [`Error::Closed`] from now on.
+    /// what goes wrong, which a mere drop can't. Writes through other handles fail with
+    /// [`Error::Closed`] from now on; their reads, cursors and snapshots go on.
     pub fn close(self) -> Result<()> {
         self.handle.close()
     }

@@ -24,6 +24,7 @@ struct Written {
 /// Flushes `memtable`, the oldest in the view, and takes it out of the view.
 pub(crate) fn flush(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
     let started = inner.clock.now();
+    inner.installer.mend()?;
     memtable.verify(&log_file_name(memtable.epoch()))?;
     let written = match write_tables(inner, memtable) {
         Ok(written) => written,
@@ -34,6 +35,7 @@ pub(crate) fn flush(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
         }
     };
     install(inner, memtable, &written)?;
+    inner.commit.flushed_through(memtable.last_seqno());
     inner.counters.flushes.add(1);
     inner.counters.flush_bytes.add(written.bytes);
     let took = inner.clock.now().saturating_sub(started);

@@ -95,11 +95,11 @@ impl Inner {
         }
     }
 
-    /// Opens the readers of new tables, so that no get has to.
-    pub(crate) fn open_new_tables(&self) -> Result<()> {
-        self.view.load().version.open_tables(&self.cache)?;
+    /// Opens the readers of new tables, so that no get has to. One that can't be opened is reported
+    /// to whoever reads it.
+    pub(crate) fn open_new_tables(&self) {
+        let _ = self.view.load().version.open_tables(&self.cache);
         self.share_memory();
-        Ok(())
     }
 
     /// Gives the cache what the open tables leave of the memory budget.

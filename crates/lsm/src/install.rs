@@ -62,6 +62,16 @@ impl Installer {
         self.manifest.lock().state.clone()
     }
 
+    /// Replaces a manifest whose last append failed, if it did. For callers that are about to write
+    /// much that only an edit would make of use.
+    pub(crate) fn mend(&self) -> Result<()> {
+        let mut open = self.manifest.lock();
+        match &open.manifest {
+            Some(manifest) if manifest.failed() => self.replace_manifest(&mut open),
+            _ => Ok(()),
+        }
+    }
+
     /// Makes the edit that `plan` derives from the present state durable, and then puts it in force:
     /// `change` sees the new version and adjusts the view's MemTables in the same moment.
     ///

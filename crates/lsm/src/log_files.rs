@@ -51,10 +51,18 @@ impl LogFiles {
             Some(file) => file,
             None => self.create_new(&name)?,
         };
-        file.write_at(0, &header.encode())?;
-        file.sync()?;
-        self.storage.sync_names()?;
-        Ok(file)
+        let begun = file
+            .write_at(0, &header.encode())
+            .and_then(|()| file.sync())
+            .and_then(|()| self.storage.sync_names());
+        match begun {
+            Ok(()) => Ok(file),
+            Err(error) => {
+                // Give the space back, or every further try would take more.
+                let _ = self.storage.remove(&name);
+                Err(error)
+            }
+        }
     }
 
     fn recycle(&self, name: &str) -> Result<Option<Arc<dyn LogFile>>> {
@@ -101,7 +109,7 @@ impl LogFiles {
 /// Claims a log directory of its own for the database `identity`, unless it has that claim already.
 /// A database that has logs has claimed the directory that they are in.
 pub(crate) fn claim_directory(storage: &dyn Storage, identity: u64, has_logs: bool) -> Result<()> {
-    let claim = format!("{identity:016x}\n");
+    let claim = claim_of(identity);
     match read_claim(storage)? {
         Some(found) if found == claim.as_bytes() => return Ok(()),
         None if has_logs => {
@@ -122,6 +130,23 @@ pub(crate) fn claim_directory(storage: &dyn Storage, identity: u64, has_logs: bo
     file.sync()?;
     storage.rename(temporary, OWNER)?;
     storage.sync_names()
+}
+
+/// Fails unless a log directory of its own belongs to the database `identity`.
+pub(crate) fn check_claim(storage: &dyn Storage, identity: u64) -> Result<()> {
+    match read_claim(storage)? {
+        Some(found) if found == claim_of(identity).as_bytes() => Ok(()),
+        Some(_) => Err(unfit(storage, "it belongs to another database")),
+        None => Err(unfit(
+            storage,
+            "it belongs to no database; if this one's logs lie beside its tables, leave --log-dir out",
+        )),
+    }
+}
+
+/// What a log directory of the database `identity` says.
+fn claim_of(identity: u64) -> String {
+    format!("{identity:016x}\n")
 }
 
 /// Fails if a log directory belongs to some database.

@@ -129,10 +129,15 @@ impl Db {
     }
 
     fn start_threads(&self, env: &Env) -> Result<()> {
-        let lanes = std::iter::once((Lane::Write, "esker-write".to_owned())).chain(
-            (0..self.inner().settings.background_threads)
-                .map(|number| (Lane::Compaction, format!("esker-compact-{number}"))),
-        );
+        let mut lanes = vec![
+            (Lane::Prepare, "esker-prepare".to_owned()),
+            (Lane::Flush, "esker-flush".to_owned()),
+        ];
+        if self.inner().commit.syncs_later() {
+            lanes.push((Lane::Sync, "esker-sync".to_owned()));
+        }
+        let compactions = 0..self.inner().settings.background_threads;
+        lanes.extend(compactions.map(|n| (Lane::Compaction, format!("esker-compact-{n}"))));
         let mut threads = self.handle.threads.lock();
         for (lane, name) in lanes {
             let inner = self.handle.inner.clone();
@@ -239,7 +244,8 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
     let cache = Arc::new(BlockCache::new(cache_bytes(settings, 0)));
     let db = Db::assemble(env.clone(), settings.clone(), opened, cache, Vec::new(), true);
     // Opened files can still be read after the writer has removed them.
-    db.inner().open_new_tables()?;
+    db.inner().view.load().version.open_tables(&db.inner().cache)?;
+    db.inner().share_memory();
     Ok(db)
 }
 

@@ -18,7 +18,7 @@ use crate::manifest::{
 use crate::open::Env;
 use crate::version::{parse_table_file_name, table_file_name};
 use esker_base::{Error, KeyspaceId, Result, Seqno};
-use esker_memtable::{HeapMemory, MemTable, Scan, SegmentHeader, Stop, scan};
+use esker_memtable::{HeapMemory, MemTable, SEGMENT_HEADER_BYTES, Scan, SegmentHeader, Stop, scan};
 use esker_storage::Storage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -249,9 +249,10 @@ fn read_log(storage: &dyn Storage, epoch: u32, log: &LogState) -> Result<LogRead
     }
     let file = storage.open(&name)?;
     let length = file.len()?;
-    let mut bytes = HeapMemory::new(length as usize);
-    file.read_exact_at(0, &mut bytes.bytes_mut()[..length as usize])?;
-    let header = SegmentHeader::decode(&bytes.bytes()[..length as usize], &path)?;
+    // The header first: a damaged length must not decide how much memory is taken.
+    let mut start = [0; SEGMENT_HEADER_BYTES];
+    file.read_exact_at(0, &mut start)?;
+    let header = SegmentHeader::decode(&start, &path)?;
     if header.epoch != epoch || header.capacity != length {
         let what = format!(
             "the header is of log {} with {} bytes, and the file has {length}",
@@ -259,7 +260,9 @@ fn read_log(storage: &dyn Storage, epoch: u32, log: &LogState) -> Result<LogRead
         );
         return Err(Error::corruption(path, 0, what));
     }
-    Ok(LogRead { path, header, memory: bytes, known_end: log.end })
+    let mut memory = HeapMemory::new(length as usize);
+    file.read_exact_at(0, &mut memory.bytes_mut()[..length as usize])?;
+    Ok(LogRead { path, header, memory, known_end: log.end })
 }
 
 fn scan_log(read: &LogRead, expected: Seqno) -> Result<Scan> {

@@ -1,8 +1,9 @@
 //! Background work: what there is to do, who does it, and who waits for it.
 //!
-//! Two lanes. The write lane prepares segments, sorts MemTables, flushes and syncs by the clock; it has
-//! one thread of its own, so that writers never wait behind a compaction. The compaction lane has as
-//! many threads as the settings say. Without threads (in a simulation) the owner steps both by hand.
+//! The work runs in lanes, so that none waits behind another: *prepare* makes the next segment, *flush*
+//! sorts MemTables and writes them to tables, *sync* makes the log durable when writers do not wait
+//! for that, and *compaction* does plans. The first three have a thread each, the last as many as the
+//! settings say. Without threads (in a simulation) the owner steps all lanes by hand.
 //!
 //! A job that fails is kept as the lane's error and tried again after a pause; a writer that needs its
 //! result asks for a try at once, and gets the fresh error if that fails too. So a full disk stops
@@ -15,7 +16,8 @@ use crate::flush;
 use crate::inner::Inner;
 use crate::manifest::{Change, Edit};
 use crate::stall::Debt;
-use esker_base::{Error, Result};
+use crate::view::View;
+use esker_base::{Error, Result, Seqno};
 use esker_memtable::{HeapMemory, MemTable, SegmentHeader};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -30,8 +32,14 @@ pub(crate) const IDLE: Duration = Duration::from_millis(200);
 /// Which thread does a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lane {
-    Write,
+    Prepare,
+    Flush,
+    Sync,
     Compaction,
+}
+
+impl Lane {
+    const ALL: [Lane; 4] = [Lane::Prepare, Lane::Flush, Lane::Sync, Lane::Compaction];
 }
 
 /// One piece of work.
@@ -39,7 +47,8 @@ enum Job {
     Prepare,
     Sort(Arc<MemTable>),
     Flush(Arc<MemTable>),
-    Sync,
+    /// Of everything up to this seqno.
+    Sync(Seqno),
     Compact(Plan),
 }
 
@@ -57,24 +66,24 @@ pub(crate) struct Schedule {
 #[derive(Default)]
 pub(crate) struct Jobs {
     pub(crate) closing: bool,
-    pub(crate) closed: bool,
     pub(crate) has_threads: bool,
     /// A writer came, so segments are worth preparing.
     pub(crate) wants_segment: bool,
     pub(crate) prepared: Option<LogSegment>,
     /// MemTables flushed, kept for the memory if nobody else holds them.
     pub(crate) retired: Vec<Arc<MemTable>>,
-    pub(crate) writing: bool,
     pub(crate) busy: Busy,
-    pub(crate) compacting: usize,
     pub(crate) synced_at: Duration,
-    pub(crate) write_lane: LaneState,
-    pub(crate) compaction_lane: LaneState,
+    pub(crate) lanes: [LaneState; 4],
+    /// A lane's thread has panicked: what it was doing will never be done.
+    pub(crate) panicked: bool,
 }
 
 /// How a lane's jobs fare.
 #[derive(Default)]
 pub(crate) struct LaneState {
+    /// Jobs that run now.
+    pub(crate) running: usize,
     pub(crate) error: Option<Error>,
     pub(crate) retry_at: Duration,
     pub(crate) attempts: u64,
@@ -86,6 +95,7 @@ impl LaneState {
     }
 
     fn finish(&mut self, outcome: Result<()>, now: Duration) {
+        self.running -= 1;
         self.attempts += 1;
         self.retry_at = now + RETRY;
         self.error = outcome.err();
@@ -112,15 +122,10 @@ impl Schedule {
         self.progress.notify_all();
     }
 
-    /// Whether nobody has begun to close before.
-    pub(crate) fn begin_close(&self) -> bool {
-        !std::mem::replace(&mut self.jobs.lock().closed, true)
-    }
-
     /// Why a lane stands still, if one does.
     pub(crate) fn error(&self) -> Option<Error> {
         let jobs = self.jobs.lock();
-        jobs.write_lane.error.clone().or_else(|| jobs.compaction_lane.error.clone())
+        jobs.lanes.iter().find_map(|lane| lane.error.clone())
     }
 
     /// Gives up the memory and the segment held in readiness.
@@ -133,13 +138,15 @@ impl Schedule {
 
 /// What a lane's thread runs until the database closes.
 pub(crate) fn serve(inner: &Inner, lane: Lane) {
+    let _alarm = Alarm(inner);
     let schedule = &inner.schedule;
     let mut jobs = schedule.jobs.lock();
     while !jobs.closing {
         match next_job(inner, &mut jobs, lane) {
             Some(job) => {
                 drop(jobs);
-                run(inner, lane, job);
+                // What failed is kept as the lane's error.
+                let _ = run(inner, lane, job);
                 jobs = schedule.jobs.lock();
             }
             None => {
@@ -150,9 +157,21 @@ pub(crate) fn serve(inner: &Inner, lane: Lane) {
     }
 }
 
-/// Does one job of either lane in the calling thread. False if there is none, or it failed.
+/// Tells those who wait if a lane's thread panics.
+struct Alarm<'a>(&'a Inner);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.schedule.jobs.lock().panicked = true;
+            self.0.schedule.progress.notify_all();
+        }
+    }
+}
+
+/// Does one job of any lane in the calling thread. False if there is none, or it failed.
 pub(crate) fn step(inner: &Inner) -> bool {
-    [Lane::Write, Lane::Compaction].into_iter().any(|lane| step_lane(inner, lane))
+    Lane::ALL.into_iter().any(|lane| step_lane(inner, lane))
 }
 
 /// Does one job of `lane` in the calling thread. False if there is none, or it failed.
@@ -163,20 +182,20 @@ pub(crate) fn step_lane(inner: &Inner, lane: Lane) -> bool {
         next_job(inner, &mut jobs, lane)
     };
     match job {
-        Some(job) => {
-            run(inner, lane, job);
-            inner.schedule.jobs.lock().lane(lane).error.is_none()
-        }
+        Some(job) => run(inner, lane, job).is_ok(),
         None => false,
     }
 }
 
 impl Jobs {
     pub(crate) fn lane(&mut self, lane: Lane) -> &mut LaneState {
-        match lane {
-            Lane::Write => &mut self.write_lane,
-            Lane::Compaction => &mut self.compaction_lane,
-        }
+        &mut self.lanes[lane as usize]
+    }
+
+    /// Takes up a plan, by a lane or by a caller.
+    pub(crate) fn begin_plan(&mut self, plan: &Plan) {
+        self.busy.claim(plan);
+        self.lane(Lane::Compaction).running += 1;
     }
 }
 
@@ -185,46 +204,65 @@ fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job> {
     if !jobs.lane(lane).ready(now) {
         return None;
     }
-    match lane {
-        Lane::Write if jobs.writing => None,
-        Lane::Write => {
-            let job = next_write_job(inner, jobs, now)?;
-            jobs.writing = true;
-            Some(job)
-        }
-        Lane::Compaction => {
-            let plan = next_plan(inner, jobs)?;
-            jobs.busy.claim(&plan);
-            jobs.compacting += 1;
-            Some(Job::Compact(plan))
-        }
+    if lane == Lane::Compaction {
+        let plan = next_plan(inner, jobs)?;
+        jobs.begin_plan(&plan);
+        return Some(Job::Compact(plan));
     }
+    if jobs.lane(lane).running > 0 {
+        return None;
+    }
+    let job = match lane {
+        Lane::Prepare => next_segment(inner, jobs),
+        Lane::Flush => next_flush(inner),
+        _ => next_sync(inner, jobs, now),
+    }?;
+    jobs.lane(lane).running += 1;
+    Some(job)
 }
 
-fn next_write_job(inner: &Inner, jobs: &mut Jobs, now: Duration) -> Option<Job> {
-    if let Some(interval) = inner.sync_interval()
-        && now >= jobs.synced_at + interval
-        && inner.commit.synced() < inner.commit.visible()
-        && inner.commit.failure().is_none()
-    {
-        jobs.synced_at = now;
-        return Some(Job::Sync);
-    }
-    let view = inner.view.pin();
+fn next_segment(inner: &Inner, jobs: &Jobs) -> Option<Job> {
+    let wanted =
+        jobs.wants_segment && jobs.prepared.is_none() && has_room(inner, &inner.view.pin());
+    wanted.then_some(Job::Prepare)
+}
+
+/// Whether another segment may be prepared. One beyond the limit may, or writers could never fill
+/// the limit.
+pub(crate) fn has_room(inner: &Inner, view: &View) -> bool {
     let sealed = view.memtables.iter().filter(|memtable| memtable.is_sealed()).count();
-    // One segment beyond the limit may be prepared, or writers could never fill the limit.
-    if jobs.wants_segment && jobs.prepared.is_none() && sealed <= inner.settings.sealed_segments {
-        return Some(Job::Prepare);
-    }
-    let oldest = view.memtables.last();
-    if let Some(memtable) = oldest
-        && memtable.is_sealed()
-        && memtable.last_seqno() <= inner.commit.visible()
-    {
-        return Some(Job::Flush(memtable.clone()));
+    sealed <= inner.settings.sealed_segments
+}
+
+fn next_flush(inner: &Inner) -> Option<Job> {
+    let view = inner.view.pin();
+    let oldest = view.memtables.last()?;
+    if oldest.is_sealed() && oldest.last_seqno() <= inner.commit.visible() {
+        return Some(Job::Flush(oldest.clone()));
     }
     let active = view.memtables.first();
     active.filter(|memtable| memtable.wants_order()).map(|memtable| Job::Sort(memtable.clone()))
+}
+
+/// Sealed segments are synced at once, off the write path: the frames written from then on say that
+/// these are durable, so that damage in them is told from a torn end. The active one is synced by
+/// the clock, if the settings say so.
+fn next_sync(inner: &Inner, jobs: &mut Jobs, now: Duration) -> Option<Job> {
+    if !inner.commit.syncs_later() || inner.commit.failure().is_some() {
+        return None;
+    }
+    let (synced, visible) = (inner.commit.synced(), inner.commit.visible());
+    if let Some(interval) = inner.sync_interval()
+        && now >= jobs.synced_at + interval
+        && synced < visible
+    {
+        jobs.synced_at = now;
+        return Some(Job::Sync(visible));
+    }
+    let view = inner.view.pin();
+    let sealed = view.memtables.iter().filter(|memtable| memtable.is_sealed());
+    let through = sealed.map(|memtable| memtable.last_seqno()).max()?;
+    (synced < through && through <= visible).then_some(Job::Sync(through))
 }
 
 pub(crate) fn next_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
@@ -236,7 +274,12 @@ pub(crate) fn next_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
     keyspaces.find_map(|keyspace| compaction::pick(keyspace, &jobs.busy, inner.sizes))
 }
 
-fn run(inner: &Inner, lane: Lane, job: Job) {
+/// Does a plan that a caller took up.
+pub(crate) fn run_plan(inner: &Inner, plan: Plan) -> Result<()> {
+    run(inner, Lane::Compaction, Job::Compact(plan))
+}
+
+fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
     let schedule = &inner.schedule;
     let outcome = match &job {
         Job::Prepare => prepare(inner),
@@ -245,30 +288,28 @@ fn run(inner: &Inner, lane: Lane, job: Job) {
             Ok(())
         }
         Job::Flush(memtable) => flush_one(inner, memtable),
-        Job::Sync => inner.commit.sync(),
+        Job::Sync(seqno) => inner.commit.sync_through(*seqno),
         Job::Compact(plan) => compact(inner, plan),
     };
     let mut jobs = schedule.jobs.lock();
-    match &job {
-        Job::Compact(plan) => {
-            jobs.busy.release(plan);
-            jobs.compacting -= 1;
-        }
-        _ => jobs.writing = false,
+    if let Job::Compact(plan) = &job {
+        jobs.busy.release(plan);
     }
     // A compaction that was cancelled has not failed.
     let outcome =
         if inner.gate.is_cancelled() && lane == Lane::Compaction { Ok(()) } else { outcome };
-    jobs.lane(lane).finish(outcome, inner.clock.now());
+    jobs.lane(lane).finish(outcome.clone(), inner.clock.now());
     drop(jobs);
-    if !matches!(job, Job::Sort(_) | Job::Sync) {
+    if !matches!(job, Job::Sort(_) | Job::Sync(_)) {
         update_debt(inner);
     }
     schedule.work.notify_all();
     schedule.progress.notify_all();
+    outcome
 }
 
 fn prepare(inner: &Inner) -> Result<()> {
+    inner.installer.mend()?;
     let epoch = u32::try_from(inner.installer.next_file()).map_err(|_| Error::InvalidSetting {
         setting: "log epoch",
         value: "beyond 4,294,967,295".into(),
@@ -325,24 +366,27 @@ fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
         jobs.retired.push(memtable.clone());
     }
     drop(jobs);
-    inner.open_new_tables()
+    inner.open_new_tables();
+    Ok(())
 }
 
 /// Tells writers how fast they may go now.
 pub(crate) fn update_debt(inner: &Inner) {
-    let view = inner.view.pin();
-    let sealed = view.memtables.iter().filter(|memtable| memtable.is_sealed()).count();
-    let mut debt = Debt {
-        sealed,
-        sealed_limit: inner.settings.sealed_segments,
-        segment_bytes: inner.settings.segment_bytes,
-        ..Debt::default()
-    };
-    for keyspace in view.version.keyspaces.values() {
-        let owed = compaction::debt(keyspace, inner.sizes);
-        let excess = owed.level_0_runs.saturating_sub(owed.level_0_trigger);
-        debt.level_0_excess_runs = debt.level_0_excess_runs.max(excess);
-        debt.compaction_bytes += owed.bytes;
-    }
-    inner.stall.set_debt(debt);
+    inner.stall.set_debt(|| {
+        let view = inner.view.pin();
+        let sealed = view.memtables.iter().filter(|memtable| memtable.is_sealed()).count();
+        let mut debt = Debt {
+            sealed,
+            sealed_limit: inner.settings.sealed_segments,
+            segment_bytes: inner.settings.segment_bytes,
+            ..Debt::default()
+        };
+        for keyspace in view.version.keyspaces.values() {
+            let owed = compaction::debt(keyspace, inner.sizes);
+            let excess = owed.level_0_runs.saturating_sub(owed.level_0_trigger);
+            debt.level_0_excess_runs = debt.level_0_excess_runs.max(excess);
+            debt.compaction_bytes += owed.bytes;
+        }
+        debt
+    });
 }

@@ -115,9 +115,11 @@ impl Stall {
         learn(&mut self.drains.lock().level_0, bytes, took);
     }
 
-    /// Sets the rate by the debt that there is now.
-    pub(crate) fn set_debt(&self, debt: Debt) {
+    /// Sets the rate by the debt that there is now. It is measured under the lock, so that of two
+    /// callers at once the later one has the last word.
+    pub(crate) fn set_debt(&self, measure: impl FnOnce() -> Debt) {
         let drains = self.drains.lock();
+        let debt = measure();
         let sealed = debt.sealed as f64 / (debt.sealed_limit as f64 + 1.0);
         let runs = (debt.level_0_excess_runs as f64 - RUNS_FREE) / (RUNS_LIMIT - RUNS_FREE);
         let segments = debt.compaction_bytes as f64 / debt.segment_bytes.max(1) as f64;
@@ -148,7 +150,7 @@ mod tests {
 
     fn rate(debt: Debt) -> u64 {
         let stall = Stall::new();
-        stall.set_debt(Debt { sealed_limit: 3, segment_bytes: 64 << 20, ..debt });
+        stall.set_debt(|| Debt { sealed_limit: 3, segment_bytes: 64 << 20, ..debt });
         stall.rate.load(Ordering::Relaxed)
     }
 
@@ -184,7 +186,7 @@ mod tests {
             }
         }
         let stall = Stall::new();
-        stall.set_debt(Debt {
+        stall.set_debt(|| Debt {
             level_0_excess_runs: 22,
             sealed_limit: 3,
             segment_bytes: 1,

@@ -2,12 +2,13 @@
 //! peace. Without threads, whoever waits does the work.
 
 use crate::commit::{Rotation, TailGuard};
-use crate::compact::compact;
 use crate::compaction;
 use crate::inner::Inner;
-use crate::schedule::{IDLE, Jobs, Lane, next_plan, step_lane, update_debt};
+use crate::schedule::{IDLE, Jobs, Lane, has_room, next_plan, run_plan, step_lane, update_debt};
+use crate::version::KeyspaceVersion;
 use crate::view::View;
 use esker_base::{Error, KeyspaceId, Result};
+use esker_memtable::MemTable;
 use parking_lot::MutexGuard;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,10 +35,20 @@ impl Rotation for Inner {
 
     fn wait_for_segment(&self) -> Result<()> {
         let started = self.clock.now();
-        let waited = self.wait_until(Lane::Write, |jobs, _| jobs.prepared.is_some());
+        let waited = self.wait_until(|jobs, view| match jobs.prepared {
+            Some(_) => Wait::Over,
+            None if has_room(self, view) => Wait::For(Lane::Prepare),
+            None => Wait::For(Lane::Flush),
+        });
         self.stall.note_stalled(self.clock.now().saturating_sub(started));
         waited
     }
+}
+
+/// What a waiter waits for.
+enum Wait {
+    Over,
+    For(Lane),
 }
 
 impl Inner {
@@ -51,20 +62,19 @@ impl Inner {
             }
             jobs.wants_segment = true;
         }
-        let _ = self.wait_until(Lane::Write, |jobs, _| jobs.prepared.is_some());
+        let _ = self.wait_for_segment();
     }
 
-    /// Waits until `done`, doing the work itself if there are no threads. Fails with the lane's error
-    /// if a try that started after this call failed.
-    fn wait_until(&self, lane: Lane, mut done: impl FnMut(&mut Jobs, &View) -> bool) -> Result<()> {
+    /// Waits until `look` says that it is over, doing the work itself if there are no threads. Fails
+    /// with the error of the lane waited for if a try that started after this call failed.
+    fn wait_until(&self, mut look: impl FnMut(&mut Jobs, &View) -> Wait) -> Result<()> {
         let schedule = &self.schedule;
         let mut jobs = schedule.jobs.lock();
-        let mut failures_seen = None;
+        // The lane waited for that had failed before, and its tries then.
+        let mut failed_before: Option<(Lane, u64)> = None;
         loop {
-            if done(&mut jobs, &self.view.pin()) {
-                return Ok(());
-            }
-            if jobs.closing {
+            let Wait::For(lane) = look(&mut jobs, &self.view.pin()) else { return Ok(()) };
+            if jobs.closing || jobs.panicked {
                 return Err(Error::Closed);
             }
             if !jobs.has_threads {
@@ -73,13 +83,17 @@ impl Inner {
             }
             let state = jobs.lane(lane);
             if let Some(error) = state.error.clone() {
-                match failures_seen {
+                match failed_before {
+                    Some((before, attempts)) if before == lane && state.attempts > attempts => {
+                        return Err(error);
+                    }
+                    Some((before, _)) if before == lane => {}
                     // An old error: ask for another try.
-                    None => state.retry_at = Duration::ZERO,
-                    Some(attempts) if state.attempts > attempts => return Err(error),
-                    Some(_) => {}
+                    _ => {
+                        failed_before = Some((lane, state.attempts));
+                        state.retry_at = Duration::ZERO;
+                    }
                 }
-                failures_seen.get_or_insert(state.attempts);
             }
             schedule.work.notify_all();
             schedule.progress.wait_for(&mut jobs, IDLE);
@@ -115,9 +129,10 @@ impl Inner {
         update_debt(self);
         self.schedule.wake();
         let failed = || self.commit.failure();
-        let flushed = self.wait_until(Lane::Write, |_, view| {
-            view.memtables.iter().all(|memtable| memtable.first_seqno() > through)
-                || failed().is_some()
+        let flushed = self.wait_until(|_, view| {
+            let flushed = |memtable: &Arc<MemTable>| memtable.first_seqno() > through;
+            let over = view.memtables.iter().all(flushed) || failed().is_some();
+            if over { Wait::Over } else { Wait::For(Lane::Flush) }
         });
         match failed() {
             Some(cause) => Err(Error::LogFailed { cause: Arc::new(cause) }),
@@ -127,60 +142,53 @@ impl Inner {
 
     /// Waits until background work has nothing left to do.
     pub(crate) fn settle(&self) -> Result<()> {
-        self.wait_until(Lane::Write, |jobs, view| {
-            !jobs.writing && view.memtables.iter().all(|memtable| !memtable.is_sealed())
+        self.wait_until(|jobs, view| {
+            let busy = jobs.lane(Lane::Flush).running > 0;
+            let waiting = view.memtables.iter().any(|memtable| memtable.is_sealed());
+            if busy || waiting { Wait::For(Lane::Flush) } else { Wait::Over }
         })?;
-        let settled =
-            |jobs: &mut Jobs, _: &View| jobs.compacting == 0 && next_plan(self, jobs).is_none();
-        self.wait_until(Lane::Compaction, settled)
+        self.wait_until(|jobs, _| {
+            let busy = jobs.lane(Lane::Compaction).running > 0;
+            if busy || next_plan(self, jobs).is_some() {
+                Wait::For(Lane::Compaction)
+            } else {
+                Wait::Over
+            }
+        })
     }
 
     /// Merges everything in `keyspace` down to one level, in the calling thread and beside the lanes.
     pub(crate) fn compact_fully(&self, keyspace: KeyspaceId) -> Result<()> {
         self.flush_all()?;
-        let mut limit: Option<u64> = None;
+        // Runs flushed from here on are left to the lanes, or this might never end.
+        let before_file = self.installer.next_file();
         loop {
             let plan = {
                 let mut jobs = self.schedule.jobs.lock();
+                if jobs.closing {
+                    return Err(Error::Closed);
+                }
                 let view = self.view.load();
                 let Some(keyspace) = view.version.keyspaces.get(&keyspace) else {
                     return Err(crate::read::unknown(keyspace));
                 };
-                // Tables written meanwhile are somebody else's work.
-                let before_file = *limit.get_or_insert_with(|| self.installer.next_file());
-                let plan = compaction::full(keyspace, before_file, self.sizes);
-                if plan.is_none() && jobs.compacting == 0 {
-                    return Ok(());
-                }
-                let plan = plan.filter(|plan| jobs.busy.permits(plan));
-                if let Some(plan) = &plan {
-                    jobs.busy.claim(plan);
-                    jobs.compacting += 1;
-                }
-                plan
-            };
-            match plan {
-                Some(plan) => {
-                    let done = compact(self, &plan);
-                    let mut jobs = self.schedule.jobs.lock();
-                    jobs.busy.release(&plan);
-                    jobs.compacting -= 1;
-                    drop(jobs);
-                    update_debt(self);
-                    self.schedule.work.notify_all();
-                    self.schedule.progress.notify_all();
-                    done?;
-                }
-                None => {
-                    let mut jobs = self.schedule.jobs.lock();
-                    if jobs.closing {
-                        return Err(Error::Closed);
+                let mut keyspace = KeyspaceVersion::clone(keyspace);
+                keyspace.levels[0].runs.retain(|run| run.id < before_file);
+                let wanted = compaction::full(&keyspace, before_file, self.sizes);
+                let running = jobs.lane(Lane::Compaction).running;
+                match wanted.filter(|plan| jobs.busy.permits(plan)) {
+                    Some(plan) => {
+                        jobs.begin_plan(&plan);
+                        plan
                     }
-                    if jobs.compacting > 0 {
+                    None if running == 0 => return Ok(()),
+                    None => {
                         self.schedule.progress.wait_for(&mut jobs, IDLE);
+                        continue;
                     }
                 }
-            }
+            };
+            run_plan(self, plan)?;
         }
     }
 }

@@ -320,3 +320,104 @@ fn a_damaged_last_edit_that_listed_a_log_in_use_is_reported_and_nothing_is_remov
     std::fs::write(&manifest, &whole).unwrap();
     assert_eq!(pairs(&open(copy.path())), [(b"k".to_vec(), b"v".to_vec())]);
 }
+
+#[test]
+fn what_was_acknowledged_while_the_database_closed_is_there() {
+    for (round, sync) in [Sync::Os, Sync::Always].into_iter().cycle().take(12).enumerate() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = Settings { log: Log::File { dir: None, sync }, ..small() };
+        let db = Db::open(dir.path(), settings.clone()).unwrap();
+        let keyspace = db.default_keyspace();
+        let acknowledged: Vec<u64> = std::thread::scope(|scope| {
+            let writer = |thread: u64| {
+                let (db, keyspace) = (db.clone(), keyspace.clone());
+                move || {
+                    // Each writer's last state: how many of its keys, and that the first is deleted.
+                    let mut written = 0;
+                    loop {
+                        let prefix = format!("{thread}/");
+                        let key = format!("{prefix}{written:06}");
+                        let mut batch = db.batch();
+                        if written % 10 == 9 {
+                            batch.delete_range(&keyspace, prefix.as_bytes(), key.as_bytes());
+                        }
+                        batch.put(&keyspace, key.as_bytes(), b"v");
+                        match db.write(&batch) {
+                            Ok(()) => written += 1,
+                            Err(esker_base::Error::Closed) => return written,
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                }
+            };
+            let writers: Vec<_> = (0..8).map(|thread| scope.spawn(writer(thread))).collect();
+            while db.stats().writes < 300 + 400 * round as u64 {
+                std::thread::yield_now();
+            }
+            db.clone().close().unwrap();
+            writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+        });
+        drop(db);
+        let db = Db::open(dir.path(), settings).unwrap();
+        for (thread, written) in acknowledged.into_iter().enumerate() {
+            let found: Vec<_> = db
+                .prefix(&keyspace, format!("{thread}/").as_bytes())
+                .into_iter()
+                .map(|pair| String::from_utf8(pair.unwrap().0).unwrap())
+                .collect();
+            // A delete goes with every tenth key, of all keys before it.
+            let first = if written < 10 { 0 } else { written / 10 * 10 - 1 };
+            let expected: Vec<_> = (first..written).map(|n| format!("{thread}/{n:06}")).collect();
+            assert_eq!(found, expected, "round {round}, thread {thread}");
+        }
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn log_files_that_are_done_with_are_not_kept_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let keyspace = db.default_keyspace();
+    for n in 0..40_000 {
+        db.put(&keyspace, &key(n), &[0; 200]).unwrap();
+    }
+    db.settle().unwrap();
+    assert!(db.stats().flushes > 30);
+    let open_logs = std::fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok())
+        .filter(|path| path.starts_with(dir.path()) && path.to_string_lossy().contains(".log"))
+        .count();
+    assert!(open_logs <= 8, "{open_logs} log files are open");
+}
+
+#[test]
+fn a_checkpoint_is_no_heir_to_the_original_s_log_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let logs = dir.path().join("logs");
+    let log = Log::File { dir: Some(logs.clone()), sync: Sync::Os };
+    let settings = Settings { log, ..small() };
+    let db = Db::open(dir.path().join("db"), settings.clone()).unwrap();
+    db.put(&db.default_keyspace(), b"k", b"v").unwrap();
+    db.checkpoint(dir.path().join("copy")).unwrap();
+    db.close().unwrap();
+    assert!(Db::open(dir.path().join("copy"), settings).is_err());
+    assert!(Db::open(dir.path().join("copy"), small()).is_ok());
+}
+
+#[test]
+fn a_synced_batch_survives_even_without_a_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    let settings = Settings { log: Log::None, ..small() };
+    let db = Db::open(dir.path(), settings.clone()).unwrap();
+    let mut batch = db.batch();
+    batch.put(&db.default_keyspace(), b"k", b"v");
+    batch.sync();
+    db.write(&batch).unwrap();
+    db.put(&db.default_keyspace(), b"l", b"v").unwrap();
+    copy_as_crashed(dir.path(), copy.path());
+    let db = Db::open(copy.path(), settings).unwrap();
+    assert_eq!(pairs(&db), [(b"k".to_vec(), b"v".to_vec())]);
+}

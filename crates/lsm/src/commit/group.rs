@@ -1,16 +1,18 @@
-//! Group commit: one writer at a time, the leader, appends the completed bytes of all writers to the
-//! log file, and syncs them together if anybody asks.
+//! Group commit: one writer at a time appends the completed bytes of all writers to the log file, and
+//! one at a time syncs what was appended.
 //!
-//! A writer whose bytes are not down yet becomes the leader if nobody is, and waits otherwise. The
-//! leader's append covers every frame in a row that is complete, whoever wrote it; so while one sync
-//! runs, the next group gathers by itself.
+//! A writer whose bytes are not down yet takes the turn if it is free, and waits otherwise. An append
+//! covers every frame in a row that is complete, whoever wrote it; a sync covers everything appended
+//! when it starts, so while one sync runs the next group gathers by itself. The two turns are separate:
+//! a sync, which waits for the device, never holds up a writer that only needs its bytes appended.
 
+use super::turn::Turn;
 use esker_base::{Error, Result, Seqno};
 use esker_memtable::{MemTable, Position};
 use esker_storage::LogFile;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A MemTable and the log file that its bytes go to.
@@ -31,13 +33,11 @@ pub(crate) struct Traffic {
 
 /// See the file's head.
 pub(crate) struct Group {
-    // Who leads.
-    leading: AtomicBool,
-    waiting: AtomicUsize,
-    lock: Mutex<()>,
-    done: Condvar,
+    append_turn: Turn,
+    sync_turn: Turn,
 
-    // How far the log is. Written by the leader only.
+    // How far the log is. They only rise, and `synced` never passes `appended`, except that what is
+    // in tables counts as synced.
     appended: AtomicU64,
     synced: AtomicU64,
     failure: OnceLock<Error>,
@@ -45,7 +45,6 @@ pub(crate) struct Group {
 
     // Segments that come after the appender's. Pushed under the tail's lock.
     queue: Mutex<VecDeque<LogSegment>>,
-    // Locked by the leader only, so never contended.
     appender: Mutex<Appender>,
 
     bytes: AtomicU64,
@@ -53,23 +52,27 @@ pub(crate) struct Group {
     syncs: AtomicU64,
 }
 
-/// The leader's place in the log.
+/// The place in the log. Locked for an append, never for a sync.
 #[derive(Default)]
 struct Appender {
     current: Option<(LogSegment, Position)>,
-    /// Files of earlier segments with bytes that no sync has covered.
-    unsynced: Vec<Arc<dyn LogFile>>,
-    /// Whether the current file has such bytes.
+    /// Whether the current file has bytes that no sync has begun to cover.
     dirty: bool,
+    /// Earlier files with such bytes, oldest first.
+    unsynced: Vec<Finished>,
+}
+
+/// A log file that takes no further bytes.
+struct Finished {
+    file: Arc<dyn LogFile>,
+    last_seqno: Seqno,
 }
 
 impl Group {
     pub(crate) fn new(last_seqno: Seqno) -> Self {
         Group {
-            leading: AtomicBool::new(false),
-            waiting: AtomicUsize::new(0),
-            lock: Mutex::new(()),
-            done: Condvar::new(),
+            append_turn: Turn::default(),
+            sync_turn: Turn::default(),
             appended: AtomicU64::new(last_seqno),
             synced: AtomicU64::new(last_seqno),
             failure: OnceLock::new(),
@@ -89,6 +92,7 @@ impl Group {
         }
     }
 
+    #[inline]
     pub(crate) fn synced(&self) -> Seqno {
         self.synced.load(Ordering::Acquire)
     }
@@ -110,18 +114,38 @@ impl Group {
         }
     }
 
+    /// Says that everything up to `seqno` is in tables, so that no log file is needed for it.
+    pub(crate) fn flushed_through(&self, seqno: Seqno) {
+        self.appender.lock().unsynced.retain(|finished| finished.last_seqno > seqno);
+        self.synced.fetch_max(seqno, Ordering::SeqCst);
+    }
+
     /// Returns once everything up to `seqno` is in the operating system's hands.
     #[inline]
     pub(crate) fn append_through(&self, seqno: Seqno) -> Result<()> {
-        self.reach(seqno, &self.appended, false)
+        self.reach(seqno, &self.appended, &self.append_turn, || {
+            self.append_complete(&mut self.appender.lock())
+        })
     }
 
     /// Returns once everything up to `seqno` survives power loss.
     pub(crate) fn sync_through(&self, seqno: Seqno) -> Result<()> {
-        self.reach(seqno, &self.synced, true)
+        if self.synced() >= seqno {
+            return Ok(());
+        }
+        self.append_through(seqno)?;
+        self.reach(seqno, &self.synced, &self.sync_turn, || self.sync_appended(seqno))
     }
 
-    fn reach(&self, seqno: Seqno, mark: &AtomicU64, sync: bool) -> Result<()> {
+    /// Waits until `mark` is at `seqno`, or takes the turn and does `work` until it is.
+    #[inline]
+    fn reach(
+        &self,
+        seqno: Seqno,
+        mark: &AtomicU64,
+        turn: &Turn,
+        work: impl Fn() -> Result<()>,
+    ) -> Result<()> {
         loop {
             if mark.load(Ordering::Acquire) >= seqno {
                 return Ok(());
@@ -129,19 +153,17 @@ impl Group {
             if self.has_failed() {
                 return Err(self.failure().expect("the cause is stored before the flag"));
             }
-            let free =
-                self.leading.compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst);
-            if free.is_err() {
-                self.wait_for_leader(|| mark.load(Ordering::SeqCst) >= seqno);
+            if !turn.take() {
+                turn.wait_until(|| mark.load(Ordering::SeqCst) >= seqno || self.has_failed());
                 continue;
             }
-            let led = self.lead(sync);
-            self.leading.store(false, Ordering::SeqCst);
-            if self.waiting.load(Ordering::SeqCst) > 0 {
-                drop(self.lock.lock());
-                self.done.notify_all();
+            let worked = work();
+            if let Err(error) = &worked {
+                let _ = self.failure.set(error.clone());
+                self.failed.store(true, Ordering::SeqCst);
             }
-            led?;
+            turn.give_back();
+            worked?;
             if mark.load(Ordering::Acquire) < seqno {
                 // A frame before ours is reserved but not filled yet. Its writer needs a core.
                 std::thread::yield_now();
@@ -149,38 +171,11 @@ impl Group {
         }
     }
 
-    fn wait_for_leader(&self, done: impl Fn() -> bool) {
-        let mut guard = self.lock.lock();
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        while self.leading.load(Ordering::SeqCst) && !done() && !self.has_failed() {
-            self.done.wait(&mut guard);
-        }
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    /// Appends what is complete, then syncs it if asked.
-    fn lead(&self, sync: bool) -> Result<()> {
-        let mut appender = self.appender.lock();
-        let outcome = self.append_complete(&mut appender).and_then(|appended| {
-            if !sync || self.synced.load(Ordering::Relaxed) >= appended {
-                return Ok(());
-            }
-            self.sync_files(&mut appender)?;
-            self.synced.store(appended, Ordering::SeqCst);
-            Ok(())
-        });
-        if let Err(error) = &outcome {
-            let _ = self.failure.set(error.clone());
-            self.failed.store(true, Ordering::SeqCst);
-        }
-        outcome
-    }
-
-    /// Writes every complete frame in a row, across segments. Returns the last seqno appended.
-    fn append_complete(&self, appender: &mut Appender) -> Result<Seqno> {
+    /// Writes every complete frame in a row, across segments.
+    fn append_complete(&self, appender: &mut Appender) -> Result<()> {
         loop {
             if appender.current.is_none() {
-                let Some(segment) = self.queue.lock().pop_front() else { break };
+                let Some(segment) = self.queue.lock().pop_front() else { return Ok(()) };
                 let start = segment.memtable.start();
                 appender.current = Some((segment, start));
             }
@@ -198,30 +193,38 @@ impl Group {
                 appender.dirty = true;
                 self.appended.store(end.next_seqno() - 1, Ordering::SeqCst);
             }
-            if !sealed || end.next_seqno() <= segment.memtable.last_seqno() {
-                break;
+            let last_seqno = end.next_seqno() - 1;
+            if !sealed || last_seqno < segment.memtable.last_seqno() {
+                return Ok(());
             }
-            if std::mem::take(&mut appender.dirty) {
-                appender.unsynced.push(file.clone());
+            if std::mem::take(&mut appender.dirty) && last_seqno > self.synced() {
+                appender.unsynced.push(Finished { file: file.clone(), last_seqno });
             }
             appender.current = None;
         }
-        Ok(self.appended.load(Ordering::Relaxed))
     }
 
-    fn sync_files(&self, appender: &mut Appender) -> Result<()> {
-        // Oldest first, so that a later file never survives an earlier one's failure unnoticed.
-        while let Some(file) = appender.unsynced.first() {
+    /// Syncs what was appended, up to `seqno` at least. Finished files go oldest first; the current
+    /// one only if `seqno` is in it.
+    fn sync_appended(&self, seqno: Seqno) -> Result<()> {
+        let (finished, current, mark) = {
+            let mut appender = self.appender.lock();
+            let finished = std::mem::take(&mut appender.unsynced);
+            let covered = finished.last().map_or(0, |last| last.last_seqno);
+            if seqno <= covered {
+                (finished, None, covered)
+            } else {
+                let dirty = std::mem::take(&mut appender.dirty);
+                let current = appender.current.as_ref().filter(|_| dirty);
+                let file = current.and_then(|(segment, _)| segment.file.clone());
+                (finished, file, self.appended.load(Ordering::SeqCst))
+            }
+        };
+        for file in finished.into_iter().map(|finished| finished.file).chain(current) {
             file.sync()?;
             self.syncs.fetch_add(1, Ordering::Relaxed);
-            appender.unsynced.remove(0);
         }
-        if appender.dirty {
-            let (segment, _) = appender.current.as_ref().expect("a dirty file is current");
-            segment.file.as_ref().expect("only segments with files are queued").sync()?;
-            self.syncs.fetch_add(1, Ordering::Relaxed);
-            appender.dirty = false;
-        }
+        self.synced.fetch_max(mark, Ordering::SeqCst);
         Ok(())
     }
 }

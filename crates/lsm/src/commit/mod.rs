@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! put ─► reserve ──────► copy ─────────► make durable ────► index ──────► publish ─► acknowledge
-//!        short lock:     in parallel     a leader appends   in parallel   the ring
-//!        seqnos, space,                  what is complete,
-//!        a ticket                        syncs if asked
+//!        short lock:     in parallel     one appends what   in parallel   the ring
+//!        seqnos, space,                  is complete, one
+//!        a ticket                        syncs it if asked
 //! ```
 //!
 //! * Order of space in the segment is order of seqno, so a crash leaves a prefix.
@@ -16,6 +16,7 @@
 mod group;
 mod ring;
 mod sync;
+mod turn;
 
 pub(crate) use group::LogSegment;
 
@@ -58,6 +59,8 @@ pub(crate) struct TailState {
     active: Option<(Arc<MemTable>, Tail)>,
     /// The first seqno of the active segment.
     active_from: Seqno,
+    /// Set for good when the database closes.
+    closed: bool,
     next_ticket: u64,
     next_seqno: Seqno,
 }
@@ -107,6 +110,14 @@ impl TailGuard<'_> {
         }
     }
 
+    /// Refuses all further writes, and seals the active segment even if nothing is in it.
+    pub(crate) fn close(&mut self) {
+        self.state.closed = true;
+        if let Some((memtable, tail)) = self.state.active.take() {
+            memtable.seal(tail);
+        }
+    }
+
     /// The last seqno given out.
     pub(crate) fn last_seqno(&self) -> Seqno {
         self.state.next_seqno - 1
@@ -126,6 +137,7 @@ impl Commit {
             tail: Mutex::new(TailState {
                 active: None,
                 active_from: last_seqno + 1,
+                closed: false,
                 next_ticket: 0,
                 next_seqno: last_seqno + 1,
             }),
@@ -205,6 +217,9 @@ impl Commit {
             if self.group.has_failed() {
                 return Err(self.log_failed());
             }
+            if tail.state.closed {
+                return Err(Error::Closed);
+            }
             if let Some(reserved) = tail.state.reserve(bytes, count) {
                 return Ok(reserved);
             }
@@ -213,6 +228,32 @@ impl Commit {
                 rotation.wait_for_segment()?;
             }
         }
+    }
+
+    /// Refuses all further writes and waits for those that have begun. False if the log failed, so
+    /// that some of them never end.
+    pub(crate) fn close(&self) -> bool {
+        let last_seqno = {
+            let mut tail = self.lock_tail();
+            tail.close();
+            tail.last_seqno()
+        };
+        self.ring.wait_visible(last_seqno, &|| self.group.has_failed())
+    }
+
+    /// Says that everything up to `seqno` is in tables.
+    pub(crate) fn flushed_through(&self, seqno: Seqno) {
+        self.group.flushed_through(seqno);
+    }
+
+    /// Makes every write up to `seqno`, all of them visible, survive power loss.
+    pub(crate) fn sync_through(&self, seqno: Seqno) -> Result<()> {
+        self.finish(self.group.sync_through(seqno))
+    }
+
+    /// Whether writes are acknowledged before they are synced.
+    pub(crate) fn syncs_later(&self) -> bool {
+        self.durability == Durability::Appended
     }
 
     /// Makes every write that is visible now survive power loss.

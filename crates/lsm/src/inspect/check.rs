@@ -33,8 +33,8 @@ pub struct Checked {
 
 impl Inspector {
     /// Reads every table and every log that the manifest names and reports whatever does not hold.
-    /// Takes the writer's lock meanwhile, so that no file goes while it is read. Fails if there is
-    /// no database, or another process has it open.
+    /// Takes the writer's locks meanwhile, so that no file goes while it is read. Fails if there is
+    /// no database, if another process has it open, or if the log directory is another database's.
     pub fn check(&self, report: &mut dyn FnMut(Error)) -> Result<Checked> {
         let mut checked = Checked::default();
         let mut problems = 0;
@@ -54,7 +54,11 @@ impl Inspector {
         let _lock = self.storage.lock()?;
         match self.state() {
             Err(error) => report(error),
-            Ok((_, state)) => self.check_state(&state, &mut checked, &mut report)?,
+            Ok((identity, state)) => {
+                self.check_log_directory(identity)?;
+                let _log_lock = self.lock_logs()?;
+                self.check_state(&state, &mut checked, &mut report)?;
+            }
         }
         checked.problems = problems;
         Ok(checked)

@@ -8,12 +8,13 @@
 //! * [`Inspector::repair`]: a database of what can still be read.
 
 mod check;
+mod choose;
 mod repair;
 
 pub use check::Checked;
-pub use repair::{LostTable, Repaired};
+pub use repair::{LostTable, MissingLogs, Repaired};
 
-use crate::log_files::{log_file_name, parse_log_file_name};
+use crate::log_files::{check_claim, log_file_name, parse_log_file_name};
 use crate::manifest::{LogEnd, Record, State, cut_off_at, read_manifest};
 use crate::recover;
 use crate::version::{TableHandle, TableId, TableMeta, table_file_name};
@@ -66,6 +67,19 @@ pub struct LogDump {
 }
 
 impl LogDump {
+    /// Where its sound frames end that name only keyspaces below `next_keyspace`, or `None` if the
+    /// first does not. An open refuses the others.
+    fn end_of_known(&self, next_keyspace: u32) -> Option<LogEnd> {
+        let frames = &self.scan.frames;
+        let is_known = |frame: &FrameInfo| {
+            self.entries(frame).all(|(_, entry)| entry.keyspace.0 < next_keyspace)
+        };
+        let known = frames.iter().take_while(|frame| is_known(frame)).count();
+        let offset = frames.get(known).map_or(self.scan.end, |unknown| unknown.offset);
+        let last = frames[..known].last()?;
+        Some(LogEnd { offset, last_seqno: last.next_seqno() - 1 })
+    }
+
     /// The entries of one of the log's frames, each with its seqno.
     pub fn entries(&self, frame: &FrameInfo) -> impl Iterator<Item = (Seqno, Entry<'_>)> {
         let start = frame.offset as usize + FRAME_HEADER_BYTES;
@@ -92,6 +106,11 @@ impl Inspector {
             Ok(Arc::new(PosixStorage::open(dir)?))
         };
         let storage = open(dir)?;
+        let is_same = |log_dir: &&Path| match (dir.canonicalize(), log_dir.canonicalize()) {
+            (Ok(dir), Ok(log_dir)) => dir == log_dir,
+            _ => false,
+        };
+        let log_dir = log_dir.filter(|log_dir| !is_same(log_dir));
         let log_storage = log_dir.map_or_else(|| Ok(storage.clone()), open)?;
         Ok(Inspector::of(storage, log_storage))
     }
@@ -103,9 +122,12 @@ impl Inspector {
 
     /// The manifest in force.
     pub fn manifest(&self) -> Result<ManifestDump> {
-        let name = self.current()?;
-        let (identity, records) = read_manifest(&*self.storage, &name)?;
-        Ok(ManifestDump { name, identity, records })
+        self.read_manifest(&self.current()?)
+    }
+
+    fn read_manifest(&self, name: &str) -> Result<ManifestDump> {
+        let (identity, records) = read_manifest(&*self.storage, name)?;
+        Ok(ManifestDump { name: name.to_owned(), identity, records })
     }
 
     /// The tables in force, by keyspace, level and run.
@@ -134,6 +156,11 @@ impl Inspector {
     /// The epochs of the logs in force, oldest first.
     pub fn logs(&self) -> Result<Vec<u32>> {
         Ok(self.state()?.1.logs.keys().copied().collect())
+    }
+
+    /// Whether there is a log file of this epoch, in force or not.
+    pub fn has_log(&self, epoch: u32) -> Result<bool> {
+        self.log_storage.exists(&log_file_name(epoch))
     }
 
     /// The log of this epoch.
@@ -172,6 +199,21 @@ impl Inspector {
         Ok(LogDump { name, header, scan, bytes })
     }
 
+    /// Fails if the logs have a directory of their own that does not belong to the database
+    /// `identity`.
+    fn check_log_directory(&self, identity: u64) -> Result<()> {
+        if self.is_one_storage() { Ok(()) } else { check_claim(&*self.log_storage, identity) }
+    }
+
+    /// The lock of the log directory, if it is another.
+    fn lock_logs(&self) -> Result<Option<Box<dyn Send + Sync>>> {
+        if self.is_one_storage() { Ok(None) } else { self.log_storage.lock().map(Some) }
+    }
+
+    fn is_one_storage(&self) -> bool {
+        Arc::ptr_eq(&self.storage, &self.log_storage)
+    }
+
     fn current(&self) -> Result<String> {
         match recover::look(&*self.storage)? {
             recover::Found::Database(name) => Ok(name),
@@ -200,13 +242,20 @@ impl Inspector {
         let mut epochs: Vec<u32> =
             names.iter().filter_map(|name| parse_log_file_name(name)).collect();
         epochs.retain(|epoch| !state.logs.contains_key(epoch));
-        epochs.retain(|&epoch| {
-            let log = self.log(epoch);
-            let last = log.ok().and_then(|log| log.scan.frames.last().copied());
-            last.is_some_and(|frame| frame.next_seqno() > last_seqno + 1)
-        });
         epochs.sort_unstable();
-        Ok(epochs)
+        let mut unlisted = Vec::new();
+        for epoch in epochs {
+            let frames = match self.log(epoch) {
+                Ok(log) => log.scan.frames,
+                // One without a sound header never held anything.
+                Err(error) if error.is_corruption() => continue,
+                Err(error) => return Err(error),
+            };
+            if frames.last().is_some_and(|frame| frame.next_seqno() > last_seqno + 1) {
+                unlisted.push(epoch);
+            }
+        }
+        Ok(unlisted)
     }
 
     fn state(&self) -> Result<(u64, State)> {

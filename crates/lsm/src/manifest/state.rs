@@ -71,7 +71,10 @@ impl State {
                 Change::RemoveTable { keyspace, id } => {
                     removed.insert(*id, self.remove_table(*keyspace, *id)?);
                 }
-                Change::FlushedThrough(seqno) => self.version.flushed_through = *seqno,
+                Change::FlushedThrough(seqno) => {
+                    let through = &mut self.version.flushed_through;
+                    *through = (*through).max(*seqno);
+                }
                 Change::NextFile(id) => self.next_file = self.next_file.max(*id),
                 Change::NextKeyspace(id) => self.next_keyspace = self.next_keyspace.max(*id),
                 Change::AddLog { epoch, end } => {
