@@ -1,64 +1,39 @@
 //! A flipped bit, at every byte of every kind of file: never a panic, never a wrong answer. Either
 //! it does no harm, or it is reported with the file and a place in it.
 
-use esker_base::background::Stepped;
+mod common;
+
+use common::{Pairs, disk, key, lose_power, pairs};
 use esker_base::{Error, Result, Rng};
-use esker_lsm::{Db, Env, Log, Settings, Sync};
-use esker_sim::clock::SimClock;
+use esker_lsm::{Db, Sync};
 use esker_storage::FaultStorage;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
-
-fn settings() -> Settings {
-    Settings {
-        log: Log::File { dir: None, sync: Sync::Always },
-        segment_bytes: 64 << 10,
-        sealed_segments: 4,
-        memory_bytes: 4 << 20,
-        background_threads: 1,
-    }
-}
 
 fn open(disk: &FaultStorage) -> Result<Db> {
-    let env = Env {
-        storage: Arc::new(disk.clone()),
-        log_storage: None,
-        clock: Arc::new(SimClock::default()),
-        background: Arc::new(Stepped),
-        seed: 1,
-    };
-    Db::open_with(env, settings())
+    common::open(disk, Sync::Always)
 }
 
 fn put(db: &Db, pairs: &mut Pairs, number: u32, bytes: usize) {
-    let key = format!("key {number:03}").into_bytes();
-    let value = vec![number as u8; bytes];
-    db.put(&db.default_keyspace(), &key, &value).unwrap();
-    pairs.insert(key, value);
+    common::put(db, number, bytes).unwrap();
+    pairs.insert(key(number), vec![number as u8; bytes]);
 }
 
 /// A disk as a power loss leaves it after `work`, and what it must hold.
 fn disk_after(work: impl FnOnce(&Db, &mut Pairs)) -> (FaultStorage, Pairs) {
-    let disk = FaultStorage::new(Rng::new(7));
+    let disk = disk(7);
     let db = open(&disk).unwrap();
     let mut pairs = Pairs::new();
     work(&db, &mut pairs);
-    let disk = disk.crash();
-    drop(db);
-    (disk, pairs)
+    (lose_power(&disk, db), pairs)
 }
 
-/// All that can be read, after all background work has run over it.
+/// All that can be read, by scans and by gets.
 fn read_all(disk: &FaultStorage) -> Result<Pairs> {
     let db = open(disk)?;
-    let keyspace = db.default_keyspace();
-    let pairs = db.range::<[u8]>(&keyspace, ..).into_iter().collect::<Result<Pairs>>()?;
+    let pairs = pairs(&db)?;
     for number in 0..200 {
-        let key = format!("key {number:03}").into_bytes();
-        let found = db.get(&keyspace, &key)?;
-        assert_eq!(found.as_deref(), pairs.get(&key).map(|value| &value[..]), "get and scan");
+        let found = db.get(&db.default_keyspace(), &key(number))?;
+        let scanned = pairs.get(&key(number)).map(|value| &value[..]);
+        assert_eq!(found.as_deref(), scanned, "get and scan");
     }
     Ok(pairs)
 }
@@ -101,7 +76,7 @@ fn every_byte_of_a_table_is_guarded() {
         (0..60).for_each(|number| put(db, pairs, number, 100));
         db.delete_range(&db.default_keyspace(), b"key 010", b"key 013").unwrap();
         (10..13).for_each(|number| {
-            pairs.remove(format!("key {number:03}").as_bytes());
+            pairs.remove(&key(number));
         });
         db.flush().unwrap();
     });
@@ -160,8 +135,7 @@ fn frames_that_were_recovered_once_are_guarded_to_the_last() {
         disk_after(|db, pairs| (0..10).for_each(|number| put(db, pairs, number, 60)));
     // Opened, and dead before anything was flushed.
     let db = open(&disk).unwrap();
-    let disk = disk.crash();
-    drop(db);
+    let disk = lose_power(&disk, db);
     let name = file_ending_in(&disk, ".log");
     let end = *frames(&disk, &name).last().unwrap();
     for offset in 0..end {

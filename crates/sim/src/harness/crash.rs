@@ -126,6 +126,8 @@ impl Harness {
 
     /// Opens with nothing in the way but perhaps a full disk.
     fn open_at_last(&mut self) -> Check<Db> {
+        // Another process, so that faults which have not struck are forgotten.
+        self.machine.end_process();
         loop {
             let calls = self.machine.calls();
             let env = self.machine.env();

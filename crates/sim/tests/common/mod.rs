@@ -1,0 +1,67 @@
+//! Databases on simulated disks, for tests that arrange their own mishaps.
+#![allow(dead_code, reason = "each test uses some of it")]
+
+use esker_base::background::Stepped;
+use esker_base::{Result, Rng};
+use esker_lsm::{Db, Env, Log, Settings, Sync};
+use esker_sim::clock::SimClock;
+use esker_storage::{FaultStorage, Storage};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a database holds in its default keyspace.
+pub type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Small segments, so that little data makes a lot of work.
+pub fn settings(sync: Sync) -> Settings {
+    Settings {
+        log: Log::File { dir: None, sync },
+        segment_bytes: 64 << 10,
+        sealed_segments: 4,
+        memory_bytes: 4 << 20,
+        background_threads: 1,
+    }
+}
+
+/// An empty disk.
+pub fn disk(seed: u64) -> FaultStorage {
+    FaultStorage::new(Rng::new(seed))
+}
+
+/// A world on `disk`, with the log on `log_disk` if that is given.
+pub fn env(disk: &FaultStorage, log_disk: Option<&FaultStorage>, seed: u64) -> Env {
+    Env {
+        storage: Arc::new(disk.clone()),
+        log_storage: log_disk.map(|disk| Arc::new(disk.clone()) as Arc<dyn Storage>),
+        clock: Arc::new(SimClock::default()),
+        background: Arc::new(Stepped),
+        seed,
+    }
+}
+
+/// Opens the database on `disk`.
+pub fn open(disk: &FaultStorage, sync: Sync) -> Result<Db> {
+    Db::open_with(env(disk, None, 1), settings(sync))
+}
+
+/// Key number `number`.
+pub fn key(number: u32) -> Vec<u8> {
+    format!("key {number:03}").into_bytes()
+}
+
+/// Sets key `number` to a value of `bytes` bytes.
+pub fn put(db: &Db, number: u32, bytes: usize) -> Result<()> {
+    db.put(&db.default_keyspace(), &key(number), &vec![number as u8; bytes])
+}
+
+/// All pairs.
+pub fn pairs(db: &Db) -> Result<Pairs> {
+    db.range::<[u8]>(&db.default_keyspace(), ..).into_iter().collect()
+}
+
+/// Loses the power of the machine that `db` runs on. Gives the disk of the next.
+pub fn lose_power(disk: &FaultStorage, db: Db) -> FaultStorage {
+    let next = disk.crash();
+    drop(db);
+    next
+}

@@ -1,0 +1,61 @@
+//! A full disk: writes say so, reads go on, and nothing is lost.
+
+mod common;
+
+use common::{Pairs, disk, key, lose_power, open, pairs, put};
+use esker_base::Error;
+use esker_lsm::{Db, Sync};
+
+/// Writes until it fails. Gives the error; `held` grows by what was acknowledged.
+fn fill(db: &Db, from: u32, held: &mut Pairs) -> Error {
+    for number in from..from + 10_000 {
+        match put(db, number % 500, 1000) {
+            Ok(()) => held.insert(key(number % 500), vec![(number % 500) as u8; 1000]),
+            Err(error) => return error,
+        };
+    }
+    panic!("the disk never fills up");
+}
+
+#[test]
+fn writing_resumes_once_there_is_space() {
+    let disk = disk(1);
+    let db = open(&disk, Sync::Always).unwrap();
+    let mut held = Pairs::new();
+    for free in [0, 3_000, 70_000, 400_000] {
+        disk.set_space_limit(Some(disk.used_bytes() + free));
+        for tries in 0..3 {
+            let error = fill(&db, tries, &mut held);
+            assert!(error.is_out_of_space(), "{error}");
+            assert!(error.to_string().contains("free some space"), "{error}");
+            assert_eq!(pairs(&db).unwrap(), held, "reads go on");
+        }
+        disk.set_space_limit(None);
+        for number in 0..200 {
+            put(&db, number, 1200).unwrap();
+            held.insert(key(number), vec![number as u8; 1200]);
+        }
+        db.flush().unwrap();
+        db.compact().unwrap();
+        assert_eq!(pairs(&db).unwrap(), held);
+    }
+    let disk = lose_power(&disk, db);
+    assert_eq!(pairs(&open(&disk, Sync::Always).unwrap()).unwrap(), held);
+}
+
+#[test]
+fn a_full_disk_is_no_reason_to_lose_what_was_acknowledged() {
+    let disk = disk(2);
+    let db = open(&disk, Sync::Always).unwrap();
+    let mut held = Pairs::new();
+    disk.set_space_limit(Some(disk.used_bytes() + 300_000));
+    let error = fill(&db, 0, &mut held);
+    assert!(error.is_out_of_space(), "{error}");
+    let disk = lose_power(&disk, db);
+    // Opening takes a little space for a fresh manifest.
+    if let Err(error) = open(&disk, Sync::Always) {
+        assert!(error.is_out_of_space(), "{error}");
+    }
+    disk.set_space_limit(None);
+    assert_eq!(pairs(&open(&disk, Sync::Always).unwrap()).unwrap(), held);
+}

@@ -1,0 +1,96 @@
+//! Crashes that once went wrong, or that are easy to get wrong.
+
+mod common;
+
+use common::{disk, env, key, lose_power, open, pairs, put, settings};
+use esker_base::Error;
+use esker_lsm::{Db, Sync};
+use esker_storage::FaultStorage;
+use esker_storage::fault::FaultKind;
+
+/// The calls of an open that are worth cutting; it makes fewer.
+const CALLS: u64 = 30;
+
+/// After a failed sync the system shows bytes that the device may not have. A recovery that only
+/// synced them again relied on what the next power loss took away.
+#[test]
+fn what_was_recovered_after_a_failed_sync_survives_the_next_power_loss() {
+    for seed in 0..60 {
+        let disk = disk(seed);
+        let db = open(&disk, Sync::Always).unwrap();
+        put(&db, 1, 1500).unwrap();
+        // The put's write succeeds, its sync does not.
+        disk.fail_after(1, FaultKind::Io);
+        assert!(matches!(put(&db, 2, 1500), Err(Error::LogFailed { .. })));
+        let disk = {
+            let next = disk.kill();
+            drop(db);
+            next
+        };
+        let db = open(&disk, Sync::Always).unwrap();
+        let recovered = pairs(&db).unwrap();
+        let disk = lose_power(&disk, db);
+        let db = open(&disk, Sync::Always).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert_eq!(pairs(&db).unwrap(), recovered, "seed {seed}");
+    }
+}
+
+/// A log directory that was claimed by a database that never came to be barred its next creation.
+#[test]
+fn a_creation_that_was_cut_off_anywhere_can_be_tried_again() {
+    for on_log_disk in [false, true] {
+        for calls in 0..CALLS {
+            let (disk, log_disk) = (disk(calls), disk(calls + 100));
+            let struck = if on_log_disk { &log_disk } else { &disk };
+            struck.crash_after(calls);
+            let first = Db::open_with(env(&disk, Some(&log_disk), 1), settings(Sync::Always));
+            let (disk, log_disk) = (disk.crash(), log_disk.crash());
+            drop(first);
+            // The next process draws another identity.
+            let again = env(&disk, Some(&log_disk), 2);
+            let db = Db::open_with(again, settings(Sync::Always))
+                .unwrap_or_else(|error| panic!("cut off at call {calls}: {error}"));
+            put(&db, 1, 10).unwrap();
+        }
+    }
+}
+
+/// Writes that a crash left unsynced, so that some recovery finds holes in them.
+fn torn_disk(seed: u64) -> FaultStorage {
+    let disk = disk(seed);
+    let db = open(&disk, Sync::Os).unwrap();
+    (0..60).for_each(|number| put(&db, number, 1500).unwrap());
+    lose_power(&disk, db)
+}
+
+/// What lies behind a hole is rejected, and stays so, however often recovery is cut off and
+/// whatever is written after it.
+#[test]
+fn nothing_rejected_comes_back() {
+    let mut rejected = 0;
+    for seed in 0..40 {
+        for calls in 0..12 {
+            let mut disk = torn_disk(seed);
+            for calls in [calls, calls / 2] {
+                disk.crash_after(calls);
+                let cut_off = open(&disk, Sync::Os);
+                disk = disk.crash();
+                drop(cut_off);
+            }
+            let db = open(&disk, Sync::Os).unwrap();
+            let mut expected = pairs(&db).unwrap();
+            let prefix = (0..expected.len() as u32).map(key);
+            assert!(expected.keys().cloned().eq(prefix), "seed {seed}, call {calls}: no prefix");
+            rejected += u32::from(expected.len() < 60);
+            for number in 100..110 {
+                put(&db, number, 700).unwrap();
+                expected.insert(key(number), vec![number as u8; 700]);
+            }
+            db.sync().unwrap();
+            let disk = lose_power(&disk, db);
+            let db = open(&disk, Sync::Os).unwrap();
+            assert_eq!(pairs(&db).unwrap(), expected, "seed {seed}, call {calls}");
+        }
+    }
+    assert!(rejected > 100, "only {rejected} recoveries rejected anything");
+}
