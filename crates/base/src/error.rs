@@ -24,7 +24,8 @@ pub enum Error {
     /// Stored bytes are not what was written.
     #[error(
         "{file} is damaged at offset {offset}: {what}; \
-         run `esker check` to see how far it goes, and restore the file from a copy or run `esker repair`"
+         run `esker check` to see how far it goes; restore the file from a copy, or else \
+         `esker repair` keeps what is sound and gives up the rest"
     )]
     Corruption {
         /// The damaged file.

@@ -58,7 +58,7 @@ pub mod tuple;
 /// Looking into the files of a database that is not open: see [`inspect::Inspector`].
 pub mod inspect {
     pub use esker_lsm::inspect::{
-        Checked, Inspector, LogDump, LostTable, ManifestDump, Repaired, TablePlace,
+        Checked, Inspector, LogDump, LostTable, ManifestDump, MissingLogs, Repaired, TablePlace,
     };
     pub use esker_lsm::manifest::{Change, Edit, LogEnd, Record};
     pub use esker_lsm::version::{TableId, TableMeta};

@@ -5,7 +5,7 @@ use crate::failure::Outcome;
 use crate::place::Home;
 use crate::text::{Form, escape};
 use crate::units;
-use esker::inspect::Repaired;
+use esker::inspect::{MissingLogs, Repaired};
 use serde_json::{Map, Value as Json, json};
 use std::io::Write;
 
@@ -14,11 +14,15 @@ use std::io::Write;
 /// Keeps the tables that pass every check, and of the log the writes up to the first damaged one.
 /// Damaged files are renamed to NAME.damaged. An older value of a key, or one that was deleted, may
 /// be seen again where a table is given up: if there is a copy of the database, use the copy. Changes
-/// nothing if nothing is damaged. No other process may have the database open.
+/// nothing if nothing is damaged, or if a file can't be read for another reason than damage. No other
+/// process may have the database open.
 #[derive(clap::Args)]
 pub struct Repair {
     #[command(flatten)]
     home: Home,
+    /// Go on if log files are missing, and drop the writes that they held
+    #[arg(long)]
+    give_up_logs: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -26,7 +30,9 @@ pub struct Repair {
 
 impl Repair {
     pub fn run(self) -> Outcome {
-        let repaired = self.home.inspect()?.repair()?;
+        let missing_logs =
+            if self.give_up_logs { MissingLogs::GiveUp } else { MissingLogs::Refuse };
+        let repaired = self.home.inspect()?.repair(missing_logs)?;
         if self.json {
             return print_json(&json(&repaired));
         }
@@ -43,6 +49,12 @@ fn text(repaired: &Repaired) -> String {
         units::count(repaired.log_entries),
         units::count(repaired.last_seqno)
     );
+    for problem in &repaired.given_up_manifests {
+        out.push_str(&format!("gave up a manifest: {problem}\n"));
+    }
+    if !repaired.given_up_manifests.is_empty() {
+        out.push_str(&format!("went by an older one: {}\n", repaired.manifest));
+    }
     for lost in &repaired.lost_tables {
         let (smallest, largest) = (escape(&lost.smallest), escape(&lost.largest));
         out.push_str(&format!(
@@ -56,7 +68,11 @@ fn text(repaired: &Repaired) -> String {
     for cut in &repaired.cut_logs {
         out.push_str(&format!("cut the log: {cut}\n"));
     }
-    if repaired.lost_tables.is_empty() && repaired.cut_logs.is_empty() {
+    for name in &repaired.set_aside {
+        out.push_str(&format!("renamed {name} to {name}.damaged\n"));
+    }
+    let Repaired { given_up_manifests, lost_tables, cut_logs, .. } = repaired;
+    if given_up_manifests.is_empty() && lost_tables.is_empty() && cut_logs.is_empty() {
         out.push_str("nothing had to be given up\n");
     }
     out
@@ -77,11 +93,13 @@ fn json(repaired: &Repaired) -> Json {
         .collect();
     json!({
         "manifest": repaired.manifest,
+        "given_up_manifests": repaired.given_up_manifests,
         "tables": repaired.tables,
         "log_entries": repaired.log_entries,
         "last_seqno": repaired.last_seqno,
         "lost_tables": lost,
         "adopted_logs": repaired.adopted_logs,
         "cut_logs": repaired.cut_logs,
+        "set_aside": repaired.set_aside,
     })
 }

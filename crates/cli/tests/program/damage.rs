@@ -4,7 +4,7 @@ use crate::{Scratch, names};
 use std::path::PathBuf;
 
 /// Tables with `a`, `b`, `c`; then, only in the log, `d` and no `b`.
-fn sample() -> Scratch {
+pub fn sample() -> Scratch {
     let scratch = Scratch::with_pairs(&[("a", "1"), ("b", "2"), ("c", "3")]);
     scratch.run(&["compact", "db"]).expect("");
     // A writer that ends without closing leaves its log behind.
@@ -19,13 +19,13 @@ fn sample() -> Scratch {
     scratch
 }
 
-fn file(scratch: &Scratch, ending: &str) -> PathBuf {
+pub fn file(scratch: &Scratch, ending: &str) -> PathBuf {
     let dir = scratch.path("copy");
     let names: Vec<_> = names(&dir).into_iter().filter(|name| name.ends_with(ending)).collect();
     dir.join(names.last().unwrap_or_else(|| panic!("no file ends in {ending}")))
 }
 
-fn flip(path: &PathBuf, at: usize) {
+pub fn flip(path: &PathBuf, at: usize) {
     let mut bytes = std::fs::read(path).unwrap();
     bytes[at] ^= 0x40;
     std::fs::write(path, bytes).unwrap();
@@ -71,7 +71,7 @@ fn a_damaged_table_is_found_and_can_be_given_up() {
 }
 
 #[test]
-fn a_log_that_is_missing_is_found_and_can_be_given_up() {
+fn a_log_that_is_missing_is_found_and_given_up_only_when_asked_for() {
     let scratch = sample();
     for name in names(&scratch.path("copy")) {
         if name.ends_with(".log") {
@@ -81,7 +81,10 @@ fn a_log_that_is_missing_is_found_and_can_be_given_up() {
     let done = scratch.run(&["check", "copy"]).expect_status(1);
     assert!(done.text().contains("missing"), "{done:?}");
     scratch.run(&["put", "copy", "k", "v"]).expect_failure(1, "missing");
-    let done = scratch.run(&["repair", "copy"]).expect_status(0);
+    let before = names(&scratch.path("copy"));
+    scratch.run(&["repair", "copy"]).expect_failure(2, "give --log-dir; `--give-up-logs` drops");
+    assert_eq!(names(&scratch.path("copy")), before);
+    let done = scratch.run(&["repair", "copy", "--give-up-logs"]).expect_status(0);
     assert!(done.text().contains("cut the log"), "{done:?}");
     scratch.run(&["scan", "copy"]).expect("a\t1\nb\t2\nc\t3\n");
     scratch.run(&["check", "copy"]).expect_status(0);

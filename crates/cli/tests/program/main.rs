@@ -6,6 +6,7 @@ mod exporting;
 mod importing;
 mod opening;
 mod points;
+mod repairing;
 mod scanning;
 mod showing;
 
