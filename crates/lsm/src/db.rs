@@ -298,6 +298,10 @@ impl Db {
 
     /// Applies `batch` atomically, across keyspaces. When this returns, it is visible to every read
     /// and as durable as the log's [`Sync`](crate::Sync) mode promises.
+    ///
+    /// An error says that nothing was written, with two exceptions: after [`Error::LogFailed`] the
+    /// batch may be found again, whole, when the database is opened next; and without a log a batch
+    /// that asked to be synced is visible although the flush that should have kept it failed.
     #[inline]
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
         let inner = self.writable()?;

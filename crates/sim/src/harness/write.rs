@@ -21,6 +21,7 @@ impl Harness {
             batch.sync();
         }
         let calls = self.machine.calls();
+        let visible_before = self.visible();
         match self.db().write(&batch) {
             Ok(()) if self.log_failed => {
                 Err(Halt::Wrong("a write succeeds although the log has failed".into()))
@@ -28,21 +29,32 @@ impl Harness {
             Ok(()) => {
                 self.outcome.batches += 1;
                 self.model.acknowledge(expected);
-                if self.settings.log == LogMode::Always
-                    || (sync && self.settings.log != LogMode::None)
-                {
+                if sync || self.settings.log == LogMode::Always {
                     self.model.all_durable();
                 }
                 Ok(())
             }
             Err(error) => {
-                // Any other error says that nothing was written.
                 if matches!(error, Error::LogFailed { .. }) {
                     self.model.doubt(expected);
+                } else if sync && self.was_written(&expected) {
+                    // Without a log a synced batch is written first and flushed then.
+                    self.model.acknowledge(expected);
                 }
+                // Otherwise nothing was written.
                 self.excuse("a write", &error, calls)
             }
         }
+    }
+
+    /// Whether a batch that was to be synced in place of a log is there, although it failed.
+    fn was_written(&self, batch: &Batch) -> bool {
+        self.settings.log == LogMode::None
+            && self.db().stats().visible_seqno == self.model.seqno() + batch.len() as u64
+    }
+
+    fn visible(&self) -> u64 {
+        self.db().snapshot().seqno()
     }
 
     /// `changes` as the engine and as the model take them, without those to keyspaces that are not
