@@ -47,8 +47,18 @@ impl Failure {
 
 impl From<esker::Error> for Failure {
     fn from(error: esker::Error) -> Self {
+        use esker::Error::{
+            BadKeyspaceName, BatchTooLarge, EmptyKey, EmptyRange, InvalidSetting, KeyTooLong,
+            ValueTooLarge,
+        };
         match error {
-            esker::Error::InvalidSetting { .. } => Failure::Usage(error.to_string()),
+            InvalidSetting { .. }
+            | EmptyKey
+            | KeyTooLong { .. }
+            | ValueTooLarge { .. }
+            | BatchTooLarge { .. }
+            | EmptyRange
+            | BadKeyspaceName { .. } => Failure::Usage(error.to_string()),
             error => Failure::Failed(error.to_string()),
         }
     }

@@ -4,6 +4,8 @@
 //!
 //! * [`place`]: the database, the keyspace and the range that a command works on;
 //! * [`options`]: settings as flags;
+//! * [`limits`]: what is refused before a database is created;
+//! * [`temporary`]: directories that do not outlive the program;
 //! * [`text`]: bytes as text that can be read, and read back;
 //! * [`failure`]: what the user is told, and the exit status: 0 done, 1 failed or not found, 2 wrong
 //!   usage, 130 interrupted.
@@ -19,9 +21,11 @@ mod demo;
 mod failure;
 mod import;
 mod interrupt;
+mod limits;
 mod options;
 mod place;
 mod style;
+mod temporary;
 mod text;
 mod tree;
 mod units;

@@ -26,16 +26,18 @@ pub struct DatabaseOptions {
 }
 
 impl DatabaseOptions {
-    /// The settings of the database `home`.
-    pub fn settings(&self, home: &Home) -> Settings {
+    /// The settings of the database `home`, in their ranges.
+    pub fn settings(&self, home: &Home) -> Outcome<Settings> {
         let default = Settings::default();
-        Settings {
+        let settings = Settings {
             log: home.log(self.sync.unwrap_or(Sync::Os)),
             segment_bytes: self.segment.unwrap_or(default.segment_bytes),
             memory_bytes: self.memory.unwrap_or(default.memory_bytes),
             background_threads: self.background_threads.unwrap_or(default.background_threads),
             ..default
-        }
+        };
+        settings.validate()?;
+        Ok(settings)
     }
 }
 
@@ -55,8 +57,9 @@ pub struct KeyspaceOptions {
 }
 
 impl KeyspaceOptions {
-    /// The settings, in their ranges.
-    pub fn settings(&self) -> Outcome<KeyspaceSettings> {
+    /// The settings, in their ranges, for a keyspace that may be called `name`.
+    pub fn settings(&self, name: &str) -> Outcome<KeyspaceSettings> {
+        Keyspace::check_name(name)?;
         let default = KeyspaceSettings::default();
         let settings = KeyspaceSettings {
             shape: self.shape.unwrap_or(default.shape),

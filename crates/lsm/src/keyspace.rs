@@ -26,6 +26,11 @@ impl Keyspace {
     pub fn name(&self) -> &str {
         &self.name
     }
+
+    /// Fails if no keyspace can be called `name`.
+    pub fn check_name(name: &str) -> Result<()> {
+        check_name(name)
+    }
 }
 
 impl From<&Keyspace> for KeyspaceId {

@@ -87,6 +87,11 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// The longest batch that can be written, in bytes as they are encoded: a quarter of a segment.
+    pub fn max_batch_bytes(&self) -> usize {
+        esker_memtable::MemTable::max_batch_bytes(self.segment_bytes)
+    }
+
     /// Checks every setting's range.
     pub fn validate(&self) -> Result<()> {
         within("segment_bytes", self.segment_bytes, 64 << 10, 1 << 30)?;

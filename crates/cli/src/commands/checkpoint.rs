@@ -27,7 +27,7 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     pub fn run(self) -> Outcome {
-        let db = Db::open_existing(&self.home.db, self.database.settings(&self.home))?;
+        let db = Db::open_existing(&self.home.db, self.database.settings(&self.home)?)?;
         db.checkpoint(&self.target)?;
         db.close()?;
         if self.json {

@@ -19,7 +19,7 @@ pub struct Compact {
 
 impl Compact {
     pub fn run(self) -> Outcome {
-        let db = Db::open_existing(&self.home.db, self.database.settings(&self.home))?;
+        let db = Db::open_existing(&self.home.db, self.database.settings(&self.home)?)?;
         match self.keyspace {
             Some(name) => db.compact_keyspace(&db.existing_keyspace(&name)?)?,
             None => db.compact()?,

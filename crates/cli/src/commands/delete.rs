@@ -37,7 +37,7 @@ impl Delete {
             let what = "say what to delete: keys, --prefix, or --from and --to";
             return Err(Failure::Usage(what.into()));
         }
-        let db = Db::open_existing(&self.place.home.db, self.database.settings(&self.place.home))?;
+        let db = Db::open_existing(&self.place.home.db, self.database.settings(&self.place.home)?)?;
         let keyspace = db.existing_keyspace(&self.place.keyspace)?;
         let mut batch = db.batch();
         for key in &keys {

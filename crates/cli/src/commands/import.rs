@@ -91,12 +91,10 @@ impl Import {
             (name, total, Source::start(file, &interrupt)?)
         };
 
-        let keyspace_settings = self.options.settings()?;
-        let settings = self.database.settings(&self.place.home);
+        let keyspace_settings = self.options.settings(&self.place.keyspace)?;
+        let settings = self.database.settings(&self.place.home)?;
         // A batch may be a quarter of a segment.
         let batch_bytes = BATCH_BYTES.min(settings.segment_bytes / 8);
-        let db = Db::open(&self.place.home.db, settings)?;
-        let keyspace = self.options.open(&db, &self.place.keyspace, keyspace_settings)?;
         let clock = SystemClock::new();
         let job = Job {
             name,
@@ -113,7 +111,11 @@ impl Import {
             progress: &Progress::on_terminal(total_bytes),
             batch_bytes,
         };
-        let tally = job.run(&db, &keyspace, source)?;
+        // A file that can't be meant is refused before there is a database.
+        let begun = job.begin(source)?;
+        let db = Db::open(&self.place.home.db, settings)?;
+        let keyspace = self.options.open(&db, &self.place.keyspace, keyspace_settings)?;
+        let tally = job.run(&db, &keyspace, begun)?;
         let seconds = clock.now().as_secs_f64();
         db.close()?;
         summarise(tally, seconds, &self.place.keyspace, self.json)

@@ -1,6 +1,7 @@
 //! `esker put`: one pair.
 
 use crate::failure::{Failure, Outcome};
+use crate::limits::check_pair;
 use crate::options::{DatabaseOptions, KeyspaceOptions};
 use crate::place::Place;
 use crate::text::Form;
@@ -38,9 +39,11 @@ impl Put {
         } else {
             self.form.parse(self.value)?
         };
-        let settings = self.options.settings()?;
-        let db = Db::open(&self.place.home.db, self.database.settings(&self.place.home))?;
-        let keyspace = self.options.open(&db, &self.place.keyspace, settings)?;
+        let keyspace_settings = self.options.settings(&self.place.keyspace)?;
+        let settings = self.database.settings(&self.place.home)?;
+        check_pair(&settings, &key, &value)?;
+        let db = Db::open(&self.place.home.db, settings)?;
+        let keyspace = self.options.open(&db, &self.place.keyspace, keyspace_settings)?;
         let mut batch = db.batch();
         batch.put(&keyspace, &key, &value);
         batch.sync();

@@ -43,7 +43,8 @@ pub fn import(db: &Db, show: &mut Show) -> Outcome {
         progress: &Progress::hidden(),
         batch_bytes: BATCH_BYTES,
     };
-    let tally = job.run(db, &keyspace, UNICODE)?;
+    let begun = job.begin(UNICODE)?;
+    let tally = job.run(db, &keyspace, begun)?;
     let seconds = clock.now().as_secs_f64();
     show.line(&format!(
         "{} in {:.0} ms, {} records/s, each as a JSON object",

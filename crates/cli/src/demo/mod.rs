@@ -11,12 +11,16 @@ pub mod writer;
 
 use crate::failure::{Failure, Outcome};
 use crate::style::Style;
+use crate::temporary::Temporary;
 use crate::tree;
 use crate::units;
 use esker::{Db, Error, Settings};
 use esker_base::{Clock, SystemClock};
 use show::Show;
 use std::path::{Path, PathBuf};
+
+/// What the name of a temporary directory begins with.
+const PREFIX: &str = "esker-demo-";
 
 /// Show what Esker does, in some seconds
 ///
@@ -35,17 +39,14 @@ pub struct Demo {
 impl Demo {
     pub fn run(self) -> Outcome {
         let Some(dir) = self.dir else {
-            let temporary = tempfile::Builder::new()
-                .prefix("esker-demo-")
-                .tempdir()
-                .map_err(|error| Failure::io("create", "a temporary directory", error))?;
-            let keep = self.keep;
-            let outcome = demonstrate(temporary.path(), keep);
-            if keep {
-                // From here on the directory is the user's.
-                let _path = temporary.keep();
-            }
-            return outcome;
+            return if self.keep {
+                let made = tempfile::Builder::new().prefix(PREFIX).tempdir();
+                let failed = |error| Failure::io("create", "a temporary directory", error);
+                // The directory is the user's, however the demo ends.
+                demonstrate(&made.map_err(failed)?.keep(), true)
+            } else {
+                demonstrate(Temporary::create(PREFIX)?.path(), false)
+            };
         };
         let is_used = dir.read_dir().is_ok_and(|mut files| files.next().is_some());
         if is_used || dir.is_file() {

@@ -70,14 +70,25 @@ enum Split {
     End,
 }
 
+/// What the beginning of a file came to.
+pub enum Opened {
+    /// A parser of the rest.
+    Parser(Delimited),
+    /// There are no records.
+    Empty,
+    /// A wish that the file can't meet, or a header that can't be read.
+    Unfit(String),
+    /// Without a header: a line that holds no record. Opening again goes on after it.
+    BadRecord { line: u64, what: String },
+}
+
 impl Delimited {
-    /// Reads the header, or without one the first record, and finds the columns. `None` if the file
-    /// holds nothing at all; the inner error is a wish that the file can't meet.
+    /// Reads the header, or without one the first record, and finds the columns.
     pub fn open(
         format: Format,
         rules: Rules,
         input: &mut Lines<impl BufRead>,
-    ) -> std::io::Result<Result<Option<Self>, String>> {
+    ) -> std::io::Result<Opened> {
         let mut parser = Delimited {
             format,
             rules,
@@ -90,8 +101,13 @@ impl Delimited {
             first: None,
         };
         let line = match parser.split(input)? {
-            Split::End => return Ok(Ok(None)),
-            Split::Bad { line, what } => return Ok(Err(format!("line {line}: {what}"))),
+            Split::End => return Ok(Opened::Empty),
+            Split::Bad { line, what } if parser.rules.no_header => {
+                return Ok(Opened::BadRecord { line, what });
+            }
+            Split::Bad { line, what } => {
+                return Ok(Opened::Unfit(format!("line {line}, the header: {what}")));
+            }
             Split::Fields { line } => line,
         };
         parser.columns = parser.fields.len();
@@ -103,7 +119,10 @@ impl Delimited {
                 (0..parser.columns).map(|at| String::from_utf8_lossy(parser.fields.get(at)));
             parser.names = names.map(|name| name.trim().to_owned()).collect();
         }
-        Ok(parser.find_columns().map(|()| Some(parser)))
+        Ok(match parser.find_columns() {
+            Ok(()) => Opened::Parser(parser),
+            Err(what) => Opened::Unfit(what),
+        })
     }
 
     fn find_columns(&mut self) -> Result<(), String> {

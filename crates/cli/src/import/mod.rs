@@ -22,7 +22,7 @@ pub use source::Source;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::units;
-use delimited::Delimited;
+use delimited::{Delimited, Opened};
 use esker::{Db, Keyspace};
 use json::JsonLines;
 use lines::Lines;
@@ -162,15 +162,60 @@ pub struct Job<'a> {
     pub batch_bytes: usize,
 }
 
+/// An input whose beginning was read, so far as it says what the records look like.
+pub struct Begun<R> {
+    lines: Lines<R>,
+    /// `None` if there are no records.
+    parser: Option<Parser>,
+    /// Bad lines skipped already.
+    skipped: u64,
+}
+
 impl Job<'_> {
-    /// Imports all of `input`. Everything counted in the tally is committed when this returns, and
+    /// Reads the beginning of `input`. Fails if the file can't be what the user meant.
+    pub fn begin<R: BufRead>(&self, input: R) -> Outcome<Begun<R>> {
+        let rules = || self.rules.clone();
+        let mut begun = Begun { lines: Lines::new(input), parser: None, skipped: 0 };
+        if self.format == Format::Jsonl {
+            begun.parser = Some(Parser::Json(JsonLines::new(rules())));
+            return Ok(begun);
+        }
+        loop {
+            let opened = Delimited::open(self.format, rules(), &mut begun.lines);
+            match opened.map_err(|error| self.read_failed(error))? {
+                Opened::Parser(parser) => begun.parser = Some(Parser::Delimited(parser)),
+                Opened::Empty => {}
+                Opened::Unfit(what) => {
+                    return Err(Failure::Usage(format!("{}: {what}", self.name)));
+                }
+                Opened::BadRecord { line, what } => {
+                    let message = format!("{}:{line}: {what}", self.name);
+                    if self.on_error == OnError::Fail {
+                        return Err(Failure::new(format!("{message}; nothing was imported")));
+                    }
+                    self.skip(&mut begun.skipped, &message);
+                    continue;
+                }
+            }
+            return Ok(begun);
+        }
+    }
+
+    fn skip(&self, skipped: &mut u64, message: &str) {
+        *skipped += 1;
+        if *skipped <= REPORTED_MAX {
+            self.progress.say(&format!("esker: {message}; skipped"));
+        }
+    }
+
+    /// Imports all of the input. Everything counted in the tally is committed when this returns, and
     /// survives power loss.
-    pub fn run(self, db: &Db, keyspace: &Keyspace, input: impl BufRead) -> Outcome<Tally> {
-        let mut lines = Lines::new(input);
+    pub fn run<R: BufRead>(self, db: &Db, keyspace: &Keyspace, begun: Begun<R>) -> Outcome<Tally> {
+        let Begun { mut lines, parser, skipped } = begun;
         let mut sink = Sink::new(db, keyspace, self.batch_bytes);
-        let mut tally = Tally::default();
+        let mut tally = Tally { skipped, ..Tally::default() };
         let mut record = Record::default();
-        let Some(mut parser) = self.parser(&mut lines)? else { return Ok(tally) };
+        let Some(mut parser) = parser else { return Ok(tally) };
         loop {
             let step = match parser.next(&mut lines, &mut record) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {
@@ -199,10 +244,7 @@ impl Job<'_> {
                 tally.stopped = Some(Stopped::BadLine(message));
                 break;
             }
-            tally.skipped += 1;
-            if tally.skipped <= REPORTED_MAX {
-                self.progress.say(&format!("esker: {message}; skipped"));
-            }
+            self.skip(&mut tally.skipped, &message);
         }
         tally.records = sink.finish()?;
         tally.bytes = lines.bytes_read();
@@ -212,18 +254,6 @@ impl Job<'_> {
             eprintln!("esker: {}: {more} skipped", self.name);
         }
         Ok(tally)
-    }
-
-    fn parser(&self, lines: &mut Lines<impl BufRead>) -> Outcome<Option<Parser>> {
-        let rules = self.rules.clone();
-        Ok(match self.format {
-            Format::Jsonl => Some(Parser::Json(JsonLines::new(rules))),
-            format => {
-                let read = Delimited::open(format, rules, lines);
-                let opened = read.map_err(|error| self.read_failed(error))?;
-                opened.map_err(Failure::Usage)?.map(Parser::Delimited)
-            }
-        })
     }
 
     fn read_failed(&self, error: std::io::Error) -> Failure {

@@ -17,9 +17,11 @@ fn parse_limited(
     let mut lines = Lines::with_limit(text, limit);
     let mut parser = match format {
         Format::Jsonl => Parser::Json(JsonLines::new(rules)),
-        format => match Delimited::open(format, rules, &mut lines).unwrap()? {
-            Some(parser) => Parser::Delimited(parser),
-            None => return Ok(Vec::new()),
+        format => match Delimited::open(format, rules, &mut lines).unwrap() {
+            Opened::Parser(parser) => Parser::Delimited(parser),
+            Opened::Empty => return Ok(Vec::new()),
+            Opened::Unfit(what) => return Err(what),
+            Opened::BadRecord { line, what } => return Err(format!("line {line}: {what}")),
         },
     };
     let mut record = Record::default();

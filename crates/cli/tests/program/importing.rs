@@ -144,6 +144,20 @@ fn more_records_than_a_batch_or_a_segment_holds_go_in() {
 }
 
 #[test]
+fn a_bad_first_record_is_skipped_like_any_other() {
+    let scratch = Scratch::new();
+    let file = scratch.file("rows.csv", b"\"a\"b,1\n\"c\"d,2\ne,3\n");
+    let import = ["import", "db", &file, "--no-header", "--key", "1", "--value", "2"];
+    let done = scratch.run(&[&import[..], &["--on-error", "skip"]].concat()).expect_status(0);
+    assert!(done.err.contains("rows.csv:1: text follows a closing quote"), "{done:?}");
+    assert!(done.err.contains("rows.csv:2: ") && done.err.contains("; skipped"), "{done:?}");
+    scratch.run(&["scan", "db"]).expect("e\t3\n");
+    scratch
+        .run(&[&["import", "db2"][..], &import[2..]].concat())
+        .expect_failure(1, "rows.csv:1: text follows a closing quote");
+}
+
+#[test]
 fn an_interrupt_commits_what_was_read_so_far_and_says_so() {
     let scratch = Scratch::new();
     let mut child = scratch

@@ -22,6 +22,56 @@ fn commands_that_read_make_nothing() {
 }
 
 #[test]
+fn commands_that_only_read_do_not_make_a_log_directory() {
+    let scratch = Scratch::with_pairs(&[("k", "v")]);
+    let before = names(&scratch.path("."));
+    for command in [
+        &["get", "db", "k"][..],
+        &["scan", "db"],
+        &["export", "db"],
+        &["stats", "db"],
+        &["levels", "db"],
+        &["keyspaces", "db"],
+        &["dump-frames", "db"],
+        &["dump-manifest", "db"],
+        &["check", "db"],
+        &["repair", "db"],
+    ] {
+        let done = scratch.run(&[command, &["--log-dir", "lgos"]].concat()).expect_status(1);
+        assert!(done.err.contains("lgos"), "{done:?}");
+        assert_eq!(names(&scratch.path(".")), before, "{command:?}");
+    }
+}
+
+#[test]
+fn input_that_is_refused_leaves_no_database_behind() {
+    let scratch = Scratch::new();
+    scratch.file("rows.csv", b"id,name\n1,one\n");
+    scratch.file("bad.csv", b"\"open\n");
+    let before = names(&scratch.path("."));
+    for (arguments, status, part) in [
+        (&["put", "db", "", "v"][..], 2, "the key is empty"),
+        (&["put", "db", "k", "v", "-k", "a\nb"], 2, "can't name a keyspace"),
+        (&["put", "db", "k", "v", "--memory", "1M"], 2, "memory_bytes"),
+        (&["import", "db", "rows.csv", "--key", "nope"], 2, "rows.csv: there is no column nope"),
+        (&["import", "db", "rows.csv", "--key", "id", "-k", ""], 2, "can't name a keyspace"),
+        (&["import", "db", "bad.csv", "--key", "1", "--no-header"], 1, "bad.csv:1: a quote"),
+        (&["import", "db", "bad.csv", "--key", "1"], 2, "bad.csv: line 1, the header: a quote"),
+        (&["import", "db", "none.csv", "--key", "1"], 1, "none.csv"),
+        (&["bench", "db", "--dir", "db", "--value-size", "20000000"], 2, "a quarter of a log"),
+        (&["bench", "db", "--dir", "db", "--batch", "1000000000"], 2, "the batch takes"),
+    ] {
+        scratch.run(arguments).expect_failure(status, part);
+        assert_eq!(names(&scratch.path(".")), before, "{arguments:?}");
+    }
+    let long = "v".repeat(100_000);
+    let small = ["--segment", "256K", "--memory", "16M"];
+    let put = [&["put", "db", "k", "-"][..], &small].concat();
+    scratch.run_with(&put, long.as_bytes()).expect_failure(2, "a quarter of a log segment");
+    assert_eq!(names(&scratch.path(".")), before);
+}
+
+#[test]
 fn a_foreign_directory_is_left_alone() {
     let scratch = Scratch::new();
     std::fs::create_dir(scratch.path("db")).unwrap();
@@ -90,9 +140,9 @@ fn nonsense_settings_are_wrong_usage() {
         ("--keyspace", "", "can't name a keyspace"),
     ] {
         let done = scratch.run(&["put", "db", "k", "v", flag, value]);
-        let status = if flag == "--keyspace" { 1 } else { 2 };
-        done.expect_failure(status, part);
+        done.expect_failure(2, part);
     }
+    assert!(names(&scratch.path(".")).is_empty());
 }
 
 #[test]

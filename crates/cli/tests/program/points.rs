@@ -61,12 +61,12 @@ fn json_says_key_and_value_as_text_or_hex() {
 #[test]
 fn keys_beyond_the_limits_are_refused_and_nothing_is_written() {
     let scratch = Scratch::with_pairs(&[("a", "1")]);
-    scratch.run(&["put", "db", "", "value"]).expect_failure(1, "the key is empty");
+    scratch.run(&["put", "db", "", "value"]).expect_failure(2, "the key is empty");
     let longest = "k".repeat(65_536);
     scratch.run(&["put", "db", &longest, "v"]).expect("");
     scratch.run(&["get", "db", &longest]).expect("v\n");
     let too_long = "k".repeat(65_537);
-    scratch.run(&["put", "db", &too_long, "v"]).expect_failure(1, "65537 bytes long");
+    scratch.run(&["put", "db", &too_long, "v"]).expect_failure(2, "65537 bytes long");
     scratch.run(&["scan", "db", "--keys-only", "--limit", "1"]).expect("a\n");
 }
 
@@ -76,7 +76,7 @@ fn a_value_beyond_a_quarter_of_a_segment_is_refused() {
     let value = vec![b'v'; 100_000];
     let small = ["--segment", "256K", "--memory", "16M"];
     let arguments = [&["put", "db", "k", "-"][..], &small].concat();
-    scratch.run_with(&arguments, &value).expect_failure(1, "a quarter of a log segment");
+    scratch.run_with(&arguments, &value).expect_failure(2, "a quarter of a log segment");
     scratch.run_with(&arguments, &value[..50_000]).expect("");
 }
 
@@ -95,6 +95,6 @@ fn an_open_or_empty_range_is_not_deleted() {
     let scratch = Scratch::with_pairs(&[("a", "1")]);
     scratch.run(&["delete", "db"]).expect_failure(2, "say what to delete");
     scratch.run(&["delete", "db", "--from", "a"]).expect_failure(2, "needs both --from and --to");
-    scratch.run(&["delete", "db", "--from", "b", "--to", "a"]).expect_failure(1, "range is empty");
+    scratch.run(&["delete", "db", "--from", "b", "--to", "a"]).expect_failure(2, "range is empty");
     scratch.run(&["get", "db", "a"]).expect("1\n");
 }

@@ -7,7 +7,7 @@ use esker_bench::{Counters, Engine};
 use std::path::{Path, PathBuf};
 
 /// The keyspace that the load goes to.
-const KEYSPACE: &str = "bench";
+pub const KEYSPACE: &str = "bench";
 
 /// An open database under measurement.
 pub struct EskerEngine {

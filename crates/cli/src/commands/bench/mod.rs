@@ -3,8 +3,10 @@
 mod engine;
 
 use super::stdout;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
+use crate::limits::check_sizes;
 use crate::options::{KeyspaceOptions, parse_sync};
+use crate::temporary::Temporary;
 use crate::units::parse_bytes;
 use clap::{Args, Subcommand, ValueEnum};
 use engine::EskerEngine;
@@ -111,19 +113,18 @@ impl DbBench {
         let stages = Stage::parse_list(&self.cases)?;
         let options = self.options();
         options.check()?;
+        let (settings, keyspace) = (self.settings(), self.keyspace.settings(engine::KEYSPACE)?);
+        settings.validate()?;
+        check_sizes(&settings, self.key_size, self.value_size, self.batch)?;
         let temporary;
         let dir = match &self.dir {
             Some(dir) => dir.as_path(),
             None => {
-                temporary = tempfile::Builder::new()
-                    .prefix("esker-bench-")
-                    .tempdir()
-                    .map_err(|error| Failure::io("create", "a temporary directory", error))?;
+                temporary = Temporary::create("esker-bench-")?;
                 temporary.path()
             }
         };
-        let engine =
-            EskerEngine::open(self.engine_name(), dir, self.settings(), self.keyspace.settings()?)?;
+        let engine = EskerEngine::open(self.engine_name(), dir, settings, keyspace)?;
         let clock = SystemClock::new();
         let mut display = Display::on_terminal();
         let run = Run { engine: &engine, clock: &clock, options: &options, round: 0 };
