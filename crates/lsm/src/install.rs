@@ -75,8 +75,9 @@ impl Installer {
     /// Makes the edit that `plan` derives from the present state durable, and then puts it in force:
     /// `change` sees the new version and adjusts the view's MemTables in the same moment.
     ///
-    /// After an error nothing has changed for readers, but the edit may be in the manifest file. So
-    /// the files that it adds must stay until the database is opened again.
+    /// After an error nothing has changed for readers, but if the device fails for longer than one
+    /// call, the edit may be in the manifest file. So the files that it adds must stay until the
+    /// database is opened again.
     pub(crate) fn install(
         &self,
         view: &ViewCell,
@@ -96,7 +97,13 @@ impl Installer {
         if cfg!(debug_assertions) {
             invariants::check(&state.version).map_err(broken_edit)?;
         }
-        open.manifest.as_mut().ok_or(Error::ReadOnly)?.append(&edit)?;
+        if let Err(error) = open.manifest.as_mut().ok_or(Error::ReadOnly)?.append(&edit) {
+            // A fresh manifest, if one can be made now, settles that the edit is not in force: a
+            // keyspace that could not be dropped must not be gone after a crash, with what was
+            // written to it since.
+            let _ = self.replace_manifest(&mut open);
+            return Err(error);
+        }
         open.state = state;
 
         let version = Arc::new(open.state.version.clone());

@@ -55,6 +55,31 @@ fn a_creation_that_was_cut_off_anywhere_can_be_tried_again() {
     }
 }
 
+/// The edit of a drop that failed may be on the device all the same; a crash must not bring it back
+/// and take away what was written to the keyspace since.
+#[test]
+fn a_keyspace_that_could_not_be_dropped_stays() {
+    for seed in 0..30 {
+        for call in 0..2 {
+            let disk = disk(seed);
+            let db = open(&disk, Sync::Always).unwrap();
+            let keyspace = db.keyspace("other", Default::default()).unwrap();
+            db.put(&keyspace, b"before", b"1").unwrap();
+            disk.fail_after(call, FaultKind::Io);
+            db.drop_keyspace("other").unwrap_err();
+            db.put(&keyspace, b"after", b"2").unwrap();
+            let disk = lose_power(&disk, db);
+            let db = open(&disk, Sync::Always).unwrap();
+            let keyspace = db
+                .existing_keyspace("other")
+                .unwrap_or_else(|error| panic!("seed {seed}, call {call}: {error}"));
+            for (key, value) in [(b"before".as_slice(), b"1"), (b"after", b"2")] {
+                assert_eq!(db.get(&keyspace, key).unwrap().as_deref(), Some(value.as_slice()));
+            }
+        }
+    }
+}
+
 /// Writes that a crash left unsynced, so that some recovery finds holes in them.
 fn torn_disk(seed: u64) -> FaultStorage {
     let disk = disk(seed);
