@@ -4,6 +4,7 @@ use crate::commands::*;
 use crate::demo;
 use crate::failure::{Failure, Outcome};
 use clap::Parser;
+use clap::error::ErrorKind;
 
 /// A key-value store in a directory.
 ///
@@ -26,6 +27,7 @@ pub enum Command {
     Import(import::Import),
     Export(export::Export),
     Keyspaces(keyspaces::Keyspaces),
+    DropKeyspace(drop_keyspace::DropKeyspace),
     Stats(stats::Stats),
     Levels(levels::Levels),
     Compact(compact::Compact),
@@ -52,6 +54,7 @@ impl Command {
             Command::Import(command) => command.run(),
             Command::Export(command) => command.run(),
             Command::Keyspaces(command) => command.run(),
+            Command::DropKeyspace(command) => command.run(),
             Command::Stats(command) => command.run(),
             Command::Levels(command) => command.run(),
             Command::Compact(command) => command.run(),
@@ -71,6 +74,11 @@ impl Command {
 /// Reads the command line. Help and version are answered here.
 pub fn parse() -> Outcome<Command> {
     Arguments::try_parse().map(|arguments| arguments.command).map_err(|error| {
+        if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            // Help, though not asked for: no failure to be told about.
+            eprint!("{}", error.render());
+            return Failure::Said(2);
+        }
         if !error.use_stderr() {
             return error.print().map_or_else(Failure::from, |()| Failure::Said(0));
         }

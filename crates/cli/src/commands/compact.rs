@@ -1,9 +1,11 @@
 //! `esker compact`: merge everything now.
 
+use super::print_json;
 use crate::failure::Outcome;
 use crate::options::DatabaseOptions;
 use crate::place::Home;
 use esker::Db;
+use serde_json::json;
 
 /// Flush and merge the tables, of one keyspace or of all
 #[derive(clap::Args)]
@@ -13,6 +15,9 @@ pub struct Compact {
     /// Only this keyspace
     #[arg(short, long, value_name = "NAME")]
     keyspace: Option<String>,
+    /// Print what there is afterwards as JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     database: DatabaseOptions,
 }
@@ -24,6 +29,15 @@ impl Compact {
             Some(name) => db.compact_keyspace(&db.existing_keyspace(&name)?)?,
             None => db.compact()?,
         }
-        Ok(db.close()?)
+        let stats = db.stats();
+        db.close()?;
+        if self.json {
+            print_json(&json!({
+                "tables": stats.tables,
+                "table_bytes": stats.table_bytes,
+                "compaction_bytes": stats.compaction_bytes,
+            }))?;
+        }
+        Ok(())
     }
 }

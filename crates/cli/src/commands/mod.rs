@@ -5,6 +5,7 @@ pub mod check;
 pub mod checkpoint;
 pub mod compact;
 pub mod delete;
+pub mod drop_keyspace;
 pub mod dump;
 pub mod export;
 pub mod get;

@@ -1,6 +1,6 @@
 //! check, repair, dump-frames, dump-table, dump-manifest.
 
-use crate::{Scratch, names};
+use crate::{Done, Scratch, names};
 use std::path::PathBuf;
 
 /// Tables with `a`, `b`, `c`; then, only in the log, `d` and no `b`.
@@ -29,6 +29,11 @@ pub fn flip(path: &PathBuf, at: usize) {
     let mut bytes = std::fs::read(path).unwrap();
     bytes[at] ^= 0x40;
     std::fs::write(path, bytes).unwrap();
+}
+
+/// The JSON objects that were printed, one a line.
+fn objects(done: &Done) -> Vec<serde_json::Value> {
+    done.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
@@ -153,12 +158,17 @@ fn dumps_show_every_write() {
     assert!(frames.text().contains(" keyspace 0 put d 4\n"), "{frames:?}");
     assert!(frames.text().contains(" keyspace 0 delete b \n"), "{frames:?}");
     let json = scratch.run(&["dump-frames", "copy", "--json"]).expect_status(0);
-    let kinds: Vec<serde_json::Value> =
-        json.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(
-        kinds.iter().map(|entry| entry["kind"].as_str().unwrap()).collect::<Vec<_>>(),
-        ["put", "delete"]
-    );
+    let lines = objects(&json);
+    assert_eq!(lines[0]["object"], "segment");
+    assert_eq!(lines[0]["alignment"], 8);
+    let of =
+        |object: &str| lines.iter().filter(|line| line["object"] == object).collect::<Vec<_>>();
+    let kinds: Vec<_> = of("entry").iter().map(|entry| entry["kind"].clone()).collect();
+    assert_eq!(kinds, ["put", "delete"]);
+    let frames = of("frame");
+    assert_eq!(frames.iter().map(|frame| frame["entries"].as_u64().unwrap()).sum::<u64>(), 2);
+    assert_eq!((of("end").len(), &of("end")[0]["reason"]), (1, &"nothing follows".into()));
+    scratch.run(&["dump-frames", "copy", "999"]).expect_failure(1, "there is no log segment 999");
 
     let levels = scratch.run(&["levels", "copy", "--json"]).json();
     let table = &levels["keyspaces"][0]["levels"][0]["runs"][0]["tables"][0];
@@ -167,6 +177,12 @@ fn dumps_show_every_write() {
     for line in [" put a 1\n", " put b 2\n", " put c 3\n"] {
         assert!(dump.text().contains(line), "{dump:?}");
     }
+    assert!(dump.text().contains("  keys a … c\n"), "{dump:?}");
+    assert!(dump.text().contains("  entries 3\n"), "{dump:?}");
+    let json = objects(&scratch.run(&["dump-table", "copy", &name, "--json"]).expect_status(0));
+    assert_eq!((json.len(), &json[0]["object"]), (4, &"table".into()));
+    assert_eq!(json[0]["properties"]["entries"], 3);
+    assert_eq!(json[0]["manifest"]["largest"], "c");
     scratch.run(&["dump-table", "copy", "999+0"]).expect_failure(1, "the tree has no table 999+0");
     scratch.run(&["dump-table", "copy", "x"]).expect_failure(2, "is not a table such as");
 
@@ -174,7 +190,33 @@ fn dumps_show_every_write() {
     assert!(manifest.text().contains("create keyspace 0 \"default\""), "{manifest:?}");
     assert!(manifest.text().contains("add table "), "{manifest:?}");
     let json = scratch.run(&["dump-manifest", "copy", "--json"]).expect_status(0);
-    assert!(
-        json.text().lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok())
-    );
+    let lines = objects(&json);
+    assert_eq!(lines[0]["object"], "manifest");
+    assert_eq!(lines[0]["identity"].as_str().unwrap().len(), 16);
+    let created = lines.iter().find(|line| line["change"] == "create-keyspace").unwrap();
+    assert_eq!((&created["shape"], &created["filter_bits"]), (&"leveled:10".into(), &10.into()));
+}
+
+#[test]
+fn a_log_that_is_empty_or_torn_is_dumped_with_its_end() {
+    let scratch = sample();
+    let lines = objects(&scratch.run(&["dump-frames", "copy", "--json"]).expect_status(0));
+    let first = lines.iter().find(|line| line["object"] == "frame").unwrap();
+    let segment = first["segment"].to_string();
+    let log = scratch.path("copy").join(format!("{segment:0>8}.log"));
+    let dump = ["dump-frames", "copy", &segment, "--json"];
+    let at = std::fs::read(&log).unwrap().iter().rposition(|&byte| byte != 0).unwrap();
+    flip(&log, at);
+    let lines = objects(&scratch.run(&dump).expect_status(0));
+    let end = lines.iter().rfind(|line| line["object"] == "end").unwrap();
+    assert_eq!(end["is_damaged"], true, "{end}");
+
+    let bytes = std::fs::read(&log).unwrap();
+    let mut blank = vec![0; bytes.len()];
+    let header = first["frame_offset"].as_u64().unwrap() as usize;
+    blank[..header].copy_from_slice(&bytes[..header]);
+    std::fs::write(&log, blank).unwrap();
+    let lines = objects(&scratch.run(&dump).expect_status(0));
+    let kinds: Vec<_> = lines.iter().map(|line| line["object"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["segment", "end"]);
 }

@@ -148,11 +148,14 @@ fn nonsense_settings_are_wrong_usage() {
 #[test]
 fn wrong_usage_says_so_with_status_2() {
     let scratch = Scratch::new();
-    for arguments in
-        [&[][..], &["frobnicate"], &["get", "db"], &["get", "db", "k", "--json", "--raw"]]
-    {
+    for arguments in [&["frobnicate"][..], &["get", "db"], &["get", "db", "k", "--json", "--raw"]] {
         let done = scratch.run(arguments).expect_status(2);
         assert!(done.out.is_empty() && done.err.starts_with("esker: "), "{done:?}");
+    }
+    for arguments in [&[][..], &["bench"]] {
+        let bare = scratch.run(arguments).expect_status(2);
+        assert!(bare.out.is_empty() && bare.err.contains("Usage:"), "{bare:?}");
+        assert!(!bare.err.contains("esker: "), "{bare:?}");
     }
     let help = scratch.run(&["--help"]).expect_status(0);
     assert!(help.text().contains("Commands:") && help.err.is_empty());

@@ -1,0 +1,28 @@
+//! `esker drop-keyspace`: a keyspace and all that it holds.
+
+use crate::failure::Outcome;
+use crate::options::DatabaseOptions;
+use crate::place::Home;
+use esker::Db;
+
+/// Remove a keyspace, with all of its pairs
+///
+/// The others are not touched. The default keyspace stays; its keys can be deleted. A keyspace of the
+/// same name can be created again, and is empty then.
+#[derive(clap::Args)]
+pub struct DropKeyspace {
+    #[command(flatten)]
+    home: Home,
+    /// The keyspace
+    name: String,
+    #[command(flatten)]
+    database: DatabaseOptions,
+}
+
+impl DropKeyspace {
+    pub fn run(self) -> Outcome {
+        let db = Db::open_existing(&self.home.db, self.database.settings(&self.home)?)?;
+        db.drop_keyspace(&self.name)?;
+        Ok(db.close()?)
+    }
+}

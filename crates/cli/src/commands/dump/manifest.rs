@@ -1,0 +1,110 @@
+//! `esker dump-manifest`.
+
+use super::SHOWN;
+use crate::commands::levels::table_json;
+use crate::commands::stdout;
+use crate::failure::Outcome;
+use crate::options::{describe, shape_name};
+use crate::place::Home;
+use crate::text::shorten;
+use clap::Args;
+use esker::inspect::Change;
+use serde_json::{Value as Json, json};
+use std::io::Write;
+
+/// Print the manifest: its edits, in order
+#[derive(Args)]
+pub struct DumpManifest {
+    #[command(flatten)]
+    home: Home,
+    /// Print a JSON object for the manifest, and one for each change
+    #[arg(long)]
+    json: bool,
+}
+
+impl DumpManifest {
+    pub fn run(self) -> Outcome {
+        let manifest = self.home.inspect()?.manifest()?;
+        let mut out = stdout();
+        let identity = format!("{:016x}", manifest.identity);
+        if self.json {
+            let json = json!({ "object": "manifest", "file": manifest.name, "identity": identity });
+            writeln!(out, "{json}")?;
+        } else {
+            writeln!(out, "{}: database {identity}", manifest.name)?;
+        }
+        for record in &manifest.records {
+            if !self.json {
+                writeln!(out, "  edit at {}", record.offset)?;
+            }
+            for change in &record.edit.changes {
+                if self.json {
+                    writeln!(out, "{}", change_json(record.offset, change))?;
+                } else {
+                    writeln!(out, "    {}", change_text(change))?;
+                }
+            }
+        }
+        Ok(out.flush()?)
+    }
+}
+
+fn change_text(change: &Change) -> String {
+    match change {
+        Change::CreateKeyspace { id, name, settings, .. } => {
+            format!("create keyspace {id} {name:?}: {}", describe(*settings))
+        }
+        Change::DropKeyspace(id) => format!("drop keyspace {id}"),
+        Change::AddTable { keyspace, level, run, meta } => format!(
+            "add table {}+{} to keyspace {keyspace} level {level} run {run}: {} bytes, {} entries, {} … {}",
+            meta.id.file,
+            meta.id.offset,
+            meta.bytes,
+            meta.entries,
+            shorten(&meta.smallest, SHOWN),
+            shorten(&meta.largest, SHOWN)
+        ),
+        Change::RemoveTable { keyspace, id } => {
+            format!("remove table {}+{} from keyspace {keyspace}", id.file, id.offset)
+        }
+        Change::FlushedThrough(seqno) => format!("flushed through {seqno}"),
+        Change::NextFile(id) => format!("next file {id}"),
+        Change::NextKeyspace(id) => format!("next keyspace {id}"),
+        Change::AddLog { epoch, end: None } => format!("add log {epoch}"),
+        Change::AddLog { epoch, end: Some(end) } => {
+            format!("add log {epoch}, which ends at {} after write {}", end.offset, end.last_seqno)
+        }
+        Change::RemoveLog(epoch) => format!("remove log {epoch}"),
+        Change::Closed => "closed".to_owned(),
+    }
+}
+
+fn change_json(offset: u64, change: &Change) -> Json {
+    let mut object = match change {
+        Change::CreateKeyspace { id, name, settings, retention_seqno } => json!({
+            "change": "create-keyspace", "keyspace": id.0, "name": name,
+            "shape": shape_name(settings.shape), "compression": settings.compression.to_string(),
+            "filter_bits": settings.filter_bits, "retention_seqno": retention_seqno,
+        }),
+        Change::DropKeyspace(id) => json!({ "change": "drop-keyspace", "keyspace": id.0 }),
+        Change::AddTable { keyspace, level, run, meta } => json!({
+            "change": "add-table", "keyspace": keyspace.0, "level": level, "run": run,
+            "table": table_json(meta),
+        }),
+        Change::RemoveTable { keyspace, id } => json!({
+            "change": "remove-table", "keyspace": keyspace.0, "file": id.file, "offset": id.offset,
+        }),
+        Change::FlushedThrough(seqno) => json!({ "change": "flushed-through", "seqno": seqno }),
+        Change::NextFile(id) => json!({ "change": "next-file", "file": id }),
+        Change::NextKeyspace(id) => json!({ "change": "next-keyspace", "keyspace": id }),
+        Change::AddLog { epoch, end } => json!({
+            "change": "add-log", "segment": epoch,
+            "end": end.map(|end| json!({ "offset": end.offset, "last_seqno": end.last_seqno })),
+        }),
+        Change::RemoveLog(epoch) => json!({ "change": "remove-log", "segment": epoch }),
+        Change::Closed => json!({ "change": "closed" }),
+    };
+    object["object"] = "change".into();
+    object["edit_offset"] = offset.into();
+    object
+}

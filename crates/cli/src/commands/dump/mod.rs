@@ -1,0 +1,43 @@
+//! `esker dump-frames`, `dump-table`, `dump-manifest`: what one file says, line by line.
+//!
+//! With `--json` each line is an object whose field `object` says what it describes, and what comes
+//! first describes the file itself; so a file that holds nothing gives output, too.
+
+mod frames;
+mod manifest;
+mod table;
+
+pub use frames::DumpFrames;
+pub use manifest::DumpManifest;
+pub use table::DumpTable;
+
+use crate::text::Form;
+use esker_base::{Kind, Seqno};
+use serde_json::{Map, Value as Json};
+
+/// How much of a key or value is shown; JSON has all of it.
+const SHOWN: usize = 40;
+
+/// A JSON object that describes an `object`.
+fn object(object: &str) -> Map<String, Json> {
+    Map::from_iter([("object".to_owned(), object.into())])
+}
+
+fn version(object: &mut Map<String, Json>, seqno: Seqno, kind: Kind, key: &[u8], value: &[u8]) {
+    object.insert("seqno".into(), seqno.into());
+    object.insert("kind".into(), kind_name(kind).into());
+    Form::default().insert(object, "key", key);
+    match kind {
+        Kind::Delete => {}
+        Kind::Put => Form::default().insert(object, "value", value),
+        Kind::RangeDelete => Form::default().insert(object, "end", value),
+    }
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Delete => "delete",
+        Kind::Put => "put",
+        Kind::RangeDelete => "range-delete",
+    }
+}
