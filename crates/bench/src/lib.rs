@@ -27,4 +27,4 @@ pub use progress::Progress;
 pub use report::{Report, Row};
 pub use session::Bench;
 pub use stage::Stage;
-pub use table::table;
+pub use table::{cost_table, latency_table, table};

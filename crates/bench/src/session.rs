@@ -1,7 +1,7 @@
 //! A run: stages one after the other on one engine, and the rows they give.
 //!
-//! Metrics of a load: `throughput`, `operations`, `seconds`, `latency_{mean,p50,p99,p999,max}_us`,
-//! `bandwidth_mib_s`; `found`, the part of the wanted reads that hit, where the load reads;
+//! Metrics of a load: `throughput`, `operations`, `seconds`, `bandwidth_mib_s`,
+//! `latency_{mean,p10,p25,p50,p75,p90,p99,p999,p9999,max}_us`; `found`, the part of the wanted reads that hit, where the load reads;
 //! `writer_*`, where one more thread writes. Of every stage: `seconds`, `user_bytes`, `log_bytes`,
 //! `flush_bytes`, `compaction_bytes`, `write_amp` (log included) where users wrote, `stall_us`,
 //! `disk_peak_bytes`, `rss_peak_mib`, `cpu_s`. Of `settle`, when it follows a load that writes:

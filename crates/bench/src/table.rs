@@ -1,4 +1,4 @@
-//! Rows as a table for people.
+//! Rows as tables for people: what each stage did, what it cost, how its latencies are spread.
 
 use crate::Row;
 use std::fmt::Write;
@@ -10,7 +10,8 @@ struct Column {
     show: fn(f64) -> String,
 }
 
-const COLUMNS: [Column; 11] = [
+/// What a stage did.
+const RESULTS: [Column; 11] = [
     Column { title: "ops/s", metric: "throughput", show: grouped },
     Column { title: "µs/op", metric: "latency_mean_us", show: short },
     Column { title: "p50", metric: "latency_p50_us", show: short },
@@ -24,9 +25,50 @@ const COLUMNS: [Column; 11] = [
     Column { title: "total", metric: "total_seconds", show: short },
 ];
 
-/// The rows as a table: a line for each engine, stage and round, latencies in microseconds, and
-/// only the columns that have something to say.
+/// What it cost.
+const COSTS: [Column; 7] = [
+    Column { title: "log MiB", metric: "log_bytes", show: mib },
+    Column { title: "flush MiB", metric: "flush_bytes", show: mib },
+    Column { title: "compaction MiB", metric: "compaction_bytes", show: mib },
+    Column { title: "stalled s", metric: "stall_us", show: seconds_of_us },
+    Column { title: "peak disk MiB", metric: "disk_peak_bytes", show: mib },
+    Column { title: "peak RSS MiB", metric: "rss_peak_mib", show: short },
+    Column { title: "CPU s", metric: "cpu_s", show: short },
+];
+
+/// How its latencies are spread: each the longest, in microseconds, of this part of all operations.
+const LADDER: [Column; 9] = [
+    Column { title: "10%", metric: "latency_p10_us", show: short },
+    Column { title: "25%", metric: "latency_p25_us", show: short },
+    Column { title: "50%", metric: "latency_p50_us", show: short },
+    Column { title: "75%", metric: "latency_p75_us", show: short },
+    Column { title: "90%", metric: "latency_p90_us", show: short },
+    Column { title: "99%", metric: "latency_p99_us", show: short },
+    Column { title: "99.9%", metric: "latency_p999_us", show: short },
+    Column { title: "99.99%", metric: "latency_p9999_us", show: short },
+    Column { title: "100%", metric: "latency_max_us", show: short },
+];
+
+/// What the stages did: a line for each engine, stage and round, latencies in microseconds, and only
+/// the columns that have something to say.
 pub fn table(rows: &[Row]) -> String {
+    table_of(rows, &RESULTS)
+}
+
+/// What the stages cost, likewise: bytes written by cause, space and memory at their peaks,
+/// processor time.
+pub fn cost_table(rows: &[Row]) -> String {
+    table_of(rows, &COSTS)
+}
+
+/// How the latencies of the loads are spread, likewise, in microseconds by percentile.
+pub fn latency_table(rows: &[Row]) -> String {
+    let of_loads: Vec<_> = rows.iter().filter(|row| row.metric.starts_with("latency_")).collect();
+    let rows: Vec<_> = of_loads.into_iter().cloned().collect();
+    table_of(&rows, &LADDER)
+}
+
+fn table_of(rows: &[Row], wanted: &[Column]) -> String {
     let groups = groups(rows);
     let mut columns = vec![column("case", groups.iter().map(|group| group[0].case.clone()))];
     if groups.iter().any(|group| group[0].engine != rows[0].engine) {
@@ -35,9 +77,9 @@ pub fn table(rows: &[Row]) -> String {
     if groups.iter().any(|group| group[0].round != rows[0].round) {
         columns.push(column("round", groups.iter().map(|group| group[0].round.to_string())));
     }
-    for Column { title, metric, show } in COLUMNS {
+    for Column { title, metric, show } in wanted {
         let cell = |group: &Vec<&Row>| {
-            let row = group.iter().find(|row| row.metric == metric);
+            let row = group.iter().find(|row| row.metric == *metric);
             row.map_or(String::new(), |row| show(row.value))
         };
         let cells = column(title, groups.iter().map(cell));
@@ -114,6 +156,14 @@ fn short(value: f64) -> String {
     }
 }
 
+fn mib(bytes: f64) -> String {
+    short(bytes / (1 << 20) as f64)
+}
+
+fn seconds_of_us(us: f64) -> String {
+    short(us / 1e6)
+}
+
 fn percent(value: f64) -> String {
     format!("{:.1}%", value * 100.0)
 }
@@ -165,6 +215,33 @@ rocksdb  readseq      0   63.2%
 esker    readseq      1  100.0%
 ";
         assert_eq!(table(&rows), expected);
+    }
+
+    #[test]
+    fn costs_are_a_table_of_their_own() {
+        let rows = [
+            row("esker", "overwrite", "throughput", 10.0),
+            row("esker", "overwrite", "log_bytes", 3_145_728.0),
+            row("esker", "overwrite", "stall_us", 1_500_000.0),
+            row("esker", "overwrite", "rss_peak_mib", 42.0),
+            row("esker", "settle", "compaction_bytes", 2_097_152.0),
+        ];
+        let expected = "\
+case       log MiB  compaction MiB  stalled s  peak RSS MiB
+overwrite     3.00                       1.50          42.0
+settle                        2.00
+";
+        assert_eq!(cost_table(&rows), expected);
+    }
+
+    #[test]
+    fn only_loads_have_latencies() {
+        let rows = [
+            row("esker", "readseq", "latency_p25_us", 1.25),
+            row("esker", "readseq", "latency_max_us", 80.0),
+            row("esker", "settle", "seconds", 1.0),
+        ];
+        assert_eq!(latency_table(&rows), "case      25%  100%\nreadseq  1.25  80.0\n");
     }
 
     #[test]

@@ -5,6 +5,18 @@ use crate::Row;
 
 const MIB: f64 = (1u64 << 20) as f64;
 
+/// Percentiles of the latency.
+const LADDER: [(&str, f64); 8] = [
+    ("latency_p10_us", 10.0),
+    ("latency_p25_us", 25.0),
+    ("latency_p50_us", 50.0),
+    ("latency_p75_us", 75.0),
+    ("latency_p90_us", 90.0),
+    ("latency_p99_us", 99.0),
+    ("latency_p999_us", 99.9),
+    ("latency_p9999_us", 99.99),
+];
+
 /// The rows of one stage.
 pub(super) struct Rows {
     engine: String,
@@ -45,9 +57,9 @@ impl Rows {
         self.add("seconds", seconds, "s");
         let latencies = &measured.latencies;
         self.add("latency_mean_us", latencies.mean_us(), "us");
-        self.add("latency_p50_us", latencies.percentile_us(50.0), "us");
-        self.add("latency_p99_us", latencies.percentile_us(99.0), "us");
-        self.add("latency_p999_us", latencies.percentile_us(99.9), "us");
+        for (metric, percent) in LADDER {
+            self.add(metric, latencies.percentile_us(percent), "us");
+        }
         self.add("latency_max_us", latencies.max_us(), "us");
         if let Some(reads) = found_of.filter(|&reads| reads > 0) {
             self.add("found", measured.found as f64 / reads as f64, "ratio");

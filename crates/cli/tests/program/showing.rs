@@ -43,6 +43,26 @@ fn settings_of_an_existing_keyspace_stand_and_the_user_is_told() {
 }
 
 #[test]
+fn a_keyspace_can_be_dropped_and_made_again() {
+    let scratch = Scratch::with_pairs(&[("a", "1")]);
+    scratch.run(&["put", "db", "k", "v", "-k", "logs"]).expect("");
+    scratch.run(&["drop-keyspace", "db", "logs"]).expect("");
+    scratch.run(&["get", "db", "k", "-k", "logs"]).expect_failure(1, "there is no keyspace");
+    scratch.run(&["drop-keyspace", "db", "logs"]).expect_failure(1, "there is no keyspace");
+    scratch.run(&["drop-keyspace", "db", "default"]).expect_failure(2, "can't be dropped");
+    scratch.run(&["put", "db", "k2", "v", "-k", "logs"]).expect("");
+    scratch.run(&["scan", "db", "-k", "logs"]).expect("k2\tv\n");
+    scratch.run(&["scan", "db"]).expect("a\t1\n");
+}
+
+#[test]
+fn a_compaction_says_what_it_left() {
+    let scratch = Scratch::with_pairs(&[("a", "1"), ("b", "2")]);
+    let json = scratch.run(&["compact", "db", "--json"]).expect_status(0).json();
+    assert_eq!((&json["tables"], fields(&json).len()), (&json!(1), 3), "{json}");
+}
+
+#[test]
 fn stats_add_up() {
     let scratch = flushed();
     let json = scratch.run(&["stats", "db", "--json"]).json();
@@ -123,7 +143,11 @@ fn a_bench_gives_rows_whose_reads_found_what_was_written() {
 
     let table = ["bench", "db", "--cases", "fillseq", "--num", "100", "--log", "none"];
     let table = scratch.run(&[&table[..], &small].concat()).expect_status(0);
-    assert!(table.text().contains("fillseq"), "{table:?}");
+    assert!(table.text().contains("fillseq") && table.text().contains("CPU s"), "{table:?}");
+    assert!(!table.text().contains("99.99%"), "{table:?}");
+    let ladder = ["bench", "db", "--cases", "fillseq", "--num", "100", "--histogram"];
+    let ladder = scratch.run(&[&ladder[..], &small].concat()).expect_status(0);
+    assert!(ladder.text().contains("99.99%"), "{ladder:?}");
     scratch.run(&["bench", "db", "--cases", "fillsek"]).expect_failure(2, "fillsek");
     scratch.run(&["bench", "db", "--threads", "0"]).expect_status(2);
 }

@@ -12,7 +12,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use engine::EskerEngine;
 use esker::{Log, Settings, Sync};
 use esker_base::SystemClock;
-use esker_bench::{Bench as Run, Options, Progress, Report, Stage, table};
+use esker_bench::{
+    Bench as Run, Options, Progress, Report, Stage, cost_table, latency_table, table,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -96,7 +98,10 @@ struct DbBench {
     /// The database directory [default: a temporary one, removed afterwards]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Print {"rows": …}
+    /// Print how the latencies are spread, too: a ladder of percentiles for each load
+    #[arg(long)]
+    histogram: bool,
+    /// Print {"rows": …}, the ladder included
     #[arg(long)]
     json: bool,
 }
@@ -134,7 +139,11 @@ impl DbBench {
         if self.json {
             out.write_all(Report { rows }.to_json().as_bytes())?;
         } else {
-            out.write_all(table(&rows).as_bytes())?;
+            writeln!(out, "{}", table(&rows))?;
+            out.write_all(cost_table(&rows).as_bytes())?;
+            if self.histogram {
+                write!(out, "\nlatency in µs, by percentile\n{}", latency_table(&rows))?;
+            }
         }
         out.flush()?;
         engine.close()
