@@ -5,6 +5,8 @@
 //! cargo run --release -p esker-sim -- kill --rounds 100
 //! ```
 
+#![forbid(unsafe_code)]
+
 use clap::{Parser, Subcommand};
 use esker_sim::operations::History;
 use esker_sim::{campaign, kill};

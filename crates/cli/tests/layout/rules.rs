@@ -49,6 +49,9 @@ const UNSAFE_PLACES: [&str; 8] = [
     "crates/peers/",
 ];
 
+/// Who may take what from the world: files and words. A new database draws its identity.
+const MAY_TAKE_AMBIENT: [(&str, &str); 1] = [("crates/lsm/src/open.rs", "RandomState")];
+
 /// How many lines above its `unsafe` a reason may begin.
 const REASON_WITHIN_LINES: usize = 8;
 
@@ -137,11 +140,12 @@ pub fn knows_device(path: &str, text: &str) -> Vec<String> {
     )
 }
 
-/// Whether the file decides about compactions.
+/// Whether the file of the compaction folder is one of those that decide: all but those that carry
+/// out, and tests.
 pub fn is_picker(path: &str) -> bool {
-    let file = path.rsplit('/').next().unwrap_or_default();
-    ["pick.rs", "leveled.rs", "tiered.rs", "plan.rs", "full.rs", "ldc.rs", "space_goal.rs"]
-        .contains(&file)
+    let carries_out = ["/execute.rs", "/output.rs"].iter().any(|file| path.ends_with(file));
+    let tests = path.contains("/tests/") || path.ends_with("/tests.rs");
+    !carries_out && !tests && !path.ends_with("/testing.rs")
 }
 
 /// A picker that touches storage or a table's content.
@@ -158,7 +162,7 @@ pub fn does_io(path: &str, text: &str) -> Vec<String> {
         "File",
         "io",
     ];
-    any_of(path, text, &words, "a picker uses")
+    any_of(path, without_tests(text), &words, "a picker uses")
 }
 
 /// What comes from the world without being passed in.
@@ -172,13 +176,32 @@ pub fn ambient(path: &str, text: &str) -> Vec<String> {
         "thread::Builder",
         "thread_rng",
         "getrandom",
+        "RandomState",
     ];
-    any_of(path, text, &words, "ambient")
+    let allowed = MAY_TAKE_AMBIENT.iter().filter(|(place, _)| *place == path);
+    let allowed: Vec<_> = allowed.map(|(_, word)| *word).collect();
+    let banned: Vec<_> = words.into_iter().filter(|word| !allowed.contains(word)).collect();
+    any_of(path, without_tests(text), &banned, "ambient")
 }
 
 /// Bytes in whatever order the machine has.
 pub fn byte_order(path: &str, text: &str) -> Vec<String> {
     any_of(path, text, &["to_ne_bytes", "from_ne_bytes"], "byte order is left open by")
+}
+
+/// The text up to the first module of tests. They come last in a file, and may start threads and
+/// build what they test on.
+fn without_tests(text: &str) -> &str {
+    let mut at = 0;
+    let mut after_condition = false;
+    for line in text.split_inclusive('\n') {
+        if after_condition && line.starts_with("mod ") && line.trim_end().ends_with('{') {
+            return &text[..at];
+        }
+        after_condition = line.starts_with("#[cfg(") && line.contains("test");
+        at += line.len();
+    }
+    text
 }
 
 fn any_of(path: &str, text: &str, words: &[&str], what: &str) -> Vec<String> {
@@ -255,12 +278,31 @@ mod tests {
         assert!(knows_device("f", "// flash would do\nlet flashy = 1;").is_empty());
         assert_eq!(does_io("f", "let table = handle.reader(cache)?;").len(), 1);
         assert_eq!(does_io("f", "std::fs::read(path)").len(), 1);
+        assert!(does_io("f", "fn pick() {}\n#[cfg(test)]\nmod tests {\nfs()\n}\n").is_empty());
         assert!(does_io("f", "let tables = run.overlapping(a, b);").is_empty());
         assert_eq!(ambient("f", "let now = Instant::now();").len(), 1);
         assert_eq!(ambient("f", "std::thread::spawn(f)").len(), 1);
         assert!(ambient("f", "std::thread::scope(|scope| scope.spawn(f))").is_empty());
+        assert_eq!(ambient("f", "RandomState::new()").len(), 1);
+        assert!(ambient("crates/lsm/src/open.rs", "RandomState::new()").is_empty());
+        assert_eq!(ambient("crates/lsm/src/open.rs", "Instant::now()").len(), 1);
+        let tests = "#[cfg(all(test, loom))]\nmod model {\nthread::spawn(f)\n}\n";
+        assert!(ambient("f", tests).is_empty());
+        assert_eq!(ambient("f", &format!("{tests}\n").replace("test", "unix")).len(), 1);
+        assert_eq!(ambient("f", "#[cfg(test)]\nmod tests;\nfn f() { thread::spawn(f) }").len(), 1);
         assert_eq!(byte_order("f", "x.to_ne_bytes()").len(), 1);
         assert!(byte_order("f", "x.to_le_bytes()").is_empty());
+    }
+
+    #[test]
+    fn whoever_does_not_carry_out_a_compaction_is_a_picker() {
+        let is_picker = |file: &str| is_picker(&format!("crates/lsm/src/compaction/{file}"));
+        for file in ["pick.rs", "leveled.rs", "span.rs", "fold.rs", "new.rs", "deep/er.rs"] {
+            assert!(is_picker(file), "{file}");
+        }
+        for file in ["execute.rs", "output.rs", "tests/golden.rs", "testing.rs"] {
+            assert!(!is_picker(file), "{file}");
+        }
     }
 
     #[test]
