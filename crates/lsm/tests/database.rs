@@ -421,3 +421,18 @@ fn a_synced_batch_survives_even_without_a_log() {
     let db = Db::open(copy.path(), settings).unwrap();
     assert_eq!(pairs(&db), [(b"k".to_vec(), b"v".to_vec())]);
 }
+
+#[test]
+fn a_queue_that_is_trimmed_from_its_front_stays_small() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let keyspace = db.default_keyspace();
+    for n in 0..4_000 {
+        db.put(&keyspace, &key(n), b"job").unwrap();
+        db.delete_range(&keyspace, b"a", &key(n)).unwrap();
+    }
+    assert!(db.stats().memtables + db.stats().flushes >= 4, "many range deletes seal a MemTable");
+    assert_eq!(pairs(&db), [(key(3_999), b"job".to_vec())]);
+    db.compact().unwrap();
+    assert_eq!(pairs(&db), [(key(3_999), b"job".to_vec())]);
+}

@@ -325,6 +325,11 @@ impl MemTable {
         &self.segment
     }
 
+    /// How many range deletes it holds.
+    pub fn range_deletes(&self) -> usize {
+        self.tombstones.count()
+    }
+
     /// The range deletes in `keyspace`, every one inserted before; none is the common case and
     /// quick.
     #[inline]

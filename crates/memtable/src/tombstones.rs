@@ -46,6 +46,11 @@ impl Tombstones {
         self.count.fetch_add(1, Ordering::Release);
     }
 
+    /// How many were added.
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
     /// Those of `keyspace`, every one added before this call.
     #[inline]
     pub fn get(&self, keyspace: KeyspaceId) -> Option<Arc<FragmentedTombstones>> {

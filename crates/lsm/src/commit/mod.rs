@@ -33,6 +33,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Frames in flight, at most. Each writing thread has one, so more than any machine's threads.
 const RING_SLOTS: usize = 4096;
 
+/// A MemTable with so many range deletes is sealed. Each of its fragments lists every tombstone over
+/// it, which for ranges that all start alike makes n²/2 seqnos: 4 MiB here.
+const RANGE_DELETES_MAX: usize = 1024;
+
 /// How far an acknowledged write has got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Durability {
@@ -107,6 +111,13 @@ impl TailGuard<'_> {
             && let Some((memtable, tail)) = self.state.active.take()
         {
             memtable.seal(tail);
+        }
+    }
+
+    /// Seals `memtable` if it is still the active one.
+    fn seal_if_active(&mut self, memtable: &Arc<MemTable>) {
+        if self.state.active.as_ref().is_some_and(|(active, _)| Arc::ptr_eq(active, memtable)) {
+            self.seal();
         }
     }
 
@@ -206,6 +217,9 @@ impl Commit {
         self.writes.fetch_add(batch.len() as u64, Ordering::Relaxed);
         if !self.ring.wait_visible(last_seqno, &given_up) {
             return Err(self.log_failed());
+        }
+        if batch.has_range_delete() && memtable.range_deletes() >= RANGE_DELETES_MAX {
+            self.lock_tail().seal_if_active(&memtable);
         }
         Ok(())
     }

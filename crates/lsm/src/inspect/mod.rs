@@ -20,7 +20,7 @@ use crate::recover;
 use crate::version::{TableHandle, TableId, TableMeta, table_file_name};
 use esker_base::{Entry, Error, KeyspaceId, Result, Seqno};
 use esker_memtable::{FRAME_HEADER_BYTES, FrameInfo, Scan, SegmentHeader, scan};
-use esker_storage::{Storage, posix::PosixStorage};
+use esker_storage::{ReadableFile, Storage, posix::PosixStorage};
 use esker_table::{BlockCache, Table};
 use std::path::Path;
 use std::sync::Arc;
@@ -148,7 +148,8 @@ impl Inspector {
             let what = "the manifest lists the file and it is missing";
             return Err(Error::corruption(path(&*self.storage, &name), 0, what));
         }
-        let readable = self.storage.open(&name)?;
+        let readable =
+            Arc::new(Placed { file: self.storage.open(&name)?, path: path(&*self.storage, &name) });
         let cache = Arc::new(BlockCache::new(0));
         Ok(Arc::new(Table::open(readable, file, offset, meta.bytes, cache)?))
     }
@@ -260,6 +261,26 @@ impl Inspector {
 
     fn state(&self) -> Result<(u64, State)> {
         recover::load_state(&self.storage, &self.current()?)
+    }
+}
+
+/// A file that says in messages where it lies.
+struct Placed {
+    file: Arc<dyn ReadableFile>,
+    path: String,
+}
+
+impl ReadableFile for Placed {
+    fn read_exact_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.file.read_exact_at(offset, out)
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.file.len()
+    }
+
+    fn name(&self) -> &str {
+        &self.path
     }
 }
 

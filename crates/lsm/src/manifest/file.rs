@@ -181,6 +181,10 @@ pub(crate) fn cut_off_at(
 
 /// A manifest file's identity and records, the snapshot first. A cut-off last record is left out.
 pub fn read_manifest(storage: &dyn Storage, name: &str) -> Result<(u64, Vec<Record>)> {
+    if !storage.exists(name)? {
+        let what = format!("it names {name}, which is missing");
+        return Err(Error::corruption(file_path(storage, CURRENT), 0, what));
+    }
     let bytes = read_file(storage, name)?;
     parse_manifest(&bytes, &file_path(storage, name))
 }
@@ -282,6 +286,23 @@ mod tests {
             bytes.extend_from_slice(&edit);
         }
         bytes
+    }
+
+    /// The bytes in `tests/golden`, and what they say. `ESKER_REWRITE=1` writes both anew, which only a
+    /// new format version may need.
+    #[test]
+    fn a_manifest_of_version_1_is_read_for_ever() {
+        let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+        let (file, text) = (dir.join("version_1.manifest"), dir.join("version_1.txt"));
+        if std::env::var_os("ESKER_REWRITE").is_some() {
+            let bytes = sample_file();
+            let dump = format!("{:#?}\n", parse_manifest(&bytes, "m").unwrap());
+            std::fs::create_dir_all(&dir).unwrap();
+            std::fs::write(&file, bytes).unwrap();
+            std::fs::write(&text, dump).unwrap();
+        }
+        let parsed = parse_manifest(&std::fs::read(&file).unwrap(), "m").unwrap();
+        assert_eq!(format!("{parsed:#?}\n"), std::fs::read_to_string(&text).unwrap());
     }
 
     #[test]
