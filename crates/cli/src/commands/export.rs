@@ -9,9 +9,13 @@ use crate::import::Format;
 use crate::place::{Place, Stretch, for_each};
 use crate::text::{Form, escape_into};
 use crate::units;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+/// Few enough writes that they cost nothing a pair.
+const BUFFER_BYTES: usize = 256 << 10;
 
 /// Write the pairs of a keyspace to a file
 ///
@@ -75,25 +79,47 @@ fn header(format: Format) -> &'static str {
     }
 }
 
-/// Has `write` fill a file beside `path`, and gives it its name when it is whole. What is no regular
-/// file, such as a device or a named pipe, is written directly.
+/// Has `write` fill a file beside `path`, and gives it its name when it is whole and on the device.
+/// What is no regular file, such as a device or a named pipe, is written directly.
 fn into_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> Outcome) -> Outcome {
-    let special = path.metadata().is_ok_and(|metadata| !metadata.is_file());
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let target = if special { path } else { Path::new(&partial) };
-    let name = target.display().to_string();
-    let file = File::create(target).map_err(|error| Failure::io("create", &name, error))?;
-    let written = write(&mut BufWriter::with_capacity(1 << 18, file));
-    if special {
-        return written;
+    let name = path.display().to_string();
+    let metadata = path.metadata().ok();
+    if metadata.as_ref().is_some_and(|metadata| !metadata.is_file()) {
+        let file = File::options().write(true).open(path);
+        let file = file.map_err(|error| Failure::io("open", &name, error))?;
+        return write(&mut BufWriter::with_capacity(BUFFER_BYTES, file));
     }
-    if written.is_err() {
-        // The export's own failure is the one to report.
-        let _ = std::fs::remove_file(target);
-        return written;
+    let target = behind_link(path);
+    let (dir, file_name) = (parent(&target), target.file_name().unwrap_or_default());
+    let mut prefix = file_name.to_owned();
+    prefix.push(".");
+    // As any new file has it, or as the one that is replaced.
+    let permissions =
+        metadata.map_or_else(|| Permissions::from_mode(0o666), |old| old.permissions());
+    let partial = tempfile::Builder::new()
+        .prefix(&prefix)
+        .suffix(".partial")
+        .permissions(permissions)
+        .tempfile_in(dir)
+        .map_err(|error| Failure::io("create", &name, error))?;
+    // If this fails, the partial file goes when it is dropped.
+    write(&mut BufWriter::with_capacity(BUFFER_BYTES, partial.as_file()))?;
+    partial.as_file().sync_all().map_err(|error| Failure::io("sync", &name, error))?;
+    partial.persist(&target).map_err(|error| Failure::io("rename", &name, error.error))?;
+    Ok(())
+}
+
+/// The file that a symbolic link leads to, there or not; a path that is no link, as it is.
+fn behind_link(path: &Path) -> PathBuf {
+    match (path.canonicalize(), path.read_link()) {
+        (Ok(target), _) => target,
+        (Err(_), Ok(link)) => parent(path).join(link),
+        (Err(_), Err(_)) => path.to_owned(),
     }
-    std::fs::rename(target, path).map_err(|error| Failure::io("rename", name, error))
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn put_line(format: Format, key: &[u8], value: &[u8], line: &mut String) {

@@ -91,6 +91,25 @@ fn a_range_can_be_exported() {
 }
 
 #[test]
+fn an_export_leaves_other_files_alone_and_follows_a_link() {
+    let scratch = Scratch::with_pairs(&[("a", "1")]);
+    scratch.file("x.tsv.partial", b"mine");
+    scratch.file("real.tsv", b"old");
+    std::os::unix::fs::symlink("real.tsv", scratch.path("x.tsv")).unwrap();
+    std::os::unix::fs::symlink("new.tsv", scratch.path("dangling.tsv")).unwrap();
+    let exported = b"esker:key\tesker:value\na\t1\n";
+    for (link, real) in [("x.tsv", "real.tsv"), ("dangling.tsv", "new.tsv")] {
+        scratch.run(&["export", "db", link]).expect_status(0);
+        assert!(scratch.path(link).is_symlink(), "{link}");
+        assert_eq!(std::fs::read(scratch.path(real)).unwrap(), exported);
+    }
+    assert_eq!(std::fs::read(scratch.path("x.tsv.partial")).unwrap(), b"mine");
+    let partial: Vec<_> =
+        names(&scratch.path(".")).into_iter().filter(|name| name.ends_with(".partial")).collect();
+    assert_eq!(partial, ["x.tsv.partial"]);
+}
+
+#[test]
 fn an_export_that_cannot_be_written_leaves_nothing_behind() {
     let scratch = Scratch::with_pairs(&[("a", "1")]);
     scratch
