@@ -201,7 +201,7 @@ fn advice(source: &std::io::Error) -> &'static str {
     use std::io::ErrorKind;
     match source.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            "; free some space: writing resumes by itself, and nothing acknowledged is lost"
+            "; free some space and try again; nothing acknowledged is lost"
         }
         ErrorKind::PermissionDenied => "; check the owner and mode of the path",
         _ => "",

@@ -48,10 +48,15 @@ impl Failure {
 impl From<esker::Error> for Failure {
     fn from(error: esker::Error) -> Self {
         use esker::Error::{
-            BadKeyspaceName, BatchTooLarge, EmptyKey, EmptyRange, InvalidSetting, KeyTooLong,
+            BadKeyspaceName, BatchTooLarge, EmptyKey, EmptyRange, InvalidSetting, Io, KeyTooLong,
             ValueTooLarge,
         };
         match error {
+            Io { ref path, .. } if error.is_out_of_space() && path.ends_with(".log") => {
+                Failure::Failed(format!(
+                    "{error}; the log is allocated a segment at a time: --segment makes it smaller"
+                ))
+            }
             InvalidSetting { .. }
             | EmptyKey
             | KeyTooLong { .. }
@@ -77,5 +82,25 @@ impl From<std::io::Error> for Failure {
 impl From<serde_json::Error> for Failure {
     fn from(error: serde_json::Error) -> Self {
         Failure::from(std::io::Error::from(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Error, ErrorKind};
+
+    fn message(path: &str, kind: ErrorKind) -> String {
+        match Failure::io("allocate", path, Error::from(kind)) {
+            Failure::Failed(message) => message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_log_that_does_not_fit_the_disk_names_the_flag_that_helps() {
+        assert!(message("db/00000002.log", ErrorKind::StorageFull).contains("--segment"));
+        assert!(!message("all.tsv", ErrorKind::StorageFull).contains("--segment"));
+        assert!(!message("db/00000002.log", ErrorKind::PermissionDenied).contains("--segment"));
     }
 }

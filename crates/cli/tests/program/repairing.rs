@@ -149,6 +149,17 @@ fn a_manifest_that_is_given_up_is_named_and_kept() {
 }
 
 #[test]
+fn a_current_file_that_names_a_missing_manifest_says_which() {
+    let scratch = sample();
+    let manifest = file(&scratch, ".manifest");
+    std::fs::remove_file(&manifest).unwrap();
+    let name = manifest.file_name().unwrap().to_str().unwrap();
+    let what = format!("CURRENT is damaged at offset 0: it names {name}, which is missing");
+    scratch.run(&["put", "copy", "k", "v"]).expect_failure(1, &what);
+    scratch.run(&["stats", "copy"]).expect_failure(1, &what);
+}
+
+#[test]
 fn a_fallback_says_so() {
     let (scratch, manifest) = with_damaged_manifest();
     let done = scratch.run(&["repair", "copy"]).expect_status(0);
