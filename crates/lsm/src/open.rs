@@ -191,6 +191,9 @@ fn reopen(env: &Env, manifest_name: &str, cache: &Arc<BlockCache>) -> Result<Ope
     state.version.open_tables(cache)?;
     let log_storage = env.log_storage.as_ref().unwrap_or(&env.storage);
     if let Some(logs) = &env.log_storage {
+        // The process that created the database may have died, or failed, before the name CURRENT was
+        // durable; a claim must not outlive it.
+        env.storage.sync_names()?;
         log_files::claim_directory(&**logs, identity, !state.logs.is_empty())?;
     }
     let recovered = recover::read_logs(&**log_storage, &state)?;

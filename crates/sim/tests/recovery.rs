@@ -55,6 +55,29 @@ fn a_creation_that_was_cut_off_anywhere_can_be_tried_again() {
     }
 }
 
+/// The same if the creation failed before its name was durable, and the next open was cut off.
+#[test]
+fn a_creation_that_failed_and_was_cut_off_can_be_tried_again() {
+    for (failing, calls) in (0..CALLS).flat_map(|failing| (0..6).map(move |calls| (failing, calls)))
+    {
+        let (disk, log_disk) = (disk(failing), disk(calls + 100));
+        let open = |disk: &FaultStorage, log_disk: &FaultStorage, seed| {
+            Db::open_with(env(disk, Some(log_disk), seed), settings(Sync::Always))
+        };
+        disk.fail_after(failing, FaultKind::Io);
+        if open(&disk, &log_disk, 1).is_ok() {
+            continue;
+        }
+        disk.crash_after(calls);
+        let second = open(&disk, &log_disk, 2);
+        let (disk, log_disk) = (disk.crash(), log_disk.crash());
+        drop(second);
+        let db = open(&disk, &log_disk, 3)
+            .unwrap_or_else(|error| panic!("call {failing} failed, then {calls}: {error}"));
+        put(&db, 1, 10).unwrap();
+    }
+}
+
 /// The edit of a drop that failed may be on the device all the same; a crash must not bring it back
 /// and take away what was written to the keyspace since.
 #[test]
