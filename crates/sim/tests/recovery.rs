@@ -142,3 +142,29 @@ fn nothing_rejected_comes_back() {
     }
     assert!(rejected > 100, "only {rejected} recoveries rejected anything");
 }
+
+/// A frame that could not be read once, and what lay behind it, stay rejected even if a later read
+/// would find them sound: other writes have their seqnos by then.
+#[test]
+fn what_heals_after_it_was_rejected_stays_rejected() {
+    let disk = disk(1);
+    let db = open(&disk, Sync::Os).unwrap();
+    (0..20).for_each(|number| put(&db, number, 600).unwrap());
+    let disk = {
+        let next = disk.kill();
+        drop(db);
+        next
+    };
+    let log = disk.files().into_iter().find(|name| name.ends_with(".log")).unwrap();
+    let inside_the_eleventh = 64 + 10 * 664;
+    disk.bit_flip(&log, inside_the_eleventh, 0);
+    let db = open(&disk, Sync::Os).unwrap();
+    let mut expected = pairs(&db).unwrap();
+    assert_eq!(expected.len(), 10);
+    put(&db, 100, 600).unwrap();
+    db.sync().unwrap();
+    expected.insert(key(100), vec![100; 600]);
+    let disk = lose_power(&disk, db);
+    disk.bit_flip(&log, inside_the_eleventh, 0);
+    assert_eq!(pairs(&open(&disk, Sync::Os).unwrap()).unwrap(), expected);
+}

@@ -21,7 +21,6 @@ impl Harness {
             batch.sync();
         }
         let calls = self.machine.calls();
-        let visible_before = self.visible();
         match self.db().write(&batch) {
             Ok(()) if self.log_failed => {
                 Err(Halt::Wrong("a write succeeds although the log has failed".into()))
@@ -51,10 +50,6 @@ impl Harness {
     fn was_written(&self, batch: &Batch) -> bool {
         self.settings.log == LogMode::None
             && self.db().stats().visible_seqno == self.model.seqno() + batch.len() as u64
-    }
-
-    fn visible(&self) -> u64 {
-        self.db().snapshot().seqno()
     }
 
     /// `changes` as the engine and as the model take them, without those to keyspaces that are not
