@@ -69,13 +69,13 @@ impl Load<'_> {
     /// How many operations all threads together are to do, if that is known.
     pub fn wanted(&self) -> Option<u64> {
         let is_timed = self.duration.is_some() && self.workload.endless();
-        (!is_timed).then(|| self.workload.operations() * self.threads as u64)
+        (!is_timed).then(|| (0..self.threads).map(|thread| self.workload.share(thread)).sum())
     }
 
-    fn limit(&self) -> Limit {
+    fn limit(&self, thread: usize) -> Limit {
         match self.duration {
             Some(duration) if self.workload.endless() => Limit { duration, ..Limit::NONE },
-            _ => Limit { operations: self.workload.operations(), ..Limit::NONE },
+            _ => Limit { operations: self.workload.share(thread), ..Limit::NONE },
         }
     }
 
@@ -95,7 +95,7 @@ impl Load<'_> {
                 .map(|thread| {
                     let alive = Some(alive.clone());
                     let part = Part { load: self, workload: self.workload, thread, alive };
-                    part.spawn(scope, &shared, &done[thread], self.limit())
+                    part.spawn(scope, &shared, &done[thread], self.limit(thread))
                 })
                 .collect();
             let beside = companion.as_deref().map(|workload| {

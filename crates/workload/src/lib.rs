@@ -26,4 +26,4 @@ pub use keys::KeyBuffer;
 pub use model::Model;
 pub use stream::stream;
 pub use values::{ValuePool, Values};
-pub use worker::{Step, Worker, Workload};
+pub use worker::{OperationKind, Step, Worker, Workload};

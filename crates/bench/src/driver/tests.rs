@@ -4,7 +4,7 @@ use super::*;
 use esker_base::{Error, Rng};
 use esker_workload::checker::Verify;
 use esker_workload::db_bench::{Case, Job, Options};
-use esker_workload::{Model, Worker};
+use esker_workload::{Model, OperationKind, Worker};
 
 /// Each look at this clock takes a microsecond, and nothing else takes any time.
 #[derive(Default)]
@@ -66,7 +66,7 @@ impl<F: Fn(usize, u64) -> Result<Step> + Sync> Workload for Scripted<F> {
     }
 }
 
-const ONE: Step = Step { operations: 1, found: 1, bytes: 10 };
+const ONE: Step = Step { kind: OperationKind::Read, operations: 1, found: 1, bytes: 10 };
 
 fn run_for(
     workload: &dyn Workload,
@@ -125,7 +125,7 @@ fn a_scan_ends_with_its_pairs_whatever_the_time_limit() {
 
 #[test]
 fn a_batch_is_one_latency_and_many_operations() {
-    let batch = Step { operations: 50, found: 0, bytes: 0 };
+    let batch = Step { operations: 50, ..Step::default() };
     let measured = run(&scripted(1_000, |_, _| Ok(batch)), 1).unwrap();
     assert_eq!((measured.operations, measured.latencies.count()), (1_000, 20));
 }
@@ -163,7 +163,7 @@ fn a_companion_runs_beside_until_the_measured_threads_are_done() {
     };
     let companion: Script = |_, _| {
         WRITES.fetch_add(1, Relaxed);
-        Ok(Step { operations: 1, found: 0, bytes: 3 })
+        Ok(Step { operations: 1, bytes: 3, ..Step::default() })
     };
     let workload = Scripted { companion: Some(companion), ..scripted(20, wait_for_the_companion) };
     let measured = run(&workload, 2).unwrap();

@@ -5,7 +5,7 @@
 
 use super::{Ledger, MIN_VALUE_BYTES, Version, Write, read_stamp, write_stamp};
 use crate::distributions::{Distribution, Uniform};
-use crate::{KeyBuffer, Step, Worker, Workload};
+use crate::{KeyBuffer, OperationKind, Step, Worker, Workload};
 use esker_api::{KeyRange, Ordered, WriteBatch};
 use esker_base::{Result, Rng};
 use std::sync::{Mutex, PoisonError};
@@ -258,12 +258,21 @@ fn seen(key: &[u8], value: &[u8]) -> Seen {
 
 impl Worker for Verifier<'_> {
     fn step(&mut self) -> Result<Step> {
-        match self.rng.below(10) {
-            0..5 => self.write()?,
-            5..9 => self.get()?,
-            _ => self.scan()?,
-        }
-        Ok(Step { operations: 1, found: 0, bytes: 0 })
+        let kind = match self.rng.below(10) {
+            0..5 => {
+                self.write()?;
+                OperationKind::Update
+            }
+            5..9 => {
+                self.get()?;
+                OperationKind::Read
+            }
+            _ => {
+                self.scan()?;
+                OperationKind::Scan
+            }
+        };
+        Ok(Step { kind, operations: 1, found: 0, bytes: 0 })
     }
 }
 

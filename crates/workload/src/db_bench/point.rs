@@ -1,7 +1,7 @@
 //! Gets.
 
 use crate::distributions::{Distribution, Uniform};
-use crate::{KeyBuffer, Step, Worker};
+use crate::{KeyBuffer, OperationKind, Step, Worker};
 use esker_api::Ordered;
 use esker_base::{Result, Rng};
 
@@ -22,11 +22,10 @@ impl<'a> Get<'a> {
 impl Worker for Get<'_> {
     fn step(&mut self) -> Result<Step> {
         let key = self.key.set(Uniform.next(&mut self.rng, self.num));
-        Ok(match self.store.get(key)? {
-            Some(value) => {
-                Step { operations: 1, found: 1, bytes: (key.len() + value.len()) as u64 }
-            }
-            None => Step { operations: 1, found: 0, bytes: 0 },
-        })
+        let (found, bytes) = match self.store.get(key)? {
+            Some(value) => (1, key.len() + value.len()),
+            None => (0, 0),
+        };
+        Ok(Step { kind: OperationKind::Read, operations: 1, found, bytes: bytes as u64 })
     }
 }

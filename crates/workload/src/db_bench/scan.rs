@@ -1,6 +1,6 @@
 //! Reading pairs in order.
 
-use crate::{Step, Worker};
+use crate::{OperationKind, Step, Worker};
 use esker_api::{Cursor, KeyRange, Ordered};
 use esker_base::Result;
 
@@ -46,9 +46,12 @@ impl<'a> Scan<'a> {
 impl Worker for Scan<'_> {
     fn step(&mut self) -> Result<Step> {
         Ok(match self.advance()?.current() {
-            Some((key, value)) => {
-                Step { operations: 1, found: 1, bytes: (key.len() + value.len()) as u64 }
-            }
+            Some((key, value)) => Step {
+                kind: OperationKind::Scan,
+                operations: 1,
+                found: 1,
+                bytes: (key.len() + value.len()) as u64,
+            },
             None => Step::END,
         })
     }

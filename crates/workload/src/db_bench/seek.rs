@@ -2,7 +2,7 @@
 
 use super::Options;
 use crate::distributions::{Distribution, Uniform};
-use crate::{KeyBuffer, Step, Worker};
+use crate::{KeyBuffer, OperationKind, Step, Worker};
 use esker_api::{KeyRange, Ordered};
 use esker_base::{Result, Rng};
 
@@ -34,6 +34,11 @@ impl Worker for Seek<'_> {
             bytes += key.len() + value.len();
             cursor.next()?;
         }
-        Ok(Step { operations: 1, found: u64::from(found), bytes: bytes as u64 })
+        Ok(Step {
+            kind: OperationKind::Scan,
+            operations: 1,
+            found: u64::from(found),
+            bytes: bytes as u64,
+        })
     }
 }

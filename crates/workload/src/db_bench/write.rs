@@ -2,7 +2,7 @@
 
 use super::Options;
 use crate::distributions::{Distribution, Uniform};
-use crate::{KeyBuffer, Step, Values, Worker};
+use crate::{KeyBuffer, OperationKind, Step, Values, Worker};
 use esker_api::{Ordered, WriteBatch};
 use esker_base::{KeyspaceId, Result, Rng};
 
@@ -52,7 +52,12 @@ impl<D: Distribution> Worker for Put<'_, D> {
             bytes += key.len() + value.len();
         }
         self.store.write(&self.batch)?;
-        Ok(Step { operations: self.entries, found: 0, bytes: bytes as u64 })
+        Ok(Step {
+            kind: OperationKind::Update,
+            operations: self.entries,
+            found: 0,
+            bytes: bytes as u64,
+        })
     }
 }
 
@@ -90,6 +95,6 @@ impl Worker for Delete<'_> {
         }
         self.store.write(&self.batch)?;
         let bytes = self.entries * self.key.bytes().len() as u64;
-        Ok(Step { operations: self.entries, found: 0, bytes })
+        Ok(Step { kind: OperationKind::Update, operations: self.entries, found: 0, bytes })
     }
 }
