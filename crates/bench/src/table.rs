@@ -110,6 +110,18 @@ fn groups(rows: &[Row]) -> Vec<Vec<&Row>> {
     groups
 }
 
+/// A table out of its lines, the first of which is the header. A column without anything below its
+/// header, or without a header, is left out.
+pub(crate) fn columns_of<const N: usize>(cells: &[[String; N]]) -> String {
+    let columns = (0..N).map(|at| cells.iter().map(|line| line[at].clone()).collect());
+    let columns: Vec<Vec<String>> = columns
+        .filter(|column: &Vec<String>| {
+            !column[0].is_empty() && column[1..].iter().any(|cell| !cell.is_empty())
+        })
+        .collect();
+    if columns.is_empty() { String::new() } else { lines(&columns) }
+}
+
 /// Words to the left, numbers to the right.
 fn lines(columns: &[Vec<String>]) -> String {
     let mut text = String::new();
@@ -133,7 +145,7 @@ fn lines(columns: &[Vec<String>]) -> String {
 }
 
 /// A whole number with separators: `1,234,567`.
-fn grouped(value: f64) -> String {
+pub(crate) fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -146,7 +158,7 @@ fn grouped(value: f64) -> String {
 }
 
 /// About three digits.
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     match value {
         value if value >= 1_000.0 => grouped(value),
         value if value >= 100.0 => format!("{value:.0}"),

@@ -1,0 +1,245 @@
+//! All that a run gives: numbers, curves, and what somebody else needs to judge them.
+//!
+//! The JSON is an object with the fields of [`Results`] in their order. The lists have one element a
+//! line, so that two results can be compared with plain tools. Fields may be added, never renamed.
+
+mod file;
+mod machine;
+mod summary;
+
+pub use file::{FILE_NAME, read, write};
+pub use summary::{Spread, geometric_mean, spread, summary_table};
+
+use crate::Row;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The key of [`Results::settings`] for what the run itself was told, whatever the engine.
+pub const RUN: &str = "run";
+
+/// The settings of one engine or of the run, by name.
+pub type Settings = BTreeMap<String, String>;
+
+/// The results of a run, or of several that were merged.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Results {
+    /// What was run.
+    pub experiment: String,
+    /// How large it was: `quick`, `full`, or what the user asked for in words.
+    pub scale: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// Where it ran.
+    pub machine: Machine,
+    /// When it started, in UTC, as RFC 3339 has it.
+    pub started: String,
+    /// What only stood in for the real thing: to be said wherever results are shown.
+    pub emulated: Vec<String>,
+    /// Settings of each engine by its name, and under [`RUN`] those of the run.
+    pub settings: BTreeMap<String, Settings>,
+    /// The numbers.
+    pub rows: Vec<Row>,
+    /// What changed over time.
+    #[serde(default)]
+    pub series: Vec<Series>,
+    /// How latencies were distributed.
+    #[serde(default)]
+    pub distributions: Vec<Distribution>,
+    /// Whether the run came to its end.
+    pub complete: bool,
+}
+
+/// The machine that results come from.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Machine {
+    /// The processor's name.
+    pub cpu: String,
+    /// How many processors a program may use.
+    pub cores: usize,
+    /// Memory.
+    pub memory_bytes: u64,
+    /// The kernel's name and release.
+    pub kernel: String,
+    /// The type of the file system that the data lay on.
+    pub filesystem: String,
+    /// The device under it.
+    pub disk: String,
+    /// The distribution of the operating system.
+    pub os: String,
+}
+
+/// A metric over the time of one load.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Series {
+    /// The engine.
+    pub engine: String,
+    /// The load.
+    pub case: String,
+    /// The round.
+    pub round: u32,
+    /// What is shown.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// Seconds since the load's start at the end of each interval, and the value.
+    pub points: Vec<[f64; 2]>,
+}
+
+/// The cumulative distribution of an operation's latency in one load.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Distribution {
+    /// The engine.
+    pub engine: String,
+    /// The load.
+    pub case: String,
+    /// The round.
+    pub round: u32,
+    /// The kind of operation, or `all`.
+    pub operation: String,
+    /// A latency in microseconds, and the part of all operations at or below it. Both only grow.
+    pub points: Vec<[f64; 2]>,
+}
+
+impl Results {
+    /// The results as JSON.
+    pub fn to_json(&self) -> String {
+        let fields = [
+            field("experiment", &self.experiment),
+            field("scale", &self.scale),
+            field("command", &self.command),
+            field("machine", &self.machine),
+            field("started", &self.started),
+            field("emulated", &self.emulated),
+            field("settings", &self.settings),
+            list("rows", &self.rows),
+            list("series", &self.series),
+            list("distributions", &self.distributions),
+            field("complete", &self.complete),
+        ];
+        format!("{{\n{}\n}}\n", fields.join(",\n"))
+    }
+
+    /// The results of a JSON text that [`Results::to_json`] wrote, now or in a later release.
+    pub fn from_json(json: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(json)
+    }
+
+    /// The names of the engines in order of their appearance.
+    pub fn engines(&self) -> Vec<&str> {
+        distinct(self.rows.iter().map(|row| &row.engine[..]))
+    }
+
+    /// The names of the cases in order of their appearance.
+    pub fn cases(&self) -> Vec<&str> {
+        distinct(self.rows.iter().map(|row| &row.case[..]))
+    }
+
+    /// The values of a metric in all rounds.
+    pub fn values(&self, engine: &str, case: &str, metric: &str) -> Vec<f64> {
+        let is_meant =
+            |row: &&Row| row.engine == engine && row.case == case && row.metric == metric;
+        self.rows.iter().filter(is_meant).map(|row| row.value).collect()
+    }
+
+    /// Several runs as one, the first of them giving its name to the whole. Rounds of an engine and
+    /// case that an earlier run has as well follow on its rounds. Settings in which runs differ are
+    /// all named. `None` if there are no runs.
+    pub fn merge(runs: Vec<Results>) -> Option<Results> {
+        let mut runs = runs.into_iter();
+        let mut merged = runs.next()?;
+        for run in runs {
+            merged.append(run);
+        }
+        Some(merged)
+    }
+
+    fn append(&mut self, mut run: Results) {
+        let mut shifts = BTreeMap::new();
+        for row in &mut run.rows {
+            row.round += *shifts
+                .entry((row.engine.clone(), row.case.clone()))
+                .or_insert_with(|| self.next_round(&row.engine, &row.case));
+        }
+        let shift = |engine: &str, case: &str| {
+            shifts.get(&(engine.to_owned(), case.to_owned())).copied().unwrap_or(0)
+        };
+        for series in &mut run.series {
+            series.round += shift(&series.engine, &series.case);
+        }
+        for distribution in &mut run.distributions {
+            distribution.round += shift(&distribution.engine, &distribution.case);
+        }
+        self.rows.append(&mut run.rows);
+        self.series.append(&mut run.series);
+        self.distributions.append(&mut run.distributions);
+        self.complete &= run.complete;
+        if self.experiment != run.experiment {
+            self.experiment = join(&self.experiment, &run.experiment, " + ");
+        }
+        if self.scale != run.scale {
+            self.scale = join(&self.scale, &run.scale, ", ");
+        }
+        if self.command != run.command {
+            self.command.push(";".to_owned());
+            self.command.append(&mut run.command);
+        }
+        if self.machine != run.machine {
+            self.machine.append(&run.machine);
+        }
+        for emulated in run.emulated {
+            if !self.emulated.contains(&emulated) {
+                self.emulated.push(emulated);
+            }
+        }
+        for (engine, settings) in run.settings {
+            let merged = self.settings.entry(engine).or_default();
+            for (name, value) in settings {
+                let old = merged.entry(name).or_insert_with(|| value.clone());
+                *old = join(old, &value, " | ");
+            }
+        }
+        self.started = std::mem::take(&mut self.started).min(run.started);
+    }
+
+    fn next_round(&self, engine: &str, case: &str) -> u32 {
+        let same = self.rows.iter().filter(|row| row.engine == engine && row.case == case);
+        same.map(|row| row.round + 1).max().unwrap_or(0)
+    }
+}
+
+/// Both texts, or the first if it says the second already.
+fn join(first: &str, second: &str, between: &str) -> String {
+    match first.split(between).any(|part| part == second) {
+        true => first.to_owned(),
+        false => format!("{first}{between}{second}"),
+    }
+}
+
+fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = Vec::new();
+    for name in names {
+        if !seen.contains(&name) {
+            seen.push(name);
+        }
+    }
+    seen
+}
+
+fn field(name: &str, value: &impl Serialize) -> String {
+    format!("\"{name}\":{}", json(value))
+}
+
+fn list(name: &str, elements: &[impl Serialize]) -> String {
+    if elements.is_empty() {
+        return format!("\"{name}\":[]");
+    }
+    let lines: Vec<_> = elements.iter().map(json).collect();
+    format!("\"{name}\":[\n{}\n]", lines.join(",\n"))
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("results are strings and numbers")
+}
+
+#[cfg(test)]
+mod tests;

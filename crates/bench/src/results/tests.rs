@@ -1,0 +1,127 @@
+//! Results as text and merged.
+
+use super::*;
+
+pub(super) fn row(engine: &str, case: &str, round: u32, value: f64) -> Row {
+    Row {
+        engine: engine.into(),
+        case: case.into(),
+        metric: "throughput".into(),
+        value,
+        unit: "ops/s".into(),
+        round,
+    }
+}
+
+pub(super) fn results(rows: Vec<Row>) -> Results {
+    Results { rows, complete: true, ..Results::default() }
+}
+
+fn full() -> Results {
+    let settings = Settings::from([("memory".to_owned(), "1 GiB".to_owned())]);
+    Results {
+        experiment: "ycsb".into(),
+        scale: "quick".into(),
+        command: vec!["esker".into(), "bench".into()],
+        machine: Machine { cores: 2, ..Machine::default() },
+        started: "2026-01-02T03:04:05Z".into(),
+        emulated: vec!["persistent memory".into()],
+        settings: BTreeMap::from([("one".to_owned(), settings)]),
+        rows: vec![row("one", "a", 0, 1.5), row("one", "a", 1, 2.5)],
+        series: vec![Series {
+            engine: "one".into(),
+            case: "a".into(),
+            round: 1,
+            metric: "throughput".into(),
+            unit: "ops/s".into(),
+            points: vec![[1.0, 2.0], [2.0, 3.0]],
+        }],
+        distributions: vec![Distribution {
+            engine: "one".into(),
+            case: "a".into(),
+            round: 0,
+            operation: "read".into(),
+            points: vec![[1.5, 0.5], [3.0, 1.0]],
+        }],
+        complete: true,
+    }
+}
+
+#[test]
+fn json_gives_the_results_back() {
+    assert_eq!(Results::from_json(&full().to_json()).unwrap(), full());
+    let empty = Results::default();
+    assert_eq!(Results::from_json(&empty.to_json()).unwrap(), empty);
+}
+
+#[test]
+fn json_has_one_row_a_line() {
+    let json = full().to_json();
+    let line = "{\"engine\":\"one\",\"case\":\"a\",\"metric\":\"throughput\",\"value\":1.5,\
+                \"unit\":\"ops/s\",\"round\":0},";
+    assert!(json.lines().any(|found| found == line), "{json}");
+}
+
+#[test]
+fn fields_of_a_later_release_are_passed_over() {
+    let json = full().to_json().replacen('{', "{\"later\":[1],", 1);
+    assert_eq!(Results::from_json(&json).unwrap(), full());
+}
+
+#[test]
+fn rounds_of_merged_runs_follow_on_each_other() {
+    let merged = Results::merge(vec![full(), full()]).unwrap();
+    let rounds: Vec<_> = merged.rows.iter().map(|row| row.round).collect();
+    assert_eq!(rounds, [0, 1, 2, 3]);
+    assert_eq!(merged.series[1].round, 3);
+    assert_eq!(merged.distributions[1].round, 2);
+    assert_eq!((&merged.experiment[..], &merged.scale[..]), ("ycsb", "quick"));
+    assert_eq!(merged.settings, full().settings);
+}
+
+#[test]
+fn another_engine_keeps_its_rounds_in_a_merge() {
+    let merged = Results::merge(vec![full(), results(vec![row("two", "a", 0, 1.0)])]).unwrap();
+    assert_eq!(merged.rows[2].round, 0);
+    assert_eq!(merged.engines(), ["one", "two"]);
+}
+
+#[test]
+fn a_merge_names_what_differs_and_hides_no_gap() {
+    let mut other = full();
+    other.experiment = "updates".into();
+    other.command = vec!["esker".into(), "other".into()];
+    other.emulated = vec!["a disk".into()];
+    other.started = "2025-01-01T00:00:00Z".into();
+    other.settings.get_mut("one").unwrap().insert("memory".into(), "2 GiB".into());
+    other.complete = false;
+    let merged = Results::merge(vec![full(), other]).unwrap();
+    assert_eq!(merged.experiment, "ycsb + updates");
+    assert_eq!(merged.command, ["esker", "bench", ";", "esker", "other"]);
+    assert_eq!(merged.emulated, ["persistent memory", "a disk"]);
+    assert_eq!(merged.settings["one"]["memory"], "1 GiB | 2 GiB");
+    assert_eq!(merged.started, "2025-01-01T00:00:00Z");
+    assert!(!merged.complete);
+}
+
+#[test]
+fn nothing_merged_is_nothing() {
+    assert_eq!(Results::merge(Vec::new()), None);
+}
+
+#[test]
+fn a_file_is_replaced_as_a_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), &full()).unwrap();
+    write(dir.path(), &Results::default()).unwrap();
+    assert_eq!(read(dir.path()).unwrap(), Results::default());
+    assert_eq!(dir.path().read_dir().unwrap().count(), 1, "nothing else is left");
+}
+
+#[test]
+fn a_file_that_is_no_result_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(read(dir.path()).unwrap_err().to_string().contains("results.json"));
+    std::fs::write(dir.path().join(FILE_NAME), "{").unwrap();
+    assert!(read(dir.path()).unwrap_err().to_string().contains("results.json"));
+}
