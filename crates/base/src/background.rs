@@ -6,6 +6,16 @@ use std::sync::Arc;
 /// What a background thread runs.
 pub type Body = Box<dyn FnOnce() + Send + 'static>;
 
+/// How a thread fares when there is more to do than processors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Priority {
+    /// Like everybody else.
+    Normal,
+    /// Behind those who wait for answers: about a tenth of a processor beside a busy thread of normal
+    /// priority, and all of it otherwise.
+    Low,
+}
+
 /// A started thread, to wait for.
 pub trait Running: Send {
     /// Waits until the body has returned. Says whether it returned rather than panicked.
@@ -16,7 +26,12 @@ pub trait Running: Send {
 pub trait Background: Send + Sync + 'static {
     /// Starts a thread called `name` that runs `body`, or returns `None` if this background has no
     /// threads: then whoever owns the engine steps its work by hand, as the simulator does.
-    fn spawn(&self, name: &str, body: Body) -> Result<Option<Box<dyn Running>>>;
+    fn spawn(
+        &self,
+        name: &str,
+        priority: Priority,
+        body: Body,
+    ) -> Result<Option<Box<dyn Running>>>;
 }
 
 /// Operating-system threads.
@@ -25,13 +40,24 @@ pub struct Threads;
 
 impl Background for Threads {
     #[expect(clippy::disallowed_methods, reason = "this is where ambient threads enter")]
-    fn spawn(&self, name: &str, body: Body) -> Result<Option<Box<dyn Running>>> {
+    fn spawn(
+        &self,
+        name: &str,
+        priority: Priority,
+        body: Body,
+    ) -> Result<Option<Box<dyn Running>>> {
         struct Thread(std::thread::JoinHandle<()>);
         impl Running for Thread {
             fn join(self: Box<Self>) -> bool {
                 self.0.join().is_ok()
             }
         }
+        let body = move || {
+            if priority == Priority::Low {
+                lower_priority();
+            }
+            body();
+        };
         let thread =
             std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(|source| {
                 Error::Io {
@@ -49,7 +75,26 @@ impl Background for Threads {
 pub struct Stepped;
 
 impl Background for Stepped {
-    fn spawn(&self, _name: &str, _body: Body) -> Result<Option<Box<dyn Running>>> {
+    fn spawn(
+        &self,
+        _name: &str,
+        _priority: Priority,
+        _body: Body,
+    ) -> Result<Option<Box<dyn Running>>> {
         Ok(None)
     }
 }
+
+/// Lowers the calling thread's priority. Where that is not allowed, it stays as it is.
+#[cfg(target_os = "linux")]
+fn lower_priority() {
+    // On Linux a thread has a niceness of its own, and "no process" means the calling thread.
+    let _ = rustix::process::setpriority_process(None, LOW_NICENESS);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn lower_priority() {}
+
+/// Each step of niceness is a factor of about 1.25 in processor time.
+#[cfg(target_os = "linux")]
+const LOW_NICENESS: i32 = 10;

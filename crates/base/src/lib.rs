@@ -18,7 +18,7 @@ pub mod key;
 pub mod range_tombstone;
 pub mod rng;
 
-pub use background::{Background, Threads};
+pub use background::{Background, Priority, Threads};
 pub use clock::{Clock, SystemClock};
 pub use cursor::EntryCursor;
 pub use entry::{Entry, Kind};

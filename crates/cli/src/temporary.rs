@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use esker_base::{Background, Clock, SystemClock, Threads};
+use esker_base::{Background, Clock, Priority, SystemClock, Threads};
 use std::path::{Path, PathBuf};
 use std::process::exit;
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl Temporary {
         let path = dir.path().to_owned();
         let body = Box::new(move || remove_when_interrupted(&interrupt, path));
         // Never joined: it ends with the process.
-        drop(Threads.spawn("esker-interrupt", body)?);
+        drop(Threads.spawn("esker-interrupt", Priority::Normal, body)?);
         Ok(Temporary(dir))
     }
 

@@ -64,8 +64,7 @@ impl Inner {
         }
         // Logs that were prepared and not used.
         let mut unused = Vec::new();
-        self.installer.install(
-            &self.view,
+        self.install(
             |state| {
                 unused.extend(state.logs.keys().copied());
                 let gone = unused.iter().map(|&epoch| Change::RemoveLog(epoch));

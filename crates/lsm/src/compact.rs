@@ -11,8 +11,7 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<()> {
     let started = inner.clock.now();
     inner.installer.mend()?;
     if plan.is_trivial_move() {
-        inner.installer.install(
-            &inner.view,
+        inner.install(
             |state| Ok(unless_dropped(state, plan, move_edit(plan))),
             |_| {},
         )?;
@@ -34,8 +33,7 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<()> {
     };
     drop(view);
     let outcome = compaction::execute(plan, &context)?;
-    inner.installer.install(
-        &inner.view,
+    inner.install(
         |state| Ok(unless_dropped(state, plan, merge_edit(plan, &outcome.outputs))),
         |_| {},
     )?;

@@ -107,8 +107,7 @@ impl Db {
         check_name(name)?;
         settings.validate()?;
         let inner = self.writable()?;
-        inner.installer.install(
-            &inner.view,
+        inner.install(
             |state| {
                 if state.version.keyspace_named(name).is_some() {
                     return Ok(Edit::default());
@@ -160,8 +159,7 @@ impl Db {
                 reason: "the default keyspace can't be dropped; delete its keys instead",
             });
         }
-        inner.installer.install(
-            &inner.view,
+        inner.install(
             |state| match state.version.keyspaces.contains_key(&id) {
                 true => Ok(Edit::of([Change::DropKeyspace(id)])),
                 false => Err(Error::UnknownKeyspace { name: name.to_owned() }),
@@ -264,7 +262,7 @@ impl Db {
         range: KeyRange,
         snapshot: &Snapshot,
     ) -> Result<DbCursor> {
-        DbCursor::new(self.inner(), keyspace.id, range, snapshot.clone())
+        DbCursor::new(&self.handle.inner, keyspace.id, range, snapshot.clone())
     }
 
     // Writes.

@@ -93,8 +93,7 @@ fn write_file(inner: &Inner, memtable: &Arc<MemTable>, file_id: u64) -> Result<W
 fn install(inner: &Inner, memtable: &Arc<MemTable>, written: &Written) -> Result<()> {
     let epoch = memtable.epoch();
     let mut was_logged = false;
-    inner.installer.install(
-        &inner.view,
+    inner.install(
         |state| {
             let mut changes = vec![Change::FlushedThrough(memtable.last_seqno())];
             was_logged = state.logs.contains_key(&epoch);

@@ -2,9 +2,11 @@
 
 use crate::commit::Commit;
 use crate::compaction::Sizes;
+use crate::cursor::{Leases, Walk};
 use crate::install::Installer;
 use crate::io::IoGate;
 use crate::log_files::LogFiles;
+use crate::manifest::{Edit, State};
 use crate::read;
 use crate::schedule::Schedule;
 use crate::settings::{Log, Settings, Sync};
@@ -12,7 +14,7 @@ use crate::snapshot::Snapshots;
 use crate::stall::Stall;
 use crate::stats::Counters;
 use crate::version::Version;
-use crate::view::ViewCell;
+use crate::view::{View, ViewCell};
 use esker_api::WriteBatch;
 use esker_base::{Clock, Error, MAX_KEY_BYTES, Result};
 use esker_memtable::MemTable;
@@ -37,6 +39,7 @@ pub(crate) struct Inner {
     pub(crate) view: ViewCell,
     pub(crate) installer: Installer,
     pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) leases: Leases<Walk>,
     pub(crate) schedule: Schedule,
     pub(crate) stall: Stall,
     pub(crate) gate: IoGate,
@@ -85,6 +88,18 @@ impl Inner {
         } else {
             Error::BatchTooLarge { bytes: batch.encoded().len(), limit }
         }
+    }
+
+    /// Makes the edit that `plan` derives from the present state durable and puts it in force, as
+    /// [`Installer::install`] does, and sees to it that no idle cursor holds on to what is gone.
+    pub(crate) fn install(
+        &self,
+        plan: impl FnOnce(&State) -> Result<Edit>,
+        change: impl FnOnce(&mut View),
+    ) -> Result<()> {
+        self.installer.install(&self.view, plan, change)?;
+        self.leases.recall();
+        Ok(())
     }
 
     /// The interval at which the log is synced, if it is synced by the clock.

@@ -4,6 +4,7 @@
 use crate::close::Handle;
 use crate::commit::Commit;
 use crate::compaction::Sizes;
+use crate::cursor::Leases;
 use crate::db::Db;
 use crate::inner::{Inner, cache_bytes};
 use crate::install::Installer;
@@ -18,7 +19,7 @@ use crate::stall::Stall;
 use crate::stats::Counters;
 use crate::version::{Version, parse_table_file_name};
 use crate::view::{View, ViewCell};
-use esker_base::{Background, Clock, Error, KeyspaceId, Result, SystemClock, Threads};
+use esker_base::{Background, Clock, Priority, Error, KeyspaceId, Result, SystemClock, Threads};
 use esker_storage::{PosixStorage, Storage};
 use esker_table::BlockCache;
 use parking_lot::Mutex;
@@ -119,6 +120,7 @@ impl Db {
             view: ViewCell::new(view),
             installer,
             snapshots: Arc::default(),
+            leases: Leases::default(),
             schedule: Schedule::default(),
             stall: Stall::new(),
             gate: IoGate::default(),
@@ -130,19 +132,21 @@ impl Db {
 
     fn start_threads(&self, env: &Env) -> Result<()> {
         let mut lanes = vec![
-            (Lane::Prepare, "esker-prepare".to_owned()),
-            (Lane::Flush, "esker-flush".to_owned()),
+            (Lane::Prepare, Priority::Normal, "esker-prepare".to_owned()),
+            (Lane::Flush, Priority::Normal, "esker-flush".to_owned()),
         ];
         if self.inner().commit.syncs_later() {
-            lanes.push((Lane::Sync, "esker-sync".to_owned()));
+            lanes.push((Lane::Sync, Priority::Normal, "esker-sync".to_owned()));
         }
         let compactions = 0..self.inner().settings.background_threads;
-        lanes.extend(compactions.map(|n| (Lane::Compaction, format!("esker-compact-{n}"))));
+        // Readers and writers come first. A compaction that falls behind slows writers in time.
+        let compaction = |n| (Lane::Compaction, Priority::Low, format!("esker-compact-{n}"));
+        lanes.extend(compactions.map(compaction));
         let mut threads = self.handle.threads.lock();
-        for (lane, name) in lanes {
+        for (lane, priority, name) in lanes {
             let inner = self.handle.inner.clone();
             let body = Box::new(move || schedule::serve(&inner, lane));
-            if let Some(thread) = env.background.spawn(&name, body)? {
+            if let Some(thread) = env.background.spawn(&name, priority, body)? {
                 self.inner().schedule.set_threaded();
                 threads.push(thread);
             }

@@ -5,7 +5,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use esker_base::Background;
+use esker_base::{Background, Priority};
 use std::io::{BufRead, Error, ErrorKind, Read, Result};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Source {
     pub fn start(input: impl Read + Send + 'static, interrupt: &Interrupt) -> Outcome<Self> {
         let (sender, chunks) = sync_channel(AHEAD);
         let body = Box::new(move || read_all(input, &sender));
-        let thread = esker_base::Threads.spawn("esker-input", body)?;
+        let thread = esker_base::Threads.spawn("esker-input", Priority::Normal, body)?;
         // Never joined: it may wait for a terminal for ever, and ends with the process.
         drop(thread.ok_or_else(|| Failure::new("no thread to read the input"))?);
         let interrupt = interrupt.clone();

@@ -1,4 +1,4 @@
-//! Cursors over a keyspace's pairs, in either direction, as of a snapshot.
+//! A walk over a keyspace's pairs, in either direction, as of a snapshot, in one view.
 //!
 //! A merge yields every version of every key, newest first; this file folds them into pairs: it
 //! skips versions that are newer than the snapshot, keeps the first that is not, and drops it if it
@@ -10,9 +10,8 @@
 use crate::inner::Inner;
 use crate::merge::MergeCursor;
 use crate::run_cursor::RunCursor;
-use crate::snapshot::Snapshot;
 use crate::view::View;
-use esker_api::{Cursor, KeyRange};
+use esker_api::KeyRange;
 use esker_base::{EntryCursor, FragmentedTombstones, KeyspaceId, Kind, MAX_SEQNO, Result, Seqno};
 use esker_memtable::MemTableCursor;
 use esker_table::CursorPurpose;
@@ -24,7 +23,7 @@ use std::sync::Arc;
     clippy::large_enum_variant,
     reason = "most sources are runs, and a box costs a cache miss a step"
 )]
-pub(crate) enum Source {
+enum Source {
     MemTable(MemTableCursor),
     Run(RunCursor),
 }
@@ -92,11 +91,8 @@ enum Stand {
     Before,
 }
 
-/// A position in a keyspace's pairs. See [`Cursor`] for what the moves do.
-///
-/// The cursor holds a snapshot, so what it sees never changes, and the tables and MemTables that it
-/// reads, so drop it when done.
-pub struct DbCursor {
+/// A position in the pairs of one view. The moves are those of [`esker_api::Cursor`].
+pub(crate) struct Walk {
     merge: MergeCursor<Source>,
     tombstones: Vec<Arc<FragmentedTombstones>>,
     range: KeyRange,
@@ -104,29 +100,29 @@ pub struct DbCursor {
     stand: Stand,
     key: Vec<u8>,
     value: Vec<u8>,
-    _snapshot: Snapshot,
+    /// Keeps the view's MemTables and table files from going.
     _view: Arc<View>,
 }
 
-impl DbCursor {
-    pub(crate) fn new(
+impl Walk {
+    /// A walk in the view in force.
+    pub(super) fn new(
         inner: &Inner,
         keyspace: KeyspaceId,
         range: KeyRange,
-        snapshot: Snapshot,
-    ) -> Result<DbCursor> {
+        snapshot: Seqno,
+    ) -> Result<Walk> {
         let view = inner.view.load();
         let tables = view.version.keyspaces.get(&keyspace);
         let tables = tables.ok_or_else(|| crate::read::unknown(keyspace))?;
-        let seqno = snapshot.seqno();
 
         let mut sources = Vec::new();
         let mut tombstones = Vec::new();
         for memtable in &view.memtables {
-            if memtable.first_seqno() > seqno {
+            if memtable.first_seqno() > snapshot {
                 continue;
             }
-            sources.push(Source::MemTable(memtable.cursor(keyspace, seqno)));
+            sources.push(Source::MemTable(memtable.cursor(keyspace, snapshot)));
             tombstones.extend(memtable.range_tombstones(keyspace));
         }
         for run in tables.levels.iter().flat_map(|level| &level.runs) {
@@ -139,15 +135,14 @@ impl DbCursor {
             sources.push(Source::Run(cursor));
         }
         tombstones.retain(|list| !list.is_empty());
-        Ok(DbCursor {
+        Ok(Walk {
             merge: MergeCursor::new(sources),
             tombstones,
             range,
-            snapshot: seqno,
+            snapshot,
             stand: Stand::Nowhere,
             key: Vec::new(),
             value: Vec::new(),
-            _snapshot: snapshot,
             _view: view,
         })
     }
@@ -235,8 +230,8 @@ impl DbCursor {
     }
 }
 
-impl Cursor for DbCursor {
-    fn seek_first(&mut self) -> Result<()> {
+impl Walk {
+    pub(super) fn seek_first(&mut self) -> Result<()> {
         match self.range.start.clone() {
             Bound::Unbounded => self.fallible(|cursor| {
                 cursor.merge.seek_first()?;
@@ -250,7 +245,7 @@ impl Cursor for DbCursor {
         }
     }
 
-    fn seek_last(&mut self) -> Result<()> {
+    pub(super) fn seek_last(&mut self) -> Result<()> {
         match self.range.end.clone() {
             Bound::Unbounded => self.fallible(|cursor| {
                 cursor.merge.seek_last()?;
@@ -264,7 +259,7 @@ impl Cursor for DbCursor {
         }
     }
 
-    fn seek(&mut self, key: &[u8]) -> Result<()> {
+    pub(super) fn seek(&mut self, key: &[u8]) -> Result<()> {
         if self.range.starts_after(key) {
             return self.seek_first();
         }
@@ -275,7 +270,7 @@ impl Cursor for DbCursor {
         })
     }
 
-    fn seek_back(&mut self, key: &[u8]) -> Result<()> {
+    pub(super) fn seek_back(&mut self, key: &[u8]) -> Result<()> {
         if self.range.ends_before(key) {
             return self.seek_last();
         }
@@ -290,7 +285,7 @@ impl Cursor for DbCursor {
         })
     }
 
-    fn next(&mut self) -> Result<()> {
+    pub(super) fn next(&mut self) -> Result<()> {
         self.fallible(|cursor| match cursor.stand {
             Stand::Nowhere => Ok(()),
             Stand::OnVersion => {
@@ -309,7 +304,7 @@ impl Cursor for DbCursor {
         })
     }
 
-    fn prev(&mut self) -> Result<()> {
+    pub(super) fn prev(&mut self) -> Result<()> {
         self.fallible(|cursor| match cursor.stand {
             Stand::Nowhere => Ok(()),
             Stand::OnVersion => {
@@ -323,7 +318,7 @@ impl Cursor for DbCursor {
     }
 
     #[inline]
-    fn current(&self) -> Option<(&[u8], &[u8])> {
+    pub(super) fn current(&self) -> Option<(&[u8], &[u8])> {
         match self.stand {
             Stand::Nowhere => None,
             Stand::OnVersion => Some((self.merge.key(), self.merge.value())),
@@ -332,7 +327,7 @@ impl Cursor for DbCursor {
     }
 }
 
-impl DbCursor {
+impl Walk {
     /// Puts the merge on the first version of the first key after `key`.
     fn seek_after(&mut self, key: &[u8]) -> Result<()> {
         // Nothing sorts between the oldest version of a key, seqno 0, and the next key; and a

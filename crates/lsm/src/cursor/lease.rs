@@ -1,0 +1,150 @@
+//! Leases: things that their holders use now and then, and that are taken back in between.
+//!
+//! A recall never waits for a holder that is in the middle of a step, which may be long: it leaves
+//! word, and the holder gives the thing back itself when the step is done.
+
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, Weak};
+
+/// What one holder has, or had before it was recalled.
+pub(crate) struct Lease<T> {
+    thing: Mutex<Option<T>>,
+    /// A recall found the thing in use.
+    recalled: AtomicBool,
+}
+
+impl<T> Lease<T> {
+    /// Lets the holder use the thing: `None` at first and after a recall.
+    #[inline]
+    pub(crate) fn with<R>(&self, step: impl FnOnce(&mut Option<T>) -> R) -> R {
+        let outcome = step(&mut self.thing.lock());
+        // A recall that found the lock taken has left word before it looked; see there.
+        fence(Ordering::SeqCst);
+        if self.recalled.load(Ordering::Relaxed) {
+            self.give_back();
+        }
+        outcome
+    }
+
+    /// Takes the thing from a holder that is not using it now; one that is gives it back soon.
+    fn recall(&self) {
+        self.recalled.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.give_back();
+    }
+
+    #[cold]
+    fn give_back(&self) {
+        let taken = {
+            let Some(mut thing) = self.thing.try_lock() else { return };
+            self.recalled.store(false, Ordering::Relaxed);
+            thing.take()
+        };
+        // Not under the lock: this may remove a table's file.
+        drop(taken);
+    }
+}
+
+/// All leases of a database that may be out.
+pub(crate) struct Leases<T> {
+    granted: Mutex<Granted<T>>,
+}
+
+struct Granted<T> {
+    leases: Vec<Weak<Lease<T>>>,
+    /// With so many entries, those of holders that are gone are dropped.
+    prune_at: usize,
+}
+
+/// A list this short is not worth pruning.
+const PRUNE_MIN: usize = 64;
+
+impl<T> Default for Leases<T> {
+    fn default() -> Self {
+        Leases { granted: Mutex::new(Granted { leases: Vec::new(), prune_at: PRUNE_MIN }) }
+    }
+}
+
+impl<T> Leases<T> {
+    /// A lease of nothing yet.
+    pub(crate) fn grant(&self) -> Arc<Lease<T>> {
+        let lease =
+            Arc::new(Lease { thing: Mutex::new(None), recalled: AtomicBool::new(false) });
+        let mut granted = self.granted.lock();
+        if granted.leases.len() >= granted.prune_at {
+            granted.leases.retain(|lease| lease.strong_count() > 0);
+            granted.prune_at = (granted.leases.len() * 2).max(PRUNE_MIN);
+        }
+        granted.leases.push(Arc::downgrade(&lease));
+        lease
+    }
+
+    /// Takes back everything that is not in use at this moment, and the rest as soon as it is not.
+    pub(crate) fn recall(&self) {
+        let leases: Vec<_> = {
+            let mut granted = self.granted.lock();
+            granted.leases.retain(|lease| lease.strong_count() > 0);
+            granted.leases.iter().filter_map(Weak::upgrade).collect()
+        };
+        leases.iter().for_each(|lease| lease.recall());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(leases: &Leases<Arc<()>>, thing: &Arc<()>) -> Arc<Lease<Arc<()>>> {
+        let lease = leases.grant();
+        lease.with(|slot| *slot = Some(thing.clone()));
+        lease
+    }
+
+    #[test]
+    fn a_recall_takes_what_nobody_is_using() {
+        let (leases, thing) = (Leases::default(), Arc::new(()));
+        let lease = filled(&leases, &thing);
+        leases.recall();
+        assert_eq!(Arc::strong_count(&thing), 1);
+        assert!(lease.with(|slot| slot.is_none()));
+    }
+
+    #[test]
+    fn what_is_in_use_is_given_back_after_the_step() {
+        let (leases, thing) = (Leases::default(), Arc::new(()));
+        let lease = filled(&leases, &thing);
+        lease.with(|slot| {
+            leases.recall();
+            assert!(slot.is_some());
+        });
+        assert_eq!(Arc::strong_count(&thing), 1);
+    }
+
+    #[test]
+    fn holders_that_are_gone_leave_no_entries() {
+        let (leases, thing) = (Leases::default(), Arc::new(()));
+        for _ in 0..10 * PRUNE_MIN {
+            filled(&leases, &thing);
+        }
+        assert!(leases.granted.lock().leases.len() <= PRUNE_MIN);
+    }
+
+    #[test]
+    fn nothing_is_kept_when_recalls_and_steps_race() {
+        let (leases, thing) = (Leases::default(), Arc::new(()));
+        let lease = leases.grant();
+        for _ in 0..200 {
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    for _ in 0..20 {
+                        lease.with(|slot| *slot = Some(thing.clone()));
+                    }
+                });
+                scope.spawn(|| leases.recall());
+            });
+            leases.recall();
+            assert_eq!(Arc::strong_count(&thing), 1);
+        }
+    }
+}
