@@ -154,7 +154,7 @@ impl Group {
                 return Err(self.failure().expect("the cause is stored before the flag"));
             }
             if !turn.take() {
-                turn.wait_until(|| mark.load(Ordering::SeqCst) >= seqno || self.has_failed());
+                turn.wait(seqno);
                 continue;
             }
             let worked = work();
@@ -162,7 +162,9 @@ impl Group {
                 let _ = self.failure.set(error.clone());
                 self.failed.store(true, Ordering::SeqCst);
             }
-            turn.give_back();
+            // After a failure there is nothing left to wait for.
+            let achieved = if worked.is_ok() { mark.load(Ordering::SeqCst) } else { Seqno::MAX };
+            turn.give_back(achieved);
             worked?;
             if mark.load(Ordering::Acquire) < seqno {
                 // A frame before ours is reserved but not filled yet. Its writer needs a core.

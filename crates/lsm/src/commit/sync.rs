@@ -4,7 +4,8 @@
 mod real {
     pub(crate) use parking_lot::{Condvar, Mutex};
     pub(crate) use std::hint::spin_loop;
-    pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use std::thread::{Thread, current as current_thread, park};
 
     /// Nothing: sequentially consistent operations have one order already.
     #[inline]
@@ -13,7 +14,8 @@ mod real {
 
 #[cfg(loom)]
 mod real {
-    pub(crate) use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use loom::thread::{Thread, current as current_thread, park};
 
     pub(crate) fn spin_loop() {
         loom::thread::yield_now();
@@ -38,6 +40,19 @@ mod real {
     }
 
     pub(crate) struct Guard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
+
+    impl<T> std::ops::Deref for Guard<'_, T> {
+        type Target = T;
+        fn deref(&self) -> &T {
+            self.0.as_ref().expect("the guard holds the lock")
+        }
+    }
+
+    impl<T> std::ops::DerefMut for Guard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            self.0.as_mut().expect("the guard holds the lock")
+        }
+    }
 
     pub(crate) struct Condvar(loom::sync::Condvar);
 
