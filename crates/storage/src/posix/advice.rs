@@ -5,8 +5,8 @@ use std::io;
 
 /// Starts writing back `[offset, offset + bytes)`, all of which was just written, without waiting.
 ///
-/// `POSIX_FADV_DONTNEED` does that as its first step. Its second, dropping clean pages, finds none:
-/// every page of the range is under writeback by then, so the range stays cached. So this does what
+/// `POSIX_FADV_DONTNEED` does that as its first step. Its second drops clean pages: those few whose
+/// writeback the device has finished by then, the rest stays cached. So this does what
 /// `sync_file_range` does, which can't be called without `unsafe`, at the same cost: 64 µs a MiB on
 /// ext4, and each MiB makes the sync at the end 500 µs shorter. Never pass the same range twice.
 #[cfg(target_os = "linux")]
@@ -14,7 +14,8 @@ pub(super) fn start_writeback(file: &File, offset: u64, bytes: u64) {
     advise(file, offset, bytes, rustix::fs::Advice::DontNeed);
 }
 
-/// Says that `[offset, offset + bytes)` will be read soon.
+/// Says that `[offset, offset + bytes)` will be read soon, or written in parts of a page: such a write
+/// into a page that is not cached waits for the device to bring the rest of the page.
 #[cfg(target_os = "linux")]
 pub(super) fn read_ahead(file: &File, offset: u64, bytes: u64) {
     advise(file, offset, bytes, rustix::fs::Advice::WillNeed);

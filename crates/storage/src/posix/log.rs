@@ -38,6 +38,7 @@ impl PosixLog {
             let _ = fs::remove_file(&path);
             return Err(failure("allocate", &path, source));
         }
+        advice::read_ahead(&file, 0, bytes);
         Ok(PosixLog { file, bytes, path, name: name.to_owned() })
     }
 
@@ -68,7 +69,6 @@ impl PosixLog {
             Err(source) => Err(source),
         };
         renamed.map_err(|source| failure("recycle a log as", &path, source))?;
-        // A write of part of a page that is no longer cached would have to wait for the rest of it.
         advice::read_ahead(&file, 0, bytes);
         Ok(Some(PosixLog { file, bytes, path, name: name.to_owned() }))
     }
