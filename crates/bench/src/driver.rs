@@ -1,18 +1,29 @@
-//! Runs a workload with threads in a closed loop and measures every step.
+//! Runs a workload with threads and measures every step.
 //!
 //! Each thread makes its worker, waits until all are ready, and then steps as fast as the store lets
-//! it. The clock is read once a step: the end of one is the start of the next, so what the worker
-//! itself does counts as latency too, and nothing goes unmeasured. A thread fills a histogram of its
-//! own; they are merged at the end.
+//! it: a closed loop. The clock is read once a step: the end of one is the start of the next, so what
+//! the worker itself does counts as latency too, and nothing goes unmeasured. With a [`Load::rate`]
+//! the loop is open: every step has a time at which it is due, and its latency counts from then
+//! ([`pace`]). A thread fills histograms of its own, one for each kind of operation; they are merged
+//! at the end, and where [`Load::intervals`] are wanted, each second as well ([`intervals`]).
 //!
 //! The calling thread runs no load. It ticks ten times a second, for progress and for samples, until
 //! the threads have ended. A workload's companion gets one thread more; it is told to stop when the
 //! measured ones are done.
 
+mod intervals;
+mod kinds;
+mod pace;
+
+pub use intervals::Interval;
+pub use kinds::ByKind;
+
 use crate::Latencies;
 use esker_api::Ordered;
 use esker_base::{Clock, Result};
 use esker_workload::{Step, Workload, stream};
+use intervals::{Intervals, Ongoing};
+use pace::Pace;
 use std::convert::Infallible;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -34,6 +45,10 @@ pub struct Load<'a> {
     pub threads: usize,
     /// How long, if the workload is endless, instead of its number of operations.
     pub duration: Option<Duration>,
+    /// How many steps all threads together are to start each second, instead of as many as they can.
+    pub rate: Option<f64>,
+    /// Whether to measure every second by itself as well.
+    pub intervals: bool,
     /// What chance follows from, together with the label.
     pub seed: u64,
     /// The load's name within the run.
@@ -53,6 +68,10 @@ pub struct Measurement {
     pub elapsed: Duration,
     /// The latency of each step.
     pub latencies: Latencies,
+    /// The same by the kind of operation.
+    pub kinds: ByKind,
+    /// What each second was like, if that was wanted.
+    pub intervals: Vec<Interval>,
     /// What the companion did meanwhile.
     pub companion: Option<Box<Measurement>>,
 }
@@ -87,6 +106,7 @@ impl Load<'_> {
             start: Barrier::new(self.threads + usize::from(companion.is_some())),
             failed: AtomicBool::new(false),
             finished: AtomicBool::new(false),
+            intervals: self.intervals.then(|| Intervals::new(self.threads)),
         };
         let done: Vec<Slot> = (0..self.threads + 1).map(|_| Slot::default()).collect();
         let (alive, threads) = channel();
@@ -111,6 +131,7 @@ impl Load<'_> {
             let measured: Vec<_> = measured.into_iter().map(join).collect();
             let beside = beside.map(join);
             let mut total = merge(measured)?;
+            total.intervals = shared.intervals.as_ref().map(Intervals::take).unwrap_or_default();
             if let Some(beside) = beside {
                 total.companion = Some(Box::new(merge(vec![beside])?));
             }
@@ -168,6 +189,8 @@ struct Shared<'a> {
     failed: AtomicBool,
     /// The measured threads are done: the companion stops.
     finished: AtomicBool,
+    /// Where threads bring what they measured in each second.
+    intervals: Option<Intervals>,
 }
 
 /// Waits for the other threads when dropped, so that one that panics early keeps nobody waiting.
@@ -182,7 +205,7 @@ impl Drop for Ready<'_> {
 /// What one thread did, on the load's clock.
 struct Outcome {
     total: Step,
-    latencies: Latencies,
+    kinds: ByKind,
     start: Duration,
     end: Duration,
 }
@@ -222,32 +245,57 @@ impl<'a> Part<'a> {
         let ready = Ready(&shared.start);
         let rng = stream(self.load.seed, self.load.label, self.thread as u64);
         let worker = self.workload.worker(self.load.store, self.thread, rng);
-        let mut latencies = Latencies::new();
+        let mut kinds = ByKind::default();
         drop(ready);
 
         let mut worker = worker?;
         let mut total = Step::default();
         let start = shared.clock.now();
         let stop_at = start.saturating_add(limit.duration);
-        let mut last = start;
+        let mut pace = self.pace(start, stop_at);
+        let mut ongoing = self.ongoing(shared, start);
+        let (mut last, mut end) = (start, start);
         while total.operations < limit.operations
             && last < stop_at
             && !shared.failed.load(Relaxed)
             && !(is_companion && shared.finished.load(Relaxed))
         {
+            if let Some(pace) = &mut pace {
+                match pace.next(shared.clock, last, &shared.failed) {
+                    Some(due) => last = due,
+                    None => break,
+                }
+            }
             let step = worker.step()?;
             if step.operations == 0 {
                 break;
             }
-            let now = shared.clock.now();
-            latencies.record(now - last);
-            last = now;
+            end = shared.clock.now();
+            let latency = end - last;
+            last = end;
+            kinds.record(step.kind, latency);
+            if let Some(ongoing) = &mut ongoing
+                && ongoing.record(end, latency, step.operations)
+            {
+                // Bringing it away took time that no operation is to be charged for.
+                last = shared.clock.now();
+            }
             total.operations += step.operations;
             total.found += step.found;
             total.bytes += step.bytes;
             done.0.store(total.operations, Relaxed);
         }
-        Ok(Outcome { total, latencies, start, end: last })
+        Ok(Outcome { total, kinds, start, end })
+    }
+
+    fn pace(&self, start: Duration, stop_at: Duration) -> Option<Pace> {
+        let rate = self.load.rate.filter(|_| self.alive.is_some())?;
+        Some(Pace::new(rate, self.thread, self.load.threads, start, stop_at))
+    }
+
+    fn ongoing<'s>(&self, shared: &'s Shared<'_>, start: Duration) -> Option<Ongoing<'s>> {
+        let intervals = shared.intervals.as_ref().filter(|_| self.alive.is_some())?;
+        Some(intervals.join(self.thread, start))
     }
 }
 
@@ -259,10 +307,11 @@ fn merge(outcomes: Vec<Result<Outcome>>) -> Result<Measurement> {
         merged.operations += outcome.total.operations;
         merged.found += outcome.total.found;
         merged.bytes += outcome.total.bytes;
-        merged.latencies.merge(&outcome.latencies);
+        merged.kinds.merge(&outcome.kinds);
         start = start.min(outcome.start);
         end = end.max(outcome.end);
     }
+    merged.latencies = merged.kinds.all();
     merged.elapsed = end.saturating_sub(start);
     Ok(merged)
 }

@@ -9,6 +9,10 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 /// The digits that a percentile is good to: 0.1%.
 const DIGITS: u8 = 3;
 
+/// Points of a distribution between one half, one quarter, one eighth of the rest and the next.
+/// Enough for a smooth curve: fewer than two hundred points for a million latencies.
+const STEPS_A_HALF: u32 = 8;
+
 /// Nanoseconds per microsecond, the unit that latencies are reported in.
 const NS_PER_US: f64 = 1_000.0;
 
@@ -40,6 +44,33 @@ impl Latencies {
     pub fn merge(&mut self, other: &Latencies) {
         self.histogram.add(&other.histogram).expect("both have the same bounds");
         self.sum_ns += other.sum_ns;
+    }
+
+    /// Forgets all, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.histogram.reset();
+        self.sum_ns = 0;
+    }
+
+    /// The cumulative distribution: a latency in microseconds, and the part of all that is at or
+    /// below it. Both grow from point to point, and steps grow finer towards the longest latencies.
+    pub fn distribution(&self) -> Vec<[f64; 2]> {
+        let mut points: Vec<[f64; 2]> = Vec::new();
+        if self.count() == 0 {
+            return points;
+        }
+        for step in self.histogram.iter_quantiles(STEPS_A_HALF) {
+            let latency_us = step.value_iterated_to() as f64 / NS_PER_US;
+            let point = [latency_us, step.quantile()];
+            match points.last_mut() {
+                // Nothing lies between: one point stands for both.
+                Some(last) if last[0] >= point[0] || last[1] >= point[1] => {
+                    last[1] = last[1].max(point[1]);
+                }
+                _ => points.push(point),
+            }
+        }
+        points
     }
 
     /// How many latencies there are.
@@ -115,8 +146,29 @@ mod tests {
     }
 
     #[test]
+    fn a_distribution_grows_to_one() {
+        let points = of(1..=10_000).distribution();
+        assert!(points.len() > 30 && points.len() < 200, "{}", points.len());
+        assert!(points.windows(2).all(|pair| pair[0][0] < pair[1][0] && pair[0][1] < pair[1][1]));
+        assert_eq!(points.last().unwrap()[1], 1.0);
+        for [latency, part] in points {
+            assert!((latency / 10_000.0 - part).abs() < 0.002, "{part} are below {latency}");
+        }
+        assert_eq!(of([5; 100].into_iter()).distribution().len(), 1);
+    }
+
+    #[test]
+    fn what_was_cleared_is_as_new() {
+        let mut latencies = of(1..=500);
+        latencies.clear();
+        latencies.merge(&of(7..=7));
+        assert_eq!((latencies.count(), latencies.mean_us()), (1, 7.0));
+    }
+
+    #[test]
     fn an_empty_set_has_no_latency() {
         let empty = Latencies::new();
+        assert_eq!(empty.distribution(), Vec::<[f64; 2]>::new());
         assert_eq!((empty.mean_us(), empty.percentile_us(99.0), empty.max_us()), (0.0, 0.0, 0.0));
     }
 }

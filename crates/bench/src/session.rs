@@ -97,6 +97,8 @@ impl StageRun<'_> {
             store: self.bench.engine.store(),
             threads: options.threads,
             duration: options.duration,
+            rate: None,
+            intervals: false,
             seed: options.seed,
             label,
         };

@@ -74,7 +74,16 @@ fn run_for(
     duration: Option<Duration>,
 ) -> Result<Measurement> {
     let model = Model::new();
-    let load = Load { workload, store: &model, threads, duration, seed: 1, label: "test" };
+    let load = Load {
+        workload,
+        store: &model,
+        threads,
+        duration,
+        rate: None,
+        intervals: false,
+        seed: 1,
+        label: "test",
+    };
     load.run(&Ticking::default(), &mut |_| {})
 }
 
@@ -113,8 +122,16 @@ fn a_scan_ends_with_its_pairs_whatever_the_time_limit() {
     let run = |case| {
         let job = Job::new(case, &options);
         let duration = Some(Duration::from_secs(1));
-        let load =
-            Load { workload: &job, store: &model, threads: 2, duration, seed: 1, label: "scan" };
+        let load = Load {
+            workload: &job,
+            store: &model,
+            threads: 2,
+            duration,
+            rate: None,
+            intervals: false,
+            seed: 1,
+            label: "scan",
+        };
         assert_eq!(load.wanted(), Some(200));
         load.run(&Ticking::default(), &mut |_| {}).unwrap().operations
     };
@@ -198,6 +215,8 @@ fn the_caller_ticks_while_the_threads_run() {
         store: &model,
         threads: 1,
         duration: None,
+        rate: None,
+        intervals: false,
         seed: 1,
         label: "tick",
     };
@@ -228,8 +247,145 @@ fn a_verifying_workload_runs_like_any_other() {
 fn time_passes_from_the_first_start_to_the_last_end() {
     let outcome = |start, end| {
         let (start, end) = (Duration::from_secs(start), Duration::from_secs(end));
-        Ok(Outcome { total: ONE, latencies: Latencies::new(), start, end })
+        Ok(Outcome { total: ONE, kinds: ByKind::default(), start, end })
     };
     let merged = merge(vec![outcome(5, 7), outcome(4, 6), outcome(5, 9), outcome(6, 8)]).unwrap();
     assert_eq!((merged.elapsed, merged.operations), (Duration::from_secs(5), 4));
+}
+
+/// Time passes only where a step or a sleep says so.
+#[derive(Default)]
+struct Slow(AtomicU64);
+
+impl Slow {
+    fn pass(&self, us: u64) {
+        self.0.fetch_add(us, Relaxed);
+    }
+}
+
+impl Clock for Slow {
+    fn now(&self) -> Duration {
+        Duration::from_micros(self.0.load(Relaxed))
+    }
+    fn sleep(&self, duration: Duration) {
+        self.pass(duration.as_micros() as u64);
+    }
+}
+
+/// Runs steps that take as long as `takes_us` says of each, one every millisecond.
+fn run_at_a_thousand(operations: u64, takes_us: fn(u64) -> u64) -> Measurement {
+    let clock = Slow::default();
+    // What remains after a sleep is watched: each look must let time pass.
+    struct Watched(&'static Slow);
+    impl Clock for Watched {
+        fn now(&self) -> Duration {
+            self.0.pass(1);
+            self.0.now()
+        }
+        fn sleep(&self, duration: Duration) {
+            self.0.sleep(duration);
+        }
+    }
+    let clock: &'static Slow = Box::leak(Box::new(clock));
+    let workload = scripted(operations, move |_, at| {
+        clock.pass(takes_us(at));
+        Ok(ONE)
+    });
+    let model = Model::new();
+    let load = Load {
+        workload: &workload,
+        store: &model,
+        threads: 1,
+        duration: None,
+        rate: Some(1_000.0),
+        intervals: false,
+        seed: 1,
+        label: "open",
+    };
+    load.run(&Watched(clock), &mut |_| {}).unwrap()
+}
+
+#[test]
+fn an_open_loop_keeps_its_rate_when_the_store_is_fast() {
+    let measured = run_at_a_thousand(500, |_| 100);
+    let seconds = measured.elapsed.as_secs_f64();
+    assert!((seconds - 0.499).abs() < 0.002, "{seconds}");
+    assert!(
+        (measured.latencies.max_us() - 101.0).abs() <= 3.0,
+        "{:?}",
+        measured.latencies.max_us()
+    );
+}
+
+#[test]
+fn an_open_loop_counts_the_time_spent_waiting_for_a_slow_operation() {
+    // One step stands still for a tenth of a second, in which a hundred others come due.
+    let measured = run_at_a_thousand(500, |at| if at == 100 { 100_000 } else { 100 });
+    let waited = |percent| measured.latencies.percentile_us(percent);
+    assert!(waited(99.0) > 80_000.0, "{}", waited(99.0));
+    assert!(waited(85.0) > 20_000.0, "{}", waited(85.0));
+    assert!(waited(50.0) < 200.0, "{}", waited(50.0));
+}
+
+#[test]
+fn an_open_loop_falls_behind_a_store_that_is_too_slow() {
+    let measured = run_at_a_thousand(100, |_| 10_000);
+    // Step n is due at n ms and ends at (n + 1) * 10 ms.
+    assert!((measured.latencies.mean_us() / 455_500.0 - 1.0).abs() < 0.01);
+    assert!(measured.throughput().unwrap() < 101.0);
+}
+
+#[test]
+fn threads_share_the_rate() {
+    let failed = AtomicBool::new(false);
+    let clock = Ticking::default();
+    let due = |thread| {
+        let mut pace =
+            pace::Pace::new(100.0, thread, 2, Duration::from_secs(1), Duration::from_secs(2));
+        let mut next = || pace.next(&clock, Duration::from_secs(2), &failed);
+        [next(), next()].map(|due| due.unwrap().as_millis())
+    };
+    assert_eq!((due(0), due(1)), ([1_000, 1_020], [1_010, 1_030]));
+}
+
+#[test]
+fn an_open_loop_ends_in_time() {
+    let limit = Some(Duration::from_millis(100));
+    let workload = scripted(1, |_, _| Ok(ONE));
+    let model = Model::new();
+    let load = Load {
+        workload: &workload,
+        store: &model,
+        threads: 1,
+        duration: limit,
+        rate: Some(1_000.0),
+        intervals: false,
+        seed: 1,
+        label: "open",
+    };
+    assert_eq!(load.run(&Ticking::default(), &mut |_| {}).unwrap().operations, 100);
+}
+
+#[test]
+fn seconds_are_measured_when_they_are_wanted() {
+    let workload = scripted(2_500_000, |_, _| Ok(ONE));
+    let model = Model::new();
+    let load = Load {
+        workload: &workload,
+        store: &model,
+        threads: 1,
+        duration: None,
+        rate: None,
+        intervals: true,
+        seed: 1,
+        label: "seconds",
+    };
+    let measured = load.run(&Ticking::default(), &mut |_| {}).unwrap();
+    assert_eq!(measured.intervals.len(), 2);
+    for (interval, second) in measured.intervals.iter().zip(1..) {
+        assert_eq!(interval.end, Duration::from_secs(second));
+        assert!((999_990..=1_000_000).contains(&interval.operations), "{interval:?}");
+        assert_eq!(interval.latency_p99_us, 1.0);
+    }
+    assert_eq!(measured.operations, 2_500_000);
 }

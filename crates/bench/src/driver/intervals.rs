@@ -1,0 +1,203 @@
+//! What a load was like second by second.
+//!
+//! A thread fills a histogram for the second that it is in, and brings it here when the second has
+//! passed. Once every thread has left a second behind, its histogram becomes one [`Interval`] and is
+//! forgotten, so that a long load takes no more memory than a short one.
+
+use crate::Latencies;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// How long an interval is.
+pub const LENGTH: Duration = Duration::from_secs(1);
+
+/// One second of a load.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Interval {
+    /// Its end, from the load's start.
+    pub end: Duration,
+    /// Operations that ended in it.
+    pub operations: u64,
+    /// 99% of the steps that ended in it took at most so many microseconds.
+    pub latency_p99_us: f64,
+}
+
+/// Where threads bring their seconds.
+pub(super) struct Intervals(Mutex<State>);
+
+struct State {
+    /// The load's start: that of the thread that was first.
+    start: Option<Duration>,
+    /// The second that each thread is in. All before it were brought.
+    at: Vec<u64>,
+    open: BTreeMap<u64, (Latencies, u64)>,
+    closed: Vec<Interval>,
+}
+
+/// One thread's second.
+pub(super) struct Ongoing<'a> {
+    intervals: &'a Intervals,
+    thread: usize,
+    /// The load's start.
+    start: Duration,
+    index: u64,
+    end: Duration,
+    latencies: Latencies,
+    operations: u64,
+}
+
+impl Intervals {
+    pub(super) fn new(threads: usize) -> Self {
+        let at = vec![0; threads];
+        Intervals(Mutex::new(State { start: None, at, open: BTreeMap::new(), closed: Vec::new() }))
+    }
+
+    /// A thread that starts now.
+    pub(super) fn join(&self, thread: usize, now: Duration) -> Ongoing<'_> {
+        let start = *self.lock().start.get_or_insert(now);
+        Ongoing {
+            intervals: self,
+            thread,
+            start,
+            index: 0,
+            end: start + LENGTH,
+            latencies: Latencies::new(),
+            operations: 0,
+        }
+    }
+
+    /// All whole seconds. The last one, which ended early, would not compare.
+    pub(super) fn take(&self) -> Vec<Interval> {
+        std::mem::take(&mut self.lock().closed)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().expect(UNBROKEN)
+    }
+}
+
+const UNBROKEN: &str = "no thread panics with the lock";
+
+impl Ongoing<'_> {
+    /// Adds a step that ended at `now`. Says whether a second had passed and was brought away.
+    #[inline]
+    pub(super) fn record(&mut self, now: Duration, latency: Duration, operations: u64) -> bool {
+        let has_passed = now >= self.end;
+        if has_passed {
+            self.bring(now);
+        }
+        self.latencies.record(latency);
+        self.operations += operations;
+        has_passed
+    }
+
+    #[cold]
+    fn bring(&mut self, now: Duration) {
+        let next = (now.saturating_sub(self.start).as_nanos() / LENGTH.as_nanos()) as u64;
+        let mut state = self.intervals.lock();
+        let (latencies, operations) = state.open.entry(self.index).or_default();
+        latencies.merge(&self.latencies);
+        *operations += self.operations;
+        state.leave(self.thread, next);
+        drop(state);
+        self.latencies.clear();
+        self.operations = 0;
+        self.index = next;
+        self.end = self.start + LENGTH * u32::try_from(next + 1).unwrap_or(u32::MAX);
+    }
+}
+
+impl Drop for Ongoing<'_> {
+    /// The thread ends: nobody waits for it any more. Its last second is not a whole one, but others'
+    /// may be, so it is brought.
+    fn drop(&mut self) {
+        let Ok(mut state) = self.intervals.0.lock() else { return };
+        if let Some((latencies, operations)) = state.open.get_mut(&self.index) {
+            latencies.merge(&self.latencies);
+            *operations += self.operations;
+        }
+        state.leave(self.thread, u64::MAX);
+    }
+}
+
+impl State {
+    /// Closes the seconds that nobody is in any more.
+    fn leave(&mut self, thread: usize, next: u64) {
+        self.at[thread] = next;
+        let least = self.at.iter().copied().min().unwrap_or(u64::MAX);
+        while let Some(first) = self.open.first_entry() {
+            if *first.key() >= least {
+                break;
+            }
+            let (index, (latencies, operations)) = first.remove_entry();
+            self.closed.push(Interval {
+                end: LENGTH * u32::try_from(index + 1).unwrap_or(u32::MAX),
+                operations,
+                latency_p99_us: latencies.percentile_us(99.0),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn seen(intervals: &Intervals) -> Vec<(u64, u64)> {
+        let all = intervals.take();
+        all.into_iter().map(|interval| (interval.end.as_secs(), interval.operations)).collect()
+    }
+
+    #[test]
+    fn a_second_is_what_all_threads_did_in_it() {
+        let intervals = Intervals::new(2);
+        let (mut one, mut two) = (intervals.join(0, ms(500)), intervals.join(1, ms(510)));
+        assert!(!one.record(ms(600), ms(1), 1) && !two.record(ms(1_499), ms(1), 2));
+        assert!(one.record(ms(1_500), ms(1), 1), "the second ends a second after the start");
+        assert!(two.record(ms(1_600), ms(1), 1));
+        assert!(one.record(ms(2_600), ms(1), 1) && two.record(ms(2_700), ms(1), 1));
+        drop((one, two));
+        assert_eq!(seen(&intervals), [(1, 3), (2, 2)], "the third second is not whole");
+    }
+
+    #[test]
+    fn a_second_in_which_nothing_ended_is_left_out() {
+        let intervals = Intervals::new(1);
+        let mut one = intervals.join(0, ms(0));
+        one.record(ms(100), ms(1), 1);
+        one.record(ms(3_100), ms(3_000), 1);
+        one.record(ms(4_000), ms(1), 1);
+        drop(one);
+        assert_eq!(seen(&intervals), [(1, 1), (4, 1)]);
+    }
+
+    #[test]
+    fn a_thread_that_ends_early_holds_nobody_up() {
+        let intervals = Intervals::new(2);
+        let mut one = intervals.join(0, ms(0));
+        intervals.join(1, ms(0)).record(ms(10), ms(1), 1);
+        one.record(ms(900), ms(7), 1);
+        one.record(ms(1_000), ms(1), 1);
+        assert_eq!(intervals.lock().closed.len(), 1);
+        assert!(intervals.lock().open.is_empty());
+    }
+
+    #[test]
+    fn latencies_count_in_the_second_in_which_they_end() {
+        let intervals = Intervals::new(1);
+        let mut one = intervals.join(0, ms(0));
+        one.record(ms(900), ms(1), 1);
+        one.record(ms(1_900), ms(1_000), 1);
+        one.record(ms(2_000), ms(100), 1);
+        drop(one);
+        let p99: Vec<_> =
+            intervals.take().iter().map(|second| second.latency_p99_us.round()).collect();
+        assert!((p99[0] / 1_000.0 - 1.0).abs() < 0.001, "{p99:?}");
+        assert!((p99[1] / 1_000_000.0 - 1.0).abs() < 0.001, "{p99:?}");
+    }
+}
