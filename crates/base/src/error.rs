@@ -142,6 +142,15 @@ pub enum Error {
         reason: String,
     },
 
+    /// A read that no correct store can have answered so.
+    #[error("a read of key {key} was answered wrongly: {what}")]
+    WrongAnswer {
+        /// The key, with what is not printable escaped.
+        key: String,
+        /// What came back, and why that can't be.
+        what: String,
+    },
+
     /// A write through a read-only handle.
     #[error("the database is open read-only; open it for writing to change it")]
     ReadOnly,

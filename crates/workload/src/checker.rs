@@ -10,5 +10,5 @@ mod stamp;
 mod verify;
 
 pub use ledger::{Ledger, Version, Write};
-pub use stamp::{MIN_VALUE_BYTES, read_stamp, write_stamp};
+pub use stamp::{MIN_VALUE_BYTES, read_stamp, seal_stamp, write_stamp};
 pub use verify::{Seen, Verify, Violation};

@@ -3,6 +3,8 @@
 //! * [`distributions`]: which key comes next.
 //! * [`keys`] and [`values`]: what a key and a value look like as bytes.
 //! * [`db_bench`]: the cases of RocksDB's and LevelDB's benchmark program.
+//! * [`ycsb`]: the Yahoo! Cloud Serving Benchmark, workloads A to H, and its [`properties`] files.
+//! * [`updates`]: writes alone, each key many times over.
 //! * [`checker`]: values that name the write they come from, so that every read can be judged.
 //! * [`model`]: an ordered map with snapshots, the store that others are held against.
 //!
@@ -17,9 +19,12 @@ pub mod db_bench;
 pub mod distributions;
 pub mod keys;
 pub mod model;
+pub mod properties;
 pub mod stream;
+pub mod updates;
 pub mod values;
 pub mod worker;
+pub mod ycsb;
 
 pub use distributions::Distribution;
 pub use keys::KeyBuffer;

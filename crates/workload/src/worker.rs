@@ -29,6 +29,11 @@ impl OperationKind {
         OperationKind::ReadModifyWrite,
     ];
 
+    /// Whether operations of this kind look for something: [`Step::found`] is out of these alone.
+    pub fn looks_up(self) -> bool {
+        matches!(self, Self::Read | Self::Scan | Self::ReadModifyWrite)
+    }
+
     /// Its name, as in the names of metrics.
     pub fn name(self) -> &'static str {
         match self {
@@ -54,7 +59,7 @@ pub struct Step {
     pub kind: OperationKind,
     /// Operations done: one, or a batch's entries. Zero if there was nothing left to do.
     pub operations: u64,
-    /// Operations among them that found what they looked for.
+    /// Operations among them that found what they looked for; zero where they look for nothing.
     pub found: u64,
     /// Bytes of keys and values that went in or came out.
     pub bytes: u64,
@@ -90,6 +95,12 @@ pub trait Workload: Sync {
         self.operations()
     }
 
+    /// Bytes of keys and values that the store holds for its users once this load has done
+    /// `operations` operations: what its files are compared with. `None` if the load can't tell.
+    fn live_bytes(&self, _operations: u64) -> Option<u64> {
+        None
+    }
+
     /// Whether the load can go on for as long as one likes, so that a time limit may take the
     /// place of [`Workload::operations`].
     fn endless(&self) -> bool;
@@ -103,5 +114,37 @@ pub trait Workload: Sync {
     /// What one more thread does meanwhile, unmeasured, until the workers are done.
     fn companion(&self) -> Option<Box<dyn Workload + '_>> {
         None
+    }
+}
+
+/// The part of `total` operations that thread number `thread` of `threads` does: the first threads
+/// do one more each if they do not divide evenly.
+pub(crate) fn share_of(total: u64, threads: usize, thread: usize) -> u64 {
+    let (threads, thread) = (threads as u64, thread as u64);
+    total / threads + u64::from(thread < total % threads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_differ_by_one_at_most_and_add_up() {
+        for (total, threads) in [(10, 3), (9, 3), (2, 3), (7, 1)] {
+            let shares: Vec<_> = (0..threads).map(|n| share_of(total, threads, n)).collect();
+            assert_eq!(shares.iter().sum::<u64>(), total);
+            assert!(shares[0] - shares[threads - 1] <= 1 && shares.is_sorted_by(|a, b| a >= b));
+        }
+    }
+
+    #[test]
+    fn every_kind_is_at_its_number_and_has_a_name_of_its_own() {
+        let mut names: Vec<_> = OperationKind::ALL.map(OperationKind::name).into();
+        for (number, kind) in OperationKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, number);
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), 5);
     }
 }

@@ -11,11 +11,16 @@ pub const MIN_VALUE_BYTES: usize = 16;
 /// Fills `value`, at least [`MIN_VALUE_BYTES`] long, as `version` of `key`. The filler differs from
 /// version to version and compresses to about half.
 pub fn write_stamp(key: &[u8], version: Version, value: &mut [u8]) {
-    let (head, filler) = value.split_at_mut(MIN_VALUE_BYTES);
+    let filler = &mut value[MIN_VALUE_BYTES..];
     let (random, copy) = filler.split_at_mut(filler.len().div_ceil(2));
     Rng::new(hash64(key) ^ version.0).fill(random);
     copy.copy_from_slice(&random[..copy.len()]);
-    head[8..].copy_from_slice(&version.0.to_le_bytes());
+    seal_stamp(key, version, value);
+}
+
+/// Makes `value`, at least [`MIN_VALUE_BYTES`] long, `version` of `key` with the filler it has.
+pub fn seal_stamp(key: &[u8], version: Version, value: &mut [u8]) {
+    value[8..MIN_VALUE_BYTES].copy_from_slice(&version.0.to_le_bytes());
     let checksum = checksum(key, &value[8..]);
     value[..8].copy_from_slice(&checksum.to_le_bytes());
 }

@@ -109,10 +109,11 @@ impl Distribution for ScrambledZipfian {
     }
 }
 
-/// FNV-1a over the eight bytes of `rank`, lowest first, made non-negative as YCSB does.
+/// FNV-1a over the eight bytes of `number`, lowest first, made non-negative as YCSB does: what it
+/// scatters hot ranks with, and what it makes hashed keys of.
 #[inline]
-fn scatter(rank: u64) -> u64 {
-    let hash = rank.to_le_bytes().iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, &byte| {
+pub(crate) fn scatter(number: u64) -> u64 {
+    let hash = number.to_le_bytes().iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     (hash as i64).unsigned_abs()

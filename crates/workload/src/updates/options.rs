@@ -1,0 +1,138 @@
+//! How many keys, and how often each is written.
+
+use crate::KeyBuffer;
+use esker_base::{Error, MAX_KEY_BYTES, Result};
+
+/// Which keys are updated how often.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Heat {
+    /// All equally often.
+    #[default]
+    Uniform,
+    /// Few keys often, many seldom, in YCSB's proportions.
+    Zipfian,
+}
+
+impl std::str::FromStr for Heat {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "uniform" => Ok(Heat::Uniform),
+            "zipfian" | "zipf" => Ok(Heat::Zipfian),
+            _ => refuse("distribution", name, "there are uniform, zipfian"),
+        }
+    }
+}
+
+/// The size of the load. The defaults are the paper's but for the number of keys.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Options {
+    /// Keys.
+    pub records: u64,
+    /// How often a key is written again, on average: all writes are `records` x (1 + this).
+    pub updates_per_key: f64,
+    /// Which keys are updated how often.
+    pub heat: Heat,
+    /// The length of a key.
+    pub key_bytes: usize,
+    /// The length of a value.
+    pub value_bytes: usize,
+    /// Threads that divide the writes between them.
+    pub threads: usize,
+    /// What all chance follows from.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            records: 1_000_000,
+            updates_per_key: 9.0,
+            heat: Heat::Uniform,
+            key_bytes: 10,
+            value_bytes: 200,
+            threads: 1,
+            seed: 1,
+        }
+    }
+}
+
+impl Options {
+    /// Refuses what can't be run.
+    pub fn check(&self) -> Result<()> {
+        if self.records == 0 {
+            return refuse("records", 0, "there must be at least one key");
+        }
+        if !(0.0..=1e9).contains(&self.updates_per_key) {
+            let reason = "it is a number from 0 to a billion";
+            return refuse("updates-per-key", self.updates_per_key, reason);
+        }
+        if self.key_bytes == 0 || self.key_bytes > MAX_KEY_BYTES {
+            return refuse("key-size", self.key_bytes, "keys are 1 to 65,536 bytes long");
+        }
+        if self.records - 1 > KeyBuffer::largest(self.key_bytes) || self.records > 1 << 48 {
+            return refuse("records", self.records, "so many do not fit keys of this size");
+        }
+        if self.value_bytes > 1 << 30 {
+            return refuse("value-size", self.value_bytes, "a value is at most 1 GiB long");
+        }
+        if self.threads == 0 {
+            return refuse("threads", 0, "there must be at least one thread");
+        }
+        if self.threads as u64 > self.records {
+            return refuse("threads", self.threads, "each thread needs a key of its own");
+        }
+        Ok(())
+    }
+
+    /// Writes of keys that are there already.
+    pub fn updates(&self) -> u64 {
+        (self.records as f64 * self.updates_per_key).round() as u64
+    }
+
+    /// All writes.
+    pub fn writes(&self) -> u64 {
+        self.records + self.updates()
+    }
+}
+
+fn refuse<T>(setting: &'static str, value: impl ToString, reason: &str) -> Result<T> {
+    let (value, reason) = (value.to_string(), reason.to_owned());
+    Err(Error::InvalidSetting { setting, value, reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_run_is_refused_by_name() {
+        let good = Options::default();
+        good.check().unwrap();
+        for (options, name) in [
+            (Options { records: 0, ..good.clone() }, "records"),
+            (Options { records: 257, key_bytes: 1, ..good.clone() }, "records"),
+            (Options { records: u64::MAX, ..good.clone() }, "records"),
+            (Options { updates_per_key: -1.0, ..good.clone() }, "updates-per-key"),
+            (Options { updates_per_key: f64::NAN, ..good.clone() }, "updates-per-key"),
+            (Options { updates_per_key: f64::INFINITY, ..good.clone() }, "updates-per-key"),
+            (Options { key_bytes: 0, ..good.clone() }, "key-size"),
+            (Options { key_bytes: MAX_KEY_BYTES + 1, ..good.clone() }, "key-size"),
+            (Options { value_bytes: usize::MAX, ..good.clone() }, "value-size"),
+            (Options { threads: 0, ..good.clone() }, "threads"),
+            (Options { threads: 5, records: 4, ..good.clone() }, "threads"),
+        ] {
+            let message = options.check().unwrap_err().to_string();
+            assert!(message.starts_with(&format!("{name} is ")), "{message}");
+        }
+        Options { updates_per_key: 0.0, records: 256, key_bytes: 1, ..good }.check().unwrap();
+    }
+
+    #[test]
+    fn a_distribution_is_named_in_full_or_short() {
+        assert_eq!("uniform".parse::<Heat>().unwrap(), Heat::Uniform);
+        assert_eq!("zipf".parse::<Heat>().unwrap(), "zipfian".parse::<Heat>().unwrap());
+        assert!("latest".parse::<Heat>().is_err());
+    }
+}

@@ -1,0 +1,43 @@
+//! The Yahoo! Cloud Serving Benchmark (Cooper et al., SoCC 2010) with the meaning that its core
+//! workload has, and workloads G and H of the paper on write-behind logging.
+//!
+//! * A [`Load`] writes the records, then a [`Run`] does the operations: two workloads, so that they
+//!   can be measured apart. Both **divide** their work among their threads.
+//! * Keys are `user` and the record's number, hashed with FNV-1a unless asked otherwise, so the
+//!   keys here are those that YCSB's own client makes.
+//! * A value is the fields back to back, ten of a hundred bytes each. Names of fields are not
+//!   stored, so all stores keep the same bytes; reading one field is reading the record.
+//! * An update writes a whole record ([`Update::Whole`]), where YCSB writes one field unless it is
+//!   told `writeallfields=true`. In a key-value store that one field would make every update a
+//!   read-modify-write; [`Update::Field`] has it so.
+//! * A read-modify-write reads once and writes once. YCSB's bindings for key-value stores read a
+//!   second time within the write.
+//! * With [`Options::verify`] every value carries a stamp of its key, its write and its bytes. A
+//!   read that gives something else fails the run, and so does a read that gives nothing and a scan
+//!   that is out of order. It costs one more pass over each value.
+//! * [`property_file`] reads YCSB's own files.
+
+mod client;
+mod key;
+mod load;
+mod mix;
+mod options;
+mod preset;
+pub mod property_file;
+mod record;
+mod requests;
+mod run;
+mod scans;
+mod sequence;
+
+pub use key::{KeyOrder, RecordKey};
+pub use load::Load;
+pub use mix::Mix;
+pub use options::{Options, Update};
+pub use preset::Preset;
+pub use requests::Requests;
+pub use run::Run;
+pub use scans::{Lengths, Scans};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! Verified runs: quiet about a correct store, and an error at the first wrong answer.
+
+use super::faulty::{Fault, Faulty};
+use super::*;
+use esker_api::Kv;
+use esker_base::{Error, Result};
+
+fn verified(mix: Mix) -> Options {
+    Options { records: 200, operations: 300, verify: true, mix, ..small() }
+}
+
+const READ: Mix = Mix { read: 1.0, ..Mix::NONE };
+const SCAN: Mix = Mix { scan: 1.0, ..Mix::NONE };
+const MODIFY: Mix = Mix { read_modify_write: 1.0, ..Mix::NONE };
+
+/// A run of `mix` on a loaded store that has `fault`.
+fn run_with(fault: Fault, options: &Options) -> Result<Vec<Step>> {
+    let store = Faulty { model: loaded(options), fault };
+    run(&Run::new(options), options.threads, &store)
+}
+
+fn failure(fault: Fault, options: &Options) -> (String, String) {
+    match run_with(fault, options) {
+        Err(Error::WrongAnswer { key, what }) => (key, what),
+        other => panic!("{fault:?} gave {:?}", other.map(|steps| steps.len())),
+    }
+}
+
+#[test]
+fn a_correct_store_passes() {
+    let every = Mix { read: 1.0, update: 1.0, insert: 1.0, scan: 1.0, read_modify_write: 1.0 };
+    for update in [Update::Whole, Update::Field] {
+        for threads in [1, 3] {
+            let options = Options { update, threads, ..verified(every) };
+            assert_eq!(run_with(Fault::None, &options).unwrap().len(), 300);
+        }
+    }
+}
+
+#[test]
+fn values_that_were_never_written_fail_reads_scans_and_modifications() {
+    for fault in [Fault::FlipsBits, Fault::Truncates, Fault::MixesKeys] {
+        for mix in [READ, SCAN, MODIFY] {
+            let (key, what) = failure(fault, &verified(mix));
+            assert!(key.starts_with("user") && what.contains("no write of this key"), "{what}");
+        }
+    }
+}
+
+#[test]
+fn records_that_are_gone_fail_reads_scans_and_modifications() {
+    for mix in [READ, SCAN, MODIFY] {
+        let (_, what) = failure(Fault::LosesRecords, &verified(mix));
+        assert_eq!(what, "it gave nothing, and the record was written");
+    }
+}
+
+#[test]
+fn a_scan_that_stands_still_fails() {
+    let (_, what) = failure(Fault::Repeats, &verified(SCAN));
+    assert!(what.starts_with("a scan gave it after key user"), "{what}");
+}
+
+#[test]
+fn a_planted_value_is_named_with_its_key_and_its_bytes() {
+    let options = verified(READ);
+    let model = loaded(&options);
+    let mut key = RecordKey::new(KeyOrder::Hashed, 1);
+    for number in 0..200 {
+        model.put(key.set(number), b"planted by hand\n").unwrap();
+    }
+    let message = run(&Run::new(&options), 1, &model).unwrap_err().to_string();
+    assert!(message.starts_with("a read of key user"), "{message}");
+    assert!(message.contains("16 bytes") && message.contains("planted by hand\\n"), "{message}");
+}
+
+#[test]
+fn without_verification_nothing_is_looked_at() {
+    for fault in [Fault::FlipsBits, Fault::LosesRecords, Fault::Repeats] {
+        for mix in [READ, SCAN] {
+            let options = Options { verify: false, ..verified(mix) };
+            assert_eq!(run_with(fault, &options).unwrap().len(), 300);
+        }
+    }
+}
