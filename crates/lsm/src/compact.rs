@@ -11,10 +11,7 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<()> {
     let started = inner.clock.now();
     inner.installer.mend()?;
     if plan.is_trivial_move() {
-        inner.install(
-            |state| Ok(unless_dropped(state, plan, move_edit(plan))),
-            |_| {},
-        )?;
+        inner.install(|state| Ok(unless_dropped(state, plan, move_edit(plan))), |_| {})?;
         inner.counters.trivial_moves.add(1);
         return Ok(());
     }

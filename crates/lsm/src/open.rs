@@ -19,7 +19,7 @@ use crate::stall::Stall;
 use crate::stats::Counters;
 use crate::version::{Version, parse_table_file_name};
 use crate::view::{View, ViewCell};
-use esker_base::{Background, Clock, Priority, Error, KeyspaceId, Result, SystemClock, Threads};
+use esker_base::{Background, Clock, Error, KeyspaceId, Priority, Result, SystemClock, Threads};
 use esker_storage::{PosixStorage, Storage};
 use esker_table::BlockCache;
 use parking_lot::Mutex;

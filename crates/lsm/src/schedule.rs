@@ -325,10 +325,7 @@ fn prepare(inner: &Inner) -> Result<()> {
     let file = match &inner.log_files {
         Some(logs) => {
             let file = logs.create(&header)?;
-            inner.install(
-                |_| Ok(Edit::of([Change::AddLog { epoch, end: None }])),
-                |_| {},
-            )?;
+            inner.install(|_| Ok(Edit::of([Change::AddLog { epoch, end: None }])), |_| {})?;
             Some(file)
         }
         None => None,

@@ -6,7 +6,7 @@
 //! when it starts, so while one sync runs the next group gathers by itself. The two turns are separate:
 //! a sync, which waits for the device, never holds up a writer that only needs its bytes appended.
 
-use super::turn::Turn;
+use super::turn::{Done, Turn};
 use esker_base::{Error, Result, Seqno};
 use esker_memtable::{MemTable, Position};
 use esker_storage::LogFile;
@@ -122,19 +122,19 @@ impl Group {
 
     /// Returns once everything up to `seqno` is in the operating system's hands.
     #[inline]
-    pub(crate) fn append_through(&self, seqno: Seqno) -> Result<()> {
+    pub(crate) fn append_through(&self, seqno: Seqno) -> Result<Done> {
         self.reach(seqno, &self.appended, &self.append_turn, || {
             self.append_complete(&mut self.appender.lock())
         })
     }
 
     /// Returns once everything up to `seqno` survives power loss.
-    pub(crate) fn sync_through(&self, seqno: Seqno) -> Result<()> {
-        if self.synced() >= seqno {
-            return Ok(());
-        }
-        self.append_through(seqno)?;
-        self.reach(seqno, &self.synced, &self.sync_turn, || self.sync_appended(seqno))
+    pub(crate) fn sync_through(&self, seqno: Seqno) -> Result<Done> {
+        // Whoever has the turn appends for all: one write a group.
+        self.reach(seqno, &self.synced, &self.sync_turn, || {
+            drop(self.append_through(seqno)?);
+            self.sync_appended(seqno)
+        })
     }
 
     /// Waits until `mark` is at `seqno`, or takes the turn and does `work` until it is.
@@ -145,10 +145,10 @@ impl Group {
         mark: &AtomicU64,
         turn: &Turn,
         work: impl Fn() -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<Done> {
         loop {
             if mark.load(Ordering::Acquire) >= seqno {
-                return Ok(());
+                return Ok(Done::default());
             }
             if self.has_failed() {
                 return Err(self.failure().expect("the cause is stored before the flag"));
@@ -164,12 +164,14 @@ impl Group {
             }
             // After a failure there is nothing left to wait for.
             let achieved = if worked.is_ok() { mark.load(Ordering::SeqCst) } else { Seqno::MAX };
-            turn.give_back(achieved);
+            let done = turn.give_back(achieved);
             worked?;
-            if mark.load(Ordering::Acquire) < seqno {
-                // A frame before ours is reserved but not filled yet. Its writer needs a core.
-                std::thread::yield_now();
+            if achieved >= seqno {
+                return Ok(done);
             }
+            drop(done);
+            // A frame before ours is reserved but not filled yet. Its writer needs a core.
+            std::thread::yield_now();
         }
     }
 

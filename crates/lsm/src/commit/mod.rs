@@ -29,6 +29,7 @@ use parking_lot::{Mutex, MutexGuard};
 use ring::Ring;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use turn::Done;
 
 /// Frames in flight, at most. Each writing thread has one, so more than any machine's threads.
 const RING_SLOTS: usize = 4096;
@@ -206,13 +207,14 @@ impl Commit {
         } else {
             self.durability
         };
-        match durability {
-            Durability::Memory => {}
+        let others = match durability {
+            Durability::Memory => Done::default(),
             Durability::Appended => self.finish(self.group.append_through(last_seqno))?,
             Durability::Synced => self.finish(self.group.sync_through(last_seqno))?,
-        }
+        };
         memtable.insert(&filled);
         self.ring.mark(ticket, last_seqno);
+        drop(others);
         self.user_bytes.fetch_add(batch.encoded().len() as u64, Ordering::Relaxed);
         self.writes.fetch_add(batch.len() as u64, Ordering::Relaxed);
         if !self.ring.wait_visible(last_seqno, &given_up) {
@@ -262,7 +264,7 @@ impl Commit {
 
     /// Makes every write up to `seqno`, all of them visible, survive power loss.
     pub(crate) fn sync_through(&self, seqno: Seqno) -> Result<()> {
-        self.finish(self.group.sync_through(seqno))
+        self.finish(self.group.sync_through(seqno)).map(drop)
     }
 
     /// Whether writes are acknowledged before they are synced.
@@ -275,12 +277,12 @@ impl Commit {
         if self.durability == Durability::Memory {
             return Ok(());
         }
-        self.finish(self.group.sync_through(self.visible()))
+        self.finish(self.group.sync_through(self.visible())).map(drop)
     }
 
     /// Turns a failed append or sync into the error that writers get, and lets go everybody who
     /// waits behind it.
-    fn finish(&self, outcome: Result<()>) -> Result<()> {
+    fn finish(&self, outcome: Result<Done>) -> Result<Done> {
         outcome.map_err(|_| {
             self.ring.wake_all();
             self.log_failed()

@@ -36,6 +36,19 @@ struct Waiters {
     next_id: u64,
 }
 
+/// Waiters whose bytes are down, to be woken when this is dropped. Whoever achieved that may see to
+/// its own write first: those behind it would wait for it anyway.
+#[derive(Default)]
+#[must_use = "dropped at once, it wakes them at once"]
+pub(crate) struct Done(Vec<Waiter>);
+
+impl Drop for Done {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.iter().for_each(|waiter| waiter.thread.unpark());
+    }
+}
+
 struct Waiter {
     id: u64,
     wants: Seqno,
@@ -49,18 +62,17 @@ impl Turn {
         self.taken.compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Gives the turn back, everything up to `achieved` being done.
+    /// Gives the turn back, everything up to `achieved` being done. Those who waited for that go on
+    /// when what this returns is dropped.
     #[inline]
-    pub(crate) fn give_back(&self, achieved: Seqno) {
+    pub(crate) fn give_back(&self, achieved: Seqno) -> Done {
         self.taken.store(false, Ordering::SeqCst);
         order_sequentially();
-        if self.waiting.load(Ordering::SeqCst) > 0 {
-            self.wake(achieved);
-        }
+        if self.waiting.load(Ordering::SeqCst) > 0 { self.wake(achieved) } else { Done::default() }
     }
 
     #[cold]
-    fn wake(&self, achieved: Seqno) {
+    fn wake(&self, achieved: Seqno) -> Done {
         let (next, done) = {
             let mut waiters = self.waiters.lock();
             // In the order in which they publish, so that few have to wait for one before.
@@ -71,7 +83,10 @@ impl Turn {
             self.waiting.store(waiters.list.len(), Ordering::SeqCst);
             (next, done)
         };
-        next.into_iter().chain(done).for_each(|waiter| waiter.thread.unpark());
+        if let Some(next) = next {
+            next.thread.unpark();
+        }
+        Done(done)
     }
 
     /// Waits until the turn is free or `wants` may be done.
@@ -113,7 +128,7 @@ mod tests {
     fn a_free_turn_is_taken_once() {
         let turn = Turn::default();
         assert!(turn.take() && !turn.take());
-        turn.give_back(0);
+        drop(turn.give_back(0));
         assert!(turn.take());
     }
 
@@ -128,7 +143,7 @@ mod tests {
                         while done.load(Ordering::SeqCst) < mine {
                             if turn.take() {
                                 done.store(wanted.load(Ordering::SeqCst), Ordering::SeqCst);
-                                turn.give_back(done.load(Ordering::SeqCst));
+                                drop(turn.give_back(done.load(Ordering::SeqCst)));
                             } else {
                                 turn.wait(mine);
                             }
@@ -165,7 +180,7 @@ mod loom_tests {
                 if self.turn.take() {
                     let all = self.wanted.load(Ordering::SeqCst);
                     self.done.store(all, Ordering::SeqCst);
-                    self.turn.give_back(all);
+                    drop(self.turn.give_back(all));
                 } else {
                     self.turn.wait(mine);
                 }

@@ -69,8 +69,7 @@ impl<T> Default for Leases<T> {
 impl<T> Leases<T> {
     /// A lease of nothing yet.
     pub(crate) fn grant(&self) -> Arc<Lease<T>> {
-        let lease =
-            Arc::new(Lease { thing: Mutex::new(None), recalled: AtomicBool::new(false) });
+        let lease = Arc::new(Lease { thing: Mutex::new(None), recalled: AtomicBool::new(false) });
         let mut granted = self.granted.lock();
         if granted.leases.len() >= granted.prune_at {
             granted.leases.retain(|lease| lease.strong_count() > 0);
