@@ -23,16 +23,15 @@ pub enum KeyOrder {
 pub struct RecordKey {
     order: KeyOrder,
     digits: usize,
-    /// The key is what follows `start`.
     bytes: Vec<u8>,
-    start: usize,
 }
 
 impl RecordKey {
     /// Keys in `order`, with zeros before the number up to `digits` digits.
     pub fn new(order: KeyOrder, digits: usize) -> Self {
-        let bytes = vec![0; PREFIX.len() + digits.max(MAX_DIGITS)];
-        let mut key = RecordKey { order, digits, bytes, start: 0 };
+        let mut bytes = Vec::with_capacity(PREFIX.len() + digits.max(MAX_DIGITS));
+        bytes.extend_from_slice(PREFIX);
+        let mut key = RecordKey { order, digits, bytes };
         key.set(0);
         key
     }
@@ -40,26 +39,23 @@ impl RecordKey {
     /// Turns into the key of record `number`.
     #[inline]
     pub fn set(&mut self, number: u64) -> &[u8] {
-        let mut rest = match self.order {
+        let number = match self.order {
             KeyOrder::Hashed => scatter(number),
             KeyOrder::Ordered => number,
         };
-        let mut at = self.bytes.len();
-        let last = at.saturating_sub(self.digits.max(1));
-        while rest > 0 || at > last {
-            at -= 1;
-            self.bytes[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-        }
-        self.start = at - PREFIX.len();
-        self.bytes[self.start..at].copy_from_slice(PREFIX);
-        self.bytes()
+        let mut buffer = itoa::Buffer::new();
+        let digits = buffer.format(number).as_bytes();
+        let zeros = self.digits.saturating_sub(digits.len());
+        self.bytes.truncate(PREFIX.len());
+        self.bytes.resize(PREFIX.len() + zeros, b'0');
+        self.bytes.extend_from_slice(digits);
+        &self.bytes
     }
 
     /// The key as last set.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes[self.start..]
+        &self.bytes
     }
 
     /// The mean length of the keys of records 0 to `records`. For hashed keys it is the one

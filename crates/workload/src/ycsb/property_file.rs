@@ -3,7 +3,7 @@
 //! Properties that a file does not name have YCSB's defaults where they say what the workload does
 //! (`readproportion` is 0.95, `maxscanlength` 1,000), and those of the options given where they say
 //! how much of it (`recordcount`, `operationcount`, `threadcount`). One differs on purpose: without
-//! `writeallfields` an update writes a whole record (see [`Update`](super::Update)).
+//! `writeallfields` an update writes a whole record (see [`Update`]).
 
 use super::{KeyOrder, Lengths, Mix, Options, Requests, Scans, Update};
 use crate::properties::{self, Property};
