@@ -15,7 +15,8 @@ pub enum Update {
     #[default]
     Whole,
     /// One field. A key-value store has no fields, so the record is read, changed and put back, as
-    /// YCSB's bindings for such stores do; the latency is of all that.
+    /// YCSB's bindings for such stores do; the latency is of all that. As there, one of two threads
+    /// that do so at once may undo the other's change.
     Field,
 }
 
