@@ -65,6 +65,7 @@ fn a_file_without_properties_has_the_defaults_of_ycsb_and_the_size_that_is_asked
         operations: 88,
         threads: 3,
         seed: 9,
+        verify: true,
         mix: Preset::G.mix(),
         fields: 1,
         ..Options::default()
@@ -73,6 +74,7 @@ fn a_file_without_properties_has_the_defaults_of_ycsb_and_the_size_that_is_asked
     assert_eq!((options.records, options.operations, options.threads), (77, 88, 3));
     assert_eq!(options.mix, Mix { read: 0.95, update: 0.05, ..Mix::NONE });
     assert_eq!((options.requests, options.seed), (Requests::Uniform, 9));
+    assert!(options.verify, "what is asked for by other means stays");
     assert_eq!((options.fields, options.field_bytes, options.scans.most), (10, 100, 1_000));
 }
 

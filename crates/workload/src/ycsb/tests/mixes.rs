@@ -128,3 +128,12 @@ fn a_hot_spot_gets_its_share_of_the_requests() {
     let hot: u64 = counts.iter().filter(|c| c.0 < 2_000).map(|c| c.1).sum();
     assert!((79_000..81_000).contains(&hot), "{hot}");
 }
+
+#[test]
+fn exponential_requests_have_their_percentile_among_the_newest() {
+    let requests = Requests::Exponential { percentile: 90.0, fraction: 0.25 };
+    let counts = requested(requests, Mix { read: 1.0, ..Mix::NONE }, 100_000);
+    let newest: u64 = counts.iter().filter(|c| c.0 >= 7_500).map(|c| c.1).sum();
+    // The oldest there are stand for all older ones: 90% of a whole of 99.99%.
+    assert!((89_500..90_600).contains(&newest), "{newest}");
+}

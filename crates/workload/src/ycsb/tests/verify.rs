@@ -83,3 +83,15 @@ fn without_verification_nothing_is_looked_at() {
         }
     }
 }
+
+#[test]
+fn inserted_records_must_be_there_and_other_programs_parts_need_not() {
+    let newest = Options { requests: Requests::Latest, ..verified(READ) };
+    let part = Options { load_start: 199, ..newest.clone() };
+    let steps = run_with(Fault::None, &part).unwrap();
+    let found: u64 = steps.iter().map(|step| step.found).sum();
+    assert!(found > 0 && found < 300, "{found} found");
+    let mix = Mix { insert: 1.0, read: 9.0, ..Mix::NONE };
+    let (_, what) = failure(Fault::LosesRecords, &Options { mix, load_start: 199, ..newest });
+    assert_eq!(what, "it gave nothing, and the record was written");
+}
