@@ -1,0 +1,109 @@
+//! Other engines behind the traits of `esker_api`, so that one workload drives them and Esker alike.
+//!
+//! | name | engine |
+//! |---|---|
+//! | `rocksdb-wal` | RocksDB, leveled, its log written and not synced |
+//! | `rocksdb-wal-sync` | the same, its log synced before a write is acknowledged |
+//! | `rocksdb-nolog` | the same, without a log |
+//! | `rocksdb-universal` | RocksDB, universal compaction, its log written and not synced |
+//! | `leveldb` | LevelDB, its log written and not synced |
+//! | `fjall` | fjall, its journal written and not synced |
+//!
+//! Each is configured as its own documentation advises for such loads on a small machine; every
+//! option set is listed with its reason by [`Peer::configuration`]. What all engines of a run share,
+//! memory above all, comes in by [`PeerSettings`].
+//!
+//! The engines are compiled only when asked for, by the features `rocksdb`, `leveldb`, `fjall` or
+//! `all`, because they want packages of the system and minutes of compiling:
+//!
+//! ```sh
+//! scripts/install-peers
+//! cargo build --release -p esker-cli --features peers
+//! ```
+
+#![deny(unsafe_code)]
+
+#[cfg(any(feature = "rocksdb", feature = "leveldb", feature = "fjall"))]
+mod check;
+#[cfg(any(feature = "rocksdb", feature = "leveldb", feature = "fjall"))]
+mod configuration;
+#[cfg(feature = "fjall")]
+mod fjall;
+#[cfg(feature = "leveldb")]
+mod leveldb;
+#[cfg(any(feature = "rocksdb", feature = "leveldb", feature = "fjall"))]
+mod moments;
+mod peer;
+#[cfg(any(feature = "leveldb", feature = "fjall"))]
+mod ranges;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
+mod settings;
+#[cfg(any(feature = "rocksdb", feature = "leveldb", feature = "fjall"))]
+mod tally;
+
+pub use peer::{Peer, Written};
+pub use settings::{Compression, PeerSettings};
+
+use esker_base::{Error, Result};
+use std::path::Path;
+
+/// The peers there are, built in or not.
+pub const NAMES: [&str; 6] =
+    ["rocksdb-wal", "rocksdb-wal-sync", "rocksdb-nolog", "rocksdb-universal", "leveldb", "fjall"];
+
+/// Whether [`open`] can open the peer of this name. If not, the error says why and what to do. Does
+/// nothing else, so that a caller can refuse a name before it makes a file.
+pub fn check(name: &str) -> Result<()> {
+    if !NAMES.contains(&name) {
+        return Err(refused(
+            name,
+            format!("there is no such peer; there are {}", NAMES.join(", ")),
+        ));
+    }
+    if is_built_in(name) {
+        return Ok(());
+    }
+    let reason = "it is not built in: run scripts/install-peers, then \
+                  cargo build --release -p esker-cli --features peers";
+    Err(refused(name, reason.to_owned()))
+}
+
+fn is_built_in(name: &str) -> bool {
+    (cfg!(feature = "rocksdb") && name.starts_with("rocksdb"))
+        || (cfg!(feature = "leveldb") && name == "leveldb")
+        || (cfg!(feature = "fjall") && name == "fjall")
+}
+
+/// Opens the peer `name` in the directory `dir`, or creates a store there.
+pub fn open(name: &str, dir: &Path, settings: &PeerSettings) -> Result<Box<dyn Peer>> {
+    check(name)?;
+    settings.validate()?;
+    open_built_in(name, dir, settings)
+}
+
+#[cfg_attr(
+    not(any(feature = "rocksdb", feature = "leveldb", feature = "fjall")),
+    expect(unused_variables, reason = "there is nothing to open")
+)]
+fn open_built_in(name: &str, dir: &Path, settings: &PeerSettings) -> Result<Box<dyn Peer>> {
+    match name {
+        #[cfg(feature = "rocksdb")]
+        "rocksdb-wal" => rocksdb::open(rocksdb::Variant::Wal, dir, settings),
+        #[cfg(feature = "rocksdb")]
+        "rocksdb-wal-sync" => rocksdb::open(rocksdb::Variant::WalSync, dir, settings),
+        #[cfg(feature = "rocksdb")]
+        "rocksdb-nolog" => rocksdb::open(rocksdb::Variant::NoLog, dir, settings),
+        #[cfg(feature = "rocksdb")]
+        "rocksdb-universal" => rocksdb::open(rocksdb::Variant::Universal, dir, settings),
+        #[cfg(feature = "leveldb")]
+        "leveldb" => leveldb::open(dir, settings),
+        #[cfg(feature = "fjall")]
+        "fjall" => fjall::open(dir, settings),
+        _ => unreachable!("the name was checked"),
+    }
+}
+
+fn refused(name: &str, reason: String) -> Error {
+    settings::invalid("engine", name, reason)
+}

@@ -1,0 +1,188 @@
+//! How RocksDB is configured.
+//!
+//! The page that RocksDB's wiki gives to whoever sets it up, "Setup Options and Basic Tuning", is
+//! followed where it says something; what it leaves alone is left alone, unless the page on that very
+//! subject, or the comment on the option in `include/rocksdb`, advises otherwise for such a run. The
+//! reasons stand beside the options, and in the report.
+
+use super::Variant;
+use crate::configuration::Configuration;
+use crate::settings::{Compression, PeerSettings};
+use ::rocksdb::{
+    BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Options, statistics::StatsLevel,
+};
+
+const BASIC_TUNING: &str = "wiki: Setup Options and Basic Tuning";
+
+/// In bytes: 16 KiB, the wiki's advice, "to save memory".
+const BLOCK_BYTES: usize = 16 << 10;
+/// In bytes: the wiki's advice, so that writeback is spread out.
+const SYNC_EVERY_BYTES: u64 = 1 << 20;
+
+pub(super) fn options(
+    variant: Variant,
+    settings: &PeerSettings,
+    configuration: &mut Configuration,
+) -> Options {
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    let buffers = settings.write_buffers_of(settings.write_buffers);
+    memory(&mut options, buffers, settings, configuration);
+    let cache = settings.cache_beside(buffers);
+    options.set_block_based_table_factory(&table(cache, settings, configuration));
+    shape(&mut options, variant, settings, configuration);
+    background(&mut options, settings, configuration);
+    log(&mut options, variant, buffers, configuration);
+    statistics(&mut options, configuration);
+    configuration.note(
+        "unordered_write, enable_pipelined_write",
+        "default, off",
+        "wiki: unordered_write gives up immutable snapshots, which the loads rely on; Pipelined \
+         Write is for many concurrent writers, and the basic setup leaves it off",
+    );
+    options
+}
+
+fn memory(
+    options: &mut Options,
+    buffers: usize,
+    settings: &PeerSettings,
+    configuration: &mut Configuration,
+) {
+    options.set_write_buffer_size(configuration.note(
+        "write_buffer_size",
+        settings.write_buffer_bytes,
+        "the run's",
+    ));
+    options.set_max_write_buffer_number(configuration.note(
+        "max_write_buffer_number",
+        buffers as i32,
+        "as many as Esker's MemTables may be, if the memory allows; wiki: RocksDB Tuning Guide, \
+         Write buffers",
+    ));
+    configuration.note("memtable", "default, skip list", BASIC_TUNING);
+}
+
+fn table(
+    cache_bytes: usize,
+    settings: &PeerSettings,
+    configuration: &mut Configuration,
+) -> BlockBasedOptions {
+    let mut table = BlockBasedOptions::default();
+    let why = "HyperClockCache of what the write buffers leave of the memory; cache.h: generally \
+               recommended over LRUCache, its charge not estimated";
+    let cache_bytes = configuration.note("block_cache", cache_bytes, why);
+    table.set_block_cache(&Cache::new_hyper_clock_cache(cache_bytes, 0));
+    table.set_block_size(configuration.note("block_size", BLOCK_BYTES, BASIC_TUNING));
+    table.set_cache_index_and_filter_blocks(configuration.note(
+        "cache_index_and_filter_blocks",
+        true,
+        "wiki: Setup Options and Basic Tuning; keeps them within the memory budget",
+    ));
+    table.set_pin_l0_filter_and_index_blocks_in_cache(configuration.note(
+        "pin_l0_filter_and_index_blocks_in_cache",
+        true,
+        BASIC_TUNING,
+    ));
+    let why = "the run's, full Bloom filters; wiki: Setup Options and Basic Tuning, Bloom Filters";
+    match configuration.note("filter_policy bits per key", settings.filter_bits, why) {
+        0 => {}
+        bits => table.set_bloom_filter(f64::from(bits), false),
+    }
+    configuration.note(
+        "format_version",
+        "default, the newest that is proven",
+        "table.h: using the default setting is strongly recommended",
+    );
+    configuration.note("checksum", "default, XXH3", "table.h");
+    table
+}
+
+fn shape(
+    options: &mut Options,
+    variant: Variant,
+    settings: &PeerSettings,
+    configuration: &mut Configuration,
+) {
+    let write_buffer = settings.write_buffer_bytes as u64;
+    if variant == Variant::Universal {
+        options.set_compaction_style(DBCompactionStyle::Universal);
+        let why = "the variant's; its size ratio 1, width from 2 and space limit 200% by default; \
+                   wiki: Universal Compaction";
+        configuration.note("compaction_style", "universal", why);
+    } else {
+        configuration.note("compaction_style", "default, leveled", BASIC_TUNING);
+        options.set_level_compaction_dynamic_level_bytes(configuration.note(
+            "level_compaction_dynamic_level_bytes",
+            true,
+            BASIC_TUNING,
+        ));
+        options.set_max_bytes_for_level_base(configuration.note(
+            "max_bytes_for_level_base",
+            4 * write_buffer,
+            "wiki: RocksDB Tuning Guide: as large as level 0 when it is compacted, 4 files of a \
+             write buffer; the default at 64 MiB",
+        ));
+    }
+    options.set_target_file_size_base(configuration.note(
+        "target_file_size_base",
+        write_buffer,
+        "in proportion to the write buffer; the default at 64 MiB",
+    ));
+    let compression = match settings.compression {
+        Compression::None => DBCompressionType::None,
+        Compression::Lz4 => DBCompressionType::Lz4,
+        Compression::Zstd => DBCompressionType::Zstd,
+    };
+    let name = format!("{:?}", settings.compression);
+    configuration.note("compression", name, "the run's, the same for all engines");
+    options.set_compression_type(compression);
+    configuration.note("compaction_pri", "default, kMinOverlappingRatio", BASIC_TUNING);
+    configuration.note(
+        "optimize_filters_for_hits",
+        "default, off",
+        "advanced_options.h: for loads whose gets find their keys; these have others too",
+    );
+}
+
+fn background(options: &mut Options, settings: &PeerSettings, configuration: &mut Configuration) {
+    let threads = settings.background_threads as i32;
+    options.set_max_background_jobs(configuration.note(
+        "max_background_jobs",
+        threads,
+        "the run's, the same for all engines; options.h: the default is 2",
+    ));
+    options.set_bytes_per_sync(configuration.note(
+        "bytes_per_sync",
+        SYNC_EVERY_BYTES,
+        BASIC_TUNING,
+    ));
+}
+
+fn log(options: &mut Options, variant: Variant, buffers: usize, configuration: &mut Configuration) {
+    let (log, sync) = match variant {
+        Variant::Wal | Variant::Universal => (true, false),
+        Variant::WalSync => (true, true),
+        Variant::NoLog => (false, false),
+    };
+    configuration.note("disableWAL", !log, "the variant's");
+    configuration.note("sync", sync, "the variant's");
+    if sync {
+        // A log that is written over does not grow, so a sync need not write its size.
+        options.set_recycle_log_file_num(configuration.note(
+            "recycle_log_file_num",
+            buffers,
+            "wiki: WAL Performance, Sync Mode: saves the I/O for metadata",
+        ));
+    }
+}
+
+fn statistics(options: &mut Options, configuration: &mut Configuration) {
+    options.enable_statistics();
+    options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
+    configuration.note(
+        "statistics",
+        "tickers only",
+        "to tell what was written; the level with the least cost that counts, wiki: Statistics",
+    );
+}
