@@ -12,6 +12,7 @@ pub mod accounting;
 pub mod driver;
 pub mod engine;
 pub mod histogram;
+pub mod html;
 pub mod progress;
 pub mod report;
 pub mod results;

@@ -1,0 +1,94 @@
+//! A colour for each engine: always the same for the same name, and told apart by people who see
+//! fewer colours.
+//!
+//! The name up to the first hyphen is the family and decides the hue; the rest decides the shade and
+//! the dashes, so that the engines of a family are seen to belong together. The colours themselves
+//! are in the style sheet, since they depend on the reader's scheme.
+
+use super::data::first_seen;
+use std::collections::BTreeMap;
+
+/// Families that have a hue of their own.
+const FAMILIES: [&str; 4] = ["esker", "rocksdb", "leveldb", "fjall"];
+/// Hues for all others.
+const OTHERS: usize = 4;
+/// Shades of a family.
+const SHADES: usize = 5;
+
+/// The classes of the engines.
+pub(super) struct Palette(BTreeMap<String, String>);
+
+impl Palette {
+    pub(super) fn new(engines: &[&str]) -> Self {
+        // By name and not by appearance: the order of the engines in a run changes no colour.
+        let mut names: Vec<&str> = first_seen(engines.iter().copied());
+        names.sort_unstable();
+        let families = first_seen(names.iter().map(|name| family(name)));
+        let others: Vec<&str> =
+            families.into_iter().filter(|family| !FAMILIES.contains(family)).collect();
+        let mut taken: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        // Names with a shade of their own choose first.
+        let (own, rest): (Vec<&str>, Vec<&str>) =
+            names.into_iter().partition(|name| own_shade(name).is_some());
+        let mut classes = BTreeMap::new();
+        for name in own.into_iter().chain(rest) {
+            let taken = taken.entry(family(name)).or_default();
+            let free = |shade: &usize| !taken.contains(shade);
+            let shade = own_shade(name).filter(free).or_else(|| (0..SHADES).find(free));
+            // More than there are shades: they share, and the labels tell them apart.
+            let shade = shade.unwrap_or(taken.len() % SHADES);
+            taken.push(shade);
+            let hue = match others.iter().position(|other| *other == family(name)) {
+                Some(at) => format!("other{}", at % OTHERS),
+                None => family(name).to_owned(),
+            };
+            classes.insert(name.to_owned(), format!("{hue} shade{shade}"));
+        }
+        Palette(classes)
+    }
+
+    /// The classes that give what belongs to `engine` its colour and dashes.
+    pub(super) fn class(&self, engine: &str) -> &str {
+        self.0.get(engine).map_or("other0 shade0", String::as_str)
+    }
+}
+
+fn family(engine: &str) -> &str {
+    engine.split('-').next().unwrap_or(engine)
+}
+
+/// The shade of a variant that many engines have.
+fn own_shade(engine: &str) -> Option<usize> {
+    let variant = engine.strip_prefix(family(engine))?;
+    ["-wal", "-wal-sync", "-nolog"].iter().position(|known| *known == variant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_keeps_its_colour_in_whatever_company() {
+        let alone = Palette::new(&["esker-wal"]);
+        let among = Palette::new(&["rocksdb-wal", "esker-nolog", "esker-wal", "esker-new"]);
+        assert_eq!(alone.class("esker-wal"), among.class("esker-wal"));
+        assert_eq!(among.class("esker-wal"), "esker shade0");
+        assert_eq!(among.class("rocksdb-wal"), "rocksdb shade0");
+        assert_eq!(among.class("esker-nolog"), "esker shade2");
+    }
+
+    #[test]
+    fn engines_differ_while_there_are_shades() {
+        let names = ["esker-wal", "esker-wal-sync", "esker-nolog", "esker-pmem", "esker", "new"];
+        let palette = Palette::new(&names);
+        let mut classes: Vec<&str> = names.iter().map(|name| palette.class(name)).collect();
+        classes.sort_unstable();
+        classes.dedup();
+        assert_eq!(classes.len(), names.len());
+    }
+
+    #[test]
+    fn a_class_holds_nothing_of_an_unknown_name() {
+        assert_eq!(Palette::new(&["\"><b>-x"]).class("\"><b>-x"), "other0 shade0");
+    }
+}

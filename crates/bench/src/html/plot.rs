@@ -1,0 +1,114 @@
+//! The frame of a plot: a figure with a caption and one drawing of fixed width.
+//!
+//! Every drawing is [`WIDTH`] units wide, which is a phone's; wide pages put several side by side
+//! instead of making them larger. So one unit is about one pixel everywhere, and text stays readable.
+
+use super::number::Quantity;
+use super::palette::Palette;
+use maud::{Markup, html};
+
+/// The width of every drawing.
+pub(super) const WIDTH: f64 = 360.0;
+
+/// A place or a length in a drawing, to a tenth.
+///
+/// Invariant: what is written is a number, never `NaN` or `inf`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Px(pub(super) f64);
+
+impl std::fmt::Display for Px {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        debug_assert!(self.0.is_finite(), "a place that is no number");
+        let tenths = if self.0.is_finite() { (self.0 * 10.0).round() / 10.0 } else { 0.0 };
+        // Adding zero turns -0 into 0.
+        write!(f, "{}", tenths + 0.0)
+    }
+}
+
+/// What is said around a plot.
+pub(super) struct Caption<'a> {
+    /// What is shown.
+    pub(super) title: &'a str,
+    /// In which unit, and which direction is better.
+    pub(super) hint: &'a str,
+    /// The same for those who can't see it: `title` and what it is broken down by.
+    pub(super) label: String,
+}
+
+/// A figure around `drawing`.
+pub(super) fn figure(caption: &Caption<'_>, height: f64, drawing: Markup) -> Markup {
+    html! {
+        figure.plot {
+            figcaption {
+                strong { (caption.title) }
+                @if !caption.hint.is_empty() { " " span { (caption.hint) } }
+            }
+            svg viewBox={ "0 0 " (Px(WIDTH)) " " (Px(height)) } role="img"
+                aria-label=(caption.label) {
+                title { (caption.label) }
+                (drawing)
+            }
+        }
+    }
+}
+
+/// Which colour is which engine.
+pub(super) fn legend(engines: &[&str], palette: &Palette) -> Markup {
+    html! {
+        @if !engines.is_empty() {
+            ul.legend {
+                @for engine in engines {
+                    li.{ (palette.class(engine)) } {
+                        svg viewBox="0 0 30 12" aria-hidden="true" {
+                            rect.bar x="0" y="1" width="10" height="10" rx="1.5" {}
+                            path.line d="M13 6H30" {}
+                        }
+                        (engine)
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a metric is called, and what it counts.
+pub(super) fn metric_title(metric: &str, unit: &str) -> (String, Quantity) {
+    let quantity = Quantity::of_unit(unit);
+    let known = match metric {
+        "throughput" => "Throughput",
+        "latency_mean_us" => "Latency, mean",
+        "latency_p50_us" => "Latency, median",
+        "latency_p99_us" => "Latency, 99th percentile",
+        "latency_p999_us" => "Latency, 99.9th percentile",
+        "latency_max_us" => "Latency, longest",
+        "stall_us" | "stall_s" | "stall" => "Writers held back",
+        "disk_bytes" => "Space on disk",
+        _ => "",
+    };
+    if !known.is_empty() {
+        return (known.to_owned(), quantity);
+    }
+    let words = metric.trim_end_matches("_us").trim_end_matches("_bytes").replace('_', " ");
+    let mut letters = words.chars();
+    let title =
+        letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect());
+    (title, quantity)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_written_to_a_tenth() {
+        let shown = [1.0, 2.34, -0.01, 1e6].map(|place| Px(place).to_string());
+        assert_eq!(shown, ["1", "2.3", "0", "1000000"]);
+    }
+
+    #[test]
+    fn an_unknown_metric_is_named_by_its_words() {
+        assert_eq!(metric_title("queue_depth", "").0, "Queue depth");
+        assert_eq!(metric_title("read_wait_us", "us"), ("Read wait".into(), Quantity::Micros));
+        assert_eq!(metric_title("", "").0, "");
+    }
+}

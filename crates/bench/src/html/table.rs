@@ -1,0 +1,239 @@
+//! The tables: what it comes to, all numbers, settings, the machine.
+
+use super::data::Data;
+use super::number::{Quantity, grouped, ratio as times};
+use super::palette::Palette;
+use crate::results::{RUN, Spread, geometric_mean};
+use maud::{Markup, html};
+
+/// A table in a box of its own that scrolls where the page is narrow.
+fn scrolling(label: &str, table: Markup) -> Markup {
+    html! { div.scroll role="region" aria-label=(label) tabindex="0" { (table) } }
+}
+
+/// The head of an engine's column.
+fn engine_head(engine: &str, palette: &Palette) -> Markup {
+    html! {
+        th scope="col" {
+            span.swatch.{ (palette.class(engine)) } {}
+            (engine)
+        }
+    }
+}
+
+/// The throughput of each case and engine, what it is beside the baseline's, and the mean of that.
+pub(super) fn summary(data: &Data<'_>, baseline: &str, palette: &Palette) -> Option<Markup> {
+    let has_throughput =
+        |case: &&&str| data.engines.iter().any(|e| data.spread(e, case, "throughput").is_some());
+    let cases: Vec<&str> = data.cases.iter().filter(has_throughput).copied().collect();
+    if cases.is_empty() {
+        return None;
+    }
+    let others: Vec<&str> = data.engines.iter().filter(|e| **e != baseline).copied().collect();
+    let engines: Vec<&str> = std::iter::once(baseline).chain(others.iter().copied()).collect();
+    let table = html! {
+        table.summary {
+            thead {
+                tr {
+                    th scope="col" { "Case" }
+                    @for engine in &engines { (engine_head(engine, palette)) }
+                }
+            }
+            tbody {
+                @for case in &cases {
+                    tr {
+                        th scope="row" { (case) }
+                        @for engine in &engines { (summary_cell(data, baseline, engine, case)) }
+                    }
+                }
+            }
+            @if !others.is_empty() {
+                tfoot {
+                    tr {
+                        th scope="row" { "Geometric mean" }
+                        td { b { "1.00×" } }
+                        @for engine in &others { (mean_cell(data, baseline, engine, &cases)) }
+                    }
+                }
+            }
+        }
+    };
+    Some(scrolling("Throughput by case and engine", table))
+}
+
+fn summary_cell(data: &Data<'_>, baseline: &str, engine: &str, case: &str) -> Markup {
+    let throughput = data.spread(engine, case, "throughput");
+    let ratio = data.ratio(engine, baseline, case, "throughput");
+    html! {
+        td {
+            @if let Some(throughput) = throughput {
+                (grouped(throughput.median))
+                small {
+                    @if engine == baseline {
+                        (range(throughput, grouped))
+                    } @else if let Some(ratio) = ratio {
+                        span.same[is_even(ratio)].differs[!is_even(ratio)] {
+                            (times(ratio.median)) "×"
+                        }
+                        " " (range(ratio, times))
+                    }
+                }
+            } @else { "–" }
+        }
+    }
+}
+
+/// Whether the rounds do not agree on which of the two is larger.
+fn is_even(ratio: Spread) -> bool {
+    ratio.least <= 1.0 && ratio.most >= 1.0
+}
+
+/// `(least–most)`, nothing where they are shown alike.
+fn range(spread: Spread, show: fn(f64) -> String) -> String {
+    let (least, most) = (show(spread.least), show(spread.most));
+    if least == most { String::new() } else { format!("({least}–{most})") }
+}
+
+fn mean_cell(data: &Data<'_>, baseline: &str, engine: &str, cases: &[&str]) -> Markup {
+    let ratio = |case: &&str| data.ratio(engine, baseline, case, "throughput");
+    let ratios: Vec<f64> = cases.iter().filter_map(ratio).map(|ratio| ratio.median).collect();
+    html! {
+        td {
+            @if let Some(mean) = geometric_mean(&ratios) {
+                b { (times(mean)) "×" }
+                @if ratios.len() < cases.len() {
+                    small { "of " (ratios.len()) " in " (cases.len()) " cases" }
+                }
+            } @else { "–" }
+        }
+    }
+}
+
+/// Every number of a case: the median, and below it the least and the most.
+pub(super) fn numbers(data: &Data<'_>, case: &str, palette: &Palette) -> Option<Markup> {
+    let engines: Vec<&str> =
+        data.engines.iter().filter(|engine| data.rounds_of(engine, case) > 0).copied().collect();
+    let is_known = |metric: &str| engines.iter().any(|e| data.spread(e, case, metric).is_some());
+    if engines.is_empty() {
+        return None;
+    }
+    let table = html! {
+        table {
+            thead {
+                tr {
+                    th scope="col" { "Metric" }
+                    @for engine in &engines { (engine_head(engine, palette)) }
+                }
+                tr.rounds {
+                    th scope="row" { "rounds" }
+                    @for engine in &engines { td { (data.rounds_of(engine, case)) } }
+                }
+            }
+            tbody {
+                @for (metric, unit) in data.metrics.iter().filter(|(metric, _)| is_known(metric)) {
+                    tr {
+                        th scope="row" {
+                            code { (metric) }
+                            @if Quantity::of_unit(unit) == Quantity::Plain { " " small { (unit) } }
+                        }
+                        @for engine in &engines {
+                            td { (number(data.spread(engine, case, metric), unit)) }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    Some(scrolling(&format!("All numbers of {case}"), table))
+}
+
+fn number(spread: Option<Spread>, unit: &str) -> Markup {
+    let quantity = Quantity::of_unit(unit);
+    let Some(spread) = spread else { return html! { "–" } };
+    html! {
+        (quantity.full(spread.median))
+        @if spread.least < spread.most {
+            small { (quantity.full(spread.least)) "–" (quantity.full(spread.most)) }
+        }
+    }
+}
+
+/// What the engines were told, side by side, and the run itself.
+pub(super) fn settings(data: &Data<'_>, palette: &Palette) -> Option<Markup> {
+    let settings = &data.results.settings;
+    let is_run = |name: &str| name.is_empty() || name == RUN;
+    let run: Vec<(&String, &String)> =
+        settings.iter().filter(|(name, _)| is_run(name)).flat_map(|(_, own)| own).collect();
+    // Engines that gave numbers in their order, then those that gave none.
+    let measured = data.engines.iter().copied().filter(|name| settings.contains_key(*name));
+    let silent = settings.keys().map(String::as_str);
+    let silent = silent.filter(|name| !is_run(name) && !data.engines.contains(name));
+    let engines: Vec<&str> = measured.chain(silent).collect();
+    let mut names: Vec<&String> = engines.iter().flat_map(|name| settings[*name].keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    if run.is_empty() && names.is_empty() {
+        return None;
+    }
+    Some(html! {
+        @if !run.is_empty() {
+            (pairs("Settings of the run", run.iter().map(|(name, value)| (&name[..], &value[..]))))
+        }
+        @if !names.is_empty() {
+            (scrolling("Settings of the engines", html! {
+                table.words {
+                    thead {
+                        tr {
+                            th scope="col" { "Engine" }
+                            @for engine in &engines { (engine_head(engine, palette)) }
+                        }
+                    }
+                    tbody {
+                        @for name in names {
+                            tr {
+                                th scope="row" { (name) }
+                                @for engine in &engines {
+                                    td { (settings[*engine].get(name).map_or("–", String::as_str)) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }))
+        }
+    })
+}
+
+/// The machine.
+pub(super) fn machine(data: &Data<'_>) -> Markup {
+    let machine = &data.results.machine;
+    let cores = if machine.cores > 0 { machine.cores.to_string() } else { String::new() };
+    let memory = match machine.memory_bytes {
+        0 => String::new(),
+        bytes => Quantity::Bytes.short(bytes as f64),
+    };
+    let facts = [
+        ("Processor", &machine.cpu),
+        ("Cores", &cores),
+        ("Memory", &memory),
+        ("Disk", &machine.disk),
+        ("File system", &machine.filesystem),
+        ("Kernel", &machine.kernel),
+        ("System", &machine.os),
+    ];
+    let told = facts.into_iter().filter(|(_, fact)| !fact.is_empty());
+    pairs("Machine", told.map(|(name, fact)| (name, &fact[..])))
+}
+
+fn pairs<'a>(label: &str, pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Markup {
+    let rows = html! {
+        table.words {
+            tbody {
+                @for (name, value) in pairs {
+                    tr { th scope="row" { (name) } td { (value) } }
+                }
+            }
+        }
+    };
+    scrolling(label, rows)
+}
