@@ -1,20 +1,21 @@
 //! What a load costs: bytes written by cause, and what the operating system says of the process.
 
+use std::path::Path;
 use std::time::Duration;
 
-/// Totals of a store since it was opened. They only grow.
+/// Totals of a store since it was opened. They only grow. What a store does not tell is `None`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Bytes of keys and values that users wrote.
     pub user_bytes: u64,
     /// Bytes written to the log.
-    pub log_bytes: u64,
+    pub log_bytes: Option<u64>,
     /// Bytes written to tables by flushes.
-    pub flush_bytes: u64,
+    pub flush_bytes: Option<u64>,
     /// Bytes written to tables by compactions.
-    pub compaction_bytes: u64,
+    pub compaction_bytes: Option<u64>,
     /// Time that writers were held back, summed over them, in microseconds.
-    pub stall_us: u64,
+    pub stall_us: Option<u64>,
 }
 
 impl Counters {
@@ -22,19 +23,56 @@ impl Counters {
     pub fn since(&self, earlier: &Counters) -> Counters {
         Counters {
             user_bytes: self.user_bytes.saturating_sub(earlier.user_bytes),
-            log_bytes: self.log_bytes.saturating_sub(earlier.log_bytes),
-            flush_bytes: self.flush_bytes.saturating_sub(earlier.flush_bytes),
-            compaction_bytes: self.compaction_bytes.saturating_sub(earlier.compaction_bytes),
-            stall_us: self.stall_us.saturating_sub(earlier.stall_us),
+            log_bytes: since(self.log_bytes, earlier.log_bytes),
+            flush_bytes: since(self.flush_bytes, earlier.flush_bytes),
+            compaction_bytes: since(self.compaction_bytes, earlier.compaction_bytes),
+            stall_us: since(self.stall_us, earlier.stall_us),
         }
     }
 
     /// Bytes written to devices, the log's included, for each byte that a user wrote. `None` if no
-    /// user wrote.
+    /// user wrote, or some of it is not known.
     pub fn write_amp(&self) -> Option<f64> {
-        let written = self.log_bytes + self.flush_bytes + self.compaction_bytes;
+        let written = self.log_bytes? + self.flush_bytes? + self.compaction_bytes?;
         (self.user_bytes > 0).then(|| written as f64 / self.user_bytes as f64)
     }
+}
+
+fn since(now: Option<u64>, earlier: Option<u64>) -> Option<u64> {
+    Some(now?.saturating_sub(earlier?))
+}
+
+/// What a load cost, apart from time.
+pub(crate) struct Costs {
+    /// What the store wrote meanwhile.
+    pub(crate) during: Counters,
+    pub(crate) disk_peak_bytes: u64,
+    pub(crate) rss_peak_bytes: Option<u64>,
+    pub(crate) cpu: Duration,
+}
+
+/// The space that the files under `dir` take, as the file system counts it. A file that goes while
+/// they are counted counts nothing.
+pub fn disk_usage(dir: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(files) = dir.read_dir() else { return 0 };
+    let usage = |file: std::io::Result<std::fs::DirEntry>| {
+        let file = file.ok()?;
+        let metadata = file.metadata().ok()?;
+        let inside = if metadata.is_dir() { disk_usage(&file.path()) } else { 0 };
+        Some(metadata.blocks() * 512 + inside)
+    };
+    files.filter_map(usage).sum()
+}
+
+/// The bytes that this process has given the system to write, to whatever: `None` where the system
+/// doesn't tell. What is written through mapped memory is not among them.
+pub fn written_bytes() -> Option<u64> {
+    parse_written(&std::fs::read_to_string("/proc/self/io").ok()?)
+}
+
+fn parse_written(io: &str) -> Option<u64> {
+    io.lines().find_map(|line| line.strip_prefix("wchar:"))?.trim().parse().ok()
 }
 
 /// Forgets the process's peak memory, so that the next [`peak_rss_bytes`] is the peak from here on.
@@ -67,18 +105,51 @@ mod tests {
 
     #[test]
     fn write_amplification_counts_log_flush_and_compaction() {
-        let before = Counters { user_bytes: 50, log_bytes: 60, ..Counters::default() };
+        let before = Counters { user_bytes: 50, log_bytes: Some(60), ..NOTHING };
         let after = Counters {
             user_bytes: 150,
-            log_bytes: 170,
-            flush_bytes: 90,
-            compaction_bytes: 300,
-            stall_us: 4,
+            log_bytes: Some(170),
+            flush_bytes: Some(90),
+            compaction_bytes: Some(300),
+            stall_us: Some(4),
         };
         let during = after.since(&before);
-        assert_eq!((during.user_bytes, during.log_bytes, during.stall_us), (100, 110, 4));
+        assert_eq!(
+            (during.user_bytes, during.log_bytes, during.stall_us),
+            (100, Some(110), Some(4))
+        );
         assert_eq!(during.write_amp(), Some(5.0));
-        assert_eq!(Counters::default().write_amp(), None);
+        assert_eq!(NOTHING.write_amp(), None);
+        let partly_known = Counters { compaction_bytes: None, ..during };
+        assert_eq!(partly_known.write_amp(), None);
+    }
+
+    const NOTHING: Counters = Counters {
+        user_bytes: 0,
+        log_bytes: Some(0),
+        flush_bytes: Some(0),
+        compaction_bytes: Some(0),
+        stall_us: Some(0),
+    };
+
+    #[test]
+    fn bytes_given_to_the_system_are_counted() {
+        assert_eq!(parse_written("rchar: 9\nwchar: 12345\nsyscr: 1\n"), Some(12_345));
+        assert_eq!(parse_written("wchar: many"), None);
+    }
+
+    #[test]
+    fn the_space_of_a_directory_is_that_of_all_files_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let before = disk_usage(dir.path());
+        std::fs::create_dir(dir.path().join("inner")).unwrap();
+        for name in ["a", "inner/b"] {
+            let mut file = std::fs::File::create(dir.path().join(name)).unwrap();
+            std::io::Write::write_all(&mut file, &[1; 1 << 16]).unwrap();
+            file.sync_all().unwrap();
+        }
+        assert!(disk_usage(dir.path()) - before >= 2 << 16);
+        assert_eq!(disk_usage(&dir.path().join("none")), 0);
     }
 
     #[test]

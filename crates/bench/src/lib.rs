@@ -1,8 +1,11 @@
-//! How a load is measured: threads in a closed loop, one latency an operation, and the account of
-//! what it cost in bytes written, space, memory and processor time.
+//! How a load is measured: threads in a closed or open loop, one latency an operation, and the
+//! account of what it cost in bytes written, space, memory and processor time.
 //!
 //! [`Bench::run`] takes an [`Engine`] and a list of [`Stage`]s and gives back [`Row`]s, one a metric.
 //! [`report`] makes JSON of them, and [`table()`] something to look at.
+//!
+//! [`Trial::run`] measures one workload on one engine more closely, with curves over time and whole
+//! distributions. Many trials, of several engines in several rounds, make [`Results`].
 //!
 //! Whoever owns a store implements [`Engine`] for it; nothing here knows which store it is.
 
@@ -16,9 +19,13 @@ pub mod html;
 pub mod progress;
 pub mod report;
 pub mod results;
+mod rows;
 pub mod session;
 pub mod stage;
 pub mod table;
+#[cfg(test)]
+mod testing;
+pub mod trial;
 
 pub use accounting::Counters;
 pub use driver::Measurement;
@@ -31,3 +38,4 @@ pub use results::{Distribution, Machine, Results, Series};
 pub use session::Bench;
 pub use stage::Stage;
 pub use table::{cost_table, latency_table, table};
+pub use trial::{Outcome, Trial};

@@ -7,14 +7,13 @@
 //! `disk_peak_bytes`, `rss_peak_mib`, `cpu_s`. Of `settle`, when it follows a load that writes:
 //! `total_seconds` and `total_write_amp`, from the start of that load until all is settled.
 
-mod rows;
-
-use crate::driver::{Load, Measurement, run_watched};
-use crate::{Counters, Engine, Options, Progress, Row, Stage, accounting};
+use crate::accounting::{self, Costs};
+use crate::driver::{Load, run_watched};
+use crate::rows::Rows;
+use crate::{Counters, Engine, Options, Progress, Row, Stage};
 use esker_base::{Clock, Result};
 use esker_workload::Workload;
 use esker_workload::db_bench::{Case, Job};
-use rows::Rows;
 use std::time::Duration;
 
 /// A benchmark of one engine.
@@ -77,15 +76,6 @@ struct StageRun<'a> {
     rows: Rows,
 }
 
-/// What a stage cost, apart from time.
-struct Costs {
-    before: Counters,
-    during: Counters,
-    disk_peak_bytes: u64,
-    rss_peak_bytes: Option<u64>,
-    cpu: Duration,
-}
-
 impl StageRun<'_> {
     /// Runs a load. Gives its account, if it writes.
     fn case(&mut self, case: Case) -> Result<Option<Unsettled>> {
@@ -104,12 +94,13 @@ impl StageRun<'_> {
         };
         self.now.wanted = load.wanted();
         let clock = self.bench.clock;
+        let before = self.bench.engine.counters();
         let (measured, costs) = self.accounted(|tick| load.run(clock, tick))?;
         self.done(measured.operations, measured.elapsed);
         let found_of = job.looks_up().then(|| load.wanted().unwrap_or(measured.operations));
         self.rows.add_measurement(&measured, found_of);
         self.rows.add_costs(&costs);
-        Ok(case.writes().then_some(Unsettled { elapsed: measured.elapsed, before: costs.before }))
+        Ok(case.writes().then_some(Unsettled { elapsed: measured.elapsed, before }))
     }
 
     fn flush(&mut self, unsettled: &mut Option<Unsettled>) -> Result<()> {
@@ -170,7 +161,6 @@ impl StageRun<'_> {
             (self.progress)(&Progress { operations, elapsed, ..self.now });
         })?;
         let costs = Costs {
-            before,
             during: engine.counters().since(&before),
             disk_peak_bytes: disk_peak_bytes.max(engine.disk_bytes()),
             rss_peak_bytes: accounting::peak_rss_bytes(),

@@ -111,14 +111,12 @@ fn groups(rows: &[Row]) -> Vec<Vec<&Row>> {
 }
 
 /// A table out of its lines, the first of which is the header. A column without anything below its
-/// header, or without a header, is left out.
-pub(crate) fn columns_of<const N: usize>(cells: &[[String; N]]) -> String {
-    let columns = (0..N).map(|at| cells.iter().map(|line| line[at].clone()).collect());
-    let columns: Vec<Vec<String>> = columns
-        .filter(|column: &Vec<String>| {
-            !column[0].is_empty() && column[1..].iter().any(|cell| !cell.is_empty())
-        })
-        .collect();
+/// header is left out.
+pub(crate) fn columns_of(table: &[Vec<String>]) -> String {
+    let width = table.first().map_or(0, Vec::len);
+    let columns = (0..width).map(|at| table.iter().map(|line| line[at].clone()).collect());
+    let has_content = |column: &Vec<String>| column[1..].iter().any(|cell| !cell.is_empty());
+    let columns: Vec<Vec<String>> = columns.filter(has_content).collect();
     if columns.is_empty() { String::new() } else { lines(&columns) }
 }
 

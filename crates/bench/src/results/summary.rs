@@ -2,7 +2,7 @@
 //! each other.
 
 use super::Results;
-use crate::table::{columns_of, grouped};
+use crate::table::{columns_of, grouped, short};
 
 /// A metric over several rounds.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -33,43 +33,45 @@ pub fn geometric_mean(values: &[f64]) -> Option<f64> {
 }
 
 /// The throughput of each case and engine: the median with its spread, and how it compares with the
-/// first engine's.
+/// first engine's; the medians of what else is asked for first.
 ///
 /// Where a round measured both, the ratio is the median of the ratios of each round, so that what
 /// slows the machine for a whole round does not count.
 pub fn summary_table(results: &Results) -> String {
     let engines = results.engines();
     let several_rounds = results.rows.iter().any(|row| row.round > 0);
-    let mut cells: Vec<[String; 6]> = vec![[
-        "case".into(),
-        "engine".into(),
-        "ops/s".into(),
-        if several_rounds { "least – most".into() } else { String::new() },
-        if engines.len() > 1 { "ratio".into() } else { String::new() },
-        "p99 µs".into(),
-    ]];
+    let titles = ["case", "engine", "ops/s", "least – most", "ratio"].into_iter();
+    let titles = titles.chain(MEDIANS.map(|(title, _)| title)).map(str::to_owned);
+    let mut lines: Vec<Vec<String>> = vec![titles.collect()];
     for case in results.cases() {
         for engine in &engines {
-            let values = results.values(engine, case, "throughput");
-            let Some(spread) = spread(&values) else { continue };
-            let p99 = self::spread(&results.values(engine, case, "latency_p99_us"));
+            let Some(spread) = spread(&results.values(engine, case, "throughput")) else {
+                continue;
+            };
             let range = format!("{} – {}", grouped(spread.least), grouped(spread.most));
-            let ratio = ratio(results, engine, engines[0], case);
-            cells.push([
-                case.to_owned(),
-                (*engine).to_owned(),
-                grouped(spread.median),
-                if several_rounds { range } else { String::new() },
-                match ratio {
-                    Some(ratio) if engines.len() > 1 => format!("{ratio:.2}"),
-                    _ => String::new(),
-                },
-                p99.map_or(String::new(), |p99| crate::table::short(p99.median)),
-            ]);
+            let ratio = ratio(results, engine, engines[0], case).filter(|_| engines.len() > 1);
+            let mut line = vec![case.to_owned(), (*engine).to_owned(), grouped(spread.median)];
+            line.push(if several_rounds { range } else { String::new() });
+            line.push(ratio.map_or(String::new(), |ratio| format!("{ratio:.2}")));
+            line.extend(MEDIANS.map(|(_, metric)| {
+                let spread = self::spread(&results.values(engine, case, metric));
+                spread.map_or(String::new(), |spread| short(spread.median))
+            }));
+            lines.push(line);
         }
     }
-    columns_of(&cells)
+    columns_of(&lines)
 }
+
+/// What the table shows beside throughput, by its title.
+const MEDIANS: [(&str, &str); 6] = [
+    ("p50 µs", "latency_p50_us"),
+    ("p99 µs", "latency_p99_us"),
+    ("write amp", "write_amp"),
+    ("peak space amp", "space_amp_peak"),
+    ("CPU s", "cpu_s"),
+    ("peak RSS MiB", "rss_peak_mib"),
+];
 
 /// The throughput of `engine` by that of `first`.
 fn ratio(results: &Results, engine: &str, first: &str, case: &str) -> Option<f64> {

@@ -1,7 +1,7 @@
 //! A stage's numbers as rows.
 
-use super::{Costs, Measurement};
-use crate::Row;
+use crate::accounting::Costs;
+use crate::{Latencies, Measurement, Row};
 
 const MIB: f64 = (1u64 << 20) as f64;
 
@@ -18,7 +18,7 @@ const LADDER: [(&str, f64); 8] = [
 ];
 
 /// The rows of one stage.
-pub(super) struct Rows {
+pub(crate) struct Rows {
     engine: String,
     case: String,
     round: u32,
@@ -26,15 +26,15 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) fn new(engine: &str, case: &str, round: u32) -> Self {
+    pub(crate) fn new(engine: &str, case: &str, round: u32) -> Self {
         Rows { engine: engine.to_owned(), case: case.to_owned(), round, rows: Vec::new() }
     }
 
-    pub(super) fn into_vec(self) -> Vec<Row> {
+    pub(crate) fn into_vec(self) -> Vec<Row> {
         self.rows
     }
 
-    pub(super) fn add(&mut self, metric: &str, value: f64, unit: &str) {
+    pub(crate) fn add(&mut self, metric: &str, value: f64, unit: &str) {
         debug_assert!(value.is_finite(), "{metric} is {value}");
         self.rows.push(Row {
             engine: self.engine.clone(),
@@ -47,7 +47,7 @@ impl Rows {
     }
 
     /// What a load did. `found_of` is the number of reads that could have hit.
-    pub(super) fn add_measurement(&mut self, measured: &Measurement, found_of: Option<u64>) {
+    pub(crate) fn add_measurement(&mut self, measured: &Measurement, found_of: Option<u64>) {
         let seconds = measured.elapsed.as_secs_f64();
         if let Some(throughput) = measured.throughput() {
             self.add("throughput", throughput, "ops/s");
@@ -55,12 +55,7 @@ impl Rows {
         }
         self.add("operations", measured.operations as f64, "ops");
         self.add("seconds", seconds, "s");
-        let latencies = &measured.latencies;
-        self.add("latency_mean_us", latencies.mean_us(), "us");
-        for (metric, percent) in LADDER {
-            self.add(metric, latencies.percentile_us(percent), "us");
-        }
-        self.add("latency_max_us", latencies.max_us(), "us");
+        self.add_latencies("", &measured.latencies);
         if let Some(reads) = found_of.filter(|&reads| reads > 0) {
             self.add("found", measured.found as f64 / reads as f64, "ratio");
         }
@@ -71,16 +66,50 @@ impl Rows {
         }
     }
 
+    fn add_latencies(&mut self, prefix: &str, latencies: &Latencies) {
+        self.add(&format!("{prefix}latency_mean_us"), latencies.mean_us(), "us");
+        for (metric, percent) in LADDER {
+            self.add(&format!("{prefix}{metric}"), latencies.percentile_us(percent), "us");
+        }
+        self.add(&format!("{prefix}latency_max_us"), latencies.max_us(), "us");
+    }
+
+    /// The kinds of operation by themselves, if there were several.
+    pub(crate) fn add_kinds(&mut self, measured: &Measurement) {
+        if measured.kinds.iter().count() < 2 {
+            return;
+        }
+        for (kind, latencies) in measured.kinds.iter() {
+            self.add(&format!("{kind}_operations"), latencies.count() as f64, "ops");
+            self.add_latencies(&format!("{kind}_"), latencies);
+        }
+    }
+
+    /// A number of bytes, if it is known.
+    pub(crate) fn add_bytes(&mut self, metric: &str, bytes: Option<u64>) {
+        if let Some(bytes) = bytes {
+            self.add(metric, bytes as f64, "bytes");
+        }
+    }
+
     /// What a stage cost.
-    pub(super) fn add_costs(&mut self, costs: &Costs) {
+    pub(crate) fn add_costs(&mut self, costs: &Costs) {
         if let Some(write_amp) = costs.during.write_amp() {
             self.add("write_amp", write_amp, "ratio");
         }
-        self.add("user_bytes", costs.during.user_bytes as f64, "bytes");
-        self.add("log_bytes", costs.during.log_bytes as f64, "bytes");
-        self.add("flush_bytes", costs.during.flush_bytes as f64, "bytes");
-        self.add("compaction_bytes", costs.during.compaction_bytes as f64, "bytes");
-        self.add("stall_us", costs.during.stall_us as f64, "us");
+        self.add_costs_but_amplification(costs);
+    }
+
+    /// What a load cost, for whoever knows better how much was written.
+    pub(crate) fn add_costs_but_amplification(&mut self, costs: &Costs) {
+        let during = &costs.during;
+        self.add_bytes("user_bytes", Some(during.user_bytes));
+        self.add_bytes("log_bytes", during.log_bytes);
+        self.add_bytes("flush_bytes", during.flush_bytes);
+        self.add_bytes("compaction_bytes", during.compaction_bytes);
+        if let Some(stall_us) = during.stall_us {
+            self.add("stall_us", stall_us as f64, "us");
+        }
         self.add("disk_peak_bytes", costs.disk_peak_bytes as f64, "bytes");
         if let Some(bytes) = costs.rss_peak_bytes {
             self.add("rss_peak_mib", bytes as f64 / MIB, "MiB");

@@ -1,0 +1,98 @@
+//! A clock and an engine for tests.
+
+use crate::{Counters, Engine};
+use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, Value, WriteBatch};
+use esker_base::{Clock, Error, Result};
+use esker_workload::Model;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Each look at this clock takes a millisecond, in the time of the thread that looks: so threads
+/// that merely watch take no time from those that are measured.
+pub(crate) struct Ticking;
+
+thread_local! {
+    static LOOKS: Cell<u64> = const { Cell::new(0) };
+}
+
+impl Clock for Ticking {
+    fn now(&self) -> Duration {
+        Duration::from_millis(LOOKS.replace(LOOKS.get() + 1))
+    }
+    fn sleep(&self, _duration: Duration) {}
+}
+
+/// A model that counts bytes as an engine would: each user byte once to the log, once again at the
+/// flush, and twice more until all is settled.
+#[derive(Default)]
+pub(crate) struct Counting {
+    pub(crate) model: Model,
+    pub(crate) user_bytes: AtomicU64,
+    pub(crate) flushed_bytes: AtomicU64,
+    pub(crate) compacted_bytes: AtomicU64,
+    pub(crate) breaks: bool,
+}
+
+impl Kv for Counting {
+    fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        self.model.get(key)
+    }
+    fn write(&self, batch: &WriteBatch) -> Result<()> {
+        if self.breaks {
+            return Err(Error::ReadOnly);
+        }
+        let bytes: usize = batch.iter().map(|entry| entry.key.len() + entry.value.len()).sum();
+        self.user_bytes.fetch_add(bytes as u64, Relaxed);
+        self.model.write(batch)
+    }
+}
+
+impl Ordered for Counting {
+    fn cursor(&self, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
+        self.model.cursor(range)
+    }
+    fn cursor_at<'a>(
+        &'a self,
+        range: KeyRange,
+        snapshot: &'a dyn Snapshot,
+    ) -> Result<Box<dyn Cursor + 'a>> {
+        self.model.cursor_at(range, snapshot)
+    }
+    fn get_at(&self, key: &[u8], snapshot: &dyn Snapshot) -> Result<Option<Value>> {
+        self.model.get_at(key, snapshot)
+    }
+    fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>> {
+        self.model.snapshot()
+    }
+}
+
+impl Engine for Counting {
+    fn name(&self) -> &str {
+        "model"
+    }
+    fn store(&self) -> &dyn Ordered {
+        self
+    }
+    fn counters(&self) -> Counters {
+        let user_bytes = self.user_bytes.load(Relaxed);
+        Counters {
+            user_bytes,
+            log_bytes: Some(user_bytes),
+            flush_bytes: Some(self.flushed_bytes.load(Relaxed)),
+            compaction_bytes: Some(self.compacted_bytes.load(Relaxed)),
+            stall_us: Some(0),
+        }
+    }
+    fn disk_bytes(&self) -> u64 {
+        self.user_bytes.load(Relaxed) + self.flushed_bytes.load(Relaxed)
+    }
+    fn flush(&self) -> Result<()> {
+        self.flushed_bytes.store(self.user_bytes.load(Relaxed), Relaxed);
+        Ok(())
+    }
+    fn settle(&self) -> Result<()> {
+        self.compacted_bytes.store(2 * self.user_bytes.load(Relaxed), Relaxed);
+        Ok(())
+    }
+}

@@ -1,0 +1,244 @@
+//! One workload on one engine, measured closely.
+//!
+//! A trial may begin with a warm-up, which is the workload itself, not counted. Then comes the load.
+//! If it writes, the engine afterwards flushes and works off what the load has caused, and all that
+//! is on the load's account: who puts work off has still to do it.
+//!
+//! Metrics of the load alone: `throughput`, `bandwidth_mib_s`, `operations`, `seconds`,
+//! `latency_{mean,p10,p25,p50,p75,p90,p99,p999,p9999,max}_us`; `found`, the part of the operations that
+//! look for something which found it; where kinds of operation are mixed, `KIND_operations` and
+//! `KIND_latency_…` for `read`, `update`, `insert`, `scan`, `rmw`; in an open loop, `rate`, and
+//! `rate_reached`, the part of it that the engine kept up with.
+//!
+//! Of load and settling together: `settle_seconds`, `user_bytes`, `written_bytes` (all that the
+//! process wrote, as the system counts it), `log_bytes`, `flush_bytes`, `compaction_bytes`, `stall_us`
+//! (where the engine tells them), `write_amp` (`written_bytes` by `user_bytes`), `live_bytes`,
+//! `disk_peak_bytes`, `space_amp_mean` (during the load: space by live bytes of the same moments),
+//! `space_amp_peak` (the peak by the live bytes at the end), `cpu_s`, `rss_peak_mib`.
+//!
+//! Series, a point a second: `throughput`, `latency_p99_us`, `stall_ms`, `disk_bytes`.
+
+mod sampler;
+
+use crate::accounting::{self, Costs};
+use crate::driver::{Load, Measurement, run_watched};
+use crate::rows::Rows;
+use crate::{Distribution, Engine, Progress, Row, Series};
+use esker_base::{Clock, Result};
+use esker_workload::{OperationKind, Workload};
+use sampler::Sampler;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// A workload to be measured on an engine.
+pub struct Trial<'a> {
+    /// The engine.
+    pub engine: &'a dyn Engine,
+    /// The clock that everything is measured with.
+    pub clock: &'a dyn Clock,
+    /// What is done.
+    pub workload: &'a dyn Workload,
+    /// What the rows call it.
+    pub case: &'a str,
+    /// Which repetition this is, for the rows.
+    pub round: u32,
+    /// Threads.
+    pub threads: usize,
+    /// How long, if the workload is endless, instead of its number of operations.
+    pub duration: Option<Duration>,
+    /// How many operations to start each second, instead of as many as can be.
+    pub rate: Option<f64>,
+    /// How long the workload runs before it counts, if it is endless.
+    pub warm_up: Duration,
+    /// What chance follows from.
+    pub seed: u64,
+}
+
+/// What a trial gives: parts of [`Results`](crate::Results).
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The numbers.
+    pub rows: Vec<Row>,
+    /// The curves over time.
+    pub series: Vec<Series>,
+    /// The distributions of latencies.
+    pub distributions: Vec<Distribution>,
+}
+
+impl Trial<'_> {
+    /// Runs it. `progress` is told about ten times a second.
+    pub fn run(&self, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<Outcome> {
+        if self.workload.endless() && self.warm_up > Duration::ZERO {
+            self.warm_up(progress)?;
+        }
+        let Trial { engine, clock, .. } = *self;
+        let before = engine.counters();
+        let written_before = accounting::written_bytes();
+        accounting::reset_peak_rss();
+        let cpu_before = accounting::cpu_time();
+
+        let mut sampler = Sampler::new(engine, self.workload, clock);
+        let load = Load { duration: self.duration, intervals: true, ..self.load(self.case) };
+        let wanted = load.wanted();
+        let measured = load.run(clock, &mut |operations| {
+            let elapsed = sampler.tick(operations);
+            self.tell(progress, self.case, operations, wanted, elapsed);
+        })?;
+        sampler.end_load(measured.operations);
+        let settling = self.settle(&mut sampler, progress)?;
+
+        let costs = Costs {
+            during: engine.counters().since(&before),
+            disk_peak_bytes: sampler.disk_peak_bytes(),
+            rss_peak_bytes: accounting::peak_rss_bytes(),
+            cpu: accounting::cpu_time().saturating_sub(cpu_before),
+        };
+        let written = accounting::written_bytes().zip(written_before);
+        let written = written.map(|(now, before)| now.saturating_sub(before));
+        Ok(Outcome {
+            rows: self.rows(&measured, &sampler, settling, &costs, written),
+            series: self.series(&measured, sampler),
+            distributions: self.distributions(&measured),
+        })
+    }
+
+    fn load<'a>(&'a self, label: &'a str) -> Load<'a> {
+        Load {
+            workload: self.workload,
+            store: self.engine.store(),
+            threads: self.threads,
+            duration: None,
+            rate: self.rate,
+            intervals: false,
+            seed: self.seed,
+            label,
+        }
+    }
+
+    fn warm_up(&self, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<()> {
+        let label = format!("{}: warming up", self.case);
+        let load = Load { duration: Some(self.warm_up), ..self.load(&label) };
+        let start = self.clock.now();
+        load.run(self.clock, &mut |operations| {
+            let elapsed = self.clock.now().saturating_sub(start);
+            self.tell(progress, &label, operations, None, elapsed);
+        })?;
+        Ok(())
+    }
+
+    /// Lets the engine finish what the load has caused. `None` if that is nothing.
+    fn settle(
+        &self,
+        sampler: &mut Sampler<'_>,
+        progress: &mut dyn FnMut(&Progress<'_>),
+    ) -> Result<Option<Duration>> {
+        if !self.workload.writes() {
+            return Ok(None);
+        }
+        let label = format!("{}: settling", self.case);
+        let start = self.clock.now();
+        let body = || {
+            self.engine.flush()?;
+            self.engine.settle()
+        };
+        run_watched(body, &mut || {
+            sampler.look_at_disk();
+            let elapsed = self.clock.now().saturating_sub(start);
+            self.tell(progress, &label, 0, None, elapsed);
+        })?;
+        sampler.look_at_disk();
+        Ok(Some(self.clock.now().saturating_sub(start)))
+    }
+
+    fn tell(
+        &self,
+        progress: &mut dyn FnMut(&Progress<'_>),
+        stage: &str,
+        operations: u64,
+        wanted: Option<u64>,
+        elapsed: Duration,
+    ) {
+        let (index, stages, is_done) = (0, 1, false);
+        progress(&Progress { stage, index, stages, operations, wanted, elapsed, is_done });
+    }
+
+    fn rows(
+        &self,
+        measured: &Measurement,
+        sampler: &Sampler<'_>,
+        settling: Option<Duration>,
+        costs: &Costs,
+        written: Option<u64>,
+    ) -> Vec<Row> {
+        let mut rows = Rows::new(self.engine.name(), self.case, self.round);
+        let lookups: u64 = OperationKind::ALL
+            .into_iter()
+            .filter(|kind| kind.looks_up())
+            .map(|kind| measured.kinds.count(kind))
+            .sum();
+        rows.add_measurement(measured, Some(lookups));
+        rows.add_kinds(measured);
+        if let Some((rate, reached)) = self.rate.zip(measured.throughput()) {
+            rows.add("rate", rate, "ops/s");
+            rows.add("rate_reached", (reached / rate).min(1.0), "ratio");
+        }
+        if let Some(settling) = settling {
+            rows.add("settle_seconds", settling.as_secs_f64(), "s");
+        }
+        rows.add_costs_but_amplification(costs);
+        rows.add_bytes("written_bytes", written);
+        let user_bytes = costs.during.user_bytes;
+        if let Some(written) = written.filter(|_| user_bytes > 0) {
+            rows.add("write_amp", written as f64 / user_bytes as f64, "ratio");
+        }
+        if let Some(live_bytes) = sampler.live_bytes() {
+            rows.add("live_bytes", live_bytes as f64, "bytes");
+        }
+        if let Some((mean, peak)) = sampler.space_amp() {
+            rows.add("space_amp_mean", mean, "ratio");
+            rows.add("space_amp_peak", peak, "ratio");
+        }
+        rows.into_vec()
+    }
+
+    fn series(&self, measured: &Measurement, sampler: Sampler<'_>) -> Vec<Series> {
+        let p99 = measured.intervals.iter();
+        let p99 = p99.map(|second| [second.end.as_secs_f64(), second.latency_p99_us]).collect();
+        let named = [
+            ("throughput", "ops/s", sampler.throughput),
+            ("latency_p99_us", "us", p99),
+            ("stall_ms", "ms", sampler.stall_ms),
+            ("disk_bytes", "bytes", sampler.disk_bytes),
+        ];
+        let full =
+            named.into_iter().filter(|(.., points): &(_, _, Vec<[f64; 2]>)| !points.is_empty());
+        full.map(|(metric, unit, points)| Series {
+            engine: self.engine.name().to_owned(),
+            case: self.case.to_owned(),
+            round: self.round,
+            metric: metric.to_owned(),
+            unit: unit.to_owned(),
+            points,
+        })
+        .collect()
+    }
+
+    fn distributions(&self, measured: &Measurement) -> Vec<Distribution> {
+        let kinds = measured.kinds.iter().map(|(kind, latencies)| (kind.name(), latencies));
+        let is_mixed = measured.kinds.iter().count() > 1;
+        let all = is_mixed.then_some(("all", &measured.latencies));
+        all.into_iter()
+            .chain(kinds)
+            .map(|(operation, latencies)| Distribution {
+                engine: self.engine.name().to_owned(),
+                case: self.case.to_owned(),
+                round: self.round,
+                operation: operation.to_owned(),
+                points: latencies.distribution(),
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! Looks at an engine ten times a second while it works, and keeps a point for every second.
+
+use crate::Engine;
+use esker_base::Clock;
+use esker_workload::Workload;
+use std::time::Duration;
+
+/// The distance of the points.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What was seen so far.
+pub(super) struct Sampler<'a> {
+    engine: &'a dyn Engine,
+    workload: &'a dyn Workload,
+    clock: &'a dyn Clock,
+    start: Duration,
+    /// When the last point was made, and what was true then.
+    last: Moment,
+    pub(super) throughput: Vec<[f64; 2]>,
+    pub(super) stall_ms: Vec<[f64; 2]>,
+    pub(super) disk_bytes: Vec<[f64; 2]>,
+    disk_peak_bytes: u64,
+    live_bytes: Option<u64>,
+    /// Sums over the looks during the load.
+    disk_sum: u128,
+    live_sum: u128,
+}
+
+struct Moment {
+    at: Duration,
+    operations: u64,
+    stall_us: Option<u64>,
+}
+
+impl<'a> Sampler<'a> {
+    /// Starts now.
+    pub(super) fn new(
+        engine: &'a dyn Engine,
+        workload: &'a dyn Workload,
+        clock: &'a dyn Clock,
+    ) -> Self {
+        let stall_us = engine.counters().stall_us;
+        let start = clock.now();
+        Sampler {
+            engine,
+            workload,
+            clock,
+            start,
+            last: Moment { at: Duration::ZERO, operations: 0, stall_us },
+            throughput: Vec::new(),
+            stall_ms: Vec::new(),
+            disk_bytes: Vec::new(),
+            disk_peak_bytes: engine.disk_bytes(),
+            live_bytes: None,
+            disk_sum: 0,
+            live_sum: 0,
+        }
+    }
+
+    /// Looks while the load runs. Gives the time since its start.
+    pub(super) fn tick(&mut self, operations: u64) -> Duration {
+        let disk_bytes = self.look_at_load(operations);
+        let elapsed = self.clock.now().saturating_sub(self.start);
+        if elapsed - self.last.at >= SECOND {
+            self.point(elapsed, operations, disk_bytes);
+        }
+        elapsed
+    }
+
+    /// A last look at the load: a short one may have had no other.
+    pub(super) fn end_load(&mut self, operations: u64) {
+        self.look_at_load(operations);
+    }
+
+    /// Looks at the space alone.
+    pub(super) fn look_at_disk(&mut self) -> u64 {
+        let disk_bytes = self.engine.disk_bytes();
+        self.disk_peak_bytes = self.disk_peak_bytes.max(disk_bytes);
+        disk_bytes
+    }
+
+    pub(super) fn disk_peak_bytes(&self) -> u64 {
+        self.disk_peak_bytes
+    }
+
+    /// What users could read at the end of the load.
+    pub(super) fn live_bytes(&self) -> Option<u64> {
+        self.live_bytes
+    }
+
+    /// Space by live bytes, on average and at its peak, if there are live bytes.
+    pub(super) fn space_amp(&self) -> Option<(f64, f64)> {
+        let live_bytes = self.live_bytes.filter(|&bytes| bytes > 0)?;
+        let mean = self.disk_sum as f64 / self.live_sum as f64;
+        Some((mean, self.disk_peak_bytes as f64 / live_bytes as f64))
+    }
+
+    fn look_at_load(&mut self, operations: u64) -> u64 {
+        let disk_bytes = self.look_at_disk();
+        self.live_bytes = self.workload.live_bytes(operations);
+        if let Some(live_bytes) = self.live_bytes {
+            self.disk_sum += u128::from(disk_bytes);
+            self.live_sum += u128::from(live_bytes);
+        }
+        disk_bytes
+    }
+
+    fn point(&mut self, elapsed: Duration, operations: u64, disk_bytes: u64) {
+        let stall_us = self.engine.counters().stall_us;
+        let at = elapsed.as_secs_f64();
+        let passed = (elapsed - self.last.at).as_secs_f64();
+        let done = operations.saturating_sub(self.last.operations);
+        self.throughput.push([at, done as f64 / passed]);
+        if let Some((now, before)) = stall_us.zip(self.last.stall_us) {
+            // In each second, summed over the threads.
+            self.stall_ms.push([at, now.saturating_sub(before) as f64 / 1_000.0 / passed]);
+        }
+        self.disk_bytes.push([at, disk_bytes as f64]);
+        self.last = Moment { at: elapsed, operations, stall_us };
+    }
+}

@@ -1,0 +1,167 @@
+//! Trials over the model.
+
+use super::*;
+use crate::testing::{Counting, Ticking};
+use crate::{Report, Results};
+use esker_base::Error;
+use esker_workload::updates::{self, Updates};
+use esker_workload::ycsb::{self, Preset};
+
+fn run_on(
+    engine: &Counting,
+    workload: &dyn Workload,
+    change: fn(&mut Trial<'_>),
+) -> Result<Outcome> {
+    let mut trial = Trial {
+        engine,
+        clock: &Ticking,
+        workload,
+        case: "case",
+        round: 2,
+        threads: 1,
+        duration: None,
+        rate: None,
+        warm_up: Duration::ZERO,
+        seed: 1,
+    };
+    change(&mut trial);
+    trial.run(&mut |_| {})
+}
+
+fn options(preset: Preset) -> ycsb::Options {
+    let size =
+        ycsb::Options { records: 200, operations: 3_000, fields: 1, ..ycsb::Options::default() };
+    preset.options(&size)
+}
+
+/// An engine with the records of `options` in it.
+fn loaded(options: &ycsb::Options) -> Counting {
+    let engine = Counting::default();
+    run_on(&engine, &ycsb::Load::new(options), |_| {}).unwrap();
+    engine
+}
+
+fn run(preset: Preset, change: fn(&mut Trial<'_>)) -> Outcome {
+    let options = options(preset);
+    run_on(&loaded(&options), &ycsb::Run::new(&options), change).unwrap()
+}
+
+fn value(outcome: &Outcome, metric: &str) -> Option<f64> {
+    Report { rows: outcome.rows.clone() }.value("case", metric)
+}
+
+#[test]
+fn a_trial_gives_all_that_is_promised() {
+    let outcome = run(Preset::A, |_| {});
+    let metrics = "throughput latency_mean_us latency_p50_us latency_p99_us latency_p999_us \
+                   latency_max_us space_amp_mean space_amp_peak cpu_s operations seconds found \
+                   user_bytes log_bytes flush_bytes compaction_bytes stall_us settle_seconds \
+                   read_latency_p99_us update_latency_p99_us read_operations update_operations";
+    for metric in metrics.split_whitespace() {
+        assert!(value(&outcome, metric).is_some(), "{metric}");
+    }
+    assert_eq!(value(&outcome, "operations"), Some(3_000.0));
+    // Each step takes a millisecond, and one more passes at the end of each second.
+    let throughput = value(&outcome, "throughput").unwrap();
+    assert!((throughput / 1_000.0 - 1.0).abs() < 0.002, "{throughput}");
+    assert_eq!(value(&outcome, "found"), Some(1.0), "all reads hit; updates look for nothing");
+    assert!(outcome.rows.iter().all(|row| row.engine == "model" && row.round == 2));
+    assert!(outcome.rows.iter().all(|row| row.value.is_finite()));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_and_bytes_written_are_what_the_system_says() {
+    let outcome = run(Preset::A, |_| {});
+    assert!(value(&outcome, "rss_peak_mib").unwrap() > 1.0);
+    let (written, user) = (value(&outcome, "written_bytes"), value(&outcome, "user_bytes"));
+    assert_eq!(value(&outcome, "write_amp"), Some(written.unwrap() / user.unwrap()));
+}
+
+#[test]
+fn kinds_are_told_apart_only_where_there_are_several() {
+    let mixed = run(Preset::F, |_| {});
+    let sum = value(&mixed, "read_operations").unwrap() + value(&mixed, "rmw_operations").unwrap();
+    assert_eq!(sum, 3_000.0);
+    let operations: Vec<_> = mixed.distributions.iter().map(|d| &d.operation[..]).collect();
+    assert_eq!(operations, ["all", "read", "rmw"]);
+    let pure = run(Preset::C, |_| {});
+    assert_eq!(value(&pure, "read_operations"), None);
+    let operations: Vec<_> = pure.distributions.iter().map(|d| &d.operation[..]).collect();
+    assert_eq!(operations, ["read"]);
+}
+
+#[test]
+fn settling_is_on_the_account_of_the_load() {
+    let options = updates::Options { records: 100, updates_per_key: 3.0, ..Default::default() };
+    let outcome = run_on(&Counting::default(), &Updates::new(&options), |_| {}).unwrap();
+    let user = value(&outcome, "user_bytes").unwrap();
+    assert_eq!(value(&outcome, "flush_bytes"), Some(user));
+    assert_eq!(value(&outcome, "compaction_bytes"), Some(2.0 * user));
+    assert_eq!(value(&run(Preset::C, |_| {}), "settle_seconds"), None, "reads cause nothing");
+}
+
+#[test]
+fn space_is_compared_with_what_users_could_read() {
+    let options = updates::Options { records: 100, updates_per_key: 3.0, ..Default::default() };
+    let outcome = run_on(&Counting::default(), &Updates::new(&options), |_| {}).unwrap();
+    // The model's space is that of all that was written, and the same again once it is flushed.
+    assert_eq!(value(&outcome, "live_bytes"), Some(21_000.0));
+    assert_eq!(value(&outcome, "disk_peak_bytes"), Some(2.0 * 84_000.0));
+    assert_eq!(value(&outcome, "space_amp_peak"), Some(8.0));
+    assert_eq!(value(&outcome, "space_amp_mean"), Some(4.0));
+}
+
+#[test]
+fn a_warm_up_does_not_count() {
+    let options = options(Preset::G);
+    let engine = loaded(&options);
+    let before = engine.model.writes();
+    let run = ycsb::Run::new(&options);
+    let outcome = run_on(&engine, &run, |trial| trial.warm_up = Duration::from_secs(5)).unwrap();
+    assert_eq!(engine.model.writes() - before, 5_000 + 3_000);
+    assert_eq!(value(&outcome, "operations"), Some(3_000.0));
+    let bytes = value(&outcome, "user_bytes").unwrap();
+    assert!((bytes / 3_000.0 - 123.0).abs() < 1.0, "{bytes}");
+    // New records of the warm-up are live all the same.
+    let live = value(&outcome, "live_bytes").unwrap();
+    assert!((live / 8_200.0 - 123.0).abs() < 1.0, "{live}");
+}
+
+#[test]
+fn an_open_loop_says_how_much_of_its_rate_was_reached() {
+    let slow = run(Preset::C, |trial| trial.rate = Some(2_000.0));
+    assert_eq!(value(&slow, "rate"), Some(2_000.0));
+    let reached = value(&slow, "rate_reached").unwrap();
+    assert!((reached - 0.5).abs() < 0.01, "{reached}");
+    assert_eq!(value(&run(Preset::C, |_| {}), "rate"), None);
+}
+
+#[test]
+fn every_whole_second_has_its_latency() {
+    let outcome = run(Preset::C, |_| {});
+    let p99 = outcome.series.iter().find(|series| series.metric == "latency_p99_us").unwrap();
+    assert_eq!(p99.points.len(), 3, "{:?}", p99.points);
+    assert!(p99.points.iter().zip(1..).all(|(point, second)| point[0] == f64::from(second)));
+}
+
+#[test]
+fn a_store_that_fails_fails_the_trial() {
+    let engine = Counting { breaks: true, ..Counting::default() };
+    let result = run_on(&engine, &ycsb::Load::new(&options(Preset::A)), |_| {});
+    assert!(matches!(result, Err(Error::ReadOnly)));
+}
+
+#[test]
+fn an_outcome_survives_its_way_through_a_pipe() {
+    let outcome = run(Preset::H, |_| {});
+    let json = serde_json::to_string(&outcome).unwrap();
+    assert_eq!(serde_json::from_str::<Outcome>(&json).unwrap(), outcome);
+    let results = Results {
+        rows: outcome.rows,
+        series: outcome.series,
+        distributions: outcome.distributions,
+        ..Results::default()
+    };
+    assert_eq!(Results::from_json(&results.to_json()).unwrap(), results);
+}
