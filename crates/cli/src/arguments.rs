@@ -38,6 +38,7 @@ pub enum Command {
     DumpTable(dump::DumpTable),
     DumpManifest(dump::DumpManifest),
     Bench(bench::Bench),
+    Experiment(experiment::Run),
     Demo(demo::Demo),
     #[command(hide = true)]
     DemoWriter(demo::writer::DemoWriter),
@@ -65,6 +66,7 @@ impl Command {
             Command::DumpTable(command) => command.run(),
             Command::DumpManifest(command) => command.run(),
             Command::Bench(command) => command.run(),
+            Command::Experiment(command) => command.run(),
             Command::Demo(command) => command.run(),
             Command::DemoWriter(command) => command.run(),
         }

@@ -7,6 +7,7 @@ pub mod compact;
 pub mod delete;
 pub mod drop_keyspace;
 pub mod dump;
+pub mod experiment;
 pub mod export;
 pub mod get;
 pub mod import;

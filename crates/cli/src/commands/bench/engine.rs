@@ -1,9 +1,13 @@
-//! An Esker database as the benchmark sees it.
+//! Open stores as the benchmark sees them: an Esker database, and any peer.
 
 use crate::failure::Outcome;
+use crate::options::shape_name;
 use esker::api::Ordered;
-use esker::{Db, KeyspaceSettings, Result, Settings, Store};
+use esker::{Db, KeyspaceSettings, Log, Result, Settings, Store, Sync};
+use esker_bench::accounting::disk_usage;
 use esker_bench::{Counters, Engine};
+use esker_peers::Peer;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The keyspace that the load goes to.
@@ -15,6 +19,7 @@ pub struct EskerEngine {
     dir: PathBuf,
     db: Db,
     store: Store,
+    settings: BTreeMap<String, String>,
 }
 
 impl EskerEngine {
@@ -25,9 +30,15 @@ impl EskerEngine {
         settings: Settings,
         keyspace: KeyspaceSettings,
     ) -> Outcome<Self> {
+        let named = named(&settings, &keyspace);
         let db = Db::open(dir, settings)?;
         let store = db.store(&db.keyspace(KEYSPACE, keyspace)?);
-        Ok(EskerEngine { name, dir: dir.to_owned(), db, store })
+        Ok(EskerEngine { name, dir: dir.to_owned(), db, store, settings: named })
+    }
+
+    /// What was set, by name.
+    pub fn settings(&self) -> BTreeMap<String, String> {
+        self.settings.clone()
     }
 
     /// Closes the database.
@@ -50,22 +61,15 @@ impl Engine for EskerEngine {
         let stats = self.db.stats();
         Counters {
             user_bytes: stats.user_bytes,
-            log_bytes: stats.log_bytes,
-            flush_bytes: stats.flush_bytes,
-            compaction_bytes: stats.compaction_bytes,
-            stall_us: stats.stalled.as_micros() as u64,
+            log_bytes: Some(stats.log_bytes),
+            flush_bytes: Some(stats.flush_bytes),
+            compaction_bytes: Some(stats.compaction_bytes),
+            stall_us: Some(stats.stalled.as_micros() as u64),
         }
     }
 
-    /// What the files of the directory take, as the file system counts it. A file that goes while
-    /// they are counted counts nothing.
     fn disk_bytes(&self) -> u64 {
-        use std::os::unix::fs::MetadataExt;
-        let Ok(files) = self.dir.read_dir() else { return 0 };
-        files
-            .filter_map(|file| file.ok()?.metadata().ok())
-            .map(|metadata| metadata.blocks() * 512)
-            .sum()
+        disk_usage(&self.dir)
     }
 
     fn flush(&self) -> Result<()> {
@@ -74,5 +78,78 @@ impl Engine for EskerEngine {
 
     fn settle(&self) -> Result<()> {
         self.db.settle()
+    }
+}
+
+fn named(settings: &Settings, keyspace: &KeyspaceSettings) -> BTreeMap<String, String> {
+    let log = match settings.log {
+        Log::File { sync: Sync::Always, .. } => "file, synced at every write".to_owned(),
+        Log::File { sync: Sync::Os, .. } => "file, not synced".to_owned(),
+        Log::File { sync: Sync::Every(interval), .. } => format!("file, synced every {interval:?}"),
+        _ => "none".to_owned(),
+    };
+    let pairs = [
+        ("log", log),
+        ("segment_bytes", settings.segment_bytes.to_string()),
+        ("sealed_segments", settings.sealed_segments.to_string()),
+        ("memory_bytes", settings.memory_bytes.to_string()),
+        ("background_threads", settings.background_threads.to_string()),
+        ("shape", shape_name(keyspace.shape)),
+        ("compression", keyspace.compression.to_string()),
+        ("filter_bits", keyspace.filter_bits.to_string()),
+    ];
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Another engine's store under measurement.
+pub struct PeerEngine {
+    /// The name it was asked for by.
+    name: String,
+    dir: PathBuf,
+    peer: Box<dyn Peer>,
+}
+
+impl PeerEngine {
+    /// `peer`, open in `dir`.
+    pub fn new(name: &str, dir: &Path, peer: Box<dyn Peer>) -> Self {
+        PeerEngine { name: name.to_owned(), dir: dir.to_owned(), peer }
+    }
+
+    /// What was set, by name.
+    pub fn settings(&self) -> BTreeMap<String, String> {
+        self.peer.configuration().into_iter().collect()
+    }
+}
+
+impl Engine for PeerEngine {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn store(&self) -> &dyn Ordered {
+        &*self.peer
+    }
+
+    fn counters(&self) -> Counters {
+        let written = self.peer.written();
+        Counters {
+            user_bytes: written.user_bytes.unwrap_or(0),
+            log_bytes: written.log_bytes,
+            flush_bytes: written.flush_bytes,
+            compaction_bytes: written.compaction_bytes,
+            stall_us: written.stall_us,
+        }
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        disk_usage(&self.dir)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.peer.flush()
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.peer.settle()
     }
 }

@@ -1,0 +1,327 @@
+//! Several engines, several cases, several rounds: who runs when.
+//!
+//! In each round every engine loads its store; then, case by case, each engine runs the case on a
+//! copy of what it had loaded. So no case finds what another left, and loading, which is most of the
+//! time, happens once a round. Within a round the engines take turns at each case, in the opposite
+//! order in every other round: what the machine does meanwhile falls on all of them alike.
+//!
+//! The results are written after each case of each engine, so that an interrupted campaign leaves
+//! what it had.
+
+use super::child;
+use super::display::Display;
+use super::engines::EngineSettings;
+use super::output::Output;
+use super::plan::{Message, Plan, Task};
+use super::workspace::{self, Workspace};
+use crate::commands::stdout;
+use crate::failure::{Failure, Outcome};
+use crate::interrupt::Interrupt;
+use esker_bench::results::{self, RUN, Settings};
+use esker_bench::{Machine, Progress, Results};
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What is measured.
+pub struct Campaign {
+    /// Its name.
+    pub experiment: String,
+    /// Its size, in a word.
+    pub scale: String,
+    /// The engines, the first being the one that the others are compared with.
+    pub engines: Vec<String>,
+    /// What each engine is given.
+    pub settings: EngineSettings,
+    /// How often everything is measured.
+    pub rounds: u32,
+    /// What every case finds in the store, if anything.
+    pub load: Option<Case>,
+    /// What is done.
+    pub cases: Vec<Case>,
+    /// How long each case runs before it counts.
+    pub warm_up: Duration,
+    /// What chance follows from.
+    pub seed: u64,
+    /// What the run was told, by name, for the report.
+    pub run_settings: Settings,
+}
+
+/// A case.
+#[derive(Clone)]
+pub struct Case {
+    /// What the rows call it.
+    pub name: String,
+    /// What is done.
+    pub task: Task,
+    /// Threads.
+    pub threads: usize,
+    /// For how long, if not for a number of operations.
+    pub duration: Option<Duration>,
+    /// How many operations to start each second, if not as many as can be.
+    pub rate: Option<f64>,
+}
+
+/// Where a campaign works, and where its results go.
+#[derive(Default)]
+pub struct Places {
+    /// Where the stores lie, if not in a temporary directory.
+    pub dir: Option<PathBuf>,
+    /// Where the results are written, if anywhere.
+    pub out: Option<PathBuf>,
+    /// Whether the results are printed as JSON.
+    pub json: bool,
+}
+
+/// One run of one case, or of the load, on one engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Step {
+    round: u32,
+    /// The load is none.
+    case: Option<usize>,
+    engine: usize,
+}
+
+impl Places {
+    /// Fails if something there is in the way, without making anything.
+    pub fn check(&self) -> Outcome {
+        self.dir.as_deref().map_or(Ok(()), workspace::check)?;
+        self.out.as_deref().map_or(Ok(()), Output::check)
+    }
+}
+
+impl Campaign {
+    /// Measures everything, writes the results and prints them.
+    pub fn run(&self, places: &Places) -> Outcome {
+        places.check()?;
+        let interrupt =
+            Interrupt::listen().map_err(|error| Failure::io("listen for", "interrupts", error))?;
+        let workspace = Workspace::create(places.dir.as_deref())?;
+        let output = places.out.as_deref().map(Output::create).transpose()?;
+        let mut run = Running {
+            campaign: self,
+            workspace: &workspace,
+            interrupt: &interrupt,
+            display: Display::on_terminal(),
+            results: self.empty_results(&workspace),
+        };
+        let keep = |results: &Results| output.as_ref().map_or(Ok(()), |out| out.write(results));
+        keep(&run.results)?;
+        let steps = self.schedule();
+        let mut ended = Ok(());
+        for (at, step) in steps.iter().enumerate() {
+            ended = run.step(*step, at, steps.len()).and_then(|()| keep(&run.results));
+            if ended.is_err() {
+                break;
+            }
+        }
+        run.display.clear();
+        let mut results = run.results;
+        results.complete = ended.is_ok();
+        keep(&results)?;
+        print(&results, places.json)?;
+        let place = output.as_ref().map(|output| output.path().display());
+        match (ended, place) {
+            (Ok(()), Some(place)) => eprintln!("esker: the results are in {place}"),
+            (Err(Failure::Interrupted(_)), Some(place)) => {
+                let message = format!("interrupted; the results so far are in {place}");
+                return Err(Failure::Interrupted(message));
+            }
+            (ended, _) => return ended,
+        }
+        Ok(())
+    }
+
+    /// All steps in order.
+    fn schedule(&self) -> Vec<Step> {
+        let cases = self.load.iter().map(|_| None).chain((0..self.cases.len()).map(Some));
+        let cases: Vec<Option<usize>> = cases.collect();
+        let mut steps = Vec::new();
+        for round in 0..self.rounds {
+            for &case in &cases {
+                let mut engines: Vec<usize> = (0..self.engines.len()).collect();
+                if round % 2 == 1 {
+                    engines.reverse();
+                }
+                steps.extend(engines.into_iter().map(|engine| Step { round, case, engine }));
+            }
+        }
+        steps
+    }
+
+    fn empty_results(&self, workspace: &Workspace) -> Results {
+        let mut run = self.run_settings.clone();
+        let given = [
+            ("rounds", self.rounds.to_string()),
+            ("warm_up_seconds", self.warm_up.as_secs_f64().to_string()),
+            ("seed", self.seed.to_string()),
+            ("memory_bytes", self.settings.memory_bytes.to_string()),
+            ("segment_bytes", self.settings.segment_bytes.to_string()),
+            ("background_threads", self.settings.background_threads.to_string()),
+            ("compression", self.settings.compression.clone()),
+        ];
+        run.extend(given.map(|(name, value)| (name.to_owned(), value)));
+        Results {
+            experiment: self.experiment.clone(),
+            scale: self.scale.clone(),
+            command: std::env::args().collect(),
+            machine: Machine::of(workspace.path()),
+            started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            settings: [(RUN.to_owned(), run)].into(),
+            ..Results::default()
+        }
+    }
+}
+
+/// A campaign under way.
+struct Running<'a> {
+    campaign: &'a Campaign,
+    workspace: &'a Workspace,
+    interrupt: &'a Interrupt,
+    display: Display,
+    results: Results,
+}
+
+impl Running<'_> {
+    fn step(&mut self, step: Step, at: usize, steps: usize) -> Outcome {
+        let campaign = self.campaign;
+        let engine = &campaign.engines[step.engine];
+        let loaded = campaign.load.as_ref();
+        let (case, dir) = match (step.case, loaded) {
+            (Some(case), Some(_)) => (&campaign.cases[case], self.workspace.copy(engine, RUNNING)?),
+            (Some(case), None) => (&campaign.cases[case], self.workspace.empty(RUNNING)?),
+            (None, load) => {
+                (load.expect("a load has a step only if it is"), self.workspace.empty(engine)?)
+            }
+        };
+        let plan = Plan {
+            engine: engine.clone(),
+            dir,
+            settings: campaign.settings.clone(),
+            case: case.name.clone(),
+            round: step.round,
+            task: case.task.clone(),
+            threads: case.threads,
+            duration: case.duration,
+            rate: case.rate,
+            warm_up: campaign.warm_up,
+            seed: campaign.seed,
+        };
+        let place = format!("{engine}, round {} of {}", step.round + 1, campaign.rounds);
+        let outcome = child::run(&plan, self.interrupt, &mut |message| match message {
+            Message::Progress { stage, operations, wanted, elapsed } => {
+                let stage = &format!("{place}, {stage}");
+                let (index, stages, is_done) = (at, steps, false);
+                self.display.show(&Progress {
+                    stage,
+                    index,
+                    stages,
+                    operations,
+                    wanted,
+                    elapsed,
+                    is_done,
+                });
+            }
+            Message::Settings(settings) => {
+                self.results.settings.insert(engine.clone(), settings);
+            }
+            Message::Done(_) | Message::Failed { .. } => {}
+        })?;
+        self.results.rows.extend(outcome.rows);
+        self.results.series.extend(outcome.series);
+        self.results.distributions.extend(outcome.distributions);
+        self.workspace.remove(RUNNING)
+    }
+}
+
+/// The name of the directory in which a case runs.
+const RUNNING: &str = "running";
+
+/// Part of the rate that must be reached for the latencies to be those of that rate.
+const REACHED: f64 = 0.99;
+
+fn print(results: &Results, json: bool) -> Outcome {
+    let mut out = stdout();
+    if json {
+        out.write_all(results.to_json().as_bytes())?;
+    } else {
+        out.write_all(results::summary_table(results).as_bytes())?;
+    }
+    out.flush()?;
+    for row in &results.rows {
+        if row.metric == "rate_reached" && row.value < REACHED {
+            let (engine, case, round) = (&row.engine, &row.case, row.round + 1);
+            let percent = 100.0 * row.value;
+            eprintln!(
+                "esker: {engine} reached {percent:.1} % of the rate in {case}, round {round}: \
+                 its latencies grow with the length of the run"
+            );
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::bench::plan::UpdatesTask;
+
+    fn case(name: &str) -> Case {
+        let task = UpdatesTask {
+            records: 1,
+            updates_per_key: 0.0,
+            distribution: "uniform".into(),
+            key_bytes: 8,
+            value_bytes: 8,
+            threads: 1,
+            seed: 1,
+        };
+        let task = Task::Updates(task);
+        Case { name: name.into(), task, threads: 1, duration: None, rate: None }
+    }
+
+    fn campaign(engines: &[&str], load: Option<Case>, cases: &[&str], rounds: u32) -> Campaign {
+        Campaign {
+            experiment: "test".into(),
+            scale: "small".into(),
+            engines: engines.iter().map(|&name| name.to_owned()).collect(),
+            settings: EngineSettings {
+                memory_bytes: 1,
+                segment_bytes: 1,
+                background_threads: 1,
+                compression: "none".into(),
+            },
+            rounds,
+            load,
+            cases: cases.iter().map(|name| case(name)).collect(),
+            warm_up: Duration::ZERO,
+            seed: 1,
+            run_settings: Settings::new(),
+        }
+    }
+
+    fn order(campaign: &Campaign) -> Vec<String> {
+        let case = |at: usize| campaign.cases[at].name.as_str();
+        let name = |step: Step| {
+            let engine = &campaign.engines[step.engine];
+            format!("{} {} {engine}", step.round, step.case.map_or("load", case))
+        };
+        campaign.schedule().into_iter().map(name).collect()
+    }
+
+    #[test]
+    fn engines_take_turns_and_change_their_order_every_round() {
+        let campaign = campaign(&["x", "y"], None, &["a", "b"], 3);
+        let expected = [
+            "0 a x", "0 a y", "0 b x", "0 b y", "1 a y", "1 a x", "1 b y", "1 b x", "2 a x",
+            "2 a y", "2 b x", "2 b y",
+        ];
+        assert_eq!(order(&campaign), expected);
+    }
+
+    #[test]
+    fn every_round_begins_with_the_load() {
+        let campaign = campaign(&["x"], Some(case("load")), &["a"], 2);
+        assert_eq!(order(&campaign), ["0 load x", "0 a x", "1 load x", "1 a x"]);
+    }
+}

@@ -1,0 +1,94 @@
+//! A worker process, from the outside.
+
+use super::plan::{Message, Plan, line};
+use crate::failure::{Failure, Outcome};
+use crate::interrupt::Interrupt;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// How often the user's wish to stop is looked for.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// Carries out `plan` in a process of its own. `hear` gets all messages but the last; an interrupt
+/// ends the process.
+pub fn run(
+    plan: &Plan,
+    interrupt: &Interrupt,
+    hear: &mut dyn FnMut(Message),
+) -> Outcome<esker_bench::Outcome> {
+    let mut child = Ended(start()?);
+    // Held open until the end: the worker goes when it closes.
+    let mut stdin = child.0.stdin.take().expect("it was asked for");
+    let stdout = child.0.stdout.take().expect("it was asked for");
+    // A worker that has failed already says why below.
+    let _ = stdin.write_all(&line(plan)?);
+    let result = std::thread::scope(|scope| {
+        let (sender, lines) = channel();
+        scope.spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let result = listen(&lines, interrupt, hear);
+        if result.is_err() {
+            // So that the reader above comes to an end.
+            let _ = child.0.kill();
+        }
+        result
+    });
+    let message = match result? {
+        Some(Message::Done(outcome)) => return Ok(outcome),
+        Some(Message::Failed { message, is_usage: true }) => return Err(Failure::Usage(message)),
+        Some(Message::Failed { message, .. }) => message,
+        _ => match child.0.wait() {
+            Ok(status) => format!("the process that ran it ended early: {status}"),
+            Err(error) => format!("the process that ran it is lost: {error}"),
+        },
+    };
+    Err(Failure::new(format!("{}, {}: {message}", plan.engine, plan.case)))
+}
+
+fn start() -> Outcome<Child> {
+    let failed = |error| Failure::io("start", "a process of this program", error);
+    let program = std::env::current_exe().map_err(failed)?;
+    let mut command = Command::new(program);
+    command.args(["bench", "worker"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.spawn().map_err(failed)
+}
+
+/// Hears messages until the last one. `None` if there is none.
+fn listen(
+    lines: &Receiver<String>,
+    interrupt: &Interrupt,
+    hear: &mut dyn FnMut(Message),
+) -> Outcome<Option<Message>> {
+    loop {
+        let line = lines.recv_timeout(GLANCE);
+        if interrupt.is_set() {
+            return Err(Failure::Interrupted("interrupted".to_owned()));
+        }
+        match line {
+            Ok(line) => match serde_json::from_str(&line)? {
+                last @ (Message::Done(_) | Message::Failed { .. }) => return Ok(Some(last)),
+                message => hear(message),
+            },
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(None),
+        }
+    }
+}
+
+/// A process that is gone when this is dropped.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // What has told its last has only to exit; closing its standard input would make it, too.
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,230 @@
+//! The engines that can be measured, by name.
+
+use super::engine::{EskerEngine, PeerEngine};
+use crate::failure::{Failure, Outcome};
+use esker::{Compression, KeyspaceSettings, Log, Settings, Sync};
+use esker_bench::Engine;
+use esker_peers::PeerSettings;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// How Esker runs under each of its names.
+static OWN: [(&str, Log); 3] = [
+    ("esker-wal", Log::File { dir: None, sync: Sync::Os }),
+    ("esker-wal-sync", Log::File { dir: None, sync: Sync::Always }),
+    ("esker-nolog", Log::None),
+];
+
+/// What all engines of a run are given alike.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EngineSettings {
+    /// All memory that an engine may use: write buffers, indexes, filters, caches.
+    pub memory_bytes: usize,
+    /// A write buffer.
+    pub segment_bytes: usize,
+    /// Threads for flush and compaction.
+    pub background_threads: usize,
+    /// How blocks are compressed, by name.
+    pub compression: String,
+}
+
+/// An engine by one of its names.
+enum Kind {
+    Own(&'static str, Log),
+    Peer,
+}
+
+/// An open engine.
+pub enum Opened {
+    /// Esker.
+    Own(EskerEngine),
+    /// Another.
+    Peer(PeerEngine),
+}
+
+impl Opened {
+    /// As the benchmark sees it.
+    pub fn engine(&self) -> &dyn Engine {
+        match self {
+            Opened::Own(engine) => engine,
+            Opened::Peer(engine) => engine,
+        }
+    }
+
+    /// What was set, by name, for the report.
+    pub fn settings(&self) -> BTreeMap<String, String> {
+        match self {
+            Opened::Own(engine) => engine.settings(),
+            Opened::Peer(engine) => engine.settings(),
+        }
+    }
+
+    /// Closes it.
+    pub fn close(self) -> Outcome {
+        match self {
+            Opened::Own(engine) => engine.close(),
+            Opened::Peer(engine) => {
+                drop(engine);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// All names, whether their engines are built in or not.
+pub fn names() -> Vec<&'static str> {
+    OWN.iter().map(|(name, _)| *name).chain(esker_peers::NAMES).collect()
+}
+
+/// The names of the engines that are built in.
+pub fn built_in() -> Vec<&'static str> {
+    names().into_iter().filter(|name| find(name).is_ok()).collect()
+}
+
+/// Whether `name` is one of Esker's.
+pub fn is_own(name: &str) -> bool {
+    OWN.iter().any(|own| own.0 == name)
+}
+
+fn find(name: &str) -> Outcome<Kind> {
+    if let Some((name, log)) = OWN.iter().find(|own| own.0 == name) {
+        return Ok(Kind::Own(name, log.clone()));
+    }
+    if !esker_peers::NAMES.contains(&name) {
+        let known = names().join(", ");
+        return Err(Failure::Usage(format!("there is no engine {name:?}; there are {known}")));
+    }
+    esker_peers::check(name)?;
+    Ok(Kind::Peer)
+}
+
+/// Fails if an engine can't be opened with these settings, without making any file.
+pub fn check(name: &str, settings: &EngineSettings) -> Outcome {
+    match find(name)? {
+        Kind::Own(_, log) => {
+            settings.own(log).validate()?;
+            settings.compression()?;
+        }
+        Kind::Peer => settings.peer()?.validate()?,
+    }
+    Ok(())
+}
+
+/// Opens the engine of this name in `dir`. While it is loading, a log is not synced, whatever the
+/// name says: that would take hours, and tell what a workload that inserts tells as well.
+pub fn open(
+    name: &str,
+    dir: &Path,
+    settings: &EngineSettings,
+    is_loading: bool,
+) -> Outcome<Opened> {
+    match find(name)? {
+        Kind::Own(name, log) => {
+            let log = match log {
+                Log::File { dir, .. } if is_loading => Log::File { dir, sync: Sync::Os },
+                log => log,
+            };
+            let keyspace =
+                KeyspaceSettings { compression: settings.compression()?, ..Default::default() };
+            Ok(Opened::Own(EskerEngine::open(name, dir, settings.own(log), keyspace)?))
+        }
+        Kind::Peer => {
+            let opened = if is_loading { name.trim_end_matches("-sync") } else { name };
+            let peer = esker_peers::open(opened, dir, &settings.peer()?)?;
+            Ok(Opened::Peer(PeerEngine::new(name, dir, peer)))
+        }
+    }
+}
+
+impl EngineSettings {
+    /// Esker's settings, for the checks that its own limits are about.
+    pub fn own(&self, log: Log) -> Settings {
+        Settings {
+            log,
+            segment_bytes: self.segment_bytes,
+            memory_bytes: self.memory_bytes,
+            background_threads: self.background_threads,
+            ..Settings::default()
+        }
+    }
+
+    fn compression(&self) -> Outcome<Compression> {
+        self.compression.parse().map_err(|_| {
+            let name = &self.compression;
+            Failure::Usage(format!("{name:?} is neither none, nor lz4, nor zstd"))
+        })
+    }
+
+    fn peer(&self) -> Outcome<PeerSettings> {
+        let default = PeerSettings::default();
+        Ok(PeerSettings {
+            memory_bytes: self.memory_bytes,
+            write_buffer_bytes: self.segment_bytes,
+            // One that is written to, and as many full ones as Esker holds before it slows writers.
+            write_buffers: 1 + Settings::default().sealed_segments,
+            background_threads: self.background_threads,
+            compression: match self.compression()? {
+                Compression::None => esker_peers::Compression::None,
+                Compression::Lz4 => esker_peers::Compression::Lz4,
+                Compression::Zstd => esker_peers::Compression::Zstd,
+            },
+            filter_bits: KeyspaceSettings::default().filter_bits,
+            ..default
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> EngineSettings {
+        EngineSettings {
+            memory_bytes: 1 << 30,
+            segment_bytes: 64 << 20,
+            background_threads: 2,
+            compression: "none".into(),
+        }
+    }
+
+    fn refusal(name: &str, settings: &EngineSettings) -> String {
+        match check(name, settings) {
+            Err(Failure::Usage(message)) => message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn esker_is_always_built_in() {
+        let built_in = built_in();
+        for (name, _) in &OWN {
+            assert!(built_in.contains(name), "{name}");
+            check(name, &settings()).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_unknown_engine_lists_the_known_ones() {
+        let message = refusal("rocksdb", &settings());
+        assert!(message.contains("esker-wal, ") && message.contains("rocksdb-wal, "), "{message}");
+    }
+
+    #[test]
+    fn a_peer_that_is_not_built_in_says_how_to_build_it() {
+        for name in esker_peers::NAMES {
+            match built_in().contains(&name) {
+                true => check(name, &settings()).unwrap(),
+                false => assert!(refusal(name, &settings()).contains("--features peers"), "{name}"),
+            }
+        }
+    }
+
+    #[test]
+    fn settings_that_an_engine_cannot_have_are_refused() {
+        let tight = EngineSettings { memory_bytes: 1, ..settings() };
+        assert!(refusal("esker-wal", &tight).contains("memory_bytes"));
+        let odd = EngineSettings { compression: "zip".into(), ..settings() };
+        assert!(refusal("esker-nolog", &odd).contains("zip"));
+    }
+}

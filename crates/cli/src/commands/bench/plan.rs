@@ -1,0 +1,196 @@
+//! What a worker process is to do, and what it tells meanwhile: JSON between two copies of this
+//! program, so nothing here lasts longer than a run.
+
+use super::engines::EngineSettings;
+use crate::failure::Outcome;
+use esker::Result;
+use esker_bench::Progress;
+use esker_workload::ycsb::{self, Preset, property_file};
+use esker_workload::{Workload, updates};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// One case on one engine.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Plan {
+    /// The engine's name.
+    pub engine: String,
+    /// Where its store lies.
+    pub dir: PathBuf,
+    /// What it is given.
+    pub settings: EngineSettings,
+    /// What the rows call it.
+    pub case: String,
+    /// The round, for the rows.
+    pub round: u32,
+    /// What is done.
+    pub task: Task,
+    /// Threads.
+    pub threads: usize,
+    /// For how long, if not for a number of operations.
+    pub duration: Option<Duration>,
+    /// How many operations to start each second, if not as many as can be.
+    pub rate: Option<f64>,
+    /// How long it runs before it counts.
+    pub warm_up: Duration,
+    /// What chance follows from.
+    pub seed: u64,
+}
+
+/// A workload, not yet made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Task {
+    /// The records that a YCSB workload starts with.
+    YcsbLoad(YcsbTask),
+    /// A YCSB workload on them.
+    YcsbRun(YcsbTask),
+    /// Keys, and updates of them.
+    Updates(UpdatesTask),
+}
+
+/// A YCSB workload: which, and how much.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct YcsbTask {
+    pub workload: YcsbWorkload,
+    pub records: Option<u64>,
+    pub operations: Option<u64>,
+    pub threads: Option<usize>,
+    pub fields: Option<usize>,
+    pub field_bytes: Option<usize>,
+    pub verify: bool,
+    pub seed: u64,
+}
+
+/// Where a YCSB workload is defined.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum YcsbWorkload {
+    /// One that has a letter.
+    Preset(String),
+    /// The content of a property file, and its name.
+    File { name: String, text: String },
+}
+
+/// The load of many updates to each key.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct UpdatesTask {
+    pub records: u64,
+    pub updates_per_key: f64,
+    pub distribution: String,
+    pub key_bytes: usize,
+    pub value_bytes: usize,
+    pub threads: usize,
+    pub seed: u64,
+}
+
+/// What a worker tells, one message a line.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Message {
+    /// What the engine was set to.
+    Settings(BTreeMap<String, String>),
+    /// How far it is.
+    Progress { stage: String, operations: u64, wanted: Option<u64>, elapsed: Duration },
+    /// What came of it.
+    Done(esker_bench::Outcome),
+    /// Why nothing came of it, and whether the user asked for the impossible.
+    Failed { message: String, is_usage: bool },
+}
+
+impl Message {
+    /// A moment.
+    pub fn progress(progress: &Progress<'_>) -> Self {
+        Message::Progress {
+            stage: progress.stage.to_owned(),
+            operations: progress.operations,
+            wanted: progress.wanted,
+            elapsed: progress.elapsed,
+        }
+    }
+}
+
+impl Task {
+    /// Whether the store is made here, rather than one that was loaded.
+    pub fn is_load(&self) -> bool {
+        matches!(self, Task::YcsbLoad(_))
+    }
+
+    /// The workload.
+    pub fn workload(&self) -> Result<Box<dyn Workload>> {
+        Ok(match self {
+            Task::YcsbLoad(task) => Box::new(ycsb::Load::new(&task.resolve()?.options)),
+            Task::YcsbRun(task) => Box::new(ycsb::Run::new(&task.resolve()?.options)),
+            Task::Updates(task) => Box::new(updates::Updates::new(&task.resolve()?)),
+        })
+    }
+
+    /// The longest key and the value, in bytes, for an engine to refuse.
+    pub fn pair_bytes(&self) -> Result<(usize, usize)> {
+        Ok(match self {
+            Task::YcsbLoad(task) | Task::YcsbRun(task) => {
+                let options = task.resolve()?.options;
+                ("user".len() + options.key_digits.max(20), options.value_bytes())
+            }
+            Task::Updates(task) => (task.key_bytes, task.value_bytes),
+        })
+    }
+}
+
+impl YcsbTask {
+    /// The options: what was asked for by flag, else what the workload says, else the defaults.
+    pub fn resolve(&self) -> Result<property_file::PropertyFile> {
+        let default = ycsb::Options { seed: self.seed, ..ycsb::Options::default() };
+        let records = self.records.unwrap_or(default.records);
+        let base = ycsb::Options {
+            records,
+            operations: self.operations.unwrap_or(records),
+            threads: self.threads.unwrap_or(default.threads),
+            verify: self.verify,
+            ..default
+        };
+        let mut found = match &self.workload {
+            YcsbWorkload::Preset(letter) => property_file::PropertyFile {
+                options: letter.parse::<Preset>()?.options(&base),
+                rate: None,
+                duration: None,
+                warnings: Vec::new(),
+            },
+            YcsbWorkload::File { name, text } => property_file::parse(text, name, &base)?,
+        };
+        let options = &mut found.options;
+        for (asked, option) in
+            [(self.records, &mut options.records), (self.operations, &mut options.operations)]
+        {
+            *option = asked.unwrap_or(*option);
+        }
+        options.threads = self.threads.unwrap_or(options.threads);
+        options.fields = self.fields.unwrap_or(options.fields);
+        options.field_bytes = self.field_bytes.unwrap_or(options.field_bytes);
+        options.check()?;
+        Ok(found)
+    }
+}
+
+impl UpdatesTask {
+    /// The options.
+    pub fn resolve(&self) -> Result<updates::Options> {
+        let options = updates::Options {
+            records: self.records,
+            updates_per_key: self.updates_per_key,
+            heat: self.distribution.parse()?,
+            key_bytes: self.key_bytes,
+            value_bytes: self.value_bytes,
+            threads: self.threads,
+            seed: self.seed,
+        };
+        options.check()?;
+        Ok(options)
+    }
+}
+
+/// A line of JSON.
+pub fn line(value: &impl Serialize) -> Outcome<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(line)
+}

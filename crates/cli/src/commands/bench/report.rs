@@ -1,0 +1,33 @@
+//! `esker bench report`: results of several runs, merged.
+
+use super::output::Output;
+use crate::commands::stdout;
+use crate::failure::{Failure, Outcome};
+use clap::Args;
+use esker_bench::{Results, results};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Merge results of several runs into one page
+#[derive(Args)]
+pub struct Report {
+    /// Directories with results
+    #[arg(required = true, value_name = "OUT")]
+    runs: Vec<PathBuf>,
+    /// A directory for the merged results.json and report.html
+    #[arg(long)]
+    out: PathBuf,
+}
+
+impl Report {
+    pub fn run(self) -> Outcome {
+        Output::check(&self.out)?;
+        let runs = self.runs.iter().map(|run| results::read(run)).collect::<Result<_, _>>()?;
+        let merged = Results::merge(runs)
+            .ok_or_else(|| Failure::Usage("there is nothing to merge".to_owned()))?;
+        Output::create(&self.out)?.write(&merged)?;
+        let mut out = stdout();
+        out.write_all(results::summary_table(&merged).as_bytes())?;
+        Ok(out.flush()?)
+    }
+}

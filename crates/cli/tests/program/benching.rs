@@ -1,0 +1,206 @@
+//! Campaigns: several engines, processes of their own, results that are written as they come.
+
+use crate::{Scratch, names};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// Small enough for a moment.
+const SMALL: [&str; 8] =
+    ["--records", "500", "--operations", "500", "--segment", "1M", "--memory", "16M"];
+
+fn ycsb<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&["bench", "ycsb"][..], &SMALL, more].concat()
+}
+
+fn results(dir: &Path) -> serde_json::Value {
+    serde_json::from_slice(&std::fs::read(dir.join("results.json")).unwrap()).unwrap()
+}
+
+/// Engine, case and round of every throughput, in order.
+fn measured(results: &serde_json::Value) -> Vec<String> {
+    let rows = results["rows"].as_array().unwrap().iter();
+    rows.filter(|row| row["metric"] == "throughput")
+        .map(|row| format!("{} {} {}", row["engine"], row["case"], row["round"]).replace('"', ""))
+        .collect()
+}
+
+#[test]
+fn engines_take_turns_on_every_workload() {
+    let scratch = Scratch::new();
+    let arguments = ["--workload", "a,e", "--engines", "esker-wal,esker-nolog", "--rounds", "2"];
+    let done = scratch.run(&ycsb(&[&arguments[..], &["--verify", "--out", "out"]].concat()));
+    let done = done.expect_status(0);
+    assert!(done.text().starts_with("case  engine"), "{done:?}");
+    let results = results(&scratch.path("out"));
+    assert_eq!(results["complete"], true);
+    let expected = [
+        "esker-wal load 0",
+        "esker-nolog load 0",
+        "esker-wal A 0",
+        "esker-nolog A 0",
+        "esker-wal E 0",
+        "esker-nolog E 0",
+        "esker-nolog load 1",
+        "esker-wal load 1",
+        "esker-nolog A 1",
+        "esker-wal A 1",
+        "esker-nolog E 1",
+        "esker-wal E 1",
+    ];
+    assert_eq!(measured(&results), expected);
+    for metric in ["write_amp", "space_amp_peak", "cpu_s", "rss_peak_mib", "read_latency_p99_us"] {
+        let rows = results["rows"].as_array().unwrap();
+        assert!(rows.iter().any(|row| row["metric"] == metric && row["case"] == "A"), "{metric}");
+    }
+    assert_eq!(results["settings"]["esker-nolog"]["log"], "none");
+}
+
+/// A run that has loaded its store and would then go on for long.
+fn start_long_run(scratch: &Scratch) -> Child {
+    let arguments =
+        ycsb(&["--workload", "c", "--duration", "600", "--out", "out", "--dir", "work"]);
+    let mut command = scratch.command(&arguments);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let out = scratch.path("out");
+    while !out.join("results.json").is_file() || measured(&results(&out)).is_empty() {
+        std::thread::yield_now();
+    }
+    child
+}
+
+fn signal(signal: &str, process: &str) {
+    assert!(Command::new("kill").args([signal, process]).status().unwrap().success());
+}
+
+/// What a stopped run says and leaves: the load, and no store.
+fn expect_stopped(scratch: &Scratch, mut child: Child, status: i32, part: &str) {
+    let message = BufReader::new(child.stderr.take().unwrap()).lines().next().unwrap().unwrap();
+    assert!(message.starts_with("esker: ") && message.contains(part), "{message}");
+    assert_eq!(child.wait().unwrap().code(), Some(status));
+    let results = results(&scratch.path("out"));
+    assert_eq!(results["complete"], false);
+    assert_eq!(measured(&results), ["esker-wal load 0"]);
+    let page = std::fs::read_to_string(scratch.path("out/report.html")).unwrap();
+    assert!(page.contains("interrupted"), "the page says that it is not all");
+    assert!(!scratch.path("work").exists(), "the stores are gone");
+}
+
+#[test]
+fn a_run_that_is_interrupted_leaves_what_it_had() {
+    let scratch = Scratch::new();
+    let child = start_long_run(&scratch);
+    signal("-TERM", &child.id().to_string());
+    expect_stopped(&scratch, child, 130, "interrupted; the results so far are in out");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_run_whose_worker_is_killed_leaves_what_it_had() {
+    let scratch = Scratch::new();
+    let child = start_long_run(&scratch);
+    let children = format!("/proc/{0}/task/{0}/children", child.id());
+    // The worker of the load may be on its way out, and that of the workload not begun.
+    let worker = loop {
+        let found = std::fs::read_to_string(&children).unwrap();
+        let command = |worker: &str| std::fs::read(format!("/proc/{worker}/cmdline")).ok();
+        let workers = found.split_whitespace();
+        let running = workers.filter(|worker| command(worker).is_some_and(|name| !name.is_empty()));
+        if scratch.path("work/running").exists()
+            && let Some(worker) = running.last()
+        {
+            break worker.to_owned();
+        }
+    };
+    signal("-KILL", &worker);
+    expect_stopped(&scratch, child, 1, "esker-wal, C: the process that ran it ended early");
+}
+
+#[test]
+fn results_of_several_runs_are_merged() {
+    let scratch = Scratch::new();
+    for (engine, out) in [("esker-wal", "one"), ("esker-nolog", "two")] {
+        let arguments = ["--workload", "load", "--rounds", "1", "--engines", engine, "--out", out];
+        scratch.run(&ycsb(&arguments)).expect_status(0);
+    }
+    scratch.run(&["bench", "report", "one", "two", "--out", "both"]).expect_status(0);
+    let merged = results(&scratch.path("both"));
+    assert_eq!(measured(&merged), ["esker-wal load 0", "esker-nolog load 0"]);
+    let missing = scratch.run(&["bench", "report", "three", "--out", "x"]);
+    missing.expect_failure(1, "three/results.json");
+    assert!(!scratch.path("x").exists());
+}
+
+#[test]
+fn updates_are_measured_on_an_empty_store() {
+    let scratch = Scratch::new();
+    let arguments = ["bench", "updates", "--records", "200", "--rounds", "1", "--json"];
+    let done = scratch.run(&[&arguments[..], &SMALL[4..]].concat()).expect_status(0);
+    let results = done.json();
+    assert_eq!(measured(&results), ["esker-wal updates 0"]);
+    let rows = results["rows"].as_array().unwrap();
+    let live = rows.iter().find(|row| row["metric"] == "live_bytes").unwrap();
+    assert_eq!(live["value"], 42_000.0);
+}
+
+#[test]
+fn a_property_file_says_what_is_done_and_flags_go_before_it() {
+    let scratch = Scratch::new();
+    let text =
+        b"recordcount=300\noperationcount=100000\nreadproportion=1\nupdateproportion=0\nodd=1\n";
+    scratch.file("mine.properties", text);
+    let arguments = ["bench", "ycsb", "--property-file", "mine.properties", "--operations", "400"];
+    let more = ["--rounds", "1", "--json"];
+    let done = scratch.run(&[&arguments[..], &more, &SMALL[4..]].concat()).expect_status(0);
+    assert!(done.err.contains("line 5") && done.err.contains("odd"), "{done:?}");
+    let results = done.json();
+    assert_eq!(measured(&results), ["esker-wal load 0", "esker-wal mine 0"]);
+    let run = &results["settings"]["run"];
+    assert_eq!((&run["records"], &run["operations"]), (&"300".into(), &"400".into()));
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_before_any_file_is_made() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("full")).unwrap();
+    scratch.file("full/a", b"1");
+    let before = names(&scratch.path("."));
+    for (more, part) in [
+        (&["--engines", "rocks"][..], "there are esker-wal"),
+        (&["--engines", "esker-wal,,esker-nolog"], "without a name"),
+        (&["--engines", ""], "without a name"),
+        (&["--engines", "esker-wal,esker-wal"], "twice"),
+        (&["--rounds", "0"], "--rounds"),
+        (&["--threads", "0"], "threads is 0"),
+        (&["--threads", "501"], "threads is 501"),
+        (&["--value-size", "0"], "field-size is 0"),
+        (&["--value-size", "2000000"], "at most"),
+        (&["--value-size", "8", "--verify"], "16 bytes"),
+        (&["--rate", "0"], "--rate"),
+        (&["--duration", "0"], "--duration"),
+        (&["--warm-up", "soon"], "--warm-up"),
+        (&["--workload", "z"], "workload is z"),
+        (&["--compression", "zip"], "zip"),
+        (&["--dir", "full"], "full is not empty"),
+        (&["--out", "full"], "full holds other files"),
+        (&["--property-file", "none", "--operations", "1"], "none"),
+    ] {
+        let status = if more[1] == "none" { 1 } else { 2 };
+        let arguments = [&ycsb(&["--out", "new"])[..], more].concat();
+        // The last of two flags would not do: the sizes are given already.
+        let arguments = match more[0] {
+            "--out" => ycsb(more),
+            "--property-file" => [&["bench", "ycsb", "--out", "new"][..], more].concat(),
+            _ => arguments,
+        };
+        scratch.run(&arguments).expect_failure(status, part);
+        assert_eq!(names(&scratch.path(".")), before, "{more:?}");
+    }
+    for arguments in [&["--records", "0"], &["--operations", "0"]] {
+        let arguments = [&["bench", "ycsb", "--out", "new"][..], arguments].concat();
+        scratch.run(&arguments).expect_failure(2, " is 0");
+    }
+    let unknown = scratch.run(&["experiment", "none", "--out", "new"]);
+    unknown.expect_failure(2, "there are ycsb");
+    assert_eq!(names(&scratch.path(".")), before);
+}
