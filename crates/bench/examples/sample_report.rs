@@ -159,7 +159,7 @@ impl Sample {
         let mut curves: [(&str, &str, Vec<[f64; 2]>); 4] = [
             ("throughput", "ops/s", Vec::new()),
             ("latency_p99_us", "us", Vec::new()),
-            ("stall_us", "us", Vec::new()),
+            ("stall_ms", "ms", Vec::new()),
             ("disk_bytes", "bytes", Vec::new()),
         ];
         for second in 1..=SECONDS {
@@ -172,7 +172,7 @@ impl Sample {
             let values = [
                 throughput * slow * self.noise(0.05),
                 us * 3.0 / (slow * slow) * self.noise(0.2),
-                if is_slow { 250_000.0 * self.noise(0.6) } else { 0.0 },
+                if is_slow { 250.0 * self.noise(0.6) } else { 0.0 },
                 disk,
             ];
             for (curve, value) in curves.iter_mut().zip(values) {

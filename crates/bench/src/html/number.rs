@@ -7,6 +7,8 @@ pub(super) enum Quantity {
     Rate,
     /// Microseconds.
     Micros,
+    /// Milliseconds.
+    Millis,
     /// Seconds.
     Seconds,
     /// Bytes.
@@ -43,6 +45,7 @@ impl Quantity {
         match unit {
             "ops/s" => Quantity::Rate,
             "us" | "µs" => Quantity::Micros,
+            "ms" => Quantity::Millis,
             "s" => Quantity::Seconds,
             "bytes" | "B" => Quantity::Bytes,
             "MiB" => Quantity::Mebibytes,
@@ -57,6 +60,7 @@ impl Quantity {
         let (units, worth): (&[(f64, &str)], f64) = match self {
             Quantity::Rate | Quantity::Count => (&THOUSANDS, 1.0),
             Quantity::Micros => (&TIMES, 1.0),
+            Quantity::Millis => (&TIMES, 1e3),
             Quantity::Seconds if most.abs() < 1.0 => (&TIMES, 1e6),
             Quantity::Seconds => return (1.0, "s"),
             Quantity::Bytes => (&SIZES, 1.0),
@@ -171,6 +175,7 @@ mod tests {
             (Quantity::Rate, 999_900.0, "1.00M"),
             (Quantity::Rate, 12.0, "12.0"),
             (Quantity::Micros, 1_240.0, "1.24\u{202f}ms"),
+            (Quantity::Millis, 0.25, "250\u{202f}µs"),
             (Quantity::Micros, 0.35, "350\u{202f}ns"),
             (Quantity::Seconds, 0.002, "2.00\u{202f}ms"),
             (Quantity::Seconds, 61.0, "61.0\u{202f}s"),

@@ -81,14 +81,18 @@ pub(super) fn metric_title(metric: &str, unit: &str) -> (String, Quantity) {
         "latency_p99_us" => "Latency, 99th percentile",
         "latency_p999_us" => "Latency, 99.9th percentile",
         "latency_max_us" => "Latency, longest",
-        "stall_us" | "stall_s" | "stall" => "Writers held back",
+        "stall_us" | "stall_ms" => "Writers held back",
         "disk_bytes" => "Space on disk",
         _ => "",
     };
     if !known.is_empty() {
         return (known.to_owned(), quantity);
     }
-    let words = metric.trim_end_matches("_us").trim_end_matches("_bytes").replace('_', " ");
+    let words = metric
+        .trim_end_matches("_us")
+        .trim_end_matches("_ms")
+        .trim_end_matches("_bytes")
+        .replace('_', " ");
     let mut letters = words.chars();
     let title =
         letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect());
