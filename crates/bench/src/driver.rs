@@ -4,8 +4,8 @@
 //! it: a closed loop. The clock is read once a step: the end of one is the start of the next, so what
 //! the worker itself does counts as latency too, and nothing goes unmeasured. With a [`Load::rate`]
 //! the loop is open: every step has a time at which it is due, and its latency counts from then
-//! ([`pace`]). A thread fills histograms of its own, one for each kind of operation; they are merged
-//! at the end, and where [`Load::intervals`] are wanted, each second as well ([`intervals`]).
+//! (`pace`). A thread fills histograms of its own, one for each kind of operation; they are merged
+//! at the end, and where [`Load::intervals`] are wanted, each second as well (`intervals`).
 //!
 //! The calling thread runs no load. It ticks ten times a second, for progress and for samples, until
 //! the threads have ended. A workload's companion gets one thread more; it is told to stop when the

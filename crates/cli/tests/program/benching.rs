@@ -105,9 +105,10 @@ fn a_run_whose_worker_is_killed_leaves_what_it_had() {
         let found = std::fs::read_to_string(&children).unwrap();
         let command = |worker: &str| std::fs::read(format!("/proc/{worker}/cmdline")).ok();
         let workers = found.split_whitespace();
-        let running = workers.filter(|worker| command(worker).is_some_and(|name| !name.is_empty()));
+        let mut running =
+            workers.filter(|worker| command(worker).is_some_and(|name| !name.is_empty()));
         if scratch.path("work/running").exists()
-            && let Some(worker) = running.last()
+            && let Some(worker) = running.next_back()
         {
             break worker.to_owned();
         }

@@ -111,7 +111,7 @@ const LONGEST_SECONDS: u64 = 365 * 24 * 3600;
 
 /// A number of operations a second.
 fn parse_rate(text: &str) -> Result<f64, String> {
-    let rate = text.parse().ok().filter(|&rate: &f64| rate >= LEAST_RATE && rate <= MOST_RATE);
+    let rate = text.parse().ok().filter(|rate| (LEAST_RATE..=MOST_RATE).contains(rate));
     rate.ok_or_else(|| {
         format!("{text:?} is not a number of operations a second, from {LEAST_RATE} to a billion")
     })

@@ -37,11 +37,13 @@ impl Output {
         &self.0
     }
 
-    /// Writes the results as they are now.
+    /// Writes the results as they are now, and the page of them; either file is whole at any time.
     pub fn write(&self, now: &Results) -> Outcome {
         results::write(&self.0, now)?;
         let page = self.0.join(html::FILE_NAME);
-        std::fs::write(&page, html::page(now))
+        let partial = page.with_extension("html.partial");
+        std::fs::write(&partial, html::page(now))
+            .and_then(|()| std::fs::rename(&partial, &page))
             .map_err(|error| Failure::io("write to", page.display().to_string(), error))
     }
 }
