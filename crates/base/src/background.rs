@@ -26,12 +26,8 @@ pub trait Running: Send {
 pub trait Background: Send + Sync + 'static {
     /// Starts a thread called `name` that runs `body`, or returns `None` if this background has no
     /// threads: then whoever owns the engine steps its work by hand, as the simulator does.
-    fn spawn(
-        &self,
-        name: &str,
-        priority: Priority,
-        body: Body,
-    ) -> Result<Option<Box<dyn Running>>>;
+    fn spawn(&self, name: &str, priority: Priority, body: Body)
+    -> Result<Option<Box<dyn Running>>>;
 }
 
 /// Operating-system threads.
@@ -89,7 +85,9 @@ impl Background for Stepped {
 #[cfg(target_os = "linux")]
 fn lower_priority() {
     // On Linux a thread has a niceness of its own, and "no process" means the calling thread.
-    let _ = rustix::process::setpriority_process(None, LOW_NICENESS);
+    let process = rustix::process::getpriority_process(None).unwrap_or(0);
+    let niceness = (process + LOWER_NICENESS).min(19);
+    let _ = rustix::process::setpriority_process(None, niceness);
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -97,4 +95,4 @@ fn lower_priority() {}
 
 /// Each step of niceness is a factor of about 1.25 in processor time.
 #[cfg(target_os = "linux")]
-const LOW_NICENESS: i32 = 10;
+const LOWER_NICENESS: i32 = 10;

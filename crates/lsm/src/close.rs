@@ -15,6 +15,13 @@ pub(crate) struct Handle {
 
 impl Handle {
     pub(crate) fn close(&self) -> Result<()> {
+        let closed = self.close_once();
+        // A cursor that was left over ends here, however the closing went.
+        self.inner.leases.recall();
+        closed
+    }
+
+    fn close_once(&self) -> Result<()> {
         let inner = &self.inner;
         if inner.read_only {
             return Ok(());

@@ -107,7 +107,8 @@ impl Db {
         check_name(name)?;
         settings.validate()?;
         let inner = self.writable()?;
-        inner.install(
+        inner.installer.install(
+            &inner.view,
             |state| {
                 if state.version.keyspace_named(name).is_some() {
                     return Ok(Edit::default());

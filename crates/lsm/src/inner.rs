@@ -90,7 +90,7 @@ impl Inner {
         }
     }
 
-    /// Makes the edit that `plan` derives from the present state durable and puts it in force, as
+    /// Makes an edit that takes tables or MemTables away durable and puts it in force, as
     /// [`Installer::install`] does, and sees to it that no idle cursor holds on to what is gone.
     pub(crate) fn install(
         &self,

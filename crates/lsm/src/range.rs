@@ -42,12 +42,14 @@ impl IntoIterator for Range {
     fn into_iter(self) -> Pairs {
         let snapshot = self.snapshot.unwrap_or_else(|| self.db.snapshot());
         let cursor = self.db.cursor_at(&self.keyspace, self.range, &snapshot);
-        Pairs { cursor: Some(cursor), started: false, reverse: self.reverse }
+        Pairs { _db: self.db, cursor: Some(cursor), started: false, reverse: self.reverse }
     }
 }
 
 /// An iterator over pairs. Ends after the first error.
 pub struct Pairs {
+    /// Open for as long as somebody iterates.
+    _db: Db,
     cursor: Option<Result<DbCursor>>,
     started: bool,
     reverse: bool,

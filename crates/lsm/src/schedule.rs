@@ -14,7 +14,7 @@ use crate::compact::compact;
 use crate::compaction::{self, Busy, Plan};
 use crate::flush;
 use crate::inner::Inner;
-use crate::manifest::{Change, Edit};
+use crate::manifest::{Change, Edit, State};
 use crate::stall::Debt;
 use crate::view::View;
 use esker_base::{Error, Result, Seqno};
@@ -325,7 +325,8 @@ fn prepare(inner: &Inner) -> Result<()> {
     let file = match &inner.log_files {
         Some(logs) => {
             let file = logs.create(&header)?;
-            inner.install(|_| Ok(Edit::of([Change::AddLog { epoch, end: None }])), |_| {})?;
+            let added = |_: &State| Ok(Edit::of([Change::AddLog { epoch, end: None }]));
+            inner.installer.install(&inner.view, added, |_| {})?;
             Some(file)
         }
         None => None,

@@ -146,15 +146,28 @@ impl Group {
         turn: &Turn,
         work: impl Fn() -> Result<()>,
     ) -> Result<Done> {
+        let is_over = || mark.load(Ordering::SeqCst) >= seqno || self.has_failed();
+        let mut waited = false;
         loop {
-            if mark.load(Ordering::Acquire) >= seqno {
-                return Ok(Done::default());
-            }
-            if self.has_failed() {
+            let achieved = mark.load(Ordering::Acquire);
+            let failed = self.has_failed();
+            if achieved >= seqno || failed {
+                if waited {
+                    turn.pass_on(if failed { Seqno::MAX } else { achieved });
+                }
+                if achieved >= seqno {
+                    return Ok(Done::default());
+                }
                 return Err(self.failure().expect("the cause is stored before the flag"));
             }
             if !turn.take() {
-                turn.wait(seqno);
+                waited = true;
+                turn.wait(seqno, is_over);
+                continue;
+            }
+            if self.has_failed() {
+                // It failed between the look and the turn: what it left behind is not to be trusted.
+                drop(turn.give_back(Seqno::MAX));
                 continue;
             }
             let worked = work();

@@ -8,8 +8,9 @@
 //!
 //! Invariants:
 //! 1. A waiter that nobody wakes is in the list.
-//! 2. If the turn is free and the list not empty, somebody is awake who wanted the turn: it takes it,
-//!    or finds its bytes down because a third had it, who in turn woke another.
+//! 2. If the turn is free and the list not empty, somebody is awake who wanted the turn. It takes it;
+//!    or, if it has nothing to do any more (its bytes went to a table meanwhile, or the log failed),
+//!    it wakes the next.
 
 use super::sync::{
     AtomicBool, AtomicUsize, Mutex, Ordering, Thread, current_thread, order_sequentially, park,
@@ -89,10 +90,14 @@ impl Turn {
         Done(done)
     }
 
-    /// Waits until the turn is free or `wants` may be done.
-    pub(crate) fn wait(&self, wants: Seqno) {
+    /// Waits until the turn is free or `is_done`, which holds once `wants` is achieved, or never will
+    /// be.
+    ///
+    /// Whoever was woken and does not take the turn must [`Turn::pass_on`], or others sleep beside a
+    /// free turn.
+    pub(crate) fn wait(&self, wants: Seqno, is_done: impl Fn() -> bool) {
         for _ in 0..SPINS {
-            if !self.taken.load(Ordering::Relaxed) {
+            if !self.taken.load(Ordering::Relaxed) || is_done() {
                 return;
             }
             spin_loop();
@@ -107,7 +112,7 @@ impl Turn {
         };
         order_sequentially();
         // Whoever gives the turn back from here on finds the waiter; whoever did before is seen.
-        while self.taken.load(Ordering::SeqCst) {
+        while self.taken.load(Ordering::SeqCst) && !is_done() {
             park();
             if !self.waiters.lock().list.iter().any(|waiter| waiter.id == id) {
                 return;
@@ -116,6 +121,16 @@ impl Turn {
         let mut waiters = self.waiters.lock();
         waiters.list.retain(|waiter| waiter.id != id);
         self.waiting.store(waiters.list.len(), Ordering::SeqCst);
+    }
+
+    /// For a waiter that leaves without taking the turn: sees to it that another is awake to take it,
+    /// and that all who wait for no more than `achieved` leave, too.
+    pub(crate) fn pass_on(&self, achieved: Seqno) {
+        order_sequentially();
+        // If the turn is not free, whoever has it will see to the rest.
+        if self.waiting.load(Ordering::SeqCst) > 0 && self.take() {
+            drop(self.give_back(achieved));
+        }
     }
 }
 
@@ -145,7 +160,7 @@ mod tests {
                                 done.store(wanted.load(Ordering::SeqCst), Ordering::SeqCst);
                                 drop(turn.give_back(done.load(Ordering::SeqCst)));
                             } else {
-                                turn.wait(mine);
+                                turn.wait(mine, || done.load(Ordering::SeqCst) >= mine);
                             }
                         }
                     }
@@ -165,43 +180,86 @@ mod loom_tests {
     use loom::sync::atomic::AtomicU64;
     use loom::thread;
 
+    /// The work of a log's group, without the log: see `Group::reach`.
     #[derive(Default)]
     struct World {
         turn: Turn,
         wanted: AtomicU64,
         done: AtomicU64,
+        failed: AtomicBool,
     }
 
     impl World {
-        /// What a writer does: its work is done by itself or by another, and it never waits for ever.
-        fn write(&self) {
-            let mine = self.wanted.fetch_add(1, Ordering::SeqCst) + 1;
-            while self.done.load(Ordering::SeqCst) < mine {
-                if self.turn.take() {
-                    let all = self.wanted.load(Ordering::SeqCst);
-                    self.done.store(all, Ordering::SeqCst);
-                    drop(self.turn.give_back(all));
-                } else {
-                    self.turn.wait(mine);
+        fn want(&self) -> u64 {
+            self.wanted.fetch_add(1, Ordering::SeqCst) + 1
+        }
+
+        /// What a writer does: its work is done by itself or by another, or never will be.
+        fn reach(&self, mine: u64) {
+            let mut waited = false;
+            loop {
+                let done = self.done.load(Ordering::SeqCst);
+                let failed = self.failed.load(Ordering::SeqCst);
+                if done >= mine || failed {
+                    if waited {
+                        self.turn.pass_on(if failed { Seqno::MAX } else { done });
+                    }
+                    return;
                 }
+                if !self.turn.take() {
+                    waited = true;
+                    self.turn.wait(mine, || {
+                        self.done.load(Ordering::SeqCst) >= mine
+                            || self.failed.load(Ordering::SeqCst)
+                    });
+                    continue;
+                }
+                // One at a time, as when a frame before the next is not filled yet.
+                let done = self.done.load(Ordering::SeqCst) + 1;
+                self.done.fetch_max(done, Ordering::SeqCst);
+                drop(self.turn.give_back(self.done.load(Ordering::SeqCst)));
             }
         }
     }
 
-    #[test]
-    fn no_waiter_is_forgotten() {
+    fn model(disturb: fn(&World)) {
         let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(|| {
+        model.preemption_bound = Some(2);
+        model.check(move || {
             let world = Arc::new(World::default());
-            let others: Vec<_> = (0..2)
+            let writers: Vec<_> = (0..2)
                 .map(|_| {
-                    let world = world.clone();
-                    thread::spawn(move || world.write())
+                    let (world, mine) = (world.clone(), world.want());
+                    thread::spawn(move || world.reach(mine))
                 })
                 .collect();
-            world.write();
-            others.into_iter().for_each(|other| other.join().unwrap());
+            disturb(&world);
+            writers.into_iter().for_each(|writer| writer.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn no_waiter_is_forgotten() {
+        model(|world| world.reach(world.want()));
+    }
+
+    #[test]
+    fn what_is_done_without_the_turn_strands_nobody() {
+        model(|world| {
+            world.done.fetch_max(1, Ordering::SeqCst);
+        });
+    }
+
+    #[test]
+    fn a_failure_elsewhere_strands_nobody() {
+        model(|world| {
+            // Whoever fails has another turn, and so gives this one back to nobody.
+            if world.turn.take() {
+                world.failed.store(true, Ordering::SeqCst);
+                drop(world.turn.give_back(0));
+            } else {
+                world.failed.store(true, Ordering::SeqCst);
+            }
         });
     }
 }

@@ -9,7 +9,8 @@ use std::sync::{Arc, Weak};
 
 /// What one holder has, or had before it was recalled.
 pub(crate) struct Lease<T> {
-    thing: Mutex<Option<T>>,
+    /// In a box, so that what is left of a holder that has gone is small.
+    thing: Mutex<Option<Box<T>>>,
     /// A recall found the thing in use.
     recalled: AtomicBool,
 }
@@ -17,7 +18,7 @@ pub(crate) struct Lease<T> {
 impl<T> Lease<T> {
     /// Lets the holder use the thing: `None` at first and after a recall.
     #[inline]
-    pub(crate) fn with<R>(&self, step: impl FnOnce(&mut Option<T>) -> R) -> R {
+    pub(crate) fn with<R>(&self, step: impl FnOnce(&mut Option<Box<T>>) -> R) -> R {
         let outcome = step(&mut self.thing.lock());
         // A recall that found the lock taken has left word before it looked; see there.
         fence(Ordering::SeqCst);
@@ -66,14 +67,20 @@ impl<T> Default for Leases<T> {
     }
 }
 
+impl<T> Granted<T> {
+    fn prune(&mut self) {
+        self.leases.retain(|lease| lease.strong_count() > 0);
+        self.prune_at = (self.leases.len() * 2).max(PRUNE_MIN);
+    }
+}
+
 impl<T> Leases<T> {
     /// A lease of nothing yet.
     pub(crate) fn grant(&self) -> Arc<Lease<T>> {
         let lease = Arc::new(Lease { thing: Mutex::new(None), recalled: AtomicBool::new(false) });
         let mut granted = self.granted.lock();
         if granted.leases.len() >= granted.prune_at {
-            granted.leases.retain(|lease| lease.strong_count() > 0);
-            granted.prune_at = (granted.leases.len() * 2).max(PRUNE_MIN);
+            granted.prune();
         }
         granted.leases.push(Arc::downgrade(&lease));
         lease
@@ -83,7 +90,7 @@ impl<T> Leases<T> {
     pub(crate) fn recall(&self) {
         let leases: Vec<_> = {
             let mut granted = self.granted.lock();
-            granted.leases.retain(|lease| lease.strong_count() > 0);
+            granted.prune();
             granted.leases.iter().filter_map(Weak::upgrade).collect()
         };
         leases.iter().for_each(|lease| lease.recall());
@@ -96,7 +103,7 @@ mod tests {
 
     fn filled(leases: &Leases<Arc<()>>, thing: &Arc<()>) -> Arc<Lease<Arc<()>>> {
         let lease = leases.grant();
-        lease.with(|slot| *slot = Some(thing.clone()));
+        lease.with(|slot| *slot = Some(Box::new(thing.clone())));
         lease
     }
 
@@ -137,7 +144,7 @@ mod tests {
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     for _ in 0..20 {
-                        lease.with(|slot| *slot = Some(thing.clone()));
+                        lease.with(|slot| *slot = Some(Box::new(thing.clone())));
                     }
                 });
                 scope.spawn(|| leases.recall());

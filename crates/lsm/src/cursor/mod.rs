@@ -28,7 +28,8 @@ use std::sync::{Arc, Weak};
 /// A position in a keyspace's pairs. See [`Cursor`] for what the moves do.
 ///
 /// The cursor holds a snapshot, so what it sees never changes, and compaction keeps the versions that
-/// it may see: drop it when done. It holds neither memory nor files back. If its keyspace is dropped,
+/// it may see: drop it when done. It keeps a copy of the pair it stands on, which costs each move a
+/// copy of the value, and otherwise holds neither memory nor files back. If its keyspace is dropped,
 /// its next move may fail with [`Error::UnknownKeyspace`]; if the database is closed, with
 /// [`Error::Closed`].
 pub struct DbCursor {
@@ -41,6 +42,9 @@ pub struct DbCursor {
     /// The pair that the cursor stands on, if it does.
     pair: Pair,
 }
+
+/// A buffer of this size is kept for the next value; one that a larger value left is not.
+const KEPT_BYTES: usize = 64 << 10;
 
 #[derive(Default)]
 struct Pair {
@@ -57,6 +61,7 @@ impl Pair {
             self.key.clear();
             self.key.extend_from_slice(key);
             self.value.clear();
+            self.value.shrink_to(value.len().max(KEPT_BYTES));
             self.value.extend_from_slice(value);
         }
     }
@@ -95,13 +100,13 @@ impl DbCursor {
         let moved = walk.with(|walk| {
             let walk = match walk {
                 Some(walk) => walk,
-                none => none.insert(Self::walk_anew(
+                none => none.insert(Box::new(Self::walk_anew(
                     &self.inner,
                     self.keyspace,
                     &self.range,
                     &self.snapshot,
                     (from == From::Here).then_some(&*pair),
-                )?),
+                )?)),
             };
             let stepped = step(walk);
             pair.set(walk.current());
@@ -121,11 +126,17 @@ impl DbCursor {
         snapshot: &Snapshot,
         here: Option<&Pair>,
     ) -> Result<Walk> {
-        let inner = inner.upgrade().ok_or(Error::Closed)?;
-        let mut walk = Walk::new(&inner, keyspace, range.clone(), snapshot.seqno())?;
+        let mut walk = {
+            // Not held while the walk reads: the database may be closed and opened again meanwhile.
+            let inner = inner.upgrade().ok_or(Error::Closed)?;
+            Walk::new(&inner, keyspace, range.clone(), snapshot.seqno())?
+        };
         if let Some(pair) = here.filter(|pair| pair.there) {
             walk.seek(&pair.key)?;
-            debug_assert_eq!(walk.current(), Some((&pair.key[..], &pair.value[..])));
+            if walk.current().is_none_or(|(key, _)| key != &pair.key[..]) {
+                let what = "a pair that an open snapshot sees is gone; run `check`";
+                return Err(Error::corruption("the view of a cursor", 0, what));
+            }
         }
         Ok(walk)
     }
@@ -162,5 +173,61 @@ impl Cursor for DbCursor {
     fn current(&self) -> Option<(&[u8], &[u8])> {
         let Pair { there, key, value } = &self.pair;
         there.then_some((&key[..], &value[..]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Db, Settings};
+
+    #[test]
+    fn a_cursor_that_rests_lets_a_flushed_memtable_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings =
+            Settings { segment_bytes: 256 << 10, memory_bytes: 8 << 20, ..Settings::default() };
+        let db = Db::open(dir.path(), settings).unwrap();
+        let keyspace = db.default_keyspace();
+        db.put(&keyspace, b"a", b"1").unwrap();
+        db.put(&keyspace, b"b", b"2").unwrap();
+        let mut cursor = db.cursor(&keyspace, KeyRange::all()).unwrap();
+        cursor.seek_first().unwrap();
+        let memtable = Arc::downgrade(&db.inner().view.load().memtables[0]);
+        db.flush().unwrap();
+        // The log goes on to the next segment with the next write.
+        db.put(&keyspace, b"c", b"3").unwrap();
+        let mut looks = 0;
+        // One holder may be left: the flush keeps the memory for the next segment.
+        while memtable.strong_count() > 1 {
+            looks += 1;
+            assert!(looks < 10_000_000, "somebody still holds the MemTable");
+            std::thread::yield_now();
+        }
+        cursor.next().unwrap();
+        assert_eq!(cursor.current(), Some((&b"b"[..], &b"2"[..])));
+    }
+
+    #[test]
+    fn a_cursor_of_a_closed_database_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), Settings::default()).unwrap();
+        let keyspace = db.default_keyspace();
+        db.put(&keyspace, b"a", b"1").unwrap();
+        let mut cursor = db.cursor(&keyspace, KeyRange::all()).unwrap();
+        cursor.seek_first().unwrap();
+        db.close().unwrap();
+        assert!(matches!(cursor.next(), Err(Error::Closed)));
+        assert_eq!(cursor.current(), None);
+    }
+
+    #[test]
+    fn an_iterator_keeps_its_database_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), Settings::default()).unwrap();
+        let keyspace = db.default_keyspace();
+        db.put(&keyspace, b"a", b"1").unwrap();
+        let mut pairs = db.range::<[u8]>(&keyspace, ..).into_iter();
+        drop(db);
+        assert_eq!(pairs.next().unwrap().unwrap().1, b"1");
     }
 }
