@@ -18,8 +18,16 @@ pub(super) fn start_writeback(file: &File, offset: u64, bytes: u64) {
 /// into a page that is not cached waits for the device to bring the rest of the page.
 #[cfg(target_os = "linux")]
 pub(super) fn read_ahead(file: &File, offset: u64, bytes: u64) {
-    advise(file, offset, bytes, rustix::fs::Advice::WillNeed);
+    let end = offset.saturating_add(bytes);
+    for at in (offset..end).step_by(READ_AHEAD_BYTES as usize) {
+        advise(file, at, READ_AHEAD_BYTES.min(end - at), rustix::fs::Advice::WillNeed);
+    }
 }
+
+/// Linux reads no more at one request than the device's read-ahead window, 128 KiB unless somebody
+/// changed it, and forgets the rest.
+#[cfg(target_os = "linux")]
+const READ_AHEAD_BYTES: u64 = 128 << 10;
 
 #[cfg(target_os = "linux")]
 fn advise(file: &File, offset: u64, bytes: u64, advice: rustix::fs::Advice) {
