@@ -1,10 +1,10 @@
 //! Results as a page to read: one file with its plots and its style inside, that needs no network
 //! and no script.
 //!
-//! [`data`] sorts the results; [`page`] is the heading and the order of the parts, [`sections`] says
-//! which plots there are, [`table`] makes the tables. A plot is a drawing of fixed width ([`plot`])
-//! made of [`bars`] or [`lines`] on [`scale`]s with an [`axis`]. Text is escaped by the template
-//! macro wherever it comes from. Colours are classes, by the [`palette`], and `style.css` has them
+//! `data` sorts the results; `page` is the heading and the order of the parts, `sections` says
+//! which plots there are, `table` makes the tables. A plot is a drawing of fixed width (`plot`)
+//! made of `bars` or `lines` on `scale`s with an `axis`. Text is escaped by the template
+//! macro wherever it comes from. Colours are classes, by the `palette`, and `style.css` has them
 //! for light and for dark.
 
 mod axis;
