@@ -20,6 +20,7 @@ pub mod distributions;
 pub mod keys;
 pub mod model;
 pub mod properties;
+mod sequence;
 pub mod stream;
 pub mod updates;
 pub mod values;

@@ -3,7 +3,7 @@
 //! A logical line is a key and a value, separated by `=`, `:` or blanks. Lines that start with `#` or
 //! `!` are comments. A backslash at a line's end joins the next one to it, less its leading blanks;
 //! elsewhere it escapes the character after it, `\t \n \r \f` and `\uXXXX` having their meaning.
-//! A property that comes twice has its last value.
+//! A property that comes twice has its last value. A byte order mark at the start is none of the text.
 
 use std::iter::Peekable;
 use std::str::CharIndices;
@@ -30,6 +30,7 @@ pub struct BadEscape {
 
 /// The properties of `text`, in order.
 pub fn parse(text: &str) -> Result<Vec<Property>, BadEscape> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     logical_lines(text).into_iter().map(|(line, text)| property(line, &text)).collect()
 }
 
@@ -156,6 +157,12 @@ mod tests {
         assert_eq!(one("a = : b"), pair("a", ": b"));
         assert_eq!(one("a"), pair("a", ""));
         assert_eq!(one("=b"), pair("", "b"));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_key() {
+        assert_eq!(one("\u{feff}a=b"), pair("a", "b"));
+        assert_eq!(pairs("\u{feff}# a comment\na=b").len(), 1);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Writes alone, each key many times over: the load of the paper on level deduplication, which wrote
 //! every key once and then nine times more on average.
 //!
-//! Each thread first inserts its share of the keys and then goes on to updates of anybody's, so the
-//! store's content stays the same size while the garbage in it grows. Keys lie scattered over the
-//! key space, in the order of their arrival as well as in that of their heat. Threads **divide** the
-//! work.
+//! The threads first insert all keys, each taking the next one, and go on to updates of those that
+//! are in the store, so its content stays the same size while the garbage in it grows. Keys lie
+//! scattered over the key space, in the order of their arrival as well as in that of their heat.
+//! Threads **divide** the work, and workers that are made later go on where earlier ones stopped.
 
 mod options;
 mod scatter;
@@ -12,6 +12,7 @@ mod scatter;
 pub use options::{Heat, Options};
 
 use crate::distributions::{Distribution, Uniform, YCSB_THETA, Zipfian};
+use crate::sequence::{Insert, InsertSequence};
 use crate::worker::share_of;
 use crate::{KeyBuffer, OperationKind, Step, ValuePool, Values, Worker, Workload, stream};
 use esker_api::{Ordered, WriteBatch};
@@ -23,13 +24,14 @@ use scatter::Scatter;
 pub struct Updates {
     options: Options,
     pool: ValuePool,
+    inserts: InsertSequence,
 }
 
 impl Updates {
     /// The load of `options`, which must have passed [`Options::check`].
     pub fn new(options: &Options) -> Self {
         let pool = ValuePool::new(options.value_bytes, &mut stream(options.seed, "values", 0));
-        Updates { options: options.clone(), pool }
+        Updates { options: options.clone(), pool, inserts: InsertSequence::new(0) }
     }
 
     fn updater<'a>(&'a self, store: &'a dyn Ordered, thread: usize, rng: Rng) -> Updater<'a> {
@@ -43,17 +45,17 @@ impl Updates {
                 Heat::Zipfian => Box::new(Zipfian::new(YCSB_THETA)),
             },
             records: options.records,
-            values: self.pool.values(),
-            next_insert: thread as u64,
-            threads: options.threads as u64,
+            inserts: &self.inserts,
+            values: self.pool.values_of(thread, options.threads),
             scatter: Scatter::new(options.key_bytes),
             key: KeyBuffer::new(options.key_bytes),
             batch: WriteBatch::new(),
         }
     }
 
-    fn inserts_of(&self, thread: usize) -> u64 {
-        share_of(self.options.records, self.options.threads, thread)
+    /// How many keys are in the store.
+    fn inserted(&self) -> u64 {
+        self.inserts.limit()
     }
 }
 
@@ -68,17 +70,16 @@ impl Workload for Updates {
     }
 
     fn operations(&self) -> u64 {
-        // Both remainders fall to the first threads.
         self.share(0)
     }
 
     fn share(&self, thread: usize) -> u64 {
-        self.inserts_of(thread) + share_of(self.options.updates(), self.options.threads, thread)
+        share_of(self.options.writes(), self.options.threads, thread)
     }
 
-    fn live_bytes(&self, operations: u64) -> Option<u64> {
+    fn live_bytes(&self, _operations: u64) -> Option<u64> {
         let pair = (self.options.key_bytes + self.options.value_bytes) as u64;
-        Some(operations.min(self.options.records) * pair)
+        Some(self.inserted() * pair)
     }
 
     fn endless(&self) -> bool {
@@ -100,34 +101,50 @@ struct Updater<'a> {
     rng: Rng,
     heat: Box<dyn Distribution>,
     records: u64,
+    inserts: &'a InsertSequence,
     values: Values<'a>,
-    next_insert: u64,
-    threads: u64,
     scatter: Scatter,
     key: KeyBuffer,
     batch: WriteBatch,
 }
 
-impl Updater<'_> {
+/// What comes next.
+enum Next<'a> {
+    Insert(Insert<'a>),
+    Update(u64),
+}
+
+impl<'a> Updater<'a> {
     #[inline]
-    fn next(&mut self) -> (OperationKind, u64) {
-        let number = self.next_insert;
-        if number < self.records {
-            self.next_insert += self.threads;
-            return (OperationKind::Insert, number);
+    fn next(&mut self) -> Next<'a> {
+        if let Some(insert) = self.inserts.take_below(self.records) {
+            return Next::Insert(insert);
         }
-        (OperationKind::Update, self.heat.next(&mut self.rng, self.records))
+        // Others may still be at the last inserts. With very few keys those may be all there are.
+        let mut there = self.inserts.limit();
+        while there == 0 {
+            std::thread::yield_now();
+            there = self.inserts.limit();
+        }
+        Next::Update(self.heat.next(&mut self.rng, there))
     }
 }
 
 impl Worker for Updater<'_> {
     fn step(&mut self) -> Result<Step> {
-        let (kind, number) = self.next();
+        let next = self.next();
+        let (kind, number) = match &next {
+            Next::Insert(insert) => (OperationKind::Insert, insert.number),
+            Next::Update(number) => (OperationKind::Update, *number),
+        };
         let key = self.key.set(self.scatter.of(number));
         let value = self.values.next_value();
         self.batch.clear();
         self.batch.put(self.keyspace, key, value);
         self.store.write(&self.batch)?;
+        if let Next::Insert(insert) = next {
+            insert.done();
+        }
         Ok(Step { kind, operations: 1, found: 0, bytes: (key.len() + value.len()) as u64 })
     }
 }

@@ -32,9 +32,18 @@ impl ValuePool {
         ValuePool { bytes, value_bytes }
     }
 
-    /// One thread's way through the pool.
+    /// A way through the pool from its start.
     pub fn values(&self) -> Values<'_> {
         Values { pool: self, at: 0 }
+    }
+
+    /// The way of thread number `thread` of `threads`: each starts elsewhere, so that threads do not
+    /// write the same values at the same time. Only with values about as long as the pool can two
+    /// of them share a start.
+    pub fn values_of(&self, thread: usize, threads: usize) -> Values<'_> {
+        let starts = (self.bytes.len() - self.value_bytes) / PIECE_BYTES;
+        let share = starts as u128 * (thread % threads.max(1)) as u128 / threads.max(1) as u128;
+        Values { pool: self, at: share as usize * PIECE_BYTES }
     }
 }
 
@@ -70,6 +79,19 @@ mod tests {
             let mut values = pool.values();
             assert!((0..30).all(|_| values.next_value().len() == value_bytes));
         }
+    }
+
+    #[test]
+    fn threads_start_at_different_values() {
+        for (value_bytes, threads) in [(100, 3), (1_000, 64), (POOL_BYTES / 2, 16)] {
+            let pool = ValuePool::new(value_bytes, &mut Rng::new(1));
+            let ways = (0..threads).map(|thread| pool.values_of(thread, threads));
+            let firsts: std::collections::HashSet<_> =
+                ways.map(|mut values| values.next_value()).collect();
+            assert_eq!(firsts.len(), threads, "of {value_bytes} bytes");
+        }
+        let pool = ValuePool::new(POOL_BYTES, &mut Rng::new(1));
+        assert_eq!(pool.values_of(5, 8).next_value().len(), POOL_BYTES);
     }
 
     #[test]

@@ -77,6 +77,16 @@ impl Options {
         if self.value_bytes > 1 << 30 {
             return refuse("value-size", self.value_bytes, "a value is at most 1 GiB long");
         }
+        let writes = self.records as f64 * (1.0 + self.updates_per_key);
+        if writes > (1u64 << 48) as f64 {
+            let reason = "so many updates of each key are more than 2^48 writes";
+            return refuse("updates-per-key", self.updates_per_key, reason);
+        }
+        let pair_bytes = (self.key_bytes + self.value_bytes) as u64;
+        if self.writes().checked_mul(pair_bytes).is_none() {
+            let reason = "all writes together are more than 2^64 bytes";
+            return refuse("value-size", self.value_bytes, reason);
+        }
         if self.threads == 0 {
             return refuse("threads", 0, "there must be at least one thread");
         }
@@ -110,6 +120,7 @@ mod tests {
     fn what_cannot_be_run_is_refused_by_name() {
         let good = Options::default();
         good.check().unwrap();
+        let once = Options { updates_per_key: 0.0, ..good.clone() };
         for (options, name) in [
             (Options { records: 0, ..good.clone() }, "records"),
             (Options { records: 257, key_bytes: 1, ..good.clone() }, "records"),
@@ -120,6 +131,8 @@ mod tests {
             (Options { key_bytes: 0, ..good.clone() }, "key-size"),
             (Options { key_bytes: MAX_KEY_BYTES + 1, ..good.clone() }, "key-size"),
             (Options { value_bytes: usize::MAX, ..good.clone() }, "value-size"),
+            (Options { records: 1 << 40, updates_per_key: 1e9, ..good.clone() }, "updates-per-key"),
+            (Options { records: 1 << 47, value_bytes: 1 << 30, ..once.clone() }, "value-size"),
             (Options { threads: 0, ..good.clone() }, "threads"),
             (Options { threads: 5, records: 4, ..good.clone() }, "threads"),
         ] {

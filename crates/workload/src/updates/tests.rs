@@ -57,10 +57,59 @@ fn no_updates_is_a_load_alone() {
 
 #[test]
 fn the_live_bytes_stop_growing_with_the_keys() {
-    let load = Updates::new(&options());
-    assert_eq!(load.live_bytes(10), Some(2_100));
-    assert_eq!(load.live_bytes(1_000), Some(210_000));
-    assert_eq!(load.live_bytes(3_500), Some(210_000));
+    let (load, model) = (Updates::new(&options()), Model::new());
+    assert_eq!(load.live_bytes(0), Some(0));
+    let mut worker = load.worker(&model, 0, stream(1, "updates", 0)).unwrap();
+    for (steps, live) in [(10, 2_100), (990, 210_000), (500, 210_000)] {
+        for _ in 0..steps {
+            worker.step().unwrap();
+        }
+        assert_eq!(load.live_bytes(0), Some(live));
+    }
+}
+
+#[test]
+fn workers_made_again_go_on_where_others_stopped() {
+    let (load, model) = (Updates::new(&options()), Model::new());
+    let mut kinds = Vec::new();
+    for (thread, steps) in [(1, 300), (0, 300), (1, 500), (2, 50)] {
+        let mut worker = load.worker(&model, thread, stream(1, "updates", 0)).unwrap();
+        kinds.extend((0..steps).map(|_| worker.step().unwrap().kind));
+    }
+    assert!(kinds[..1_000].iter().all(|&kind| kind == OperationKind::Insert));
+    assert!(kinds[1_000..].iter().all(|&kind| kind == OperationKind::Update));
+    assert_eq!(model.pairs().len(), 1_000);
+}
+
+#[test]
+fn only_keys_whose_insert_is_acknowledged_are_updated() {
+    let load = Updates::new(&Options { records: 100, ..options() });
+    let model = Model::new();
+    let mut updater = load.updater(&model, 0, stream(1, "updates", 0));
+    let inserts: Vec<_> = (0..100).map(|_| load.inserts.take_below(100).unwrap()).collect();
+    let mut going_on = inserts.into_iter().skip(40).collect::<Vec<_>>();
+    for _ in 0..1_000 {
+        assert!(matches!(updater.next(), Next::Update(number) if number < 40));
+    }
+    going_on.clear();
+    let numbers = (0..1_000).map(|_| match updater.next() {
+        Next::Update(number) => number,
+        Next::Insert(insert) => panic!("number {} is inserted again", insert.number),
+    });
+    assert!(numbers.max().unwrap() > 90);
+}
+
+#[test]
+fn threads_do_not_write_the_same_values() {
+    let (load, model) = (Updates::new(&options()), Model::new());
+    for thread in 0..3 {
+        let mut worker = load.worker(&model, thread, stream(1, "updates", 0)).unwrap();
+        for _ in 0..300 {
+            worker.step().unwrap();
+        }
+    }
+    let values: std::collections::HashSet<_> = model.pairs().into_iter().map(|p| p.1).collect();
+    assert_eq!(values.len(), 900);
 }
 
 /// How often each key is written, most often first.
@@ -70,7 +119,11 @@ fn write_counts(heat: Heat) -> Vec<u64> {
     let mut worker = load.updater(&model, 0, stream(1, "updates", 0));
     let mut counts = vec![0; 1_000];
     for _ in 0..load.share(0) {
-        counts[worker.next().1 as usize] += 1;
+        let number = match worker.next() {
+            Next::Insert(insert) => insert.number,
+            Next::Update(number) => number,
+        };
+        counts[number as usize] += 1;
     }
     counts.sort_unstable_by(|a, b| b.cmp(a));
     counts

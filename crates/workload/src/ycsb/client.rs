@@ -1,7 +1,11 @@
 //! One thread's access to the records of a store: an operation each, by record number.
 
-use super::record::Records;
+use super::history::Before;
+use super::record::{Records, wrong_answer};
+use super::scan_check::ScanCheck;
+use super::verification::Verification;
 use super::{Options, RecordKey, Update};
+use crate::checker::Version;
 use crate::{OperationKind, Step, ValuePool};
 use esker_api::{KeyRange, Ordered, Value, WriteBatch};
 use esker_base::{KeyspaceId, Result, Rng};
@@ -24,16 +28,20 @@ pub(super) struct Client<'a> {
     key: RecordKey,
     records: Records<'a>,
     batch: WriteBatch,
-    /// The key that a verified scan stood on before.
-    before: Vec<u8>,
+    verification: Option<&'a Verification>,
+    scan_check: Option<ScanCheck<'a>>,
 }
+
+/// The version of every record's first write. There is one load, and a run's versions are others.
+const LOADED: Version = Version(1);
 
 impl<'a> Client<'a> {
     pub(super) fn new(
         store: &'a dyn Ordered,
         options: &Options,
         pool: &'a ValuePool,
-        first_version: u64,
+        thread: usize,
+        verification: Option<&'a Verification>,
     ) -> Self {
         Client {
             store,
@@ -41,9 +49,10 @@ impl<'a> Client<'a> {
             update: options.update,
             fields: options.fields as u64,
             key: RecordKey::new(options.key_order, options.key_digits),
-            records: Records::new(options, pool, first_version),
+            records: Records::new(options, pool, thread),
             batch: WriteBatch::new(),
-            before: Vec::new(),
+            verification,
+            scan_check: verification.and_then(|found| found.scan_check(options)),
         }
     }
 
@@ -51,7 +60,7 @@ impl<'a> Client<'a> {
     #[inline]
     pub(super) fn insert(&mut self, number: u64) -> Result<Step> {
         self.key.set(number);
-        let bytes = self.put_whole()?;
+        let bytes = self.put_whole(number)?;
         Ok(step(OperationKind::Insert, false, bytes))
     }
 
@@ -68,7 +77,7 @@ impl<'a> Client<'a> {
     pub(super) fn update(&mut self, target: Target, rng: &mut Rng) -> Result<Step> {
         self.key.set(target.number);
         let bytes = match self.update {
-            Update::Whole => self.put_whole()?,
+            Update::Whole => self.put_whole(target.number)?,
             Update::Field => self.get_and_put(target, rng)?.1,
         };
         Ok(step(OperationKind::Update, false, bytes))
@@ -85,6 +94,9 @@ impl<'a> Client<'a> {
     /// Reads `len` records in key order, starting with the one that is asked for.
     pub(super) fn scan(&mut self, target: Target, len: u64) -> Result<Step> {
         let start = self.key.set(target.number);
+        if let Some(check) = &mut self.scan_check {
+            check.begin(start, len);
+        }
         let mut cursor = self.store.cursor(KeyRange::all())?;
         cursor.seek(start)?;
         let found = cursor.current().is_some_and(|(key, _)| key == start);
@@ -96,14 +108,14 @@ impl<'a> Client<'a> {
             if at > 0 {
                 cursor.next()?;
             }
-            let Some((key, value)) = cursor.current() else { break };
-            if self.records.verifies() {
-                self.records.check(key, value)?;
-                if at > 0 {
-                    self.records.check_order(&self.before, key)?;
+            let Some((key, value)) = cursor.current() else {
+                if let Some(check) = &mut self.scan_check {
+                    check.end()?;
                 }
-                self.before.clear();
-                self.before.extend_from_slice(key);
+                break;
+            };
+            if let Some(check) = &mut self.scan_check {
+                check.pair(key, self.records.version(key, value)?)?;
             }
             bytes += key.len() + value.len();
         }
@@ -112,13 +124,26 @@ impl<'a> Client<'a> {
 
     fn get(&self, target: Target) -> Result<Option<Value>> {
         let key = self.key.bytes();
+        let verification = self.verification;
+        let before = verification.and_then(|found| found.history.before_read(target.number));
         let value = self.store.get(key)?;
         match &value {
-            Some(value) => self.records.check(key, value)?,
+            Some(value) => self.check(target.number, before, value)?,
             None if target.is_there => self.records.check_absent(key)?,
             None => {}
         }
         Ok(value)
+    }
+
+    /// Fails if a read of record `number`, which has just ended, can't have given `value`.
+    #[inline]
+    fn check(&self, number: u64, before: Option<Before>, value: &[u8]) -> Result<()> {
+        let Some(verification) = self.verification else { return Ok(()) };
+        let key = self.key.bytes();
+        let version = self.records.version(key, value)?;
+        let Some(before) = before else { return Ok(()) };
+        let judged = verification.history.judge(number, before, version);
+        judged.map_err(|stale| wrong_answer(key, &stale.to_string()))
     }
 
     /// Whether the record was there, and the bytes that were moved. Nothing is written if not.
@@ -127,20 +152,40 @@ impl<'a> Client<'a> {
         let read = self.pair_bytes(&old);
         let Some(old) = old else { return Ok((false, 0)) };
         let written = match self.update {
-            Update::Whole => self.put_whole()?,
+            Update::Whole => self.put_whole(target.number)?,
             Update::Field => {
                 let field = rng.below(self.fields) as usize;
-                let value = self.records.with_field(self.key.bytes(), &old, field);
-                put(self.store, &mut self.batch, self.keyspace, self.key.bytes(), value)?
+                let version = self.begin_write(target.number);
+                let value = self.records.with_field(self.key.bytes(), &old, field, version);
+                let written =
+                    put(self.store, &mut self.batch, self.keyspace, self.key.bytes(), value)?;
+                self.end_write(target.number);
+                written
             }
         };
         Ok((true, read + written))
     }
 
     #[inline]
-    fn put_whole(&mut self) -> Result<usize> {
-        let value = self.records.whole(self.key.bytes());
-        put(self.store, &mut self.batch, self.keyspace, self.key.bytes(), value)
+    fn put_whole(&mut self, number: u64) -> Result<usize> {
+        let version = self.begin_write(number);
+        let value = self.records.whole(self.key.bytes(), version);
+        let written = put(self.store, &mut self.batch, self.keyspace, self.key.bytes(), value)?;
+        self.end_write(number);
+        Ok(written)
+    }
+
+    #[inline]
+    fn begin_write(&self, number: u64) -> Version {
+        self.verification.map_or(LOADED, |verification| verification.history.begin(number))
+    }
+
+    /// Only where the write was acknowledged.
+    #[inline]
+    fn end_write(&self, number: u64) {
+        if let Some(verification) = self.verification {
+            verification.history.end(number);
+        }
     }
 
     fn pair_bytes(&self, value: &Option<Value>) -> usize {

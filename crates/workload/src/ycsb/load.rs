@@ -37,7 +37,7 @@ impl Workload for Load {
         _rng: Rng,
     ) -> Result<Box<dyn Worker + 'a>> {
         let Range { start, end } = self.options.loaded();
-        let client = Client::new(store, &self.options, &self.pool, (thread as u64) << 48);
+        let client = Client::new(store, &self.options, &self.pool, thread, None);
         let step = self.options.threads as u64;
         Ok(Box::new(Loader { client, next: start + thread as u64, step, end }))
     }

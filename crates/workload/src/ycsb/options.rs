@@ -1,5 +1,6 @@
 //! What is done to which records, and how often.
 
+use super::history::MOST_THREADS;
 use super::{KeyOrder, Lengths, Mix, Preset, RecordKey, Requests, Scans};
 use crate::checker::MIN_VALUE_BYTES;
 use esker_base::{Error, Result};
@@ -7,6 +8,9 @@ use std::ops::Range;
 
 /// The largest record. Stores refuse far smaller ones; this keeps a slip from taking all memory.
 const MAX_VALUE_BYTES: usize = 1 << 30;
+
+/// The most records, and the most operations.
+const MOST: u64 = 1 << 48;
 
 /// What an update writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -81,7 +85,12 @@ impl Default for Options {
 impl Options {
     /// Refuses what can't be run.
     pub fn check(&self) -> Result<()> {
-        let most_threads = usize::try_from(self.records.min(self.operations)).unwrap_or(usize::MAX);
+        self.check_each()?;
+        self.check_together()
+    }
+
+    /// Refuses settings that are nonsense whatever the sizes are.
+    pub(super) fn check_each(&self) -> Result<()> {
         at_least_one("records", self.records)?;
         at_least_one("operations", self.operations)?;
         at_least_one("threads", self.threads as u64)?;
@@ -89,17 +98,33 @@ impl Options {
         at_least_one("field-size", self.field_bytes as u64)?;
         at_least_one("insertcount", self.load_count.unwrap_or(1))?;
         at_least_one("minscanlength", self.scans.least)?;
+        // More would be a mistake, and the numbers of new records must not run out.
+        if self.records > MOST {
+            return refuse("records", self.records, "no store holds so many");
+        }
+        if self.operations > MOST {
+            return refuse("operations", self.operations, "no store takes so many");
+        }
+        if self.scans.most < self.scans.least {
+            return refuse("maxscanlength", self.scans.most, "it is less than the shortest scan");
+        }
+        if self.key_digits > 1_000 {
+            return refuse("zeropadding", self.key_digits, "it is 1,000 at most");
+        }
+        self.mix.check()?;
+        self.requests.check()
+    }
+
+    /// Refuses sizes that do not go together.
+    fn check_together(&self) -> Result<()> {
+        let most_threads = usize::try_from(self.records.min(self.operations)).unwrap_or(usize::MAX);
+        if self.verify && self.threads > MOST_THREADS {
+            let reason = "runs that are verified have at most 4,095";
+            return refuse("threads", self.threads, reason);
+        }
         if self.threads > most_threads {
             let reason = "each thread needs a record and an operation of its own";
             return refuse("threads", self.threads, reason);
-        }
-        // More would be a mistake, and the numbers of new records must not run out.
-        if self.records > 1 << 48 || self.operations > 1 << 48 {
-            return refuse(
-                "records",
-                self.records,
-                "no store holds so many, or takes so many more",
-            );
         }
         if self.load_start >= self.records {
             return refuse("insertstart", self.load_start, "it must be below the records' number");
@@ -108,15 +133,7 @@ impl Options {
             let reason = "insertstart and insertcount reach past the records' number";
             return refuse("insertcount", self.load_count.unwrap_or(0), reason);
         }
-        if self.scans.most < self.scans.least {
-            return refuse("maxscanlength", self.scans.most, "it is less than the shortest scan");
-        }
-        if self.key_digits > 1_000 {
-            return refuse("zeropadding", self.key_digits, "it is 1,000 at most");
-        }
-        self.check_value()?;
-        self.mix.check()?;
-        self.requests.check()
+        self.check_value()
     }
 
     fn check_value(&self) -> Result<()> {
@@ -182,8 +199,10 @@ mod tests {
             (Options { operations: 0, ..good.clone() }, "operations"),
             (Options { threads: 0, ..good.clone() }, "threads"),
             (Options { threads: 9, records: 8, ..good.clone() }, "threads"),
+            (Options { threads: 4_096, verify: true, ..good.clone() }, "threads"),
             (Options { threads: 9, operations: 8, ..good.clone() }, "threads"),
             (Options { records: u64::MAX, ..good.clone() }, "records"),
+            (Options { operations: MOST + 1, ..good.clone() }, "operations"),
             (Options { fields: 0, ..good.clone() }, "fields"),
             (Options { field_bytes: 0, ..good.clone() }, "field-size"),
             (Options { field_bytes: usize::MAX, ..good.clone() }, "field-size"),

@@ -15,7 +15,8 @@ use std::time::Duration;
 /// What a file says.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PropertyFile {
-    /// The workload. Has passed [`Options::check`].
+    /// The workload. Each of its settings makes sense by itself. Whether sizes go together
+    /// [`Options::check`] tells, once those that come from elsewhere are in their place.
     pub options: Options,
     /// `target`: operations a second of all threads together, if they are to be held back.
     pub rate: Option<f64>,
@@ -68,7 +69,7 @@ pub fn parse(text: &str, file: &str, base: &Options) -> Result<PropertyFile> {
         verify: base.verify | source.flag("dataintegrity")?.unwrap_or(false),
         seed: base.seed,
     };
-    options.check().map_err(|error| source.located(error))?;
+    options.check_each().map_err(|error| source.located(error))?;
     let rate = source.limit("target")?;
     let duration = source.limit("maxexecutiontime")?.map(|seconds| {
         Duration::try_from_secs_f64(seconds)
@@ -223,6 +224,10 @@ impl<'a> Source<'a> {
                     "field-size" => "fieldlength",
                     other => other,
                 };
+                if name != setting && !self.lines.contains_key(name) {
+                    // A size that was given by other means than the file.
+                    return Error::InvalidSetting { setting, value, reason };
+                }
                 self.invalid(name, &value, &reason)
             }
             other => other,

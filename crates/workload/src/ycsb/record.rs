@@ -18,40 +18,44 @@ pub(super) struct Records<'a> {
     value_bytes: usize,
     field_bytes: usize,
     verify: bool,
-    next_version: u64,
     changed: Vec<u8>,
 }
 
 impl<'a> Records<'a> {
-    /// Values out of `pool`. Writes are numbered from `first_version` on, which is told apart from
-    /// other threads' numbers by its high bits.
-    pub(super) fn new(options: &Options, pool: &'a ValuePool, first_version: u64) -> Self {
+    /// Values of thread number `thread` out of `pool`.
+    pub(super) fn new(options: &Options, pool: &'a ValuePool, thread: usize) -> Self {
         Records {
-            values: pool.values(),
+            values: pool.values_of(thread, options.threads),
             value_bytes: options.value_bytes(),
             field_bytes: options.field_bytes,
             verify: options.verify,
-            next_version: first_version,
             changed: Vec::with_capacity(options.value_bytes()),
         }
     }
 
-    /// A new value for `key`.
+    /// A new value for `key`, by the write that has `version`.
     #[inline]
-    pub(super) fn whole(&mut self, key: &[u8]) -> &[u8] {
+    pub(super) fn whole(&mut self, key: &[u8], version: Version) -> &[u8] {
         let value = self.values.next_value();
         if !self.verify {
             return value;
         }
         self.changed.clear();
         self.changed.extend_from_slice(value);
-        self.seal(key);
+        seal_stamp(key, version, &mut self.changed);
         &self.changed
     }
 
-    /// The value `old` of `key` with new content in field number `field`.
+    /// The value `old` of `key` with new content in field number `field`, by the write that has
+    /// `version`.
     #[inline]
-    pub(super) fn with_field(&mut self, key: &[u8], old: &[u8], field: usize) -> &[u8] {
+    pub(super) fn with_field(
+        &mut self,
+        key: &[u8],
+        old: &[u8],
+        field: usize,
+        version: Version,
+    ) -> &[u8] {
         self.changed.clear();
         self.changed.extend_from_slice(old);
         // A record that was loaded with another length gets the right one.
@@ -60,24 +64,15 @@ impl<'a> Records<'a> {
         let content = &self.values.next_value()[start..start + self.field_bytes];
         self.changed[start..start + self.field_bytes].copy_from_slice(content);
         if self.verify {
-            self.seal(key);
+            seal_stamp(key, version, &mut self.changed);
         }
         &self.changed
     }
 
-    fn seal(&mut self, key: &[u8]) {
-        seal_stamp(key, Version(self.next_version), &mut self.changed);
-        self.next_version += 1;
-    }
-
-    /// Fails if `value`, which was read for `key`, was never written to it.
+    /// Which write gave `key` the `value` that was read for it. Fails if none did.
     #[inline]
-    pub(super) fn check(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        if self.verify && read_stamp(key, value).is_none() {
-            Err(wrong(key, value))
-        } else {
-            Ok(())
-        }
+    pub(super) fn version(&self, key: &[u8], value: &[u8]) -> Result<Version> {
+        read_stamp(key, value).ok_or_else(|| wrong(key, value))
     }
 
     /// Fails: `key` is in the store, and a read gave nothing.
@@ -87,20 +82,6 @@ impl<'a> Records<'a> {
             return Err(wrong_answer(key, "it gave nothing, and the record was written"));
         }
         Ok(())
-    }
-
-    /// Fails if a scan that stood on `before` went on to `key`, which does not come after it.
-    #[inline]
-    pub(super) fn check_order(&self, before: &[u8], key: &[u8]) -> Result<()> {
-        if self.verify && key <= before {
-            let what = format!("a scan gave it after key {}", before.escape_ascii());
-            return Err(wrong_answer(key, &what));
-        }
-        Ok(())
-    }
-
-    pub(super) fn verifies(&self) -> bool {
-        self.verify
     }
 }
 
@@ -116,7 +97,8 @@ fn wrong(key: &[u8], value: &[u8]) -> Error {
     wrong_answer(key, &what)
 }
 
+/// The error of a read of `key`.
 #[cold]
-fn wrong_answer(key: &[u8], what: &str) -> Error {
+pub(super) fn wrong_answer(key: &[u8], what: &str) -> Error {
     Error::WrongAnswer { key: key.escape_ascii().to_string(), what: what.to_owned() }
 }

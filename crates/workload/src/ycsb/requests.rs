@@ -4,6 +4,16 @@ use super::Options;
 use crate::Distribution;
 use crate::distributions::{Exponential, HotSpot, Latest, ScrambledZipfian, Uniform};
 use esker_base::{Error, Result, Rng};
+use std::ops::RangeInclusive;
+
+/// The parameters of the exponential distribution. Beyond these its ages all round to zero or to the
+/// oldest record, or are no numbers at all.
+const PERCENTILES: RangeInclusive<f64> = 0.001..=99.999;
+const FRACTIONS: RangeInclusive<f64> = 1e-9..=1e9;
+
+/// How often a record that is not there yet is drawn again. Where nearly all are still to come, more
+/// draws would be charged to the store as latency.
+const MOST_DRAWS: u32 = 64;
 
 /// How requests spread over the records.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -12,7 +22,8 @@ pub enum Requests {
     Uniform,
     /// Few records often, scattered over all. The hot ones stay the same while records are added,
     /// because they are drawn among twice as many new records as are expected, and drawn again
-    /// where there is none yet: so the odd hot record is a new one.
+    /// where there is none yet: so the odd hot record is a new one. As in YCSB, the numbers drawn
+    /// among include the one after the last.
     Zipfian,
     /// The newest records most often, those inserted meanwhile included.
     Latest,
@@ -71,12 +82,13 @@ impl Requests {
                 }
             }
             Requests::Exponential { percentile, fraction } => {
-                if !(percentile > 0.0 && percentile < 100.0) {
-                    let reason = "it is a number between 0 and 100";
+                if !PERCENTILES.contains(&percentile) {
+                    let reason = "it is a number from 0.001 to 99.999";
                     return refuse("exponential.percentile", percentile, reason);
                 }
-                if !(fraction > 0.0 && fraction.is_finite()) {
-                    return refuse("exponential.frac", fraction, "it is a number greater than 0");
+                if !FRACTIONS.contains(&fraction) {
+                    let reason = "it is a number from a billionth to a billion";
+                    return refuse("exponential.frac", fraction, reason);
                 }
             }
             _ => {}
@@ -114,8 +126,9 @@ pub(super) struct RecordChooser {
     /// The first record that was loaded, and how many.
     start: u64,
     loaded: u64,
-    /// How many records, from the first on, there may be in the end.
-    expected: u64,
+    /// How many numbers, from the first on, are drawn among: those of all records that there may be
+    /// in the end and, because the bound is inclusive in YCSB, one more.
+    drawn_among: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -151,7 +164,7 @@ impl RecordChooser {
             order,
             start: loaded.start,
             loaded: loaded.end - loaded.start,
-            expected: options.expected_records() - loaded.start,
+            drawn_among: options.expected_records() - loaded.start + 1,
         }
     }
 
@@ -160,12 +173,17 @@ impl RecordChooser {
     pub(super) fn next(&mut self, rng: &mut Rng, limit: u64) -> u64 {
         match &mut self.order {
             Order::Uniform => self.start + Uniform.next(rng, self.loaded),
-            Order::Zipfian(zipfian) => loop {
-                let number = self.start + zipfian.next(rng, self.expected);
-                if number < limit {
-                    return number;
+            Order::Zipfian(zipfian) => {
+                let there = limit - self.start;
+                let mut drawn = zipfian.next(rng, self.drawn_among);
+                for _ in 1..MOST_DRAWS {
+                    if drawn < there {
+                        break;
+                    }
+                    drawn = zipfian.next(rng, self.drawn_among);
                 }
-            },
+                self.start + drawn % there
+            }
             Order::Latest(latest) => latest.next(rng, limit),
             Order::HotSpot(spot) => self.start + spot.next(rng, self.loaded),
             Order::Exponential(ages) => ages.next(rng, limit),
@@ -174,6 +192,70 @@ impl RecordChooser {
                 *next += *step;
                 number
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Preset;
+    use super::*;
+
+    #[test]
+    fn a_draw_ends_soon_even_if_nearly_all_records_are_still_to_come() {
+        let size = Options { records: 3, operations: 1 << 40, ..Options::default() };
+        let options = Preset::H.options(&size);
+        options.check().unwrap();
+        let mut chooser = RecordChooser::new(&options, 0);
+        let mut rng = Rng::new(1);
+        let mut hits = [0; 3];
+        for _ in 0..300 {
+            let mut before = rng.clone();
+            hits[chooser.next(&mut rng, 3) as usize] += 1;
+            let after = rng.clone().next_u64();
+            let draws = (0..=MOST_DRAWS).find(|_| before.next_u64() == after);
+            assert!(draws.is_some(), "more than {MOST_DRAWS} draws");
+        }
+        assert!(hits.iter().all(|&hits| hits > 50), "{hits:?}");
+    }
+
+    #[test]
+    fn zipfian_draws_reach_up_to_the_inclusive_bound_of_ycsb() {
+        let options = Options { records: 10, ..Preset::C.options(&Options::default()) };
+        let mut chooser = RecordChooser::new(&options, 0);
+        let (mut a, mut b) = (Rng::new(4), Rng::new(4));
+        let mut eleven = ScrambledZipfian::new();
+        for _ in 0..200 {
+            let expected = std::iter::repeat_with(|| eleven.next(&mut b, 11)).find(|&n| n < 10);
+            assert_eq!(Some(chooser.next(&mut a, 10)), expected);
+        }
+    }
+
+    #[test]
+    fn exponential_parameters_at_their_bounds_still_draw_and_others_are_refused() {
+        for percentile in [0.001, 99.999] {
+            for fraction in [1e-9, 1e9] {
+                let requests = Requests::Exponential { percentile, fraction };
+                for records in [1, 1 << 48] {
+                    let options = Options { records, requests, ..Options::default() };
+                    options.check().unwrap();
+                    let mut chooser = RecordChooser::new(&options, 0);
+                    let mut rng = Rng::new(2);
+                    assert!((0..100).all(|_| chooser.next(&mut rng, records) < records));
+                }
+            }
+        }
+        for (percentile, fraction) in [
+            (1e-300, 0.5),
+            (99.999_999_999_999_99, 0.5),
+            (f64::NAN, 0.5),
+            (95.0, 1e-320),
+            (95.0, 1e308),
+            (95.0, f64::INFINITY),
+            (95.0, f64::NAN),
+        ] {
+            let requests = Requests::Exponential { percentile, fraction };
+            assert!(requests.check().is_err(), "{requests:?}");
         }
     }
 }

@@ -5,7 +5,8 @@ use super::client::{Client, Target};
 use super::mix::OperationChooser;
 use super::requests::RecordChooser;
 use super::scans::LengthChooser;
-use super::sequence::InsertSequence;
+use super::verification::Verification;
+use crate::sequence::InsertSequence;
 use crate::worker::share_of;
 use crate::{OperationKind, Step, ValuePool, Worker, Workload, stream};
 use esker_api::Ordered;
@@ -23,6 +24,7 @@ pub struct Run {
     pool: ValuePool,
     operations: OperationChooser,
     inserts: InsertSequence,
+    verification: Option<Verification>,
 }
 
 impl Run {
@@ -35,6 +37,7 @@ impl Run {
             pool,
             operations: OperationChooser::new(&options.mix),
             inserts: InsertSequence::new(options.records),
+            verification: options.verify.then(|| Verification::new(options)),
         }
     }
 
@@ -51,12 +54,11 @@ impl Workload for Run {
         thread: usize,
         rng: Rng,
     ) -> Result<Box<dyn Worker + 'a>> {
-        // The version's high bits tell the threads of a run, and the load, from each other.
-        let first_version = 1 << 47 | (thread as u64) << 48;
+        let verification = self.verification.as_ref();
         Ok(Box::new(Runner {
             run: self,
             rng,
-            client: Client::new(store, &self.options, &self.pool, first_version),
+            client: Client::new(store, &self.options, &self.pool, thread, verification),
             records: RecordChooser::new(&self.options, thread),
             lengths: LengthChooser::new(&self.options.scans),
             loaded: self.options.loaded(),
@@ -104,17 +106,17 @@ impl Runner<'_> {
     fn target(&mut self) -> Target {
         let number = self.records.next(&mut self.rng, self.run.inserts.limit());
         // Other programs' parts of a load that is shared may not be there.
-        let is_there = self.loaded.contains(&number) || number >= self.run.options.records;
+        let was_inserted = number >= self.run.options.records && !self.run.inserts.failed();
+        let is_there = was_inserted || self.loaded.contains(&number);
         Target { number, is_there }
     }
 
     #[inline]
     fn insert(&mut self) -> Result<Step> {
-        let number = self.run.inserts.take();
-        let step = self.client.insert(number);
-        // Even if it failed: that ends the run, and others may be waiting for this number.
-        self.run.inserts.acknowledge(number);
-        step
+        let insert = self.run.inserts.take();
+        let step = self.client.insert(insert.number)?;
+        insert.done();
+        Ok(step)
     }
 }
 

@@ -5,6 +5,7 @@ use crate::{Model, OperationKind, Step, Workload, stream};
 use esker_api::Ordered;
 
 mod faulty;
+mod inserts;
 mod mixes;
 mod verify;
 

@@ -160,7 +160,8 @@ fn nonsense_is_refused_with_its_name_value_and_line() {
         ("insertorder=random", "insertorder is random: what there is here: hashed, ordered"),
         ("writeallfields=yes", "writeallfields is yes: "),
         ("maxscanlength=0", "maxscanlength is 0: "),
-        ("insertcount=9999999", "insertcount is 9999999: "),
+        ("insertcount=0", "insertcount is 0: "),
+        ("operationcount=999999999999999", "operationcount is 999999999999999: "),
         ("target=-3", "target is -3: "),
         ("maxexecutiontime=inf", "maxexecutiontime is inf: "),
         ("maxexecutiontime=1e300", "maxexecutiontime is "),
@@ -178,4 +179,28 @@ fn proportions_that_are_all_zero_are_refused() {
     let message = message("readproportion=0\nupdateproportion=0");
     assert!(message.starts_with("the sum of the proportions is 0: "), "{message}");
     assert!(message.ends_with("(some.file)"), "{message}");
+}
+
+#[test]
+fn sizes_that_other_settings_replace_are_left_to_the_last_check() {
+    for (text, name) in [
+        ("recordcount=4\nthreadcount=9", "threads is 9: "),
+        ("insertstart=9999999", "insertstart is 9999999: "),
+        ("insertcount=9999999", "insertcount is 9999999: "),
+        ("fieldcount=1000000\nfieldlength=1000000", "field-size is 1000000: "),
+        ("dataintegrity=true\nfieldcount=1\nfieldlength=15", "field-size is 15: "),
+    ] {
+        let options = read(text).unwrap().options;
+        let message = options.check().unwrap_err().to_string();
+        assert!(message.starts_with(name), "{message}");
+        let sizes = Options { records: 10_000_000, threads: 2, fields: 1, ..options };
+        Options { field_bytes: 100, ..sizes }.check().unwrap();
+    }
+}
+
+#[test]
+fn a_size_that_does_not_come_from_the_file_is_not_blamed_on_it() {
+    let base = Options { threads: 0, ..Options::default() };
+    let message = parse("recordcount=5", "some.file", &base).unwrap_err().to_string();
+    assert!(message.starts_with("threads is 0: ") && !message.contains("file"), "{message}");
 }

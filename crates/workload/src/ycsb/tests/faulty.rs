@@ -3,6 +3,8 @@
 use crate::Model;
 use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, Value, WriteBatch};
 use esker_base::Result;
+use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
 
 /// What becomes of an answer.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -16,24 +18,47 @@ pub(super) enum Fault {
     MixesKeys,
     /// There is none.
     LosesRecords,
+    /// There is none of records that were not there in the beginning.
+    LosesInserts,
+    /// Writes of records that are there are dropped.
+    LosesUpdates,
+    /// The value is the one that the last write replaced.
+    ServesPrevious,
+    /// A scan gives one pair.
+    EndsEarly,
+    /// A scan gives every other pair.
+    Skips,
     /// A scan gives the same pair again.
     Repeats,
 }
 
 pub(super) struct Faulty {
     pub(super) model: Model,
-    pub(super) fault: Fault,
+    fault: Fault,
+    loaded: HashSet<Vec<u8>>,
+    /// The values that writes replaced.
+    previous: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
 }
 
 impl Faulty {
+    pub(super) fn new(model: Model, fault: Fault) -> Self {
+        let loaded = model.pairs().into_iter().map(|pair| pair.0).collect();
+        Faulty { model, fault, loaded, previous: Mutex::default() }
+    }
+
     fn spoil(&self, key: &[u8], value: &[u8]) -> Option<Vec<u8>> {
         let mut value = value.to_vec();
         match self.fault {
-            Fault::None | Fault::Repeats => {}
+            Fault::None | Fault::Repeats | Fault::EndsEarly | Fault::Skips => {}
+            Fault::LosesUpdates => {}
+            Fault::ServesPrevious => {
+                value = self.previous.lock().unwrap().get(key).cloned().unwrap_or(value);
+            }
+            Fault::LosesInserts if self.loaded.contains(key) => {}
             Fault::FlipsBits => *value.last_mut()? ^= 4,
             Fault::Truncates => drop(value.pop()),
             Fault::MixesKeys => value = self.model.pairs().into_iter().find(|p| p.0 != key)?.1,
-            Fault::LosesRecords => return None,
+            Fault::LosesRecords | Fault::LosesInserts => return None,
         }
         Some(value)
     }
@@ -46,6 +71,13 @@ impl Kv for Faulty {
     }
 
     fn write(&self, batch: &WriteBatch) -> Result<()> {
+        for entry in batch.iter() {
+            let Some(value) = self.model.get(entry.key)? else { continue };
+            if self.fault == Fault::LosesUpdates {
+                return Ok(());
+            }
+            self.previous.lock().unwrap().insert(entry.key.to_vec(), value.to_vec());
+        }
         self.model.write(batch)
     }
 }
@@ -110,10 +142,18 @@ impl Cursor for FaultyCursor<'_> {
         Ok(())
     }
     fn next(&mut self) -> Result<()> {
-        if self.store.fault != Fault::Repeats {
+        let steps = match self.store.fault {
+            Fault::Repeats => 0,
+            Fault::Skips => 2,
+            _ => 1,
+        };
+        for _ in 0..steps {
             self.inner.next()?;
         }
         self.take();
+        if self.store.fault == Fault::EndsEarly {
+            self.current = None;
+        }
         Ok(())
     }
     fn prev(&mut self) -> Result<()> {
