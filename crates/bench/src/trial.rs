@@ -123,6 +123,11 @@ impl Trial<'_> {
             let elapsed = self.clock.now().saturating_sub(start);
             self.tell(progress, &label, operations, None, elapsed);
         })?;
+        if self.workload.writes() {
+            // What the warm-up wrote is not on the account of what follows.
+            self.engine.flush()?;
+            self.engine.settle()?;
+        }
         Ok(())
     }
 

@@ -184,6 +184,7 @@ fn what_cannot_be_run_is_refused_before_any_file_is_made() {
         (&["--compression", "zip"], "zip"),
         (&["--dir", "full"], "full is not empty"),
         (&["--out", "full"], "full holds other files"),
+        (&["--dir", "new/stores"], "--dir and --out"),
         (&["--property-file", "none", "--operations", "1"], "none"),
     ] {
         let status = if more[1] == "none" { 1 } else { 2 };

@@ -20,7 +20,7 @@ use crate::interrupt::Interrupt;
 use esker_bench::results::{self, RUN, Settings};
 use esker_bench::{Machine, Progress, Results};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What is measured.
@@ -86,8 +86,25 @@ impl Places {
     /// Fails if something there is in the way, without making anything.
     pub fn check(&self) -> Outcome {
         self.dir.as_deref().map_or(Ok(()), workspace::check)?;
-        self.out.as_deref().map_or(Ok(()), Output::check)
+        self.out.as_deref().map_or(Ok(()), Output::check)?;
+        match (&self.dir, &self.out) {
+            (Some(dir), Some(out)) => apart(dir, out),
+            _ => Ok(()),
+        }
     }
+}
+
+/// Fails if one of the two lies in the other: the stores' directory is emptied in the end.
+fn apart(dir: &Path, out: &Path) -> Outcome {
+    let whole = |path: &Path| {
+        let absolute = std::path::absolute(path);
+        absolute.map_err(|error| Failure::io("find", path.display().to_string(), error))
+    };
+    let (dir, out) = (whole(dir)?, whole(out)?);
+    if !dir.starts_with(&out) && !out.starts_with(&dir) {
+        return Ok(());
+    }
+    Err(Failure::Usage("--dir and --out lie in each other; name two directories apart".into()))
 }
 
 impl Campaign {

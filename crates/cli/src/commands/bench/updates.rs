@@ -3,7 +3,7 @@
 use super::campaign::{Campaign, Case, Places};
 use super::options::{CampaignOptions, parse_engines};
 use super::plan::{Task, UpdatesTask};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use clap::Args;
 
 /// Writes alone, each key many times over, on one engine or several
@@ -47,6 +47,11 @@ impl Updates {
             seed: common.seed,
         };
         let options = task.resolve()?;
+        if common.warm_up > std::time::Duration::ZERO {
+            return Err(Failure::Usage(
+                "--warm-up: the first write of a key counts as much as the last".into(),
+            ));
+        }
         let settings = common.settings();
         let engines = parse_engines(&common.engines, &settings, (self.key_size, self.value_size))?;
         let given = [

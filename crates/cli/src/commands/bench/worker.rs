@@ -41,9 +41,7 @@ fn measure(plan: &Plan) -> Outcome<esker_bench::Outcome> {
     let workload = plan.task.workload()?;
     let is_loading = plan.task.is_load();
     let opened = engines::open(&plan.engine, &plan.dir, &plan.settings, is_loading)?;
-    if !is_loading {
-        tell(&Message::Settings(opened.settings()))?;
-    }
+    tell(&Message::Settings(opened.settings()))?;
     let clock = SystemClock::new();
     let trial = Trial {
         engine: opened.engine(),
