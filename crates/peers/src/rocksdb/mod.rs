@@ -17,7 +17,9 @@ use crate::settings::PeerSettings;
 use crate::tally::Tally;
 use crate::{Peer, Written};
 use ::rocksdb::statistics::Ticker;
-use ::rocksdb::{DB, Error as RocksError, Options, WaitForCompactOptions, WriteOptions};
+use ::rocksdb::{
+    DB, Error as RocksError, Options, ReadOptions, WaitForCompactOptions, WriteOptions,
+};
 use cursor::RocksCursor;
 use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, Value, WriteBatch};
 use esker_base::{Entry, KeyspaceId, Kind, Result};
@@ -56,6 +58,8 @@ struct RocksDb {
     moments: Moments<Moment>,
     /// Kept for its statistics, which it shares with the database.
     options: Options,
+    /// Made once: RocksDB's are objects on its heap.
+    reads: ReadOptions,
     writes: WriteOptions,
     /// Writes that survive power loss once they are acknowledged, if there is a log.
     synced: WriteOptions,
@@ -79,6 +83,7 @@ pub(crate) fn open(variant: Variant, dir: &Path, settings: &PeerSettings) -> Res
         database: Arc::new(database),
         moments: Moments::new(),
         options,
+        reads: ReadOptions::default(),
         writes,
         synced,
         user_bytes: Tally::default(),
@@ -100,11 +105,11 @@ impl RocksDb {
 impl Kv for RocksDb {
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         check::key(key)?;
-        Ok(self.done("read", self.database.get(key))?.map(Value::from))
+        Ok(self.done("read", self.database.get_opt(key, &self.reads))?.map(Value::from))
     }
 
     fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
-        let values = self.database.multi_get(keys).into_iter();
+        let values = self.database.multi_get_opt(keys, &self.reads).into_iter();
         values.map(|value| Ok(self.done("read", value)?.map(Value::from))).collect()
     }
 

@@ -94,7 +94,7 @@ fn table(
         "default, the newest that is proven",
         "table.h: using the default setting is strongly recommended",
     );
-    configuration.note("checksum", "default, XXH3", "table.h");
+    configuration.note("checksum", "default, XXH3", "include/rocksdb/table.h");
     table
 }
 
