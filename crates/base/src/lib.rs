@@ -27,4 +27,4 @@ pub use hash::hash64;
 pub use hint::{FileKind, Hint};
 pub use key::{KeyspaceId, MAX_KEY_BYTES, MAX_SEQNO, Seqno};
 pub use range_tombstone::{FragmentedTombstones, RangeTombstone};
-pub use rng::Rng;
+pub use rng::{Rng, ambient_seed};

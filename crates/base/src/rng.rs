@@ -7,6 +7,12 @@ pub struct Rng {
     state: u64,
 }
 
+/// A seed that nobody chose, different each time: where ambient chance enters.
+pub fn ambient_seed() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    RandomState::new().build_hasher().finish()
+}
+
 impl Rng {
     /// A generator whose whole sequence follows from `seed`.
     pub fn new(seed: u64) -> Self {

@@ -19,7 +19,9 @@ use crate::stall::Stall;
 use crate::stats::Counters;
 use crate::version::{Version, parse_table_file_name};
 use crate::view::{View, ViewCell};
-use esker_base::{Background, Clock, Error, KeyspaceId, Priority, Result, SystemClock, Threads};
+use esker_base::{
+    Background, Clock, Error, KeyspaceId, Priority, Result, SystemClock, Threads, ambient_seed,
+};
 use esker_storage::{PosixStorage, Storage};
 use esker_table::BlockCache;
 use parking_lot::Mutex;
@@ -269,7 +271,6 @@ pub(crate) fn nothing_there(dir: &str) -> Error {
 
 /// The operating system's world. Only a database that may be written to gets its directories made.
 pub(crate) fn posix_env(storage: PosixStorage, settings: &Settings, writable: bool) -> Result<Env> {
-    use std::hash::{BuildHasher, Hasher, RandomState};
     let log_storage: Option<Arc<dyn Storage>> = match &settings.log {
         Log::File { dir: Some(dir), .. } if writable => Some(Arc::new(PosixStorage::create(dir)?)),
         Log::File { dir: Some(dir), .. } => Some(Arc::new(PosixStorage::open(dir)?)),
@@ -280,6 +281,6 @@ pub(crate) fn posix_env(storage: PosixStorage, settings: &Settings, writable: bo
         log_storage,
         clock: Arc::new(SystemClock::new()),
         background: Arc::new(Threads),
-        seed: RandomState::new().build_hasher().finish(),
+        seed: ambient_seed(),
     })
 }

@@ -49,9 +49,6 @@ const UNSAFE_PLACES: [&str; 8] = [
     "crates/peers/",
 ];
 
-/// Who may take what from the world: files and words. A new database draws its identity.
-const MAY_TAKE_AMBIENT: [(&str, &str); 1] = [("crates/lsm/src/open.rs", "RandomState")];
-
 /// How many lines above its `unsafe` a reason may begin.
 const REASON_WITHIN_LINES: usize = 8;
 
@@ -178,10 +175,7 @@ pub fn ambient(path: &str, text: &str) -> Vec<String> {
         "getrandom",
         "RandomState",
     ];
-    let allowed = MAY_TAKE_AMBIENT.iter().filter(|(place, _)| *place == path);
-    let allowed: Vec<_> = allowed.map(|(_, word)| *word).collect();
-    let banned: Vec<_> = words.into_iter().filter(|word| !allowed.contains(word)).collect();
-    any_of(path, without_tests(text), &banned, "ambient")
+    any_of(path, without_tests(text), &words, "ambient")
 }
 
 /// Bytes in whatever order the machine has.
@@ -284,8 +278,6 @@ mod tests {
         assert_eq!(ambient("f", "std::thread::spawn(f)").len(), 1);
         assert!(ambient("f", "std::thread::scope(|scope| scope.spawn(f))").is_empty());
         assert_eq!(ambient("f", "RandomState::new()").len(), 1);
-        assert!(ambient("crates/lsm/src/open.rs", "RandomState::new()").is_empty());
-        assert_eq!(ambient("crates/lsm/src/open.rs", "Instant::now()").len(), 1);
         let tests = "#[cfg(all(test, loom))]\nmod model {\nthread::spawn(f)\n}\n";
         assert!(ambient("f", tests).is_empty());
         assert_eq!(ambient("f", &format!("{tests}\n").replace("test", "unix")).len(), 1);

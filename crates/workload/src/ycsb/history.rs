@@ -20,7 +20,7 @@
 //! consistent.
 
 use crate::checker::Version;
-use std::hash::{BuildHasher, RandomState};
+use esker_base::ambient_seed;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -107,7 +107,7 @@ impl History {
     /// Of `count` records from `first` on, and of those that are added.
     pub(super) fn new(first: u64, count: u64) -> Self {
         // Not out of the seed: two runs with one seed may follow each other on one store.
-        let start = RandomState::new().hash_one(first);
+        let start = ambient_seed();
         let segments = [const { OnceLock::new() }; SEGMENTS];
         let history = History { first, start, segments };
         // Now rather than within an operation that is measured.
