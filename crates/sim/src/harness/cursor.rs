@@ -3,8 +3,9 @@
 use super::{Check, Halt, Harness};
 use crate::content;
 use crate::model::Pairs;
-use crate::operations::Move;
+use crate::operations::{Move, SPACES};
 use esker_api::{Cursor, KeyRange};
+use esker_base::Error;
 use esker_lsm::DbCursor;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -12,6 +13,8 @@ use std::sync::Arc;
 /// A cursor, and where it must stand.
 pub(crate) struct OpenCursor {
     cursor: DbCursor,
+    /// The name and the id of its keyspace.
+    keyspace: (&'static str, u32),
     /// The pairs of its range at its opening.
     pairs: Arc<Pairs>,
     at: Option<Vec<u8>>,
@@ -34,7 +37,8 @@ impl Harness {
             _ => (KeyRange::all(), all),
         };
         let cursor = self.read("opening a cursor", |db| db.cursor(&keyspace, range.clone()))?;
-        self.cursors[slot] = Some(OpenCursor { cursor, pairs, at: None });
+        let keyspace = (SPACES[usize::from(space)], id);
+        self.cursors[slot] = Some(OpenCursor { cursor, keyspace, pairs, at: None });
         Ok(())
     }
 
@@ -45,6 +49,13 @@ impl Harness {
             if let Err(error) = open.go(to) {
                 if self.machine.has_lost_power() {
                     return Err(Halt::LostPower);
+                }
+                let (name, id) = open.keyspace;
+                if matches!(error, Error::UnknownKeyspace { .. })
+                    && self.model.space(name) != Some(id)
+                {
+                    // Dropped: a cursor whose tables have gone can't go on, and need not.
+                    return Ok(());
                 }
                 if error.is_corruption() || !self.machine.take_read_fault() {
                     return Err(Halt::Wrong(format!("a cursor fails on {to:?}: {error}")));
