@@ -131,6 +131,30 @@ pub enum Error {
         flags: u32,
     },
 
+    /// A persistent-memory pool that can't be used as it is asked to be.
+    #[error("the pool {pool} can't be used: {reason}")]
+    PoolRefused {
+        /// The pool's file.
+        pool: String,
+        /// Why, which data that concerns, and what can be done.
+        reason: String,
+    },
+
+    /// A persistent-memory pool whose own bytes are not what was written.
+    #[error(
+        "the pool {pool} is damaged at offset {offset}: {what}; writes that no table has yet are in \
+         it alone, all others are safe; run `esker pmem check` to see how far it goes, and restore \
+         the pool from a copy"
+    )]
+    PoolDamaged {
+        /// The pool's file.
+        pool: String,
+        /// Where in it, in bytes.
+        offset: u64,
+        /// What does not hold there.
+        what: String,
+    },
+
     /// A setting out of its range.
     #[error("{setting} is {value}: {reason}")]
     InvalidSetting {
@@ -202,7 +226,7 @@ impl Error {
 
     /// Whether stored bytes were found damaged.
     pub fn is_corruption(&self) -> bool {
-        matches!(self, Error::Corruption { .. })
+        matches!(self, Error::Corruption { .. } | Error::PoolDamaged { .. })
     }
 }
 

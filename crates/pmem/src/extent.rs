@@ -1,0 +1,135 @@
+//! A handle on an extent: memory for one segment.
+
+use crate::pool::Pool;
+use crate::region::LINE_BYTES;
+use crate::state::Flushed;
+use std::sync::Arc;
+
+/// One use of an extent, for the segment of one epoch. While there is a handle, the extent is not
+/// given to another segment and the pool stays mapped.
+pub struct Extent {
+    pool: Arc<Pool>,
+    start: *mut u8,
+    /// Where the extent starts in the pool.
+    at: usize,
+    len: usize,
+    index: u32,
+    epoch: u32,
+    writable: bool,
+    delays_reads: bool,
+}
+
+// SAFETY: `start` points into the pool's region, which is Send and Sync and kept alive by `pool`.
+unsafe impl Send for Extent {}
+// SAFETY: as above; what is stored through `&self` is the caller's to keep apart.
+unsafe impl Sync for Extent {}
+
+/// A range of an extent, in bytes from its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// The segment.
+    pub epoch: u32,
+    /// Where it starts.
+    pub at: usize,
+    /// Its length.
+    pub len: usize,
+}
+
+impl Extent {
+    /// The pool has counted this handle.
+    pub(crate) fn new(pool: Arc<Pool>, index: u32, epoch: u32) -> Extent {
+        let at = pool.extent_at(index);
+        let start = pool.region.base().wrapping_add(at);
+        let (len, writable) = (pool.extent_bytes(), pool.writable());
+        let delays_reads = pool.region.delays_reads();
+        Extent { pool, start, at, len, index, epoch, writable, delays_reads }
+    }
+
+    /// The first byte, aligned to 4096.
+    pub fn pointer(&self) -> *mut u8 {
+        self.start
+    }
+
+    /// The number of bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes: never.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Which of the pool's extents it is.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// The segment it holds.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// The pool it lies in.
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    /// Stores `bytes` at `at` and starts their way to the medium.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else reads or writes the range until the fence.
+    #[inline]
+    pub unsafe fn write(&self, at: usize, bytes: &[u8]) -> Flushed<'_, Span> {
+        self.check(at, bytes.len());
+        // SAFETY: in the extent, as checked, and the caller's alone.
+        unsafe { self.pool.write(self.at + at, bytes) };
+        Flushed::new(&self.pool, Span { epoch: self.epoch, at, len: bytes.len() })
+    }
+
+    /// Stores `header`, `entries` and zeros, `whole` bytes in all, in whole cache lines, and starts
+    /// their way to the medium. `at` and `whole` must be multiples of 64, and `header` no longer.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else reads or writes the range until the fence.
+    #[inline]
+    pub unsafe fn write_frame(
+        &self,
+        at: usize,
+        header: &[u8],
+        entries: &[u8],
+        whole: usize,
+    ) -> Flushed<'_, Span> {
+        self.check(at, whole);
+        assert!((at | whole).is_multiple_of(LINE_BYTES), "frames are whole lines");
+        let used = header.len() + entries.len();
+        assert!(header.len() <= LINE_BYTES && used <= whole, "the frame has room for its parts");
+        self.pool.counters.stored(whole, whole / LINE_BYTES);
+        // SAFETY: in the extent and whole lines, as checked, and the caller's alone.
+        unsafe { self.pool.region.write_frame(self.at + at, header, entries, whole) };
+        Flushed::new(&self.pool, Span { epoch: self.epoch, at, len: whole })
+    }
+
+    #[inline]
+    fn check(&self, at: usize, bytes: usize) {
+        assert!(self.writable, "the pool was opened to look at");
+        assert!(at <= self.len && bytes <= self.len - at, "the range lies in the extent");
+    }
+
+    /// To be called before `bytes` bytes are read as one piece: where an emulation adds the latency
+    /// of a slower medium. Costs nothing otherwise.
+    #[inline]
+    pub fn before_read(&self, bytes: usize) {
+        if self.delays_reads {
+            self.pool.region.before_read(bytes);
+        }
+    }
+}
+
+impl Drop for Extent {
+    fn drop(&mut self) {
+        self.pool.let_go(self.index);
+    }
+}

@@ -1,0 +1,261 @@
+//! A file, mapped: on a DAX file system persistent memory, on tmpfs its emulation.
+
+use crate::domain::{Accept, Domain};
+use crate::persist::Persist;
+use crate::region::Region;
+use esker_base::{Error, Result};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, fstatfs};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+mod detect;
+
+/// What a mapping is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Use {
+    Write,
+    Read,
+}
+
+/// A mapped file, locked by its one writer.
+pub struct MappedRegion {
+    base: *mut u8,
+    len: usize,
+    domain: Domain,
+    persist: Persist,
+    writable: bool,
+    /// Holds the lock; the mapping needs it no more.
+    _file: File,
+}
+
+// SAFETY: the mapping is plain memory, which is unmapped only by `drop`.
+unsafe impl Send for MappedRegion {}
+// SAFETY: as above; stores go through the trait's methods, whose callers keep them apart.
+unsafe impl Sync for MappedRegion {}
+
+/// The longest holder's number that is read.
+const PID_BYTES_MAX: usize = 24;
+
+fn failure(action: &'static str, path: &Path, source: impl Into<io::Error>) -> Error {
+    Error::io(action, path.display().to_string(), source.into())
+}
+
+impl MappedRegion {
+    /// Creates the file with all its blocks and maps it, zeroed and locked. Refuses an existing
+    /// file, and removes the new one again if it can't be used.
+    pub fn create(path: &Path, bytes: u64, accept: Accept) -> Result<MappedRegion> {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)
+            .map_err(|source| failure("create", path, source))?;
+        let created = lock(&file, path).and_then(|()| {
+            let allocated = fallocate(&file, FallocateFlags::empty(), 0, bytes);
+            allocated.map_err(|source| failure("allocate", path, source))?;
+            let region = Self::map(file, path, accept, Use::Write)?;
+            region._file.sync_all().map_err(|source| failure("sync", path, source))?;
+            Ok(region)
+        });
+        if created.is_err() {
+            // The first failure says more than that of the clean-up.
+            let _ = fs::remove_file(path);
+        }
+        created
+    }
+
+    /// Maps an existing file for its one writer.
+    pub fn open(path: &Path, accept: Accept) -> Result<MappedRegion> {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(|source| cannot_open(path, source))?;
+        lock(&file, path)?;
+        Self::map(file, path, accept, Use::Write)
+    }
+
+    /// Maps an existing file to look at, beside its writer if there is one.
+    pub fn open_read_only(path: &Path, accept: Accept) -> Result<MappedRegion> {
+        let file = File::open(path).map_err(|source| cannot_open(path, source))?;
+        Self::map(file, path, accept, Use::Read)
+    }
+
+    fn map(file: File, path: &Path, accept: Accept, to: Use) -> Result<MappedRegion> {
+        let bytes = file.metadata().map_err(|source| failure("measure", path, source))?.len();
+        let len = usize::try_from(bytes).unwrap_or(0);
+        if len == 0 {
+            return Err(Error::PoolRefused {
+                pool: path.display().to_string(),
+                reason: "it is empty, so it was cut off or never finished; nothing was ever \
+                         written to it if it is new: remove it and create it again; otherwise \
+                         restore it from a copy"
+                    .into(),
+            });
+        }
+        let writable = to == Use::Write;
+        let protection =
+            if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        let map = |flags| {
+            // SAFETY: the system chooses an address where nothing is mapped.
+            unsafe { mmap(std::ptr::null_mut(), len, protection, flags, &file, 0) }
+        };
+        let (base, domain) = match map(MapFlags::SHARED_VALIDATE | MapFlags::SYNC) {
+            Ok(base) => (base, detect::persistence(&file)),
+            Err(Errno::OPNOTSUPP | Errno::INVAL) => {
+                let kind = fstatfs(&file).map_err(|source| failure("ask about", path, source))?;
+                detect::emulation(path, kind.f_type as u64, accept)?;
+                let base = map(MapFlags::SHARED).map_err(|source| failure("map", path, source))?;
+                (base, Domain::Emulated)
+            }
+            Err(source) => return Err(failure("map", path, source)),
+        };
+        let region = MappedRegion {
+            base: base.cast(),
+            len,
+            domain,
+            persist: Persist::detect(domain == Domain::Eadr),
+            writable,
+            _file: file,
+        };
+        region.advise(0, len, Advice::LinuxHugepage);
+        Ok(region)
+    }
+
+    /// The instructions chosen.
+    pub fn describe_ways(&self) -> String {
+        self.persist.describe()
+    }
+
+    /// Uses other instructions, to compare them.
+    pub fn set_ways(&mut self, ways: Persist) {
+        self.persist = ways;
+    }
+
+    /// Whether the system took the advice.
+    fn advise(&self, at: usize, bytes: usize, advice: Advice) -> bool {
+        let start = self.base.wrapping_add(at);
+        // SAFETY: the range is in the mapping, and the advice does not change its content.
+        unsafe { madvise(start.cast(), bytes, advice) }.is_ok()
+    }
+}
+
+fn cannot_open(path: &Path, source: io::Error) -> Error {
+    if source.kind() != io::ErrorKind::NotFound {
+        return failure("open", path, source);
+    }
+    Error::PoolRefused {
+        pool: path.display().to_string(),
+        reason:
+            "there is no such file; if it held a database's newest writes, those that no table \
+                 has yet are in it alone: mount it, or restore it from a copy; a new pool is made \
+                 by `esker pmem create`"
+                .into(),
+    }
+}
+
+fn lock(file: &File, path: &Path) -> Result<()> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(()),
+        Err(Errno::WOULDBLOCK) => {
+            Err(Error::Locked { dir: path.display().to_string(), pid: holder(file) })
+        }
+        Err(source) => Err(failure("lock", path, source)),
+    }
+}
+
+/// Says who holds the lock, in a place of the file that is there for it.
+pub(crate) fn write_holder(region: &MappedRegion, at: usize, path: &Path) -> Result<()> {
+    let mut bytes = [0; PID_BYTES_MAX];
+    let pid = std::process::id().to_string();
+    bytes[..pid.len()].copy_from_slice(pid.as_bytes());
+    let written = region._file.write_all_at(&bytes, at as u64);
+    written.map_err(|source| failure("write to", path, source))
+}
+
+/// The holder's pid as it wrote it, or `unknown`.
+fn holder(file: &File) -> String {
+    let mut bytes = [0; PID_BYTES_MAX];
+    let len = file.read_at(&mut bytes, crate::format::HOLDER_AT as u64).unwrap_or(0);
+    let digits = bytes[..len].split(|&byte| byte == 0).next().unwrap_or_default();
+    match std::str::from_utf8(digits) {
+        Ok(pid) if !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit()) => pid.into(),
+        _ => "unknown".into(),
+    }
+}
+
+impl Drop for MappedRegion {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's, and whoever points into it keeps the value alive.
+        let _ = unsafe { munmap(self.base.cast(), self.len) };
+    }
+}
+
+// SAFETY: the mapping stays until `drop`; `Persist` stores inside the range and fences for the thread.
+unsafe impl Region for MappedRegion {
+    fn base(&self) -> *mut u8 {
+        self.base
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn domain(&self) -> Domain {
+        self.domain
+    }
+
+    fn writable(&self) -> bool {
+        self.writable
+    }
+
+    #[inline]
+    unsafe fn write(&self, at: usize, bytes: &[u8]) {
+        // SAFETY: the caller's: the range lies in the mapping and is the caller's alone.
+        unsafe { self.persist.write(self.base.add(at), bytes) };
+    }
+
+    #[inline]
+    unsafe fn write_frame(&self, at: usize, header: &[u8], entries: &[u8], whole: usize) {
+        // SAFETY: the caller's, as above; the base is aligned to a page.
+        unsafe { self.persist.write_frame(self.base.add(at), header, entries, whole) };
+    }
+
+    unsafe fn store_word(&self, at: usize, word: u64) {
+        // SAFETY: the caller's: an aligned word in the mapping, reached atomically.
+        unsafe { self.persist.store_word(self.base.add(at), word) };
+    }
+
+    #[inline]
+    fn fence(&self) {
+        self.persist.fence();
+    }
+
+    unsafe fn fault_in(&self, at: usize, bytes: usize) {
+        if self.advise(at, bytes, Advice::LinuxPopulateWrite) {
+            return;
+        }
+        // An old kernel: touch each page.
+        for page in (at..at + bytes).step_by(4096) {
+            // SAFETY: the caller's: in the mapping, and nobody else writes it; it keeps its value.
+            unsafe {
+                let byte = self.base.add(page);
+                byte.write_volatile(byte.read_volatile());
+            }
+        }
+    }
+}
+
+/// Makes the file's name durable.
+pub(crate) fn sync_directory(path: &Path) -> Result<()> {
+    let parent = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let synced = File::open(&parent).and_then(|directory| directory.sync_all());
+    synced.map_err(|source| failure("sync", &parent, source))
+}

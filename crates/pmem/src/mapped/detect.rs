@@ -1,0 +1,59 @@
+//! What kind of memory a mapped file is.
+
+use crate::domain::{Accept, Domain};
+use esker_base::{Error, Result};
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+const TMPFS: u64 = 0x0102_1994;
+const RAMFS: u64 = 0x8584_58f6;
+
+/// Where the kernel says what a block device lies on.
+const DEVICES: &str = "/sys/dev/block";
+
+/// The domain of a file that could be mapped with `MAP_SYNC`.
+pub(super) fn persistence(file: &File) -> Domain {
+    let caches_survive = file.metadata().is_ok_and(|metadata| {
+        let device = metadata.dev();
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        caches_survive(&Path::new(DEVICES).join(format!("{major}:{minor}")))
+    });
+    if caches_survive { Domain::Eadr } else { Domain::MapSync }
+}
+
+/// Whether the caches in front of a block device survive power loss, as far as the kernel says so: for
+/// a device made of others, all of them must.
+fn caches_survive(device: &Path) -> bool {
+    let Ok(device) = device.canonicalize() else { return false };
+    let parts: Vec<PathBuf> = match device.join("slaves").read_dir() {
+        Ok(parts) => parts.filter_map(|part| Some(part.ok()?.path())).collect(),
+        Err(_) => Vec::new(),
+    };
+    if !parts.is_empty() {
+        return parts.iter().all(|part| caches_survive(part));
+    }
+    let domain = device
+        .ancestors()
+        .find_map(|folder| std::fs::read_to_string(folder.join("persistence_domain")).ok());
+    domain.is_some_and(|domain| domain.trim() == "cpu_cache")
+}
+
+/// Whether a file that can't be mapped with `MAP_SYNC` may stand in for persistent memory.
+pub(super) fn emulation(path: &Path, file_system: u64, accept: Accept) -> Result<()> {
+    let refuse = |reason: &str| {
+        Err(Error::PoolRefused { pool: path.display().to_string(), reason: reason.into() })
+    };
+    match (matches!(file_system, TMPFS | RAMFS), accept) {
+        (true, Accept::Emulated) => Ok(()),
+        (true, Accept::Persistent) => refuse(
+            "it lies on tmpfs, which is DRAM, so nothing in it survives power loss; ask for an \
+             emulated pool by name if that will do, or put it on a DAX file system",
+        ),
+        (false, _) => refuse(
+            "its file system can't be mapped with MAP_SYNC, so a store could be lost though it was \
+             flushed; put the pool on a file system mounted with DAX on persistent memory, or, as \
+             an emulation that survives no power loss, on tmpfs such as /dev/shm",
+        ),
+    }
+}

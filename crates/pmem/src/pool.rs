@@ -1,0 +1,381 @@
+//! A pool: a header, a word of state for each extent, and the extents.
+//!
+//! Every change commits by one aligned 8 byte word, which a crash leaves old or new:
+//!
+//! | change | stored, then fenced | then this word, then a fence |
+//! |---|---|---|
+//! | create | magic cleared; then state words, owner, the rest of the header | magic |
+//! | claim | the owner's complement | owner |
+//! | acquire | the segment's header, at the front of the extent | state: used, with the epoch |
+//! | release | | state: free |
+//!
+//! Thread safety: all methods may be called from any thread. Those that change the pool are for the
+//! background; an [`Extent`] is written to without any lock.
+
+mod examine;
+
+pub use examine::{Examined, ExtentInfo, examine};
+
+use crate::counters::{Counters, Traffic};
+use crate::domain::{Accept, Domain};
+use crate::extent::Extent;
+use crate::format::{
+    ExtentState, HEADER_BYTES, Layout, OWNER_AT, OWNER_COMPLEMENT_AT, POOL_BYTES_MAX,
+    POOL_BYTES_MIN, PoolHeader, TABLE_AT,
+};
+use crate::region::{Region, lines_of};
+use esker_base::{Error, Result};
+use parking_lot::Mutex;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What an extent is used for just now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Use {
+    Free,
+    /// Being prepared for this epoch: not yet durable.
+    Taken(u32),
+    Used(u32),
+    /// Free in the pool, but handles of its last use are still around.
+    Released,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    state: Use,
+    handles: u32,
+    /// Whether its pages were made present by this process.
+    present: bool,
+}
+
+/// See the module's text.
+pub struct Pool {
+    // Constant after construction.
+    pub(crate) region: Arc<dyn Region>,
+    name: String,
+    identity: u64,
+    layout: Layout,
+    pub(crate) counters: Counters,
+    // Protected by their locks.
+    owner: Mutex<Option<u64>>,
+    slots: Mutex<Vec<Slot>>,
+}
+
+#[cfg(target_os = "linux")]
+impl Pool {
+    /// Creates a pool of `bytes` at `path`, where nothing may be, with all its blocks.
+    pub fn create(path: impl AsRef<Path>, bytes: u64, accept: Accept) -> Result<Arc<Pool>> {
+        use crate::mapped::{MappedRegion, sync_directory, write_holder};
+        let path = path.as_ref();
+        check_bytes(bytes)?;
+        let region = MappedRegion::create(path, bytes, accept)?;
+        let created = write_holder(&region, crate::format::HOLDER_AT, path).and_then(|()| {
+            let name = path.display().to_string();
+            let pool = Pool::format(Arc::new(region), &name, esker_base::ambient_seed())?;
+            sync_directory(path)?;
+            Ok(pool)
+        });
+        if created.is_err() {
+            let _ = std::fs::remove_file(path);
+        }
+        created
+    }
+
+    /// Opens a pool for its one writer.
+    pub fn open(path: impl AsRef<Path>, accept: Accept) -> Result<Arc<Pool>> {
+        use crate::mapped::{MappedRegion, write_holder};
+        let path = path.as_ref();
+        let region = Arc::new(MappedRegion::open(path, accept)?);
+        let pool = Pool::over(region.clone(), &path.display().to_string())?;
+        // Only what is a pool is written to.
+        write_holder(&region, crate::format::HOLDER_AT, path)?;
+        Ok(pool)
+    }
+
+    /// Opens a pool to look at, beside its writer if there is one. What is shown is the moment of
+    /// opening; an extent's bytes may be another segment's by the time they are read, and then its
+    /// checksums do not match.
+    pub fn open_read_only(path: impl AsRef<Path>, accept: Accept) -> Result<Arc<Pool>> {
+        let path = path.as_ref();
+        let region = crate::mapped::MappedRegion::open_read_only(path, accept)?;
+        Pool::over(Arc::new(region), &path.display().to_string())
+    }
+}
+
+fn check_bytes(bytes: u64) -> Result<()> {
+    if (POOL_BYTES_MIN..=POOL_BYTES_MAX).contains(&bytes) {
+        return Ok(());
+    }
+    Err(Error::InvalidSetting {
+        setting: "pool size",
+        value: bytes.to_string(),
+        reason: format!("a pool has {POOL_BYTES_MIN} to {POOL_BYTES_MAX} bytes"),
+    })
+}
+
+impl Pool {
+    /// Makes a pool of `region`, whatever that holds.
+    pub fn format(region: Arc<dyn Region>, name: &str, identity: u64) -> Result<Arc<Pool>> {
+        check_bytes(region.len() as u64)?;
+        let layout = Layout::of(region.len() as u64);
+        let header = PoolHeader { identity, layout };
+        let pool = Pool::new(region, name, header, None, vec![Use::Free; layout.extents as usize]);
+        pool.store_word(0, 0);
+        pool.fence();
+        for index in 0..layout.extents {
+            pool.store_word(state_at(index), ExtentState::Free.encode(identity, index));
+        }
+        let encoded = header.encode();
+        for at in (8..HEADER_BYTES).step_by(8) {
+            pool.store_word(at, esker_base::coding::u64_at(&encoded, at));
+        }
+        pool.store_word(OWNER_AT, 0);
+        pool.store_word(OWNER_COMPLEMENT_AT, 0);
+        pool.fence();
+        pool.store_word(0, crate::format::MAGIC);
+        pool.fence();
+        Ok(Arc::new(pool))
+    }
+
+    /// The pool that `region` holds.
+    pub fn over(region: Arc<dyn Region>, name: &str) -> Result<Arc<Pool>> {
+        let examined = examine(&*region, name)?;
+        if let Some(problem) = examined.problems.into_iter().next() {
+            return Err(problem);
+        }
+        let header = PoolHeader { identity: examined.identity, layout: examined.layout };
+        let uses = examined.extents.iter().map(|extent| match extent.epoch {
+            Some(epoch) => Use::Used(epoch),
+            None => Use::Free,
+        });
+        Ok(Arc::new(Pool::new(region, name, header, examined.owner, uses.collect())))
+    }
+
+    fn new(
+        region: Arc<dyn Region>,
+        name: &str,
+        header: PoolHeader,
+        owner: Option<u64>,
+        uses: Vec<Use>,
+    ) -> Pool {
+        let slot = |state| Slot { state, handles: 0, present: false };
+        Pool {
+            region,
+            name: name.to_owned(),
+            identity: header.identity,
+            layout: header.layout,
+            counters: Counters::new(),
+            owner: Mutex::new(owner),
+            slots: Mutex::new(uses.into_iter().map(slot).collect()),
+        }
+    }
+
+    /// A number that no other pool has.
+    pub fn identity(&self) -> u64 {
+        self.identity
+    }
+
+    /// Where the pool is, for messages.
+    pub fn describe(&self) -> String {
+        self.name.clone()
+    }
+
+    /// How far a store must get to survive power loss here, if at all.
+    pub fn domain(&self) -> Domain {
+        self.region.domain()
+    }
+
+    /// The size of the whole pool.
+    pub fn bytes(&self) -> u64 {
+        self.layout.pool_bytes
+    }
+
+    /// The size of each extent.
+    pub fn extent_bytes(&self) -> usize {
+        self.layout.extent_bytes as usize
+    }
+
+    /// The number of extents.
+    pub fn extents(&self) -> usize {
+        self.layout.extents as usize
+    }
+
+    /// Whether the pool was opened to be changed.
+    pub fn writable(&self) -> bool {
+        self.region.writable()
+    }
+
+    /// The number of extents that can be acquired now.
+    pub fn free(&self) -> usize {
+        self.slots.lock().iter().filter(|slot| slot.state == Use::Free).count()
+    }
+
+    /// The database that the pool belongs to.
+    pub fn owner(&self) -> Option<u64> {
+        *self.owner.lock()
+    }
+
+    /// Gives the pool to a database, durably, unless it is that database's already.
+    pub fn claim(&self, database: u64) -> Result<()> {
+        assert!(database != 0, "a database's identity is not zero");
+        let mut owner = self.owner.lock();
+        match *owner {
+            Some(found) if found == database => return Ok(()),
+            Some(found) => {
+                return Err(self.refused(format!(
+                    "it belongs to another database, {found:016x}, whose newest writes may be in \
+                     it; this one is {database:016x}: give each database a pool of its own"
+                )));
+            }
+            None => {}
+        }
+        self.check_writable()?;
+        self.store_word(OWNER_COMPLEMENT_AT, !database);
+        self.fence();
+        self.store_word(OWNER_AT, database);
+        self.fence();
+        *owner = Some(database);
+        Ok(())
+    }
+
+    /// The epochs that the pool's used extents hold, ascending.
+    pub fn used(&self) -> Vec<u32> {
+        let slots = self.slots.lock();
+        let mut used: Vec<u32> = slots
+            .iter()
+            .filter_map(|slot| match slot.state {
+                Use::Used(epoch) => Some(epoch),
+                _ => None,
+            })
+            .collect();
+        used.sort_unstable();
+        used
+    }
+
+    /// Takes a free extent for the segment `epoch`, which starts with `header`: both are durable
+    /// when this returns. `None` if the pool is full. Takes a millisecond for every few MiB the
+    /// first time: this is for the background.
+    pub fn acquire(self: &Arc<Self>, epoch: u32, header: &[u8]) -> Result<Option<Extent>> {
+        assert!(epoch > 0, "no epoch is zero");
+        assert!(header.len() <= self.extent_bytes(), "a segment's header fits its extent");
+        self.check_writable()?;
+        let Some((index, present)) = self.take(epoch)? else { return Ok(None) };
+        let at = self.extent_at(index);
+        if !present {
+            // SAFETY: the extent is this call's alone until it is handed out.
+            unsafe { self.region.fault_in(at, self.extent_bytes()) };
+        }
+        // SAFETY: as above; the header fits.
+        unsafe { self.write(at, header) };
+        self.fence();
+        self.store_state(index, ExtentState::Used(epoch));
+        self.fence();
+        let mut slots = self.slots.lock();
+        let slot = &mut slots[index as usize];
+        (slot.state, slot.present) = (Use::Used(epoch), true);
+        drop(slots);
+        Ok(Some(Extent::new(self.clone(), index, epoch)))
+    }
+
+    /// Reserves a free extent, and says whether its pages are present.
+    fn take(&self, epoch: u32) -> Result<Option<(u32, bool)>> {
+        let mut slots = self.slots.lock();
+        let same = |slot: &Slot| matches!(slot.state, Use::Taken(e) | Use::Used(e) if e == epoch);
+        if slots.iter().any(same) {
+            return Err(self.refused(format!(
+                "it holds a segment of epoch {epoch} already, so the database that asks for another \
+                 is not the one that wrote it, or an older copy of it; give it back the tables that \
+                 belong to the pool"
+            )));
+        }
+        let Some(index) = slots.iter().position(|slot| slot.state == Use::Free) else {
+            return Ok(None);
+        };
+        let slot = &mut slots[index];
+        (slot.state, slot.handles) = (Use::Taken(epoch), 1);
+        Ok(Some((index as u32, slot.present)))
+    }
+
+    /// The extent that holds the segment `epoch`.
+    pub fn extent(self: &Arc<Self>, epoch: u32) -> Option<Extent> {
+        let mut slots = self.slots.lock();
+        let index = slots.iter().position(|slot| slot.state == Use::Used(epoch))?;
+        slots[index].handles += 1;
+        drop(slots);
+        Some(Extent::new(self.clone(), index as u32, epoch))
+    }
+
+    /// Frees the extent of the segment `epoch`, durably; nothing happens if there is none. It is
+    /// handed out again once the last [`Extent`] of this use is dropped.
+    pub fn release(&self, epoch: u32) -> Result<()> {
+        self.check_writable()?;
+        let mut slots = self.slots.lock();
+        let Some(index) = slots.iter().position(|slot| slot.state == Use::Used(epoch)) else {
+            return Ok(());
+        };
+        self.store_state(index as u32, ExtentState::Free);
+        self.fence();
+        let slot = &mut slots[index];
+        slot.state = if slot.handles == 0 { Use::Free } else { Use::Released };
+        Ok(())
+    }
+
+    /// A handle of an extent was dropped.
+    pub(crate) fn let_go(&self, index: u32) {
+        let mut slots = self.slots.lock();
+        let slot = &mut slots[index as usize];
+        slot.handles -= 1;
+        if slot.handles == 0 && slot.state == Use::Released {
+            slot.state = Use::Free;
+        }
+    }
+
+    /// What went to the medium since the pool was opened.
+    pub fn traffic(&self) -> Traffic {
+        self.counters.sum()
+    }
+
+    /// Waits until all that this thread stored in the pool is durable.
+    #[inline]
+    pub(crate) fn fence(&self) {
+        self.counters.fenced();
+        self.region.fence();
+    }
+
+    pub(crate) fn extent_at(&self, index: u32) -> usize {
+        self.layout.data_at as usize + index as usize * self.extent_bytes()
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Region::write`].
+    pub(crate) unsafe fn write(&self, at: usize, bytes: &[u8]) {
+        self.counters.stored(bytes.len(), lines_of(at, bytes.len()));
+        // SAFETY: the caller's.
+        unsafe { self.region.write(at, bytes) };
+    }
+
+    fn store_state(&self, index: u32, state: ExtentState) {
+        self.store_word(state_at(index), state.encode(self.identity, index));
+    }
+
+    /// Stores a word of the header or the table, which only this crate reaches, and atomically.
+    fn store_word(&self, at: usize, word: u64) {
+        self.counters.stored(size_of::<u64>(), 1);
+        // SAFETY: the offsets of words are multiples of eight and lie below the extents.
+        unsafe { self.region.store_word(at, word) };
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        if self.region.writable() { Ok(()) } else { Err(Error::ReadOnly) }
+    }
+
+    fn refused(&self, reason: String) -> Error {
+        Error::PoolRefused { pool: self.name.clone(), reason }
+    }
+}
+
+/// Where the state word of an extent lies.
+fn state_at(index: u32) -> usize {
+    TABLE_AT + index as usize * size_of::<u64>()
+}

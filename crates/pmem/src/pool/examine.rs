@@ -1,0 +1,119 @@
+//! What a region says of itself as a pool, and what of that does not hold.
+
+use super::state_at;
+use crate::format::{
+    BadHeader, ExtentState, HEADER_BYTES, Layout, OWNER_AT, OWNER_COMPLEMENT_AT, POOL_VERSION,
+    PoolHeader,
+};
+use crate::region::Region;
+use esker_base::{Error, Result};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a pool says of itself.
+#[derive(Debug)]
+pub struct Examined {
+    /// The pool's number.
+    pub identity: u64,
+    /// The database it belongs to.
+    pub owner: Option<u64>,
+    /// Its extents.
+    pub extents: Vec<ExtentInfo>,
+    /// What does not hold. A pool with any of these is not opened.
+    pub problems: Vec<Error>,
+    pub(crate) layout: Layout,
+}
+
+/// What a pool says of an extent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExtentInfo {
+    /// Where it starts in the pool.
+    pub offset: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// The segment in it, if there is one and its state word holds.
+    pub epoch: Option<u32>,
+}
+
+/// Reads the header and all state words. Fails if there is no header to go by.
+pub fn examine(region: &dyn Region, name: &str) -> Result<Examined> {
+    let damaged = |offset: usize, what: String| Error::PoolDamaged {
+        pool: name.to_owned(),
+        offset: offset as u64,
+        what,
+    };
+    if region.len() < HEADER_BYTES {
+        return Err(damaged(region.len(), "it ends inside its header".into()));
+    }
+    let header = read_header(region).map_err(|bad| refuse(name, bad))?;
+    let layout = header.layout;
+    if layout.pool_bytes > region.len() as u64 {
+        let what = format!("it was cut off here; it had {} bytes", layout.pool_bytes);
+        return Err(damaged(region.len(), what));
+    }
+    let mut problems = Vec::new();
+    let (owner, complement) = (word(region, OWNER_AT), word(region, OWNER_COMPLEMENT_AT));
+    // A claim that was cut off leaves a complement without an owner.
+    if owner != 0 && complement != !owner {
+        problems.push(damaged(OWNER_AT, "the owner's two words do not match".into()));
+    }
+    let mut extents: Vec<ExtentInfo> = Vec::new();
+    for index in 0..layout.extents {
+        let state = ExtentState::decode(word(region, state_at(index)), header.identity, index);
+        let epoch = match state {
+            Some(ExtentState::Used(epoch)) => Some(epoch),
+            _ => None,
+        };
+        if state.is_none() {
+            let what = format!("the state word of extent {index} does not hold");
+            problems.push(damaged(state_at(index), what));
+        } else if epoch.is_some() && extents.iter().any(|extent| extent.epoch == epoch) {
+            let what = format!("extent {index} holds the same epoch as another");
+            problems.push(damaged(state_at(index), what));
+        }
+        let offset = layout.data_at + u64::from(index) * layout.extent_bytes;
+        extents.push(ExtentInfo { offset, bytes: layout.extent_bytes, epoch });
+    }
+    let owner = (owner != 0).then_some(owner);
+    Ok(Examined { identity: header.identity, owner, extents, problems, layout })
+}
+
+fn read_header(region: &dyn Region) -> Result<PoolHeader, BadHeader> {
+    let mut bytes = [0; HEADER_BYTES];
+    for (number, out) in bytes.chunks_exact_mut(8).enumerate() {
+        out.copy_from_slice(&word(region, number * 8).to_le_bytes());
+    }
+    PoolHeader::decode(&bytes)
+}
+
+/// Loads a word of the header or the table. The region is at least as long as those.
+fn word(region: &dyn Region, at: usize) -> u64 {
+    assert!(at.is_multiple_of(8) && at + 8 <= region.len(), "words lie in the region");
+    // SAFETY: the word lies in the region and is aligned; words are only stored atomically.
+    let word = unsafe { AtomicU64::from_ptr(region.base().add(at).cast()) };
+    u64::from_le(word.load(Ordering::Acquire))
+}
+
+fn refuse(name: &str, bad: BadHeader) -> Error {
+    let refused =
+        |reason: &str| Error::PoolRefused { pool: name.to_owned(), reason: reason.to_owned() };
+    match bad {
+        BadHeader::Unfinished => refused(
+            "its creation was not finished, or its beginning was wiped; if it is new, nothing was \
+             ever written to it: remove it and create it again; otherwise restore it from a copy, \
+             for writes that no table has yet are in it alone",
+        ),
+        BadHeader::Foreign => refused(
+            "it is no Esker pool: its first eight bytes are not the magic; give the path of a pool, \
+             or if this was one, restore it from a copy",
+        ),
+        BadHeader::Newer(found) => {
+            Error::NewerVersion { file: name.to_owned(), found, supported: POOL_VERSION }
+        }
+        BadHeader::UnknownFeatures(flags) => {
+            Error::UnknownFeatures { file: name.to_owned(), flags }
+        }
+        BadHeader::Damaged { offset, what } => {
+            Error::PoolDamaged { pool: name.to_owned(), offset, what: what.to_owned() }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Memory that can be made durable.
+
+use crate::counters::lines;
+use crate::domain::Domain;
+
+/// The unit that caches flush.
+pub const LINE_BYTES: usize = 64;
+
+/// Mapped memory, and how a store into it becomes durable.
+///
+/// # Safety
+///
+/// `base`, `len` and `domain` always give the same values; the bytes there are initialised, readable
+/// from every thread, and writable if `writable` says so, until the value is dropped; `base` is
+/// aligned to 4096. `write`, `write_frame` and `store_word` touch no byte outside what they are told.
+/// What one thread stored is durable once `fence` returned on the same thread.
+pub unsafe trait Region: Send + Sync {
+    /// The first byte.
+    fn base(&self) -> *mut u8;
+
+    /// The number of bytes.
+    fn len(&self) -> usize;
+
+    /// Whether there are no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How far a store must get.
+    fn domain(&self) -> Domain;
+
+    /// Whether the memory may be stored to.
+    fn writable(&self) -> bool {
+        true
+    }
+
+    /// Stores `bytes` and starts their way to the medium.
+    ///
+    /// # Safety
+    ///
+    /// The range lies in the region, which is writable, and nobody else reads or writes it until the
+    /// fence.
+    unsafe fn write(&self, at: usize, bytes: &[u8]);
+
+    /// Stores `header`, `entries` and zeros up to `whole` bytes, and starts their way to the medium.
+    ///
+    /// # Safety
+    ///
+    /// As for `write`; `at` and `whole` are multiples of [`LINE_BYTES`], and the parts fit in `whole`.
+    unsafe fn write_frame(&self, at: usize, header: &[u8], entries: &[u8], whole: usize);
+
+    /// Stores an aligned little-endian word at once, so that a crash leaves the old or the new one,
+    /// and starts its way to the medium.
+    ///
+    /// # Safety
+    ///
+    /// The word is aligned and lies in the region, which is writable; others reach it only by atomic
+    /// accesses.
+    unsafe fn store_word(&self, at: usize, word: u64);
+
+    /// Waits until all that this thread has stored is durable.
+    fn fence(&self);
+
+    /// Makes the memory's pages present, so that no page fault strikes a store.
+    ///
+    /// # Safety
+    ///
+    /// The range lies in the region, which is writable, and nobody else writes it meanwhile.
+    unsafe fn fault_in(&self, at: usize, bytes: usize) {
+        let _ = (at, bytes);
+    }
+
+    /// Whether `before_read` does anything.
+    fn delays_reads(&self) -> bool {
+        false
+    }
+
+    /// Told before `bytes` bytes are read as one piece. A place for injected latency.
+    fn before_read(&self, bytes: usize) {
+        let _ = bytes;
+    }
+}
+
+/// The number of lines that a range touches.
+pub(crate) fn lines_of(at: usize, bytes: usize) -> usize {
+    lines(at, bytes)
+}
