@@ -109,7 +109,7 @@ impl<C: EntryCursor> MergeCursor<C> {
 
     /// The child that the merge stands on.
     #[inline]
-    fn top(&self) -> &C {
+    pub(crate) fn top(&self) -> &C {
         debug_assert!(self.valid(), "the cursor stands on no version");
         match self.children.len() {
             1 => &self.children[0],

@@ -2,7 +2,7 @@
 
 use crate::version::{Run, TableHandle};
 use esker_base::{EntryCursor, Kind, Result, Seqno};
-use esker_table::{BlockCache, CursorPurpose, TableCursor};
+use esker_table::{BlockCache, CursorPurpose, HeldValue, TableCursor};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -85,6 +85,12 @@ impl RunCursor {
             }
         }
         Ok(())
+    }
+
+    /// Holds the value of the version that the cursor stands on.
+    #[inline]
+    pub(crate) fn hold_value(&self, held: &mut HeldValue) {
+        self.current().hold_value(held);
     }
 
     #[inline]

@@ -165,6 +165,12 @@ impl Block {
         Ok(place.value..end)
     }
 
+    /// Whether `other` is the same block in memory.
+    #[inline]
+    pub(crate) fn is(&self, other: &Block) -> bool {
+        Arc::ptr_eq(&self.bytes, &other.bytes)
+    }
+
     /// Bytes of the block.
     #[inline]
     pub(crate) fn slice(&self, range: Range<usize>) -> &[u8] {

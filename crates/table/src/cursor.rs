@@ -4,6 +4,7 @@ use crate::block::Block;
 use crate::block_cursor::BlockCursor;
 use crate::reader::Table;
 use esker_base::{EntryCursor, Kind, MAX_SEQNO, Result, Seqno};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A compaction's cursor reads so much at once: enough to make seeks of a disk and calls to the
@@ -18,6 +19,27 @@ pub enum CursorPurpose {
     /// To rewrite the table: every block is read once, in order and in large pieces, and would only
     /// push better ones out of the cache.
     Compaction,
+}
+
+/// A value in a data block, which it keeps in memory, and nothing else.
+#[derive(Default)]
+pub struct HeldValue {
+    block: Option<Block>,
+    place: Range<usize>,
+}
+
+impl HeldValue {
+    /// The value; empty if none is held.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        self.block.as_ref().map_or(&[], |block| block.slice(self.place.clone()))
+    }
+
+    /// Holds nothing any more.
+    #[inline]
+    pub fn release(&mut self) {
+        self.block = None;
+    }
 }
 
 /// A cursor over a table's versions. It keeps the table open and its block in memory.
@@ -46,6 +68,17 @@ impl TableCursor {
             ahead: Vec::new(),
             ahead_start: 0,
         }
+    }
+
+    /// Holds the value of the version that the cursor stands on.
+    #[inline]
+    pub fn hold_value(&self, held: &mut HeldValue) {
+        debug_assert!(self.valid, "the cursor stands on no version");
+        let Some(block) = &self.block else { return };
+        if !held.block.as_ref().is_some_and(|other| other.is(block)) {
+            held.block = Some(block.clone());
+        }
+        held.place = self.position.value();
     }
 
     /// Makes block `number` the current one. Does nothing if it is.

@@ -28,7 +28,7 @@ mod writer;
 
 pub use cache::BlockCache;
 pub use compression::Compression;
-pub use cursor::{CursorPurpose, TableCursor};
+pub use cursor::{CursorPurpose, HeldValue, TableCursor};
 pub use properties::Properties;
 pub use reader::{Found, Table};
 pub use sketch::{Hll, Sketches, ThetaSample};

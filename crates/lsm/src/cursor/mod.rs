@@ -1,7 +1,7 @@
 //! Cursors over a keyspace's pairs, in either direction, as of a snapshot.
 //!
 //! ```text
-//! DbCursor ── snapshot, and a copy of the pair it stands on
+//! DbCursor ── snapshot, and the pair it stands on
 //!    └─ Lease ── Walk: a merge over the MemTables and tables of one view
 //!         ▲ recalled when a MemTable or a table leaves the view
 //! ```
@@ -22,16 +22,18 @@ use crate::inner::Inner;
 use crate::snapshot::Snapshot;
 use esker_api::{Cursor, KeyRange};
 use esker_base::{Error, KeyspaceId, Result};
+use esker_table::HeldValue;
 use lease::Lease;
 use std::sync::{Arc, Weak};
+use walk::WalkValue;
 
 /// A position in a keyspace's pairs. See [`Cursor`] for what the moves do.
 ///
-/// The cursor holds a snapshot, so what it sees never changes, and compaction keeps the versions that
-/// it may see: drop it when done. It keeps a copy of the pair it stands on, which costs each move a
-/// copy of the value, and otherwise holds neither memory nor files back. If its keyspace is dropped,
-/// its next move may fail with [`Error::UnknownKeyspace`]; if the database is closed, with
-/// [`Error::Closed`].
+/// The cursor holds a snapshot, so what it sees never changes, and compaction keeps the versions
+/// that it may see: drop it when done. It keeps the pair it stands on (a copy, or the one block of a
+/// table that the value lies in), and otherwise holds neither memory nor files back. If its keyspace
+/// is dropped, its next move may fail with [`Error::UnknownKeyspace`]; if the database is closed,
+/// with [`Error::Closed`].
 pub struct DbCursor {
     /// Weak, so that a forgotten cursor does not keep the directory locked.
     inner: Weak<Inner>,
@@ -46,24 +48,42 @@ pub struct DbCursor {
 /// A buffer of this size is kept for the next value; one that a larger value left is not.
 const KEPT_BYTES: usize = 64 << 10;
 
+/// The pair that a cursor stands on. It stays readable when the walk has been recalled: a value in a
+/// table keeps its block in memory, one in a segment is copied.
 #[derive(Default)]
 struct Pair {
     there: bool,
     key: Vec<u8>,
+    /// The value, unless it is held.
     value: Vec<u8>,
+    is_held: bool,
+    held: HeldValue,
 }
 
 impl Pair {
     #[inline]
-    fn set(&mut self, pair: Option<(&[u8], &[u8])>) {
-        self.there = pair.is_some();
-        if let Some((key, value)) = pair {
-            self.key.clear();
-            self.key.extend_from_slice(key);
+    fn set(&mut self, walk: &Walk) {
+        let key = walk.key();
+        self.there = key.is_some();
+        let Some(key) = key else {
+            self.held.release();
+            return;
+        };
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        let value = walk.value(&mut self.held);
+        self.is_held = matches!(value, WalkValue::Held);
+        if let WalkValue::Borrowed(value) = value {
+            self.held.release();
             self.value.clear();
             self.value.shrink_to(value.len().max(KEPT_BYTES));
             self.value.extend_from_slice(value);
         }
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        if self.is_held { self.held.bytes() } else { &self.value }
     }
 }
 
@@ -109,7 +129,7 @@ impl DbCursor {
                 )?)),
             };
             let stepped = step(walk);
-            pair.set(walk.current());
+            pair.set(walk);
             stepped
         });
         if moved.is_err() {
@@ -133,7 +153,7 @@ impl DbCursor {
         };
         if let Some(pair) = here.filter(|pair| pair.there) {
             walk.seek(&pair.key)?;
-            if walk.current().is_none_or(|(key, _)| key != &pair.key[..]) {
+            if walk.key().is_none_or(|key| key != &pair.key[..]) {
                 let what = "a pair that an open snapshot sees is gone; run `check`";
                 return Err(Error::corruption("the view of a cursor", 0, what));
             }
@@ -171,8 +191,8 @@ impl Cursor for DbCursor {
 
     #[inline]
     fn current(&self) -> Option<(&[u8], &[u8])> {
-        let Pair { there, key, value } = &self.pair;
-        there.then_some((&key[..], &value[..]))
+        let pair = &self.pair;
+        pair.there.then(|| (&pair.key[..], pair.value()))
     }
 }
 

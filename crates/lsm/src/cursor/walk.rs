@@ -14,7 +14,7 @@ use crate::view::View;
 use esker_api::KeyRange;
 use esker_base::{EntryCursor, FragmentedTombstones, KeyspaceId, Kind, MAX_SEQNO, Result, Seqno};
 use esker_memtable::MemTableCursor;
-use esker_table::CursorPurpose;
+use esker_table::{CursorPurpose, HeldValue};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -89,6 +89,14 @@ enum Stand {
     OnVersion,
     /// On a pair; the merge stands before all versions of its key, and the pair is in the buffers.
     Before,
+}
+
+/// Where a pair's value is.
+pub(super) enum WalkValue<'a> {
+    /// In a segment or a buffer, which the walk may lose.
+    Borrowed(&'a [u8]),
+    /// In a table's block, which is held now.
+    Held,
 }
 
 /// A position in the pairs of one view. The moves are those of [`esker_api::Cursor`].
@@ -317,12 +325,28 @@ impl Walk {
         })
     }
 
+    /// The key that the walk stands on, if it does.
     #[inline]
-    pub(super) fn current(&self) -> Option<(&[u8], &[u8])> {
+    pub(super) fn key(&self) -> Option<&[u8]> {
         match self.stand {
             Stand::Nowhere => None,
-            Stand::OnVersion => Some((self.merge.key(), self.merge.value())),
-            Stand::Before => Some((&self.key, &self.value)),
+            Stand::OnVersion => Some(self.merge.key()),
+            Stand::Before => Some(&self.key),
+        }
+    }
+
+    /// Where the value of the pair that the walk stands on can be had.
+    #[inline]
+    pub(super) fn value(&self, held: &mut HeldValue) -> WalkValue<'_> {
+        if self.stand != Stand::OnVersion {
+            return WalkValue::Borrowed(&self.value);
+        }
+        match self.merge.top() {
+            Source::Run(run) => {
+                run.hold_value(held);
+                WalkValue::Held
+            }
+            Source::MemTable(memtable) => WalkValue::Borrowed(memtable.value()),
         }
     }
 }
