@@ -16,6 +16,7 @@
 #![deny(unsafe_code)]
 
 pub mod cursor;
+pub mod dram_table;
 pub mod frame;
 #[allow(unsafe_code)]
 mod index;
@@ -29,6 +30,7 @@ mod sync;
 mod tombstones;
 
 pub use cursor::MemTableCursor;
+pub use dram_table::{DramTable, DramTableStats, Forwarding, Hit};
 pub use frame::{FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, SEGMENT_VERSION, SegmentHeader};
 pub use memtable::{Found, MemTable};
 pub use scan::{FrameInfo, Later, Scan, Stop, scan};

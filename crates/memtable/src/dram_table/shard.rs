@@ -1,0 +1,315 @@
+//! One shard: the entries of some hashes, and what was passed and deleted beside them.
+//!
+//! All of the protocol's checks are here, each under the lock under which what it checks changes.
+
+use super::demand::Demand;
+use super::entry::{Entry, Key};
+use super::queue::Place;
+use super::store::Store;
+use super::sync::RwLock;
+use super::{DramTableStats, Hit};
+use esker_base::{KeyspaceId, Seqno};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Buckets a shard. Between a reader's snapshot and its fill, few of them are passed by others.
+const BUCKETS: usize = 64;
+
+/// How many slots the collector looks at whenever something is written.
+const SWEEP_STEP: usize = 8;
+
+/// A shard begins at a cache line of its own, beside the one that is fetched with it.
+#[repr(align(128))]
+pub(super) struct Shard {
+    state: RwLock<State>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    exact_hits: AtomicU64,
+    exact_misses: AtomicU64,
+    demand: Demand,
+}
+
+/// What the lock protects.
+struct State {
+    store: Store,
+    /// By bucket, the highest seqno passed, and the highest floor of any keyspace.
+    passed: [Seqno; BUCKETS],
+    /// By keyspace, the seqno below whose mark entries are stale; as long as there may be some.
+    floors: Vec<(KeyspaceId, Seqno)>,
+    /// How many slots the collector has yet to see before it has seen every stale one.
+    sweep_left: usize,
+    /// The slot that the collector sees next.
+    hand: usize,
+    fills: u64,
+    fills_refused: u64,
+    forwards: u64,
+    refreshes: u64,
+    invalidations: u64,
+    collected: u64,
+}
+
+impl Shard {
+    /// What a shard takes before it holds anything.
+    pub const BYTES: usize = size_of::<Shard>();
+
+    pub fn new(bytes: usize) -> Shard {
+        let state = State {
+            store: Store::new(bytes, Shard::BYTES),
+            passed: [0; BUCKETS],
+            floors: Vec::new(),
+            sweep_left: 0,
+            hand: 0,
+            fills: 0,
+            fills_refused: 0,
+            forwards: 0,
+            refreshes: 0,
+            invalidations: 0,
+            collected: 0,
+        };
+        let [hits, misses, exact_hits, exact_misses] = [const { AtomicU64::new(0) }; 4];
+        let demand = Demand::default();
+        Shard { state: RwLock::new(state), hits, misses, exact_hits, exact_misses, demand }
+    }
+
+    pub fn set_bytes(&self, bytes: usize) {
+        let mut state = self.state.write();
+        state.store.set_budget(bytes);
+        // Slots may have moved.
+        state.sweep_left = state.store.slots();
+    }
+
+    #[inline]
+    pub fn get<R>(
+        &self,
+        key: &Key<'_>,
+        snapshot: Seqno,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Option<Hit<R>> {
+        let state = self.state.read();
+        if let Some(number) = state.store.find(key) {
+            let slot = state.store.slot(number);
+            let seqno = slot.entry.seqno();
+            if seqno <= snapshot && !state.is_stale(&slot.entry) {
+                slot.note_read();
+                self.hits.fetch_add(1, Ordering::Relaxed);
+                return Some(Hit { seqno, value: read(slot.entry.value()) });
+            }
+        }
+        self.misses.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+
+    #[inline]
+    pub fn get_exact<R>(
+        &self,
+        key: &Key<'_>,
+        seqno: Seqno,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Option<R> {
+        let state = self.state.read();
+        if let Some(number) = state.store.find(key) {
+            let slot = state.store.slot(number);
+            // Asked for, if in vain: the entry is worth being refreshed.
+            slot.note_read();
+            self.demand.asked();
+            if slot.entry.seqno() == seqno {
+                self.exact_hits.fetch_add(1, Ordering::Relaxed);
+                return Some(read(slot.entry.value()));
+            }
+        }
+        self.exact_misses.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+
+    pub fn fill(&self, key: &Key<'_>, seqno: Seqno, value: &[u8], snapshot: Seqno) -> bool {
+        let mut state = self.state.write();
+        let accepted = state.admits(key, snapshot) && state.take(key, seqno, snapshot, value);
+        if accepted {
+            state.fills += 1;
+        } else {
+            state.fills_refused += 1;
+        }
+        state.sweep(SWEEP_STEP);
+        accepted
+    }
+
+    pub fn pass(&self, key: &Key<'_>, seqno: Seqno, value: Option<&[u8]>, through: Seqno) {
+        let mut state = self.state.write();
+        let passed = &mut state.passed[bucket(key)];
+        *passed = seqno.max(*passed);
+        state.refresh(key, seqno, value, through);
+        state.sweep(SWEEP_STEP);
+    }
+
+    pub fn forward(&self, key: &Key<'_>, seqno: Seqno, value: Option<&[u8]>) -> bool {
+        let mut state = self.state.write();
+        let taken = match value {
+            Some(value) => state.admits(key, seqno) && state.take(key, seqno, seqno, value),
+            None => {
+                state.drop_older(key, seqno);
+                false
+            }
+        };
+        state.forwards += u64::from(taken);
+        state.sweep(SWEEP_STEP);
+        taken
+    }
+
+    /// Whether a put of `key` replaces an entry that was read, and its copy would likely be read
+    /// before its MemTable is flushed.
+    pub fn would_use(&self, key: &Key<'_>) -> bool {
+        if !self.demand.offered() {
+            return false;
+        }
+        let state = self.state.read();
+        let number = state.store.find(key);
+        number.is_some_and(|number| state.store.slot(number).reads() > 0)
+    }
+
+    pub fn raise_floor(&self, keyspace: KeyspaceId, seqno: Seqno) {
+        let mut state = self.state.write();
+        // Outlives the floor, which goes once everything below it is collected.
+        state.passed.iter_mut().for_each(|passed| *passed = seqno.max(*passed));
+        state.set_floor(keyspace, seqno);
+    }
+
+    pub fn drop_keyspace(&self, keyspace: KeyspaceId) {
+        self.state.write().set_floor(keyspace, Seqno::MAX);
+    }
+
+    pub fn collect(&self) {
+        self.state.write().sweep(usize::MAX);
+    }
+
+    pub fn add_stats(&self, sum: &mut DramTableStats) {
+        let state = self.state.read();
+        sum.bytes += state.store.memory_bytes() as u64;
+        sum.entries += state.store.len() as u64;
+        sum.hits += self.hits.load(Ordering::Relaxed);
+        sum.misses += self.misses.load(Ordering::Relaxed);
+        sum.exact_hits += self.exact_hits.load(Ordering::Relaxed);
+        sum.exact_misses += self.exact_misses.load(Ordering::Relaxed);
+        sum.fills += state.fills;
+        sum.fills_refused += state.fills_refused;
+        sum.forwards += state.forwards;
+        sum.refreshes += state.refreshes;
+        sum.invalidations += state.invalidations;
+        sum.evictions += state.store.evictions;
+        sum.collected += state.collected;
+    }
+}
+
+#[inline]
+fn bucket(key: &Key<'_>) -> usize {
+    (key.hash >> 40) as usize % BUCKETS
+}
+
+impl State {
+    #[inline]
+    fn floor_of(&self, keyspace: KeyspaceId) -> Seqno {
+        if self.floors.is_empty() {
+            return 0;
+        }
+        let floor = self.floors.iter().find(|(other, _)| *other == keyspace);
+        floor.map_or(0, |&(_, seqno)| seqno)
+    }
+
+    /// Whether `entry` may no longer be what its key is.
+    #[inline]
+    fn is_stale(&self, entry: &Entry) -> bool {
+        entry.as_of() < self.floor_of(entry.keyspace())
+    }
+
+    /// Whether what was true of `key` as of a seqno may come in: nothing newer left the MemTables.
+    fn admits(&self, key: &Key<'_>, as_of: Seqno) -> bool {
+        as_of >= self.passed[bucket(key)] && as_of >= self.floor_of(key.keyspace)
+    }
+
+    /// Makes a version the entry of its key, unless a newer one is. False if there is no room.
+    fn take(&mut self, key: &Key<'_>, seqno: Seqno, as_of: Seqno, value: &[u8]) -> bool {
+        let Some(number) = self.store.find(key) else {
+            return self.store.insert(key, seqno, as_of, value);
+        };
+        let entry = self.store.entry_mut(number);
+        match entry.seqno().cmp(&seqno) {
+            std::cmp::Ordering::Less => self.store.replace(number, key, seqno, as_of, value),
+            std::cmp::Ordering::Equal => {
+                entry.set_as_of(as_of.max(entry.as_of()));
+                true
+            }
+            std::cmp::Ordering::Greater => true,
+        }
+    }
+
+    /// Brings the entry of `key` up to the version that is passed, or drops it.
+    fn refresh(&mut self, key: &Key<'_>, seqno: Seqno, value: Option<&[u8]>, through: Seqno) {
+        let Some(number) = self.store.find(key) else { return };
+        let before = self.store.slot(number).entry.seqno();
+        if before > seqno {
+            return;
+        }
+        let kept = match value {
+            Some(value) if self.admits(key, through) => self.take(key, seqno, through, value),
+            _ => {
+                self.store.remove(number);
+                false
+            }
+        };
+        if !kept {
+            self.invalidations += 1;
+        } else if before < seqno {
+            self.refreshes += 1;
+        }
+    }
+
+    /// Drops the entry of `key` if it is older than `seqno`.
+    fn drop_older(&mut self, key: &Key<'_>, seqno: Seqno) {
+        if let Some(number) = self.store.find(key)
+            && self.store.slot(number).entry.seqno() < seqno
+        {
+            self.store.remove(number);
+            self.invalidations += 1;
+        }
+    }
+
+    fn set_floor(&mut self, keyspace: KeyspaceId, seqno: Seqno) {
+        if self.store.len() == 0 {
+            return;
+        }
+        match self.floors.iter_mut().find(|(other, _)| *other == keyspace) {
+            Some((_, floor)) => *floor = seqno.max(*floor),
+            None => self.floors.push((keyspace, seqno)),
+        }
+        self.sweep_left = self.store.slots();
+        self.count_floors();
+    }
+
+    /// Looks for stale entries in up to `steps` slots. Once all are seen, the floors may go: what
+    /// came in since is above them.
+    fn sweep(&mut self, steps: usize) {
+        if self.floors.is_empty() {
+            return;
+        }
+        for _ in 0..steps.min(self.sweep_left) {
+            if self.hand >= self.store.slots() {
+                self.hand = 0;
+            }
+            let number = self.hand as u32;
+            let slot = self.store.slot(number);
+            if slot.place != Place::Free && self.is_stale(&slot.entry) {
+                self.store.remove(number);
+                self.collected += 1;
+            }
+            self.hand += 1;
+            self.sweep_left -= 1;
+        }
+        if self.sweep_left == 0 {
+            self.floors = Vec::new();
+            self.count_floors();
+        }
+    }
+
+    fn count_floors(&mut self) {
+        let floors = self.floors.capacity() * size_of::<(KeyspaceId, Seqno)>();
+        self.store.beside = Shard::BYTES + floors;
+    }
+}

@@ -1,0 +1,291 @@
+//! The entries of a shard, within a budget of bytes: S3-FIFO.
+//!
+//! After Yang, Zhang, Qiu, Yue and Rashmi, "FIFO queues are all you need for cache eviction" (SOSP
+//! 2023): new entries stand in a *small* queue, a tenth of the bytes; whoever was read more than
+//! once by its end goes over to *main*, whoever was not is evicted and remembered as a *ghost*; a
+//! key that comes back while it is a ghost starts in main. Who comes to main's end goes round again
+//! once for each read counted, three at most. A read only counts, it moves nothing, so it can do
+//! with a shared lock; and a scan passes through the small queue without touching main.
+//!
+//! Invariants, whenever the shard's lock is free:
+//! 1. A slot is in the index, in exactly one queue and counted there; or it is in the free list.
+//! 2. `memory_bytes()` is what entries and arrays take, to the byte as far as the allocator's own
+//!    share is known, and at most the budget unless the store is empty.
+
+use super::entry::{Entry, Key};
+use super::ghost::Ghost;
+use super::index::Index;
+use super::queue::{NONE, Place, Queue, Slot};
+use esker_base::Seqno;
+
+/// The small queue's share of the bytes.
+const SMALL_SHARE: usize = 10;
+
+/// Read more often than this in the small queue, an entry goes over to main.
+const SMALL_READS: u8 = 1;
+
+/// An entry takes at most this share of the budget, so that no one entry empties a shard.
+const ENTRY_SHARE: usize = 8;
+
+/// The slots grow by an eighth, at least by this many.
+const SLOTS_STEP_MIN: usize = 16;
+
+/// See the module's text.
+pub(super) struct Store {
+    budget: usize,
+    /// Bytes that count, but are not here: the shard's own.
+    pub beside: usize,
+    index: Index,
+    slots: Vec<Slot>,
+    /// The first free slot.
+    free: u32,
+    small: Queue,
+    main: Queue,
+    ghost: Ghost,
+    /// How many entries made room for others.
+    pub evictions: u64,
+}
+
+impl Store {
+    pub fn new(budget: usize, beside: usize) -> Store {
+        Store {
+            budget,
+            beside,
+            index: Index::default(),
+            slots: Vec::new(),
+            free: NONE,
+            small: Queue::new(),
+            main: Queue::new(),
+            ghost: Ghost::default(),
+            evictions: 0,
+        }
+    }
+
+    /// The slot that holds `key`.
+    #[inline]
+    pub fn find(&self, key: &Key<'_>) -> Option<u32> {
+        self.index.find(key.tag(), |number| self.slots[number as usize].entry.is_of(key))
+    }
+
+    #[inline]
+    pub fn slot(&self, number: u32) -> &Slot {
+        &self.slots[number as usize]
+    }
+
+    pub fn entry_mut(&mut self, number: u32) -> &mut Entry {
+        &mut self.slots[number as usize].entry
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.small.len + self.main.len
+    }
+
+    /// How many slots there are, the free ones included.
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The memory taken.
+    pub fn memory_bytes(&self) -> usize {
+        self.beside
+            + self.small.bytes
+            + self.main.bytes
+            + self.slots.capacity() * size_of::<Slot>()
+            + self.index.memory_bytes()
+            + self.ghost.memory_bytes()
+    }
+
+    /// Adds an entry for a key that has none. False if it is too large.
+    pub fn insert(&mut self, key: &Key<'_>, seqno: Seqno, as_of: Seqno, value: &[u8]) -> bool {
+        let bytes = Entry::bytes_for(key, value);
+        if bytes > self.budget / ENTRY_SHARE || !self.make_room(bytes) {
+            return false;
+        }
+        let tag = key.tag();
+        let place = if self.ghost.take(tag) { Place::Main } else { Place::Small };
+        self.put(Slot::new(Entry::new(key, seqno, as_of, value), tag, 0, place));
+        true
+    }
+
+    /// Gives the key in slot `number` another version. It keeps its place in its queue. False if
+    /// the version is too large: then the key has no entry any more.
+    pub fn replace(
+        &mut self,
+        number: u32,
+        key: &Key<'_>,
+        seqno: Seqno,
+        as_of: Seqno,
+        value: &[u8],
+    ) -> bool {
+        let slot = &mut self.slots[number as usize];
+        if slot.entry.overwrite(seqno, as_of, value) {
+            return true;
+        }
+        if Entry::bytes_for(key, value) > self.budget / ENTRY_SHARE {
+            self.remove(number);
+            return false;
+        }
+        let before = slot.entry.memory_bytes();
+        slot.entry = Entry::new(key, seqno, as_of, value);
+        let after = slot.entry.memory_bytes();
+        let queue = if slot.place == Place::Small { &mut self.small } else { &mut self.main };
+        queue.bytes = queue.bytes - before + after;
+        while self.memory_bytes() > self.budget && self.evict() {}
+        true
+    }
+
+    /// Removes the entry in slot `number`.
+    pub fn remove(&mut self, number: u32) {
+        self.unlink(number);
+        let slot = &mut self.slots[number as usize];
+        slot.entry = Entry::default();
+        slot.place = Place::Free;
+        slot.older = std::mem::replace(&mut self.free, number);
+        self.index.remove(slot.tag, number);
+    }
+
+    /// Puts a slot into the index, and into the queue that it names.
+    fn put(&mut self, slot: Slot) {
+        let (tag, place) = (slot.tag, slot.place);
+        let number = match self.free {
+            NONE => {
+                self.slots.push(slot);
+                self.slots.len() as u32 - 1
+            }
+            number => {
+                let old = std::mem::replace(&mut self.slots[number as usize], slot);
+                self.free = old.older;
+                number
+            }
+        };
+        self.index.insert(tag, number);
+        self.push(number, place);
+    }
+
+    fn push(&mut self, number: u32, place: Place) {
+        self.slots[number as usize].place = place;
+        match place {
+            Place::Small => self.small.push(&mut self.slots, number),
+            Place::Main => self.main.push(&mut self.slots, number),
+            Place::Free => unreachable!("a free slot stands in no queue"),
+        }
+    }
+
+    fn unlink(&mut self, number: u32) {
+        match self.slots[number as usize].place {
+            Place::Small => self.small.unlink(&mut self.slots, number),
+            Place::Main => self.main.unlink(&mut self.slots, number),
+            Place::Free => unreachable!("a free slot stands in no queue"),
+        }
+    }
+
+    /// Evicts until an entry of `bytes` fits, with a slot and a word for it. The arrays grow only
+    /// if that fits beside what is there: otherwise they would drive out more than they gain.
+    fn make_room(&mut self, bytes: usize) -> bool {
+        loop {
+            let slots = self.slots_for_one_more();
+            let words = self.index.words_for_one_more();
+            let arrays = arrays_bytes(slots, words);
+            if self.beside + self.small.bytes + self.main.bytes + bytes + arrays <= self.budget {
+                self.resize(slots, words);
+                return true;
+            }
+            if !self.evict() {
+                return false;
+            }
+        }
+    }
+
+    fn slots_for_one_more(&self) -> usize {
+        let capacity = self.slots.capacity();
+        if self.free != NONE || self.slots.len() < capacity {
+            return capacity;
+        }
+        capacity + (capacity / 8).max(SLOTS_STEP_MIN)
+    }
+
+    fn resize(&mut self, slots: usize, words: usize) {
+        if slots > self.slots.capacity() {
+            self.slots.reserve_exact(slots - self.slots.len());
+            self.ghost.resize(slots);
+        }
+        if Index::bytes_of(words) != self.index.memory_bytes() {
+            self.index.resize(words);
+        }
+    }
+
+    /// Evicts one entry. False if there is none.
+    fn evict(&mut self) -> bool {
+        loop {
+            let small_is_full =
+                self.small.bytes * SMALL_SHARE >= self.small.bytes + self.main.bytes;
+            let queue = if small_is_full && self.small.len > 0 || self.main.len == 0 {
+                &mut self.small
+            } else {
+                &mut self.main
+            };
+            let number = queue.oldest;
+            if number == NONE {
+                return false;
+            }
+            let slot = &mut self.slots[number as usize];
+            let (reads, tag, place) = (slot.reads(), slot.tag, slot.place);
+            let stays = match place {
+                Place::Small => reads > SMALL_READS,
+                _ => reads > 0,
+            };
+            if !stays {
+                if place == Place::Small {
+                    self.ghost.add(tag);
+                }
+                self.remove(number);
+                self.evictions += 1;
+                return true;
+            }
+            slot.set_reads(if place == Place::Small { 0 } else { reads - 1 });
+            self.unlink(number);
+            self.push(number, Place::Main);
+        }
+    }
+
+    /// Takes another budget. If that is less than what is there, entries go and the arrays shrink.
+    pub fn set_budget(&mut self, budget: usize) {
+        self.budget = budget;
+        if self.memory_bytes() <= budget {
+            return;
+        }
+        let needed = |store: &Store| {
+            let len = store.len();
+            let arrays = arrays_bytes(len, Index::words_for(len));
+            store.beside + store.small.bytes + store.main.bytes + arrays
+        };
+        while needed(self) > budget && self.evict() {}
+        self.rebuild();
+    }
+
+    /// Moves everything to arrays that are just large enough. Slot numbers change.
+    fn rebuild(&mut self) {
+        let mut fresh = Store::new(self.budget, self.beside);
+        fresh.evictions = self.evictions;
+        if self.len() > 0 {
+            fresh.resize(self.len(), Index::words_for(self.len()));
+        }
+        for first in [self.small.oldest, self.main.oldest] {
+            let mut number = first;
+            while number != NONE {
+                let next = Queue::next(&self.slots, number);
+                let slot = &mut self.slots[number as usize];
+                let entry = std::mem::take(&mut slot.entry);
+                fresh.put(Slot::new(entry, slot.tag, slot.reads(), slot.place));
+                number = next;
+            }
+        }
+        *self = fresh;
+    }
+}
+
+/// The memory of the arrays for so many slots and so many words of the index.
+fn arrays_bytes(slots: usize, words: usize) -> usize {
+    slots * size_of::<Slot>() + Ghost::bytes_of(slots) + Index::bytes_of(words)
+}
