@@ -29,6 +29,8 @@ mod persist;
 pub mod pool;
 #[allow(unsafe_code)]
 pub mod region;
+#[allow(unsafe_code)]
+pub mod sim;
 mod state;
 
 pub use counters::Traffic;

@@ -129,8 +129,8 @@ impl Pool {
         for at in (8..HEADER_BYTES).step_by(8) {
             pool.store_word(at, esker_base::coding::u64_at(&encoded, at));
         }
+        // The complement means nothing without an owner.
         pool.store_word(OWNER_AT, 0);
-        pool.store_word(OWNER_COMPLEMENT_AT, 0);
         pool.fence();
         pool.store_word(0, crate::format::MAGIC);
         pool.fence();
