@@ -1,7 +1,7 @@
 //! A handle on an extent: memory for one segment.
 
 use crate::pool::Pool;
-use crate::region::LINE_BYTES;
+use crate::region::{FRAME_HEADER_BYTES, LINE_BYTES};
 use crate::state::Flushed;
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ impl Extent {
     }
 
     /// Stores `header`, `entries` and zeros, `whole` bytes in all, in whole cache lines, and starts
-    /// their way to the medium. `at` and `whole` must be multiples of 64, and `header` no longer.
+    /// their way to the medium. `at` and `whole` must be multiples of 64.
     ///
     /// # Safety
     ///
@@ -98,18 +98,45 @@ impl Extent {
     pub unsafe fn write_frame(
         &self,
         at: usize,
-        header: &[u8],
+        header: &[u8; FRAME_HEADER_BYTES],
         entries: &[u8],
         whole: usize,
     ) -> Flushed<'_, Span> {
         self.check(at, whole);
-        assert!((at | whole).is_multiple_of(LINE_BYTES), "frames are whole lines");
-        let used = header.len() + entries.len();
-        assert!(header.len() <= LINE_BYTES && used <= whole, "the frame has room for its parts");
+        assert!(whole > 0 && (at | whole).is_multiple_of(LINE_BYTES), "frames are whole lines");
+        assert!(entries.len() <= whole - FRAME_HEADER_BYTES, "the frame has room for its parts");
         self.pool.counters.stored(whole, whole / LINE_BYTES);
         // SAFETY: in the extent and whole lines, as checked, and the caller's alone.
         unsafe { self.pool.region.write_frame(self.at + at, header, entries, whole) };
         Flushed::new(&self.pool, Span { epoch: self.epoch, at, len: whole })
+    }
+
+    /// Copies bytes out. While somebody writes them, in another process, what is copied is any mix of
+    /// old and new.
+    pub fn read(&self, at: usize, out: &mut [u8]) {
+        assert!(at <= self.len && out.len() <= self.len - at, "the range lies in the extent");
+        // SAFETY: in the extent, as checked, and initialised; `out` is somebody else's memory.
+        unsafe { out.as_mut_ptr().copy_from_nonoverlapping(self.start.add(at), out.len()) };
+    }
+
+    /// Stores the first `bytes` bytes as they are once more, and waits until they are durable: a
+    /// process that died after a store and before its fence leaves bytes that can be read, and that
+    /// power loss would still take back.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else reads or writes the extent meanwhile.
+    pub unsafe fn make_durable(&self, bytes: usize) {
+        const PIECE: usize = 4096;
+        self.check(0, bytes);
+        let mut piece = [0; PIECE];
+        for at in (0..bytes).step_by(PIECE) {
+            let piece = &mut piece[..PIECE.min(bytes - at)];
+            self.read(at, piece);
+            // SAFETY: in the extent, as checked, and the caller's alone.
+            unsafe { self.pool.write(self.at + at, piece) };
+        }
+        self.pool.fence();
     }
 
     #[inline]

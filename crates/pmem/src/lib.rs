@@ -16,6 +16,8 @@
 #![deny(unsafe_code)]
 
 mod counters;
+#[allow(unsafe_code)]
+mod delayed;
 mod domain;
 #[allow(unsafe_code)]
 mod extent;
@@ -34,10 +36,12 @@ pub mod sim;
 mod state;
 
 pub use counters::Traffic;
+pub use delayed::{Delayed, Delays};
 pub use domain::{Accept, Domain};
 pub use extent::{Extent, Span};
 #[cfg(target_os = "linux")]
 pub use mapped::MappedRegion;
+pub use persist::{Flush, Persist, Stream};
 pub use pool::Pool;
 pub use region::Region;
 pub use state::{Durable, Flushed};

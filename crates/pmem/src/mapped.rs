@@ -2,7 +2,7 @@
 
 use crate::domain::{Accept, Domain};
 use crate::persist::Persist;
-use crate::region::Region;
+use crate::region::{FRAME_HEADER_BYTES, Region};
 use esker_base::{Error, Result};
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, fstatfs};
 use rustix::io::Errno;
@@ -220,7 +220,13 @@ unsafe impl Region for MappedRegion {
     }
 
     #[inline]
-    unsafe fn write_frame(&self, at: usize, header: &[u8], entries: &[u8], whole: usize) {
+    unsafe fn write_frame(
+        &self,
+        at: usize,
+        header: &[u8; FRAME_HEADER_BYTES],
+        entries: &[u8],
+        whole: usize,
+    ) {
         // SAFETY: the caller's, as above; the base is aligned to a page.
         unsafe { self.persist.write_frame(self.base.add(at), header, entries, whole) };
     }

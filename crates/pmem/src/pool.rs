@@ -17,6 +17,7 @@ mod examine;
 pub use examine::{Examined, ExtentInfo, examine};
 
 use crate::counters::{Counters, Traffic};
+use crate::delayed::{Delayed, Delays};
 use crate::domain::{Accept, Domain};
 use crate::extent::Extent;
 use crate::format::{
@@ -24,7 +25,7 @@ use crate::format::{
     POOL_BYTES_MIN, PoolHeader, TABLE_AT,
 };
 use crate::region::{Region, lines_of};
-use esker_base::{Error, Result};
+use esker_base::{Clock, Error, Result};
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
@@ -83,10 +84,28 @@ impl Pool {
 
     /// Opens a pool for its one writer.
     pub fn open(path: impl AsRef<Path>, accept: Accept) -> Result<Arc<Pool>> {
+        Self::open_through(path.as_ref(), accept, |region| region)
+    }
+
+    /// Opens a pool for its one writer and makes it slower, for experiments.
+    pub fn open_delayed(
+        path: impl AsRef<Path>,
+        accept: Accept,
+        delays: Delays,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Pool>> {
+        let delay = |region| Arc::new(Delayed::new(region, delays, clock)) as Arc<dyn Region>;
+        Self::open_through(path.as_ref(), accept, delay)
+    }
+
+    fn open_through(
+        path: &Path,
+        accept: Accept,
+        wrap: impl FnOnce(Arc<dyn Region>) -> Arc<dyn Region>,
+    ) -> Result<Arc<Pool>> {
         use crate::mapped::{MappedRegion, write_holder};
-        let path = path.as_ref();
         let region = Arc::new(MappedRegion::open(path, accept)?);
-        let pool = Pool::over(region.clone(), &path.display().to_string())?;
+        let pool = Pool::over(wrap(region.clone()), &path.display().to_string())?;
         // Only what is a pool is written to.
         write_holder(&region, crate::format::HOLDER_AT, path)?;
         Ok(pool)
@@ -296,10 +315,14 @@ impl Pool {
         Ok(Some((index as u32, slot.present)))
     }
 
-    /// The extent that holds the segment `epoch`.
+    /// The extent that holds the segment `epoch`, unless somebody has it: what one holder writes,
+    /// another can't read by accident.
     pub fn extent(self: &Arc<Self>, epoch: u32) -> Option<Extent> {
         let mut slots = self.slots.lock();
         let index = slots.iter().position(|slot| slot.state == Use::Used(epoch))?;
+        if slots[index].handles > 0 {
+            return None;
+        }
         slots[index].handles += 1;
         drop(slots);
         Some(Extent::new(self.clone(), index as u32, epoch))

@@ -6,6 +6,9 @@ use crate::domain::Domain;
 /// The unit that caches flush.
 pub const LINE_BYTES: usize = 64;
 
+/// What a frame starts with. Fixed, so that it is copied without a call.
+pub const FRAME_HEADER_BYTES: usize = 32;
+
 /// Mapped memory, and how a store into it becomes durable.
 ///
 /// # Safety
@@ -47,7 +50,13 @@ pub unsafe trait Region: Send + Sync {
     /// # Safety
     ///
     /// As for `write`; `at` and `whole` are multiples of [`LINE_BYTES`], and the parts fit in `whole`.
-    unsafe fn write_frame(&self, at: usize, header: &[u8], entries: &[u8], whole: usize);
+    unsafe fn write_frame(
+        &self,
+        at: usize,
+        header: &[u8; FRAME_HEADER_BYTES],
+        entries: &[u8],
+        whole: usize,
+    );
 
     /// Stores an aligned little-endian word at once, so that a crash leaves the old or the new one,
     /// and starts its way to the medium.

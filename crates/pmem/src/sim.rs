@@ -26,7 +26,7 @@ pub use history::{Event, History, Replay};
 pub use medium::Medium;
 
 use crate::domain::Domain;
-use crate::region::{LINE_BYTES, Region};
+use crate::region::{FRAME_HEADER_BYTES, LINE_BYTES, Region};
 use parking_lot::{Mutex, MutexGuard};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::Cell;
@@ -212,8 +212,14 @@ unsafe impl Region for SimRegion {
         });
     }
 
-    unsafe fn write_frame(&self, at: usize, header: &[u8], entries: &[u8], whole: usize) {
-        let mut frame = [header, entries].concat();
+    unsafe fn write_frame(
+        &self,
+        at: usize,
+        header: &[u8; FRAME_HEADER_BYTES],
+        entries: &[u8],
+        whole: usize,
+    ) {
+        let mut frame = [&header[..], entries].concat();
         frame.resize(whole, 0);
         // SAFETY: the caller's.
         unsafe { self.write(at, &frame) };

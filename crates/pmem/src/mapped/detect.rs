@@ -57,3 +57,69 @@ pub(super) fn emulation(path: &Path, file_system: u64, accept: Accept) -> Result
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// A device as the kernel shows it: a block device in a region, the domain a property of that.
+    fn device(dir: &Path, name: &str, domain: Option<&str>) -> PathBuf {
+        let region = dir.join("devices/ndbus0").join(format!("region-{name}"));
+        let block = region.join("namespace0.0/block").join(name);
+        fs::create_dir_all(&block).unwrap();
+        if let Some(domain) = domain {
+            fs::write(region.join("persistence_domain"), format!("{domain}\n")).unwrap();
+        }
+        let link = dir.join(name);
+        std::os::unix::fs::symlink(&block, &link).unwrap();
+        link
+    }
+
+    #[test]
+    fn caches_survive_only_where_the_kernel_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, domain, expected) in [
+            ("pmem0", Some("cpu_cache"), true),
+            ("pmem1", Some("memory_controller"), false),
+            ("pmem2", Some(""), false),
+            ("pmem3", None, false),
+        ] {
+            assert_eq!(caches_survive(&device(dir.path(), name, domain)), expected, "{name}");
+        }
+        assert!(!caches_survive(&dir.path().join("missing")));
+    }
+
+    #[test]
+    fn of_a_device_made_of_others_all_must_say_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let safe = device(dir.path(), "pmem0", Some("cpu_cache"));
+        let other = device(dir.path(), "pmem1", Some("memory_controller"));
+        for (name, parts, expected) in
+            [("dm-0", &[&safe][..], true), ("dm-1", &[&safe, &other], false)]
+        {
+            let slaves = dir.path().join(name).join("slaves");
+            fs::create_dir_all(&slaves).unwrap();
+            for part in parts {
+                let link = slaves.join(part.file_name().unwrap());
+                std::os::unix::fs::symlink(part, link).unwrap();
+            }
+            assert_eq!(caches_survive(&dir.path().join(name)), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn only_tmpfs_is_an_emulation_and_only_when_asked_for() {
+        const EXT4: u64 = 0xef53;
+        let path = Path::new("pool");
+        assert!(emulation(path, TMPFS, Accept::Emulated).is_ok());
+        for (file_system, accept, says) in [
+            (TMPFS, Accept::Persistent, "by name"),
+            (EXT4, Accept::Persistent, "MAP_SYNC"),
+            (EXT4, Accept::Emulated, "/dev/shm"),
+        ] {
+            let error = emulation(path, file_system, accept).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}

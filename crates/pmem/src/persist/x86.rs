@@ -8,16 +8,22 @@ use std::fmt;
 /// How whole lines are stored around the caches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stream {
+    /// A line at once.
     Avx512,
+    /// In halves.
     Avx2,
+    /// In quarters.
     Sse2,
 }
 
 /// How a line is driven out of the caches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flush {
+    /// Written back, and perhaps kept.
     Clwb,
+    /// Written back and dropped.
     ClflushOpt,
+    /// The same, each line waiting for the one before.
     Clflush,
     /// Not at all: the caches survive.
     None,
@@ -80,13 +86,21 @@ impl Stream {
     }
 }
 
-#[target_feature(enable = "avx512f")]
+/// In assembly, because the oldest compiler that builds this has no intrinsics for it. Registers from 16
+/// on cost no transition to code without AVX.
 unsafe fn lines_avx512(to: *mut u8, from: *const u8, count: usize) {
     for at in (0..count).map(|line| line * LINE_BYTES) {
-        // SAFETY: the caller's: the lines lie in both ranges.
+        // SAFETY: the caller's: the lines lie in both ranges, `to` is aligned, and the processor has
+        // AVX-512.
         unsafe {
-            let line = _mm512_loadu_si512(from.add(at).cast());
-            _mm512_stream_si512(to.add(at).cast(), line);
+            asm!(
+                "vmovdqu64 zmm16, [{from}]",
+                "vmovntdq [{to}], zmm16",
+                from = in(reg) from.add(at),
+                to = in(reg) to.add(at),
+                out("zmm16") _,
+                options(nostack, preserves_flags),
+            );
         }
     }
 }
@@ -113,8 +127,7 @@ unsafe fn lines_sse2(to: *mut u8, from: *const u8, count: usize) {
 }
 
 impl Flush {
-    /// All that flush, the best first: `clwb` may keep the line in the cache, `clflush` waits for
-    /// each line before the next.
+    /// All that flush, the best first.
     pub const ALL: [Flush; 3] = [Flush::Clwb, Flush::ClflushOpt, Flush::Clflush];
 
     /// Whether this processor has it.
