@@ -79,10 +79,8 @@ impl Inner {
             },
             |_| {},
         )?;
-        if let Some(logs) = &self.log_files {
-            unused.into_iter().for_each(|epoch| logs.retire(epoch));
-            logs.remove_retired();
-        }
+        unused.into_iter().for_each(|epoch| self.logs.retire(epoch));
+        self.logs.close();
         Ok(())
     }
 }

@@ -323,7 +323,7 @@ impl Db {
         match inner.settings.log {
             // Without a log, tables are the only durable place.
             Log::None => inner.flush_all(),
-            Log::File { .. } => inner.commit.sync(),
+            Log::File { .. } | Log::Pmem { .. } => inner.commit.sync(),
         }
     }
 
@@ -373,6 +373,7 @@ impl Db {
         let view = inner.view.load();
         let (user_bytes, writes) = inner.commit.written();
         let traffic = inner.commit.log_traffic();
+        let pool = inner.logs.pool().map(|pool| pool.traffic()).unwrap_or_default();
         let counters = &inner.counters;
         let tables = || view.version.keyspaces.values().flat_map(|keyspace| keyspace.tables());
         let (read, rewritten) =
@@ -380,9 +381,11 @@ impl Db {
         Stats {
             writes,
             user_bytes,
-            log_bytes: traffic.bytes,
+            log_bytes: traffic.bytes + pool.bytes,
             log_appends: traffic.appends,
             log_syncs: traffic.syncs,
+            log_flushes: pool.flushes,
+            log_fences: pool.fences,
             flushes: counters.flushes.get(),
             flush_bytes: counters.flush_bytes.get(),
             compactions: counters.compactions.get(),

@@ -116,8 +116,8 @@ fn install(inner: &Inner, memtable: &Arc<MemTable>, written: &Written) -> Result
         },
         |view: &mut View| view.memtables.retain(|other| !Arc::ptr_eq(other, memtable)),
     )?;
-    if was_logged && let Some(logs) = &inner.log_files {
-        logs.retire(epoch);
+    if was_logged {
+        inner.logs.retire(epoch);
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use crate::compaction::Sizes;
 use crate::cursor::{Leases, Walk};
 use crate::install::Installer;
 use crate::io::IoGate;
-use crate::log_files::LogFiles;
+use crate::logs::Logs;
 use crate::manifest::{Edit, State};
 use crate::read;
 use crate::schedule::Schedule;
@@ -29,7 +29,7 @@ pub(crate) struct Inner {
     pub(crate) settings: Settings,
     pub(crate) sizes: Sizes,
     pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) log_files: Option<LogFiles>,
+    pub(crate) logs: Logs,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) read_only: bool,
@@ -133,8 +133,14 @@ pub(crate) fn table_memory(version: &Version) -> u64 {
 /// The block cache's share of the memory budget: what segments and open tables leave.
 pub(crate) fn cache_bytes(settings: &Settings, table_memory: usize) -> usize {
     // The active segment, the sealed ones and a prepared one, each with about a third of its size in
-    // index; but never more than half of the budget, most of which is idle memory at rest.
-    let segments = settings.segment_bytes / 3 * 4 * (settings.sealed_segments + 2);
+    // index; but never more than half of the budget, most of which is idle memory at rest. Segments
+    // in persistent memory take only the index.
+    let index = settings.segment_bytes / 3;
+    let segment = match settings.log {
+        Log::Pmem { .. } => index,
+        _ => index * 4,
+    };
+    let segments = segment * (settings.sealed_segments + 2);
     let left = settings.memory_bytes - segments.min(settings.memory_bytes / 2);
     // A cache too small to hold a few blocks would make every scan read twice.
     left.saturating_sub(table_memory).max(1 << 20)

@@ -43,6 +43,11 @@ impl LogFiles {
         LogFiles { storage, segment_bytes: segment_bytes as u64, retired: Mutex::default() }
     }
 
+    /// The size of a segment, and so of a log file.
+    pub(crate) fn segment_bytes(&self) -> usize {
+        self.segment_bytes as usize
+    }
+
     /// The log file for `header`, allocated and with its header durable. An old file is used again
     /// if there is one.
     pub(crate) fn create(&self, header: &SegmentHeader) -> Result<Arc<dyn LogFile>> {

@@ -11,8 +11,10 @@ use crate::install::Installer;
 use crate::io::IoGate;
 use crate::keyspace::DEFAULT_KEYSPACE;
 use crate::log_files::{self, LogFiles};
+use crate::logs::Logs;
 use crate::manifest::{Change, Edit, Manifest, State, parse_manifest_file_name};
-use crate::recover::{self, Found, Recovered};
+use crate::pool_logs::{self, PoolStorage};
+use crate::recover::{self, Found, LogSource, Recovered};
 use crate::schedule::{self, Lane, Schedule};
 use crate::settings::{KeyspaceSettings, Log, Settings};
 use crate::stall::Stall;
@@ -22,6 +24,7 @@ use crate::view::{View, ViewCell};
 use esker_base::{
     Background, Clock, Error, KeyspaceId, Priority, Result, SystemClock, Threads, ambient_seed,
 };
+use esker_pmem::{Accept, Pool};
 use esker_storage::{PosixStorage, Storage};
 use esker_table::BlockCache;
 use parking_lot::Mutex;
@@ -37,12 +40,46 @@ pub struct Env {
     pub storage: Arc<dyn Storage>,
     /// Where the logs are kept, if elsewhere.
     pub log_storage: Option<Arc<dyn Storage>>,
+    /// The pool that the logs are kept in, if the settings ask for one.
+    pub pool: Option<Arc<Pool>>,
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Threads.
     pub background: Arc<dyn Background>,
     /// Chance, for the identity of a new database.
     pub seed: u64,
+}
+
+impl Env {
+    /// The settings as they hold with the pool, if they ask for one.
+    fn fit(&self, settings: Settings) -> Result<Settings> {
+        match (&settings.log, &self.pool) {
+            (Log::Pmem { .. }, Some(pool)) => Ok(settings.with_pool(pool)),
+            (Log::Pmem { pool, .. }, None) => Err(Error::PoolRefused {
+                pool: pool.display().to_string(),
+                reason: "the settings ask for it, and the environment does not have it".into(),
+            }),
+            _ => Ok(settings),
+        }
+    }
+
+    /// Where logs are read from, and strays are removed from.
+    pub(crate) fn log_storage(&self) -> &Arc<dyn Storage> {
+        self.log_storage.as_ref().unwrap_or(&self.storage)
+    }
+
+    fn log_source(&self) -> LogSource<'_> {
+        LogSource { storage: &**self.log_storage(), pool: self.pool.as_ref() }
+    }
+
+    /// Takes the place of the logs for the database `identity`.
+    fn claim_logs(&self, identity: u64, has_logs: bool) -> Result<()> {
+        match (&self.pool, &self.log_storage) {
+            (Some(pool), _) => pool_logs::claim(pool, identity, has_logs),
+            (None, Some(storage)) => log_files::claim_directory(&**storage, identity, has_logs),
+            (None, None) => Ok(()),
+        }
+    }
 }
 
 /// What a caller of `open` accepts.
@@ -54,6 +91,7 @@ pub(crate) enum Create {
 
 impl Db {
     pub(crate) fn open_in(env: Env, settings: Settings, create: Create) -> Result<Db> {
+        let settings = env.fit(settings)?;
         // Before the lock: a directory that is not ours is not to be written to at all.
         let found = recover::look(&*env.storage)?;
         if create == Create::Never && matches!(found, Found::Nothing) {
@@ -105,9 +143,12 @@ impl Db {
     ) -> Db {
         let Opened { installer, version, recovered } = opened;
         let log_storage = env.log_storage.clone().unwrap_or_else(|| env.storage.clone());
-        let log_files = match settings.log {
-            Log::File { .. } => Some(LogFiles::new(log_storage, settings.segment_bytes)),
-            Log::None => None,
+        let logs = match (&settings.log, env.pool) {
+            (Log::File { .. }, _) => {
+                Logs::Files(LogFiles::new(log_storage, settings.segment_bytes))
+            }
+            (Log::Pmem { .. }, Some(pool)) => Logs::Pool(pool),
+            _ => Logs::None { segment_bytes: settings.segment_bytes },
         };
         let view = View { memtables: recovered.memtables, version: Arc::new(version) };
         let inner = Arc::new(Inner {
@@ -115,7 +156,7 @@ impl Db {
             commit: Commit::new(&settings.log, recovered.last_seqno),
             settings,
             storage: env.storage,
-            log_files,
+            logs,
             clock: env.clock,
             cache,
             read_only,
@@ -166,8 +207,10 @@ struct Opened {
 
 fn create_new(env: &Env) -> Result<Opened> {
     let identity = esker_base::Rng::new(env.seed).next_u64();
-    if let Some(logs) = &env.log_storage {
-        log_files::check_unclaimed(&**logs)?;
+    match (&env.pool, &env.log_storage) {
+        (Some(pool), _) => pool_logs::check_unclaimed(pool)?,
+        (None, Some(logs)) => log_files::check_unclaimed(&**logs)?,
+        (None, None) => {}
     }
     remove_strays(env, &State::default(), "");
     let default = Change::CreateKeyspace {
@@ -181,9 +224,7 @@ fn create_new(env: &Env) -> Result<Opened> {
     state.apply(&edit, &env.storage).expect("the first edit fits an empty tree");
     let manifest = Manifest::create(&*env.storage, 1, identity, &state.snapshot())?;
     // Only now: a claim by a database that a crash left without a manifest would bar the next try.
-    if let Some(logs) = &env.log_storage {
-        log_files::claim_directory(&**logs, identity, false)?;
-    }
+    env.claim_logs(identity, false)?;
     let recovered = Recovered::nothing_after(0);
     let version = state.version.clone();
     let installer = Installer::new(env.storage.clone(), identity, manifest, state);
@@ -195,16 +236,15 @@ fn reopen(env: &Env, manifest_name: &str, cache: &Arc<BlockCache>) -> Result<Ope
     recover::check_table_files(&*env.storage, &state)?;
     // Before anything is written: a table of a newer format shows here.
     state.version.open_tables(cache)?;
-    let log_storage = env.log_storage.as_ref().unwrap_or(&env.storage);
-    if let Some(logs) = &env.log_storage {
+    if env.pool.is_some() || env.log_storage.is_some() {
         // The process that created the database may have died, or failed, before the name CURRENT was
         // durable; a claim must not outlive it.
         env.storage.sync_names()?;
-        log_files::claim_directory(&**logs, identity, !state.logs.is_empty())?;
+        env.claim_logs(identity, !state.logs.is_empty())?;
     }
-    let recovered = recover::read_logs(&**log_storage, &state)?;
+    let recovered = recover::read_logs(env.log_source(), &state)?;
     recover::check_unlisted_logs(env, manifest_name, &state, recovered.last_seqno)?;
-    recover::sync_logs(&**log_storage, &recovered)?;
+    recover::sync_logs(&**env.log_storage(), &recovered)?;
 
     state.logs = recovered.logs.clone();
     state.next_file = state.next_file.max(recover::next_file_seen(env)?);
@@ -245,8 +285,9 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
     };
     let (identity, state) = recover::load_state(&env.storage, &manifest_name)?;
     recover::check_table_files(&*env.storage, &state)?;
-    let log_storage = env.log_storage.as_ref().unwrap_or(&env.storage);
-    let recovered = recover::read_logs(&**log_storage, &state)?;
+    // Copied: the writer goes on with what is in the pool.
+    let copied = LogSource { storage: &**env.log_storage(), pool: None };
+    let recovered = recover::read_logs(copied, &state)?;
     let version = state.version.clone();
     let installer = Installer::read_only(env.storage.clone(), identity, state);
     let opened = Opened { installer, version, recovered };
@@ -271,14 +312,26 @@ pub(crate) fn nothing_there(dir: &str) -> Error {
 
 /// The operating system's world. Only a database that may be written to gets its directories made.
 pub(crate) fn posix_env(storage: PosixStorage, settings: &Settings, writable: bool) -> Result<Env> {
+    let pool = match &settings.log {
+        Log::Pmem { pool, emulated } => {
+            let accept = if *emulated { Accept::Emulated } else { Accept::Persistent };
+            let open = if writable { Pool::open } else { Pool::open_read_only };
+            Some(open(pool, accept)?)
+        }
+        _ => None,
+    };
     let log_storage: Option<Arc<dyn Storage>> = match &settings.log {
         Log::File { dir: Some(dir), .. } if writable => Some(Arc::new(PosixStorage::create(dir)?)),
         Log::File { dir: Some(dir), .. } => Some(Arc::new(PosixStorage::open(dir)?)),
+        Log::Pmem { .. } => {
+            pool.clone().map(|pool| Arc::new(PoolStorage(pool)) as Arc<dyn Storage>)
+        }
         _ => None,
     };
     Ok(Env {
         storage: Arc::new(storage),
         log_storage,
+        pool,
         clock: Arc::new(SystemClock::new()),
         background: Arc::new(Threads),
         seed: ambient_seed(),

@@ -18,7 +18,10 @@ use crate::manifest::{
 use crate::open::Env;
 use crate::version::{parse_table_file_name, table_file_name};
 use esker_base::{Error, KeyspaceId, Result, Seqno};
-use esker_memtable::{HeapMemory, MemTable, SEGMENT_HEADER_BYTES, Scan, SegmentHeader, Stop, scan};
+use esker_memtable::{
+    HeapMemory, MemTable, Memory, SEGMENT_HEADER_BYTES, Scan, SegmentHeader, Stop, scan,
+};
+use esker_pmem::Pool;
 use esker_storage::Storage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -91,9 +94,9 @@ pub(crate) fn check_unlisted_logs(
             continue;
         }
         // One without a sound header never held anything.
-        let Ok(read) = read_log(&**storage, epoch, &LogState::default()) else { continue };
-        let scanned =
-            scan(&read.memory.bytes()[..read.header.capacity as usize], &read.header, None);
+        let Ok(mut read) = read_log(&**storage, epoch, &LogState::default()) else { continue };
+        let bytes = &read.memory.contents()[..read.header.capacity as usize];
+        let scanned = scan(bytes, &read.header, None);
         let last = scanned.frames.last().map_or(0, |frame| frame.next_seqno() - 1);
         if last > last_seqno {
             let what = format!(
@@ -164,20 +167,36 @@ impl Recovered {
 struct LogRead {
     path: String,
     header: SegmentHeader,
-    memory: HeapMemory,
+    memory: Memory,
     known_end: Option<LogEnd>,
 }
 
-/// Reads the logs of `state` from `storage`.
-pub(crate) fn read_logs(storage: &dyn Storage, state: &State) -> Result<Recovered> {
+/// Where logs are read from.
+pub(crate) struct LogSource<'a> {
+    pub(crate) storage: &'a dyn Storage,
+    /// Logs that are here are taken where they are, to be gone on with.
+    pub(crate) pool: Option<&'a Arc<Pool>>,
+}
+
+impl LogSource<'_> {
+    fn read(&self, epoch: u32, log: &LogState) -> Result<LogRead> {
+        match self.pool {
+            Some(pool) if pool.used().contains(&epoch) => take_extent(pool, epoch, log),
+            _ => read_log(self.storage, epoch, log),
+        }
+    }
+}
+
+/// Reads the logs of `state`.
+pub(crate) fn read_logs(source: LogSource<'_>, state: &State) -> Result<Recovered> {
     let mut expected = state.version.flushed_through + 1;
     let mut recovered = Recovered::nothing_after(expected - 1);
     // Where the log ends as far as is known, and what later frames say was durable.
     let mut end: Option<End> = None;
     let mut durable_through = 0;
     for (&epoch, log) in &state.logs {
-        let read = read_log(storage, epoch, log)?;
-        let scanned = scan_log(&read, expected)?;
+        let mut read = source.read(epoch, log)?;
+        let scanned = scan_log(&mut read, expected)?;
         durable_through =
             scanned.later.map_or(0, |later| later.durable_through).max(durable_through);
         if let Some(frame) = scanned.frames.last() {
@@ -192,11 +211,12 @@ pub(crate) fn read_logs(storage: &dyn Storage, state: &State) -> Result<Recovere
         end = Some(End::of(&read, &scanned));
         if read.known_end.is_none() {
             recovered.unsettled.push(epoch);
+            read.memory.make_durable(scanned.end as usize);
         }
         let settled = LogEnd { offset: scanned.end, last_seqno: expected - 1 };
         recovered.logs.insert(epoch, LogState { end: Some(settled) });
         let path = read.path;
-        let memtable = MemTable::recover(Box::new(read.memory), read.header, &scanned);
+        let memtable = MemTable::recover(read.memory, read.header, &scanned);
         // A keyspace's creation is durable before the first frame that names it.
         let known = |id: &KeyspaceId| id.0 < state.next_keyspace;
         if let Some(unknown) = memtable.keyspaces().into_iter().find(|id| !known(id)) {
@@ -244,7 +264,8 @@ fn read_log(storage: &dyn Storage, epoch: u32, log: &LogState) -> Result<LogRead
     let path = format!("{}/{name}", storage.describe());
     if !storage.exists(&name)? {
         let what = "the manifest lists this log and it is missing; what was written to it and not \
-                    yet flushed is lost, unless the log lies in another directory: check the settings";
+                    yet flushed is lost, unless the log lies in another directory, or in a pool of \
+                    persistent memory: check the settings";
         return Err(Error::corruption(path, 0, what));
     }
     let file = storage.open(&name)?;
@@ -262,11 +283,32 @@ fn read_log(storage: &dyn Storage, epoch: u32, log: &LogState) -> Result<LogRead
     }
     let mut memory = HeapMemory::new(length as usize);
     file.read_exact_at(0, &mut memory.bytes_mut()[..length as usize])?;
+    Ok(LogRead { path, header, memory: memory.into(), known_end: log.end })
+}
+
+/// The log `epoch` in its extent.
+fn take_extent(pool: &Arc<Pool>, epoch: u32, log: &LogState) -> Result<LogRead> {
+    let path = format!("{}, log {epoch}", pool.describe());
+    let extent = pool.extent(epoch).ok_or_else(|| {
+        let reason = format!("the extent of log {epoch} is in use already");
+        esker_base::Error::PoolRefused { pool: pool.describe(), reason }
+    })?;
+    let mut memory = Memory::Pmem(extent);
+    let header = SegmentHeader::decode(&memory.contents()[..SEGMENT_HEADER_BYTES], &path)?;
+    if header.epoch != epoch || header.capacity != memory.len() as u64 {
+        let what = format!(
+            "the header is of log {} with {} bytes, and the extent has {}",
+            header.epoch,
+            header.capacity,
+            memory.len()
+        );
+        return Err(Error::corruption(path, 0, what));
+    }
     Ok(LogRead { path, header, memory, known_end: log.end })
 }
 
-fn scan_log(read: &LogRead, expected: Seqno) -> Result<Scan> {
-    let bytes = &read.memory.bytes()[..read.header.capacity as usize];
+fn scan_log(read: &mut LogRead, expected: Seqno) -> Result<Scan> {
+    let bytes = &read.memory.contents()[..read.header.capacity as usize];
     // Frames behind an end that was settled once were rejected then.
     let bytes = match read.known_end {
         Some(end) => bytes.get(..end.offset as usize).ok_or_else(|| {
@@ -299,7 +341,10 @@ fn check_known_end(read: &LogRead, scanned: &Scan, expected: Seqno) -> Result<()
 /// that the device does not hold, and takes them for written; so they are written once more. Logs
 /// whose end was settled before went through this then.
 pub(crate) fn sync_logs(storage: &dyn Storage, recovered: &Recovered) -> Result<()> {
-    let unsettled = |memtable: &&Arc<MemTable>| recovered.unsettled.contains(&memtable.epoch());
+    let unsettled = |memtable: &&Arc<MemTable>| {
+        // What lies in persistent memory was made durable before it became a MemTable.
+        recovered.unsettled.contains(&memtable.epoch()) && !memtable.is_in_pmem()
+    };
     for memtable in recovered.memtables.iter().rev().filter(unsettled) {
         let file = storage.open_log(&log_file_name(memtable.epoch()))?;
         let start = memtable.start();

@@ -14,11 +14,12 @@ use crate::compact::compact;
 use crate::compaction::{self, Busy, Plan};
 use crate::flush;
 use crate::inner::Inner;
+use crate::logs::Spare;
 use crate::manifest::{Change, Edit, State};
 use crate::stall::Debt;
 use crate::view::View;
 use esker_base::{Error, Result, Seqno};
-use esker_memtable::{HeapMemory, MemTable, SegmentHeader};
+use esker_memtable::MemTable;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::time::Duration;
@@ -224,7 +225,9 @@ fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job> {
 fn next_segment(inner: &Inner, jobs: &Jobs) -> Option<Job> {
     let wanted =
         jobs.wants_segment && jobs.prepared.is_none() && has_room(inner, &inner.view.pin());
-    wanted.then_some(Job::Prepare)
+    // A flushed MemTable that nobody reads any more gives its extent back.
+    let has_log = || inner.logs.has_room() || jobs.retired.iter().any(is_unused);
+    (wanted && has_log()).then_some(Job::Prepare)
 }
 
 /// Whether another segment may be prepared. One beyond the limit may, or writers could never fill
@@ -316,37 +319,31 @@ fn prepare(inner: &Inner) -> Result<()> {
         reason: "the database has used up its file ids; export it and import it into a new one"
             .into(),
     })?;
-    let header = SegmentHeader {
-        epoch,
-        capacity: inner.settings.segment_bytes as u64,
-        alignment: crate::log_files::LOG_ALIGNMENT,
-        key_id: 0,
-    };
-    let file = match &inner.log_files {
-        Some(logs) => {
-            let file = logs.create(&header)?;
-            let added = |_: &State| Ok(Edit::of([Change::AddLog { epoch, end: None }]));
-            inner.installer.install(&inner.view, added, |_| {})?;
-            Some(file)
-        }
-        None => None,
-    };
-    let memtable = Arc::new(new_memtable(inner, header));
+    let (memtable, file) = inner.logs.begin(epoch, spare(inner))?;
+    if inner.logs.is_kept() {
+        let added = |_: &State| Ok(Edit::of([Change::AddLog { epoch, end: None }]));
+        inner.installer.install(&inner.view, added, |_| {}).inspect_err(|_| {
+            // The edit may be in the manifest all the same, but nothing is in the segment: the next
+            // open takes it for one that was never used.
+            inner.logs.retire(epoch);
+        })?;
+    }
+    let memtable = Arc::new(memtable);
     inner.schedule.jobs.lock().prepared = Some(LogSegment { memtable, file });
     Ok(())
 }
 
-/// A MemTable for `header`, in the memory of a retired one if one is free.
-fn new_memtable(inner: &Inner, header: SegmentHeader) -> MemTable {
-    let reusable = {
-        let mut jobs = inner.schedule.jobs.lock();
-        let free = jobs.retired.iter().position(|memtable| Arc::strong_count(memtable) == 1);
-        free.and_then(|at| Arc::try_unwrap(jobs.retired.swap_remove(at)).ok())
-    };
-    match reusable {
-        Some(memtable) => memtable.recycle(header),
-        None => MemTable::new(Box::new(HeapMemory::new(inner.settings.segment_bytes)), header),
-    }
+/// What a retired MemTable leaves, if one is free.
+fn spare(inner: &Inner) -> Spare {
+    let mut jobs = inner.schedule.jobs.lock();
+    let free = jobs.retired.iter().position(is_unused);
+    let memtable = free.and_then(|at| Arc::try_unwrap(jobs.retired.swap_remove(at)).ok());
+    drop(jobs);
+    memtable.map(Spare::of).unwrap_or_default()
+}
+
+fn is_unused(memtable: &Arc<MemTable>) -> bool {
+    Arc::strong_count(memtable) == 1
 }
 
 fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {

@@ -28,6 +28,17 @@ pub enum Log {
         /// When they are synced.
         sync: Sync,
     },
+    /// A pool of persistent memory, in which the MemTables themselves lie: an acknowledged write
+    /// survives power loss, and nothing is written twice. The pool belongs to one database and says
+    /// how large segments are, and how many of them may wait for their flush:
+    /// [`Settings::segment_bytes`] and [`Settings::sealed_segments`] are not used.
+    Pmem {
+        /// The pool's file, made by [`esker_pmem::Pool::create`] or `esker pmem create`.
+        pool: PathBuf,
+        /// Whether DRAM will do in persistent memory's stead: for tests and experiments. Then
+        /// nothing survives power loss.
+        emulated: bool,
+    },
     /// Nowhere: what was not flushed to tables is lost when the process ends.
     None,
 }
@@ -87,6 +98,14 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// The settings as a database with this pool takes them: an extent is a segment, and all of them
+    /// but the active one and the next may wait for their flush.
+    pub(crate) fn with_pool(mut self, pool: &esker_pmem::Pool) -> Self {
+        self.segment_bytes = pool.extent_bytes();
+        self.sealed_segments = pool.extents().saturating_sub(2).max(1);
+        self
+    }
+
     /// The longest batch that can be written, in bytes as they are encoded: a quarter of a segment.
     pub fn max_batch_bytes(&self) -> usize {
         esker_memtable::MemTable::max_batch_bytes(self.segment_bytes)
@@ -107,7 +126,7 @@ impl Settings {
             });
         }
         let least = self.segment_bytes * 2;
-        if self.memory_bytes < least {
+        if self.memory_bytes < least && !matches!(self.log, Log::Pmem { .. }) {
             return Err(Error::InvalidSetting {
                 setting: "memory_bytes",
                 value: self.memory_bytes.to_string(),

@@ -13,12 +13,16 @@ pub struct Stats {
     pub writes: u64,
     /// Bytes of these entries: keys, values and a few bytes of header each.
     pub user_bytes: u64,
-    /// Bytes appended to log files.
+    /// Bytes appended to log files, or stored in the pool of persistent memory.
     pub log_bytes: u64,
     /// Appends to log files. One may carry many writers' frames.
     pub log_appends: u64,
     /// Syncs of log files.
     pub log_syncs: u64,
+    /// Cache lines sent to persistent memory.
+    pub log_flushes: u64,
+    /// Fences: one a write, and a few for each segment.
+    pub log_fences: u64,
     /// Flushes done.
     pub flushes: u64,
     /// Bytes that flushes wrote to tables.

@@ -4,7 +4,7 @@
 //! `cargo run --release -p esker-memtable --example memtable_speed [rounds]`
 
 use esker_base::{Clock, Entry, EntryCursor, KeyspaceId, Kind, Rng, SystemClock, hash64};
-use esker_memtable::{HeapMemory, MemTable, SegmentHeader};
+use esker_memtable::{Frames, HeapMemory, MemTable, SegmentHeader};
 use std::sync::Arc;
 
 const SEGMENT_BYTES: usize = 64 << 20;
@@ -38,7 +38,7 @@ fn fill(memtable: &Arc<MemTable>, order_every: Option<u64>, limit: u64) -> u64 {
         Entry { keyspace: KeyspaceId::DEFAULT, kind: Kind::Put, key: &key, value: &value }
             .encode(&mut batch);
         let Some(reservation) = memtable.reserve(&mut tail, batch.len(), 1) else { break };
-        let filled = memtable.fill(reservation, count, &batch);
+        let filled = memtable.fill(reservation, count, &batch).fence();
         memtable.insert(&filled);
         count += 1;
         if order_every.is_some_and(|every| count.is_multiple_of(every)) {
@@ -70,7 +70,7 @@ fn main() {
     let rounds: u32 = std::env::args().nth(1).map_or(3, |text| text.parse().expect("a number"));
     let clock = SystemClock::new();
     let start = clock.now();
-    let mut memtable = MemTable::new(Box::new(HeapMemory::new(SEGMENT_BYTES)), header(1));
+    let mut memtable = MemTable::new(HeapMemory::new(SEGMENT_BYTES), header(1), Frames::Logged);
     report(&clock, "allocate", start, 1);
     for round in 0..rounds {
         println!("-- round {round}");

@@ -140,14 +140,21 @@ impl FrameHeader {
     /// The header as it is stored before `entries`, with the checksum over both.
     #[inline]
     pub fn encode(&self, entries: &[u8]) -> [u8; FRAME_HEADER_BYTES] {
+        let mut bytes = self.encode_unchecked();
+        let checksum = frame_checksum(&bytes, entries);
+        bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// The header with zero for the checksum, for frames that are never read back.
+    #[inline]
+    pub fn encode_unchecked(&self) -> [u8; FRAME_HEADER_BYTES] {
         let mut bytes = [0; FRAME_HEADER_BYTES];
         bytes[..4].copy_from_slice(&self.epoch.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.bytes.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.count.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.first_seqno.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.durable_through.to_le_bytes());
-        let checksum = frame_checksum(&bytes, entries);
-        bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
 

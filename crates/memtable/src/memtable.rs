@@ -13,7 +13,9 @@ use crate::frame::SegmentHeader;
 use crate::index::{Index, hash_in};
 use crate::order::{CHUNK_ENTRIES, Order};
 use crate::scan::{Scan, recheck};
-use crate::segment::{Filled, Memory, Nodes, Position, Reservation, Segment, Tail};
+use crate::segment::{
+    Filled, Frames, Memory, Nodes, Position, Reservation, Segment, Tail, Written,
+};
 use crate::sync::Ordering;
 use crate::tombstones::Tombstones;
 use esker_base::{
@@ -48,6 +50,13 @@ pub struct Found<'a> {
     pub value: &'a [u8],
 }
 
+/// The arrays that a MemTable's index takes, to be used again.
+pub struct Arrays {
+    capacity: u64,
+    nodes: Nodes,
+    index: Index,
+}
+
 /// See the module's text.
 pub struct MemTable {
     segment: Segment,
@@ -64,27 +73,46 @@ fn entry_cap(segment_bytes: usize) -> usize {
 impl MemTable {
     /// An empty MemTable in `memory`, into which it writes `header`. Allocates and touches the
     /// index: this is for the background.
-    pub fn new(memory: Box<dyn Memory>, header: SegmentHeader) -> MemTable {
+    pub fn new(memory: impl Into<Memory>, header: SegmentHeader, frames: Frames) -> MemTable {
         let entries = entry_cap(header.capacity as usize);
-        let segment = Segment::new(memory, header, Nodes::new(entries));
+        let segment = Segment::new(memory.into(), header, frames, Nodes::new(entries));
         MemTable::around(segment, Index::new(entries))
     }
 
-    /// Uses the memory and the index's arrays again, for a segment of the same size and a new epoch.
+    /// Takes the MemTable apart, to use its memory and its index's arrays again.
+    pub fn into_parts(self) -> (Memory, Arrays) {
+        let MemTable { segment, index, .. } = self;
+        let capacity = segment.header().capacity;
+        let (memory, nodes) = segment.into_parts();
+        (memory, Arrays { capacity, nodes, index })
+    }
+
+    /// Uses memory and arrays again, for a segment of the same size and a new epoch.
     pub fn recycle(self, header: SegmentHeader) -> MemTable {
-        assert_eq!(header.capacity, self.segment.header().capacity, "recycled at the same size");
-        let MemTable { segment, mut index, .. } = self;
-        let (memory, mut nodes) = segment.into_parts();
+        let frames = self.segment.frames();
+        let (memory, arrays) = self.into_parts();
+        MemTable::with_arrays(memory, header, frames, arrays)
+    }
+
+    /// The same as [`MemTable::new`], with the arrays of one that had a segment of the same size.
+    pub fn with_arrays(
+        memory: impl Into<Memory>,
+        header: SegmentHeader,
+        frames: Frames,
+        arrays: Arrays,
+    ) -> MemTable {
+        let Arrays { capacity, mut nodes, mut index } = arrays;
+        assert_eq!(header.capacity, capacity, "used again at the same size");
         index.clear();
         nodes.clear();
-        MemTable::around(Segment::new(memory, header, nodes), index)
+        MemTable::around(Segment::new(memory.into(), header, frames, nodes), index)
     }
 
     /// A sealed MemTable over `memory`, which holds what `scan` found in a segment with `header`.
-    pub fn recover(memory: Box<dyn Memory>, header: SegmentHeader, scan: &Scan) -> MemTable {
+    pub fn recover(memory: impl Into<Memory>, header: SegmentHeader, scan: &Scan) -> MemTable {
         let found = scan.frames.iter().map(|frame| frame.count as usize).sum();
         let entries = entry_cap(header.capacity as usize).max(found);
-        let segment = Segment::recovered(memory, header, Nodes::new(entries), scan);
+        let segment = Segment::recovered(memory.into(), header, Nodes::new(entries), scan);
         let memtable = MemTable::around(segment, Index::new(entries));
         memtable.insert_numbers(0..found as u32);
         memtable
@@ -92,11 +120,6 @@ impl MemTable {
 
     fn around(segment: Segment, index: Index) -> MemTable {
         MemTable { segment, index, order: Order::new(), tombstones: Tombstones::default() }
-    }
-
-    /// Gives the memory back.
-    pub fn into_memory(self) -> Box<dyn Memory> {
-        self.segment.into_parts().0
     }
 
     /// The longest encoded batch that a segment of `segment_bytes` takes.
@@ -131,9 +154,14 @@ impl MemTable {
     /// Copies the encoded batch into its place, in parallel with other writers. `durable_through`
     /// is what is known durable now; it is below the reservation's seqnos.
     #[inline]
-    pub fn fill(&self, reservation: Reservation, durable_through: Seqno, entries: &[u8]) -> Filled {
+    pub fn fill(
+        &self,
+        reservation: Reservation,
+        durable_through: Seqno,
+        entries: &[u8],
+    ) -> Written<'_> {
         let mut hash_of_first = None;
-        let mut filled = self.segment.fill(reservation, durable_through, entries, |at, entry| {
+        let mut written = self.segment.fill(reservation, durable_through, entries, |at, entry| {
             if at < AHEAD as u32 {
                 let hash = hash_in(entry.keyspace, hash64(entry.key));
                 self.index.prefetch(hash);
@@ -142,8 +170,8 @@ impl MemTable {
                 }
             }
         });
-        filled.hash = hash_of_first;
-        filled
+        written.filled.hash = hash_of_first;
+        written
     }
 
     /// The position before the first frame of an active MemTable.
@@ -256,6 +284,11 @@ impl MemTable {
     /// The header of the segment.
     pub fn header(&self) -> &SegmentHeader {
         self.segment.header()
+    }
+
+    /// Whether the segment lies in persistent memory, and so is its own log.
+    pub fn is_in_pmem(&self) -> bool {
+        matches!(self.segment.memory(), Memory::Pmem(_))
     }
 
     /// Whether no reservation will follow.
@@ -389,9 +422,9 @@ impl MemTable {
     }
 
     /// Checks every complete frame against its checksum again, before its bytes become a table's.
-    /// `file_name` is what a report names.
+    /// `file_name` is what a report names. Frames without checksums are taken as they are.
     pub fn verify(&self, file_name: &str) -> Result<()> {
-        if self.segment.base() == 0 {
+        if self.segment.base() == 0 || self.segment.frames() == Frames::Unlogged {
             return Ok(());
         }
         let mut position = self.start();

@@ -3,7 +3,8 @@
 //! 1. `Segment::activate` hands out the one [`Tail`]. Its holder, under the committer's lock, cuts
 //!    [`Reservation`]s off the free space, in order: a frame's bytes and its seqnos.
 //! 2. `Segment::fill` spends a reservation: it writes the frame, then stores where each of its
-//!    entries starts into their `Nodes`, the first entry's last, with release ordering.
+//!    entries starts into their `Nodes`, the first entry's last, with release ordering. In persistent
+//!    memory the frame is then on its way; [`Written::fence`] waits until it is there.
 //! 3. So a frame is complete when the node of its first entry names a place, and an entry may be
 //!    read when its own node does. Neither is ever written again.
 //!
@@ -16,36 +17,22 @@
 //! 3. Bytes below a completed [`Position`] belong to filled frames.
 
 mod heap;
+mod memory;
 mod nodes;
 mod ticket;
 
 pub use heap::HeapMemory;
 pub(crate) use heap::{Zeroable, Zeroed};
+pub use memory::Memory;
 pub(crate) use nodes::{Nodes, Place};
-pub use ticket::{Filled, Position, Reservation, Tail};
+pub use ticket::{Filled, Position, Reservation, Tail, Written};
 
 use crate::frame::{FRAME_HEADER_BYTES, FrameHeader, MIN_ENTRY_BYTES, SegmentHeader};
 use crate::scan::Scan;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, Races};
 use esker_base::{Entry, KeyspaceId, Kind, MAX_SEQNO, Seqno};
+use esker_pmem::{Flushed, Span};
 use std::cell::Cell;
-
-/// Memory that a segment lies in: the heap's, or persistent memory.
-///
-/// # Safety
-///
-/// `pointer` and `len` always give the same values; the bytes there are readable and writable from
-/// every thread until the value is dropped, initialised, and touched by nobody else.
-pub unsafe trait Memory: Send + Sync {
-    /// The first byte, aligned to 64 at least.
-    fn pointer(&self) -> *mut u8;
-    /// The number of bytes.
-    fn len(&self) -> usize;
-    /// Whether there are no bytes.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
 
 /// How much is reserved. Stored under the committer's lock, read by anyone; on a cache line of its
 /// own, because every put stores it and every get reads the fields around it.
@@ -56,12 +43,22 @@ struct Reserved {
     sealed: AtomicBool,
 }
 
+/// Whether a segment's frames will ever be read back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Frames {
+    /// By recovery, and by the flush: they carry checksums.
+    Logged,
+    /// Only by this process, as long as it lives: checksums would cost and say nothing.
+    Unlogged,
+}
+
 /// See the module's text.
 pub(crate) struct Segment {
     // Constant after construction.
-    memory: Box<dyn Memory>,
+    memory: Memory,
     start: *mut u8,
     header: SegmentHeader,
+    frames: Frames,
     identity: u64,
     nodes: Nodes,
     races: Races,
@@ -76,27 +73,30 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// An empty segment, whose header it writes into `memory`.
-    pub fn new(memory: Box<dyn Memory>, header: SegmentHeader, nodes: Nodes) -> Segment {
-        let segment = Segment::over(memory, header, nodes);
+    /// An empty segment. On the heap it writes its header into `memory`; an extent of persistent
+    /// memory has been given it when it was acquired.
+    pub fn new(memory: Memory, header: SegmentHeader, frames: Frames, nodes: Nodes) -> Segment {
+        let segment = Segment::over(memory, header, frames, nodes);
         let encoded = header.encode();
-        segment.races.write(0, encoded.len());
-        // SAFETY: `over` has checked that the memory holds a header, and nobody else has it yet.
-        unsafe { segment.start.copy_from_nonoverlapping(encoded.as_ptr(), encoded.len()) };
+        if matches!(segment.memory, Memory::Heap(_)) {
+            segment.races.write(0, encoded.len());
+            // SAFETY: `over` has checked that the memory holds a header, and nobody else has it yet.
+            unsafe { segment.start.copy_from_nonoverlapping(encoded.as_ptr(), encoded.len()) };
+        }
+        debug_assert_eq!(
+            segment.memory.bytes()[..encoded.len()],
+            encoded,
+            "the header is in place"
+        );
         segment
     }
 
     /// A sealed segment over `memory`, which holds the frames that `scan` found in it.
-    pub fn recovered(
-        memory: Box<dyn Memory>,
-        header: SegmentHeader,
-        nodes: Nodes,
-        scan: &Scan,
-    ) -> Segment {
-        let segment = Segment::over(memory, header, nodes);
+    pub fn recovered(memory: Memory, header: SegmentHeader, nodes: Nodes, scan: &Scan) -> Segment {
+        let segment = Segment::over(memory, header, Frames::Logged, nodes);
         segment.races.read(0, header.capacity as usize);
-        // SAFETY: the memory is initialised, and nobody writes to it any more: there is no tail.
-        let bytes = unsafe { std::slice::from_raw_parts(segment.start, header.capacity as usize) };
+        // Nobody writes to it any more: there is no tail.
+        let bytes = &segment.memory.bytes()[..header.capacity as usize];
         let mut number = 0;
         for frame in &scan.frames {
             let start = frame.offset as usize + FRAME_HEADER_BYTES;
@@ -117,13 +117,14 @@ impl Segment {
         segment
     }
 
-    fn over(memory: Box<dyn Memory>, header: SegmentHeader, nodes: Nodes) -> Segment {
+    fn over(memory: Memory, header: SegmentHeader, frames: Frames, nodes: Nodes) -> Segment {
         assert_eq!(header.flaw(), None, "the segment header is sound");
         assert!(memory.len() as u64 >= header.capacity, "the memory holds the whole segment");
         let start = memory.pointer();
         Segment {
             start,
             header,
+            frames,
             identity: ticket::new_identity(),
             nodes,
             races: Races::new(header.capacity as usize),
@@ -138,7 +139,7 @@ impl Segment {
     }
 
     /// Takes the segment apart, to use its memory and nodes again.
-    pub fn into_parts(self) -> (Box<dyn Memory>, Nodes) {
+    pub fn into_parts(self) -> (Memory, Nodes) {
         (self.memory, self.nodes)
     }
 
@@ -172,6 +173,16 @@ impl Segment {
     /// Whether no reservation will follow.
     pub fn sealed(&self) -> bool {
         self.reserved.sealed.load(Ordering::Acquire)
+    }
+
+    /// Whether frames carry checksums.
+    pub fn frames(&self) -> Frames {
+        self.frames
+    }
+
+    /// The memory.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// The number of entries with a seqno at or below `seqno`, if there were endlessly many.
@@ -234,7 +245,7 @@ impl Segment {
         durable_through: Seqno,
         entries: &[u8],
         mut look: impl FnMut(u32, &Entry<'_>),
-    ) -> Filled {
+    ) -> Written<'_> {
         let Reservation { identity, offset, bytes, number, count, base } = reservation;
         assert_eq!(identity, self.identity, "the reservation is another segment's");
         assert_eq!(entries.len(), bytes as usize, "the entries are as long as was reserved");
@@ -248,21 +259,36 @@ impl Segment {
 
         let header =
             FrameHeader { epoch: self.header.epoch, bytes, count, first_seqno, durable_through };
+        let encoded = match self.frames {
+            Frames::Logged => header.encode(entries),
+            Frames::Unlogged => header.encode_unchecked(),
+        };
         // SAFETY: the space is this reservation's, which is spent here.
-        unsafe { self.write(offset, &header.encode(entries), entries) };
+        let on_its_way = unsafe { self.write(offset, &encoded, entries) };
         self.mark(offset + FRAME_HEADER_BYTES as u32, number, count, entries);
-        Filled { identity, offset, number, count, base, hash: None, indexed: Cell::new(false) }
+        let filled =
+            Filled { identity, offset, number, count, base, hash: None, indexed: Cell::new(false) };
+        Written::new(filled, on_its_way)
     }
 
-    /// Writes header, entries and padding.
+    /// Writes header, entries and padding. In persistent memory, what must be fenced is returned.
     ///
     /// # Safety
     ///
     /// The frame's space is reserved by the caller and nobody else reads or writes it.
     #[inline]
-    unsafe fn write(&self, offset: u32, header: &[u8; FRAME_HEADER_BYTES], entries: &[u8]) {
+    unsafe fn write(
+        &self,
+        offset: u32,
+        header: &[u8; FRAME_HEADER_BYTES],
+        entries: &[u8],
+    ) -> Option<Flushed<'_, Span>> {
         let whole = self.header.frame_bytes(entries.len());
         self.races.write(offset as usize, whole);
+        if let Memory::Pmem(extent) = &self.memory {
+            // SAFETY: the caller's; readers are told of the frame after its fence.
+            return Some(unsafe { extent.write_frame(offset as usize, header, entries, whole) });
+        }
         // SAFETY: the caller's; `reserve` has checked that the whole frame lies in the memory.
         unsafe {
             let to = self.start.add(offset as usize);
@@ -271,6 +297,7 @@ impl Segment {
             to.copy_from_nonoverlapping(entries.as_ptr(), entries.len());
             to.add(entries.len()).write_bytes(0, whole - FRAME_HEADER_BYTES - entries.len());
         }
+        None
     }
 
     /// Stores where the entries of a written frame start, the first one last.

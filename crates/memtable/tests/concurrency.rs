@@ -68,7 +68,7 @@ fn concurrent_writers_and_readers_agree_with_the_model() {
                         let reserved =
                             memtable.reserve(&mut tail.lock().unwrap(), bytes.len(), count);
                         let Some(reserved) = reserved else { break };
-                        let filled = memtable.fill(reserved, 0, &bytes);
+                        let filled = memtable.fill(reserved, 0, &bytes).fence();
                         memtable.insert(&filled);
                         log.lock().unwrap().push((filled.first_seqno(), batch));
                         published.mark(filled.first_seqno(), filled.last_seqno());

@@ -60,7 +60,7 @@ fn frames_inserted_out_of_order_read_in_order_of_seqno() {
     let filled: Vec<_> = reservations
         .into_iter()
         .zip(&bytes)
-        .map(|(reservation, bytes)| memtable.fill(reservation, 0, bytes))
+        .map(|(reservation, bytes)| memtable.fill(reservation, 0, bytes).fence())
         .collect();
     for at in [2, 0, 3, 1] {
         memtable.insert(&filled[at]);
@@ -78,9 +78,9 @@ fn completion_stops_at_the_first_frame_that_is_not_filled() {
     let bytes = encode(&[Write::put(0, b"k", b"v"), Write::put(0, b"l", b"v")]);
     let first = memtable.reserve(&mut tail, bytes.len(), 2).unwrap();
     let second = memtable.reserve(&mut tail, bytes.len(), 2).unwrap();
-    let _ = memtable.fill(second, 0, &bytes);
+    let _ = memtable.fill(second, 0, &bytes).fence();
     assert_eq!(memtable.completed(memtable.start()), memtable.start());
-    let _ = memtable.fill(first, 0, &bytes);
+    let _ = memtable.fill(first, 0, &bytes).fence();
     let end = memtable.completed(tail.start());
     assert_eq!((end.next_seqno(), end.offset()), (5, memtable.bytes_used()));
     assert_eq!(memtable.completed(end), end);

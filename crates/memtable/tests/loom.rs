@@ -23,7 +23,7 @@ fn fill_versions(memtable: &MemTable, tail: &mut Tail, n: u8) -> Vec<Filled> {
         .map(|seqno| {
             let bytes = encode(&[Write::put(0, b"k", &[seqno])]);
             let reservation = memtable.reserve(tail, bytes.len(), 1).unwrap();
-            memtable.fill(reservation, 0, &bytes)
+            memtable.fill(reservation, 0, &bytes).fence()
         })
         .collect()
 }
@@ -44,7 +44,7 @@ fn versions_of_a_key_chain_by_seqno_whoever_comes_first() {
                 let reservation = memtable.reserve(&mut tail, bytes.len(), 1).unwrap();
                 let memtable = memtable.clone();
                 thread::spawn(move || {
-                    let filled = memtable.fill(reservation, 0, &bytes);
+                    let filled = memtable.fill(reservation, 0, &bytes).fence();
                     memtable.insert(&filled);
                 })
             })
@@ -123,8 +123,8 @@ fn a_completed_frame_is_seen_whole() {
             })
         };
         // The second frame first: until the first is there too, neither counts.
-        let _ = memtable.fill(second, 0, &bytes);
-        let _ = memtable.fill(first, 0, &bytes);
+        let _ = memtable.fill(second, 0, &bytes).fence();
+        let _ = memtable.fill(first, 0, &bytes).fence();
         leader.join().unwrap();
         assert_eq!(memtable.completed(memtable.start()).next_seqno(), 5);
     });
@@ -150,7 +150,7 @@ fn a_sealed_memtable_counts_what_was_reserved() {
         let second = memtable.reserve(&mut tail, bytes.len(), 1).unwrap();
         memtable.seal(tail);
         for reservation in [second, first] {
-            let filled = memtable.fill(reservation, 0, &bytes);
+            let filled = memtable.fill(reservation, 0, &bytes).fence();
             memtable.insert(&filled);
         }
         flusher.join().unwrap();

@@ -4,6 +4,7 @@ use crate::pool::Pool;
 use crate::region::{FRAME_HEADER_BYTES, LINE_BYTES};
 use crate::state::Flushed;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One use of an extent, for the segment of one epoch. While there is a handle, the extent is not
 /// given to another segment and the pool stays mapped.
@@ -73,6 +74,27 @@ impl Extent {
     /// The pool it lies in.
     pub fn pool(&self) -> &Arc<Pool> {
         &self.pool
+    }
+
+    /// Where it starts in the pool, in bytes.
+    pub fn offset(&self) -> u64 {
+        self.at as u64
+    }
+
+    /// A copy of the first `bytes` bytes, of a pool that was opened to look at. Another process may be
+    /// writing them meanwhile.
+    pub fn copy(&self, bytes: usize) -> Vec<u8> {
+        assert!(!self.writable, "this process may be writing to the extent");
+        assert!(bytes <= self.len, "the range lies in the extent");
+        let mut copy = Vec::with_capacity(bytes.next_multiple_of(8));
+        for at in (0..bytes).step_by(8) {
+            // SAFETY: extents are whole pages, so the word lies in this one and is aligned; in this
+            // process nobody stores to it, and an atomic load bears that another process does.
+            let word = unsafe { AtomicU64::from_ptr(self.start.add(at).cast()) };
+            copy.extend_from_slice(&u64::from_le(word.load(Ordering::Relaxed)).to_le_bytes());
+        }
+        copy.truncate(bytes);
+        copy
     }
 
     /// Stores `bytes` at `at` and starts their way to the medium.

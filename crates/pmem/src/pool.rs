@@ -13,21 +13,21 @@
 //! background; an [`Extent`] is written to without any lock.
 
 mod examine;
+#[cfg_attr(not(target_os = "linux"), path = "pool/no_file.rs")]
+mod file;
 
 pub use examine::{Examined, ExtentInfo, examine};
 
 use crate::counters::{Counters, Traffic};
-use crate::delayed::{Delayed, Delays};
-use crate::domain::{Accept, Domain};
+use crate::domain::Domain;
 use crate::extent::Extent;
 use crate::format::{
     ExtentState, HEADER_BYTES, Layout, OWNER_AT, OWNER_COMPLEMENT_AT, POOL_BYTES_MAX,
     POOL_BYTES_MIN, PoolHeader, TABLE_AT,
 };
 use crate::region::{Region, lines_of};
-use esker_base::{Clock, Error, Result};
+use esker_base::{Error, Result};
 use parking_lot::Mutex;
-use std::path::Path;
 use std::sync::Arc;
 
 /// What an extent is used for just now.
@@ -60,65 +60,6 @@ pub struct Pool {
     // Protected by their locks.
     owner: Mutex<Option<u64>>,
     slots: Mutex<Vec<Slot>>,
-}
-
-#[cfg(target_os = "linux")]
-impl Pool {
-    /// Creates a pool of `bytes` at `path`, where nothing may be, with all its blocks.
-    pub fn create(path: impl AsRef<Path>, bytes: u64, accept: Accept) -> Result<Arc<Pool>> {
-        use crate::mapped::{MappedRegion, sync_directory, write_holder};
-        let path = path.as_ref();
-        check_bytes(bytes)?;
-        let region = MappedRegion::create(path, bytes, accept)?;
-        let created = write_holder(&region, crate::format::HOLDER_AT, path).and_then(|()| {
-            let name = path.display().to_string();
-            let pool = Pool::format(Arc::new(region), &name, esker_base::ambient_seed())?;
-            sync_directory(path)?;
-            Ok(pool)
-        });
-        if created.is_err() {
-            let _ = std::fs::remove_file(path);
-        }
-        created
-    }
-
-    /// Opens a pool for its one writer.
-    pub fn open(path: impl AsRef<Path>, accept: Accept) -> Result<Arc<Pool>> {
-        Self::open_through(path.as_ref(), accept, |region| region)
-    }
-
-    /// Opens a pool for its one writer and makes it slower, for experiments.
-    pub fn open_delayed(
-        path: impl AsRef<Path>,
-        accept: Accept,
-        delays: Delays,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Arc<Pool>> {
-        let delay = |region| Arc::new(Delayed::new(region, delays, clock)) as Arc<dyn Region>;
-        Self::open_through(path.as_ref(), accept, delay)
-    }
-
-    fn open_through(
-        path: &Path,
-        accept: Accept,
-        wrap: impl FnOnce(Arc<dyn Region>) -> Arc<dyn Region>,
-    ) -> Result<Arc<Pool>> {
-        use crate::mapped::{MappedRegion, write_holder};
-        let region = Arc::new(MappedRegion::open(path, accept)?);
-        let pool = Pool::over(wrap(region.clone()), &path.display().to_string())?;
-        // Only what is a pool is written to.
-        write_holder(&region, crate::format::HOLDER_AT, path)?;
-        Ok(pool)
-    }
-
-    /// Opens a pool to look at, beside its writer if there is one. What is shown is the moment of
-    /// opening; an extent's bytes may be another segment's by the time they are read, and then its
-    /// checksums do not match.
-    pub fn open_read_only(path: impl AsRef<Path>, accept: Accept) -> Result<Arc<Pool>> {
-        let path = path.as_ref();
-        let region = crate::mapped::MappedRegion::open_read_only(path, accept)?;
-        Pool::over(Arc::new(region), &path.display().to_string())
-    }
 }
 
 fn check_bytes(bytes: u64) -> Result<()> {
@@ -159,15 +100,19 @@ impl Pool {
     /// The pool that `region` holds.
     pub fn over(region: Arc<dyn Region>, name: &str) -> Result<Arc<Pool>> {
         let examined = examine(&*region, name)?;
-        if let Some(problem) = examined.problems.into_iter().next() {
-            return Err(problem);
+        match examined.problems.first() {
+            Some(problem) => Err(problem.clone()),
+            None => Ok(Pool::of(region, name, &examined)),
         }
+    }
+
+    fn of(region: Arc<dyn Region>, name: &str, examined: &Examined) -> Arc<Pool> {
         let header = PoolHeader { identity: examined.identity, layout: examined.layout };
         let uses = examined.extents.iter().map(|extent| match extent.epoch {
             Some(epoch) => Use::Used(epoch),
             None => Use::Free,
         });
-        Ok(Arc::new(Pool::new(region, name, header, examined.owner, uses.collect())))
+        Arc::new(Pool::new(region, name, header, examined.owner, uses.collect()))
     }
 
     fn new(

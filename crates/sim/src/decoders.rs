@@ -29,7 +29,7 @@ pub fn frame(bytes: &[u8]) {
     }
     let mut memory = HeapMemory::new(bytes.len());
     memory.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-    let memtable = Arc::new(MemTable::recover(Box::new(memory), header, &found));
+    let memtable = Arc::new(MemTable::recover(memory, header, &found));
     memtable.verify("fuzz.log").expect("what was accepted holds");
     for keyspace in memtable.keyspaces() {
         let mut cursor = memtable.cursor(keyspace, MAX_SEQNO);

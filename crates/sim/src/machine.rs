@@ -51,6 +51,7 @@ impl Machine {
         Env {
             storage: Arc::new(disk),
             log_storage: log_disk.map(|disk| Arc::new(disk) as Arc<dyn Storage>),
+            pool: None,
             clock: self.clock.clone(),
             background: Arc::new(Stepped),
             seed: self.rng.next_u64(),

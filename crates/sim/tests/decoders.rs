@@ -4,7 +4,7 @@
 
 use esker_base::{KeyspaceId, Rng};
 use esker_lsm::Settings;
-use esker_memtable::{HeapMemory, MemTable, SegmentHeader};
+use esker_memtable::{Frames, HeapMemory, MemTable, SegmentHeader};
 use esker_sim::damage::damage;
 use esker_sim::decoders;
 
@@ -22,7 +22,7 @@ fn damaged(sample: &[u8], decode: fn(&[u8])) {
 fn sample_segment() -> Vec<u8> {
     const CAPACITY: usize = 2048;
     let header = SegmentHeader { epoch: 3, capacity: CAPACITY as u64, alignment: 8, key_id: 0 };
-    let memtable = MemTable::new(Box::new(HeapMemory::new(CAPACITY)), header);
+    let memtable = MemTable::new(HeapMemory::new(CAPACITY), header, Frames::Logged);
     let mut tail = memtable.activate(1);
     for number in 0..20u32 {
         let mut batch = esker_api::WriteBatch::new();
@@ -33,7 +33,7 @@ fn sample_segment() -> Vec<u8> {
         }
         let reserved = memtable.reserve(&mut tail, batch.encoded().len(), batch.len() as u32);
         let Some(reserved) = reserved else { break };
-        let _ = memtable.fill(reserved, u64::from(number), batch.encoded());
+        let _ = memtable.fill(reserved, u64::from(number), batch.encoded()).fence();
     }
     let end = memtable.completed(memtable.start());
     let mut bytes = header.encode().to_vec();

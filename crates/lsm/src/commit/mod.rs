@@ -43,6 +43,8 @@ const RANGE_DELETES_MAX: usize = 1024;
 enum Durability {
     /// In DRAM only.
     Memory,
+    /// In persistent memory, where it lies: survives power loss.
+    Fenced,
     /// In the operating system's hands: survives the process.
     Appended,
     /// On the device: survives power loss.
@@ -141,6 +143,7 @@ impl Commit {
     pub(crate) fn new(log: &Log, last_seqno: Seqno) -> Self {
         let durability = match log {
             Log::None => Durability::Memory,
+            Log::Pmem { .. } => Durability::Fenced,
             Log::File { sync: Sync::Always, .. } => Durability::Synced,
             Log::File { .. } => Durability::Appended,
         };
@@ -167,8 +170,13 @@ impl Commit {
     }
 
     /// The last seqno known to survive power loss by the log alone.
+    #[inline]
     pub(crate) fn synced(&self) -> Seqno {
-        self.group.synced()
+        match self.durability {
+            // Nothing is visible before it and all that comes before it was fenced.
+            Durability::Fenced => self.ring.visible(),
+            _ => self.group.synced(),
+        }
     }
 
     /// Takes the short lock.
@@ -201,14 +209,14 @@ impl Commit {
         if !self.ring.has_room(ticket) && !self.ring.wait_room(ticket, &given_up) {
             return Err(self.log_failed());
         }
-        let filled = memtable.fill(reservation, self.group.synced(), batch.encoded());
-        let durability = if batch.wants_sync() && self.durability != Durability::Memory {
-            Durability::Synced
-        } else {
-            self.durability
+        // Each writer fences its own frame: a fence orders only the stores of its own core.
+        let filled = memtable.fill(reservation, self.synced(), batch.encoded()).fence();
+        let durability = match self.durability {
+            Durability::Appended if batch.wants_sync() => Durability::Synced,
+            usual => usual,
         };
         let others = match durability {
-            Durability::Memory => Done::default(),
+            Durability::Memory | Durability::Fenced => Done::default(),
             Durability::Appended => self.finish(self.group.append_through(last_seqno))?,
             Durability::Synced => self.finish(self.group.sync_through(last_seqno))?,
         };
@@ -264,6 +272,9 @@ impl Commit {
 
     /// Makes every write up to `seqno`, all of them visible, survive power loss.
     pub(crate) fn sync_through(&self, seqno: Seqno) -> Result<()> {
+        if self.durability == Durability::Fenced {
+            return Ok(());
+        }
         self.finish(self.group.sync_through(seqno)).map(drop)
     }
 
@@ -277,7 +288,7 @@ impl Commit {
         if self.durability == Durability::Memory {
             return Ok(());
         }
-        self.finish(self.group.sync_through(self.visible())).map(drop)
+        self.sync_through(self.visible())
     }
 
     /// Turns a failed append or sync into the error that writers get, and lets go everybody who

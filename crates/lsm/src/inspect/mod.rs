@@ -211,6 +211,11 @@ impl Inspector {
         if self.is_one_storage() { Ok(None) } else { self.log_storage.lock().map(Some) }
     }
 
+    /// Logs in a pool are copied, too: nothing here goes on with them.
+    fn log_source(&self) -> recover::LogSource<'_> {
+        recover::LogSource { storage: &*self.log_storage, pool: None }
+    }
+
     fn is_one_storage(&self) -> bool {
         Arc::ptr_eq(&self.storage, &self.log_storage)
     }

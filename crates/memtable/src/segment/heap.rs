@@ -1,7 +1,6 @@
 //! Memory of the heap that is touched before it is used, so that no page fault strikes a put, and
 //! in huge pages where the system has them, so that a random access costs no walk of page tables.
 
-use super::Memory;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
@@ -39,7 +38,7 @@ impl HeapMemory {
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the memory is owned and initialised, and writing to it here takes `&mut self`;
-        // once it is a segment's memory it is behind `dyn Memory`, out of this method's reach.
+        // once it is a segment's memory it is owned by the segment, out of this method's reach.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.layout.size()) }
     }
 
@@ -47,6 +46,17 @@ impl HeapMemory {
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the memory is owned and initialised, and `&mut self` says that nobody reads it.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
+    }
+
+    /// The first byte.
+    pub(super) fn pointer(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// The number of bytes.
+    #[allow(clippy::len_without_is_empty, reason = "there is no empty one")]
+    pub fn len(&self) -> usize {
+        self.layout.size()
     }
 
     /// Zeroes all bytes.
@@ -70,17 +80,6 @@ impl Drop for HeapMemory {
     fn drop(&mut self) {
         // SAFETY: allocated in `new` with the same layout.
         unsafe { dealloc(self.start.as_ptr(), self.layout) };
-    }
-}
-
-// SAFETY: start and size never change, `new` initialised the bytes, and only the owner has them.
-unsafe impl Memory for HeapMemory {
-    fn pointer(&self) -> *mut u8 {
-        self.start.as_ptr()
-    }
-
-    fn len(&self) -> usize {
-        self.layout.size()
     }
 }
 

@@ -2,6 +2,7 @@
 //! and none can be made elsewhere: the segment relies on that.
 
 use esker_base::Seqno;
+use esker_pmem::{Flushed, Span};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -59,8 +60,41 @@ impl Reservation {
     }
 }
 
-/// A frame that is written. To be inserted into the index by the thread that made it, once it is
-/// durable.
+/// A frame that was stored. If it lies in persistent memory it is on its way there, and only its
+/// fence makes a [`Filled`] of it, on the thread that stored it: so the compiler refuses to index,
+/// and thereby to show, what is not durable.
+///
+/// ```compile_fail,E0308
+/// # use esker_memtable::{MemTable, Reservation};
+/// fn commit(memtable: &MemTable, reservation: Reservation, entries: &[u8]) {
+///     let written = memtable.fill(reservation, 0, entries);
+///     memtable.insert(&written); // not fenced
+/// }
+/// ```
+#[must_use = "a frame that is not fenced is not durable"]
+pub struct Written<'a> {
+    pub(crate) filled: Filled,
+    on_its_way: Option<Flushed<'a, Span>>,
+}
+
+impl<'a> Written<'a> {
+    pub(super) fn new(filled: Filled, on_its_way: Option<Flushed<'a, Span>>) -> Self {
+        Written { filled, on_its_way }
+    }
+
+    /// Waits until the frame is durable, if it lies in persistent memory. In DRAM there is nothing
+    /// to wait for: how durable the frame gets is the log file's matter.
+    #[inline]
+    pub fn fence(self) -> Filled {
+        if let Some(on_its_way) = self.on_its_way {
+            let _: Span = on_its_way.fence().into_inner();
+        }
+        self.filled
+    }
+}
+
+/// A frame that is written and, if it lies in persistent memory, durable. To be inserted into the
+/// index by the thread that made it, once it is in the log file if there is one.
 #[derive(Debug)]
 #[must_use = "a frame that is not inserted can't be read"]
 pub struct Filled {

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use esker_base::{Entry, EntryCursor, KeyspaceId, Kind, MAX_SEQNO, Seqno, hash64};
-use esker_memtable::{HeapMemory, MemTable, SegmentHeader, Tail};
+use esker_memtable::{Frames, HeapMemory, MemTable, SegmentHeader, Tail};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ pub fn header(capacity: usize, alignment: u32, epoch: u32) -> SegmentHeader {
 }
 
 pub fn memtable(capacity: usize, alignment: u32) -> Arc<MemTable> {
-    let memory = Box::new(HeapMemory::new(capacity));
-    Arc::new(MemTable::new(memory, header(capacity, alignment, 1)))
+    let memory = HeapMemory::new(capacity);
+    Arc::new(MemTable::new(memory, header(capacity, alignment, 1), Frames::Logged))
 }
 
 /// One write of a test: a put, a delete, or a range delete.
@@ -51,7 +51,7 @@ pub fn write(memtable: &MemTable, tail: &mut Tail, batch: &[Write]) -> Option<Se
     let bytes = encode(batch);
     let reservation = memtable.reserve(tail, bytes.len(), batch.len() as u32)?;
     let durable_through = reservation.first_seqno() - 1;
-    let filled = memtable.fill(reservation, durable_through, &bytes);
+    let filled = memtable.fill(reservation, durable_through, &bytes).fence();
     memtable.insert(&filled);
     Some(filled.last_seqno())
 }
@@ -68,10 +68,10 @@ pub fn file_of(memtable: &MemTable) -> Vec<u8> {
 }
 
 /// Memory that holds `file`.
-pub fn memory_with(file: &[u8]) -> Box<HeapMemory> {
+pub fn memory_with(file: &[u8]) -> HeapMemory {
     let mut memory = HeapMemory::new(file.len());
     memory.bytes_mut()[..file.len()].copy_from_slice(file);
-    Box::new(memory)
+    memory
 }
 
 /// A version: seqno, kind and value.

@@ -33,6 +33,7 @@ pub fn env(disk: &FaultStorage, log_disk: Option<&FaultStorage>, seed: u64) -> E
     Env {
         storage: Arc::new(disk.clone()),
         log_storage: log_disk.map(|disk| Arc::new(disk.clone()) as Arc<dyn Storage>),
+        pool: None,
         clock: Arc::new(SimClock::default()),
         background: Arc::new(Stepped),
         seed,

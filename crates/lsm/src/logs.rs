@@ -1,0 +1,115 @@
+//! Where the log lies, and so what a new segment is made of: files, a pool, or nothing.
+
+use crate::log_files::{LOG_ALIGNMENT, LogFiles};
+use crate::pool_logs;
+use esker_base::Result;
+use esker_memtable::{Arrays, Frames, HeapMemory, MemTable, Memory, SegmentHeader};
+use esker_pmem::Pool;
+use esker_storage::LogFile;
+use std::sync::Arc;
+
+/// See the file's head.
+pub(crate) enum Logs {
+    Files(LogFiles),
+    Pool(Arc<Pool>),
+    None { segment_bytes: usize },
+}
+
+/// What is left of a MemTable that was flushed, for the next one.
+#[derive(Default)]
+pub(crate) struct Spare {
+    heap: Option<HeapMemory>,
+    arrays: Option<Arrays>,
+}
+
+impl Spare {
+    /// Takes a MemTable apart. An extent goes back to its pool.
+    pub(crate) fn of(memtable: MemTable) -> Self {
+        let (memory, arrays) = memtable.into_parts();
+        let heap = match memory {
+            Memory::Heap(heap) => Some(heap),
+            Memory::Pmem(_) => None,
+        };
+        Spare { heap, arrays: Some(arrays) }
+    }
+}
+
+impl Logs {
+    /// The pool, if the log lies in one.
+    pub(crate) fn pool(&self) -> Option<&Arc<Pool>> {
+        match self {
+            Logs::Pool(pool) => Some(pool),
+            _ => None,
+        }
+    }
+
+    /// Whether a segment can be had now.
+    pub(crate) fn has_room(&self) -> bool {
+        match self {
+            Logs::Pool(pool) => pool.free() > 0,
+            _ => true,
+        }
+    }
+
+    /// Whether the manifest lists segments before they are written to.
+    pub(crate) fn is_kept(&self) -> bool {
+        !matches!(self, Logs::None { .. })
+    }
+
+    /// A MemTable for the segment `epoch`, and the file its bytes go to if there is one. Whatever
+    /// recovery needs to find the segment is durable, but for its mention in the manifest.
+    pub(crate) fn begin(
+        &self,
+        epoch: u32,
+        spare: Spare,
+    ) -> Result<(MemTable, Option<Arc<dyn LogFile>>)> {
+        let in_dram = |segment_bytes: usize| SegmentHeader {
+            epoch,
+            capacity: segment_bytes as u64,
+            alignment: LOG_ALIGNMENT,
+            key_id: 0,
+        };
+        let Spare { heap, arrays } = spare;
+        let heap_of = |header: &SegmentHeader| {
+            heap.unwrap_or_else(|| HeapMemory::new(header.capacity as usize)).into()
+        };
+        let (memory, header, frames, file): (Memory, _, _, _) = match self {
+            Logs::Files(files) => {
+                let header = in_dram(files.segment_bytes());
+                let file = files.create(&header)?;
+                (heap_of(&header), header, Frames::Logged, Some(file))
+            }
+            Logs::Pool(pool) => {
+                let header = pool_logs::header_in(pool, epoch);
+                let extent = pool_logs::acquire(pool, &header)?;
+                (Memory::Pmem(extent), header, Frames::Logged, None)
+            }
+            Logs::None { segment_bytes } => {
+                let header = in_dram(*segment_bytes);
+                (heap_of(&header), header, Frames::Unlogged, None)
+            }
+        };
+        let memtable = match arrays {
+            Some(arrays) => MemTable::with_arrays(memory, header, frames, arrays),
+            None => MemTable::new(memory, header, frames),
+        };
+        Ok((memtable, file))
+    }
+
+    /// Takes back the segment `epoch`, which the manifest does not list any more, or never did.
+    pub(crate) fn retire(&self, epoch: u32) {
+        match self {
+            Logs::Files(files) => files.retire(epoch),
+            // If it fails, the next open does it.
+            Logs::Pool(pool) => drop(pool.release(epoch)),
+            Logs::None { .. } => {}
+        }
+    }
+
+    /// Gives up what is kept for reuse.
+    pub(crate) fn close(&self) {
+        if let Logs::Files(files) = self {
+            files.remove_retired();
+        }
+    }
+}
