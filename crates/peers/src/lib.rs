@@ -31,6 +31,8 @@ mod configuration;
 mod fjall;
 #[cfg(feature = "leveldb")]
 mod leveldb;
+#[cfg(any(feature = "rocksdb", feature = "leveldb"))]
+mod log_bytes;
 #[cfg(any(feature = "rocksdb", feature = "leveldb", feature = "fjall"))]
 mod moments;
 mod peer;
@@ -39,6 +41,8 @@ mod ranges;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
 mod settings;
+#[cfg(any(feature = "rocksdb", feature = "leveldb", feature = "fjall"))]
+mod single;
 #[cfg(any(feature = "rocksdb", feature = "leveldb", feature = "fjall"))]
 mod tally;
 
@@ -69,6 +73,19 @@ pub fn check(name: &str) -> Result<()> {
     Err(refused(name, reason.to_owned()))
 }
 
+/// Whether [`open`] can open the peer of this name with `settings`. Does nothing else either.
+pub fn check_settings(name: &str, settings: &PeerSettings) -> Result<()> {
+    check(name)?;
+    settings.validate()?;
+    match name {
+        #[cfg(feature = "leveldb")]
+        "leveldb" => leveldb::check(settings),
+        #[cfg(feature = "fjall")]
+        "fjall" => fjall::check(settings),
+        _ => Ok(()),
+    }
+}
+
 fn is_built_in(name: &str) -> bool {
     (cfg!(feature = "rocksdb") && name.starts_with("rocksdb"))
         || (cfg!(feature = "leveldb") && name == "leveldb")
@@ -77,8 +94,7 @@ fn is_built_in(name: &str) -> bool {
 
 /// Opens the peer `name` in the directory `dir`, or creates a store there.
 pub fn open(name: &str, dir: &Path, settings: &PeerSettings) -> Result<Box<dyn Peer>> {
-    check(name)?;
-    settings.validate()?;
+    check_settings(name, settings)?;
     open_built_in(name, dir, settings)
 }
 

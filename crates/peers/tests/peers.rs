@@ -5,7 +5,7 @@
 
 use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, WriteBatch};
 use esker_base::{Error, KeyspaceId, MAX_KEY_BYTES, Rng};
-use esker_peers::{Peer, PeerSettings, open};
+use esker_peers::{Peer, PeerSettings, check_settings, open};
 use esker_workload::Model;
 use std::ops::Bound;
 use std::path::Path;
@@ -32,6 +32,7 @@ macro_rules! suites {
             the_last_write_wins
             several_keys_are_got_in_their_order
             a_batch_applies_in_its_order
+            a_batch_of_one_counts_like_its_put
             a_refused_batch_changes_nothing
             readers_see_a_batch_whole_or_not_at_all
             cursors_agree_with_the_model
@@ -155,6 +156,37 @@ fn a_batch_applies_in_its_order(name: &str, dir: &Path) {
     let expected: [(&[u8], &[u8]); 3] =
         [(b"a", b"second"), (b"c", b"after the range"), (b"d", b"old")];
     assert_eq!(all, expected);
+}
+
+fn a_batch_of_one_counts_like_its_put(name: &str, dir: &Path) {
+    let peer = opened(name, dir);
+    let added = |write: &dyn Fn()| {
+        let before = peer.written();
+        write();
+        let after = peer.written();
+        let log_bytes = after.log_bytes.zip(before.log_bytes).map(|(now, then)| now - then);
+        (after.user_bytes.unwrap() - before.user_bytes.unwrap(), log_bytes)
+    };
+    let batch = |sync: bool, fill: fn(&mut WriteBatch)| {
+        let mut batch = WriteBatch::new();
+        fill(&mut batch);
+        if sync {
+            batch.sync();
+        }
+        peer.write(&batch).unwrap();
+    };
+    let put = added(&|| peer.put(b"a", b"1").unwrap());
+    assert_eq!(added(&|| batch(false, |batch| batch.put(KEYSPACE, b"a", b"2"))), put);
+    assert_eq!(got(&*peer, b"a"), Some(b"2".to_vec()));
+    assert_eq!(added(&|| batch(true, |batch| batch.put(KEYSPACE, b"a", b"3"))), put);
+    assert_eq!(got(&*peer, b"a"), Some(b"3".to_vec()));
+    let delete = added(&|| peer.delete(b"a").unwrap());
+    peer.put(b"a", b"4").unwrap();
+    assert_eq!(added(&|| batch(false, |batch| batch.delete(KEYSPACE, b"a"))), delete);
+    assert_eq!(got(&*peer, b"a"), None);
+    peer.put(b"a", b"5").unwrap();
+    assert_eq!(added(&|| batch(true, |batch| batch.delete(KEYSPACE, b"a"))), delete);
+    assert_eq!(got(&*peer, b"a"), None);
 }
 
 fn a_refused_batch_changes_nothing(name: &str, dir: &Path) {
@@ -447,6 +479,8 @@ fn settings_that_cannot_be_are_refused(name: &str, dir: &Path) {
     let bad = PeerSettings { memory_bytes: 1 << 20, ..PeerSettings::default() };
     assert!(matches!(open(name, dir, &bad), Err(Error::InvalidSetting { .. })));
     let zstd = PeerSettings { compression: esker_peers::Compression::Zstd, ..small() };
+    assert_eq!(check_settings(name, &zstd).is_ok(), name.starts_with("rocksdb"));
+    assert!(check_settings(name, &small()).is_ok() && check_settings(name, &bad).is_err());
     match open(name, dir, &zstd) {
         Ok(peer) => {
             assert!(name.starts_with("rocksdb"));

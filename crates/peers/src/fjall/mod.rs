@@ -13,6 +13,7 @@ use crate::configuration::Configuration;
 use crate::moments::Moments;
 use crate::ranges::{self, Sink};
 use crate::settings::PeerSettings;
+use crate::single::single;
 use crate::tally::Tally;
 use crate::{Peer, Written};
 use ::fjall::{Database, Error as FjallError, Keyspace, OwnedWriteBatch, PersistMode, Readable};
@@ -41,6 +42,11 @@ struct Fjall {
     clock: SystemClock,
     user_bytes: Tally,
     configuration: Configuration,
+}
+
+/// Refuses what fjall can't be set to.
+pub(crate) fn check(settings: &PeerSettings) -> Result<()> {
+    options::compression(settings).map(drop)
 }
 
 pub(crate) fn open(dir: &Path, settings: &PeerSettings) -> Result<Box<dyn Peer>> {
@@ -128,6 +134,15 @@ impl Kv for Fjall {
         check::batch(self, batch)?;
         if batch.longest_key() > LONGEST_KEY {
             return Err(Error::KeyTooLong { bytes: batch.longest_key() });
+        }
+        if let Some(entry) = single(batch).filter(|_| !batch.wants_sync()) {
+            let done = match entry.kind {
+                Kind::Put => self.keyspace.insert(entry.key, entry.value),
+                _ => self.keyspace.remove(entry.key),
+            };
+            self.done("write to", done)?;
+            self.user_bytes.add(batch.encoded().len());
+            return Ok(());
         }
         let mut native = Batch { batch: self.database.batch(), keyspace: &self.keyspace };
         ranges::spell_out(batch, self, &mut native)?;

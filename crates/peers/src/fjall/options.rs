@@ -16,6 +16,18 @@ const DEFAULT_FILTER_BITS: u8 = 10;
 /// fjall's own limit of all journals.
 const DEFAULT_JOURNAL_BYTES: u64 = 512 << 20;
 
+/// The compression in fjall's own terms, if it has it.
+pub(super) fn compression(settings: &PeerSettings) -> Result<CompressionType> {
+    match settings.compression {
+        Compression::None => Ok(CompressionType::None),
+        Compression::Lz4 => Ok(CompressionType::Lz4),
+        Compression::Zstd => {
+            let reason = "fjall knows no compression but lz4; run it with that or without";
+            Err(invalid("compression", "zstd", reason.to_owned()))
+        }
+    }
+}
+
 /// What is chosen of a database.
 pub(super) struct Chosen {
     pub(super) cache_bytes: u64,
@@ -28,14 +40,7 @@ pub(super) struct Chosen {
 
 impl Chosen {
     pub(super) fn new(settings: &PeerSettings, configuration: &mut Configuration) -> Result<Self> {
-        let compression = match settings.compression {
-            Compression::None => CompressionType::None,
-            Compression::Lz4 => CompressionType::Lz4,
-            Compression::Zstd => {
-                let reason = "fjall knows no compression but lz4; run it with that or without";
-                return Err(invalid("compression", "Zstd", reason.to_owned()));
-            }
-        };
+        let compression = compression(settings)?;
         // The number of buffers can't be chosen, so that in a tight budget they must be smaller.
         let most = settings.memory_bytes / (WRITE_BUFFERS + 1);
         let write_buffer = settings.write_buffer_bytes.min(most);

@@ -154,13 +154,13 @@ impl Database {
         message(error).map_or(Ok(()), |message| Err(foreign(action, &self.dir, message)))
     }
 
-    pub(super) fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+    pub(super) fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
         let mut error = ptr::null_mut();
         // SAFETY: invariants 1 and 3; the slices are copied before the call returns.
         unsafe {
             ffi::leveldb_put(
                 self.raw(),
-                self.writes(false),
+                self.writes(sync),
                 chars(key),
                 key.len(),
                 chars(value),
@@ -171,11 +171,11 @@ impl Database {
         self.outcome("write to", error)
     }
 
-    pub(super) fn delete(&self, key: &[u8]) -> Result<()> {
+    pub(super) fn delete(&self, key: &[u8], sync: bool) -> Result<()> {
         let mut error = ptr::null_mut();
         // SAFETY: invariants 1 and 3; the slice is copied before the call returns.
         unsafe {
-            let options = self.writes(false);
+            let options = self.writes(sync);
             ffi::leveldb_delete(self.raw(), options, chars(key), key.len(), &mut error);
         }
         self.outcome("write to", error)

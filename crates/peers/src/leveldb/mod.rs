@@ -12,8 +12,7 @@
 //! can't be chosen. A get through the C interface copies the value twice more than one in C++. Range
 //! deletes read the range and delete each key (see [`ranges`](crate::ranges)). Its package computes
 //! CRCs in software. It does not count time in which writers were held back, nor bytes of the log;
-//! the latter are counted here by the log's format (`doc/log_format.md`), as if each write were a
-//! record of its own, which is right for one thread and at most 19 bytes a write too much for more.
+//! the latter are counted here (see [`log_bytes`](crate::log_bytes)).
 
 mod cursor;
 mod events;
@@ -23,16 +22,17 @@ mod ffi;
 mod handle;
 mod levels;
 
-use crate::check;
+use crate::check::{self};
 use crate::configuration::Configuration;
+use crate::log_bytes::{LogBytes, RECORD_HEADER_BYTES, delete_bytes, put_bytes};
 use crate::moments::Moments;
 use crate::ranges::{self, Sink};
 use crate::settings::{Compression, PeerSettings, invalid};
+use crate::single::single;
 use crate::tally::Tally;
 use crate::{Peer, Written};
 use cursor::LevelCursor;
 use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, Value, WriteBatch};
-use esker_base::coding::varint_bytes;
 use esker_base::{Clock, Entry, KeyspaceId, Kind, Result, SystemClock};
 use events::EventLog;
 use handle::{Batch, Database, Moment, OpenOptions};
@@ -52,11 +52,6 @@ const POLL: Duration = Duration::from_millis(20);
 const IDLE_POLLS: u32 = 3;
 /// After so many looks, one asks whether background work failed and so will never be done.
 const POLLS_A_PROBE: u32 = 50;
-/// A header of the batch (seqno, count) and of the log record (checksum, length, type).
-const LOG_BYTES_A_WRITE: usize = 12 + 7;
-/// A record goes on in the next block, under another header.
-const LOG_BLOCK_BYTES: u64 = 32 << 10;
-const LOG_RECORD_HEADER_BYTES: u64 = 7;
 
 struct LevelDb {
     database: Arc<Database>,
@@ -64,16 +59,21 @@ struct LevelDb {
     events: EventLog,
     clock: SystemClock,
     user_bytes: Tally,
-    log_bytes: Tally,
+    log_bytes: LogBytes,
     configuration: Configuration,
 }
 
-pub(crate) fn open(dir: &Path, settings: &PeerSettings) -> Result<Box<dyn Peer>> {
-    if settings.compression != Compression::None {
-        let reason = "LevelDB 1.23 knows no compression but snappy; run it without compression";
-        let value = format!("{:?}", settings.compression);
-        return Err(invalid("compression", value, reason.to_owned()));
+/// Refuses what LevelDB can't be set to.
+pub(crate) fn check(settings: &PeerSettings) -> Result<()> {
+    if settings.compression == Compression::None {
+        return Ok(());
     }
+    let reason = "LevelDB 1.23 knows no compression but snappy; run it without compression";
+    let value = format!("{:?}", settings.compression).to_lowercase();
+    Err(invalid("compression", value, reason.to_owned()))
+}
+
+pub(crate) fn open(dir: &Path, settings: &PeerSettings) -> Result<Box<dyn Peer>> {
     let mut configuration = Configuration::default();
     let options = options(settings, &mut configuration);
     std::fs::create_dir_all(dir).map_err(|error| check::foreign("create", dir, error))?;
@@ -86,7 +86,7 @@ pub(crate) fn open(dir: &Path, settings: &PeerSettings) -> Result<Box<dyn Peer>>
         events,
         clock: SystemClock::new(),
         user_bytes: Tally::default(),
-        log_bytes: Tally::default(),
+        log_bytes: LogBytes::new(RECORD_HEADER_BYTES),
         configuration,
     }))
 }
@@ -128,35 +128,41 @@ fn options(settings: &PeerSettings, configuration: &mut Configuration) -> OpenOp
     options
 }
 
-/// A LevelDB batch, and what it will take in the log.
+/// A LevelDB batch, and what its entries will take in the log.
 struct Sized {
     batch: Batch,
     log_bytes: usize,
 }
 
-fn log_bytes(key: &[u8], value: Option<&[u8]>) -> usize {
-    let string = |bytes: &[u8]| varint_bytes(bytes.len() as u64) + bytes.len();
-    1 + string(key) + value.map_or(0, string)
-}
-
 impl Sink for Sized {
     fn put(&mut self, key: &[u8], value: &[u8]) {
         self.batch.put(key, value);
-        self.log_bytes += log_bytes(key, Some(value));
+        self.log_bytes += put_bytes(key, value);
     }
 
     fn delete(&mut self, key: &[u8]) {
         self.batch.delete(key);
-        self.log_bytes += log_bytes(key, None);
+        self.log_bytes += delete_bytes(key);
     }
 }
 
 impl LevelDb {
-    fn count(&self, kind: Kind, key: &[u8], value: &[u8]) {
-        let entry = Entry { keyspace: KeyspaceId::DEFAULT, kind, key, value };
+    /// Writes one entry by the call that is made for one.
+    fn write_one(&self, entry: Entry<'_>, sync: bool) -> Result<()> {
+        let Entry { key, value, .. } = entry;
+        let entry_bytes = match entry.kind {
+            Kind::Put => {
+                self.database.put(key, value, sync)?;
+                put_bytes(key, value)
+            }
+            _ => {
+                self.database.delete(key, sync)?;
+                delete_bytes(key)
+            }
+        };
         self.user_bytes.add(entry.encoded_bytes());
-        let value = (kind == Kind::Put).then_some(value);
-        self.log_bytes.add(LOG_BYTES_A_WRITE + log_bytes(key, value));
+        self.log_bytes.add(entry_bytes);
+        Ok(())
     }
 
     fn is_idle(&self) -> bool {
@@ -178,7 +184,10 @@ impl Kv for LevelDb {
 
     fn write(&self, batch: &WriteBatch) -> Result<()> {
         check::batch(self, batch)?;
-        let mut sized = Sized { batch: Batch::new(), log_bytes: LOG_BYTES_A_WRITE };
+        if let Some(entry) = single(batch) {
+            return self.write_one(entry, batch.wants_sync());
+        }
+        let mut sized = Sized { batch: Batch::new(), log_bytes: 0 };
         ranges::spell_out(batch, self, &mut sized)?;
         self.database.write(&mut sized.batch, batch.wants_sync())?;
         self.user_bytes.add(batch.encoded().len());
@@ -188,16 +197,14 @@ impl Kv for LevelDb {
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         check::key(key)?;
-        self.database.put(key, value)?;
-        self.count(Kind::Put, key, value);
-        Ok(())
+        let keyspace = KeyspaceId::DEFAULT;
+        self.write_one(Entry { keyspace, kind: Kind::Put, key, value }, false)
     }
 
     fn delete(&self, key: &[u8]) -> Result<()> {
         check::key(key)?;
-        self.database.delete(key)?;
-        self.count(Kind::Delete, key, b"");
-        Ok(())
+        let keyspace = KeyspaceId::DEFAULT;
+        self.write_one(Entry { keyspace, kind: Kind::Delete, key, value: b"" }, false)
     }
 }
 
@@ -251,10 +258,9 @@ impl Peer for LevelDb {
 
     fn written(&self) -> Written {
         let events = self.events.read();
-        let log = self.log_bytes.total();
         Written {
             user_bytes: Some(self.user_bytes.total()),
-            log_bytes: Some(log + log / LOG_BLOCK_BYTES * LOG_RECORD_HEADER_BYTES),
+            log_bytes: Some(self.log_bytes.total()),
             flush_bytes: Some(events.flush_bytes),
             compaction_bytes: Some(events.compaction_bytes),
             stall_us: None,
