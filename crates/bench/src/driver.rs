@@ -4,7 +4,7 @@
 //! it: a closed loop. The clock is read once a step: the end of one is the start of the next, so what
 //! the worker itself does counts as latency too, and nothing goes unmeasured. With a [`Load::rate`]
 //! the loop is open: every step has a time at which it is due, and its latency counts from then
-//! (`pace`). A thread fills histograms of its own, one for each kind of operation; they are merged
+//! (`pace`). Steps that were due before the end are done after it, within limits. A thread fills histograms of its own, one for each kind of operation; they are merged
 //! at the end, and where [`Load::intervals`] are wanted, each second as well (`intervals`).
 //!
 //! The calling thread runs no load. It ticks ten times a second, for progress and for samples, until
@@ -64,8 +64,11 @@ pub struct Measurement {
     pub found: u64,
     /// Bytes of keys and values that went in or came out.
     pub bytes: u64,
-    /// From the first thread's start to the last one's end.
+    /// From the first thread's start to the last one's end; of an open loop, to the end of its
+    /// schedule if that is later.
     pub elapsed: Duration,
+    /// Steps of an open loop that were due and never begun, because the store was too far behind.
+    pub unstarted: u64,
     /// The latency of each step.
     pub latencies: Latencies,
     /// The same by the kind of operation.
@@ -89,6 +92,15 @@ impl Load<'_> {
     pub fn wanted(&self) -> Option<u64> {
         let is_timed = self.duration.is_some() && self.workload.endless();
         (!is_timed).then(|| (0..self.threads).map(|thread| self.workload.share(thread)).sum())
+    }
+
+    /// How long an open loop of so many steps is to take: zero for a closed one, which has no plan.
+    fn schedule(&self, steps: u64) -> Duration {
+        match (self.rate, self.duration) {
+            (None, _) => Duration::ZERO,
+            (Some(_), Some(duration)) if self.workload.endless() => duration,
+            (Some(rate), _) => Duration::from_secs_f64(steps as f64 / rate),
+        }
     }
 
     fn limit(&self, thread: usize) -> Limit {
@@ -131,6 +143,7 @@ impl Load<'_> {
             let measured: Vec<_> = measured.into_iter().map(join).collect();
             let beside = beside.map(join);
             let mut total = merge(measured)?;
+            total.elapsed = total.elapsed.max(self.schedule(total.latencies.count()));
             total.intervals = shared.intervals.as_ref().map(Intervals::take).unwrap_or_default();
             if let Some(beside) = beside {
                 total.companion = Some(Box::new(merge(vec![beside])?));
@@ -206,6 +219,7 @@ impl Drop for Ready<'_> {
 struct Outcome {
     total: Step,
     kinds: ByKind,
+    unstarted: u64,
     start: Duration,
     end: Duration,
 }
@@ -255,8 +269,9 @@ impl<'a> Part<'a> {
         let mut pace = self.pace(start, stop_at);
         let mut ongoing = self.ongoing(shared, start);
         let (mut last, mut end) = (start, start);
+        // A closed loop ends with its time, an open one when all that was due is done.
         while total.operations < limit.operations
-            && last < stop_at
+            && (pace.is_some() || last < stop_at)
             && !shared.failed.load(Relaxed)
             && !(is_companion && shared.finished.load(Relaxed))
         {
@@ -285,7 +300,8 @@ impl<'a> Part<'a> {
             total.bytes += step.bytes;
             done.0.store(total.operations, Relaxed);
         }
-        Ok(Outcome { total, kinds, start, end })
+        let unstarted = pace.map_or(0, |pace| pace.given_up());
+        Ok(Outcome { total, kinds, unstarted, start, end })
     }
 
     fn pace(&self, start: Duration, stop_at: Duration) -> Option<Pace> {
@@ -307,6 +323,7 @@ fn merge(outcomes: Vec<Result<Outcome>>) -> Result<Measurement> {
         merged.operations += outcome.total.operations;
         merged.found += outcome.total.found;
         merged.bytes += outcome.total.bytes;
+        merged.unstarted += outcome.unstarted;
         merged.kinds.merge(&outcome.kinds);
         start = start.min(outcome.start);
         end = end.max(outcome.end);

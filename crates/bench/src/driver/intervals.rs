@@ -31,6 +31,8 @@ struct State {
     start: Option<Duration>,
     /// The second that each thread is in. All before it were brought.
     at: Vec<u64>,
+    /// The last second that some thread has been in. All before it were whole.
+    newest: u64,
     open: BTreeMap<u64, (Latencies, u64)>,
     closed: Vec<Interval>,
 }
@@ -50,7 +52,8 @@ pub(super) struct Ongoing<'a> {
 impl Intervals {
     pub(super) fn new(threads: usize) -> Self {
         let at = vec![0; threads];
-        Intervals(Mutex::new(State { start: None, at, open: BTreeMap::new(), closed: Vec::new() }))
+        let (open, closed) = (BTreeMap::new(), Vec::new());
+        Intervals(Mutex::new(State { start: None, at, newest: 0, open, closed }))
     }
 
     /// A thread that starts now.
@@ -99,6 +102,7 @@ impl Ongoing<'_> {
         let (latencies, operations) = state.open.entry(self.index).or_default();
         latencies.merge(&self.latencies);
         *operations += self.operations;
+        state.newest = state.newest.max(next);
         state.leave(self.thread, next);
         drop(state);
         self.latencies.clear();
@@ -109,14 +113,13 @@ impl Ongoing<'_> {
 }
 
 impl Drop for Ongoing<'_> {
-    /// The thread ends: nobody waits for it any more. Its last second is not a whole one, but others'
-    /// may be, so it is brought.
+    /// The thread ends: nobody waits for it any more. Others may go on to the end of its last second,
+    /// so what it did in it is brought.
     fn drop(&mut self) {
         let Ok(mut state) = self.intervals.0.lock() else { return };
-        if let Some((latencies, operations)) = state.open.get_mut(&self.index) {
-            latencies.merge(&self.latencies);
-            *operations += self.operations;
-        }
+        let (latencies, operations) = state.open.entry(self.index).or_default();
+        latencies.merge(&self.latencies);
+        *operations += self.operations;
         state.leave(self.thread, u64::MAX);
     }
 }
@@ -125,12 +128,15 @@ impl State {
     /// Closes the seconds that nobody is in any more.
     fn leave(&mut self, thread: usize, next: u64) {
         self.at[thread] = next;
-        let least = self.at.iter().copied().min().unwrap_or(u64::MAX);
+        let least = self.at.iter().copied().min().unwrap_or(u64::MAX).min(self.newest);
         while let Some(first) = self.open.first_entry() {
             if *first.key() >= least {
                 break;
             }
             let (index, (latencies, operations)) = first.remove_entry();
+            if operations == 0 {
+                continue;
+            }
             self.closed.push(Interval {
                 end: LENGTH * u32::try_from(index + 1).unwrap_or(u32::MAX),
                 operations,
@@ -183,8 +189,20 @@ mod tests {
         intervals.join(1, ms(0)).record(ms(10), ms(1), 1);
         one.record(ms(900), ms(7), 1);
         one.record(ms(1_000), ms(1), 1);
-        assert_eq!(intervals.lock().closed.len(), 1);
-        assert!(intervals.lock().open.is_empty());
+        assert_eq!(seen(&intervals), [(1, 2)]);
+    }
+
+    #[test]
+    fn the_last_second_of_a_thread_that_ends_early_counts_in_that_of_the_others() {
+        let intervals = Intervals::new(2);
+        let (mut one, mut two) = (intervals.join(0, ms(0)), intervals.join(1, ms(0)));
+        two.record(ms(1_000), ms(1), 1);
+        two.record(ms(1_100), ms(1), 10);
+        drop(two);
+        one.record(ms(1_200), ms(1), 100);
+        one.record(ms(2_000), ms(1), 1_000);
+        drop(one);
+        assert_eq!(seen(&intervals), [(2, 111)], "the third second is not whole");
     }
 
     #[test]

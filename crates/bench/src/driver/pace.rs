@@ -2,7 +2,10 @@
 //!
 //! The latency of an operation counts from the time it was due. So when the store stands still for a
 //! second, every operation that was due in that second has waited for it and says so. A closed loop
-//! would have asked one slow question and nothing else: "coordinated omission".
+//! would have asked one slow question and nothing else: "coordinated omission". For the same reason
+//! a load that ends at a given time still does what was due before, late as it is; but for as long
+//! again at most, because a rate far beyond the store's would have it go on for ever. What is left
+//! then is given up, and counted.
 //!
 //! The threads take turns: operation `n` of the whole load is due `n / rate` after its start and
 //! belongs to thread `n mod threads`.
@@ -25,7 +28,11 @@ pub(super) struct Pace {
     /// The place of the next operation among those of all threads.
     next: u64,
     start: Duration,
+    /// From here on nothing is due.
     stop_at: Duration,
+    /// From here on nothing is begun.
+    give_up_at: Duration,
+    given_up: u64,
 }
 
 impl Pace {
@@ -37,7 +44,14 @@ impl Pace {
         start: Duration,
         stop_at: Duration,
     ) -> Self {
-        Pace { rate, threads: threads as u64, next: thread as u64, start, stop_at }
+        let give_up_at = stop_at.saturating_add(stop_at.saturating_sub(start));
+        let (threads, next) = (threads as u64, thread as u64);
+        Pace { rate, threads, next, start, stop_at, give_up_at, given_up: 0 }
+    }
+
+    /// Operations that were due and are never begun.
+    pub(super) fn given_up(&self) -> u64 {
+        self.given_up
     }
 
     /// Waits until the next operation is due, if it is not yet at `now`, and gives the time it was
@@ -52,6 +66,11 @@ impl Pace {
         let due = self.start + Duration::from_secs_f64(self.next as f64 / self.rate);
         self.next += self.threads;
         if due >= self.stop_at {
+            return None;
+        }
+        if now >= self.give_up_at {
+            let left = (self.stop_at - due).as_secs_f64() * self.rate / self.threads as f64;
+            self.given_up = (left.ceil() as u64).max(1);
             return None;
         }
         while now < due {

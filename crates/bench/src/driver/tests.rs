@@ -247,7 +247,7 @@ fn a_verifying_workload_runs_like_any_other() {
 fn time_passes_from_the_first_start_to_the_last_end() {
     let outcome = |start, end| {
         let (start, end) = (Duration::from_secs(start), Duration::from_secs(end));
-        Ok(Outcome { total: ONE, kinds: ByKind::default(), start, end })
+        Ok(Outcome { total: ONE, kinds: ByKind::default(), unstarted: 0, start, end })
     };
     let merged = merge(vec![outcome(5, 7), outcome(4, 6), outcome(5, 9), outcome(6, 8)]).unwrap();
     assert_eq!((merged.elapsed, merged.operations), (Duration::from_secs(5), 4));
@@ -274,6 +274,11 @@ impl Clock for Slow {
 
 /// Runs steps that take as long as `takes_us` says of each, one every millisecond.
 fn run_at_a_thousand(operations: u64, takes_us: fn(u64) -> u64) -> Measurement {
+    run_paced(operations, None, takes_us)
+}
+
+/// Likewise, for a number of operations or for a time.
+fn run_paced(operations: u64, duration: Option<Duration>, takes_us: fn(u64) -> u64) -> Measurement {
     let clock = Slow::default();
     // What remains after a sleep is watched: each look must let time pass.
     struct Watched(&'static Slow);
@@ -296,7 +301,7 @@ fn run_at_a_thousand(operations: u64, takes_us: fn(u64) -> u64) -> Measurement {
         workload: &workload,
         store: &model,
         threads: 1,
-        duration: None,
+        duration,
         rate: Some(1_000.0),
         intervals: false,
         seed: 1,
@@ -309,7 +314,7 @@ fn run_at_a_thousand(operations: u64, takes_us: fn(u64) -> u64) -> Measurement {
 fn an_open_loop_keeps_its_rate_when_the_store_is_fast() {
     let measured = run_at_a_thousand(500, |_| 100);
     let seconds = measured.elapsed.as_secs_f64();
-    assert!((seconds - 0.499).abs() < 0.002, "{seconds}");
+    assert_eq!(seconds, 0.5, "the last one is due a millisecond before the end");
     assert!(
         (measured.latencies.max_us() - 101.0).abs() <= 3.0,
         "{:?}",
@@ -333,6 +338,30 @@ fn an_open_loop_falls_behind_a_store_that_is_too_slow() {
     // Step n is due at n ms and ends at (n + 1) * 10 ms.
     assert!((measured.latencies.mean_us() / 455_500.0 - 1.0).abs() < 0.01);
     assert!(measured.throughput().unwrap() < 101.0);
+}
+
+#[test]
+fn what_was_due_before_the_end_is_done_after_it() {
+    let limit = Some(Duration::from_millis(100));
+    let measured = run_paced(1, limit, |at| if at == 50 { 100_000 } else { 100 });
+    assert_eq!((measured.operations, measured.unstarted), (100, 0));
+    assert!(measured.elapsed > Duration::from_millis(150), "{:?}", measured.elapsed);
+    assert!(measured.latencies.percentile_us(99.0) > 90_000.0);
+}
+
+#[test]
+fn a_rate_far_beyond_the_store_is_given_up_in_time() {
+    let limit = Some(Duration::from_millis(100));
+    let measured = run_paced(1, limit, |_| 10_000);
+    assert_eq!((measured.operations, measured.unstarted), (20, 80));
+}
+
+#[test]
+fn a_short_open_loop_takes_as_long_as_its_schedule() {
+    let measured = run_at_a_thousand(1, |_| 100);
+    assert_eq!(measured.throughput(), Some(1_000.0));
+    let idle = run_paced(1, Some(Duration::from_micros(5_500)), |_| 100);
+    assert_eq!((idle.operations, idle.elapsed), (6, Duration::from_micros(5_500)));
 }
 
 #[test]
