@@ -5,6 +5,7 @@
 
 mod file;
 mod machine;
+mod merge;
 mod summary;
 
 pub use file::{FILE_NAME, read, write};
@@ -139,79 +140,6 @@ impl Results {
         let is_meant =
             |row: &&Row| row.engine == engine && row.case == case && row.metric == metric;
         self.rows.iter().filter(is_meant).map(|row| row.value).collect()
-    }
-
-    /// Several runs as one, the first of them giving its name to the whole. Rounds of an engine and
-    /// case that an earlier run has as well follow on its rounds. Settings in which runs differ are
-    /// all named. `None` if there are no runs.
-    pub fn merge(runs: Vec<Results>) -> Option<Results> {
-        let mut runs = runs.into_iter();
-        let mut merged = runs.next()?;
-        for run in runs {
-            merged.append(run);
-        }
-        Some(merged)
-    }
-
-    fn append(&mut self, mut run: Results) {
-        let mut shifts = BTreeMap::new();
-        for row in &mut run.rows {
-            row.round += *shifts
-                .entry((row.engine.clone(), row.case.clone()))
-                .or_insert_with(|| self.next_round(&row.engine, &row.case));
-        }
-        let shift = |engine: &str, case: &str| {
-            shifts.get(&(engine.to_owned(), case.to_owned())).copied().unwrap_or(0)
-        };
-        for series in &mut run.series {
-            series.round += shift(&series.engine, &series.case);
-        }
-        for distribution in &mut run.distributions {
-            distribution.round += shift(&distribution.engine, &distribution.case);
-        }
-        self.rows.append(&mut run.rows);
-        self.series.append(&mut run.series);
-        self.distributions.append(&mut run.distributions);
-        self.complete &= run.complete;
-        if self.experiment != run.experiment {
-            self.experiment = join(&self.experiment, &run.experiment, " + ");
-        }
-        if self.scale != run.scale {
-            self.scale = join(&self.scale, &run.scale, ", ");
-        }
-        if self.command != run.command {
-            self.command.push(";".to_owned());
-            self.command.append(&mut run.command);
-        }
-        if self.machine != run.machine {
-            self.machine.append(&run.machine);
-        }
-        for emulated in run.emulated {
-            if !self.emulated.contains(&emulated) {
-                self.emulated.push(emulated);
-            }
-        }
-        for (engine, settings) in run.settings {
-            let merged = self.settings.entry(engine).or_default();
-            for (name, value) in settings {
-                let old = merged.entry(name).or_insert_with(|| value.clone());
-                *old = join(old, &value, " | ");
-            }
-        }
-        self.started = std::mem::take(&mut self.started).min(run.started);
-    }
-
-    fn next_round(&self, engine: &str, case: &str) -> u32 {
-        let same = self.rows.iter().filter(|row| row.engine == engine && row.case == case);
-        same.map(|row| row.round + 1).max().unwrap_or(0)
-    }
-}
-
-/// Both texts, or the first if it says the second already.
-fn join(first: &str, second: &str, between: &str) -> String {
-    match first.split(between).any(|part| part == second) {
-        true => first.to_owned(),
-        false => format!("{first}{between}{second}"),
     }
 }
 

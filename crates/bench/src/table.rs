@@ -32,7 +32,7 @@ const COSTS: [Column; 7] = [
     Column { title: "compaction MiB", metric: "compaction_bytes", show: mib },
     Column { title: "stalled s", metric: "stall_us", show: seconds_of_us },
     Column { title: "peak disk MiB", metric: "disk_peak_bytes", show: mib },
-    Column { title: "peak RSS MiB", metric: "rss_peak_mib", show: short },
+    Column { title: "peak memory MiB", metric: "rss_peak_mib", show: short },
     Column { title: "CPU s", metric: "cpu_s", show: short },
 ];
 
@@ -237,8 +237,8 @@ esker    readseq      1  100.0%
             row("esker", "settle", "compaction_bytes", 2_097_152.0),
         ];
         let expected = "\
-case       log MiB  compaction MiB  stalled s  peak RSS MiB
-overwrite     3.00                       1.50          42.0
+case       log MiB  compaction MiB  stalled s  peak memory MiB
+overwrite     3.00                       1.50             42.0
 settle                        2.00
 ";
         assert_eq!(cost_table(&rows), expected);

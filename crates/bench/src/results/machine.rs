@@ -33,7 +33,7 @@ impl Machine {
             (&mut self.os, &other.os),
         ];
         for (own, other) in fields {
-            *own = super::join(own, other, " | ");
+            *own = super::merge::join(own, other, " | ");
         }
         self.cores = self.cores.max(other.cores);
         self.memory_bytes = self.memory_bytes.max(other.memory_bytes);

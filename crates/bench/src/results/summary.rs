@@ -36,7 +36,8 @@ pub fn geometric_mean(values: &[f64]) -> Option<f64> {
 /// first engine's; the medians of what else is asked for first.
 ///
 /// Where a round measured both, the ratio is the median of the ratios of each round, so that what
-/// slows the machine for a whole round does not count.
+/// slows the machine for a whole round does not count. Where none did, as where runs were merged, the
+/// medians are compared.
 pub fn summary_table(results: &Results) -> String {
     let engines = results.engines();
     let several_rounds = results.rows.iter().any(|row| row.round > 0);
@@ -70,10 +71,11 @@ const MEDIANS: [(&str, &str); 6] = [
     ("write amp", "write_amp"),
     ("peak space amp", "space_amp_peak"),
     ("CPU s", "cpu_s"),
-    ("peak RSS MiB", "rss_peak_mib"),
+    ("peak memory MiB", "rss_peak_mib"),
 ];
 
-/// The throughput of `engine` by that of `first`.
+/// The throughput of `engine` by that of `first`: the median over the rounds that have both, or,
+/// where they were never measured in one round, the one's median by the other's.
 fn ratio(results: &Results, engine: &str, first: &str, case: &str) -> Option<f64> {
     let of = |name: &str, round: u32| {
         let mut rows = results.rows.iter().filter(|row| {
@@ -89,7 +91,9 @@ fn ratio(results: &Results, engine: &str, first: &str, case: &str) -> Option<f64
         .filter_map(|round| Some(of(engine, round)? / of(first, round)?))
         .filter(|ratio| ratio.is_finite())
         .collect();
-    spread(&ratios).map(|spread| spread.median)
+    let median = |name| Some(spread(&results.values(name, case, "throughput"))?.median);
+    let of_medians = || Some(median(engine)? / median(first)?).filter(|ratio| ratio.is_finite());
+    spread(&ratios).map(|spread| spread.median).or_else(of_medians)
 }
 
 #[cfg(test)]
@@ -129,6 +133,12 @@ a     one        50      10 – 100   1.00
 a     two       150      20 – 200   2.00
 "
         );
+    }
+
+    #[test]
+    fn engines_that_share_no_round_are_compared_by_their_medians() {
+        let rows = [row("one", "a", 0, 10.0), row("one", "a", 1, 30.0), row("two", "a", 2, 40.0)];
+        assert_eq!(ratio(&results(rows.to_vec()), "two", "one", "a"), Some(2.0));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Results as text and merged.
+//! Results as text.
 
 use super::*;
 
@@ -17,7 +17,7 @@ pub(super) fn results(rows: Vec<Row>) -> Results {
     Results { rows, complete: true, ..Results::default() }
 }
 
-fn full() -> Results {
+pub(super) fn full() -> Results {
     let settings = Settings::from([("memory".to_owned(), "1 GiB".to_owned())]);
     Results {
         experiment: "ycsb".into(),
@@ -66,47 +66,6 @@ fn json_has_one_row_a_line() {
 fn fields_of_a_later_release_are_passed_over() {
     let json = full().to_json().replacen('{', "{\"later\":[1],", 1);
     assert_eq!(Results::from_json(&json).unwrap(), full());
-}
-
-#[test]
-fn rounds_of_merged_runs_follow_on_each_other() {
-    let merged = Results::merge(vec![full(), full()]).unwrap();
-    let rounds: Vec<_> = merged.rows.iter().map(|row| row.round).collect();
-    assert_eq!(rounds, [0, 1, 2, 3]);
-    assert_eq!(merged.series[1].round, 3);
-    assert_eq!(merged.distributions[1].round, 2);
-    assert_eq!((&merged.experiment[..], &merged.scale[..]), ("ycsb", "quick"));
-    assert_eq!(merged.settings, full().settings);
-}
-
-#[test]
-fn another_engine_keeps_its_rounds_in_a_merge() {
-    let merged = Results::merge(vec![full(), results(vec![row("two", "a", 0, 1.0)])]).unwrap();
-    assert_eq!(merged.rows[2].round, 0);
-    assert_eq!(merged.engines(), ["one", "two"]);
-}
-
-#[test]
-fn a_merge_names_what_differs_and_hides_no_gap() {
-    let mut other = full();
-    other.experiment = "updates".into();
-    other.command = vec!["esker".into(), "other".into()];
-    other.emulated = vec!["a disk".into()];
-    other.started = "2025-01-01T00:00:00Z".into();
-    other.settings.get_mut("one").unwrap().insert("memory".into(), "2 GiB".into());
-    other.complete = false;
-    let merged = Results::merge(vec![full(), other]).unwrap();
-    assert_eq!(merged.experiment, "ycsb + updates");
-    assert_eq!(merged.command, ["esker", "bench", ";", "esker", "other"]);
-    assert_eq!(merged.emulated, ["persistent memory", "a disk"]);
-    assert_eq!(merged.settings["one"]["memory"], "1 GiB | 2 GiB");
-    assert_eq!(merged.started, "2025-01-01T00:00:00Z");
-    assert!(!merged.complete);
-}
-
-#[test]
-fn nothing_merged_is_nothing() {
-    assert_eq!(Results::merge(Vec::new()), None);
 }
 
 #[test]
