@@ -47,7 +47,7 @@ pub(crate) struct Costs {
     /// What the store wrote meanwhile.
     pub(crate) during: Counters,
     pub(crate) disk_peak_bytes: u64,
-    pub(crate) rss_peak_bytes: Option<u64>,
+    pub(crate) memory_peak: Option<Resident>,
     pub(crate) cpu: Duration,
 }
 
@@ -75,27 +75,85 @@ fn parse_written(io: &str) -> Option<u64> {
     io.lines().find_map(|line| line.strip_prefix("wchar:"))?.trim().parse().ok()
 }
 
-/// Forgets the process's peak memory, so that the next [`peak_rss_bytes`] is the peak from here on.
-/// Where the system can't, the peak stays that of the process's whole life.
-pub fn reset_peak_rss() {
-    // "5" is the code for the high-water mark: proc_pid_clear_refs(5).
-    let _ = std::fs::write("/proc/self/clear_refs", "5");
+/// Memory that the process has resident.
+///
+/// A mapped file is resident while its pages are in the system's cache and the process has touched
+/// them, and costs the process nothing of its own: the system takes the pages back when it likes, as
+/// it does those of a file that is read without a map. So the two are told apart, and stores compare
+/// by the first, whether they map their files or not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Resident {
+    /// The process's own: heap, stacks, private maps of no file.
+    pub own_bytes: u64,
+    /// Of mapped files, the program's among them, and of shared memory.
+    pub mapped_bytes: u64,
 }
 
-/// The most memory that the process has had resident, or `None` where the system doesn't tell.
-pub fn peak_rss_bytes() -> Option<u64> {
-    parse_peak_rss(&std::fs::read_to_string("/proc/self/status").ok()?)
+impl Resident {
+    /// Now, or `None` where the system doesn't tell.
+    pub fn now() -> Option<Resident> {
+        Resident::parse(&std::fs::read_to_string("/proc/self/status").ok()?)
+    }
+
+    /// The more of either.
+    pub fn most(self, other: Resident) -> Resident {
+        Resident {
+            own_bytes: self.own_bytes.max(other.own_bytes),
+            mapped_bytes: self.mapped_bytes.max(other.mapped_bytes),
+        }
+    }
+
+    fn parse(status: &str) -> Option<Resident> {
+        let bytes = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+            Some(kib << 10)
+        };
+        Some(Resident {
+            own_bytes: bytes("RssAnon:")?,
+            mapped_bytes: bytes("RssFile:")? + bytes("RssShmem:")?,
+        })
+    }
 }
 
-fn parse_peak_rss(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib << 10)
+/// Adds a look to the peak so far.
+pub(crate) fn look_at_memory(peak: &mut Option<Resident>) {
+    let now = Resident::now();
+    *peak = peak.zip(now).map(|(peak, now)| peak.most(now)).or(*peak).or(now);
+}
+
+/// Processor time that is on the account of a load: that of all threads of this process but the
+/// calling one, which runs no load, and looks at the store ten times a second. Such a look, at every
+/// file of a large store, is no small thing.
+pub struct CpuAccount {
+    process: Duration,
+    caller: Duration,
+}
+
+impl CpuAccount {
+    /// Begins now.
+    pub fn begin() -> Self {
+        CpuAccount { process: cpu_time(), caller: thread_cpu_time() }
+    }
+
+    /// What has been used up to now. To be called from the thread that began.
+    pub fn used(&self) -> Duration {
+        let process = cpu_time().saturating_sub(self.process);
+        process.saturating_sub(thread_cpu_time().saturating_sub(self.caller))
+    }
 }
 
 /// The processor time of all threads of this process, in user and system mode.
 pub fn cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    cpu_time_of(rustix::time::ClockId::ProcessCPUTime)
+}
+
+fn thread_cpu_time() -> Duration {
+    cpu_time_of(rustix::time::ClockId::ThreadCPUTime)
+}
+
+fn cpu_time_of(clock: rustix::time::ClockId) -> Duration {
+    let time = rustix::time::clock_gettime(clock);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
@@ -153,19 +211,42 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_is_read_from_the_status_file() {
-        let status = "Name:\tesker\nVmPeak:\t  999 kB\nVmHWM:\t    2048 kB\nVmRSS:\t 1 kB\n";
-        assert_eq!(parse_peak_rss(status), Some(2 << 20));
-        assert_eq!(parse_peak_rss("VmHWM:\tmany kB"), None);
-        assert_eq!(parse_peak_rss(""), None);
+    fn memory_is_read_from_the_status_file() {
+        let status = "VmHWM:\t  9 kB\nRssAnon:\t   2048 kB\nRssFile:\t 16 kB\nRssShmem:\t 4 kB\n";
+        let expected = Resident { own_bytes: 2 << 20, mapped_bytes: 20 << 10 };
+        assert_eq!(Resident::parse(status), Some(expected));
+        assert_eq!(Resident::parse(&status.replace("2048", "many")), None);
+        assert_eq!(Resident::parse(""), None);
     }
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn the_peak_covers_memory_that_was_touched() {
+    fn the_peak_covers_memory_that_was_touched_and_given_back() {
+        let mut peak = None;
         let block = std::hint::black_box(vec![1u8; 64 << 20]);
         assert!(block.iter().all(|&byte| byte == 1));
-        assert!(peak_rss_bytes().unwrap() >= 64 << 20);
+        look_at_memory(&mut peak);
+        drop(block);
+        look_at_memory(&mut peak);
+        assert!(peak.unwrap().own_bytes >= 64 << 20, "{peak:?}");
+    }
+
+    #[test]
+    fn the_caller_is_not_on_the_account_and_others_are() {
+        let work = || {
+            let start = thread_cpu_time();
+            let mut sum = 0u64;
+            while thread_cpu_time() - start < Duration::from_millis(40) {
+                sum = std::hint::black_box(sum + 1);
+            }
+        };
+        let (process, account) = (cpu_time(), CpuAccount::begin());
+        work();
+        let beside = (cpu_time() - process).saturating_sub(account.used());
+        assert!(beside >= Duration::from_millis(40), "{beside:?}");
+        let before = account.used();
+        std::thread::scope(|scope| scope.spawn(work).join().unwrap());
+        assert!(account.used() - before >= Duration::from_millis(40));
     }
 
     #[test]

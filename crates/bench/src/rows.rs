@@ -111,8 +111,9 @@ impl Rows {
             self.add("stall_us", stall_us as f64, "us");
         }
         self.add("disk_peak_bytes", costs.disk_peak_bytes as f64, "bytes");
-        if let Some(bytes) = costs.rss_peak_bytes {
-            self.add("rss_peak_mib", bytes as f64 / MIB, "MiB");
+        if let Some(memory) = costs.memory_peak {
+            self.add("rss_peak_mib", memory.own_bytes as f64 / MIB, "MiB");
+            self.add("mapped_peak_mib", memory.mapped_bytes as f64 / MIB, "MiB");
         }
         self.add("cpu_s", costs.cpu.as_secs_f64(), "s");
     }

@@ -4,10 +4,10 @@
 //! `latency_{mean,p10,p25,p50,p75,p90,p99,p999,p9999,max}_us`; `found`, the part of the wanted reads that hit, where the load reads;
 //! `writer_*`, where one more thread writes. Of every stage: `seconds`, `user_bytes`, `log_bytes`,
 //! `flush_bytes`, `compaction_bytes`, `write_amp` (log included) where users wrote, `stall_us`,
-//! `disk_peak_bytes`, `rss_peak_mib`, `cpu_s`. Of `settle`, when it follows a load that writes:
+//! `disk_peak_bytes`, `rss_peak_mib`, `mapped_peak_mib`, `cpu_s`. Of `settle`, when it follows a load that writes:
 //! `total_seconds` and `total_write_amp`, from the start of that load until all is settled.
 
-use crate::accounting::{self, Costs};
+use crate::accounting::{Costs, CpuAccount, Resident, look_at_memory};
 use crate::driver::{Load, run_watched};
 use crate::rows::Rows;
 use crate::{Counters, Engine, Options, Progress, Row, Stage};
@@ -152,19 +152,22 @@ impl StageRun<'_> {
         let Bench { engine, clock, .. } = *self.bench;
         let before = engine.counters();
         let mut disk_peak_bytes = engine.disk_bytes();
-        accounting::reset_peak_rss();
-        let cpu = accounting::cpu_time();
+        let mut memory_peak = Resident::now();
+        let cpu = CpuAccount::begin();
         let start = clock.now();
         let result = body(&mut |operations| {
             disk_peak_bytes = disk_peak_bytes.max(engine.disk_bytes());
+            look_at_memory(&mut memory_peak);
             let elapsed = clock.now() - start;
             (self.progress)(&Progress { operations, elapsed, ..self.now });
         })?;
+        let cpu = cpu.used();
+        look_at_memory(&mut memory_peak);
         let costs = Costs {
             during: engine.counters().since(&before),
             disk_peak_bytes: disk_peak_bytes.max(engine.disk_bytes()),
-            rss_peak_bytes: accounting::peak_rss_bytes(),
-            cpu: accounting::cpu_time().saturating_sub(cpu),
+            memory_peak,
+            cpu,
         };
         Ok((result, costs))
     }

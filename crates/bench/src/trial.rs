@@ -7,20 +7,23 @@
 //! Metrics of the load alone: `throughput`, `bandwidth_mib_s`, `operations`, `seconds`,
 //! `latency_{mean,p10,p25,p50,p75,p90,p99,p999,p9999,max}_us`; `found`, the part of the operations that
 //! look for something which found it; where kinds of operation are mixed, `KIND_operations` and
-//! `KIND_latency_…` for `read`, `update`, `insert`, `scan`, `rmw`; in an open loop, `rate`, and
-//! `rate_reached`, the part of it that the engine kept up with.
+//! `KIND_latency_…` for `read`, `update`, `insert`, `scan`, `rmw`; in an open loop, `rate`,
+//! `rate_reached`, the part of it that the engine kept up with, and `unstarted`, operations that were
+//! due and given up.
 //!
 //! Of load and settling together: `settle_seconds`, `user_bytes`, `written_bytes` (all that the
 //! process wrote, as the system counts it), `log_bytes`, `flush_bytes`, `compaction_bytes`, `stall_us`
 //! (where the engine tells them), `write_amp` (`written_bytes` by `user_bytes`), `live_bytes`,
 //! `disk_peak_bytes`, `space_amp_mean` (during the load: space by live bytes of the same moments),
-//! `space_amp_peak` (the peak by the live bytes at the end), `cpu_s`, `rss_peak_mib`.
+//! `space_amp_peak` (the peak by the live bytes at the end), `cpu_s` (of all threads but the one that
+//! looks on), `rss_peak_mib` (memory of the process's own, by ten looks a second) and
+//! `mapped_peak_mib` (pages of mapped files and shared memory, likewise).
 //!
 //! Series, a point a second: `throughput`, `latency_p99_us`, `stall_ms`, `disk_bytes`.
 
 mod sampler;
 
-use crate::accounting::{self, Costs};
+use crate::accounting::{self, Costs, CpuAccount};
 use crate::driver::{Load, Measurement, run_watched};
 use crate::rows::Rows;
 use crate::{Distribution, Engine, Progress, Row, Series};
@@ -74,8 +77,7 @@ impl Trial<'_> {
         let Trial { engine, clock, .. } = *self;
         let before = engine.counters();
         let written_before = accounting::written_bytes();
-        accounting::reset_peak_rss();
-        let cpu_before = accounting::cpu_time();
+        let cpu = CpuAccount::begin();
 
         let mut sampler = Sampler::new(engine, self.workload, clock);
         let load = Load { duration: self.duration, intervals: true, ..self.load(self.case) };
@@ -87,11 +89,12 @@ impl Trial<'_> {
         sampler.end_load(measured.operations);
         let settling = self.settle(&mut sampler, progress)?;
 
+        let cpu = cpu.used();
         let costs = Costs {
             during: engine.counters().since(&before),
             disk_peak_bytes: sampler.disk_peak_bytes(),
-            rss_peak_bytes: accounting::peak_rss_bytes(),
-            cpu: accounting::cpu_time().saturating_sub(cpu_before),
+            memory_peak: sampler.memory_peak(),
+            cpu,
         };
         let written = accounting::written_bytes().zip(written_before);
         let written = written.map(|(now, before)| now.saturating_sub(before));
@@ -147,11 +150,11 @@ impl Trial<'_> {
             self.engine.settle()
         };
         run_watched(body, &mut || {
-            sampler.look_at_disk();
+            sampler.look_at_process();
             let elapsed = self.clock.now().saturating_sub(start);
             self.tell(progress, &label, 0, None, elapsed);
         })?;
-        sampler.look_at_disk();
+        sampler.look_at_process();
         Ok(Some(self.clock.now().saturating_sub(start)))
     }
 
@@ -186,6 +189,7 @@ impl Trial<'_> {
         if let Some((rate, reached)) = self.rate.zip(measured.throughput()) {
             rows.add("rate", rate, "ops/s");
             rows.add("rate_reached", (reached / rate).min(1.0), "ratio");
+            rows.add("unstarted", measured.unstarted as f64, "ops");
         }
         if let Some(settling) = settling {
             rows.add("settle_seconds", settling.as_secs_f64(), "s");

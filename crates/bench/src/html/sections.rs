@@ -72,9 +72,15 @@ impl Page<'_> {
     pub(super) fn cost(&self) -> Markup {
         let mut plots = self.write_amplification();
         plots.extend(self.space());
-        plots.extend(self.metric("Memory", "peak resident", "rss_peak_mib", Axis::Linear));
-        let note = "Bars in parts are, from dark to light: what the log, flushes and compactions wrote; \
-                    the mean and the peak of space.";
+        plots.extend(self.metric(
+            "Memory",
+            "peak, mapped files apart",
+            "rss_peak_mib",
+            Axis::Linear,
+        ));
+        let note = "Bars in parts are, from dark to light: what the log, flushes and compactions wrote, \
+                    as the engine tells it, and whatever else the process wrote, such as the zeros that \
+                    a new log file is filled with; the mean and the peak of space.";
         section(self, "Writes, space and memory", note, plots)
     }
 
@@ -172,26 +178,21 @@ impl Page<'_> {
     }
 
     /// Bytes written for each that a user wrote, by cause where that is known: the parts are those of
-    /// the medians.
+    /// the medians, and what is left of the whole has another cause, or one that is not told.
     fn write_amplification(&self) -> Vec<Markup> {
         let causes = ["log_bytes", "flush_bytes", "compaction_bytes"];
         let is_known = causes.iter().any(|cause| self.data.has(cause));
         let plot = ByCase {
             title: "Write amplification",
-            hint: if is_known { "log, flush, compaction" } else { "less is better" },
+            hint: if is_known { "log, flush, compaction, other" } else { "less is better" },
             quantity: Quantity::Ratio,
             axis: Axis::Linear,
         };
         self.by_case(&plot, |engine, case| {
             let total = self.data.spread(engine, case, "write_amp")?;
-            let median = |cause| self.data.spread(engine, case, cause).map_or(0.0, |s| s.median);
-            let parts = causes.map(median);
-            let sum: f64 = parts.iter().sum();
-            let parts = match sum > 0.0 {
-                true => parts.iter().map(|part| part / sum * total.median).collect(),
-                false => vec![total.median],
-            };
-            Some((parts, total))
+            let of_user = |cause| self.data.quotient(engine, case, cause, "user_bytes");
+            let told = causes.map(|cause| of_user(cause).map_or(0.0, |share| share.median));
+            Some((causes_and_rest(told, total.median), total))
         })
     }
 
@@ -335,6 +336,15 @@ impl Page<'_> {
         };
         first_seen(all().map(|series| series.metric.as_str())).iter().filter_map(plot).collect()
     }
+}
+
+/// The parts of `total` that `told` are, and the rest. What is told may be a little more than the
+/// whole, being counted elsewhere: then it fills it.
+fn causes_and_rest(told: [f64; 3], total: f64) -> Vec<f64> {
+    let sum: f64 = told.iter().sum();
+    let fitting = if sum > total { total / sum } else { 1.0 };
+    let rest = (total - sum).max(0.0);
+    told.iter().map(|part| part * fitting).chain([rest]).collect()
 }
 
 /// A kind of operation in the few letters that the margin holds.

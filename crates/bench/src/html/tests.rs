@@ -100,15 +100,29 @@ fn what_was_not_measured_is_left_out() {
 
 #[test]
 fn write_amplification_is_stacked_by_cause() {
-    let numbers = [("write_amp", 4.0), ("log_bytes", 1.0), ("flush_bytes", 1.0)];
-    let mut rows = numbers.map(|(metric, value)| row("one", "a", metric, 0, value)).to_vec();
-    rows.push(row("one", "a", "compaction_bytes", 0, 2.0));
+    // Of 282 units of width for 4 times: one, one and two.
+    assert_eq!(parts_of_write_amplification(&[1.0, 1.0, 2.0]), ["70.5", "70.5", "141"]);
+}
+
+#[test]
+fn what_no_cause_is_told_for_is_shown_apart() {
+    assert_eq!(parts_of_write_amplification(&[1.0, 0.0, 2.0]), ["70.5", "141", "70.5"]);
+    assert_eq!(parts_of_write_amplification(&[]), ["282"]);
+    // More is told than was written: it fills the whole.
+    assert_eq!(parts_of_write_amplification(&[2.0, 2.0, 4.0]), ["70.5", "70.5", "141"]);
+}
+
+/// The widths of the parts of a write amplification of 4 with these causes.
+fn parts_of_write_amplification(causes: &[f64]) -> Vec<String> {
+    let mut rows = vec![row("one", "a", "write_amp", 0, 4.0)];
+    rows.push(row("one", "a", "user_bytes", 0, 100.0));
+    for (metric, share) in ["log_bytes", "flush_bytes", "compaction_bytes"].iter().zip(causes) {
+        rows.push(row("one", "a", metric, 0, 100.0 * share));
+    }
     let page = page(&results(rows));
     let figure = figure(&page, "Write amplification").unwrap();
-    // Of 282 units of width for 4 times: one, one and two.
-    let widths: Vec<&str> =
-        figure.split(" width=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-    assert_eq!(widths, ["70.5", "70.5", "141"]);
+    let widths = figure.split(" width=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    widths.map(str::to_owned).collect()
 }
 
 #[test]

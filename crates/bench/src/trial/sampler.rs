@@ -1,6 +1,7 @@
 //! Looks at an engine ten times a second while it works, and keeps a point for every second.
 
 use crate::Engine;
+use crate::accounting::{Resident, look_at_memory};
 use esker_base::Clock;
 use esker_workload::Workload;
 use std::time::Duration;
@@ -20,6 +21,7 @@ pub(super) struct Sampler<'a> {
     pub(super) stall_ms: Vec<[f64; 2]>,
     pub(super) disk_bytes: Vec<[f64; 2]>,
     disk_peak_bytes: u64,
+    memory_peak: Option<Resident>,
     live_bytes: Option<u64>,
     /// Sums over the looks during the load.
     disk_sum: u128,
@@ -51,6 +53,7 @@ impl<'a> Sampler<'a> {
             stall_ms: Vec::new(),
             disk_bytes: Vec::new(),
             disk_peak_bytes: engine.disk_bytes(),
+            memory_peak: Resident::now(),
             live_bytes: None,
             disk_sum: 0,
             live_sum: 0,
@@ -72,8 +75,9 @@ impl<'a> Sampler<'a> {
         self.look_at_load(operations);
     }
 
-    /// Looks at the space alone.
-    pub(super) fn look_at_disk(&mut self) -> u64 {
+    /// Looks at space and memory alone.
+    pub(super) fn look_at_process(&mut self) -> u64 {
+        look_at_memory(&mut self.memory_peak);
         let disk_bytes = self.engine.disk_bytes();
         self.disk_peak_bytes = self.disk_peak_bytes.max(disk_bytes);
         disk_bytes
@@ -81,6 +85,10 @@ impl<'a> Sampler<'a> {
 
     pub(super) fn disk_peak_bytes(&self) -> u64 {
         self.disk_peak_bytes
+    }
+
+    pub(super) fn memory_peak(&self) -> Option<Resident> {
+        self.memory_peak
     }
 
     /// What users could read at the end of the load.
@@ -96,7 +104,7 @@ impl<'a> Sampler<'a> {
     }
 
     fn look_at_load(&mut self, operations: u64) -> u64 {
-        let disk_bytes = self.look_at_disk();
+        let disk_bytes = self.look_at_process();
         self.live_bytes = self.workload.live_bytes(operations);
         if let Some(live_bytes) = self.live_bytes {
             self.disk_sum += u128::from(disk_bytes);
