@@ -310,6 +310,6 @@ impl State {
 
     fn count_floors(&mut self) {
         let floors = self.floors.capacity() * size_of::<(KeyspaceId, Seqno)>();
-        self.store.beside = Shard::BYTES + floors;
+        self.store.set_beside(Shard::BYTES + floors);
     }
 }

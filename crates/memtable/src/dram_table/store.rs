@@ -34,7 +34,7 @@ const SLOTS_STEP_MIN: usize = 16;
 pub(super) struct Store {
     budget: usize,
     /// Bytes that count, but are not here: the shard's own.
-    pub beside: usize,
+    beside: usize,
     index: Index,
     slots: Vec<Slot>,
     /// The first free slot.
@@ -131,8 +131,18 @@ impl Store {
         let after = slot.entry.memory_bytes();
         let queue = if slot.place == Place::Small { &mut self.small } else { &mut self.main };
         queue.bytes = queue.bytes - before + after;
-        while self.memory_bytes() > self.budget && self.evict() {}
+        self.trim();
         true
+    }
+
+    fn trim(&mut self) {
+        while self.memory_bytes() > self.budget && self.evict() {}
+    }
+
+    /// Says how many bytes are beside it from now on.
+    pub fn set_beside(&mut self, bytes: usize) {
+        self.beside = bytes;
+        self.trim();
     }
 
     /// Removes the entry in slot `number`.
