@@ -14,7 +14,8 @@ use crate::snapshot::Snapshot;
 use crate::stats::{self, KeyspaceLevels, Stats};
 use crate::version::KeyspaceVersion;
 use esker_api::{KeyRange, Value, WriteBatch};
-use esker_base::{Error, KeyspaceId, Result};
+use esker_base::{Error, KeyspaceId, Kind, Result, Seqno, hash64};
+use esker_memtable::DramTable;
 use esker_storage::{PosixStorage, Storage};
 use std::ops::RangeBounds;
 use std::path::Path;
@@ -166,7 +167,11 @@ impl Db {
                 false => Err(Error::UnknownKeyspace { name: name.to_owned() }),
             },
             |_| {},
-        )
+        )?;
+        if let Some(dram_table) = &inner.dram_table {
+            dram_table.drop_keyspace(id);
+        }
+        Ok(())
     }
 
     // Reads.
@@ -178,7 +183,7 @@ impl Db {
         // The view first, then the moment: see `view.rs`.
         let view = inner.view.pin();
         let visible = inner.commit.visible();
-        read::get(&view, &inner.cache, keyspace.id, key, visible, Patience::MayBlock)
+        read::get(inner, &view, keyspace.id, key, visible, Patience::MayBlock)
     }
 
     /// Like [`Db::get`], but never waits for the device: fails with [`Error::WouldBlock`] if the
@@ -187,7 +192,7 @@ impl Db {
         let inner = self.inner();
         let view = inner.view.pin();
         let visible = inner.commit.visible();
-        read::get(&view, &inner.cache, keyspace.id, key, visible, Patience::MemoryOnly)
+        read::get(inner, &view, keyspace.id, key, visible, Patience::MemoryOnly)
     }
 
     /// The value of `key` at `snapshot`.
@@ -199,7 +204,7 @@ impl Db {
     ) -> Result<Option<Value>> {
         let inner = self.inner();
         let view = inner.view.pin();
-        read::get(&view, &inner.cache, keyspace.id, key, snapshot.seqno(), Patience::MayBlock)
+        read::get(inner, &view, keyspace.id, key, snapshot.seqno(), Patience::MayBlock)
     }
 
     /// The newest values of `keys`, all as of one moment.
@@ -208,9 +213,7 @@ impl Db {
         let view = inner.view.pin();
         let visible = inner.commit.visible();
         keys.iter()
-            .map(|key| {
-                read::get(&view, &inner.cache, keyspace.id, key, visible, Patience::MayBlock)
-            })
+            .map(|key| read::get(inner, &view, keyspace.id, key, visible, Patience::MayBlock))
             .collect()
     }
 
@@ -309,7 +312,10 @@ impl Db {
         }
         inner.check(batch)?;
         inner.stall.before_write(batch.encoded().len(), &*inner.clock);
-        inner.commit.write(batch, inner)?;
+        let last_seqno = inner.commit.write(batch, inner)?;
+        if let Some(dram_table) = inner.dram_table.as_ref().filter(|table| table.wants_puts()) {
+            forward(dram_table, batch, last_seqno);
+        }
         if batch.wants_sync() && inner.settings.log == Log::None {
             // Without a log, tables are the only durable place.
             inner.flush_all()?;
@@ -394,6 +400,7 @@ impl Db {
             compaction_bytes: rewritten,
             reclaimed_bytes: read.saturating_sub(rewritten),
             stalled: inner.stall.stalled(),
+            dram_table: inner.dram_table.as_ref().map(DramTable::stats).unwrap_or_default(),
             cache_hits: inner.cache.hits(),
             cache_misses: inner.cache.misses(),
             cache_bytes: inner.cache.used_bytes() as u64,
@@ -435,5 +442,19 @@ impl Db {
     /// [`Error::Closed`] from now on; their reads, cursors and snapshots go on.
     pub fn close(self) -> Result<()> {
         self.handle.close()
+    }
+}
+
+/// Offers what was just written to the DRAMTable.
+fn forward(dram_table: &DramTable, batch: &WriteBatch, last_seqno: Seqno) {
+    let first_seqno = last_seqno + 1 - batch.len() as u64;
+    for (seqno, entry) in (first_seqno..).zip(batch.iter()) {
+        let value = match entry.kind {
+            Kind::Put => Some(entry.value),
+            Kind::Delete => None,
+            // Readers meet it in its MemTable; when that leaves, the floor is raised.
+            Kind::RangeDelete => continue,
+        };
+        dram_table.put(entry.keyspace, entry.key, hash64(entry.key), seqno, value);
     }
 }

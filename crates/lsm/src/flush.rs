@@ -34,6 +34,7 @@ pub(crate) fn flush(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
             return Err(error);
         }
     };
+    crate::read::pass(inner, &inner.view.load(), memtable)?;
     install(inner, memtable, &written)?;
     inner.commit.flushed_through(memtable.last_seqno());
     inner.counters.flushes.add(1);

@@ -17,7 +17,7 @@ use crate::version::Version;
 use crate::view::{View, ViewCell};
 use esker_api::WriteBatch;
 use esker_base::{Clock, Error, MAX_KEY_BYTES, Result};
-use esker_memtable::MemTable;
+use esker_memtable::{DramTable, MemTable};
 use esker_storage::Storage;
 use esker_table::BlockCache;
 use std::sync::Arc;
@@ -32,6 +32,7 @@ pub(crate) struct Inner {
     pub(crate) logs: Logs,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) cache: Arc<BlockCache>,
+    pub(crate) dram_table: Option<DramTable>,
     pub(crate) read_only: bool,
 
     // Each protected by itself.
@@ -143,5 +144,13 @@ pub(crate) fn cache_bytes(settings: &Settings, table_memory: usize) -> usize {
     let segments = segment * (settings.sealed_segments + 2);
     let left = settings.memory_bytes - segments.min(settings.memory_bytes / 2);
     // A cache too small to hold a few blocks would make every scan read twice.
-    left.saturating_sub(table_memory).max(1 << 20)
+    left.saturating_sub(table_memory + dram_table_bytes(settings)).max(1 << 20)
 }
+
+/// The DRAMTable's share of the memory budget.
+pub(crate) fn dram_table_bytes(settings: &Settings) -> usize {
+    settings.dram_table_bytes.unwrap_or(settings.memory_bytes / DRAM_TABLE_SHARE)
+}
+
+/// An eighth of the budget, if the user does not say otherwise.
+const DRAM_TABLE_SHARE: usize = 8;

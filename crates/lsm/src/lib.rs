@@ -43,6 +43,7 @@ mod wait;
 
 pub use cursor::DbCursor;
 pub use db::Db;
+pub use esker_memtable::{DramTableStats, Forwarding};
 pub use keyspace::{DEFAULT_KEYSPACE, Keyspace, KeyspaceInfo};
 pub use log_files::{log_file_name, parse_log_file_name};
 pub use open::Env;

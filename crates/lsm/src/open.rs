@@ -6,7 +6,7 @@ use crate::commit::Commit;
 use crate::compaction::Sizes;
 use crate::cursor::Leases;
 use crate::db::Db;
-use crate::inner::{Inner, cache_bytes};
+use crate::inner::{Inner, cache_bytes, dram_table_bytes};
 use crate::install::Installer;
 use crate::io::IoGate;
 use crate::keyspace::DEFAULT_KEYSPACE;
@@ -24,6 +24,7 @@ use crate::view::{View, ViewCell};
 use esker_base::{
     Background, Clock, Error, KeyspaceId, Priority, Result, SystemClock, Threads, ambient_seed,
 };
+use esker_memtable::DramTable;
 use esker_pmem::{Accept, Pool};
 use esker_storage::{PosixStorage, Storage};
 use esker_table::BlockCache;
@@ -150,6 +151,10 @@ impl Db {
             (Log::Pmem { .. }, Some(pool)) => Logs::Pool(pool),
             _ => Logs::None { segment_bytes: settings.segment_bytes },
         };
+        let dram_table = match dram_table_bytes(&settings) {
+            0 => None,
+            bytes => Some(DramTable::new(bytes, settings.forwarding)),
+        };
         let view = View { memtables: recovered.memtables, version: Arc::new(version) };
         let inner = Arc::new(Inner {
             sizes: Sizes { segment_bytes: settings.segment_bytes as u64 },
@@ -159,6 +164,7 @@ impl Db {
             logs,
             clock: env.clock,
             cache,
+            dram_table,
             read_only,
             view: ViewCell::new(view),
             installer,

@@ -4,11 +4,17 @@
 //! carried along, and a version counts only if it is not older. Each place on the way holds newer
 //! versions of the key than the next, so the first version found decides.
 
+//!
+//! Between the MemTables and the tables stands the DRAMTable, if there is one: a key that is in no
+//! MemTable of the view may be answered by it, and what the tables answer goes into it. See
+//! [`DramTable`] for the rules that make this right; the names R1, R3 and R4 below are theirs.
+
+use crate::inner::Inner;
 use crate::version::KeyspaceVersion;
 use crate::view::View;
 use esker_api::Value;
-use esker_base::{Error, KeyspaceId, Kind, Result, Seqno, hash64};
-use esker_table::BlockCache;
+use esker_base::{EntryCursor, Error, KeyspaceId, Kind, Result, Seqno, hash64};
+use esker_memtable::{DramTable, MemTable, Met};
 use std::sync::Arc;
 
 /// Whether a read may wait for the device.
@@ -18,60 +24,156 @@ pub(crate) enum Patience {
     MemoryOnly,
 }
 
-/// The value of `key` at `snapshot`.
+/// A key that is looked for at a moment.
+#[derive(Clone, Copy)]
+struct Sought<'a> {
+    keyspace: KeyspaceId,
+    key: &'a [u8],
+    hash: u64,
+    snapshot: Seqno,
+}
+
+/// The value of `key` at `snapshot`, or at the end of the view if that is earlier.
 #[inline]
 pub(crate) fn get(
+    inner: &Inner,
     view: &View,
-    cache: &Arc<BlockCache>,
     keyspace: KeyspaceId,
     key: &[u8],
     snapshot: Seqno,
     patience: Patience,
 ) -> Result<Option<Value>> {
     let tables = view.version.keyspaces.get(&keyspace).ok_or_else(|| unknown(keyspace))?;
-    let key_hash = hash64(key);
+    // R1: a MemTable that was begun after the view was pinned is not in it, and may have left since.
+    let snapshot = snapshot.min(view.last_seqno());
+    let sought = Sought { keyspace, key, hash: hash64(key), snapshot };
     let mut deleted_below = 0;
     for memtable in &view.memtables {
         if let Some(tombstones) = memtable.range_tombstones(keyspace) {
             deleted_below = deleted_below.max(tombstones.covering(key, snapshot));
         }
-        if let Some(found) = memtable.get(keyspace, key, key_hash, snapshot) {
-            let lives = found.kind == Kind::Put && found.seqno >= deleted_below;
-            return Ok(lives.then(|| Value::from(found.value)));
+        if let Some(answer) = get_from_memtable(inner, memtable, sought, deleted_below) {
+            return Ok(answer);
         }
     }
-    get_from_tables(tables, cache, key, key_hash, snapshot, deleted_below, patience)
+    let Some(dram_table) = &inner.dram_table else {
+        let found = get_from_tables(inner, tables, sought, deleted_below, patience)?;
+        return Ok(found.map(|(_, value)| value));
+    };
+    let Sought { hash, .. } = sought;
+    if let Some(hit) = dram_table.get(keyspace, key, hash, snapshot, |value| Value::from(value)) {
+        // R4.
+        return Ok((hit.seqno >= deleted_below).then_some(hit.value));
+    }
+    let found = get_from_tables(inner, tables, sought, deleted_below, patience)?;
+    // R3: what is returned, and nothing else, is offered.
+    Ok(found.map(|(seqno, value)| {
+        dram_table.fill(keyspace, key, hash, seqno, &value, snapshot);
+        value
+    }))
+}
+
+/// What `memtable` says of the key, if anything.
+#[inline]
+fn get_from_memtable(
+    inner: &Inner,
+    memtable: &MemTable,
+    sought: Sought<'_>,
+    deleted_below: Seqno,
+) -> Option<Option<Value>> {
+    let Sought { keyspace, key, hash, snapshot } = sought;
+    // A copy in DRAM spares reading persistent memory, and nothing else.
+    let copies =
+        inner.dram_table.as_ref().filter(|table| memtable.is_in_pmem() && table.wants_puts());
+    let Some(copies) = copies else {
+        let found = memtable.get(keyspace, key, hash, snapshot)?;
+        let lives = found.kind == Kind::Put && found.seqno >= deleted_below;
+        return Some(lives.then(|| Value::from(found.value)));
+    };
+    let copy_of = |seqno| {
+        let copy = copies.get_exact(keyspace, key, hash, seqno, |value| Value::from(value));
+        copy.map(|value| (seqno, value))
+    };
+    Some(match memtable.get_or_copy(keyspace, key, hash, snapshot, copy_of)? {
+        Met::Copy((seqno, value)) => (seqno >= deleted_below).then_some(value),
+        Met::Here(found) if found.kind == Kind::Put && found.seqno >= deleted_below => {
+            copies.segment_read(keyspace, key, hash, found.seqno, found.value);
+            Some(Value::from(found.value))
+        }
+        Met::Here(_) => None,
+    })
 }
 
 fn get_from_tables(
+    inner: &Inner,
     keyspace: &KeyspaceVersion,
-    cache: &Arc<BlockCache>,
-    key: &[u8],
-    key_hash: u64,
-    snapshot: Seqno,
+    sought: Sought<'_>,
     mut deleted_below: Seqno,
     patience: Patience,
-) -> Result<Option<Value>> {
+) -> Result<Option<(Seqno, Value)>> {
+    let Sought { key, hash, snapshot, .. } = sought;
     for run in keyspace.levels.iter().flat_map(|level| &level.runs) {
         let Some(handle) = run.table_for(key) else { continue };
         let table = match (handle.opened(), patience) {
             (Some(table), _) => table,
-            (None, Patience::MayBlock) => handle.reader(cache)?,
+            (None, Patience::MayBlock) => handle.reader(&inner.cache)?,
             (None, Patience::MemoryOnly) => return Err(Error::WouldBlock),
         };
         if handle.meta.range_tombstones > 0 {
             deleted_below = deleted_below.max(table.tombstones().covering(key, snapshot));
         }
         let found = match patience {
-            Patience::MayBlock => table.get(key, key_hash, snapshot)?,
-            Patience::MemoryOnly => table.try_get(key, key_hash, snapshot)?,
+            Patience::MayBlock => table.get(key, hash, snapshot)?,
+            Patience::MemoryOnly => table.try_get(key, hash, snapshot)?,
         };
         if let Some(found) = found {
             let lives = found.kind == Kind::Put && found.seqno >= deleted_below;
-            return Ok(lives.then(|| Value::from(found.value)));
+            return Ok(lives.then(|| (found.seqno, Value::from(found.value))));
         }
     }
     Ok(None)
+}
+
+/// Tells the DRAMTable that `memtable` is about to leave the view (R2).
+pub(crate) fn pass(inner: &Inner, view: &View, memtable: &Arc<MemTable>) -> Result<()> {
+    let Some(dram_table) = &inner.dram_table else { return Ok(()) };
+    let through = memtable.last_seqno();
+    for keyspace in memtable.keyspaces() {
+        if view.version.keyspaces.contains_key(&keyspace) {
+            pass_keyspace(dram_table, memtable, keyspace, through)?;
+        }
+    }
+    Ok(())
+}
+
+fn pass_keyspace(
+    dram_table: &DramTable,
+    memtable: &Arc<MemTable>,
+    keyspace: KeyspaceId,
+    through: Seqno,
+) -> Result<()> {
+    let tombstones = memtable.range_tombstones(keyspace);
+    let mut cursor = memtable.cursor(keyspace, through);
+    cursor.seek_first()?;
+    let mut last: Vec<u8> = Vec::new();
+    while cursor.valid() {
+        let (key, seqno) = (cursor.key(), cursor.seqno());
+        // A key's newest version comes first, and keys are never empty.
+        if key != &last[..] {
+            let covered =
+                tombstones.as_ref().is_some_and(|list| list.covering(key, through) > seqno);
+            let value = (cursor.kind() == Kind::Put && !covered).then(|| cursor.value());
+            dram_table.pass(keyspace, key, hash64(key), seqno, value, through);
+            last.clear();
+            last.extend_from_slice(key);
+        }
+        cursor.next()?;
+    }
+    let newest = tombstones.and_then(|list| list.tombstones().map(|one| one.seqno).max());
+    if let Some(seqno) = newest {
+        dram_table.raise_floor(keyspace, seqno);
+    }
+    Ok(())
 }
 
 /// The error for an id that no keyspace has: it was dropped.

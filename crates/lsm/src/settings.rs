@@ -1,6 +1,7 @@
 //! What a user may choose. Everything else is a constant with its reason.
 
 use esker_base::{Error, Result};
+use esker_memtable::Forwarding;
 use esker_table::Compression;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -81,6 +82,11 @@ pub struct Settings {
     /// the block cache, which gets what the others leave. Default 1 GiB. It must hold at least the
     /// segments.
     pub memory_bytes: usize,
+    /// The share of the DRAMTable, which keeps copies of values that are read, in bytes. `None` is
+    /// our choice; 0 is no DRAMTable. At most half of `memory_bytes`.
+    pub dram_table_bytes: Option<usize>,
+    /// When writes reach the DRAMTable. Default [`Forwarding::OnFlush`].
+    pub forwarding: Forwarding,
     /// Threads for flush and compaction, 1 to 64. Default 2.
     pub background_threads: usize,
 }
@@ -92,6 +98,8 @@ impl Default for Settings {
             segment_bytes: 64 << 20,
             sealed_segments: 3,
             memory_bytes: 1 << 30,
+            dram_table_bytes: None,
+            forwarding: Forwarding::OnFlush,
             background_threads: 2,
         }
     }
@@ -116,6 +124,9 @@ impl Settings {
         within("segment_bytes", self.segment_bytes, 64 << 10, 1 << 30)?;
         within("sealed_segments", self.sealed_segments, 1, 64)?;
         within("background_threads", self.background_threads, 1, 64)?;
+        if let Some(bytes) = self.dram_table_bytes {
+            within("dram_table_bytes", bytes, 0, self.memory_bytes / 2)?;
+        }
         if let Log::File { sync: Sync::Every(interval), .. } = self.log
             && (interval < Duration::from_millis(1) || interval > Duration::from_secs(3600))
         {

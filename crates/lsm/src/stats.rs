@@ -3,6 +3,7 @@
 use crate::settings::KeyspaceSettings;
 use crate::version::{TableMeta, Version};
 use esker_base::{KeyspaceId, Seqno};
+use esker_memtable::DramTableStats;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -39,6 +40,8 @@ pub struct Stats {
     pub reclaimed_bytes: u64,
     /// Time that writers were held back, summed over writers.
     pub stalled: Duration,
+    /// What the DRAMTable holds now, and did.
+    pub dram_table: DramTableStats,
     /// Block cache hits.
     pub cache_hits: u64,
     /// Block cache misses.

@@ -6,6 +6,7 @@
 
 use crate::version::Version;
 use arc_swap::ArcSwap;
+use esker_base::Seqno;
 use esker_memtable::MemTable;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -16,6 +17,17 @@ pub(crate) struct View {
     /// Newest first. The first may still take writes.
     pub(crate) memtables: Vec<Arc<MemTable>>,
     pub(crate) version: Arc<Version>,
+}
+
+impl View {
+    /// The last write that the view can have: the newest MemTable's, as far as it has got.
+    #[inline]
+    pub(crate) fn last_seqno(&self) -> Seqno {
+        match self.memtables.first() {
+            Some(newest) => newest.last_seqno(),
+            None => self.version.flushed_through,
+        }
+    }
 }
 
 /// The view in force.

@@ -50,6 +50,17 @@ pub struct Found<'a> {
     pub value: &'a [u8],
 }
 
+/// Where a version was met.
+pub enum Met<'a, C> {
+    /// In the segment.
+    Here(Found<'a>),
+    /// Elsewhere: the copy that was asked for.
+    Copy(C),
+}
+
+/// There is none.
+enum Never {}
+
 /// The arrays that a MemTable's index takes, to be used again.
 pub struct Arrays {
     capacity: u64,
@@ -306,20 +317,42 @@ impl MemTable {
         key_hash: u64,
         snapshot: Seqno,
     ) -> Option<Found<'_>> {
+        match self.get_or_copy(keyspace, key, key_hash, snapshot, |_| None::<Never>)? {
+            Met::Here(found) => Some(found),
+            Met::Copy(never) => match never {},
+        }
+    }
+
+    /// Like [`MemTable::get`], but asks `copy` for each version that may be the one, by its seqno,
+    /// before it looks into the segment. `copy` answers only if it knows that `key` has a put with
+    /// that very seqno.
+    #[inline]
+    pub fn get_or_copy<C>(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        key_hash: u64,
+        snapshot: Seqno,
+        copy: impl Fn(Seqno) -> Option<C>,
+    ) -> Option<Met<'_, C>> {
         let numbers = self.segment.numbers_through(snapshot);
         let mut link = self.index.newest(hash_in(keyspace, key_hash));
         let mut steps = 0;
         while link != 0 {
             let number = link - 1;
             if number < numbers {
+                if let Some(copy) = copy(self.seqno(number)) {
+                    return Some(Met::Copy(copy));
+                }
                 let entry = self.entry(number).expect("indexed entries are filled");
                 if entry.key == key && entry.keyspace == keyspace {
-                    return Some(self.found(number, entry));
+                    return Some(Met::Here(self.found(number, entry)));
                 }
             }
             steps += 1;
             if steps == CHAIN_STEPS && numbers.min(number) <= self.order.covered() {
-                return self.find_in_order(keyspace, key, numbers.min(number));
+                let found = self.find_in_order(keyspace, key, numbers.min(number));
+                return found.map(Met::Here);
             }
             link = self.segment.nodes().node(number).older.load(Ordering::Acquire);
         }

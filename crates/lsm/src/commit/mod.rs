@@ -201,8 +201,8 @@ impl Commit {
     }
 
     /// Commits `batch`, which is valid and not empty. When this returns, the batch is visible, and
-    /// as durable as the log's mode and the batch ask.
-    pub(crate) fn write(&self, batch: &WriteBatch, rotation: &impl Rotation) -> Result<()> {
+    /// as durable as the log's mode and the batch ask. Returns the seqno of its last entry.
+    pub(crate) fn write(&self, batch: &WriteBatch, rotation: &impl Rotation) -> Result<Seqno> {
         let reserved = self.reserve(batch, rotation)?;
         let Reserved { memtable, reservation, ticket, last_seqno } = reserved;
         let given_up = || self.group.has_failed();
@@ -231,7 +231,7 @@ impl Commit {
         if batch.has_range_delete() && memtable.range_deletes() >= RANGE_DELETES_MAX {
             self.lock_tail().seal_if_active(&memtable);
         }
-        Ok(())
+        Ok(last_seqno)
     }
 
     fn reserve(&self, batch: &WriteBatch, rotation: &impl Rotation) -> Result<Reserved> {
