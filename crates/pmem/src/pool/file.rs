@@ -1,0 +1,79 @@
+//! Pools in files.
+
+use super::{Pool, check_bytes, examine};
+use crate::delayed::{Delayed, Delays};
+use crate::domain::Accept;
+use crate::format::HOLDER_AT;
+use crate::mapped::{MappedRegion, sync_directory, write_holder};
+use crate::region::Region;
+use esker_base::{Clock, Error, Result};
+use std::path::Path;
+use std::sync::Arc;
+
+impl Pool {
+    /// Creates a pool of `bytes` at `path`, where nothing may be, with all its blocks.
+    pub fn create(path: impl AsRef<Path>, bytes: u64, accept: Accept) -> Result<Arc<Pool>> {
+        let path = path.as_ref();
+        check_bytes(bytes)?;
+        let region = MappedRegion::create(path, bytes, accept)?;
+        let created = write_holder(&region, HOLDER_AT, path).and_then(|()| {
+            let pool = Pool::format(Arc::new(region), &name(path), esker_base::ambient_seed())?;
+            sync_directory(path)?;
+            Ok(pool)
+        });
+        if created.is_err() {
+            // The first failure says more than that of the clean-up.
+            let _ = std::fs::remove_file(path);
+        }
+        created
+    }
+
+    /// Opens a pool for its one writer.
+    pub fn open(path: impl AsRef<Path>, accept: Accept) -> Result<Arc<Pool>> {
+        open_through(path.as_ref(), accept, |region| region)
+    }
+
+    /// Opens a pool for its one writer and makes it slower, for experiments.
+    pub fn open_delayed(
+        path: impl AsRef<Path>,
+        accept: Accept,
+        delays: Delays,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Pool>> {
+        let delay = |region| Arc::new(Delayed::new(region, delays, clock)) as Arc<dyn Region>;
+        open_through(path.as_ref(), accept, delay)
+    }
+
+    /// Opens a pool to look at, beside its writer if there is one. What is shown is the moment of
+    /// opening; an extent's bytes may be another segment's by the time they are read, and then its
+    /// checksums do not match.
+    pub fn open_read_only(path: impl AsRef<Path>, accept: Accept) -> Result<Arc<Pool>> {
+        let path = path.as_ref();
+        Pool::over(Arc::new(MappedRegion::open_read_only(path, accept)?), &name(path))
+    }
+
+    /// Opens a pool to look at, even if some of what it says does not hold: that is listed beside it,
+    /// and an extent whose state is damaged counts as free. Fails if the header does not hold.
+    pub fn inspect(path: impl AsRef<Path>, accept: Accept) -> Result<(Arc<Pool>, Vec<Error>)> {
+        let path = path.as_ref();
+        let region = Arc::new(MappedRegion::open_read_only(path, accept)?);
+        let examined = examine(&*region, &name(path))?;
+        Ok((Pool::of(region, &name(path), &examined), examined.problems))
+    }
+}
+
+fn name(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn open_through(
+    path: &Path,
+    accept: Accept,
+    wrap: impl FnOnce(Arc<dyn Region>) -> Arc<dyn Region>,
+) -> Result<Arc<Pool>> {
+    let region = Arc::new(MappedRegion::open(path, accept)?);
+    let pool = Pool::over(wrap(region.clone()), &name(path))?;
+    // Only what is a pool is written to.
+    write_holder(&region, HOLDER_AT, path)?;
+    Ok(pool)
+}
