@@ -13,6 +13,7 @@ pub mod get;
 pub mod import;
 pub mod keyspaces;
 pub mod levels;
+pub mod pmem;
 pub mod put;
 pub mod repair;
 pub mod scan;

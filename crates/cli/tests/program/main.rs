@@ -7,6 +7,7 @@ mod exporting;
 mod importing;
 mod opening;
 mod points;
+mod pools;
 mod repairing;
 mod scanning;
 mod showing;

@@ -1,0 +1,187 @@
+//! `esker pmem check`: does everything in a pool hold?
+//!
+//! A crash may tear the last frames, those that were not acknowledged: where a segment ends in one, or
+//! the next does not go on where it ended, that is a torn tail as long as nothing written later knew
+//! the missing writes durable. If something did, they were acknowledged, and it is damage.
+
+use super::{TO_LOOK_AT, header_json};
+use crate::commands::{print_json, stdout};
+use crate::failure::{Failure, Outcome};
+use crate::units;
+use esker_base::Seqno;
+use esker_memtable::{SEGMENT_HEADER_BYTES, Scan, SegmentHeader, Stop, scan};
+use esker_pmem::{Extent, Pool};
+use serde_json::{Value as Json, json};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Read all of a pool and report whatever does not hold
+///
+/// Checks the header, the state of every extent, and the segment's header and every frame of those in
+/// use. No other process may be writing meanwhile. Exit status 1 if anything is wrong.
+#[derive(clap::Args)]
+pub struct Check {
+    /// The pool's file
+    path: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A segment of the pool, read.
+struct Segment {
+    epoch: u32,
+    /// Where its extent starts in the pool.
+    offset: u64,
+    scan: Scan,
+}
+
+#[derive(Default)]
+struct Report {
+    problems: Vec<String>,
+    /// What a crash may leave, and recovery leaves out.
+    torn: Vec<String>,
+    frames: u64,
+    entries: u64,
+    bytes: u64,
+}
+
+impl Check {
+    pub fn run(self) -> Outcome {
+        let (pool, problems) = Pool::inspect(&self.path, TO_LOOK_AT)?;
+        let mut report = Report::default();
+        report.problems.extend(problems.iter().map(ToString::to_string));
+        let mut segments = Vec::new();
+        for extent in pool.used().into_iter().filter_map(|epoch| pool.extent(epoch)) {
+            match read(&pool, &extent) {
+                Ok(segment) => segments.push(segment),
+                Err(problem) => report.problems.push(problem),
+            }
+        }
+        report.judge(&pool, &segments);
+        let problems = report.problems.len() as u64;
+        if self.json {
+            print_json(&report.json(&pool, segments.len()))?;
+        } else {
+            let mut out = stdout();
+            out.write_all(report.text(segments.len()).as_bytes())?;
+            out.flush()?;
+        }
+        match problems {
+            0 => Ok(()),
+            number => {
+                let problems = units::counted(number, "problem");
+                Err(Failure::new(format!("{} has {problems}", self.path.display())))
+            }
+        }
+    }
+}
+
+/// Reads the segment in an extent.
+fn read(pool: &Pool, extent: &Extent) -> Result<Segment, String> {
+    let (name, offset) = (pool.describe(), extent.offset());
+    let problem = |at: usize, what: String| {
+        format!("{name}: extent {} at offset {}: {what}", extent.index(), offset + at as u64)
+    };
+    let header = extent.copy(SEGMENT_HEADER_BYTES);
+    let header = match SegmentHeader::decode(&header, &name) {
+        Ok(header) => header,
+        Err(esker::Error::Corruption { offset, what, .. }) => {
+            return Err(problem(offset as usize, what));
+        }
+        Err(error) => return Err(problem(0, error.to_string())),
+    };
+    if header.epoch != extent.epoch() {
+        let (found, wanted) = (header.epoch, extent.epoch());
+        return Err(problem(0, format!("it holds segment {found}, and should hold {wanted}")));
+    }
+    if header.capacity > extent.len() as u64 {
+        return Err(problem(0, "its segment says that it is larger than the extent".into()));
+    }
+    let bytes = extent.copy(header.capacity as usize);
+    Ok(Segment { epoch: header.epoch, offset, scan: scan(&bytes, &header, None) })
+}
+
+impl Segment {
+    /// The seqno after its last frame's.
+    fn next_seqno(&self) -> Option<Seqno> {
+        self.scan.frames.last().map(|frame| frame.next_seqno())
+    }
+
+    /// What is known durable from anything in it but the first `skip` frames.
+    fn durable_through(&self, skip: usize) -> Seqno {
+        let frames = self.scan.frames.iter().skip(skip).map(|frame| frame.durable_through);
+        let later = self.scan.later.map(|later| later.durable_through);
+        frames.chain(later).max().unwrap_or(0)
+    }
+}
+
+impl Report {
+    /// Tells damage from torn tails. `segments` are in the order of their epochs.
+    fn judge(&mut self, pool: &Pool, segments: &[Segment]) {
+        let mut expected = None;
+        for (at, segment) in segments.iter().enumerate() {
+            self.frames += segment.scan.frames.len() as u64;
+            self.entries +=
+                segment.scan.frames.iter().map(|frame| u64::from(frame.count)).sum::<u64>();
+            self.bytes += segment.scan.end;
+            let later = segments[at + 1..].iter().map(|segment| segment.durable_through(0)).max();
+            let first = segment.scan.frames.first().map(|frame| frame.first_seqno);
+            let place = |offset: u64, what: &str| {
+                let (name, at) = (pool.describe(), segment.offset + offset);
+                format!("{name}: segment {} at offset {at}: {what}", segment.epoch)
+            };
+            if let (Some(expected), Some(first)) = (expected, first)
+                && first != expected
+            {
+                let known = later.unwrap_or(0).max(segment.durable_through(0));
+                let what = format!("it starts at seqno {first}, and {expected} is due");
+                self.sort(known >= expected, place(SEGMENT_HEADER_BYTES as u64, &what));
+            }
+            expected = segment.next_seqno().or(expected);
+            if let Stop::Bad { offset, what } = &segment.scan.stop {
+                let known = later.unwrap_or(0).max(segment.durable_through(usize::MAX));
+                self.sort(expected.is_some_and(|due| known >= due), place(*offset, what));
+            }
+        }
+    }
+
+    fn sort(&mut self, was_durable: bool, what: String) {
+        if was_durable { &mut self.problems } else { &mut self.torn }.push(what);
+    }
+
+    fn json(&self, pool: &Pool, segments: usize) -> Json {
+        let mut object = header_json(pool);
+        let found = json!({
+            "segments": segments,
+            "frames": self.frames,
+            "entries": self.entries,
+            "segment_bytes": self.bytes,
+            "torn": self.torn,
+            "problems": self.problems,
+        });
+        object.extend(found.as_object().cloned().unwrap_or_default());
+        object.into()
+    }
+
+    fn text(&self, segments: usize) -> String {
+        let mut out = String::new();
+        for problem in &self.problems {
+            out.push_str(&format!("{problem}\n"));
+        }
+        for torn in &self.torn {
+            out.push_str(&format!("{torn}; a crash left it, and recovery leaves it out\n"));
+        }
+        out.push_str(&format!(
+            "checked {}, {}, with {} and {} writes\n",
+            units::counted(segments as u64, "segment"),
+            units::bytes(self.bytes),
+            units::counted(self.frames, "frame"),
+            units::count(self.entries),
+        ));
+        if self.problems.is_empty() {
+            out.push_str("everything holds\n");
+        }
+        out
+    }
+}
