@@ -41,7 +41,7 @@ pub struct Env {
     pub storage: Arc<dyn Storage>,
     /// Where the logs are kept, if elsewhere.
     pub log_storage: Option<Arc<dyn Storage>>,
-    /// The pool that the logs are kept in, if the settings ask for one.
+    /// The pool that the logs are kept in, if the settings say so. Then `log_storage` is not used.
     pub pool: Option<Arc<Pool>>,
     /// Time.
     pub clock: Arc<dyn Clock>,
@@ -52,15 +52,18 @@ pub struct Env {
 }
 
 impl Env {
-    /// The settings as they hold with the pool, if they ask for one.
-    fn fit(&self, settings: Settings) -> Result<Settings> {
-        match (&settings.log, &self.pool) {
-            (Log::Pmem { .. }, Some(pool)) => Ok(settings.with_pool(pool)),
+    /// The world as the settings ask for it, and the settings as they hold in it.
+    fn fit(self, settings: Settings) -> Result<(Env, Settings)> {
+        match (&settings.log, self.pool.clone()) {
+            (Log::Pmem { .. }, Some(pool)) => {
+                let settings = settings.with_pool(&pool);
+                Ok((Env { log_storage: Some(Arc::new(PoolStorage(pool))), ..self }, settings))
+            }
             (Log::Pmem { pool, .. }, None) => Err(Error::PoolRefused {
                 pool: pool.display().to_string(),
                 reason: "the settings ask for it, and the environment does not have it".into(),
             }),
-            _ => Ok(settings),
+            _ => Ok((Env { pool: None, ..self }, settings)),
         }
     }
 
@@ -92,7 +95,7 @@ pub(crate) enum Create {
 
 impl Db {
     pub(crate) fn open_in(env: Env, settings: Settings, create: Create) -> Result<Db> {
-        let settings = env.fit(settings)?;
+        let (env, settings) = env.fit(settings)?;
         // Before the lock: a directory that is not ours is not to be written to at all.
         let found = recover::look(&*env.storage)?;
         if create == Create::Never && matches!(found, Found::Nothing) {
@@ -116,6 +119,7 @@ impl Db {
     }
 
     pub(crate) fn open_read_only_in(env: Env, settings: Settings) -> Result<Db> {
+        let (env, settings) = env.fit(settings)?;
         // A live writer may replace the manifest, or flush and recycle a log, between two reads of
         // ours. Then what we read does not fit together, and the next try sees the newer state.
         const TRIES: u32 = 20;
@@ -329,9 +333,6 @@ pub(crate) fn posix_env(storage: PosixStorage, settings: &Settings, writable: bo
     let log_storage: Option<Arc<dyn Storage>> = match &settings.log {
         Log::File { dir: Some(dir), .. } if writable => Some(Arc::new(PosixStorage::create(dir)?)),
         Log::File { dir: Some(dir), .. } => Some(Arc::new(PosixStorage::open(dir)?)),
-        Log::Pmem { .. } => {
-            pool.clone().map(|pool| Arc::new(PoolStorage(pool)) as Arc<dyn Storage>)
-        }
         _ => None,
     };
     Ok(Env {
