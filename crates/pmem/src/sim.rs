@@ -9,6 +9,9 @@
 //!   counted, enumerated, or sampled.
 //! * [`SimRegion::record`] keeps a [`History`], and that gives the crash state after each event. Marks
 //!   in it say what had been acknowledged by then.
+//! * [`SimRegion::kill`] is what the next process finds if this one dies and the power stays: all that
+//!   was stored, but no fence of the next process counts for it.
+//! * [`SimRegion::interrupt_after`] stops the world between two events in the middle of a call.
 //! * A [`Bench`] turns images into regions, one after another, at the cost of what differs.
 //! * [`SimRegion::drop_flush`] and [`SimRegion::drop_fence`] break a protocol on purpose.
 //!
@@ -18,15 +21,18 @@
 mod bench;
 mod crash;
 mod history;
+mod interrupt;
 mod medium;
 
 pub use bench::Bench;
 pub use crash::{CrashState, Image};
 pub use history::{Event, History, Replay};
+pub use interrupt::Moment;
 pub use medium::Medium;
 
 use crate::domain::Domain;
 use crate::region::{FRAME_HEADER_BYTES, LINE_BYTES, Region};
+use interrupt::Interrupt;
 use parking_lot::{Mutex, MutexGuard};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::Cell;
@@ -50,6 +56,7 @@ struct Inner {
     fences: u64,
     drop_flush: Option<u64>,
     drop_fence: Option<u64>,
+    interrupt: Option<Interrupt>,
 }
 
 /// A number that no other thread ever has.
@@ -78,16 +85,23 @@ impl SimRegion {
     }
 
     fn holding(words: Vec<u64>) -> SimRegion {
+        Self::on(Medium::new(words))
+    }
+
+    /// Memory that shows what `medium` shows.
+    fn on(medium: Medium) -> SimRegion {
+        let words = medium.shown();
         let mut memory = Memory::new(words.len());
         memory.fill(&words);
         let inner = Inner {
-            medium: Medium::new(words),
+            medium,
             history: None,
             touched: None,
             flushes: 0,
             fences: 0,
             drop_flush: None,
             drop_fence: None,
+            interrupt: None,
         };
         SimRegion { memory, inner: Mutex::new(inner) }
     }
@@ -187,6 +201,7 @@ impl Inner {
         if let Some(history) = &mut self.history {
             history.push(event);
         }
+        self.count_down();
     }
 }
 

@@ -45,7 +45,8 @@ impl SimRegion {
             self.memory.store(word as usize, durable[word as usize]);
         }
         (inner.flushes, inner.fences) = (0, 0);
-        (inner.drop_flush, inner.drop_fence, inner.history) = (None, None, None);
+        (inner.drop_flush, inner.drop_fence) = (None, None);
+        (inner.history, inner.interrupt) = (None, None);
     }
 
     /// Makes the words of an image durable.

@@ -58,6 +58,23 @@ impl Medium {
         stored.map_or(self.durable[word as usize], |store| store.value)
     }
 
+    /// What a running program sees.
+    pub(super) fn shown(&self) -> Vec<u64> {
+        let mut words = Vec::clone(&self.durable);
+        for (&word, stores) in &self.pending {
+            if let Some(store) = stores.last() {
+                words[word as usize] = store.value;
+            }
+        }
+        words
+    }
+
+    /// The medium as a process that dies leaves it to the next: what its threads have flushed and
+    /// not fenced, no fence will settle.
+    pub(super) fn after_process(&self) -> Medium {
+        Medium { generation: new_generation(), flushed: HashMap::new(), ..self.clone() }
+    }
+
     /// What a crash now may leave.
     pub fn crash(&self) -> CrashState {
         let choices = self.pending.iter().filter_map(|(&word, stores)| {

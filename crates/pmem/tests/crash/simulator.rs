@@ -45,6 +45,36 @@ fn each_word_goes_its_own_way_even_inside_one_store() {
 }
 
 #[test]
+fn what_a_dead_process_left_unfenced_shows_and_may_still_be_lost() {
+    let region = SimRegion::new(16);
+    write(&region, 0, &1u64.to_le_bytes());
+    let next = region.kill();
+    assert_eq!(bytes(&next)[..8], 1u64.to_le_bytes());
+    write(&next, 8, &2u64.to_le_bytes());
+    next.fence();
+    assert_eq!(images(&next), BTreeSet::from([words([0, 2]), words([1, 2])]));
+    write(&next, 0, &1u64.to_le_bytes());
+    next.fence();
+    assert_eq!(images(&next), BTreeSet::from([words([1, 2])]));
+}
+
+#[test]
+fn an_interrupt_sees_the_moment_between_two_events() {
+    let region = SimRegion::new(16);
+    let (tell, told) = std::sync::mpsc::channel();
+    region.interrupt_after(2, move |moment| {
+        tell.send((moment.crash().count(), moment.kill())).unwrap();
+    });
+    write(&region, 0, &1u64.to_le_bytes());
+    assert!(told.try_recv().is_err());
+    region.fence();
+    write(&region, 8, &2u64.to_le_bytes());
+    let (count, next) = told.try_recv().unwrap();
+    assert_eq!((count, bytes(&next)), (1, &words([1, 0])[..]));
+    assert!(told.try_recv().is_err());
+}
+
+#[test]
 fn a_fence_counts_only_for_what_its_own_thread_stored() {
     let region = SimRegion::new(16);
     write(&region, 0, &1u64.to_le_bytes());

@@ -1,0 +1,56 @@
+//! The world stopped between two events.
+
+use super::crash::CrashState;
+use super::medium::Medium;
+use super::{Inner, SimRegion};
+
+/// What happens after so many more events.
+pub(super) struct Interrupt {
+    events: u64,
+    then: Box<dyn FnOnce(&Moment<'_>) + Send>,
+}
+
+/// The region between two events.
+pub struct Moment<'a> {
+    medium: &'a Medium,
+}
+
+impl Moment<'_> {
+    /// What a crash at this moment may leave.
+    pub fn crash(&self) -> CrashState {
+        self.medium.crash()
+    }
+
+    /// What the next process finds if this one dies at this moment.
+    pub fn kill(&self) -> SimRegion {
+        SimRegion::on(self.medium.after_process())
+    }
+}
+
+impl SimRegion {
+    /// What the next process finds if this one dies now, and the power stays. What was not fenced is
+    /// still unsettled, and no later fence settles it: its thread is gone.
+    pub fn kill(&self) -> SimRegion {
+        SimRegion::on(self.lock().medium.after_process())
+    }
+
+    /// Calls `then` right after `events` more stores and fences, in the middle of whatever call makes
+    /// the next; `then` must not touch the region. What is stored later goes on as if nothing had
+    /// happened: whoever simulates a death ignores it.
+    pub fn interrupt_after(&self, events: u64, then: impl FnOnce(&Moment<'_>) + Send + 'static) {
+        self.lock().interrupt = Some(Interrupt { events, then: Box::new(then) });
+    }
+}
+
+impl Inner {
+    /// Another event has happened.
+    pub(super) fn count_down(&mut self) {
+        let Some(mut interrupt) = self.interrupt.take() else { return };
+        interrupt.events = interrupt.events.saturating_sub(1);
+        if interrupt.events > 0 {
+            self.interrupt = Some(interrupt);
+            return;
+        }
+        (interrupt.then)(&Moment { medium: &self.medium });
+    }
+}
