@@ -1,4 +1,4 @@
-//! Ctrl-C, for commands that have something to finish first.
+//! Ctrl-C, and a terminal that is closed, for commands that have something to finish first.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// From now on SIGINT and SIGTERM are noted here. A second one ends the program at once.
+    /// From now on SIGINT, SIGTERM and SIGHUP are noted here. A second one of the first two ends the
+    /// program at once; a terminal that goes may send several of the third. If that is ignored, as
+    /// under `nohup`, it stays so.
     pub fn listen() -> std::io::Result<Self> {
-        use signal_hook::consts::{SIGINT, SIGTERM};
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
         let interrupt = Interrupt::default();
         for signal in [SIGINT, SIGTERM] {
             // In this order: the first signal finds the flag unset, sets it, and does not shut down.
@@ -18,11 +20,44 @@ impl Interrupt {
             signal_hook::flag::register_conditional_shutdown(signal, 130, flag())?;
             signal_hook::flag::register(signal, flag())?;
         }
+        if !is_ignored(SIGHUP) {
+            signal_hook::flag::register(SIGHUP, Arc::clone(&interrupt.0))?;
+        }
         Ok(interrupt)
+    }
+
+    /// As if the user had asked.
+    #[cfg(test)]
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 
     /// Whether it was asked for.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether the process was started with `signal` ignored, where the system tells.
+fn is_ignored(signal: i32) -> bool {
+    std::fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores(&status, signal))
+}
+
+/// The line `SigIgn` has a bit for each signal, in hexadecimal digits.
+fn ignores(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_read_from_the_mask() {
+        let status = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n";
+        assert!(ignores(status, 1) && !ignores(status, 2) && ignores(status, 13));
+        assert!(!ignores("SigIgn:\tno mask\n", 1) && !ignores("", 1));
     }
 }

@@ -13,7 +13,7 @@ const GLANCE: Duration = Duration::from_millis(50);
 /// How often a directory is removed in which threads that do not know of it yet make new files.
 const TRIES: u32 = 20;
 
-/// A directory that is removed when this is dropped, or at SIGINT and SIGTERM. These end the program
+/// A directory that is removed when this is dropped, or at SIGINT, SIGTERM and SIGHUP. These end the program
 /// with status 130; whatever it was doing in the directory is of no use to anybody.
 pub struct Temporary(tempfile::TempDir);
 

@@ -95,6 +95,32 @@ fn a_run_that_is_interrupted_leaves_what_it_had() {
 }
 
 #[test]
+fn a_run_whose_terminal_is_closed_leaves_what_it_had() {
+    let scratch = Scratch::new();
+    let child = start_long_run(&scratch);
+    for _ in 0..2 {
+        signal("-HUP", &child.id().to_string());
+    }
+    expect_stopped(&scratch, child, 130, "interrupted; the results so far are in out");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_run_that_is_interrupted_while_it_copies_leaves_no_store() {
+    let scratch = Scratch::new();
+    let mut arguments = ycsb(&["--workload", "c", "--out", "out", "--dir", "work"]);
+    // Enough to be at it for a while.
+    arguments[3] = "100000";
+    let mut command = scratch.command(&arguments);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    while !scratch.path("work/running").exists() {
+        std::thread::yield_now();
+    }
+    signal("-INT", &child.id().to_string());
+    expect_stopped(&scratch, child, 130, "interrupted; the results so far are in out");
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn a_run_whose_worker_is_killed_leaves_what_it_had() {
     let scratch = Scratch::new();
@@ -126,10 +152,32 @@ fn results_of_several_runs_are_merged() {
     }
     scratch.run(&["bench", "report", "one", "two", "--out", "both"]).expect_status(0);
     let merged = results(&scratch.path("both"));
-    assert_eq!(measured(&merged), ["esker-wal load 0", "esker-nolog load 0"]);
+    assert_eq!(measured(&merged), ["esker-wal load 0", "esker-nolog load 1"]);
     let missing = scratch.run(&["bench", "report", "three", "--out", "x"]);
     missing.expect_failure(1, "three/results.json");
     assert!(!scratch.path("x").exists());
+}
+
+#[test]
+fn results_of_other_sizes_are_merged_as_other_cases() {
+    let scratch = Scratch::new();
+    for (records, out) in [("200", "one"), ("300", "two")] {
+        let mut arguments = ycsb(&["--workload", "load", "--rounds", "1", "--out", out]);
+        arguments[3] = records;
+        scratch.run(&arguments).expect_status(0);
+    }
+    scratch.run(&["bench", "report", "one", "two", "--out", "both"]).expect_status(0);
+    let merged = results(&scratch.path("both"));
+    let expected = ["esker-wal load (records 200) 0", "esker-wal load (records 300) 1"];
+    assert_eq!(measured(&merged), expected);
+}
+
+#[test]
+fn a_load_that_does_not_sync_says_so() {
+    let scratch = Scratch::new();
+    let engines = ["--engines", "esker-wal,esker-wal-sync", "--workload", "load", "--rounds", "1"];
+    let done = scratch.run(&ycsb(&[&engines[..], &["--json"]].concat())).expect_status(0);
+    assert_eq!(measured(&done.json()), ["esker-wal load 0", "esker-wal-sync load (not synced) 0"]);
 }
 
 #[test]

@@ -10,7 +10,7 @@
 
 use super::child;
 use super::display::Display;
-use super::engines::EngineSettings;
+use super::engines::{self, EngineSettings};
 use super::output::Output;
 use super::plan::{Message, Plan, Task};
 use super::workspace::{self, Workspace};
@@ -205,7 +205,9 @@ impl Running<'_> {
         let engine = &campaign.engines[step.engine];
         let loaded = campaign.load.as_ref();
         let (case, dir) = match (step.case, loaded) {
-            (Some(case), Some(_)) => (&campaign.cases[case], self.workspace.copy(engine, RUNNING)?),
+            (Some(case), Some(_)) => {
+                (&campaign.cases[case], self.workspace.copy(engine, RUNNING, self.interrupt)?)
+            }
             (Some(case), None) => (&campaign.cases[case], self.workspace.empty(RUNNING)?),
             (None, load) => {
                 (load.expect("a load has a step only if it is"), self.workspace.empty(engine)?)
@@ -215,7 +217,10 @@ impl Running<'_> {
             engine: engine.clone(),
             dir,
             settings: campaign.settings.clone(),
-            case: case.name.clone(),
+            case: match step.case {
+                None if engines::loads_unsynced(engine) => format!("{} (not synced)", case.name),
+                _ => case.name.clone(),
+            },
             round: step.round,
             task: case.task.clone(),
             threads: case.threads,
@@ -272,6 +277,14 @@ fn print(results: &Results, json: bool) -> Outcome {
             eprintln!(
                 "esker: {engine} reached {percent:.1} % of the rate in {case}, round {round}: \
                  its latencies grow with the length of the run"
+            );
+        }
+        if row.metric == "unstarted" && row.value > 0.0 {
+            let (engine, case, round) = (&row.engine, &row.case, row.round + 1);
+            let given_up = crate::units::counted(row.value as u64, "operation");
+            eprintln!(
+                "esker: {engine} was so far behind in {case}, round {round}, that {given_up} were \
+                 never begun; their latencies are not counted"
             );
         }
     }

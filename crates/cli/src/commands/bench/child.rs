@@ -45,11 +45,17 @@ pub fn run(
         Some(Message::Failed { message, is_usage: true }) => return Err(Failure::Usage(message)),
         Some(Message::Failed { message, .. }) => message,
         _ => match child.0.wait() {
+            // A signal to all processes of the terminal ends the worker, too, and first.
+            _ if interrupt.is_set() => return Err(interrupted()),
             Ok(status) => format!("the process that ran it ended early: {status}"),
             Err(error) => format!("the process that ran it is lost: {error}"),
         },
     };
     Err(Failure::new(format!("{}, {}: {message}", plan.engine, plan.case)))
+}
+
+fn interrupted() -> Failure {
+    Failure::Interrupted("interrupted".to_owned())
 }
 
 fn start() -> Outcome<Child> {
@@ -69,7 +75,7 @@ fn listen(
     loop {
         let line = lines.recv_timeout(GLANCE);
         if interrupt.is_set() {
-            return Err(Failure::Interrupted("interrupted".to_owned()));
+            return Err(interrupted());
         }
         match line {
             Ok(line) => match serde_json::from_str(&line)? {

@@ -87,6 +87,14 @@ pub fn is_own(name: &str) -> bool {
     OWN.iter().any(|own| own.0 == name)
 }
 
+/// Whether this engine's name says that it syncs every write, which loading does not: see [`open`].
+pub fn loads_unsynced(name: &str) -> bool {
+    name.ends_with(SYNCED)
+}
+
+/// How the names of engines end that sync every write.
+const SYNCED: &str = "-sync";
+
 fn find(name: &str) -> Outcome<Kind> {
     if let Some((name, log)) = OWN.iter().find(|own| own.0 == name) {
         return Ok(Kind::Own(name, log.clone()));
@@ -106,7 +114,7 @@ pub fn check(name: &str, settings: &EngineSettings) -> Outcome {
             settings.own(log).validate()?;
             settings.compression()?;
         }
-        Kind::Peer => settings.peer()?.validate()?,
+        Kind::Peer => esker_peers::check_settings(name, &settings.peer()?)?,
     }
     Ok(())
 }
@@ -130,7 +138,7 @@ pub fn open(
             Ok(Opened::Own(EskerEngine::open(name, dir, settings.own(log), keyspace)?))
         }
         Kind::Peer => {
-            let opened = if is_loading { name.trim_end_matches("-sync") } else { name };
+            let opened = if is_loading { name.trim_end_matches(SYNCED) } else { name };
             let peer = esker_peers::open(opened, dir, &settings.peer()?)?;
             Ok(Opened::Peer(PeerEngine::new(name, dir, peer)))
         }
@@ -226,5 +234,16 @@ mod tests {
         assert!(refusal("esker-wal", &tight).contains("memory_bytes"));
         let odd = EngineSettings { compression: "zip".into(), ..settings() };
         assert!(refusal("esker-nolog", &odd).contains("zip"));
+    }
+
+    #[test]
+    fn a_compression_that_a_peer_does_not_have_is_refused() {
+        let zstd = EngineSettings { compression: "zstd".into(), ..settings() };
+        for name in built_in() {
+            match name {
+                "leveldb" | "fjall" => assert!(refusal(name, &zstd).contains("compression")),
+                _ => check(name, &zstd).unwrap(),
+            }
+        }
     }
 }
