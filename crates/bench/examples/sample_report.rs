@@ -124,7 +124,8 @@ impl Sample {
             let log = if engine.ends_with("nolog") { 0.0 } else { user * 1.03 };
             let (flush, compaction) = (user * 0.98, user * 3.2 / write_speed * self.noise(0.1));
             rows.extend([
-                ("write_amp", (log + flush + compaction) / user, "ratio"),
+                ("write_amp", (1.4 * log + flush + compaction) / user, "ratio"),
+                ("user_bytes", user, "bytes"),
                 ("log_bytes", log, "bytes"),
                 ("flush_bytes", flush, "bytes"),
                 ("compaction_bytes", compaction, "bytes"),

@@ -74,13 +74,13 @@ impl Page<'_> {
         plots.extend(self.space());
         plots.extend(self.metric(
             "Memory",
-            "peak, mapped files apart",
+            "peak, without mapped files",
             "rss_peak_mib",
             Axis::Linear,
         ));
         let note = "Bars in parts are, from dark to light: what the log, flushes and compactions wrote, \
                     as the engine tells it, and whatever else the process wrote, such as the zeros that \
-                    a new log file is filled with; the mean and the peak of space.";
+                    a new log file is filled with, in outline; the mean and the peak of space.";
         section(self, "Writes, space and memory", note, plots)
     }
 
