@@ -223,16 +223,20 @@ fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job> {
 }
 
 fn next_segment(inner: &Inner, jobs: &Jobs) -> Option<Job> {
-    let wanted =
-        jobs.wants_segment && jobs.prepared.is_none() && has_room(inner, &inner.view.pin());
+    let wanted = jobs.wants_segment && jobs.prepared.is_none();
+    (wanted && can_prepare(inner, jobs, &inner.view.pin())).then_some(Job::Prepare)
+}
+
+/// Whether another segment may be prepared and the log has a place for it.
+pub(crate) fn can_prepare(inner: &Inner, jobs: &Jobs, view: &View) -> bool {
     // A flushed MemTable that nobody reads any more gives its extent back.
     let has_log = || inner.logs.has_room() || jobs.retired.iter().any(is_unused);
-    (wanted && has_log()).then_some(Job::Prepare)
+    has_room(inner, view) && has_log()
 }
 
 /// Whether another segment may be prepared. One beyond the limit may, or writers could never fill
 /// the limit.
-pub(crate) fn has_room(inner: &Inner, view: &View) -> bool {
+fn has_room(inner: &Inner, view: &View) -> bool {
     let sealed = view.memtables.iter().filter(|memtable| memtable.is_sealed()).count();
     sealed <= inner.settings.sealed_segments
 }

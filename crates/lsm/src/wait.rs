@@ -4,7 +4,7 @@
 use crate::commit::{Rotation, TailGuard};
 use crate::compaction;
 use crate::inner::Inner;
-use crate::schedule::{IDLE, Jobs, Lane, has_room, next_plan, run_plan, step_lane, update_debt};
+use crate::schedule::{IDLE, Jobs, Lane, can_prepare, next_plan, run_plan, step_lane, update_debt};
 use crate::version::KeyspaceVersion;
 use crate::view::View;
 use esker_base::{Error, KeyspaceId, Result};
@@ -35,10 +35,15 @@ impl Rotation for Inner {
 
     fn wait_for_segment(&self) -> Result<()> {
         let started = self.clock.now();
-        let waited = self.wait_until(|jobs, view| match jobs.prepared {
-            Some(_) => Wait::Over,
-            None if has_room(self, view) => Wait::For(Lane::Prepare),
-            None => Wait::For(Lane::Flush),
+        let waited = self.wait_until(|jobs, view| {
+            if jobs.prepared.is_some() {
+                Wait::Over
+            } else if jobs.lane(Lane::Prepare).running > 0 || can_prepare(self, jobs, view) {
+                Wait::For(Lane::Prepare)
+            } else {
+                // If a flush can't make room, the writer is to hear why.
+                Wait::For(Lane::Flush)
+            }
         });
         self.stall.note_stalled(self.clock.now().saturating_sub(started));
         waited
