@@ -48,19 +48,29 @@ fn what_is_acquired_is_there_when_the_pool_is_opened_again() {
 }
 
 #[test]
-fn an_extent_is_handed_out_again_only_when_its_last_handle_is_gone() {
+fn an_extent_is_handed_out_again_only_when_its_handle_is_gone() {
     let dir = memory();
     let (_, pool) = pool_in(&dir);
     let held: Vec<_> = (1..).map_while(|epoch| pool.acquire(epoch, &[0; 64]).unwrap()).collect();
     assert_eq!(held.len(), pool.extents());
-    let again = pool.extent(1).unwrap();
     pool.release(1).unwrap();
     assert!(!pool.used().contains(&1) && pool.extent(1).is_none());
-    assert!(pool.acquire(100, &[0; 64]).unwrap().is_none());
+    assert!(pool.acquire(100, &[0; 64]).unwrap().is_none(), "the handle is still there");
     drop(held);
-    assert!(pool.acquire(100, &[0; 64]).unwrap().is_none(), "one handle is left");
-    drop(again);
     assert_eq!(pool.acquire(100, &[0; 64]).unwrap().unwrap().epoch(), 100);
+}
+
+#[test]
+fn an_extent_has_one_handle_at_a_time() {
+    let dir = memory();
+    let (_, pool) = pool_in(&dir);
+    let first = pool.acquire(1, &[0; 64]).unwrap().unwrap();
+    assert!(pool.extent(1).is_none());
+    drop(first);
+    let second = pool.extent(1).unwrap();
+    assert!(pool.extent(1).is_none());
+    drop(second);
+    assert!(pool.extent(1).is_some());
 }
 
 #[test]
@@ -79,4 +89,163 @@ fn a_second_opener_is_refused_by_name_and_a_reader_is_not() {
     assert!(matches!(reader.claim(5), Err(Error::ReadOnly)));
     drop((pool, reader));
     Pool::open(&path, Accept::Emulated).unwrap();
+}
+
+/// Changes the bytes of a pool's file, and gives the error of opening it then.
+fn opened_after(change: impl FnOnce(&mut Vec<u8>)) -> (Error, String) {
+    let dir = memory();
+    let (path, pool) = pool_in(&dir);
+    pool.claim(77).unwrap();
+    pool.acquire(5, &[9; 64]).unwrap().unwrap();
+    drop(pool);
+    let mut bytes = std::fs::read(&path).unwrap();
+    change(&mut bytes);
+    std::fs::write(&path, bytes).unwrap();
+    let error = Pool::open(&path, Accept::Emulated).err().expect("it is not as it was written");
+    let read_only = Pool::open_read_only(&path, Accept::Emulated).err().unwrap();
+    assert_eq!(error.to_string(), read_only.to_string());
+    let text = error.to_string();
+    assert!(text.contains(&path.display().to_string()), "{text}");
+    (error, text)
+}
+
+#[test]
+fn a_missing_pool_is_never_a_new_one() {
+    let dir = memory();
+    let path = dir.path().join("pool");
+    let error = Pool::open(&path, Accept::Emulated).err().unwrap();
+    let text = error.to_string();
+    assert!(matches!(error, Error::PoolRefused { .. }), "{text}");
+    assert!(text.contains("no such file") && text.contains("esker pmem create"), "{text}");
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_pool_that_was_cut_off_is_refused() {
+    for len in [0, 1, 63, 64, 4095, 4096, 8192, BYTES as usize - 1] {
+        let (_, text) = opened_after(|bytes| bytes.truncate(len));
+        assert!(text.contains("cut off") || text.contains("ends inside"), "{len}: {text}");
+    }
+}
+
+#[test]
+fn damage_of_the_header_and_of_state_words_names_the_place() {
+    for (at, offset) in
+        [(9, 60), (40, 60), (62, 60), (64, 64), (79, 64), (4096, 4096), (4111, 4104)]
+    {
+        let (error, text) = opened_after(|bytes| bytes[at] ^= 0x40);
+        assert!(error.is_corruption(), "{at}: {text}");
+        assert!(text.contains(&format!("offset {offset}:")), "{at}: {text}");
+    }
+}
+
+#[test]
+fn what_is_no_pool_is_said_to_be_none() {
+    let (_, text) = opened_after(|bytes| bytes[..8].fill(0));
+    assert!(text.contains("not finished"), "{text}");
+    let (_, text) = opened_after(|bytes| bytes[..8].copy_from_slice(b"ESKRSEG1"));
+    assert!(text.contains("no Esker pool"), "{text}");
+}
+
+#[test]
+fn newer_formats_are_refused_by_name() {
+    let with = |at: usize, value: u8| {
+        opened_after(|bytes| {
+            bytes[at] = value;
+            let checksum = esker_base::checksum::crc32c(&bytes[..60]);
+            bytes[60..64].copy_from_slice(&checksum.to_le_bytes());
+        })
+    };
+    assert!(matches!(with(8, 2).0, Error::NewerVersion { found: 2, supported: 1, .. }));
+    assert!(matches!(with(12, 4).0, Error::UnknownFeatures { flags: 4, .. }));
+}
+
+#[test]
+fn another_databases_pool_is_refused_and_stays_as_it_is() {
+    let dir = memory();
+    let (_, pool) = pool_in(&dir);
+    pool.claim(77).unwrap();
+    pool.claim(77).unwrap();
+    let text = pool.claim(78).unwrap_err().to_string();
+    assert!(text.contains("another database, 000000000000004d"), "{text}");
+    assert_eq!(pool.owner(), Some(77));
+}
+
+#[test]
+fn an_epoch_that_is_in_use_is_not_given_out_twice() {
+    let dir = memory();
+    let (_, pool) = pool_in(&dir);
+    pool.acquire(5, &[0; 64]).unwrap().unwrap();
+    assert!(matches!(pool.acquire(5, &[0; 64]), Err(Error::PoolRefused { .. })));
+    assert_eq!(pool.used(), [5]);
+}
+
+#[test]
+fn a_pool_is_not_created_over_a_file_nor_left_half_made() {
+    let dir = memory();
+    let (path, pool) = pool_in(&dir);
+    drop(pool);
+    let before = std::fs::read(&path).unwrap();
+    assert!(matches!(Pool::create(&path, BYTES, Accept::Emulated), Err(Error::Io { .. })));
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+
+    let path = dir.path().join("other");
+    assert!(matches!(
+        Pool::create(&path, BYTES, Accept::Persistent),
+        Err(Error::PoolRefused { .. })
+    ));
+    // Larger than the memory of any machine this runs on.
+    let error = Pool::create(&path, 1 << 45, Accept::Emulated).err().unwrap();
+    assert!(error.is_out_of_space(), "{error}");
+    assert!(matches!(
+        Pool::create(&path, 4096, Accept::Emulated),
+        Err(Error::InvalidSetting { .. })
+    ));
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_commit_takes_one_fence_and_its_lines_are_counted() {
+    let dir = memory();
+    let (_, pool) = pool_in(&dir);
+    let extent = pool.acquire(5, &[9; 64]).unwrap().unwrap();
+    let before = pool.traffic();
+    // SAFETY: nobody else has the extent.
+    let _ = unsafe { extent.write_frame(64, &[1; 32], &[2; 100], 192) }.fence();
+    let traffic = pool.traffic() - before;
+    assert_eq!((traffic.bytes, traffic.flushes, traffic.fences), (192, 3, 1));
+    // SAFETY: as above.
+    let two = unsafe { (extent.write(256, &[1]), extent.write(300, &[2; 100])) };
+    let _ = two.0.and(two.1).fence();
+    let traffic = pool.traffic() - before;
+    assert_eq!((traffic.bytes, traffic.flushes, traffic.fences), (293, 7, 2));
+}
+
+#[test]
+fn what_is_thrown_away_is_fenced_all_the_same() {
+    let dir = memory();
+    let (_, pool) = pool_in(&dir);
+    let extent = pool.acquire(5, &[9; 64]).unwrap().unwrap();
+    let before = pool.traffic();
+    // SAFETY: nobody else has the extent.
+    drop(unsafe { extent.write(64, &[1; 64]) });
+    assert_eq!((pool.traffic() - before).fences, 1);
+}
+
+#[test]
+fn delays_change_nothing_but_the_time() {
+    use esker_pmem::Delays;
+    use std::time::Duration;
+    let dir = memory();
+    let (path, pool) = pool_in(&dir);
+    drop(pool);
+    let each = Duration::from_nanos(100);
+    let delays = Delays { line_read: each, line_write: each, fence: each };
+    let clock = Arc::new(esker_base::SystemClock::new());
+    let pool = Pool::open_delayed(&path, Accept::Emulated, delays, clock).unwrap();
+    let extent = pool.acquire(5, &[9; 64]).unwrap().unwrap();
+    // SAFETY: nobody else has the extent.
+    let _ = unsafe { extent.write_frame(64, &[1; 32], &[2; 100], 192) }.fence();
+    extent.before_read(192);
+    assert_eq!(bytes(&extent)[64..196], [&[1; 32][..], &[2; 100]].concat());
 }
