@@ -71,6 +71,8 @@ pub(crate) struct Jobs {
     /// A writer came, so segments are worth preparing.
     pub(crate) wants_segment: bool,
     pub(crate) prepared: Option<LogSegment>,
+    /// Segments whose listing failed: the manifest may list them until it is mended.
+    doubtful: Vec<u32>,
     /// MemTables flushed, kept for the memory if nobody else holds them.
     pub(crate) retired: Vec<Arc<MemTable>>,
     pub(crate) busy: Busy,
@@ -230,7 +232,9 @@ fn next_segment(inner: &Inner, jobs: &Jobs) -> Option<Job> {
 /// Whether another segment may be prepared and the log has a place for it.
 pub(crate) fn can_prepare(inner: &Inner, jobs: &Jobs, view: &View) -> bool {
     // A flushed MemTable that nobody reads any more gives its extent back.
-    let has_log = || inner.logs.has_room() || jobs.retired.iter().any(is_unused);
+    let has_log = || {
+        inner.logs.has_room() || !jobs.doubtful.is_empty() || jobs.retired.iter().any(is_unused)
+    };
     has_room(inner, view) && has_log()
 }
 
@@ -317,6 +321,8 @@ fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
 
 fn prepare(inner: &Inner) -> Result<()> {
     inner.installer.mend()?;
+    let settled = std::mem::take(&mut inner.schedule.jobs.lock().doubtful);
+    settled.into_iter().for_each(|epoch| inner.logs.retire(epoch));
     let epoch = u32::try_from(inner.installer.next_file()).map_err(|_| Error::InvalidSetting {
         setting: "log epoch",
         value: "beyond 4,294,967,295".into(),
@@ -327,9 +333,9 @@ fn prepare(inner: &Inner) -> Result<()> {
     if inner.logs.is_kept() {
         let added = |_: &State| Ok(Edit::of([Change::AddLog { epoch, end: None }]));
         inner.installer.install(&inner.view, added, |_| {}).inspect_err(|_| {
-            // The edit may be in the manifest all the same, but nothing is in the segment: the next
-            // open takes it for one that was never used.
-            inner.logs.retire(epoch);
+            // The edit may be in the manifest all the same, and the next open must find what it lists:
+            // a segment with nothing in it.
+            inner.schedule.jobs.lock().doubtful.push(epoch);
         })?;
     }
     let memtable = Arc::new(memtable);
@@ -376,6 +382,7 @@ pub(crate) fn update_debt(inner: &Inner) {
         let mut debt = Debt {
             sealed,
             sealed_limit: inner.settings.sealed_segments,
+            sealed_free: inner.logs.pool().map_or(0, |_| inner.settings.sealed_segments / 2),
             segment_bytes: inner.settings.segment_bytes,
             ..Debt::default()
         };

@@ -39,6 +39,8 @@ pub(crate) struct Debt {
     /// Sealed MemTables waiting for their flush, and how many are tolerable.
     pub(crate) sealed: usize,
     pub(crate) sealed_limit: usize,
+    /// So many of them cost nobody anything: a pool of persistent memory is there to be filled.
+    pub(crate) sealed_free: usize,
     /// The most runs in level 0 of any keyspace, beyond those at which it is merged.
     pub(crate) level_0_excess_runs: usize,
     /// Bytes that compaction has yet to rewrite.
@@ -120,7 +122,8 @@ impl Stall {
     pub(crate) fn set_debt(&self, measure: impl FnOnce() -> Debt) {
         let drains = self.drains.lock();
         let debt = measure();
-        let sealed = debt.sealed as f64 / (debt.sealed_limit as f64 + 1.0);
+        let tolerable = (debt.sealed_limit + 1).saturating_sub(debt.sealed_free) as f64;
+        let sealed = debt.sealed.saturating_sub(debt.sealed_free) as f64 / tolerable;
         let runs = (debt.level_0_excess_runs as f64 - RUNS_FREE) / (RUNS_LIMIT - RUNS_FREE);
         let segments = debt.compaction_bytes as f64 / debt.segment_bytes.max(1) as f64;
         let bytes = (segments - DEBT_FREE_SEGMENTS) / (DEBT_LIMIT_SEGMENTS - DEBT_FREE_SEGMENTS);
