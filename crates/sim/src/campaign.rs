@@ -98,7 +98,10 @@ pub fn report(history: &History, failure: &Failure) -> String {
         last.operation,
         last.what
     ));
-    line(format_args!("own log: {}, {:?}", small.own_log, small.settings));
+    line(format_args!(
+        "own log: {}, {} extents, {:?}",
+        small.own_log, small.extents, small.settings
+    ));
     line(format_args!("creation: {:?}", small.creation));
     for (at, operation) in small.operations.iter().enumerate() {
         line(format_args!("{at:4} {operation:?}"));
@@ -114,6 +117,10 @@ fn add(total: &mut Outcome, one: &Outcome) {
     total.closes += one.closes;
     total.failed_logs += one.failed_logs;
     total.excused += one.excused;
+    total.cut_off += one.cut_off;
+    total.refused += one.refused;
     total.flushes += one.flushes;
+    total.pool_flushes += one.pool_flushes;
+    total.dram_hits += one.dram_hits;
     total.compactions += one.compactions;
 }

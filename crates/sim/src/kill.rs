@@ -37,6 +37,7 @@ fn settings(round: u64) -> Settings {
         sealed_segments: 2,
         memory_bytes: 16 << 20,
         background_threads: 2,
+        ..Settings::default()
     }
 }
 

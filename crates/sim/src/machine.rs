@@ -1,19 +1,40 @@
-//! The machine that a simulated database runs on: one disk or two, a clock, and its mishaps.
+//! The machine that a simulated database runs on: one disk or two, persistent memory, a clock, and its
+//! mishaps.
 
 use crate::clock::SimClock;
 use crate::operations::Fault;
 use esker_base::background::Stepped;
 use esker_base::{Clock, Rng};
 use esker_lsm::Env;
+use esker_pmem::Pool;
+use esker_pmem::sim::SimRegion;
 use esker_storage::fault::FaultKind;
 use esker_storage::{FaultStorage, Storage};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
+
+/// The extents of the machine's pool are as small as they get.
+pub(crate) const EXTENT_BYTES: u64 = 64 << 10;
+
+/// What a pool takes beside its extents.
+const POOL_HEADER_BYTES: u64 = 8 << 10;
+
+/// What is left for the next process.
+struct Remains {
+    disk: FaultStorage,
+    log_disk: Option<FaultStorage>,
+    memory: SimRegion,
+    power_failed: bool,
+}
 
 /// See the file's head.
 pub struct Machine {
     disk: FaultStorage,
     log_disk: Option<FaultStorage>,
+    /// The pool's. Each process has a view of its own on it.
+    memory: Arc<SimRegion>,
+    /// Set in the middle of a call that a planned end has struck.
+    remains: Arc<Mutex<Option<Remains>>>,
     clock: Arc<SimClock>,
     rng: Rng,
     /// For each disk, the number of mutating calls after which its last planned fault has struck.
@@ -26,12 +47,18 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine with empty disks. The log gets one of its own if `own_log`.
-    pub fn new(seed: u64, own_log: bool) -> Self {
+    /// A machine with empty disks, and a pool of so many extents. The log gets a disk of its own if
+    /// `own_log`.
+    pub fn new(seed: u64, own_log: bool, extents: u8) -> Self {
         let mut rng = Rng::new(seed ^ 0x006d_6163_6869_6e65);
+        let bytes = POOL_HEADER_BYTES + u64::from(extents) * EXTENT_BYTES;
+        let memory = Arc::new(SimRegion::new(bytes as usize));
+        Pool::format(memory.clone(), "pool", rng.next_u64()).expect("the size is in bounds");
         Machine {
             disk: FaultStorage::new(Rng::new(rng.next_u64())),
             log_disk: own_log.then(|| FaultStorage::new(Rng::new(rng.next_u64()))),
+            memory,
+            remains: Arc::default(),
             clock: Arc::default(),
             rng,
             faults_until: [0; 2],
@@ -46,16 +73,23 @@ impl Machine {
         self.env_on(self.disk.clone(), self.log_disk.clone())
     }
 
-    /// A world on other disks with the same time and chance.
+    /// A world on other disks with the same persistent memory, time and chance.
     pub fn env_on(&mut self, disk: FaultStorage, log_disk: Option<FaultStorage>) -> Env {
+        let pool = Pool::over(self.memory.clone(), "pool").expect("a pool is whole at any time");
         Env {
             storage: Arc::new(disk),
             log_storage: log_disk.map(|disk| Arc::new(disk) as Arc<dyn Storage>),
-            pool: None,
+            pool: Some(pool),
             clock: self.clock.clone(),
             background: Arc::new(Stepped),
             seed: self.rng.next_u64(),
         }
+    }
+
+    /// An empty pool, for a copy of the database.
+    pub fn another_pool(&mut self) -> Arc<Pool> {
+        let memory = Arc::new(SimRegion::new((POOL_HEADER_BYTES + 2 * EXTENT_BYTES) as usize));
+        Pool::format(memory, "another pool", self.rng.next_u64()).expect("the size is in bounds")
     }
 
     /// A new, empty disk.
@@ -83,6 +117,9 @@ impl Machine {
 
     /// Plans `fault`.
     pub fn plan(&mut self, fault: Fault) {
+        if let Fault::Memory { after, power } = fault {
+            return self.plan_end(after, power);
+        }
         self.had_faults = true;
         let (disk, number) = self.target(fault.on_log());
         let disk = disk.clone();
@@ -96,21 +133,61 @@ impl Machine {
             Fault::Io { .. } => FaultKind::Io,
             Fault::NoSpace { .. } => FaultKind::NoSpace,
             Fault::ShortWrite { .. } => FaultKind::ShortWrite,
+            Fault::Memory { .. } => unreachable!("it was planned above"),
         };
         disk.fail_after(fault.after().into(), kind);
         let until = disk.operations() + u64::from(fault.after()) + 1;
         self.faults_until[number] = self.faults_until[number].max(until);
     }
 
-    /// Whether a planned power loss has struck some disk.
+    /// Ends the world after so many more events in the persistent memory: what the disks hold is taken
+    /// in that very moment, and none of this process's calls reaches them any more.
+    fn plan_end(&mut self, after: u16, power: bool) {
+        let (disk, log_disk) = (self.disk.clone(), self.log_disk.clone());
+        let (remains, mut rng) = (self.remains.clone(), Rng::new(self.rng.next_u64()));
+        self.memory.interrupt_after(after.into(), move |moment| {
+            let mut disks = std::iter::once(&disk).chain(&log_disk);
+            let power_failed = power || disks.any(|disk| disk.has_lost_power());
+            let end = |disk: &FaultStorage| if power_failed { disk.crash() } else { disk.kill() };
+            let memory = match power_failed {
+                true => moment.crash().sample(&mut rng).to_region(),
+                false => moment.kill(),
+            };
+            let left = Remains {
+                disk: end(&disk),
+                log_disk: log_disk.as_ref().map(end),
+                memory,
+                power_failed,
+            };
+            *remains.lock().expect("no panic") = Some(left);
+        });
+    }
+
+    fn remains(&self) -> MutexGuard<'_, Option<Remains>> {
+        self.remains.lock().expect("no panic")
+    }
+
+    /// Whether this process is over although it goes on: a planned power loss has struck some disk, or
+    /// a planned end the persistent memory.
+    pub fn is_over(&self) -> bool {
+        self.has_lost_power() || self.remains().is_some()
+    }
+
+    /// Whether a planned end has struck the persistent memory.
+    pub fn was_cut_off(&self) -> bool {
+        self.remains().is_some()
+    }
+
+    /// Whether a planned power loss has struck.
     pub fn has_lost_power(&self) -> bool {
         self.disks().any(|disk| disk.has_lost_power())
+            || self.remains().as_ref().is_some_and(|remains| remains.power_failed)
     }
 
     /// Whether a write that began when `calls` had been made may fail.
     pub fn may_fail(&self, calls: [u64; 2]) -> bool {
         self.space_is_limited
-            || self.has_lost_power()
+            || self.is_over()
             || calls.iter().zip(self.faults_until).any(|(&calls, until)| calls < until)
     }
 
@@ -118,7 +195,7 @@ impl Machine {
     pub fn take_read_fault(&mut self) -> bool {
         let planned = self.read_faults > 0;
         self.read_faults = self.read_faults.saturating_sub(1);
-        planned || self.has_lost_power()
+        planned || self.is_over()
     }
 
     /// Whether faults were planned in this process, whether they have struck or not.
@@ -138,24 +215,41 @@ impl Machine {
         self.space_is_limited = false;
     }
 
-    /// Loses power, and comes back.
+    /// Loses power, and comes back; but what has struck in the middle of a call counts.
     pub fn lose_power(&mut self) {
-        self.disk = self.disk.crash();
-        self.log_disk = self.log_disk.as_ref().map(FaultStorage::crash);
+        if !self.take_remains() {
+            self.disk = self.disk.crash();
+            self.log_disk = self.log_disk.as_ref().map(FaultStorage::crash);
+            let image = self.memory.crash();
+            self.memory = Arc::new(image.sample(&mut self.rng).to_region());
+        }
         self.forget_faults();
     }
 
-    /// Ends the process; the system keeps running.
+    /// Ends the process; the system keeps running. But what has struck in the middle of a call counts.
     pub fn end_process(&mut self) {
-        self.disk = self.disk.kill();
-        self.log_disk = self.log_disk.as_ref().map(FaultStorage::kill);
+        if !self.take_remains() {
+            self.disk = self.disk.kill();
+            self.log_disk = self.log_disk.as_ref().map(FaultStorage::kill);
+            self.memory = Arc::new(self.memory.kill());
+        }
         self.forget_faults();
+    }
+
+    fn take_remains(&mut self) -> bool {
+        let Some(remains) = self.remains().take() else { return false };
+        self.disk = remains.disk;
+        self.log_disk = remains.log_disk;
+        self.memory = Arc::new(remains.memory);
+        true
     }
 
     fn forget_faults(&mut self) {
         self.faults_until = [0; 2];
         self.had_faults = false;
         self.read_faults = 0;
+        // What the dead process does on its way out is not to end the next one.
+        self.remains = Arc::default();
     }
 
     fn disks(&self) -> impl Iterator<Item = &FaultStorage> {

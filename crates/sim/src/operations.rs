@@ -61,6 +61,13 @@ pub enum Fault {
         /// Whether the log's disk is meant, if it has one.
         on_log: bool,
     },
+    /// The process ends between two stores or fences in persistent memory.
+    Memory {
+        /// Stores and fences until then.
+        after: u16,
+        /// Whether it is the power that fails.
+        power: bool,
+    },
 }
 
 impl Fault {
@@ -70,29 +77,33 @@ impl Fault {
         | Fault::Io { after, .. }
         | Fault::NoSpace { after, .. }
         | Fault::ShortWrite { after, .. }
-        | Fault::Read { after, .. }) = *self;
+        | Fault::Read { after, .. }
+        | Fault::Memory { after, .. }) = *self;
         after
     }
 
     /// Whether the log's disk is meant.
     pub fn on_log(&self) -> bool {
-        let (Fault::PowerLoss { on_log, .. }
-        | Fault::Io { on_log, .. }
-        | Fault::NoSpace { on_log, .. }
-        | Fault::ShortWrite { on_log, .. }
-        | Fault::Read { on_log, .. }) = *self;
-        on_log
+        match *self {
+            Fault::PowerLoss { on_log, .. }
+            | Fault::Io { on_log, .. }
+            | Fault::NoSpace { on_log, .. }
+            | Fault::ShortWrite { on_log, .. }
+            | Fault::Read { on_log, .. } => on_log,
+            Fault::Memory { .. } => false,
+        }
     }
 
     fn draw(rng: &mut Rng, most: u64) -> Fault {
         let after = rng.below(most) as u16;
         let on_log = rng.one_in(2);
-        match rng.below(6) {
+        match rng.below(8) {
             0 | 1 => Fault::PowerLoss { after, on_log },
             2 => Fault::Io { after, on_log },
             3 => Fault::NoSpace { after, on_log },
             4 => Fault::ShortWrite { after, on_log },
-            _ => Fault::Read { after: after.min(20), on_log },
+            5 => Fault::Read { after: after.min(20), on_log },
+            _ => Fault::Memory { after, power: rng.one_in(2) },
         }
     }
 }
@@ -202,6 +213,8 @@ pub struct History {
     pub seed: u64,
     /// Whether the log has a disk of its own.
     pub own_log: bool,
+    /// How many extents the pool has.
+    pub extents: u8,
     /// How the database is first opened.
     pub settings: OpenSettings,
     /// Faults that strike one try each to create it, before a last try without.
@@ -215,12 +228,13 @@ impl History {
     pub fn draw(seed: u64) -> History {
         let mut rng = Rng::new(seed);
         let own_log = rng.one_in(4);
+        let extents = [2, 2, 3, 5][rng.below(4) as usize];
         let settings = OpenSettings::draw(&mut rng);
         let creation = Recovery::draw(&mut rng).faults;
         let mut drawer = Drawer::new(rng);
         let count = 40 + drawer.rng.below(220);
         let operations = (0..count).map(|_| drawer.operation()).collect();
-        History { seed, own_log, settings, creation, operations }
+        History { seed, own_log, extents, settings, creation, operations }
     }
 
     /// The history of `seed` with all that can go wrong left out, and nothing that depends on

@@ -1,7 +1,7 @@
 //! The settings that a simulated database is opened with, drawn at random.
 
 use esker_base::Rng;
-use esker_lsm::{KeyspaceSettings, Log, Settings, Shape, Sync};
+use esker_lsm::{Forwarding, KeyspaceSettings, Log, Settings, Shape, Sync};
 use esker_table::Compression;
 use std::time::Duration;
 
@@ -14,8 +14,17 @@ pub enum LogMode {
     Every(u64),
     /// Never synced unless asked.
     Os,
+    /// In the machine's pool of persistent memory.
+    Pmem,
     /// No log.
     None,
+}
+
+impl LogMode {
+    /// Whether what one mode leaves in its log is found by the other.
+    pub fn finds_logs_of(self, other: LogMode) -> bool {
+        (self == LogMode::Pmem) == (other == LogMode::Pmem)
+    }
 }
 
 /// How a database is opened.
@@ -27,22 +36,31 @@ pub struct OpenSettings {
     pub segment_kib: usize,
     /// How many sealed segments are tolerable.
     pub sealed: usize,
+    /// The DRAMTable's share of the memory, if it is not left to the engine.
+    pub dram_bytes: Option<usize>,
+    /// When writes reach the DRAMTable.
+    pub forwarding: Forwarding,
 }
 
 impl OpenSettings {
     /// Draws settings.
     pub fn draw(rng: &mut Rng) -> Self {
-        let log = match rng.below(8) {
+        let log = match rng.below(12) {
             0..=2 => LogMode::Always,
             3 => LogMode::Every(1 + rng.below(50)),
-            4..=6 => LogMode::Os,
+            4..=7 => LogMode::Os,
+            8..=10 => LogMode::Pmem,
             _ => LogMode::None,
         };
         let segment_kib = [64, 64, 96, 128, 256][rng.below(5) as usize];
-        OpenSettings { log, segment_kib, sealed: 1 + rng.below(4) as usize }
+        let sealed = 1 + rng.below(4) as usize;
+        let dram_bytes = [None, Some(0), Some(6 << 10), Some(60 << 10)][rng.below(4) as usize];
+        let forwarding = [Forwarding::OnFlush, Forwarding::Always, Forwarding::Adaptive];
+        let forwarding = forwarding[rng.below(3) as usize];
+        OpenSettings { log, segment_kib, sealed, dram_bytes, forwarding }
     }
 
-    /// As the engine takes them. The log directory is the machine's, not the settings'.
+    /// As the engine takes them. The log directory and the pool are the machine's, not the settings'.
     pub fn settings(&self) -> Settings {
         let file = |sync| Log::File { dir: None, sync };
         Settings {
@@ -52,11 +70,14 @@ impl OpenSettings {
                     file(Sync::Every(Duration::from_millis(interval_ms)))
                 }
                 LogMode::Os => file(Sync::Os),
+                LogMode::Pmem => Log::Pmem { pool: "the pool".into(), emulated: true },
                 LogMode::None => Log::None,
             },
             segment_bytes: self.segment_kib << 10,
             sealed_segments: self.sealed,
             memory_bytes: 4 << 20,
+            dram_table_bytes: self.dram_bytes,
+            forwarding: self.forwarding,
             background_threads: 1,
         }
     }

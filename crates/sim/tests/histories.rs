@@ -13,6 +13,8 @@ fn every_history_keeps_its_promises() {
     assert!(total.crashes > SEEDS && total.failed_logs > 0, "{total:?}");
     assert!(total.flushes > SEEDS && total.compactions > SEEDS, "{total:?}");
     assert!(total.excused > SEEDS, "{total:?}");
+    assert!(total.cut_off > SEEDS / 10 && total.refused > 0, "{total:?}");
+    assert!(total.pool_flushes > SEEDS && total.dram_hits > SEEDS, "{total:?}");
 }
 
 #[test]

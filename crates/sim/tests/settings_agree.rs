@@ -1,18 +1,26 @@
 //! The same history under different settings reads the same.
 
+use esker_lsm::Forwarding;
 use esker_sim::campaign;
 use esker_sim::operations::{History, Operation};
 use esker_sim::settings::{LogMode, OpenSettings};
 
 #[test]
 fn settings_change_no_answer() {
+    let variant = |log, segment_kib, sealed, dram_bytes, forwarding, own_log| {
+        (OpenSettings { log, segment_kib, sealed, dram_bytes, forwarding }, own_log)
+    };
+    use Forwarding::{Adaptive, Always, OnFlush};
     let variants = [
-        (OpenSettings { log: LogMode::Always, segment_kib: 64, sealed: 1 }, false),
-        (OpenSettings { log: LogMode::Os, segment_kib: 256, sealed: 4 }, true),
-        (OpenSettings { log: LogMode::Every(5), segment_kib: 96, sealed: 2 }, false),
-        (OpenSettings { log: LogMode::None, segment_kib: 128, sealed: 3 }, false),
+        variant(LogMode::Always, 64, 1, Some(0), OnFlush, false),
+        variant(LogMode::Os, 256, 4, Some(60 << 10), Always, true),
+        variant(LogMode::Every(5), 96, 2, None, OnFlush, false),
+        variant(LogMode::None, 128, 3, Some(6 << 10), Adaptive, false),
+        variant(LogMode::Pmem, 64, 1, Some(0), OnFlush, false),
+        variant(LogMode::Pmem, 64, 1, None, Always, false),
+        variant(LogMode::Pmem, 64, 1, Some(60 << 10), Adaptive, true),
     ];
-    for seed in 0..150 {
+    for seed in 0..100 {
         let calm = History::draw_calm(seed);
         let digests: Vec<_> = variants
             .iter()

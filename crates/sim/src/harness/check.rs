@@ -108,8 +108,8 @@ impl Harness {
         if let Mismatch::Error(error) = &mismatch
             && !error.is_corruption()
         {
-            if self.machine.has_lost_power() {
-                return Err(Halt::LostPower);
+            if self.machine.is_over() {
+                return Err(Halt::Over);
             }
             if self.machine.take_read_fault() {
                 self.outcome.excused += 1;
@@ -161,7 +161,7 @@ pub(crate) fn check_pairs(
     let named = |what: &str| format!("{what} of {}", keyspace.name());
     let wrong = |halt| match halt {
         Halt::Wrong(what) => Mismatch::Wrong(what),
-        Halt::LostPower => unreachable!("a comparison of pairs makes no call"),
+        Halt::Over => unreachable!("a comparison of pairs makes no call"),
     };
     let found = all().into_iter().collect::<Result<Vec<_>>>()?;
     same_pairs(&named("the whole"), &found, pairs.iter()).map_err(wrong)?;

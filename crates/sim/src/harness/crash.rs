@@ -2,6 +2,8 @@
 
 use super::{Check, Halt, Harness};
 use crate::operations::Recovery;
+use crate::settings::LogMode;
+use esker_base::Error;
 use esker_lsm::Db;
 use std::collections::BTreeMap;
 
@@ -11,11 +13,11 @@ impl Harness {
         loop {
             match halted {
                 Err(Halt::Wrong(what)) => return Err(what),
-                Err(Halt::LostPower) | Ok(()) if self.machine.has_lost_power() => {
+                Err(Halt::Over) | Ok(()) if self.machine.is_over() => {
                     let recovery = std::mem::take(&mut self.recovery);
-                    halted = self.next_process(true, &recovery);
+                    halted = self.next_process(false, &recovery);
                 }
-                Err(Halt::LostPower) => return Err("the power is lost, and it is not".into()),
+                Err(Halt::Over) => return Err("the process is over, and it is not".into()),
                 Ok(()) if self.log_failed => halted = self.leave_failed_log(),
                 Ok(()) => return Ok(()),
             }
@@ -49,10 +51,11 @@ impl Harness {
             Ok(()) => {
                 self.model.all_durable();
                 self.outcome.closes += 1;
+                self.closed = true;
             }
             Err(error) => match self.excuse("closing", &error, calls) {
                 Err(Halt::Wrong(what)) => return Err(Halt::Wrong(what)),
-                Ok(()) | Err(Halt::LostPower) => {}
+                Ok(()) | Err(Halt::Over) => {}
             },
         }
         let power_fails = self.machine.has_lost_power() || self.rng.one_in(2);
@@ -64,6 +67,7 @@ impl Harness {
         // Dropping what they hold may remove files, and cost the power.
         self.drop_readers();
         let power_fails = power_fails || self.machine.has_lost_power();
+        self.outcome.cut_off += u64::from(self.machine.was_cut_off());
         let promised = self.model.promised(self.survives_process() && !power_fails);
         let old = self.db.take();
         if let Some(old) = &old {
@@ -78,10 +82,36 @@ impl Harness {
         // Its disks are gone by now, so that what it does on its way out has no effect.
         drop(old);
         self.log_failed = false;
+        let closed = std::mem::take(&mut self.closed);
+        let before = self.settings.log;
         if let Some(settings) = recovery.settings {
             self.settings = settings;
         }
+        if !closed && !self.settings.log.finds_logs_of(before) {
+            match self.open_elsewhere()? {
+                Some(db) => return self.adopt(db, promised),
+                None => self.settings.log = before,
+            }
+        }
         self.start_process(recovery, promised)
+    }
+
+    /// Opens the database where its logs are not. It must refuse if there is anything in them; and if
+    /// it does not, all must be there. `None` if it refused, or could not be opened just now.
+    fn open_elsewhere(&mut self) -> Check<Option<Db>> {
+        let calls = self.machine.calls();
+        let env = self.machine.env();
+        let error = match Db::open_with(env, self.settings.settings()) {
+            Ok(db) => return Ok(Some(db)),
+            Err(error) => error,
+        };
+        let refused = error.is_corruption()
+            || matches!(error, Error::PoolRefused { .. } | Error::InvalidSetting { .. });
+        if refused && error.to_string().contains("log") {
+            self.outcome.refused += 1;
+            return Ok(None);
+        }
+        self.excuse("opening with another log", &error, calls).map(|()| None)
     }
 
     /// Opens the database, which must hold at least `promised` batches of the model's.
@@ -90,6 +120,11 @@ impl Harness {
             Some(db) => db,
             None => self.open_at_last()?,
         };
+        self.adopt(db, promised)
+    }
+
+    /// Goes on with `db`, which must hold at least `promised` batches of the model's.
+    fn adopt(&mut self, db: Db, promised: usize) -> Check {
         self.outcome.calls = self.machine.calls().iter().sum();
         let seqno = db.stats().visible_seqno;
         let names: BTreeMap<_, _> =
@@ -111,7 +146,8 @@ impl Harness {
                 Err(error) => error,
             };
             match self.excuse("opening", &error, calls) {
-                Err(Halt::LostPower) => {
+                Err(Halt::Over) => {
+                    self.outcome.cut_off += u64::from(self.machine.was_cut_off());
                     *promised = (*promised).min(self.model.promised(false));
                     self.machine.lose_power();
                 }
@@ -136,7 +172,7 @@ impl Harness {
                 Err(error) => error,
             };
             match self.excuse("opening", &error, calls) {
-                Err(Halt::LostPower) => self.machine.lose_power(),
+                Err(Halt::Over) => self.machine.lose_power(),
                 Err(wrong) => return Err(wrong),
                 Ok(()) => self.machine.free_space(),
             }
@@ -151,6 +187,10 @@ impl Harness {
     fn count_work(&mut self, db: &Db) {
         let stats = db.stats();
         self.outcome.flushes += stats.flushes;
+        if self.settings.log == LogMode::Pmem {
+            self.outcome.pool_flushes += stats.flushes;
+        }
+        self.outcome.dram_hits += stats.dram_table.hits + stats.dram_table.exact_hits;
         self.outcome.compactions += stats.compactions;
     }
 }

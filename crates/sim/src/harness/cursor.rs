@@ -47,8 +47,8 @@ impl Harness {
         let Some(mut open) = self.cursors[slot].take() else { return Ok(()) };
         for &to in moves {
             if let Err(error) = open.go(to) {
-                if self.machine.has_lost_power() {
-                    return Err(Halt::LostPower);
+                if self.machine.is_over() {
+                    return Err(Halt::Over);
                 }
                 let (name, id) = open.keyspace;
                 if matches!(error, Error::UnknownKeyspace { .. })

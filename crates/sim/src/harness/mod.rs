@@ -40,10 +40,18 @@ pub struct Outcome {
     pub closes: u64,
     /// Logs that failed.
     pub failed_logs: u64,
+    /// Processes that ended between two events of the pool.
+    pub cut_off: u64,
+    /// Databases that were not opened without the logs that they had.
+    pub refused: u64,
     /// Calls that failed with cause.
     pub excused: u64,
     /// Flushes done.
     pub flushes: u64,
+    /// Of them, those from a pool.
+    pub pool_flushes: u64,
+    /// Reads that the DRAMTable answered.
+    pub dram_hits: u64,
     /// Compactions done.
     pub compactions: u64,
 }
@@ -60,8 +68,8 @@ pub struct Failure {
 /// Why an operation was not done to its end.
 #[derive(Debug)]
 pub(crate) enum Halt {
-    /// The power is gone: on with the next process.
-    LostPower,
+    /// The power is gone, or the process dead: on with the next process.
+    Over,
     /// The engine is at fault.
     Wrong(String),
 }
@@ -102,6 +110,8 @@ pub(crate) struct Harness {
     recovery: Recovery,
     /// Whether the log has failed in this process.
     log_failed: bool,
+    /// Whether the last process closed the database, so that no log holds anything.
+    closed: bool,
     rng: Rng,
     outcome: Outcome,
 }
@@ -109,7 +119,7 @@ pub(crate) struct Harness {
 impl Harness {
     fn new(history: &History) -> Self {
         Harness {
-            machine: Machine::new(history.seed, history.own_log),
+            machine: Machine::new(history.seed, history.own_log, history.extents),
             model: Model::new(),
             settings: history.settings,
             db: None,
@@ -117,6 +127,7 @@ impl Harness {
             cursors: (0..SLOTS).map(|_| None).collect(),
             recovery: Recovery::default(),
             log_failed: false,
+            closed: false,
             rng: Rng::new(history.seed ^ 0x6861_726e_6573_7300),
             outcome: Outcome::default(),
         }
@@ -206,8 +217,8 @@ impl Harness {
         if error.is_corruption() {
             return Err(Halt::Wrong(format!("{what} reports corruption: {error}")));
         }
-        if self.machine.has_lost_power() {
-            return Err(Halt::LostPower);
+        if self.machine.is_over() {
+            return Err(Halt::Over);
         }
         if matches!(error, Error::LogFailed { .. }) {
             if !self.machine.had_faults() {
@@ -235,7 +246,7 @@ impl Harness {
                 Err(error) if error.is_corruption() => {
                     return Err(Halt::Wrong(format!("{what} reports corruption: {error}")));
                 }
-                Err(_) if self.machine.has_lost_power() => return Err(Halt::LostPower),
+                Err(_) if self.machine.is_over() => return Err(Halt::Over),
                 Err(_) if self.machine.take_read_fault() => self.outcome.excused += 1,
                 Err(error) => {
                     return Err(Halt::Wrong(format!("{what} failed without cause: {error}")));

@@ -6,7 +6,7 @@ use crate::model::{Existence, World};
 use crate::operations::SPACES;
 use crate::settings::draw_keyspace;
 use esker_base::{Error, Result, Rng};
-use esker_lsm::Db;
+use esker_lsm::{Db, Env};
 
 impl Harness {
     pub(super) fn upkeep(
@@ -84,7 +84,8 @@ impl Harness {
         }
         self.model.all_durable();
         // A checkpoint that was made survives power loss.
-        let env = self.machine.env_on(target.crash(), None);
+        let pool = Some(self.machine.another_pool());
+        let env = Env { pool, ..self.machine.env_on(target.crash(), None) };
         let copy = Db::open_with(env, self.settings.settings())
             .map_err(|error| format!("a checkpoint does not open: {error}"))?;
         self.compare_copy("the checkpoint", &copy, self.model.now())

@@ -25,10 +25,15 @@ impl Harness {
             Ok(()) if self.log_failed => {
                 Err(Halt::Wrong("a write succeeds although the log has failed".into()))
             }
+            Ok(()) if self.machine.is_over() => {
+                // The end came before the acknowledgement, or after the write.
+                self.model.doubt(expected);
+                Ok(())
+            }
             Ok(()) => {
                 self.outcome.batches += 1;
                 self.model.acknowledge(expected);
-                if sync || self.settings.log == LogMode::Always {
+                if sync || matches!(self.settings.log, LogMode::Always | LogMode::Pmem) {
                     self.model.all_durable();
                 }
                 Ok(())
@@ -43,6 +48,13 @@ impl Harness {
                 // Otherwise nothing was written.
                 self.excuse("a write", &error, calls)
             }
+        }
+    }
+
+    fn segment_bytes(&self) -> usize {
+        match self.settings.log {
+            LogMode::Pmem => crate::machine::EXTENT_BYTES as usize,
+            _ => self.settings.segment_kib << 10,
         }
     }
 
@@ -95,7 +107,7 @@ impl Harness {
     pub(super) fn write_flawed(&mut self, flaw: u8) -> Check {
         let mut batch = WriteBatch::new();
         batch.put(KeyspaceId::DEFAULT, &content::key(0), b"of a refused batch");
-        let segment_bytes = self.settings.segment_kib << 10;
+        let segment_bytes = self.segment_bytes();
         match flaw {
             0 => batch.put(KeyspaceId::DEFAULT, b"", b"value"),
             1 => batch.put(KeyspaceId::DEFAULT, &vec![b'k'; MAX_KEY_BYTES + 1], b"value"),

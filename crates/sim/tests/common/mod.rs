@@ -20,6 +20,7 @@ pub fn settings(sync: Sync) -> Settings {
         sealed_segments: 4,
         memory_bytes: 4 << 20,
         background_threads: 1,
+        ..Settings::default()
     }
 }
 
