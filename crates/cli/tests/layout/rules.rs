@@ -99,6 +99,7 @@ pub fn unsafe_use(path: &str, text: &str) -> Vec<String> {
         let reason = if declares { "# Safety" } else { "SAFETY:" };
         if !before.iter().any(|line| line.contains(reason))
             && !has_contract(declares, &lines, number)
+            && !(declares && implements_a_trait(&lines, number))
         {
             problems.push(place(path, number, &format!("no `{reason}` says why this is sound")));
         }
@@ -114,6 +115,16 @@ fn has_contract(declares: bool, lines: &[&str], number: usize) -> bool {
         line.starts_with("///") || line.starts_with("#[")
     };
     declares && above.take_while(is_about).any(|line| line.contains("# Safety"))
+}
+
+/// Whether a method belongs to an implementation of a trait, which has the contract.
+fn implements_a_trait(lines: &[&str], number: usize) -> bool {
+    let outer = lines[..number - 1]
+        .iter()
+        .rev()
+        .find(|line| line.starts_with(|first: char| first.is_ascii_alphabetic()));
+    lines[number - 1].starts_with("    unsafe fn")
+        && outer.is_some_and(|line| line.contains("impl") && line.contains(" for "))
 }
 
 /// A crate root that leaves unsafe code possible without need.
@@ -252,6 +263,13 @@ mod tests {
         assert_eq!(unsafe_use(path, "unsafe impl Send for X {}").len(), 1);
         assert_eq!(unsafe_use(path, "/// Does.\nunsafe fn x() {}").len(), 1);
         assert!(unsafe_use(path, "/// # Safety\n/// Never.\nunsafe fn x() {}").is_empty());
+        let method = "    unsafe fn x() {}";
+        let implementation = |of: &str| {
+            let reason = "// SAFETY: it keeps the trait's promises.\n";
+            format!("{reason}unsafe impl {of} {{\n{}{method}\n}}", "    y\n".repeat(9))
+        };
+        assert!(unsafe_use(path, &implementation("Region for Mapped")).is_empty());
+        assert_eq!(unsafe_use(path, &implementation("Mapped")).len(), 1);
         let far = format!("// SAFETY: of something else.\n{}unsafe {{ x() }}", "y();\n".repeat(9));
         assert_eq!(unsafe_use(path, &far).len(), 1);
     }

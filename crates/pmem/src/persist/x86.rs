@@ -88,6 +88,10 @@ impl Stream {
 
 /// In assembly, because the oldest compiler that builds this has no intrinsics for it. Registers from 16
 /// on cost no transition to code without AVX.
+///
+/// # Safety
+///
+/// As for [`Stream::lines`].
 unsafe fn lines_avx512(to: *mut u8, from: *const u8, count: usize) {
     for at in (0..count).map(|line| line * LINE_BYTES) {
         // SAFETY: the caller's: the lines lie in both ranges, `to` is aligned, and the processor has
@@ -105,6 +109,11 @@ unsafe fn lines_avx512(to: *mut u8, from: *const u8, count: usize) {
     }
 }
 
+/// Halves of lines.
+///
+/// # Safety
+///
+/// As for [`Stream::lines`].
 #[target_feature(enable = "avx2")]
 unsafe fn lines_avx2(to: *mut u8, from: *const u8, count: usize) {
     for at in (0..count * 2).map(|half| half * 32) {
@@ -116,6 +125,11 @@ unsafe fn lines_avx2(to: *mut u8, from: *const u8, count: usize) {
     }
 }
 
+/// Quarters of lines.
+///
+/// # Safety
+///
+/// As for [`Stream::lines`].
 unsafe fn lines_sse2(to: *mut u8, from: *const u8, count: usize) {
     for at in (0..count * 4).map(|quarter| quarter * 16) {
         // SAFETY: the caller's: the lines lie in both ranges; SSE2 is part of x86-64.
