@@ -17,17 +17,29 @@ pub struct Home {
     /// Where the log files are, if not in the database directory
     #[arg(long, value_name = "DIR")]
     pub log_dir: Option<PathBuf>,
+    /// The pool of persistent memory that is the log, made by `esker pmem create`
+    #[arg(long, value_name = "FILE", conflicts_with = "log_dir")]
+    pub pool: Option<PathBuf>,
+    /// The pool may lie in DRAM (tmpfs): then nothing in it survives power loss
+    #[arg(long, requires = "pool")]
+    pub emulated: bool,
 }
 
 impl Home {
     /// Where the log is, synced as `sync` says.
     pub fn log(&self, sync: Sync) -> Log {
-        Log::File { dir: self.log_dir.clone(), sync }
+        match &self.pool {
+            Some(pool) => Log::Pmem { pool: pool.clone(), emulated: self.emulated },
+            None => Log::File { dir: self.log_dir.clone(), sync },
+        }
     }
 
     /// Looks at its files without opening it.
     pub fn inspect(&self) -> Outcome<Inspector> {
-        Ok(Inspector::open(&self.db, self.log_dir.as_deref())?)
+        Ok(match &self.pool {
+            Some(pool) => Inspector::open_with_pool(&self.db, pool, self.emulated)?,
+            None => Inspector::open(&self.db, self.log_dir.as_deref())?,
+        })
     }
 
     /// Opens it for reading, which works beside a writer.

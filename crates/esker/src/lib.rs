@@ -42,6 +42,7 @@
 //! | `Log::File`, [`Sync::Always`] | kept | kept |
 //! | `Log::File`, [`Sync::Every`] | kept | a prefix of the writes is kept, which misses about one interval at most |
 //! | `Log::File`, [`Sync::Os`] | kept | a prefix of the writes is kept |
+//! | `Log::Pmem` | kept | kept, unless the pool is emulated in DRAM |
 //! | [`Log::None`] | what was flushed is kept | what was flushed is kept |
 //!
 //! `WriteBatch::sync` asks for one batch what `Sync::Always` asks for all, and `Db::sync` for
@@ -70,7 +71,8 @@ pub use esker_api::{self as api, Cursor, KeyRange, Value, WriteBatch};
 pub use esker_base::{Error, Result};
 pub use esker_lsm::version::{TableId, TableMeta};
 pub use esker_lsm::{
-    Db, DbCursor, Keyspace, KeyspaceInfo, KeyspaceLevels, KeyspaceSettings, LevelInfo, Log, Pairs,
-    Range, RunInfo, Settings, Shape, Snapshot, Stats, Store, Sync,
+    Db, DbCursor, DramTableStats, Env, Forwarding, Keyspace, KeyspaceInfo, KeyspaceLevels,
+    KeyspaceSettings, LevelInfo, Log, Pairs, Range, RunInfo, Settings, Shape, Snapshot, Stats,
+    Store, Sync,
 };
 pub use esker_table::Compression;

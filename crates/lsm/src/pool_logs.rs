@@ -54,6 +54,16 @@ pub(crate) fn claim(pool: &Pool, identity: u64, has_logs: bool) -> Result<()> {
     }
 }
 
+/// Fails unless `pool` belongs to the database `identity`.
+pub(crate) fn check_claim(pool: &Pool, identity: u64) -> Result<()> {
+    let reason = match pool.owner() {
+        Some(owner) if owner == identity => return Ok(()),
+        Some(_) => "it belongs to another database",
+        None => "it belongs to no database; if this one's logs are files, leave --pool out",
+    };
+    Err(Error::PoolRefused { pool: pool.describe(), reason: reason.into() })
+}
+
 /// Fails unless `pool` is free to be a new database's.
 pub(crate) fn check_unclaimed(pool: &Pool) -> Result<()> {
     let reason = if pool.owner().is_some() {

@@ -232,9 +232,8 @@ fn next_segment(inner: &Inner, jobs: &Jobs) -> Option<Job> {
 /// Whether another segment may be prepared and the log has a place for it.
 pub(crate) fn can_prepare(inner: &Inner, jobs: &Jobs, view: &View) -> bool {
     // A flushed MemTable that nobody reads any more gives its extent back.
-    let has_log = || {
-        inner.logs.has_room() || !jobs.doubtful.is_empty() || jobs.retired.iter().any(is_unused)
-    };
+    let has_log =
+        || inner.logs.has_room() || !jobs.doubtful.is_empty() || jobs.retired.iter().any(is_unused);
     has_room(inner, view) && has_log()
 }
 

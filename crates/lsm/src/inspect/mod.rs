@@ -16,10 +16,12 @@ pub use repair::{LostTable, MissingLogs, Repaired};
 
 use crate::log_files::{check_claim, log_file_name, parse_log_file_name};
 use crate::manifest::{LogEnd, Record, State, cut_off_at, read_manifest};
+use crate::pool_logs::{self, PoolStorage};
 use crate::recover;
 use crate::version::{TableHandle, TableId, TableMeta, table_file_name};
 use esker_base::{Entry, Error, KeyspaceId, Result, Seqno};
 use esker_memtable::{FRAME_HEADER_BYTES, FrameInfo, Scan, SegmentHeader, scan};
+use esker_pmem::{Accept, Pool};
 use esker_storage::{ReadableFile, Storage, posix::PosixStorage};
 use esker_table::{BlockCache, Table};
 use std::path::Path;
@@ -29,6 +31,8 @@ use std::sync::Arc;
 pub struct Inspector {
     storage: Arc<dyn Storage>,
     log_storage: Arc<dyn Storage>,
+    /// The pool that `log_storage` shows, if the logs lie in one.
+    pool: Option<Arc<Pool>>,
 }
 
 /// A manifest file.
@@ -115,9 +119,18 @@ impl Inspector {
         Ok(Inspector::of(storage, log_storage))
     }
 
+    /// An inspector of the database in `dir`, whose logs lie in the pool `pool`, emulated or not.
+    pub fn open_with_pool(dir: impl AsRef<Path>, pool: &Path, emulated: bool) -> Result<Self> {
+        let accept = if emulated { Accept::Emulated } else { Accept::Persistent };
+        let inspector = Inspector::open(dir, None)?;
+        let pool = Pool::open_read_only(pool, accept)?;
+        let log_storage = Arc::new(PoolStorage(pool.clone()));
+        Ok(Inspector { log_storage, pool: Some(pool), ..inspector })
+    }
+
     /// An inspector of the database in `storage`, with its logs in `log_storage`.
     pub fn of(storage: Arc<dyn Storage>, log_storage: Arc<dyn Storage>) -> Self {
-        Inspector { storage, log_storage }
+        Inspector { storage, log_storage, pool: None }
     }
 
     /// The manifest in force.
@@ -200,9 +213,11 @@ impl Inspector {
         Ok(LogDump { name, header, scan, bytes })
     }
 
-    /// Fails if the logs have a directory of their own that does not belong to the database
-    /// `identity`.
+    /// Fails if the logs have a place of their own that does not belong to the database `identity`.
     fn check_log_directory(&self, identity: u64) -> Result<()> {
+        if let Some(pool) = &self.pool {
+            return pool_logs::check_claim(pool, identity);
+        }
         if self.is_one_storage() { Ok(()) } else { check_claim(&*self.log_storage, identity) }
     }
 
