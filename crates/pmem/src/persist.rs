@@ -15,11 +15,10 @@ mod machine;
 
 pub use machine::{Flush, Stream};
 
-/// From where on streaming is faster than copying and flushing, with the fence. Measured on DRAM with
-/// `examples/pmem_speed.rs`, copying with `clwb` took, of the time of streaming: 0.62 at 64 B, 0.67 at
-/// 128, 0.74 at 192, 0.87 at 256, 0.90 at 384, 1.07 at 512, 1.24 at 1024 and 3 at 4096. A copied line
-/// also stays in the cache for those who read it next.
-const STREAM_FROM_BYTES: usize = 512;
+/// From where on whole lines are streamed. Measured on DRAM with `examples/pmem_speed.rs`, fence
+/// included: a frame that was copied and flushed with `clwb` took, of the time of a streamed one, 0.69 at
+/// 64 B, 0.77 at 128, 0.69 at 192, 0.97 at 256, 1.08 at 384, 1.30 at 512, 1.50 at 1088 and 2.2 at 4160.
+const STREAM_FROM_BYTES: usize = 256;
 
 /// The ways chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
