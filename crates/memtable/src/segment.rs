@@ -378,6 +378,9 @@ impl Segment {
         let key = start + head;
         assert!(key + key_bytes + value_bytes <= end, "entries lie in the segment");
         self.races.read(start, head + key_bytes + value_bytes);
+        if let Memory::Pmem(extent) = &self.memory {
+            extent.before_read(head + key_bytes + value_bytes);
+        }
         // SAFETY: as above: the bytes of a filled entry, in bounds, are never written again.
         let (key, value) = unsafe {
             let key = self.start.add(key);

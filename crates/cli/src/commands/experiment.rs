@@ -1,9 +1,10 @@
 //! `esker experiment`: comparisons that are known by name and can be repeated by anybody.
 
 use super::bench::campaign::{Campaign, Places};
-use super::bench::engines::{self, EngineSettings};
+use super::bench::engines::{self, EngineSettings, ForwardingName};
 use super::bench::options::parse_engines;
 use super::bench::plan::{Task, YcsbTask};
+use super::bench::pool::PoolSettings;
 use super::bench::ycsb;
 use crate::failure::{Failure, Outcome};
 use clap::Args;
@@ -110,6 +111,9 @@ fn ycsb_campaign(scale: Scale, engines: Option<&str>) -> Outcome<Campaign> {
         segment_bytes,
         background_threads: 2,
         compression: "none".to_owned(),
+        dram_table_bytes: None,
+        forwarding: ForwardingName::default(),
+        pool: PoolSettings::default(),
     };
     let task = |preset| YcsbTask {
         workload: ycsb::preset(preset).1,

@@ -184,6 +184,7 @@ impl Campaign {
             command: std::env::args().collect(),
             machine: Machine::of(workspace.path()),
             started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            emulated: engines::emulated(&self.engines),
             settings: [(RUN.to_owned(), run)].into(),
             ..Results::default()
         }
@@ -293,6 +294,8 @@ fn print(results: &Results, json: bool) -> Outcome {
 
 #[cfg(test)]
 mod tests {
+    use super::super::engines::ForwardingName;
+    use super::super::pool::PoolSettings;
     use super::*;
     use crate::commands::bench::plan::UpdatesTask;
 
@@ -320,6 +323,9 @@ mod tests {
                 segment_bytes: 1,
                 background_threads: 1,
                 compression: "none".into(),
+                dram_table_bytes: None,
+                forwarding: ForwardingName::OnFlush,
+                pool: PoolSettings::default(),
             },
             rounds,
             load,

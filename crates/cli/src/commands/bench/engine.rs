@@ -1,14 +1,18 @@
 //! Open stores as the benchmark sees them: an Esker database, and any peer.
 
+use super::pool::PoolSettings;
 use crate::failure::Outcome;
 use crate::options::shape_name;
 use esker::api::Ordered;
-use esker::{Db, KeyspaceSettings, Log, Result, Settings, Store, Sync};
+use esker::{Db, Env, KeyspaceSettings, Log, Result, Settings, Store, Sync};
+use esker_base::{SystemClock, Threads, ambient_seed};
 use esker_bench::accounting::disk_usage;
 use esker_bench::{Counters, Engine};
 use esker_peers::Peer;
+use esker_storage::PosixStorage;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The keyspace that the load goes to.
 pub const KEYSPACE: &str = "bench";
@@ -32,8 +36,40 @@ impl EskerEngine {
     ) -> Outcome<Self> {
         let named = named(&settings, &keyspace);
         let db = Db::open(dir, settings)?;
+        EskerEngine::new(name, dir, db, named, keyspace)
+    }
+
+    /// Opens the database in `dir`, or creates one there, with a new, emulated pool for its log.
+    pub fn open_with_pool(
+        name: &'static str,
+        dir: &Path,
+        settings: Settings,
+        pool: &PoolSettings,
+        keyspace: KeyspaceSettings,
+    ) -> Outcome<Self> {
+        let mut named = named(&settings, &keyspace);
+        named.extend(pool.named());
+        let env = Env {
+            storage: Arc::new(PosixStorage::create(dir)?),
+            log_storage: None,
+            pool: Some(pool.make()?),
+            clock: Arc::new(SystemClock::new()),
+            background: Arc::new(Threads),
+            seed: ambient_seed(),
+        };
+        let db = Db::open_with(env, settings)?;
+        EskerEngine::new(name, dir, db, named, keyspace)
+    }
+
+    fn new(
+        name: &'static str,
+        dir: &Path,
+        db: Db,
+        settings: BTreeMap<String, String>,
+        keyspace: KeyspaceSettings,
+    ) -> Outcome<Self> {
         let store = db.store(&db.keyspace(KEYSPACE, keyspace)?);
-        Ok(EskerEngine { name, dir: dir.to_owned(), db, store, settings: named })
+        Ok(EskerEngine { name, dir: dir.to_owned(), db, store, settings })
     }
 
     /// What was set, by name.
@@ -86,13 +122,17 @@ fn named(settings: &Settings, keyspace: &KeyspaceSettings) -> BTreeMap<String, S
         Log::File { sync: Sync::Always, .. } => "file, synced at every write".to_owned(),
         Log::File { sync: Sync::Os, .. } => "file, not synced".to_owned(),
         Log::File { sync: Sync::Every(interval), .. } => format!("file, synced every {interval:?}"),
-        _ => "none".to_owned(),
+        Log::Pmem { .. } => "a pool of persistent memory".to_owned(),
+        Log::None => "none".to_owned(),
     };
+    let dram_table = settings.dram_table_bytes.map_or("default".to_owned(), |b| b.to_string());
     let pairs = [
         ("log", log),
         ("segment_bytes", settings.segment_bytes.to_string()),
         ("sealed_segments", settings.sealed_segments.to_string()),
         ("memory_bytes", settings.memory_bytes.to_string()),
+        ("dram_table_bytes", dram_table),
+        ("forwarding", format!("{:?}", settings.forwarding)),
         ("background_threads", settings.background_threads.to_string()),
         ("shape", shape_name(keyspace.shape)),
         ("compression", keyspace.compression.to_string()),

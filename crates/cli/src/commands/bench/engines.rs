@@ -1,20 +1,48 @@
 //! The engines that can be measured, by name.
 
 use super::engine::{EskerEngine, PeerEngine};
+use super::pool::{EMULATED, PoolSettings};
 use crate::failure::{Failure, Outcome};
-use esker::{Compression, KeyspaceSettings, Log, Settings, Sync};
+use clap::ValueEnum;
+use esker::{Compression, Forwarding, KeyspaceSettings, Log, Settings, Sync};
 use esker_bench::Engine;
 use esker_peers::PeerSettings;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How Esker runs under each of its names.
-static OWN: [(&str, Log); 3] = [
-    ("esker-wal", Log::File { dir: None, sync: Sync::Os }),
-    ("esker-wal-sync", Log::File { dir: None, sync: Sync::Always }),
-    ("esker-nolog", Log::None),
+static OWN: [(&str, OwnLog); 4] = [
+    ("esker-wal", OwnLog::File(Sync::Os)),
+    ("esker-wal-sync", OwnLog::File(Sync::Always)),
+    ("esker-nolog", OwnLog::None),
+    ("esker-wbl", OwnLog::Pool),
 ];
+
+/// Where Esker's log is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OwnLog {
+    File(Sync),
+    None,
+    /// In a pool that is made for the store and goes with it.
+    Pool,
+}
+
+impl OwnLog {
+    fn log(self) -> Log {
+        match self {
+            OwnLog::File(sync) => Log::File { dir: None, sync },
+            OwnLog::None => Log::None,
+            OwnLog::Pool => Log::Pmem { pool: PathBuf::new(), emulated: true },
+        }
+    }
+}
+
+/// Which engines of `names` emulate something, and what.
+pub fn emulated(names: &[String]) -> Vec<String> {
+    let has_pool = |name: &String| OWN.contains(&(name, OwnLog::Pool));
+    names.iter().any(has_pool).then(|| EMULATED.to_owned()).into_iter().collect()
+}
 
 /// What all engines of a run are given alike.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -27,11 +55,39 @@ pub struct EngineSettings {
     pub background_threads: usize,
     /// How blocks are compressed, by name.
     pub compression: String,
+    /// Esker's DRAMTable, in bytes; `None` is its own choice.
+    pub dram_table_bytes: Option<usize>,
+    /// When writes reach it.
+    pub forwarding: ForwardingName,
+    /// The pool of an engine that has one.
+    pub pool: PoolSettings,
+}
+
+/// [`Forwarding`], by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum, Serialize, Deserialize)]
+pub enum ForwardingName {
+    /// When their MemTable is flushed
+    #[default]
+    OnFlush,
+    /// At once
+    Always,
+    /// When they replace what is being read
+    Adaptive,
+}
+
+impl From<ForwardingName> for Forwarding {
+    fn from(name: ForwardingName) -> Forwarding {
+        match name {
+            ForwardingName::OnFlush => Forwarding::OnFlush,
+            ForwardingName::Always => Forwarding::Always,
+            ForwardingName::Adaptive => Forwarding::Adaptive,
+        }
+    }
 }
 
 /// An engine by one of its names.
 enum Kind {
-    Own(&'static str, Log),
+    Own(&'static str, OwnLog),
     Peer,
 }
 
@@ -97,7 +153,7 @@ const SYNCED: &str = "-sync";
 
 fn find(name: &str) -> Outcome<Kind> {
     if let Some((name, log)) = OWN.iter().find(|own| own.0 == name) {
-        return Ok(Kind::Own(name, log.clone()));
+        return Ok(Kind::Own(name, *log));
     }
     if !esker_peers::NAMES.contains(&name) {
         let known = names().join(", ");
@@ -111,7 +167,7 @@ fn find(name: &str) -> Outcome<Kind> {
 pub fn check(name: &str, settings: &EngineSettings) -> Outcome {
     match find(name)? {
         Kind::Own(_, log) => {
-            settings.own(log).validate()?;
+            settings.own(log.log()).validate()?;
             settings.compression()?;
         }
         Kind::Peer => esker_peers::check_settings(name, &settings.peer()?)?,
@@ -130,12 +186,18 @@ pub fn open(
     match find(name)? {
         Kind::Own(name, log) => {
             let log = match log {
-                Log::File { dir, .. } if is_loading => Log::File { dir, sync: Sync::Os },
+                OwnLog::File(_) if is_loading => OwnLog::File(Sync::Os),
                 log => log,
             };
             let keyspace =
                 KeyspaceSettings { compression: settings.compression()?, ..Default::default() };
-            Ok(Opened::Own(EskerEngine::open(name, dir, settings.own(log), keyspace)?))
+            let own = settings.own(log.log());
+            Ok(Opened::Own(match log {
+                OwnLog::Pool => {
+                    EskerEngine::open_with_pool(name, dir, own, &settings.pool, keyspace)?
+                }
+                _ => EskerEngine::open(name, dir, own, keyspace)?,
+            }))
         }
         Kind::Peer => {
             let opened = if is_loading { name.trim_end_matches(SYNCED) } else { name };
@@ -153,6 +215,8 @@ impl EngineSettings {
             segment_bytes: self.segment_bytes,
             memory_bytes: self.memory_bytes,
             background_threads: self.background_threads,
+            dram_table_bytes: self.dram_table_bytes,
+            forwarding: self.forwarding.into(),
             ..Settings::default()
         }
     }
@@ -193,6 +257,9 @@ mod tests {
             segment_bytes: 64 << 20,
             background_threads: 2,
             compression: "none".into(),
+            dram_table_bytes: None,
+            forwarding: ForwardingName::OnFlush,
+            pool: PoolSettings::default(),
         }
     }
 

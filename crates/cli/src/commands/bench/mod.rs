@@ -8,7 +8,7 @@
 //! * [`worker`]: such a process; [`child`]: how it looks from the outside;
 //! * [`campaign`]: who runs when, and what becomes of the results;
 //! * [`workspace`]: the directories that stores lie in; [`output`]: where results go;
-//! * [`engines`]: the engines by name.
+//! * [`engines`]: the engines by name; [`pool`]: the persistent memory of those that have some.
 
 pub mod campaign;
 mod child;
@@ -19,6 +19,7 @@ pub mod engines;
 pub mod options;
 mod output;
 pub mod plan;
+pub mod pool;
 mod report;
 mod updates;
 mod worker;

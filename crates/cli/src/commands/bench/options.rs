@@ -1,6 +1,7 @@
 //! Flags that all campaigns have.
 
-use super::engines::{self, EngineSettings};
+use super::engines::{self, EngineSettings, ForwardingName};
+use super::pool::PoolSettings;
 use crate::failure::{Failure, Outcome};
 use crate::limits::check_sizes;
 use crate::units::parse_bytes;
@@ -31,6 +32,14 @@ pub struct CampaignOptions {
     /// How blocks are compressed: none, lz4, zstd
     #[arg(long, value_name = "NAME", default_value = "none")]
     pub compression: String,
+    /// Esker's read table in DRAM; 0 is none [default: Esker's choice]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub dram_table: Option<usize>,
+    /// When writes reach the read table
+    #[arg(long, value_name = "WHEN", default_value = "on-flush")]
+    pub forwarding: ForwardingName,
+    #[command(flatten)]
+    pub pool: PoolSettings,
     /// Start so many operations a second, whether or not the engine keeps up
     #[arg(long, value_name = "OPS", value_parser = parse_rate)]
     pub rate: Option<f64>,
@@ -62,6 +71,9 @@ impl CampaignOptions {
             segment_bytes: self.segment,
             background_threads: self.background_threads,
             compression: self.compression.clone(),
+            dram_table_bytes: self.dram_table,
+            forwarding: self.forwarding,
+            pool: self.pool.clone(),
         }
     }
 
