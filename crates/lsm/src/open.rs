@@ -79,7 +79,10 @@ impl Env {
     /// Takes the place of the logs for the database `identity`.
     fn claim_logs(&self, identity: u64, has_logs: bool) -> Result<()> {
         match (&self.pool, &self.log_storage) {
-            (Some(pool), _) => pool_logs::claim(pool, identity, has_logs),
+            (Some(pool), _) => {
+                pool.settle()?;
+                pool_logs::claim(pool, identity, has_logs)
+            }
             (None, Some(storage)) => log_files::claim_directory(&**storage, identity, has_logs),
             (None, None) => Ok(()),
         }

@@ -202,6 +202,21 @@ impl Pool {
         Ok(())
     }
 
+    /// Stores the words of header and table once more, as they are, and waits until they are durable. A
+    /// process that died between a store and its fence leaves words that can be read, and that power
+    /// loss would still take back: whoever is about to rely on them calls this first.
+    pub fn settle(&self) -> Result<()> {
+        self.check_writable()?;
+        // So that no state changes meanwhile.
+        let _slots = self.slots.lock();
+        let header = (0..HEADER_BYTES).step_by(8).chain([OWNER_COMPLEMENT_AT, OWNER_AT]);
+        for at in header.chain((0..self.layout.extents).map(state_at)) {
+            self.store_word(at, examine::word(&*self.region, at));
+        }
+        self.fence();
+        Ok(())
+    }
+
     /// The epochs that the pool's used extents hold, ascending.
     pub fn used(&self) -> Vec<u32> {
         let slots = self.slots.lock();

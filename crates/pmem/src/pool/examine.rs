@@ -86,7 +86,7 @@ fn read_header(region: &dyn Region) -> Result<PoolHeader, BadHeader> {
 }
 
 /// Loads a word of the header or the table. The region is at least as long as those.
-fn word(region: &dyn Region, at: usize) -> u64 {
+pub(super) fn word(region: &dyn Region, at: usize) -> u64 {
     assert!(at.is_multiple_of(8) && at + 8 <= region.len(), "words lie in the region");
     // SAFETY: the word lies in the region and is aligned; words are only stored atomically.
     let word = unsafe { AtomicU64::from_ptr(region.base().add(at).cast()) };

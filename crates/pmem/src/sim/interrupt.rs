@@ -7,7 +7,7 @@ use super::{Inner, SimRegion};
 /// What happens after so many more events.
 pub(super) struct Interrupt {
     events: u64,
-    then: Box<dyn FnOnce(&Moment<'_>) + Send>,
+    then: Box<dyn FnMut(&Moment<'_>) -> Option<u64> + Send>,
 }
 
 /// The region between two events.
@@ -35,9 +35,13 @@ impl SimRegion {
     }
 
     /// Calls `then` right after `events` more stores and fences, in the middle of whatever call makes
-    /// the next; `then` must not touch the region. What is stored later goes on as if nothing had
-    /// happened: whoever simulates a death ignores it.
-    pub fn interrupt_after(&self, events: u64, then: impl FnOnce(&Moment<'_>) + Send + 'static) {
+    /// the last of them, and again after as many more as it says. It must not touch the region. What is
+    /// stored later goes on as if nothing had happened: whoever simulates a death ignores it.
+    pub fn interrupt_after(
+        &self,
+        events: u64,
+        then: impl FnMut(&Moment<'_>) -> Option<u64> + Send + 'static,
+    ) {
         self.lock().interrupt = Some(Interrupt { events, then: Box::new(then) });
     }
 }
@@ -47,10 +51,10 @@ impl Inner {
     pub(super) fn count_down(&mut self) {
         let Some(mut interrupt) = self.interrupt.take() else { return };
         interrupt.events = interrupt.events.saturating_sub(1);
-        if interrupt.events > 0 {
-            self.interrupt = Some(interrupt);
-            return;
+        if interrupt.events == 0 {
+            let Some(events) = (interrupt.then)(&Moment { medium: &self.medium }) else { return };
+            interrupt.events = events;
         }
-        (interrupt.then)(&Moment { medium: &self.medium });
+        self.interrupt = Some(interrupt);
     }
 }

@@ -64,6 +64,7 @@ fn an_interrupt_sees_the_moment_between_two_events() {
     let (tell, told) = std::sync::mpsc::channel();
     region.interrupt_after(2, move |moment| {
         tell.send((moment.crash().count(), moment.kill())).unwrap();
+        None
     });
     write(&region, 0, &1u64.to_le_bytes());
     assert!(told.try_recv().is_err());
