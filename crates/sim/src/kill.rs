@@ -8,7 +8,8 @@
 use crate::model::{Batch, Pairs, World, Write};
 use esker_api::WriteBatch;
 use esker_base::{Error, KeyspaceId, Result, Rng};
-use esker_lsm::{Db, Keyspace, KeyspaceSettings, Log, Settings, Shape, Sync};
+use esker_lsm::{Db, Forwarding, Keyspace, KeyspaceSettings, Log, Settings, Shape, Sync};
+use esker_pmem::{Accept, Pool};
 use std::io::{self, Read, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -24,15 +25,33 @@ const OTHER_ID: u32 = 1;
 /// The key that holds the last batch's number.
 const COUNT: &[u8] = b"the last batch";
 
+/// The bytes of the pool, if there is one: some fifteen extents of the least size.
+const POOL_BYTES: u64 = 1 << 20;
+
+/// Where a database lies.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    /// Its directory.
+    pub dir: &'a Path,
+    /// The pool that its log is in; on tmpfs, for lack of anything better.
+    pub pool: Option<&'a Path>,
+}
+
 /// How round `round` opens the database.
-fn settings(round: u64) -> Settings {
+fn settings(place: Place<'_>, round: u64) -> Settings {
     let sync = match round % 3 {
         0 => Sync::Os,
         1 => Sync::Always,
         _ => Sync::Every(Duration::from_millis(5)),
     };
+    let log = match place.pool {
+        Some(pool) => Log::Pmem { pool: pool.to_owned(), emulated: true },
+        None => Log::File { dir: None, sync },
+    };
+    let forwarding = [Forwarding::OnFlush, Forwarding::Always, Forwarding::Adaptive];
     Settings {
-        log: Log::File { dir: None, sync },
+        log,
+        forwarding: forwarding[round as usize % 3],
         segment_bytes: 64 << (10 + round % 3),
         sealed_segments: 2,
         memory_bytes: 16 << 20,
@@ -68,9 +87,9 @@ fn batch(number: u64) -> Batch {
     writes
 }
 
-/// What the child does: opens the database in `dir`, and writes and acknowledges until it is killed.
-pub fn write_until_killed(dir: &Path, round: u64) -> Result<()> {
-    let db = Db::open(dir, settings(round))?;
+/// What the child does: opens the database in its place, and writes and acknowledges until it is killed.
+pub fn write_until_killed(place: Place<'_>, round: u64) -> Result<()> {
+    let db = Db::open(place.dir, settings(place, round))?;
     let tiered =
         KeyspaceSettings { shape: Shape::Tiered { runs: 3 }, ..KeyspaceSettings::default() };
     let other = db.keyspace(OTHER, tiered)?;
@@ -111,22 +130,26 @@ pub struct Rounds {
     pub unacknowledged: u64,
 }
 
-/// Kills `rounds` children of `program`, which is this crate's, over one database in `dir`.
+/// Kills `rounds` children of `program`, which is this crate's, over one database. Makes its pool, if
+/// there is to be one.
 pub fn run(
     program: &Path,
-    dir: &Path,
+    place: Place<'_>,
     rounds: u64,
     seed: u64,
 ) -> std::result::Result<Rounds, String> {
     let mut rng = Rng::new(seed);
     let mut world = World::default();
     let mut seen = Rounds::default();
+    if let Some(pool) = place.pool {
+        Pool::create(pool, POOL_BYTES, Accept::Emulated).map_err(|error| error.to_string())?;
+    }
     for round in 0..rounds {
         let enough = if rng.one_in(8) { 0 } else { rng.below(1500) };
-        let told = run_child(program, dir, round, enough)
+        let told = run_child(program, place, round, enough)
             .map_err(|error| format!("round {round}: no child: {error}"))?;
         let acknowledged = told.unwrap_or(seen.batches);
-        let checked = check(dir, round, seen.batches, &mut world)
+        let checked = check(place, round, seen.batches, &mut world)
             .map_err(|what| format!("round {round}: {what}"))?;
         if checked < acknowledged {
             return Err(format!(
@@ -143,11 +166,12 @@ pub fn run(
 }
 
 /// Runs a child until it has acknowledged `enough` batches, then kills it. The last it acknowledged.
-fn run_child(program: &Path, dir: &Path, round: u64, enough: u64) -> io::Result<Option<u64>> {
+fn run_child(program: &Path, place: Place<'_>, round: u64, enough: u64) -> io::Result<Option<u64>> {
     let mut child = Command::new(program)
         .arg(CHILD_COMMAND)
-        .arg(dir)
+        .arg(place.dir)
         .arg(round.to_string())
+        .args(place.pool)
         .stdout(Stdio::piped())
         .spawn()?;
     let mut pipe = io::BufReader::new(child.stdout.take().expect("it is piped"));
@@ -175,7 +199,7 @@ fn run_child(program: &Path, dir: &Path, round: u64, enough: u64) -> io::Result<
 /// Opens what the child of `round` left, and compares it with the model, which held `before` batches.
 /// Gives the batches that there are.
 fn check(
-    dir: &Path,
+    place: Place<'_>,
     round: u64,
     before: u64,
     world: &mut World,
@@ -183,13 +207,13 @@ fn check(
     let fails = |error: Error| error.to_string();
     // Every other time nothing is written here, so that the next child finds it as it was left.
     let db = if round.is_multiple_of(2) {
-        match Db::open_read_only(dir, settings(round)) {
+        match Db::open_read_only(place.dir, settings(place, round)) {
             // Killed before it had created anything.
             Err(Error::NotADatabase { .. }) if before == 0 => return Ok(0),
             opened => opened.map_err(fails)?,
         }
     } else {
-        Db::open(dir, settings(round)).map_err(fails)?
+        Db::open(place.dir, settings(place, round)).map_err(fails)?
     };
     let number = count(&db, &db.default_keyspace()).map_err(fails)?;
     if number < before {

@@ -17,5 +17,6 @@ pub mod kill;
 pub mod machine;
 pub mod model;
 pub mod operations;
+pub mod pool;
 pub mod settings;
 pub mod shrink;

@@ -160,6 +160,7 @@ impl Machine {
                 power_failed,
             };
             *remains.lock().expect("no panic") = Some(left);
+            None
         });
     }
 

@@ -1,16 +1,19 @@
-//! Runs simulated histories, or kills real processes:
+//! Runs simulated histories, crashes pools at every moment, or kills real processes:
 //!
 //! ```text
 //! cargo run --release -p esker-sim -- --seeds 10000
+//! cargo run --release -p esker-sim -- pool --images 1000000
 //! cargo run --release -p esker-sim -- kill --rounds 100
+//! cargo run --release -p esker-sim -- kill --rounds 100 --pool
 //! ```
 
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
 use esker_sim::operations::History;
+use esker_sim::pool::{Seen, frames, whole};
 use esker_sim::{campaign, kill};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Simulates the engine through crashes and failing disks, one history a seed.
@@ -34,6 +37,15 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Crashes pools of persistent memory at every moment, and looks at what may be left.
+    Pool {
+        /// How many images, of the write path and of the whole engine together.
+        #[arg(long, default_value_t = 1_000_000)]
+        images: u64,
+        /// The first seed.
+        #[arg(long, default_value_t = 1000)]
+        first_seed: u64,
+    },
     /// Kills real processes while they write, and checks what they leave.
     Kill {
         /// How many processes.
@@ -45,19 +57,26 @@ enum Command {
         /// Where the database lies. Must be missing or empty.
         #[arg(long, default_value = "esker-kill")]
         dir: PathBuf,
+        /// Has the log in a pool, in a temporary directory on tmpfs.
+        #[arg(long)]
+        pool: bool,
     },
     /// Writes until killed: the child of `kill`.
     #[command(name = kill::CHILD_COMMAND, hide = true)]
-    WriteUntilKilled { dir: PathBuf, round: u64 },
+    WriteUntilKilled { dir: PathBuf, round: u64, pool: Option<PathBuf> },
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match &arguments.command {
         None => simulate(&arguments),
-        Some(Command::Kill { rounds, seed, dir }) => kill_children(dir, *rounds, *seed),
-        Some(Command::WriteUntilKilled { dir, round }) => {
-            kill::write_until_killed(dir, *round).map_err(|error| error.to_string())
+        Some(Command::Pool { images, first_seed }) => crash_pools(*images, *first_seed),
+        Some(Command::Kill { rounds, seed, dir, pool }) => {
+            kill_children(dir, *pool, *rounds, *seed)
+        }
+        Some(Command::WriteUntilKilled { dir, round, pool }) => {
+            let place = kill::Place { dir, pool: pool.as_deref() };
+            kill::write_until_killed(place, *round).map_err(|error| error.to_string())
         }
     };
     match outcome {
@@ -77,9 +96,30 @@ fn simulate(arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
-fn kill_children(dir: &std::path::Path, rounds: u64, seed: u64) -> Result<(), String> {
+fn crash_pools(images: u64, first_seed: u64) -> Result<(), String> {
+    let (mut write_path, mut engine) = (Seen::default(), Seen::default());
+    for seed in first_seed.. {
+        if write_path.images + engine.images >= images {
+            break;
+        }
+        write_path += frames::crash_everywhere(seed, 4096, None)?;
+        // A whole engine takes longer to open.
+        if seed % 4 == 0 {
+            engine += whole::crash_everywhere(seed, 8)?;
+        }
+    }
+    println!("the write path: {write_path:#?}\nthe whole engine: {engine:#?}");
+    Ok(())
+}
+
+fn kill_children(dir: &Path, pool: bool, rounds: u64, seed: u64) -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let seen = kill::run(&program, dir, rounds, seed)?;
+    // Removed however this ends, unless it is killed itself.
+    let memory = pool.then(|| tempfile::tempdir_in("/dev/shm")).transpose();
+    let memory = memory.map_err(|error| format!("no directory on tmpfs: {error}"))?;
+    let pool = memory.as_ref().map(|memory| memory.path().join("pool"));
+    let place = kill::Place { dir, pool: pool.as_deref() };
+    let seen = kill::run(&program, place, rounds, seed)?;
     println!("{seen:#?}");
     Ok(())
 }

@@ -120,6 +120,11 @@ impl Model {
         self.in_doubt.get_or_insert(batch);
     }
 
+    /// The batch in doubt, or else the last that was acknowledged.
+    pub fn last(&self) -> Option<&Batch> {
+        self.in_doubt.as_ref().or(self.history.last())
+    }
+
     /// Says that everything acknowledged survives power loss from now on.
     pub fn all_durable(&mut self) {
         self.durable = self.history.len();

@@ -1,0 +1,85 @@
+//! Crashes at every moment of all that happens in a pool of persistent memory.
+//!
+//! [`frames`] is the write path's lower half alone: extents, segments, frames of one writer or of
+//! several that overlap, a scan of what a crash leaves. It looks at thousands of images a second.
+//! [`whole`] is the engine with tables, manifest and recovery around it, and crashes of the recovery.
+//!
+//! The states after each event are all there are, as each word that is not fenced goes its own way; they
+//! are looked at one by one where they are few, and sampled where they are many.
+
+pub mod frames;
+pub mod whole;
+
+use crate::content;
+use crate::model::{Batch, Write};
+use esker_api::WriteBatch;
+use esker_base::{KeyspaceId, Rng};
+
+/// The extents of these pools are as small as they get.
+const EXTENT_BYTES: usize = crate::machine::EXTENT_BYTES as usize;
+
+/// What was looked at.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Seen {
+    /// Histories.
+    pub histories: u64,
+    /// Moments in them.
+    pub moments: u64,
+    /// Images that a crash at one of those may leave.
+    pub images: u64,
+    /// Of them, images with something in them that nobody had acknowledged.
+    pub unacknowledged: u64,
+}
+
+impl std::ops::AddAssign for Seen {
+    fn add_assign(&mut self, other: Seen) {
+        self.histories += other.histories;
+        self.moments += other.moments;
+        self.images += other.images;
+        self.unacknowledged += other.unacknowledged;
+    }
+}
+
+/// A batch of up to four changes to a dozen keys. No byte of a value is zero, so that each line of a
+/// frame differs from memory that was never written.
+fn draw_batch(rng: &mut Rng) -> Batch {
+    let most = [1, 1, 2, 4][rng.below(4) as usize];
+    let bytes = [8, 24, 100, 400][rng.below(4) as usize];
+    let key = |rng: &mut Rng| content::key(rng.below(12) as u16);
+    let mut write = || {
+        let a = key(rng);
+        match rng.below(10) {
+            0 | 1 => Write::Delete(0, a),
+            2 => {
+                let b = content::key(100 + rng.below(12) as u16);
+                if a < b { Write::DeleteRange(0, a, b) } else { Write::DeleteRange(0, b, a) }
+            }
+            _ => {
+                let value: Vec<u8> =
+                    (0..1 + rng.below(bytes)).map(|_| 1 + rng.below(255) as u8).collect();
+                Write::Put(0, a, value.into())
+            }
+        }
+    };
+    let count = 1 + (most - 1) / 2;
+    (0..count.max(most / 2)).map(|_| write()).filter(|write| !is_empty(write)).collect()
+}
+
+fn is_empty(write: &Write) -> bool {
+    matches!(write, Write::DeleteRange(_, start, end) if start == end)
+}
+
+/// `batch` as the engine takes it.
+fn encode(batch: &Batch) -> WriteBatch {
+    let mut encoded = WriteBatch::new();
+    for write in batch {
+        match write {
+            Write::Put(space, key, value) => encoded.put(KeyspaceId(*space), key, value),
+            Write::Delete(space, key) => encoded.delete(KeyspaceId(*space), key),
+            Write::DeleteRange(space, start, end) => {
+                encoded.delete_range(KeyspaceId(*space), start, end);
+            }
+        }
+    }
+    encoded
+}

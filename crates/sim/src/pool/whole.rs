@@ -1,0 +1,246 @@
+//! The whole engine over a pool: commits, flushes, processes that are killed and followed by others, and
+//! at each moment all that a power loss may leave of pool and disk. Whatever is found must open, and hold
+//! what was acknowledged; and so must whatever a power loss leaves of that opening.
+
+use super::{Seen, draw_batch, encode};
+use crate::clock::SimClock;
+use crate::harness::check_pairs;
+use crate::model::Model;
+use crate::settings::{LogMode, OpenSettings};
+use esker_base::background::Stepped;
+use esker_base::{Error, Result, Rng};
+use esker_lsm::{Db, Env, Forwarding};
+use esker_pmem::Pool;
+use esker_pmem::sim::{CrashState, SimRegion};
+use esker_storage::FaultStorage;
+use std::sync::{Arc, Mutex};
+
+const COMMITS_MAX: u64 = 6;
+
+/// A moment in a history: what a power loss may leave, and what must be found in it.
+struct Moment {
+    memory: CrashState,
+    disk: FaultStorage,
+    model: Model,
+}
+
+/// A machine whose every moment is kept.
+struct Machine {
+    memory: Arc<SimRegion>,
+    disk: FaultStorage,
+    /// What must be found if the world ended now.
+    model: Arc<Mutex<Model>>,
+    moments: Arc<Mutex<Vec<Moment>>>,
+    rng: Rng,
+}
+
+impl Machine {
+    fn new(seed: u64) -> Machine {
+        let mut rng = Rng::new(seed ^ 0x0077_686f_6c65);
+        let extents = 2 + rng.below(2) as usize;
+        let memory = Arc::new(SimRegion::new((8 << 10) + extents * super::EXTENT_BYTES));
+        Pool::format(memory.clone(), "pool", rng.next_u64()).expect("the size is in bounds");
+        let disk = FaultStorage::new(Rng::new(rng.next_u64()));
+        Machine::on(memory, disk, Model::new(), rng)
+    }
+
+    fn on(memory: Arc<SimRegion>, disk: FaultStorage, model: Model, rng: Rng) -> Machine {
+        let model = Arc::new(Mutex::new(model));
+        Machine { memory, disk, model, moments: Arc::default(), rng }
+    }
+
+    /// Keeps each moment from here on.
+    fn keep_moments(&mut self) {
+        let (disk, model, moments) = (self.disk.clone(), self.model.clone(), self.moments.clone());
+        let mut rng = Rng::new(self.rng.next_u64());
+        self.memory.interrupt_after(1, move |moment| {
+            let disk = disk.crash_image(Rng::new(rng.next_u64()));
+            let model = model.lock().expect("no panic").clone();
+            let moment = Moment { memory: moment.crash(), disk, model };
+            moments.lock().expect("no panic").push(moment);
+            Some(1)
+        });
+    }
+
+    fn open(&mut self) -> Result<Db> {
+        let settings = OpenSettings {
+            log: LogMode::Pmem,
+            segment_kib: 64,
+            sealed: 1,
+            dram_bytes: Some(0),
+            forwarding: Forwarding::OnFlush,
+        };
+        let env = Env {
+            storage: Arc::new(self.disk.clone()),
+            log_storage: None,
+            pool: Some(Pool::over(self.memory.clone(), "pool")?),
+            clock: Arc::new(SimClock::default()),
+            background: Arc::new(Stepped),
+            seed: self.rng.next_u64(),
+        };
+        Db::open_with(env, settings.settings())
+    }
+
+    fn model(&self) -> Model {
+        self.model.lock().expect("no panic").clone()
+    }
+
+    fn set_model(&self, model: Model) {
+        *self.model.lock().expect("no panic") = model;
+    }
+
+    fn commit(&mut self, db: &Db) -> Result<()> {
+        let batch = draw_batch(&mut self.rng);
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let before = self.model();
+        let mut after = before.clone();
+        after.acknowledge(batch.clone());
+        after.all_durable();
+        let mut doubtful = before;
+        doubtful.doubt(batch.clone());
+        self.set_model(doubtful);
+        db.write(&encode(&batch))?;
+        self.set_model(after);
+        Ok(())
+    }
+
+    /// The process dies, at an end of a call or in the middle of a commit, and another opens what it
+    /// left.
+    fn kill(&mut self, db: Db) -> std::result::Result<Db, String> {
+        if self.rng.one_in(2) {
+            self.memory = Arc::new(self.memory.kill());
+            self.disk = self.disk.kill();
+        } else {
+            let left = Arc::new(Mutex::new(None));
+            let (slot, disk) = (left.clone(), self.disk.clone());
+            self.memory.interrupt_after(1 + self.rng.below(2), move |moment| {
+                *slot.lock().expect("no panic") = Some((moment.kill(), disk.kill()));
+                None
+            });
+            // What it acknowledges after its death counts for nothing.
+            let before = self.model();
+            let written = self.commit(&db);
+            match left.lock().expect("no panic").take() {
+                Some((memory, disk)) => {
+                    let mut model = before;
+                    if let Some(batch) = self.model().last() {
+                        model.doubt(batch.clone());
+                    }
+                    self.set_model(model);
+                    (self.memory, self.disk) = (Arc::new(memory), disk);
+                }
+                None => {
+                    written.map_err(|error| error.to_string())?;
+                    (self.memory, self.disk) = (Arc::new(self.memory.kill()), self.disk.kill());
+                }
+            }
+        }
+        drop(db);
+        self.keep_moments();
+        let db = self.open().map_err(|error| format!("after a kill: {error}"))?;
+        let mut model = self.model();
+        recover(&db, &mut model)?;
+        self.set_model(model);
+        Ok(db)
+    }
+
+    /// Runs a history from an empty database on.
+    fn run(&mut self) -> std::result::Result<(), String> {
+        let fails = |error: Error| error.to_string();
+        self.keep_moments();
+        let mut db = self.open().map_err(fails)?;
+        for _ in 0..1 + self.rng.below(COMMITS_MAX) {
+            self.commit(&db).map_err(fails)?;
+            match self.rng.below(8) {
+                0 | 1 => db.flush().map_err(fails)?,
+                2 => db = self.kill(db)?,
+                3 => {
+                    db.close().map_err(fails)?;
+                    db = self.open().map_err(fails)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Compares `db` with `model`, which goes on from what was recovered. The seqno recovered.
+fn recover(db: &Db, model: &mut Model) -> std::result::Result<u64, String> {
+    let seqno = db.stats().visible_seqno;
+    let promised = model.promised(true);
+    model.recover(seqno, promised)?;
+    let pairs = model.now().pairs(0);
+    check_pairs(db, &db.default_keyspace(), &pairs, None)
+        .map_err(|mismatch| mismatch.describe())?;
+    Ok(seqno)
+}
+
+/// Crashes the history of `seed` after each of its events in the pool, opens up to `most` images each
+/// time, and crashes some of these openings in the same way.
+pub fn crash_everywhere(seed: u64, most: u64) -> std::result::Result<Seen, String> {
+    let named = |what: String| format!("whole, seed {seed}: {what}");
+    let mut machine = Machine::new(seed);
+    machine.run().map_err(named)?;
+    let moments = std::mem::take(&mut *machine.moments.lock().expect("no panic"));
+    let mut seen = Seen { histories: 1, ..Seen::default() };
+    let mut rng = Rng::new(seed);
+    for (at, moment) in moments.iter().enumerate() {
+        open_images(moment, most, &mut rng, &mut seen)
+            .map_err(|what| named(format!("moment {at}: {what}")))?;
+    }
+    Ok(seen)
+}
+
+fn open_images(
+    moment: &Moment,
+    most: u64,
+    rng: &mut Rng,
+    seen: &mut Seen,
+) -> std::result::Result<(), String> {
+    seen.moments += 1;
+    for image in moment.memory.images(most, Rng::new(rng.next_u64())) {
+        seen.images += 1;
+        let disk = moment.disk.crash_image(Rng::new(rng.next_u64()));
+        let memory = Arc::new(image.to_region());
+        let mut next = Machine::on(memory, disk, moment.model.clone(), Rng::new(rng.next_u64()));
+        let crash_again = rng.one_in(8);
+        if crash_again {
+            next.keep_moments();
+        }
+        let db = next.open().map_err(|error| error.to_string())?;
+        let mut model = next.model();
+        recover(&db, &mut model)?;
+        seen.unacknowledged += u64::from(model.seqno() > moment.model.seqno());
+        if crash_again {
+            next.set_model(model);
+            next.commit(&db).map_err(|error| format!("after recovery: {error}"))?;
+            let again = std::mem::take(&mut *next.moments.lock().expect("no panic"));
+            for second in &again {
+                open_once_more(second, rng, seen)
+                    .map_err(|what| format!("crashed again: {what}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Opens what a crash of a recovery, or of the first commit after it, may leave.
+fn open_once_more(
+    moment: &Moment,
+    rng: &mut Rng,
+    seen: &mut Seen,
+) -> std::result::Result<(), String> {
+    seen.moments += 1;
+    for image in moment.memory.images(2, Rng::new(rng.next_u64())) {
+        seen.images += 1;
+        let disk = moment.disk.crash_image(Rng::new(rng.next_u64()));
+        let memory = Arc::new(image.to_region());
+        let mut next = Machine::on(memory, disk, moment.model.clone(), Rng::new(rng.next_u64()));
+        let db = next.open().map_err(|error| error.to_string())?;
+        recover(&db, &mut next.model())?;
+    }
+    Ok(())
+}
