@@ -180,3 +180,36 @@ fn pass_keyspace(
 pub(crate) fn unknown(keyspace: KeyspaceId) -> Error {
     Error::UnknownKeyspace { name: format!("with id {keyspace}") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Db, Env, Settings};
+    use esker_base::SystemClock;
+    use esker_base::background::Stepped;
+    use esker_storage::MemoryStorage;
+
+    /// R1: what such a reader finds in its tables is older than what has left the MemTables since.
+    #[test]
+    fn a_reader_whose_view_is_old_fills_in_nothing_outdated() {
+        let env = Env {
+            storage: Arc::new(MemoryStorage::new()),
+            log_storage: None,
+            pool: None,
+            clock: Arc::new(SystemClock::new()),
+            background: Arc::new(Stepped),
+            seed: 1,
+        };
+        let db = Db::open_with(env, Settings::default()).unwrap();
+        let (keyspace, inner) = (db.default_keyspace(), db.inner());
+        db.put(&keyspace, b"k", b"old").unwrap();
+        db.flush().unwrap();
+        let view = inner.view.load();
+        db.put(&keyspace, b"k", b"new").unwrap();
+        db.flush().unwrap();
+        let now = inner.commit.visible();
+        let found = get(inner, &view, keyspace.id(), b"k", now, Patience::MayBlock).unwrap();
+        assert_eq!(found.as_deref(), Some(&b"old"[..]), "all that its view has");
+        assert_eq!(db.get(&keyspace, b"k").unwrap().as_deref(), Some(&b"new"[..]));
+    }
+}
