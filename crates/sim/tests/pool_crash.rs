@@ -1,6 +1,7 @@
 //! Crashes after every event in a pool of persistent memory: what is left is all, some, or none of what
 //! was on its way, and recovery must make sense of it.
 
+use esker_memtable::{SEGMENT_HEADER_BYTES, SegmentHeader, scan};
 use esker_sim::pool::frames::{self, Mutation};
 use esker_sim::pool::{Seen, whole};
 
@@ -38,4 +39,22 @@ fn without_any_one_flush_or_fence_a_commit_is_lost() {
         }
     }
     assert!(caught > 100, "{caught}");
+}
+
+#[test]
+fn nobody_reads_a_commit_before_its_fence() {
+    for seed in 0..20 {
+        whole::watch_commits(seed).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+    }
+}
+
+/// Only the checksum can tell, if damage has made an old frame's epoch that of the segment.
+#[test]
+fn an_old_frame_under_a_new_epoch_is_refused() {
+    let header = |epoch| SegmentHeader { epoch, capacity: 4096, alignment: 64, key_id: 0 };
+    let mut segment = frames::segment_of_one_frame(header(5));
+    assert_eq!(scan(&segment, &header(5), Some(1)).frames.len(), 1);
+    segment[..SEGMENT_HEADER_BYTES].copy_from_slice(&header(6).encode());
+    segment[SEGMENT_HEADER_BYTES..][..4].copy_from_slice(&6u32.to_le_bytes());
+    assert!(scan(&segment, &header(6), Some(1)).frames.is_empty());
 }

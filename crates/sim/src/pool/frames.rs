@@ -9,7 +9,9 @@ use super::{EXTENT_BYTES, Seen, draw_batch, encode};
 use crate::model::Batch;
 use esker_api::WriteBatch;
 use esker_base::{KeyspaceId, Kind, Rng, Seqno, hash64};
-use esker_memtable::{Frames, MemTable, Memory, Reservation, SegmentHeader, Tail, scan};
+use esker_memtable::{
+    Frames, HeapMemory, MemTable, Memory, Reservation, SegmentHeader, Tail, scan,
+};
 use esker_pmem::Pool;
 use esker_pmem::sim::{Bench, History, SimRegion};
 use std::collections::{BTreeSet, VecDeque};
@@ -345,4 +347,19 @@ pub fn crash_everywhere(seed: u64, most: u64, mutation: Option<Mutation>) -> Res
 pub fn flushes_and_fences(seed: u64) -> (u64, u64) {
     let recorded = record(seed, None);
     (recorded.flushes, recorded.fences)
+}
+
+/// The bytes of a segment with one frame, of seqno 1.
+pub fn segment_of_one_frame(header: SegmentHeader) -> Vec<u8> {
+    let heap = HeapMemory::new(header.capacity as usize);
+    let memtable = MemTable::new(heap, header, Frames::Logged);
+    let mut tail = memtable.activate(1);
+    let batch = encode(&some_batch(&mut Rng::new(1)));
+    let reserved = memtable.reserve(&mut tail, batch.encoded().len(), batch.len() as u32);
+    let reserved = reserved.expect("the segment has room");
+    memtable.insert(&memtable.fill(reserved, 0, batch.encoded()).fence());
+    let mut bytes = header.encode().to_vec();
+    bytes.extend_from_slice(memtable.bytes(memtable.start(), memtable.completed(memtable.start())));
+    bytes.resize(header.capacity as usize, 0);
+    bytes
 }

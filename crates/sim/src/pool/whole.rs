@@ -146,9 +146,27 @@ impl Machine {
         Ok(db)
     }
 
+    /// The process that creates the database dies before it is done.
+    fn kill_creation(&mut self) {
+        let left = Arc::new(Mutex::new(None));
+        let (slot, disk) = (left.clone(), self.disk.clone());
+        self.memory.interrupt_after(1 + self.rng.below(30), move |moment| {
+            *slot.lock().expect("no panic") = Some((moment.kill(), disk.kill()));
+            None
+        });
+        // What comes of it counts for nothing.
+        drop(self.open());
+        if let Some((memory, disk)) = left.lock().expect("no panic").take() {
+            (self.memory, self.disk) = (Arc::new(memory), disk);
+        }
+    }
+
     /// Runs a history from an empty database on.
     fn run(&mut self) -> std::result::Result<(), String> {
         let fails = |error: Error| error.to_string();
+        if self.rng.one_in(2) {
+            self.kill_creation();
+        }
         self.keep_moments();
         let mut db = self.open().map_err(fails)?;
         for _ in 0..1 + self.rng.below(COMMITS_MAX) {
@@ -165,6 +183,29 @@ impl Machine {
         }
         Ok(())
     }
+}
+
+/// Sees to it that nobody reads a commit before it is durable. `Err` says who did.
+pub fn watch_commits(seed: u64) -> std::result::Result<(), String> {
+    let mut machine = Machine::new(seed);
+    let db = machine.open().map_err(|error| error.to_string())?;
+    for _ in 0..COMMITS_MAX {
+        machine.commit(&db).map_err(|error| error.to_string())?;
+        let before = db.stats().visible_seqno;
+        let (watched, seen) = (db.clone(), Arc::new(Mutex::new(Vec::new())));
+        let sink = seen.clone();
+        machine.memory.interrupt_after(1, move |_| {
+            sink.lock().expect("no panic").push(watched.stats().visible_seqno);
+            (sink.lock().expect("no panic").len() < 2).then_some(1)
+        });
+        // A store and a fence.
+        machine.commit(&db).map_err(|error| error.to_string())?;
+        let seen = std::mem::take(&mut *seen.lock().expect("no panic"));
+        if seen.len() == 2 && seen != [before; 2] {
+            return Err(format!("seqno {before} was the last, and readers saw {seen:?}"));
+        }
+    }
+    Ok(())
 }
 
 /// Compares `db` with `model`, which goes on from what was recovered. The seqno recovered.
