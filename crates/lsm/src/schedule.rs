@@ -328,6 +328,11 @@ fn prepare(inner: &Inner) -> Result<()> {
         reason: "the database has used up its file ids; export it and import it into a new one"
             .into(),
     })?;
+    if inner.logs.pool().is_some() {
+        // The epoch is known to be given out before the extent says so. An open with its logs in files
+        // does not see the extent, and must not give the epoch to a log file.
+        inner.installer.install(&inner.view, |_| Ok(Edit::of([])), |_| {})?;
+    }
     let (memtable, file) = inner.logs.begin(epoch, spare(inner))?;
     if inner.logs.is_kept() {
         let added = |_: &State| Ok(Edit::of([Change::AddLog { epoch, end: None }]));

@@ -4,9 +4,12 @@ mod common;
 
 use common::{disk, env, key, lose_power, open, pairs, put, settings};
 use esker_base::Error;
-use esker_lsm::{Db, Sync};
+use esker_lsm::{Db, Env, Log, Settings, Sync};
+use esker_pmem::Pool;
+use esker_pmem::sim::SimRegion;
 use esker_storage::FaultStorage;
 use esker_storage::fault::FaultKind;
+use std::sync::Arc;
 
 /// The calls of an open that are worth cutting; it makes fewer.
 const CALLS: u64 = 30;
@@ -167,4 +170,55 @@ fn what_heals_after_it_was_rejected_stays_rejected() {
     let disk = lose_power(&disk, db);
     disk.bit_flip(&log, inside_the_eleventh, 0);
     assert_eq!(pairs(&open(&disk, Sync::Os).unwrap()).unwrap(), expected);
+}
+
+/// An extent that a crash left, and that no manifest has heard of, has an epoch. A log file of the same
+/// epoch, from a time when the log lay in files, would be taken for that extent.
+#[test]
+fn an_extent_that_was_never_listed_hides_no_log_file() {
+    let in_pool = Settings {
+        log: Log::Pmem { pool: "pool".into(), emulated: true },
+        ..settings(Sync::Always)
+    };
+    let mut strays = 0;
+    for (calls, opens) in (0..CALLS).flat_map(|calls| (0..5).map(move |opens| (calls, opens))) {
+        let named = |what: &str| format!("call {calls}, {opens} opens between: {what}");
+        let mut disk = disk(calls);
+        let memory = Arc::new(SimRegion::new(256 << 10));
+        Pool::format(memory.clone(), "pool", 7).unwrap();
+        let env_of = |disk: &FaultStorage| Env {
+            pool: Some(Pool::over(memory.clone(), "pool").unwrap()),
+            ..env(disk, None, 1)
+        };
+        let killed = |disk: &FaultStorage, db: Option<Db>| {
+            let next = disk.kill();
+            drop(db);
+            next
+        };
+        let db = Db::open_with(env_of(&disk), in_pool.clone()).unwrap();
+        // Takes a file id each time, and no edit says so.
+        (0..3).for_each(|_| db.compact().unwrap());
+        (calls..calls + 30).for_each(|call| disk.fail_after(call, FaultKind::Io));
+        if put(&db, 1, 10).is_ok() {
+            continue;
+        }
+        disk = killed(&disk, Some(db));
+        strays += Pool::over(memory.clone(), "pool").unwrap().used().len();
+        for _ in 0..opens {
+            let db = Db::open_with(env_of(&disk), settings(Sync::Always));
+            disk = killed(&disk, db.ok());
+        }
+        let Ok(db) = Db::open_with(env_of(&disk), settings(Sync::Always)) else { continue };
+        put(&db, 2, 10).unwrap();
+        let expected = pairs(&db).unwrap();
+        disk = killed(&disk, Some(db));
+        if let Ok(db) = Db::open_with(env_of(&disk), in_pool.clone()) {
+            assert_eq!(pairs(&db).unwrap(), expected, "{}", named("in the pool"));
+            disk = killed(&disk, Some(db));
+        }
+        let db = Db::open_with(env_of(&disk), settings(Sync::Always))
+            .unwrap_or_else(|error| panic!("{}", named(&error.to_string())));
+        assert_eq!(pairs(&db).unwrap(), expected, "{}", named("in files"));
+    }
+    assert!(strays > 0);
 }
