@@ -2,9 +2,12 @@
 
 mod common;
 
-use common::{Pairs, disk, key, lose_power, open, pairs, put};
-use esker_base::Error;
-use esker_lsm::{Db, Sync};
+use common::{Pairs, disk, env, key, lose_power, open, pairs, put, settings};
+use esker_base::{Error, SystemClock, Threads};
+use esker_lsm::{Db, Env, Log, Settings, Sync};
+use esker_pmem::Pool;
+use esker_pmem::sim::SimRegion;
+use std::sync::Arc;
 
 /// Writes until it fails. Gives the error; `held` grows by what was acknowledged.
 fn fill(db: &Db, from: u32, held: &mut Pairs) -> Error {
@@ -58,4 +61,33 @@ fn a_full_disk_is_no_reason_to_lose_what_was_acknowledged() {
     }
     disk.set_space_limit(None);
     assert_eq!(pairs(&open(&disk, Sync::Always).unwrap()).unwrap(), held);
+}
+
+/// Writers that a full pool stops hear why, with threads that flush as without.
+#[test]
+fn a_full_pool_before_a_full_disk_says_so_and_goes_on_once_there_is_space() {
+    for threaded in [false, true] {
+        let disk = disk(3);
+        let memory = Arc::new(SimRegion::new(136 << 10));
+        let pool = Pool::format(memory, "pool", 7).unwrap();
+        let mut env = Env { pool: Some(pool), ..env(&disk, None, 1) };
+        if threaded {
+            env.background = Arc::new(Threads);
+            env.clock = Arc::new(SystemClock::new());
+        }
+        let log = Log::Pmem { pool: "pool".into(), emulated: true };
+        let db = Db::open_with(env, Settings { log, ..settings(Sync::Always) }).unwrap();
+        let mut held = Pairs::new();
+        disk.set_space_limit(Some(disk.used_bytes() + 6_000));
+        let error = fill(&db, 0, &mut held);
+        assert!(error.is_out_of_space(), "{error}");
+        assert_eq!(pairs(&db).unwrap(), held, "reads go on");
+        disk.set_space_limit(None);
+        for number in 0..400 {
+            put(&db, number, 900).unwrap();
+            held.insert(key(number), vec![number as u8; 900]);
+        }
+        assert_eq!(pairs(&db).unwrap(), held);
+        db.close().unwrap();
+    }
 }
