@@ -26,6 +26,7 @@ mod logs;
 pub mod manifest;
 pub mod merge;
 mod open;
+mod parallel;
 mod pool_logs;
 mod range;
 mod read;

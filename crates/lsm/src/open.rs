@@ -73,7 +73,8 @@ impl Env {
     }
 
     fn log_source(&self) -> LogSource<'_> {
-        LogSource { storage: &**self.log_storage(), pool: self.pool.as_ref() }
+        let pool = self.pool.as_ref();
+        LogSource { storage: &**self.log_storage(), pool, background: &*self.background }
     }
 
     /// Takes the place of the logs for the database `identity`.
@@ -117,7 +118,10 @@ impl Db {
         let db = Db::assemble(env.clone(), settings, opened, cache, locks, false);
         db.inner().share_memory();
         db.start_threads(&env)?;
-        db.inner().await_first_segment();
+        // So that a disk without room for a log shows now. An extent is quick to have.
+        if db.inner().logs.pool().is_none() {
+            db.inner().await_first_segment();
+        }
         Ok(db)
     }
 
@@ -299,7 +303,7 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
     let (identity, state) = recover::load_state(&env.storage, &manifest_name)?;
     recover::check_table_files(&*env.storage, &state)?;
     // Copied: the writer goes on with what is in the pool.
-    let copied = LogSource { storage: &**env.log_storage(), pool: None };
+    let copied = LogSource { pool: None, ..env.log_source() };
     let recovered = recover::read_logs(copied, &state)?;
     let version = state.version.clone();
     let installer = Installer::read_only(env.storage.clone(), identity, state);

@@ -16,8 +16,9 @@ use crate::manifest::{
     read_current, read_manifest,
 };
 use crate::open::Env;
+use crate::parallel;
 use crate::version::{parse_table_file_name, table_file_name};
-use esker_base::{Error, KeyspaceId, Result, Seqno};
+use esker_base::{Background, Error, KeyspaceId, Result, Seqno};
 use esker_memtable::{
     HeapMemory, MemTable, Memory, SEGMENT_HEADER_BYTES, Scan, SegmentHeader, Stop, scan,
 };
@@ -176,6 +177,8 @@ pub(crate) struct LogSource<'a> {
     pub(crate) storage: &'a dyn Storage,
     /// Logs that are here are taken where they are, to be gone on with.
     pub(crate) pool: Option<&'a Arc<Pool>>,
+    /// Whose threads read several logs at once.
+    pub(crate) background: &'a dyn Background,
 }
 
 impl LogSource<'_> {
@@ -187,16 +190,58 @@ impl LogSource<'_> {
     }
 }
 
-/// Reads the logs of `state`.
+/// More threads than this would only wait for each other's memory.
+const HELPERS: usize = 7;
+
+/// Reads the logs of `state`: each by itself, as many at once as there are processors; then, in
+/// order, where they follow from each other; then each becomes a MemTable, again at once.
 pub(crate) fn read_logs(source: LogSource<'_>, state: &State) -> Result<Recovered> {
-    let mut expected = state.version.flushed_through + 1;
-    let mut recovered = Recovered::nothing_after(expected - 1);
+    let helpers =
+        std::thread::available_parallelism().map_or(0, |many| many.get() - 1).min(HELPERS);
+    let read = state.logs.iter().map(|(&epoch, log)| source.read(epoch, log));
+    let read = read.collect::<Result<Vec<_>>>()?;
+    let scanned = parallel::for_each(source.background, helpers, read, |mut read| {
+        let scanned = scan_log(&mut read, None);
+        (read, scanned)
+    });
+    let mut recovered = Recovered::nothing_after(state.version.flushed_through);
+    let mut accepted = Vec::new();
+    for (read, scanned) in follow(scanned, &mut recovered.last_seqno)? {
+        if read.known_end.is_none() {
+            recovered.unsettled.push(read.header.epoch);
+        }
+        let last_seqno = scanned.frames.last().map_or(0, |frame| frame.next_seqno() - 1);
+        let settled = LogEnd { offset: scanned.end, last_seqno };
+        recovered.logs.insert(read.header.epoch, LogState { end: Some(settled) });
+        accepted.push((read, scanned));
+    }
+    let next_keyspace = state.next_keyspace;
+    let memtables = parallel::for_each(source.background, helpers, accepted, move |log| {
+        become_memtable(log, next_keyspace)
+    });
+    // Newest first.
+    recovered.memtables = memtables.into_iter().rev().collect::<Result<_>>()?;
+    Ok(recovered)
+}
+
+/// Follows the logs, in their order, from `last_seqno` as far as they go on from each other, and
+/// returns those that hold something. What comes after the end must not have been durable.
+fn follow(
+    scanned: Vec<(LogRead, Result<Scan>)>,
+    last_seqno: &mut Seqno,
+) -> Result<Vec<(LogRead, Scan)>> {
+    let mut expected = *last_seqno + 1;
+    let mut accepted = Vec::new();
     // Where the log ends as far as is known, and what later frames say was durable.
     let mut end: Option<End> = None;
     let mut durable_through = 0;
-    for (&epoch, log) in &state.logs {
-        let mut read = source.read(epoch, log)?;
-        let scanned = scan_log(&mut read, expected)?;
+    for (mut read, scanned) in scanned {
+        let mut scanned = scanned?;
+        let goes_on = scanned.frames.first().is_some_and(|frame| frame.first_seqno == expected);
+        if !goes_on {
+            // It was scanned as if it could start with any seqno.
+            scanned = scan_log(&mut read, Some(expected))?;
+        }
         durable_through =
             scanned.later.map_or(0, |later| later.durable_through).max(durable_through);
         if let Some(frame) = scanned.frames.last() {
@@ -206,24 +251,10 @@ pub(crate) fn read_logs(source: LogSource<'_>, state: &State) -> Result<Recovere
         if scanned.frames.is_empty() {
             // Prepared and never used, or cut off from what came before.
             end.get_or_insert(End::of(&read, &scanned));
-            continue;
+        } else {
+            end = Some(End::of(&read, &scanned));
+            accepted.push((read, scanned));
         }
-        end = Some(End::of(&read, &scanned));
-        if read.known_end.is_none() {
-            recovered.unsettled.push(epoch);
-            read.memory.make_durable(scanned.end as usize);
-        }
-        let settled = LogEnd { offset: scanned.end, last_seqno: expected - 1 };
-        recovered.logs.insert(epoch, LogState { end: Some(settled) });
-        let path = read.path;
-        let memtable = MemTable::recover(read.memory, read.header, &scanned);
-        // A keyspace's creation is durable before the first frame that names it.
-        let known = |id: &KeyspaceId| id.0 < state.next_keyspace;
-        if let Some(unknown) = memtable.keyspaces().into_iter().find(|id| !known(id)) {
-            let what = format!("frames name keyspace {unknown}, which the manifest never created");
-            return Err(Error::corruption(path, 0, what));
-        }
-        recovered.memtables.insert(0, Arc::new(memtable));
     }
     if let Some(end) = end
         && durable_through >= expected
@@ -235,8 +266,26 @@ pub(crate) fn read_logs(source: LogSource<'_>, state: &State) -> Result<Recovere
         );
         return Err(Error::corruption(end.path, end.offset, what));
     }
-    recovered.last_seqno = expected - 1;
-    Ok(recovered)
+    *last_seqno = expected - 1;
+    Ok(accepted)
+}
+
+/// The MemTable of a log. What lies in persistent memory is durable from here on.
+fn become_memtable(
+    (mut read, scanned): (LogRead, Scan),
+    next_keyspace: u32,
+) -> Result<Arc<MemTable>> {
+    if read.known_end.is_none() {
+        read.memory.make_durable(&scanned);
+    }
+    let memtable = MemTable::recover(read.memory, read.header, &scanned);
+    // A keyspace's creation is durable before the first frame that names it.
+    let known = |id: &KeyspaceId| id.0 < next_keyspace;
+    if let Some(unknown) = memtable.keyspaces().into_iter().find(|id| !known(id)) {
+        let what = format!("frames name keyspace {unknown}, which the manifest never created");
+        return Err(Error::corruption(read.path, 0, what));
+    }
+    Ok(Arc::new(memtable))
 }
 
 /// The place where the log ends.
@@ -307,7 +356,7 @@ fn take_extent(pool: &Arc<Pool>, epoch: u32, log: &LogState) -> Result<LogRead> 
     Ok(LogRead { path, header, memory, known_end: log.end })
 }
 
-fn scan_log(read: &mut LogRead, expected: Seqno) -> Result<Scan> {
+fn scan_log(read: &mut LogRead, expected: Option<Seqno>) -> Result<Scan> {
     let bytes = &read.memory.contents()[..read.header.capacity as usize];
     // Frames behind an end that was settled once were rejected then.
     let bytes = match read.known_end {
@@ -316,7 +365,7 @@ fn scan_log(read: &mut LogRead, expected: Seqno) -> Result<Scan> {
         })?,
         None => bytes,
     };
-    Ok(scan(bytes, &read.header, Some(expected)))
+    Ok(scan(bytes, &read.header, expected))
 }
 
 /// A log whose end was settled by an earlier recovery was synced then: it must reach that end.

@@ -52,6 +52,16 @@ pub struct Scan {
     pub later: Option<Later>,
 }
 
+impl Scan {
+    /// Where the first accepted frame starts that was not known durable when a later accepted one was
+    /// written, if there is one: the last always is.
+    pub fn first_doubtful(&self) -> Option<u64> {
+        let known = self.frames.iter().map(|frame| frame.durable_through).max()?;
+        let doubtful = self.frames.partition_point(|frame| frame.next_seqno() - 1 <= known);
+        Some(self.frames[doubtful].offset)
+    }
+}
+
 /// Why a scan accepted no further frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stop {
@@ -277,6 +287,26 @@ mod tests {
             let Stop::Bad { offset: 64, what } = found.stop else { panic!("{header:?}") };
             assert!(what.contains(reason), "{header:?}: {what}");
         }
+    }
+
+    #[test]
+    fn frames_that_a_later_one_calls_durable_are_not_doubtful() {
+        let frame = |number: u64, durable_through| FrameInfo {
+            offset: 64 * number,
+            bytes: 64,
+            first_seqno: 10 * number,
+            count: 10,
+            durable_through,
+        };
+        let scan = |frames: Vec<FrameInfo>| Scan { frames, end: 0, stop: Stop::Full, later: None };
+        assert_eq!(scan(Vec::new()).first_doubtful(), None);
+        assert_eq!(scan(vec![frame(1, 5)]).first_doubtful(), Some(64));
+        // The first ends at 19, the second at 29.
+        let both = |durable| scan(vec![frame(1, 9), frame(2, durable), frame(3, 12)]);
+        assert_eq!(both(18).first_doubtful(), Some(64));
+        assert_eq!(both(19).first_doubtful(), Some(128));
+        let known = scan(vec![frame(1, 9), frame(2, 9), frame(3, 29)]);
+        assert_eq!(known.first_doubtful(), Some(192));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::pool::Pool;
 use crate::region::{FRAME_HEADER_BYTES, LINE_BYTES};
 use crate::state::Flushed;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -133,6 +134,25 @@ impl Extent {
         Flushed::new(&self.pool, Span { epoch: self.epoch, at, len: whole })
     }
 
+    /// The word at `at`, which nobody stores to but by `store_word`.
+    #[inline]
+    pub(crate) fn load_word(&self, at: usize) -> u64 {
+        debug_assert!(at.is_multiple_of(8) && at + 8 <= self.len, "the word lies in the extent");
+        // SAFETY: as asserted, by the callers' own checks: aligned and in the extent.
+        let word = unsafe { AtomicU64::from_ptr(self.start.add(at).cast()) };
+        u64::from_le(word.load(Ordering::Acquire))
+    }
+
+    /// Stores a word that others reach only by `load_word` and this.
+    #[inline]
+    pub(crate) fn store_word(&self, at: usize, word: u64) {
+        debug_assert!(at.is_multiple_of(8), "words are aligned");
+        self.check(at, size_of::<u64>());
+        self.pool.counters.stored(size_of::<u64>(), 1);
+        // SAFETY: aligned, in the extent as checked, and stored and loaded atomically.
+        unsafe { self.pool.region.store_word(self.at + at, word) };
+    }
+
     /// Copies bytes out. While somebody writes them, in another process, what is copied is any mix of
     /// old and new.
     pub fn read(&self, at: usize, out: &mut [u8]) {
@@ -141,19 +161,19 @@ impl Extent {
         unsafe { out.as_mut_ptr().copy_from_nonoverlapping(self.start.add(at), out.len()) };
     }
 
-    /// Stores the first `bytes` bytes as they are once more, and waits until they are durable: a
+    /// Stores the bytes of `range` as they are once more, and waits until they are durable: a
     /// process that died after a store and before its fence leaves bytes that can be read, and that
     /// power loss would still take back.
     ///
     /// # Safety
     ///
     /// Nobody else reads or writes the extent meanwhile.
-    pub unsafe fn make_durable(&self, bytes: usize) {
+    pub unsafe fn make_durable(&self, range: Range<usize>) {
         const PIECE: usize = 4096;
-        self.check(0, bytes);
+        self.check(range.start, range.len());
         let mut piece = [0; PIECE];
-        for at in (0..bytes).step_by(PIECE) {
-            let piece = &mut piece[..PIECE.min(bytes - at)];
+        for at in range.clone().step_by(PIECE) {
+            let piece = &mut piece[..PIECE.min(range.end - at)];
             self.read(at, piece);
             // SAFETY: in the extent, as checked, and the caller's alone.
             unsafe { self.pool.write(self.at + at, piece) };

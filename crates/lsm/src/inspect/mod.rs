@@ -19,7 +19,7 @@ use crate::manifest::{LogEnd, Record, State, cut_off_at, read_manifest};
 use crate::pool_logs::{self, PoolStorage};
 use crate::recover;
 use crate::version::{TableHandle, TableId, TableMeta, table_file_name};
-use esker_base::{Entry, Error, KeyspaceId, Result, Seqno};
+use esker_base::{Entry, Error, KeyspaceId, Result, Seqno, Threads};
 use esker_memtable::{FRAME_HEADER_BYTES, FrameInfo, Scan, SegmentHeader, scan};
 use esker_pmem::{Accept, Pool};
 use esker_storage::{ReadableFile, Storage, posix::PosixStorage};
@@ -228,7 +228,7 @@ impl Inspector {
 
     /// Logs in a pool are copied, too: nothing here goes on with them.
     fn log_source(&self) -> recover::LogSource<'_> {
-        recover::LogSource { storage: &*self.log_storage, pool: None }
+        recover::LogSource { storage: &*self.log_storage, pool: None, background: &Threads }
     }
 
     fn is_one_storage(&self) -> bool {

@@ -274,7 +274,7 @@ fn check(region: &Arc<SimRegion>, known: &Known, recorded: &Recorded) -> Result<
             expected = frame.next_seqno();
         }
         if !scanned.frames.is_empty() {
-            memory.make_durable(scanned.end as usize);
+            memory.make_durable(&scanned);
             memtables.push(MemTable::recover(memory, header, &scanned));
         }
     }
