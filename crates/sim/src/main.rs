@@ -102,7 +102,7 @@ fn crash_pools(images: u64, first_seed: u64) -> Result<(), String> {
         if write_path.images + engine.images >= images {
             break;
         }
-        write_path += frames::crash_everywhere(seed, 4096, None)?;
+        write_path += frames::crash_everywhere(seed, 1024, None)?;
         // A whole engine takes longer to open.
         if seed % 4 == 0 {
             engine += whole::crash_everywhere(seed, 8)?;
