@@ -7,8 +7,11 @@ use super::{Inner, SimRegion};
 /// What happens after so many more events.
 pub(super) struct Interrupt {
     events: u64,
-    then: Box<dyn FnMut(&Moment<'_>) -> Option<u64> + Send>,
+    then: Box<Then>,
 }
+
+/// What is done at a moment; it says after how many more events it is done again.
+type Then = dyn FnMut(&Moment<'_>) -> Option<u64> + Send;
 
 /// The region between two events.
 pub struct Moment<'a> {
