@@ -16,6 +16,14 @@ pub struct Counters {
     pub compaction_bytes: Option<u64>,
     /// Time that writers were held back, summed over them, in microseconds.
     pub stall_us: Option<u64>,
+    /// Point reads that a MemTable or another copy in DRAM answered, the block cache apart.
+    pub dram_hits: Option<u64>,
+    /// Point reads that went on from there. A store may count either, or both.
+    pub dram_misses: Option<u64>,
+    /// Blocks that were found in the block cache.
+    pub cache_hits: Option<u64>,
+    /// Blocks that were not.
+    pub cache_misses: Option<u64>,
 }
 
 impl Counters {
@@ -27,7 +35,29 @@ impl Counters {
             flush_bytes: since(self.flush_bytes, earlier.flush_bytes),
             compaction_bytes: since(self.compaction_bytes, earlier.compaction_bytes),
             stall_us: since(self.stall_us, earlier.stall_us),
+            dram_hits: since(self.dram_hits, earlier.dram_hits),
+            dram_misses: since(self.dram_misses, earlier.dram_misses),
+            cache_hits: since(self.cache_hits, earlier.cache_hits),
+            cache_misses: since(self.cache_misses, earlier.cache_misses),
         }
+    }
+
+    /// The part of `reads` point reads that DRAM answered, the block cache apart. `None` without
+    /// reads, if it is not known, or if more reads were counted than those.
+    pub fn dram_hit_ratio(&self, reads: u64) -> Option<f64> {
+        let hits = match (self.dram_hits, self.dram_misses) {
+            (Some(hits), _) => hits,
+            (None, Some(misses)) => reads.checked_sub(misses)?,
+            (None, None) => return None,
+        };
+        (reads > 0 && hits <= reads).then(|| hits as f64 / reads as f64)
+    }
+
+    /// The part of the blocks looked for that the block cache had. `None` if none was looked for, or
+    /// that is not known.
+    pub fn cache_hit_ratio(&self) -> Option<f64> {
+        let (hits, misses) = (self.cache_hits?, self.cache_misses?);
+        (hits + misses > 0).then(|| hits as f64 / (hits + misses) as f64)
     }
 
     /// Bytes written to devices, the log's included, for each byte that a user wrote. `None` if no
@@ -170,6 +200,7 @@ mod tests {
             flush_bytes: Some(90),
             compaction_bytes: Some(300),
             stall_us: Some(4),
+            ..NOTHING
         };
         let during = after.since(&before);
         assert_eq!(
@@ -188,7 +219,25 @@ mod tests {
         flush_bytes: Some(0),
         compaction_bytes: Some(0),
         stall_us: Some(0),
+        dram_hits: None,
+        dram_misses: None,
+        cache_hits: None,
+        cache_misses: None,
     };
+
+    #[test]
+    fn hits_are_counted_or_follow_from_misses() {
+        let hits = Counters { dram_hits: Some(30), ..NOTHING };
+        assert_eq!(hits.dram_hit_ratio(40), Some(0.75));
+        assert_eq!(hits.dram_hit_ratio(20), None, "others read meanwhile");
+        let misses = Counters { dram_misses: Some(30), ..NOTHING };
+        assert_eq!(misses.dram_hit_ratio(40), Some(0.25));
+        assert_eq!((misses.dram_hit_ratio(20), misses.dram_hit_ratio(0)), (None, None));
+        assert_eq!(NOTHING.dram_hit_ratio(40), None);
+        let cache = Counters { cache_hits: Some(1), cache_misses: Some(3), ..NOTHING };
+        assert_eq!(cache.cache_hit_ratio(), Some(0.25));
+        assert_eq!(NOTHING.cache_hit_ratio(), None);
+    }
 
     #[test]
     fn bytes_given_to_the_system_are_counted() {

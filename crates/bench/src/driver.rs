@@ -5,7 +5,7 @@
 //! the worker itself does counts as latency too, and nothing goes unmeasured. With a [`Load::rate`]
 //! the loop is open: every step has a time at which it is due, and its latency counts from then
 //! (`pace`). Steps that were due before the end are done after it, within limits. A thread fills histograms of its own, one for each kind of operation; they are merged
-//! at the end, and where [`Load::intervals`] are wanted, each second as well (`intervals`).
+//! at the end, and where [`Load::intervals`] are wanted, each piece of time as well (`intervals`).
 //!
 //! The calling thread runs no load. It ticks ten times a second, for progress and for samples, until
 //! the threads have ended. A workload's companion gets one thread more; it is told to stop when the
@@ -47,8 +47,8 @@ pub struct Load<'a> {
     pub duration: Option<Duration>,
     /// How many steps all threads together are to start each second, instead of as many as they can.
     pub rate: Option<f64>,
-    /// Whether to measure every second by itself as well.
-    pub intervals: bool,
+    /// How long the pieces are that are measured by themselves as well, if any.
+    pub intervals: Option<Duration>,
     /// What chance follows from, together with the label.
     pub seed: u64,
     /// The load's name within the run.
@@ -73,7 +73,7 @@ pub struct Measurement {
     pub latencies: Latencies,
     /// The same by the kind of operation.
     pub kinds: ByKind,
-    /// What each second was like, if that was wanted.
+    /// What each piece was like, if that was wanted.
     pub intervals: Vec<Interval>,
     /// What the companion did meanwhile.
     pub companion: Option<Box<Measurement>>,
@@ -118,7 +118,7 @@ impl Load<'_> {
             start: Barrier::new(self.threads + usize::from(companion.is_some())),
             failed: AtomicBool::new(false),
             finished: AtomicBool::new(false),
-            intervals: self.intervals.then(|| Intervals::new(self.threads)),
+            intervals: self.intervals.map(|length| Intervals::new(self.threads, length)),
         };
         let done: Vec<Slot> = (0..self.threads + 1).map(|_| Slot::default()).collect();
         let (alive, threads) = channel();
@@ -202,7 +202,7 @@ struct Shared<'a> {
     failed: AtomicBool,
     /// The measured threads are done: the companion stops.
     finished: AtomicBool,
-    /// Where threads bring what they measured in each second.
+    /// Where threads bring what they measured in each piece.
     intervals: Option<Intervals>,
 }
 

@@ -4,11 +4,13 @@
 //! line, so that two results can be compared with plain tools. Fields may be added, never renamed.
 
 mod file;
+mod group;
 mod machine;
 mod merge;
 mod summary;
 
 pub use file::{FILE_NAME, read, write};
+pub use group::{Comparison, Group, Published, PublishedRow};
 pub use summary::{Spread, geometric_mean, spread, summary_table};
 
 use crate::Row;
@@ -46,6 +48,12 @@ pub struct Results {
     /// How latencies were distributed.
     #[serde(default)]
     pub distributions: Vec<Distribution>,
+    /// Which cases belong together; if there are none, all of them.
+    #[serde(default)]
+    pub groups: Vec<Group>,
+    /// What others published of the same.
+    #[serde(default)]
+    pub published: Vec<Published>,
     /// Whether the run came to its end.
     pub complete: bool,
 }
@@ -115,6 +123,8 @@ impl Results {
             list("rows", &self.rows),
             list("series", &self.series),
             list("distributions", &self.distributions),
+            list("groups", &self.groups),
+            list("published", &self.published),
             field("complete", &self.complete),
         ];
         format!("{{\n{}\n}}\n", fields.join(",\n"))

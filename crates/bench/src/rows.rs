@@ -1,7 +1,7 @@
 //! A stage's numbers as rows.
 
 use crate::accounting::Costs;
-use crate::{Latencies, Measurement, Row};
+use crate::{Counters, Latencies, Measurement, Row};
 
 const MIB: f64 = (1u64 << 20) as f64;
 
@@ -82,6 +82,16 @@ impl Rows {
         for (kind, latencies) in measured.kinds.iter() {
             self.add(&format!("{kind}_operations"), latencies.count() as f64, "ops");
             self.add_latencies(&format!("{kind}_"), latencies);
+        }
+    }
+
+    /// Where reads were answered, as far as the engine counts it.
+    pub(crate) fn add_hits(&mut self, of_load: &Counters, point_reads: u64) {
+        if let Some(ratio) = of_load.dram_hit_ratio(point_reads) {
+            self.add("dram_hit_ratio", ratio, "share");
+        }
+        if let Some(ratio) = of_load.cache_hit_ratio() {
+            self.add("cache_hit_ratio", ratio, "share");
         }
     }
 

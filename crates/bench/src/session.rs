@@ -88,7 +88,7 @@ impl StageRun<'_> {
             threads: options.threads,
             duration: options.duration,
             rate: None,
-            intervals: false,
+            intervals: None,
             seed: options.seed,
             label,
         };

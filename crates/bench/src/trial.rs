@@ -11,7 +11,12 @@
 //! `rate_reached`, the part of it that the engine kept up with, and `unstarted`, operations that were
 //! due and given up.
 //!
-//! Of load and settling together: `settle_seconds`, `user_bytes`, `written_bytes` (all that the
+//! `dram_hit_ratio` is the part of the point reads that DRAM answered, MemTables that lie there and
+//! copies of what lies elsewhere, but not the block cache, whose `cache_hit_ratio` is that of the
+//! blocks asked for. Both stand where the engine counts them.
+//!
+//! Of load and settling together: `settle_seconds`, `sustained_throughput` (the operations by the
+//! time of both), `user_bytes`, `written_bytes` (all that the
 //! process wrote, as the system counts it), `log_bytes`, `flush_bytes`, `compaction_bytes`, `stall_us`
 //! (where the engine tells them), `write_amp` (`written_bytes` by `user_bytes`), `live_bytes`,
 //! `disk_peak_bytes`, `space_amp_mean` (during the load: space by live bytes of the same moments),
@@ -19,14 +24,18 @@
 //! looks on), `rss_peak_mib` (memory of the process's own, by ten looks a second) and
 //! `mapped_peak_mib` (pages of mapped files and shared memory, likewise).
 //!
-//! Series, a point a second: `throughput`, `latency_p99_us`, `stall_ms`, `disk_bytes`.
+//! A trial that does not settle is over with its last operation. What it wrote is then not yet all
+//! that it will have cost, so there are neither `sustained_throughput` nor `write_amp`.
+//!
+//! Series, a point for each [`Trial::interval`]: `throughput`, `latency_p99_us`, `latency_p999_us`,
+//! `latency_max_us`, `stall_ms` (in each second), `disk_bytes`.
 
 mod sampler;
 
 use crate::accounting::{self, Costs, CpuAccount};
-use crate::driver::{Load, Measurement, run_watched};
+use crate::driver::{Interval, Load, Measurement, run_watched};
 use crate::rows::Rows;
-use crate::{Distribution, Engine, Progress, Row, Series};
+use crate::{Counters, Distribution, Engine, Progress, Row, Series};
 use esker_base::{Clock, Result};
 use esker_workload::{OperationKind, Workload};
 use sampler::Sampler;
@@ -53,6 +62,10 @@ pub struct Trial<'a> {
     pub rate: Option<f64>,
     /// How long the workload runs before it counts, if it is endless.
     pub warm_up: Duration,
+    /// Whether the time and the cost of settling are measured.
+    pub settles: bool,
+    /// The distance of the points of series: a tenth of a second or more.
+    pub interval: Duration,
     /// What chance follows from.
     pub seed: u64,
 }
@@ -68,6 +81,23 @@ pub struct Outcome {
     pub distributions: Vec<Distribution>,
 }
 
+/// All that rows are made of.
+struct Numbers<'a> {
+    measured: &'a Measurement,
+    /// Without settling.
+    of_load: Counters,
+    sampler: &'a Sampler<'a>,
+    settling: Option<Duration>,
+    costs: &'a Costs,
+    written: Option<u64>,
+}
+
+/// Operations that read one key each.
+fn point_reads(measured: &Measurement) -> u64 {
+    let kinds = [OperationKind::Read, OperationKind::ReadModifyWrite];
+    kinds.into_iter().map(|kind| measured.kinds.count(kind)).sum()
+}
+
 impl Trial<'_> {
     /// Runs it. `progress` is told about ten times a second.
     pub fn run(&self, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<Outcome> {
@@ -79,14 +109,16 @@ impl Trial<'_> {
         let written_before = accounting::written_bytes();
         let cpu = CpuAccount::begin();
 
-        let mut sampler = Sampler::new(engine, self.workload, clock);
-        let load = Load { duration: self.duration, intervals: true, ..self.load(self.case) };
+        let mut sampler = Sampler::new(engine, self.workload, clock, self.interval);
+        let intervals = Some(self.interval);
+        let load = Load { duration: self.duration, intervals, ..self.load(self.case) };
         let wanted = load.wanted();
         let measured = load.run(clock, &mut |operations| {
             let elapsed = sampler.tick(operations);
             self.tell(progress, self.case, operations, wanted, elapsed);
         })?;
         sampler.end_load(measured.operations);
+        let of_load = engine.counters().since(&before);
         let settling = self.settle(&mut sampler, progress)?;
 
         let cpu = cpu.used();
@@ -99,7 +131,14 @@ impl Trial<'_> {
         let written = accounting::written_bytes().zip(written_before);
         let written = written.map(|(now, before)| now.saturating_sub(before));
         Ok(Outcome {
-            rows: self.rows(&measured, &sampler, settling, &costs, written),
+            rows: self.rows(&Numbers {
+                measured: &measured,
+                of_load,
+                sampler: &sampler,
+                settling,
+                costs: &costs,
+                written,
+            }),
             series: self.series(&measured, sampler),
             distributions: self.distributions(&measured),
         })
@@ -112,7 +151,7 @@ impl Trial<'_> {
             threads: self.threads,
             duration: None,
             rate: self.rate,
-            intervals: false,
+            intervals: None,
             seed: self.seed,
             label,
         }
@@ -140,7 +179,7 @@ impl Trial<'_> {
         sampler: &mut Sampler<'_>,
         progress: &mut dyn FnMut(&Progress<'_>),
     ) -> Result<Option<Duration>> {
-        if !self.workload.writes() {
+        if !self.workload.writes() || !self.settles {
             return Ok(None);
         }
         let label = format!("{}: settling", self.case);
@@ -170,14 +209,8 @@ impl Trial<'_> {
         progress(&Progress { stage, index, stages, operations, wanted, elapsed, is_done });
     }
 
-    fn rows(
-        &self,
-        measured: &Measurement,
-        sampler: &Sampler<'_>,
-        settling: Option<Duration>,
-        costs: &Costs,
-        written: Option<u64>,
-    ) -> Vec<Row> {
+    fn rows(&self, numbers: &Numbers<'_>) -> Vec<Row> {
+        let Numbers { measured, of_load, sampler, settling, costs, written } = *numbers;
         let mut rows = Rows::new(self.engine.name(), self.case, self.round);
         let lookups: u64 = OperationKind::ALL
             .into_iter()
@@ -191,13 +224,18 @@ impl Trial<'_> {
             rows.add("rate_reached", (reached / rate).min(1.0), "ratio");
             rows.add("unstarted", measured.unstarted as f64, "ops");
         }
+        rows.add_hits(&of_load, point_reads(measured));
         if let Some(settling) = settling {
             rows.add("settle_seconds", settling.as_secs_f64(), "s");
+        }
+        let seconds = (measured.elapsed + settling.unwrap_or_default()).as_secs_f64();
+        if self.settles && seconds > 0.0 {
+            rows.add("sustained_throughput", measured.operations as f64 / seconds, "ops/s");
         }
         rows.add_costs_but_amplification(costs);
         rows.add_bytes("written_bytes", written);
         let user_bytes = costs.during.user_bytes;
-        if let Some(written) = written.filter(|_| user_bytes > 0) {
+        if let Some(written) = written.filter(|_| self.settles && user_bytes > 0) {
             rows.add("write_amp", written as f64 / user_bytes as f64, "ratio");
         }
         if let Some(live_bytes) = sampler.live_bytes() {
@@ -211,11 +249,15 @@ impl Trial<'_> {
     }
 
     fn series(&self, measured: &Measurement, sampler: Sampler<'_>) -> Vec<Series> {
-        let p99 = measured.intervals.iter();
-        let p99 = p99.map(|second| [second.end.as_secs_f64(), second.latency_p99_us]).collect();
+        let latency = |of: fn(&Interval) -> f64| {
+            let point = |piece: &Interval| [piece.end.as_secs_f64(), of(piece)];
+            measured.intervals.iter().map(point).collect()
+        };
         let named = [
             ("throughput", "ops/s", sampler.throughput),
-            ("latency_p99_us", "us", p99),
+            ("latency_p99_us", "us", latency(|piece| piece.latency_p99_us)),
+            ("latency_p999_us", "us", latency(|piece| piece.latency_p999_us)),
+            ("latency_max_us", "us", latency(|piece| piece.latency_max_us)),
             ("stall_ms", "ms", sampler.stall_ms),
             ("disk_bytes", "bytes", sampler.disk_bytes),
         ];

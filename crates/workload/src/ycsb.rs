@@ -1,5 +1,5 @@
 //! The Yahoo! Cloud Serving Benchmark (Cooper et al., SoCC 2010) with the meaning that its core
-//! workload has, and workloads G and H of the paper on write-behind logging.
+//! workload has, and what the paper on write-behind logging adds: G, H and `rmw`.
 //!
 //! * A [`Load`] writes the records, then a [`Run`] does the operations: two workloads, so that they
 //!   can be measured apart. Both **divide** their work among their threads.

@@ -80,7 +80,7 @@ fn run_for(
         threads,
         duration,
         rate: None,
-        intervals: false,
+        intervals: None,
         seed: 1,
         label: "test",
     };
@@ -128,7 +128,7 @@ fn a_scan_ends_with_its_pairs_whatever_the_time_limit() {
             threads: 2,
             duration,
             rate: None,
-            intervals: false,
+            intervals: None,
             seed: 1,
             label: "scan",
         };
@@ -216,7 +216,7 @@ fn the_caller_ticks_while_the_threads_run() {
         threads: 1,
         duration: None,
         rate: None,
-        intervals: false,
+        intervals: None,
         seed: 1,
         label: "tick",
     };
@@ -303,7 +303,7 @@ fn run_paced(operations: u64, duration: Option<Duration>, takes_us: fn(u64) -> u
         threads: 1,
         duration,
         rate: Some(1_000.0),
-        intervals: false,
+        intervals: None,
         seed: 1,
         label: "open",
     };
@@ -388,7 +388,7 @@ fn an_open_loop_ends_in_time() {
         threads: 1,
         duration: limit,
         rate: Some(1_000.0),
-        intervals: false,
+        intervals: None,
         seed: 1,
         label: "open",
     };
@@ -405,7 +405,7 @@ fn seconds_are_measured_when_they_are_wanted() {
         threads: 1,
         duration: None,
         rate: None,
-        intervals: true,
+        intervals: Some(Duration::from_secs(1)),
         seed: 1,
         label: "seconds",
     };

@@ -2,7 +2,7 @@
 //! and no script.
 //!
 //! `data` sorts the results; `page` is the heading and the order of the parts, `sections` says
-//! which plots there are, `table` makes the tables. A plot is a drawing of fixed width (`plot`)
+//! which plots there are, `groups` what an experiment wants shown instead, `table` makes the tables. A plot is a drawing of fixed width (`plot`)
 //! made of `bars` or `lines` on `scale`s with an `axis`. Text is escaped by the template
 //! macro wherever it comes from. Colours are classes, by the `palette`, and `style.css` has them
 //! for light and for dark.
@@ -10,6 +10,7 @@
 mod axis;
 mod bars;
 mod data;
+mod groups;
 mod lines;
 mod number;
 mod page;

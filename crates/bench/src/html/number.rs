@@ -50,6 +50,7 @@ impl Quantity {
             "bytes" | "B" => Quantity::Bytes,
             "MiB" => Quantity::Mebibytes,
             "ratio" => Quantity::Ratio,
+            "share" => Quantity::Share,
             "ops" => Quantity::Count,
             _ => Quantity::Plain,
         }

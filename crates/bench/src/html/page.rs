@@ -28,10 +28,15 @@ pub(super) fn render(results: &Results, baseline: &str) -> Markup {
             body {
                 (heading(results))
                 main {
-                    (summary(&page))
-                    (page.speed())
-                    (page.latency())
-                    (page.cost())
+                    @if results.groups.is_empty() || page.data.cases.is_empty() {
+                        (summary(&page))
+                        (page.speed())
+                        (page.latency())
+                        (page.cost())
+                    } @else {
+                        (page.published())
+                        (page.groups())
+                    }
                     (page.cases())
                     (setup(&page))
                 }
@@ -131,7 +136,10 @@ fn quoted(word: &str) -> String {
 }
 
 fn summary(page: &Page<'_>) -> Markup {
-    let Some(table) = table::summary(&page.data, page.baseline, &page.palette) else {
+    let (engines, baseline) = (&page.data.engines[..], page.baseline);
+    let compared =
+        table::Compared { engines, baseline, cases: &page.data.cases, metric: "throughput" };
+    let Some(table) = table::summary(&page.data, &compared, &page.palette) else {
         return html! { p.note { "Nothing has been measured." } };
     };
     let rounds = page.data.most_rounds();

@@ -76,6 +76,12 @@ pub(super) fn metric_title(metric: &str, unit: &str) -> (String, Quantity) {
     let quantity = Quantity::of_unit(unit);
     let known = match metric {
         "throughput" => "Throughput",
+        "sustained_throughput" => "Throughput, settling included",
+        "settle_seconds" => "Time to settle",
+        "dram_hit_ratio" => "Reads answered from DRAM",
+        "cache_hit_ratio" => "Blocks found in the block cache",
+        "write_amp" => "Write amplification",
+        "space_amp_peak" => "Space amplification, peak",
         "latency_mean_us" => "Latency, mean",
         "latency_p50_us" => "Latency, median",
         "latency_p99_us" => "Latency, 99th percentile",

@@ -48,8 +48,9 @@ struct ByCase<'a> {
 impl Page<'_> {
     /// What was done, and how fast.
     pub(super) fn speed(&self) -> Markup {
+        let cases = &self.data.cases;
         let mut plots =
-            self.metric("Throughput", "ops/s, more is better", "throughput", Axis::Linear);
+            self.metric(cases, "Throughput", "ops/s, more is better", "throughput", Axis::Linear);
         plots.extend(self.ratios());
         plots.extend(self.processor());
         let note = "Bars are medians over the rounds, whiskers reach from the least to the most.";
@@ -63,16 +64,19 @@ impl Page<'_> {
             ("99th percentile", "latency_p99_us"),
             ("99.9th percentile", "latency_p999_us"),
         ];
-        let plot = |(title, metric)| self.metric(title, "less is better", metric, Axis::Log);
+        let cases = &self.data.cases;
+        let plot = |(title, metric)| self.metric(cases, title, "less is better", metric, Axis::Log);
         let plots = wanted.into_iter().flat_map(plot).collect();
         section(self, "Latency", "On logarithmic axes: each power of ten is one step.", plots)
     }
 
     /// Bytes written, and space taken.
     pub(super) fn cost(&self) -> Markup {
-        let mut plots = self.write_amplification();
-        plots.extend(self.space());
+        let cases = &self.data.cases;
+        let mut plots = self.write_amplification(cases);
+        plots.extend(self.space(cases));
         plots.extend(self.metric(
+            cases,
             "Memory",
             "peak, without mapped files",
             "rss_peak_mib",
@@ -105,24 +109,37 @@ impl Page<'_> {
     fn case(&self, case: &str) -> Option<Markup> {
         let mut plots = self.distributions(case);
         plots.extend(self.percentiles(case));
-        plots.extend(self.series(case));
+        plots.extend(self.series(case, None));
         let numbers = table::numbers(&self.data, case, &self.palette);
         let engines: Vec<&str> =
             self.data.engines.iter().filter(|name| self.takes_part(name, case)).copied().collect();
+        let content = html! {
+            div.plots { @for plot in &plots { (plot) } }
+            @if let Some(numbers) = &numbers {
+                details { summary { "All numbers of " (case) } (numbers) }
+            }
+        };
+        // The cases of groups were shown, and are many.
+        let is_folded = !self.data.results.groups.is_empty();
         (!plots.is_empty() || numbers.is_some()).then(|| {
             html! {
                 article {
-                    div.head { h3 { (case) } (legend(&engines, &self.palette)) }
-                    div.plots { @for plot in plots { (plot) } }
-                    @if let Some(numbers) = numbers {
-                        details { summary { "All numbers of " (case) } (numbers) }
+                    @if is_folded {
+                        details {
+                            summary { (case) }
+                            (legend(&engines, &self.palette))
+                            (content)
+                        }
+                    } @else {
+                        div.head { h3 { (case) } (legend(&engines, &self.palette)) }
+                        (content)
                     }
                 }
             }
         })
     }
 
-    fn takes_part(&self, engine: &str, case: &str) -> bool {
+    pub(super) fn takes_part(&self, engine: &str, case: &str) -> bool {
         let results = self.data.results;
         self.data.rounds_of(engine, case) > 0
             || results.series.iter().any(|one| one.engine == engine && one.case == case)
@@ -130,10 +147,17 @@ impl Page<'_> {
     }
 
     /// A metric as it stands in the rows, by case and engine.
-    fn metric(&self, title: &str, hint: &str, metric: &str, axis: Axis) -> Vec<Markup> {
+    pub(super) fn metric(
+        &self,
+        cases: &[&str],
+        title: &str,
+        hint: &str,
+        metric: &str,
+        axis: Axis,
+    ) -> Vec<Markup> {
         let unit = self.data.metrics.iter().find(|(name, _)| *name == metric);
         let quantity = unit.map_or(Quantity::Plain, |(_, unit)| Quantity::of_unit(unit));
-        self.by_case(&ByCase { title, hint, quantity, axis }, |engine, case| {
+        self.by_case(cases, &ByCase { title, hint, quantity, axis }, |engine, case| {
             let spread = self.data.spread(engine, case, metric)?;
             Some((vec![spread.median], spread))
         })
@@ -149,7 +173,7 @@ impl Page<'_> {
             quantity: Quantity::Ratio,
             axis: Axis::LogAround(1.0),
         };
-        self.by_case(&plot, |engine, case| {
+        self.by_case(&self.data.cases, &plot, |engine, case| {
             let is_other = engine != self.baseline;
             let ratio = self.data.ratio(engine, self.baseline, case, "throughput");
             let ratio = ratio.filter(|_| is_other)?;
@@ -161,7 +185,8 @@ impl Page<'_> {
     /// where the operations aren't known.
     fn processor(&self) -> Vec<Markup> {
         if !self.data.has("operations") {
-            return self.metric("Processor time", "all threads", "cpu_s", Axis::Linear);
+            let (cases, title) = (&self.data.cases, "Processor time");
+            return self.metric(cases, title, "all threads", "cpu_s", Axis::Linear);
         }
         let plot = ByCase {
             title: "Processor time",
@@ -169,7 +194,7 @@ impl Page<'_> {
             quantity: Quantity::Micros,
             axis: Axis::Log,
         };
-        self.by_case(&plot, |engine, case| {
+        self.by_case(&self.data.cases, &plot, |engine, case| {
             let spread = self.data.quotient(engine, case, "cpu_s", "operations")?;
             let Spread { median, least, most } = spread;
             let us = Spread { median: median * 1e6, least: least * 1e6, most: most * 1e6 };
@@ -179,7 +204,7 @@ impl Page<'_> {
 
     /// Bytes written for each that a user wrote, by cause where that is known: the parts are those of
     /// the medians, and what is left of the whole has another cause, or one that is not told.
-    fn write_amplification(&self) -> Vec<Markup> {
+    pub(super) fn write_amplification(&self, cases: &[&str]) -> Vec<Markup> {
         let causes = ["log_bytes", "flush_bytes", "compaction_bytes"];
         let is_known = causes.iter().any(|cause| self.data.has(cause));
         let plot = ByCase {
@@ -188,7 +213,7 @@ impl Page<'_> {
             quantity: Quantity::Ratio,
             axis: Axis::Linear,
         };
-        self.by_case(&plot, |engine, case| {
+        self.by_case(cases, &plot, |engine, case| {
             let total = self.data.spread(engine, case, "write_amp")?;
             let of_user = |cause| self.data.quotient(engine, case, cause, "user_bytes");
             let told = causes.map(|cause| of_user(cause).map_or(0.0, |share| share.median));
@@ -197,9 +222,10 @@ impl Page<'_> {
     }
 
     /// Space for each byte that is alive, on average and at its peak; or the bytes at their peak.
-    fn space(&self) -> Vec<Markup> {
+    pub(super) fn space(&self, cases: &[&str]) -> Vec<Markup> {
         if !self.data.has("space_amp_peak") && !self.data.has("space_amp_mean") {
-            return self.metric("Space on disk", "at its peak", "disk_peak_bytes", Axis::Linear);
+            let title = "Space on disk";
+            return self.metric(cases, title, "at its peak", "disk_peak_bytes", Axis::Linear);
         }
         let plot = ByCase {
             title: "Space amplification",
@@ -207,7 +233,7 @@ impl Page<'_> {
             quantity: Quantity::Ratio,
             axis: Axis::Linear,
         };
-        self.by_case(&plot, |engine, case| {
+        self.by_case(cases, &plot, |engine, case| {
             let mean = self.data.spread(engine, case, "space_amp_mean");
             let peak = self.data.spread(engine, case, "space_amp_peak");
             let (mean, peak) = (mean.or(peak)?, peak.or(mean)?);
@@ -217,6 +243,7 @@ impl Page<'_> {
 
     fn by_case(
         &self,
+        cases: &[&str],
         plot: &ByCase<'_>,
         number: impl Fn(&str, &str) -> Option<Number>,
     ) -> Vec<Markup> {
@@ -234,7 +261,7 @@ impl Page<'_> {
             quantity: plot.quantity,
             axis: plot.axis,
             is_dense: false,
-            groups: self.data.cases.iter().map(group).collect(),
+            groups: cases.iter().map(group).collect(),
         })
     }
 
@@ -317,12 +344,18 @@ impl Page<'_> {
         })
     }
 
-    /// Every metric that was followed over time.
-    fn series(&self, case: &str) -> Vec<Markup> {
-        let all = || self.data.results.series.iter().filter(|series| series.case == case);
+    /// Every metric that was followed over time; or those of `wanted`, the case in their titles.
+    pub(super) fn series(&self, case: &str, wanted: Option<&[String]>) -> Vec<Markup> {
+        let is_wanted = |metric: &String| wanted.is_none_or(|wanted| wanted.contains(metric));
+        let series = self.data.results.series.iter();
+        let series = series.filter(|series| series.case == case && is_wanted(&series.metric));
+        let all = || series.clone();
         let plot = |metric: &&str| {
             let unit = &all().find(|series| series.metric == **metric)?.unit;
-            let (title, quantity) = metric_title(metric, unit);
+            let (mut title, quantity) = metric_title(metric, unit);
+            if wanted.is_some() {
+                title = format!("{case}: {}", title.to_lowercase());
+            }
             let found = self.data.series(case, metric);
             let lines = found.into_iter().map(|one| self.line(&one.engine, &one.points)).collect();
             let is_log = metric.contains("latency");

@@ -3,7 +3,8 @@
 use super::data::Data;
 use super::number::{Quantity, grouped, ratio as times};
 use super::palette::Palette;
-use crate::results::{RUN, Spread, geometric_mean};
+use super::plot::metric_title;
+use crate::results::{Comparison, Published, RUN, Spread, geometric_mean};
 use maud::{Markup, html};
 
 /// A table in a box of its own that scrolls where the page is narrow.
@@ -21,15 +22,29 @@ fn engine_head(engine: &str, palette: &Palette) -> Markup {
     }
 }
 
-/// The throughput of each case and engine, what it is beside the baseline's, and the mean of that.
-pub(super) fn summary(data: &Data<'_>, baseline: &str, palette: &Palette) -> Option<Markup> {
-    let has_throughput =
-        |case: &&&str| data.engines.iter().any(|e| data.spread(e, case, "throughput").is_some());
-    let cases: Vec<&str> = data.cases.iter().filter(has_throughput).copied().collect();
+/// Engines in a metric of which more is better.
+pub(super) struct Compared<'a> {
+    pub(super) engines: &'a [&'a str],
+    /// The one of them that the others are compared with.
+    pub(super) baseline: &'a str,
+    pub(super) cases: &'a [&'a str],
+    pub(super) metric: &'a str,
+}
+
+/// The metric of each case and engine, what it is beside the baseline's, and the mean of that.
+pub(super) fn summary(
+    data: &Data<'_>,
+    compared: &Compared<'_>,
+    palette: &Palette,
+) -> Option<Markup> {
+    let Compared { baseline, metric, .. } = *compared;
+    let has_metric =
+        |case: &&&str| compared.engines.iter().any(|e| data.spread(e, case, metric).is_some());
+    let cases: Vec<&str> = compared.cases.iter().filter(has_metric).copied().collect();
     if cases.is_empty() {
         return None;
     }
-    let others: Vec<&str> = data.engines.iter().filter(|e| **e != baseline).copied().collect();
+    let others: Vec<&str> = compared.engines.iter().filter(|e| **e != baseline).copied().collect();
     let engines: Vec<&str> = std::iter::once(baseline).chain(others.iter().copied()).collect();
     let table = html! {
         table.summary {
@@ -43,7 +58,7 @@ pub(super) fn summary(data: &Data<'_>, baseline: &str, palette: &Palette) -> Opt
                 @for case in &cases {
                     tr {
                         th scope="row" { (case) }
-                        @for engine in &engines { (summary_cell(data, baseline, engine, case)) }
+                        @for engine in &engines { (summary_cell(data, compared, engine, case)) }
                     }
                 }
             }
@@ -52,18 +67,20 @@ pub(super) fn summary(data: &Data<'_>, baseline: &str, palette: &Palette) -> Opt
                     tr {
                         th scope="row" { "Geometric mean" }
                         td { b { "1.00×" } }
-                        @for engine in &others { (mean_cell(data, baseline, engine, &cases)) }
+                        @for engine in &others { (mean_cell(data, compared, engine, &cases)) }
                     }
                 }
             }
         }
     };
-    Some(scrolling("Throughput by case and engine", table))
+    let label = format!("{} by case and engine", metric_title(metric, "").0);
+    Some(scrolling(&label, table))
 }
 
-fn summary_cell(data: &Data<'_>, baseline: &str, engine: &str, case: &str) -> Markup {
-    let throughput = data.spread(engine, case, "throughput");
-    let ratio = data.ratio(engine, baseline, case, "throughput");
+fn summary_cell(data: &Data<'_>, compared: &Compared<'_>, engine: &str, case: &str) -> Markup {
+    let Compared { baseline, metric, .. } = *compared;
+    let throughput = data.spread(engine, case, metric);
+    let ratio = data.ratio(engine, baseline, case, metric);
     html! {
         td {
             @if let Some(throughput) = throughput {
@@ -94,8 +111,8 @@ fn range(spread: Spread, show: fn(f64) -> String) -> String {
     if least == most { String::new() } else { format!("({least}–{most})") }
 }
 
-fn mean_cell(data: &Data<'_>, baseline: &str, engine: &str, cases: &[&str]) -> Markup {
-    let ratio = |case: &&str| data.ratio(engine, baseline, case, "throughput");
+fn mean_cell(data: &Data<'_>, compared: &Compared<'_>, engine: &str, cases: &[&str]) -> Markup {
+    let ratio = |case: &&str| data.ratio(engine, compared.baseline, case, compared.metric);
     let ratios: Vec<f64> = cases.iter().filter_map(ratio).map(|ratio| ratio.median).collect();
     html! {
         td {
@@ -105,6 +122,96 @@ fn mean_cell(data: &Data<'_>, baseline: &str, engine: &str, cases: &[&str]) -> M
                     small { "of " (ratios.len()) " in " (cases.len()) " cases" }
                 }
             } @else { "–" }
+        }
+    }
+}
+
+/// Some numbers of one engine, case by case.
+pub(super) fn metrics(
+    data: &Data<'_>,
+    engine: &str,
+    cases: &[&str],
+    metrics: &[String],
+) -> Option<Markup> {
+    let is_known = |metric: &&str| cases.iter().any(|c| data.spread(engine, c, metric).is_some());
+    let metrics: Vec<&str> = metrics.iter().map(String::as_str).filter(is_known).collect();
+    let unit = |metric: &str| {
+        let found = data.metrics.iter().find(|(name, _)| *name == metric);
+        found.map_or("", |(_, unit)| *unit)
+    };
+    let table = html! {
+        table {
+            thead {
+                tr {
+                    th scope="col" { "Case" }
+                    @for metric in &metrics { th scope="col" { (metric_title(metric, "").0) } }
+                }
+            }
+            tbody {
+                @for case in cases {
+                    tr {
+                        th scope="row" { (case) }
+                        @for metric in &metrics {
+                            td { (number(data.spread(engine, case, metric), unit(metric))) }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    (!metrics.is_empty()).then(|| scrolling(&format!("{engine}, case by case"), table))
+}
+
+/// Published ratios beside those measured, all as changes in percent.
+pub(super) fn published(data: &Data<'_>, published: &Published) -> Markup {
+    let cell = |comparison: &Comparison, case: Option<&String>| {
+        let Comparison { engine, baseline, metric, .. } = comparison;
+        let ratio = case.and_then(|case| data.ratio(engine, baseline, case, metric));
+        html! {
+            td {
+                @if let Some(ratio) = ratio {
+                    (change(ratio.median))
+                    @if ratio.least < ratio.most { small { (range(ratio, change)) } }
+                } @else { "–" }
+            }
+        }
+    };
+    let table = html! {
+        table.summary {
+            thead {
+                tr {
+                    th scope="col" { "Workload" }
+                    th scope="col" { (published.column) }
+                    @for comparison in &published.comparisons {
+                        th scope="col" { (comparison.title) }
+                    }
+                }
+            }
+            tbody {
+                @for row in &published.rows {
+                    tr {
+                        th scope="row" { (row.name) }
+                        td { (change(row.ratio)) }
+                        @for (at, comparison) in published.comparisons.iter().enumerate() {
+                            (cell(comparison, row.cases.get(at)))
+                        }
+                    }
+                }
+            }
+        }
+    };
+    scrolling("Published figures beside those measured", table)
+}
+
+/// A ratio as a change: `+2.82%`, or how many times from twofold on.
+fn change(ratio: f64) -> String {
+    match ratio {
+        ratio if ratio >= 2.0 => format!("{}×", times(ratio)),
+        ratio => {
+            let percent = (ratio - 1.0) * 100.0;
+            let sign = if percent < 0.0 { "−" } else { "+" };
+            let decimals = if percent.abs() < 20.0 { 2 } else { 0 };
+            format!("{sign}{:.decimals$}%", percent.abs())
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::page;
 use crate::Row;
-use crate::results::{Distribution, Results, Series};
+use crate::results::{Comparison, Distribution, Group, Published, PublishedRow, Results, Series};
 use std::collections::BTreeMap;
 
 pub(super) fn row(engine: &str, case: &str, metric: &str, round: u32, value: f64) -> Row {
@@ -254,6 +254,67 @@ fn every_drawing_says_what_it_shows() {
     assert_eq!(count(&page, "<svg viewBox=\"0 0 360"), count(&page, "role=\"img\" aria-label=\""));
     for svg in page.split("role=\"img\"").skip(1) {
         assert!(svg.split_once('>').unwrap().1.starts_with("<title>"));
+    }
+}
+
+fn grouped() -> Results {
+    let group = |title: &str, cases: &[&str], metrics: &[&str]| Group {
+        title: title.into(),
+        about: "What to know.".into(),
+        cases: cases.iter().map(|&case| case.into()).collect(),
+        metrics: metrics.iter().map(|&metric| metric.into()).collect(),
+        series: vec!["throughput".into()],
+    };
+    let mut results = small();
+    results.rows.push(row("two", "c", "throughput", 0, 7.0));
+    results.rows.push(row("two", "c", "write_amp", 0, 3.0));
+    let groups = [("Both", &["a", "b"][..]), ("One", &["c", "never"]), ("Unmeasured", &["later"])];
+    results.groups =
+        groups.map(|(title, cases)| group(title, cases, &["throughput", "write_amp"])).into();
+    results
+}
+
+#[test]
+fn groups_are_shown_by_themselves_in_place_of_all_cases() {
+    let page = page(&grouped());
+    assert!(page.contains("<h2>Both</h2>") && page.contains("<h2>One</h2>"));
+    assert!(!page.contains("<h2>Unmeasured</h2>") && !page.contains("<h2>Summary</h2>"));
+    let both = page.split("<h2>Both</h2>").nth(1).unwrap().split("</section>").next().unwrap();
+    assert!(both.contains("2.00×") && !both.contains(">c</th>"), "{both}");
+    let one = page.split("<h2>One</h2>").nth(1).unwrap().split("</section>").next().unwrap();
+    assert!(one.contains(">c</th>") && one.contains("Write amplification"), "{one}");
+    assert!(!one.contains("never"), "it was not measured");
+}
+
+#[test]
+fn published_figures_stand_beside_the_ratios_measured() {
+    let mut results = grouped();
+    let comparison = |engine: &str| Comparison {
+        title: format!("{engine} here"),
+        engine: engine.into(),
+        baseline: "one".into(),
+        metric: "throughput".into(),
+    };
+    let row = |name: &str, ratio, case: &str| PublishedRow {
+        name: name.into(),
+        ratio,
+        cases: vec![case.into(), case.into()],
+    };
+    results.published = vec![Published {
+        source: "Somebody, 2022".into(),
+        about: "Elsewhere.".into(),
+        column: "theirs".into(),
+        comparisons: vec![comparison("two"), comparison("three")],
+        rows: vec![row("A", 1.0282, "a"), row("B", 0.9755, "b"), row("Z", 1.1, "z")],
+    }];
+    let page = page(&results);
+    let table = page.split("Somebody, 2022").nth(1).unwrap().split("</section>").next().unwrap();
+    for cells in [
+        "A</th><td>+2.82%</td><td>2.00×</td><td>–</td>",
+        "B</th><td>−2.45%</td><td>2.00×</td><td>–</td>",
+        "Z</th><td>+10.00%</td><td>–</td><td>–</td>",
+    ] {
+        assert!(table.contains(cells), "{cells} in {table}");
     }
 }
 

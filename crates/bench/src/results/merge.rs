@@ -48,11 +48,14 @@ impl Results {
         if self.machine != run.machine {
             self.machine.append(&run.machine);
         }
-        for emulated in run.emulated {
-            if !self.emulated.contains(&emulated) {
-                self.emulated.push(emulated);
+        add_new(&mut self.emulated, run.emulated);
+        for group in run.groups {
+            match self.groups.iter_mut().find(|own| own.title == group.title) {
+                Some(own) => add_new(&mut own.cases, group.cases),
+                None => self.groups.push(group),
             }
         }
+        add_new(&mut self.published, run.published);
         for (engine, settings) in run.settings {
             let merged = self.settings.entry(engine).or_default();
             for (name, value) in settings {
@@ -61,6 +64,22 @@ impl Results {
             }
         }
         self.started = std::mem::take(&mut self.started).min(run.started);
+    }
+
+    /// Calls `case` by another name wherever it stands.
+    fn rename(&mut self, case: &str, other: &str) {
+        let groups = self.groups.iter_mut().flat_map(|group| &mut group.cases);
+        let rows = self.published.iter_mut().flat_map(|published| &mut published.rows);
+        for own in groups.chain(rows.flat_map(|row| &mut row.cases)) {
+            if own == case {
+                other.clone_into(own);
+            }
+        }
+        self.each_place(|own, _| {
+            if own == case {
+                other.clone_into(own);
+            }
+        });
     }
 
     /// One more than the last round of anything.
@@ -128,11 +147,7 @@ fn keep_apart(runs: &mut [Results]) {
         for (group, name) in groups.iter().zip(names(&told, &groups)) {
             let apart = format!("{case} ({name})");
             for &run in *group {
-                runs[run].each_place(|own, _| {
-                    if own == case {
-                        own.clone_from(&apart);
-                    }
-                });
+                runs[run].rename(case, &apart);
             }
         }
     }
@@ -161,6 +176,15 @@ fn names(told: &[&Settings], groups: &[&Vec<usize>]) -> Vec<String> {
     }
 }
 
+/// Adds those of `more` that are not there.
+fn add_new<T: PartialEq>(to: &mut Vec<T>, more: Vec<T>) {
+    for one in more {
+        if !to.contains(&one) {
+            to.push(one);
+        }
+    }
+}
+
 /// Both texts, or the first if it says the second already.
 pub(super) fn join(first: &str, second: &str, between: &str) -> String {
     match first.split(between).any(|part| part == second) {
@@ -171,6 +195,7 @@ pub(super) fn join(first: &str, second: &str, between: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Group;
     use super::super::tests::{full, results, row};
     use super::*;
 
@@ -234,6 +259,19 @@ mod tests {
         let mut other = full();
         other.settings.get_mut("one").unwrap().insert("memory".into(), "2 GiB".into());
         assert_eq!(cases(vec![full(), other]), ["a (run 1)", "a (run 2)"]);
+    }
+
+    #[test]
+    fn groups_go_by_the_new_names_of_their_cases() {
+        let with = |records: &str| {
+            let group = Group { title: "H".into(), cases: vec!["a".into()], ..Group::default() };
+            Results { groups: vec![group], ..told(&[("records", records)]) }
+        };
+        let merged = Results::merge(vec![with("5"), with("9")]).unwrap();
+        assert_eq!(merged.groups.len(), 1);
+        assert_eq!(merged.groups[0].cases, ["a (records 5)", "a (records 9)"]);
+        let alike = Results::merge(vec![with("5"), with("5")]).unwrap();
+        assert_eq!(alike.groups, with("5").groups);
     }
 
     #[test]

@@ -43,6 +43,12 @@ pub(super) fn full() -> Results {
             operation: "read".into(),
             points: vec![[1.5, 0.5], [3.0, 1.0]],
         }],
+        groups: vec![Group { title: "G".into(), cases: vec!["a".into()], ..Group::default() }],
+        published: vec![Published {
+            rows: vec![PublishedRow { name: "A".into(), ratio: 1.5, cases: vec!["a".into()] }],
+            comparisons: vec![Comparison { engine: "one".into(), ..Comparison::default() }],
+            ..Published::default()
+        }],
         complete: true,
     }
 }
@@ -60,6 +66,16 @@ fn json_has_one_row_a_line() {
     let line = "{\"engine\":\"one\",\"case\":\"a\",\"metric\":\"throughput\",\"value\":1.5,\
                 \"unit\":\"ops/s\",\"round\":0},";
     assert!(json.lines().any(|found| found == line), "{json}");
+}
+
+#[test]
+fn results_of_an_earlier_release_can_be_read() {
+    let json = full().to_json();
+    let without = |line: &&str| !line.contains("\"title\"") && !line.contains("\"ratio\"");
+    let json: String = json.lines().filter(without).collect();
+    let json = json.replace("\"groups\":[],", "").replace("\"published\":[],", "");
+    let read = Results::from_json(&json).unwrap();
+    assert_eq!(read, Results { groups: Vec::new(), published: Vec::new(), ..full() });
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Looks at an engine ten times a second while it works, and keeps a point for every second.
+//! Looks at an engine ten times a second while it works, and keeps a point for every interval.
 
 use crate::Engine;
 use crate::accounting::{Resident, look_at_memory};
@@ -6,14 +6,13 @@ use esker_base::Clock;
 use esker_workload::Workload;
 use std::time::Duration;
 
-/// The distance of the points.
-const SECOND: Duration = Duration::from_secs(1);
-
 /// What was seen so far.
 pub(super) struct Sampler<'a> {
     engine: &'a dyn Engine,
     workload: &'a dyn Workload,
     clock: &'a dyn Clock,
+    /// The distance of the points.
+    interval: Duration,
     start: Duration,
     /// When the last point was made, and what was true then.
     last: Moment,
@@ -40,6 +39,7 @@ impl<'a> Sampler<'a> {
         engine: &'a dyn Engine,
         workload: &'a dyn Workload,
         clock: &'a dyn Clock,
+        interval: Duration,
     ) -> Self {
         let stall_us = engine.counters().stall_us;
         let start = clock.now();
@@ -47,6 +47,7 @@ impl<'a> Sampler<'a> {
             engine,
             workload,
             clock,
+            interval,
             start,
             last: Moment { at: Duration::ZERO, operations: 0, stall_us },
             throughput: Vec::new(),
@@ -64,7 +65,7 @@ impl<'a> Sampler<'a> {
     pub(super) fn tick(&mut self, operations: u64) -> Duration {
         let disk_bytes = self.look_at_load(operations);
         let elapsed = self.clock.now().saturating_sub(self.start);
-        if elapsed - self.last.at >= SECOND {
+        if elapsed - self.last.at >= self.interval {
             self.point(elapsed, operations, disk_bytes);
         }
         elapsed

@@ -22,6 +22,8 @@ fn run_on(
         duration: None,
         rate: None,
         warm_up: Duration::ZERO,
+        settles: true,
+        interval: Duration::from_secs(1),
         seed: 1,
     };
     change(&mut trial);
@@ -56,7 +58,8 @@ fn a_trial_gives_all_that_is_promised() {
     let metrics = "throughput latency_mean_us latency_p50_us latency_p99_us latency_p999_us \
                    latency_max_us space_amp_mean space_amp_peak cpu_s operations seconds found \
                    user_bytes log_bytes flush_bytes compaction_bytes stall_us settle_seconds \
-                   read_latency_p99_us update_latency_p99_us read_operations update_operations";
+                   read_latency_p99_us update_latency_p99_us read_operations update_operations \
+                   sustained_throughput dram_hit_ratio";
     for metric in metrics.split_whitespace() {
         assert!(value(&outcome, metric).is_some(), "{metric}");
     }
@@ -102,6 +105,42 @@ fn settling_is_on_the_account_of_the_load() {
 }
 
 #[test]
+fn sustained_throughput_counts_the_time_of_settling() {
+    let outcome = run(Preset::A, |_| {});
+    let [operations, seconds, settling] =
+        ["operations", "seconds", "settle_seconds"].map(|name| value(&outcome, name).unwrap());
+    let sustained = value(&outcome, "sustained_throughput").unwrap();
+    assert!(settling > 0.0);
+    assert!((sustained * (seconds + settling) / operations - 1.0).abs() < 1e-9, "{sustained}");
+    let reads = run(Preset::C, |_| {});
+    assert_eq!(value(&reads, "sustained_throughput"), value(&reads, "throughput"));
+}
+
+#[test]
+fn a_trial_that_does_not_settle_ends_with_its_load() {
+    let options = options(Preset::G);
+    let engine = loaded(&options);
+    let compacted = engine.compacted_bytes.load(std::sync::atomic::Ordering::Relaxed);
+    let outcome = run_on(&engine, &ycsb::Run::new(&options), |trial| trial.settles = false);
+    let outcome = outcome.unwrap();
+    assert_eq!(engine.compacted_bytes.load(std::sync::atomic::Ordering::Relaxed), compacted);
+    for metric in ["settle_seconds", "sustained_throughput", "write_amp"] {
+        assert_eq!(value(&outcome, metric), None, "{metric}");
+    }
+    assert!(value(&outcome, "throughput").is_some());
+}
+
+#[test]
+fn hits_are_those_of_the_reads_of_the_load() {
+    for preset in [Preset::C, Preset::Rmw] {
+        let hits = value(&run(preset, |_| {}), "dram_hit_ratio").unwrap();
+        assert!((hits - 0.25).abs() < 0.001, "{preset}: {hits}");
+    }
+    assert_eq!(value(&run(Preset::G, |_| {}), "dram_hit_ratio"), None, "nothing is read");
+    assert_eq!(value(&run(Preset::C, |_| {}), "cache_hit_ratio"), None, "no block is read");
+}
+
+#[test]
 fn space_is_compared_with_what_users_could_read() {
     let options = updates::Options { records: 100, updates_per_key: 3.0, ..Default::default() };
     let outcome = run_on(&Counting::default(), &Updates::new(&options), |_| {}).unwrap();
@@ -143,6 +182,16 @@ fn every_whole_second_has_its_latency() {
     let p99 = outcome.series.iter().find(|series| series.metric == "latency_p99_us").unwrap();
     assert_eq!(p99.points.len(), 3, "{:?}", p99.points);
     assert!(p99.points.iter().zip(1..).all(|(point, second)| point[0] == f64::from(second)));
+}
+
+#[test]
+fn points_lie_as_close_as_asked_for() {
+    let outcome = run(Preset::C, |trial| trial.interval = Duration::from_millis(500));
+    for metric in ["latency_p99_us", "latency_p999_us", "latency_max_us"] {
+        let series = outcome.series.iter().find(|series| series.metric == metric).unwrap();
+        let ends: Vec<f64> = series.points.iter().map(|point| point[0]).collect();
+        assert_eq!(ends[..3], [0.5, 1.0, 1.5], "{metric}");
+    }
 }
 
 #[test]

@@ -251,6 +251,6 @@ fn what_cannot_be_run_is_refused_before_any_file_is_made() {
         scratch.run(&arguments).expect_failure(2, " is 0");
     }
     let unknown = scratch.run(&["experiment", "none", "--out", "new"]);
-    unknown.expect_failure(2, "there are ycsb");
+    unknown.expect_failure(2, "wbl (write-behind");
     assert_eq!(names(&scratch.path(".")), before);
 }

@@ -3,8 +3,8 @@
 use super::{Mix, Options, Requests};
 use esker_base::{Error, Result};
 
-/// A workload of the YCSB core package (A to F), or one of the two that the paper on write-behind
-/// logging adds (G and H).
+/// A workload of the YCSB core package (A to F), or one of those that the paper on write-behind
+/// logging adds: G and H, and its own F, which is called `rmw` here because YCSB's F is another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Preset {
     /// Half reads, half updates; zipfian.
@@ -23,14 +23,29 @@ pub enum Preset {
     G,
     /// Half inserts, half reads; zipfian.
     H,
+    /// Read-modify-writes alone; zipfian.
+    Rmw,
 }
 
 impl Preset {
     /// All of them, in order.
-    pub const ALL: [Preset; 8] =
+    pub const ALL: [Preset; 9] = [
+        Preset::A,
+        Preset::B,
+        Preset::C,
+        Preset::D,
+        Preset::E,
+        Preset::F,
+        Preset::G,
+        Preset::H,
+        Preset::Rmw,
+    ];
+
+    /// Those that have a letter, in order.
+    pub const LETTERS: [Preset; 8] =
         [Preset::A, Preset::B, Preset::C, Preset::D, Preset::E, Preset::F, Preset::G, Preset::H];
 
-    /// Its letter, in lower case.
+    /// Its letter, in lower case, or its name.
     pub fn name(self) -> &'static str {
         match self {
             Preset::A => "a",
@@ -41,6 +56,7 @@ impl Preset {
             Preset::F => "f",
             Preset::G => "g",
             Preset::H => "h",
+            Preset::Rmw => "rmw",
         }
     }
 
@@ -55,6 +71,7 @@ impl Preset {
             Preset::F => "50% reads, 50% read-modify-writes, zipfian",
             Preset::G => "inserts",
             Preset::H => "50% inserts, 50% reads, zipfian",
+            Preset::Rmw => "read-modify-writes, zipfian",
         }
     }
 
@@ -69,6 +86,7 @@ impl Preset {
             Preset::F => Mix { read: 0.5, read_modify_write: 0.5, ..Mix::NONE },
             Preset::G => Mix { insert: 1.0, ..Mix::NONE },
             Preset::H => Mix { insert: 0.5, read: 0.5, ..Mix::NONE },
+            Preset::Rmw => Mix { read_modify_write: 1.0, ..Mix::NONE },
         }
     }
 
@@ -95,7 +113,7 @@ impl std::fmt::Display for Preset {
 impl std::str::FromStr for Preset {
     type Err = Error;
 
-    /// A letter in either case, alone or after `workload`.
+    /// A letter or a name in either case, alone or after `workload`.
     fn from_str(name: &str) -> Result<Self> {
         let letter = name.strip_prefix("workload").unwrap_or(name);
         let found = Preset::ALL.into_iter().find(|p| p.name().eq_ignore_ascii_case(letter));
@@ -112,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_letter_parses_and_nothing_else_does() {
+    fn every_name_parses_and_nothing_else_does() {
         for preset in Preset::ALL {
             assert_eq!(preset.name().parse::<Preset>().unwrap(), preset);
             assert_eq!(preset.name().to_uppercase().parse::<Preset>().unwrap(), preset);
@@ -122,6 +140,15 @@ mod tests {
             let message = name.parse::<Preset>().unwrap_err().to_string();
             assert!(message.contains("a, b, c"), "{message}");
         }
+    }
+
+    #[test]
+    fn every_operation_of_rmw_reads_and_writes() {
+        let mix = Preset::Rmw.mix();
+        assert_eq!((mix.read_modify_write, mix.sum()), (1.0, 1.0));
+        assert!(mix.looks_up() && mix.writes() && Preset::Rmw.requests() == Requests::Zipfian);
+        assert!(!Preset::LETTERS.contains(&Preset::Rmw), "it is no letter's workload");
+        assert!(Preset::LETTERS.iter().all(|preset| preset.name().len() == 1));
     }
 
     #[test]

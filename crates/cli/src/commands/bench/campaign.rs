@@ -17,7 +17,7 @@ use super::workspace::{self, Workspace};
 use crate::commands::stdout;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use esker_bench::results::{self, RUN, Settings};
+use esker_bench::results::{self, Group, Published, RUN, Settings};
 use esker_bench::{Machine, Progress, Results};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -45,6 +45,10 @@ pub struct Campaign {
     pub seed: u64,
     /// What the run was told, by name, for the report.
     pub run_settings: Settings,
+    /// Which cases the report shows together.
+    pub groups: Vec<Group>,
+    /// What the report shows beside them.
+    pub published: Vec<Published>,
 }
 
 /// A case.
@@ -59,7 +63,48 @@ pub struct Case {
     /// For how long, if not for a number of operations.
     pub duration: Option<Duration>,
     /// How many operations to start each second, if not as many as can be.
-    pub rate: Option<f64>,
+    pub rate: Option<Rate>,
+    /// The engines that run it, if not all.
+    pub engines: Option<Vec<String>>,
+    /// What the engines are given, if not what the campaign says.
+    pub settings: Option<EngineSettings>,
+    /// How long it runs before it counts, if not as long as the campaign says.
+    pub warm_up: Option<Duration>,
+    /// Whether settling is measured.
+    pub settles: bool,
+    /// The distance of the points of series.
+    pub interval: Duration,
+}
+
+/// How many operations are started each second.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Rate {
+    /// So many.
+    Fixed(f64),
+    /// A part of those that the same engine sustained in an earlier case of the round.
+    Part { of: String, part: f64 },
+}
+
+impl Case {
+    /// As many operations as `task` has, as fast as can be, by all engines.
+    pub fn new(name: &str, task: Task, threads: usize) -> Self {
+        Case {
+            name: name.to_owned(),
+            task,
+            threads,
+            duration: None,
+            rate: None,
+            engines: None,
+            settings: None,
+            warm_up: None,
+            settles: true,
+            interval: Duration::from_secs(1),
+        }
+    }
+
+    fn is_for(&self, engine: &str) -> bool {
+        self.engines.as_ref().is_none_or(|engines| engines.iter().any(|name| name == engine))
+    }
 }
 
 /// Where a campaign works, and where its results go.
@@ -156,7 +201,10 @@ impl Campaign {
         let mut steps = Vec::new();
         for round in 0..self.rounds {
             for &case in &cases {
-                let mut engines: Vec<usize> = (0..self.engines.len()).collect();
+                let takes_part = |engine: &usize| {
+                    case.is_none_or(|case| self.cases[case].is_for(&self.engines[*engine]))
+                };
+                let mut engines: Vec<usize> = (0..self.engines.len()).filter(takes_part).collect();
                 if round % 2 == 1 {
                     engines.reverse();
                 }
@@ -186,6 +234,8 @@ impl Campaign {
             started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             emulated: engines::emulated(&self.engines),
             settings: [(RUN.to_owned(), run)].into(),
+            groups: self.groups.clone(),
+            published: self.published.clone(),
             ..Results::default()
         }
     }
@@ -217,7 +267,7 @@ impl Running<'_> {
         let plan = Plan {
             engine: engine.clone(),
             dir,
-            settings: campaign.settings.clone(),
+            settings: case.settings.as_ref().unwrap_or(&campaign.settings).clone(),
             case: match step.case {
                 None if engines::loads_unsynced(engine) => format!("{} (not synced)", case.name),
                 _ => case.name.clone(),
@@ -226,8 +276,10 @@ impl Running<'_> {
             task: case.task.clone(),
             threads: case.threads,
             duration: case.duration,
-            rate: case.rate,
-            warm_up: campaign.warm_up,
+            rate: self.rate(case, engine, step.round)?,
+            warm_up: case.warm_up.unwrap_or(campaign.warm_up),
+            settles: case.settles,
+            interval: case.interval,
             seed: campaign.seed,
         };
         let place = format!("{engine}, round {} of {}", step.round + 1, campaign.rounds);
@@ -245,6 +297,8 @@ impl Running<'_> {
                     is_done,
                 });
             }
+            // What a case has for itself, its name says.
+            Message::Settings(_) if case.settings.is_some() => {}
             Message::Settings(settings) => {
                 self.results.settings.insert(engine.clone(), settings);
             }
@@ -254,6 +308,24 @@ impl Running<'_> {
         self.results.series.extend(outcome.series);
         self.results.distributions.extend(outcome.distributions);
         self.workspace.remove(RUNNING)
+    }
+}
+
+impl Running<'_> {
+    /// How many operations `engine` is to start each second.
+    fn rate(&self, case: &Case, engine: &str, round: u32) -> Outcome<Option<f64>> {
+        let (of, part) = match &case.rate {
+            None => return Ok(None),
+            Some(Rate::Fixed(rate)) => return Ok(Some(*rate)),
+            Some(Rate::Part { of, part }) => (of, part),
+        };
+        let mut rows = self.results.rows.iter();
+        let sustained = rows.find(|row| {
+            let is_of = row.engine == engine && row.case == *of && row.round == round;
+            is_of && row.metric == "sustained_throughput"
+        });
+        let missing = || format!("{}: {engine} has no throughput in {of}", case.name);
+        Ok(Some(sustained.ok_or_else(|| Failure::new(missing()))?.value * part))
     }
 }
 
@@ -309,8 +381,7 @@ mod tests {
             threads: 1,
             seed: 1,
         };
-        let task = Task::Updates(task);
-        Case { name: name.into(), task, threads: 1, duration: None, rate: None }
+        Case::new(name, Task::Updates(task), 1)
     }
 
     fn campaign(engines: &[&str], load: Option<Case>, cases: &[&str], rounds: u32) -> Campaign {
@@ -333,6 +404,8 @@ mod tests {
             warm_up: Duration::ZERO,
             seed: 1,
             run_settings: Settings::new(),
+            groups: Vec::new(),
+            published: Vec::new(),
         }
     }
 
@@ -353,6 +426,13 @@ mod tests {
             "2 a y", "2 b x", "2 b y",
         ];
         assert_eq!(order(&campaign), expected);
+    }
+
+    #[test]
+    fn a_case_may_be_for_some_engines_alone() {
+        let mut campaign = campaign(&["x", "y"], Some(case("load")), &["a", "b"], 1);
+        campaign.cases[1].engines = Some(vec!["y".into(), "z".into()]);
+        assert_eq!(order(&campaign), ["0 load x", "0 load y", "0 a x", "0 a y", "0 b y"]);
     }
 
     #[test]

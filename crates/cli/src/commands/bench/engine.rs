@@ -24,6 +24,10 @@ pub struct EskerEngine {
     db: Db,
     store: Store,
     settings: BTreeMap<String, String>,
+    /// Whether MemTables lie in persistent memory.
+    has_pool: bool,
+    /// Whether there is a table of copies in DRAM: it is what counts reads.
+    has_dram_table: bool,
 }
 
 impl EskerEngine {
@@ -35,8 +39,10 @@ impl EskerEngine {
         keyspace: KeyspaceSettings,
     ) -> Outcome<Self> {
         let named = named(&settings, &keyspace);
+        let has_dram_table = settings.dram_table_bytes != Some(0);
         let db = Db::open(dir, settings)?;
-        EskerEngine::new(name, dir, db, named, keyspace)
+        let engine = EskerEngine::new(name, dir, db, named, keyspace)?;
+        Ok(EskerEngine { has_dram_table, ..engine })
     }
 
     /// Opens the database in `dir`, or creates one there, with a new, emulated pool for its log.
@@ -57,8 +63,10 @@ impl EskerEngine {
             background: Arc::new(Threads),
             seed: ambient_seed(),
         };
+        let has_dram_table = settings.dram_table_bytes != Some(0);
         let db = Db::open_with(env, settings)?;
-        EskerEngine::new(name, dir, db, named, keyspace)
+        let engine = EskerEngine::new(name, dir, db, named, keyspace)?;
+        Ok(EskerEngine { has_pool: true, has_dram_table, ..engine })
     }
 
     fn new(
@@ -69,7 +77,8 @@ impl EskerEngine {
         keyspace: KeyspaceSettings,
     ) -> Outcome<Self> {
         let store = db.store(&db.keyspace(KEYSPACE, keyspace)?);
-        Ok(EskerEngine { name, dir: dir.to_owned(), db, store, settings })
+        let (dir, has_pool, has_dram_table) = (dir.to_owned(), false, false);
+        Ok(EskerEngine { name, dir, db, store, settings, has_pool, has_dram_table })
     }
 
     /// What was set, by name.
@@ -95,12 +104,24 @@ impl Engine for EskerEngine {
 
     fn counters(&self) -> Counters {
         let stats = self.db.stats();
+        let copies = &stats.dram_table;
+        // MemTables in DRAM answer all reads that do not come to the table of copies behind them.
+        // MemTables in persistent memory answer some, which nobody counts; the rest, copies did.
+        let (dram_hits, dram_misses) = match (self.has_pool, self.has_dram_table) {
+            (true, _) => (Some(copies.hits + copies.exact_hits), None),
+            (false, true) => (None, Some(copies.misses)),
+            (false, false) => (None, None),
+        };
         Counters {
             user_bytes: stats.user_bytes,
             log_bytes: Some(stats.log_bytes),
             flush_bytes: Some(stats.flush_bytes),
             compaction_bytes: Some(stats.compaction_bytes),
             stall_us: Some(stats.stalled.as_micros() as u64),
+            dram_hits,
+            dram_misses,
+            cache_hits: Some(stats.cache_hits),
+            cache_misses: Some(stats.cache_misses),
         }
     }
 
@@ -178,6 +199,7 @@ impl Engine for PeerEngine {
             flush_bytes: written.flush_bytes,
             compaction_bytes: written.compaction_bytes,
             stall_us: written.stall_us,
+            ..Counters::default()
         }
     }
 

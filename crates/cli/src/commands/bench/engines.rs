@@ -45,7 +45,7 @@ pub fn emulated(names: &[String]) -> Vec<String> {
 }
 
 /// What all engines of a run are given alike.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineSettings {
     /// All memory that an engine may use: write buffers, indexes, filters, caches.
     pub memory_bytes: usize,

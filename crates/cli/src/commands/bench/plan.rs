@@ -35,6 +35,10 @@ pub struct Plan {
     pub rate: Option<f64>,
     /// How long it runs before it counts.
     pub warm_up: Duration,
+    /// Whether settling is measured.
+    pub settles: bool,
+    /// The distance of the points of series.
+    pub interval: Duration,
     /// What chance follows from.
     pub seed: u64,
 }

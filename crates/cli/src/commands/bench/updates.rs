@@ -1,6 +1,6 @@
 //! `esker bench updates`.
 
-use super::campaign::{Campaign, Case, Places};
+use super::campaign::{Campaign, Case, Places, Rate};
 use super::options::{CampaignOptions, parse_engines};
 use super::plan::{Task, UpdatesTask};
 use crate::failure::{Failure, Outcome};
@@ -70,16 +70,16 @@ impl Updates {
             rounds: common.rounds,
             load: None,
             cases: vec![Case {
-                name: "updates".to_owned(),
-                task: Task::Updates(task),
-                threads: self.threads,
                 duration: common.duration,
-                rate: common.rate,
+                rate: common.rate.map(Rate::Fixed),
+                ..Case::new("updates", Task::Updates(task), self.threads)
             }],
             // The first write of a key counts as much as the last: nothing is written before.
             warm_up: std::time::Duration::ZERO,
             seed: common.seed,
             run_settings: given.map(|(name, value)| (name.to_owned(), value)).into(),
+            groups: Vec::new(),
+            published: Vec::new(),
         };
         let places = Places { dir: common.dir.clone(), out: common.out.clone(), json: common.json };
         campaign.run(&places)

@@ -53,6 +53,8 @@ fn measure(plan: &Plan) -> Outcome<esker_bench::Outcome> {
         duration: plan.duration,
         rate: plan.rate,
         warm_up: plan.warm_up,
+        settles: plan.settles,
+        interval: plan.interval,
         seed: plan.seed,
     };
     let outcome = trial.run(&mut |progress| {

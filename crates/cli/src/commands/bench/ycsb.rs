@@ -1,6 +1,6 @@
 //! `esker bench ycsb`.
 
-use super::campaign::{Campaign, Case, Places};
+use super::campaign::{Campaign, Case, Places, Rate};
 use super::options::{CampaignOptions, parse_engines};
 use super::plan::{Task, YcsbTask, YcsbWorkload};
 use crate::failure::{Failure, Outcome};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[derive(Args)]
 pub struct Ycsb {
     /// The workloads by their letters: a to f are YCSB's, g inserts, h inserts and reads half and
-    /// half; `load` alone only loads
+    /// half, rmw reads and writes the same record; `load` alone only loads
     #[arg(long, value_name = "LIST", default_value = "a-h")]
     workload: String,
     /// A workload in a file of properties as YCSB has them; flags go before it
@@ -81,6 +81,8 @@ impl Ycsb {
             warm_up: self.campaign.warm_up,
             seed: self.campaign.seed,
             run_settings: run_settings(&first)?,
+            groups: Vec::new(),
+            published: Vec::new(),
         };
         campaign.run(&places)
     }
@@ -102,7 +104,7 @@ impl Ycsb {
         let task = self.task(workload);
         let mut case = run(name, task)?;
         case.duration = self.campaign.duration.or(case.duration);
-        case.rate = self.campaign.rate.or(case.rate);
+        case.rate = self.campaign.rate.map(Rate::Fixed).or(case.rate);
         Ok(case)
     }
 }
@@ -111,19 +113,14 @@ impl Ycsb {
 pub fn load(task: YcsbTask) -> Outcome<Case> {
     let threads = task.resolve()?.options.threads;
     let task = Task::YcsbLoad(task);
-    Ok(Case { name: "load".to_owned(), task, threads, duration: None, rate: None })
+    Ok(Case::new("load", task, threads))
 }
 
 /// The workload of `task` as a case.
 pub fn run(name: String, task: YcsbTask) -> Outcome<Case> {
     let found = task.resolve()?;
-    Ok(Case {
-        name,
-        task: Task::YcsbRun(task),
-        threads: found.options.threads,
-        duration: found.duration,
-        rate: found.rate,
-    })
+    let case = Case::new(&name, Task::YcsbRun(task), found.options.threads);
+    Ok(Case { duration: found.duration, rate: found.rate.map(Rate::Fixed), ..case })
 }
 
 /// A workload that has a letter, by its name in the rows.
@@ -159,7 +156,7 @@ fn read(file: &Path) -> Outcome<(String, YcsbWorkload)> {
     Ok((stem, YcsbWorkload::File { name, text }))
 }
 
-/// The workloads of a list: letters, ranges such as `a-h`. `load` is none of them, and may stand
+/// The workloads of a list: letters, ranges such as `a-h`, `rmw`. `load` is none of them, and may stand
 /// alone.
 fn parse_workloads(list: &str) -> Outcome<Vec<Preset>> {
     let mut parsed = Vec::new();
@@ -188,7 +185,8 @@ mod tests {
 
     #[test]
     fn workloads_are_letters_and_ranges() {
-        assert_eq!(parse_workloads("a-h").unwrap(), Preset::ALL);
+        assert_eq!(parse_workloads("a-h").unwrap(), Preset::LETTERS);
+        assert_eq!(parse_workloads("RMW,f").unwrap(), [Preset::Rmw, Preset::F]);
         assert_eq!(parse_workloads("g, b-c").unwrap(), [Preset::G, Preset::B, Preset::C]);
         assert_eq!(parse_workloads("load").unwrap(), []);
         for bad in ["", "x", "c-a", "a,,b", "a-b,b"] {

@@ -20,6 +20,7 @@ fn every_workload_has_the_operations_of_its_definition() {
         (Preset::F, [50.0, 0.0, 0.0, 0.0, 50.0]),
         (Preset::G, [0.0, 0.0, 100.0, 0.0, 0.0]),
         (Preset::H, [50.0, 0.0, 50.0, 0.0, 0.0]),
+        (Preset::Rmw, [0.0, 0.0, 0.0, 0.0, 100.0]),
     ] {
         let percentages = percentages(preset);
         for (got, expected) in percentages.into_iter().zip(expected) {

@@ -1,0 +1,240 @@
+//! The cases of the experiment, in the groups that the report shows them in.
+
+use super::super::super::bench::campaign::{Case, Rate};
+use super::super::super::bench::engines::{EngineSettings, ForwardingName};
+use super::super::super::bench::plan::YcsbTask;
+use super::super::super::bench::ycsb;
+use super::sizes::{Sizes, VALUE_BYTES};
+use crate::failure::Outcome;
+use esker_bench::results::Group;
+use esker_workload::ycsb::Preset;
+use std::time::Duration;
+
+/// The paper's workloads by its names. F is its own, not YCSB's.
+pub(super) const WORKLOADS: [(&str, Preset); 7] = [
+    ("A", Preset::A),
+    ("B", Preset::B),
+    ("C", Preset::C),
+    ("D", Preset::D),
+    ("F", Preset::Rmw),
+    ("G", Preset::G),
+    ("H", Preset::H),
+];
+
+/// Inserts as fast as can be, and at a rate that can be kept up.
+const CLOSED: &str = "G over time, closed loop";
+const OPEN: &str = "G over time, open loop";
+/// The part of the sustained rate that the open loop has.
+const OPEN_PART: f64 = 0.7;
+
+/// The name of the case that is a burst of `workload`.
+pub(super) fn burst(workload: &str) -> String {
+    format!("{workload}-burst")
+}
+
+/// The cases of a group, and the group.
+pub(super) type Part = (Vec<Case>, Group);
+
+/// What cases are made from.
+pub(super) struct Plan<'a> {
+    pub(super) sizes: &'a Sizes,
+    pub(super) settings: &'a EngineSettings,
+    /// The engines that effects are measured on.
+    pub(super) affected: &'a [String],
+}
+
+impl Plan<'_> {
+    /// All of them, in order.
+    pub(super) fn parts(&self) -> Outcome<Vec<Part>> {
+        let mut parts = vec![self.bursts()?, self.sustained()?];
+        if !self.affected.is_empty() {
+            parts.extend([self.dram()?, self.forwarding()?, self.pool()?, self.delay()?]);
+        }
+        parts.push(self.over_time()?);
+        Ok(parts)
+    }
+
+    /// So many operations of a workload on the records.
+    pub(super) fn task(&self, preset: Preset, operations: u64) -> YcsbTask {
+        YcsbTask {
+            workload: ycsb::preset(preset).1,
+            records: Some(self.sizes.records),
+            operations: Some(operations),
+            threads: Some(1),
+            fields: Some(1),
+            field_bytes: Some(VALUE_BYTES),
+            verify: false,
+            seed: 1,
+        }
+    }
+
+    fn case(&self, name: &str, preset: Preset, operations: u64) -> Outcome<Case> {
+        let case = ycsb::run(name.to_owned(), self.task(preset, operations))?;
+        Ok(Case { interval: self.sizes.interval, ..case })
+    }
+
+    fn bursts(&self) -> Outcome<Part> {
+        let operations = self.sizes.burst_operations;
+        let case = |(name, preset)| {
+            Ok(Case { settles: false, ..self.case(&burst(name), preset, operations)? })
+        };
+        let about = "As many operations as fit into the pool, until the last of them: what was \
+                     written is still to be flushed.";
+        let metrics = ["throughput", "latency_p50_us", "latency_p99_us", "latency_p999_us"];
+        let cases = WORKLOADS.into_iter().map(case).collect::<Outcome<_>>()?;
+        Ok(part("Bursts", about, cases, &[&metrics[..], &HITS].concat()))
+    }
+
+    fn sustained(&self) -> Outcome<Part> {
+        let case = |(name, preset)| self.case(name, preset, self.sizes.operations);
+        let about = "Operations by the time that they and the settling after them took: flushes and \
+                     compactions until nothing is left to do.";
+        let metrics = ["sustained_throughput", "throughput", "settle_seconds", "latency_p99_us"];
+        let costs = ["write_amp", "space_amp_peak"];
+        let cases = WORKLOADS.into_iter().map(case).collect::<Outcome<_>>()?;
+        Ok(part("Sustained", about, cases, &[&metrics[..], &costs, &HITS].concat()))
+    }
+
+    /// One workload under other settings, by the engines that they have an effect on.
+    fn effect(
+        &self,
+        name: &str,
+        preset: Preset,
+        change: impl FnOnce(&mut EngineSettings),
+    ) -> Outcome<Case> {
+        let mut settings = self.settings.clone();
+        change(&mut settings);
+        Ok(Case {
+            engines: Some(self.affected.to_vec()),
+            settings: Some(settings),
+            ..self.case(name, preset, self.sizes.effect_operations)?
+        })
+    }
+
+    fn dram(&self) -> Outcome<Part> {
+        let memory = self.settings.memory_bytes;
+        let sizes = [0, memory / 32, memory / 8, memory / 4, memory / 2];
+        let case = |bytes| {
+            let change = |own: &mut EngineSettings| own.dram_table_bytes = Some(bytes);
+            let case = self.effect(&format!("B dram={}", size(bytes)), Preset::B, change)?;
+            // So that the table is full of what is read.
+            Ok(Case { warm_up: Some(self.sizes.warm_up.max(LEAST_WARM_UP)), ..case })
+        };
+        let about = "The table of copies in DRAM takes from the same memory as the block cache. \
+                     Before the load counts, it runs for a while to fill both.";
+        let cases = sizes.into_iter().map(case).collect::<Outcome<_>>()?;
+        Ok(part("Size of the DRAMTable", about, cases, &EFFECTS))
+    }
+
+    fn forwarding(&self) -> Outcome<Part> {
+        let names = [
+            ("on-flush", ForwardingName::OnFlush),
+            ("always", ForwardingName::Always),
+            ("adaptive", ForwardingName::Adaptive),
+        ];
+        let mut cases = Vec::new();
+        for delay in [0, FORWARDING_DELAY] {
+            for (name, forwarding) in names {
+                let with = if delay == 0 { String::new() } else { format!(" delay={delay}ns") };
+                let name = format!("A forwarding={name}{with}");
+                cases.push(self.effect(&name, Preset::A, |own| {
+                    own.forwarding = forwarding;
+                    own.pool.pool_delay = delay;
+                })?);
+            }
+        }
+        let about = "When writes reach the table of copies: with the flush of their MemTable, at \
+                     once, or when they replace what is being read. A copy spares reading persistent \
+                     memory, which costs something only where that is slower than DRAM.";
+        Ok(part("Forwarding", about, cases, &EFFECTS))
+    }
+
+    fn pool(&self) -> Outcome<Part> {
+        let sizes = [8, 4, 2, 1].map(|part| self.settings.pool.pool / part);
+        let case = |bytes| {
+            let change = |own: &mut EngineSettings| own.pool.pool = bytes;
+            self.effect(&format!("G pool={}", size(bytes)), Preset::G, change)
+        };
+        let about = "The more of the inserts a pool takes in, the less they wait for flushes; what \
+                     was put off has to be done all the same.";
+        let metrics = ["throughput", "sustained_throughput", "settle_seconds", "stall_us"];
+        let latencies = ["latency_p99_us", "latency_max_us", "write_amp"];
+        let cases = sizes.into_iter().map(case).collect::<Outcome<_>>()?;
+        Ok(part("Size of the pool", about, cases, &[&metrics[..], &latencies].concat()))
+    }
+
+    fn delay(&self) -> Outcome<Part> {
+        let case = |delay| {
+            let change = |own: &mut EngineSettings| own.pool.pool_delay = delay;
+            self.effect(&format!("A delay={delay}ns"), Preset::A, change)
+        };
+        let about = "Persistent memory is slower than the DRAM that stands in for it. Every cache \
+                     line read from the pool, and every fence, takes so much longer here: the thread \
+                     waits.";
+        let cases = [0, 100, 300, 600].into_iter().map(case).collect::<Outcome<_>>()?;
+        Ok(part("Latency of persistent memory", about, cases, &EFFECTS))
+    }
+
+    fn over_time(&self) -> Outcome<Part> {
+        let mut settings = self.settings.clone();
+        settings.pool.pool = self.sizes.small_pool_bytes();
+        let case = |name, rate| -> Outcome<Case> {
+            let case = self.case(name, Preset::G, self.sizes.insert_operations)?;
+            Ok(Case { rate, settings: Some(settings.clone()), ..case })
+        };
+        let rate = Rate::Part { of: CLOSED.to_owned(), part: OPEN_PART };
+        let cases = vec![case(CLOSED, None)?, case(OPEN, Some(rate))?];
+        let about = "Inserts while flushes and compactions go on, the pool being small against the \
+                     data. In the open loop they are due at 70% of the rate that the same engine \
+                     sustained in the closed one, settling included; a latency counts from the time \
+                     at which the insert was due.";
+        let metrics = ["throughput", "latency_p99_us", "latency_p999_us", "latency_max_us"];
+        let (cases, group) =
+            part("Inserts over time", about, cases, &[&metrics[..], &["stall_us"]].concat());
+        let series = [&metrics[..], &["stall_ms"]].concat();
+        let series = series.into_iter().map(str::to_owned).collect();
+        Ok((cases, Group { series, ..group }))
+    }
+}
+
+/// Where reads were answered.
+const HITS: [&str; 2] = ["dram_hit_ratio", "cache_hit_ratio"];
+
+/// What is shown of an effect.
+const EFFECTS: [&str; 6] = [
+    "throughput",
+    "sustained_throughput",
+    "dram_hit_ratio",
+    "cache_hit_ratio",
+    "latency_p50_us",
+    "latency_p99_us",
+];
+
+/// Enough to read what is hot, even at the quick size.
+const LEAST_WARM_UP: Duration = Duration::from_millis(200);
+
+/// What a line of Optane takes longer than one of DRAM, about: the delay at which forwarding is
+/// looked at again.
+const FORWARDING_DELAY: u64 = 300;
+
+fn part(title: &str, about: &str, cases: Vec<Case>, metrics: &[&str]) -> Part {
+    let group = Group {
+        title: title.to_owned(),
+        about: about.to_owned(),
+        cases: cases.iter().map(|case| case.name.clone()).collect(),
+        metrics: metrics.iter().map(|&metric| metric.to_owned()).collect(),
+        series: Vec::new(),
+    };
+    (cases, group)
+}
+
+/// A size in the largest unit that it is a whole number of.
+fn size(bytes: usize) -> String {
+    match bytes {
+        0 => "0".to_owned(),
+        _ if bytes.is_multiple_of(1 << 30) => format!("{}GiB", bytes >> 30),
+        _ if bytes.is_multiple_of(1 << 20) => format!("{}MiB", bytes >> 20),
+        _ if bytes.is_multiple_of(1 << 10) => format!("{}KiB", bytes >> 10),
+        _ => format!("{bytes}B"),
+    }
+}

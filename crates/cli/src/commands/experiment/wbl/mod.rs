@@ -1,0 +1,200 @@
+//! `esker experiment wbl`: write-behind logging on persistent memory, after the paper of that name.
+//!
+//! * [`sizes`]: how much is measured;
+//! * [`cases`]: what: the paper's workloads in two shapes, the effect of each setting that the design
+//!   brings with it, and inserts over time;
+//! * [`paper`]: what the paper reports.
+//!
+//! A store that puts work off looks fast until the work is done. So each workload is measured as a
+//! burst that the pool takes in, and again with everything that it causes.
+
+mod cases;
+mod paper;
+mod sizes;
+
+use super::super::bench::campaign::Campaign;
+use super::super::bench::engines::{self, EngineSettings, ForwardingName};
+use super::super::bench::options::parse_engines;
+use super::super::bench::plan::Task;
+use super::super::bench::pool::PoolSettings;
+use super::super::bench::ycsb;
+use super::{Room, Scale};
+use crate::failure::Outcome;
+use cases::Plan;
+use esker_workload::ycsb::Preset;
+use sizes::Sizes;
+
+/// The engine that it is about.
+const WBL: &str = "esker-wbl";
+
+/// What it is compared with, as far as it is built in.
+const ENGINES: [&str; 6] =
+    [WBL, "esker-wal", "esker-nolog", "esker-novelsm", "rocksdb-wal", "rocksdb-nolog"];
+
+/// The campaign.
+pub fn campaign(scale: Scale, engines: Option<&str>, room: &Room) -> Outcome<Campaign> {
+    let built_in = engines::built_in();
+    let is_built_in = |name: &&str| built_in.contains(name);
+    let default = || ENGINES.into_iter().filter(is_built_in).collect::<Vec<_>>().join(",");
+    let list = engines.map_or_else(default, str::to_owned);
+    let sizes = Sizes::of(scale, list.split(',').count(), room)?;
+    let settings = EngineSettings {
+        memory_bytes: sizes.memory_bytes,
+        segment_bytes: sizes.segment_bytes,
+        background_threads: 2,
+        compression: "none".to_owned(),
+        dram_table_bytes: None,
+        forwarding: ForwardingName::default(),
+        pool: PoolSettings { pool: sizes.pool_bytes, ..PoolSettings::default() },
+    };
+    let unaffected = Plan { sizes: &sizes, settings: &settings, affected: &[] };
+    let loaded = unaffected.task(Preset::A, sizes.operations);
+    let pair_bytes = Task::YcsbRun(loaded.clone()).pair_bytes()?;
+    let engines = parse_engines(&list, &settings, pair_bytes)?;
+    let affected: Vec<String> = engines.iter().filter(|name| *name == WBL).cloned().collect();
+    let parts = Plan { affected: &affected, ..unaffected }.parts()?;
+    let (cases, groups): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+    let cases = cases.concat();
+    for case in &cases {
+        let Some(own) = &case.settings else { continue };
+        let takes_part = case.engines.as_ref().unwrap_or(&engines);
+        takes_part.iter().try_for_each(|engine| engines::check(engine, own))?;
+    }
+    let mut run_settings = ycsb::run_settings(&loaded)?;
+    run_settings.extend(sizes.named().map(|(name, value)| (name.to_owned(), value)));
+    run_settings.insert("workload F".to_owned(), F.to_owned());
+    Ok(Campaign {
+        experiment: "wbl".to_owned(),
+        scale: scale.name().to_owned(),
+        published: paper::published(&engines).into_iter().collect(),
+        engines,
+        settings,
+        rounds: sizes.rounds,
+        load: Some(ycsb::load(loaded)?),
+        cases,
+        warm_up: sizes.warm_up,
+        seed: 1,
+        run_settings,
+        groups,
+    })
+}
+
+/// Which F it is.
+const F: &str =
+    "read-modify-writes alone, the workload rmw, as in the paper; YCSB's F is half reads";
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::bench::campaign::Rate;
+    use super::*;
+    use crate::failure::Failure;
+
+    const ROOMY: Room =
+        Room { memory_bytes: 32 << 30, disk_bytes: 500 << 30, pool_bytes: 16 << 30 };
+
+    fn names(campaign: &Campaign) -> Vec<&str> {
+        campaign.cases.iter().map(|case| &case.name[..]).collect()
+    }
+
+    #[test]
+    fn every_case_of_the_paper_is_there_at_both_scales() {
+        for scale in [Scale::Quick, Scale::Full] {
+            let campaign = campaign(scale, None, &ROOMY).unwrap();
+            let names = names(&campaign);
+            for letter in ["A", "B", "C", "D", "F", "G", "H"] {
+                assert!(names.contains(&letter) && names.contains(&&format!("{letter}-burst")[..]));
+            }
+            let mut once = names.clone();
+            once.sort_unstable();
+            once.dedup();
+            assert_eq!(once.len(), names.len(), "{names:?}");
+            let grouped: Vec<&str> = campaign
+                .groups
+                .iter()
+                .flat_map(|group| &group.cases)
+                .map(|case| &case[..])
+                .collect();
+            assert_eq!(grouped, names, "every case is shown, in its order");
+        }
+    }
+
+    #[test]
+    fn effects_have_cases_of_their_own() {
+        let campaign = campaign(Scale::Full, None, &ROOMY).unwrap();
+        let names = names(&campaign);
+        for name in [
+            "B dram=0",
+            "A forwarding=on-flush",
+            "A forwarding=always",
+            "A forwarding=adaptive",
+            "A forwarding=adaptive delay=300ns",
+            "G pool=1GiB",
+            "G pool=8GiB",
+            "A delay=0ns",
+            "A delay=100ns",
+            "A delay=300ns",
+            "A delay=600ns",
+            "G over time, closed loop",
+            "G over time, open loop",
+        ] {
+            assert!(names.contains(&name), "{name}: {names:?}");
+        }
+    }
+
+    #[test]
+    fn a_case_changes_what_its_name_says_and_nothing_else() {
+        let campaign = campaign(Scale::Quick, None, &ROOMY).unwrap();
+        let own = |name: &str| {
+            let case = campaign.cases.iter().find(|case| case.name == name).unwrap();
+            case.settings.clone().unwrap()
+        };
+        let with = |change: &dyn Fn(&mut EngineSettings)| {
+            let mut settings = campaign.settings.clone();
+            change(&mut settings);
+            settings
+        };
+        assert_eq!(own("B dram=0"), with(&|own| own.dram_table_bytes = Some(0)));
+        assert_eq!(own("G pool=8MiB"), with(&|own| own.pool.pool = 8 << 20));
+        assert_eq!(own("A delay=600ns"), with(&|own| own.pool.pool_delay = 600));
+        let always = |own: &mut EngineSettings| own.forwarding = ForwardingName::Always;
+        assert_eq!(own("A forwarding=always"), with(&always));
+        assert_eq!(campaign.cases.iter().filter(|case| !case.settles).count(), 7, "bursts alone");
+    }
+
+    #[test]
+    fn f_is_the_papers() {
+        let campaign = campaign(Scale::Quick, None, &ROOMY).unwrap();
+        for name in ["F", "F-burst"] {
+            let case = campaign.cases.iter().find(|case| case.name == name).unwrap();
+            let Task::YcsbRun(task) = &case.task else { panic!("{:?}", case.task) };
+            let mix = task.resolve().unwrap().options.mix;
+            assert_eq!((mix.read_modify_write, mix.read), (1.0, 0.0));
+        }
+    }
+
+    #[test]
+    fn the_open_loop_has_a_part_of_the_rate_of_the_closed_one() {
+        let campaign = campaign(Scale::Quick, None, &ROOMY).unwrap();
+        let place = |name: &str| campaign.cases.iter().position(|case| case.name == name).unwrap();
+        let (closed, open) = (place("G over time, closed loop"), place("G over time, open loop"));
+        assert!(closed < open);
+        let rate = Rate::Part { of: "G over time, closed loop".into(), part: 0.7 };
+        assert_eq!(campaign.cases[open].rate, Some(rate));
+        assert!(campaign.cases[closed].settles && campaign.cases[closed].rate.is_none());
+    }
+
+    #[test]
+    fn without_its_engine_there_are_neither_effects_nor_figures_of_the_paper() {
+        let campaign = campaign(Scale::Quick, Some("esker-wal,esker-nolog"), &ROOMY).unwrap();
+        assert!(campaign.published.is_empty());
+        assert!(names(&campaign).iter().all(|name| !name.contains('=')));
+    }
+
+    #[test]
+    fn engines_that_there_are_not_are_refused() {
+        for bad in ["", "none", "esker-wbl,esker-wbl"] {
+            let refused = campaign(Scale::Quick, Some(bad), &ROOMY);
+            assert!(matches!(refused, Err(Failure::Usage(_))), "{bad}");
+        }
+    }
+}
