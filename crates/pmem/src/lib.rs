@@ -5,6 +5,7 @@
 //! * `persist`: the copies and flushes, chosen by what the processor has.
 //! * [`pool`]: a file of extents, each of which holds one use of a log segment. `format`: its bytes,
 //!   as `docs/formats/pool.md` has them.
+//! * [`Arena`]: an extent that safe code appends to and links.
 //! * [`Flushed`] and [`Durable`]: what was stored, and what will survive. Only a fence makes one of
 //!   the other, on the thread that stored, so what is not durable can't be published by mistake.
 //!
@@ -15,6 +16,7 @@
 
 #![deny(unsafe_code)]
 
+mod arena;
 mod counters;
 #[allow(unsafe_code)]
 mod delayed;
@@ -35,6 +37,7 @@ pub mod region;
 pub mod sim;
 mod state;
 
+pub use arena::Arena;
 pub use counters::Traffic;
 pub use delayed::{Delayed, Delays};
 pub use domain::{Accept, Domain};

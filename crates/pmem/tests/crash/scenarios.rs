@@ -2,17 +2,18 @@
 
 use super::frames::{commit, frame_bytes, frames_in, segment_header};
 use super::{Scenario, bytes};
+use esker_base::coding::u64_at;
 use esker_base::{Error, Rng};
-use esker_pmem::Pool;
 use esker_pmem::pool::examine;
 use esker_pmem::sim::SimRegion;
+use esker_pmem::{Arena, Pool};
 use std::sync::Arc;
 
 const BYTES: usize = 256 << 10;
 const OLD: u64 = 0x1111_2222_3333_4444;
 const NEW: u64 = 0x9999_aaaa_bbbb_cccc;
 
-pub const ALL: [Scenario; 7] = [
+pub const ALL: [Scenario; 8] = [
     Scenario {
         name: "create over anything",
         start: garbage,
@@ -63,6 +64,7 @@ pub const ALL: [Scenario; 7] = [
         check: segments_hold,
     },
     Scenario { name: "six commits", start: used_pool, run: six_commits, check: segments_hold },
+    Scenario { name: "linked pieces", start: used_pool, run: link_pieces, check: pieces_follow },
 ];
 
 /// Scenarios that flush and fence the same, so that a flush is needed if one of them needs it.
@@ -73,6 +75,7 @@ pub const GROUPS: &[&[&str]] = &[
     &["acquire again"],
     &["release"],
     &["six commits"],
+    &["linked pieces"],
 ];
 
 /// What has been said of an epoch in the high half of a mark.
@@ -165,6 +168,48 @@ fn six_commits(region: &Arc<SimRegion>) {
         let expected = [0, 1, 0][epoch as usize - 1];
         assert_eq!(extent.index(), expected, "the first extent is used again");
     }
+}
+
+/// The segment that is an arena.
+const ARENA: u32 = 9;
+
+/// Appends pieces to an arena, and links each to the one before it.
+fn link_pieces(region: &Arc<SimRegion>) {
+    let (pool, header) = (open(region), segment_header(ARENA));
+    let extent = pool.acquire(ARENA, &header).unwrap().unwrap();
+    region.mark(Mark::Acquired.of(ARENA));
+    let arena = Arena::new(extent, header.len());
+    let mut last = arena.append(&[0; 8]).unwrap().into_inner();
+    region.mark(Mark::Committed.of(ARENA));
+    for number in 1..=3u64 {
+        let piece = [[0; 8], number.to_le_bytes(), number.to_le_bytes()].concat();
+        let place = arena.append(&piece).unwrap().into_inner();
+        arena.store_word(last, place as u64).fence().into_inner();
+        region.mark(Mark::Committed.of(ARENA));
+        last = place;
+    }
+}
+
+/// From the first piece on there are whole pieces, and at least as many as were linked.
+fn pieces_follow(region: &Arc<SimRegion>, marks: &[u64]) -> Result<(), String> {
+    let examined = examine(&**region, "pool").map_err(|error| error.to_string())?;
+    let Some(extent) = examined.extents.iter().find(|extent| extent.epoch == Some(ARENA)) else {
+        return expect("arenas", 0, Mark::Acquired.count(marks, ARENA));
+    };
+    let arena = &bytes(region)[extent.offset as usize..][..extent.bytes as usize];
+    let (header, contents) = arena.split_at(segment_header(ARENA).len());
+    expect("the header", header, &segment_header(ARENA))?;
+    let committed = Mark::Committed.count(marks, ARENA) as u64;
+    if committed == 0 {
+        return Ok(());
+    }
+    let (mut at, mut count) = (u64_at(contents, 0) as usize, 1);
+    while at != 0 {
+        let piece = arena.get(at..at + 24).ok_or("a link to nowhere")?;
+        expect("a piece", (u64_at(piece, 8), u64_at(piece, 16)), (count, count))?;
+        (at, count) = (u64_at(piece, 0) as usize, count + 1);
+    }
+    if count < committed { Err(format!("{count} pieces of {committed}")) } else { Ok(()) }
 }
 
 fn is_fresh(found: Result<Arc<Pool>, Error>, identity: u64) -> Result<(), String> {
