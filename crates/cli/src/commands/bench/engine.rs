@@ -138,7 +138,7 @@ impl Engine for EskerEngine {
     }
 }
 
-fn named(settings: &Settings, keyspace: &KeyspaceSettings) -> BTreeMap<String, String> {
+pub(super) fn named(settings: &Settings, keyspace: &KeyspaceSettings) -> BTreeMap<String, String> {
     let log = match settings.log {
         Log::File { sync: Sync::Always, .. } => "file, synced at every write".to_owned(),
         Log::File { sync: Sync::Os, .. } => "file, not synced".to_owned(),

@@ -1,6 +1,7 @@
 //! The engines that can be measured, by name.
 
 use super::engine::{EskerEngine, PeerEngine};
+use super::novelsm::NoveLsmEngine;
 use super::pool::{EMULATED, PoolSettings};
 use crate::failure::{Failure, Outcome};
 use clap::ValueEnum;
@@ -18,6 +19,9 @@ static OWN: [(&str, OwnLog); 4] = [
     ("esker-nolog", OwnLog::None),
     ("esker-wbl", OwnLog::Pool),
 ];
+
+/// NoveLSM's write path, made of Esker's parts.
+pub const NOVELSM: &str = "esker-novelsm";
 
 /// Where Esker's log is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,7 +44,7 @@ impl OwnLog {
 
 /// Which engines of `names` emulate something, and what.
 pub fn emulated(names: &[String]) -> Vec<String> {
-    let has_pool = |name: &String| OWN.contains(&(name, OwnLog::Pool));
+    let has_pool = |name: &String| name == NOVELSM || OWN.contains(&(name, OwnLog::Pool));
     names.iter().any(has_pool).then(|| EMULATED.to_owned()).into_iter().collect()
 }
 
@@ -88,6 +92,7 @@ impl From<ForwardingName> for Forwarding {
 /// An engine by one of its names.
 enum Kind {
     Own(&'static str, OwnLog),
+    NoveLsm,
     Peer,
 }
 
@@ -95,6 +100,8 @@ enum Kind {
 pub enum Opened {
     /// Esker.
     Own(EskerEngine),
+    /// A model of another, made of Esker's parts.
+    NoveLsm(NoveLsmEngine),
     /// Another.
     Peer(PeerEngine),
 }
@@ -104,6 +111,7 @@ impl Opened {
     pub fn engine(&self) -> &dyn Engine {
         match self {
             Opened::Own(engine) => engine,
+            Opened::NoveLsm(engine) => engine.engine(),
             Opened::Peer(engine) => engine,
         }
     }
@@ -112,6 +120,7 @@ impl Opened {
     pub fn settings(&self) -> BTreeMap<String, String> {
         match self {
             Opened::Own(engine) => engine.settings(),
+            Opened::NoveLsm(engine) => engine.settings(),
             Opened::Peer(engine) => engine.settings(),
         }
     }
@@ -120,6 +129,7 @@ impl Opened {
     pub fn close(self) -> Outcome {
         match self {
             Opened::Own(engine) => engine.close(),
+            Opened::NoveLsm(engine) => engine.close(),
             Opened::Peer(engine) => {
                 drop(engine);
                 Ok(())
@@ -130,7 +140,7 @@ impl Opened {
 
 /// All names, whether their engines are built in or not.
 pub fn names() -> Vec<&'static str> {
-    OWN.iter().map(|(name, _)| *name).chain(esker_peers::NAMES).collect()
+    OWN.iter().map(|(name, _)| *name).chain([NOVELSM]).chain(esker_peers::NAMES).collect()
 }
 
 /// The names of the engines that are built in.
@@ -138,9 +148,9 @@ pub fn built_in() -> Vec<&'static str> {
     names().into_iter().filter(|name| find(name).is_ok()).collect()
 }
 
-/// Whether `name` is one of Esker's.
+/// Whether `name` has Esker's limits.
 pub fn is_own(name: &str) -> bool {
-    OWN.iter().any(|own| own.0 == name)
+    name == NOVELSM || OWN.iter().any(|own| own.0 == name)
 }
 
 /// Whether this engine's name says that it syncs every write, which loading does not: see [`open`].
@@ -154,6 +164,9 @@ const SYNCED: &str = "-sync";
 fn find(name: &str) -> Outcome<Kind> {
     if let Some((name, log)) = OWN.iter().find(|own| own.0 == name) {
         return Ok(Kind::Own(name, *log));
+    }
+    if name == NOVELSM {
+        return Ok(Kind::NoveLsm);
     }
     if !esker_peers::NAMES.contains(&name) {
         let known = names().join(", ");
@@ -170,6 +183,10 @@ pub fn check(name: &str, settings: &EngineSettings) -> Outcome {
             settings.own(log.log()).validate()?;
             settings.compression()?;
         }
+        Kind::NoveLsm => {
+            NoveLsmEngine::check(&settings.own(Log::None))?;
+            settings.compression()?;
+        }
         Kind::Peer => esker_peers::check_settings(name, &settings.peer()?)?,
     }
     Ok(())
@@ -183,14 +200,14 @@ pub fn open(
     settings: &EngineSettings,
     is_loading: bool,
 ) -> Outcome<Opened> {
+    let keyspace =
+        KeyspaceSettings { compression: settings.compression()?, ..KeyspaceSettings::default() };
     match find(name)? {
         Kind::Own(name, log) => {
             let log = match log {
                 OwnLog::File(_) if is_loading => OwnLog::File(Sync::Os),
                 log => log,
             };
-            let keyspace =
-                KeyspaceSettings { compression: settings.compression()?, ..Default::default() };
             let own = settings.own(log.log());
             Ok(Opened::Own(match log {
                 OwnLog::Pool => {
@@ -198,6 +215,10 @@ pub fn open(
                 }
                 _ => EskerEngine::open(name, dir, own, keyspace)?,
             }))
+        }
+        Kind::NoveLsm => {
+            let own = settings.own(Log::None);
+            Ok(Opened::NoveLsm(NoveLsmEngine::open(dir, &own, &settings.pool, keyspace)?))
         }
         Kind::Peer => {
             let opened = if is_loading { name.trim_end_matches(SYNCED) } else { name };
@@ -273,9 +294,16 @@ mod tests {
     #[test]
     fn esker_is_always_built_in() {
         let built_in = built_in();
-        for (name, _) in &OWN {
-            assert!(built_in.contains(name), "{name}");
+        for name in OWN.iter().map(|own| own.0).chain([NOVELSM]) {
+            assert!(built_in.contains(&name), "{name}");
             check(name, &settings()).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_emulated_is_said_of_engines_with_a_pool() {
+        for (name, expected) in [("esker-wal", 0), ("esker-wbl", 1), (NOVELSM, 1)] {
+            assert_eq!(emulated(&[name.to_owned()]).len(), expected, "{name}");
         }
     }
 
@@ -298,7 +326,9 @@ mod tests {
     #[test]
     fn settings_that_an_engine_cannot_have_are_refused() {
         let tight = EngineSettings { memory_bytes: 1, ..settings() };
-        assert!(refusal("esker-wal", &tight).contains("memory_bytes"));
+        for name in ["esker-wal", NOVELSM] {
+            assert!(refusal(name, &tight).contains("memory_bytes"), "{name}");
+        }
         let odd = EngineSettings { compression: "zip".into(), ..settings() };
         assert!(refusal("esker-nolog", &odd).contains("zip"));
     }

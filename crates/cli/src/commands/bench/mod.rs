@@ -8,7 +8,8 @@
 //! * [`worker`]: such a process; [`child`]: how it looks from the outside;
 //! * [`campaign`]: who runs when, and what becomes of the results;
 //! * [`workspace`]: the directories that stores lie in; [`output`]: where results go;
-//! * [`engines`]: the engines by name; [`pool`]: the persistent memory of those that have some.
+//! * [`engines`]: the engines by name; [`novelsm`]: the one that is a model of another; [`pool`]: the
+//!   persistent memory of those that have some.
 
 pub mod campaign;
 mod child;
@@ -16,6 +17,7 @@ mod db;
 mod display;
 mod engine;
 pub mod engines;
+mod novelsm;
 pub mod options;
 mod output;
 pub mod plan;

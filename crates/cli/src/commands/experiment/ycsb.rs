@@ -17,7 +17,10 @@ const QUICK_SECONDS: f64 = 40.0;
 /// Workloads A to H. The full size is five times what the engines have of memory; the quick one still
 /// fills several write buffers.
 pub fn campaign(scale: Scale, engines: Option<&str>, _room: &Room) -> Outcome<Campaign> {
-    let list = engines.map_or_else(|| engines::built_in().join(","), str::to_owned);
+    // This one flushes before each scan: workload E would measure nothing else.
+    let scans = |name: &&str| *name != engines::NOVELSM;
+    let default = || engines::built_in().into_iter().filter(scans).collect::<Vec<_>>().join(",");
+    let list = engines.map_or_else(default, str::to_owned);
     let (records, threads, memory_bytes, segment_bytes, rounds) = match scale {
         Scale::Quick => (50_000, 1, 64 << 20, 8 << 20, 1),
         Scale::Full => (5_000_000, 2, 1 << 30, 64 << 20, 3),

@@ -1,0 +1,290 @@
+//! The store against a model, on buffers so small that all paths are taken.
+
+mod list;
+
+use super::*;
+use esker_api::{KeyRange, Kv, Ordered};
+use esker_base::background::Stepped;
+use esker_base::coding::u64_at;
+use esker_base::{KeyspaceId, Kind, Rng};
+use esker_bench::Engine;
+use esker_pmem::Accept;
+use esker_workload::Model;
+use std::sync::atomic::AtomicBool;
+use tempfile::TempDir;
+
+/// The smallest.
+const SEGMENT_BYTES: usize = 64 << 10;
+
+struct Open {
+    dirs: [TempDir; 2],
+    store: NoveLsm,
+}
+
+fn pool_in(dir: &TempDir, bytes: u64) -> Arc<Pool> {
+    Pool::create(dir.path().join("pool"), bytes, Accept::Emulated).unwrap()
+}
+
+fn settings() -> Settings {
+    let (segment_bytes, memory_bytes) = (SEGMENT_BYTES, 1 << 20);
+    Settings { segment_bytes, memory_bytes, ..Settings::default() }
+}
+
+fn reopened(dir: &TempDir, pool: &Arc<Pool>) -> NoveLsm {
+    NoveLsm::open(dir.path(), &settings(), KeyspaceSettings::default(), pool.clone()).unwrap()
+}
+
+/// A store that flushes nothing until it is told to.
+fn open_held() -> Open {
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir_in("/dev/shm").unwrap()];
+    let (pool, keyspace) = (pool_in(&dirs[1], 512 << 10), KeyspaceSettings::default());
+    let store = NoveLsm::open_with(dirs[0].path(), &settings(), keyspace, pool, &Stepped).unwrap();
+    Open { dirs, store }
+}
+
+fn open() -> Open {
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir_in("/dev/shm").unwrap()];
+    let pool = pool_in(&dirs[1], 512 << 10);
+    let store = reopened(&dirs[0], &pool);
+    Open { dirs, store }
+}
+
+fn batch_of(store: &dyn Kv, rng: &mut Rng, keys: u64) -> WriteBatch {
+    let mut batch = WriteBatch::new();
+    let keyspace = store.keyspace_id();
+    for _ in 0..if rng.one_in(10) { 1 + rng.below(9) } else { 1 } {
+        let key = format!("key{:05}", rng.below(keys));
+        if rng.one_in(6) {
+            batch.delete(keyspace, key.as_bytes());
+        } else {
+            let mut value =
+                vec![0; rng.below(if rng.clone().one_in(5) { 1500 } else { 200 }) as usize];
+            rng.fill(&mut value);
+            batch.put(keyspace, key.as_bytes(), &value);
+        }
+    }
+    batch
+}
+
+/// The same batch for the model's keyspace.
+fn for_model(batch: &WriteBatch) -> WriteBatch {
+    let mut copy = WriteBatch::new();
+    for entry in batch.iter() {
+        match entry.kind {
+            Kind::Put => copy.put(KeyspaceId::DEFAULT, entry.key, entry.value),
+            Kind::Delete => copy.delete(KeyspaceId::DEFAULT, entry.key),
+            Kind::RangeDelete => copy.delete_range(KeyspaceId::DEFAULT, entry.key, entry.value),
+        }
+    }
+    copy
+}
+
+fn pairs(store: &dyn Ordered) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut cursor = store.cursor(KeyRange::all()).unwrap();
+    cursor.seek_first().unwrap();
+    let mut pairs = Vec::new();
+    while let Some((key, value)) = cursor.current() {
+        pairs.push((key.to_vec(), value.to_vec()));
+        cursor.next().unwrap();
+    }
+    pairs
+}
+
+#[test]
+fn it_answers_as_a_model_does_wherever_writes_go() {
+    let Open { dirs, store } = open();
+    let (model, mut rng) = (Model::new(), Rng::new(11));
+    for step in 0..20_000 {
+        let batch = batch_of(&store, &mut rng, 700);
+        store.write(&batch).unwrap();
+        model.write(&for_model(&batch)).unwrap();
+        let key = format!("key{:05}", rng.below(700));
+        assert_eq!(store.get(key.as_bytes()).unwrap(), model.get(key.as_bytes()).unwrap());
+        if step % 6_000 == 5_999 {
+            store.delete_range(b"key00100", b"key00200").unwrap();
+            model.delete_range(b"key00100", b"key00200").unwrap();
+            assert_eq!(pairs(&store), model.pairs());
+        }
+    }
+    let used = store.memtables();
+    assert!(used.dram_tables > 5 && used.pmem_tables > 5, "{used:?}");
+    assert!(used.dram_writes > 500 && used.pmem_writes > 500, "{used:?}");
+    let snapshot = store.snapshot().unwrap();
+    store.put(b"key00000", b"later").unwrap();
+    assert_eq!(store.get_at(b"key00000", &*snapshot).unwrap(), model.get(b"key00000").unwrap());
+    drop(snapshot);
+    model.put(b"key00000", b"later").unwrap();
+    store.settle().unwrap();
+    assert_eq!(pairs(&store), model.pairs());
+    store.close().unwrap();
+    let again = reopened(&dirs[0], &pool_in(&tempfile::tempdir_in("/dev/shm").unwrap(), 512 << 10));
+    assert_eq!(pairs(&again), model.pairs());
+}
+
+/// Puts numbers to one key until all MemTables that there can be are full but the last, and gives the
+/// highest. After each, the key reads as it.
+fn fill(store: &NoveLsm) -> u64 {
+    let most = (DRAM_TABLES + store.shared.pool.extents()) as u64;
+    let mut count = 0u64;
+    loop {
+        count += 1;
+        store.put(b"key", &value_of(count)).unwrap();
+        assert_eq!(number_in(store, b"key"), count);
+        let used = store.memtables();
+        if used.dram_tables + used.pmem_tables == most {
+            return count;
+        }
+    }
+}
+
+fn value_of(count: u64) -> Vec<u8> {
+    [count.to_le_bytes(); 100].as_flattened().to_vec()
+}
+
+fn number_in(store: &dyn Kv, key: &[u8]) -> u64 {
+    u64_at(&store.get(key).unwrap().unwrap(), 0)
+}
+
+#[test]
+fn writes_go_to_persistent_memory_while_dram_is_full() {
+    let Open { dirs: _dirs, store } = open_held();
+    let extents = store.shared.pool.extents() as u64;
+    store.put(b"first", &value_of(0)).unwrap();
+    let count = fill(&store);
+    let used = store.memtables();
+    assert_eq!((used.dram_tables, used.pmem_tables), (2, extents));
+    assert_eq!(used.dram_writes + used.pmem_writes, count + 1);
+    // Each MemTable holds as much as any other.
+    let held = SEGMENT_BYTES as u64 / 1_000;
+    assert!((held..=2 * held).contains(&(used.dram_writes / 2)), "{used:?}");
+    assert!(used.pmem_writes >= (extents - 1) * held, "{used:?}");
+    // The oldest MemTable answers what no later one has.
+    assert_eq!(number_in(&store, b"first"), 0);
+    let hits = Engine::counters(&store).dram_hits.unwrap();
+    assert_eq!(hits, used.dram_writes, "one read after each write, and of the first");
+}
+
+#[test]
+fn a_full_pool_makes_writers_wait_for_the_flush() {
+    let Open { dirs: _dirs, store } = open_held();
+    let (count, before) = (fill(&store), store.memtables());
+    let flushes = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (store, flushes) = (&store, &flushes);
+        let writer = scope.spawn(move || {
+            // Until the last one is full, too, and one more.
+            let mut count = count;
+            while store.memtables().dram_tables == before.dram_tables {
+                count += 1;
+                store.put(b"key", &value_of(count)).unwrap();
+            }
+            assert!(flushes.load(Ordering::SeqCst), "there was room without a flush");
+            assert_eq!(store.memtables().pmem_tables, before.pmem_tables);
+            assert_eq!(number_in(store, b"key"), count);
+        });
+        while store.memtables().waits == 0 && !writer.is_finished() {
+            std::thread::yield_now();
+        }
+        // Readers don't wait.
+        assert!(number_in(store, b"key") > count);
+        flushes.store(true, Ordering::SeqCst);
+        let flusher = scope.spawn(|| store.shared.flush_all());
+        let written = writer.join();
+        store.shared.stop();
+        flusher.join().unwrap();
+        written.unwrap();
+    });
+}
+
+#[test]
+fn after_a_flush_writes_go_to_dram_again() {
+    let Open { dirs: _dirs, store } = open_held();
+    let count = fill(&store);
+    let before = store.memtables();
+    std::thread::scope(|scope| {
+        let flusher = scope.spawn(|| store.shared.flush_all());
+        store.shared.await_flush(1).unwrap();
+        let put = store.put(b"key", &value_of(count + 1));
+        store.shared.stop();
+        flusher.join().unwrap();
+        put.unwrap();
+    });
+    let used = store.memtables();
+    assert_eq!(used.dram_tables, before.dram_tables + 1);
+    assert_eq!(used.pmem_writes, before.pmem_writes);
+    assert_eq!(number_in(&store, b"key"), count + 1);
+}
+
+#[test]
+fn a_flush_that_has_ended_fails_writers_rather_than_hold_them() {
+    let Open { dirs: _dirs, store } = open_held();
+    let count = fill(&store);
+    store.shared.stop();
+    store.shared.flush_all();
+    let written = (0..10_000).find_map(|more| store.put(b"key", &value_of(count + more)).err());
+    assert!(matches!(written, Some(Error::Closed)), "{written:?}");
+}
+
+#[test]
+fn readers_see_each_thread_s_writes_in_order() {
+    let Open { dirs: _dirs, store } = open();
+    const WRITES: u64 = 20_000;
+    std::thread::scope(|scope| {
+        for thread in 0..2u64 {
+            let store = &store;
+            scope.spawn(move || {
+                let mut rng = Rng::new(thread);
+                for count in 1..=WRITES {
+                    // Two keys in a batch: the second is never behind the first.
+                    let mut batch = WriteBatch::new();
+                    let value = [count.to_le_bytes(); 12];
+                    for part in ["a", "b"] {
+                        let key = format!("{part}{thread}-{}", count % 50);
+                        batch.put(store.keyspace_id(), key.as_bytes(), value.as_flattened());
+                    }
+                    store.write(&batch).unwrap();
+                    let read = |part, thread, slot| {
+                        let value = store.get(format!("{part}{thread}-{slot}").as_bytes()).unwrap();
+                        value.map_or(0, |value| u64_at(&value, 0))
+                    };
+                    assert_eq!(read("b", thread, count % 50), count);
+                    let (other, slot) = (1 - thread, rng.below(50));
+                    let first = read("a", other, slot);
+                    assert!(read("b", other, slot) >= first, "a batch in part");
+                }
+            });
+        }
+    });
+    let used = store.memtables();
+    assert_eq!(used.dram_writes + used.pmem_writes, 4 * WRITES);
+    assert!(used.pmem_tables > 0, "{used:?}");
+}
+
+#[test]
+fn every_memtable_is_flushed_once_and_every_extent_comes_back() {
+    let Open { dirs: _dirs, store } = open();
+    let mut rng = Rng::new(3);
+    for _ in 0..5_000 {
+        store.write(&batch_of(&store, &mut rng, 100_000)).unwrap();
+    }
+    Engine::flush(&store).unwrap();
+    let pool = &store.shared.pool;
+    assert_eq!((pool.free(), pool.used()), (pool.extents(), vec![]));
+    let counters = Engine::counters(&store);
+    assert!(counters.log_bytes.unwrap() > counters.user_bytes);
+    assert!(counters.flush_bytes.unwrap() > counters.user_bytes / 2);
+    let written = store.shared.tree.db.stats().writes;
+    let used = store.memtables();
+    assert!(written > 4_000 && written <= used.dram_writes + used.pmem_writes, "{written}");
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let Open { dirs: _dirs, store } = open();
+    assert!(matches!(store.put(b"", b"1"), Err(Error::EmptyKey)));
+    let large = vec![0; SEGMENT_BYTES / 2];
+    assert!(matches!(store.put(b"key", &large), Err(Error::BatchTooLarge { .. })));
+    assert_eq!(store.get(b"key").unwrap(), None);
+    let tight = Settings { memory_bytes: 3 * SEGMENT_BYTES, ..settings() };
+    assert!(NoveLsm::check(&tight).unwrap_err().to_string().contains("memory_bytes"));
+}
