@@ -6,6 +6,8 @@
 //! | `rocksdb-wal-sync` | the same, its log synced before a write is acknowledged |
 //! | `rocksdb-nolog` | the same, without a log |
 //! | `rocksdb-universal` | RocksDB, universal compaction, its log written and not synced |
+//! | `rocksdb-leveled-R` | as `rocksdb-wal`, each level R times as large as the one above: 4, 10, 20 |
+//! | `rocksdb-universal-P` | as `rocksdb-universal`, P percent of space over the live data at most: 25, 50, 100, 200 |
 //! | `leveldb` | LevelDB, its log written and not synced |
 //! | `fjall` | fjall, its journal written and not synced |
 //!
@@ -53,8 +55,21 @@ use esker_base::{Error, Result};
 use std::path::Path;
 
 /// The peers there are, built in or not.
-pub const NAMES: [&str; 6] =
-    ["rocksdb-wal", "rocksdb-wal-sync", "rocksdb-nolog", "rocksdb-universal", "leveldb", "fjall"];
+pub const NAMES: [&str; 13] = [
+    "rocksdb-wal",
+    "rocksdb-wal-sync",
+    "rocksdb-nolog",
+    "rocksdb-universal",
+    "rocksdb-leveled-4",
+    "rocksdb-leveled-10",
+    "rocksdb-leveled-20",
+    "rocksdb-universal-25",
+    "rocksdb-universal-50",
+    "rocksdb-universal-100",
+    "rocksdb-universal-200",
+    "leveldb",
+    "fjall",
+];
 
 /// Whether [`open`] can open the peer of this name. If not, the error says why and what to do. Does
 /// nothing else, so that a caller can refuse a name before it makes a file.
@@ -105,13 +120,7 @@ pub fn open(name: &str, dir: &Path, settings: &PeerSettings) -> Result<Box<dyn P
 fn open_built_in(name: &str, dir: &Path, settings: &PeerSettings) -> Result<Box<dyn Peer>> {
     match name {
         #[cfg(feature = "rocksdb")]
-        "rocksdb-wal" => rocksdb::open(rocksdb::Variant::Wal, dir, settings),
-        #[cfg(feature = "rocksdb")]
-        "rocksdb-wal-sync" => rocksdb::open(rocksdb::Variant::WalSync, dir, settings),
-        #[cfg(feature = "rocksdb")]
-        "rocksdb-nolog" => rocksdb::open(rocksdb::Variant::NoLog, dir, settings),
-        #[cfg(feature = "rocksdb")]
-        "rocksdb-universal" => rocksdb::open(rocksdb::Variant::Universal, dir, settings),
+        _ if name.starts_with("rocksdb") => rocksdb::open(name, dir, settings),
         #[cfg(feature = "leveldb")]
         "leveldb" => leveldb::open(dir, settings),
         #[cfg(feature = "fjall")]

@@ -55,6 +55,8 @@ suites! {
     rocksdb_wal_sync, "rocksdb", "rocksdb-wal-sync";
     rocksdb_nolog, "rocksdb", "rocksdb-nolog";
     rocksdb_universal, "rocksdb", "rocksdb-universal";
+    rocksdb_leveled_4, "rocksdb", "rocksdb-leveled-4";
+    rocksdb_universal_25, "rocksdb", "rocksdb-universal-25";
     leveldb, "leveldb", "leveldb";
     fjall, "fjall", "fjall";
 }

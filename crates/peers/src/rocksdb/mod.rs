@@ -45,23 +45,32 @@ pub(crate) enum Variant {
     NoLog,
     /// Universal; the log is written and not synced.
     Universal,
+    /// As `Wal`, each level so many times as large as the one above.
+    Leveled { ratio: u32 },
+    /// As `Universal`, with so much space over the live data at most.
+    UniversalWithin { percent: u32 },
 }
 
-impl Variant {
-    fn name(self) -> &'static str {
-        match self {
-            Variant::Wal => "rocksdb-wal",
-            Variant::WalSync => "rocksdb-wal-sync",
-            Variant::NoLog => "rocksdb-nolog",
-            Variant::Universal => "rocksdb-universal",
-        }
-    }
-}
+/// The ways by their names.
+const VARIANTS: [(&str, Variant); 11] = [
+    ("rocksdb-wal", Variant::Wal),
+    ("rocksdb-wal-sync", Variant::WalSync),
+    ("rocksdb-nolog", Variant::NoLog),
+    ("rocksdb-universal", Variant::Universal),
+    ("rocksdb-leveled-4", Variant::Leveled { ratio: 4 }),
+    ("rocksdb-leveled-10", Variant::Leveled { ratio: 10 }),
+    ("rocksdb-leveled-20", Variant::Leveled { ratio: 20 }),
+    ("rocksdb-universal-25", Variant::UniversalWithin { percent: 25 }),
+    ("rocksdb-universal-50", Variant::UniversalWithin { percent: 50 }),
+    ("rocksdb-universal-100", Variant::UniversalWithin { percent: 100 }),
+    ("rocksdb-universal-200", Variant::UniversalWithin { percent: 200 }),
+];
 
 /// Before a record of a log that is written over: the log's number, too.
 const RECYCLED_HEADER_BYTES: usize = RECORD_HEADER_BYTES + 4;
 
 struct RocksDb {
+    name: &'static str,
     variant: Variant,
     dir: PathBuf,
     database: Arc<DB>,
@@ -77,7 +86,9 @@ struct RocksDb {
     configuration: Configuration,
 }
 
-pub(crate) fn open(variant: Variant, dir: &Path, settings: &PeerSettings) -> Result<Box<dyn Peer>> {
+pub(crate) fn open(name: &str, dir: &Path, settings: &PeerSettings) -> Result<Box<dyn Peer>> {
+    let (name, variant) =
+        *VARIANTS.iter().find(|known| known.0 == name).expect("the name was checked");
     let mut configuration = Configuration::default();
     let mut options = options::options(variant, settings, &mut configuration);
     let events = Arc::new(Events::default());
@@ -92,6 +103,7 @@ pub(crate) fn open(variant: Variant, dir: &Path, settings: &PeerSettings) -> Res
     synced.set_sync(variant != Variant::NoLog);
     synced.disable_wal(variant == Variant::NoLog);
     Ok(Box::new(RocksDb {
+        name,
         variant,
         dir: dir.to_owned(),
         database: Arc::new(database),
@@ -220,7 +232,7 @@ impl Ordered for RocksDb {
 
 impl Peer for RocksDb {
     fn name(&self) -> &str {
-        self.variant.name()
+        self.name
     }
 
     fn flush(&self) -> Result<()> {

@@ -24,7 +24,10 @@
 use super::Variant;
 use crate::configuration::Configuration;
 use crate::settings::{Compression, PeerSettings};
-use ::rocksdb::{BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Options};
+use ::rocksdb::{
+    BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Options,
+    UniversalCompactOptions,
+};
 
 const BASIC_TUNING: &str = "wiki: Setup Options and Basic Tuning";
 
@@ -33,6 +36,10 @@ const BASIC_TUNING: &str = "wiki: Setup Options and Basic Tuning";
 const BLOCK_BYTES: usize = 16 << 10;
 /// In bytes: the wiki's advice, so that writeback is spread out.
 const SYNC_EVERY_BYTES: u64 = 1 << 20;
+/// RocksDB's default.
+const LEVEL_RATIO: u32 = 10;
+/// RocksDB's default.
+const SPACE_PERCENT: u32 = 200;
 
 pub(super) fn options(
     variant: Variant,
@@ -132,12 +139,22 @@ fn shape(
     configuration: &mut Configuration,
 ) {
     let write_buffer = settings.write_buffer_bytes as u64;
-    if variant == Variant::Universal {
+    if matches!(variant, Variant::Universal | Variant::UniversalWithin { .. }) {
         options.set_compaction_style(DBCompactionStyle::Universal);
-        let why = "the variant's; its size ratio 1, width from 2 and space limit 200% by default; \
-                   wiki: Universal Compaction";
+        let why = "the variant's; its size ratio 1 and width from 2 by default; wiki: Universal \
+                   Compaction";
         configuration.note("compaction_style", "universal", why);
+        universal(options, variant, configuration);
     } else {
+        let ratio = match variant {
+            Variant::Leveled { ratio } => ratio,
+            _ => LEVEL_RATIO,
+        };
+        options.set_max_bytes_for_level_multiplier(f64::from(configuration.note(
+            "max_bytes_for_level_multiplier",
+            ratio,
+            "the variant's; the default is 10",
+        )));
         configuration.note("compaction_style", "default, leveled", BASIC_TUNING);
         options.set_level_compaction_dynamic_level_bytes(configuration.note(
             "level_compaction_dynamic_level_bytes",
@@ -172,6 +189,21 @@ fn shape(
     );
 }
 
+/// What a variant of the universal style says of space.
+fn universal(options: &mut Options, variant: Variant, configuration: &mut Configuration) {
+    let percent = match variant {
+        Variant::UniversalWithin { percent } => percent,
+        _ => SPACE_PERCENT,
+    };
+    let mut universal = UniversalCompactOptions::default();
+    universal.set_max_size_amplification_percent(configuration.note(
+        "max_size_amplification_percent",
+        percent as i32,
+        "the variant's; the default is 200",
+    ));
+    options.set_universal_compaction_options(&universal);
+}
+
 fn background(options: &mut Options, settings: &PeerSettings, configuration: &mut Configuration) {
     let threads = settings.background_threads as i32;
     options.set_max_background_jobs(configuration.note(
@@ -188,9 +220,9 @@ fn background(options: &mut Options, settings: &PeerSettings, configuration: &mu
 
 fn log(options: &mut Options, variant: Variant, buffers: usize, configuration: &mut Configuration) {
     let (log, sync) = match variant {
-        Variant::Wal | Variant::Universal => (true, false),
         Variant::WalSync => (true, true),
         Variant::NoLog => (false, false),
+        _ => (true, false),
     };
     configuration.note("disableWAL", !log, "the variant's");
     configuration.note("sync", sync, "the variant's");
