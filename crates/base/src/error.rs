@@ -61,14 +61,19 @@ pub enum Error {
 
     /// A batch that does not fit a quarter of a segment.
     #[error(
-        "the batch takes {bytes} bytes and at most {limit} fit (a quarter of a log segment); \
-         write it in several batches, or open the database with larger segments"
+        "the batch takes {bytes} bytes in {entries} entries, and at most {limit} bytes in \
+         {entries_limit} entries fit (a quarter of a log segment); write it in several batches, or \
+         open the database with larger segments"
     )]
     BatchTooLarge {
         /// The batch's encoded size.
         bytes: usize,
         /// The largest that fits.
         limit: usize,
+        /// Its puts and deletes.
+        entries: usize,
+        /// The most that fit.
+        entries_limit: usize,
     },
 
     /// A range whose end is not after its start.

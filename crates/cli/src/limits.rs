@@ -34,9 +34,10 @@ pub fn check_sizes(
     if bytes > limit {
         return Err(Error::ValueTooLarge { bytes: value_bytes, limit }.into());
     }
-    let bytes = usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(bytes);
-    if bytes > limit {
-        return Err(Error::BatchTooLarge { bytes, limit }.into());
+    let entries = usize::try_from(count).unwrap_or(usize::MAX);
+    let (bytes, entries_limit) = (entries.saturating_mul(bytes), settings.max_batch_entries());
+    if bytes > limit || entries > entries_limit {
+        return Err(Error::BatchTooLarge { bytes, limit, entries, entries_limit }.into());
     }
     Ok(())
 }

@@ -87,7 +87,12 @@ impl Inner {
         } else if batch.longest_value() >= limit || batch.len() == 1 {
             Error::ValueTooLarge { bytes: batch.longest_value(), limit }
         } else {
-            Error::BatchTooLarge { bytes: batch.encoded().len(), limit }
+            Error::BatchTooLarge {
+                bytes: batch.encoded().len(),
+                limit,
+                entries: batch.len(),
+                entries_limit: MemTable::max_batch_entries(self.settings.segment_bytes),
+            }
         }
     }
 

@@ -20,17 +20,20 @@ pub(crate) enum Logs {
 pub(crate) struct Spare {
     heap: Option<HeapMemory>,
     arrays: Option<Arrays>,
+    /// How many entries its like would have.
+    entries: Option<usize>,
 }
 
 impl Spare {
     /// Takes a MemTable apart. An extent goes back to its pool.
     pub(crate) fn of(memtable: MemTable) -> Self {
+        let entries = memtable.room_wanted(memtable.header().capacity as usize);
         let (memory, arrays) = memtable.into_parts();
         let heap = match memory {
             Memory::Heap(heap) => Some(heap),
             Memory::Pmem(_) => None,
         };
-        Spare { heap, arrays: Some(arrays) }
+        Spare { heap, arrays: Some(arrays), entries }
     }
 }
 
@@ -56,12 +59,14 @@ impl Logs {
         !matches!(self, Logs::None { .. })
     }
 
-    /// A MemTable for the segment `epoch`, and the file its bytes go to if there is one. Whatever
+    /// A MemTable for the segment `epoch`, in what `spare` has, with an index that suits what is
+    /// written now, as far as `like` shows it; and the file its bytes go to if there is one. Whatever
     /// recovery needs to find the segment is durable, but for its mention in the manifest.
     pub(crate) fn begin(
         &self,
         epoch: u32,
         spare: Spare,
+        like: Option<&MemTable>,
     ) -> Result<(MemTable, Option<Arc<dyn LogFile>>)> {
         let in_dram = |segment_bytes: usize| SegmentHeader {
             epoch,
@@ -69,7 +74,7 @@ impl Logs {
             alignment: LOG_ALIGNMENT,
             key_id: 0,
         };
-        let Spare { heap, arrays } = spare;
+        let Spare { heap, arrays, entries } = spare;
         let heap_of = |header: &SegmentHeader| {
             heap.unwrap_or_else(|| HeapMemory::new(header.capacity as usize)).into()
         };
@@ -89,11 +94,9 @@ impl Logs {
                 (heap_of(&header), header, Frames::Unlogged, None)
             }
         };
-        let memtable = match arrays {
-            Some(arrays) => MemTable::with_arrays(memory, header, frames, arrays),
-            None => MemTable::new(memory, header, frames),
-        };
-        Ok((memtable, file))
+        let wanted = like.and_then(|like| like.room_wanted(header.capacity as usize));
+        let entries = wanted.or(entries).unwrap_or(usize::MAX);
+        Ok((MemTable::with_room_for(entries, memory, header, frames, arrays), file))
     }
 
     /// Takes back the segment `epoch`, which the manifest does not list any more, or never did.

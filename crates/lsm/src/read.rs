@@ -48,6 +48,8 @@ pub(crate) fn get(
     let snapshot = snapshot.min(view.last_seqno());
     let sought = Sought { keyspace, key, hash: hash64(key), snapshot };
     let mut deleted_below = 0;
+    // Each is a cache miss; so they are waited for together.
+    view.memtables.iter().for_each(|memtable| memtable.prefetch(keyspace, sought.hash));
     for memtable in &view.memtables {
         if let Some(tombstones) = memtable.range_tombstones(keyspace) {
             deleted_below = deleted_below.max(tombstones.covering(key, snapshot));

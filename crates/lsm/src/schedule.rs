@@ -234,7 +234,11 @@ pub(crate) fn can_prepare(inner: &Inner, jobs: &Jobs, view: &View) -> bool {
     // A flushed MemTable that nobody reads any more gives its extent back.
     let has_log =
         || inner.logs.has_room() || !jobs.doubtful.is_empty() || jobs.retired.iter().any(is_unused);
-    has_room(inner, view) && has_log()
+    match inner.logs.pool() {
+        // A pool is there to be filled.
+        Some(_) => has_log(),
+        None => has_room(inner, view),
+    }
 }
 
 /// Whether another segment may be prepared. One beyond the limit may, or writers could never fill
@@ -310,7 +314,10 @@ fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
         if inner.gate.is_cancelled() && lane == Lane::Compaction { Ok(()) } else { outcome };
     jobs.lane(lane).finish(outcome.clone(), inner.clock.now());
     drop(jobs);
-    if !matches!(job, Job::Sort(_) | Job::Sync(_)) {
+    let changes_debt = !matches!(job, Job::Sort(_) | Job::Sync(_));
+    // Whoever is woken must find that nobody uses a flushed MemTable any more.
+    drop(job);
+    if changes_debt {
         update_debt(inner);
     }
     schedule.work.notify_all();
@@ -333,7 +340,9 @@ fn prepare(inner: &Inner) -> Result<()> {
         // does not see the extent, and must not give the epoch to a log file.
         inner.installer.install(&inner.view, |_| Ok(Edit::of([])), |_| {})?;
     }
-    let (memtable, file) = inner.logs.begin(epoch, spare(inner))?;
+    let newest = inner.view.load().memtables.iter().find(|memtable| memtable.is_sealed()).cloned();
+    let (memtable, file) = inner.logs.begin(epoch, spare(inner), newest.as_deref())?;
+    drop(newest);
     if inner.logs.is_kept() {
         let added = |_: &State| Ok(Edit::of([Change::AddLog { epoch, end: None }]));
         inner.installer.install(&inner.view, added, |_| {}).inspect_err(|_| {
@@ -382,9 +391,11 @@ fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
 pub(crate) fn update_debt(inner: &Inner) {
     inner.stall.set_debt(|| {
         let view = inner.view.pin();
-        let sealed = view.memtables.iter().filter(|memtable| memtable.is_sealed()).count();
+        let sealed = || view.memtables.iter().filter(|memtable| memtable.is_sealed());
+        let index: usize = sealed().map(|memtable| memtable.index_bytes()).sum();
         let mut debt = Debt {
-            sealed,
+            sealed: sealed().count(),
+            index_share: index as f64 / (inner.settings.memory_bytes / 2) as f64,
             sealed_limit: inner.settings.sealed_segments,
             sealed_free: inner.logs.pool().map_or(0, |_| inner.settings.sealed_segments / 2),
             segment_bytes: inner.settings.segment_bytes,

@@ -61,6 +61,9 @@ pub enum Shape {
     },
 }
 
+/// Every read looks into all MemTables that wait for their flush.
+const SEALED_SEGMENTS_MOST: usize = 64;
+
 /// Settings of a database, given at each open.
 ///
 /// ```
@@ -107,10 +110,10 @@ impl Default for Settings {
 
 impl Settings {
     /// The settings as a database with this pool takes them: an extent is a segment, and all of them
-    /// but the active one and the next may wait for their flush.
+    /// but the active one and the next may wait for their flush, up to what reads should look into.
     pub(crate) fn with_pool(mut self, pool: &esker_pmem::Pool) -> Self {
         self.segment_bytes = pool.extent_bytes();
-        self.sealed_segments = pool.extents().saturating_sub(2).max(1);
+        self.sealed_segments = pool.extents().saturating_sub(2).clamp(1, SEALED_SEGMENTS_MOST);
         self
     }
 
@@ -119,10 +122,16 @@ impl Settings {
         esker_memtable::MemTable::max_batch_bytes(self.segment_bytes)
     }
 
+    /// The most puts and deletes that a batch can have: so many as a quarter of a segment is sure to
+    /// have room for in its index.
+    pub fn max_batch_entries(&self) -> usize {
+        esker_memtable::MemTable::max_batch_entries(self.segment_bytes)
+    }
+
     /// Checks every setting's range.
     pub fn validate(&self) -> Result<()> {
         within("segment_bytes", self.segment_bytes, 64 << 10, 1 << 30)?;
-        within("sealed_segments", self.sealed_segments, 1, 64)?;
+        within("sealed_segments", self.sealed_segments, 1, SEALED_SEGMENTS_MOST)?;
         within("background_threads", self.background_threads, 1, 64)?;
         if let Some(bytes) = self.dram_table_bytes {
             within("dram_table_bytes", bytes, 0, self.memory_bytes / 2)?;

@@ -50,6 +50,10 @@ impl Rotation for Inner {
     }
 }
 
+/// How often a full pool is looked at again: the last reader of a flushed MemTable, which gives its
+/// extent back, wakes nobody.
+const FULL_POOL: Duration = Duration::from_millis(1);
+
 /// What a waiter waits for.
 enum Wait {
     Over,
@@ -60,14 +64,17 @@ impl Inner {
     /// Has the first segment prepared, so that the first write need not wait for it. If that fails,
     /// the first write will say so: reads can do without.
     pub(crate) fn await_first_segment(&self) {
-        {
-            let mut jobs = self.schedule.jobs.lock();
-            if !jobs.has_threads {
-                return;
-            }
-            jobs.wants_segment = true;
+        if self.ask_for_first_segment() {
+            let _ = self.wait_for_segment();
         }
-        let _ = self.wait_for_segment();
+    }
+
+    /// The same without waiting. Whether anybody does it: not without threads.
+    pub(crate) fn ask_for_first_segment(&self) -> bool {
+        let mut jobs = self.schedule.jobs.lock();
+        jobs.wants_segment |= jobs.has_threads;
+        self.schedule.work.notify_all();
+        jobs.has_threads
     }
 
     /// Waits until `look` says that it is over, doing the work itself if there are no threads. Fails
@@ -101,7 +108,8 @@ impl Inner {
                 }
             }
             schedule.work.notify_all();
-            schedule.progress.wait_for(&mut jobs, IDLE);
+            let pause = if self.logs.has_room() { IDLE } else { FULL_POOL };
+            schedule.progress.wait_for(&mut jobs, pause);
         }
     }
 

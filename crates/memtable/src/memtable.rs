@@ -63,9 +63,26 @@ enum Never {}
 
 /// The arrays that a MemTable's index takes, to be used again.
 pub struct Arrays {
-    capacity: u64,
     nodes: Nodes,
     index: Index,
+}
+
+impl Arrays {
+    /// Empty arrays for `entries` entries, touched.
+    fn new(entries: usize) -> Arrays {
+        Arrays { nodes: Nodes::new(entries), index: Index::new(entries) }
+    }
+
+    /// Empty arrays for at least `entries` entries: these, unless they are too small, or so large that
+    /// they would be spread over more cache lines than they need be.
+    fn again(mut self, entries: usize) -> Arrays {
+        if !(entries..=2 * entries).contains(&self.nodes.len()) {
+            return Arrays::new(entries);
+        }
+        self.nodes.clear();
+        self.index.clear();
+        self
+    }
 }
 
 /// See the module's text.
@@ -76,55 +93,67 @@ pub struct MemTable {
     tombstones: Tombstones,
 }
 
-/// The number of entries that a segment of so many bytes takes.
+/// The most entries that a segment of so many bytes takes.
 fn entry_cap(segment_bytes: usize) -> usize {
     segment_bytes / MIN_BYTES_AN_ENTRY
 }
 
 impl MemTable {
-    /// An empty MemTable in `memory`, into which it writes `header`. Allocates and touches the
-    /// index: this is for the background.
+    /// An empty MemTable in `memory`, into which it writes `header`, for as many entries as a segment
+    /// of its size takes at most. Allocates and touches the index: this is for the background.
     pub fn new(memory: impl Into<Memory>, header: SegmentHeader, frames: Frames) -> MemTable {
         let entries = entry_cap(header.capacity as usize);
-        let segment = Segment::new(memory.into(), header, frames, Nodes::new(entries));
-        MemTable::around(segment, Index::new(entries))
+        MemTable::with_room_for(entries, memory, header, frames, None)
+    }
+
+    /// The same for `entries` entries, within what a segment of its size takes and what one batch may
+    /// have; in `arrays`, if they suit.
+    pub fn with_room_for(
+        entries: usize,
+        memory: impl Into<Memory>,
+        header: SegmentHeader,
+        frames: Frames,
+        arrays: Option<Arrays>,
+    ) -> MemTable {
+        let capacity = header.capacity as usize;
+        let entries = entries.clamp(MemTable::max_batch_entries(capacity), entry_cap(capacity));
+        let Arrays { nodes, index } = match arrays {
+            Some(arrays) => arrays.again(entries),
+            None => Arrays::new(entries),
+        };
+        MemTable::around(Segment::new(memory.into(), header, frames, nodes), index)
     }
 
     /// Takes the MemTable apart, to use its memory and its index's arrays again.
     pub fn into_parts(self) -> (Memory, Arrays) {
         let MemTable { segment, index, .. } = self;
-        let capacity = segment.header().capacity;
         let (memory, nodes) = segment.into_parts();
-        (memory, Arrays { capacity, nodes, index })
+        (memory, Arrays { nodes, index })
     }
 
     /// Uses memory and arrays again, for a segment of the same size and a new epoch.
     pub fn recycle(self, header: SegmentHeader) -> MemTable {
         let frames = self.segment.frames();
         let (memory, arrays) = self.into_parts();
-        MemTable::with_arrays(memory, header, frames, arrays)
+        MemTable::with_room_for(arrays.nodes.len(), memory, header, frames, Some(arrays))
     }
 
-    /// The same as [`MemTable::new`], with the arrays of one that had a segment of the same size.
-    pub fn with_arrays(
-        memory: impl Into<Memory>,
-        header: SegmentHeader,
-        frames: Frames,
-        arrays: Arrays,
-    ) -> MemTable {
-        let Arrays { capacity, mut nodes, mut index } = arrays;
-        assert_eq!(header.capacity, capacity, "used again at the same size");
-        index.clear();
-        nodes.clear();
-        MemTable::around(Segment::new(memory.into(), header, frames, nodes), index)
+    /// How many entries to have room for in a segment of `segment_bytes` that is filled with the like
+    /// of this one's, and half as many again. `None` if nothing is in this one.
+    ///
+    /// An index that is no larger than need be is in fewer cache lines: each look into it is one miss,
+    /// and a get looks into that of every MemTable.
+    pub fn room_wanted(&self, segment_bytes: usize) -> Option<usize> {
+        let entries = self.entries() * segment_bytes as u64 / self.bytes_used();
+        (entries > 0).then_some((entries + entries / 2) as usize)
     }
 
     /// A sealed MemTable over `memory`, which holds what `scan` found in a segment with `header`.
     pub fn recover(memory: impl Into<Memory>, header: SegmentHeader, scan: &Scan) -> MemTable {
         let found = scan.frames.iter().map(|frame| frame.count as usize).sum();
-        let entries = entry_cap(header.capacity as usize).max(found);
-        let segment = Segment::recovered(memory.into(), header, Nodes::new(entries), scan);
-        let memtable = MemTable::around(segment, Index::new(entries));
+        let Arrays { nodes, index } = Arrays::new(found);
+        let memtable =
+            MemTable::around(Segment::recovered(memory.into(), header, nodes, scan), index);
         memtable.insert_numbers(0..found as u32);
         memtable
     }
@@ -140,7 +169,7 @@ impl MemTable {
 
     /// The most entries in a batch that a segment of `segment_bytes` takes.
     pub fn max_batch_entries(segment_bytes: usize) -> usize {
-        entry_cap(segment_bytes)
+        entry_cap(segment_bytes) / BATCHES_A_SEGMENT
     }
 
     /// Whether a batch fits an empty segment. If not, sealing won't help: refuse it.
@@ -165,12 +194,12 @@ impl MemTable {
     /// Copies the encoded batch into its place, in parallel with other writers. `durable_through`
     /// is what is known durable now; it is below the reservation's seqnos.
     #[inline]
-    pub fn fill(
-        &self,
+    pub fn fill<'a>(
+        &'a self,
         reservation: Reservation,
         durable_through: Seqno,
-        entries: &[u8],
-    ) -> Written<'_> {
+        entries: &'a [u8],
+    ) -> Written<'a> {
         let mut hash_of_first = None;
         let mut written = self.segment.fill(reservation, durable_through, entries, |at, entry| {
             if at < AHEAD as u32 {
@@ -199,6 +228,12 @@ impl MemTable {
     /// The bytes of the frames from `from` to `to`, as they go to the log file at `from.offset()`.
     pub fn bytes(&self, from: Position, to: Position) -> &[u8] {
         self.segment.bytes(from, to)
+    }
+
+    /// Asks the processor for where a look for the key with `hash` begins.
+    #[inline]
+    pub fn prefetch(&self, keyspace: KeyspaceId, hash: u64) {
+        self.index.prefetch(hash_in(keyspace, hash));
     }
 
     /// Indexes the entries of a frame that is durable. They can be read from here on, by whoever
@@ -279,12 +314,18 @@ impl MemTable {
         u64::from(self.segment.bytes_used())
     }
 
-    /// The memory taken: segment, index and order.
+    /// The DRAM taken: segment, index and order.
     pub fn memory_bytes(&self) -> usize {
-        self.segment.header().capacity as usize
-            + self.segment.nodes().memory_bytes()
-            + self.index.memory_bytes()
-            + self.order.memory_bytes()
+        let segment = match self.is_in_pmem() {
+            true => 0,
+            false => self.segment.header().capacity as usize,
+        };
+        segment + self.index_bytes()
+    }
+
+    /// The DRAM that index and order take.
+    pub fn index_bytes(&self) -> usize {
+        self.segment.nodes().memory_bytes() + self.index.memory_bytes() + self.order.memory_bytes()
     }
 
     /// The epoch of the segment.

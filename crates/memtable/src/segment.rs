@@ -4,7 +4,8 @@
 //!    [`Reservation`]s off the free space, in order: a frame's bytes and its seqnos.
 //! 2. `Segment::fill` spends a reservation: it writes the frame, then stores where each of its
 //!    entries starts into their `Nodes`, the first entry's last, with release ordering. In persistent
-//!    memory the frame is then on its way; [`Written::fence`] waits until it is there.
+//!    memory the frame is only on its way; [`Written::fence`] waits until it is there, and then stores
+//!    the same.
 //! 3. So a frame is complete when the node of its first entry names a place, and an entry may be
 //!    read when its own node does. Neither is ever written again.
 //!
@@ -237,15 +238,17 @@ impl Segment {
         self.reserved.sealed.store(true, Ordering::Release);
     }
 
-    /// Writes a frame into its reserved space and says so. `look` sees each entry first.
+    /// Writes a frame into its reserved space and says so: at once, or with the fence if it lies in
+    /// persistent memory, for streaming stores may be seen after any others that follow them, until
+    /// then. `look` sees each entry first.
     #[inline]
-    pub fn fill(
-        &self,
+    pub fn fill<'a>(
+        &'a self,
         reservation: Reservation,
         durable_through: Seqno,
-        entries: &[u8],
+        entries: &'a [u8],
         mut look: impl FnMut(u32, &Entry<'_>),
-    ) -> Written<'_> {
+    ) -> Written<'a> {
         let Reservation { identity, offset, bytes, number, count, base } = reservation;
         assert_eq!(identity, self.identity, "the reservation is another segment's");
         assert_eq!(entries.len(), bytes as usize, "the entries are as long as was reserved");
@@ -265,10 +268,15 @@ impl Segment {
         };
         // SAFETY: the space is this reservation's, which is spent here.
         let on_its_way = unsafe { self.write(offset, &encoded, entries) };
-        self.mark(offset + FRAME_HEADER_BYTES as u32, number, count, entries);
         let filled =
             Filled { identity, offset, number, count, base, hash: None, indexed: Cell::new(false) };
-        Written::new(filled, on_its_way)
+        match on_its_way {
+            Some(on_its_way) => Written::on_its_way(filled, self, entries, on_its_way),
+            None => {
+                self.mark(&filled, entries);
+                Written::there(filled)
+            }
+        }
     }
 
     /// Writes header, entries and padding. In persistent memory, what must be fenced is returned.
@@ -302,7 +310,9 @@ impl Segment {
 
     /// Stores where the entries of a written frame start, the first one last.
     #[inline]
-    fn mark(&self, start: u32, number: u32, count: u32, entries: &[u8]) {
+    fn mark(&self, filled: &Filled, entries: &[u8]) {
+        let &Filled { offset, number, count, .. } = filled;
+        let start = offset + FRAME_HEADER_BYTES as u32;
         if count > 1 {
             let mut rest = entries;
             for at in 0..count {

@@ -5,7 +5,8 @@ mod common;
 
 use common::*;
 use esker_base::{EntryCursor, KeyspaceId, Kind, MAX_SEQNO};
-use esker_memtable::MemTable;
+use esker_memtable::{Frames, HeapMemory, MemTable};
+use std::sync::Arc;
 
 #[test]
 fn a_full_segment_reserves_no_more() {
@@ -33,10 +34,41 @@ fn the_entry_cap_seals_a_segment_of_tiny_entries() {
 }
 
 #[test]
+fn an_index_has_room_for_the_like_of_what_came_before() {
+    let before = memtable(65_536, 8);
+    let mut tail = before.activate(1);
+    assert_eq!(before.room_wanted(65_536), None, "nothing to go by");
+    while write(&before, &mut tail, &[Write::put(0, b"key", &[1; 200])]).is_some() {}
+    let entries = before.entries() as usize;
+    let wanted = before.room_wanted(65_536).unwrap();
+    assert!((entries..2 * entries).contains(&wanted), "{wanted} for {entries}");
+
+    let full = before.memory_bytes();
+    let (memory, arrays) = Arc::into_inner(before).unwrap().into_parts();
+    let header = header(65_536, 8, 2);
+    let next = MemTable::with_room_for(wanted, memory, header, Frames::Logged, Some(arrays));
+    assert!(next.memory_bytes() < full, "{} and {full}", next.memory_bytes());
+    let mut tail = next.activate(1);
+    while write(&next, &mut tail, &[Write::put(0, b"key", &[1; 200])]).is_some() {}
+    assert_eq!(next.entries() as usize, entries);
+}
+
+#[test]
+fn an_index_has_room_for_the_largest_batch_whatever_was_expected() {
+    let header = header(4096, 8, 1);
+    let memtable = MemTable::with_room_for(0, HeapMemory::new(4096), header, Frames::Logged, None);
+    let batch: Vec<_> = (0..16).map(|n| Write::put(0, &[n], b"")).collect();
+    let mut tail = memtable.activate(1);
+    assert!(write(&memtable, &mut tail, &batch).is_some());
+    assert!(write(&memtable, &mut tail, &batch[..1]).is_none(), "sealed by its entries");
+    assert!(memtable.room_wanted(4096).unwrap() > 64, "the next one has room for all it can take");
+}
+
+#[test]
 fn a_batch_that_can_never_fit_is_known_beforehand() {
-    assert!(MemTable::fits_ever(4096, 1024, 64));
+    assert!(MemTable::fits_ever(4096, 1024, 16));
     assert!(!MemTable::fits_ever(4096, 1025, 1));
-    assert!(!MemTable::fits_ever(4096, 1024, 65));
+    assert!(!MemTable::fits_ever(4096, 1024, 17));
 }
 
 #[test]
@@ -101,7 +133,7 @@ fn a_position_from_before_recycling_is_refused() {
     let table = memtable(4096, 8);
     let _tail = table.activate(1);
     let position = table.start();
-    let recycled = std::sync::Arc::into_inner(table).unwrap().recycle(header(4096, 8, 2));
+    let recycled = Arc::into_inner(table).unwrap().recycle(header(4096, 8, 2));
     let _tail = recycled.activate(1);
     recycled.completed(position);
 }

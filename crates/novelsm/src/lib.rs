@@ -144,6 +144,7 @@ impl NoveLsm {
         table::touch(&pool)?;
         let limits = Limits {
             encoded_bytes: settings.max_batch_bytes(),
+            entries: settings.max_batch_entries(),
             // An empty list has links, too.
             memory_bytes: bytes.min(pool.extent_bytes()) - list::node_bytes_max(0, 0),
         };

@@ -19,6 +19,7 @@ pub(super) struct Tree {
     pub(super) db: Db,
     pub(super) store: Store,
     batch_bytes: usize,
+    batch_entries: usize,
 }
 
 /// What the tables are given of `settings`: the memory that the MemTables leave. There is no log, for
@@ -41,9 +42,10 @@ impl Tree {
     ) -> Result<Tree> {
         let settings = settings_of(settings);
         let batch_bytes = BATCH_BYTES.min(settings.max_batch_bytes());
+        let batch_entries = settings.max_batch_entries();
         let db = Db::open(dir, settings)?;
         let store = db.store(&db.keyspace(KEYSPACE, keyspace)?);
-        Ok(Tree { db, store, batch_bytes })
+        Ok(Tree { db, store, batch_bytes, batch_entries })
     }
 
     /// Makes the newest version of each key in `list` the newest here, in tables.
@@ -52,7 +54,8 @@ impl Tree {
         let keyspace = self.store.keyspace_id();
         list.for_each_newest(&mut |key, kind, value| {
             let bytes = Entry { keyspace, kind, key, value }.encoded_bytes();
-            if batch.encoded().len() + bytes > self.batch_bytes {
+            let is_full = batch.len() == self.batch_entries;
+            if is_full || batch.encoded().len() + bytes > self.batch_bytes {
                 self.db.write(&batch)?;
                 batch.clear();
             }

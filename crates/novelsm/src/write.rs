@@ -25,10 +25,11 @@ struct Active {
     log: Option<Log>,
 }
 
-/// The largest batch: `encoded_bytes` for the tables, `memory_bytes` for an empty MemTable.
+/// The largest batch: `encoded_bytes` and `entries` for the tables, `memory_bytes` for an empty MemTable.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     pub(super) encoded_bytes: usize,
+    pub(super) entries: usize,
     pub(super) memory_bytes: usize,
 }
 
@@ -77,8 +78,9 @@ impl Writer {
         let memory_bytes =
             entries.map(|entry| node_bytes_max(entry.key.len(), entry.value.len())).sum();
         let (bytes, limit) = (batch.encoded().len(), self.limits.encoded_bytes);
-        if bytes > limit || memory_bytes > self.limits.memory_bytes {
-            return Err(Error::BatchTooLarge { bytes, limit });
+        let (entries, entries_limit) = (batch.len(), self.limits.entries);
+        if bytes > limit || entries > entries_limit || memory_bytes > self.limits.memory_bytes {
+            return Err(Error::BatchTooLarge { bytes, limit, entries, entries_limit });
         }
         Ok(memory_bytes)
     }

@@ -1,6 +1,7 @@
 //! The values that pass between a segment and its writers. Each carries its segment's identity,
 //! and none can be made elsewhere: the segment relies on that.
 
+use super::Segment;
 use esker_base::Seqno;
 use esker_pmem::{Flushed, Span};
 use std::cell::Cell;
@@ -74,20 +75,37 @@ impl Reservation {
 #[must_use = "a frame that is not fenced is not durable"]
 pub struct Written<'a> {
     pub(crate) filled: Filled,
-    on_its_way: Option<Flushed<'a, Span>>,
+    on_its_way: Option<OnItsWay<'a>>,
+}
+
+/// A frame that is not durable yet, nor complete for anybody who looks at its segment.
+struct OnItsWay<'a> {
+    segment: &'a Segment,
+    entries: &'a [u8],
+    stored: Flushed<'a, Span>,
 }
 
 impl<'a> Written<'a> {
-    pub(super) fn new(filled: Filled, on_its_way: Option<Flushed<'a, Span>>) -> Self {
-        Written { filled, on_its_way }
+    pub(super) fn there(filled: Filled) -> Self {
+        Written { filled, on_its_way: None }
+    }
+
+    pub(super) fn on_its_way(
+        filled: Filled,
+        segment: &'a Segment,
+        entries: &'a [u8],
+        stored: Flushed<'a, Span>,
+    ) -> Self {
+        Written { filled, on_its_way: Some(OnItsWay { segment, entries, stored }) }
     }
 
     /// Waits until the frame is durable, if it lies in persistent memory. In DRAM there is nothing
     /// to wait for: how durable the frame gets is the log file's matter.
     #[inline]
     pub fn fence(self) -> Filled {
-        if let Some(on_its_way) = self.on_its_way {
-            let _: Span = on_its_way.fence().into_inner();
+        if let Some(OnItsWay { segment, entries, stored }) = self.on_its_way {
+            let _: Span = stored.fence().into_inner();
+            segment.mark(&self.filled, entries);
         }
         self.filled
     }
@@ -126,7 +144,7 @@ impl Filled {
 
     /// The entry numbers, the first time; nothing after that, so that no entry is indexed twice.
     #[inline]
-    pub(crate) fn take_numbers(&self, of: &super::Segment) -> std::ops::Range<u32> {
+    pub(crate) fn take_numbers(&self, of: &Segment) -> std::ops::Range<u32> {
         assert_eq!(self.identity, of.identity, "the frame is another segment's");
         match self.indexed.replace(true) {
             true => 0..0,
