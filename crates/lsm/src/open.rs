@@ -118,9 +118,11 @@ impl Db {
         let db = Db::assemble(env.clone(), settings, opened, cache, locks, false);
         db.inner().share_memory();
         db.start_threads(&env)?;
-        // So that a disk without room for a log shows now. An extent is quick to have.
-        if db.inner().logs.pool().is_none() {
-            db.inner().await_first_segment();
+        match db.inner().logs.pool() {
+            // So that a disk without room for a log shows now.
+            None => db.inner().await_first_segment(),
+            // An extent is there or is not; but its pages, and the index, take a while.
+            Some(_) => drop(db.inner().ask_for_first_segment()),
         }
         Ok(db)
     }

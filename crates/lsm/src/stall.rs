@@ -17,6 +17,8 @@ use std::time::Duration;
 const RUNS_FREE: f64 = 8.0;
 /// Level 0 never gets so many beyond.
 const RUNS_LIMIT: f64 = 36.0;
+/// Up to this part of what it may take, the index of sealed MemTables slows nobody.
+const INDEX_FREE: f64 = 0.5;
 /// Bytes awaiting compaction, in segments, up to which writers run free; and the limit.
 const DEBT_FREE_SEGMENTS: f64 = 64.0;
 const DEBT_LIMIT_SEGMENTS: f64 = 256.0;
@@ -32,6 +34,9 @@ const DRAIN_WEIGHT: f64 = 0.3;
 const SLEEP_LEAST: Duration = Duration::from_micros(500);
 /// No single wait is longer.
 const SLEEP_MOST: Duration = Duration::from_millis(20);
+/// No write is put off further than this by those before it: what they cost beyond is forgiven, or a
+/// moment of overload would slow writers for minutes after.
+const BACKLOG_MOST: Duration = Duration::from_millis(100);
 
 /// What writers' debts are made of.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,6 +46,8 @@ pub(crate) struct Debt {
     pub(crate) sealed_limit: usize,
     /// So many of them cost nobody anything: a pool of persistent memory is there to be filled.
     pub(crate) sealed_free: usize,
+    /// The index of sealed MemTables, as a part of what it may take of the memory.
+    pub(crate) index_share: f64,
     /// The most runs in level 0 of any keyspace, beyond those at which it is merged.
     pub(crate) level_0_excess_runs: usize,
     /// Bytes that compaction has yet to rewrite.
@@ -87,9 +94,11 @@ impl Stall {
         let cost_ns = (bytes as u64).saturating_mul(1_000_000_000) / rate;
         let now = clock.now().as_nanos() as u64;
         // Rate that was not used in the past is not saved up.
-        self.busy_until.fetch_max(now, Ordering::Relaxed);
-        let start = self.busy_until.fetch_add(cost_ns, Ordering::Relaxed);
-        let wait = Duration::from_nanos(start.saturating_sub(now));
+        let start = |busy_until: u64| busy_until.max(now);
+        let latest = now + BACKLOG_MOST.as_nanos() as u64;
+        let after = |busy_until| Some(start(busy_until).saturating_add(cost_ns).min(latest));
+        let before = self.busy_until.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after);
+        let wait = Duration::from_nanos(start(before.unwrap_or(now)) - now);
         if wait >= SLEEP_LEAST {
             let wait = wait.min(SLEEP_MOST);
             clock.sleep(wait);
@@ -124,10 +133,11 @@ impl Stall {
         let debt = measure();
         let tolerable = (debt.sealed_limit + 1).saturating_sub(debt.sealed_free) as f64;
         let sealed = debt.sealed.saturating_sub(debt.sealed_free) as f64 / tolerable;
+        let index = (debt.index_share - INDEX_FREE) / (1.0 - INDEX_FREE);
         let runs = (debt.level_0_excess_runs as f64 - RUNS_FREE) / (RUNS_LIMIT - RUNS_FREE);
         let segments = debt.compaction_bytes as f64 / debt.segment_bytes.max(1) as f64;
         let bytes = (segments - DEBT_FREE_SEGMENTS) / (DEBT_LIMIT_SEGMENTS - DEBT_FREE_SEGMENTS);
-        let rate = rate_at(sealed, drains.flush)
+        let rate = rate_at(sealed.max(index), drains.flush)
             .min(rate_at(runs, drains.level_0))
             .min(rate_at(bytes, drains.level_0));
         let stored = if rate.is_finite() { rate.max(RATE_FLOOR) as u64 } else { 0 };
@@ -176,18 +186,45 @@ mod tests {
         assert!(by_sealed.windows(2).all(|pair| pair[1] <= pair[0]));
     }
 
+    struct Counting(AtomicU64);
+
+    impl Clock for Counting {
+        fn now(&self) -> Duration {
+            Duration::from_nanos(self.0.load(Ordering::Relaxed))
+        }
+        fn sleep(&self, duration: Duration) {
+            assert!(duration >= SLEEP_LEAST && duration <= SLEEP_MOST);
+            self.0.fetch_add(duration.as_nanos() as u64, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_moment_of_overload_is_soon_over() {
+        let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
+        let debt = |level_0_excess_runs| Debt {
+            level_0_excess_runs,
+            sealed_limit: 3,
+            segment_bytes: 1,
+            ..Debt::default()
+        };
+        stall.set_debt(|| debt(60));
+        (0..50).for_each(|_| stall.before_write(1 << 20, &clock));
+        stall.set_debt(|| debt(9));
+        let eased = clock.now();
+        (0..50).for_each(|_| stall.before_write(100, &clock));
+        assert!(clock.now() - eased <= BACKLOG_MOST, "{:?}", clock.now() - eased);
+    }
+
+    #[test]
+    fn index_that_outgrows_its_share_of_the_memory_slows_writers() {
+        assert_eq!(rate(Debt { index_share: INDEX_FREE, ..Debt::default() }), 0);
+        let rates =
+            [0.6, 0.8, 1.0].map(|index_share| rate(Debt { index_share, ..Debt::default() }));
+        assert!(rates[0] > rates[1] && rates[1] > rates[2], "{rates:?}");
+    }
+
     #[test]
     fn a_slowed_writer_waits_in_short_turns() {
-        struct Counting(AtomicU64);
-        impl Clock for Counting {
-            fn now(&self) -> Duration {
-                Duration::from_nanos(self.0.load(Ordering::Relaxed))
-            }
-            fn sleep(&self, duration: Duration) {
-                assert!(duration >= SLEEP_LEAST && duration <= SLEEP_MOST);
-                self.0.fetch_add(duration.as_nanos() as u64, Ordering::Relaxed);
-            }
-        }
         let stall = Stall::new();
         stall.set_debt(|| Debt {
             level_0_excess_runs: 22,
