@@ -11,8 +11,7 @@
 
 use clap::{Parser, Subcommand};
 use esker_sim::operations::History;
-use esker_sim::pool::{Seen, frames, whole};
-use esker_sim::{campaign, kill};
+use esker_sim::{campaign, kill, pool};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -39,7 +38,8 @@ struct Arguments {
 enum Command {
     /// Crashes pools of persistent memory at every moment, and looks at what may be left.
     Pool {
-        /// How many images, of the write path and of the whole engine together.
+        /// How many images to sample, of the write path and of the whole engine together. Those of
+        /// small histories, of which none is left out, are on top.
         #[arg(long, default_value_t = 1_000_000)]
         images: u64,
         /// The first seed.
@@ -97,18 +97,14 @@ fn simulate(arguments: &Arguments) -> Result<(), String> {
 }
 
 fn crash_pools(images: u64, first_seed: u64) -> Result<(), String> {
-    let (mut write_path, mut engine) = (Seen::default(), Seen::default());
-    for seed in first_seed.. {
-        if write_path.images + engine.images >= images {
-            break;
+    let mut told = 0;
+    let totals = pool::campaign::run(images, first_seed, |totals| {
+        if totals.sampled() >= told + images / 10 {
+            told = totals.sampled();
+            eprintln!("{told} of {images} images sampled, {} histories", totals.frames.histories);
         }
-        write_path += frames::crash_everywhere(seed, 1024, None)?;
-        // A whole engine takes longer to open.
-        if seed % 4 == 0 {
-            engine += whole::crash_everywhere(seed, 8)?;
-        }
-    }
-    println!("the write path: {write_path:#?}\nthe whole engine: {engine:#?}");
+    })?;
+    println!("{totals}");
     Ok(())
 }
 

@@ -11,8 +11,20 @@ fn no_image_of_the_write_path_loses_or_halves_a_commit() {
     for seed in 0..200 {
         seen += frames::crash_everywhere(seed, 1024, None).unwrap_or_else(|what| panic!("{what}"));
     }
+    println!("the write path: {seen}");
     assert!(seen.images >= 100_000, "{seen:?}");
     assert!(seen.unacknowledged > seen.histories, "{seen:?}");
+}
+
+#[test]
+fn no_image_at_all_of_small_commits_loses_or_halves_one() {
+    let mut seen = Seen::default();
+    for (seed, writers) in (0..200).map(|seed| (seed, 1)).chain([(200, 2), (201, 2)]) {
+        seen += frames::enumerate(seed, writers).unwrap_or_else(|what| panic!("{what}"));
+    }
+    println!("small commits: {seen}");
+    assert_eq!(seen.enumerated, seen.moments, "{seen:?}");
+    assert!(seen.images >= 100_000 && seen.unacknowledged > seen.histories, "{seen:?}");
 }
 
 #[test]
@@ -21,6 +33,7 @@ fn no_image_of_the_engine_loses_or_halves_a_commit() {
     for seed in 0..60 {
         seen += whole::crash_everywhere(seed, 6).unwrap_or_else(|what| panic!("{what}"));
     }
+    println!("the whole engine: {seen}");
     assert!(seen.images >= 10_000 && seen.unacknowledged > 0, "{seen:?}");
 }
 

@@ -3,10 +3,12 @@
 //! [`frames`] is the write path's lower half alone: extents, segments, frames of one writer or of
 //! several that overlap, a scan of what a crash leaves. It looks at thousands of images a second.
 //! [`whole`] is the engine with tables, manifest and recovery around it, and crashes of the recovery.
+//! [`campaign`] goes through many histories of both.
 //!
 //! The states after each event are all there are, as each word that is not fenced goes its own way; they
 //! are looked at one by one where they are few, and sampled where they are many.
 
+pub mod campaign;
 pub mod frames;
 pub mod whole;
 
@@ -14,6 +16,8 @@ use crate::content;
 use crate::model::{Batch, Write};
 use esker_api::WriteBatch;
 use esker_base::{KeyspaceId, Rng};
+use esker_pmem::sim::CrashState;
+use std::fmt;
 
 /// The extents of these pools are as small as they get.
 const EXTENT_BYTES: usize = crate::machine::EXTENT_BYTES as usize;
@@ -25,16 +29,35 @@ pub struct Seen {
     pub histories: u64,
     /// Moments in them.
     pub moments: u64,
+    /// Of them, those whose images were all looked at; of the others only a sample.
+    pub enumerated: u64,
     /// Images that a crash at one of those may leave.
     pub images: u64,
     /// Of them, images with something in them that nobody had acknowledged.
     pub unacknowledged: u64,
 }
 
+impl Seen {
+    /// Another moment, of whose images up to `most` are looked at.
+    fn count_moment(&mut self, state: &CrashState, most: u64) {
+        self.moments += 1;
+        self.enumerated += u64::from(state.count() <= u128::from(most));
+    }
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Seen { histories, moments, enumerated, images, unacknowledged } = self;
+        write!(f, "{images} images of {moments} moments in {histories} histories; all images of ")?;
+        write!(f, "{enumerated} moments; {unacknowledged} images hold what was not acknowledged")
+    }
+}
+
 impl std::ops::AddAssign for Seen {
     fn add_assign(&mut self, other: Seen) {
         self.histories += other.histories;
         self.moments += other.moments;
+        self.enumerated += other.enumerated;
         self.images += other.images;
         self.unacknowledged += other.unacknowledged;
     }

@@ -241,7 +241,7 @@ fn open_images(
     rng: &mut Rng,
     seen: &mut Seen,
 ) -> std::result::Result<(), String> {
-    seen.moments += 1;
+    seen.count_moment(&moment.memory, most);
     for image in moment.memory.images(most, Rng::new(rng.next_u64())) {
         seen.images += 1;
         let disk = moment.disk.crash_image(Rng::new(rng.next_u64()));
@@ -274,7 +274,7 @@ fn open_once_more(
     rng: &mut Rng,
     seen: &mut Seen,
 ) -> std::result::Result<(), String> {
-    seen.moments += 1;
+    seen.count_moment(&moment.memory, 2);
     for image in moment.memory.images(2, Rng::new(rng.next_u64())) {
         seen.images += 1;
         let disk = moment.disk.crash_image(Rng::new(rng.next_u64()));
