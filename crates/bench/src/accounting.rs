@@ -10,6 +10,8 @@ pub struct Counters {
     pub user_bytes: u64,
     /// Bytes written to the log.
     pub log_bytes: Option<u64>,
+    /// Those of them that were stored in persistent memory, past the system, which doesn't count them.
+    pub pool_bytes: u64,
     /// Bytes written to tables by flushes.
     pub flush_bytes: Option<u64>,
     /// Bytes written to tables by compactions.
@@ -32,6 +34,7 @@ impl Counters {
         Counters {
             user_bytes: self.user_bytes.saturating_sub(earlier.user_bytes),
             log_bytes: since(self.log_bytes, earlier.log_bytes),
+            pool_bytes: self.pool_bytes.saturating_sub(earlier.pool_bytes),
             flush_bytes: since(self.flush_bytes, earlier.flush_bytes),
             compaction_bytes: since(self.compaction_bytes, earlier.compaction_bytes),
             stall_us: since(self.stall_us, earlier.stall_us),
@@ -216,6 +219,7 @@ mod tests {
     const NOTHING: Counters = Counters {
         user_bytes: 0,
         log_bytes: Some(0),
+        pool_bytes: 0,
         flush_bytes: Some(0),
         compaction_bytes: Some(0),
         stall_us: Some(0),

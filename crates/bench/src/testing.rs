@@ -33,6 +33,8 @@ pub(crate) struct Counting {
     pub(crate) compacted_bytes: AtomicU64,
     pub(crate) reads: AtomicU64,
     pub(crate) breaks: bool,
+    /// Whether its log is called persistent memory.
+    pub(crate) has_pool: bool,
 }
 
 impl Kv for Counting {
@@ -81,6 +83,7 @@ impl Engine for Counting {
         Counters {
             user_bytes,
             log_bytes: Some(user_bytes),
+            pool_bytes: if self.has_pool { user_bytes } else { 0 },
             flush_bytes: Some(self.flushed_bytes.load(Relaxed)),
             compaction_bytes: Some(self.compacted_bytes.load(Relaxed)),
             stall_us: Some(0),

@@ -17,7 +17,7 @@
 //!
 //! Of load and settling together: `settle_seconds`, `sustained_throughput` (the operations by the
 //! time of both), `user_bytes`, `written_bytes` (all that the
-//! process wrote, as the system counts it), `log_bytes`, `flush_bytes`, `compaction_bytes`, `stall_us`
+//! process wrote, as the system counts it, and what it stored in persistent memory), `log_bytes`, `flush_bytes`, `compaction_bytes`, `stall_us`
 //! (where the engine tells them), `write_amp` (`written_bytes` by `user_bytes`), `live_bytes`,
 //! `disk_peak_bytes`, `space_amp_mean` (during the load: space by live bytes of the same moments),
 //! `space_amp_peak` (the peak by the live bytes at the end), `cpu_s` (of all threads but the one that
@@ -129,7 +129,8 @@ impl Trial<'_> {
             cpu,
         };
         let written = accounting::written_bytes().zip(written_before);
-        let written = written.map(|(now, before)| now.saturating_sub(before));
+        let pool_bytes = costs.during.pool_bytes;
+        let written = written.map(|(now, before)| now.saturating_sub(before) + pool_bytes);
         Ok(Outcome {
             rows: self.rows(&Numbers {
                 measured: &measured,

@@ -79,10 +79,12 @@ impl Engine for NoveLsm {
     fn counters(&self) -> Counters {
         let (counts, tables) = (&self.shared.counts, self.shared.tree.db.stats());
         let logged = counts.log_bytes.load(Ordering::Relaxed);
+        let pool_bytes = self.shared.pool.traffic().bytes;
         Counters {
             user_bytes: counts.user_bytes.load(Ordering::Relaxed),
             // A pool's bytes are both log and MemTable.
-            log_bytes: Some(logged + self.shared.pool.traffic().bytes),
+            log_bytes: Some(logged + pool_bytes),
+            pool_bytes,
             flush_bytes: Some(tables.flush_bytes),
             compaction_bytes: Some(tables.compaction_bytes),
             stall_us: Some(counts.stall_us.load(Ordering::Relaxed)),

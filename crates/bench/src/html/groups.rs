@@ -18,20 +18,21 @@ impl Page<'_> {
 
     /// What others published, beside this.
     pub(super) fn published(&self) -> Markup {
+        let all = &self.data.results.published;
         html! {
-            @for published in &self.data.results.published { (self.beside(published)) }
+            @if !all.is_empty() {
+                section {
+                    h2 { "Beside what was published" }
+                    @for published in all { (self.beside(published)) }
+                }
+            }
         }
     }
 
     fn beside(&self, published: &Published) -> Markup {
         html! {
-            section {
-                div.lead {
-                    h2 { "Beside what was published" }
-                    p.note { (published.source) ". " (published.about) }
-                }
-                (table::published(&self.data, published))
-            }
+            div.lead { p.note { (published.source) ". " (published.about) } }
+            (table::published(&self.data, published))
         }
     }
 

@@ -31,8 +31,11 @@ const BOTTOM: f64 = HEIGHT - 22.0;
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = WIDTH - 18.0;
 
-/// Lines over seconds. `None` if there is no point to show.
+/// Lines over seconds. `None` if no line has two points: nothing is seen of one that the tables don't
+/// say better.
 pub(super) fn over_time(plot: &Lines<'_>) -> Option<Markup> {
+    let is_usable = |point: &&[f64; 2]| point.iter().all(|value| value.is_finite());
+    plot.lines.iter().find(|line| line.points.iter().filter(is_usable).count() > 1)?;
     let most_x = extent(plot, 0)?.1;
     let (least, most) = extent(plot, 1)?;
     let x = Scale::linear(most_x, 1.0, (LEFT, RIGHT));
@@ -138,6 +141,12 @@ mod tests {
     fn zero_lies_at_the_foot_of_a_log_axis() {
         let drawn = drawn(&[[1.0, 0.0], [2.0, 100.0]], true).unwrap();
         assert!(drawn.contains(&format!(" {}h0", Px(BOTTOM))) && !drawn.contains("inf"));
+    }
+
+    #[test]
+    fn a_single_point_makes_no_plot() {
+        assert_eq!(drawn(&[[0.1, 5.0]], false), None);
+        assert_eq!(drawn(&[[0.1, 5.0], [0.2, f64::NAN]], true), None);
     }
 
     #[test]

@@ -140,7 +140,7 @@ pub(super) fn metrics(
         found.map_or("", |(_, unit)| *unit)
     };
     let table = html! {
-        table {
+        table.long {
             thead {
                 tr {
                     th scope="col" { "Case" }
@@ -177,7 +177,7 @@ pub(super) fn published(data: &Data<'_>, published: &Published) -> Markup {
         }
     };
     let table = html! {
-        table.summary {
+        table.summary.long {
             thead {
                 tr {
                     th scope="col" { "Workload" }

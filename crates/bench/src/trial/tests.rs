@@ -82,6 +82,16 @@ fn memory_and_bytes_written_are_what_the_system_says() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn what_persistent_memory_takes_is_written_as_well() {
+    let options = updates::Options { records: 100, updates_per_key: 3.0, ..Default::default() };
+    let engine = Counting { has_pool: true, ..Counting::default() };
+    let outcome = run_on(&engine, &Updates::new(&options), |_| {}).unwrap();
+    assert!(value(&outcome, "written_bytes") >= value(&outcome, "user_bytes"));
+    assert!(value(&outcome, "write_amp").unwrap() >= 1.0);
+}
+
+#[test]
 fn kinds_are_told_apart_only_where_there_are_several() {
     let mixed = run(Preset::F, |_| {});
     let sum = value(&mixed, "read_operations").unwrap() + value(&mixed, "rmw_operations").unwrap();
