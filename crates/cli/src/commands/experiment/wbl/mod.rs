@@ -66,7 +66,7 @@ pub fn campaign(scale: Scale, engines: Option<&str>, room: &Room) -> Outcome<Cam
     Ok(Campaign {
         experiment: "wbl".to_owned(),
         scale: scale.name().to_owned(),
-        published: paper::published(&engines).into_iter().collect(),
+        published: paper::published(&engines),
         engines,
         settings,
         rounds: sizes.rounds,
@@ -154,7 +154,7 @@ mod tests {
             settings
         };
         assert_eq!(own("B dram=0"), with(&|own| own.dram_table_bytes = Some(0)));
-        assert_eq!(own("G pool=8MiB"), with(&|own| own.pool.pool = 8 << 20));
+        assert_eq!(own("G pool=16MiB"), with(&|own| own.pool.pool = 16 << 20));
         assert_eq!(own("A delay=600ns"), with(&|own| own.pool.pool_delay = 600));
         let always = |own: &mut EngineSettings| own.forwarding = ForwardingName::Always;
         assert_eq!(own("A forwarding=always"), with(&always));

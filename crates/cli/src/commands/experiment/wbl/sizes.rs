@@ -46,6 +46,8 @@ const SEGMENT_BYTES: usize = 16 << 20;
 /// The space of a running store beside its records: what it writes, what is not yet compacted, and
 /// what a compaction holds twice.
 const SLACK_BYTES: u64 = 3 * OPERATIONS * RECORD_BYTES;
+/// A pool is cut into so many extents, about.
+const EXTENTS: usize = 16;
 /// A pool is at most so large, or tmpfs alone would take minutes to fill it.
 const MOST_POOL_BYTES: u64 = 8 << 30;
 
@@ -68,13 +70,13 @@ impl Sizes {
     fn quick() -> Sizes {
         Sizes {
             records: 20_000,
-            operations: 20_000,
-            burst_operations: 20_000,
-            effect_operations: 20_000,
-            insert_operations: 60_000,
+            operations: 30_000,
+            burst_operations: 50_000,
+            effect_operations: 30_000,
+            insert_operations: 64_000,
             memory_bytes: 16 << 20,
             segment_bytes: 2 << 20,
-            pool_bytes: 64 << 20,
+            pool_bytes: 128 << 20,
             warm_up: Duration::ZERO,
             interval: Duration::from_millis(100),
             rounds: 1,
@@ -113,9 +115,10 @@ impl Sizes {
         })
     }
 
-    /// A pool that is small against what is inserted over time.
+    /// A pool that is small against what is inserted over time, and whose extents are no smaller than
+    /// the write buffers of the others, so that nobody flushes in smaller pieces.
     pub(super) fn small_pool_bytes(&self) -> usize {
-        self.pool_bytes / 8
+        (self.pool_bytes / 8).max(EXTENTS * self.segment_bytes)
     }
 
     /// The sizes by name, for the report.
