@@ -5,7 +5,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `memory` | memory that a list is built in, in DRAM or in an extent |
-//! | `key`, `list` | the skiplist, the same in either |
+//! | `key`, `node`, `list` | the skiplist, the same in either |
 //! | `log` | the log of a MemTable in DRAM |
 //! | `table` | MemTables |
 //! | `write` | the writer: which MemTable, and when the next |
@@ -48,6 +48,7 @@ mod key;
 mod list;
 mod log;
 mod memory;
+mod node;
 mod shared;
 mod store;
 mod table;
@@ -146,7 +147,7 @@ impl NoveLsm {
             encoded_bytes: settings.max_batch_bytes(),
             entries: settings.max_batch_entries(),
             // An empty list has links, too.
-            memory_bytes: bytes.min(pool.extent_bytes()) - list::node_bytes_max(0, 0),
+            memory_bytes: bytes.min(pool.extent_bytes()) - node::node_bytes_max(0, 0),
         };
         let blocks = Blocks::new(bytes, DRAM_TABLES);
         let shared = Arc::new(Shared::new(tree, pool, blocks, logs));

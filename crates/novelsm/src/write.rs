@@ -1,7 +1,8 @@
 //! The writer's side: one write at a time goes to the MemTable that is active.
 
-use super::list::{Scratch, Version, node_bytes_max};
+use super::list::Scratch;
 use super::log::Log;
+use super::node::{Version, node_bytes_max};
 use super::shared::{Full, Next, Shared};
 use super::table::MemTable;
 use esker_api::WriteBatch;

@@ -2,8 +2,9 @@
 
 use super::pool_in;
 use crate::key::KeyWords;
-use crate::list::{Found, List, Scratch, SkipList, Version};
+use crate::list::{Found, List, Scratch, SkipList};
 use crate::memory::{Blocks, Memory};
+use crate::node::Version;
 use esker_base::{Kind, Rng, Seqno};
 use esker_pmem::Arena;
 use std::collections::BTreeMap;
