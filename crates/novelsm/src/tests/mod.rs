@@ -148,6 +148,34 @@ fn readers_see_each_thread_s_writes_in_order() {
 }
 
 #[test]
+fn a_batch_is_seen_whole_or_not_at_all() {
+    const BATCHES: u64 = 3_000;
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir_in("/dev/shm").unwrap()];
+    let pool = pool_in(&dirs[1], 512 << 10);
+    // Large enough that the writer is always in the middle of a batch, never of a wait.
+    let roomy = Settings { segment_bytes: 4 << 20, memory_bytes: 32 << 20, ..settings() };
+    let keyspace = KeyspaceSettings::default();
+    let store = NoveLsm::open(dirs[0].path(), &roomy, keyspace, pool).unwrap();
+    let number = |key: &[u8]| store.get(key).unwrap().map_or(0, |value| u64_at(&value, 0));
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for count in 1..=BATCHES {
+                let mut batch = WriteBatch::new();
+                for key in 0..32u8 {
+                    batch.put(store.keyspace_id(), &[key], &count.to_le_bytes());
+                }
+                store.write(&batch).unwrap();
+            }
+        });
+        while !writer.is_finished() {
+            let first = number(&[0]);
+            assert!(number(&[31]) >= first, "the last key is behind the first");
+        }
+    });
+    assert_eq!((number(&[0]), number(&[31])), (BATCHES, BATCHES));
+}
+
+#[test]
 fn every_memtable_is_flushed_once_and_every_extent_comes_back() {
     let Open { dirs: _dirs, store } = open();
     let mut rng = Rng::new(3);
