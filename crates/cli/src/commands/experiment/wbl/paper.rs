@@ -16,6 +16,9 @@ const ABOUT: &str = "\
     the operations by their time and that of settling afterwards. Burst: what fits into the \
     pool, until its last operation.";
 
+/// What a run says that has it not.
+const WITHOUT_ROCKSDB: &str = "RocksDB itself is not among the engines of this run.";
+
 /// Throughput with WBL by that of RocksDB, workload by workload.
 const RATIOS: [(&str, f64); 7] = [
     ("A", 1.0282),
@@ -55,8 +58,9 @@ pub(super) fn published(engines: &[String]) -> Vec<Published> {
     let there = |baselines: &[(&'static str, &'static str)]| {
         baselines.iter().filter(|(name, _)| is_there(name)).copied().collect::<Vec<_>>()
     };
+    let about = if is_there("rocksdb-wal") { ABOUT } else { &format!("{ABOUT} {WITHOUT_ROCKSDB}") };
     let all = [
-        table("RocksDB", ABOUT, &RATIOS, &there(&BASELINES)),
+        table("RocksDB", about, &RATIOS, &there(&BASELINES)),
         table("NoveLSM", ABOUT_NOVELSM, &RATIOS_NOVELSM, &there(&[BASELINE_NOVELSM])),
     ];
     all.into_iter().filter(|table| !table.comparisons.is_empty()).collect()
@@ -110,6 +114,12 @@ mod tests {
         let few = published(&engines(&["esker-wbl", "esker-wal"]));
         assert_eq!(few.iter().map(baselines).collect::<Vec<_>>(), [["esker-wal"; 2]]);
         assert_eq!(few[0].rows[5].cases, ["G", "G-burst"]);
+        assert!(few[0].about.ends_with(WITHOUT_ROCKSDB));
+        let with = published(&engines(&["esker-wbl", "rocksdb-wal"]));
+        assert_eq!(
+            (baselines(&with[0]), &with[0].about[..]),
+            (vec!["rocksdb-wal".into(); 2], ABOUT)
+        );
         let both = published(&engines(&["esker-wbl", "esker-novelsm", "esker-wal"]));
         assert_eq!(baselines(&both[1]), ["esker-novelsm"; 2]);
         assert_eq!(both[1].rows[0].ratio, 1.30);
