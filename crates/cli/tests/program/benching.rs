@@ -56,6 +56,32 @@ fn engines_take_turns_on_every_workload() {
     assert_eq!(results["settings"]["esker-nolog"]["log"], "none");
 }
 
+#[test]
+fn engines_with_a_pool_find_what_they_loaded_and_say_that_it_is_emulated() {
+    let scratch = Scratch::new();
+    let engines = ["--engines", "esker-wbl,esker-novelsm", "--pool", "1M", "--rounds", "1"];
+    let more = ["--workload", "a,g", "--operations", "3000", "--verify", "--json"];
+    let arguments = [&["bench", "ycsb", "--records", "500"], &SMALL[4..], &engines, &more].concat();
+    let results = scratch.run(&arguments).expect_status(0).json();
+    assert_eq!(results["complete"], true);
+    assert!(results["emulated"].to_string().contains("tmpfs"), "{}", results["emulated"]);
+    for engine in ["esker-wbl", "esker-novelsm"] {
+        for case in ["A", "G"] {
+            let value = |metric: &str| {
+                let mut rows = results["rows"].as_array().unwrap().iter();
+                let of = |row: &&serde_json::Value| {
+                    row["engine"] == engine && row["case"] == case && row["metric"] == metric
+                };
+                rows.find(of).and_then(|row| row["value"].as_f64()).unwrap()
+            };
+            assert_eq!(value("operations"), 3_000.0);
+            // To a log or a pool, and to tables.
+            assert!(value("write_amp") > 1.5, "{engine} {case}: {}", value("write_amp"));
+        }
+        assert_eq!(results["settings"][engine]["pool_bytes"], "1048576");
+    }
+}
+
 /// A run that has loaded its store and would then go on for long.
 fn start_long_run(scratch: &Scratch) -> Child {
     let arguments =
