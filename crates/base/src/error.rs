@@ -148,8 +148,9 @@ pub enum Error {
     /// A persistent-memory pool whose own bytes are not what was written.
     #[error(
         "the pool {pool} is damaged at offset {offset}: {what}; writes that no table has yet are in \
-         it alone, all others are safe; run `esker pmem check` to see how far it goes, and restore \
-         the pool from a copy"
+         it alone, all others are safe; run `esker pmem check` to see how far it goes; restore the \
+         pool from a copy, or else `esker repair DB --pool` mends what it says of its extents, and \
+         `esker repair DB --give-up-logs`, without `--pool`, goes on with what is in tables"
     )]
     PoolDamaged {
         /// The pool's file.

@@ -91,6 +91,20 @@ impl SegmentHeader {
         }
     }
 
+    /// Reads the header at the front of `bytes`, which must be of the segment `epoch`, and say that it
+    /// fills the `room` bytes of its file or extent.
+    pub fn decode_of(bytes: &[u8], epoch: u32, room: u64, file_name: &str) -> Result<Self> {
+        let header = SegmentHeader::decode(bytes, file_name)?;
+        if (header.epoch, header.capacity) == (epoch, room) {
+            return Ok(header);
+        }
+        let what = format!(
+            "the header is of log {} with {} bytes, where log {epoch} should be with {room}",
+            header.epoch, header.capacity
+        );
+        Err(Error::corruption(file_name, 0, what))
+    }
+
     /// What no segment of this version can say of itself, if this one does.
     pub(crate) fn flaw(&self) -> Option<&'static str> {
         if self.epoch == 0 {

@@ -65,7 +65,7 @@ fn ways(path: &Path) -> Result<()> {
     println!("{}: {}", path.display(), region.domain());
     println!("detected: {}", Persist::detect(region.domain() == Domain::Eadr).describe());
     // SAFETY: nobody else has the region.
-    unsafe { region.fault_in(0, region.len()) };
+    unsafe { region.fault_in(0, region.len()) }.expect("the region has all its blocks");
     let streams =
         Stream::ALL.map(|stream| (stream.to_string(), Persist::of(stream, Flush::detect(), 64)));
     let flushes = Flush::ALL

@@ -93,9 +93,9 @@ unsafe impl Region for Delayed {
         self.wait(self.delays.fence);
     }
 
-    unsafe fn fault_in(&self, at: usize, bytes: usize) {
+    unsafe fn fault_in(&self, at: usize, bytes: usize) -> std::io::Result<()> {
         // SAFETY: the caller's.
-        unsafe { self.inner.fault_in(at, bytes) };
+        unsafe { self.inner.fault_in(at, bytes) }
     }
 
     fn delays_reads(&self) -> bool {

@@ -5,7 +5,9 @@ use crate::region::{FRAME_HEADER_BYTES, LINE_BYTES};
 use crate::state::Flushed;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+const WORD_BYTES: usize = size_of::<u64>();
 
 /// One use of an extent, for the segment of one epoch. While there is a handle, the extent is not
 /// given to another segment and the pool stays mapped.
@@ -82,22 +84,6 @@ impl Extent {
         self.at as u64
     }
 
-    /// A copy of the first `bytes` bytes, of a pool that was opened to look at. Another process may be
-    /// writing them meanwhile.
-    pub fn copy(&self, bytes: usize) -> Vec<u8> {
-        assert!(!self.writable, "this process may be writing to the extent");
-        assert!(bytes <= self.len, "the range lies in the extent");
-        let mut copy = Vec::with_capacity(bytes.next_multiple_of(8));
-        for at in (0..bytes).step_by(8) {
-            // SAFETY: extents are whole pages, so the word lies in this one and is aligned; in this
-            // process nobody stores to it, and an atomic load bears that another process does.
-            let word = unsafe { AtomicU64::from_ptr(self.start.add(at).cast()) };
-            copy.extend_from_slice(&u64::from_le(word.load(Ordering::Relaxed)).to_le_bytes());
-        }
-        copy.truncate(bytes);
-        copy
-    }
-
     /// Stores `bytes` at `at` and starts their way to the medium.
     ///
     /// # Safety
@@ -153,12 +139,38 @@ impl Extent {
         unsafe { self.pool.region.store_word(self.at + at, word) };
     }
 
-    /// Copies bytes out. While somebody writes them, in another process, what is copied is any mix of
-    /// old and new.
+    /// Copies bytes out, for whoever looks on: the holder of a pool opened for writing does so only
+    /// while nothing is written. While another process writes, what is copied is any mix of old and
+    /// new words; if [`Pool::holds`] the segment afterwards, at least they are of no other segment.
     pub fn read(&self, at: usize, out: &mut [u8]) {
         assert!(at <= self.len && out.len() <= self.len - at, "the range lies in the extent");
-        // SAFETY: in the extent, as checked, and initialised; `out` is somebody else's memory.
-        unsafe { out.as_mut_ptr().copy_from_nonoverlapping(self.start.add(at), out.len()) };
+        let skew = at % WORD_BYTES;
+        let (head, rest) = out.split_at_mut(out.len().min((WORD_BYTES - skew) % WORD_BYTES));
+        if !head.is_empty() {
+            head.copy_from_slice(&self.word_at(at - skew)[skew..][..head.len()]);
+        }
+        let mut at = at + head.len();
+        let mut words = rest.chunks_exact_mut(WORD_BYTES);
+        for word in &mut words {
+            word.copy_from_slice(&self.word_at(at));
+            at += WORD_BYTES;
+        }
+        let tail = words.into_remainder();
+        if !tail.is_empty() {
+            tail.copy_from_slice(&self.word_at(at)[..tail.len()]);
+        }
+        // What is looked at next, such as the state word, is looked at after the bytes.
+        fence(Ordering::Acquire);
+    }
+
+    /// The bytes of an aligned word, loaded at once: an atomic load bears that another process stores.
+    #[inline]
+    fn word_at(&self, at: usize) -> [u8; WORD_BYTES] {
+        debug_assert!(at.is_multiple_of(WORD_BYTES) && at + WORD_BYTES <= self.len, "inside");
+        // SAFETY: extents are whole pages, so a word that holds a byte of this one, as the callers have
+        // checked, lies in it; it is aligned and initialised.
+        let word = unsafe { AtomicU64::from_ptr(self.start.add(at).cast()) };
+        u64::from_le(word.load(Ordering::Relaxed)).to_le_bytes()
     }
 
     /// Stores the bytes of `range` as they are once more, and waits until they are durable: a

@@ -1,7 +1,8 @@
 //! A file, mapped: on a DAX file system persistent memory, on tmpfs its emulation.
 
 use crate::domain::{Accept, Domain};
-use crate::persist::Persist;
+use crate::persist::{Persist, REACHES_MEDIUM};
+use crate::pool::RESTORE;
 use crate::region::{FRAME_HEADER_BYTES, Region};
 use esker_base::{Error, Result};
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, fstatfs};
@@ -9,7 +10,7 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 mod detect;
@@ -91,10 +92,10 @@ impl MappedRegion {
         if len == 0 {
             return Err(Error::PoolRefused {
                 pool: path.display().to_string(),
-                reason: "it is empty, so it was cut off or never finished; nothing was ever \
-                         written to it if it is new: remove it and create it again; otherwise \
-                         restore it from a copy"
-                    .into(),
+                reason: format!(
+                    "it is empty, so it was cut off or never finished; nothing was ever written to it \
+                     if it is new: remove it and create it again; otherwise {RESTORE}"
+                ),
             });
         }
         let writable = to == Use::Write;
@@ -114,6 +115,7 @@ impl MappedRegion {
             }
             Err(source) => return Err(failure("map", path, source)),
         };
+        detect::durable_stores(path, domain, REACHES_MEDIUM)?;
         let region = MappedRegion {
             base: base.cast(),
             len,
@@ -122,7 +124,8 @@ impl MappedRegion {
             writable,
             _file: file,
         };
-        region.advise(0, len, Advice::LinuxHugepage);
+        // Only a hint.
+        let _ = region.advise(0, len, Advice::LinuxHugepage);
         Ok(region)
     }
 
@@ -136,11 +139,27 @@ impl MappedRegion {
         self.persist = ways;
     }
 
-    /// Whether the system took the advice.
-    fn advise(&self, at: usize, bytes: usize, advice: Advice) -> bool {
+    /// Takes the one writer's lock for a region that was opened to look at.
+    pub(crate) fn lock(&self, path: &Path) -> Result<()> {
+        lock(&self._file, path)
+    }
+
+    /// Gives a copy of a pool that was made with holes its blocks back: on a file system that has become
+    /// full, a store into a hole would end the process.
+    pub(crate) fn fill_holes(&self, path: &Path) -> Result<()> {
+        const BLOCK_BYTES: u64 = 512;
+        let file = self._file.metadata().map_err(|source| failure("measure", path, source))?;
+        if file.blocks() * BLOCK_BYTES >= file.len() {
+            return Ok(());
+        }
+        let filled = fallocate(&self._file, FallocateFlags::empty(), 0, file.len());
+        filled.map_err(|source| failure("allocate", path, source))
+    }
+
+    fn advise(&self, at: usize, bytes: usize, advice: Advice) -> Result<(), Errno> {
         let start = self.base.wrapping_add(at);
         // SAFETY: the range is in the mapping, and the advice does not change its content.
-        unsafe { madvise(start.cast(), bytes, advice) }.is_ok()
+        unsafe { madvise(start.cast(), bytes, advice) }
     }
 }
 
@@ -150,11 +169,11 @@ fn cannot_open(path: &Path, source: io::Error) -> Error {
     }
     Error::PoolRefused {
         pool: path.display().to_string(),
-        reason:
-            "there is no such file; if it held a database's newest writes, those that no table \
-                 has yet are in it alone: mount it, or restore it from a copy; a new pool is made \
-                 by `esker pmem create`"
-                .into(),
+        reason: format!(
+            "there is no such file; a new pool is made by `esker pmem create`; if this one held a \
+             database's newest writes, those that no table has yet are in it alone: mount it, or \
+             {RESTORE}"
+        ),
     }
 }
 
@@ -241,11 +260,12 @@ unsafe impl Region for MappedRegion {
         self.persist.fence();
     }
 
-    unsafe fn fault_in(&self, at: usize, bytes: usize) {
-        if self.advise(at, bytes, Advice::LinuxPopulateWrite) {
-            return;
+    unsafe fn fault_in(&self, at: usize, bytes: usize) -> io::Result<()> {
+        match self.advise(at, bytes, Advice::LinuxPopulateWrite) {
+            // An old kernel: touch each page.
+            Err(Errno::INVAL) => {}
+            populated => return Ok(populated?),
         }
-        // An old kernel: touch each page.
         for page in (at..at + bytes).step_by(4096) {
             // SAFETY: the caller's: in the mapping, and nobody else writes it; it keeps its value.
             unsafe {
@@ -253,6 +273,7 @@ unsafe impl Region for MappedRegion {
                 byte.write_volatile(byte.read_volatile());
             }
         }
+        Ok(())
     }
 }
 

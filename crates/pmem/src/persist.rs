@@ -13,6 +13,7 @@ mod machine;
 #[path = "persist/portable.rs"]
 mod machine;
 
+pub(crate) use machine::REACHES_MEDIUM;
 pub use machine::{Flush, Stream};
 
 /// From where on whole lines are streamed. Measured on DRAM with `examples/pmem_speed.rs`, fence

@@ -15,8 +15,11 @@
 mod examine;
 #[cfg_attr(not(target_os = "linux"), path = "pool/no_file.rs")]
 mod file;
+mod mend;
+mod owner;
 
 pub use examine::{Examined, ExtentInfo, examine};
+pub use mend::Inspect;
 
 use crate::counters::{Counters, Traffic};
 use crate::domain::Domain;
@@ -30,6 +33,10 @@ use esker_base::{Error, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
+/// What is left to do about a pool that can't be read at all.
+pub(crate) const RESTORE: &str = "restore it from a copy; if there is none, `esker repair DB \
+     --give-up-logs`, without `--pool`, goes on with what is in tables";
+
 /// What an extent is used for just now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Use {
@@ -39,6 +46,8 @@ enum Use {
     Used(u32),
     /// Free in the pool, but handles of its last use are still around.
     Released,
+    /// Its state word does not hold.
+    Unknown,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -106,11 +115,17 @@ impl Pool {
         }
     }
 
+    /// The pool as it is at this moment, beside a writer that goes on.
+    pub fn look_again(&self) -> Result<Arc<Pool>> {
+        Pool::over(self.region.clone(), &self.name)
+    }
+
     fn of(region: Arc<dyn Region>, name: &str, examined: &Examined) -> Arc<Pool> {
         let header = PoolHeader { identity: examined.identity, layout: examined.layout };
         let uses = examined.extents.iter().map(|extent| match extent.epoch {
             Some(epoch) => Use::Used(epoch),
-            None => Use::Free,
+            None if extent.is_known => Use::Free,
+            None => Use::Unknown,
         });
         Arc::new(Pool::new(region, name, header, examined.owner, uses.collect()))
     }
@@ -174,34 +189,6 @@ impl Pool {
         self.slots.lock().iter().filter(|slot| slot.state == Use::Free).count()
     }
 
-    /// The database that the pool belongs to.
-    pub fn owner(&self) -> Option<u64> {
-        *self.owner.lock()
-    }
-
-    /// Gives the pool to a database, durably, unless it is that database's already.
-    pub fn claim(&self, database: u64) -> Result<()> {
-        assert!(database != 0, "a database's identity is not zero");
-        let mut owner = self.owner.lock();
-        match *owner {
-            Some(found) if found == database => return Ok(()),
-            Some(found) => {
-                return Err(self.refused(format!(
-                    "it belongs to another database, {found:016x}, whose newest writes may be in \
-                     it; this one is {database:016x}: give each database a pool of its own"
-                )));
-            }
-            None => {}
-        }
-        self.check_writable()?;
-        self.store_word(OWNER_COMPLEMENT_AT, !database);
-        self.fence();
-        self.store_word(OWNER_AT, database);
-        self.fence();
-        *owner = Some(database);
-        Ok(())
-    }
-
     /// Stores the words of header and table once more, as they are, and waits until they are durable. A
     /// process that died between a store and its fence leaves words that can be read, and that power
     /// loss would still take back: whoever is about to rely on them calls this first.
@@ -231,6 +218,17 @@ impl Pool {
         used
     }
 
+    /// Whether the segment `epoch` is in the pool, at this moment: another process may have released it
+    /// since the pool was opened to look at. What was presumed of a damaged word is believed.
+    pub fn holds(&self, epoch: u32) -> bool {
+        let index = self.slots.lock().iter().position(|slot| slot.state == Use::Used(epoch));
+        index.is_some_and(|index| {
+            let word = examine::word(&*self.region, state_at(index as u32));
+            let state = ExtentState::decode(word, self.identity, index as u32);
+            state.is_none_or(|state| state == ExtentState::Used(epoch))
+        })
+    }
+
     /// Takes a free extent for the segment `epoch`, which starts with `header`: both are durable
     /// when this returns. `None` if the pool is full. Takes a millisecond for every few MiB the
     /// first time: this is for the background.
@@ -242,7 +240,12 @@ impl Pool {
         let at = self.extent_at(index);
         if !present {
             // SAFETY: the extent is this call's alone until it is handed out.
-            unsafe { self.region.fault_in(at, self.extent_bytes()) };
+            let faulted = unsafe { self.region.fault_in(at, self.extent_bytes()) };
+            if let Err(source) = faulted {
+                let slot = &mut self.slots.lock()[index as usize];
+                (slot.state, slot.handles) = (Use::Free, 0);
+                return Err(Error::io("get memory for a segment in", self.describe(), source));
+            }
         }
         // SAFETY: as above; the header fits.
         unsafe { self.write(at, header) };

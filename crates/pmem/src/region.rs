@@ -2,6 +2,7 @@
 
 use crate::counters::lines;
 use crate::domain::Domain;
+use std::io;
 
 /// The unit that caches flush.
 pub const LINE_BYTES: usize = 64;
@@ -70,13 +71,15 @@ pub unsafe trait Region: Send + Sync {
     /// Waits until all that this thread has stored is durable.
     fn fence(&self);
 
-    /// Makes the memory's pages present, so that no page fault strikes a store.
+    /// Makes the memory's pages present, so that no page fault strikes a store. Fails where a fault
+    /// would find no page, and end the process.
     ///
     /// # Safety
     ///
     /// The range lies in the region, which is writable, and nobody else writes it meanwhile.
-    unsafe fn fault_in(&self, at: usize, bytes: usize) {
+    unsafe fn fault_in(&self, at: usize, bytes: usize) -> io::Result<()> {
         let _ = (at, bytes);
+        Ok(())
     }
 
     /// Whether `before_read` does anything.

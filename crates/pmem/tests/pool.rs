@@ -2,7 +2,8 @@
 #![cfg(target_os = "linux")]
 
 use esker_base::Error;
-use esker_pmem::{Accept, Domain, Extent, Pool};
+use esker_pmem::sim::SimRegion;
+use esker_pmem::{Accept, Domain, Extent, Pool, Region};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -248,4 +249,99 @@ fn delays_change_nothing_but_the_time() {
     let _ = unsafe { extent.write_frame(64, &[1; 32], &[2; 100], 192) }.fence();
     extent.before_read(192);
     assert_eq!(bytes(&extent)[64..196], [&[1; 32][..], &[2; 100]].concat());
+}
+
+#[test]
+fn a_range_is_read_from_any_byte_to_any_byte() {
+    let dir = memory();
+    let (_, pool) = pool_in(&dir);
+    let extent = pool.acquire(5, &(0..64).collect::<Vec<u8>>()).unwrap().unwrap();
+    for (start, end) in (0..20).flat_map(|start| (start..40).map(move |end| (start, end))) {
+        let mut out = vec![0xee; end - start];
+        extent.read(start, &mut out);
+        assert!(out.into_iter().eq(start as u8..end as u8), "{start}..{end}");
+    }
+    let mut end = [1; 3];
+    extent.read(extent.len() - 3, &mut end);
+    extent.read(extent.len(), &mut []);
+    assert_eq!(end, [0; 3]);
+}
+
+#[test]
+fn what_a_writer_released_is_seen_by_whoever_looks_on() {
+    let dir = memory();
+    let (path, pool) = pool_in(&dir);
+    pool.acquire(5, &[9; 64]).unwrap().unwrap();
+    let reader = Pool::open_read_only(&path, Accept::Emulated).unwrap();
+    assert!(reader.holds(5) && !reader.holds(6));
+    pool.release(5).unwrap();
+    pool.acquire(6, &[9; 64]).unwrap().unwrap();
+    assert!(!reader.holds(5) && !reader.holds(6));
+    let again = reader.look_again().unwrap();
+    assert!(again.holds(6) && again.used() == [6]);
+}
+
+/// A copy with holes, as a backup makes one, and a store into a hole of a full file system ends the
+/// process.
+#[test]
+fn a_copy_with_holes_has_its_blocks_again_once_it_is_open_for_writing() {
+    use std::os::unix::fs::{FileExt, MetadataExt};
+    let dir = memory();
+    let (path, pool) = pool_in(&dir);
+    drop(pool);
+    let copy = dir.path().join("copy");
+    let file = std::fs::File::create(&copy).unwrap();
+    file.write_all_at(&std::fs::read(&path).unwrap()[..8192], 0).unwrap();
+    file.set_len(BYTES).unwrap();
+    let blocks = || file.metadata().unwrap().blocks() * 512;
+    assert!(blocks() < BYTES);
+    drop(Pool::open_read_only(&copy, Accept::Emulated).unwrap());
+    assert!(blocks() < BYTES, "whoever looks changes nothing");
+    drop(Pool::open(&copy, Accept::Emulated).unwrap());
+    assert!(blocks() >= BYTES);
+}
+
+/// Memory whose pages are not to be had.
+struct Exhausted(SimRegion);
+
+// SAFETY: all memory and all stores are the inner region's.
+unsafe impl Region for Exhausted {
+    fn base(&self) -> *mut u8 {
+        self.0.base()
+    }
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+    fn domain(&self) -> Domain {
+        self.0.domain()
+    }
+    unsafe fn write(&self, at: usize, bytes: &[u8]) {
+        // SAFETY: the caller's.
+        unsafe { self.0.write(at, bytes) };
+    }
+    unsafe fn write_frame(&self, at: usize, header: &[u8; 32], entries: &[u8], whole: usize) {
+        // SAFETY: the caller's.
+        unsafe { self.0.write_frame(at, header, entries, whole) };
+    }
+    unsafe fn store_word(&self, at: usize, word: u64) {
+        // SAFETY: the caller's.
+        unsafe { self.0.store_word(at, word) };
+    }
+    fn fence(&self) {
+        self.0.fence();
+    }
+    unsafe fn fault_in(&self, _at: usize, _bytes: usize) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::StorageFull.into())
+    }
+}
+
+#[test]
+fn without_memory_for_an_extent_acquiring_it_fails_and_it_stays_free() {
+    let region = Arc::new(Exhausted(SimRegion::new(BYTES as usize)));
+    let pool = Pool::format(region, "pool", 7).unwrap();
+    let error = pool.acquire(5, &[9; 64]).err().unwrap();
+    assert!(error.is_out_of_space() && error.to_string().contains("pool"), "{error}");
+    assert_eq!((pool.free(), pool.used()), (pool.extents(), vec![]));
+    // Nor is the epoch taken.
+    assert!(matches!(pool.acquire(5, &[9; 64]), Err(Error::Io { .. })));
 }

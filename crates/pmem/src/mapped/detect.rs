@@ -39,6 +39,21 @@ fn caches_survive(device: &Path) -> bool {
     domain.is_some_and(|domain| domain.trim() == "cpu_cache")
 }
 
+/// Whether memory of this domain keeps what is stored by this processor, whose flushes `reach_medium` or
+/// are not known here. Caches that survive would need no flush, but a fence that waits for them.
+pub(super) fn durable_stores(path: &Path, domain: Domain, reach_medium: bool) -> Result<()> {
+    if domain == Domain::Emulated || reach_medium {
+        return Ok(());
+    }
+    Err(Error::PoolRefused {
+        pool: path.display().to_string(),
+        reason:
+            "this program can't flush this kind of processor's caches, so its stores may not reach \
+                 persistent memory; use a log file"
+                .into(),
+    })
+}
+
 /// Whether a file that can't be mapped with `MAP_SYNC` may stand in for persistent memory.
 pub(super) fn emulation(path: &Path, file_system: u64, accept: Accept) -> Result<()> {
     let refuse = |reason: &str| {
@@ -105,6 +120,16 @@ mod tests {
                 std::os::unix::fs::symlink(part, link).unwrap();
             }
             assert_eq!(caches_survive(&dir.path().join(name)), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_processor_whose_flushes_are_not_known_has_emulated_pools_only() {
+        let path = Path::new("pool");
+        for domain in [Domain::MapSync, Domain::Eadr, Domain::Emulated] {
+            assert!(durable_stores(path, domain, true).is_ok(), "{domain}");
+            let found = durable_stores(path, domain, false);
+            assert_eq!(found.is_ok(), domain == Domain::Emulated, "{domain}");
         }
     }
 

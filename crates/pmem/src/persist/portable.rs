@@ -3,6 +3,9 @@
 use std::fmt;
 use std::sync::atomic::{Ordering, fence as atomic_fence};
 
+/// Whether what is flushed here reaches the medium.
+pub const REACHES_MEDIUM: bool = false;
+
 /// How whole lines are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stream {

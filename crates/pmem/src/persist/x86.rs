@@ -5,6 +5,9 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 use std::fmt;
 
+/// Whether what is flushed here reaches the medium.
+pub const REACHES_MEDIUM: bool = true;
+
 /// How whole lines are stored around the caches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stream {

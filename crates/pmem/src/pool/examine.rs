@@ -1,6 +1,6 @@
 //! What a region says of itself as a pool, and what of that does not hold.
 
-use super::state_at;
+use super::{RESTORE, state_at};
 use crate::format::{
     BadHeader, ExtentState, HEADER_BYTES, Layout, OWNER_AT, OWNER_COMPLEMENT_AT, POOL_VERSION,
     PoolHeader,
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Examined {
     /// The pool's number.
     pub identity: u64,
-    /// The database it belongs to.
+    /// The database it belongs to, if there is one and its two words match.
     pub owner: Option<u64>,
     /// Its extents.
     pub extents: Vec<ExtentInfo>,
@@ -30,8 +30,10 @@ pub struct ExtentInfo {
     pub offset: u64,
     /// Its size.
     pub bytes: u64,
-    /// The segment in it, if there is one and its state word holds.
+    /// The segment in it, if there is one and its state is known.
     pub epoch: Option<u32>,
+    /// Whether its state word holds, and says something that no other says.
+    pub is_known: bool,
 }
 
 /// Reads the header and all state words. Fails if there is no header to go by.
@@ -59,21 +61,21 @@ pub fn examine(region: &dyn Region, name: &str) -> Result<Examined> {
     let mut extents: Vec<ExtentInfo> = Vec::new();
     for index in 0..layout.extents {
         let state = ExtentState::decode(word(region, state_at(index)), header.identity, index);
-        let epoch = match state {
-            Some(ExtentState::Used(epoch)) => Some(epoch),
-            _ => None,
+        let taken = |epoch| extents.iter().any(|extent| extent.epoch == Some(epoch));
+        let known = match state {
+            Some(ExtentState::Free) => Ok(None),
+            Some(ExtentState::Used(epoch)) if taken(epoch) => {
+                Err(format!("extent {index} holds the same epoch as another"))
+            }
+            Some(ExtentState::Used(epoch)) => Ok(Some(epoch)),
+            None => Err(format!("the state word of extent {index} does not hold")),
         };
-        if state.is_none() {
-            let what = format!("the state word of extent {index} does not hold");
-            problems.push(damaged(state_at(index), what));
-        } else if epoch.is_some() && extents.iter().any(|extent| extent.epoch == epoch) {
-            let what = format!("extent {index} holds the same epoch as another");
-            problems.push(damaged(state_at(index), what));
-        }
+        let (epoch, is_known) = (known.clone().unwrap_or_default(), known.is_ok());
+        problems.extend(known.err().map(|what| damaged(state_at(index), what)));
         let offset = layout.data_at + u64::from(index) * layout.extent_bytes;
-        extents.push(ExtentInfo { offset, bytes: layout.extent_bytes, epoch });
+        extents.push(ExtentInfo { offset, bytes: layout.extent_bytes, epoch, is_known });
     }
-    let owner = (owner != 0).then_some(owner);
+    let owner = (owner != 0 && complement == !owner).then_some(owner);
     Ok(Examined { identity: header.identity, owner, extents, problems, layout })
 }
 
@@ -94,18 +96,17 @@ pub(super) fn word(region: &dyn Region, at: usize) -> u64 {
 }
 
 fn refuse(name: &str, bad: BadHeader) -> Error {
-    let refused =
-        |reason: &str| Error::PoolRefused { pool: name.to_owned(), reason: reason.to_owned() };
+    let refused = |reason| Error::PoolRefused { pool: name.to_owned(), reason };
     match bad {
-        BadHeader::Unfinished => refused(
+        BadHeader::Unfinished => refused(format!(
             "its creation was not finished, or its beginning was wiped; if it is new, nothing was \
-             ever written to it: remove it and create it again; otherwise restore it from a copy, \
-             for writes that no table has yet are in it alone",
-        ),
-        BadHeader::Foreign => refused(
+             ever written to it: remove it and create it again; otherwise writes that no table has \
+             yet are in it alone: {RESTORE}"
+        )),
+        BadHeader::Foreign => refused(format!(
             "it is no Esker pool: its first eight bytes are not the magic; give the path of a pool, \
-             or if this was one, restore it from a copy",
-        ),
+             or if this was one, {RESTORE}"
+        )),
         BadHeader::Newer(found) => {
             Error::NewerVersion { file: name.to_owned(), found, supported: POOL_VERSION }
         }

@@ -1,6 +1,6 @@
 //! Pools in files.
 
-use super::{Pool, check_bytes, examine};
+use super::{Inspect, Pool, check_bytes, examine};
 use crate::delayed::{Delayed, Delays};
 use crate::domain::Accept;
 use crate::format::HOLDER_AT;
@@ -52,13 +52,26 @@ impl Pool {
         Pool::over(Arc::new(MappedRegion::open_read_only(path, accept)?), &name(path))
     }
 
-    /// Opens a pool to look at, even if some of what it says does not hold: that is listed beside it,
-    /// and an extent whose state is damaged counts as free. Fails if the header does not hold.
-    pub fn inspect(path: impl AsRef<Path>, accept: Accept) -> Result<(Arc<Pool>, Vec<Error>)> {
+    /// Opens a pool even if some of what it says does not hold: that is listed beside it. Fails if the
+    /// header does not hold.
+    pub fn inspect(
+        path: impl AsRef<Path>,
+        accept: Accept,
+        how: Inspect,
+    ) -> Result<(Arc<Pool>, Vec<Error>)> {
         let path = path.as_ref();
-        let region = Arc::new(MappedRegion::open_read_only(path, accept)?);
-        let examined = examine(&*region, &name(path))?;
-        Ok((Pool::of(region, &name(path), &examined), examined.problems))
+        let region = match how {
+            Inspect::ToMend => MappedRegion::open(path, accept)?,
+            Inspect::Alone | Inspect::Beside => MappedRegion::open_read_only(path, accept)?,
+        };
+        if how == Inspect::Alone {
+            region.lock(path)?;
+        }
+        let examined = examine(&region, &name(path))?;
+        if how == Inspect::ToMend {
+            own(&region, path)?;
+        }
+        Ok((Pool::of(Arc::new(region), &name(path), &examined), examined.problems))
     }
 }
 
@@ -73,7 +86,12 @@ fn open_through(
 ) -> Result<Arc<Pool>> {
     let region = Arc::new(MappedRegion::open(path, accept)?);
     let pool = Pool::over(wrap(region.clone()), &name(path))?;
-    // Only what is a pool is written to.
-    write_holder(&region, HOLDER_AT, path)?;
+    own(&region, path)?;
     Ok(pool)
+}
+
+/// What a writer does first, once it has seen that the file is a pool.
+fn own(region: &MappedRegion, path: &Path) -> Result<()> {
+    region.fill_holes(path)?;
+    write_holder(region, HOLDER_AT, path)
 }

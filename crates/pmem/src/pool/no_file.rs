@@ -1,6 +1,6 @@
 //! Pools in files, on systems where they are not known to be persistent memory: there are none.
 
-use super::Pool;
+use super::{Inspect, Pool};
 use crate::delayed::Delays;
 use crate::domain::Accept;
 use esker_base::{Clock, Error, Result};
@@ -39,7 +39,11 @@ impl Pool {
     }
 
     /// Refused.
-    pub fn inspect(path: impl AsRef<Path>, _accept: Accept) -> Result<(Arc<Pool>, Vec<Error>)> {
+    pub fn inspect(
+        path: impl AsRef<Path>,
+        _accept: Accept,
+        _how: Inspect,
+    ) -> Result<(Arc<Pool>, Vec<Error>)> {
         refuse(path.as_ref())
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A crash may tear the last frames, those that were not acknowledged: where a segment ends in one, or
 //! the next does not go on where it ended, that is a torn tail as long as nothing written later knew
-//! the missing writes durable. If something did, they were acknowledged, and it is damage.
+//! the missing writes durable. If something did, they were acknowledged, and it is damage; unless a
+//! later segment goes on just there: then a recovery found the tail torn, and gave the seqnos out again.
 
 use super::{TO_LOOK_AT, header_json};
 use crate::commands::{print_json, stdout};
@@ -10,6 +11,7 @@ use crate::failure::{Failure, Outcome};
 use crate::units;
 use esker_base::Seqno;
 use esker_memtable::{SEGMENT_HEADER_BYTES, Scan, SegmentHeader, Stop, scan};
+use esker_pmem::pool::Inspect;
 use esker_pmem::{Extent, Pool};
 use serde_json::{Value as Json, json};
 use std::io::Write;
@@ -18,7 +20,7 @@ use std::path::PathBuf;
 /// Read all of a pool and report whatever does not hold
 ///
 /// Checks the header, the state of every extent, and the segment's header and every frame of those in
-/// use. No other process may be writing meanwhile. Exit status 1 if anything is wrong.
+/// use. Fails if another process has the pool open for writing. Exit status 1 if anything is wrong.
 #[derive(clap::Args)]
 pub struct Check {
     /// The pool's file
@@ -48,7 +50,7 @@ struct Report {
 
 impl Check {
     pub fn run(self) -> Outcome {
-        let (pool, problems) = Pool::inspect(&self.path, TO_LOOK_AT)?;
+        let (pool, problems) = Pool::inspect(&self.path, TO_LOOK_AT, Inspect::Alone)?;
         let mut report = Report::default();
         report.problems.extend(problems.iter().map(ToString::to_string));
         let mut segments = Vec::new();
@@ -83,26 +85,22 @@ fn read(pool: &Pool, extent: &Extent) -> Result<Segment, String> {
     let problem = |at: usize, what: String| {
         format!("{name}: extent {} at offset {}: {what}", extent.index(), offset + at as u64)
     };
-    let header = extent.copy(SEGMENT_HEADER_BYTES);
-    let header = match SegmentHeader::decode(&header, &name) {
-        Ok(header) => header,
-        Err(esker::Error::Corruption { offset, what, .. }) => {
-            return Err(problem(offset as usize, what));
-        }
-        Err(error) => return Err(problem(0, error.to_string())),
-    };
-    if header.epoch != extent.epoch() {
-        let (found, wanted) = (header.epoch, extent.epoch());
-        return Err(problem(0, format!("it holds segment {found}, and should hold {wanted}")));
-    }
-    if header.capacity > extent.len() as u64 {
-        return Err(problem(0, "its segment says that it is larger than the extent".into()));
-    }
-    let bytes = extent.copy(header.capacity as usize);
+    let mut bytes = vec![0; extent.len()];
+    extent.read(0, &mut bytes);
+    let header = SegmentHeader::decode_of(&bytes, extent.epoch(), extent.len() as u64, &name)
+        .map_err(|error| match error {
+            esker::Error::Corruption { offset, what, .. } => problem(offset as usize, what),
+            error => problem(0, error.to_string()),
+        })?;
     Ok(Segment { epoch: header.epoch, offset, scan: scan(&bytes, &header, None) })
 }
 
 impl Segment {
+    /// The seqno of its first frame.
+    fn first_seqno(&self) -> Option<Seqno> {
+        self.scan.frames.first().map(|frame| frame.first_seqno)
+    }
+
     /// The seqno after its last frame's.
     fn next_seqno(&self) -> Option<Seqno> {
         self.scan.frames.last().map(|frame| frame.next_seqno())
@@ -119,31 +117,43 @@ impl Segment {
 impl Report {
     /// Tells damage from torn tails. `segments` are in the order of their epochs.
     fn judge(&mut self, pool: &Pool, segments: &[Segment]) {
+        // The seqno that is due, once there is one.
         let mut expected = None;
         for (at, segment) in segments.iter().enumerate() {
-            self.frames += segment.scan.frames.len() as u64;
-            self.entries +=
-                segment.scan.frames.iter().map(|frame| u64::from(frame.count)).sum::<u64>();
-            self.bytes += segment.scan.end;
-            let later = segments[at + 1..].iter().map(|segment| segment.durable_through(0)).max();
-            let first = segment.scan.frames.first().map(|frame| frame.first_seqno);
+            self.count(&segment.scan);
+            let later = &segments[at + 1..];
+            let known = later.iter().map(|segment| segment.durable_through(0)).max().unwrap_or(0);
+            let is_given_again =
+                |due: Seqno| later.iter().any(|segment| segment.first_seqno() == Some(due));
             let place = |offset: u64, what: &str| {
                 let (name, at) = (pool.describe(), segment.offset + offset);
                 format!("{name}: segment {} at offset {at}: {what}", segment.epoch)
             };
-            if let (Some(expected), Some(first)) = (expected, first)
-                && first != expected
+            if let (Some(due), Some(first)) = (expected, segment.first_seqno())
+                && first != due
             {
-                let known = later.unwrap_or(0).max(segment.durable_through(0));
-                let what = format!("it starts at seqno {first}, and {expected} is due");
-                self.sort(known >= expected, place(SEGMENT_HEADER_BYTES as u64, &what));
+                let what = format!("it starts at seqno {first}, and {due} is due");
+                let what = place(SEGMENT_HEADER_BYTES as u64, &what);
+                if is_given_again(due) {
+                    // All of it was left out.
+                    self.torn.push(what);
+                    continue;
+                }
+                self.sort(known.max(segment.durable_through(0)) >= due, what);
             }
             expected = segment.next_seqno().or(expected);
             if let Stop::Bad { offset, what } = &segment.scan.stop {
-                let known = later.unwrap_or(0).max(segment.durable_through(usize::MAX));
-                self.sort(expected.is_some_and(|due| known >= due), place(*offset, what));
+                let known = known.max(segment.durable_through(usize::MAX));
+                let is_damage = expected.is_some_and(|due| known >= due && !is_given_again(due));
+                self.sort(is_damage, place(*offset, what));
             }
         }
+    }
+
+    fn count(&mut self, scan: &Scan) {
+        self.frames += scan.frames.len() as u64;
+        self.entries += scan.frames.iter().map(|frame| u64::from(frame.count)).sum::<u64>();
+        self.bytes += scan.end;
     }
 
     fn sort(&mut self, was_durable: bool, what: String) {
