@@ -60,8 +60,12 @@ fn main() -> esker_base::Result<()> {
         let opened = clock.now() - started;
         assert!(db.get(&db.default_keyspace(), &key(puts - 1))?.is_some(), "the last put is there");
         let read = clock.now() - started;
-        let rate = puts as f64 / opened.as_secs_f64() / 1e6;
-        println!("{what}: open {opened:?}, first read at {read:?}; {rate:.2} M puts/s");
+        let stats = db.stats();
+        let recovered = stats.visible_seqno - stats.flushed_seqno;
+        let rate = recovered as f64 / opened.as_secs_f64() / 1e6;
+        println!(
+            "{what}: open {opened:?}, first read at {read:?}; {recovered} recovered, {rate:.2} M/s"
+        );
         db.close()?;
     }
     Ok(())

@@ -2,10 +2,11 @@
 
 use crate::close::Handle;
 use crate::cursor::DbCursor;
+use crate::env::{Env, posix_env};
 use crate::inner::{Inner, table_memory};
 use crate::keyspace::{DEFAULT_KEYSPACE, Keyspace, KeyspaceInfo, check_name};
 use crate::manifest::{Change, Edit};
-use crate::open::{Create, Env, existing_directory, posix_env};
+use crate::open::{Create, existing_directory};
 use crate::range::Range;
 use crate::read::{self, Patience};
 use crate::schedule;

@@ -5,6 +5,7 @@
 //! reserved in it: so a full disk shows here, in the background, and a listed log that is missing or
 //! has no header is damage, not an accident of timing.
 
+use crate::pool_logs::IF_LOST;
 use esker_base::{Error, FileKind, Hint, Result};
 use esker_memtable::SegmentHeader;
 use esker_storage::{LogFile, Storage};
@@ -120,8 +121,10 @@ pub(crate) fn claim_directory(storage: &dyn Storage, identity: u64, has_logs: bo
         None if has_logs => {
             return Err(unfit(
                 storage,
-                "this database has logs, and they are not here; open it with the directory that \
-                 they lie in, close it, and then give another",
+                &format!(
+                    "this database has logs, and they are not here; open it with the pool, or the \
+                     directory, that they lie in, close it, and then give another; {IF_LOST}"
+                ),
             ));
         }
         _ => check_unclaimed(storage)?,

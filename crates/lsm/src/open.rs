@@ -1,94 +1,36 @@
-//! Opening and creating: what a database takes from the world around it, and the order in which it
-//! comes to life.
+//! Opening and creating: the order in which a database comes to life.
 
 use crate::close::Handle;
 use crate::commit::Commit;
 use crate::compaction::Sizes;
 use crate::cursor::Leases;
 use crate::db::Db;
+use crate::env::Env;
 use crate::inner::{Inner, cache_bytes, dram_table_bytes};
 use crate::install::Installer;
 use crate::io::IoGate;
 use crate::keyspace::DEFAULT_KEYSPACE;
 use crate::log_files::{self, LogFiles};
+use crate::log_read::LogSource;
 use crate::logs::Logs;
 use crate::manifest::{Change, Edit, Manifest, State, parse_manifest_file_name};
-use crate::pool_logs::{self, PoolStorage};
-use crate::recover::{self, Found, LogSource, Recovered};
+use crate::pool_logs;
+use crate::recover::{self, Found, Recovered};
 use crate::schedule::{self, Lane, Schedule};
 use crate::settings::{KeyspaceSettings, Log, Settings};
 use crate::stall::Stall;
 use crate::stats::Counters;
+use crate::unlisted;
 use crate::version::{Version, parse_table_file_name};
 use crate::view::{View, ViewCell};
-use esker_base::{
-    Background, Clock, Error, KeyspaceId, Priority, Result, SystemClock, Threads, ambient_seed,
-};
+use esker_base::{Error, KeyspaceId, Priority, Result};
 use esker_memtable::DramTable;
-use esker_pmem::{Accept, Pool};
-use esker_storage::{PosixStorage, Storage};
+use esker_storage::PosixStorage;
 use esker_table::BlockCache;
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// What a database takes from the world around it. [`Db::open`] takes the operating system's; a
-/// simulation brings its own.
-#[derive(Clone)]
-pub struct Env {
-    /// Where tables and manifest are kept, and the logs if they have no storage of their own.
-    pub storage: Arc<dyn Storage>,
-    /// Where the logs are kept, if elsewhere.
-    pub log_storage: Option<Arc<dyn Storage>>,
-    /// The pool that the logs are kept in, if the settings say so. Then `log_storage` is not used.
-    pub pool: Option<Arc<Pool>>,
-    /// Time.
-    pub clock: Arc<dyn Clock>,
-    /// Threads.
-    pub background: Arc<dyn Background>,
-    /// Chance, for the identity of a new database.
-    pub seed: u64,
-}
-
-impl Env {
-    /// The world as the settings ask for it, and the settings as they hold in it.
-    fn fit(self, settings: Settings) -> Result<(Env, Settings)> {
-        match (&settings.log, self.pool.clone()) {
-            (Log::Pmem { .. }, Some(pool)) => {
-                let settings = settings.with_pool(&pool);
-                Ok((Env { log_storage: Some(Arc::new(PoolStorage(pool))), ..self }, settings))
-            }
-            (Log::Pmem { pool, .. }, None) => Err(Error::PoolRefused {
-                pool: pool.display().to_string(),
-                reason: "the settings ask for it, and the environment does not have it".into(),
-            }),
-            _ => Ok((Env { pool: None, ..self }, settings)),
-        }
-    }
-
-    /// Where logs are read from, and strays are removed from.
-    pub(crate) fn log_storage(&self) -> &Arc<dyn Storage> {
-        self.log_storage.as_ref().unwrap_or(&self.storage)
-    }
-
-    fn log_source(&self) -> LogSource<'_> {
-        let pool = self.pool.as_ref();
-        LogSource { storage: &**self.log_storage(), pool, background: &*self.background }
-    }
-
-    /// Takes the place of the logs for the database `identity`.
-    fn claim_logs(&self, identity: u64, has_logs: bool) -> Result<()> {
-        match (&self.pool, &self.log_storage) {
-            (Some(pool), _) => {
-                pool.settle()?;
-                pool_logs::claim(pool, identity, has_logs)
-            }
-            (None, Some(storage)) => log_files::claim_directory(&**storage, identity, has_logs),
-            (None, None) => Ok(()),
-        }
-    }
-}
 
 /// What a caller of `open` accepts.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -257,12 +199,14 @@ fn reopen(env: &Env, manifest_name: &str, cache: &Arc<BlockCache>) -> Result<Ope
     state.version.open_tables(cache)?;
     if env.pool.is_some() || env.log_storage.is_some() {
         // The process that created the database may have died, or failed, before the name CURRENT was
-        // durable; a claim must not outlive it.
-        env.storage.sync_names()?;
+        // durable; a claim must not outlive it. Where the pool says its owner, the name was durable
+        // before; the owner itself may not be, which `claim_logs` settles.
+        if !env.owns_pool(identity) {
+            env.storage.sync_names()?;
+        }
         env.claim_logs(identity, !state.logs.is_empty())?;
     }
-    let recovered = recover::read_logs(env.log_source(), &state)?;
-    recover::check_unlisted_logs(env, manifest_name, &state, recovered.last_seqno)?;
+    let recovered = read_logs(env, env.log_source(), manifest_name, &state)?;
     recover::sync_logs(&**env.log_storage(), &recovered)?;
 
     state.logs = recovered.logs.clone();
@@ -274,6 +218,26 @@ fn reopen(env: &Env, manifest_name: &str, cache: &Arc<BlockCache>) -> Result<Ope
     let version = state.version.clone();
     let installer = Installer::new(env.storage.clone(), identity, manifest, state);
     Ok(Opened { installer, version, recovered })
+}
+
+/// Reads the logs, unless they show that the manifest is not the one that belongs to them.
+fn read_logs(
+    env: &Env,
+    source: LogSource<'_>,
+    manifest_name: &str,
+    state: &State,
+) -> Result<Recovered> {
+    let cut_off = recover::manifest_cut_off(&*env.storage, manifest_name)?;
+    let dir = env.storage.describe();
+    if cut_off.is_none() {
+        unlisted::check_age(&source, env.pool.is_some(), state, &dir)?;
+    }
+    let recovered = recover::read_logs(&source, state)?;
+    if let Some(offset) = cut_off {
+        let manifest = format!("{dir}/{manifest_name}");
+        unlisted::check_edits(&source, state, recovered.last_seqno, &manifest, offset)?;
+    }
+    Ok(recovered)
 }
 
 /// Removes what a crash left: files that nothing refers to. Called once everything that is referred
@@ -289,11 +253,15 @@ fn remove_strays(env: &Env, state: &State, manifest: &str) {
     };
     let storages = std::iter::once(&env.storage).chain(&env.log_storage);
     for storage in storages {
+        let mut removed = false;
         for name in storage.list().unwrap_or_default().iter().filter(|name| stray(name)) {
-            let _ = storage.remove(name);
+            removed |= storage.remove(name).is_ok();
         }
-        // Before the manifest grows: see `recover::check_unlisted_logs`.
-        let _ = storage.sync_names();
+        // Before the manifest grows: see `unlisted::check_edits`. What a process before this one removed
+        // became durable with the manifest just made, if it lay beside it.
+        if removed || !Arc::ptr_eq(storage, &env.storage) {
+            let _ = storage.sync_names();
+        }
     }
 }
 
@@ -304,9 +272,14 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
     };
     let (identity, state) = recover::load_state(&env.storage, &manifest_name)?;
     recover::check_table_files(&*env.storage, &state)?;
+    if let Some(pool) = &env.pool {
+        pool.belongs_to(identity)?;
+    }
+    // After the manifest: a log is where it can be read before the manifest lists it.
+    let logs = env.log_storage_now()?;
     // Copied: the writer goes on with what is in the pool.
-    let copied = LogSource { pool: None, ..env.log_source() };
-    let recovered = recover::read_logs(copied, &state)?;
+    let copied = LogSource { storage: &*logs, pool: None, background: &*env.background };
+    let recovered = read_logs(env, copied, &manifest_name, &state)?;
     let version = state.version.clone();
     let installer = Installer::read_only(env.storage.clone(), identity, state);
     let opened = Opened { installer, version, recovered };
@@ -327,29 +300,4 @@ pub(crate) fn existing_directory(dir: &Path) -> Result<PosixStorage> {
 
 pub(crate) fn nothing_there(dir: &str) -> Error {
     Error::NotADatabase { dir: dir.to_owned(), reason: "there is no database in it".into() }
-}
-
-/// The operating system's world. Only a database that may be written to gets its directories made.
-pub(crate) fn posix_env(storage: PosixStorage, settings: &Settings, writable: bool) -> Result<Env> {
-    let pool = match &settings.log {
-        Log::Pmem { pool, emulated } => {
-            let accept = if *emulated { Accept::Emulated } else { Accept::Persistent };
-            let open = if writable { Pool::open } else { Pool::open_read_only };
-            Some(open(pool, accept)?)
-        }
-        _ => None,
-    };
-    let log_storage: Option<Arc<dyn Storage>> = match &settings.log {
-        Log::File { dir: Some(dir), .. } if writable => Some(Arc::new(PosixStorage::create(dir)?)),
-        Log::File { dir: Some(dir), .. } => Some(Arc::new(PosixStorage::open(dir)?)),
-        _ => None,
-    };
-    Ok(Env {
-        storage: Arc::new(storage),
-        log_storage,
-        pool,
-        clock: Arc::new(SystemClock::new()),
-        background: Arc::new(Threads),
-        seed: ambient_seed(),
-    })
 }

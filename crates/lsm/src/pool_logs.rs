@@ -4,13 +4,15 @@
 //! where they are, and nothing is written twice. What a name, a file and its removal are to
 //! [`crate::log_files`], an epoch, an extent and its release are here. [`PoolStorage`] shows the
 //! extents as log files, so that whoever only reads logs (recovery of a read-only open, `check`,
-//! `dump-log`) or removes strays need not know the difference.
+//! `dump-frames`) or removes strays need not know the difference.
 
 use crate::log_files::{log_file_name, parse_log_file_name};
+use crate::recover::{self, Found};
 use esker_base::{Error, Hint, Result};
 use esker_memtable::SegmentHeader;
 use esker_pmem::{Extent, Pool};
 use esker_storage::{LogFile, ReadableFile, Storage, WritableFile};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Frames in persistent memory start at multiples of a cache line, so that each is flushed by itself.
@@ -24,47 +26,46 @@ pub(crate) fn header_in(pool: &Pool, epoch: u32) -> SegmentHeader {
 
 /// An extent for the segment that `header` describes, both durable.
 pub(crate) fn acquire(pool: &Arc<Pool>, header: &SegmentHeader) -> Result<Extent> {
-    pool.acquire(header.epoch, &header.encode())?.ok_or_else(|| Error::PoolRefused {
-        pool: pool.describe(),
-        reason:
-            "all its extents hold writes that are not in tables yet; writers wait for the flush"
-                .into(),
+    pool.acquire(header.epoch, &header.encode())?.ok_or_else(|| {
+        let reason =
+            "all its extents hold writes that are not in tables yet; writers wait for the flush";
+        refused(pool, reason.into())
     })
 }
+
+/// What to do about logs that are lost.
+pub(crate) const IF_LOST: &str = "if they are lost, `esker repair DB --give-up-logs`, with neither \
+     `--pool` nor `--log-dir`, goes on with what is in tables, and then another can be given";
 
 /// Gives `pool` to the database `identity`, unless it belongs to it already. A database that has logs
 /// has had the pool that they are in.
 pub(crate) fn claim(pool: &Pool, identity: u64, has_logs: bool) -> Result<()> {
-    let refused = |reason: String| Error::PoolRefused { pool: pool.describe(), reason };
-    match pool.owner() {
-        Some(owner) if owner == identity => Ok(()),
-        Some(owner) => Err(refused(format!(
-            "it belongs to another database ({owner:016x}, and this one is {identity:016x}); give each \
-             database a pool of its own"
-        ))),
-        None if has_logs => Err(refused(
-            "this database has writes in a log, and they are not here; open it with the pool, or the \
-             log directory, that they lie in, close it, and then give another"
-                .into(),
-        )),
-        None if !pool.used().is_empty() => Err(refused(
-            "it holds log segments, and does not say of which database; use another pool".into(),
-        )),
-        None => pool.claim(identity),
+    if pool.belongs_to(identity)? {
+        return Ok(());
     }
+    check_unclaimed(pool)?;
+    if has_logs {
+        return Err(refused(
+            pool,
+            format!(
+                "this database has writes in a log, and they are not here; open it with the pool, or \
+                 the log directory, that they lie in, close it, and then give another; {IF_LOST}"
+            ),
+        ));
+    }
+    pool.claim(identity)
 }
 
 /// Fails unless `pool` belongs to the database `identity`.
 pub(crate) fn check_claim(pool: &Pool, identity: u64) -> Result<()> {
-    let reason = match pool.owner() {
-        Some(owner) if owner == identity => return Ok(()),
-        Some(_) => "it belongs to another database",
-        None => "it belongs to no database; if this one's logs are files, leave --pool out",
-    };
-    Err(Error::PoolRefused { pool: pool.describe(), reason: reason.into() })
+    if pool.belongs_to(identity)? {
+        return Ok(());
+    }
+    let reason = "it belongs to no database; if this one's logs are files, leave --pool out";
+    Err(refused(pool, reason.into()))
 }
 
-/// Fails unless `pool` is free to be a new database's.
+/// Fails unless `pool` is free to be a database's that has none.
 pub(crate) fn check_unclaimed(pool: &Pool) -> Result<()> {
     let reason = if pool.owner().is_some() {
         "it belongs to another database; give each database a pool of its own"
@@ -73,7 +74,37 @@ pub(crate) fn check_unclaimed(pool: &Pool) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(Error::PoolRefused { pool: pool.describe(), reason: reason.into() })
+    Err(refused(pool, reason.into()))
+}
+
+fn refused(pool: &Pool, reason: String) -> Error {
+    Error::PoolRefused { pool: pool.describe(), reason }
+}
+
+/// The error of opening a pool, and if the pool is not there, what that means for the database in
+/// `storage`.
+pub(crate) fn explain(error: Error, pool: &Path, storage: &Arc<dyn Storage>) -> Error {
+    let state = match recover::look(&**storage) {
+        Ok(Found::Database(manifest)) if !pool.exists() => recover::load_state(storage, &manifest),
+        _ => return error,
+    };
+    let Ok((_, state)) = state else { return error };
+    let dir = storage.describe();
+    let reason = if state.logs.is_empty() {
+        format!(
+            "there is no such file; all writes of {dir} are in its tables, so a new pool will do: \
+             `esker pmem create` makes one"
+        )
+    } else {
+        format!(
+            "there is no such file; the tables of {dir} hold its writes up to {}, and any later ones \
+             are in the pool alone: mount it, or restore it from a copy. If it is lost, `esker repair \
+             {dir} --give-up-logs`, without `--pool`, goes on with what is in tables; then give a new \
+             pool, which `esker pmem create` makes",
+            state.version.flushed_through
+        )
+    };
+    Error::PoolRefused { pool: pool.display().to_string(), reason }
 }
 
 /// The extents of a pool as log files that can be read and removed.
@@ -81,12 +112,12 @@ pub(crate) struct PoolStorage(pub(crate) Arc<Pool>);
 
 impl PoolStorage {
     fn unsupported<T>(&self, what: &str) -> Result<T> {
-        let reason = format!("{what} is not for a pool: it holds log segments only");
-        Err(Error::PoolRefused { pool: self.0.describe(), reason })
+        Err(refused(&self.0, format!("{what} is not for a pool: it holds log segments only")))
     }
 
+    /// At this moment: a writer may have released it since the pool was opened to look at.
     fn epoch_of(&self, name: &str) -> Option<u32> {
-        parse_log_file_name(name).filter(|epoch| self.0.used().contains(epoch))
+        parse_log_file_name(name).filter(|&epoch| self.0.holds(epoch))
     }
 }
 
@@ -151,7 +182,7 @@ impl Storage for PoolStorage {
     }
 
     fn lock(&self) -> Result<Box<dyn Send + Sync>> {
-        // Whoever has the pool open for writing has it locked.
+        // Whoever has the pool open for writing, or alone, has it locked.
         Ok(Box::new(()))
     }
 }

@@ -10,19 +10,17 @@
 //!    new is written. So what was rejected once is rejected for ever, however often recovery itself is
 //!    interrupted.
 
-use crate::log_files::{log_file_name, parse_log_file_name};
+use crate::env::Env;
+use crate::log_files::parse_log_file_name;
+use crate::log_read::{LogRead, LogSource, write_again};
 use crate::manifest::{
     CURRENT, LogEnd, LogState, State, cut_off_at, invariants, parse_manifest_file_name,
     read_current, read_manifest,
 };
-use crate::open::Env;
 use crate::parallel;
 use crate::version::{parse_table_file_name, table_file_name};
-use esker_base::{Background, Error, KeyspaceId, Result, Seqno};
-use esker_memtable::{
-    HeapMemory, MemTable, Memory, SEGMENT_HEADER_BYTES, Scan, SegmentHeader, Stop, scan,
-};
-use esker_pmem::Pool;
+use esker_base::{Error, KeyspaceId, Result, Seqno};
+use esker_memtable::{MemTable, Scan, Stop};
 use esker_storage::Storage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -76,43 +74,10 @@ pub(crate) fn load_state(storage: &Arc<dyn Storage>, name: &str) -> Result<(u64,
     Ok((identity, state))
 }
 
-/// Checks that no log holds writes and is unknown to the manifest.
-///
-/// A last record that does not check out reads as a write that was cut off. But the edit that lists a
-/// log is durable before anything is written to the log: so if there are writes beyond all that is
-/// known in an unlisted log, that record was whole once, and was damaged since.
-pub(crate) fn check_unlisted_logs(
-    env: &Env,
-    manifest: &str,
-    state: &State,
-    last_seqno: Seqno,
-) -> Result<()> {
-    let (_, records) = read_manifest(&*env.storage, manifest)?;
-    let Some(offset) = cut_off_at(&*env.storage, manifest, &records)? else { return Ok(()) };
-    let storage = env.log_storage.as_ref().unwrap_or(&env.storage);
-    for epoch in storage.list()?.iter().filter_map(|name| parse_log_file_name(name)) {
-        if state.logs.contains_key(&epoch) {
-            continue;
-        }
-        // One without a sound header never held anything.
-        let Ok(mut read) = read_log(&**storage, epoch, &LogState::default()) else { continue };
-        let bytes = &read.memory.contents()[..read.header.capacity as usize];
-        let scanned = scan(bytes, &read.header, None);
-        let last = scanned.frames.last().map_or(0, |frame| frame.next_seqno() - 1);
-        if last > last_seqno {
-            let what = format!(
-                "the last edit does not check out, and {} holds writes up to seqno {last} that no \
-                 edit accounts for",
-                read.path
-            );
-            return Err(Error::corruption(
-                format!("{}/{manifest}", env.storage.describe()),
-                offset,
-                what,
-            ));
-        }
-    }
-    Ok(())
+/// Where the manifest `name` goes on with bytes that are no edit, if it does.
+pub(crate) fn manifest_cut_off(storage: &dyn Storage, name: &str) -> Result<Option<u64>> {
+    let (_, records) = read_manifest(storage, name)?;
+    cut_off_at(storage, name, &records)
 }
 
 /// Checks that every table file is there and long enough.
@@ -164,44 +129,18 @@ impl Recovered {
     }
 }
 
-/// One log as it was read.
-struct LogRead {
-    path: String,
-    header: SegmentHeader,
-    memory: Memory,
-    known_end: Option<LogEnd>,
-}
-
-/// Where logs are read from.
-pub(crate) struct LogSource<'a> {
-    pub(crate) storage: &'a dyn Storage,
-    /// Logs that are here are taken where they are, to be gone on with.
-    pub(crate) pool: Option<&'a Arc<Pool>>,
-    /// Whose threads read several logs at once.
-    pub(crate) background: &'a dyn Background,
-}
-
-impl LogSource<'_> {
-    fn read(&self, epoch: u32, log: &LogState) -> Result<LogRead> {
-        match self.pool {
-            Some(pool) if pool.used().contains(&epoch) => take_extent(pool, epoch, log),
-            _ => read_log(self.storage, epoch, log),
-        }
-    }
-}
-
 /// More threads than this would only wait for each other's memory.
 const HELPERS: usize = 7;
 
 /// Reads the logs of `state`: each by itself, as many at once as there are processors; then, in
 /// order, where they follow from each other; then each becomes a MemTable, again at once.
-pub(crate) fn read_logs(source: LogSource<'_>, state: &State) -> Result<Recovered> {
+pub(crate) fn read_logs(source: &LogSource<'_>, state: &State) -> Result<Recovered> {
     let helpers =
         std::thread::available_parallelism().map_or(0, |many| many.get() - 1).min(HELPERS);
     let read = state.logs.iter().map(|(&epoch, log)| source.read(epoch, log));
     let read = read.collect::<Result<Vec<_>>>()?;
     let scanned = parallel::for_each(source.background, helpers, read, |mut read| {
-        let scanned = scan_log(&mut read, None);
+        let scanned = read.scan(None);
         (read, scanned)
     });
     let mut recovered = Recovered::nothing_after(state.version.flushed_through);
@@ -240,7 +179,7 @@ fn follow(
         let goes_on = scanned.frames.first().is_some_and(|frame| frame.first_seqno == expected);
         if !goes_on {
             // It was scanned as if it could start with any seqno.
-            scanned = scan_log(&mut read, Some(expected))?;
+            scanned = read.scan(Some(expected))?;
         }
         durable_through =
             scanned.later.map_or(0, |later| later.durable_through).max(durable_through);
@@ -308,66 +247,6 @@ fn describe_stop(stop: &Stop) -> String {
     }
 }
 
-fn read_log(storage: &dyn Storage, epoch: u32, log: &LogState) -> Result<LogRead> {
-    let name = log_file_name(epoch);
-    let path = format!("{}/{name}", storage.describe());
-    if !storage.exists(&name)? {
-        let what = "the manifest lists this log and it is missing; what was written to it and not \
-                    yet flushed is lost, unless the log lies in another directory, or in a pool of \
-                    persistent memory: check the settings";
-        return Err(Error::corruption(path, 0, what));
-    }
-    let file = storage.open(&name)?;
-    let length = file.len()?;
-    // The header first: a damaged length must not decide how much memory is taken.
-    let mut start = [0; SEGMENT_HEADER_BYTES];
-    file.read_exact_at(0, &mut start)?;
-    let header = SegmentHeader::decode(&start, &path)?;
-    if header.epoch != epoch || header.capacity != length {
-        let what = format!(
-            "the header is of log {} with {} bytes, and the file has {length}",
-            header.epoch, header.capacity
-        );
-        return Err(Error::corruption(path, 0, what));
-    }
-    let mut memory = HeapMemory::new(length as usize);
-    file.read_exact_at(0, &mut memory.bytes_mut()[..length as usize])?;
-    Ok(LogRead { path, header, memory: memory.into(), known_end: log.end })
-}
-
-/// The log `epoch` in its extent.
-fn take_extent(pool: &Arc<Pool>, epoch: u32, log: &LogState) -> Result<LogRead> {
-    let path = format!("{}, log {epoch}", pool.describe());
-    let extent = pool.extent(epoch).ok_or_else(|| {
-        let reason = format!("the extent of log {epoch} is in use already");
-        esker_base::Error::PoolRefused { pool: pool.describe(), reason }
-    })?;
-    let mut memory = Memory::Pmem(extent);
-    let header = SegmentHeader::decode(&memory.contents()[..SEGMENT_HEADER_BYTES], &path)?;
-    if header.epoch != epoch || header.capacity != memory.len() as u64 {
-        let what = format!(
-            "the header is of log {} with {} bytes, and the extent has {}",
-            header.epoch,
-            header.capacity,
-            memory.len()
-        );
-        return Err(Error::corruption(path, 0, what));
-    }
-    Ok(LogRead { path, header, memory, known_end: log.end })
-}
-
-fn scan_log(read: &mut LogRead, expected: Option<Seqno>) -> Result<Scan> {
-    let bytes = &read.memory.contents()[..read.header.capacity as usize];
-    // Frames behind an end that was settled once were rejected then.
-    let bytes = match read.known_end {
-        Some(end) => bytes.get(..end.offset as usize).ok_or_else(|| {
-            Error::corruption(&read.path, bytes.len() as u64, "the log is shorter than recorded")
-        })?,
-        None => bytes,
-    };
-    Ok(scan(bytes, &read.header, expected))
-}
-
 /// A log whose end was settled by an earlier recovery was synced then: it must reach that end.
 fn check_known_end(read: &LogRead, scanned: &Scan, expected: Seqno) -> Result<()> {
     match read.known_end {
@@ -386,20 +265,17 @@ fn check_known_end(read: &LogRead, scanned: &Scan, expected: Seqno) -> Result<()
 
 /// Makes what was recovered survive power loss: from now on it is relied on.
 ///
-/// A sync alone would prove nothing. If one failed in the process before, the system may show bytes
-/// that the device does not hold, and takes them for written; so they are written once more. Logs
-/// whose end was settled before went through this then.
+/// A sync alone would prove nothing: see [`write_again`]. Logs whose end was settled before went through
+/// this then.
 pub(crate) fn sync_logs(storage: &dyn Storage, recovered: &Recovered) -> Result<()> {
     let unsettled = |memtable: &&Arc<MemTable>| {
         // What lies in persistent memory was made durable before it became a MemTable.
         recovered.unsettled.contains(&memtable.epoch()) && !memtable.is_in_pmem()
     };
     for memtable in recovered.memtables.iter().rev().filter(unsettled) {
-        let file = storage.open_log(&log_file_name(memtable.epoch()))?;
         let start = memtable.start();
         let end = memtable.completed(start);
-        file.write_at(start.offset(), memtable.bytes(start, end))?;
-        file.sync()?;
+        write_again(storage, memtable.epoch(), start.offset(), memtable.bytes(start, end))?;
     }
     Ok(())
 }

@@ -1,68 +1,13 @@
 //! A database whose log is a pool of persistent memory.
 
-use esker_base::Error;
-use esker_lsm::{Db, Log, Settings, Sync};
+mod pool_place;
+
+use esker_base::{Error, SystemClock, Threads};
+use esker_lsm::{Db, Env, Log, Settings, Sync};
 use esker_pmem::{Accept, Pool};
-use std::path::{Path, PathBuf};
-
-const POOL_BYTES: u64 = 8 << 20;
-
-/// A directory for tables, and one on tmpfs for the pool.
-struct Place {
-    tables: tempfile::TempDir,
-    memory: tempfile::TempDir,
-}
-
-impl Place {
-    fn new() -> Self {
-        let memory = tempfile::Builder::new().tempdir_in("/dev/shm").unwrap();
-        let place = Place { tables: tempfile::tempdir().unwrap(), memory };
-        Pool::create(place.pool(), POOL_BYTES, Accept::Emulated).unwrap();
-        place
-    }
-
-    fn pool(&self) -> PathBuf {
-        self.memory.path().join("pool")
-    }
-
-    fn dir(&self) -> &Path {
-        self.tables.path()
-    }
-
-    fn settings(&self) -> Settings {
-        let log = Log::Pmem { pool: self.pool(), emulated: true };
-        Settings { log, memory_bytes: 64 << 20, ..Settings::default() }
-    }
-
-    fn open(&self) -> esker_base::Result<Db> {
-        Db::open(self.dir(), self.settings())
-    }
-}
-
-fn key(number: u64) -> Vec<u8> {
-    format!("key-{:08}", number.wrapping_mul(0x9e37_79b9) % 1_000_000).into_bytes()
-}
-
-fn put_all(db: &Db, numbers: std::ops::Range<u64>) {
-    let keyspace = db.default_keyspace();
-    for number in numbers {
-        db.put(&keyspace, &key(number), &number.to_le_bytes().repeat(12)).unwrap();
-    }
-}
-
-fn assert_all(db: &Db, numbers: std::ops::Range<u64>) {
-    let keyspace = db.default_keyspace();
-    for number in numbers {
-        let found = db.get(&keyspace, &key(number)).unwrap();
-        assert_eq!(found.as_deref(), Some(&number.to_le_bytes().repeat(12)[..]), "{number}");
-    }
-}
-
-/// Ends the database as a killed process would: nothing is flushed, nothing is closed.
-fn kill(db: Db) {
-    // The copy of the pool is what the next process finds; the original stays mapped and locked.
-    std::mem::forget(db);
-}
+use esker_storage::PosixStorage;
+use pool_place::{POOL_BYTES, Place, assert_all, put_all};
+use std::sync::Arc;
 
 #[test]
 fn writes_are_read_back_through_flush_and_reopening() {
@@ -81,25 +26,12 @@ fn what_a_killed_process_wrote_is_recovered_from_the_pool_alone() {
     let place = Place::new();
     let db = place.open().unwrap();
     put_all(&db, 0..2_000);
-    // One segment is written to, one is prepared, and then nothing changes any more.
-    while db.stats().logs < 2 {
-        std::thread::yield_now();
-    }
-    let copy = place.memory.path().join("copy");
-    std::fs::copy(place.pool(), &copy).unwrap();
-    let tables = tempfile::tempdir().unwrap();
-    for file in std::fs::read_dir(place.dir()).unwrap() {
-        let file = file.unwrap();
-        std::fs::copy(file.path(), tables.path().join(file.file_name())).unwrap();
-    }
-    kill(db);
-    let log = Log::Pmem { pool: copy, emulated: true };
-    let settings = Settings { log, ..place.settings() };
-    let db = Db::open(tables.path(), settings.clone()).unwrap();
+    let place = place.after_kill(db);
+    let db = place.open().unwrap();
     assert_all(&db, 0..2_000);
     put_all(&db, 2_000..20_000);
     db.close().unwrap();
-    let db = Db::open(tables.path(), settings).unwrap();
+    let db = place.open().unwrap();
     assert_all(&db, 0..20_000);
 }
 
@@ -134,11 +66,7 @@ fn a_database_with_writes_in_its_pool_is_not_opened_without_it() {
     let place = Place::new();
     let db = place.open().unwrap();
     put_all(&db, 0..10);
-    let copy = tempfile::tempdir().unwrap();
-    for file in std::fs::read_dir(place.dir()).unwrap() {
-        let file = file.unwrap();
-        std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
-    }
+    let copy = place.copy_dir();
     drop(db);
     let settings = Settings { log: Log::File { dir: None, sync: Sync::Os }, ..Settings::default() };
     let error = Db::open(copy.path(), settings).err().unwrap();
@@ -188,4 +116,24 @@ fn many_writers_share_the_pool() {
         }
     });
     assert_all(&db, 0..40_000);
+}
+
+/// The states of the extents that a reader had looked at were all it ever went by.
+#[test]
+fn a_reader_whose_pool_was_opened_before_the_writer_went_on_sees_what_is_there_now() {
+    let place = Place::new();
+    let db = place.open().unwrap();
+    put_all(&db, 0..100);
+    let env = Env {
+        storage: Arc::new(PosixStorage::open(place.dir()).unwrap()),
+        log_storage: None,
+        pool: Some(Pool::open_read_only(place.pool(), Accept::Emulated).unwrap()),
+        clock: Arc::new(SystemClock::new()),
+        background: Arc::new(Threads),
+        seed: 1,
+    };
+    put_all(&db, 100..40_000);
+    assert!(db.stats().flushes > 2, "the segments of the beginning are gone");
+    let looking = Db::open_read_only_with(env, place.settings()).unwrap();
+    assert_all(&looking, 0..40_000);
 }

@@ -83,7 +83,7 @@ impl Inspector {
             }
         }
         // As an open would read them: this finds what is missing between logs as well.
-        if let Err(error) = recover::read_logs(self.log_source(), state) {
+        if let Err(error) = recover::read_logs(&self.log_source(), state) {
             report(error);
         }
         for &epoch in state.logs.keys() {

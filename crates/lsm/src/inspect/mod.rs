@@ -227,8 +227,8 @@ impl Inspector {
     }
 
     /// Logs in a pool are copied, too: nothing here goes on with them.
-    fn log_source(&self) -> recover::LogSource<'_> {
-        recover::LogSource { storage: &*self.log_storage, pool: None, background: &Threads }
+    fn log_source(&self) -> crate::log_read::LogSource<'_> {
+        crate::log_read::LogSource { storage: &*self.log_storage, pool: None, background: &Threads }
     }
 
     fn is_one_storage(&self) -> bool {

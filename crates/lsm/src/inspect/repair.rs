@@ -198,7 +198,7 @@ impl Inspector {
             state.logs.insert(epoch, LogState { end: None });
             repaired.adopted_logs.push(log_file_name(epoch));
         }
-        let is_whole = unless_damaged(recover::read_logs(self.log_source(), state))?.is_some();
+        let is_whole = unless_damaged(recover::read_logs(&self.log_source(), state))?.is_some();
         let next_keyspace = state.next_keyspace;
         let mut expected = state.version.flushed_through + 1;
         for (epoch, log) in std::mem::take(&mut state.logs) {

@@ -4,6 +4,8 @@
 use esker_base::background::Stepped;
 use esker_base::{Result, Rng};
 use esker_lsm::{Db, Env, Log, Settings, Sync};
+use esker_pmem::Pool;
+use esker_pmem::sim::SimRegion;
 use esker_sim::clock::SimClock;
 use esker_storage::{FaultStorage, Storage};
 use std::collections::BTreeMap;
@@ -39,6 +41,24 @@ pub fn env(disk: &FaultStorage, log_disk: Option<&FaultStorage>, seed: u64) -> E
         background: Arc::new(Stepped),
         seed,
     }
+}
+
+/// An empty pool of three extents.
+pub fn pool() -> Arc<SimRegion> {
+    let memory = Arc::new(SimRegion::new((8 << 10) + 3 * (64 << 10)));
+    Pool::format(memory.clone(), "pool", 7).unwrap();
+    memory
+}
+
+/// A world on `disk`, with the pool that `memory` holds.
+pub fn pool_env(disk: &FaultStorage, memory: &Arc<SimRegion>) -> Env {
+    Env { pool: Some(Pool::over(memory.clone(), "pool").unwrap()), ..env(disk, None, 1) }
+}
+
+/// The log in a pool.
+pub fn pool_settings() -> Settings {
+    let log = Log::Pmem { pool: "pool".into(), emulated: true };
+    Settings { log, ..settings(Sync::Always) }
 }
 
 /// Opens the database on `disk`.

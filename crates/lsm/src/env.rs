@@ -1,0 +1,108 @@
+//! What a database takes from the world around it, and which of it the logs lie in.
+
+use crate::log_files;
+use crate::log_read::LogSource;
+use crate::pool_logs::{self, PoolStorage};
+use crate::settings::{Log, Settings};
+use esker_base::{Background, Clock, Error, Result, SystemClock, Threads, ambient_seed};
+use esker_pmem::{Accept, Pool};
+use esker_storage::{PosixStorage, Storage};
+use std::sync::Arc;
+
+/// What a database takes from the world around it. [`Db::open`](crate::Db::open) takes the operating
+/// system's; a simulation brings its own.
+#[derive(Clone)]
+pub struct Env {
+    /// Where tables and manifest are kept, and the logs if they have no storage of their own.
+    pub storage: Arc<dyn Storage>,
+    /// Where the logs are kept, if elsewhere.
+    pub log_storage: Option<Arc<dyn Storage>>,
+    /// The pool that the logs are kept in, if the settings say so. Then `log_storage` is not used.
+    pub pool: Option<Arc<Pool>>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Threads.
+    pub background: Arc<dyn Background>,
+    /// Chance, for the identity of a new database.
+    pub seed: u64,
+}
+
+impl Env {
+    /// The world as the settings ask for it, and the settings as they hold in it.
+    pub(crate) fn fit(self, settings: Settings) -> Result<(Env, Settings)> {
+        match (&settings.log, self.pool.clone()) {
+            (Log::Pmem { .. }, Some(pool)) => {
+                let settings = settings.with_pool(&pool);
+                Ok((Env { log_storage: Some(Arc::new(PoolStorage(pool))), ..self }, settings))
+            }
+            (Log::Pmem { pool, .. }, None) => Err(Error::PoolRefused {
+                pool: pool.display().to_string(),
+                reason: "the settings ask for it, and the environment does not have it".into(),
+            }),
+            _ => Ok((Env { pool: None, ..self }, settings)),
+        }
+    }
+
+    /// Where logs are read from, and strays are removed from.
+    pub(crate) fn log_storage(&self) -> &Arc<dyn Storage> {
+        self.log_storage.as_ref().unwrap_or(&self.storage)
+    }
+
+    /// Where logs are read from to be gone on with.
+    pub(crate) fn log_source(&self) -> LogSource<'_> {
+        let pool = self.pool.as_ref();
+        LogSource { storage: &**self.log_storage(), pool, background: &*self.background }
+    }
+
+    /// Where logs are read from beside a writer, as it is at this moment.
+    pub(crate) fn log_storage_now(&self) -> Result<Arc<dyn Storage>> {
+        match &self.pool {
+            Some(pool) => Ok(Arc::new(PoolStorage(pool.look_again()?))),
+            None => Ok(self.log_storage().clone()),
+        }
+    }
+
+    /// Whether the pool belongs to the database `identity` already, as far as this process sees.
+    pub(crate) fn owns_pool(&self, identity: u64) -> bool {
+        self.pool.as_ref().is_some_and(|pool| pool.owner() == Some(identity))
+    }
+
+    /// Takes the place of the logs for the database `identity`.
+    pub(crate) fn claim_logs(&self, identity: u64, has_logs: bool) -> Result<()> {
+        match (&self.pool, &self.log_storage) {
+            (Some(pool), _) => {
+                pool.settle()?;
+                pool_logs::claim(pool, identity, has_logs)
+            }
+            (None, Some(storage)) => log_files::claim_directory(&**storage, identity, has_logs),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// The operating system's world. Only a database that may be written to gets its directories made.
+pub(crate) fn posix_env(storage: PosixStorage, settings: &Settings, writable: bool) -> Result<Env> {
+    let storage: Arc<dyn Storage> = Arc::new(storage);
+    let pool = match &settings.log {
+        Log::Pmem { pool, emulated } => {
+            let accept = if *emulated { Accept::Emulated } else { Accept::Persistent };
+            let open = if writable { Pool::open } else { Pool::open_read_only };
+            let opened = open(pool, accept);
+            Some(opened.map_err(|error| pool_logs::explain(error, pool, &storage))?)
+        }
+        _ => None,
+    };
+    let log_storage: Option<Arc<dyn Storage>> = match &settings.log {
+        Log::File { dir: Some(dir), .. } if writable => Some(Arc::new(PosixStorage::create(dir)?)),
+        Log::File { dir: Some(dir), .. } => Some(Arc::new(PosixStorage::open(dir)?)),
+        _ => None,
+    };
+    Ok(Env {
+        storage,
+        log_storage,
+        pool,
+        clock: Arc::new(SystemClock::new()),
+        background: Arc::new(Threads),
+        seed: ambient_seed(),
+    })
+}

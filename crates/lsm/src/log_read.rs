@@ -1,0 +1,128 @@
+//! Reading a log back: from its file, or in its extent of a pool.
+
+use crate::log_files::log_file_name;
+use crate::manifest::{LogEnd, LogState};
+use esker_base::{Background, Error, Result, Seqno};
+use esker_memtable::{HeapMemory, Memory, SEGMENT_HEADER_BYTES, Scan, SegmentHeader, scan};
+use esker_pmem::Pool;
+use esker_storage::{ReadableFile, Storage};
+use std::sync::Arc;
+
+/// Where logs are read from.
+pub(crate) struct LogSource<'a> {
+    pub(crate) storage: &'a dyn Storage,
+    /// Logs that are here are taken where they are, to be gone on with.
+    pub(crate) pool: Option<&'a Arc<Pool>>,
+    /// Whose threads read several logs at once.
+    pub(crate) background: &'a dyn Background,
+}
+
+impl LogSource<'_> {
+    /// The log `epoch`, of which the manifest says `log`.
+    pub(crate) fn read(&self, epoch: u32, log: &LogState) -> Result<LogRead> {
+        match self.pool {
+            Some(pool) if pool.used().contains(&epoch) => take_extent(pool, epoch, log),
+            _ => {
+                let found = LogFound::of(self.storage, epoch)?;
+                let mut memory = HeapMemory::new(found.bytes());
+                found.read(&mut memory.bytes_mut()[..found.bytes()])?;
+                let LogFound { path, header, .. } = found;
+                Ok(LogRead { path, header, memory: memory.into(), known_end: log.end })
+            }
+        }
+    }
+}
+
+/// Writes once more what a log file shows at `offset`, and syncs it. If a sync failed in the process
+/// before, the system may show bytes that the device does not hold, and takes them for written.
+pub(crate) fn write_again(
+    storage: &dyn Storage,
+    epoch: u32,
+    offset: u64,
+    bytes: &[u8],
+) -> Result<()> {
+    let file = storage.open_log(&log_file_name(epoch))?;
+    file.write_at(offset, bytes)?;
+    file.sync()
+}
+
+/// A log file whose header holds.
+pub(crate) struct LogFound<'a> {
+    storage: &'a dyn Storage,
+    file: Arc<dyn ReadableFile>,
+    pub(crate) name: String,
+    pub(crate) path: String,
+    pub(crate) header: SegmentHeader,
+}
+
+impl<'a> LogFound<'a> {
+    pub(crate) fn of(storage: &'a dyn Storage, epoch: u32) -> Result<Self> {
+        let name = log_file_name(epoch);
+        let path = format!("{}/{name}", storage.describe());
+        if !storage.exists(&name)? {
+            return Err(missing(path));
+        }
+        let file = storage.open(&name)?;
+        // The header first: a damaged length must not decide how much memory is taken.
+        let mut start = [0; SEGMENT_HEADER_BYTES];
+        file.read_exact_at(0, &mut start)?;
+        let header = SegmentHeader::decode_of(&start, epoch, file.len()?, &path)?;
+        Ok(LogFound { storage, file, name, path, header })
+    }
+
+    /// Its length in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.header.capacity as usize
+    }
+
+    /// Copies the whole log, unless it was retired meanwhile: then what is there may be partly of its
+    /// next use.
+    pub(crate) fn read(&self, out: &mut [u8]) -> Result<()> {
+        self.file.read_exact_at(0, out)?;
+        if self.storage.exists(&self.name)? { Ok(()) } else { Err(missing(self.path.clone())) }
+    }
+}
+
+fn missing(path: String) -> Error {
+    let what = "the manifest lists this log and it is missing; if the logs lie in a pool of persistent \
+                memory, name it (`--pool`); if in a directory of their own, name that (`--log-dir`); \
+                otherwise what was written to it and not yet flushed is lost";
+    Error::corruption(path, 0, what)
+}
+
+/// The log `epoch` in its extent.
+fn take_extent(pool: &Arc<Pool>, epoch: u32, log: &LogState) -> Result<LogRead> {
+    let path = format!("{}, log {epoch}", pool.describe());
+    let extent = pool.extent(epoch).ok_or_else(|| Error::PoolRefused {
+        pool: pool.describe(),
+        reason: format!("the extent of log {epoch} is in use already"),
+    })?;
+    let mut memory = Memory::Pmem(extent);
+    let room = memory.len() as u64;
+    let header = SegmentHeader::decode_of(memory.contents(), epoch, room, &path)?;
+    Ok(LogRead { path, header, memory, known_end: log.end })
+}
+
+/// One log as it was read.
+pub(crate) struct LogRead {
+    pub(crate) path: String,
+    pub(crate) header: SegmentHeader,
+    pub(crate) memory: Memory,
+    pub(crate) known_end: Option<LogEnd>,
+}
+
+impl LogRead {
+    /// Its frames, the first of which starts with the seqno `expected` if that is given.
+    pub(crate) fn scan(&mut self, expected: Option<Seqno>) -> Result<Scan> {
+        let bytes = &self.memory.contents()[..self.header.capacity as usize];
+        // Frames behind an end that was settled once were rejected then.
+        let bytes = match self.known_end {
+            Some(end) => bytes.get(..end.offset as usize).ok_or_else(|| {
+                let what = "the log is shorter than recorded";
+                Error::corruption(&self.path, bytes.len() as u64, what)
+            })?,
+            None => bytes,
+        };
+        Ok(scan(bytes, &self.header, expected))
+    }
+}
