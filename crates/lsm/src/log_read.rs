@@ -31,6 +31,24 @@ impl LogSource<'_> {
             }
         }
     }
+
+    /// Makes a log survive power loss up to `end`, whoever wrote it. A sync alone would prove nothing: see
+    /// [`write_again`].
+    pub(crate) fn make_durable(&self, epoch: u32, end: LogEnd) -> Result<()> {
+        let mut read = self.read(epoch, &LogState { end: Some(end) })?;
+        let scanned = read.scan(None)?;
+        match &mut read.memory {
+            memory @ Memory::Pmem(_) => memory.make_durable(&scanned),
+            memory @ Memory::Heap(_) => {
+                if let Some(first) = scanned.frames.first() {
+                    let frames = first.offset as usize..scanned.end as usize;
+                    let bytes = &memory.contents()[frames];
+                    write_again(self.storage, epoch, first.offset, bytes)?;
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Writes once more what a log file shows at `offset`, and syncs it. If a sync failed in the process

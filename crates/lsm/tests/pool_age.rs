@@ -31,6 +31,12 @@ fn an_older_copy_of_the_directory_frees_nothing_in_the_pool() {
         assert!(matches!(refused, Error::PoolRefused { .. }), "{refused}");
         assert!(refused.to_string().contains("older copy"), "{refused}");
     }
+    let inspector = Inspector::open_with_pool(older.path(), &newer.pool(), true).unwrap();
+    let refused = inspector.repair(MissingLogs::GiveUp).unwrap_err();
+    assert!(refused.to_string().contains("older copy"), "{refused}");
+    let mut reported = Vec::new();
+    inspector.check(&mut |error| reported.push(error.to_string())).unwrap();
+    assert!(reported.iter().any(|error| error.contains("older copy")), "{reported:?}");
     assert_eq!(used(), before);
     assert_all(&newer.open().unwrap(), 0..200);
 }

@@ -12,7 +12,7 @@ use std::io::Write;
 /// Give up what is damaged, so that the rest can be opened
 ///
 /// Keeps the tables that pass every check, and of the log the writes up to the first damaged one.
-/// Damaged files are renamed to NAME.damaged. An older value of a key, or one that was deleted, may
+/// Damaged files are renamed to NAME.damaged; in a pool, what can't be kept is freed. An older value of a key, or one that was deleted, may
 /// be seen again where a table is given up: if there is a copy of the database, use the copy. Changes
 /// nothing if nothing is damaged, or if a file can't be read for another reason than damage. No other
 /// process may have the database open.
@@ -68,6 +68,9 @@ fn text(repaired: &Repaired) -> String {
     for cut in &repaired.cut_logs {
         out.push_str(&format!("cut the log: {cut}\n"));
     }
+    for problem in &repaired.mended_pool {
+        out.push_str(&format!("mended the pool: {problem}\n"));
+    }
     for name in &repaired.set_aside {
         out.push_str(&format!("renamed {name} to {name}.damaged\n"));
     }
@@ -100,6 +103,7 @@ fn json(repaired: &Repaired) -> Json {
         "lost_tables": lost,
         "adopted_logs": repaired.adopted_logs,
         "cut_logs": repaired.cut_logs,
+        "mended_pool": repaired.mended_pool,
         "set_aside": repaired.set_aside,
     })
 }

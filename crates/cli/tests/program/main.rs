@@ -7,6 +7,7 @@ mod exporting;
 mod importing;
 mod opening;
 mod points;
+mod pooled;
 mod pools;
 mod repairing;
 mod scanning;

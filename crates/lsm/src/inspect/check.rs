@@ -6,6 +6,7 @@ use crate::recover;
 use crate::version::{TableMeta, parse_table_file_name};
 use crate::{log_files::parse_log_file_name, manifest::read_current};
 use esker_base::{Error, KeyspaceId, Result};
+use esker_pmem::pool::Inspect;
 use esker_table::Table;
 
 /// What a check went through.
@@ -52,24 +53,43 @@ impl Inspector {
             return Ok(checked);
         }
         let _lock = self.storage.lock()?;
-        match self.state() {
-            Err(error) => report(error),
-            Ok((identity, state)) => {
-                self.check_log_directory(identity)?;
-                let _log_lock = self.lock_logs()?;
-                self.check_state(&state, &mut checked, &mut report)?;
-            }
-        }
+        self.with_pool_opened(Inspect::Alone)?.check_alone(&mut checked, &mut report)?;
         checked.problems = problems;
         Ok(checked)
     }
 
-    fn check_state(
-        &self,
-        state: &State,
-        checked: &mut Checked,
-        report: &mut dyn FnMut(Error),
-    ) -> Result<()> {
+    /// The rest, once nobody else can write. A pool is looked at only from here on.
+    fn check_alone(&self, checked: &mut Checked, report: &mut dyn FnMut(Error)) -> Result<()> {
+        let (identity, state) = match self.state() {
+            Ok(found) => found,
+            Err(error) => {
+                report(error);
+                return Ok(());
+            }
+        };
+        self.check_log_directory(identity)?;
+        let _log_lock = self.lock_logs()?;
+        if let Some(inspected) = &self.pool {
+            inspected.problems.iter().cloned().for_each(&mut *report);
+        }
+        let manifest = self.manifest()?;
+        let cut_off = self.cut_off_at(&manifest)?;
+        self.presume_states(&state, cut_off.is_none());
+        self.check_tables(&state, checked, report);
+        self.check_logs(&state, checked, report);
+        checked.strays = self.strays(&state)?;
+        match cut_off {
+            None => {
+                if let Err(error) = self.check_age(&state) {
+                    report(error);
+                }
+                Ok(())
+            }
+            Some(offset) => self.check_unlisted_logs(&state, &manifest.name, offset, report),
+        }
+    }
+
+    fn check_tables(&self, state: &State, checked: &mut Checked, report: &mut dyn FnMut(Error)) {
         checked.keyspaces = state.version.keyspaces.len() as u64;
         for (keyspace, _, _, table) in places(state) {
             checked.tables += 1;
@@ -82,6 +102,9 @@ impl Inspector {
                 }
             }
         }
+    }
+
+    fn check_logs(&self, state: &State, checked: &mut Checked, report: &mut dyn FnMut(Error)) {
         // As an open would read them: this finds what is missing between logs as well.
         if let Err(error) = recover::read_logs(&self.log_source(), state) {
             report(error);
@@ -94,21 +117,22 @@ impl Inspector {
             checked.log_entries +=
                 log.scan.frames.iter().map(|frame| u64::from(frame.count)).sum::<u64>();
         }
-        checked.strays = self.strays(state)?;
-        self.check_unlisted_logs(report)
     }
 
     /// A cut-off last edit of the manifest was never relied on, unless a log shows that it was.
-    fn check_unlisted_logs(&self, report: &mut dyn FnMut(Error)) -> Result<()> {
-        let manifest = self.manifest()?;
-        let Some(offset) = self.cut_off_at(&manifest)? else { return Ok(()) };
-        let (_, state) = self.state()?;
-        for epoch in self.unlisted_logs(&state)? {
+    fn check_unlisted_logs(
+        &self,
+        state: &State,
+        manifest: &str,
+        offset: u64,
+        report: &mut dyn FnMut(Error),
+    ) -> Result<()> {
+        for epoch in self.unlisted_logs(state)? {
             let what = format!(
                 "the edit here is damaged, and log {epoch}, which no other edit names, holds writes \
                  that nothing else has"
             );
-            report(Error::corruption(path(&*self.storage, &manifest.name), offset, what));
+            report(Error::corruption(path(&*self.storage, manifest), offset, what));
         }
         Ok(())
     }

@@ -9,30 +9,32 @@
 
 mod check;
 mod choose;
+mod keep;
+mod logs;
+mod pool;
 mod repair;
 
 pub use check::Checked;
+pub use logs::LogDump;
 pub use repair::{LostTable, MissingLogs, Repaired};
 
-use crate::log_files::{check_claim, log_file_name, parse_log_file_name};
-use crate::manifest::{LogEnd, Record, State, cut_off_at, read_manifest};
-use crate::pool_logs::{self, PoolStorage};
+use crate::manifest::{Record, State, cut_off_at, read_manifest};
 use crate::recover;
 use crate::version::{TableHandle, TableId, TableMeta, table_file_name};
-use esker_base::{Entry, Error, KeyspaceId, Result, Seqno, Threads};
-use esker_memtable::{FRAME_HEADER_BYTES, FrameInfo, Scan, SegmentHeader, scan};
-use esker_pmem::{Accept, Pool};
+use esker_base::{Error, KeyspaceId, Result};
 use esker_storage::{ReadableFile, Storage, posix::PosixStorage};
 use esker_table::{BlockCache, Table};
+use pool::InspectedPool;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Reads the files of one database.
+#[derive(Clone)]
 pub struct Inspector {
     storage: Arc<dyn Storage>,
     log_storage: Arc<dyn Storage>,
     /// The pool that `log_storage` shows, if the logs lie in one.
-    pool: Option<Arc<Pool>>,
+    pool: Option<InspectedPool>,
 }
 
 /// A manifest file.
@@ -59,42 +61,6 @@ pub struct TablePlace {
     pub meta: TableMeta,
 }
 
-/// A log file.
-pub struct LogDump {
-    /// The file's name.
-    pub name: String,
-    /// What it says of itself.
-    pub header: SegmentHeader,
-    /// Its frames, whatever seqno they start with, and why there are no more.
-    pub scan: Scan,
-    bytes: Vec<u8>,
-}
-
-impl LogDump {
-    /// Where its sound frames end that name only keyspaces below `next_keyspace`, or `None` if the
-    /// first does not. An open refuses the others.
-    fn end_of_known(&self, next_keyspace: u32) -> Option<LogEnd> {
-        let frames = &self.scan.frames;
-        let is_known = |frame: &FrameInfo| {
-            self.entries(frame).all(|(_, entry)| entry.keyspace.0 < next_keyspace)
-        };
-        let known = frames.iter().take_while(|frame| is_known(frame)).count();
-        let offset = frames.get(known).map_or(self.scan.end, |unknown| unknown.offset);
-        let last = frames[..known].last()?;
-        Some(LogEnd { offset, last_seqno: last.next_seqno() - 1 })
-    }
-
-    /// The entries of one of the log's frames, each with its seqno.
-    pub fn entries(&self, frame: &FrameInfo) -> impl Iterator<Item = (Seqno, Entry<'_>)> {
-        let start = frame.offset as usize + FRAME_HEADER_BYTES;
-        let end = frame.offset as usize + frame.bytes as usize;
-        let mut rest = self.bytes.get(start..end).unwrap_or_default();
-        // The scan has decoded them all once; behind the last there is padding.
-        let entries = std::iter::from_fn(move || Entry::decode(&mut rest));
-        (frame.first_seqno..frame.next_seqno()).zip(entries)
-    }
-}
-
 impl Inspector {
     /// An inspector of the database in `dir`, whose log files lie there too or in `log_dir`.
     pub fn open(dir: impl AsRef<Path>, log_dir: Option<&Path>) -> Result<Self> {
@@ -117,15 +83,6 @@ impl Inspector {
         let log_dir = log_dir.filter(|log_dir| !is_same(log_dir));
         let log_storage = log_dir.map_or_else(|| Ok(storage.clone()), open)?;
         Ok(Inspector::of(storage, log_storage))
-    }
-
-    /// An inspector of the database in `dir`, whose logs lie in the pool `pool`, emulated or not.
-    pub fn open_with_pool(dir: impl AsRef<Path>, pool: &Path, emulated: bool) -> Result<Self> {
-        let accept = if emulated { Accept::Emulated } else { Accept::Persistent };
-        let inspector = Inspector::open(dir, None)?;
-        let pool = Pool::open_read_only(pool, accept)?;
-        let log_storage = Arc::new(PoolStorage(pool.clone()));
-        Ok(Inspector { log_storage, pool: Some(pool), ..inspector })
     }
 
     /// An inspector of the database in `storage`, with its logs in `log_storage`.
@@ -167,74 +124,6 @@ impl Inspector {
         Ok(Arc::new(Table::open(readable, file, offset, meta.bytes, cache)?))
     }
 
-    /// The epochs of the logs in force, oldest first.
-    pub fn logs(&self) -> Result<Vec<u32>> {
-        Ok(self.state()?.1.logs.keys().copied().collect())
-    }
-
-    /// Whether there is a log file of this epoch, in force or not.
-    pub fn has_log(&self, epoch: u32) -> Result<bool> {
-        self.log_storage.exists(&log_file_name(epoch))
-    }
-
-    /// The log of this epoch.
-    pub fn log(&self, epoch: u32) -> Result<LogDump> {
-        self.read_log(epoch, None, None)
-    }
-
-    /// The log of `epoch`, up to where an earlier recovery found its end: what it rejected stays
-    /// rejected.
-    fn read_log(
-        &self,
-        epoch: u32,
-        end: Option<LogEnd>,
-        expected: Option<Seqno>,
-    ) -> Result<LogDump> {
-        let name = log_file_name(epoch);
-        let path = path(&*self.log_storage, &name);
-        if !self.log_storage.exists(&name)? {
-            return Err(Error::corruption(path, 0, "there is no such log file"));
-        }
-        let file = self.log_storage.open(&name)?;
-        let mut bytes = vec![0; file.len()? as usize];
-        file.read_exact_at(0, &mut bytes)?;
-        let header = SegmentHeader::decode(&bytes, &path)?;
-        if header.epoch != epoch || header.capacity != bytes.len() as u64 {
-            let what = format!(
-                "the header is of log {} with {} bytes, and the file has {}",
-                header.epoch,
-                header.capacity,
-                bytes.len()
-            );
-            return Err(Error::corruption(path, 0, what));
-        }
-        let end = end.map_or(bytes.len(), |end| bytes.len().min(end.offset as usize));
-        let scan = scan(&bytes[..end], &header, expected);
-        Ok(LogDump { name, header, scan, bytes })
-    }
-
-    /// Fails if the logs have a place of their own that does not belong to the database `identity`.
-    fn check_log_directory(&self, identity: u64) -> Result<()> {
-        if let Some(pool) = &self.pool {
-            return pool_logs::check_claim(pool, identity);
-        }
-        if self.is_one_storage() { Ok(()) } else { check_claim(&*self.log_storage, identity) }
-    }
-
-    /// The lock of the log directory, if it is another.
-    fn lock_logs(&self) -> Result<Option<Box<dyn Send + Sync>>> {
-        if self.is_one_storage() { Ok(None) } else { self.log_storage.lock().map(Some) }
-    }
-
-    /// Logs in a pool are copied, too: nothing here goes on with them.
-    fn log_source(&self) -> crate::log_read::LogSource<'_> {
-        crate::log_read::LogSource { storage: &*self.log_storage, pool: None, background: &Threads }
-    }
-
-    fn is_one_storage(&self) -> bool {
-        Arc::ptr_eq(&self.storage, &self.log_storage)
-    }
-
     fn current(&self) -> Result<String> {
         match recover::look(&*self.storage)? {
             recover::Found::Database(name) => Ok(name),
@@ -248,35 +137,6 @@ impl Inspector {
     /// Where the manifest goes on with bytes that are no edit, if it does.
     fn cut_off_at(&self, manifest: &ManifestDump) -> Result<Option<u64>> {
         cut_off_at(&*self.storage, &manifest.name, &manifest.records)
-    }
-
-    /// Logs that `state` does not know and that hold writes beyond all it knows. A log that was
-    /// retired holds only writes that are in tables.
-    fn unlisted_logs(&self, state: &State) -> Result<Vec<u32>> {
-        let mut last_seqno = state.version.flushed_through;
-        for &epoch in state.logs.keys() {
-            // One that can't be read is reported by whoever reads it in earnest.
-            let frames = self.log(epoch).map(|log| log.scan.frames).unwrap_or_default();
-            last_seqno = frames.last().map_or(last_seqno, |frame| frame.next_seqno() - 1);
-        }
-        let names = self.log_storage.list()?;
-        let mut epochs: Vec<u32> =
-            names.iter().filter_map(|name| parse_log_file_name(name)).collect();
-        epochs.retain(|epoch| !state.logs.contains_key(epoch));
-        epochs.sort_unstable();
-        let mut unlisted = Vec::new();
-        for epoch in epochs {
-            let frames = match self.log(epoch) {
-                Ok(log) => log.scan.frames,
-                // One without a sound header never held anything.
-                Err(error) if error.is_corruption() => continue,
-                Err(error) => return Err(error),
-            };
-            if frames.last().is_some_and(|frame| frame.next_seqno() > last_seqno + 1) {
-                unlisted.push(epoch);
-            }
-        }
-        Ok(unlisted)
     }
 
     fn state(&self) -> Result<(u64, State)> {

@@ -12,17 +12,19 @@
 //! another directory. All of this is decided before the first file is touched.
 //!
 //! What is given up is taken out of the tree, its files renamed to `NAME.damaged`, and a fresh manifest
-//! written. A repair that was cut off in between is taken up by the next: a file that is there under
+//! written; before that, what is kept of the logs is made durable, as the manifest says where they end. In
+//! a pool there is nothing to rename: an extent that the manifest does not list is free at the next open;
+//! and words of the pool that do not hold are written anew. A repair that was cut off in between is taken up by the next: a file that is there under
 //! its new name has been given up. What is lost is lost to readers too: an older value of a key, or one
 //! that a lost table had deleted, may be seen again. So a copy, if there is one, is better.
 
+use super::Inspector;
 use super::choose::Chosen;
-use super::{Inspector, path, places};
 use crate::log_files::{log_file_name, parse_log_file_name};
-use crate::manifest::{Change, Edit, LogState, Manifest, State, parse_manifest_file_name};
-use crate::recover;
-use crate::version::{TableMeta, parse_table_file_name, table_file_name};
-use esker_base::{Error, KeyspaceId, Result, Seqno};
+use crate::manifest::{LogEnd, Manifest, State, parse_manifest_file_name};
+use crate::version::parse_table_file_name;
+use esker_base::{Error, Result, Seqno};
+use esker_pmem::pool::Inspect;
 use esker_storage::Storage;
 
 /// What becomes of the names of files that are given up.
@@ -54,6 +56,8 @@ pub struct Repaired {
     pub adopted_logs: Vec<String>,
     /// Logs cut or given up, and why.
     pub cut_logs: Vec<String>,
+    /// What the pool said wrongly of its extents or its owner, and says rightly again.
+    pub mended_pool: Vec<String>,
     /// Files renamed to `NAME.damaged`, under their old names.
     pub set_aside: Vec<String>,
     /// The last write that is there.
@@ -74,14 +78,17 @@ pub struct LostTable {
 }
 
 /// What is to be done, before any of it is.
-struct Decision {
+#[derive(Default)]
+pub(super) struct Decision {
     /// What is kept.
-    state: State,
+    pub(super) state: State,
     /// Files to rename.
-    aside: Vec<String>,
+    pub(super) aside: Vec<String>,
     /// Log files to rename.
-    logs_aside: Vec<String>,
-    repaired: Repaired,
+    pub(super) logs_aside: Vec<String>,
+    /// Logs whose end no recovery has settled, and so nobody made durable.
+    pub(super) unsettled: Vec<(u32, LogEnd)>,
+    pub(super) repaired: Repaired,
 }
 
 impl Inspector {
@@ -96,22 +103,37 @@ impl Inspector {
             });
         }
         let _lock = self.storage.lock()?;
+        self.with_pool_opened(Inspect::ToMend)?.repair_alone(missing_logs)
+    }
+
+    /// The rest, once nobody else can write. A pool is looked at only from here on.
+    fn repair_alone(&self, missing_logs: MissingLogs) -> Result<Repaired> {
         let Chosen { name, identity, state, in_force, given_up } = self.choose()?;
         self.check_log_directory(identity)?;
         let _log_lock = self.lock_logs()?;
+        let whole = in_force && self.cut_off_at(&self.read_manifest(&name)?)?.is_none();
+        self.presume_states(&state, whole);
+        if whole {
+            self.check_age(&state)?;
+        }
         if missing_logs == MissingLogs::Refuse {
             self.expect_logs(&state)?;
         }
-        let repaired =
-            Repaired { manifest: name, given_up_manifests: given_up, ..Repaired::default() };
-        let mut decision = Decision { state, aside: Vec::new(), logs_aside: Vec::new(), repaired };
+        let repaired = Repaired {
+            manifest: name,
+            given_up_manifests: given_up,
+            mended_pool: self.pool_problems(),
+            ..Repaired::default()
+        };
+        let mut decision = Decision { state, repaired, ..Decision::default() };
         self.keep_tables(&mut decision)?;
-        self.keep_logs(&mut decision, in_force)?;
+        self.keep_logs(&mut decision, whole)?;
         if !in_force {
             self.give_up_unlisted(&mut decision)?;
         }
-        let Repaired { lost_tables, cut_logs, adopted_logs, .. } = &decision.repaired;
-        if in_force && lost_tables.is_empty() && cut_logs.is_empty() && adopted_logs.is_empty() {
+        let Repaired { lost_tables, cut_logs, adopted_logs, mended_pool, .. } = &decision.repaired;
+        let nothing_lost = lost_tables.is_empty() && cut_logs.is_empty();
+        if in_force && nothing_lost && adopted_logs.is_empty() && mended_pool.is_empty() {
             return Ok(decision.repaired);
         }
         self.carry_out(decision, identity)
@@ -132,118 +154,31 @@ impl Inspector {
             1 => ("1 log that the manifest lists is".to_owned(), "is it", "it holds"),
             n => (format!("{n} logs that the manifest lists are"), "are they", "they hold"),
         };
-        Err(Error::InvalidSetting {
-            setting: "log directory",
-            value: self.log_storage.describe(),
-            reason: format!(
-                "{what} not there; {they} in another directory? give --log-dir; \
-                 `--give-up-logs` drops what {hold}"
-            ),
+        let place = self.log_storage.describe();
+        let lost = format!(
+            "if lost, `--give-up-logs` drops what {hold}: any writes after {}, the last in tables",
+            state.version.flushed_through
+        );
+        Err(match &self.pool {
+            Some(_) => Error::PoolRefused {
+                pool: place,
+                reason: format!("{what} not in it; {they} in another pool or in files? {lost}"),
+            },
+            None => Error::InvalidSetting {
+                setting: "log directory",
+                value: place,
+                reason: format!(
+                    "{what} not there; {they} in a pool? give --pool; in another directory? give \
+                     --log-dir; {lost}"
+                ),
+            },
         })
-    }
-
-    fn keep_tables(&self, decision: &mut Decision) -> Result<()> {
-        let Decision { state, aside, repaired, .. } = decision;
-        let mut lost = Vec::new();
-        for (keyspace, _, _, table) in places(state) {
-            match self.first_damage(&table.meta)? {
-                None => repaired.tables += 1,
-                Some(error) => lost.push((keyspace, table.meta.clone(), error)),
-            }
-        }
-        let removals = lost.iter().map(|(keyspace, meta, _): &(KeyspaceId, TableMeta, Error)| {
-            Change::RemoveTable { keyspace: *keyspace, id: meta.id }
-        });
-        let edit = Edit::of(removals);
-        let applied = state.apply(&edit, &self.storage);
-        applied.expect("the removed tables were just listed");
-        let kept = state.files();
-        for (_, meta, error) in lost {
-            let file = table_file_name(meta.id.file);
-            if !kept.contains(&meta.id.file) && !aside.contains(&file) {
-                aside.push(file.clone());
-            }
-            repaired.lost_tables.push(LostTable {
-                file: path(&*self.storage, &file),
-                error: error.to_string(),
-                smallest: meta.smallest,
-                largest: meta.largest,
-            });
-        }
-        Ok(())
-    }
-
-    /// The first damage of a table, if it has any. Fails if the table can't be read at all.
-    fn first_damage(&self, meta: &TableMeta) -> Result<Option<Error>> {
-        let table = match self.table(meta) {
-            Ok(table) => table,
-            Err(error) if error.is_corruption() => return Ok(Some(error)),
-            Err(error) => return Err(error),
-        };
-        let mut damage = None;
-        let mut failure = None;
-        table.verify(&mut |error| {
-            let first = if error.is_corruption() { &mut damage } else { &mut failure };
-            first.get_or_insert(error);
-        });
-        failure.map_or(Ok(damage), Err)
-    }
-
-    /// Settles where each log ends: at the first frame that does not continue the ones before it.
-    fn keep_logs(&self, decision: &mut Decision, in_force: bool) -> Result<()> {
-        let Decision { state, logs_aside, repaired, .. } = decision;
-        // A damaged last edit, or a manifest given up, may have named a log that is in use: its
-        // writes say so themselves.
-        for epoch in self.adopted_logs(&repaired.manifest, state, in_force)? {
-            state.logs.insert(epoch, LogState { end: None });
-            repaired.adopted_logs.push(log_file_name(epoch));
-        }
-        let is_whole = unless_damaged(recover::read_logs(&self.log_source(), state))?.is_some();
-        let next_keyspace = state.next_keyspace;
-        let mut expected = state.version.flushed_through + 1;
-        for (epoch, log) in std::mem::take(&mut state.logs) {
-            let name = log_file_name(epoch);
-            let read = self.read_log(epoch, log.end, Some(expected));
-            let kept = match &read {
-                Ok(read) => read.end_of_known(next_keyspace),
-                Err(error) if error.is_corruption() => None,
-                Err(error) => return Err(error.clone()),
-            };
-            if let Some(end) = kept {
-                repaired.log_entries += end.last_seqno + 1 - expected;
-                expected = end.last_seqno + 1;
-                state.logs.insert(epoch, LogState { end: Some(end) });
-            }
-            if is_whole {
-                continue;
-            }
-            let what = match (kept, read) {
-                (Some(end), _) if log.end.is_none_or(|before| before.offset == end.offset) => {
-                    continue;
-                }
-                (Some(_), _) => "cut short".to_owned(),
-                (None, Ok(_)) => "nothing in it follows what is kept".to_owned(),
-                (None, Err(error)) => error.to_string(),
-            };
-            repaired.cut_logs.push(format!("{name}: {what}"));
-            if kept.is_none() {
-                logs_aside.push(name);
-            }
-        }
-        repaired.last_seqno = expected - 1;
-        Ok(())
-    }
-
-    /// Logs that `state` does not list and that may go on where it ends.
-    fn adopted_logs(&self, manifest: &str, state: &State, in_force: bool) -> Result<Vec<u32>> {
-        let is_cut_off = self.cut_off_at(&self.read_manifest(manifest)?)?.is_some();
-        if is_cut_off || !in_force { self.unlisted_logs(state) } else { Ok(Vec::new()) }
     }
 
     /// Without the manifest that was in force, nobody knows what the files are that the kept one does
     /// not list; the next open would remove them.
     fn give_up_unlisted(&self, decision: &mut Decision) -> Result<()> {
-        let Decision { state, aside, logs_aside, repaired } = decision;
+        let Decision { state, aside, logs_aside, repaired, .. } = decision;
         let files = state.files();
         let mut names = self.storage.list()?;
         names.sort();
@@ -252,6 +187,9 @@ impl Inspector {
             let manifest = parse_manifest_file_name(name).is_some() && *name != repaired.manifest;
             table || manifest
         }));
+        if self.pool.is_some() {
+            return Ok(());
+        }
         let mut names = self.log_storage.list()?;
         names.sort();
         logs_aside.extend(names.into_iter().filter(|name| {
@@ -261,11 +199,16 @@ impl Inspector {
     }
 
     fn carry_out(&self, decision: Decision, identity: u64) -> Result<Repaired> {
-        let Decision { mut state, aside, logs_aside, mut repaired } = decision;
+        let Decision { mut state, aside, logs_aside, unsettled, mut repaired } = decision;
         let id = state.next_file.max(self.next_file_seen()?);
         state.next_file = id + 1;
         repaired.set_aside.extend(set_aside(&*self.storage, aside)?);
         repaired.set_aside.extend(set_aside(&*self.log_storage, logs_aside)?);
+        self.mend_pool()?;
+        // The manifest will say where they end, and nobody look again whether that is durable.
+        for (epoch, end) in unsettled {
+            self.log_places().make_durable(epoch, end)?;
+        }
         Manifest::create(&*self.storage, id, identity, &state.snapshot())?;
         Ok(repaired)
     }
@@ -281,15 +224,6 @@ impl Inspector {
             next = id.map_or(next, |id| next.max(id + 1));
         }
         Ok(next)
-    }
-}
-
-/// `None` for damage; other failures stay failures.
-fn unless_damaged<T>(result: Result<T>) -> Result<Option<T>> {
-    match result {
-        Ok(value) => Ok(Some(value)),
-        Err(error) if error.is_corruption() => Ok(None),
-        Err(error) => Err(error),
     }
 }
 

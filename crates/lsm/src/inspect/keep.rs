@@ -1,0 +1,125 @@
+//! What a repair keeps: of the tables those that hold, of the logs a prefix of the writes.
+
+use super::repair::{Decision, LostTable};
+use super::{Inspector, path, places};
+use crate::log_files::log_file_name;
+use crate::manifest::{Change, Edit, LogEnd, LogState};
+use crate::recover;
+use crate::version::{TableMeta, table_file_name};
+use esker_base::{Error, KeyspaceId, Result};
+use esker_memtable::{Scan, Stop};
+
+impl Inspector {
+    pub(super) fn keep_tables(&self, decision: &mut Decision) -> Result<()> {
+        let Decision { state, aside, repaired, .. } = decision;
+        let mut lost = Vec::new();
+        for (keyspace, _, _, table) in places(state) {
+            match self.first_damage(&table.meta)? {
+                None => repaired.tables += 1,
+                Some(error) => lost.push((keyspace, table.meta.clone(), error)),
+            }
+        }
+        let removals = lost.iter().map(|(keyspace, meta, _): &(KeyspaceId, TableMeta, Error)| {
+            Change::RemoveTable { keyspace: *keyspace, id: meta.id }
+        });
+        let edit = Edit::of(removals);
+        let applied = state.apply(&edit, &self.storage);
+        applied.expect("the removed tables were just listed");
+        let kept = state.files();
+        for (_, meta, error) in lost {
+            let file = table_file_name(meta.id.file);
+            if !kept.contains(&meta.id.file) && !aside.contains(&file) {
+                aside.push(file.clone());
+            }
+            repaired.lost_tables.push(LostTable {
+                file: path(&*self.storage, &file),
+                error: error.to_string(),
+                smallest: meta.smallest,
+                largest: meta.largest,
+            });
+        }
+        Ok(())
+    }
+
+    /// The first damage of a table, if it has any. Fails if the table can't be read at all.
+    fn first_damage(&self, meta: &TableMeta) -> Result<Option<Error>> {
+        let table = match self.table(meta) {
+            Ok(table) => table,
+            Err(error) if error.is_corruption() => return Ok(Some(error)),
+            Err(error) => return Err(error),
+        };
+        let mut damage = None;
+        let mut failure = None;
+        table.verify(&mut |error| {
+            let first = if error.is_corruption() { &mut damage } else { &mut failure };
+            first.get_or_insert(error);
+        });
+        failure.map_or(Ok(damage), Err)
+    }
+
+    /// Settles where each log ends: at the first frame that does not continue the ones before it. If the
+    /// manifest is not `whole`, one more edit may have named a log that is in use: its writes say so
+    /// themselves.
+    pub(super) fn keep_logs(&self, decision: &mut Decision, whole: bool) -> Result<()> {
+        let Decision { state, logs_aside, unsettled, repaired, .. } = decision;
+        let adopted = if whole { Vec::new() } else { self.unlisted_logs(state)? };
+        for epoch in adopted {
+            state.logs.insert(epoch, LogState { end: None });
+            repaired.adopted_logs.push(log_file_name(epoch));
+        }
+        let follow = unless_damaged(recover::read_logs(&self.log_source(), state))?.is_some();
+        let next_keyspace = state.next_keyspace;
+        let mut expected = state.version.flushed_through + 1;
+        for (epoch, log) in std::mem::take(&mut state.logs) {
+            let read = self.read_log(epoch, log.end, Some(expected));
+            let kept = match &read {
+                Ok(read) => read.end_of_known(next_keyspace),
+                Err(error) if error.is_corruption() => None,
+                Err(error) => return Err(error.clone()),
+            };
+            if let Some(end) = kept {
+                repaired.log_entries += end.last_seqno + 1 - expected;
+                expected = end.last_seqno + 1;
+                state.logs.insert(epoch, LogState { end: Some(end) });
+                unsettled.extend(log.end.is_none().then_some((epoch, end)));
+            }
+            if follow {
+                continue;
+            }
+            let what = match (kept, read) {
+                (Some(end), Ok(read)) if is_all(end, log, &read.scan) => continue,
+                (Some(_), _) => "cut short".to_owned(),
+                // Prepared, and never written to.
+                (None, Ok(read)) if read.scan.stop == Stop::Blank => continue,
+                (None, Ok(_)) => "nothing in it follows what is kept".to_owned(),
+                (None, Err(error)) => error.to_string(),
+            };
+            let name = log_file_name(epoch);
+            repaired.cut_logs.push(format!("{name}: {what}"));
+            // In a pool there are no names: what the manifest does not list is free.
+            if kept.is_none() && self.pool.is_none() {
+                logs_aside.push(name);
+            }
+        }
+        repaired.last_seqno = expected - 1;
+        Ok(())
+    }
+}
+
+/// Whether `end` is where a log ended before: where an earlier recovery settled it, or where nothing
+/// follows.
+fn is_all(end: LogEnd, log: LogState, scan: &Scan) -> bool {
+    match log.end {
+        Some(before) => before.offset == end.offset,
+        None => end.offset == scan.end && !matches!(scan.stop, Stop::Bad { .. }),
+    }
+}
+
+/// `None` for damage; other failures stay failures.
+fn unless_damaged<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.is_corruption() => Ok(None),
+        Err(error) => Err(error),
+    }
+}

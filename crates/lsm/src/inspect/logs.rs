@@ -1,0 +1,107 @@
+//! The logs of a database, one by one, wherever they lie.
+
+use super::Inspector;
+use crate::log_files::{log_file_name, parse_log_file_name};
+use crate::log_read::LogFound;
+use crate::manifest::{LogEnd, State};
+use esker_base::{Entry, Result, Seqno};
+use esker_memtable::{FRAME_HEADER_BYTES, FrameInfo, Scan, SegmentHeader, scan};
+
+/// A log file.
+pub struct LogDump {
+    /// The file's name.
+    pub name: String,
+    /// What it says of itself.
+    pub header: SegmentHeader,
+    /// Its frames, whatever seqno they start with, and why there are no more.
+    pub scan: Scan,
+    bytes: Vec<u8>,
+}
+
+impl LogDump {
+    /// Where its sound frames end that name only keyspaces below `next_keyspace`, or `None` if the
+    /// first does not. An open refuses the others.
+    pub(super) fn end_of_known(&self, next_keyspace: u32) -> Option<LogEnd> {
+        let frames = &self.scan.frames;
+        let is_known = |frame: &FrameInfo| {
+            self.entries(frame).all(|(_, entry)| entry.keyspace.0 < next_keyspace)
+        };
+        let known = frames.iter().take_while(|frame| is_known(frame)).count();
+        let offset = frames.get(known).map_or(self.scan.end, |unknown| unknown.offset);
+        let last = frames[..known].last()?;
+        Some(LogEnd { offset, last_seqno: last.next_seqno() - 1 })
+    }
+
+    /// The entries of one of the log's frames, each with its seqno.
+    pub fn entries(&self, frame: &FrameInfo) -> impl Iterator<Item = (Seqno, Entry<'_>)> {
+        let start = frame.offset as usize + FRAME_HEADER_BYTES;
+        let end = frame.offset as usize + frame.bytes as usize;
+        let mut rest = self.bytes.get(start..end).unwrap_or_default();
+        // The scan has decoded them all once; behind the last there is padding.
+        let entries = std::iter::from_fn(move || Entry::decode(&mut rest));
+        (frame.first_seqno..frame.next_seqno()).zip(entries)
+    }
+}
+
+impl Inspector {
+    /// The epochs of the logs in force, oldest first.
+    pub fn logs(&self) -> Result<Vec<u32>> {
+        Ok(self.state()?.1.logs.keys().copied().collect())
+    }
+
+    /// Whether there is a log file of this epoch, in force or not.
+    pub fn has_log(&self, epoch: u32) -> Result<bool> {
+        self.log_storage.exists(&log_file_name(epoch))
+    }
+
+    /// The log of this epoch.
+    pub fn log(&self, epoch: u32) -> Result<LogDump> {
+        self.read_log(epoch, None, None)
+    }
+
+    /// The log of `epoch`, up to where an earlier recovery found its end: what it rejected stays
+    /// rejected.
+    pub(super) fn read_log(
+        &self,
+        epoch: u32,
+        end: Option<LogEnd>,
+        expected: Option<Seqno>,
+    ) -> Result<LogDump> {
+        let found = LogFound::of(&*self.log_storage, epoch)?;
+        let mut bytes = vec![0; found.bytes()];
+        found.read(&mut bytes)?;
+        let end = end.map_or(bytes.len(), |end| bytes.len().min(end.offset as usize));
+        let LogFound { name, header, .. } = found;
+        let scan = scan(&bytes[..end], &header, expected);
+        Ok(LogDump { name, header, scan, bytes })
+    }
+
+    /// Logs that `state` does not know and that hold writes beyond all it knows. A log that was
+    /// retired holds only writes that are in tables.
+    pub(super) fn unlisted_logs(&self, state: &State) -> Result<Vec<u32>> {
+        let mut last_seqno = state.version.flushed_through;
+        for &epoch in state.logs.keys() {
+            // One that can't be read is reported by whoever reads it in earnest.
+            let frames = self.log(epoch).map(|log| log.scan.frames).unwrap_or_default();
+            last_seqno = frames.last().map_or(last_seqno, |frame| frame.next_seqno() - 1);
+        }
+        let names = self.log_storage.list()?;
+        let mut epochs: Vec<u32> =
+            names.iter().filter_map(|name| parse_log_file_name(name)).collect();
+        epochs.retain(|epoch| !state.logs.contains_key(epoch));
+        epochs.sort_unstable();
+        let mut unlisted = Vec::new();
+        for epoch in epochs {
+            let frames = match self.log(epoch) {
+                Ok(log) => log.scan.frames,
+                // One without a sound header never held anything.
+                Err(error) if error.is_corruption() => continue,
+                Err(error) => return Err(error),
+            };
+            if frames.last().is_some_and(|frame| frame.next_seqno() > last_seqno + 1) {
+                unlisted.push(epoch);
+            }
+        }
+        Ok(unlisted)
+    }
+}

@@ -1,0 +1,144 @@
+//! Where the logs lie, and whose they are: beside the tables, in a directory of their own, or in a pool.
+//!
+//! A pool is looked at beside its writer for a dump, locked for a check, and opened for writing for a
+//! repair. Its state words may not hold: then the header of the segment in the extent says what the extent
+//! is, and the manifest whether that still counts.
+
+use super::Inspector;
+use crate::log_files;
+use crate::log_read::LogSource;
+use crate::manifest::State;
+use crate::pool_logs::{self, PoolStorage};
+use crate::unlisted;
+use esker_base::{Error, Result, Threads};
+use esker_memtable::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use esker_pmem::pool::Inspect;
+use esker_pmem::{Accept, Pool};
+use esker_storage::Storage;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A pool that may be damaged.
+#[derive(Clone)]
+pub(super) struct InspectedPool {
+    pub(super) pool: Arc<Pool>,
+    /// What of it does not hold.
+    pub(super) problems: Vec<Error>,
+    /// The file, and what is accepted of it; `None` if the pool is the caller's, who has it alone.
+    file: Option<(PathBuf, Accept)>,
+}
+
+impl Inspector {
+    /// An inspector of the database in `dir`, whose logs lie in the pool `pool`, emulated or not.
+    pub fn open_with_pool(dir: impl AsRef<Path>, pool: &Path, emulated: bool) -> Result<Self> {
+        let accept = if emulated { Accept::Emulated } else { Accept::Persistent };
+        let inspector = Inspector::open(dir, None)?;
+        inspector.with_pool_file(pool, accept, Inspect::Beside)
+    }
+
+    /// An inspector of the database in `storage`, whose logs lie in `pool`, which nobody else uses.
+    pub fn of_pool(storage: Arc<dyn Storage>, pool: Arc<Pool>) -> Self {
+        let log_storage = Arc::new(PoolStorage(pool.clone()));
+        let pool = InspectedPool { pool, problems: Vec::new(), file: None };
+        Inspector { storage, log_storage, pool: Some(pool) }
+    }
+
+    fn with_pool_file(&self, path: &Path, accept: Accept, how: Inspect) -> Result<Self> {
+        let opened = Pool::inspect(path, accept, how);
+        let (pool, problems) =
+            opened.map_err(|error| pool_logs::explain(error, path, &self.storage))?;
+        let log_storage = Arc::new(PoolStorage(pool.clone()));
+        let pool = InspectedPool { pool, problems, file: Some((path.to_owned(), accept)) };
+        Ok(Inspector { storage: self.storage.clone(), log_storage, pool: Some(pool) })
+    }
+
+    /// The same with the pool, if there is one, opened as `how` says.
+    pub(super) fn with_pool_opened(&self, how: Inspect) -> Result<Self> {
+        match &self.pool {
+            Some(InspectedPool { file: Some((path, accept)), .. }) => {
+                self.with_pool_file(path, *accept, how)
+            }
+            _ => Ok(self.clone()),
+        }
+    }
+
+    /// Fails if the logs have a place of their own that does not belong to the database `identity`.
+    pub(super) fn check_log_directory(&self, identity: u64) -> Result<()> {
+        match &self.pool {
+            Some(InspectedPool { pool, .. }) if pool.presume_owner(identity) => Ok(()),
+            Some(InspectedPool { pool, .. }) => pool_logs::check_claim(pool, identity),
+            None if self.is_one_storage() => Ok(()),
+            None => log_files::check_claim(&*self.log_storage, identity),
+        }
+    }
+
+    /// Decides what the extents are whose state words do not hold. One whose segment the manifest lists
+    /// holds that segment; and so does one whose segment is younger than the manifest, or, if the manifest
+    /// is not `whole`, may have been in an edit that is lost. Any other is free.
+    pub(super) fn presume_states(&self, state: &State, whole: bool) {
+        let Some(InspectedPool { pool, .. }) = &self.pool else { return };
+        for index in pool.unknown() {
+            let counts = |epoch: &u32| {
+                let listed = state.logs.contains_key(epoch);
+                let used = pool.used().contains(epoch);
+                !used && (listed || !whole || u64::from(*epoch) >= state.next_file)
+            };
+            pool.presume(index, segment_in(pool, index).filter(counts));
+        }
+    }
+
+    /// What the pool says of itself that does not hold, for people.
+    pub(super) fn pool_problems(&self) -> Vec<String> {
+        let problems = self.pool.iter().flat_map(|inspected| &inspected.problems);
+        let text = |problem: &Error| match problem {
+            Error::PoolDamaged { offset, what, .. } => format!("at offset {offset}: {what}"),
+            other => other.to_string(),
+        };
+        problems.map(text).collect()
+    }
+
+    /// Has the pool say what was presumed of it, if anything of it does not hold.
+    pub(super) fn mend_pool(&self) -> Result<()> {
+        match &self.pool {
+            Some(InspectedPool { pool, problems, .. }) if !problems.is_empty() => {
+                pool.write_presumed()
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails if a log is younger than the manifest, no edit of which is lost.
+    pub(super) fn check_age(&self, state: &State) -> Result<()> {
+        let dir = self.storage.describe();
+        unlisted::check_age(&self.log_source(), self.pool.is_some(), state, &dir)
+    }
+
+    /// The lock of the log directory, if it is another.
+    pub(super) fn lock_logs(&self) -> Result<Option<Box<dyn Send + Sync>>> {
+        if self.is_one_storage() { Ok(None) } else { self.log_storage.lock().map(Some) }
+    }
+
+    /// Logs in a pool are copied, too: nothing here goes on with them.
+    pub(super) fn log_source(&self) -> LogSource<'_> {
+        LogSource { storage: &*self.log_storage, pool: None, background: &Threads }
+    }
+
+    /// The logs where they are, to be made durable.
+    pub(super) fn log_places(&self) -> LogSource<'_> {
+        let pool = self.pool.as_ref().map(|inspected| &inspected.pool);
+        LogSource { pool, ..self.log_source() }
+    }
+
+    fn is_one_storage(&self) -> bool {
+        Arc::ptr_eq(&self.storage, &self.log_storage)
+    }
+}
+
+/// The segment whose header an extent starts with.
+fn segment_in(pool: &Arc<Pool>, index: u32) -> Option<u32> {
+    let extent = pool.look_into(index);
+    let mut header = [0; SEGMENT_HEADER_BYTES];
+    extent.read(0, &mut header);
+    let header = SegmentHeader::decode(&header, &pool.describe()).ok()?;
+    (header.capacity == extent.len() as u64).then_some(header.epoch)
+}

@@ -1,0 +1,216 @@
+//! A pool that is damaged, or lost: what is said, and what a repair keeps.
+
+mod pool_place;
+
+use esker_base::Error;
+use esker_lsm::inspect::{Inspector, MissingLogs, Repaired};
+use esker_lsm::{Db, Log, Settings};
+use esker_pmem::{Accept, Pool};
+use pool_place::{POOL_BYTES, Place, assert_all, put_all};
+
+/// The bytes that `put_all`'s frames take.
+const FRAME_BYTES: u64 = 192;
+
+/// The writes in tables; those behind them are in the pool alone.
+const IN_TABLES: u64 = 100;
+const WRITES: u64 = 300;
+
+/// A database as a killed process leaves it.
+fn killed() -> Place {
+    let place = Place::new();
+    let db = place.open().unwrap();
+    put_all(&db, 0..IN_TABLES);
+    db.flush().unwrap();
+    put_all(&db, IN_TABLES..WRITES);
+    place.after_kill(db)
+}
+
+fn inspector(place: &Place) -> Inspector {
+    Inspector::open_with_pool(place.dir(), &place.pool(), true).unwrap()
+}
+
+fn problems(place: &Place) -> Vec<String> {
+    let mut problems = Vec::new();
+    inspector(place).check(&mut |problem| problems.push(problem.to_string())).unwrap();
+    problems
+}
+
+fn repair(place: &Place) -> Repaired {
+    inspector(place).repair(MissingLogs::Refuse).unwrap()
+}
+
+/// Flips a bit of the pool.
+fn flip(place: &Place, at: u64) {
+    let mut bytes = std::fs::read(place.pool()).unwrap();
+    bytes[at as usize] ^= 0x40;
+    std::fs::write(place.pool(), bytes).unwrap();
+}
+
+/// The extent with the writes: its number, and where it starts.
+fn extent(place: &Place) -> (u32, u64) {
+    let pool = Pool::open_read_only(place.pool(), Accept::Emulated).unwrap();
+    let extents = pool.used().into_iter().map(|epoch| pool.extent(epoch).unwrap());
+    let mut written = extents.filter(|extent| {
+        let mut first = [0; 4];
+        extent.read(64, &mut first);
+        first == extent.epoch().to_le_bytes()
+    });
+    let extent = written.next().unwrap();
+    (extent.index(), extent.offset())
+}
+
+/// Opens it, writes on, and opens it again.
+fn goes_on(place: &Place, kept: u64) {
+    let db = place.open().unwrap();
+    assert_all(&db, 0..kept);
+    assert!(db.get(&db.default_keyspace(), &pool_place::key(kept)).unwrap().is_none());
+    put_all(&db, kept..1_000);
+    db.close().unwrap();
+    assert!(problems(place).is_empty());
+    assert_all(&place.open().unwrap(), 0..1_000);
+}
+
+#[test]
+fn a_sound_pool_is_checked_and_repaired_without_change() {
+    let place = killed();
+    assert_eq!(problems(&place), [""; 0]);
+    let pool = Pool::open_read_only(place.pool(), Accept::Emulated).unwrap().used();
+    let repaired = repair(&place);
+    assert_eq!(repaired.log_entries, WRITES - IN_TABLES);
+    assert!(repaired.cut_logs.is_empty() && repaired.set_aside.is_empty(), "{repaired:?}");
+    assert_eq!(Pool::open_read_only(place.pool(), Accept::Emulated).unwrap().used(), pool);
+    goes_on(&place, WRITES);
+}
+
+#[test]
+fn of_a_pool_with_a_damaged_frame_the_writes_before_it_are_kept() {
+    let place = killed();
+    flip(&place, extent(&place).1 + 64 + 50 * FRAME_BYTES + 40);
+    assert!(place.open().err().unwrap().is_corruption());
+    assert_eq!(problems(&place).len(), 1);
+    let repaired = repair(&place);
+    assert_eq!((repaired.log_entries, repaired.cut_logs.len()), (50, 1), "{repaired:?}");
+    assert!(repaired.set_aside.is_empty(), "{repaired:?}");
+    goes_on(&place, IN_TABLES + 50);
+}
+
+#[test]
+fn of_a_pool_with_a_damaged_segment_header_the_tables_are_kept() {
+    let place = killed();
+    flip(&place, extent(&place).1 + 20);
+    assert!(place.open().err().unwrap().is_corruption());
+    let repaired = repair(&place);
+    assert_eq!((repaired.log_entries, repaired.cut_logs.len()), (0, 1), "{repaired:?}");
+    goes_on(&place, IN_TABLES);
+}
+
+#[test]
+fn a_damaged_table_beside_a_pool_is_given_up_and_the_pool_kept() {
+    let place = killed();
+    let tables = std::fs::read_dir(place.dir()).unwrap().map(|file| file.unwrap().path());
+    let table = tables.into_iter().find(|path| path.extension().is_some_and(|e| e == "tables"));
+    let table = table.unwrap();
+    let mut bytes = std::fs::read(&table).unwrap();
+    bytes[3] ^= 1;
+    std::fs::write(&table, bytes).unwrap();
+    let repaired = repair(&place);
+    assert_eq!((repaired.lost_tables.len(), repaired.set_aside.len()), (1, 1), "{repaired:?}");
+    assert!(repaired.cut_logs.is_empty(), "{repaired:?}");
+    assert_all(&place.open().unwrap(), IN_TABLES..WRITES);
+}
+
+#[test]
+fn a_damaged_state_word_is_made_out_from_the_segment() {
+    let extents = Pool::open_read_only(killed().pool(), Accept::Emulated).unwrap().extents();
+    for index in 0..extents as u64 {
+        let place = killed();
+        flip(&place, 4096 + 8 * index + 3);
+        let refused = place.open().err().unwrap();
+        assert!(matches!(refused, Error::PoolDamaged { .. }), "{refused}");
+        assert!(refused.to_string().contains("`esker repair DB --pool`"), "{refused}");
+        let found = problems(&place);
+        assert!(found.len() == 1 && found[0].contains("state word"), "{index}: {found:?}");
+        let repaired = repair(&place);
+        assert_eq!(repaired.mended_pool.len(), 1, "{index}: {repaired:?}");
+        assert_eq!(repaired.log_entries, WRITES - IN_TABLES, "{index}: {repaired:?}");
+        assert!(repaired.cut_logs.is_empty(), "{index}: {repaired:?}");
+        goes_on(&place, WRITES);
+    }
+}
+
+#[test]
+fn either_word_of_the_owner_says_whose_the_pool_is() {
+    for at in [64, 79] {
+        let place = killed();
+        flip(&place, at);
+        assert!(matches!(place.open().err().unwrap(), Error::PoolDamaged { offset: 64, .. }));
+        assert_eq!(repair(&place).mended_pool.len(), 1);
+        goes_on(&place, WRITES);
+    }
+}
+
+/// A copy of the directory has the pool in use.
+#[test]
+fn a_pool_that_is_in_use_is_neither_checked_nor_repaired() {
+    let place = killed();
+    let twin = place.copy_dir();
+    let db = place.open().unwrap();
+    let inspector = Inspector::open_with_pool(twin.path(), &place.pool(), true).unwrap();
+    let locked = |error: Error| matches!(error, Error::Locked { dir, .. } if dir.contains("pool"));
+    assert!(locked(inspector.check(&mut |_| {}).unwrap_err()));
+    assert!(locked(inspector.repair(MissingLogs::GiveUp).unwrap_err()));
+    assert_all(&db, 0..WRITES);
+}
+
+#[test]
+fn of_a_database_whose_pool_is_lost_the_tables_are_kept() {
+    let place = killed();
+    std::fs::remove_file(place.pool()).unwrap();
+    let says = |error: Error, what: &[&str]| {
+        let text = error.to_string();
+        assert!(what.iter().all(|what| text.contains(what)), "{text}");
+    };
+    let advice = ["writes up to 100", "--give-up-logs", "without `--pool`"];
+    says(place.open().err().unwrap(), &advice);
+    says(Db::open_read_only(place.dir(), place.settings()).err().unwrap(), &advice);
+    let looking = Inspector::open_with_pool(place.dir(), &place.pool(), true);
+    says(looking.err().unwrap(), &advice);
+
+    // A new pool does not have them either.
+    drop(Pool::create(place.pool(), POOL_BYTES, Accept::Emulated).unwrap());
+    says(place.open().err().unwrap(), &["writes in a log", "--give-up-logs"]);
+
+    let without = Inspector::open(place.dir(), None).unwrap();
+    let refused = without.repair(MissingLogs::Refuse).unwrap_err().to_string();
+    let asked = ["give --pool", "give --log-dir", "--give-up-logs", "after 100"];
+    let order: Vec<_> = asked.iter().map(|what| refused.find(what)).collect();
+    assert!(order.is_sorted() && order[0].is_some(), "{refused}");
+    without.repair(MissingLogs::GiveUp).unwrap();
+    goes_on(&place, IN_TABLES);
+}
+
+#[test]
+fn a_pool_that_is_lost_after_closing_costs_nothing() {
+    let place = Place::new();
+    let db = place.open().unwrap();
+    put_all(&db, 0..10);
+    db.close().unwrap();
+    std::fs::remove_file(place.pool()).unwrap();
+    let text = place.open().err().unwrap().to_string();
+    assert!(text.contains("all writes") && text.contains("a new pool will do"), "{text}");
+    drop(Pool::create(place.pool(), POOL_BYTES, Accept::Emulated).unwrap());
+    goes_on(&place, 10);
+}
+
+#[test]
+fn a_pool_that_was_forgotten_is_asked_for() {
+    let place = killed();
+    let text = Db::open(place.dir(), Settings::default()).err().unwrap().to_string();
+    assert!(text.find("--pool") < text.find("--log-dir"), "{text}");
+    assert!(text.contains("--pool"), "{text}");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let dir = Some(elsewhere.path().to_owned());
+    let log = Log::File { dir, sync: esker_lsm::Sync::Os };
+    let text = Db::open(place.dir(), Settings { log, ..Settings::default() }).err().unwrap();
+    assert!(text.to_string().contains("the pool"), "{text}");
+}
