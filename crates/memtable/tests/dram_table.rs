@@ -135,6 +135,21 @@ fn entries_below_the_floor_miss_and_those_vouched_for_beyond_it_do_not() {
 }
 
 #[test]
+fn a_version_that_is_vouched_for_again_stays_through_a_floor_in_between() {
+    let table = table();
+    forward(&table, b"passed", 5);
+    pass(&table, b"passed", 5, 12);
+    for snapshot in [6, 12, 7] {
+        assert!(fill(&table, b"read again", 5, snapshot));
+    }
+    fill(&table, b"read before", 5, 6);
+    table.raise_floor(KS, 10);
+    assert_eq!(get(&table, b"passed", 20), version(5));
+    assert_eq!(get(&table, b"read again", 20), version(5));
+    assert_eq!(get(&table, b"read before", 20), None);
+}
+
+#[test]
 fn no_fill_from_below_a_floor_comes_in_even_after_the_floor_is_forgotten() {
     let table = table();
     fill(&table, b"j", 5, 10);
