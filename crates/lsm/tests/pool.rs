@@ -43,12 +43,16 @@ fn a_commit_takes_one_fence_and_stores_its_bytes_once() {
     put_all(&db, 0..1_000);
     let after = db.stats();
     assert_eq!(after.flushes, 0);
-    // The next segment may have been prepared meanwhile: its header, its state word, two fences.
-    let prepared = after.log_fences - before.log_fences - 1_000;
-    assert!(prepared == 0 || prepared == 2, "{prepared} more fences than writes");
+    // The pool's first segments may still be prepared beside the writes: each its header and its
+    // state word, 72 bytes and two fences, and the counters may be read between the two.
+    const PREPARED: u64 = 2;
+    let within = |counted: u64, least: u64, each: u64| {
+        assert!((least..=least + PREPARED * each).contains(&counted), "{counted}, not {least}");
+    };
+    within(after.log_fences - before.log_fences, 1_000, 2);
     // Header 32, entry 4 + 12 + 96: three lines.
-    assert_eq!(after.log_bytes - before.log_bytes, 1_000 * 192 + prepared / 2 * 72);
-    assert_eq!(after.log_flushes - before.log_flushes, 1_000 * 3 + prepared);
+    within(after.log_bytes - before.log_bytes, 1_000 * 192, 72);
+    within(after.log_flushes - before.log_flushes, 1_000 * 3, 2);
 }
 
 #[test]
