@@ -3,10 +3,13 @@
 
 use crate::damage::flip;
 use crate::{Done, Scratch, names};
-use esker::{Log, Settings};
+use esker::{Env, Log, Settings};
 use esker_base::checksum::crc32c;
+use esker_base::{SystemClock, background::Stepped};
 use esker_pmem::{Accept, Pool};
+use esker_storage::PosixStorage;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A directory for the database, and one on tmpfs for pools.
 struct Pooled {
@@ -237,7 +240,16 @@ fn a_torn_tail_that_a_recovery_went_on_from_is_no_problem() {
     });
     let log = Log::Pmem { pool: path.clone(), emulated: true };
     let settings = Settings { log, ..Settings::default() };
-    let db = esker::Db::open(pooled.scratch.path("db"), settings).unwrap();
+    // Without threads, nothing is flushed before the kill.
+    let env = Env {
+        storage: Arc::new(PosixStorage::open(pooled.scratch.path("db")).unwrap()),
+        log_storage: None,
+        pool: Some(Pool::open(&path, Accept::Emulated).unwrap()),
+        clock: Arc::new(SystemClock::new()),
+        background: Arc::new(Stepped),
+        seed: 0,
+    };
+    let db = esker::Db::open_with(env, settings).unwrap();
     for value in [b"3", b"4"] {
         db.put(&db.default_keyspace(), b"c", value).unwrap();
     }
