@@ -4,7 +4,7 @@ use crate::failure::Outcome;
 use crate::place::Home;
 use crate::units::parse_bytes;
 use clap::Args;
-use esker::{Compression, Db, Keyspace, KeyspaceSettings, Settings, Shape, Sync};
+use esker::{Compression, Db, Dedup, Keyspace, KeyspaceSettings, Ratio, Settings, Shape, Sync};
 use std::time::Duration;
 
 /// Settings of a database.
@@ -48,6 +48,9 @@ pub struct KeyspaceOptions {
     /// How tables are arranged [default: leveled:10]
     #[arg(long, value_name = "leveled[:RATIO]|tiered[:RUNS]", value_parser = parse_shape)]
     pub shape: Option<Shape>,
+    /// What a tiered keyspace does about stale versions [default: none]
+    #[arg(long, value_name = "none|per-level[:THRESHOLD]|space-goal[:AMP]", value_parser = parse_dedup)]
+    pub dedup: Option<Dedup>,
     /// How blocks are compressed [default: lz4]
     #[arg(long, value_name = "none|lz4|zstd", value_parser = parse_compression)]
     pub compression: Option<Compression>,
@@ -63,6 +66,7 @@ impl KeyspaceOptions {
         let default = KeyspaceSettings::default();
         let settings = KeyspaceSettings {
             shape: self.shape.unwrap_or(default.shape),
+            dedup: self.dedup.unwrap_or(default.dedup),
             compression: self.compression.unwrap_or(default.compression),
             filter_bits: self.filter_bits.unwrap_or(default.filter_bits),
         };
@@ -73,8 +77,10 @@ impl KeyspaceOptions {
     /// The keyspace `name`, made with `settings` if need be. Says so if other settings were asked
     /// for than an existing one has.
     pub fn open(&self, db: &Db, name: &str, settings: KeyspaceSettings) -> Outcome<Keyspace> {
-        let asked =
-            self.shape.is_some() || self.compression.is_some() || self.filter_bits.is_some();
+        let asked = self.shape.is_some()
+            || self.dedup.is_some()
+            || self.compression.is_some()
+            || self.filter_bits.is_some();
         let existing = db.keyspaces().into_iter().find(|keyspace| keyspace.name == name);
         if let Some(existing) = existing
             && asked
@@ -112,14 +118,51 @@ pub fn parse_shape(text: &str) -> Result<Shape, String> {
     }
 }
 
+/// `none`, or `per-level` or `space-goal`, each with a ratio after a colon or without.
+pub fn parse_dedup(text: &str) -> Result<Dedup, String> {
+    let wrong = || format!("{text:?} is not none, nor such as per-level:1.6 or space-goal:1.2");
+    let (name, ratio) = match text.split_once(':') {
+        Some((name, ratio)) => (name, Some(ratio.parse().map_err(|_| wrong())?)),
+        None => (text, None),
+    };
+    match (name, ratio) {
+        ("none", None) => Ok(Dedup::None),
+        ("per-level", threshold) => {
+            Ok(Dedup::PerLevel { threshold: threshold.unwrap_or(Ratio::of_hundredths(160)) })
+        }
+        ("space-goal", amp) => {
+            Ok(Dedup::SpaceGoal { amp: amp.unwrap_or(Ratio::of_hundredths(120)) })
+        }
+        _ => Err(wrong()),
+    }
+}
+
 fn parse_compression(text: &str) -> Result<Compression, String> {
     text.parse().map_err(|_| format!("{text:?} is neither none, nor lz4, nor zstd"))
 }
 
 /// All settings of a keyspace, in words.
 pub fn describe(settings: KeyspaceSettings) -> String {
-    let KeyspaceSettings { shape, compression, filter_bits } = settings;
-    format!("{}, {compression}, {filter_bits} filter bits", shape_name(shape))
+    let KeyspaceSettings { compression, filter_bits, .. } = settings;
+    format!("{}, {compression}, {filter_bits} filter bits", arrangement(settings))
+}
+
+/// How tables are arranged, in words: the shape, and the deduplication if there is some.
+pub fn arrangement(settings: KeyspaceSettings) -> String {
+    let shape = shape_name(settings.shape);
+    match settings.dedup {
+        Dedup::None => shape,
+        dedup => format!("{shape}, {}", dedup_name(dedup)),
+    }
+}
+
+/// A way to deduplicate as [`parse_dedup`] reads it.
+pub fn dedup_name(dedup: Dedup) -> String {
+    match dedup {
+        Dedup::None => "none".to_owned(),
+        Dedup::PerLevel { threshold } => format!("per-level:{threshold}"),
+        Dedup::SpaceGoal { amp } => format!("space-goal:{amp}"),
+    }
 }
 
 /// A shape as [`parse_shape`] reads it.
@@ -141,6 +184,16 @@ mod tests {
         }
         for bad in ["", "flat", "leveled:", "tiered:x", "tiered:-1"] {
             assert!(parse_shape(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn ways_to_deduplicate_are_read_as_they_are_shown() {
+        for text in ["none", "per-level:1.6", "space-goal:1.25"] {
+            assert_eq!(dedup_name(parse_dedup(text).unwrap()), text);
+        }
+        for bad in ["", "some", "none:1.2", "per-level:", "space-goal:x"] {
+            assert!(parse_dedup(bad).is_err(), "{bad}");
         }
     }
 

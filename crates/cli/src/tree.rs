@@ -1,10 +1,10 @@
 //! The tree of tables as a drawing: keyspaces, their levels, the levels' runs, the runs' tables.
 
-use crate::options::shape_name;
+use crate::options::arrangement;
 use crate::style::Style;
 use crate::text::shorten;
 use crate::units;
-use esker::{KeyspaceLevels, RunInfo, TableMeta};
+use esker::{KeyspaceLevels, LevelInfo, RunInfo, TableMeta};
 use std::io::Write;
 
 /// How much of a key is shown.
@@ -48,7 +48,7 @@ pub fn draw(
 fn keyspace_rows(keyspace: &KeyspaceLevels, with_tables: bool, style: Style) -> Vec<Row> {
     let runs = || keyspace.levels.iter().flat_map(|level| &level.runs);
     let settings = keyspace.settings;
-    let about = format!(" ({}, {})", shape_name(settings.shape), settings.compression);
+    let about = format!(" ({}, {})", arrangement(settings), settings.compression);
     let name = shorten(keyspace.name.as_bytes(), 40);
     let mut rows = vec![Row {
         label_width: name.chars().count() + about.chars().count(),
@@ -61,7 +61,7 @@ fn keyspace_rows(keyspace: &KeyspaceLevels, with_tables: bool, style: Style) -> 
         rows.push(Row {
             label_width: label.chars().count(),
             label,
-            range: String::new(),
+            range: repeats(level),
             ..totals(level.runs.iter())
         });
         let stem = stem(is_last);
@@ -94,6 +94,14 @@ fn run_rows(run: &RunInfo, above: &str, is_last: bool, with_tables: bool, rows: 
             bytes: units::bytes(table.bytes),
             range: range(&table.smallest, table),
         });
+    }
+}
+
+/// How often a level of several runs holds each of its keys.
+fn repeats(level: &LevelInfo) -> String {
+    match level.duplicate_rate {
+        Some(rate) if level.runs.len() > 1 => format!("each key {rate:.2} times"),
+        _ => String::new(),
     }
 }
 
@@ -135,7 +143,7 @@ fn totals<'a>(runs: impl Iterator<Item = &'a RunInfo>) -> Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker::{KeyspaceSettings, LevelInfo, TableId};
+    use esker::{KeyspaceSettings, TableId};
     use esker_base::KeyspaceId;
 
     fn table(file: u64, smallest: &str, largest: &str) -> TableMeta {
@@ -167,10 +175,12 @@ mod tests {
             levels: vec![
                 LevelInfo {
                     level: 0,
+                    duplicate_rate: Some(1.5),
                     runs: vec![run(12, vec![table(7, "a", "q")]), run(9, vec![table(5, "b", "z")])],
                 },
                 LevelInfo {
                     level: 3,
+                    duplicate_rate: Some(1.0),
                     runs: vec![run(4, vec![table(1, "a", "m"), table(2, "n", "z")])],
                 },
             ],
@@ -188,7 +198,7 @@ mod tests {
     fn levels_and_runs_are_drawn_aligned() {
         let expected = "\
 default (leveled:10, lz4)  3 runs  4 tables  8.00 KiB
-├─ L0                      2 runs  2 tables  4.00 KiB
+├─ L0                      2 runs  2 tables  4.00 KiB  each key 1.50 times
 │  ├─ run 12                        1 table  2.00 KiB  a … q
 │  └─ run 9                         1 table  2.00 KiB  b … z
 └─ L3                       1 run  2 tables  4.00 KiB

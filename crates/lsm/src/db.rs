@@ -421,7 +421,11 @@ impl Db {
 
     /// The tree of every keyspace.
     pub fn levels(&self) -> Vec<KeyspaceLevels> {
-        stats::levels(&self.inner().view.pin().version)
+        // A flush that has just ended may not have come to opening its tables; one that can't be opened
+        // leaves its level's figures out.
+        let version = self.inner().view.load().version.clone();
+        let _ = version.open_tables(&self.inner().cache);
+        stats::levels(&version)
     }
 
     /// Writes a consistent copy of the database into `dir`, which must be missing or empty. Tables

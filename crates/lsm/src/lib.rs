@@ -15,6 +15,7 @@ mod compact;
 pub mod compaction;
 mod cursor;
 mod db;
+pub mod dedup;
 mod env;
 mod flush;
 mod inner;
@@ -47,6 +48,7 @@ mod wait;
 
 pub use cursor::DbCursor;
 pub use db::Db;
+pub use dedup::{Dedup, Ratio};
 pub use env::Env;
 pub use esker_memtable::{DramTableStats, Forwarding};
 pub use keyspace::{DEFAULT_KEYSPACE, Keyspace, KeyspaceInfo};

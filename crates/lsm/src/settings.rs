@@ -1,5 +1,6 @@
 //! What a user may choose. Everything else is a constant with its reason.
 
+use crate::dedup::Dedup;
 use esker_base::{Error, Result};
 use esker_memtable::Forwarding;
 use esker_table::Compression;
@@ -166,6 +167,8 @@ impl Settings {
 pub struct KeyspaceSettings {
     /// How tables are arranged. Default leveled, ratio 10.
     pub shape: Shape,
+    /// What a tiered keyspace does about stale versions. Default nothing.
+    pub dedup: Dedup,
     /// How blocks are compressed. Default lz4.
     pub compression: Compression,
     /// Filter bits a key, 0 (no filter) to 32. Default 10.
@@ -176,6 +179,7 @@ impl Default for KeyspaceSettings {
     fn default() -> Self {
         KeyspaceSettings {
             shape: Shape::Leveled { ratio: 10 },
+            dedup: Dedup::None,
             compression: Compression::Lz4,
             filter_bits: 10,
         }
@@ -189,6 +193,14 @@ impl KeyspaceSettings {
             Shape::Leveled { ratio } => within("ratio", ratio as usize, 2, 100)?,
             Shape::Tiered { runs } => within("runs", runs as usize, 2, 100)?,
         }
+        if self.dedup != Dedup::None && !matches!(self.shape, Shape::Tiered { .. }) {
+            return Err(Error::InvalidSetting {
+                setting: "dedup",
+                value: format!("{:?}", self.dedup),
+                reason: "it is for tiered keyspaces: leveled ones keep one run a level".into(),
+            });
+        }
+        self.dedup.validate()?;
         within("filter_bits", self.filter_bits as usize, 0, 32)
     }
 }
@@ -207,6 +219,7 @@ fn within(setting: &'static str, value: usize, least: usize, most: usize) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dedup::Ratio;
 
     #[test]
     fn the_defaults_are_valid() {
@@ -222,5 +235,8 @@ mod tests {
         assert!(bad.validate().unwrap_err().to_string().contains("memory_bytes"));
         let bad = KeyspaceSettings { filter_bits: 33, ..KeyspaceSettings::default() };
         assert!(bad.validate().unwrap_err().to_string().contains("filter_bits"));
+        let dedup = Dedup::PerLevel { threshold: Ratio::of_hundredths(120) };
+        let bad = KeyspaceSettings { dedup, ..KeyspaceSettings::default() };
+        assert!(bad.validate().unwrap_err().to_string().contains("dedup"));
     }
 }

@@ -98,6 +98,8 @@ pub struct KeyspaceLevels {
 pub struct LevelInfo {
     /// Its number; 0 is what flushes write to.
     pub level: usize,
+    /// Its keys, counted in each run, for each distinct one; `None` if its tables can't be opened.
+    pub duplicate_rate: Option<f64>,
     /// Its runs, newest first.
     pub runs: Vec<RunInfo>,
 }
@@ -131,6 +133,7 @@ pub(crate) fn levels(version: &Version) -> Vec<KeyspaceLevels> {
             .filter(|(_, level)| !level.is_empty())
             .map(|(level, runs)| LevelInfo {
                 level,
+                duplicate_rate: keyspace.duplicate_rate(level),
                 runs: runs
                     .runs
                     .iter()

@@ -15,10 +15,11 @@
 //!
 //! A version never changes. An [`Edit`](crate::manifest::Edit) makes a new one from an old one.
 
+use crate::compaction::Monitors;
 use crate::settings::KeyspaceSettings;
 use esker_base::{KeyspaceId, Result, Seqno};
 use esker_storage::Storage;
-use esker_table::{BlockCache, Table};
+use esker_table::{BlockCache, Sketches, Table};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -139,17 +140,46 @@ pub struct TableHandle {
     pub meta: TableMeta,
     file: Option<Arc<TableFile>>,
     reader: OnceLock<Arc<Table>>,
+    /// Of a table without a file.
+    sketches: Option<Arc<Sketches>>,
+}
+
+/// What is known of a table's keys without reading it.
+#[derive(Clone, Copy, Debug)]
+pub struct Contents<'a> {
+    /// Its distinct keys.
+    pub keys: u64,
+    /// Their sketches.
+    pub sketches: &'a Sketches,
 }
 
 impl TableHandle {
     /// A table in `file`.
     pub fn new(meta: TableMeta, file: Arc<TableFile>) -> Arc<Self> {
-        Arc::new(TableHandle { meta, file: Some(file), reader: OnceLock::new() })
+        Arc::new(TableHandle { meta, file: Some(file), reader: OnceLock::new(), sketches: None })
     }
 
     /// A table without a file behind it, for pickers' tests: it can be planned with, not read.
     pub fn detached(meta: TableMeta) -> Arc<Self> {
-        Arc::new(TableHandle { meta, file: None, reader: OnceLock::new() })
+        Self::sketched(meta, Sketches::default())
+    }
+
+    /// A detached table of one version a key, with sketches of the keys.
+    pub fn sketched(meta: TableMeta, sketches: Sketches) -> Arc<Self> {
+        let sketches = Some(Arc::new(sketches));
+        Arc::new(TableHandle { meta, file: None, reader: OnceLock::new(), sketches })
+    }
+
+    /// What is known of its keys; `None` before its reader is open.
+    pub fn contents(&self) -> Option<Contents<'_>> {
+        match (&self.sketches, self.opened()) {
+            (Some(sketches), _) => Some(Contents { keys: self.meta.entries, sketches }),
+            (None, Some(table)) => {
+                let properties = table.properties();
+                Some(Contents { keys: properties.keys, sketches: &properties.sketches })
+            }
+            (None, None) => None,
+        }
     }
 
     /// The file behind the table.
@@ -237,13 +267,16 @@ pub struct KeyspaceVersion {
     pub retention_seqno: Option<Seqno>,
     /// Its levels, `LEVELS` of them.
     pub levels: Vec<Level>,
+    /// What is known of the levels' duplicates. To be made anew when the levels change.
+    pub monitors: Monitors,
 }
 
 impl KeyspaceVersion {
     /// A new, empty keyspace.
     pub fn new(id: KeyspaceId, name: String, settings: KeyspaceSettings) -> Self {
         let levels = vec![Level::default(); LEVELS];
-        KeyspaceVersion { id, name, settings, retention_seqno: None, levels }
+        let monitors = Monitors::default();
+        KeyspaceVersion { id, name, settings, retention_seqno: None, levels, monitors }
     }
 
     /// All tables with their level and run id.

@@ -1,7 +1,7 @@
 //! The settings that a simulated database is opened with, drawn at random.
 
 use esker_base::Rng;
-use esker_lsm::{Forwarding, KeyspaceSettings, Log, Settings, Shape, Sync};
+use esker_lsm::{Dedup, Forwarding, KeyspaceSettings, Log, Ratio, Settings, Shape, Sync};
 use esker_table::Compression;
 use std::time::Duration;
 
@@ -85,11 +85,18 @@ impl OpenSettings {
 
 /// Draws a keyspace's settings.
 pub fn draw_keyspace(rng: &mut Rng) -> KeyspaceSettings {
+    let shape = match rng.below(3) {
+        0 => Shape::Leveled { ratio: 2 + rng.below(9) as u32 },
+        _ => Shape::Tiered { runs: 2 + rng.below(4) as u32 },
+    };
+    let threshold = Ratio::of_hundredths(105 + rng.below(80) as u32);
+    let dedup = match shape {
+        Shape::Tiered { .. } if rng.one_in(2) => Dedup::PerLevel { threshold },
+        _ => Dedup::None,
+    };
     KeyspaceSettings {
-        shape: match rng.below(2) {
-            0 => Shape::Leveled { ratio: 2 + rng.below(9) as u32 },
-            _ => Shape::Tiered { runs: 2 + rng.below(4) as u32 },
-        },
+        shape,
+        dedup,
         compression: match rng.below(3) {
             0 => Compression::None,
             1 => Compression::Lz4,

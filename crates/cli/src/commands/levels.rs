@@ -2,7 +2,7 @@
 
 use super::{print_json, stdout};
 use crate::failure::{Failure, Outcome};
-use crate::options::shape_name;
+use crate::options::{dedup_name, shape_name};
 use crate::place::Home;
 use crate::style::Style;
 use crate::text::Form;
@@ -60,13 +60,14 @@ fn keyspace_json(tree: &KeyspaceLevels) -> Json {
                     json!({ "id": run.id, "bytes": run.bytes(), "tables": tables })
                 })
                 .collect();
-            json!({ "level": level.level, "runs": runs })
+            json!({ "level": level.level, "duplicate_rate": level.duplicate_rate, "runs": runs })
         })
         .collect();
     json!({
         "name": tree.name,
         "id": tree.id.0,
         "shape": shape_name(tree.settings.shape),
+        "dedup": dedup_name(tree.settings.dedup),
         "compression": tree.settings.compression.to_string(),
         "filter_bits": tree.settings.filter_bits,
         "levels": levels,

@@ -31,6 +31,9 @@ impl Stats {
     }
 }
 
+/// A level's number and its duplicate rate.
+type LevelRate = (usize, Option<f64>);
+
 /// What the tree of tables adds up to.
 struct Shape {
     keyspaces: u64,
@@ -39,6 +42,8 @@ struct Shape {
     deletes: u64,
     range_tombstones: u64,
     raw_bytes: u64,
+    /// By keyspace.
+    duplicate_rates: Vec<(String, Vec<LevelRate>)>,
 }
 
 impl Shape {
@@ -53,6 +58,14 @@ impl Shape {
             deletes: tables().map(|table| table.deletes).sum(),
             range_tombstones: tables().map(|table| table.range_tombstones).sum(),
             raw_bytes: tables().map(|table| table.raw_bytes).sum(),
+            duplicate_rates: trees
+                .iter()
+                .map(|tree| {
+                    let levels = tree.levels.iter();
+                    let rates = levels.map(|level| (level.level, level.duplicate_rate));
+                    (tree.name.clone(), rates.collect())
+                })
+                .collect(),
         }
     }
 }
@@ -105,14 +118,34 @@ fn text(figures: &Figures, shape: &Shape) -> String {
             out.push_str(&format!("  {name:<26}{figure}\n"));
         }
     }
+    out.push_str(&repeating(shape));
     if let Some(error) = &figures.background_error {
         out.push_str(&format!("Background work stands still\n  {error}\n"));
     }
     out
 }
 
+/// The levels that hold keys more than once.
+fn repeating(shape: &Shape) -> String {
+    let mut out = String::new();
+    for (keyspace, levels) in &shape.duplicate_rates {
+        for (level, rate) in levels {
+            let Some(rate) = rate.filter(|&rate| rate >= 1.005) else { continue };
+            let name = format!("L{level} of {keyspace}");
+            out.push_str(&format!("  {name:<26}{rate:.2} times\n"));
+        }
+    }
+    if out.is_empty() { out } else { format!("Each key is held, by\n{out}") }
+}
+
 fn json(figures: &Figures, shape: &Shape) -> Json {
+    let rates = shape.duplicate_rates.iter().map(|(keyspace, levels)| {
+        let levels = levels.iter().map(|(level, rate)| (format!("L{level}"), json!(rate)));
+        (keyspace.clone(), Json::Object(levels.collect()))
+    });
+    let rates = Json::Object(rates.collect());
     json!({
+        "duplicate_rates": rates,
         "keyspaces": shape.keyspaces,
         "runs": shape.runs,
         "tables": figures.tables,

@@ -157,12 +157,14 @@ pub fn is_picker(path: &str) -> bool {
     !carries_out && !tests && !path.ends_with("/testing.rs")
 }
 
-/// A picker that touches storage or a table's content.
+/// A picker that touches storage or a table's content. Sketches are statistics: those it may use.
 pub fn does_io(path: &str, text: &str) -> Vec<String> {
     let words = [
         "esker_storage",
-        "esker_table",
         "Storage",
+        "Table",
+        "TableWriter",
+        "TableCursor",
         "BlockCache",
         "reader",
         "opened",

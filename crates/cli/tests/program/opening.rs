@@ -135,6 +135,8 @@ fn nonsense_settings_are_wrong_usage() {
         ("--shape", "round", "is not a shape"),
         ("--shape", "tiered:1", "runs is 1"),
         ("--compression", "rar", "neither none, nor lz4, nor zstd"),
+        ("--dedup", "twice", "is not none"),
+        ("--dedup", "per-level:1.6", "it is for tiered keyspaces"),
         ("--filter-bits", "33", "filter_bits is 33"),
         ("--filter-bits", "-1", "unexpected argument '-1'"),
         ("--keyspace", "", "can't name a keyspace"),

@@ -27,7 +27,7 @@ fn keyspaces_are_listed_with_their_settings() {
     let logs =
         json["keyspaces"].as_array().unwrap().iter().find(|one| one["name"] == "logs").unwrap();
     assert_eq!(logs["shape"], "tiered:4");
-    assert_eq!(fields(logs), ["compression", "filter_bits", "id", "name", "shape"]);
+    assert_eq!(fields(logs), ["compression", "dedup", "filter_bits", "id", "name", "shape"]);
 }
 
 #[test]
@@ -77,6 +77,7 @@ fn stats_add_up() {
             "cache_bytes",
             "cache_capacity_bytes",
             "deletes",
+            "duplicate_rates",
             "entries",
             "flushed_seqno",
             "keyspaces",

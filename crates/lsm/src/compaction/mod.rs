@@ -3,12 +3,13 @@
 //!
 //! ```text
 //! version ──► pick ──► Plan ──► Busy::claim ──► execute ──► Outcome ──► an edit ──► version
-//!          pure; leveled,                        the only I/O here;        by the caller
-//!          tiered or full                        fold decides what stays
+//!          pure; leveled, tiered,                the only I/O here;        by the caller
+//!          per level or full                     fold decides what stays
 //! ```
 //!
 //! * [`pick`](pick::pick), [`full`](full::full): what to do next, from a version alone.
 //! * [`plan`]: what a plan is, why plans keep newer data above older, and which may run together.
+//! * [`monitor`]: how much a level repeats itself, from its tables' sketches.
 //! * [`fold`]: what becomes of each version, given the snapshots. Flush folds too.
 //! * [`execute`](execute::execute): does a plan, and leaves nothing behind if it fails.
 
@@ -18,7 +19,9 @@ pub mod execute;
 pub mod fold;
 pub mod full;
 mod leveled;
+pub mod monitor;
 pub mod output;
+mod per_level;
 pub mod pick;
 pub mod plan;
 pub mod sizes;
@@ -34,6 +37,7 @@ pub use busy::Busy;
 pub use execute::{Context, Outcome, execute, execute_part};
 pub use fold::{Fate, Fold};
 pub use full::full;
+pub use monitor::Monitors;
 pub use output::write_table;
 pub use pick::{Debt, debt, pick};
 pub use plan::{Part, Place, Plan, PlanInput, Reason};

@@ -3,7 +3,8 @@
 use super::busy::Busy;
 use super::plan::Plan;
 use super::sizes::Sizes;
-use super::{leveled, tiered};
+use super::{leveled, per_level, tiered};
+use crate::dedup::Dedup;
 use crate::settings::Shape;
 use crate::version::KeyspaceVersion;
 
@@ -23,7 +24,15 @@ pub struct Debt {
 pub fn pick(keyspace: &KeyspaceVersion, busy: &Busy, sizes: Sizes) -> Option<Plan> {
     match keyspace.settings.shape {
         Shape::Leveled { ratio } => leveled::pick(keyspace, ratio, busy, sizes),
-        Shape::Tiered { runs } => tiered::pick(keyspace, runs as usize, busy, sizes),
+        Shape::Tiered { runs } => {
+            let runs = runs as usize;
+            match keyspace.settings.dedup {
+                Dedup::PerLevel { threshold } => {
+                    per_level::pick(keyspace, runs, threshold, busy, sizes)
+                }
+                _ => tiered::pick(keyspace, runs, busy, sizes),
+            }
+        }
     }
 }
 
@@ -31,6 +40,9 @@ pub fn pick(keyspace: &KeyspaceVersion, busy: &Busy, sizes: Sizes) -> Option<Pla
 pub fn debt(keyspace: &KeyspaceVersion, sizes: Sizes) -> Debt {
     match keyspace.settings.shape {
         Shape::Leveled { ratio } => leveled::debt(keyspace, ratio, sizes),
-        Shape::Tiered { runs } => tiered::debt(keyspace, runs as usize),
+        Shape::Tiered { runs } => match keyspace.settings.dedup {
+            Dedup::PerLevel { threshold } => per_level::debt(keyspace, runs as usize, threshold),
+            _ => tiered::debt(keyspace, runs as usize),
+        },
     }
 }

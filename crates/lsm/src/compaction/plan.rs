@@ -50,6 +50,8 @@ pub enum Reason {
     LevelSize,
     /// A level has as many runs as it may have.
     RunsFull,
+    /// A level repeats its keys too often.
+    Duplicates,
     /// A user asked for it.
     Manual,
 }
@@ -61,6 +63,7 @@ impl fmt::Display for Reason {
             Reason::Level0Small => "level 0 small",
             Reason::LevelSize => "level size",
             Reason::RunsFull => "runs full",
+            Reason::Duplicates => "duplicates",
             Reason::Manual => "manual",
         })
     }

@@ -3,6 +3,7 @@
 //! An edit is a list of changes; each is a tag byte and its fields, varints and length-prefixed
 //! bytes. A tag that is not known here is refused: skipping it would misread the tree.
 
+use crate::dedup::{Dedup, Ratio};
 use crate::settings::{KeyspaceSettings, Shape};
 use crate::version::{LEVELS, TableId, TableMeta};
 use esker_base::coding::{
@@ -94,6 +95,9 @@ const CLOSED: u8 = 10;
 
 const LEVELED: u8 = 1;
 const TIERED: u8 = 2;
+// What these go by follows as one more number.
+const TIERED_PER_LEVEL: u8 = 3;
+const TIERED_SPACE_GOAL: u8 = 4;
 
 impl Edit {
     /// An edit with these steps.
@@ -145,12 +149,17 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) {
             out.push(CREATE_KEYSPACE);
             put_varint64(out, u64::from(id.0));
             put_bytes(out, name.as_bytes());
-            let (shape, parameter) = match settings.shape {
-                Shape::Leveled { ratio } => (LEVELED, ratio),
-                Shape::Tiered { runs } => (TIERED, runs),
+            let (shape, parameter) = match (settings.shape, settings.dedup) {
+                (Shape::Leveled { ratio }, _) => (LEVELED, ratio),
+                (Shape::Tiered { runs }, Dedup::None) => (TIERED, runs),
+                (Shape::Tiered { runs }, Dedup::PerLevel { .. }) => (TIERED_PER_LEVEL, runs),
+                (Shape::Tiered { runs }, Dedup::SpaceGoal { .. }) => (TIERED_SPACE_GOAL, runs),
             };
             out.push(shape);
             put_varint64(out, u64::from(parameter));
+            if let Some(ratio) = settings.dedup.ratio() {
+                put_varint64(out, u64::from(ratio.hundredths()));
+            }
             out.push(settings.compression as u8);
             out.push(settings.filter_bits);
             put_optional(out, *retention_seqno);
@@ -259,12 +268,19 @@ fn take_seqno(input: &mut &[u8]) -> Option<Seqno> {
 fn decode_settings(input: &mut &[u8]) -> Option<KeyspaceSettings> {
     let shape = take_u8(input)?;
     let parameter = take_varint32(input)?;
+    let mut ratio = || take_varint32(input).map(Ratio::of_hundredths);
+    let dedup = match shape {
+        TIERED_PER_LEVEL => Dedup::PerLevel { threshold: ratio()? },
+        TIERED_SPACE_GOAL => Dedup::SpaceGoal { amp: ratio()? },
+        _ => Dedup::None,
+    };
     let settings = KeyspaceSettings {
         shape: match shape {
             LEVELED => Shape::Leveled { ratio: parameter },
-            TIERED => Shape::Tiered { runs: parameter },
+            TIERED | TIERED_PER_LEVEL | TIERED_SPACE_GOAL => Shape::Tiered { runs: parameter },
             _ => return None,
         },
+        dedup,
         compression: Compression::from_u8(take_u8(input)?)?,
         filter_bits: take_u8(input)?,
     };
@@ -341,6 +357,27 @@ pub(crate) mod tests {
     fn every_change_round_trips() {
         let edit = sample_edit();
         assert_eq!(Edit::decode(&edit.encode()), Ok(edit));
+    }
+
+    #[test]
+    fn every_way_to_arrange_tables_round_trips() {
+        let ratio = Ratio::of_hundredths(160);
+        let dedups =
+            [Dedup::None, Dedup::PerLevel { threshold: ratio }, Dedup::SpaceGoal { amp: ratio }];
+        for dedup in dedups {
+            let settings = KeyspaceSettings {
+                shape: Shape::Tiered { runs: 9 },
+                dedup,
+                ..KeyspaceSettings::default()
+            };
+            let edit = Edit::of([Change::CreateKeyspace {
+                id: KeyspaceId(3),
+                name: "users".into(),
+                settings,
+                retention_seqno: None,
+            }]);
+            assert_eq!(Edit::decode(&edit.encode()), Ok(edit));
+        }
     }
 
     #[test]

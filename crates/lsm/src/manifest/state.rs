@@ -1,6 +1,7 @@
 //! What a manifest says in all: the version, and which logs are in force.
 
 use super::{Change, Edit, LogEnd};
+use crate::compaction::Monitors;
 use crate::version::{KeyspaceVersion, Run, TableFile, TableHandle, TableId, Version};
 use esker_base::KeyspaceId;
 use esker_storage::Storage;
@@ -99,7 +100,10 @@ impl State {
 
     fn keyspace(&mut self, id: KeyspaceId) -> Result<&mut KeyspaceVersion, String> {
         let keyspace = self.version.keyspaces.get_mut(&id);
-        keyspace.map(Arc::make_mut).ok_or_else(|| format!("there is no keyspace {id}"))
+        let keyspace = keyspace.ok_or_else(|| format!("there is no keyspace {id}"))?;
+        let keyspace = Arc::make_mut(keyspace);
+        keyspace.monitors = Monitors::default();
+        Ok(keyspace)
     }
 
     fn add_table(

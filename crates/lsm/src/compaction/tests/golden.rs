@@ -3,18 +3,25 @@
 //!
 //! A script is steps of a command, its input, `----`, its output, and an empty line.
 //!
-//! * `tree leveled 10 segment=64` (or `tiered 4`): one run a line, `level/run: tables`. A table is
-//!   `smallest-largest:bytes`, `)` after `largest` if it is exclusive, then `d` and the deletes among
-//!   its 100 entries, `t` and its range tombstones. Nothing is busy then. The output is empty.
+//! * `tree leveled 10 segment=64` (or `tiered 4`, with `per-level=1.6` or not after it): one run a
+//!   line, `level/run: tables`. A table is `smallest-largest:bytes`, `)` after `largest` if it is
+//!   exclusive, then `d` and the deletes among its 100 entries, `t` and its range tombstones. Instead
+//!   of bytes there may be `k` and a range of numbers, `k0..100`: its keys, of a byte each. Nothing is
+//!   busy then. The output is empty.
 //! * `pick`: one plan, which is busy from then on. `pick all`: plans until there is none.
 //! * `release`: nothing is busy any more.
 //! * `full`: a full compaction's next plan, with tables in files from 1000 on new.
 //! * `debt`, `parts n` (of the last plan).
+//! * `merge`: the last plan is done: each key of its inputs stays once. The output is the tree, with
+//!   the duplicate rate of each level.
 
-use crate::compaction::{Busy, Plan, Sizes, debt, full, pick};
+use crate::compaction::{Busy, Monitors, Plan, Sizes, debt, full, pick};
+use crate::dedup::{Dedup, Ratio};
 use crate::settings::{KeyspaceSettings, Shape};
 use crate::version::{KeyspaceVersion, Run, TableHandle, TableId, TableMeta};
-use esker_base::KeyspaceId;
+use esker_base::{KeyspaceId, hash64};
+use esker_table::Sketches;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -24,6 +31,8 @@ struct Script {
     busy: Busy,
     last_plan: Option<Plan>,
     next_file: u64,
+    /// Of the tables that were given some.
+    keys: HashMap<TableId, BTreeSet<u64>>,
 }
 
 impl Script {
@@ -35,15 +44,20 @@ impl Script {
             busy: Busy::default(),
             last_plan: None,
             next_file: 1,
+            keys: HashMap::new(),
         }
     }
 
     fn step(&mut self, command: &str, input: &str) -> String {
         let words: Vec<&str> = command.split_whitespace().collect();
         match words[..] {
-            ["tree", shape, number, segment] => {
-                self.plant(shape, number.parse().unwrap(), segment, input);
+            ["tree", shape, number, segment, ref dedup @ ..] => {
+                self.plant(shape, number.parse().unwrap(), segment, dedup, input);
                 String::new()
+            }
+            ["merge"] => {
+                self.merge();
+                self.tree()
             }
             ["pick"] => self.pick().unwrap_or("nothing\n".into()),
             ["pick", "all"] => std::iter::from_fn(|| self.pick()).collect(),
@@ -79,13 +93,18 @@ impl Script {
         Some(text)
     }
 
-    fn plant(&mut self, shape: &str, number: u32, segment: &str, input: &str) {
+    fn plant(&mut self, shape: &str, number: u32, segment: &str, dedup: &[&str], input: &str) {
         let shape = match shape {
             "leveled" => Shape::Leveled { ratio: number },
             "tiered" => Shape::Tiered { runs: number },
             _ => panic!("{shape:?} is no shape"),
         };
-        let settings = KeyspaceSettings { shape, ..KeyspaceSettings::default() };
+        let dedup = match dedup {
+            [] => Dedup::None,
+            [dedup] => parse_dedup(dedup),
+            _ => panic!("{dedup:?} is no way to deduplicate"),
+        };
+        let settings = KeyspaceSettings { shape, dedup, ..KeyspaceSettings::default() };
         self.keyspace = KeyspaceVersion::new(KeyspaceId(0), "k".into(), settings);
         let segment_bytes = segment.strip_prefix("segment=").unwrap().parse().unwrap();
         self.sizes = Sizes { segment_bytes };
@@ -106,6 +125,10 @@ impl Script {
             let (_, rest) = numbers.split_once(c)?;
             rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().ok()
         };
+        if let Some((from, to)) = numbers.strip_prefix('k').and_then(|keys| keys.split_once("..")) {
+            let keys = from.parse::<u64>().unwrap()..to.parse().unwrap();
+            return self.table_of(smallest, largest, keys.collect());
+        }
         let bytes = numbers.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap();
         self.next_file += 1;
         TableHandle::detached(TableMeta {
@@ -122,6 +145,72 @@ impl Script {
             max_seqno: 0,
             global_seqno: None,
         })
+    }
+
+    fn table_of(&mut self, smallest: &str, largest: &str, keys: BTreeSet<u64>) -> Arc<TableHandle> {
+        self.next_file += 1;
+        let id = TableId { file: self.next_file, offset: 0 };
+        let mut sketches = Sketches::default();
+        keys.iter().for_each(|key| sketches.insert(hash64(&key.to_le_bytes()), 1));
+        let count = keys.len() as u64;
+        self.keys.insert(id, keys);
+        let meta = TableMeta {
+            id,
+            bytes: count,
+            smallest: smallest.into(),
+            largest: largest.into(),
+            largest_is_exclusive: false,
+            entries: count,
+            deletes: 0,
+            range_tombstones: 0,
+            raw_bytes: count,
+            min_seqno: 0,
+            max_seqno: 0,
+            global_seqno: None,
+        };
+        TableHandle::sketched(meta, sketches)
+    }
+
+    /// Does the last plan, with one output table.
+    fn merge(&mut self) {
+        let plan = self.last_plan.take().expect("a plan before it is done");
+        let gone: Vec<TableId> = plan.tables().map(|table| table.meta.id).collect();
+        for level in &mut self.keyspace.levels {
+            for run in &mut level.runs {
+                Arc::make_mut(run).tables.retain(|table| !gone.contains(&table.meta.id));
+            }
+            level.runs.retain(|run| !run.tables.is_empty());
+        }
+        let keys = gone.iter().flat_map(|id| self.keys[id].clone()).collect();
+        let text = |key: &[u8]| String::from_utf8(key.to_vec()).unwrap();
+        let (smallest, largest) = (text(&plan.span.smallest), text(&plan.span.largest));
+        let tables = vec![self.table_of(&smallest, &largest, keys)];
+        let runs = &mut self.keyspace.levels[plan.output_level].runs;
+        let at = runs.partition_point(|run| run.id > plan.output_run);
+        runs.insert(at, Arc::new(Run { id: plan.output_run, tables }));
+        self.keyspace.monitors = Monitors::default();
+        self.busy = Busy::default();
+    }
+
+    fn tree(&self) -> String {
+        let mut out = String::new();
+        for (level, runs) in self.keyspace.levels.iter().enumerate() {
+            let runs: Vec<_> =
+                runs.runs.iter().map(|run| format!("{}:{}", run.id, run.bytes())).collect();
+            if !runs.is_empty() {
+                let rate = self.keyspace.duplicate_rate(level).unwrap();
+                writeln!(out, "L{level} {} rate {rate:.2}", runs.join(" ")).unwrap();
+            }
+        }
+        out
+    }
+}
+
+fn parse_dedup(text: &str) -> Dedup {
+    let ratio = |text: &str| text.parse::<Ratio>().unwrap();
+    match text.split_once('=') {
+        Some(("per-level", threshold)) => Dedup::PerLevel { threshold: ratio(threshold) },
+        _ => panic!("{text:?} is no way to deduplicate"),
     }
 }
 
@@ -190,6 +279,11 @@ fn leveled_plans_are_as_written_down() {
 #[test]
 fn tiered_plans_are_as_written_down() {
     check("tiered");
+}
+
+#[test]
+fn level_deduplication_is_as_written_down() {
+    check("per_level");
 }
 
 #[test]

@@ -3,5 +3,6 @@
 mod failure;
 mod golden;
 mod model;
+mod monitor;
 mod simulated;
 mod store;

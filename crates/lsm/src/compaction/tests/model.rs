@@ -3,17 +3,22 @@
 
 use super::store::{Store, Write};
 use crate::compaction::{Plan, full, pick};
+use crate::dedup::{Dedup, Ratio};
 use crate::settings::Shape;
 use esker_base::Rng;
 use esker_storage::memory::MemoryStorage;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-fn random_shape(rng: &mut Rng) -> Shape {
-    match rng.below(2) {
-        0 => Shape::Leveled { ratio: 2 + rng.below(4) as u32 },
-        _ => Shape::Tiered { runs: 2 + rng.below(3) as u32 },
-    }
+fn random_store(rng: &mut Rng, segment_bytes: u64) -> Store {
+    let tiered = Shape::Tiered { runs: 2 + rng.below(3) as u32 };
+    let ratio = Ratio::of_hundredths(105 + rng.below(60) as u32);
+    let (shape, dedup) = match rng.below(4) {
+        0 | 1 => (Shape::Leveled { ratio: 2 + rng.below(4) as u32 }, Dedup::None),
+        2 => (tiered, Dedup::None),
+        _ => (tiered, Dedup::PerLevel { threshold: ratio }),
+    };
+    Store::deduplicating(Arc::new(MemoryStorage::new()), shape, dedup, segment_bytes)
 }
 
 fn random_key(rng: &mut Rng) -> Vec<u8> {
@@ -76,9 +81,8 @@ fn finish_plan(rng: &mut Rng, store: &mut Store, running: &mut Vec<Plan>) {
 fn readers_never_notice_a_compaction() {
     for seed in 0..120 {
         let mut rng = Rng::new(seed);
-        let shape = random_shape(&mut rng);
+        let mut store = random_store(&mut rng, 1500);
         let ranges = rng.one_in(2);
-        let mut store = Store::new(Arc::new(MemoryStorage::new()), shape, 1500);
         let mut running = Vec::new();
         for _ in 0..120 {
             match rng.below(8) {
@@ -125,8 +129,7 @@ fn plans_that_run_together_are_disjoint() {
     let mut most_at_once = 0;
     for seed in 0..60 {
         let mut rng = Rng::new(seed);
-        let shape = random_shape(&mut rng);
-        let mut store = Store::new(Arc::new(MemoryStorage::new()), shape, 1000);
+        let mut store = random_store(&mut rng, 1000);
         for _ in 0..40 {
             write_some(&mut rng, &mut store, false);
             let mut running: Vec<Plan> = Vec::new();

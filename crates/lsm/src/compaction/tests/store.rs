@@ -5,6 +5,7 @@ use crate::compaction::testing::{ListCursor, ListEntry};
 use crate::compaction::{
     Busy, Context, Fold, Outcome, Plan, Sizes, execute, execute_part, write_table,
 };
+use crate::dedup::Dedup;
 use crate::manifest::{Change, Edit, State, invariants};
 use crate::merge::MergeCursor;
 use crate::run_cursor::RunCursor;
@@ -46,7 +47,17 @@ pub struct Store {
 
 impl Store {
     pub fn new(storage: Arc<dyn Storage>, shape: Shape, segment_bytes: u64) -> Self {
-        let settings = KeyspaceSettings { shape, compression: Compression::None, filter_bits: 8 };
+        Self::deduplicating(storage, shape, Dedup::None, segment_bytes)
+    }
+
+    pub fn deduplicating(
+        storage: Arc<dyn Storage>,
+        shape: Shape,
+        dedup: Dedup,
+        segment_bytes: u64,
+    ) -> Self {
+        let compression = Compression::None;
+        let settings = KeyspaceSettings { shape, dedup, compression, filter_bits: 8 };
         let mut store = Store {
             storage,
             cache: Arc::new(BlockCache::new(1 << 20)),
@@ -84,6 +95,7 @@ impl Store {
             table.file().expect("a table in a file").mark_obsolete();
         }
         invariants::check(&self.state.version).unwrap();
+        self.state.version.open_tables(&self.cache).unwrap();
     }
 
     /// Writes what was not flushed yet to a new run of level 0.
