@@ -69,6 +69,50 @@ impl Counters {
         let written = self.log_bytes? + self.flush_bytes? + self.compaction_bytes?;
         (self.user_bytes > 0).then(|| written as f64 / self.user_bytes as f64)
     }
+
+    /// Bytes written to tables for each byte that a user wrote. Of a store that does not tell, all
+    /// that the process `written`, but for what users wrote, which a log holds at least. `None` if no
+    /// user wrote.
+    pub fn table_write_amp(&self, written: Option<u64>) -> Option<f64> {
+        let told = self.flush_bytes.zip(self.compaction_bytes).map(|(flush, more)| flush + more);
+        let tables = told.or_else(|| Some(written?.saturating_sub(self.user_bytes)))?;
+        (self.user_bytes > 0).then(|| tables as f64 / self.user_bytes as f64)
+    }
+}
+
+/// What the tables of a store take on its devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TableSpace {
+    /// Now.
+    pub bytes: u64,
+    /// The most that they took at any moment since the store was opened, if it keeps that.
+    pub peak_bytes: Option<u64>,
+}
+
+/// What compactions were expected to free, and did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Reclaim {
+    /// Compactions that were judged.
+    pub judged: u64,
+    /// Those of them that freed what was expected, give or take a tenth.
+    pub within_tenth: u64,
+    /// Bytes that all of them were expected to free.
+    pub predicted_bytes: u64,
+    /// Bytes that they did free.
+    pub reclaimed_bytes: u64,
+}
+
+impl Reclaim {
+    /// How far what was expected is from what was freed, as a part of that. `None` if nothing was.
+    pub fn error(&self) -> Option<f64> {
+        let (predicted, reclaimed) = (self.predicted_bytes as f64, self.reclaimed_bytes as f64);
+        (self.reclaimed_bytes > 0).then(|| (predicted / reclaimed - 1.0).abs())
+    }
+
+    /// The part of the compactions that were expected right, give or take a tenth.
+    pub fn share_within_tenth(&self) -> Option<f64> {
+        (self.judged > 0).then(|| self.within_tenth as f64 / self.judged as f64)
+    }
 }
 
 fn since(now: Option<u64>, earlier: Option<u64>) -> Option<u64> {
@@ -97,6 +141,28 @@ pub fn disk_usage(dir: &Path) -> u64 {
     };
     files.filter_map(usage).sum()
 }
+
+/// The bytes of the table files under `dir`, by the names that stores give them. One that goes while
+/// they are counted counts nothing.
+pub fn table_usage(dir: &Path) -> u64 {
+    let Ok(files) = dir.read_dir() else { return 0 };
+    let of_tables = dir.file_name().is_some_and(|name| name == TABLE_FOLDER);
+    let usage = |file: std::io::Result<std::fs::DirEntry>| {
+        let (path, file) = (file.as_ref().ok()?.path(), file.ok()?);
+        if file.file_type().ok()?.is_dir() {
+            return Some(table_usage(&path));
+        }
+        let known = path.extension().and_then(|name| name.to_str());
+        let is_table = of_tables || known.is_some_and(|name| TABLE_EXTENSIONS.contains(&name));
+        is_table.then(|| file.metadata().ok().map_or(0, |metadata| metadata.len()))
+    };
+    files.filter_map(usage).sum()
+}
+
+/// Esker's tables, RocksDB's, LevelDB's.
+const TABLE_EXTENSIONS: [&str; 3] = ["table", "sst", "ldb"];
+/// fjall's have numbers for names.
+const TABLE_FOLDER: &str = "tables";
 
 /// The bytes that this process has given the system to write, to whatever: `None` where the system
 /// doesn't tell. What is written through mapped memory is not among them.
@@ -261,6 +327,44 @@ mod tests {
         }
         assert!(disk_usage(dir.path()) - before >= 2 << 16);
         assert_eq!(disk_usage(&dir.path().join("none")), 0);
+    }
+
+    #[test]
+    fn tables_are_known_by_their_names() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("keyspaces/1/tables")).unwrap();
+        let files =
+            ["000001.table", "2.sst", "3.ldb", "keyspaces/1/tables/4", "5.log", "MANIFEST-6"];
+        for name in files {
+            std::fs::write(dir.path().join(name), [0; 10]).unwrap();
+        }
+        assert_eq!(table_usage(dir.path()), 40);
+        assert_eq!(table_usage(&dir.path().join("none")), 0);
+    }
+
+    #[test]
+    fn what_tables_cost_leaves_the_log_out_whether_it_is_told_or_not() {
+        let told = Counters {
+            user_bytes: 100,
+            log_bytes: Some(120),
+            flush_bytes: Some(90),
+            compaction_bytes: Some(210),
+            ..NOTHING
+        };
+        assert_eq!(told.table_write_amp(Some(1_000)), Some(3.0));
+        let untold = Counters { flush_bytes: None, ..told };
+        assert_eq!(untold.table_write_amp(Some(1_000)), Some(9.0));
+        assert_eq!((untold.table_write_amp(None), NOTHING.table_write_amp(Some(1))), (None, None));
+    }
+
+    #[test]
+    fn a_prediction_is_judged_by_what_was_freed() {
+        let reclaim =
+            Reclaim { judged: 20, within_tenth: 19, predicted_bytes: 90, reclaimed_bytes: 100 };
+        assert!((reclaim.error().unwrap() - 0.1).abs() < 1e-12);
+        assert_eq!(reclaim.share_within_tenth(), Some(0.95));
+        let nothing = Reclaim::default();
+        assert_eq!((nothing.error(), nothing.share_within_tenth()), (None, None));
     }
 
     #[test]

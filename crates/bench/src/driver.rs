@@ -7,7 +7,7 @@
 //! (`pace`). Steps that were due before the end are done after it, within limits. A thread fills histograms of its own, one for each kind of operation; they are merged
 //! at the end, and where [`Load::intervals`] are wanted, each piece of time as well (`intervals`).
 //!
-//! The calling thread runs no load. It ticks ten times a second, for progress and for samples, until
+//! The calling thread runs no load. It ticks, ten times a second or as it is told, for progress and for samples, until
 //! the threads have ended. A workload's companion gets one thread more; it is told to stop when the
 //! measured ones are done.
 
@@ -31,8 +31,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-/// How often the calling thread ticks. Often enough to see a peak of space that a compaction
-/// causes, and to look alive.
+/// How often the calling thread ticks, unless it is told otherwise. Often enough to look alive, and to
+/// see a peak of space that a large compaction causes.
 pub const TICK: Duration = Duration::from_millis(100);
 
 /// A load, ready to run.
@@ -49,6 +49,8 @@ pub struct Load<'a> {
     pub rate: Option<f64>,
     /// How long the pieces are that are measured by themselves as well, if any.
     pub intervals: Option<Duration>,
+    /// How often the calling thread ticks.
+    pub tick: Duration,
     /// What chance follows from, together with the label.
     pub seed: u64,
     /// The load's name within the run.
@@ -110,7 +112,7 @@ impl Load<'_> {
         }
     }
 
-    /// Runs the load. `tick` is called every [`TICK`] with the operations done so far.
+    /// Runs the load. `tick` is called every [`Load::tick`] with the operations done so far.
     pub fn run(&self, clock: &dyn Clock, tick: &mut dyn FnMut(u64)) -> Result<Measurement> {
         let companion = self.workload.companion();
         let shared = Shared {
@@ -135,7 +137,7 @@ impl Load<'_> {
                 part.spawn(scope, &shared, &done[self.threads], Limit::NONE)
             });
             drop(alive);
-            tick_while_alive(&threads, &mut || {
+            tick_while_alive(&threads, self.tick, &mut || {
                 tick(done[..self.threads].iter().map(|slot| slot.0.load(Relaxed)).sum());
             });
             shared.finished.store(true, Relaxed);
@@ -153,22 +155,26 @@ impl Load<'_> {
     }
 }
 
-/// Runs `body` in a thread of its own, and `tick` every [`TICK`] in this one until it has ended.
-pub fn run_watched(body: impl FnOnce() -> Result<()> + Send, tick: &mut dyn FnMut()) -> Result<()> {
+/// Runs `body` in a thread of its own, and `tick` in this one, every so often, until it has ended.
+pub fn run_watched(
+    body: impl FnOnce() -> Result<()> + Send,
+    every: Duration,
+    tick: &mut dyn FnMut(),
+) -> Result<()> {
     let (alive, threads) = channel();
     std::thread::scope(|scope| {
         let handle = scope.spawn(move || {
             let _alive: Sender<Infallible> = alive;
             body()
         });
-        tick_while_alive(&threads, tick);
+        tick_while_alive(&threads, every, tick);
         join(handle)
     })
 }
 
 /// Ticks until every sender is gone: a thread that panics drops its own as well.
-fn tick_while_alive(threads: &Receiver<Infallible>, tick: &mut dyn FnMut()) {
-    while let Err(RecvTimeoutError::Timeout) = threads.recv_timeout(TICK) {
+fn tick_while_alive(threads: &Receiver<Infallible>, every: Duration, tick: &mut dyn FnMut()) {
+    while let Err(RecvTimeoutError::Timeout) = threads.recv_timeout(every) {
         tick();
     }
 }

@@ -1,6 +1,7 @@
 //! What a store's owner gives, so that the store can be measured.
 
 use crate::Counters;
+use crate::accounting::{Reclaim, TableSpace};
 use esker_api::Ordered;
 use esker_base::Result;
 
@@ -17,6 +18,15 @@ pub trait Engine: Sync {
 
     /// The space that the store takes on its devices now. Asked for ten times a second.
     fn disk_bytes(&self) -> u64;
+
+    /// What its tables take, those included that are being written or not yet removed. Asked for a
+    /// hundred times a second, if that takes no time to speak of.
+    fn table_space(&self) -> TableSpace;
+
+    /// What compactions were expected to free since the store was opened, and did, if it is known.
+    fn reclaim(&self) -> Option<Reclaim> {
+        None
+    }
 
     /// Writes everything in memory to tables, and waits for it.
     fn flush(&self) -> Result<()>;

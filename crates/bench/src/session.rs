@@ -8,7 +8,7 @@
 //! `total_seconds` and `total_write_amp`, from the start of that load until all is settled.
 
 use crate::accounting::{Costs, CpuAccount, Resident, look_at_memory};
-use crate::driver::{Load, run_watched};
+use crate::driver::{Load, TICK, run_watched};
 use crate::rows::Rows;
 use crate::{Counters, Engine, Options, Progress, Row, Stage};
 use esker_base::{Clock, Result};
@@ -89,6 +89,7 @@ impl StageRun<'_> {
             duration: options.duration,
             rate: None,
             intervals: None,
+            tick: TICK,
             seed: options.seed,
             label,
         };
@@ -136,7 +137,7 @@ impl StageRun<'_> {
         let (engine, clock) = (self.bench.engine, self.bench.clock);
         let (elapsed, costs) = self.accounted(|tick| {
             let start = clock.now();
-            run_watched(|| body(engine), &mut || tick(0))?;
+            run_watched(|| body(engine), TICK, &mut || tick(0))?;
             Ok(clock.now() - start)
         })?;
         self.done(0, elapsed);

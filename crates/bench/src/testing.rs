@@ -1,5 +1,6 @@
 //! A clock and an engine for tests.
 
+use crate::accounting::TableSpace;
 use crate::{Counters, Engine};
 use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, Value, WriteBatch};
 use esker_base::{Clock, Error, Result};
@@ -35,6 +36,8 @@ pub(crate) struct Counting {
     pub(crate) breaks: bool,
     /// Whether its log is called persistent memory.
     pub(crate) has_pool: bool,
+    /// Whether it knows the peak of its tables, which is more than can be seen.
+    pub(crate) keeps_peak: bool,
 }
 
 impl Kv for Counting {
@@ -95,6 +98,10 @@ impl Engine for Counting {
     }
     fn disk_bytes(&self) -> u64 {
         self.user_bytes.load(Relaxed) + self.flushed_bytes.load(Relaxed)
+    }
+    fn table_space(&self) -> TableSpace {
+        let bytes = self.flushed_bytes.load(Relaxed);
+        TableSpace { bytes, peak_bytes: self.keeps_peak.then_some(bytes + 1_000) }
     }
     fn flush(&self) -> Result<()> {
         self.flushed_bytes.store(self.user_bytes.load(Relaxed), Relaxed);

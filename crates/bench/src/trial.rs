@@ -20,7 +20,12 @@
 //! process wrote, as the system counts it, and what it stored in persistent memory), `log_bytes`, `flush_bytes`, `compaction_bytes`, `stall_us`
 //! (where the engine tells them), `write_amp` (`written_bytes` by `user_bytes`), `live_bytes`,
 //! `disk_peak_bytes`, `space_amp_mean` (during the load: space by live bytes of the same moments),
-//! `space_amp_peak` (the peak by the live bytes at the end), `cpu_s` (of all threads but the one that
+//! `space_amp_peak` (the peak by the live bytes at the end), `table_write_amp` (`flush_bytes` and
+//! `compaction_bytes` by `user_bytes`; where the engine does not tell, `written_bytes` less the users'),
+//! `table_space_amp_mean` and `table_space_amp_peak` (of the tables alone, once the live bytes grow no
+//! more: the mean over the load, the peak with settling), `predicted_reclaim_error` and
+//! `reclaims_within_tenth` (what compactions were expected to free, by what they freed: in all, and
+//! the part of them that was expected right, where the engine tells), `cpu_s` (of all threads but the one that
 //! looks on), `rss_peak_mib` (memory of the process's own, by ten looks a second) and
 //! `mapped_peak_mib` (pages of mapped files and shared memory, likewise).
 //!
@@ -33,12 +38,12 @@
 mod sampler;
 
 use crate::accounting::{self, Costs, CpuAccount};
-use crate::driver::{Interval, Load, Measurement, run_watched};
+use crate::driver::{Interval, Load, Measurement, TICK, run_watched};
 use crate::rows::Rows;
 use crate::{Counters, Distribution, Engine, Progress, Row, Series};
 use esker_base::{Clock, Result};
 use esker_workload::{OperationKind, Workload};
-use sampler::Sampler;
+use sampler::{LOOK, Sampler};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -111,11 +116,12 @@ impl Trial<'_> {
 
         let mut sampler = Sampler::new(engine, self.workload, clock, self.interval);
         let intervals = Some(self.interval);
-        let load = Load { duration: self.duration, intervals, ..self.load(self.case) };
+        let load = Load { duration: self.duration, intervals, tick: LOOK, ..self.load(self.case) };
         let wanted = load.wanted();
         let measured = load.run(clock, &mut |operations| {
-            let elapsed = sampler.tick(operations);
-            self.tell(progress, self.case, operations, wanted, elapsed);
+            if let Some(elapsed) = sampler.tick(operations) {
+                self.tell(progress, self.case, operations, wanted, elapsed);
+            }
         })?;
         sampler.end_load(measured.operations);
         let of_load = engine.counters().since(&before);
@@ -153,6 +159,7 @@ impl Trial<'_> {
             duration: None,
             rate: self.rate,
             intervals: None,
+            tick: TICK,
             seed: self.seed,
             label,
         }
@@ -189,12 +196,13 @@ impl Trial<'_> {
             self.engine.flush()?;
             self.engine.settle()
         };
-        run_watched(body, &mut || {
-            sampler.look_at_process();
-            let elapsed = self.clock.now().saturating_sub(start);
-            self.tell(progress, &label, 0, None, elapsed);
+        run_watched(body, LOOK, &mut || {
+            if sampler.tick_settling() {
+                let elapsed = self.clock.now().saturating_sub(start);
+                self.tell(progress, &label, 0, None, elapsed);
+            }
         })?;
-        sampler.look_at_process();
+        sampler.end_settling();
         Ok(Some(self.clock.now().saturating_sub(start)))
     }
 
@@ -239,6 +247,9 @@ impl Trial<'_> {
         if let Some(written) = written.filter(|_| self.settles && user_bytes > 0) {
             rows.add("write_amp", written as f64 / user_bytes as f64, "ratio");
         }
+        if let Some(amp) = costs.during.table_write_amp(written).filter(|_| self.settles) {
+            rows.add("table_write_amp", amp, "ratio");
+        }
         if let Some(live_bytes) = sampler.live_bytes() {
             rows.add("live_bytes", live_bytes as f64, "bytes");
         }
@@ -246,7 +257,23 @@ impl Trial<'_> {
             rows.add("space_amp_mean", mean, "ratio");
             rows.add("space_amp_peak", peak, "ratio");
         }
+        if let Some((mean, peak)) = sampler.table_space_amp() {
+            rows.add("table_space_amp_mean", mean, "ratio");
+            rows.add("table_space_amp_peak", peak, "ratio");
+        }
+        self.add_reclaim(&mut rows);
         rows.into_vec()
+    }
+
+    /// How well compactions were chosen, since the store was opened.
+    fn add_reclaim(&self, rows: &mut Rows) {
+        let Some(reclaim) = self.engine.reclaim() else { return };
+        if let Some(error) = reclaim.error() {
+            rows.add("predicted_reclaim_error", error, "share");
+        }
+        if let Some(share) = reclaim.share_within_tenth() {
+            rows.add("reclaims_within_tenth", share, "share");
+        }
     }
 
     fn series(&self, measured: &Measurement, sampler: Sampler<'_>) -> Vec<Series> {

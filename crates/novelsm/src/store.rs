@@ -6,7 +6,7 @@ use crate::list::Found;
 use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, Value, WriteBatch};
 use esker_base::{KeyspaceId, Result};
 use esker_bench::Engine;
-use esker_bench::accounting::{Counters, disk_usage};
+use esker_bench::accounting::{Counters, TableSpace, disk_usage, table_usage};
 use std::sync::atomic::Ordering;
 
 impl Kv for NoveLsm {
@@ -97,6 +97,10 @@ impl Engine for NoveLsm {
 
     fn disk_bytes(&self) -> u64 {
         disk_usage(&self.dir)
+    }
+
+    fn table_space(&self) -> TableSpace {
+        TableSpace { bytes: table_usage(&self.dir), peak_bytes: None }
     }
 
     fn flush(&self) -> Result<()> {

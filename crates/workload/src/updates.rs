@@ -5,13 +5,20 @@
 //! are in the store, so its content stays the same size while the garbage in it grows. Keys lie
 //! scattered over the key space, in the order of their arrival as well as in that of their heat.
 //! Threads **divide** the work, and workers that are made later go on where earlier ones stopped.
+//!
+//! * [`reads`]: what reads find afterwards, or meanwhile;
+//! * [`limit_line`]: what such updates cost at least.
 
+pub mod limit_line;
 mod options;
+pub mod reads;
 mod scatter;
 
+pub use limit_line::LimitLine;
 pub use options::{Heat, Options};
+pub use reads::Reads;
 
-use crate::distributions::{Distribution, Uniform, YCSB_THETA, Zipfian};
+use crate::distributions::Distribution;
 use crate::sequence::{Insert, InsertSequence};
 use crate::worker::share_of;
 use crate::{KeyBuffer, OperationKind, Step, ValuePool, Values, Worker, Workload, stream};
@@ -40,10 +47,7 @@ impl Updates {
             store,
             keyspace: store.keyspace_id(),
             rng,
-            heat: match options.heat {
-                Heat::Uniform => Box::new(Uniform),
-                Heat::Zipfian => Box::new(Zipfian::new(YCSB_THETA)),
-            },
+            heat: options.heat.distribution(),
             records: options.records,
             inserts: &self.inserts,
             values: self.pool.values_of(thread, options.threads),
@@ -78,8 +82,7 @@ impl Workload for Updates {
     }
 
     fn live_bytes(&self, _operations: u64) -> Option<u64> {
-        let pair = (self.options.key_bytes + self.options.value_bytes) as u64;
-        Some(self.inserted() * pair)
+        Some(self.inserted() * self.options.pair_bytes())
     }
 
     fn endless(&self) -> bool {

@@ -81,6 +81,7 @@ fn run_for(
         duration,
         rate: None,
         intervals: None,
+        tick: TICK,
         seed: 1,
         label: "test",
     };
@@ -129,6 +130,7 @@ fn a_scan_ends_with_its_pairs_whatever_the_time_limit() {
             duration,
             rate: None,
             intervals: None,
+            tick: TICK,
             seed: 1,
             label: "scan",
         };
@@ -217,6 +219,7 @@ fn the_caller_ticks_while_the_threads_run() {
         duration: None,
         rate: None,
         intervals: None,
+        tick: TICK,
         seed: 1,
         label: "tick",
     };
@@ -230,7 +233,7 @@ fn the_caller_ticks_while_the_threads_run() {
 
 #[test]
 fn what_is_watched_gives_back_its_failure() {
-    assert!(matches!(run_watched(|| Err(Error::Closed), &mut || {}), Err(Error::Closed)));
+    assert!(matches!(run_watched(|| Err(Error::Closed), TICK, &mut || {}), Err(Error::Closed)));
 }
 
 #[test]
@@ -304,6 +307,7 @@ fn run_paced(operations: u64, duration: Option<Duration>, takes_us: fn(u64) -> u
         duration,
         rate: Some(1_000.0),
         intervals: None,
+        tick: TICK,
         seed: 1,
         label: "open",
     };
@@ -389,6 +393,7 @@ fn an_open_loop_ends_in_time() {
         duration: limit,
         rate: Some(1_000.0),
         intervals: None,
+        tick: TICK,
         seed: 1,
         label: "open",
     };
@@ -406,6 +411,7 @@ fn seconds_are_measured_when_they_are_wanted() {
         duration: None,
         rate: None,
         intervals: Some(Duration::from_secs(1)),
+        tick: TICK,
         seed: 1,
         label: "seconds",
     };

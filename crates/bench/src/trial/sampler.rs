@@ -1,10 +1,23 @@
-//! Looks at an engine ten times a second while it works, and keeps a point for every interval.
+//! Looks at an engine while it works, and keeps a point for every interval.
+//!
+//! At each tick, a hundred times a second, it looks at the space of the tables, which a small
+//! compaction changes for no longer than that; at every tenth tick at everything else.
+
+mod tables;
 
 use crate::Engine;
 use crate::accounting::{Resident, look_at_memory};
+use crate::driver::TICK;
 use esker_base::Clock;
 use esker_workload::Workload;
 use std::time::Duration;
+use tables::Tables;
+
+/// How often the caller is to tick.
+pub(super) const LOOK: Duration = Duration::from_millis(10);
+
+/// Ticks from one look at everything to the next.
+const LOOKS: u32 = (TICK.as_millis() / LOOK.as_millis()) as u32;
 
 /// What was seen so far.
 pub(super) struct Sampler<'a> {
@@ -22,6 +35,8 @@ pub(super) struct Sampler<'a> {
     disk_peak_bytes: u64,
     memory_peak: Option<Resident>,
     live_bytes: Option<u64>,
+    tables: Tables,
+    ticks: u32,
     /// Sums over the looks during the load.
     disk_sum: u128,
     live_sum: u128,
@@ -56,28 +71,57 @@ impl<'a> Sampler<'a> {
             disk_peak_bytes: engine.disk_bytes(),
             memory_peak: Resident::now(),
             live_bytes: None,
+            tables: Tables::default(),
+            ticks: 0,
             disk_sum: 0,
             live_sum: 0,
         }
     }
 
-    /// Looks while the load runs. Gives the time since its start.
-    pub(super) fn tick(&mut self, operations: u64) -> Duration {
+    /// Looks while the load runs. Gives the time since its start if it looked at everything.
+    pub(super) fn tick(&mut self, operations: u64) -> Option<Duration> {
+        self.tables.look_if_cheap(self.engine, self.clock, self.workload.live_bytes(operations));
+        if !self.is_time() {
+            return None;
+        }
         let disk_bytes = self.look_at_load(operations);
         let elapsed = self.clock.now().saturating_sub(self.start);
         if elapsed - self.last.at >= self.interval {
             self.point(elapsed, operations, disk_bytes);
         }
-        elapsed
+        Some(elapsed)
     }
 
     /// A last look at the load: a short one may have had no other.
     pub(super) fn end_load(&mut self, operations: u64) {
         self.look_at_load(operations);
+        self.tables.look(self.engine, self.live_bytes);
+        self.tables.end_load();
+    }
+
+    /// Looks while the engine settles. Whether it looked at everything.
+    pub(super) fn tick_settling(&mut self) -> bool {
+        self.tables.look_if_cheap(self.engine, self.clock, self.live_bytes);
+        let is_time = self.is_time();
+        if is_time {
+            self.look_at_process();
+        }
+        is_time
+    }
+
+    /// A last look when all is settled.
+    pub(super) fn end_settling(&mut self) {
+        self.look_at_process();
+        self.tables.look(self.engine, self.live_bytes);
+    }
+
+    fn is_time(&mut self) -> bool {
+        self.ticks += 1;
+        self.ticks.is_multiple_of(LOOKS)
     }
 
     /// Looks at space and memory alone.
-    pub(super) fn look_at_process(&mut self) -> u64 {
+    fn look_at_process(&mut self) -> u64 {
         look_at_memory(&mut self.memory_peak);
         let disk_bytes = self.engine.disk_bytes();
         self.disk_peak_bytes = self.disk_peak_bytes.max(disk_bytes);
@@ -102,6 +146,11 @@ impl<'a> Sampler<'a> {
         let live_bytes = self.live_bytes.filter(|&bytes| bytes > 0)?;
         let mean = self.disk_sum as f64 / self.live_sum as f64;
         Some((mean, self.disk_peak_bytes as f64 / live_bytes as f64))
+    }
+
+    /// The same of the tables alone, while the live bytes were what they were in the end.
+    pub(super) fn table_space_amp(&self) -> Option<(f64, f64)> {
+        self.tables.space_amp()
     }
 
     fn look_at_load(&mut self, operations: u64) -> u64 {

@@ -162,6 +162,16 @@ fn space_is_compared_with_what_users_could_read() {
 }
 
 #[test]
+fn tables_are_accounted_for_without_the_log() {
+    let options = updates::Options { records: 100, updates_per_key: 3.0, ..Default::default() };
+    let outcome = run_on(&Counting::default(), &Updates::new(&options), |_| {}).unwrap();
+    // The model writes everything once to tables, and twice more until it is settled.
+    assert_eq!(value(&outcome, "table_write_amp"), Some(3.0));
+    assert_eq!(value(&outcome, "table_space_amp_mean"), Some(0.0), "nothing was flushed meanwhile");
+    assert_eq!(value(&outcome, "table_space_amp_peak"), Some(4.0));
+}
+
+#[test]
 fn a_warm_up_does_not_count() {
     let options = options(Preset::G);
     let engine = loaded(&options);

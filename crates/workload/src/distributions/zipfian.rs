@@ -43,6 +43,13 @@ impl Zipfian {
         ((number + 1) as f64).powf(-self.theta) / self.zeta.of(count)
     }
 
+    /// (sum over the `count` keys of the root of their probability by `count`)^2: 1 if all were drawn
+    /// equally often, and less the more they differ.
+    pub fn skew(&self, count: u64) -> f64 {
+        let roots = Zeta::new(self.theta / 2.0).of(count);
+        roots * roots / self.zeta.of(count) / count as f64
+    }
+
     #[inline]
     fn shape(&mut self, count: u64) -> Shape {
         if self.shape.count != count {

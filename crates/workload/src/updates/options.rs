@@ -1,6 +1,8 @@
 //! How many keys, and how often each is written.
 
+use super::limit_line::{LimitLine, RUNS};
 use crate::KeyBuffer;
+use crate::distributions::{Distribution, Uniform, YCSB_THETA, Zipfian};
 use esker_base::{Error, MAX_KEY_BYTES, Result};
 
 /// Which keys are updated how often.
@@ -11,6 +13,16 @@ pub enum Heat {
     Uniform,
     /// Few keys often, many seldom, in YCSB's proportions.
     Zipfian,
+}
+
+impl Heat {
+    /// How keys are chosen, the hottest having the lowest number.
+    pub(super) fn distribution(self) -> Box<dyn Distribution> {
+        match self {
+            Heat::Uniform => Box::new(Uniform),
+            Heat::Zipfian => Box::new(Zipfian::new(YCSB_THETA)),
+        }
+    }
 }
 
 impl std::str::FromStr for Heat {
@@ -82,8 +94,7 @@ impl Options {
             let reason = "so many updates of each key are more than 2^48 writes";
             return refuse("updates-per-key", self.updates_per_key, reason);
         }
-        let pair_bytes = (self.key_bytes + self.value_bytes) as u64;
-        if self.writes().checked_mul(pair_bytes).is_none() {
+        if self.writes().checked_mul(self.pair_bytes()).is_none() {
             let reason = "all writes together are more than 2^64 bytes";
             return refuse("value-size", self.value_bytes, reason);
         }
@@ -99,6 +110,21 @@ impl Options {
     /// Writes of keys that are there already.
     pub fn updates(&self) -> u64 {
         (self.records as f64 * self.updates_per_key).round() as u64
+    }
+
+    /// Bytes of a key and its value.
+    pub fn pair_bytes(&self) -> u64 {
+        (self.key_bytes + self.value_bytes) as u64
+    }
+
+    /// What the load costs at least, of a store with memtables of so many bytes.
+    pub fn limit_line(&self, memtable_bytes: u64) -> LimitLine {
+        LimitLine {
+            live_bytes: self.records * self.pair_bytes(),
+            memtable_bytes,
+            runs: RUNS,
+            skew: self.heat.skew(self.records),
+        }
     }
 
     /// All writes.

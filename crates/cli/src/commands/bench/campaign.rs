@@ -379,6 +379,7 @@ mod tests {
             key_bytes: 8,
             value_bytes: 8,
             threads: 1,
+            reads: 0,
             seed: 1,
         };
         Case::new(name, Task::Updates(task), 1)

@@ -4,9 +4,9 @@ use super::pool::PoolSettings;
 use crate::failure::Outcome;
 use crate::options::{dedup_name, shape_name};
 use esker::api::Ordered;
-use esker::{Db, Env, KeyspaceSettings, Log, Result, Settings, Store, Sync};
+use esker::{Db, Env, KeyspaceSettings, Log, Result, Settings, Stats, Store, Sync};
 use esker_base::{SystemClock, Threads, ambient_seed};
-use esker_bench::accounting::disk_usage;
+use esker_bench::accounting::{Reclaim, TableSpace, disk_usage, table_usage};
 use esker_bench::{Counters, Engine};
 use esker_peers::Peer;
 use esker_storage::PosixStorage;
@@ -130,6 +130,14 @@ impl Engine for EskerEngine {
         disk_usage(&self.dir)
     }
 
+    fn table_space(&self) -> TableSpace {
+        TableSpace { bytes: table_usage(&self.dir), peak_bytes: None }
+    }
+
+    fn reclaim(&self) -> Option<Reclaim> {
+        reclaim_of(&self.db.stats())
+    }
+
     fn flush(&self) -> Result<()> {
         self.db.flush()
     }
@@ -137,6 +145,11 @@ impl Engine for EskerEngine {
     fn settle(&self) -> Result<()> {
         self.db.settle()
     }
+}
+
+/// What compactions were expected to free and did, as far as the engine keeps account of it.
+fn reclaim_of(_stats: &Stats) -> Option<Reclaim> {
+    None
 }
 
 pub(super) fn named(settings: &Settings, keyspace: &KeyspaceSettings) -> BTreeMap<String, String> {
@@ -207,6 +220,10 @@ impl Engine for PeerEngine {
 
     fn disk_bytes(&self) -> u64 {
         disk_usage(&self.dir)
+    }
+
+    fn table_space(&self) -> TableSpace {
+        TableSpace { bytes: table_usage(&self.dir), peak_bytes: None }
     }
 
     fn flush(&self) -> Result<()> {

@@ -5,20 +5,67 @@ use super::novelsm::NoveLsmEngine;
 use super::pool::{EMULATED, PoolSettings};
 use crate::failure::{Failure, Outcome};
 use clap::ValueEnum;
-use esker::{Compression, Forwarding, KeyspaceSettings, Log, Settings, Sync};
+use esker::{Compression, Dedup, Forwarding, KeyspaceSettings, Log, Ratio, Settings, Shape, Sync};
 use esker_bench::Engine;
 use esker_peers::PeerSettings;
+use esker_workload::updates::limit_line;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// Esker under one of its names: where its log is, and how its tables are arranged.
+struct Own {
+    name: &'static str,
+    log: OwnLog,
+    shape: Shape,
+    dedup: Dedup,
+}
+
 /// How Esker runs under each of its names.
-static OWN: [(&str, OwnLog); 4] = [
-    ("esker-wal", OwnLog::File(Sync::Os)),
-    ("esker-wal-sync", OwnLog::File(Sync::Always)),
-    ("esker-nolog", OwnLog::None),
-    ("esker-wbl", OwnLog::Pool),
+static OWN: [Own; 13] = [
+    Own::logging("esker-wal", OwnLog::File(Sync::Os)),
+    Own::logging("esker-wal-sync", OwnLog::File(Sync::Always)),
+    Own::logging("esker-nolog", OwnLog::None),
+    Own::logging("esker-wbl", OwnLog::Pool),
+    Own::arranged("esker-leveled", LEVELED, Dedup::None),
+    Own::arranged("esker-tiered", TIERED, Dedup::None),
+    Own::arranged("esker-perlevel-1.2", TIERED, per_level(120)),
+    Own::arranged("esker-perlevel-1.4", TIERED, per_level(140)),
+    Own::arranged("esker-perlevel-1.6", TIERED, per_level(160)),
+    Own::arranged("esker-perlevel-1.8", TIERED, per_level(180)),
+    Own::arranged("esker-spacegoal-1.1", STACKED, space_goal(110)),
+    Own::arranged("esker-spacegoal-1.2", STACKED, space_goal(120)),
+    Own::arranged("esker-spacegoal-1.5", STACKED, space_goal(150)),
 ];
+
+impl Own {
+    /// Leveled, with its log there.
+    const fn logging(name: &'static str, log: OwnLog) -> Own {
+        Own { name, log, shape: LEVELED, dedup: Dedup::None }
+    }
+
+    /// Tables in this order, and the log as [`esker-wal`](OWN) has it.
+    const fn arranged(name: &'static str, shape: Shape, dedup: Dedup) -> Own {
+        Own { name, log: OwnLog::File(Sync::Os), shape, dedup }
+    }
+}
+
+/// As a keyspace is by default.
+const LEVELED: Shape = Shape::Leveled { ratio: 10 };
+/// As many runs a level as LSM-trie has, so that twenty gigabytes in memtables of 64 MiB make three
+/// levels.
+const TIERED: Shape = Shape::Tiered { runs: 8 };
+
+/// As many runs over the last level as the limit line allows that these are held against.
+const STACKED: Shape = Shape::Tiered { runs: limit_line::RUNS };
+
+const fn per_level(hundredths: u32) -> Dedup {
+    Dedup::PerLevel { threshold: Ratio::of_hundredths(hundredths) }
+}
+
+const fn space_goal(hundredths: u32) -> Dedup {
+    Dedup::SpaceGoal { amp: Ratio::of_hundredths(hundredths) }
+}
 
 /// NoveLSM's write path, made of Esker's parts.
 pub const NOVELSM: &str = "esker-novelsm";
@@ -44,7 +91,8 @@ impl OwnLog {
 
 /// Which engines of `names` emulate something, and what.
 pub fn emulated(names: &[String]) -> Vec<String> {
-    let has_pool = |name: &String| name == NOVELSM || OWN.contains(&(name, OwnLog::Pool));
+    let of_own = |name: &String| own(name).is_some_and(|own| own.log == OwnLog::Pool);
+    let has_pool = |name: &String| name == NOVELSM || of_own(name);
     names.iter().any(has_pool).then(|| EMULATED.to_owned()).into_iter().collect()
 }
 
@@ -91,7 +139,7 @@ impl From<ForwardingName> for Forwarding {
 
 /// An engine by one of its names.
 enum Kind {
-    Own(&'static str, OwnLog),
+    Own(&'static Own),
     NoveLsm,
     Peer,
 }
@@ -140,7 +188,7 @@ impl Opened {
 
 /// All names, whether their engines are built in or not.
 pub fn names() -> Vec<&'static str> {
-    OWN.iter().map(|(name, _)| *name).chain([NOVELSM]).chain(esker_peers::NAMES).collect()
+    OWN.iter().map(|own| own.name).chain([NOVELSM]).chain(esker_peers::NAMES).collect()
 }
 
 /// The names of the engines that are built in.
@@ -150,7 +198,12 @@ pub fn built_in() -> Vec<&'static str> {
 
 /// Whether `name` has Esker's limits.
 pub fn is_own(name: &str) -> bool {
-    name == NOVELSM || OWN.iter().any(|own| own.0 == name)
+    name == NOVELSM || own(name).is_some()
+}
+
+/// Esker by this name.
+fn own(name: &str) -> Option<&'static Own> {
+    OWN.iter().find(|own| own.name == name)
 }
 
 /// Whether this engine's name says that it syncs every write, which loading does not: see [`open`].
@@ -162,8 +215,8 @@ pub fn loads_unsynced(name: &str) -> bool {
 const SYNCED: &str = "-sync";
 
 fn find(name: &str) -> Outcome<Kind> {
-    if let Some((name, log)) = OWN.iter().find(|own| own.0 == name) {
-        return Ok(Kind::Own(name, *log));
+    if let Some(own) = own(name) {
+        return Ok(Kind::Own(own));
     }
     if name == NOVELSM {
         return Ok(Kind::NoveLsm);
@@ -179,8 +232,8 @@ fn find(name: &str) -> Outcome<Kind> {
 /// Fails if an engine can't be opened with these settings, without making any file.
 pub fn check(name: &str, settings: &EngineSettings) -> Outcome {
     match find(name)? {
-        Kind::Own(_, log) => {
-            settings.own(log.log()).validate()?;
+        Kind::Own(own) => {
+            settings.own(own.log.log()).validate()?;
             settings.compression()?;
         }
         Kind::NoveLsm => {
@@ -203,8 +256,9 @@ pub fn open(
     let keyspace =
         KeyspaceSettings { compression: settings.compression()?, ..KeyspaceSettings::default() };
     match find(name)? {
-        Kind::Own(name, log) => {
-            let log = match log {
+        Kind::Own(Own { name, log, shape, dedup }) => {
+            let keyspace = KeyspaceSettings { shape: *shape, dedup: *dedup, ..keyspace };
+            let log = match *log {
                 OwnLog::File(_) if is_loading => OwnLog::File(Sync::Os),
                 log => log,
             };
@@ -294,10 +348,27 @@ mod tests {
     #[test]
     fn esker_is_always_built_in() {
         let built_in = built_in();
-        for name in OWN.iter().map(|own| own.0).chain([NOVELSM]) {
+        for name in OWN.iter().map(|own| own.name).chain([NOVELSM]) {
             assert!(built_in.contains(&name), "{name}");
             check(name, &settings()).unwrap();
         }
+    }
+
+    #[test]
+    fn the_name_of_an_engine_says_how_its_tables_are_arranged() {
+        for own in &OWN {
+            let Own { name, shape, dedup, .. } = own;
+            dedup.validate().unwrap();
+            let expected = match dedup {
+                Dedup::PerLevel { threshold } => format!("esker-perlevel-{threshold}"),
+                Dedup::SpaceGoal { amp } => format!("esker-spacegoal-{amp}"),
+                Dedup::None if *shape == TIERED => "esker-tiered".to_owned(),
+                Dedup::None => continue,
+            };
+            assert_eq!(*name, expected);
+        }
+        let by_default = KeyspaceSettings::default();
+        assert_eq!((by_default.shape, by_default.dedup), (LEVELED, Dedup::None));
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! a process is said of one engine.
 //!
 //! * [`plan`]: what a process is to do, and what it tells meanwhile;
-//! * [`worker`]: such a process; [`child`]: how it looks from the outside;
+//! * [`worker`]: such a process; [`child`]: how it looks from the outside; [`reading`]: reads after
+//!   updates;
 //! * [`campaign`]: who runs when, and what becomes of the results;
 //! * [`workspace`]: the directories that stores lie in; [`output`]: where results go;
 //! * [`engines`]: the engines by name; [`novelsm`]: the one that is a model of another; [`pool`]: the
@@ -22,6 +23,7 @@ pub mod options;
 mod output;
 pub mod plan;
 pub mod pool;
+mod reading;
 mod report;
 mod updates;
 mod worker;

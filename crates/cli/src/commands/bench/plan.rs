@@ -5,6 +5,7 @@ use super::engines::EngineSettings;
 use crate::failure::Outcome;
 use esker::Result;
 use esker_bench::Progress;
+use esker_workload::updates::LimitLine;
 use esker_workload::ycsb::{self, Preset, property_file};
 use esker_workload::{Workload, updates};
 use serde::{Deserialize, Serialize};
@@ -85,6 +86,8 @@ pub struct UpdatesTask {
     pub key_bytes: usize,
     pub value_bytes: usize,
     pub threads: usize,
+    /// Reads afterwards, in each of the states that they are measured in.
+    pub reads: u64,
     pub seed: u64,
 }
 
@@ -126,6 +129,12 @@ impl Task {
             Task::YcsbRun(task) => Box::new(ycsb::Run::new(&task.resolve()?.options)),
             Task::Updates(task) => Box::new(updates::Updates::new(&task.resolve()?)),
         })
+    }
+
+    /// What the updates cost at least, of an engine with such write buffers: see [`LimitLine`].
+    pub fn limit_line(&self, segment_bytes: usize) -> Result<Option<LimitLine>> {
+        let Task::Updates(task) = self else { return Ok(None) };
+        Ok(Some(task.resolve()?.limit_line(segment_bytes as u64)))
     }
 
     /// The longest key and the value, in bytes, for an engine to refuse.

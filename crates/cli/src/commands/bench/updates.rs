@@ -29,6 +29,9 @@ pub struct Updates {
     /// Threads, which divide the writes between them
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
+    /// Read so many keys afterwards: settled, beside more updates, and unsettled
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    reads: u64,
     #[command(flatten)]
     campaign: CampaignOptions,
 }
@@ -44,6 +47,7 @@ impl Updates {
             key_bytes: self.key_size,
             value_bytes: self.value_size,
             threads: self.threads,
+            reads: self.reads,
             seed: common.seed,
         };
         let options = task.resolve()?;
@@ -61,6 +65,7 @@ impl Updates {
             ("key_bytes", self.key_size.to_string()),
             ("value_bytes", self.value_size.to_string()),
             ("threads", self.threads.to_string()),
+            ("reads", self.reads.to_string()),
         ];
         let campaign = Campaign {
             experiment: "updates".to_owned(),

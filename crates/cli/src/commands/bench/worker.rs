@@ -3,12 +3,13 @@
 //! It reads a [`Plan`] from standard input and writes [`Message`]s to standard output. When standard
 //! input ends, whoever started it has gone, and it goes too.
 
-use super::engines;
-use super::plan::{Message, Plan, line};
+use super::plan::{Message, Plan, Task, line};
+use super::{engines, reading};
 use crate::failure::{Failure, Outcome};
 use clap::Args;
 use esker_base::{Background, Priority, SystemClock, Threads};
-use esker_bench::Trial;
+use esker_bench::{Progress, Report, Row, Trial};
+use esker_workload::updates::Updates;
 use std::io::{BufRead, Write};
 
 /// Measure one case of a campaign, as told on standard input
@@ -38,7 +39,18 @@ fn end_with_parent() {
 }
 
 fn measure(plan: &Plan) -> Outcome<esker_bench::Outcome> {
-    let workload = plan.task.workload()?;
+    let updates = match &plan.task {
+        Task::Updates(task) => Some((Updates::new(&task.resolve()?), task.reads)),
+        _ => None,
+    };
+    let other;
+    let workload = match &updates {
+        Some((updates, _)) => updates,
+        None => {
+            other = plan.task.workload()?;
+            &*other
+        }
+    };
     let is_loading = plan.task.is_load();
     let opened = engines::open(&plan.engine, &plan.dir, &plan.settings, is_loading)?;
     tell(&Message::Settings(opened.settings()))?;
@@ -46,7 +58,7 @@ fn measure(plan: &Plan) -> Outcome<esker_bench::Outcome> {
     let trial = Trial {
         engine: opened.engine(),
         clock: &clock,
-        workload: &*workload,
+        workload,
         case: &plan.case,
         round: plan.round,
         threads: plan.threads,
@@ -57,12 +69,35 @@ fn measure(plan: &Plan) -> Outcome<esker_bench::Outcome> {
         interval: plan.interval,
         seed: plan.seed,
     };
-    let outcome = trial.run(&mut |progress| {
+    let progress = &mut |progress: &Progress<'_>| {
         // Nobody listens any more: the thread that watches for that ends all.
         let _ = tell(&Message::progress(progress));
-    })?;
+    };
+    let mut outcome = trial.run(progress)?;
+    outcome.rows.extend(limit_line_distance(plan, &outcome)?);
+    if let Some((updates, reads)) = updates.as_ref().filter(|(_, reads)| *reads > 0) {
+        outcome.rows.extend(reading::measure(&trial, updates, *reads, progress)?);
+    }
     opened.close()?;
     Ok(outcome)
+}
+
+/// What the tables of a load of updates cost by what they would at least, in as much space on average.
+/// `None` if that is not known, or the space is less than what is alive.
+fn limit_line_distance(plan: &Plan, outcome: &esker_bench::Outcome) -> Outcome<Option<Row>> {
+    let report = Report { rows: outcome.rows.clone() };
+    let Some(line) = plan.task.limit_line(plan.settings.segment_bytes)? else { return Ok(None) };
+    let space = report.value(&plan.case, "table_space_amp_mean");
+    let written = report.value(&plan.case, "table_write_amp");
+    let distance = |written| Some(written / line.write_amp(space?)?);
+    Ok(written.and_then(distance).map(|value| Row {
+        engine: plan.engine.clone(),
+        case: plan.case.clone(),
+        metric: "limit_line_distance".to_owned(),
+        value,
+        unit: "ratio".to_owned(),
+        round: plan.round,
+    }))
 }
 
 fn tell(message: &Message) -> Outcome {

@@ -1,0 +1,44 @@
+//! Reads of what updates have left: once all is settled, while more updates go on as fast as they can,
+//! and at once after those, when nothing is settled.
+
+use crate::failure::{Failure, Outcome};
+use esker_bench::{Progress, Row, Trial};
+use esker_workload::Workload;
+use esker_workload::updates::{Reads, Updates};
+
+/// What is kept of each.
+const KEPT: [&str; 5] =
+    ["throughput", "latency_p50_us", "latency_p99_us", "latency_p999_us", "latency_max_us"];
+
+/// Measures so many reads in each state, after `trial` has done the `updates` and settled. The rows are
+/// those of the trial's case, their metrics with the state before the name.
+pub fn measure(
+    trial: &Trial<'_>,
+    updates: &Updates,
+    reads: u64,
+    progress: &mut dyn FnMut(&Progress<'_>),
+) -> Outcome<Vec<Row>> {
+    let (after, beside) = (Reads::after(updates, reads), Reads::beside(updates, reads));
+    let states: [(&str, &dyn Workload); 3] =
+        [("read_settled", &after), ("read_beside_updates", &beside), ("read_unsettled", &after)];
+    let mut rows = Vec::new();
+    for (state, workload) in states {
+        let reading = Trial { workload, duration: None, rate: None, settles: false, ..*trial };
+        let outcome = reading.run(progress)?;
+        expect_found(trial.case, state, &outcome.rows)?;
+        let kept = outcome.rows.into_iter().filter(|row| KEPT.contains(&&row.metric[..]));
+        rows.extend(kept.map(|row| Row { metric: format!("{state}_{}", row.metric), ..row }));
+    }
+    Ok(rows)
+}
+
+/// All keys are there: a store that does not find one is no store to measure.
+fn expect_found(case: &str, state: &str, rows: &[Row]) -> Outcome {
+    match rows.iter().find(|row| row.metric == "found") {
+        Some(found) if found.value < 1.0 => {
+            let (missing, state) = (1.0 - found.value, state.replace('_', " "));
+            Err(Failure::new(format!("{case}, {state}: {missing} of the reads found nothing")))
+        }
+        _ => Ok(()),
+    }
+}
