@@ -160,7 +160,7 @@ pub fn table_usage(dir: &Path) -> u64 {
 }
 
 /// Esker's tables, RocksDB's, LevelDB's.
-const TABLE_EXTENSIONS: [&str; 3] = ["table", "sst", "ldb"];
+const TABLE_EXTENSIONS: [&str; 3] = ["tables", "sst", "ldb"];
 /// fjall's have numbers for names.
 const TABLE_FOLDER: &str = "tables";
 
@@ -334,7 +334,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("keyspaces/1/tables")).unwrap();
         let files =
-            ["000001.table", "2.sst", "3.ldb", "keyspaces/1/tables/4", "5.log", "MANIFEST-6"];
+            ["00000001.tables", "2.sst", "3.ldb", "keyspaces/1/tables/4", "5.log", "MANIFEST-6"];
         for name in files {
             std::fs::write(dir.path().join(name), [0; 10]).unwrap();
         }

@@ -10,7 +10,7 @@ mod merge;
 mod summary;
 
 pub use file::{FILE_NAME, read, write};
-pub use group::{Comparison, Group, Published, PublishedRow};
+pub use group::{Comparison, Figure, Group, Line, Plane, Published, PublishedRow};
 pub use summary::{Spread, geometric_mean, spread, summary_table};
 
 use crate::Row;

@@ -53,6 +53,7 @@ fn marks(scale: &Scale, quantity: Quantity, room: f64) -> Vec<(f64, String)> {
         let text = |value: f64| match quantity {
             Quantity::Share if value > 0.0 => format!("{}%", trimmed(value * 100.0)),
             Quantity::Share => "0".to_owned(),
+            Quantity::Ratio => format!("{}×", trimmed(value)),
             _ => quantity.lone_tick(value),
         };
         return values.into_iter().map(|value| (value, text(value))).collect();
@@ -61,9 +62,9 @@ fn marks(scale: &Scale, quantity: Quantity, room: f64) -> Vec<(f64, String)> {
     values.into_iter().map(|value| (value, Quantity::tick(value, step, unit))).collect()
 }
 
-/// Percent to the thousandth, with no zeroes at the end.
-fn trimmed(percent: f64) -> String {
-    let text = format!("{percent:.3}");
+/// To the thousandth, with no zeroes at the end.
+fn trimmed(number: f64) -> String {
+    let text = format!("{number:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 

@@ -41,6 +41,8 @@ pub(super) struct Group {
 pub(super) struct Bar {
     /// Its colour.
     pub(super) class: String,
+    /// What stands before the bar, if colours are not enough.
+    pub(super) name: Option<String>,
     /// Whose number it is and what it says, in words.
     pub(super) description: String,
     /// Lengths, one after the other from the axis's start; one if the number has no parts.
@@ -75,13 +77,19 @@ struct Measures {
 
 const ROOMY: Measures =
     Measures { lane: 15.0, bar: 11.0, heading: 17.0, gap: 9.0, left: 6.0, right: 288.0 };
+const NAMED: Measures =
+    Measures { lane: 15.0, bar: 11.0, heading: 17.0, gap: 9.0, left: 124.0, right: 310.0 };
 const DENSE: Measures =
     Measures { lane: 8.0, bar: 6.0, heading: 0.0, gap: 9.0, left: 84.0, right: 340.0 };
 
 /// One figure, or several on the same scale if the bars are too many for one; none of no bars.
 pub(super) fn bars(plot: &Bars<'_>) -> Vec<Markup> {
-    let m = if plot.is_dense { &DENSE } else { &ROOMY };
     let all = || plot.groups.iter().flat_map(|group| &group.bars);
+    let m = match plot.is_dense {
+        true => &DENSE,
+        false if all().any(|bar| bar.name.is_some()) => &NAMED,
+        false => &ROOMY,
+    };
     if all().next().is_none() {
         return Vec::new();
     }
@@ -140,7 +148,7 @@ fn draw(plot: &Bars<'_>, part: &str, groups: &[Group], scale: &Scale, m: &Measur
                     (group.name)
                 }
             } @else {
-                text.group x=(Px(m.left - 6.0)) y=(Px(top + m.gap / 2.0 + 12.0)) { (group.name) }
+                text.group x="0" y=(Px(top + m.gap / 2.0 + 12.0)) { (group.name) }
             }
             @for (at, bar) in group.bars.iter().enumerate() {
                 @let y = top + m.gap / 2.0 + m.heading + m.lane * at as f64;
@@ -158,6 +166,9 @@ fn draw_bar(plot: &Bars<'_>, bar: &Bar, scale: &Scale, y: f64, m: &Measures) -> 
     html! {
         g.{ (bar.class) } {
             title { (bar.description) }
+            @if let Some(name) = bar.name.as_ref().filter(|_| !plot.is_dense) {
+                text.tick x=(Px(m.left - 6.0)) y=(Px(middle + 4.0)) text-anchor="end" { (name) }
+            }
             @if plot.axis == Axis::Linear {
                 @for (at, (from, to)) in stacked(&bar.parts).enumerate().filter(is_visible) {
                     @let (from, to) = (scale.at(from), scale.at(to));

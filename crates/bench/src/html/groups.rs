@@ -3,10 +3,11 @@
 
 use super::bars::Axis;
 use super::number::Quantity;
+use super::plane::{self, Point};
 use super::plot::{legend, metric_title};
 use super::sections::Page;
 use super::table;
-use crate::results::{Group, Published};
+use crate::results::{self, Group, Published};
 use maud::{Markup, html};
 
 impl Page<'_> {
@@ -32,7 +33,8 @@ impl Page<'_> {
     fn beside(&self, published: &Published) -> Markup {
         html! {
             div.lead { p.note { (published.source) ". " (published.about) } }
-            (table::published(&self.data, published))
+            @if !published.rows.is_empty() { (table::published(&self.data, published)) }
+            @if !published.figures.is_empty() { (table::figures(&self.data, &published.figures)) }
         }
     }
 
@@ -57,6 +59,8 @@ impl Page<'_> {
                 (table::summary(&self.data, &compared, &self.palette), &group.metrics[1..])
             }
         };
+        let planes = group.planes.iter().filter(|plane| cases.contains(&&plane.case[..]));
+        let planes: Vec<Markup> = planes.filter_map(|plane| self.plane(plane, &engines)).collect();
         let mut plots: Vec<Markup> =
             rest.iter().flat_map(|metric| self.plots_of(metric, &cases)).collect();
         for case in &cases {
@@ -75,9 +79,36 @@ impl Page<'_> {
                     }
                     (legend(&engines, &self.palette))
                 }
+                @if !planes.is_empty() { div.plots { @for plane in &planes { (plane) } } }
                 @if let Some(table) = table { (table) }
                 div.plots { @for plot in plots { (plot) } }
             }
+        })
+    }
+
+    /// The engines of a case in a plane of two metrics.
+    fn plane(&self, plane: &results::Plane, engines: &[&str]) -> Option<Markup> {
+        let median = |engine: &str, metric: &str| {
+            Some(self.data.spread(engine, &plane.case, metric)?.median)
+        };
+        let mut points = Vec::new();
+        for &engine in engines {
+            let numbers = median(engine, &plane.across).zip(median(engine, &plane.up));
+            let Some((across, up)) = numbers else { continue };
+            points.push(Point { class: self.palette.class(engine), engine, across, up });
+        }
+        let name = |metric: &str| metric_title(metric, "").0.to_lowercase();
+        plane::plane(&plane::Plane {
+            title: &plane.case,
+            hint: &format!(
+                "{} by {}; dashed: {}",
+                name(&plane.up),
+                name(&plane.across),
+                plane.line.name
+            ),
+            points,
+            line: &plane.line.points,
+            line_name: &plane.line.name,
         })
     }
 
@@ -91,6 +122,7 @@ impl Page<'_> {
             false => Axis::Linear,
         };
         let hint = match quantity {
+            _ if metric == "predicted_reclaim_error" => "less is better",
             Quantity::Rate => "ops/s, more is better",
             Quantity::Share => "more is better",
             Quantity::Micros | Quantity::Millis | Quantity::Seconds => "less is better",
@@ -98,7 +130,9 @@ impl Page<'_> {
         };
         match metric {
             "write_amp" => self.write_amplification(cases),
+            "table_write_amp" => self.write_amplification_of_tables(cases),
             "space_amp_peak" => self.space(cases),
+            "table_space_amp_peak" => self.space_of_tables(cases),
             _ => self.metric(cases, &title, hint, metric, axis),
         }
     }

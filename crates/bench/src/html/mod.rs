@@ -3,7 +3,7 @@
 //!
 //! `data` sorts the results; `page` is the heading and the order of the parts, `sections` says
 //! which plots there are, `groups` what an experiment wants shown instead, `table` makes the tables. A plot is a drawing of fixed width (`plot`)
-//! made of `bars` or `lines` on `scale`s with an `axis`. Text is escaped by the template
+//! made of `bars`, `lines` or points of a `plane` on `scale`s with an `axis`. Text is escaped by the template
 //! macro wherever it comes from. Colours are classes, by the `palette`, and `style.css` has them
 //! for light and for dark.
 
@@ -15,6 +15,7 @@ mod lines;
 mod number;
 mod page;
 mod palette;
+mod plane;
 mod plot;
 mod scale;
 mod sections;

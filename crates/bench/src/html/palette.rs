@@ -1,7 +1,8 @@
 //! A colour for each engine: always the same for the same name, and told apart by people who see
 //! fewer colours.
 //!
-//! The name up to the first hyphen is the family and decides the hue; the rest decides the shade and
+//! The name up to the first hyphen is the family and decides the hue, but for those tunings of one
+//! engine that are many: they are a family of their own. The rest decides the shade and
 //! the dashes, so that the engines of a family are seen to belong together. The colours themselves
 //! are in the style sheet, since they depend on the reader's scheme.
 
@@ -9,7 +10,11 @@ use super::data::first_seen;
 use std::collections::BTreeMap;
 
 /// Families that have a hue of their own.
-const FAMILIES: [&str; 4] = ["esker", "rocksdb", "leveldb", "fjall"];
+const FAMILIES: [&str; 7] =
+    [PER_LEVEL, SPACE_GOAL, UNIVERSAL, "esker", "rocksdb", "leveldb", "fjall"];
+const PER_LEVEL: &str = "esker-perlevel";
+const SPACE_GOAL: &str = "esker-spacegoal";
+const UNIVERSAL: &str = "rocksdb-universal";
 /// Hues for all others.
 const OTHERS: usize = 4;
 /// Shades of a family.
@@ -54,6 +59,10 @@ impl Palette {
 }
 
 fn family(engine: &str) -> &str {
+    let tunings = [PER_LEVEL, SPACE_GOAL, UNIVERSAL];
+    if let Some(tuned) = tunings.into_iter().find(|family| engine.starts_with(family)) {
+        return tuned;
+    }
     engine.split('-').next().unwrap_or(engine)
 }
 
@@ -85,6 +94,14 @@ mod tests {
         classes.sort_unstable();
         classes.dedup();
         assert_eq!(classes.len(), names.len());
+    }
+
+    #[test]
+    fn tunings_of_one_engine_have_a_hue_of_their_own() {
+        let names = ["esker-perlevel-1.2", "esker-perlevel-1.4", "esker-leveled"];
+        let palette = Palette::new(&names);
+        let classes = names.map(|name| palette.class(name));
+        assert_eq!(classes, ["esker-perlevel shade0", "esker-perlevel shade1", "esker shade0"]);
     }
 
     #[test]

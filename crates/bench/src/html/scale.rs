@@ -20,6 +20,8 @@ pub(super) struct Scale {
 enum Kind {
     Linear,
     Log,
+    /// Logarithmic in what is above 1: 1.1, 1.2, 1.5, 2, 3, 6.
+    AboveOne,
     /// For shares of a whole: every step further is ten times closer to 1.
     Nines,
 }
@@ -33,10 +35,14 @@ impl Kind {
         match self {
             Kind::Linear => value,
             Kind::Log => value.log10(),
+            Kind::AboveOne => (value - 1.0).log10(),
             Kind::Nines => -(1.0 - value).log10(),
         }
     }
 }
+
+/// No store takes so little more than what is alive that it would matter.
+const LEAST_ABOVE_ONE: f64 = 0.02;
 
 /// Shares that [`Scale::nines`] marks.
 const NINES: [f64; 7] = [0.0, 0.5, 0.9, 0.99, 0.999, 0.999_9, 0.999_99];
@@ -59,6 +65,13 @@ impl Scale {
         Scale { kind: Kind::Log, low: low.log10(), high: high.log10(), from, to, unit: 1.0 }
     }
 
+    /// Ratios from `low` or less to `high` or more, equal factors of what is above 1 at equal distances.
+    /// What is 1 or less lies at the start.
+    pub(super) fn above_one(low: f64, high: f64, ends: (f64, f64)) -> Scale {
+        let low = (low - 1.0).max(LEAST_ABOVE_ONE);
+        Scale { kind: Kind::AboveOne, ..Scale::log(low, (high - 1.0).max(low), ends) }
+    }
+
     /// Shares of a whole up to `most`, the part close to 1 spread out: 0, 90%, 99%, 99.9%.
     pub(super) fn nines(most: f64, (from, to): (f64, f64)) -> Scale {
         let most = if most.is_finite() { most.clamp(0.9, 0.999_99) } else { 0.9 };
@@ -74,6 +87,11 @@ impl Scale {
         // both lie at the end. What is no number at all lies at the start.
         let part = if part.is_nan() { 0.0 } else { part.clamp(0.0, 1.0) };
         self.from + part * (self.to - self.from)
+    }
+
+    /// Whether `value` lies between its ends.
+    pub(super) fn spans(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&self.kind.transformed(value))
     }
 
     /// Where the axis starts.
@@ -96,6 +114,7 @@ impl Scale {
         match self.kind {
             Kind::Linear => self.high,
             Kind::Log => 10f64.powf(self.high),
+            Kind::AboveOne => 1.0 + 10f64.powf(self.high),
             Kind::Nines => 1.0,
         }
     }
@@ -115,6 +134,7 @@ impl Scale {
                 (0..=count.min(100)).map(|n| n as f64 * step).collect()
             }
             Kind::Log => self.log_ticks(most),
+            Kind::AboveOne => self.log_ticks(most).into_iter().map(|above| 1.0 + above).collect(),
             Kind::Nines => {
                 let is_within = |share: &f64| Kind::Nines.transformed(*share) <= self.high;
                 NINES.into_iter().filter(is_within).collect()
@@ -204,6 +224,16 @@ mod tests {
     }
 
     #[test]
+    fn ratios_above_one_are_spread_out_towards_it() {
+        let scale = Scale::above_one(1.1, 3.0, RANGE);
+        assert!(close(&scale.ticks(6), &[1.1, 1.2, 1.5, 2.0, 3.0]));
+        assert!(scale.spans(1.5) && !scale.spans(1.0) && !scale.spans(4.0));
+        let (first, second) = (scale.at(1.2) - scale.at(1.1), scale.at(3.0) - scale.at(2.0));
+        assert!((first - second).abs() < 1e-9);
+        assert_eq!(scale.at(0.9), 100.0);
+    }
+
+    #[test]
     fn nines_spread_out_what_is_close_to_one() {
         let scale = Scale::nines(0.999, RANGE);
         assert_eq!(scale.ticks(9), [0.0, 0.5, 0.9, 0.99, 0.999]);
@@ -222,6 +252,7 @@ mod tests {
                     Scale::linear(high, 1.0, RANGE),
                     Scale::log(low, high, RANGE),
                     Scale::nines(high, RANGE),
+                    Scale::above_one(low, high, RANGE),
                 ];
                 for scale in scales {
                     for value in odd {

@@ -34,6 +34,9 @@ fn section(page: &Page<'_>, title: &str, note: &str, plots: Vec<Markup>) -> Mark
     }
 }
 
+/// So many engines are told apart by their colours; if there are more, each bar has its name.
+const MOST_BY_COLOUR: usize = 8;
+
 /// A number of an engine in a case: its median's parts and its spread.
 type Number = (Vec<f64>, Spread);
 
@@ -221,21 +224,42 @@ impl Page<'_> {
         })
     }
 
+    /// Bytes written to tables for each that a user wrote, by cause where that is known.
+    pub(super) fn write_amplification_of_tables(&self, cases: &[&str]) -> Vec<Markup> {
+        let plot = ByCase {
+            title: "Write amplification of tables",
+            hint: "flush and compaction, less is better",
+            quantity: Quantity::Ratio,
+            axis: Axis::Linear,
+        };
+        self.by_case(cases, &plot, |engine, case| {
+            let total = self.data.spread(engine, case, "table_write_amp")?;
+            let flushes = self.data.quotient(engine, case, "flush_bytes", "user_bytes");
+            let flushes = flushes.map_or(total.median, |share| share.median.min(total.median));
+            Some((vec![flushes, total.median - flushes], total))
+        })
+    }
+
     /// Space for each byte that is alive, on average and at its peak; or the bytes at their peak.
     pub(super) fn space(&self, cases: &[&str]) -> Vec<Markup> {
         if !self.data.has("space_amp_peak") && !self.data.has("space_amp_mean") {
             let title = "Space on disk";
             return self.metric(cases, title, "at its peak", "disk_peak_bytes", Axis::Linear);
         }
-        let plot = ByCase {
-            title: "Space amplification",
-            hint: "mean and peak",
-            quantity: Quantity::Ratio,
-            axis: Axis::Linear,
-        };
+        self.mean_and_peak(cases, "Space amplification", ["space_amp_mean", "space_amp_peak"])
+    }
+
+    /// The same of tables alone.
+    pub(super) fn space_of_tables(&self, cases: &[&str]) -> Vec<Markup> {
+        let metrics = ["table_space_amp_mean", "table_space_amp_peak"];
+        self.mean_and_peak(cases, "Space amplification of tables", metrics)
+    }
+
+    fn mean_and_peak(&self, cases: &[&str], title: &str, metrics: [&str; 2]) -> Vec<Markup> {
+        let hint = "mean and peak";
+        let plot = ByCase { title, hint, quantity: Quantity::Ratio, axis: Axis::Linear };
         self.by_case(cases, &plot, |engine, case| {
-            let mean = self.data.spread(engine, case, "space_amp_mean");
-            let peak = self.data.spread(engine, case, "space_amp_peak");
+            let [mean, peak] = metrics.map(|metric| self.data.spread(engine, case, metric));
             let (mean, peak) = (mean.or(peak)?, peak.or(mean)?);
             Some((vec![mean.median, (peak.median - mean.median).max(0.0)], peak))
         })
@@ -279,7 +303,8 @@ impl Page<'_> {
             description += &format!(" ({}–{})", quantity.short(least), quantity.short(most));
         }
         let class = self.palette.class(engine).to_owned();
-        Bar { class, description, parts, whisker: (least, most), text }
+        let name = (self.data.engines.len() > MOST_BY_COLOUR).then(|| engine.to_owned());
+        Bar { class, name, description, parts, whisker: (least, most), text }
     }
 
     /// Which part of all operations was how fast, a plot for each kind of operation.
@@ -384,6 +409,9 @@ fn causes_and_rest(told: [f64; 3], total: f64) -> Vec<f64> {
 fn short_kind(kind: &str) -> String {
     match kind {
         "read_modify_write" | "readmodifywrite" => "rmw".to_owned(),
+        "read_settled" => "settled".to_owned(),
+        "read_beside_updates" => "busy".to_owned(),
+        "read_unsettled" => "unsettled".to_owned(),
         kind => kind.replace('_', " "),
     }
 }

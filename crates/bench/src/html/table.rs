@@ -4,7 +4,7 @@ use super::data::Data;
 use super::number::{Quantity, grouped, ratio as times};
 use super::palette::Palette;
 use super::plot::metric_title;
-use crate::results::{Comparison, Published, RUN, Spread, geometric_mean};
+use crate::results::{Comparison, Figure, Published, RUN, Spread, geometric_mean};
 use maud::{Markup, html};
 
 /// A table in a box of its own that scrolls where the page is narrow.
@@ -22,7 +22,7 @@ fn engine_head(engine: &str, palette: &Palette) -> Markup {
     }
 }
 
-/// Engines in a metric of which more is better.
+/// Engines in a metric.
 pub(super) struct Compared<'a> {
     pub(super) engines: &'a [&'a str],
     /// The one of them that the others are compared with.
@@ -46,6 +46,11 @@ pub(super) fn summary(
     }
     let others: Vec<&str> = compared.engines.iter().filter(|e| **e != baseline).copied().collect();
     let engines: Vec<&str> = std::iter::once(baseline).chain(others.iter().copied()).collect();
+    let label = format!("{} by case and engine", metric_title(metric, "").0);
+    if engines.len() > MOST_COLUMNS {
+        let table = summary_by_engine(data, compared, &engines, &cases, palette);
+        return Some(scrolling(&label, table));
+    }
     let table = html! {
         table.summary {
             thead {
@@ -73,21 +78,61 @@ pub(super) fn summary(
             }
         }
     };
-    let label = format!("{} by case and engine", metric_title(metric, "").0);
     Some(scrolling(&label, table))
+}
+
+/// More engines than these have a row each, and the cases the columns.
+const MOST_COLUMNS: usize = 8;
+
+fn summary_by_engine(
+    data: &Data<'_>,
+    compared: &Compared<'_>,
+    engines: &[&str],
+    cases: &[&str],
+    palette: &Palette,
+) -> Markup {
+    html! {
+        table.summary {
+            thead {
+                tr {
+                    th scope="col" { "Engine" }
+                    @for case in cases { th scope="col" { (case) } }
+                    th scope="col" { "Geometric mean" }
+                }
+            }
+            tbody {
+                @for engine in engines {
+                    tr {
+                        th scope="row" { span.swatch.{ (palette.class(engine)) } {} (engine) }
+                        @for case in cases { (summary_cell(data, compared, engine, case)) }
+                        @if *engine == compared.baseline {
+                            td { b { "1.00×" } }
+                        } @else {
+                            (mean_cell(data, compared, engine, cases))
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 fn summary_cell(data: &Data<'_>, compared: &Compared<'_>, engine: &str, case: &str) -> Markup {
     let Compared { baseline, metric, .. } = *compared;
-    let throughput = data.spread(engine, case, metric);
+    let unit = data.metrics.iter().find(|(name, _)| *name == metric).map_or("", |(_, unit)| unit);
+    let show: fn(f64) -> String = match Quantity::of_unit(unit) {
+        Quantity::Ratio => times,
+        _ => grouped,
+    };
+    let number = data.spread(engine, case, metric);
     let ratio = data.ratio(engine, baseline, case, metric);
     html! {
         td {
-            @if let Some(throughput) = throughput {
-                (grouped(throughput.median))
+            @if let Some(number) = number {
+                (show(number.median))
                 small {
                     @if engine == baseline {
-                        (range(throughput, grouped))
+                        (range(number, show))
                     } @else if let Some(ratio) = ratio {
                         span.same[is_even(ratio)].differs[!is_even(ratio)] {
                             (times(ratio.median)) "×"
@@ -195,6 +240,46 @@ pub(super) fn published(data: &Data<'_>, published: &Published) -> Markup {
                         @for (at, comparison) in published.comparisons.iter().enumerate() {
                             (cell(comparison, row.cases.get(at)))
                         }
+                    }
+                }
+            }
+        }
+    };
+    scrolling("Published figures beside those measured", table)
+}
+
+/// Published figures, each beside the number of the engine that stands for its system here.
+pub(super) fn figures(data: &Data<'_>, figures: &[Figure]) -> Markup {
+    let unit = |metric: &str| {
+        let found = data.metrics.iter().find(|(name, _)| *name == metric);
+        found.map_or("", |(_, unit)| *unit)
+    };
+    let table = html! {
+        table.long {
+            thead {
+                tr {
+                    th scope="col" { "There" }
+                    th scope="col" { "Case" }
+                    th scope="col" { "Metric" }
+                    th scope="col" { "Published" }
+                    th scope="col" { "Measured" }
+                    th scope="col" { "Here" }
+                }
+            }
+            tbody {
+                @for figure in figures {
+                    tr {
+                        th scope="row" { (figure.system) }
+                        td { (figure.case) }
+                        td { (metric_title(&figure.metric, "").0) }
+                        td { (figure.words) }
+                        td {
+                            (number(
+                                data.spread(&figure.engine, &figure.case, &figure.metric),
+                                unit(&figure.metric),
+                            ))
+                        }
+                        td { (figure.engine) }
                     }
                 }
             }

@@ -2,7 +2,9 @@
 
 use super::page;
 use crate::Row;
-use crate::results::{Comparison, Distribution, Group, Published, PublishedRow, Results, Series};
+use crate::results::{
+    Comparison, Distribution, Figure, Group, Line, Plane, Published, PublishedRow, Results, Series,
+};
 use std::collections::BTreeMap;
 
 pub(super) fn row(engine: &str, case: &str, metric: &str, round: u32, value: f64) -> Row {
@@ -264,6 +266,7 @@ fn grouped() -> Results {
         cases: cases.iter().map(|&case| case.into()).collect(),
         metrics: metrics.iter().map(|&metric| metric.into()).collect(),
         series: vec!["throughput".into()],
+        planes: Vec::new(),
     };
     let mut results = small();
     results.rows.push(row("two", "c", "throughput", 0, 7.0));
@@ -306,6 +309,7 @@ fn published_figures_stand_beside_the_ratios_measured() {
         column: "theirs".into(),
         comparisons: vec![comparison("two"), comparison("three")],
         rows: vec![row("A", 1.0282, "a"), row("B", 0.9755, "b"), row("Z", 1.1, "z")],
+        figures: Vec::new(),
     }];
     let page = page(&results);
     let table = page.split("Somebody, 2022").nth(1).unwrap().split("</section>").next().unwrap();
@@ -316,6 +320,63 @@ fn published_figures_stand_beside_the_ratios_measured() {
     ] {
         assert!(table.contains(cells), "{cells} in {table}");
     }
+}
+
+#[test]
+fn published_figures_stand_beside_the_numbers_measured() {
+    let mut results = grouped();
+    let figure = |engine: &str| Figure {
+        system: "Theirs".into(),
+        words: "about 3".into(),
+        engine: engine.into(),
+        case: "c".into(),
+        metric: "write_amp".into(),
+    };
+    let figures = vec![figure("two"), figure("three")];
+    results.published = vec![Published { figures, ..Published::default() }];
+    let page = page(&results);
+    assert!(page.contains("<td>about 3</td><td>3.00×</td><td>two</td>"), "{page}");
+    assert!(page.contains("<td>about 3</td><td>–</td><td>three</td>"));
+    assert!(!page.contains("Workload"), "there are no ratios");
+}
+
+#[test]
+fn a_group_may_have_planes_of_its_cases() {
+    let mut results = grouped();
+    results.rows.push(row("two", "c", "space_amp", 0, 1.5));
+    let plane = |case: &str| Plane {
+        case: case.into(),
+        across: "space_amp".into(),
+        up: "write_amp".into(),
+        line: Line { name: "the limit".into(), points: vec![[1.4, 2.0], [1.6, 1.5]] },
+    };
+    results.groups[1].planes = vec![plane("c"), plane("never")];
+    let page = page(&results);
+    let drawn = figure(&page, "c").unwrap();
+    assert_eq!(count(drawn, "<circle"), 1);
+    assert!(drawn.contains("two: 3.00× written, 1.50× space") && drawn.contains("the limit"));
+    assert_eq!(figure(&page, "never"), None, "it was not measured");
+}
+
+#[test]
+fn many_engines_have_a_row_each() {
+    let heads = |engines: u32| {
+        let rows = (0..engines).map(|n| row(&format!("engine {n}"), "a", "throughput", 0, 1.0));
+        let page = page(&results(rows.collect()));
+        let table = page.split("<table").nth(1).unwrap().to_owned();
+        count(table.split("</thead>").next().unwrap(), "<th ")
+    };
+    assert_eq!((heads(8), heads(9)), (9, 3));
+}
+
+#[test]
+fn bars_of_many_engines_have_their_names() {
+    let named = |engines: u32| {
+        let rows = (0..engines).map(|n| row(&format!("engine {n}"), "a", "throughput", 0, 1.0));
+        let page = page(&results(rows.collect()));
+        count(figure(&page, "Throughput").unwrap(), ">engine 3</text>")
+    };
+    assert_eq!((named(8), named(9)), (0, 1));
 }
 
 #[test]

@@ -16,9 +16,35 @@ pub struct Group {
     pub metrics: Vec<String>,
     /// What is shown over time.
     pub series: Vec<String>,
+    /// One metric against another, each in a case.
+    #[serde(default)]
+    pub planes: Vec<Plane>,
 }
 
-/// Ratios that somebody published, and what here is to be laid beside them.
+/// Two metrics that are had one for the other, of which less is better: each engine is a point.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Plane {
+    /// The case.
+    pub case: String,
+    /// The metric across: a ratio, of which what is above 1 counts.
+    pub across: String,
+    /// The metric upwards.
+    pub up: String,
+    /// What no engine is expected below or left of.
+    pub line: Line,
+}
+
+/// A line in a plane.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Line {
+    /// What it is.
+    pub name: String,
+    /// Across and upwards, from left to right.
+    pub points: Vec<[f64; 2]>,
+}
+
+/// Figures that somebody published, and what here is to be laid beside them: ratios of an engine to
+/// another, or figures by themselves.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Published {
     /// Where they stand.
@@ -31,6 +57,24 @@ pub struct Published {
     pub comparisons: Vec<Comparison>,
     /// The published numbers.
     pub rows: Vec<PublishedRow>,
+    /// Figures that are no ratios.
+    #[serde(default)]
+    pub figures: Vec<Figure>,
+}
+
+/// A figure that somebody published of a system, and the engine that stands for it here.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Figure {
+    /// The system there.
+    pub system: String,
+    /// What is said of it, in words where it was read off a plot.
+    pub words: String,
+    /// The engine here.
+    pub engine: String,
+    /// The case here.
+    pub case: String,
+    /// The metric here.
+    pub metric: String,
 }
 
 /// One engine beside another.
@@ -55,4 +99,19 @@ pub struct PublishedRow {
     pub ratio: f64,
     /// The same here: a case for each of the comparisons.
     pub cases: Vec<String>,
+}
+
+impl Group {
+    /// Every place where a case is named.
+    pub(super) fn case_names(&mut self) -> impl Iterator<Item = &mut String> {
+        self.cases.iter_mut().chain(self.planes.iter_mut().map(|plane| &mut plane.case))
+    }
+}
+
+impl Published {
+    /// Every place where a case is named.
+    pub(super) fn case_names(&mut self) -> impl Iterator<Item = &mut String> {
+        let of_rows = self.rows.iter_mut().flat_map(|row| &mut row.cases);
+        of_rows.chain(self.figures.iter_mut().map(|figure| &mut figure.case))
+    }
 }

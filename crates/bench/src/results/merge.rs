@@ -5,7 +5,7 @@
 //! says what differs. And rounds of different runs never have the same number: what ran in one round
 //! is compared with each other, because the machine was the same way then.
 
-use super::{Machine, RUN, Results, Settings, distinct};
+use super::{Group, Machine, Published, RUN, Results, Settings, distinct};
 use std::collections::BTreeMap;
 
 /// What a run was told that makes its rounds no different from another's.
@@ -51,7 +51,10 @@ impl Results {
         add_new(&mut self.emulated, run.emulated);
         for group in run.groups {
             match self.groups.iter_mut().find(|own| own.title == group.title) {
-                Some(own) => add_new(&mut own.cases, group.cases),
+                Some(own) => {
+                    add_new(&mut own.cases, group.cases);
+                    add_new(&mut own.planes, group.planes);
+                }
                 None => self.groups.push(group),
             }
         }
@@ -68,9 +71,9 @@ impl Results {
 
     /// Calls `case` by another name wherever it stands.
     fn rename(&mut self, case: &str, other: &str) {
-        let groups = self.groups.iter_mut().flat_map(|group| &mut group.cases);
-        let rows = self.published.iter_mut().flat_map(|published| &mut published.rows);
-        for own in groups.chain(rows.flat_map(|row| &mut row.cases)) {
+        let groups = self.groups.iter_mut().flat_map(Group::case_names);
+        let published = self.published.iter_mut().flat_map(Published::case_names);
+        for own in groups.chain(published) {
             if own == case {
                 other.clone_into(own);
             }
@@ -195,7 +198,7 @@ pub(super) fn join(first: &str, second: &str, between: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Group;
+    use super::super::Plane;
     use super::super::tests::{full, results, row};
     use super::*;
 
@@ -264,12 +267,20 @@ mod tests {
     #[test]
     fn groups_go_by_the_new_names_of_their_cases() {
         let with = |records: &str| {
-            let group = Group { title: "H".into(), cases: vec!["a".into()], ..Group::default() };
+            let plane = Plane { case: "a".into(), ..Plane::default() };
+            let group = Group {
+                title: "H".into(),
+                cases: vec!["a".into()],
+                planes: vec![plane],
+                ..Group::default()
+            };
             Results { groups: vec![group], ..told(&[("records", records)]) }
         };
         let merged = Results::merge(vec![with("5"), with("9")]).unwrap();
         assert_eq!(merged.groups.len(), 1);
         assert_eq!(merged.groups[0].cases, ["a (records 5)", "a (records 9)"]);
+        let of_planes = merged.groups[0].planes.iter().map(|plane| &plane.case[..]);
+        assert_eq!(of_planes.collect::<Vec<_>>(), merged.groups[0].cases);
         let alike = Results::merge(vec![with("5"), with("5")]).unwrap();
         assert_eq!(alike.groups, with("5").groups);
     }

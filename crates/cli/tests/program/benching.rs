@@ -232,6 +232,52 @@ fn updates_are_measured_on_an_empty_store() {
 }
 
 #[test]
+fn tables_and_reads_of_updates_are_accounted_for() {
+    let scratch = Scratch::new();
+    let sizes = ["--records", "2000", "--segment", "64K", "--memory", "4M", "--rounds", "1"];
+    let engines = ["--engines", "esker-leveled,esker-perlevel-1.4", "--reads", "300", "--json"];
+    let done = scratch.run(&[&["bench", "updates"][..], &sizes, &engines].concat());
+    let results = done.expect_status(0).json();
+    for engine in ["esker-leveled", "esker-perlevel-1.4"] {
+        let value = |metric: &str| {
+            let mut rows = results["rows"].as_array().unwrap().iter();
+            let row = rows.find(|row| row["engine"] == engine && row["metric"] == metric);
+            row.and_then(|row| row["value"].as_f64()).unwrap_or_else(|| panic!("{metric}"))
+        };
+        // Once settled, all that is alive is in tables, without compression.
+        assert!(value("table_space_amp_peak") > 0.9, "{}", value("table_space_amp_peak"));
+        assert!(value("table_space_amp_peak") >= value("table_space_amp_mean"));
+        assert!((0.9..value("write_amp")).contains(&value("table_write_amp")));
+        for state in ["settled", "beside_updates", "unsettled"] {
+            assert!(value(&format!("read_{state}_throughput")) > 0.0);
+        }
+    }
+    assert_eq!(results["settings"]["esker-perlevel-1.4"]["dedup"], "per-level:1.4");
+}
+
+#[test]
+fn a_small_experiment_on_updates_has_its_planes() {
+    let scratch = Scratch::new();
+    let sizes = ["--records", "2000", "--cases", "uniform-3,zipf-3"];
+    let engines = ["--engines", "esker-leveled,esker-tiered", "--out", "out"];
+    scratch.run(&[&["experiment", "plexdb"][..], &sizes, &engines].concat()).expect_status(0);
+    let results = results(&scratch.path("out"));
+    let expected = [
+        "esker-leveled uniform-3 0",
+        "esker-tiered uniform-3 0",
+        "esker-leveled zipf-3 0",
+        "esker-tiered zipf-3 0",
+    ];
+    assert_eq!(measured(&results), expected);
+    let planes = results["groups"][0]["planes"].as_array().unwrap();
+    assert_eq!(planes.len(), 4, "the mean and the peak of each case");
+    let page = std::fs::read_to_string(scratch.path("out/report.html")).unwrap();
+    assert!(page.contains("the limit line"));
+    let refused = scratch.run(&["experiment", "ycsb", "--records", "9", "--out", "new"]);
+    refused.expect_failure(2, "--records");
+}
+
+#[test]
 fn a_property_file_says_what_is_done_and_flags_go_before_it() {
     let scratch = Scratch::new();
     let text =

@@ -1,6 +1,7 @@
 //! `esker experiment`: comparisons that are known by name and can be repeated by anybody. Each is a
 //! campaign of its own module; this is what they share.
 
+mod plexdb;
 mod room;
 mod wbl;
 mod ycsb;
@@ -8,6 +9,7 @@ mod ycsb;
 use super::bench::campaign::{Campaign, Places};
 use super::bench::engines;
 use crate::failure::{Failure, Outcome};
+use crate::units::parse_bytes;
 use clap::Args;
 use room::Room;
 use std::path::PathBuf;
@@ -30,6 +32,16 @@ pub struct Run {
     /// The engines, compared with the first [default: all that are built in]
     #[arg(long, value_name = "LIST")]
     engines: Option<String>,
+    /// Of plexdb: the cases, each a distribution and a number of updates of each key
+    /// [default: uniform-9,uniform-20,zipf-9,zipf-20]
+    #[arg(long, value_name = "LIST", verbatim_doc_comment)]
+    cases: Option<String>,
+    /// Of plexdb: the keys, with write buffers and memory in proportion
+    #[arg(long, value_name = "N")]
+    records: Option<u64>,
+    /// Of plexdb: the size of a log segment, or of another engine's write buffer
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    segment: Option<usize>,
     /// An empty directory for the stores [default: a temporary one]
     #[arg(long)]
     dir: Option<PathBuf>,
@@ -52,21 +64,40 @@ enum Scale {
 struct Experiment {
     name: &'static str,
     about: &'static str,
-    /// Makes the campaign, for these engines or for those that the experiment is about, on a
-    /// machine with this room. Makes no file.
-    campaign: fn(Scale, Option<&str>, &Room) -> Outcome<Campaign>,
+    /// Whether its cases and sizes can be chosen.
+    is_sized: bool,
+    /// Makes the campaign as it was asked for, on a machine with this room. Makes no file.
+    campaign: fn(&Wishes<'_>, &Room) -> Outcome<Campaign>,
 }
 
-static EXPERIMENTS: [Experiment; 2] = [
+/// What was asked for; what was not, the experiment says.
+#[derive(Clone, Copy, Debug)]
+struct Wishes<'a> {
+    scale: Scale,
+    engines: Option<&'a str>,
+    cases: Option<&'a str>,
+    records: Option<u64>,
+    segment_bytes: Option<usize>,
+}
+
+static EXPERIMENTS: [Experiment; 3] = [
     Experiment {
         name: "ycsb",
         about: "workloads A to H on every engine",
-        campaign: ycsb::campaign,
+        is_sized: false,
+        campaign: |wishes, room| ycsb::campaign(wishes.scale, wishes.engines, room),
     },
     Experiment {
         name: "wbl",
         about: "write-behind logging on persistent memory",
-        campaign: wbl::campaign,
+        is_sized: false,
+        campaign: |wishes, room| wbl::campaign(wishes.scale, wishes.engines, room),
+    },
+    Experiment {
+        name: "plexdb",
+        about: "writes against space under updates",
+        is_sized: true,
+        campaign: plexdb::campaign,
     },
 ];
 
@@ -77,13 +108,58 @@ impl Run {
             let name = &self.name;
             Failure::Usage(format!("there is no experiment {name:?}; there are {}", listed(", ")))
         })?;
-        let scale = if self.full { Scale::Full } else { Scale::Quick };
-        let out = self.out.unwrap_or_else(|| PathBuf::from(format!("{}-results", experiment.name)));
-        let places = Places { dir: self.dir, out: Some(out), json: self.json };
+        let wishes = self.wishes();
+        wishes.check(experiment)?;
+        let out = self.out.clone();
+        let out = out.unwrap_or_else(|| PathBuf::from(format!("{}-results", experiment.name)));
+        let places = Places { dir: self.dir.clone(), out: Some(out), json: self.json };
         places.check()?;
         let room = Room::of(places.dir.as_deref())?;
-        (experiment.campaign)(scale, self.engines.as_deref(), &room)?.run(&places)
+        (experiment.campaign)(&wishes, &room)?.run(&places)
     }
+
+    fn wishes(&self) -> Wishes<'_> {
+        Wishes {
+            scale: if self.full { Scale::Full } else { Scale::Quick },
+            engines: self.engines.as_deref(),
+            cases: self.cases.as_deref(),
+            records: self.records,
+            segment_bytes: self.segment,
+        }
+    }
+}
+
+impl Wishes<'_> {
+    /// Refuses what `experiment` does not offer.
+    fn check(&self, experiment: &Experiment) -> Outcome {
+        let given = [
+            ("--cases", self.cases.is_some()),
+            ("--records", self.records.is_some()),
+            ("--segment", self.segment_bytes.is_some()),
+        ];
+        match given.into_iter().find(|(_, is_given)| *is_given && !experiment.is_sized) {
+            Some((flag, _)) => {
+                let name = experiment.name;
+                Err(Failure::Usage(format!("{flag}: the cases and sizes of {name} are fixed")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Those of `engines` that are built in, as a list; the user is told of the others.
+fn those_built_in(engines: &[&str]) -> String {
+    let built_in = engines::built_in();
+    let (there, missing): (Vec<&str>, Vec<&str>) =
+        engines.iter().partition(|name| built_in.contains(name));
+    if !missing.is_empty() {
+        let missing = missing.join(", ");
+        eprintln!(
+            "esker: left out, for they are not built in: {missing}. To have them: \
+             scripts/install-peers, then cargo build --release -p esker-cli --features peers"
+        );
+    }
+    there.join(",")
 }
 
 /// The experiments with what they are about.
@@ -116,10 +192,32 @@ mod tests {
     fn every_experiment_makes_a_campaign_at_either_scale() {
         for experiment in &EXPERIMENTS {
             for scale in [Scale::Quick, Scale::Full] {
-                let campaign = (experiment.campaign)(scale, None, &ROOMY).unwrap();
+                let wishes = Wishes {
+                    scale,
+                    engines: None,
+                    cases: None,
+                    records: None,
+                    segment_bytes: None,
+                };
+                wishes.check(experiment).unwrap();
+                let campaign = (experiment.campaign)(&wishes, &ROOMY).unwrap();
                 assert!(!campaign.cases.is_empty() && !campaign.engines.is_empty());
                 assert_eq!(campaign.scale, scale.name());
             }
+        }
+    }
+
+    #[test]
+    fn sizes_are_taken_by_those_that_have_some_alone() {
+        let wishes = Wishes {
+            scale: Scale::Quick,
+            engines: None,
+            cases: None,
+            records: Some(1_000),
+            segment_bytes: None,
+        };
+        for experiment in &EXPERIMENTS {
+            assert_eq!(wishes.check(experiment).is_ok(), experiment.name == "plexdb");
         }
     }
 }

@@ -224,7 +224,7 @@ fn part(title: &str, about: &str, cases: Vec<Case>, metrics: &[&str]) -> Part {
         about: about.to_owned(),
         cases: cases.iter().map(|case| case.name.clone()).collect(),
         metrics: metrics.iter().map(|&metric| metric.to_owned()).collect(),
-        series: Vec::new(),
+        ..Group::default()
     };
     (cases, group)
 }

@@ -18,7 +18,7 @@ use super::super::bench::options::parse_engines;
 use super::super::bench::plan::Task;
 use super::super::bench::pool::PoolSettings;
 use super::super::bench::ycsb;
-use super::{Room, Scale};
+use super::{Room, Scale, those_built_in};
 use crate::failure::Outcome;
 use cases::Plan;
 use esker_workload::ycsb::Preset;
@@ -33,7 +33,7 @@ const ENGINES: [&str; 6] =
 
 /// The campaign.
 pub fn campaign(scale: Scale, engines: Option<&str>, room: &Room) -> Outcome<Campaign> {
-    let list = engines.map_or_else(those_built_in, str::to_owned);
+    let list = engines.map_or_else(|| those_built_in(&ENGINES), str::to_owned);
     let sizes = Sizes::of(scale, list.split(',').count(), room)?;
     let settings = EngineSettings {
         memory_bytes: sizes.memory_bytes,
@@ -74,21 +74,6 @@ pub fn campaign(scale: Scale, engines: Option<&str>, room: &Room) -> Outcome<Cam
         run_settings,
         groups,
     })
-}
-
-/// The engines, but for those that are not built in, which the user is told of.
-fn those_built_in() -> String {
-    let built_in = engines::built_in();
-    let (there, missing): (Vec<&str>, Vec<&str>) =
-        ENGINES.into_iter().partition(|name| built_in.contains(name));
-    if !missing.is_empty() {
-        let missing = missing.join(", ");
-        eprintln!(
-            "esker: left out, for they are not built in: {missing}. To have them: \
-             scripts/install-peers, then cargo build --release -p esker-cli --features peers"
-        );
-    }
-    there.join(",")
 }
 
 /// Which F it is.

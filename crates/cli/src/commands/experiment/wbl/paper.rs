@@ -97,6 +97,7 @@ fn table(
         column: format!("The paper's WBL against {against}"),
         rows: ratios.iter().map(row).collect(),
         comparisons,
+        figures: Vec::new(),
     }
 }
 
