@@ -31,5 +31,5 @@ pub use compression::Compression;
 pub use cursor::{CursorPurpose, HeldValue, TableCursor};
 pub use properties::Properties;
 pub use reader::{Found, Table};
-pub use sketch::{Hll, Sketches, ThetaSample};
+pub use sketch::{Hll, Layer, Overlay, Sketches, ThetaSample};
 pub use writer::{TableInfo, TableOptions, TableWriter};

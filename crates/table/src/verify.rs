@@ -17,6 +17,8 @@ struct Audit {
     last: Option<(Vec<u8>, Seqno)>,
     found: Properties,
     sketches: Sketches,
+    /// As older writers made them: a delete counted as the bytes of its key.
+    older_sketches: Sketches,
     /// Whether some block could not be read, so that the totals prove nothing.
     incomplete: bool,
 }
@@ -30,6 +32,7 @@ impl Table {
             last: None,
             found: Properties::before_first(trusted.keyspace, trusted.level, trusted.file_id),
             sketches: Sketches::default(),
+            older_sketches: Sketches::default(),
             incomplete: false,
         };
         self.verify_sections(report);
@@ -103,8 +106,12 @@ impl Table {
         let trusted = self.properties();
         let last = audit.last.as_ref().map(|(key, _)| &key[..]);
         audit.found.complete(last, self.tombstones());
-        audit.sketches.theta.seal();
-        audit.found.sketches = Arc::new(audit.sketches);
+        let mut sketches = [audit.sketches, audit.older_sketches];
+        let level = trusted.sketches.theta.level();
+        sketches.iter_mut().for_each(|sketches| sketches.theta.seal_at(level));
+        let [present, older] = sketches;
+        let is_older = *trusted.sketches == older;
+        audit.found.sketches = Arc::new(if is_older { older } else { present });
         audit.found.compression = trusted.compression;
         audit.found.fingerprint_bits = self.fingerprint_bits();
         audit.found.data_blocks = self.index.len() as u64;
@@ -127,7 +134,9 @@ impl Audit {
             last => {
                 *last = Some((key.to_vec(), seqno));
                 found.keys += 1;
-                self.sketches.insert(hash64(key), (key.len() + value_len) as u64);
+                let (hash, bytes) = (hash64(key), (key.len() + value_len) as u64);
+                self.sketches.insert(hash, if kind == Kind::Delete { 0 } else { bytes });
+                self.older_sketches.insert(hash, bytes);
             }
         }
         found.count_version(key.len(), seqno, kind, value_len);

@@ -120,7 +120,7 @@ impl<'f> TableWriter<'f> {
             self.index.add((self.block.last_key(), self.last_seqno), Some(key), block_bytes);
         }
         if new_key {
-            self.note_key(key, value);
+            self.note_key(key, kind, value);
         }
         self.block.add(key, common, seqno, kind, value);
         self.last_seqno = seqno;
@@ -129,12 +129,13 @@ impl<'f> TableWriter<'f> {
     }
 
     #[inline]
-    fn note_key(&mut self, key: &[u8], value: &[u8]) {
+    fn note_key(&mut self, key: &[u8], kind: Kind, value: &[u8]) {
         if self.properties.entries == 0 {
             self.properties.smallest = key.to_vec();
         }
         let hash = hash64(key);
-        self.sketches.insert(hash, (key.len() + value.len()) as u64);
+        let bytes = if kind == Kind::Delete { 0 } else { key.len() + value.len() };
+        self.sketches.insert(hash, bytes as u64);
         if self.options.filter_bits > 0 {
             self.key_hashes.push(hash);
         }

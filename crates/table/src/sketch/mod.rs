@@ -5,11 +5,15 @@
 //! two sketches is the sketch of the union.
 //! - [`Hll`] is 4 KiB whatever it has seen and good to 1.6%, but only counts unions.
 //! - [`ThetaSample`] keeps whole hashes: it also counts intersections, and sums bytes.
+//!
+//! An [`Overlay`] says what a merge of tables will keep, from their samples.
 
 mod hll;
+mod overlay;
 mod theta;
 
 pub use hll::Hll;
+pub use overlay::{Layer, Overlay};
 pub use theta::{Sample, ThetaSample};
 
 use esker_base::coding::{put_bytes, take_bytes};
@@ -19,12 +23,14 @@ use esker_base::coding::{put_bytes, take_bytes};
 pub struct Sketches {
     /// Counts distinct keys.
     pub hll: Hll,
-    /// A sample of the keys' hashes, each with the bytes of the key's newest version here.
+    /// A sample of the keys' hashes, each with the bytes of the key's newest version here: none if
+    /// that is a delete.
     pub theta: ThetaSample,
 }
 
 impl Sketches {
-    /// Notes a key by its hash; `bytes` are those of its newest version, key and value.
+    /// Notes a key by its hash; `bytes` are those of its newest version, key and value, or 0 if that
+    /// is a delete.
     #[inline]
     pub fn insert(&mut self, key_hash: u64, bytes: u64) {
         self.hll.insert(key_hash);

@@ -1,9 +1,11 @@
 //! A sample of distinct hashes that can be joined: a theta sketch whose threshold is a power of two.
 //!
 //! At *level* `l` the sample holds every hash seen whose top `l` bits are zero, so one in `2^l`. It
-//! starts at level 0 and goes a level up whenever it holds more than 4,096: a small table's sample
-//! is the whole set, a large one's has 2,048 to 4,096 hashes and is good to about 2%. The level
-//! follows from the set alone, not from the order of insertion.
+//! starts at level 0 and goes a level up whenever it holds more than 4,096. When the table ends, it
+//! goes up until it holds at most one in 96 of the hashes, if that is at least 512: about 8 bytes
+//! each, so that a large table's sample takes less than a bit a key. A merge of many tables is judged
+//! by all their samples together. The level follows from the set alone, not from the order of
+//! insertion.
 //!
 //! Samples of different levels are compared at the higher one. A union is not cut to 4,096 again:
 //! a level of many tables is known better than one table.
@@ -17,6 +19,10 @@ use esker_base::coding::{put_varint32, put_varint64, take_u8, take_varint32, tak
 /// A table's sample holds at most this many hashes.
 const SAMPLES_MAX: usize = 4096;
 
+/// A table's sample that holds more than this is one hash in so many at most.
+const SAMPLES_FEW: usize = 512;
+const ONE_IN: usize = 96;
+
 /// New hashes wait unsorted until there are this many.
 const WAITING_MAX: usize = 1024;
 
@@ -25,7 +31,7 @@ const WAITING_MAX: usize = 1024;
 pub struct Sample {
     /// The key's hash.
     pub hash: u64,
-    /// Bytes of the key's newest version, key and value.
+    /// Bytes of the key's newest version, key and value; 0 if that is a delete.
     pub bytes: u32,
 }
 
@@ -104,6 +110,13 @@ impl ThetaSample {
         common
     }
 
+    /// The samples of a sealed or decoded sample that one of level `level`, no lower than its own,
+    /// would hold.
+    pub(crate) fn at_level(&self, level: u8) -> &[Sample] {
+        debug_assert!(self.waiting.is_empty() && level >= self.level, "a sealed sample");
+        &self.samples[..self.samples.partition_point(|sample| keeps(level, sample.hash))]
+    }
+
     /// One hash in `2^level` is kept.
     pub fn level(&self) -> u8 {
         self.level
@@ -150,10 +163,23 @@ impl ThetaSample {
     }
 
     /// Brings the sample of one table, never merged, to its final level.
-    pub(crate) fn seal(&mut self) {
+    pub fn seal(&mut self) {
         self.settle();
         self.shrink();
+        let distinct = self.samples.len() << self.level;
+        let most = (distinct / ONE_IN).max(SAMPLES_FEW);
+        while self.samples.len() > most {
+            self.raise_to(self.level + 1);
+        }
         self.samples.shrink_to_fit();
+    }
+
+    /// Brings the sample of one table to `level`, which a writer chose, if it is no lower than it must
+    /// be.
+    pub(crate) fn seal_at(&mut self, level: u8) {
+        self.settle();
+        self.shrink();
+        self.raise_to(level);
     }
 
     /// How many hashes one sample stands for.
@@ -237,9 +263,11 @@ mod tests {
         for count in [5000, 100_000, 1_000_000] {
             let mut sample = of(0, count);
             sample.seal();
-            assert_about(sample.distinct(), count as f64, 0.08);
-            assert_about(sample.bytes(), 100.0 * count as f64, 0.08);
-            assert!(sample.encode().len() <= 12 * SAMPLES_MAX, "{}", sample.encode().len());
+            // Three standard deviations of a count of 256.
+            assert_about(sample.distinct(), count as f64, 3.0 / 16.0);
+            assert_about(sample.bytes(), 100.0 * count as f64, 3.0 / 16.0);
+            let bytes = sample.encode().len();
+            assert!(bytes <= (count as usize / 8).max(12 * SAMPLES_FEW), "{bytes} for {count}");
         }
     }
 
