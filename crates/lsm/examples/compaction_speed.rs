@@ -2,7 +2,7 @@
 //! compaction_speed [merge|compact]`.
 
 use esker_base::{Clock, EntryCursor, Hint, KeyspaceId, Kind, Result, Rng, Seqno, SystemClock};
-use esker_lsm::compaction::{Busy, Context, Fold, Sizes, execute, pick, write_table};
+use esker_lsm::compaction::{Busy, Context, Fold, Sizes, Surroundings, execute, pick, write_table};
 use esker_lsm::merge::MergeCursor;
 use esker_lsm::run_cursor::RunCursor;
 use esker_lsm::version::{
@@ -164,7 +164,7 @@ impl Bench {
     }
 
     fn compact(&mut self, sizes: Sizes) -> u64 {
-        let plan = pick(&self.keyspace, &Busy::default(), sizes).unwrap();
+        let plan = pick(&self.keyspace, &Busy::default(), sizes, &Surroundings::default()).unwrap();
         let context = Context {
             storage: self.storage.clone(),
             cache: self.cache.clone(),

@@ -37,6 +37,8 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<()> {
     inner.counters.compactions.add(1);
     inner.counters.compaction_read_bytes.add(outcome.read_bytes);
     inner.counters.compaction_bytes.add(outcome.written_bytes);
+    inner.counters.predicted_reclaim_bytes.add(outcome.predicted_reclaim_bytes);
+    inner.counters.reclaims_within_tenth.add(u64::from(outcome.freed_what_was_expected()));
     let from_level_0 = bytes_from_level_0(plan);
     inner.stall.drained_level_0(from_level_0, inner.clock.now().saturating_sub(started));
     inner.open_new_tables();

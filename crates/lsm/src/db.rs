@@ -381,7 +381,7 @@ impl Db {
         let (user_bytes, writes) = inner.commit.written();
         let traffic = inner.commit.log_traffic();
         let pool = inner.logs.pool().map(|pool| pool.traffic()).unwrap_or_default();
-        let counters = &inner.counters;
+        let (counters, space) = (&inner.counters, inner.table_space());
         let tables = || view.version.keyspaces.values().flat_map(|keyspace| keyspace.tables());
         let (read, rewritten) =
             (counters.compaction_read_bytes.get(), counters.compaction_bytes.get());
@@ -400,6 +400,8 @@ impl Db {
             compaction_read_bytes: read,
             compaction_bytes: rewritten,
             reclaimed_bytes: read.saturating_sub(rewritten),
+            predicted_reclaim_bytes: counters.predicted_reclaim_bytes.get(),
+            reclaims_within_tenth: counters.reclaims_within_tenth.get(),
             stalled: inner.stall.stalled(),
             dram_table: inner.dram_table.as_ref().map(DramTable::stats).unwrap_or_default(),
             cache_hits: inner.cache.hits(),
@@ -411,6 +413,8 @@ impl Db {
             memtables: view.memtables.len() as u64,
             tables: tables().count() as u64,
             table_bytes: tables().map(|(_, _, table)| table.meta.bytes).sum(),
+            table_file_bytes: space.bytes,
+            table_file_bytes_peak: space.peak_bytes,
             logs: inner.installer.state().logs.len() as u64,
             snapshots: inner.snapshots.len() as u64,
             visible_seqno: inner.commit.visible(),

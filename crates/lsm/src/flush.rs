@@ -1,4 +1,5 @@
-//! Flush: a sealed MemTable becomes tables in level 0, one a keyspace, all in one file.
+//! Flush: a sealed MemTable becomes tables in level 0, one a keyspace, all in one file. Under a goal
+//! for space it is several tables, each in a file of its own.
 //!
 //! MemTables are flushed oldest first and one at a time, so edits are installed in the order of the
 //! log. Every frame's checksum is verified before its bytes are believed again.
@@ -7,18 +8,30 @@ use crate::compaction::{self, Fold};
 use crate::inner::Inner;
 use crate::log_files::log_file_name;
 use crate::manifest::{Change, Edit};
-use crate::version::{TableMeta, table_file_name};
+use crate::version::{KeyspaceVersion, TableMeta, table_file_name};
 use crate::view::View;
-use esker_base::{EntryCursor, Hint, KeyspaceId, Result};
-use esker_memtable::MemTable;
+use esker_base::{EntryCursor, Hint, KeyspaceId, RangeTombstone, Result};
+use esker_memtable::{MemTable, MemTableCursor};
+use esker_storage::WritableFile;
 use esker_table::{TableOptions, TableWriter};
 use std::sync::Arc;
 
 /// The tables that a flush wrote.
+#[derive(Default)]
 struct Written {
-    file: u64,
+    /// The run that they are.
+    run: u64,
     tables: Vec<(KeyspaceId, TableMeta)>,
     bytes: u64,
+    /// The files, of which some may hold nothing.
+    files: Vec<u64>,
+}
+
+impl Written {
+    fn add(&mut self, keyspace: KeyspaceId, meta: TableMeta) {
+        self.bytes += meta.bytes;
+        self.tables.push((keyspace, meta));
+    }
 }
 
 /// Flushes `memtable`, the oldest in the view, and takes it out of the view.
@@ -26,14 +39,14 @@ pub(crate) fn flush(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
     let started = inner.clock.now();
     inner.installer.mend()?;
     memtable.verify(&log_file_name(memtable.epoch()))?;
-    let written = match write_tables(inner, memtable) {
-        Ok(written) => written,
-        Err((error, file)) => {
-            // Nothing refers to the file: no edit was tried.
+    let mut written = Written { run: inner.installer.next_file(), ..Written::default() };
+    if let Err(error) = write_tables(inner, memtable, &mut written) {
+        // Nothing refers to the files: no edit was tried.
+        for &file in &written.files {
             let _ = inner.storage.remove(&table_file_name(file));
-            return Err(error);
         }
-    };
+        return Err(error);
+    }
     crate::read::pass(inner, &inner.view.load(), memtable)?;
     install(inner, memtable, &written)?;
     inner.commit.flushed_through(memtable.last_seqno());
@@ -44,51 +57,100 @@ pub(crate) fn flush(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
     Ok(())
 }
 
-fn write_tables(
-    inner: &Inner,
-    memtable: &Arc<MemTable>,
-) -> std::result::Result<Written, (esker_base::Error, u64)> {
-    let file_id = inner.installer.next_file();
-    write_file(inner, memtable, file_id).map_err(|error| (error, file_id))
-}
-
-fn write_file(inner: &Inner, memtable: &Arc<MemTable>, file_id: u64) -> Result<Written> {
-    let last_seqno = memtable.last_seqno();
-    memtable.build_order(last_seqno);
-    let snapshots = inner.snapshots.list();
+/// Writes one file with a table a keyspace in it; and, of keyspaces whose flushes are cut, each part to
+/// a file of its own, so that it can go by itself.
+fn write_tables(inner: &Inner, memtable: &Arc<MemTable>, written: &mut Written) -> Result<()> {
+    memtable.build_order(memtable.last_seqno());
     let version = inner.view.load().version.clone();
-    let mut written = Written { file: file_id, tables: Vec::new(), bytes: 0 };
-    let mut file = None;
+    let mut shared = None;
     for keyspace_id in memtable.keyspaces() {
         // A keyspace that was dropped meanwhile leaves entries that nobody can read.
         let Some(keyspace) = version.keyspaces.get(&keyspace_id) else { continue };
-        let file = match &mut file {
+        let cuts = compaction::flush_cuts(keyspace, inner.sizes);
+        if !cuts.is_empty() {
+            write_parts(inner, memtable, keyspace, &cuts, written)?;
+            continue;
+        }
+        let file_id = written.run;
+        let file = match &mut shared {
             Some(file) => file,
-            none => none.insert(inner.storage.create(&table_file_name(file_id), Hint::table(0))?),
+            none => none.insert(create(inner, file_id, written)?),
         };
-        let options = TableOptions {
-            keyspace: keyspace_id,
-            compression: keyspace.settings.compression,
-            filter_bits: keyspace.settings.filter_bits,
-            level: 0,
-            file_id,
-        };
-        let mut cursor = memtable.cursor(keyspace_id, last_seqno);
-        cursor.seek_first()?;
-        let tombstones = memtable.range_tombstones(keyspace_id).unwrap_or_default();
-        let writer = TableWriter::new(&mut **file, options);
-        let fold = Fold::new(snapshots.clone(), false);
-        let tombstones = tombstones.tombstones().collect();
+        let content = Content::of(inner, memtable, keyspace_id)?;
+        let writer = TableWriter::new(&mut **file, options(keyspace, file_id));
+        let Content { mut cursor, tombstones, fold } = content;
         if let Some(meta) = compaction::write_table(writer, &mut cursor, tombstones, fold)? {
-            written.bytes += meta.bytes;
-            written.tables.push((keyspace_id, meta));
+            written.add(keyspace_id, meta);
         }
     }
-    if let Some(mut file) = file {
+    if let Some(mut file) = shared {
         file.sync()?;
+    }
+    if !written.files.is_empty() {
         inner.storage.sync_names()?;
     }
-    Ok(written)
+    remove_empty(inner, written)
+}
+
+fn write_parts(
+    inner: &Inner,
+    memtable: &Arc<MemTable>,
+    keyspace: &KeyspaceVersion,
+    cuts: &[Vec<u8>],
+    written: &mut Written,
+) -> Result<()> {
+    let Content { mut cursor, tombstones, fold } = Content::of(inner, memtable, keyspace.id)?;
+    let next_file = || {
+        let file_id = inner.installer.next_file();
+        Ok((create(inner, file_id, written)?, options(keyspace, file_id)))
+    };
+    let tables = compaction::write_cut_tables(&mut cursor, tombstones, fold, cuts, next_file)?;
+    tables.into_iter().for_each(|meta| written.add(keyspace.id, meta));
+    Ok(())
+}
+
+/// What a keyspace has in a MemTable.
+struct Content {
+    cursor: MemTableCursor,
+    tombstones: Vec<RangeTombstone>,
+    fold: Fold,
+}
+
+impl Content {
+    fn of(inner: &Inner, memtable: &Arc<MemTable>, keyspace: KeyspaceId) -> Result<Self> {
+        let mut cursor = memtable.cursor(keyspace, memtable.last_seqno());
+        cursor.seek_first()?;
+        let tombstones = memtable.range_tombstones(keyspace).unwrap_or_default();
+        let tombstones = tombstones.tombstones().collect();
+        Ok(Content { cursor, tombstones, fold: Fold::new(inner.snapshots.list(), false) })
+    }
+}
+
+fn create(inner: &Inner, file_id: u64, written: &mut Written) -> Result<Box<dyn WritableFile>> {
+    let file = inner.storage.create(&table_file_name(file_id), Hint::table(0))?;
+    written.files.push(file_id);
+    Ok(file)
+}
+
+fn options(keyspace: &KeyspaceVersion, file_id: u64) -> TableOptions {
+    TableOptions {
+        keyspace: keyspace.id,
+        compression: keyspace.settings.compression,
+        filter_bits: keyspace.settings.filter_bits,
+        level: 0,
+        file_id,
+    }
+}
+
+/// Removes the files of parts of which nothing stayed.
+fn remove_empty(inner: &Inner, written: &mut Written) -> Result<()> {
+    let holds = |file| written.tables.iter().any(|(_, meta)| meta.id.file == file);
+    let empty = written.files.iter().copied().filter(|&file| file != written.run && !holds(file));
+    for file in empty.collect::<Vec<_>>() {
+        inner.storage.remove(&table_file_name(file))?;
+        written.files.retain(|&other| other != file);
+    }
+    Ok(())
 }
 
 fn install(inner: &Inner, memtable: &Arc<MemTable>, written: &Written) -> Result<()> {
@@ -109,7 +171,7 @@ fn install(inner: &Inner, memtable: &Arc<MemTable>, written: &Written) -> Result
                     .map(|(keyspace, meta)| Change::AddTable {
                         keyspace: *keyspace,
                         level: 0,
-                        run: written.file,
+                        run: written.run,
                         meta: meta.clone(),
                     }),
             );

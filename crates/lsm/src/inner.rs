@@ -1,18 +1,20 @@
 //! What the handles and the background threads of one open database share.
 
 use crate::commit::Commit;
-use crate::compaction::Sizes;
+use crate::compaction::{Sizes, Surroundings};
 use crate::cursor::{Leases, Walk};
+use crate::dedup::Dedup;
 use crate::install::Installer;
 use crate::io::IoGate;
 use crate::logs::Logs;
 use crate::manifest::{Edit, State};
 use crate::read;
-use crate::schedule::Schedule;
+use crate::schedule::{Jobs, Lane, Schedule};
 use crate::settings::{Log, Settings, Sync};
 use crate::snapshot::Snapshots;
 use crate::stall::Stall;
 use crate::stats::Counters;
+use crate::table_space::{MeteredStorage, TableSpace};
 use crate::version::Version;
 use crate::view::{View, ViewCell};
 use esker_api::WriteBatch;
@@ -34,6 +36,8 @@ pub(crate) struct Inner {
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) dram_table: Option<DramTable>,
     pub(crate) read_only: bool,
+    /// The storage, as what knows how much its tables take. `None`: opened for reading.
+    pub(crate) meter: Option<Arc<MeteredStorage>>,
 
     // Each protected by itself.
     pub(crate) commit: Commit,
@@ -106,6 +110,29 @@ impl Inner {
         self.installer.install(&self.view, plan, change)?;
         self.leases.recall();
         Ok(())
+    }
+
+    /// What pickers have to know beside the version of `view`.
+    pub(crate) fn surroundings(&self, view: &View, jobs: &Jobs) -> Surroundings {
+        let mut keyspaces = view.version.keyspaces.values();
+        let has_goal = |dedup| matches!(dedup, Dedup::SpaceGoal { .. });
+        if !keyspaces.any(|keyspace| has_goal(keyspace.settings.dedup)) {
+            return Surroundings::default();
+        }
+        let in_version: u64 = view.version.keyspaces.values().map(|k| k.bytes()).sum();
+        let space = self.table_space();
+        let flushing =
+            view.memtables.last().filter(|_| jobs.lanes[Lane::Flush as usize].running > 0);
+        Surroundings {
+            snapshots: self.snapshots.list(),
+            left_bytes: (space.bytes - space.unfinished_bytes).saturating_sub(in_version),
+            flushing_bytes: flushing.map_or(0, |memtable| memtable.bytes_used()),
+        }
+    }
+
+    /// What table files take.
+    pub(crate) fn table_space(&self) -> TableSpace {
+        self.meter.as_ref().map_or_else(TableSpace::default, |meter| meter.table_space())
     }
 
     /// The interval at which the log is synced, if it is synced by the clock.

@@ -20,6 +20,7 @@ use crate::schedule::{self, Lane, Schedule};
 use crate::settings::{KeyspaceSettings, Log, Settings};
 use crate::stall::Stall;
 use crate::stats::Counters;
+use crate::table_space::MeteredStorage;
 use crate::unlisted;
 use crate::version::{Version, parse_table_file_name};
 use crate::view::{View, ViewCell};
@@ -51,13 +52,15 @@ impl Db {
         if let Some(logs) = &env.log_storage {
             locks.push(logs.lock()?);
         }
+        let meter = Arc::new(MeteredStorage::new(env.storage)?);
+        let env = Env { storage: meter.clone(), ..env };
         // Again, now that nobody else changes it.
         let cache = Arc::new(BlockCache::new(cache_bytes(&settings, 0)));
         let opened = match recover::look(&*env.storage)? {
             Found::Database(manifest) => reopen(&env, &manifest, &cache)?,
             Found::Nothing => create_new(&env)?,
         };
-        let db = Db::assemble(env.clone(), settings, opened, cache, locks, false);
+        let db = Db::assemble(env.clone(), settings, opened, cache, locks, Some(meter));
         db.inner().share_memory();
         db.start_threads(&env)?;
         match db.inner().logs.pool() {
@@ -95,7 +98,7 @@ impl Db {
         opened: Opened,
         cache: Arc<BlockCache>,
         locks: Vec<Box<dyn Send + std::marker::Sync>>,
-        read_only: bool,
+        meter: Option<Arc<MeteredStorage>>,
     ) -> Db {
         let Opened { installer, version, recovered } = opened;
         let log_storage = env.log_storage.clone().unwrap_or_else(|| env.storage.clone());
@@ -120,7 +123,8 @@ impl Db {
             clock: env.clock,
             cache,
             dram_table,
-            read_only,
+            read_only: meter.is_none(),
+            meter,
             view: ViewCell::new(view),
             installer,
             snapshots: Arc::default(),
@@ -284,7 +288,7 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
     let installer = Installer::read_only(env.storage.clone(), identity, state);
     let opened = Opened { installer, version, recovered };
     let cache = Arc::new(BlockCache::new(cache_bytes(settings, 0)));
-    let db = Db::assemble(env.clone(), settings.clone(), opened, cache, Vec::new(), true);
+    let db = Db::assemble(env.clone(), settings.clone(), opened, cache, Vec::new(), None);
     // Opened files can still be read after the writer has removed them.
     db.inner().view.load().version.open_tables(&db.inner().cache)?;
     db.inner().share_memory();

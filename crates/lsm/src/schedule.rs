@@ -217,7 +217,7 @@ fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job> {
     }
     let job = match lane {
         Lane::Prepare => next_segment(inner, jobs),
-        Lane::Flush => next_flush(inner),
+        Lane::Flush => next_flush(inner, jobs),
         _ => next_sync(inner, jobs, now),
     }?;
     jobs.lane(lane).running += 1;
@@ -248,14 +248,32 @@ fn has_room(inner: &Inner, view: &View) -> bool {
     sealed <= inner.settings.sealed_segments
 }
 
-fn next_flush(inner: &Inner) -> Option<Job> {
+fn next_flush(inner: &Inner, jobs: &Jobs) -> Option<Job> {
     let view = inner.view.pin();
     let oldest = view.memtables.last()?;
-    if oldest.is_sealed() && oldest.last_seqno() <= inner.commit.visible() {
+    if oldest.is_sealed()
+        && oldest.last_seqno() <= inner.commit.visible()
+        && (has_space(inner, jobs, &view, oldest) || !makes_space(inner, jobs))
+    {
         return Some(Job::Flush(oldest.clone()));
     }
     let active = view.memtables.first();
     active.filter(|memtable| memtable.wants_order()).map(|memtable| Job::Sort(memtable.clone()))
+}
+
+/// Whether a flush of `memtable` leaves its keyspaces within their goals for space.
+fn has_space(inner: &Inner, jobs: &Jobs, view: &View, memtable: &MemTable) -> bool {
+    let around = inner.surroundings(view, jobs);
+    let bytes = memtable.bytes_used();
+    let keyspaces = memtable.keyspaces();
+    let mut there = keyspaces.iter().filter_map(|id| view.version.keyspaces.get(id));
+    there.all(|it| compaction::admits_flush(it, bytes, &jobs.busy, inner.sizes, &around))
+}
+
+/// Whether compaction is at work, or can be. If not, waiting for it would be for ever.
+fn makes_space(inner: &Inner, jobs: &Jobs) -> bool {
+    let lane = &jobs.lanes[Lane::Compaction as usize];
+    lane.running > 0 || (lane.error.is_none() && next_plan(inner, jobs).is_some())
 }
 
 /// Sealed segments are synced at once, off the write path: the frames written from then on say that
@@ -284,8 +302,9 @@ pub(crate) fn next_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
         return None;
     }
     let view = inner.view.pin();
+    let around = inner.surroundings(&view, jobs);
     let mut keyspaces = view.version.keyspaces.values();
-    keyspaces.find_map(|keyspace| compaction::pick(keyspace, &jobs.busy, inner.sizes))
+    keyspaces.find_map(|keyspace| compaction::pick(keyspace, &jobs.busy, inner.sizes, &around))
 }
 
 /// Does a plan that a caller took up.

@@ -38,6 +38,10 @@ pub struct Stats {
     pub compaction_bytes: u64,
     /// Bytes that compactions made free: read less written.
     pub reclaimed_bytes: u64,
+    /// Bytes that they were expected to make free, by the samples of their inputs' keys.
+    pub predicted_reclaim_bytes: u64,
+    /// Compactions that made free what was expected, give or take a tenth of it.
+    pub reclaims_within_tenth: u64,
     /// Time that writers were held back, summed over writers.
     pub stalled: Duration,
     /// What the DRAMTable holds now, and did.
@@ -60,6 +64,10 @@ pub struct Stats {
     pub tables: u64,
     /// Bytes of tables now.
     pub table_bytes: u64,
+    /// Bytes of table files now: also those in the making, and those that only readers still hold.
+    pub table_file_bytes: u64,
+    /// The most bytes of table files at any moment.
+    pub table_file_bytes_peak: u64,
     /// Log segments now.
     pub logs: u64,
     /// Snapshots held now, cursors' own included.
@@ -157,6 +165,8 @@ pub(crate) struct Counters {
     pub(crate) trivial_moves: Counter,
     pub(crate) compaction_read_bytes: Counter,
     pub(crate) compaction_bytes: Counter,
+    pub(crate) predicted_reclaim_bytes: Counter,
+    pub(crate) reclaims_within_tenth: Counter,
 }
 
 /// A number that only grows.

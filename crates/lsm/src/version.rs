@@ -17,7 +17,7 @@
 
 use crate::compaction::Monitors;
 use crate::settings::KeyspaceSettings;
-use esker_base::{KeyspaceId, Result, Seqno};
+use esker_base::{FragmentedTombstones, KeyspaceId, Result, Seqno};
 use esker_storage::Storage;
 use esker_table::{BlockCache, Sketches, Table};
 use std::collections::BTreeMap;
@@ -149,8 +149,12 @@ pub struct TableHandle {
 pub struct Contents<'a> {
     /// Its distinct keys.
     pub keys: u64,
+    /// The mean length of its versions' keys.
+    pub mean_key_bytes: f64,
     /// Their sketches.
     pub sketches: &'a Sketches,
+    /// Its range tombstones, if there may be any.
+    pub tombstones: Option<&'a FragmentedTombstones>,
 }
 
 impl TableHandle {
@@ -173,10 +177,21 @@ impl TableHandle {
     /// What is known of its keys; `None` before its reader is open.
     pub fn contents(&self) -> Option<Contents<'_>> {
         match (&self.sketches, self.opened()) {
-            (Some(sketches), _) => Some(Contents { keys: self.meta.entries, sketches }),
+            (Some(sketches), _) => Some(Contents {
+                keys: self.meta.entries,
+                mean_key_bytes: 0.0,
+                sketches,
+                tombstones: None,
+            }),
             (None, Some(table)) => {
                 let properties = table.properties();
-                Some(Contents { keys: properties.keys, sketches: &properties.sketches })
+                let entries = properties.entries.max(1) as f64;
+                Some(Contents {
+                    keys: properties.keys,
+                    mean_key_bytes: properties.raw_key_bytes as f64 / entries,
+                    sketches: &properties.sketches,
+                    tombstones: Some(table.tombstones()),
+                })
             }
             (None, None) => None,
         }
@@ -291,6 +306,11 @@ impl KeyspaceVersion {
     /// The bytes of all tables.
     pub fn bytes(&self) -> u64 {
         self.levels.iter().map(Level::bytes).sum()
+    }
+
+    /// The highest seqno in a table.
+    pub fn newest_seqno(&self) -> Seqno {
+        self.tables().map(|(_, _, table)| table.meta.max_seqno).max().unwrap_or(0)
     }
 }
 

@@ -119,7 +119,9 @@ impl Inner {
         lane: Lane,
     ) -> Result<MutexGuard<'a, Jobs>> {
         drop(jobs);
-        let stepped = step_lane(self, lane);
+        // A flush may wait for compaction to make room for it; not once compaction has failed.
+        let make_room = || step_lane(self, Lane::Compaction) || step_lane(self, lane);
+        let stepped = step_lane(self, lane) || (lane == Lane::Flush && make_room());
         let mut jobs = self.schedule.jobs.lock();
         match jobs.lane(lane).error.clone() {
             Some(error) => Err(error),

@@ -89,10 +89,11 @@ pub fn draw_keyspace(rng: &mut Rng) -> KeyspaceSettings {
         0 => Shape::Leveled { ratio: 2 + rng.below(9) as u32 },
         _ => Shape::Tiered { runs: 2 + rng.below(4) as u32 },
     };
-    let threshold = Ratio::of_hundredths(105 + rng.below(80) as u32);
-    let dedup = match shape {
-        Shape::Tiered { .. } if rng.one_in(2) => Dedup::PerLevel { threshold },
-        _ => Dedup::None,
+    let ratio = Ratio::of_hundredths(105 + rng.below(80) as u32);
+    let dedup = match (shape, rng.below(3)) {
+        (Shape::Leveled { .. }, _) | (_, 0) => Dedup::None,
+        (_, 1) => Dedup::PerLevel { threshold: ratio },
+        _ => Dedup::SpaceGoal { amp: ratio },
     };
     KeyspaceSettings {
         shape,

@@ -21,6 +21,7 @@ struct Claim {
     span: Span,
     newest: Place,
     oldest: Place,
+    expected_bytes: u64,
 }
 
 impl Claim {
@@ -30,6 +31,7 @@ impl Claim {
             span: plan.span.clone(),
             newest: plan.newest_place(),
             oldest: plan.oldest_place(),
+            expected_bytes: plan.expected_bytes,
         }
     }
 
@@ -69,6 +71,11 @@ impl Busy {
         let claim = Claim::of(plan);
         let at = self.claims.iter().position(|other| *other == claim);
         self.claims.swap_remove(at.expect("only a claimed plan is released"));
+    }
+
+    /// About how many bytes running plans write in all.
+    pub fn expected_bytes(&self) -> u64 {
+        self.claims.iter().map(|claim| claim.expected_bytes).sum()
     }
 
     /// The number of running plans.

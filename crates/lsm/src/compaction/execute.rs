@@ -13,6 +13,7 @@
 //! tombstones       [c────────────│──m)              table 1 ends with [c, k), table 2 starts [k, m)
 //! ```
 
+use super::estimate::estimate;
 use super::fold::Fold;
 use super::output::{Filled, Next, OutputFiles, fill, finish};
 use super::plan::{Part, Plan, PlanInput};
@@ -23,7 +24,7 @@ use crate::settings::KeyspaceSettings;
 use crate::version::TableMeta;
 use esker_base::{EntryCursor, Error, MAX_SEQNO, RangeTombstone, Result, Seqno};
 use esker_storage::{Storage, WritableFile};
-use esker_table::{BlockCache, CursorPurpose, TableOptions, TableWriter, ThetaSample};
+use esker_table::{BlockCache, CursorPurpose, TableOptions, TableWriter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -66,6 +67,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Whether as many bytes were freed as the samples had promised, give or take a tenth of them.
+    pub fn freed_what_was_expected(&self) -> bool {
+        let freed = self.read_bytes.saturating_sub(self.written_bytes);
+        freed.abs_diff(self.predicted_reclaim_bytes) <= freed / 10
+    }
+
     /// Adds the outcome of the plan's next part.
     pub fn join(&mut self, next: Outcome) {
         self.outputs.extend(next.outputs);
@@ -89,7 +96,12 @@ pub fn execute_part(plan: &Plan, part: &Part, context: &Context<'_>) -> Result<O
     let mut outcome = Outcome::default();
     if part.start.is_none() {
         outcome.read_bytes = plan.input_bytes();
-        outcome.predicted_reclaim_bytes = predicted_reclaim_bytes(plan, context)?;
+        for table in plan.tables() {
+            table.reader(&context.cache)?;
+        }
+        let estimate = estimate(plan.tables(), &context.snapshots, plan.bottommost);
+        let reclaimed = estimate.map_or(0.0, |estimate| estimate.reclaimed_bytes());
+        outcome.predicted_reclaim_bytes = reclaimed as u64;
     }
     let mut work = Work {
         plan,
@@ -99,6 +111,7 @@ pub fn execute_part(plan: &Plan, part: &Part, context: &Context<'_>) -> Result<O
         fold: Fold::new(context.snapshots.clone(), plan.bottommost),
         files: OutputFiles::new(context),
         grandparent: 0,
+        cut: 0,
         outcome,
     };
     work.fold.set_tombstones(tombstones_of(plan, context)?);
@@ -135,18 +148,6 @@ fn tombstones_of(plan: &Plan, context: &Context<'_>) -> Result<Vec<RangeTombston
     Ok(tombstones)
 }
 
-/// How much smaller the inputs will get, judged by their samples of keys: of each distinct key only
-/// the newest version is thought to stay.
-fn predicted_reclaim_bytes(plan: &Plan, context: &Context<'_>) -> Result<u64> {
-    let mut kept = ThetaSample::new();
-    for table in plan.tables() {
-        kept.merge(&table.reader(&context.cache)?.properties().sketches.theta);
-    }
-    let raw: u64 = plan.tables().map(|table| table.meta.raw_bytes).sum();
-    let freed_share = 1.0 - (kept.bytes() / raw.max(1) as f64).min(1.0);
-    Ok((freed_share * plan.input_bytes() as f64) as u64)
-}
-
 /// A part of a plan being done.
 struct Work<'a> {
     plan: &'a Plan,
@@ -157,6 +158,8 @@ struct Work<'a> {
     files: OutputFiles<'a>,
     /// The first of the plan's grandparents that does not end before the last key.
     grandparent: usize,
+    /// The first of the plan's cutting keys that was not passed.
+    cut: usize,
     outcome: Outcome,
 }
 
@@ -205,6 +208,7 @@ impl Work<'_> {
         let cancelled = self.context.cancelled;
         let grandparents = &self.plan.grandparents[..];
         let grandparent = &mut self.grandparent;
+        let (cutting, cut) = (self.plan.cutting.as_ref(), &mut self.cut);
         let (mut overlapped, mut keys) = (0, 0u32);
         fill(writer, &mut self.merge, &mut self.fold, |writer, key| {
             keys += 1;
@@ -212,6 +216,14 @@ impl Work<'_> {
                 || (keys.is_multiple_of(PATIENCE) && cancelled.load(Ordering::Relaxed))
             {
                 return Next::Cut;
+            }
+            if let Some(cutting) = cutting {
+                let from = *cut;
+                *cut += cutting.keys[from..].iter().take_while(|at| &at[..] <= key).count();
+                let bytes = writer.estimated_bytes();
+                let is_full =
+                    bytes >= cutting.most_bytes || (*cut > from && bytes >= cutting.least_bytes);
+                return if is_full && !writer.is_empty() { Next::Cut } else { Next::Add };
             }
             while let Some(table) = grandparents.get(*grandparent)
                 && table.meta.ends_before(key)

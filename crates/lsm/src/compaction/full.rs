@@ -8,6 +8,7 @@ use super::leveled::{Targets, into_base, move_down};
 use super::plan::{Plan, PlanInput, Reason};
 use super::sizes::Sizes;
 use super::span::Span;
+use crate::dedup::Dedup;
 use crate::settings::Shape;
 use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle};
 use std::collections::BTreeMap;
@@ -19,7 +20,12 @@ use std::sync::Arc;
 /// Tables in files from `before_file` on are not rewritten just to lose their deletes: with the file
 /// id that was next when the compaction began, it ends even while a snapshot keeps deletes alive.
 pub fn full(keyspace: &KeyspaceVersion, before_file: u64, sizes: Sizes) -> Option<Plan> {
-    let last = (0..LEVELS).rev().find(|&level| !keyspace.levels[level].is_empty())?;
+    let deepest = (0..LEVELS).rev().find(|&level| !keyspace.levels[level].is_empty())?;
+    let last = match keyspace.settings.dedup {
+        // Its place for what has settled.
+        Dedup::SpaceGoal { .. } => LEVELS - 1,
+        _ => deepest,
+    };
     let gather = match keyspace.settings.shape {
         Shape::Leveled { ratio } => down_one_level(keyspace, ratio, last, sizes),
         Shape::Tiered { .. } => merge_group(keyspace, last.max(1), sizes),

@@ -4,17 +4,21 @@
 //! ```text
 //! version ──► pick ──► Plan ──► Busy::claim ──► execute ──► Outcome ──► an edit ──► version
 //!          pure; leveled, tiered,                the only I/O here;        by the caller
-//!          per level or full                     fold decides what stays
+//!          per level, for a space                fold decides what stays
+//!          goal, or full
 //! ```
 //!
 //! * [`pick`](pick::pick), [`full`](full::full): what to do next, from a version alone.
 //! * [`plan`]: what a plan is, why plans keep newer data above older, and which may run together.
 //! * [`monitor`]: how much a level repeats itself, from its tables' sketches.
+//! * [`mod@estimate`]: what a merge would keep, from the tables' samples; [`space`]: what a keyspace may take.
 //! * [`fold`]: what becomes of each version, given the snapshots. Flush folds too.
 //! * [`execute`](execute::execute): does a plan, and leaves nothing behind if it fails.
 
 pub mod busy;
+mod candidates;
 pub mod coverage;
+pub mod estimate;
 pub mod execute;
 pub mod fold;
 pub mod full;
@@ -25,6 +29,8 @@ mod per_level;
 pub mod pick;
 pub mod plan;
 pub mod sizes;
+pub mod space;
+mod space_goal;
 pub mod span;
 pub mod stripes;
 #[cfg(test)]
@@ -34,11 +40,13 @@ mod tests;
 mod tiered;
 
 pub use busy::Busy;
+pub use estimate::{Estimate, estimate};
 pub use execute::{Context, Outcome, execute, execute_part};
 pub use fold::{Fate, Fold};
 pub use full::full;
 pub use monitor::Monitors;
-pub use output::write_table;
-pub use pick::{Debt, debt, pick};
-pub use plan::{Part, Place, Plan, PlanInput, Reason};
+pub use output::{write_cut_tables, write_table};
+pub use pick::{Debt, admits_flush, debt, flush_cuts, pick};
+pub use plan::{Cutting, Part, Place, Plan, PlanInput, Reason};
 pub use sizes::Sizes;
+pub use space::{Ledger, Surroundings};

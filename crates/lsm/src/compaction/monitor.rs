@@ -1,4 +1,5 @@
-//! How much of a level repeats itself: its keys, counted in each table, for each distinct one.
+//! How much of a level repeats itself: its keys, counted in each table, for each distinct one. And
+//! what of a whole keyspace is live.
 //!
 //! PlexDB keeps a counter of distinct keys for each level: what is written to a level is noted in the
 //! level's counter, and a level that was compacted starts anew. Here the counter of a level is the
@@ -6,14 +7,19 @@
 //! are the same as long as whole levels are compacted; but nothing has to be rebuilt at an open, and
 //! nothing is forgotten that came while a compaction ran, or that it left.
 
+use super::estimate::{Estimate, estimate};
 use crate::version::{KeyspaceVersion, LEVELS, Level};
+use esker_base::Seqno;
 use esker_table::Hll;
+use parking_lot::Mutex;
 use std::sync::OnceLock;
 
-/// The duplicate rates of a version's levels, each worked out when it is first asked for.
+/// What is known of a version's duplicates, each figure worked out when it is first asked for.
 #[derive(Debug, Default)]
 pub struct Monitors {
     rates: [OnceLock<f64>; LEVELS],
+    /// Of the whole keyspace, as of these snapshots.
+    whole: Mutex<Option<(Vec<Seqno>, Estimate)>>,
 }
 
 impl Clone for Monitors {
@@ -33,6 +39,32 @@ impl KeyspaceVersion {
         let rate = duplicate_rate(&self.levels[level])?;
         Some(*self.monitors.rates[level].get_or_init(|| rate))
     }
+}
+
+impl KeyspaceVersion {
+    /// What would stay of the keyspace's tables if all were merged. `None` if it is not known,
+    /// because a table could not be opened yet.
+    pub fn estimate(&self, snapshots: &[Seqno]) -> Option<Estimate> {
+        let mut whole = self.monitors.whole.lock();
+        if let Some((of, known)) = &*whole
+            && of == snapshots
+        {
+            return Some(*known);
+        }
+        let found = estimate(self.tables().map(|(_, _, table)| table), snapshots, true)?;
+        let found = found.at_most(settled_proportion(&self.levels[LEVELS - 1]));
+        *whole = Some((snapshots.to_vec(), found));
+        Some(found)
+    }
+}
+
+/// Bytes of files for each byte of keys and values, in a level of large tables. Young, small ones take
+/// more, which a merge of everything would not keep.
+fn settled_proportion(last: &Level) -> Option<f64> {
+    let metas = || last.runs.iter().flat_map(|run| &run.tables).map(|table| &table.meta);
+    let raw: u64 = metas().map(|meta| meta.raw_bytes).sum();
+    let bytes: u64 = metas().map(|meta| meta.bytes).sum();
+    (raw > 0).then(|| bytes as f64 / raw as f64)
 }
 
 fn duplicate_rate(level: &Level) -> Option<f64> {

@@ -21,6 +21,42 @@ pub fn write_table(
     finish(writer, &fold, filled.versions_out, None, None)
 }
 
+/// Writes tables, cut before each of `cuts`, ascending, each to a file of its own that `create` makes
+/// and whose id goes to `options`. Gives what was written, in key order. Files are synced, when all
+/// are written: the first sync then does much of the others' work.
+pub fn write_cut_tables(
+    cursor: &mut dyn EntryCursor,
+    tombstones: Vec<RangeTombstone>,
+    mut fold: Fold,
+    cuts: &[Vec<u8>],
+    mut create: impl FnMut() -> Result<(Box<dyn WritableFile>, TableOptions)>,
+) -> Result<Vec<TableMeta>> {
+    fold.set_tombstones(tombstones);
+    let (mut tables, mut files) = (Vec::new(), Vec::new());
+    let starts = std::iter::once(None).chain(cuts.iter().map(|cut| Some(&cut[..])));
+    let ends = cuts.iter().map(|cut| Some(&cut[..])).chain(std::iter::once(None));
+    for (start, end) in starts.zip(ends) {
+        let is_after = |key: &[u8]| end.is_some_and(|end| key >= end);
+        let has_versions = cursor.valid() && !is_after(cursor.key());
+        if !has_versions && fold.tombstones_within(start, end).next().is_none() {
+            continue;
+        }
+        let (mut file, options) = create()?;
+        let mut writer = TableWriter::new(&mut *file, options);
+        let filled = fill(&mut writer, cursor, &mut fold, |_, key| match is_after(key) {
+            true => Next::Cut,
+            false => Next::Add,
+        })?;
+        if let Some(meta) = finish(writer, &fold, filled.versions_out, start, end)? {
+            file.start_writeback()?;
+            files.push(file);
+            tables.push(meta);
+        }
+    }
+    files.iter_mut().try_for_each(|file| file.sync())?;
+    Ok(tables)
+}
+
 /// What to do at a key that was not seen before.
 pub(super) enum Next {
     /// Add it to the table.

@@ -1,9 +1,10 @@
-//! Which compaction to do next. Pure: a version in, a plan out.
+//! Which compaction to do next. Pure: a version and what is around it in, a plan out.
 
 use super::busy::Busy;
 use super::plan::Plan;
 use super::sizes::Sizes;
-use super::{leveled, per_level, tiered};
+use super::space::Surroundings;
+use super::{leveled, per_level, space_goal, tiered};
 use crate::dedup::Dedup;
 use crate::settings::Shape;
 use crate::version::KeyspaceVersion;
@@ -21,7 +22,12 @@ pub struct Debt {
 
 /// The compaction of `keyspace` that is most worth doing and may run beside those in `busy`. `None`
 /// if nothing is due or what is due has to wait.
-pub fn pick(keyspace: &KeyspaceVersion, busy: &Busy, sizes: Sizes) -> Option<Plan> {
+pub fn pick(
+    keyspace: &KeyspaceVersion,
+    busy: &Busy,
+    sizes: Sizes,
+    around: &Surroundings,
+) -> Option<Plan> {
     match keyspace.settings.shape {
         Shape::Leveled { ratio } => leveled::pick(keyspace, ratio, busy, sizes),
         Shape::Tiered { runs } => {
@@ -30,7 +36,10 @@ pub fn pick(keyspace: &KeyspaceVersion, busy: &Busy, sizes: Sizes) -> Option<Pla
                 Dedup::PerLevel { threshold } => {
                     per_level::pick(keyspace, runs, threshold, busy, sizes)
                 }
-                _ => tiered::pick(keyspace, runs, busy, sizes),
+                Dedup::SpaceGoal { amp } => {
+                    space_goal::pick(keyspace, runs, amp, busy, sizes, around)
+                }
+                Dedup::None => tiered::pick(keyspace, runs, busy, sizes),
             }
         }
     }
@@ -42,7 +51,32 @@ pub fn debt(keyspace: &KeyspaceVersion, sizes: Sizes) -> Debt {
         Shape::Leveled { ratio } => leveled::debt(keyspace, ratio, sizes),
         Shape::Tiered { runs } => match keyspace.settings.dedup {
             Dedup::PerLevel { threshold } => per_level::debt(keyspace, runs as usize, threshold),
-            _ => tiered::debt(keyspace, runs as usize),
+            Dedup::SpaceGoal { .. } => space_goal::debt(keyspace, runs as usize),
+            Dedup::None => tiered::debt(keyspace, runs as usize),
         },
+    }
+}
+
+/// Whether a flush of `bytes` to `keyspace` may start now, as far as its goal for space goes.
+pub fn admits_flush(
+    keyspace: &KeyspaceVersion,
+    bytes: u64,
+    busy: &Busy,
+    sizes: Sizes,
+    around: &Surroundings,
+) -> bool {
+    match (keyspace.settings.shape, keyspace.settings.dedup) {
+        (Shape::Tiered { runs }, Dedup::SpaceGoal { amp }) => {
+            space_goal::admits(keyspace, runs as usize, amp, bytes, busy, sizes, around)
+        }
+        _ => true,
+    }
+}
+
+/// The keys at which a flush to `keyspace` is cut into tables with files of their own.
+pub fn flush_cuts(keyspace: &KeyspaceVersion, sizes: Sizes) -> Vec<Vec<u8>> {
+    match keyspace.settings.dedup {
+        Dedup::SpaceGoal { .. } => space_goal::flush_cuts(keyspace, sizes),
+        _ => Vec::new(),
     }
 }

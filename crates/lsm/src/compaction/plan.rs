@@ -52,6 +52,16 @@ pub enum Reason {
     RunsFull,
     /// A level repeats its keys too often.
     Duplicates,
+    /// Reads have to look at too many runs.
+    TallStack,
+    /// Garbage takes too much space.
+    Garbage,
+    /// The last level is too small a part of the keyspace.
+    Settling,
+    /// A table lies over more of the last level than a merge should take in.
+    Narrowing,
+    /// Deletes have stayed for long enough.
+    OldDeletes,
     /// A user asked for it.
     Manual,
 }
@@ -64,6 +74,11 @@ impl fmt::Display for Reason {
             Reason::LevelSize => "level size",
             Reason::RunsFull => "runs full",
             Reason::Duplicates => "duplicates",
+            Reason::TallStack => "tall stack",
+            Reason::Garbage => "garbage",
+            Reason::Settling => "settling",
+            Reason::Narrowing => "narrowing",
+            Reason::OldDeletes => "old deletes",
             Reason::Manual => "manual",
         })
     }
@@ -106,6 +121,17 @@ pub struct Part {
     pub end: Option<Vec<u8>>,
 }
 
+/// Where output tables end, beside where they must.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cutting {
+    /// A table ends before each of these keys, ascending, if it has `least_bytes`.
+    pub keys: Vec<Vec<u8>>,
+    /// See `keys`.
+    pub least_bytes: u64,
+    /// A table ends when it has so many.
+    pub most_bytes: u64,
+}
+
 /// A compaction decided, not yet done.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -125,6 +151,10 @@ pub struct Plan {
     pub span: Span,
     /// The tables below the output within the span, in key order, for cutting outputs.
     pub grandparents: Vec<Arc<TableHandle>>,
+    /// Where outputs are cut, if not by size and grandparents.
+    pub cutting: Option<Cutting>,
+    /// About how many bytes it writes.
+    pub expected_bytes: u64,
     moves: bool,
 }
 
@@ -151,11 +181,14 @@ impl Plan {
             reason,
             grandparents: grandparents(keyspace, output_level, &span),
             span,
+            cutting: None,
+            expected_bytes: 0,
             moves: false,
         };
         let oldest = plan.oldest_place();
         plan.bottommost = !plan.outsiders(keyspace, &plan.span).any(|place| place > oldest);
         plan.moves = plan.could_move(sizes);
+        plan.expected_bytes = if plan.moves { 0 } else { plan.input_bytes() };
         debug_assert!(plan.keeps_order(keyspace), "a plan must not put older data above newer");
         Some(plan)
     }
@@ -179,6 +212,11 @@ impl Plan {
     /// All input tables, newest run first.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
         self.inputs.iter().flat_map(|input| &input.tables)
+    }
+
+    /// About how many bytes it makes free.
+    pub fn expected_freed(&self) -> f64 {
+        self.input_bytes().saturating_sub(self.expected_bytes) as f64
     }
 
     /// The bytes of all input tables.

@@ -46,6 +46,23 @@ impl Sizes {
         self.table_bytes() * GRANDPARENT_TABLES
     }
 
+    /// The size of the last level's tables under a space goal: small, so that what a merge adds before
+    /// its inputs go is small.
+    pub fn goal_table_bytes(self) -> u64 {
+        self.table_bytes() / 2
+    }
+
+    /// What a merge takes in under a space goal, if it can help it.
+    pub fn goal_plan_bytes(self) -> u64 {
+        self.table_bytes() * 2
+    }
+
+    /// The least that a table of level 0 is cut down to under a space goal. With larger ones more is
+    /// merged than pays; smaller ones are mostly overhead.
+    pub fn goal_piece_bytes(self) -> u64 {
+        self.table_bytes() / 32
+    }
+
     /// Tables below this size are rewritten when a larger one would just be moved. So small tables
     /// grow together, and a small table does not keep a flush's file alive that it shares with other
     /// keyspaces.

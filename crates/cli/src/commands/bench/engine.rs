@@ -131,7 +131,8 @@ impl Engine for EskerEngine {
     }
 
     fn table_space(&self) -> TableSpace {
-        TableSpace { bytes: table_usage(&self.dir), peak_bytes: None }
+        let stats = self.db.stats();
+        TableSpace { bytes: stats.table_file_bytes, peak_bytes: Some(stats.table_file_bytes_peak) }
     }
 
     fn reclaim(&self) -> Option<Reclaim> {
@@ -148,8 +149,13 @@ impl Engine for EskerEngine {
 }
 
 /// What compactions were expected to free and did, as far as the engine keeps account of it.
-fn reclaim_of(_stats: &Stats) -> Option<Reclaim> {
-    None
+fn reclaim_of(stats: &Stats) -> Option<Reclaim> {
+    Some(Reclaim {
+        judged: stats.compactions,
+        within_tenth: stats.reclaims_within_tenth,
+        predicted_bytes: stats.predicted_reclaim_bytes,
+        reclaimed_bytes: stats.reclaimed_bytes,
+    })
 }
 
 pub(super) fn named(settings: &Settings, keyspace: &KeyspaceSettings) -> BTreeMap<String, String> {

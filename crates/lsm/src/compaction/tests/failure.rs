@@ -1,7 +1,7 @@
 //! A compaction that fails or is cancelled leaves nothing behind and harms nothing.
 
 use super::store::{Store, Write, is_cancelled};
-use crate::compaction::{Plan, pick};
+use crate::compaction::Plan;
 use crate::settings::Shape;
 use esker_base::Rng;
 use esker_storage::fault::{FaultKind, FaultStorage};
@@ -19,7 +19,7 @@ fn store_with_plan(storage: &FaultStorage) -> (Store, Plan) {
         }
         store.flush();
     }
-    let plan = pick(store.keyspace(), &store.busy, store.sizes).expect("level 0 is full");
+    let plan = store.pick().expect("level 0 is full");
     (store, plan)
 }
 

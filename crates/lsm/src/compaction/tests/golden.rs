@@ -15,7 +15,7 @@
 //! * `merge`: the last plan is done: each key of its inputs stays once. The output is the tree, with
 //!   the duplicate rate of each level.
 
-use crate::compaction::{Busy, Monitors, Plan, Sizes, debt, full, pick};
+use crate::compaction::{Busy, Monitors, Plan, Sizes, Surroundings, debt, full, pick};
 use crate::dedup::{Dedup, Ratio};
 use crate::settings::{KeyspaceSettings, Shape};
 use crate::version::{KeyspaceVersion, Run, TableHandle, TableId, TableMeta};
@@ -85,7 +85,7 @@ impl Script {
     }
 
     fn pick(&mut self) -> Option<String> {
-        let plan = pick(&self.keyspace, &self.busy, self.sizes)?;
+        let plan = pick(&self.keyspace, &self.busy, self.sizes, &Surroundings::default())?;
         assert!(plan.keeps_order(&self.keyspace));
         self.busy.claim(&plan);
         let text = describe(&plan);

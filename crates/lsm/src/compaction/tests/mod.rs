@@ -1,6 +1,7 @@
 //! Tests of compaction as a whole.
 
 mod failure;
+mod goal;
 mod golden;
 mod model;
 mod monitor;

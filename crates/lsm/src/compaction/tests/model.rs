@@ -2,7 +2,7 @@
 //! seeing what it saw.
 
 use super::store::{Store, Write};
-use crate::compaction::{Plan, full, pick};
+use crate::compaction::{Plan, full};
 use crate::dedup::{Dedup, Ratio};
 use crate::settings::Shape;
 use esker_base::Rng;
@@ -13,10 +13,11 @@ use std::sync::atomic::Ordering;
 fn random_store(rng: &mut Rng, segment_bytes: u64) -> Store {
     let tiered = Shape::Tiered { runs: 2 + rng.below(3) as u32 };
     let ratio = Ratio::of_hundredths(105 + rng.below(60) as u32);
-    let (shape, dedup) = match rng.below(4) {
+    let (shape, dedup) = match rng.below(6) {
         0 | 1 => (Shape::Leveled { ratio: 2 + rng.below(4) as u32 }, Dedup::None),
         2 => (tiered, Dedup::None),
-        _ => (tiered, Dedup::PerLevel { threshold: ratio }),
+        3 => (tiered, Dedup::PerLevel { threshold: ratio }),
+        _ => (tiered, Dedup::SpaceGoal { amp: ratio }),
     };
     Store::deduplicating(Arc::new(MemoryStorage::new()), shape, dedup, segment_bytes)
 }
@@ -62,7 +63,7 @@ fn change_snapshots(rng: &mut Rng, store: &mut Store) {
 }
 
 fn start_plan(store: &mut Store, running: &mut Vec<Plan>) {
-    if let Some(plan) = pick(store.keyspace(), &store.busy, store.sizes) {
+    if let Some(plan) = store.pick() {
         store.busy.claim(&plan);
         running.push(plan);
     }
@@ -98,7 +99,7 @@ fn readers_never_notice_a_compaction() {
         while !running.is_empty() {
             finish_plan(&mut rng, &mut store, &mut running);
         }
-        while let Some(plan) = pick(store.keyspace(), &store.busy, store.sizes) {
+        while let Some(plan) = store.pick() {
             store.run(&plan, 1);
         }
         store.check_readers(&format!("seed {seed}, settled"));
@@ -133,7 +134,7 @@ fn plans_that_run_together_are_disjoint() {
         for _ in 0..40 {
             write_some(&mut rng, &mut store, false);
             let mut running: Vec<Plan> = Vec::new();
-            while let Some(plan) = pick(store.keyspace(), &store.busy, store.sizes) {
+            while let Some(plan) = store.pick() {
                 for other in &running {
                     let apart = plan.newest_place() > other.oldest_place()
                         || other.newest_place() > plan.oldest_place();

@@ -2,7 +2,7 @@
 //! what is written to the level, and started anew when the level is compacted.
 
 use super::store::{Store, Write};
-use crate::compaction::{Plan, pick};
+use crate::compaction::Plan;
 use crate::dedup::{Dedup, Ratio};
 use crate::settings::Shape;
 use crate::version::{LEVELS, TableHandle, TableMeta};
@@ -69,7 +69,7 @@ fn rates_are_those_of_monitors_kept_as_published() {
         for _ in 0..40 {
             write_and_flush(&mut rng, &mut store, keys);
             monitors[0].note(&store.keyspace().levels[0].runs[0].tables[0]);
-            while let Some(plan) = pick(store.keyspace(), &store.busy, store.sizes) {
+            while let Some(plan) = store.pick() {
                 compact(&mut store, &mut monitors, &plan);
                 plans += 1;
             }
@@ -93,7 +93,7 @@ fn rates_are_right_and_stay_below_the_threshold() {
     let mut rng = Rng::new(7);
     for _ in 0..60 {
         write_and_flush(&mut rng, &mut store, 1500);
-        while let Some(plan) = pick(store.keyspace(), &store.busy, store.sizes) {
+        while let Some(plan) = store.pick() {
             store.run(&plan, 1);
         }
         for level in 0..LEVELS {

@@ -4,7 +4,7 @@
 //! Tables here are numbers: for each of some thousand cells of the key space, the share of its keys
 //! that the table holds. Merging shares `a` and `b` of a cell gives `1 − (1 − a)(1 − b)`.
 
-use crate::compaction::{Busy, Plan, PlanInput, Sizes, pick};
+use crate::compaction::{Busy, Plan, PlanInput, Sizes, Surroundings, pick};
 use crate::settings::{KeyspaceSettings, Shape};
 use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle, TableId, TableMeta};
 use esker_base::KeyspaceId;
@@ -140,8 +140,9 @@ impl Simulation {
         let mut space = 0.0;
         for _ in 0..flushes {
             self.flush();
+            let sizes = Sizes { segment_bytes: SEGMENT_BYTES };
             while let Some(plan) =
-                pick(&self.keyspace, &Busy::default(), Sizes { segment_bytes: SEGMENT_BYTES })
+                pick(&self.keyspace, &Busy::default(), sizes, &Surroundings::default())
             {
                 self.apply(&plan);
             }

@@ -3,7 +3,8 @@
 
 use crate::compaction::testing::{ListCursor, ListEntry};
 use crate::compaction::{
-    Busy, Context, Fold, Outcome, Plan, Sizes, execute, execute_part, write_table,
+    Busy, Context, Fold, Outcome, Plan, Sizes, Surroundings, execute, execute_part, pick,
+    write_table,
 };
 use crate::dedup::Dedup;
 use crate::manifest::{Change, Edit, State, invariants};
@@ -137,6 +138,12 @@ impl Store {
             meta,
         }));
         self.install(&Edit::of(changes));
+    }
+
+    /// What to do next.
+    pub fn pick(&self) -> Option<Plan> {
+        let around = Surroundings { snapshots: self.snapshots.clone(), ..Surroundings::default() };
+        pick(self.keyspace(), &self.busy, self.sizes, &around)
     }
 
     /// Executes `plan` in `parts` parts.

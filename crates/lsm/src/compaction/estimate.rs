@@ -1,0 +1,119 @@
+//! How much of some tables a merge would keep, from what is known of them without reading them.
+//!
+//! Three things in a table may be garbage: versions that the table itself holds newer ones of, which
+//! its counts tell; deletes, which its counts tell too; and versions that other tables hold newer
+//! ones of, or delete, which an [`Overlay`] of the tables' samples tells. Everything is worked out in
+//! bytes of keys and values, and turned into bytes of files by the tables' own proportion.
+
+use super::stripes::Stripes;
+use crate::version::{TableHandle, TableMeta};
+use esker_base::Seqno;
+use esker_table::{Layer, Overlay};
+use std::sync::Arc;
+
+/// So many samples tell a share to about 0.3%.
+const SAMPLES_MAX: usize = 1 << 16;
+
+/// What is thought to become of tables that are merged. In bytes of files.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Estimate {
+    /// The tables' own.
+    pub bytes: f64,
+    /// The newest versions of live keys.
+    pub live_bytes: f64,
+    /// What is written: live or pinned by snapshots, and deletes if older data lies below.
+    pub kept_bytes: f64,
+    /// Live keys.
+    pub live_keys: f64,
+    /// Bytes of files for each byte of keys and values.
+    proportion: f64,
+}
+
+impl Estimate {
+    /// The estimate for tables of no more than `proportion` bytes for each byte of keys and values.
+    pub(super) fn at_most(self, proportion: Option<f64>) -> Self {
+        let proportion = proportion.unwrap_or(f64::MAX).min(self.proportion);
+        let scale = proportion / self.proportion;
+        Estimate {
+            live_bytes: self.live_bytes * scale,
+            kept_bytes: self.kept_bytes * scale,
+            proportion,
+            ..self
+        }
+    }
+
+    /// What a merge makes free.
+    pub fn reclaimed_bytes(&self) -> f64 {
+        (self.bytes - self.kept_bytes).max(0.0)
+    }
+
+    /// What snapshots alone keep.
+    pub fn pinned_bytes(&self) -> f64 {
+        (self.kept_bytes - self.live_bytes).max(0.0)
+    }
+}
+
+/// What becomes of `tables`, newest first. `None` if one of them could not be opened yet.
+pub fn estimate<'a>(
+    tables: impl Iterator<Item = &'a Arc<TableHandle>>,
+    snapshots: &[Seqno],
+    bottommost: bool,
+) -> Option<Estimate> {
+    let tables: Vec<&Arc<TableHandle>> = tables.collect();
+    let stripes = Stripes::new(snapshots.to_vec());
+    let mut layers = Vec::with_capacity(tables.len());
+    let (mut bytes, mut raw, mut sampled, mut kept) = (0.0, 0.0, 0.0, 0.0);
+    for (at, table) in tables.iter().enumerate() {
+        let (meta, contents) = (&table.meta, table.contents()?);
+        let repeats = meta.entries.saturating_sub(contents.keys) as f64;
+        let repeated_bytes = meta.raw_bytes as f64 * repeats / meta.entries.max(1) as f64;
+        let delete_bytes = meta.deletes as f64 * contents.mean_key_bytes;
+        bytes += meta.bytes as f64;
+        raw += meta.raw_bytes as f64;
+        sampled += (meta.raw_bytes as f64 - repeated_bytes - delete_bytes).max(0.0);
+        kept += if is_split(meta, snapshots) { repeated_bytes } else { 0.0 };
+        kept += if bottommost { 0.0 } else { delete_bytes };
+        layers.push(Layer {
+            sample: &contents.sketches.theta,
+            stripe: stripes.of(meta.max_seqno),
+            deleted: tables[..at].iter().any(|newer| deletes(newer, meta, snapshots)),
+        });
+    }
+    let overlay = Overlay::of(&layers, SAMPLES_MAX);
+    let proportion = if raw > 0.0 { bytes / raw } else { 1.0 };
+    Some(Estimate {
+        bytes,
+        live_bytes: sampled * overlay.live_share() * proportion,
+        kept_bytes: (kept + sampled * overlay.kept_share()) * proportion,
+        live_keys: overlay.live_keys(),
+        proportion,
+    })
+}
+
+/// Whether a snapshot stands between versions of the table.
+fn is_split(meta: &TableMeta, snapshots: &[Seqno]) -> bool {
+    snapshots.iter().any(|&snapshot| meta.min_seqno <= snapshot && snapshot < meta.max_seqno)
+}
+
+/// Whether range tombstones of `newer` delete all of the table `older`, for every reader.
+fn deletes(newer: &TableHandle, older: &TableMeta, snapshots: &[Seqno]) -> bool {
+    let Some(tombstones) = newer.contents().and_then(|contents| contents.tombstones) else {
+        return false;
+    };
+    let fragments = tombstones.fragments();
+    let mut from = &older.smallest[..];
+    let first = fragments.partition_point(|fragment| &fragment.end[..] <= from);
+    for fragment in &fragments[first..] {
+        // The newest is first; older ones of the fragment delete no more.
+        let seqno = fragment.seqnos[0];
+        let pinned = snapshots.iter().any(|&s| older.max_seqno <= s && s < seqno);
+        if &fragment.start[..] > from || seqno <= older.max_seqno || pinned {
+            return false;
+        }
+        from = &fragment.end;
+        if older.ends_before(from) {
+            return true;
+        }
+    }
+    false
+}

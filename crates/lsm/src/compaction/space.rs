@@ -1,0 +1,83 @@
+//! A keyspace's space: what it takes, what it may take, and what is left.
+
+use super::busy::Busy;
+use super::estimate::Estimate;
+use super::sizes::Sizes;
+use crate::dedup::Ratio;
+use crate::version::KeyspaceVersion;
+use esker_base::Seqno;
+
+/// What the pickers have to know beside the version.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Surroundings {
+    /// The registered snapshots.
+    pub snapshots: Vec<Seqno>,
+    /// Bytes of whole table files that are in no version: left to their last reader, mostly.
+    pub left_bytes: u64,
+    /// Bytes of the MemTable that is being flushed; 0 if none is.
+    pub flushing_bytes: u64,
+}
+
+/// Of the four segments that a goal allows beside its share, these are kept for what estimates err by.
+const SPARE_SEGMENTS: u64 = 1;
+const SLACK_SEGMENTS: u64 = 4;
+
+/// See [`Ledger::most_in_a_stack`].
+const STACK_SHARE: f64 = 0.3;
+
+/// See the file's head. In bytes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Ledger {
+    /// What stays if everything is merged.
+    pub whole: Estimate,
+    /// What table files may take.
+    pub limit: f64,
+    /// What they take, with what a running flush and running plans may add.
+    pub used: f64,
+    /// What a flush adds.
+    pub flush: f64,
+    /// What a plan that frees garbage adds before its inputs go.
+    pub plan: f64,
+}
+
+impl Ledger {
+    /// The ledger of a keyspace whose goal is `amp`. `None` if a table could not be opened yet.
+    pub fn of(
+        keyspace: &KeyspaceVersion,
+        amp: Ratio,
+        busy: &Busy,
+        sizes: Sizes,
+        around: &Surroundings,
+    ) -> Option<Ledger> {
+        let whole = keyspace.estimate(&around.snapshots)?;
+        let slack = (SLACK_SEGMENTS - SPARE_SEGMENTS) * sizes.segment_bytes;
+        let running = around.left_bytes + busy.expected_bytes() + around.flushing_bytes;
+        Some(Ledger {
+            whole,
+            limit: amp.get() * whole.live_bytes + whole.pinned_bytes() + slack as f64,
+            used: (keyspace.bytes() + running) as f64,
+            flush: sizes.segment_bytes as f64,
+            plan: sizes.goal_plan_bytes() as f64,
+        })
+    }
+
+    /// What a plan may write at once.
+    pub fn room(&self) -> f64 {
+        self.limit - self.used
+    }
+
+    /// What a plan may write with the next flush still finding room.
+    pub fn room_beside_flush(&self) -> f64 {
+        self.room() - self.flush
+    }
+
+    /// What a merge that frees little may write: making room for a larger one costs more than it saves.
+    pub fn most_in_a_stack(&self) -> f64 {
+        ((self.limit - self.whole.live_bytes) * STACK_SHARE).max(self.plan)
+    }
+
+    /// Whether after a flush of `bytes` there still is room for a plan that frees some.
+    pub fn admits(&self, bytes: u64) -> bool {
+        bytes as f64 + self.plan <= self.room()
+    }
+}

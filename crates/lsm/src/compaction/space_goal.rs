@@ -1,0 +1,116 @@
+//! A goal for space: which merges keep a tiered tree within so many times its live bytes, for the
+//! fewest bytes written.
+//!
+//! **The tree.** Flushes stack up in level 0; the last level is one run, the *base*, and holds most of
+//! the keyspace. Whatever is merged goes into the place of the oldest run merged, so a stretch of keys
+//! may be merged while its neighbours wait:
+//!
+//! ```text
+//!   level 0   ▒▒▒▒▒▒▒▒│▒▒▒▒▒▒▒▒│▒▒▒▒▒▒▒▒   flushes, cut into a few tables each
+//!             ▒▒▒▒▒▒▒▒│▒▒▒▒▒▒▒▒│▒▒▒▒▒▒▒▒
+//!             ▒▒│▒│▒▒▒│        │▒▒│▒│▒▒▒   merged flushes, cut where the base's tables end
+//!   base      ▒▒│▒│▒▒▒│▒▒│▒▒│▒▒│▒▒│▒│▒▒▒
+//! ```
+//!
+//! **Space** decides when the base is rewritten, and where. While there is room for the next flush
+//! and for a plan's output, nothing is. When there is not, the merge is done that frees most bytes for
+//! each byte it writes, among all: of some table of level 0 and its neighbours with everything older
+//! in their range. So the base is rewritten a table or two at a time, each when the most has gathered
+//! above it, and the copy in the making stays small.
+//!
+//! **Reads** decide when runs of level 0 are merged with each other: where more than `runs` of them lie
+//! over the newest flush. The newest runs are merged up to the first that is larger than all newer ones
+//! together, which writes a byte a number of times that grows with the logarithm of its age.
+//!
+//! **Deletes** that as many writes as there are live keys have passed are merged into the base,
+//! garbage or not.
+
+use super::busy::Busy;
+use super::candidates::{Search, cuts, height};
+use super::pick::Debt;
+use super::plan::Plan;
+use super::sizes::Sizes;
+use super::space::{Ledger, Surroundings};
+use crate::dedup::Ratio;
+use crate::version::{KeyspaceVersion, LEVELS};
+
+pub(super) fn pick(
+    keyspace: &KeyspaceVersion,
+    runs: usize,
+    amp: Ratio,
+    busy: &Busy,
+    sizes: Sizes,
+    around: &Surroundings,
+) -> Option<Plan> {
+    let ledger = Ledger::of(keyspace, amp, busy, sizes, around)?;
+    let search = Search { keyspace, busy, sizes, snapshots: &around.snapshots };
+    let room = ledger.room_beside_flush();
+    let stack = search.tall_stack(runs, ledger.most_in_a_stack());
+    let next = stack.as_ref().map_or(0.0, |plan| plan.expected_bytes as f64);
+    if room < next.max(ledger.plan)
+        && let Some(plan) = search.garbage(ledger.room())
+    {
+        return Some(plan);
+    }
+    let stack = match stack {
+        Some(plan) if plan.expected_bytes as f64 > room => search.tall_stack(runs, room),
+        fitting => fitting,
+    };
+    let old_deletes = || search.old_deletes(ledger.whole.live_keys);
+    let is_due = keyspace.levels[0].bytes() as f64 > most_above(amp, sizes, &ledger);
+    let settling = || is_due.then(|| search.settling(room)).flatten();
+    stack.or_else(old_deletes).or_else(settling)
+}
+
+/// How much may lie above the base. The goal itself bounds what is garbage; this bounds what is new,
+/// so that a keyspace that grows has a base that its merges can be cut by.
+fn most_above(amp: Ratio, sizes: Sizes, ledger: &Ledger) -> f64 {
+    /// More than the goal's share, so that under overwrites it is garbage that decides.
+    const ALLOWANCE: f64 = 1.5;
+    let share = ALLOWANCE * (amp.get() - 1.0) * ledger.whole.live_bytes;
+    share.max(sizes.segment_bytes as f64)
+}
+
+/// Only level 0's runs count: space is kept by flushes that wait.
+pub(super) fn debt(keyspace: &KeyspaceVersion, runs: usize) -> Debt {
+    Debt { level_0_runs: tallest(keyspace), level_0_trigger: runs + 1, bytes: 0 }
+}
+
+/// The most runs of level 0 that lie over a table of the newest.
+fn tallest(keyspace: &KeyspaceVersion) -> usize {
+    let newest = keyspace.levels[0].runs.first();
+    let tables = newest.into_iter().flat_map(|run| &run.tables);
+    tables.map(|table| height(keyspace, table)).max().unwrap_or(0)
+}
+
+/// Whether a flush of `bytes` may start: it must not be the one that breaks the goal, nor add to a
+/// tree that merges have to catch up with first. For the less is merged while there is room, the
+/// more has to be merged at once when there is none.
+pub(super) fn admits(
+    keyspace: &KeyspaceVersion,
+    runs: usize,
+    amp: Ratio,
+    bytes: u64,
+    busy: &Busy,
+    sizes: Sizes,
+    around: &Surroundings,
+) -> bool {
+    /// So much may be due and not yet done.
+    const LATE_RUNS: usize = 4;
+    const LATE_SEGMENTS: u64 = 2;
+    let Some(ledger) = Ledger::of(keyspace, amp, busy, sizes, around) else { return true };
+    let most = most_above(amp, sizes, &ledger) + (LATE_SEGMENTS * sizes.segment_bytes) as f64;
+    ledger.admits(bytes)
+        && keyspace.levels[0].bytes() as f64 <= most
+        && tallest(keyspace) <= runs + LATE_RUNS
+}
+
+/// Where a flush is cut, so that what it adds can be merged a part at a time: at tables of the base, a
+/// segment of it apart.
+pub(super) fn flush_cuts(keyspace: &KeyspaceVersion, sizes: Sizes) -> Vec<Vec<u8>> {
+    /// Each part is a file. What lies over more of the base than a merge takes in is cut again later.
+    const PARTS_MOST: u64 = 64;
+    let Some(base) = keyspace.levels[LEVELS - 1].runs.first() else { return Vec::new() };
+    let apart = sizes.segment_bytes.max(base.bytes() / PARTS_MOST);
+    cuts(&base.tables, apart).cloned().collect()
+}

@@ -1,0 +1,202 @@
+//! A storage that knows how much its table files take, at every moment: those in use, those that
+//! nothing refers to any more and that wait for their last reader, and those still being written.
+
+use crate::version::parse_table_file_name;
+use esker_base::{Hint, Result};
+use esker_storage::{LogFile, ReadableFile, Storage, WritableFile};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Bytes of table files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TableSpace {
+    /// Now.
+    pub bytes: u64,
+    /// The most at any moment since the storage was opened.
+    pub peak_bytes: u64,
+    /// Of those now, bytes of files that are open for writing.
+    pub unfinished_bytes: u64,
+}
+
+#[derive(Default)]
+struct Files {
+    bytes_of: HashMap<String, u64>,
+    space: TableSpace,
+}
+
+impl Files {
+    fn grow(&mut self, name: &str, bytes: u64) {
+        if let Some(of_file) = self.bytes_of.get_mut(name) {
+            *of_file += bytes;
+            self.space.bytes += bytes;
+            self.space.peak_bytes = self.space.peak_bytes.max(self.space.bytes);
+        }
+    }
+
+    fn start(&mut self, name: &str, bytes: u64) {
+        self.bytes_of.insert(name.to_owned(), 0);
+        self.grow(name, bytes);
+    }
+
+    fn end(&mut self, name: &str) {
+        self.space.bytes -= self.bytes_of.remove(name).unwrap_or(0);
+    }
+}
+
+/// See the file's head.
+pub struct MeteredStorage {
+    storage: Arc<dyn Storage>,
+    files: Arc<Mutex<Files>>,
+}
+
+impl MeteredStorage {
+    /// `storage`, and what its table files take now.
+    pub fn new(storage: Arc<dyn Storage>) -> Result<Self> {
+        let mut files = Files::default();
+        for name in storage.list()? {
+            if parse_table_file_name(&name).is_some() {
+                files.start(&name, storage.open(&name)?.len()?);
+            }
+        }
+        Ok(MeteredStorage { storage, files: Arc::new(Mutex::new(files)) })
+    }
+
+    /// What the table files take.
+    pub fn table_space(&self) -> TableSpace {
+        self.files.lock().space
+    }
+}
+
+/// A table file that is being written.
+struct MeteredFile {
+    file: Box<dyn WritableFile>,
+    name: String,
+    bytes: u64,
+    files: Arc<Mutex<Files>>,
+}
+
+impl Drop for MeteredFile {
+    fn drop(&mut self) {
+        self.files.lock().space.unfinished_bytes -= self.bytes;
+    }
+}
+
+impl WritableFile for MeteredFile {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        // Before: what fails may have been written in part.
+        let mut files = self.files.lock();
+        files.grow(&self.name, bytes.len() as u64);
+        files.space.unfinished_bytes += bytes.len() as u64;
+        drop(files);
+        self.bytes += bytes.len() as u64;
+        self.file.append(bytes)
+    }
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+    fn sync(&mut self) -> Result<()> {
+        self.file.sync()
+    }
+    fn start_writeback(&mut self) -> Result<()> {
+        self.file.start_writeback()
+    }
+}
+
+impl Storage for MeteredStorage {
+    fn describe(&self) -> String {
+        self.storage.describe()
+    }
+
+    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+        let file = self.storage.create(name, hint)?;
+        if parse_table_file_name(name).is_none() {
+            return Ok(file);
+        }
+        self.files.lock().start(name, 0);
+        let (name, files) = (name.to_owned(), self.files.clone());
+        Ok(Box::new(MeteredFile { file, name, bytes: 0, files }))
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        self.storage.open(name)
+    }
+
+    fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
+        self.storage.create_log(name, bytes)
+    }
+
+    fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {
+        self.storage.recycle_log(old, new, bytes)
+    }
+
+    fn open_log(&self, name: &str) -> Result<Arc<dyn LogFile>> {
+        self.storage.open_log(name)
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        self.storage.list()
+    }
+
+    fn exists(&self, name: &str) -> Result<bool> {
+        self.storage.exists(name)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.storage.remove(name)?;
+        self.files.lock().end(name);
+        Ok(())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.storage.rename(from, to)
+    }
+
+    fn sync_names(&self) -> Result<()> {
+        self.storage.sync_names()
+    }
+
+    fn link_to(&self, name: &str, target: &dyn Storage) -> Result<()> {
+        self.storage.link_to(name, target)
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        self.storage.directory()
+    }
+
+    fn lock(&self) -> Result<Box<dyn Send + Sync>> {
+        self.storage.lock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::version::table_file_name;
+    use esker_storage::memory::MemoryStorage;
+
+    #[test]
+    fn table_files_count_from_their_first_byte_to_their_removal() {
+        let storage = MeteredStorage::new(Arc::new(MemoryStorage::new())).unwrap();
+        let (first, second) = (table_file_name(1), table_file_name(2));
+        let mut file = storage.create(&first, Hint::table(0)).unwrap();
+        file.append(&[0; 100]).unwrap();
+        storage.create(&second, Hint::table(0)).unwrap().append(&[0; 50]).unwrap();
+        let space =
+            |bytes, unfinished_bytes| TableSpace { bytes, peak_bytes: 150, unfinished_bytes };
+        assert_eq!(storage.table_space(), space(150, 100));
+        drop(file);
+        storage.remove(&first).unwrap();
+        assert_eq!(storage.table_space(), space(50, 0));
+    }
+
+    #[test]
+    fn files_that_are_there_already_count_and_others_do_not() {
+        let storage = Arc::new(MemoryStorage::new());
+        for name in ["other", &table_file_name(7)] {
+            storage.create(name, Hint::table(0)).unwrap().append(&[0; 30]).unwrap();
+        }
+        assert_eq!(MeteredStorage::new(storage).unwrap().table_space().bytes, 30);
+    }
+}

@@ -1,0 +1,227 @@
+//! Loads on a database without threads, with a model that knows what is live and what is pinned.
+
+use crate::ceiling::{Moment, Watched};
+use esker_base::background::Stepped;
+use esker_base::{Clock, Rng};
+use esker_lsm::{
+    Db, Dedup, Env, Keyspace, KeyspaceSettings, Log, Ratio, Settings, Shape, Snapshot,
+};
+use esker_table::Compression;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+const SEGMENT_BYTES: usize = 64 << 10;
+const KEYS: u64 = 4_000;
+
+/// Bytes of a table for each byte of keys and values: filter, index, sketches, properties.
+const TABLE_SHARE: f64 = 1.05;
+
+#[derive(Default)]
+struct Steady(AtomicU64);
+
+impl Clock for Steady {
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+    fn sleep(&self, duration: Duration) {
+        self.0.fetch_add(duration.as_nanos() as u64, Ordering::Relaxed);
+    }
+}
+
+/// A database under load, and what it should hold.
+pub struct Load {
+    db: Db,
+    keyspace: Keyspace,
+    storage: Watched,
+    amp: f64,
+    /// Whether background work is done at every write, or only when a writer has to wait for it.
+    diligent: bool,
+    rng: Rng,
+    values: BTreeMap<u64, Vec<u8>>,
+    live_bytes: f64,
+    live_most: f64,
+    written: f64,
+    snapshot: Option<Snapshot>,
+    /// What the snapshot alone keeps: by key, the bytes of the version that it sees.
+    pinned: BTreeMap<u64, f64>,
+    pinned_bytes: f64,
+    /// The keys that were there when the snapshot was taken and that no write has touched since.
+    seen: std::collections::BTreeSet<u64>,
+}
+
+fn key(n: u64) -> Vec<u8> {
+    format!("key/{n:012}").into_bytes()
+}
+
+fn bytes_of(value: &[u8]) -> f64 {
+    (key(0).len() + value.len()) as f64
+}
+
+impl Load {
+    pub fn new(amp: u32, diligent: bool) -> Self {
+        let storage = Watched::new();
+        let env = Env {
+            storage: Arc::new(storage.clone()),
+            log_storage: None,
+            pool: None,
+            clock: Arc::new(Steady::default()),
+            background: Arc::new(Stepped),
+            seed: 1,
+        };
+        let settings = Settings {
+            log: Log::None,
+            segment_bytes: SEGMENT_BYTES,
+            sealed_segments: 2,
+            memory_bytes: 4 << 20,
+            ..Settings::default()
+        };
+        let db = Db::open_with(env, settings).unwrap();
+        let settings = KeyspaceSettings {
+            shape: Shape::Tiered { runs: 8 },
+            dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(amp) },
+            compression: Compression::None,
+            filter_bits: 10,
+        };
+        let keyspace = db.keyspace("load", settings).unwrap();
+        Load {
+            db,
+            keyspace,
+            storage,
+            amp: f64::from(amp) / 100.0,
+            diligent,
+            rng: Rng::new(u64::from(amp)),
+            values: BTreeMap::new(),
+            live_bytes: 0.0,
+            live_most: 0.0,
+            written: 0.0,
+            snapshot: None,
+            pinned: BTreeMap::new(),
+            pinned_bytes: 0.0,
+            seen: Default::default(),
+        }
+    }
+
+    pub fn put_all(&mut self, value_bytes: usize) {
+        (0..KEYS).for_each(|n| self.put(n, value_bytes));
+    }
+
+    pub fn overwrite_at_random(&mut self, times: u64, value_bytes: usize) {
+        for _ in 0..times * KEYS {
+            let n = self.rng.below(KEYS);
+            self.put(n, value_bytes);
+        }
+    }
+
+    pub fn overwrite_one(&mut self, times: u64, value_bytes: usize) {
+        (0..times).for_each(|_| self.put(KEYS / 3, value_bytes));
+    }
+
+    pub fn overwrite_the_first_tenth(&mut self, times: u64, value_bytes: usize) {
+        for _ in 0..times * KEYS / 10 {
+            let n = self.rng.below(KEYS / 10);
+            self.put(n, value_bytes);
+        }
+    }
+
+    pub fn delete_all(&mut self) {
+        (0..KEYS).for_each(|n| self.delete(n));
+    }
+
+    pub fn delete_at_random(&mut self, share: f64) {
+        for _ in 0..(KEYS as f64 * share) as u64 {
+            let n = self.rng.below(KEYS);
+            self.delete(n);
+        }
+    }
+
+    pub fn delete_ranges(&mut self, ranges: u64) {
+        for _ in 0..ranges {
+            let from = self.rng.below(KEYS);
+            let to = (from + 1 + self.rng.below(KEYS / 5)).min(KEYS);
+            self.db.delete_range(&self.keyspace, &key(from), &key(to)).unwrap();
+            let gone: Vec<u64> = self.values.range(from..to).map(|(n, _)| *n).collect();
+            gone.into_iter().for_each(|n| self.forget(n));
+            self.after_write(40.0);
+        }
+    }
+
+    pub fn hold_snapshot(&mut self) {
+        self.snapshot = Some(self.db.snapshot());
+        self.seen = self.values.keys().copied().collect();
+    }
+
+    pub fn release_snapshot(&mut self) {
+        self.snapshot = None;
+        self.pinned.clear();
+        self.seen.clear();
+        self.pinned_bytes = 0.0;
+        self.after_write(0.0);
+    }
+
+    fn put(&mut self, n: u64, value_bytes: usize) {
+        let mut value = vec![0; value_bytes];
+        // So that no two versions are alike.
+        value[..8].copy_from_slice(&self.rng.next_u64().to_le_bytes());
+        self.db.put(&self.keyspace, &key(n), &value).unwrap();
+        self.forget(n);
+        let bytes = bytes_of(&value);
+        self.live_bytes += bytes;
+        self.values.insert(n, value);
+        self.after_write(bytes);
+    }
+
+    fn delete(&mut self, n: u64) {
+        self.db.delete(&self.keyspace, &key(n)).unwrap();
+        self.forget(n);
+        self.after_write(bytes_of(b""));
+    }
+
+    /// The present version of a key is not live any more, but perhaps pinned.
+    fn forget(&mut self, n: u64) {
+        let Some(old) = self.values.remove(&n) else { return };
+        self.live_bytes -= bytes_of(&old);
+        if self.seen.remove(&n) {
+            self.pinned.insert(n, bytes_of(&old));
+            self.pinned_bytes += bytes_of(&old);
+        }
+    }
+
+    fn after_write(&mut self, bytes: f64) {
+        self.written += bytes;
+        self.live_most = self.live_most.max(self.live_bytes);
+        let data = self.amp * self.live_bytes + self.pinned_bytes;
+        let allowed = data * TABLE_SHARE + 4.0 * SEGMENT_BYTES as f64;
+        let now = Moment { written: self.written, allowed };
+        self.storage.ceiling().set(now, self.live_most);
+        while self.diligent && self.db.step() {}
+    }
+
+    /// No delete is in a table that as many writes have passed twice as there are live keys.
+    pub fn expect_no_old_deletes(&mut self) {
+        self.db.flush().unwrap();
+        self.db.settle().unwrap();
+        let through = self.db.stats().flushed_seqno;
+        let levels = self.db.levels();
+        let tables = levels.iter().flat_map(|tree| &tree.levels).flat_map(|level| &level.runs);
+        for table in tables.flat_map(|run| &run.tables).filter(|table| table.deletes > 0) {
+            let age = through - table.min_seqno;
+            assert!(age < 2 * KEYS, "{} deletes, {age} writes old", table.deletes);
+        }
+    }
+
+    /// Checks the ceiling and the data.
+    pub fn finish(mut self) {
+        self.db.flush().unwrap();
+        self.db.settle().unwrap();
+        let excess = self.storage.ceiling().excess_most / SEGMENT_BYTES as f64;
+        let context = format!("amp {}, diligent {}", self.amp, self.diligent);
+        println!("{context}: {excess:+.2} segments above");
+        assert!(excess <= 0.0, "{context}: {excess:.2} segments above the ceiling");
+        let found = self.db.range::<[u8]>(&self.keyspace, ..).into_iter().map(|pair| pair.unwrap());
+        let expected = self.values.iter().map(|(n, value)| (key(*n), value.clone()));
+        assert!(found.eq(expected), "{context}: what was written is not what is found");
+        self.snapshot = None;
+    }
+}

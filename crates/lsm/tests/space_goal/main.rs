@@ -1,0 +1,129 @@
+//! The ceiling of a space goal, looked at whenever a table file grows: under every load, however
+//! background work and writes interleave, table files take no more than `amp` times the live data,
+//! what snapshots pin, and four segments.
+
+mod ceiling;
+mod loads;
+
+use loads::Load;
+
+/// A goal in hundredths, and whether background work is done at every write or only when it must be.
+const WAYS: [(u32, bool); 3] = [(120, true), (120, false), (150, false)];
+
+fn check(load: impl Fn(&mut Load)) {
+    for (amp, diligent) in WAYS {
+        let mut under_test = Load::new(amp, diligent);
+        load(&mut under_test);
+        under_test.finish();
+    }
+}
+
+#[test]
+fn uniform_overwrites() {
+    check(|load| {
+        load.put_all(400);
+        load.overwrite_at_random(5, 400);
+    });
+}
+
+#[test]
+fn deleting_everything_and_inserting_it_again() {
+    check(|load| {
+        for _ in 0..3 {
+            load.put_all(400);
+            load.delete_all();
+        }
+        load.put_all(400);
+    });
+}
+
+#[test]
+fn values_that_grow() {
+    check(|load| {
+        for bytes in [100, 200, 400, 800, 1200] {
+            load.put_all(bytes);
+        }
+    });
+}
+
+#[test]
+fn values_that_shrink() {
+    check(|load| {
+        for bytes in [1200, 600, 300, 150] {
+            load.put_all(bytes);
+            load.overwrite_at_random(1, bytes);
+        }
+    });
+}
+
+#[test]
+fn in_order_and_then_at_random() {
+    check(|load| {
+        load.put_all(400);
+        load.put_all(400);
+        load.overwrite_at_random(3, 400);
+    });
+}
+
+#[test]
+fn one_hot_key() {
+    check(|load| {
+        load.put_all(400);
+        load.overwrite_one(20_000, 400);
+        load.overwrite_at_random(1, 400);
+    });
+}
+
+#[test]
+fn a_hot_tenth() {
+    check(|load| {
+        load.put_all(400);
+        load.overwrite_the_first_tenth(30, 400);
+        load.overwrite_at_random(2, 400);
+    });
+}
+
+#[test]
+fn range_deletes() {
+    check(|load| {
+        for _ in 0..4 {
+            load.put_all(400);
+            load.delete_ranges(10);
+            load.overwrite_at_random(1, 400);
+        }
+    });
+}
+
+#[test]
+fn a_snapshot_held_for_long() {
+    check(|load| {
+        load.put_all(400);
+        load.hold_snapshot();
+        load.overwrite_at_random(3, 400);
+        load.release_snapshot();
+        load.overwrite_at_random(3, 400);
+    });
+}
+
+#[test]
+fn snapshots_that_come_and_go() {
+    check(|load| {
+        load.put_all(400);
+        for _ in 0..8 {
+            load.hold_snapshot();
+            load.overwrite_at_random(1, 400);
+            load.release_snapshot();
+        }
+    });
+}
+
+#[test]
+fn deletes_are_gone_before_long() {
+    check(|load| {
+        load.put_all(400);
+        load.delete_at_random(0.3);
+        // As many writes as there are live keys, and as many again for what is under way.
+        load.overwrite_at_random(2, 400);
+        load.expect_no_old_deletes();
+    });
+}
