@@ -54,7 +54,7 @@ pub struct KeyspaceOptions {
     /// How blocks are compressed [default: lz4]
     #[arg(long, value_name = "none|lz4|zstd", value_parser = parse_compression)]
     pub compression: Option<Compression>,
-    /// Filter bits a key, 0 to 32 [default: 10]
+    /// Filter bits a key, 0 to 32, in the mean over all tables [default: 10]
     #[arg(long, value_name = "BITS")]
     pub filter_bits: Option<u8>,
 }

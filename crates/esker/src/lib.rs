@@ -73,6 +73,6 @@ pub use esker_lsm::version::{TableId, TableMeta};
 pub use esker_lsm::{
     Db, DbCursor, Dedup, DramTableStats, Env, Forwarding, Keyspace, KeyspaceInfo, KeyspaceLevels,
     KeyspaceSettings, LevelInfo, Log, Pairs, Range, Ratio, RunInfo, Settings, Shape, Snapshot,
-    Stats, Store, Sync,
+    Stats, Store, Sync, TableGets,
 };
 pub use esker_table::Compression;

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const KEYS: u64 = 2_000_000;
+const FINGERPRINT_BITS: u8 = 8;
 const VALUE: [u8; 100] = [b'v'; 100];
 
 /// A cursor over sorted keys, as cheap as can be.
@@ -147,7 +148,7 @@ impl Bench {
         let options = TableOptions {
             keyspace: KeyspaceId(0),
             compression: self.settings.compression,
-            filter_bits: self.settings.filter_bits,
+            fingerprint_bits: FINGERPRINT_BITS,
             level: 0,
             file_id,
         };
@@ -174,6 +175,7 @@ impl Bench {
             cancelled: &AtomicBool::new(false),
             throttle: &|_| {},
             table_bytes: sizes.table_bytes(),
+            fingerprint_bits: FINGERPRINT_BITS,
         };
         let outcome = execute(&plan, &context).unwrap();
         let tables = outcome.outputs.into_iter().map(|meta| self.handle(meta)).collect();

@@ -1,6 +1,7 @@
 //! Doing a plan: merge its inputs, then put the outputs in their place by one edit.
 
 use crate::compaction::{self, Plan};
+use crate::filter_share;
 use crate::inner::Inner;
 use crate::manifest::{Change, Edit, State};
 use crate::version::TableMeta;
@@ -27,6 +28,7 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<()> {
         cancelled: inner.gate.cancelled_flag(),
         throttle: &|_bytes| inner.gate.pass_compaction(&*inner.clock),
         table_bytes: inner.sizes.table_bytes(),
+        fingerprint_bits: filter_share::of_plan(keyspace, plan),
     };
     drop(view);
     let outcome = compaction::execute(plan, &context)?;

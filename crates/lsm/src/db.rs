@@ -383,6 +383,7 @@ impl Db {
         let pool = inner.logs.pool().map(|pool| pool.traffic()).unwrap_or_default();
         let (counters, space) = (&inner.counters, inner.table_space());
         let tables = || view.version.keyspaces.values().flat_map(|keyspace| keyspace.tables());
+        let opened = || tables().filter_map(|(_, _, table)| table.opened());
         let (read, rewritten) =
             (counters.compaction_read_bytes.get(), counters.compaction_bytes.get());
         Stats {
@@ -408,7 +409,9 @@ impl Db {
             cache_misses: inner.cache.misses(),
             cache_bytes: inner.cache.used_bytes() as u64,
             cache_capacity_bytes: inner.cache.capacity_bytes() as u64,
+            table_gets: counters.table_gets.sum(),
             table_memory_bytes: table_memory(&view.version),
+            filter_bytes: opened().map(|table| table.filter_bytes() as u64).sum(),
             memtable_bytes: view.memtables.iter().map(|m| m.memory_bytes() as u64).sum(),
             memtables: view.memtables.len() as u64,
             tables: tables().count() as u64,

@@ -4,7 +4,9 @@
 //! MemTables are flushed oldest first and one at a time, so edits are installed in the order of the
 //! log. Every frame's checksum is verified before its bytes are believed again.
 
+use crate::compaction::span::Span;
 use crate::compaction::{self, Fold};
+use crate::filter_share;
 use crate::inner::Inner;
 use crate::log_files::log_file_name;
 use crate::manifest::{Change, Edit};
@@ -76,9 +78,9 @@ fn write_tables(inner: &Inner, memtable: &Arc<MemTable>, written: &mut Written) 
             Some(file) => file,
             none => none.insert(create(inner, file_id, written)?),
         };
-        let content = Content::of(inner, memtable, keyspace_id)?;
-        let writer = TableWriter::new(&mut **file, options(keyspace, file_id));
-        let Content { mut cursor, tombstones, fold } = content;
+        let Content { mut cursor, tombstones, fold, fingerprint_bits } =
+            Content::of(inner, memtable, keyspace)?;
+        let writer = TableWriter::new(&mut **file, options(keyspace, file_id, fingerprint_bits));
         if let Some(meta) = compaction::write_table(writer, &mut cursor, tombstones, fold)? {
             written.add(keyspace_id, meta);
         }
@@ -99,10 +101,11 @@ fn write_parts(
     cuts: &[Vec<u8>],
     written: &mut Written,
 ) -> Result<()> {
-    let Content { mut cursor, tombstones, fold } = Content::of(inner, memtable, keyspace.id)?;
+    let Content { mut cursor, tombstones, fold, fingerprint_bits } =
+        Content::of(inner, memtable, keyspace)?;
     let next_file = || {
         let file_id = inner.installer.next_file();
-        Ok((create(inner, file_id, written)?, options(keyspace, file_id)))
+        Ok((create(inner, file_id, written)?, options(keyspace, file_id, fingerprint_bits)))
     };
     let tables = compaction::write_cut_tables(&mut cursor, tombstones, fold, cuts, next_file)?;
     tables.into_iter().for_each(|meta| written.add(keyspace.id, meta));
@@ -114,16 +117,35 @@ struct Content {
     cursor: MemTableCursor,
     tombstones: Vec<RangeTombstone>,
     fold: Fold,
+    fingerprint_bits: u8,
 }
 
 impl Content {
-    fn of(inner: &Inner, memtable: &Arc<MemTable>, keyspace: KeyspaceId) -> Result<Self> {
-        let mut cursor = memtable.cursor(keyspace, memtable.last_seqno());
+    fn of(inner: &Inner, memtable: &Arc<MemTable>, keyspace: &KeyspaceVersion) -> Result<Self> {
+        let mut cursor = memtable.cursor(keyspace.id, memtable.last_seqno());
+        let versions = cursor.versions() as u64;
+        let span = span_of(&mut cursor)?;
+        let bits = span.map(|span| filter_share::of_flush(keyspace, versions, &span));
         cursor.seek_first()?;
-        let tombstones = memtable.range_tombstones(keyspace).unwrap_or_default();
-        let tombstones = tombstones.tombstones().collect();
-        Ok(Content { cursor, tombstones, fold: Fold::new(inner.snapshots.list(), false) })
+        let tombstones = memtable.range_tombstones(keyspace.id).unwrap_or_default();
+        Ok(Content {
+            cursor,
+            tombstones: tombstones.tombstones().collect(),
+            fold: Fold::new(inner.snapshots.list(), false),
+            fingerprint_bits: bits.unwrap_or(0),
+        })
     }
+}
+
+/// From the cursor's first key to its last.
+fn span_of(cursor: &mut MemTableCursor) -> Result<Option<Span>> {
+    cursor.seek_last()?;
+    if !cursor.valid() {
+        return Ok(None);
+    }
+    let largest = cursor.key().to_vec();
+    cursor.seek_first()?;
+    Ok(Some(Span { smallest: cursor.key().to_vec(), largest, largest_is_exclusive: false }))
 }
 
 fn create(inner: &Inner, file_id: u64, written: &mut Written) -> Result<Box<dyn WritableFile>> {
@@ -132,11 +154,11 @@ fn create(inner: &Inner, file_id: u64, written: &mut Written) -> Result<Box<dyn 
     Ok(file)
 }
 
-fn options(keyspace: &KeyspaceVersion, file_id: u64) -> TableOptions {
+fn options(keyspace: &KeyspaceVersion, file_id: u64, fingerprint_bits: u8) -> TableOptions {
     TableOptions {
         keyspace: keyspace.id,
         compression: keyspace.settings.compression,
-        filter_bits: keyspace.settings.filter_bits,
+        fingerprint_bits,
         level: 0,
         file_id,
     }

@@ -114,6 +114,7 @@ fn get_from_tables(
     patience: Patience,
 ) -> Result<Option<(Seqno, Value)>> {
     let Sought { key, hash, snapshot, .. } = sought;
+    let mut reads = 0;
     for run in keyspace.levels.iter().flat_map(|level| &level.runs) {
         let Some(handle) = run.table_for(key) else { continue };
         let table = match (handle.opened(), patience) {
@@ -124,15 +125,21 @@ fn get_from_tables(
         if handle.meta.range_tombstones > 0 {
             deleted_below = deleted_below.max(table.tombstones().covering(key, snapshot));
         }
+        if !table.may_contain(hash) {
+            continue;
+        }
         let found = match patience {
-            Patience::MayBlock => table.get(key, hash, snapshot)?,
-            Patience::MemoryOnly => table.try_get(key, hash, snapshot)?,
+            Patience::MayBlock => table.find(key, snapshot)?,
+            Patience::MemoryOnly => table.try_find(key, snapshot)?,
         };
+        reads += 1;
         if let Some(found) = found {
+            inner.counters.table_gets.count(true, reads);
             let lives = found.kind == Kind::Put && found.seqno >= deleted_below;
             return Ok(lives.then(|| (found.seqno, Value::from(found.value))));
         }
     }
+    inner.counters.table_gets.count(false, reads);
     Ok(None)
 }
 

@@ -171,7 +171,8 @@ pub struct KeyspaceSettings {
     pub dedup: Dedup,
     /// How blocks are compressed. Default lz4.
     pub compression: Compression,
-    /// Filter bits a key, 0 (no filter) to 32. Default 10.
+    /// Filter bits a key in the mean over all tables, 0 (no filter) to 32. Large runs have fewer, small
+    /// ones more; a table of few thousand keys takes up to half as many again. Default 10.
     pub filter_bits: u8,
 }
 

@@ -1,6 +1,7 @@
 //! What a database says of itself.
 
 use crate::settings::KeyspaceSettings;
+use crate::table_gets::{GetCounters, TableGets};
 use crate::version::{TableMeta, Version};
 use esker_base::{KeyspaceId, Seqno};
 use esker_memtable::DramTableStats;
@@ -54,8 +55,12 @@ pub struct Stats {
     pub cache_bytes: u64,
     /// Bytes that the block cache may hold now.
     pub cache_capacity_bytes: u64,
+    /// Point reads that came to tables, and what they cost there.
+    pub table_gets: TableGets,
     /// Bytes of table indexes, filters and tombstones held now.
     pub table_memory_bytes: u64,
+    /// Those of them that are filters.
+    pub filter_bytes: u64,
     /// Bytes of MemTables, segments and index, held now.
     pub memtable_bytes: u64,
     /// MemTables now, the active one included.
@@ -156,7 +161,7 @@ pub(crate) fn levels(version: &Version) -> Vec<KeyspaceLevels> {
     version.keyspaces.values().map(|keyspace| of_keyspace(keyspace)).collect()
 }
 
-/// The counters that background work keeps.
+/// What the engine counts as it works.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) flushes: Counter,
@@ -167,6 +172,7 @@ pub(crate) struct Counters {
     pub(crate) compaction_bytes: Counter,
     pub(crate) predicted_reclaim_bytes: Counter,
     pub(crate) reclaims_within_tenth: Counter,
+    pub(crate) table_gets: GetCounters,
 }
 
 /// A number that only grows.

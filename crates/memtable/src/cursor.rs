@@ -44,6 +44,11 @@ impl MemTableCursor {
         MemTableCursor { memtable, numbers, lanes, current: None, direction: Direction::Forward }
     }
 
+    /// How many versions the cursor may come to, at most.
+    pub fn versions(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.part.items().len()).sum()
+    }
+
     /// Places every lane at or after what `seek` says, and picks the smallest.
     fn place_forward(&mut self, seek: impl Fn(&MemTable, &Part) -> usize) {
         self.direction = Direction::Forward;

@@ -113,7 +113,7 @@ pub fn sample_table() -> Vec<u8> {
     let options = TableOptions {
         keyspace: KeyspaceId::DEFAULT,
         compression: Compression::None,
-        filter_bits: 10,
+        fingerprint_bits: 9,
         level: 0,
         file_id: FILE_ID,
     };

@@ -87,9 +87,9 @@ fn measure(compression: Compression) -> Result<()> {
         written = Some(write(&mut file, compression, 0)?);
         Ok(())
     })?;
-    timed("write, 10 bits of filter", ENTRIES, &mut || {
+    timed("write, fingerprints of 8 bits", ENTRIES, &mut || {
         file.0.clear();
-        written = Some(write(&mut file, compression, 10)?);
+        written = Some(write(&mut file, compression, 8)?);
         Ok(())
     })?;
     let info = written.expect("it was just written");
@@ -127,9 +127,9 @@ fn measure(compression: Compression) -> Result<()> {
     timed("get, present, nothing cached", GETS / 10, &mut || gets(&table, GETS / 10, 0, &mut rng))
 }
 
-fn write(file: &mut File, compression: Compression, filter_bits: u8) -> Result<TableInfo> {
+fn write(file: &mut File, compression: Compression, fingerprint_bits: u8) -> Result<TableInfo> {
     let keyspace = KeyspaceId::DEFAULT;
-    let options = TableOptions { keyspace, compression, filter_bits, level: 1, file_id: 1 };
+    let options = TableOptions { keyspace, compression, fingerprint_bits, level: 1, file_id: 1 };
     let mut writer = TableWriter::new(file, options);
     let mut rng = Rng::new(1);
     for n in 0..ENTRIES {

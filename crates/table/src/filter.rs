@@ -1,22 +1,34 @@
 //! The filter: whether a key may be in a table, from its hash, without reading a block.
 //!
 //! A binary fuse filter (Graf and Lemire, "Binary Fuse Filters: Fast and Smaller Than Xor
-//! Filters", 2022) of 8, 16 or 32-bit fingerprints: about 9, 18 or 36 bits a key, and one false
-//! positive in 256, 65,536 or 4 billion absent keys. A probe mixes the hash with the filter's
-//! seed, picks one place in each of three neighbouring segments, and asks whether the three
-//! fingerprints there XOR to the hash's own.
+//! Filters", 2022) of fingerprints of `b` bits, 1 to 32: about 1.125 b bits a key, and one false
+//! positive in 2^b absent keys. A probe mixes the hash with the filter's seed, picks one place in
+//! each of three neighbouring segments, and asks whether the three fingerprints there XOR to the
+//! hash's own.
 //!
 //! ```text
 //! filter:  fingerprint bits u8 | seed u64 | segment_bits u8 | segments u32 | fingerprints
 //! ```
 //!
 //! A hash starts in one of `segments` segments of `2^segment_bits` places; two more segments follow.
+//! Fingerprints lie bit by bit behind each other, low bits first. As they are only ever XORed, the
+//! low bits of a filter of longer fingerprints are a filter of shorter ones: so there is any length.
 
 use esker_base::coding::{take_u8, take_u32, take_u64};
 use xorf::{BinaryFuse8, BinaryFuse16, BinaryFuse32};
 
+/// The longest fingerprint, in bits.
+pub const FINGERPRINT_BITS_MAX: u8 = 32;
+
+/// Places for fingerprints in a filter for each key, if it has a million keys or more. It is up to 1.2
+/// with a hundred thousand, and up to 1.5 with a thousand.
+pub const FILTER_PLACES_PER_KEY: f64 = 1.125;
+
 /// The longest segment the construction chooses.
 const SEGMENT_BITS_MAX: u8 = 18;
+
+/// A fingerprint is read as part of a word, which may reach so far beyond the last of them.
+const PADDING_BYTES: usize = 7;
 
 /// A table's filter, in memory.
 #[derive(Debug, Default)]
@@ -24,27 +36,10 @@ pub(crate) struct Filter {
     seed: u64,
     segment_bits: u8,
     segments: u32,
-    fingerprints: Fingerprints,
-}
-
-#[derive(Debug, Default)]
-enum Fingerprints {
-    /// No filter: every key may be there.
-    #[default]
-    None,
-    Bits8(Box<[u8]>),
-    Bits16(Box<[u16]>),
-    Bits32(Box<[u32]>),
-}
-
-/// The fingerprint length for a wish of `filter_bits` bits a key; 0 is no filter.
-pub(crate) fn fingerprint_bits(filter_bits: u8) -> u8 {
-    match filter_bits {
-        0 => 0,
-        1..=9 => 8,
-        10..=18 => 16,
-        _ => 32,
-    }
+    /// 0 without a filter: then every key may be there.
+    fingerprint_bits: u8,
+    /// Packed as they are stored, and padded.
+    fingerprints: Box<[u8]>,
 }
 
 /// A guess of how many bytes a filter of so many keys takes.
@@ -72,14 +67,14 @@ pub(crate) fn encode(fingerprint_bits: u8, hashes: &mut Vec<u64>) -> Option<Vec<
                 shape.segment_length,
                 shape.segment_count_length / shape.segment_length,
             );
-            out.extend(filter.fingerprints.iter().flat_map(|print| print.to_le_bytes()));
+            pack(fingerprint_bits, filter.fingerprints.iter().map(|&f| u64::from(f)), &mut out);
             Some(out)
         }};
     }
     match fingerprint_bits {
-        8 => encoded!(BinaryFuse8),
-        16 => encoded!(BinaryFuse16),
-        32 => encoded!(BinaryFuse32),
+        1..=8 => encoded!(BinaryFuse8),
+        9..=16 => encoded!(BinaryFuse16),
+        17..=FINGERPRINT_BITS_MAX => encoded!(BinaryFuse32),
         _ => None,
     }
 }
@@ -90,6 +85,28 @@ fn encode_shape(fingerprint_bits: u8, seed: u64, segment_length: u32, segments: 
     out.push(segment_length.trailing_zeros() as u8);
     out.extend_from_slice(&segments.to_le_bytes());
     out
+}
+
+/// Appends the low bits of each fingerprint.
+fn pack(fingerprint_bits: u8, fingerprints: impl Iterator<Item = u64>, out: &mut Vec<u8>) {
+    let (mut open, mut open_bits) = (0u64, 0);
+    for fingerprint in fingerprints {
+        open |= (fingerprint & mask(fingerprint_bits)) << open_bits;
+        open_bits += fingerprint_bits;
+        while open_bits >= 8 {
+            out.push(open as u8);
+            open >>= 8;
+            open_bits -= 8;
+        }
+    }
+    if open_bits > 0 {
+        out.push(open as u8);
+    }
+}
+
+#[inline]
+fn mask(fingerprint_bits: u8) -> u64 {
+    (1 << fingerprint_bits) - 1
 }
 
 impl Filter {
@@ -103,54 +120,48 @@ impl Filter {
             return None;
         }
         let places = (u64::from(segments) + 2) << segment_bits;
-        if places > u64::from(u32::MAX) || input.len() as u64 != places * u64::from(bits / 8) {
+        let bytes = (places * u64::from(bits)).div_ceil(8);
+        let is_known = (1..=FINGERPRINT_BITS_MAX).contains(&bits);
+        if !is_known || places > u64::from(u32::MAX) || input.len() as u64 != bytes {
             return None;
         }
-        let fingerprints = match bits {
-            8 => Fingerprints::Bits8(input.into()),
-            16 => Fingerprints::Bits16(
-                input.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect(),
-            ),
-            32 => Fingerprints::Bits32(
-                input.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect(),
-            ),
-            _ => return None,
-        };
-        Some(Filter { seed, segment_bits, segments, fingerprints })
+        let fingerprints = [input, &[0; PADDING_BYTES]].concat().into();
+        Some(Filter { seed, segment_bits, segments, fingerprint_bits: bits, fingerprints })
     }
 
     /// Bits of a fingerprint, 0 without a filter.
     pub(crate) fn fingerprint_bits(&self) -> u8 {
-        match self.fingerprints {
-            Fingerprints::None => 0,
-            Fingerprints::Bits8(_) => 8,
-            Fingerprints::Bits16(_) => 16,
-            Fingerprints::Bits32(_) => 32,
-        }
+        self.fingerprint_bits
     }
 
     /// Bytes of memory that the filter takes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        match &self.fingerprints {
-            Fingerprints::None => 0,
-            Fingerprints::Bits8(all) => all.len(),
-            Fingerprints::Bits16(all) => 2 * all.len(),
-            Fingerprints::Bits32(all) => 4 * all.len(),
-        }
+        self.fingerprints.len()
     }
 
     /// Whether a key with this hash may be in the table. False is certain.
     #[inline]
     pub(crate) fn may_contain(&self, key_hash: u64) -> bool {
+        if self.fingerprint_bits == 0 {
+            return true;
+        }
         let hash = mix(key_hash.wrapping_add(self.seed));
         let own = hash ^ (hash >> 32);
-        let [a, b, c] = self.places(hash);
-        match &self.fingerprints {
-            Fingerprints::None => true,
-            Fingerprints::Bits8(all) => own as u8 == all[a] ^ all[b] ^ all[c],
-            Fingerprints::Bits16(all) => own as u16 == all[a] ^ all[b] ^ all[c],
-            Fingerprints::Bits32(all) => own as u32 == all[a] ^ all[b] ^ all[c],
-        }
+        let places = self.places(hash);
+        let [a, b, c] = match self.fingerprint_bits {
+            // What most have; and a byte never lies in two cache lines, as a word may.
+            8 => places.map(|place| u64::from(self.fingerprints[place])),
+            _ => places.map(|place| self.word(place)),
+        };
+        (own ^ a ^ b ^ c) & mask(self.fingerprint_bits) == 0
+    }
+
+    /// A word whose low bits are the fingerprint at `place`.
+    #[inline]
+    fn word(&self, place: usize) -> u64 {
+        let bit = place * usize::from(self.fingerprint_bits);
+        let bytes = self.fingerprints[bit / 8..].first_chunk().expect("there is padding");
+        u64::from_le_bytes(*bytes) >> (bit % 8)
     }
 
     /// One place in each of three neighbouring segments.
@@ -187,8 +198,8 @@ mod tests {
 
     #[test]
     fn no_key_is_denied_at_any_size() {
-        for bits in [8, 16, 32] {
-            for count in (1..70).chain([127, 1000, 20_000]) {
+        for bits in 1..=FINGERPRINT_BITS_MAX {
+            for count in (1..70).chain([127, 1000, 5_000]) {
                 let mut all = hashes(count);
                 let filter = Filter::decode(&encode(bits, &mut all).unwrap()).unwrap();
                 assert_eq!(filter.fingerprint_bits(), bits);
@@ -200,12 +211,23 @@ mod tests {
     #[test]
     fn false_positives_are_as_rare_as_the_fingerprint_says() {
         let mut rng = Rng::new(11);
-        for (bits, expected_per_million) in [(8, 1e6 / 256.0), (16, 1e6 / 65_536.0), (32, 0.0)] {
+        for bits in 1..=FINGERPRINT_BITS_MAX {
+            let expected_per_million = 1e6 / f64::powi(2.0, bits.into());
             let filter = Filter::decode(&encode(bits, &mut hashes(50_000)).unwrap()).unwrap();
             let wrong = (0..1_000_000).filter(|_| filter.may_contain(rng.next_u64())).count();
             // Five standard deviations of a Poisson count.
             let slack = 5.0 * f64::sqrt(expected_per_million + 1.0);
             assert!((wrong as f64 - expected_per_million).abs() < slack, "{bits} bits: {wrong}");
+        }
+    }
+
+    #[test]
+    fn a_filter_takes_about_the_bits_it_is_said_to() {
+        for (keys, most) in [(1_000, 1.5), (100_000, 1.2), (1_000_000, 1.14)] {
+            let bytes = encode(11, &mut hashes(keys)).unwrap().len() as f64;
+            let places_per_key = bytes * 8.0 / 11.0 / keys as f64;
+            assert!(places_per_key < most, "{places_per_key} places a key of {keys}");
+            assert!(places_per_key >= FILTER_PLACES_PER_KEY);
         }
     }
 
@@ -225,7 +247,7 @@ mod tests {
 
     #[test]
     fn damaged_bytes_never_panic_and_other_lengths_are_refused() {
-        let good = encode(16, &mut hashes(20)).unwrap();
+        let good = encode(13, &mut hashes(20)).unwrap();
         for len in 0..good.len() {
             assert!(Filter::decode(&good[..len]).is_none());
         }

@@ -29,6 +29,7 @@ mod writer;
 pub use cache::BlockCache;
 pub use compression::Compression;
 pub use cursor::{CursorPurpose, HeldValue, TableCursor};
+pub use filter::{FILTER_PLACES_PER_KEY, FINGERPRINT_BITS_MAX};
 pub use properties::Properties;
 pub use reader::{Found, Table};
 pub use sketch::{Hll, Layer, Overlay, Sketches, ThetaSample};

@@ -33,7 +33,7 @@ pub struct Properties {
     pub file_id: u64,
     /// How its data blocks are packed, if that saves enough.
     pub compression: Compression,
-    /// Bits of a filter fingerprint: 0 (no filter), 8, 16 or 32.
+    /// Bits of a filter fingerprint: 0 (no filter) to 32.
     pub fingerprint_bits: u8,
     /// Versions in the data blocks, deletes included.
     pub entries: u64,

@@ -103,14 +103,20 @@ impl Table {
     /// tombstones are not looked at. `key_hash` is the key's [`esker_base::hash64`].
     #[inline]
     pub fn get(&self, key: &[u8], key_hash: u64, snapshot: Seqno) -> Result<Option<Found>> {
-        self.lookup(key, key_hash, snapshot, Table::cached_block)
+        if self.may_contain(key_hash) { self.find(key, snapshot) } else { Ok(None) }
     }
 
-    /// As [`Table::get`], from memory alone: [`Error::WouldBlock`] if the file would have to be
+    /// As [`Table::get`], without asking the filter.
+    #[inline]
+    pub fn find(&self, key: &[u8], snapshot: Seqno) -> Result<Option<Found>> {
+        self.lookup(key, snapshot, Table::cached_block)
+    }
+
+    /// As [`Table::find`], from memory alone: [`Error::WouldBlock`] if the file would have to be
     /// read.
     #[inline]
-    pub fn try_get(&self, key: &[u8], key_hash: u64, snapshot: Seqno) -> Result<Option<Found>> {
-        self.lookup(key, key_hash, snapshot, |table, n| {
+    pub fn try_find(&self, key: &[u8], snapshot: Seqno) -> Result<Option<Found>> {
+        self.lookup(key, snapshot, |table, n| {
             table.cache.get(table.block_key(n)).ok_or(Error::WouldBlock)
         })
     }
@@ -119,13 +125,9 @@ impl Table {
     fn lookup(
         &self,
         key: &[u8],
-        key_hash: u64,
         snapshot: Seqno,
         block: impl FnOnce(&Table, usize) -> Result<Block>,
     ) -> Result<Option<Found>> {
-        if !self.filter.may_contain(key_hash) {
-            return Ok(None);
-        }
         let n = self.index.find(key, snapshot);
         if n == self.index.len() {
             return Ok(None);
@@ -168,6 +170,11 @@ impl Table {
             + self.filter.memory_bytes()
             + tombstones::memory_bytes(&self.tombstones)
             + self.properties.memory_bytes()
+    }
+
+    /// Those of them that are the filter.
+    pub fn filter_bytes(&self) -> usize {
+        self.filter.memory_bytes()
     }
 
     /// A cursor over all versions.

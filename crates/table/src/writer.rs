@@ -28,8 +28,8 @@ pub struct TableOptions {
     pub keyspace: KeyspaceId,
     /// How data blocks are packed.
     pub compression: Compression,
-    /// Bits of filter a key may cost: 0 for none, to 9, to 18, or more.
-    pub filter_bits: u8,
+    /// Bits of a filter fingerprint: 0 (no filter) to [`FINGERPRINT_BITS_MAX`](crate::FINGERPRINT_BITS_MAX).
+    pub fingerprint_bits: u8,
     /// The level the table is for.
     pub level: u8,
     /// The file's id, the same one that [`crate::Table::open`] will be given.
@@ -136,7 +136,7 @@ impl<'f> TableWriter<'f> {
         let hash = hash64(key);
         let bytes = if kind == Kind::Delete { 0 } else { key.len() + value.len() };
         self.sketches.insert(hash, bytes as u64);
-        if self.options.filter_bits > 0 {
+        if self.options.fingerprint_bits > 0 {
             self.key_hashes.push(hash);
         }
         self.properties.keys += 1;
@@ -151,7 +151,7 @@ impl<'f> TableWriter<'f> {
 
     /// About how long the table would be if it ended now.
     pub fn estimated_bytes(&self) -> u64 {
-        let fingerprint_bits = filter::fingerprint_bits(self.options.filter_bits);
+        let fingerprint_bits = self.options.fingerprint_bits;
         let filter = filter::estimated_bytes(fingerprint_bits, self.key_hashes.len());
         let open_block = if self.block.is_empty() { 0 } else { self.block.bytes() };
         self.bytes() + (open_block + filter + self.index.bytes() + FOOTER_BYTES) as u64
@@ -220,7 +220,7 @@ impl<'f> TableWriter<'f> {
     }
 
     fn put_filter(&mut self) -> u64 {
-        let fingerprint_bits = filter::fingerprint_bits(self.options.filter_bits);
+        let fingerprint_bits = self.options.fingerprint_bits;
         let Some(filter) = filter::encode(fingerprint_bits, &mut self.key_hashes) else {
             return 0;
         };

@@ -70,11 +70,11 @@ fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-fn check(compression: Compression, filter_bits: u8) {
-    let name = |extension| golden(&format!("v1-{compression}.{extension}"));
+fn check(name: &str, compression: Compression, fingerprint_bits: u8) {
+    let name = |extension| golden(&format!("v1-{name}.{extension}"));
     if std::env::var_os("ESKER_BLESS").is_some() {
         let mut file = Growing::default();
-        let options = TableOptions { compression, filter_bits, ..options() };
+        let options = TableOptions { compression, fingerprint_bits, ..options() };
         let info = write_to(&mut file, options, &versions(), &tombstones());
         std::fs::write(name("table"), &file.0).unwrap();
         std::fs::write(name("txt"), dump(&open_bytes(file.0, &info).unwrap())).unwrap();
@@ -95,15 +95,20 @@ fn check(compression: Compression, filter_bits: u8) {
 
 #[test]
 fn version_1_without_compression_reads_as_it_did() {
-    check(Compression::None, 8);
+    check("none", Compression::None, 8);
 }
 
 #[test]
 fn version_1_with_lz4_reads_as_it_did() {
-    check(Compression::Lz4, 10);
+    check("lz4", Compression::Lz4, 16);
 }
 
 #[test]
 fn version_1_with_zstd_reads_as_it_did() {
-    check(Compression::Zstd, 20);
+    check("zstd", Compression::Zstd, 32);
+}
+
+#[test]
+fn version_1_with_packed_fingerprints_reads_as_it_did() {
+    check("packed-filter", Compression::Lz4, 11);
 }

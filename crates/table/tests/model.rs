@@ -39,10 +39,10 @@ fn versions(max: usize) -> impl Strategy<Value = Vec<Version>> {
 fn table_options() -> impl Strategy<Value = TableOptions> {
     let compression =
         prop::sample::select(&[Compression::None, Compression::Lz4, Compression::Zstd][..]);
-    let filter_bits = prop::sample::select(&[0u8, 8, 10, 32][..]);
-    (compression, filter_bits).prop_map(|(compression, filter_bits)| TableOptions {
+    let fingerprint_bits = prop::sample::select(&[0u8, 8, 11, 16, 32][..]);
+    (compression, fingerprint_bits).prop_map(|(compression, fingerprint_bits)| TableOptions {
         compression,
-        filter_bits,
+        fingerprint_bits,
         ..options()
     })
 }

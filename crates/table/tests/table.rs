@@ -2,7 +2,7 @@
 
 mod support;
 
-use esker_base::{EntryCursor, Error, KeyspaceId, Kind, MAX_SEQNO, RangeTombstone, hash64};
+use esker_base::{EntryCursor, Error, KeyspaceId, Kind, MAX_SEQNO, RangeTombstone};
 use esker_table::{BlockCache, CursorPurpose, Table, TableOptions, TableWriter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -47,15 +47,15 @@ fn several_tables_share_one_file() {
 }
 
 #[test]
-fn try_get_blocks_only_for_what_is_not_cached() {
+fn try_find_blocks_only_for_what_is_not_cached() {
     let (table, file, _) = large();
-    let try_get = |key: &[u8]| table.try_get(key, hash64(key), MAX_SEQNO);
-    assert!(matches!(try_get(b"key000100"), Err(Error::WouldBlock)));
+    let try_find = |key: &[u8]| table.try_find(key, MAX_SEQNO);
+    assert!(matches!(try_find(b"key000100"), Err(Error::WouldBlock)));
     assert_eq!(file.reads.load(Ordering::Relaxed), 0);
     let found = get(&table, b"key000100", MAX_SEQNO).unwrap();
     assert_eq!(file.reads.load(Ordering::Relaxed), 1);
-    assert_eq!(try_get(b"key000100").unwrap(), found);
-    assert_eq!(try_get(b"zzz").unwrap(), None, "behind the last block");
+    assert_eq!(try_find(b"key000100").unwrap(), found);
+    assert_eq!(try_find(b"zzz").unwrap(), None, "behind the last block");
     assert_eq!(file.reads.load(Ordering::Relaxed), 1);
 }
 
@@ -146,7 +146,8 @@ fn the_size_is_estimated_while_writing() {
 fn sketches_count_the_keys_of_overlapping_tables() {
     let with_filter = versions("key", 20_000);
     let (a, _) = table(options(), &with_filter[..12_000], &[]);
-    let (b, _) = table(TableOptions { filter_bits: 0, ..options() }, &with_filter[8_000..], &[]);
+    let (b, _) =
+        table(TableOptions { fingerprint_bits: 0, ..options() }, &with_filter[8_000..], &[]);
     let mut union = (*a.properties().sketches).clone();
     union.hll.merge(&b.properties().sketches.hll);
     union.theta.merge(&b.properties().sketches.theta);

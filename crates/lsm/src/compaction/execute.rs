@@ -46,6 +46,8 @@ pub struct Context<'a> {
     pub throttle: &'a (dyn Fn(u64) + Sync),
     /// The size at which an output table ends.
     pub table_bytes: u64,
+    /// Bits of the output tables' filter fingerprints.
+    pub fingerprint_bits: u8,
 }
 
 /// What a compaction did.
@@ -169,7 +171,7 @@ impl Work<'_> {
         let mut options = TableOptions {
             keyspace: self.plan.keyspace,
             compression: self.context.settings.compression,
-            filter_bits: self.context.settings.filter_bits,
+            fingerprint_bits: self.context.fingerprint_bits,
             level: self.plan.output_level as u8,
             file_id: 0,
         };

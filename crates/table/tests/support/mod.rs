@@ -60,7 +60,7 @@ pub fn options() -> TableOptions {
     TableOptions {
         keyspace: KeyspaceId(7),
         compression: Compression::None,
-        filter_bits: 10,
+        fingerprint_bits: 16,
         level: 1,
         file_id: FILE_ID,
     }

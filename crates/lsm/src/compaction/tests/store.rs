@@ -21,6 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+const FINGERPRINT_BITS: u8 = 8;
+
 /// A write.
 #[derive(Clone, Debug)]
 pub enum Write {
@@ -118,7 +120,7 @@ impl Store {
         let options = TableOptions {
             keyspace: KeyspaceId::DEFAULT,
             compression: self.settings.compression,
-            filter_bits: self.settings.filter_bits,
+            fingerprint_bits: FINGERPRINT_BITS,
             level: 0,
             file_id,
         };
@@ -158,6 +160,7 @@ impl Store {
             cancelled: &self.cancelled,
             throttle: &|_| {},
             table_bytes: self.sizes.table_bytes(),
+            fingerprint_bits: FINGERPRINT_BITS,
         };
         if parts == 1 {
             return execute(plan, &context);
