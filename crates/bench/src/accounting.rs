@@ -26,6 +26,34 @@ pub struct Counters {
     pub cache_hits: Option<u64>,
     /// Blocks that were not.
     pub cache_misses: Option<u64>,
+    /// Point reads that tables answered.
+    pub table_hits: Option<TableGets>,
+    /// Point reads that came to tables, none of which had the key.
+    pub table_misses: Option<TableGets>,
+}
+
+/// Point reads that came to tables, and in how many tables these looked beyond the filter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TableGets {
+    /// The point reads.
+    pub gets: u64,
+    /// The tables, summed over them.
+    pub table_reads: u64,
+}
+
+impl TableGets {
+    /// Tables read by each. `None` if there was none.
+    pub fn mean(&self) -> Option<f64> {
+        (self.gets > 0).then(|| self.table_reads as f64 / self.gets as f64)
+    }
+
+    fn since(now: Option<Self>, earlier: Option<Self>) -> Option<Self> {
+        let (now, earlier) = (now?, earlier?);
+        Some(TableGets {
+            gets: now.gets.saturating_sub(earlier.gets),
+            table_reads: now.table_reads.saturating_sub(earlier.table_reads),
+        })
+    }
 }
 
 impl Counters {
@@ -42,6 +70,8 @@ impl Counters {
             dram_misses: since(self.dram_misses, earlier.dram_misses),
             cache_hits: since(self.cache_hits, earlier.cache_hits),
             cache_misses: since(self.cache_misses, earlier.cache_misses),
+            table_hits: TableGets::since(self.table_hits, earlier.table_hits),
+            table_misses: TableGets::since(self.table_misses, earlier.table_misses),
         }
     }
 
@@ -293,6 +323,8 @@ mod tests {
         dram_misses: None,
         cache_hits: None,
         cache_misses: None,
+        table_hits: None,
+        table_misses: None,
     };
 
     #[test]
@@ -307,6 +339,17 @@ mod tests {
         let cache = Counters { cache_hits: Some(1), cache_misses: Some(3), ..NOTHING };
         assert_eq!(cache.cache_hit_ratio(), Some(0.25));
         assert_eq!(NOTHING.cache_hit_ratio(), None);
+    }
+
+    #[test]
+    fn table_reads_are_told_for_each_read_of_a_load() {
+        let gets = |gets, table_reads| Some(TableGets { gets, table_reads });
+        let before = Counters { table_hits: gets(10, 40), table_misses: gets(5, 5), ..NOTHING };
+        let after = Counters { table_hits: gets(30, 65), table_misses: gets(5, 5), ..NOTHING };
+        let during = after.since(&before);
+        assert_eq!(during.table_hits.and_then(|hits| hits.mean()), Some(1.25));
+        assert_eq!(during.table_misses.and_then(|misses| misses.mean()), None, "there was none");
+        assert_eq!(after.since(&NOTHING).table_hits, None, "not known");
     }
 
     #[test]

@@ -93,6 +93,12 @@ impl Rows {
         if let Some(ratio) = of_load.cache_hit_ratio() {
             self.add("cache_hit_ratio", ratio, "share");
         }
+        if let Some(reads) = of_load.table_hits.and_then(|hits| hits.mean()) {
+            self.add("table_reads_per_hit", reads, "ratio");
+        }
+        if let Some(reads) = of_load.table_misses.and_then(|misses| misses.mean()) {
+            self.add("table_reads_per_miss", reads, "ratio");
+        }
     }
 
     /// A number of bytes, if it is known.

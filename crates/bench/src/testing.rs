@@ -94,6 +94,8 @@ impl Engine for Counting {
             dram_misses: None,
             cache_hits: Some(0),
             cache_misses: Some(0),
+            table_hits: None,
+            table_misses: None,
         }
     }
     fn disk_bytes(&self) -> u64 {

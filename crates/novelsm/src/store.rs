@@ -92,6 +92,8 @@ impl Engine for NoveLsm {
             dram_misses: None,
             cache_hits: Some(tables.cache_hits),
             cache_misses: Some(tables.cache_misses),
+            table_hits: None,
+            table_misses: None,
         }
     }
 

@@ -80,6 +80,8 @@ pub(super) fn metric_title(metric: &str, unit: &str) -> (String, Quantity) {
         "settle_seconds" => "Time to settle",
         "dram_hit_ratio" => "Reads answered from DRAM",
         "cache_hit_ratio" => "Blocks found in the block cache",
+        "table_reads_per_hit" => "Tables read by a get that finds its key",
+        "table_reads_per_miss" => "Tables read by a get that does not",
         "write_amp" => "Write amplification",
         "space_amp_peak" => "Space amplification, peak",
         "table_write_amp" => "Write amplification of tables",

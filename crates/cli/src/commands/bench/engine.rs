@@ -6,7 +6,7 @@ use crate::options::{dedup_name, shape_name};
 use esker::api::Ordered;
 use esker::{Db, Env, KeyspaceSettings, Log, Result, Settings, Stats, Store, Sync};
 use esker_base::{SystemClock, Threads, ambient_seed};
-use esker_bench::accounting::{Reclaim, TableSpace, disk_usage, table_usage};
+use esker_bench::accounting::{Reclaim, TableGets, TableSpace, disk_usage, table_usage};
 use esker_bench::{Counters, Engine};
 use esker_peers::Peer;
 use esker_storage::PosixStorage;
@@ -104,7 +104,7 @@ impl Engine for EskerEngine {
 
     fn counters(&self) -> Counters {
         let stats = self.db.stats();
-        let copies = &stats.dram_table;
+        let (copies, gets) = (&stats.dram_table, &stats.table_gets);
         // MemTables in DRAM answer all reads that do not come to the table of copies behind them.
         // MemTables in persistent memory answer some, which nobody counts; the rest, copies did.
         let (dram_hits, dram_misses) = match (self.has_pool, self.has_dram_table) {
@@ -123,6 +123,8 @@ impl Engine for EskerEngine {
             dram_misses,
             cache_hits: Some(stats.cache_hits),
             cache_misses: Some(stats.cache_misses),
+            table_hits: Some(TableGets { gets: gets.hits, table_reads: gets.hit_reads }),
+            table_misses: Some(TableGets { gets: gets.misses, table_reads: gets.miss_reads }),
         }
     }
 
