@@ -211,6 +211,9 @@ impl Drop for MappedRegion {
     fn drop(&mut self) {
         // SAFETY: the mapping is this value's, and whoever points into it keeps the value alive.
         let _ = unsafe { munmap(self.base.cast(), self.len) };
+        // Not left to the closing: a process that another thread is just starting has a copy of the
+        // file until it runs its program. Without a lock, this does nothing.
+        let _ = flock(&self._file, FlockOperation::Unlock);
     }
 }
 

@@ -17,10 +17,18 @@ use std::path::Path;
 /// The longest holder's number that is shown: more than a `u64` has digits.
 const PID_BYTES_MAX: usize = 24;
 
-/// A held lock. Closing the file releases it.
+/// A held lock.
 #[derive(Debug)]
 pub(super) struct DirectoryLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for DirectoryLock {
+    /// Closing the file would release the lock only once every copy of it is closed; and a process
+    /// that another thread is just starting has one until it runs its program.
+    fn drop(&mut self) {
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
 }
 
 impl DirectoryLock {
@@ -42,7 +50,7 @@ impl DirectoryLock {
             Err(source) => return Err(failure("lock", &path, source.into())),
         }
         write_holder(&file).map_err(|source| failure("write to", &path, source))?;
-        Ok(DirectoryLock { _file: file })
+        Ok(DirectoryLock { file })
     }
 }
 
