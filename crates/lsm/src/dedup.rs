@@ -17,8 +17,8 @@ pub enum Dedup {
         /// 1.05 to 100.
         threshold: Ratio,
     },
-    /// Tables never take more than `amp` times the bytes of what is live, and four segments,
-    /// compactions under way included.
+    /// Tables are kept within `amp` times the bytes that what is live takes in tables, and four
+    /// segments, compactions under way included. What snapshots pin is beside that.
     SpaceGoal {
         /// 1.05 to 100.
         amp: Ratio,

@@ -98,7 +98,8 @@ pub(super) fn admits(
     /// So much may be due and not yet done.
     const LATE_RUNS: usize = 4;
     const LATE_SEGMENTS: u64 = 2;
-    let Some(ledger) = Ledger::of(keyspace, amp, busy, sizes, around) else { return true };
+    // Not known: a compaction that has just ended is opening its tables.
+    let Some(ledger) = Ledger::of(keyspace, amp, busy, sizes, around) else { return false };
     let most = most_above(amp, sizes, &ledger) + (LATE_SEGMENTS * sizes.segment_bytes) as f64;
     ledger.admits(bytes)
         && keyspace.levels[0].bytes() as f64 <= most
