@@ -3,9 +3,9 @@
 //!
 //! * [`Kv`]: get, put, delete, atomic batches. A hash store can do this.
 //! * [`Ordered`]: cursors over ranges, snapshots, range deletes.
-//! * [`Transactional`]: begin, read, write, commit.
+//! * [`Transactional`]: begin, read, write, commit, over all keyspaces of a store.
 //!
-//! A value of these traits is one keyspace of a store.
+//! A value of the first two is one keyspace of a store.
 
 #![forbid(unsafe_code)]
 
@@ -18,5 +18,5 @@ mod value;
 pub use batch::WriteBatch;
 pub use kv::Kv;
 pub use ordered::{Cursor, KeyRange, Ordered, Snapshot};
-pub use transactional::{Transaction, Transactional};
+pub use transactional::{Concurrency, Isolation, Transaction, TransactionOptions, Transactional};
 pub use value::Value;

@@ -1,26 +1,158 @@
-//! Transactions. The traits stand here so that workloads can be written against them; the
-//! transactions over Esker's own store arrive with their crate.
+//! Transactions over all keyspaces of a store. The traits stand here so that workloads can be written
+//! against them, whoever's transactions they are.
 
-use crate::{Ordered, Value};
-use esker_base::Result;
+use crate::{Cursor, KeyRange, Value, WriteBatch};
+use esker_base::{Error, KeyspaceId, Result};
+use std::str::FromStr;
+use std::time::Duration;
 
-/// A store that runs transactions.
-pub trait Transactional: Ordered {
+/// A store that runs transactions: all of its keyspaces. Shared between threads.
+pub trait Transactional: Send + Sync {
+    /// The keyspace called `name`, created if there is none.
+    fn keyspace(&self, name: &str) -> Result<KeyspaceId>;
+
+    /// The newest committed value of `key`, outside of any transaction.
+    fn get(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>>;
+
+    /// A cursor over what is committed now, outside of any transaction.
+    fn cursor(&self, keyspace: KeyspaceId, range: KeyRange) -> Result<Box<dyn Cursor + '_>>;
+
+    /// Applies `batch` atomically, like a transaction that only writes: it waits for transactions that
+    /// hold its keys locked, and others see it as a conflict where they would see a transaction's.
+    fn write(&self, batch: &WriteBatch) -> Result<()>;
+
     /// Starts a transaction.
-    fn begin(&self) -> Result<Box<dyn Transaction + '_>>;
+    fn begin(&self, options: &TransactionOptions) -> Result<Box<dyn Transaction + '_>>;
 }
 
-/// Reads and writes that commit together, isolated from others, or not at all. Dropping it rolls
-/// it back.
+/// Reads and writes that commit together, isolated from others, or not at all. Dropping it rolls it
+/// back.
+///
+/// After an error for which [`Error::is_transient`] holds, roll back and run the whole transaction
+/// again. After the end every call fails with [`Error::TransactionEnded`].
 pub trait Transaction {
-    /// The value of `key` as this transaction sees it.
-    fn get(&mut self, key: &[u8]) -> Result<Option<Value>>;
-    /// Like `get`, and others may not change `key` until the end.
-    fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Value>>;
+    /// The value of `key` as this transaction sees it, its own writes included.
+    fn get(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>>;
+
+    /// Like `get`, and a change of `key` by others before this one's commit is excluded: a pessimistic
+    /// transaction locks `key`, and an optimistic one will not commit after such a change.
+    ///
+    /// It reads what is committed when the lock is got. Under [`Isolation::Snapshot`] and above it
+    /// fails with [`Error::Conflict`] if that is newer than the transaction's moment.
+    fn get_for_update(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>>;
+
     /// Sets `key` to `value`.
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
+    fn put(&mut self, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> Result<()>;
+
     /// Removes `key`.
-    fn delete(&mut self, key: &[u8]) -> Result<()>;
-    /// Makes all writes visible and durable together.
-    fn commit(self: Box<Self>) -> Result<()>;
+    fn delete(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<()>;
+
+    /// A cursor over `range` as this transaction sees it, its own writes so far included.
+    fn cursor(&mut self, keyspace: KeyspaceId, range: KeyRange) -> Result<Box<dyn Cursor + '_>>;
+
+    /// Marks a place to go back to.
+    fn set_savepoint(&mut self) -> Result<()>;
+
+    /// Undoes all writes since the last savepoint, and removes it. Fails with
+    /// [`Error::NoSavepoint`] if there is none.
+    fn rollback_to_savepoint(&mut self) -> Result<()>;
+
+    /// Makes all writes visible together, and as durable as the store promises. An error says that
+    /// nothing was written, with the exceptions that the store makes for batches.
+    fn commit(&mut self) -> Result<()>;
+
+    /// Gives all writes up.
+    fn rollback(&mut self) -> Result<()>;
+}
+
+/// How a transaction runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TransactionOptions {
+    /// What of others it sees.
+    pub isolation: Isolation,
+    /// How conflicts with others are met.
+    pub concurrency: Concurrency,
+    /// How long to wait for a lock that another transaction holds.
+    pub lock_timeout: Duration,
+}
+
+impl Default for TransactionOptions {
+    /// Pessimistic, snapshot isolation, one second.
+    fn default() -> Self {
+        TransactionOptions {
+            isolation: Isolation::Snapshot,
+            concurrency: Concurrency::Pessimistic,
+            lock_timeout: Duration::from_secs(1),
+        }
+    }
+}
+
+/// What a transaction sees of others. From weakest to strongest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Isolation {
+    /// Each read sees what is committed then.
+    ReadCommitted,
+    /// All reads see one moment, and of two that overlap and write one key, one fails.
+    Snapshot,
+    /// As if transactions had run one after another.
+    Serializable,
+}
+
+/// How conflicts with others are met.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Concurrency {
+    /// By locks on keys, from a write or a read for update to the end.
+    Pessimistic,
+    /// By a test at the commit.
+    Optimistic,
+}
+
+impl Isolation {
+    /// All levels, from weakest to strongest.
+    pub const ALL: [Isolation; 3] =
+        [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
+
+    /// Its name, as [`Isolation::from_str`] reads it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Isolation::ReadCommitted => "read-committed",
+            Isolation::Snapshot => "snapshot",
+            Isolation::Serializable => "serializable",
+        }
+    }
+}
+
+impl std::fmt::Display for Isolation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Isolation {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Isolation::ALL.into_iter().find(|level| level.name() == name).ok_or_else(|| {
+            let names = Isolation::ALL.map(Isolation::name).join(", ");
+            Error::InvalidSetting {
+                setting: "isolation",
+                value: name.to_owned(),
+                reason: format!("the levels are {names}"),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_read_by_its_name_and_no_other() {
+        for level in Isolation::ALL {
+            assert_eq!(level.to_string().parse::<Isolation>().unwrap(), level);
+        }
+        let refused = "repeatable-read".parse::<Isolation>().unwrap_err().to_string();
+        assert!(refused.contains("repeatable-read") && refused.contains("snapshot"), "{refused}");
+    }
 }

@@ -202,6 +202,51 @@ pub enum Error {
     /// The answer is not in memory.
     #[error("the answer is not in memory; ask again with a call that may block")]
     WouldBlock,
+
+    /// Another transaction changed what this one read or writes.
+    #[error(
+        "the transaction conflicts with another that changed key {key} since it began; roll back and \
+         run it again"
+    )]
+    Conflict {
+        /// The key, with what is not printable escaped.
+        key: String,
+    },
+
+    /// This transaction waited for one that waited for it, and was chosen to give way.
+    #[error(
+        "the transaction was given up to resolve a deadlock of {transactions} transactions, when it \
+         asked for key {key}; roll back and run it again"
+    )]
+    Deadlock {
+        /// How many waited for each other.
+        transactions: usize,
+        /// The key that was asked for last, with what is not printable escaped.
+        key: String,
+    },
+
+    /// A lock was not got in time.
+    #[error(
+        "key {key} was locked by another transaction for longer than the lock timeout of {waited:?}; \
+         roll back and run the transaction again, or allow it more time"
+    )]
+    LockTimeout {
+        /// The key, with what is not printable escaped.
+        key: String,
+        /// How long was waited.
+        waited: std::time::Duration,
+    },
+
+    /// A call after a transaction's end.
+    #[error("the transaction has ended: it was {how}; begin another")]
+    TransactionEnded {
+        /// "committed", "rolled back" and so on.
+        how: &'static str,
+    },
+
+    /// Nothing to go back to.
+    #[error("the transaction has no savepoint to go back to; set one first")]
+    NoSavepoint,
 }
 
 impl Error {
@@ -213,6 +258,11 @@ impl Error {
     /// A corruption report.
     pub fn corruption(file: impl Into<String>, offset: u64, what: impl Into<String>) -> Self {
         Error::Corruption { file: file.into(), offset, what: what.into() }
+    }
+
+    /// Whether the same transaction, run again from its start, may well succeed.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Error::Conflict { .. } | Error::Deadlock { .. } | Error::LockTimeout { .. })
     }
 
     /// The kind of the system's error, if there is one at the root.
