@@ -2,7 +2,8 @@
 //!
 //! The engine above sees only [`Storage`]. Three of them live here: [`posix`], a directory of the
 //! operating system; [`memory`], for tests and scratch stores; and [`fault`], which wraps neither
-//! but is a memory storage that can lose power, tear what was not synced, and fail any call.
+//! but is a memory storage that can lose power, tear what was not synced, and fail any call. A fourth,
+//! [`device`], wraps any of them and has the syncs of logs take as long as on a device of its choice.
 //!
 //! Durability is explicit, and there are three promises:
 //!
@@ -19,11 +20,13 @@
 #![forbid(unsafe_code)]
 
 mod copy;
+pub mod device;
 pub mod fault;
 pub mod memory;
 mod name;
 pub mod posix;
 
+pub use device::{Device, DeviceStorage};
 pub use fault::FaultStorage;
 pub use memory::MemoryStorage;
 pub use posix::PosixStorage;

@@ -1,8 +1,12 @@
 //! What every storage must do, run over each of them.
 
-use esker_base::{Error, FileKind, Hint, Rng};
-use esker_storage::{FaultStorage, MemoryStorage, PosixStorage, ReadableFile, Storage};
+use esker_base::{Error, FileKind, Hint, Rng, SystemClock};
+use esker_storage::device::Profile;
+use esker_storage::{
+    Device, DeviceStorage, FaultStorage, MemoryStorage, PosixStorage, ReadableFile, Storage,
+};
 use std::io::ErrorKind;
+use std::sync::Arc;
 
 const TABLE: Hint = Hint::table(0);
 
@@ -22,6 +26,13 @@ macro_rules! conformance {
             $(#[test]
             fn $behaviour() {
                 super::$behaviour(&super::MemoryStorage::new(), &super::MemoryStorage::new());
+            })*
+        }
+        mod on_a_device {
+            $(#[test]
+            fn $behaviour() {
+                let [here, there] = [1, 2].map(|_| super::on_a_device());
+                super::$behaviour(&here, &there);
             })*
         }
         mod fault {
@@ -55,6 +66,12 @@ conformance! {
     a_link_does_not_replace_a_file
     a_file_is_linked_into_another_kind_of_storage
     the_lock_is_held_once_and_released_on_drop
+}
+
+fn on_a_device() -> DeviceStorage<MemoryStorage> {
+    let fastest = Profile::ALL[Profile::ALL.len() - 1];
+    let device = Device::new(fastest, Arc::new(SystemClock::new()));
+    DeviceStorage::new(MemoryStorage::new(), device)
 }
 
 fn write(storage: &dyn Storage, name: &str, bytes: &[u8]) {
@@ -292,4 +309,24 @@ fn the_lock_is_held_once_and_released_on_drop(storage: &dyn Storage, other: &dyn
     drop(other.lock().unwrap());
     drop(held);
     drop(storage.lock().unwrap());
+}
+
+#[test]
+fn a_log_is_charged_for_its_syncs_and_the_bytes_written_between_them() {
+    let fastest = Profile::ALL[Profile::ALL.len() - 1];
+    let device = Device::new(fastest, Arc::new(SystemClock::new()));
+    let storage = DeviceStorage::new(MemoryStorage::new(), device.clone());
+    let log = storage.create_log("log", 4096).unwrap();
+    storage.create("table", TABLE).unwrap().sync().unwrap();
+    assert_eq!(device.served().syncs, 0, "nothing but a log's sync costs anything");
+    log.write_at(0, &[1; 100]).unwrap();
+    log.write_at(100, &[2; 50]).unwrap();
+    log.sync().unwrap();
+    log.write_at(5000, &[1]).unwrap_err();
+    drop(log);
+    storage.open_log("log").unwrap().sync().unwrap();
+    storage.recycle_log("log", "next", 4096).unwrap().unwrap().sync().unwrap();
+    let served = device.served();
+    assert_eq!((served.syncs, served.bytes), (3, 150));
+    assert!(served.achieved_mean >= served.requested_mean);
 }

@@ -1,0 +1,103 @@
+//! A storage whose logs lie on an emulated device. Everything else in it is as it was.
+
+use super::{Device, DeviceFile};
+use crate::{LogFile, ReadableFile, Storage, WritableFile};
+use esker_base::{Hint, Result};
+use std::path::Path;
+use std::sync::Arc;
+
+/// See the file's head.
+pub struct DeviceStorage<S> {
+    inner: S,
+    device: Arc<Device>,
+}
+
+impl<S: Storage> DeviceStorage<S> {
+    /// `inner`, whose logs take the time of `device`.
+    pub fn new(inner: S, device: Arc<Device>) -> Self {
+        DeviceStorage { inner, device }
+    }
+
+    fn on_device(&self, log: Arc<dyn LogFile>) -> Arc<dyn LogFile> {
+        Arc::new(DeviceLog { inner: log, file: self.device.file() })
+    }
+}
+
+impl<S: Storage> Storage for DeviceStorage<S> {
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+
+    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+        self.inner.create(name, hint)
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        self.inner.open(name)
+    }
+
+    fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
+        Ok(self.on_device(self.inner.create_log(name, bytes)?))
+    }
+
+    fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {
+        Ok(self.inner.recycle_log(old, new, bytes)?.map(|log| self.on_device(log)))
+    }
+
+    fn open_log(&self, name: &str) -> Result<Arc<dyn LogFile>> {
+        Ok(self.on_device(self.inner.open_log(name)?))
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        self.inner.list()
+    }
+
+    fn exists(&self, name: &str) -> Result<bool> {
+        self.inner.exists(name)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.inner.remove(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn sync_names(&self) -> Result<()> {
+        self.inner.sync_names()
+    }
+
+    fn link_to(&self, name: &str, target: &dyn Storage) -> Result<()> {
+        self.inner.link_to(name, target)
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        self.inner.directory()
+    }
+
+    fn lock(&self) -> Result<Box<dyn Send + Sync>> {
+        self.inner.lock()
+    }
+}
+
+struct DeviceLog {
+    inner: Arc<dyn LogFile>,
+    file: DeviceFile,
+}
+
+impl LogFile for DeviceLog {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.inner.write_at(offset, bytes)?;
+        self.file.wrote(bytes.len() as u64);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file.sync(|| self.inner.sync())
+    }
+
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+}
