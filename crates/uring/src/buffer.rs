@@ -1,0 +1,178 @@
+//! Memory that operations work on: owned, of a fixed length, aligned for direct I/O.
+//!
+//! A buffer refers to its memory by a raw pointer rather than a `Box`, so that moving the buffer
+//! while the kernel works on the memory makes no claim on the bytes.
+
+#![expect(unsafe_code, reason = "the memory is allocated by hand, for its alignment")]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ops::{Deref, DerefMut, Range};
+use std::ptr::NonNull;
+
+/// What buffers of at least this size are aligned to: a page, which satisfies direct I/O on every
+/// device that Linux knows.
+const PAGE_BYTES: usize = 4096;
+
+/// The same for buffers that may hold a sector but no page.
+const SECTOR_BYTES: usize = 512;
+
+/// The same for anything smaller: a line of the processor's cache.
+const LINE_BYTES: usize = 64;
+
+/// Bytes that an operation reads into or writes from.
+///
+/// Its address never changes. Buffers of at least 512 bytes are aligned to 512, those of at least
+/// 4096 to 4096.
+pub struct Buffer {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a buffer owns its memory alone, as a `Box<[u8]>` does.
+unsafe impl Send for Buffer {}
+// SAFETY: shared references only read.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// A buffer of `len` zeros.
+    pub fn zeroed(len: usize) -> Self {
+        let layout = layout_of(len);
+        // SAFETY: the layout is never of size zero.
+        let start = unsafe { alloc_zeroed(layout) };
+        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        Buffer { start, len }
+    }
+
+    /// A buffer with a copy of `bytes`.
+    pub fn from_slice(bytes: &[u8]) -> Self {
+        let mut buffer = Self::zeroed(bytes.len());
+        buffer.copy_from_slice(bytes);
+        buffer
+    }
+
+    /// The whole of it, for an operation.
+    pub fn whole(self) -> Slice {
+        let range = 0..self.len;
+        Slice { buffer: self, range }
+    }
+
+    /// A part of it, for an operation. Panics if `range` is not inside.
+    pub fn slice(self, range: Range<usize>) -> Slice {
+        assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {}", self.len);
+        Slice { buffer: self, range }
+    }
+}
+
+fn layout_of(len: usize) -> Layout {
+    let alignment = match len {
+        PAGE_BYTES.. => PAGE_BYTES,
+        SECTOR_BYTES.. => SECTOR_BYTES,
+        _ => LINE_BYTES,
+    };
+    Layout::from_size_align(len.max(1), alignment).expect("a buffer fits the address space")
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: the memory came from `alloc_zeroed` with the layout of this length.
+        unsafe { dealloc(self.start.as_ptr(), layout_of(self.len)) }
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the memory is `len` initialised bytes, and only its owner can change it.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as for `deref`, and the owner is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Buffer({} bytes)", self.len)
+    }
+}
+
+/// A part of a buffer, which it owns whole. Dereferences to the part.
+#[derive(Debug)]
+pub struct Slice {
+    buffer: Buffer,
+    range: Range<usize>,
+}
+
+impl Slice {
+    /// The buffer, to use again.
+    pub fn into_buffer(self) -> Buffer {
+        self.buffer
+    }
+
+    /// Where in its buffer the part lies.
+    pub fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+
+    /// The address of the byte at `offset` of the part, for the kernel: not derived from a reference,
+    /// which would have to stay in force while the kernel uses it.
+    pub(crate) fn address(&self, offset: usize) -> *mut u8 {
+        assert!(offset <= self.range.len(), "an address outside of a slice");
+        // SAFETY: the range lies inside the buffer's memory, and the offset inside the range.
+        unsafe { self.buffer.start.as_ptr().add(self.range.start + offset) }
+    }
+}
+
+impl From<Buffer> for Slice {
+    fn from(buffer: Buffer) -> Self {
+        buffer.whole()
+    }
+}
+
+impl Deref for Slice {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.buffer[self.range.clone()]
+    }
+}
+
+impl DerefMut for Slice {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.range.clone()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_for_direct_io_from_one_sector_on() {
+        for (len, alignment) in
+            [(0, 1), (1, 64), (511, 64), (512, 512), (4096, 4096), (70_000, 4096)]
+        {
+            let buffer = Buffer::zeroed(len);
+            assert_eq!(buffer.as_ptr() as usize % alignment, 0, "{len}");
+            assert_eq!(buffer.len(), len);
+            assert!(buffer.iter().all(|&byte| byte == 0));
+        }
+    }
+
+    #[test]
+    fn a_slice_is_its_part_and_gives_the_whole_back() {
+        let mut slice = Buffer::from_slice(b"abcdef").slice(2..4);
+        assert_eq!(slice[..], *b"cd");
+        slice[0] = b'X';
+        assert_eq!(slice.into_buffer()[..], *b"abXdef");
+    }
+
+    #[test]
+    #[should_panic(expected = "2..7 of 6")]
+    fn a_slice_beyond_its_buffer_is_refused() {
+        let _ = Buffer::from_slice(b"abcdef").slice(2..7);
+    }
+}

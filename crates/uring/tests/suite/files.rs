@@ -1,0 +1,101 @@
+//! Files.
+
+use crate::{bytes, completion, completions, direct_file, on_both};
+use esker_uring::{Buffer, Descriptor, Operation};
+use std::fs::File;
+use std::io::Write;
+
+fn temporary() -> (tempfile::NamedTempFile, Descriptor) {
+    let path = tempfile::NamedTempFile::new().unwrap();
+    let file = File::options().read(true).write(true).open(path.path()).unwrap();
+    (path, file.into())
+}
+
+#[test]
+fn what_was_written_is_read() {
+    on_both(|mut reactor| {
+        let (_path, file) = temporary();
+        let from = Buffer::from_slice(b"..hello..").slice(2..7);
+        let write = Operation::WriteAt { file: file.clone(), offset: 1000, from };
+        reactor.submit(1, write).unwrap();
+        assert_eq!(bytes(&mut reactor), 5);
+        reactor.submit(2, Operation::SyncData { file: file.clone() }).unwrap();
+        assert_eq!(bytes(&mut reactor), 0);
+        let into = Buffer::zeroed(9).slice(1..8);
+        reactor.submit(3, Operation::ReadAt { file, offset: 999, into }).unwrap();
+        let read = completion(&mut reactor);
+        assert_eq!((read.token, read.result.unwrap()), (3, 6));
+        assert_eq!(read.operation.into_buffer().unwrap()[..], *b"\0\0hello\0\0");
+    });
+}
+
+#[test]
+fn a_read_at_the_end_is_short() {
+    on_both(|mut reactor| {
+        let (mut path, file) = temporary();
+        path.write_all(&[7; 700]).unwrap();
+        for (offset, expected) in [(0, 700), (600, 100), (700, 0), (9000, 0)] {
+            let into = Buffer::zeroed(4096).whole();
+            reactor.submit(1, Operation::ReadAt { file: file.clone(), offset, into }).unwrap();
+            assert_eq!(bytes(&mut reactor), expected);
+        }
+    });
+}
+
+#[test]
+fn direct_reads_and_writes_work_with_aligned_parts_of_buffers() {
+    on_both(|mut reactor| {
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let Some(file) = direct_file(&directory.path().join("file")) else { return };
+        let mut buffer = Buffer::zeroed(12288);
+        buffer[4096..8192].fill(9);
+        let from = buffer.slice(4096..8192);
+        reactor.submit(1, Operation::WriteAt { file: file.clone(), offset: 8192, from }).unwrap();
+        assert_eq!(bytes(&mut reactor), 4096);
+        let into = Buffer::zeroed(16384).whole();
+        reactor.submit(2, Operation::ReadAt { file, offset: 0, into }).unwrap();
+        let read = completion(&mut reactor);
+        assert_eq!(read.result.unwrap(), 12288);
+        let read = read.operation.into_buffer().unwrap();
+        assert!(read[..8192].iter().chain(&read[12288..]).all(|&byte| byte == 0));
+        assert!(read[8192..12288].iter().all(|&byte| byte == 9));
+    });
+}
+
+#[test]
+fn many_writes_and_reads_are_under_way_at_once() {
+    on_both(|mut reactor| {
+        let (_path, file) = temporary();
+        for token in 0..64 {
+            let from = Buffer::from_slice(&[token as u8; 5000]).whole();
+            let write = Operation::WriteAt { file: file.clone(), offset: token * 5000, from };
+            reactor.submit(token, write).unwrap();
+        }
+        assert_eq!(reactor.in_flight(), 64);
+        assert_eq!(completions(&mut reactor, 64).len(), 64);
+        for token in 0..64 {
+            let into = Buffer::zeroed(5000).whole();
+            let read = Operation::ReadAt { file: file.clone(), offset: token * 5000, into };
+            reactor.submit(token, read).unwrap();
+        }
+        for (token, read) in completions(&mut reactor, 64) {
+            assert_eq!(read.result.unwrap(), 5000);
+            let read = read.operation.into_buffer().unwrap();
+            assert!(read.iter().all(|&byte| byte == token as u8));
+        }
+        assert_eq!(reactor.in_flight(), 0);
+    });
+}
+
+#[test]
+fn an_error_comes_with_the_operation() {
+    on_both(|mut reactor| {
+        let path = tempfile::NamedTempFile::new().unwrap();
+        let read_only = Descriptor::from(File::open(path.path()).unwrap());
+        let from = Buffer::from_slice(b"lost").whole();
+        reactor.submit(9, Operation::WriteAt { file: read_only, offset: 0, from }).unwrap();
+        let write = completion(&mut reactor);
+        assert!(write.result.is_err());
+        assert_eq!(write.operation.into_buffer().unwrap()[..], *b"lost");
+    });
+}
