@@ -71,8 +71,8 @@ pub use esker_api::{self as api, Cursor, KeyRange, Value, WriteBatch};
 pub use esker_base::{Error, Result};
 pub use esker_lsm::version::{TableId, TableMeta};
 pub use esker_lsm::{
-    Db, DbCursor, Dedup, DramTableStats, Env, Forwarding, Keyspace, KeyspaceInfo, KeyspaceLevels,
-    KeyspaceSettings, LevelInfo, Log, Pairs, Range, Ratio, RunInfo, Settings, Shape, Snapshot,
-    Stats, Store, Sync, TableGets,
+    Account, Db, DbCursor, Dedup, DramTableStats, Env, Forwarding, Keyspace, KeyspaceInfo,
+    KeyspaceLevels, KeyspaceSettings, LevelInfo, LiveData, Log, Pairs, Range, Ratio, RunInfo,
+    Settings, Shape, Snapshot, SpaceSeen, Stats, Store, Sync, TableGets,
 };
 pub use esker_table::Compression;

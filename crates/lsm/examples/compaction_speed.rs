@@ -154,7 +154,8 @@ impl Bench {
         };
         keys.seek_first().unwrap();
         let writer = TableWriter::new(&mut *file, options);
-        let meta = write_table(writer, &mut keys, Vec::new(), Fold::new(Vec::new(), false));
+        let mut fold = Fold::new(Vec::new(), false);
+        let meta = write_table(writer, &mut keys, Vec::new(), &mut fold);
         let table = self.handle(meta.unwrap().unwrap());
         self.keyspace.levels[0].runs.insert(0, Arc::new(Run { id: file_id, tables: vec![table] }));
     }

@@ -1,5 +1,6 @@
 //! Closing: background work ends, what is in memory goes to tables, and the manifest says so.
 
+use crate::account::Account;
 use crate::inner::Inner;
 use crate::manifest::{Change, Edit};
 use esker_base::background::Running;
@@ -68,10 +69,13 @@ impl Inner {
                 continue;
             }
             crate::flush::flush(self, &memtable)?;
+            self.open_new_tables();
+            self.look_at_space();
         }
         // Logs that were prepared and not used.
         let mut unused = Vec::new();
         self.install(
+            Account::default(),
             |state| {
                 unused.extend(state.logs.keys().copied());
                 let gone = unused.iter().map(|&epoch| Change::RemoveLog(epoch));

@@ -1,6 +1,7 @@
 //! Doing a plan: merge its inputs, then put the outputs in their place by one edit.
 
-use crate::compaction::{self, Plan};
+use crate::account::Account;
+use crate::compaction::{self, Outcome, Plan};
 use crate::filter_share;
 use crate::inner::Inner;
 use crate::manifest::{Change, Edit, State};
@@ -12,7 +13,8 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<()> {
     let started = inner.clock.now();
     inner.installer.mend()?;
     if plan.is_trivial_move() {
-        inner.install(|state| Ok(unless_dropped(state, plan, move_edit(plan))), |_| {})?;
+        let cost = Account::default();
+        inner.install(cost, |state| Ok(unless_dropped(state, plan, move_edit(plan))), |_| {})?;
         inner.counters.trivial_moves.add(1);
         return Ok(());
     }
@@ -33,6 +35,7 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<()> {
     drop(view);
     let outcome = compaction::execute(plan, &context)?;
     inner.install(
+        cost_of(&outcome),
         |state| Ok(unless_dropped(state, plan, merge_edit(plan, &outcome.outputs))),
         |_| {},
     )?;
@@ -45,6 +48,17 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<()> {
     inner.stall.drained_level_0(from_level_0, inner.clock.now().saturating_sub(started));
     inner.open_new_tables();
     Ok(())
+}
+
+fn cost_of(outcome: &Outcome) -> Account {
+    Account {
+        compactions: 1,
+        compaction_read_bytes: outcome.read_bytes,
+        compaction_bytes: outcome.written_bytes,
+        predicted_reclaim_bytes: outcome.predicted_reclaim_bytes,
+        reclaims_within_tenth: u64::from(outcome.freed_what_was_expected()),
+        ..Account::default()
+    }
 }
 
 /// `edit`, or none if the keyspace was dropped meanwhile: then the outputs go at the next open.

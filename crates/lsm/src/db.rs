@@ -1,5 +1,6 @@
 //! The database: what users hold.
 
+use crate::account::Account;
 use crate::close::Handle;
 use crate::cursor::DbCursor;
 use crate::env::{Env, posix_env};
@@ -12,7 +13,7 @@ use crate::read::{self, Patience};
 use crate::schedule;
 use crate::settings::{KeyspaceSettings, Log, Settings};
 use crate::snapshot::Snapshot;
-use crate::stats::{self, KeyspaceLevels, Stats};
+use crate::stats::{self, KeyspaceLevels, LiveData, Stats};
 use crate::version::KeyspaceVersion;
 use esker_api::{KeyRange, Value, WriteBatch};
 use esker_base::{Error, KeyspaceId, Kind, Result, Seqno, hash64};
@@ -163,6 +164,7 @@ impl Db {
             });
         }
         inner.install(
+            Account::default(),
             |state| match state.version.keyspaces.contains_key(&id) {
                 true => Ok(Edit::of([Change::DropKeyspace(id)])),
                 false => Err(Error::UnknownKeyspace { name: name.to_owned() }),
@@ -423,7 +425,17 @@ impl Db {
             visible_seqno: inner.commit.visible(),
             flushed_seqno: view.version.flushed_through,
             background_error: self.background_error().map(|error| error.to_string()),
+            account: inner.account(),
         }
+    }
+
+    /// What of the tables is live, as far as samples of their keys tell. `None` if a table can't be
+    /// opened.
+    pub fn live_data(&self) -> Option<LiveData> {
+        let inner = self.inner();
+        let version = inner.view.load().version.clone();
+        version.open_tables(&inner.cache).ok()?;
+        stats::live_data(&version, &inner.snapshots.list())
     }
 
     /// The tree of every keyspace.

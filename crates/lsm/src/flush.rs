@@ -4,6 +4,7 @@
 //! MemTables are flushed oldest first and one at a time, so edits are installed in the order of the
 //! log. Every frame's checksum is verified before its bytes are believed again.
 
+use crate::account::Account;
 use crate::compaction::span::Span;
 use crate::compaction::{self, Fold};
 use crate::filter_share;
@@ -25,6 +26,8 @@ struct Written {
     run: u64,
     tables: Vec<(KeyspaceId, TableMeta)>,
     bytes: u64,
+    /// Bytes of keys and values that the MemTable held, as users wrote them.
+    user_bytes: u64,
     /// The files, of which some may hold nothing.
     files: Vec<u64>,
 }
@@ -78,12 +81,12 @@ fn write_tables(inner: &Inner, memtable: &Arc<MemTable>, written: &mut Written) 
             Some(file) => file,
             none => none.insert(create(inner, file_id, written)?),
         };
-        let Content { mut cursor, tombstones, fold, fingerprint_bits } =
+        let Content { mut cursor, tombstones, mut fold, fingerprint_bits } =
             Content::of(inner, memtable, keyspace)?;
         let writer = TableWriter::new(&mut **file, options(keyspace, file_id, fingerprint_bits));
-        if let Some(meta) = compaction::write_table(writer, &mut cursor, tombstones, fold)? {
-            written.add(keyspace_id, meta);
-        }
+        let table = compaction::write_table(writer, &mut cursor, tombstones, &mut fold)?;
+        table.into_iter().for_each(|meta| written.add(keyspace_id, meta));
+        written.user_bytes += fold.bytes_seen();
     }
     if let Some(mut file) = shared {
         file.sync()?;
@@ -101,14 +104,15 @@ fn write_parts(
     cuts: &[Vec<u8>],
     written: &mut Written,
 ) -> Result<()> {
-    let Content { mut cursor, tombstones, fold, fingerprint_bits } =
+    let Content { mut cursor, tombstones, mut fold, fingerprint_bits } =
         Content::of(inner, memtable, keyspace)?;
     let next_file = || {
         let file_id = inner.installer.next_file();
         Ok((create(inner, file_id, written)?, options(keyspace, file_id, fingerprint_bits)))
     };
-    let tables = compaction::write_cut_tables(&mut cursor, tombstones, fold, cuts, next_file)?;
+    let tables = compaction::write_cut_tables(&mut cursor, tombstones, &mut fold, cuts, next_file)?;
     tables.into_iter().for_each(|meta| written.add(keyspace.id, meta));
+    written.user_bytes += fold.bytes_seen();
     Ok(())
 }
 
@@ -178,7 +182,15 @@ fn remove_empty(inner: &Inner, written: &mut Written) -> Result<()> {
 fn install(inner: &Inner, memtable: &Arc<MemTable>, written: &Written) -> Result<()> {
     let epoch = memtable.epoch();
     let mut was_logged = false;
+    let cost = Account {
+        user_bytes: written.user_bytes,
+        log_bytes: if inner.logs.is_kept() { memtable.bytes_used() } else { 0 },
+        flushes: 1,
+        flush_bytes: written.bytes,
+        ..Account::default()
+    };
     inner.install(
+        cost,
         |state| {
             let mut changes = vec![Change::FlushedThrough(memtable.last_seqno())];
             was_logged = state.logs.contains_key(&epoch);

@@ -1,5 +1,6 @@
 //! What the handles and the background threads of one open database share.
 
+use crate::account::{Account, SpaceSeen, Unwritten};
 use crate::commit::Commit;
 use crate::compaction::{Sizes, Surroundings};
 use crate::cursor::{Leases, Walk};
@@ -7,13 +8,13 @@ use crate::dedup::Dedup;
 use crate::install::Installer;
 use crate::io::IoGate;
 use crate::logs::Logs;
-use crate::manifest::{Edit, State};
+use crate::manifest::{Change, Edit, State};
 use crate::read;
 use crate::schedule::{Jobs, Lane, Schedule};
 use crate::settings::{Log, Settings, Sync};
 use crate::snapshot::Snapshots;
 use crate::stall::Stall;
-use crate::stats::Counters;
+use crate::stats::{self, Counters};
 use crate::table_space::{MeteredStorage, TableSpace};
 use crate::version::Version;
 use crate::view::{View, ViewCell};
@@ -49,6 +50,7 @@ pub(crate) struct Inner {
     pub(crate) stall: Stall,
     pub(crate) gate: IoGate,
     pub(crate) counters: Counters,
+    pub(crate) unwritten: Unwritten,
 
     pub(crate) _locks: Vec<Box<dyn Send + std::marker::Sync>>,
 }
@@ -101,15 +103,45 @@ impl Inner {
     }
 
     /// Makes an edit that takes tables or MemTables away durable and puts it in force, as
-    /// [`Installer::install`] does, and sees to it that no idle cursor holds on to what is gone.
+    /// [`Installer::install`] does, and sees to it that no idle cursor holds on to what is gone. With it
+    /// the manifest learns the `cost` of what was done, and what else was counted.
     pub(crate) fn install(
         &self,
+        cost: Account,
         plan: impl FnOnce(&State) -> Result<Edit>,
         change: impl FnOnce(&mut View),
     ) -> Result<()> {
-        self.installer.install(&self.view, plan, change)?;
+        let mut counted = Account::default();
+        let plan = |state: &State| {
+            let mut edit = plan(state)?;
+            counted = self.unwritten.take(self.counters.table_gets.sum());
+            let mut account = state.account;
+            account.add(counted);
+            account.add(cost);
+            edit.changes.push(Change::Account(account));
+            Ok(edit)
+        };
+        let installed = self.installer.install(&self.view, plan, change);
+        installed.inspect_err(|_| self.unwritten.put_back(counted))?;
         self.leases.recall();
         Ok(())
+    }
+
+    /// What the database has cost up to now.
+    pub(crate) fn account(&self) -> Account {
+        let mut account = self.installer.account();
+        account.add(self.unwritten.peek(self.counters.table_gets.sum()));
+        account
+    }
+
+    /// Notes what table files take for what is live, as far as that can be told now.
+    pub(crate) fn look_at_space(&self) {
+        let Some(meter) = &self.meter else { return };
+        let live = stats::live_data(&self.view.load().version, &self.snapshots.list());
+        let Some(live) = live else { return };
+        let (space, peak) = (meter.table_space(), meter.take_peak());
+        let look = SpaceSeen::look(space.bytes, peak, live.bytes, live.pinned_bytes);
+        self.unwritten.look(look);
     }
 
     /// What pickers have to know beside the version of `view`.

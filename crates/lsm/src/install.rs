@@ -1,5 +1,6 @@
 //! Installing an edit: durable in the manifest first, then in force for readers.
 
+use crate::account::Account;
 use crate::manifest::{Change, Edit, Manifest, State, invariants};
 use crate::version::{TableHandle, Version};
 use crate::view::{View, ViewCell};
@@ -60,6 +61,11 @@ impl Installer {
     /// A copy of the state in force.
     pub(crate) fn state(&self) -> State {
         self.manifest.lock().state.clone()
+    }
+
+    /// What the manifest says that the database has cost.
+    pub(crate) fn account(&self) -> Account {
+        self.manifest.lock().state.account
     }
 
     /// Replaces a manifest whose last append failed, if it did. For callers that are about to write

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod account;
 mod checkpoint;
 mod close;
 mod commit;
@@ -49,6 +50,7 @@ pub mod version;
 mod view;
 mod wait;
 
+pub use account::{Account, SpaceSeen};
 pub use cursor::DbCursor;
 pub use db::Db;
 pub use dedup::{Dedup, Ratio};
@@ -59,7 +61,7 @@ pub use log_files::{log_file_name, parse_log_file_name};
 pub use range::{Pairs, Range};
 pub use settings::{KeyspaceSettings, Log, Settings, Shape, Sync};
 pub use snapshot::Snapshot;
-pub use stats::{KeyspaceLevels, LevelInfo, RunInfo, Stats};
+pub use stats::{KeyspaceLevels, LevelInfo, LiveData, RunInfo, Stats};
 pub use store::Store;
 pub use table_gets::TableGets;
 pub use table_space::TableSpace;

@@ -1,5 +1,6 @@
 //! Opening and creating: the order in which a database comes to life.
 
+use crate::account::Unwritten;
 use crate::close::Handle;
 use crate::commit::Commit;
 use crate::compaction::Sizes;
@@ -133,6 +134,7 @@ impl Db {
             stall: Stall::new(),
             gate: IoGate::default(),
             counters: Counters::default(),
+            unwritten: Unwritten::default(),
             _locks: locks,
         });
         Db { handle: Arc::new(Handle { inner, threads: Mutex::default() }) }

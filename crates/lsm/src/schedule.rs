@@ -403,6 +403,7 @@ fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
     }
     drop(jobs);
     inner.open_new_tables();
+    inner.look_at_space();
     Ok(())
 }
 

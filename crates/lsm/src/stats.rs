@@ -1,5 +1,6 @@
 //! What a database says of itself.
 
+use crate::account::Account;
 use crate::settings::KeyspaceSettings;
 use crate::table_gets::{GetCounters, TableGets};
 use crate::version::{TableMeta, Version};
@@ -83,6 +84,8 @@ pub struct Stats {
     pub flushed_seqno: Seqno,
     /// Why flush or compaction stand still now, if they do.
     pub background_error: Option<String>,
+    /// What the database has cost since it was made, in all processes that had it open for writing.
+    pub account: Account,
 }
 
 impl Stats {
@@ -91,6 +94,30 @@ impl Stats {
         let written = self.log_bytes + self.flush_bytes + self.compaction_bytes;
         if self.user_bytes == 0 { 0.0 } else { written as f64 / self.user_bytes as f64 }
     }
+}
+
+/// What would stay of a database's tables if all were merged, judged by samples of their keys. In bytes
+/// of files.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct LiveData {
+    /// The newest versions of live keys.
+    pub bytes: f64,
+    /// Live keys.
+    pub keys: f64,
+    /// What snapshots alone keep, in bytes.
+    pub pinned_bytes: f64,
+}
+
+/// What is live in `version`; `None` if a table is not open.
+pub(crate) fn live_data(version: &Version, snapshots: &[Seqno]) -> Option<LiveData> {
+    version.keyspaces.values().try_fold(LiveData::default(), |live, keyspace| {
+        let found = keyspace.estimate(snapshots)?;
+        Some(LiveData {
+            bytes: live.bytes + found.live_bytes,
+            keys: live.keys + found.live_keys,
+            pinned_bytes: live.pinned_bytes + found.pinned_bytes(),
+        })
+    })
 }
 
 /// The tree of one keyspace.

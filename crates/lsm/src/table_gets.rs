@@ -26,6 +26,16 @@ impl TableGets {
     pub fn reads_per_miss(&self) -> f64 {
         self.miss_reads as f64 / self.misses.max(1) as f64
     }
+
+    /// What was added since `before`.
+    pub(crate) fn since(self, before: TableGets) -> TableGets {
+        TableGets {
+            hits: self.hits.saturating_sub(before.hits),
+            hit_reads: self.hit_reads.saturating_sub(before.hit_reads),
+            misses: self.misses.saturating_sub(before.misses),
+            miss_reads: self.miss_reads.saturating_sub(before.miss_reads),
+        }
+    }
 }
 
 /// More than threads that read at once on most machines.

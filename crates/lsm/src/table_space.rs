@@ -24,6 +24,8 @@ pub struct TableSpace {
 struct Files {
     bytes_of: HashMap<String, u64>,
     space: TableSpace,
+    /// The most bytes since this was last asked for.
+    recent_peak_bytes: u64,
 }
 
 impl Files {
@@ -32,6 +34,7 @@ impl Files {
             *of_file += bytes;
             self.space.bytes += bytes;
             self.space.peak_bytes = self.space.peak_bytes.max(self.space.bytes);
+            self.recent_peak_bytes = self.recent_peak_bytes.max(self.space.bytes);
         }
     }
 
@@ -66,6 +69,13 @@ impl MeteredStorage {
     /// What the table files take.
     pub fn table_space(&self) -> TableSpace {
         self.files.lock().space
+    }
+
+    /// The most that they took since this was last asked, in bytes.
+    pub fn take_peak(&self) -> u64 {
+        let mut files = self.files.lock();
+        let now = files.space.bytes;
+        std::mem::replace(&mut files.recent_peak_bytes, now)
     }
 }
 
@@ -189,6 +199,17 @@ mod tests {
         drop(file);
         storage.remove(&first).unwrap();
         assert_eq!(storage.table_space(), space(50, 0));
+    }
+
+    #[test]
+    fn a_peak_is_told_once() {
+        let storage = MeteredStorage::new(Arc::new(MemoryStorage::new())).unwrap();
+        for (file, bytes) in [(1, 100), (2, 50)] {
+            let mut written = storage.create(&table_file_name(file), Hint::table(0)).unwrap();
+            written.append(&vec![0; bytes]).unwrap();
+        }
+        storage.remove(&table_file_name(1)).unwrap();
+        assert_eq!([storage.take_peak(), storage.take_peak()], [150, 50]);
     }
 
     #[test]

@@ -76,6 +76,7 @@ fn stats_add_up() {
             "background_error",
             "cache_bytes",
             "cache_capacity_bytes",
+            "cost",
             "deletes",
             "duplicate_rates",
             "entries",
@@ -95,6 +96,28 @@ fn stats_add_up() {
     );
     let text = scratch.run(&["stats", "db"]).expect_status(0);
     assert!(text.text().contains("entries                   2\n"), "{text:?}");
+}
+
+#[test]
+fn what_a_database_has_cost_outlives_the_processes_that_used_it() {
+    let scratch = flushed();
+    let cost = || scratch.run(&["stats", "db", "--json"]).json()["cost"].clone();
+    let before = cost();
+    // Keys and values of one byte each, and the key of a delete.
+    assert_eq!(before["user_bytes"], 7, "{before}");
+    assert!(before["write_amp"]["compaction"].as_f64().unwrap() > 0.0, "{before}");
+    assert!(before["live_bytes"].as_u64().unwrap() > 0, "{before}");
+    scratch.run(&["put", "db", "d", "44"]).expect("");
+    scratch.run(&["put", "db", "e", ""]).expect("");
+    let after = cost();
+    assert_eq!(after["user_bytes"], 11, "{after}");
+    let grown = |name: &str| after[name].as_u64().unwrap() - before[name].as_u64().unwrap();
+    assert_eq!((grown("flushes"), grown("compactions")), (2, 0), "{after}");
+    assert!(grown("flush_bytes") > 0 && grown("log_bytes") > 0, "{after}");
+    let mean = after["space_amp_mean"].as_f64().unwrap();
+    assert!(mean > 0.5 && mean <= after["space_amp_peak"].as_f64().unwrap(), "{after}");
+    let text = scratch.run(&["stats", "db"]).expect_status(0);
+    assert!(text.text().contains("written by users          11 B\n"), "{text:?}");
 }
 
 #[test]

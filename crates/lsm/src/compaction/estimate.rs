@@ -62,8 +62,9 @@ pub fn estimate<'a>(
     let tables: Vec<&Arc<TableHandle>> = tables.collect();
     let stripes = Stripes::new(snapshots.to_vec());
     let mut layers = Vec::with_capacity(tables.len());
+    let mut with_tombstones: Vec<&TableHandle> = Vec::new();
     let (mut bytes, mut raw, mut sampled, mut kept) = (0.0, 0.0, 0.0, 0.0);
-    for (at, table) in tables.iter().enumerate() {
+    for table in &tables {
         let (meta, contents) = (&table.meta, table.contents()?);
         let repeats = meta.entries.saturating_sub(contents.keys) as f64;
         let repeated_bytes = meta.raw_bytes as f64 * repeats / meta.entries.max(1) as f64;
@@ -76,8 +77,9 @@ pub fn estimate<'a>(
         layers.push(Layer {
             sample: &contents.sketches.theta,
             stripe: stripes.of(meta.max_seqno),
-            deleted: tables[..at].iter().any(|newer| deletes(newer, meta, snapshots)),
+            deleted: with_tombstones.iter().any(|newer| deletes(newer, meta, snapshots)),
         });
+        with_tombstones.extend((meta.range_tombstones > 0).then_some(&***table));
     }
     let overlay = Overlay::of(&layers, SAMPLES_MAX);
     let proportion = if raw > 0.0 { bytes / raw } else { 1.0 };

@@ -54,6 +54,7 @@ pub struct Fold {
     stripe: usize,
     /// A delete of `key` that stays only if an older version does.
     held: Option<Seqno>,
+    bytes_seen: u64,
 }
 
 const NO_STRIPE: usize = usize::MAX;
@@ -71,7 +72,18 @@ impl Fold {
             last_kept: Vec::new(),
             stripe: NO_STRIPE,
             held: None,
+            bytes_seen: 0,
         }
+    }
+
+    /// Counts a version of so many bytes, key and value.
+    pub(super) fn see(&mut self, bytes: u64) {
+        self.bytes_seen += bytes;
+    }
+
+    /// Bytes of keys and values of all versions that came, kept or not.
+    pub fn bytes_seen(&self) -> u64 {
+        self.bytes_seen
     }
 
     /// Takes the range tombstones that travel beside the versions: all of them, before the first

@@ -14,11 +14,11 @@ pub fn write_table(
     mut writer: TableWriter<'_>,
     cursor: &mut dyn EntryCursor,
     tombstones: Vec<RangeTombstone>,
-    mut fold: Fold,
+    fold: &mut Fold,
 ) -> Result<Option<TableMeta>> {
     fold.set_tombstones(tombstones);
-    let filled = fill(&mut writer, cursor, &mut fold, |_, _| Next::Add)?;
-    finish(writer, &fold, filled.versions_out, None, None)
+    let filled = fill(&mut writer, cursor, fold, |_, _| Next::Add)?;
+    finish(writer, fold, filled.versions_out, None, None)
 }
 
 /// Writes tables, cut before each of `cuts`, ascending, each to a file of its own that `create` makes
@@ -27,7 +27,7 @@ pub fn write_table(
 pub fn write_cut_tables(
     cursor: &mut dyn EntryCursor,
     tombstones: Vec<RangeTombstone>,
-    mut fold: Fold,
+    fold: &mut Fold,
     cuts: &[Vec<u8>],
     mut create: impl FnMut() -> Result<(Box<dyn WritableFile>, TableOptions)>,
 ) -> Result<Vec<TableMeta>> {
@@ -43,11 +43,11 @@ pub fn write_cut_tables(
         }
         let (mut file, options) = create()?;
         let mut writer = TableWriter::new(&mut *file, options);
-        let filled = fill(&mut writer, cursor, &mut fold, |_, key| match is_after(key) {
+        let filled = fill(&mut writer, cursor, fold, |_, key| match is_after(key) {
             true => Next::Cut,
             false => Next::Add,
         })?;
-        if let Some(meta) = finish(writer, &fold, filled.versions_out, start, end)? {
+        if let Some(meta) = finish(writer, fold, filled.versions_out, start, end)? {
             file.start_writeback()?;
             files.push(file);
             tables.push(meta);
@@ -90,6 +90,7 @@ pub(super) fn fill<C: EntryCursor + ?Sized>(
             fold.enter(key);
         }
         filled.versions_in += 1;
+        fold.see((key.len() + cursor.value().len()) as u64);
         let kind = cursor.kind();
         match fold.judge(cursor.seqno(), kind) {
             Fate::Drop => {}

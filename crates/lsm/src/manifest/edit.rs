@@ -3,6 +3,7 @@
 //! An edit is a list of changes; each is a tag byte and its fields, varints and length-prefixed
 //! bytes. A tag that is not known here is refused: skipping it would misread the tree.
 
+use crate::account::Account;
 use crate::dedup::{Dedup, Ratio};
 use crate::settings::{KeyspaceSettings, Shape};
 use crate::version::{LEVELS, TableId, TableMeta};
@@ -72,6 +73,8 @@ pub enum Change {
     RemoveLog(u32),
     /// The database was closed and everything is in tables.
     Closed,
+    /// What the database has cost so far.
+    Account(Account),
 }
 
 /// An atomic change of the tree.
@@ -92,6 +95,7 @@ const ADD_LOG: u8 = 8;
 const REMOVE_LOG: u8 = 9;
 const CLOSED: u8 = 10;
 // 11 is reserved for blob files, 12 for a keyspace's retention seqno changing later.
+const ACCOUNT: u8 = 13;
 
 const LEVELED: u8 = 1;
 const TIERED: u8 = 2;
@@ -120,8 +124,15 @@ impl Edit {
         while !bytes.is_empty() {
             let at = changes.len();
             let tag = bytes[0];
-            let change = decode_change(&mut bytes)
-                .ok_or_else(|| format!("change {at} of the edit (tag {tag}) is malformed"))?;
+            let change = decode_change(&mut bytes).ok_or_else(|| match tag {
+                CREATE_KEYSPACE..=CLOSED | ACCOUNT => {
+                    format!("change {at} of the edit (tag {tag}) is malformed")
+                }
+                _ => format!(
+                    "change {at} of the edit has tag {tag}, which is not known here: a newer version of \
+                     this program may have written it"
+                ),
+            })?;
             changes.push(change);
         }
         Ok(Edit { changes })
@@ -206,6 +217,10 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) {
             put_varint64(out, u64::from(*epoch));
         }
         Change::Closed => out.push(CLOSED),
+        Change::Account(account) => {
+            out.push(ACCOUNT);
+            put_bytes(out, &account.encode());
+        }
     }
 }
 
@@ -257,6 +272,7 @@ fn decode_change(input: &mut &[u8]) -> Option<Change> {
         }
         REMOVE_LOG => Change::RemoveLog(take_varint32(input)?),
         CLOSED => Change::Closed,
+        ACCOUNT => Change::Account(Account::decode(take_bytes(input)?)?),
         _ => return None,
     })
 }
@@ -355,8 +371,10 @@ pub(crate) mod tests {
 
     #[test]
     fn every_change_round_trips() {
-        let edit = sample_edit();
-        assert_eq!(Edit::decode(&edit.encode()), Ok(edit));
+        let account = Change::Account(crate::account::tests::sample_account());
+        for edit in [sample_edit(), Edit::of([account, Change::NextFile(1)])] {
+            assert_eq!(Edit::decode(&edit.encode()), Ok(edit));
+        }
     }
 
     #[test]
@@ -393,6 +411,10 @@ pub(crate) mod tests {
 
     #[test]
     fn unknown_changes_are_refused() {
-        assert!(Edit::decode(&[200]).unwrap_err().contains("tag 200"));
+        for tag in [0, 11, 12, 14, 200] {
+            let refused = Edit::decode(&[tag]).unwrap_err();
+            assert!(refused.contains(&format!("tag {tag}, which is not known here")), "{refused}");
+        }
+        assert!(Edit::decode(&[ACCOUNT, 2, 1]).unwrap_err().contains("malformed"));
     }
 }

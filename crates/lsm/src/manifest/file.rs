@@ -277,9 +277,14 @@ mod tests {
     }
 
     fn sample_file() -> Vec<u8> {
+        file_of(&open_edit())
+    }
+
+    /// A manifest of three such edits.
+    fn file_of(edit: &Edit) -> Vec<u8> {
         let mut bytes = encode_header(42).to_vec();
         for _ in 0..3 {
-            let edit = open_edit().encode();
+            let edit = edit.encode();
             let crc = record_crc(bytes.len() as u64, &edit);
             bytes.extend_from_slice(&(edit.len() as u32).to_le_bytes());
             bytes.extend_from_slice(&crc.to_le_bytes());
@@ -288,14 +293,25 @@ mod tests {
         bytes
     }
 
-    /// The bytes in `tests/golden`, and what they say. `ESKER_REWRITE=1` writes both anew, which only a
-    /// new format version may need.
     #[test]
     fn a_manifest_of_version_1_is_read_for_ever() {
+        reads("version_1", &open_edit());
+    }
+
+    #[test]
+    fn a_manifest_with_an_account_is_read_for_ever() {
+        let account = crate::account::tests::sample_account();
+        reads("version_1_account", &Edit::of([Change::Account(account), Change::NextFile(9)]));
+    }
+
+    /// The bytes in `tests/golden`, and what they say. `ESKER_REWRITE=1` writes both anew, which only a
+    /// new format version may need.
+    #[track_caller]
+    fn reads(name: &str, edit: &Edit) {
         let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-        let (file, text) = (dir.join("version_1.manifest"), dir.join("version_1.txt"));
+        let (file, text) = (dir.join(format!("{name}.manifest")), dir.join(format!("{name}.txt")));
         if std::env::var_os("ESKER_REWRITE").is_some() {
-            let bytes = sample_file();
+            let bytes = file_of(edit);
             let dump = format!("{:#?}\n", parse_manifest(&bytes, "m").unwrap());
             std::fs::create_dir_all(&dir).unwrap();
             std::fs::write(&file, bytes).unwrap();

@@ -1,6 +1,7 @@
 //! What a manifest says in all: the version, and which logs are in force.
 
 use super::{Change, Edit, LogEnd};
+use crate::account::Account;
 use crate::compaction::Monitors;
 use crate::version::{KeyspaceVersion, Run, TableFile, TableHandle, TableId, Version};
 use esker_base::KeyspaceId;
@@ -28,6 +29,8 @@ pub struct State {
     pub next_keyspace: u32,
     /// Whether the last edit says that the database was closed.
     pub closed: bool,
+    /// What the database has cost up to the last edit that changed tables.
+    pub account: Account,
 }
 
 impl State {
@@ -87,6 +90,7 @@ impl State {
                     removed.ok_or_else(|| format!("log {epoch} is removed but not there"))?;
                 }
                 Change::Closed => self.closed = true,
+                Change::Account(account) => self.account = *account,
             }
         }
         Ok(removed.into_values().collect())
@@ -154,6 +158,7 @@ impl State {
             Change::NextFile(self.next_file),
             Change::NextKeyspace(self.next_keyspace),
             Change::FlushedThrough(self.version.flushed_through),
+            Change::Account(self.account),
         ];
         for keyspace in self.version.keyspaces.values() {
             changes.push(Change::CreateKeyspace {

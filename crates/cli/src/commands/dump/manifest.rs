@@ -76,6 +76,10 @@ fn change_text(change: &Change) -> String {
         }
         Change::RemoveLog(epoch) => format!("remove log {epoch}"),
         Change::Closed => "closed".to_owned(),
+        Change::Account(account) => format!(
+            "account: {} bytes written by users, {} by flushes, {} by compactions",
+            account.user_bytes, account.flush_bytes, account.compaction_bytes
+        ),
     }
 }
 
@@ -104,6 +108,11 @@ fn change_json(offset: u64, change: &Change) -> Json {
         }),
         Change::RemoveLog(epoch) => json!({ "change": "remove-log", "segment": epoch }),
         Change::Closed => json!({ "change": "closed" }),
+        Change::Account(account) => json!({
+            "change": "account", "user_bytes": account.user_bytes,
+            "log_bytes": account.log_bytes, "flush_bytes": account.flush_bytes,
+            "compaction_bytes": account.compaction_bytes,
+        }),
     };
     object["object"] = "change".into();
     object["edit_offset"] = offset.into();

@@ -127,8 +127,8 @@ impl Store {
         let writer = TableWriter::new(&mut *file, options);
         let mut cursor = ListCursor::new(entries);
         cursor.seek_first().unwrap();
-        let fold = Fold::new(self.snapshots.clone(), false);
-        let meta = write_table(writer, &mut cursor, tombstones, fold).unwrap();
+        let mut fold = Fold::new(self.snapshots.clone(), false);
+        let meta = write_table(writer, &mut cursor, tombstones, &mut fold).unwrap();
         file.sync().unwrap();
         self.flushed = self.history.len();
         let mut changes = vec![Change::FlushedThrough(self.last_seqno())];

@@ -1,9 +1,12 @@
 //! `esker stats`: figures.
 
+mod cost;
+
 use super::{print_json, stdout};
 use crate::failure::Outcome;
 use crate::place::Home;
 use crate::units::{bytes, count};
+use cost::Cost;
 use esker::{Db, Stats as Figures};
 use serde_json::{Value as Json, json};
 use std::io::Write;
@@ -22,11 +25,12 @@ impl Stats {
     pub fn run(self) -> Outcome {
         let db = self.home.open_for_reading()?;
         let (figures, shape) = (db.stats(), Shape::of(&db));
+        let cost = Cost::of(&figures, db.live_data());
         if self.json {
-            return print_json(&json(&figures, &shape));
+            return print_json(&json(&figures, &shape, &cost));
         }
         let mut out = stdout();
-        out.write_all(text(&figures, &shape).as_bytes())?;
+        out.write_all(text(&figures, &shape, &cost).as_bytes())?;
         Ok(out.flush()?)
     }
 }
@@ -71,13 +75,13 @@ impl Shape {
 }
 
 /// The figures as lines in groups.
-fn text(figures: &Figures, shape: &Shape) -> String {
+fn text(figures: &Figures, shape: &Shape, cost: &Cost) -> String {
     let unflushed = figures.visible_seqno.saturating_sub(figures.flushed_seqno);
     let ratio = match figures.table_bytes {
         0 => String::new(),
         table_bytes => format!("  ({:.2} : 1)", shape.raw_bytes as f64 / table_bytes as f64),
     };
-    let groups: [(&str, Vec<(&str, String)>); 3] = [
+    let groups: [(&str, Vec<(&str, String)>); 4] = [
         (
             "Tables",
             vec![
@@ -99,6 +103,7 @@ fn text(figures: &Figures, shape: &Shape) -> String {
                 ("writes not in tables yet", count(unflushed)),
             ],
         ),
+        ("Cost, since the database was made", cost.lines()),
         (
             "Memory, of this process",
             vec![
@@ -138,7 +143,7 @@ fn repeating(shape: &Shape) -> String {
     if out.is_empty() { out } else { format!("Each key is held, by\n{out}") }
 }
 
-fn json(figures: &Figures, shape: &Shape) -> Json {
+fn json(figures: &Figures, shape: &Shape, cost: &Cost) -> Json {
     let rates = shape.duplicate_rates.iter().map(|(keyspace, levels)| {
         let levels = levels.iter().map(|(level, rate)| (format!("L{level}"), json!(rate)));
         (keyspace.clone(), Json::Object(levels.collect()))
@@ -163,5 +168,6 @@ fn json(figures: &Figures, shape: &Shape) -> Json {
         "cache_bytes": figures.cache_bytes,
         "cache_capacity_bytes": figures.cache_capacity_bytes,
         "background_error": figures.background_error,
+        "cost": cost.json(),
     })
 }

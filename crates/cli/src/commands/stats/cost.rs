@@ -1,0 +1,116 @@
+//! What a database has cost since it was made: the part of `esker stats` that is kept across opens.
+
+use crate::units::{bytes, count};
+use esker::{Account, LiveData, Stats as Figures};
+use esker_workload::updates::{LimitLine, limit_line};
+use serde_json::{Value as Json, json};
+
+/// What is live, and what it has cost.
+pub struct Cost {
+    account: Account,
+    live: Option<LiveData>,
+    table_bytes: u64,
+}
+
+impl Cost {
+    pub fn of(figures: &Figures, live: Option<LiveData>) -> Self {
+        Cost { account: figures.account, live, table_bytes: figures.table_bytes }
+    }
+
+    /// Bytes of tables, less what snapshots pin, for each live byte.
+    fn space_amp(&self) -> Option<f64> {
+        let live = self.live.filter(|live| live.bytes >= 1.0)?;
+        Some((self.table_bytes as f64 - live.pinned_bytes).max(0.0) / live.bytes)
+    }
+
+    /// Bytes that went to tables for each byte written.
+    fn table_write_amp(&self) -> Option<f64> {
+        self.account.write_amp(self.account.flush_bytes + self.account.compaction_bytes)
+    }
+
+    /// What the limit line for uniform updates asks for the mean space that was taken, its MemTables as
+    /// large as those flushed here.
+    fn limit(&self) -> Option<f64> {
+        let line = LimitLine {
+            live_bytes: self.live?.bytes as u64,
+            memtable_bytes: self.account.user_bytes.checked_div(self.account.flushes)?.max(1),
+            runs: limit_line::RUNS,
+            skew: 1.0,
+        };
+        line.write_amp(self.account.space.amp_mean()?)
+    }
+
+    /// How many times the limit line's the table writes are.
+    fn distance(&self) -> Option<f64> {
+        Some(self.table_write_amp()? / self.limit()?)
+    }
+
+    pub fn lines(&self) -> Vec<(&'static str, String)> {
+        let account = &self.account;
+        let ratio =
+            |of: Option<f64>| of.map_or("not known yet".to_owned(), |of| format!("{of:.2}"));
+        let gets = account.table_gets;
+        let reads = |gets: u64, each: f64| match gets {
+            0 => "none came to tables".to_owned(),
+            gets => format!("{each:.2} tables, {} times", count(gets)),
+        };
+        let of_all = format!(
+            "{} of {} compactions",
+            count(account.reclaims_within_tenth),
+            count(account.compactions)
+        );
+        vec![
+            ("live now, about", self.live.map_or(ratio(None), |live| bytes(live.bytes as u64))),
+            ("pinned by snapshots", bytes(self.live.map_or(0, |live| live.pinned_bytes as u64))),
+            ("space for a live byte", ratio(self.space_amp())),
+            ("  in the mean", ratio(account.space.amp_mean())),
+            ("  at most", ratio(account.space.amp_peak())),
+            ("written by users", bytes(account.user_bytes)),
+            ("log, for a byte of that", ratio(account.write_amp(account.log_bytes))),
+            ("flushes", ratio(account.write_amp(account.flush_bytes))),
+            ("compactions", ratio(account.write_amp(account.compaction_bytes))),
+            ("tables against limit line", ratio(self.distance())),
+            ("a get that tables answer", reads(gets.hits, gets.reads_per_hit())),
+            ("one that they do not", reads(gets.misses, gets.reads_per_miss())),
+            ("made free", bytes(account.reclaimed_bytes())),
+            ("  expected", bytes(account.predicted_reclaim_bytes)),
+            ("  right within a tenth", of_all),
+        ]
+    }
+
+    pub fn json(&self) -> Json {
+        let account = &self.account;
+        let gets = account.table_gets;
+        let reads = |gets: u64, each: f64| (gets > 0).then_some(each);
+        json!({
+            "live_bytes": self.live.map(|live| live.bytes as u64),
+            "live_keys": self.live.map(|live| live.keys as u64),
+            "pinned_bytes": self.live.map(|live| live.pinned_bytes as u64),
+            "space_amp": self.space_amp(),
+            "space_amp_mean": account.space.amp_mean(),
+            "space_amp_peak": account.space.amp_peak(),
+            "table_file_bytes_peak": account.space.bytes_peak,
+            "user_bytes": account.user_bytes,
+            "log_bytes": account.log_bytes,
+            "flushes": account.flushes,
+            "flush_bytes": account.flush_bytes,
+            "compactions": account.compactions,
+            "compaction_read_bytes": account.compaction_read_bytes,
+            "compaction_bytes": account.compaction_bytes,
+            "write_amp": {
+                "log": account.write_amp(account.log_bytes),
+                "flush": account.write_amp(account.flush_bytes),
+                "compaction": account.write_amp(account.compaction_bytes),
+            },
+            "limit_line_write_amp": self.limit(),
+            "limit_line_distance": self.distance(),
+            "table_hits": gets.hits,
+            "table_misses": gets.misses,
+            "table_reads_per_hit": reads(gets.hits, gets.reads_per_hit()),
+            "table_reads_per_miss": reads(gets.misses, gets.reads_per_miss()),
+            "reclaimed_bytes": account.reclaimed_bytes(),
+            "predicted_reclaim_bytes": account.predicted_reclaim_bytes,
+            "reclaims_within_tenth": account.reclaims_within_tenth,
+        })
+    }
+}
