@@ -30,6 +30,22 @@ pub struct WriteBatch {
     sync: bool,
 }
 
+/// A place in a [`WriteBatch`]: see [`WriteBatch::mark`].
+#[derive(Clone, Debug)]
+pub struct BatchMark {
+    bytes: usize,
+    more_keyspaces: usize,
+    /// The batch's other fields as they were.
+    before: WriteBatch,
+}
+
+impl BatchMark {
+    /// How many bytes of [`WriteBatch::encoded`] lie before the mark.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
 impl WriteBatch {
     /// An empty batch.
     pub fn new() -> Self {
@@ -85,6 +101,26 @@ impl WriteBatch {
         }
         entry.encode(&mut self.encoded);
         self.entries += 1;
+    }
+
+    /// The present end of the batch, to go back to.
+    pub fn mark(&self) -> BatchMark {
+        BatchMark {
+            bytes: self.encoded.len(),
+            more_keyspaces: self.more_keyspaces.len(),
+            before: WriteBatch { encoded: Vec::new(), more_keyspaces: Vec::new(), ..*self },
+        }
+    }
+
+    /// Forgets all writes since `mark`, which is of this batch, and before which nothing was
+    /// forgotten since.
+    pub fn truncate(&mut self, mark: &BatchMark) {
+        let mut encoded = std::mem::take(&mut self.encoded);
+        let mut more_keyspaces = std::mem::take(&mut self.more_keyspaces);
+        assert!(mark.bytes <= encoded.len(), "the mark is beyond the batch's end");
+        encoded.truncate(mark.bytes);
+        more_keyspaces.truncate(mark.more_keyspaces);
+        *self = WriteBatch { encoded, more_keyspaces, sync: self.sync, ..mark.before };
     }
 
     /// Forgets all writes, and keeps the memory.
@@ -165,6 +201,18 @@ mod tests {
         assert_eq!(kinds, [(1, Kind::Put), (2, Kind::Delete), (1, Kind::RangeDelete)]);
         let keyspaces: Vec<_> = batch.keyspaces().map(|id| id.0).collect();
         assert_eq!(keyspaces, [1, 2, 1]);
+    }
+
+    #[test]
+    fn a_truncated_batch_is_as_it_was_at_the_mark() {
+        let mut batch = WriteBatch::new();
+        batch.put(KeyspaceId(1), b"a", b"1");
+        batch.delete(KeyspaceId(2), b"b");
+        let (mark, before) = (batch.mark(), format!("{batch:?}"));
+        batch.put(KeyspaceId(3), b"a long key", b"a long value");
+        batch.delete_range(KeyspaceId(2), b"z", b"a");
+        batch.truncate(&mark);
+        assert_eq!(format!("{batch:?}"), before);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //!
 //! * [`Kv`]: get, put, delete, atomic batches. A hash store can do this.
 //! * [`Ordered`]: cursors over ranges, snapshots, range deletes.
+//! * [`Keyspaces`]: a whole store that transactions can be built on.
 //! * [`Transactional`]: begin, read, write, commit, over all keyspaces of a store.
 //!
 //! A value of the first two is one keyspace of a store.
@@ -10,12 +11,14 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod keyspaces;
 mod kv;
 mod ordered;
 mod transactional;
 mod value;
 
-pub use batch::WriteBatch;
+pub use batch::{BatchMark, WriteBatch};
+pub use keyspaces::{BatchLimits, Keyspaces};
 pub use kv::Kv;
 pub use ordered::{Cursor, KeyRange, Ordered, Snapshot};
 pub use transactional::{Concurrency, Isolation, Transaction, TransactionOptions, Transactional};

@@ -48,6 +48,42 @@
 //! `WriteBatch::sync` asks for one batch what `Sync::Always` asks for all, and `Db::sync` for
 //! everything written so far.
 //!
+//! # Transactions
+//!
+//! A [`TransactionDb`] runs transactions over all keyspaces of a database, pessimistic or optimistic,
+//! under read committed, snapshot isolation or serializability: see [`TransactionOptions`].
+//!
+//! ```
+//! use esker::{Db, Settings, TransactionDb, TransactionOptions, Transactional};
+//!
+//! # let dir = tempfile::tempdir()?;
+//! # let dir = dir.path().join("data");
+//! let store = TransactionDb::new(Db::open(&dir, Settings::default())?);
+//! let accounts = store.keyspace("accounts")?;
+//!
+//! let mut setup = store.begin(&TransactionOptions::default())?;
+//! setup.put(accounts, b"ada", &[100])?;
+//! setup.put(accounts, b"bob", &[0])?;
+//! setup.commit()?;
+//!
+//! // Whoever fails with an error that is transient was in another's way, and starts over.
+//! let transfer = || {
+//!     let mut transfer = store.begin(&TransactionOptions::default())?;
+//!     let ada = transfer.get_for_update(accounts, b"ada")?.map_or(0, |value| value[0]);
+//!     let bob = transfer.get_for_update(accounts, b"bob")?.map_or(0, |value| value[0]);
+//!     transfer.put(accounts, b"ada", &[ada - 30])?;
+//!     transfer.put(accounts, b"bob", &[bob + 30])?;
+//!     transfer.commit()
+//! };
+//! while let Err(error) = transfer() {
+//!     if !error.is_transient() {
+//!         return Err(error.into());
+//!     }
+//! }
+//! assert_eq!(store.get(accounts, b"bob")?.as_deref(), Some(&[30][..]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Keys of several parts
 //!
 //! [`mod@tuple`] encodes tuples so that their byte order is the tuples' order.
@@ -67,7 +103,10 @@ pub mod inspect {
     pub use esker_table::{CursorPurpose, Properties, Table};
 }
 
-pub use esker_api::{self as api, Cursor, KeyRange, Value, WriteBatch};
+pub use esker_api::{
+    self as api, Concurrency, Cursor, Isolation, KeyRange, Transaction, TransactionOptions,
+    Transactional, Value, WriteBatch,
+};
 pub use esker_base::{Error, Result};
 pub use esker_lsm::version::{TableId, TableMeta};
 pub use esker_lsm::{
@@ -76,3 +115,4 @@ pub use esker_lsm::{
     Settings, Shape, Snapshot, SpaceSeen, Stats, Store, Sync, TableGets,
 };
 pub use esker_table::Compression;
+pub use esker_txn::TransactionDb;

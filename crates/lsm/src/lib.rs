@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod changed;
 mod checkpoint;
 mod close;
 mod commit;
@@ -25,6 +26,7 @@ pub mod inspect;
 mod install;
 mod io;
 mod keyspace;
+mod keyspaces;
 mod log_files;
 mod log_read;
 mod logs;

@@ -1,0 +1,87 @@
+//! The whole database behind the trait that transactions are built on.
+
+use crate::changed::{key_changed, range_changed};
+use crate::cursor::DbCursor;
+use crate::db::Db;
+use crate::read::{self, Patience};
+use crate::settings::KeyspaceSettings;
+use crate::snapshot::Snapshot;
+use esker_api::{BatchLimits, Cursor, KeyRange, Keyspaces, Value, WriteBatch};
+use esker_base::{KeyspaceId, Result};
+use esker_memtable::MemTable;
+
+impl Keyspaces for Db {
+    type Snapshot = Snapshot;
+
+    fn keyspace(&self, name: &str) -> Result<KeyspaceId> {
+        Ok(Db::keyspace(self, name, KeyspaceSettings::default())?.id())
+    }
+
+    #[inline]
+    fn check_keyspace(&self, keyspace: KeyspaceId) -> Result<()> {
+        match self.inner().view.pin().version.keyspaces.contains_key(&keyspace) {
+            true => Ok(()),
+            false => Err(read::unknown(keyspace)),
+        }
+    }
+
+    fn batch_limits(&self) -> BatchLimits {
+        let segment_bytes = self.inner().settings.segment_bytes;
+        BatchLimits {
+            bytes: MemTable::max_batch_bytes(segment_bytes),
+            entries: MemTable::max_batch_entries(segment_bytes),
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Db::snapshot(self)
+    }
+
+    #[inline]
+    fn get(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
+        let inner = self.inner();
+        // The view first, then the moment: see `view.rs`.
+        let view = inner.view.pin();
+        let visible = inner.commit.visible();
+        read::get(inner, &view, keyspace, key, visible, Patience::MayBlock)
+    }
+
+    fn get_at(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        snapshot: &Snapshot,
+    ) -> Result<Option<Value>> {
+        let inner = self.inner();
+        let view = inner.view.pin();
+        read::get(inner, &view, keyspace, key, snapshot.seqno(), Patience::MayBlock)
+    }
+
+    fn cursor_at(
+        &self,
+        keyspace: KeyspaceId,
+        range: KeyRange,
+        snapshot: &Snapshot,
+    ) -> Result<Box<dyn Cursor + '_>> {
+        let cursor = DbCursor::new(&self.handle.inner, keyspace, range, snapshot.clone())?;
+        Ok(Box::new(cursor))
+    }
+
+    #[inline]
+    fn write(&self, batch: &WriteBatch) -> Result<()> {
+        Db::write(self, batch)
+    }
+
+    fn changed_since(&self, keyspace: KeyspaceId, key: &[u8], snapshot: &Snapshot) -> Result<bool> {
+        key_changed(self.inner(), keyspace, key, snapshot.seqno())
+    }
+
+    fn range_changed_since(
+        &self,
+        keyspace: KeyspaceId,
+        range: &KeyRange,
+        snapshot: &Snapshot,
+    ) -> Result<bool> {
+        range_changed(self.inner(), keyspace, range, snapshot.seqno())
+    }
+}

@@ -1,0 +1,85 @@
+//! A commit: lock what is not locked yet, test what has to be tested, write.
+
+use crate::in_flight::Footprint;
+use crate::locks::{LockKey, Wanted};
+use crate::transaction::{StoreTransaction, conflict};
+use esker_api::{Concurrency, KeyRange, Keyspaces};
+use esker_base::{Error, Result};
+use std::ops::Bound;
+use std::sync::Arc;
+
+impl<S: Keyspaces> StoreTransaction<'_, S> {
+    /// Commits, up to giving back what is held.
+    pub(crate) fn write_all(&mut self) -> Result<()> {
+        if self.options.concurrency == Concurrency::Optimistic {
+            self.lock_writes()?;
+            self.test_writes()?;
+        }
+        let store = &self.db.store;
+        let batch = self.writes.batch();
+        if self.reads.is_empty() {
+            return if batch.is_empty() { Ok(()) } else { store.write(batch) };
+        }
+        let on_its_way = self.db.in_flight.enter(Footprint::of(batch));
+        self.test_reads(&on_its_way.earlier)?;
+        if batch.is_empty() { Ok(()) } else { store.write(batch) }
+    }
+
+    /// Locks what an optimistic transaction wrote, and what it read for update.
+    fn lock_writes(&mut self) -> Result<()> {
+        let mut wanted = Wanted::default();
+        self.writes.batch().iter().for_each(|entry| wanted.add(&entry));
+        let guarded = self.guarded.iter();
+        guarded.for_each(|(keyspace, key, _)| wanted.add_key(LockKey::new(*keyspace, key)));
+        self.held.lock_all(&mut wanted, self.options.lock_timeout)
+    }
+
+    /// Nobody has written what this transaction writes since its moment, if it has one, nor what it read
+    /// for update since it did.
+    fn test_writes(&self) -> Result<()> {
+        let store = &self.db.store;
+        if let Some(moment) = &self.moment {
+            for entry in self.writes.batch().iter() {
+                if store.changed_since(entry.keyspace, entry.key, moment)? {
+                    return Err(conflict(entry.key));
+                }
+            }
+        }
+        for (keyspace, key, moment) in &self.guarded {
+            if store.changed_since(*keyspace, key, moment)? {
+                return Err(conflict(key));
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody has written what this transaction read since its moment; see `in_flight`.
+    fn test_reads(&self, earlier: &[Arc<Footprint>]) -> Result<()> {
+        let store = &self.db.store;
+        let moment = self.moment.as_ref().expect("what was read was read at a moment");
+        for (keyspace, key) in self.reads.keys() {
+            if earlier.iter().any(|other| other.has_key(keyspace, key))
+                || store.changed_since(keyspace, key, moment)?
+            {
+                return Err(conflict(key));
+            }
+        }
+        for (keyspace, range) in self.reads.ranges() {
+            if earlier.iter().any(|other| other.has_key_in(keyspace, range))
+                || store.range_changed_since(keyspace, range, moment)?
+            {
+                return Err(range_conflict(range));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn range_conflict(range: &KeyRange) -> Error {
+    let end = |bound: &Bound<Vec<u8>>| match bound {
+        Bound::Included(key) | Bound::Excluded(key) => key.escape_ascii().to_string(),
+        Bound::Unbounded => String::new(),
+    };
+    Error::Conflict { key: format!("range {}..{}", end(&range.start), end(&range.end)) }
+}

@@ -1,0 +1,212 @@
+//! A cursor over the store's pairs and a transaction's own writes, of which the latter win.
+//!
+//! Two positions move side by side: `theirs`, in the store, and `ours`, in the writes. Going forward,
+//! both stand at or after the pair that the cursor is on; going back, at or before it. The nearer one is
+//! the cursor's pair, unless it is a delete, which hides the other's pair of that key, or is that pair.
+//! A change of direction seeks both again.
+
+use crate::read_set::Stretch;
+use crate::write_set::{Keys, Place};
+use esker_api::{Cursor, KeyRange};
+use esker_base::Result;
+use std::cmp::Ordering;
+use std::ops::Bound;
+
+/// See the file's head.
+pub(crate) struct TransactionCursor<'t> {
+    theirs: Box<dyn Cursor + 't>,
+    writes: Option<(&'t Keys, &'t [u8])>,
+    ours: Option<(&'t [u8], &'t Place)>,
+    range: KeyRange,
+    stand: Stand,
+    direction: Direction,
+    /// Of a serializable transaction.
+    stretch: Option<Stretch<'t>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stand {
+    Nowhere,
+    Theirs,
+    Ours,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Forward,
+    Back,
+}
+use Direction::{Back, Forward};
+
+impl<'t> TransactionCursor<'t> {
+    /// A cursor over `range`, which `theirs` is bound to as well.
+    pub(crate) fn new(
+        theirs: Box<dyn Cursor + 't>,
+        writes: Option<(&'t Keys, &'t [u8])>,
+        range: KeyRange,
+        stretch: Option<Stretch<'t>>,
+    ) -> Self {
+        let (ours, stand, direction) = (None, Stand::Nowhere, Forward);
+        TransactionCursor { theirs, writes, ours, range, stand, direction, stretch }
+    }
+
+    /// Goes to the first pair from `key` on, or to the last one up to it; without a key, from the
+    /// range's end that it starts at.
+    fn seek_to(&mut self, direction: Direction, key: Option<&[u8]>) -> Result<()> {
+        self.stand = Stand::Nowhere;
+        self.direction = direction;
+        match (direction, key) {
+            (Forward, None) => self.theirs.seek_first()?,
+            (Forward, Some(key)) => self.theirs.seek(key)?,
+            (Back, None) => self.theirs.seek_last()?,
+            (Back, Some(key)) => self.theirs.seek_back(key)?,
+        }
+        let edge = match direction {
+            Forward => &self.range.start,
+            Back => &self.range.end,
+        };
+        let outside = |key: &&[u8]| match direction {
+            Forward => self.range.starts_after(key),
+            Back => self.range.ends_before(key),
+        };
+        let from = match key.filter(|key| !outside(key)) {
+            Some(key) => Bound::Included(key),
+            None => edge.as_ref().map(|key| &key[..]),
+        };
+        self.ours = self.own(from);
+        self.land()
+    }
+
+    /// The write in the range that is nearest to `from` in the cursor's direction.
+    fn own(&self, from: Bound<&[u8]>) -> Option<(&'t [u8], &'t Place)> {
+        let (keys, _) = self.writes?;
+        // Bound at one end only: a range that is upside down is empty, and no error.
+        let found = match self.direction {
+            Forward => keys.range::<[u8], _>((from, Bound::Unbounded)).next(),
+            Back => keys.range::<[u8], _>((Bound::Unbounded, from)).next_back(),
+        };
+        found.map(|(key, place)| (&key[..], place)).filter(|(key, _)| self.range.contains(key))
+    }
+
+    /// Finds out which of the two positions is the cursor's, past what is deleted.
+    fn land(&mut self) -> Result<()> {
+        self.stand = Stand::Nowhere;
+        loop {
+            let theirs = self.theirs.current().map(|(key, _)| key);
+            let Some((key, place)) = self.ours else {
+                self.stand = if theirs.is_some() { Stand::Theirs } else { Stand::Nowhere };
+                return Ok(());
+            };
+            let order = theirs.map_or(Ordering::Less, |theirs| match self.direction {
+                Forward => key.cmp(theirs),
+                Back => theirs.cmp(key),
+            });
+            match (order, place) {
+                (Ordering::Greater, _) => self.stand = Stand::Theirs,
+                (_, Place::Put(_)) => self.stand = Stand::Ours,
+                (_, Place::Deleted) => {
+                    if order == Ordering::Equal {
+                        self.step_theirs()?;
+                    }
+                    self.step_ours(key);
+                    continue;
+                }
+            }
+            return Ok(());
+        }
+    }
+
+    /// Goes to the next pair in `direction`.
+    fn step(&mut self, direction: Direction) -> Result<()> {
+        if self.stand != Stand::Nowhere && self.direction != direction {
+            let key = self.current().map(|(key, _)| key.to_vec());
+            self.seek_to(direction, key.as_deref())?;
+        }
+        match (std::mem::replace(&mut self.stand, Stand::Nowhere), self.ours) {
+            (Stand::Nowhere, _) => return Ok(()),
+            (Stand::Ours, Some((key, _))) => {
+                if self.theirs.current().is_some_and(|(theirs, _)| theirs == key) {
+                    self.step_theirs()?;
+                }
+                self.step_ours(key);
+            }
+            (_, _) => self.step_theirs()?,
+        }
+        self.land()
+    }
+
+    fn step_theirs(&mut self) -> Result<()> {
+        match self.direction {
+            Forward => self.theirs.next(),
+            Back => self.theirs.prev(),
+        }
+    }
+
+    fn step_ours(&mut self, key: &[u8]) {
+        self.ours = self.own(Bound::Excluded(key));
+    }
+
+    /// Tells the stretch, if there is one, where the cursor is now.
+    fn note(&mut self, note: impl FnOnce(&mut Stretch<'t>, Option<&[u8]>)) {
+        let Some(mut stretch) = self.stretch.take() else { return };
+        note(&mut stretch, self.current().map(|(key, _)| key));
+        self.stretch = Some(stretch);
+    }
+}
+
+impl Cursor for TransactionCursor<'_> {
+    fn seek_first(&mut self) -> Result<()> {
+        self.seek_to(Forward, None)?;
+        self.note(|stretch, landed| stretch.sought(None, landed));
+        Ok(())
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.seek_to(Back, None)?;
+        self.note(|stretch, landed| stretch.sought_back(None, landed));
+        Ok(())
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.seek_to(Forward, Some(key))?;
+        self.note(|stretch, landed| stretch.sought(Some(key), landed));
+        Ok(())
+    }
+
+    fn seek_back(&mut self, key: &[u8]) -> Result<()> {
+        self.seek_to(Back, Some(key))?;
+        self.note(|stretch, landed| stretch.sought_back(Some(key), landed));
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        let stood = self.stand != Stand::Nowhere;
+        self.step(Forward)?;
+        if stood {
+            self.note(Stretch::went_on);
+        }
+        Ok(())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        let stood = self.stand != Stand::Nowhere;
+        self.step(Back)?;
+        if stood {
+            self.note(Stretch::went_back);
+        }
+        Ok(())
+    }
+
+    fn current(&self) -> Option<(&[u8], &[u8])> {
+        match (self.stand, self.ours, self.writes) {
+            (Stand::Theirs, ..) => self.theirs.current(),
+            (Stand::Ours, Some((key, Place::Put(value))), Some((_, encoded))) => {
+                Some((key, &encoded[value.clone()]))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

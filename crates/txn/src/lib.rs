@@ -1,0 +1,39 @@
+//! Transactions over a store of ordered keyspaces: pessimistic, by locks on keys, and optimistic, by a
+//! test at the commit.
+//!
+//! A transaction keeps its writes to itself, as one batch, until it commits; so nobody ever reads what
+//! is not committed, and a commit is one atomic write to the store.
+//!
+//! * [`TransactionDb`] wraps the store; [`begin`](esker_api::Transactional::begin) starts a transaction.
+//! * `transaction`: what a transaction does between its begin and its end.
+//! * `write_set`: its own writes, and how they are found again; `cursor` merges them with the store's.
+//! * `locks`: who holds which key, who waits for it, and deadlocks.
+//! * `read_set`, `commit`, `in_flight`: the test at the commit.
+//!
+//! # The moment
+//!
+//! Under snapshot isolation and above, all reads see one moment: that of the first read. A transaction
+//! that has not read yet has no moment, so one that only writes never conflicts with what was committed
+//! before it got its locks.
+//!
+//! # What keeps two transactions from overwriting each other
+//!
+//! A key is locked from before the test whether it has changed since the moment until after the write
+//! is visible in the store: pessimistic transactions lock it when they write it, optimistic ones at
+//! their commit. So of two transactions that overlap and write one key, the second to get the lock sees
+//! the write of the first, and fails with [`Error::Conflict`](esker_base::Error::Conflict).
+//!
+//! The guarantees of each level, and the tests that show them, are in `docs/transactions.md`.
+
+#![forbid(unsafe_code)]
+
+mod commit;
+mod cursor;
+mod in_flight;
+mod locks;
+mod read_set;
+mod store;
+mod transaction;
+mod write_set;
+
+pub use store::{HeldNow, TransactionDb};

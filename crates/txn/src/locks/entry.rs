@@ -1,0 +1,63 @@
+//! A locked key.
+
+use super::{LockKey, Owner};
+use esker_base::KeyspaceId;
+use parking_lot::Condvar;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Keys up to this length are in the entry itself. Most keys are.
+const INLINE_BYTES: usize = 32;
+
+/// A locked key: who has it, and who waits for it, longest first.
+pub(super) struct Entry {
+    pub(super) hash: u64,
+    pub(super) owner: Owner,
+    pub(super) keyspace: KeyspaceId,
+    pub(super) key: SmallVec<[u8; INLINE_BYTES]>,
+    queue: VecDeque<Waiter>,
+}
+
+/// Who waits, and how to wake it.
+struct Waiter {
+    owner: Owner,
+    wake: Arc<Condvar>,
+}
+
+impl Entry {
+    #[inline]
+    pub(super) fn new(owner: Owner, key: LockKey<'_>) -> Self {
+        Entry {
+            hash: key.hash,
+            owner,
+            keyspace: key.keyspace,
+            key: SmallVec::from_slice(key.key),
+            queue: VecDeque::new(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn is(&self, key: LockKey<'_>) -> bool {
+        self.hash == key.hash && self.keyspace == key.keyspace && self.key[..] == *key.key
+    }
+
+    /// Puts `owner` at the queue's end.
+    pub(super) fn queue_up(&mut self, owner: Owner, wake: Arc<Condvar>) {
+        self.queue.push_back(Waiter { owner, wake });
+    }
+
+    /// Takes `owner` out of the queue.
+    pub(super) fn leave(&mut self, owner: Owner) {
+        self.queue.retain(|waiter| waiter.owner != owner);
+    }
+
+    /// Makes the first waiter the owner, and wakes it. False if nobody waits.
+    #[inline]
+    pub(super) fn hand_on(&mut self) -> bool {
+        let Some(first) = self.queue.pop_front() else { return false };
+        self.owner = first.owner;
+        first.wake.notify_one();
+        true
+    }
+}

@@ -1,0 +1,165 @@
+//! Locks on keys: exclusive, held by a transaction from the moment it gets them to its end.
+//!
+//! Locked keys are in a table of shards, each under a short mutex of its own; a key that nobody holds
+//! is not in it. A key that is held has a queue of waiters, first come, first served: whoever lets go
+//! of it hands it to the first, and wakes that one only.
+//!
+//! **Deadlocks** are found when they arise. A transaction waits for one key at a time, and so for one
+//! holder; the holder may be waiting in turn. Before it goes to sleep, a waiter follows that chain. If
+//! the chain comes back to itself, it gives up: the victim is the one that closed the circle. New
+//! waits begin one at a time (`waits`), so of two that close a circle together one sees the other.
+//! Whoever stands in front of me in a queue need not be followed: it waits for the same holder.
+//!
+//! **Ranges** are locked for range deletes, see [`ranges`].
+//!
+//! Lock order: `waits` → a shard → `ranges`.
+
+mod entry;
+mod held;
+mod ranges;
+mod wait;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use held::{Held, Wanted};
+
+use entry::Entry;
+use esker_base::{Clock, KeyspaceId, hash64};
+use hashbrown::{HashMap, HashTable, hash_table};
+use parking_lot::Mutex;
+use ranges::Ranges;
+use std::hash::BuildHasherDefault;
+use std::sync::Arc;
+use std::time::Duration;
+use wait::{OwnerHasher, Place};
+
+/// Many more than threads run at once, so that two rarely meet at a shard.
+const SHARDS: usize = 128;
+
+/// Who holds locks. Never used again for another.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Owner(pub(crate) u64);
+
+/// A key, as the table looks for it.
+#[derive(Clone, Copy)]
+pub(crate) struct LockKey<'a> {
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) key: &'a [u8],
+    pub(crate) hash: u64,
+}
+
+impl<'a> LockKey<'a> {
+    #[inline]
+    pub(crate) fn new(keyspace: KeyspaceId, key: &'a [u8]) -> Self {
+        // Neighbouring ids are to be far apart: the multiplier is 2^64 over the golden ratio.
+        let spread = (u64::from(keyspace.0) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        LockKey { keyspace, key, hash: hash64(key) ^ spread }
+    }
+}
+
+/// What came of asking for a lock that need not be waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Got {
+    /// It is held from now on.
+    Now,
+    /// It was held before.
+    Before,
+}
+
+/// A shard's locked keys.
+type Shard = HashTable<Entry>;
+
+/// On a cache line pair of its own.
+#[derive(Default)]
+#[repr(align(128))]
+struct Padded(Mutex<Shard>);
+
+/// See the file's head.
+pub(crate) struct LockTable {
+    shards: Box<[Padded]>,
+    ranges: Ranges,
+    /// What each waiting owner waits for. Held while a wait begins.
+    waits: Mutex<HashMap<Owner, Place, BuildHasherDefault<OwnerHasher>>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl LockTable {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        LockTable {
+            shards: (0..SHARDS).map(|_| Padded::default()).collect(),
+            ranges: Ranges::default(),
+            waits: Mutex::default(),
+            clock,
+        }
+    }
+
+    #[inline]
+    fn shard(&self, hash: u64) -> &Mutex<Shard> {
+        // The table within the shard goes by the lowest and the highest bits.
+        &self.shards[(hash >> 32) as usize % SHARDS].0
+    }
+
+    /// Locks `key` for `owner` if nobody else has it, nor a range that it is in.
+    #[inline]
+    fn try_lock(&self, owner: Owner, key: LockKey<'_>) -> Option<Got> {
+        let mut shard = self.shard(key.hash).lock();
+        match self.may_take(&shard, owner, key) {
+            true => take(&mut shard, owner, key),
+            false => None,
+        }
+    }
+
+    /// Whether no range of somebody else's stands in the way. Whoever has a key already keeps it: the
+    /// range waits for him.
+    #[inline]
+    fn may_take(&self, shard: &Shard, owner: Owner, key: LockKey<'_>) -> bool {
+        // Under the shard's lock: see `ranges`.
+        !self.ranges.any()
+            || self.ranges.blocking(owner, key.keyspace, key.key).is_none()
+            || holder(shard, key) == Some(owner)
+    }
+
+    /// Gives back a lock of `owner`'s on a key with `hash`, and hands it to the first in its queue.
+    #[inline]
+    fn unlock(&self, owner: Owner, hash: u64) {
+        let mut shard = self.shard(hash).lock();
+        // Two keys of one owner with one hash are both given back, so it does not matter which is first.
+        let found = shard.find_entry(hash, |entry| entry.hash == hash && entry.owner == owner);
+        let Ok(mut found) = found else { unreachable!("a lock that is held is in the table") };
+        if !found.get_mut().hand_on() {
+            found.remove();
+        }
+    }
+
+    /// How many keys are locked.
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.0.lock().len()).sum()
+    }
+
+    /// How many ranges are locked.
+    pub(crate) fn ranges_len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// When a wait that begins now ends.
+    fn deadline(&self, timeout: Duration) -> Duration {
+        self.clock.now().saturating_add(timeout)
+    }
+}
+
+fn holder(shard: &Shard, key: LockKey<'_>) -> Option<Owner> {
+    shard.find(key.hash, |entry| entry.is(key)).map(|entry| entry.owner)
+}
+
+/// Locks `key` for `owner` unless somebody else has it.
+#[inline]
+fn take(shard: &mut Shard, owner: Owner, key: LockKey<'_>) -> Option<Got> {
+    match shard.entry(key.hash, |entry| entry.is(key), |entry| entry.hash) {
+        hash_table::Entry::Vacant(place) => {
+            place.insert(Entry::new(owner, key));
+            Some(Got::Now)
+        }
+        hash_table::Entry::Occupied(found) => (found.get().owner == owner).then_some(Got::Before),
+    }
+}

@@ -1,0 +1,201 @@
+//! The table of locks by itself.
+
+use super::held::{Held, Wanted};
+use super::{Got, LockKey, LockTable, Owner};
+use esker_base::{Entry, Error, KeyspaceId, Kind, Result, SystemClock};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longer than any test takes.
+const LONG: Duration = Duration::from_secs(100);
+const NOW: Duration = Duration::ZERO;
+const KEYSPACE: KeyspaceId = KeyspaceId(1);
+
+fn table() -> LockTable {
+    LockTable::new(Arc::new(SystemClock::new()))
+}
+
+fn key(key: &str) -> LockKey<'_> {
+    LockKey::new(KEYSPACE, key.as_bytes())
+}
+
+fn range<'a>(start: &'a str, end: &'a str) -> Wanted<'a> {
+    let mut wanted = Wanted::default();
+    wanted.add(&Entry {
+        keyspace: KEYSPACE,
+        kind: Kind::RangeDelete,
+        key: start.as_bytes(),
+        value: end.as_bytes(),
+    });
+    wanted
+}
+
+fn is_timeout<T>(outcome: &Result<T>) -> bool {
+    matches!(outcome, Err(Error::LockTimeout { .. }))
+}
+
+impl LockTable {
+    /// Returns when so many owners are asleep, or about to be.
+    fn await_waiters(&self, waiters: usize) {
+        while self.waits.lock().len() != waiters {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn a_lock_is_got_once_and_is_gone_when_given_back() {
+    let table = table();
+    let (mut first, mut second) = (Held::new(&table, Owner(1)), Held::new(&table, Owner(2)));
+    assert_eq!(first.lock(key("k"), NOW).unwrap(), Got::Now);
+    assert_eq!(first.lock(key("k"), NOW).unwrap(), Got::Before);
+    assert!(is_timeout(&second.lock(key("k"), NOW)));
+    first.release();
+    assert_eq!(table.len(), 0);
+    assert_eq!(second.lock(key("k"), NOW).unwrap(), Got::Now);
+}
+
+#[test]
+fn keys_longer_than_an_entry_holds_are_keys_like_others() {
+    let table = table();
+    let long = "k".repeat(1000);
+    let mut held = Held::new(&table, Owner(1));
+    held.lock(key(&long), NOW).unwrap();
+    assert!(is_timeout(&Held::new(&table, Owner(2)).lock(key(&long), NOW)));
+    held.lock(key(&long[1..]), NOW).unwrap();
+    assert_eq!(table.len(), 2);
+}
+
+#[test]
+fn waiters_are_served_in_the_order_they_came() {
+    let table = table();
+    let mut holder = Held::new(&table, Owner(0));
+    holder.lock(key("k"), NOW).unwrap();
+    let served = parking_lot::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for n in 1..=5 {
+            let (table, served) = (&table, &served);
+            scope.spawn(move || {
+                let mut held = Held::new(table, Owner(n as u64));
+                held.lock(key("k"), LONG).unwrap();
+                served.lock().push(n);
+            });
+            table.await_waiters(n);
+        }
+        holder.release();
+    });
+    assert_eq!(*served.lock(), [1, 2, 3, 4, 5]);
+    assert_eq!(table.len(), 0);
+}
+
+#[test]
+fn a_waiter_whose_time_is_up_is_passed_over() {
+    let table = table();
+    let mut holder = Held::new(&table, Owner(0));
+    holder.lock(key("k"), NOW).unwrap();
+    std::thread::scope(|scope| {
+        let mut impatient = Held::new(&table, Owner(1));
+        assert!(is_timeout(&impatient.lock(key("k"), Duration::from_millis(1))));
+        let patient = scope.spawn(|| Held::new(&table, Owner(2)).lock(key("k"), LONG).is_ok());
+        table.await_waiters(1);
+        holder.release();
+        assert!(patient.join().unwrap());
+    });
+    assert_eq!(table.len(), 0);
+}
+
+#[test]
+fn a_range_waits_for_the_keys_in_it_and_keeps_new_ones_out() {
+    let table = table();
+    let (mut inside, mut outside) = (Held::new(&table, Owner(1)), Held::new(&table, Owner(2)));
+    inside.lock(key("k"), NOW).unwrap();
+    outside.lock(key("z"), NOW).unwrap();
+    std::thread::scope(|scope| {
+        let deleter = scope.spawn(|| {
+            let mut deleter = Held::new(&table, Owner(3));
+            deleter.lock_all(&mut range("j", "l"), LONG)?;
+            let mut late = Held::new(&table, Owner(4));
+            Ok::<_, Error>((
+                is_timeout(&late.lock(key("k5"), NOW)),
+                late.lock(key("l"), NOW).is_ok(),
+            ))
+        });
+        table.await_waiters(1);
+        assert_eq!(inside.lock(key("k"), NOW).unwrap(), Got::Before);
+        let mut late = Held::new(&table, Owner(5));
+        assert!(is_timeout(&late.lock(key("k5"), NOW)), "the range has been entered");
+        inside.release();
+        assert_eq!(deleter.join().unwrap().unwrap(), (true, true));
+    });
+    assert_eq!((table.len(), table.ranges_len()), (1, 0));
+    outside.lock(key("k5"), NOW).unwrap();
+}
+
+#[test]
+fn whoever_waits_for_a_range_goes_on_when_it_ends() {
+    let table = table();
+    let mut deleter = Held::new(&table, Owner(1));
+    deleter.lock_all(&mut range("a", "m"), NOW).unwrap();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| Held::new(&table, Owner(2)).lock(key("b"), LONG).is_ok());
+        let other = scope
+            .spawn(|| Held::new(&table, Owner(3)).lock_all(&mut range("l", "z"), LONG).is_ok());
+        table.await_waiters(2);
+        deleter.release();
+        assert!(waiter.join().unwrap() && other.join().unwrap());
+    });
+    assert_eq!((table.len(), table.ranges_len()), (0, 0));
+}
+
+#[test]
+fn whoever_asks_for_a_key_in_a_range_that_waits_for_him_gives_way() {
+    let table = table();
+    let mut transaction = Held::new(&table, Owner(1));
+    transaction.lock(key("in"), NOW).unwrap();
+    std::thread::scope(|scope| {
+        // It enters the range and waits for "in"; the transaction waits for the range, at "io".
+        let batch =
+            scope.spawn(|| Held::new(&table, Owner(2)).lock_all(&mut range("i", "j"), LONG));
+        table.await_waiters(1);
+        // The transaction closes the circle, and so it is the one to give way.
+        let outcome = transaction.lock(key("io"), LONG);
+        assert!(matches!(outcome, Err(Error::Deadlock { transactions: 2, .. })));
+        transaction.release();
+        batch.join().unwrap().unwrap();
+    });
+    assert_eq!((table.len(), table.ranges_len()), (0, 0));
+}
+
+#[test]
+fn a_batch_that_closes_a_circle_is_not_given_up() {
+    let table = table();
+    let mut transaction = Held::new(&table, Owner(1));
+    let mut wanted = [key("a"), key("b")];
+    wanted.sort_by_key(|key| key.hash);
+    let [first, second] = wanted;
+    // The batch takes `first` and waits for `second`; the other waits for `first` then.
+    transaction.lock(second, NOW).unwrap();
+    std::thread::scope(|scope| {
+        let mut earlier = Held::new(&table, Owner(2));
+        earlier.lock(first, NOW).unwrap();
+        let batch = scope.spawn(|| {
+            let mut both = Wanted::default();
+            both.add_key(first);
+            both.add_key(second);
+            Held::new(&table, Owner(3)).lock_all(&mut both, LONG)
+        });
+        table.await_waiters(1);
+        // Behind the batch, in the queue for `first`. When the batch gets it, it will wait for us.
+        let transaction = scope.spawn(move || {
+            let got = transaction.lock(first, LONG);
+            (got.is_ok(), transaction)
+        });
+        table.await_waiters(2);
+        earlier.release();
+        let (got, mut transaction) = transaction.join().unwrap();
+        assert!(got, "the batch gave way");
+        transaction.release();
+        batch.join().unwrap().unwrap();
+    });
+    assert_eq!(table.len(), 0);
+}

@@ -1,0 +1,114 @@
+//! A store with transactions.
+
+use crate::in_flight::InFlight;
+use crate::locks::{Held, LockTable, Owner, Wanted};
+use crate::transaction::StoreTransaction;
+use esker_api::{
+    BatchLimits, Cursor, KeyRange, Keyspaces, Transaction, TransactionOptions, Transactional,
+    Value, WriteBatch,
+};
+use esker_base::{Clock, Error, KeyspaceId, MAX_KEY_BYTES, Result, SystemClock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long a plain batch waits for transactions that have its keys.
+const PLAIN_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A store with transactions over all of its keyspaces. Shared between threads.
+///
+/// All writes have to go through it: what is written to the store directly is seen by later tests for
+/// conflicts, but waits for no lock.
+pub struct TransactionDb<S> {
+    pub(crate) store: S,
+    pub(crate) limits: BatchLimits,
+    pub(crate) locks: LockTable,
+    pub(crate) in_flight: InFlight,
+    next_owner: AtomicU64,
+}
+
+impl<S: Keyspaces> TransactionDb<S> {
+    /// Transactions over `store`.
+    pub fn new(store: S) -> Self {
+        TransactionDb::with_clock(store, Arc::new(SystemClock::new()))
+    }
+
+    /// Transactions over `store`, in a world where `clock` times waits for locks.
+    pub fn with_clock(store: S, clock: Arc<dyn Clock>) -> Self {
+        TransactionDb {
+            limits: store.batch_limits(),
+            store,
+            locks: LockTable::new(clock),
+            in_flight: InFlight::default(),
+            next_owner: AtomicU64::new(0),
+        }
+    }
+
+    /// The store itself.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// What live transactions and writes hold at this moment.
+    pub fn held(&self) -> HeldNow {
+        HeldNow {
+            keys: self.locks.len(),
+            ranges: self.locks.ranges_len(),
+            commits: self.in_flight.len(),
+        }
+    }
+
+    /// Nothing yet, held by somebody new.
+    pub(crate) fn nothing_held(&self) -> Held<'_> {
+        Held::new(&self.locks, Owner(self.next_owner.fetch_add(1, Ordering::Relaxed)))
+    }
+}
+
+/// What transactions hold: see [`TransactionDb::held`].
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct HeldNow {
+    /// Locked keys.
+    pub keys: usize,
+    /// Plain batches with range deletes under way.
+    pub ranges: usize,
+    /// Serializable commits under way.
+    pub commits: usize,
+}
+
+impl<S: Keyspaces> Transactional for TransactionDb<S> {
+    fn keyspace(&self, name: &str) -> Result<KeyspaceId> {
+        self.store.keyspace(name)
+    }
+
+    fn get(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
+        self.store.get(keyspace, key)
+    }
+
+    fn cursor(&self, keyspace: KeyspaceId, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
+        self.store.cursor_at(keyspace, range, &self.store.snapshot())
+    }
+
+    /// See [`Transactional::write`]. A range delete waits for the transactions that hold a key in its
+    /// range. Waits a second at most, and never fails with [`Error::Deadlock`].
+    fn write(&self, batch: &WriteBatch) -> Result<()> {
+        let mut wanted = Wanted::default();
+        batch.iter().for_each(|entry| wanted.add(&entry));
+        let mut held = self.nothing_held();
+        held.lock_all(&mut wanted, PLAIN_WRITE_TIMEOUT)?;
+        self.store.write(batch)
+    }
+
+    fn begin(&self, options: &TransactionOptions) -> Result<Box<dyn Transaction + '_>> {
+        Ok(Box::new(StoreTransaction::new(self, *options)))
+    }
+}
+
+/// Refuses keys that no store takes.
+#[inline]
+pub(crate) fn check_key(key: &[u8]) -> Result<()> {
+    match key.len() {
+        0 => Err(Error::EmptyKey),
+        1..=MAX_KEY_BYTES => Ok(()),
+        bytes => Err(Error::KeyTooLong { bytes }),
+    }
+}

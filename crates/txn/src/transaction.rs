@@ -1,0 +1,211 @@
+//! A transaction between its begin and its end.
+
+use crate::cursor::TransactionCursor;
+use crate::locks::{Got, Held, LockKey};
+use crate::read_set::{ReadSet, Stretch};
+use crate::store::{TransactionDb, check_key};
+use crate::write_set::WriteSet;
+use esker_api::{
+    Concurrency, Cursor, Isolation, KeyRange, Keyspaces, Transaction, TransactionOptions, Value,
+};
+use esker_base::{Entry, Error, KeyspaceId, Kind, Result};
+
+/// See the file's head.
+pub(crate) struct StoreTransaction<'a, S: Keyspaces> {
+    pub(crate) db: &'a TransactionDb<S>,
+    pub(crate) options: TransactionOptions,
+    /// How it ended, if it did.
+    ended: Option<&'static str>,
+    /// What its reads see, from the first on; always `None` under read committed.
+    pub(crate) moment: Option<S::Snapshot>,
+    pub(crate) writes: WriteSet,
+    pub(crate) held: Held<'a>,
+    /// Of an optimistic one: keys that were read for update, and when.
+    pub(crate) guarded: Vec<(KeyspaceId, Box<[u8]>, S::Snapshot)>,
+    /// Of a serializable one.
+    pub(crate) reads: ReadSet,
+    /// A keyspace that is known to exist.
+    known_keyspace: Option<KeyspaceId>,
+}
+
+impl<'a, S: Keyspaces> StoreTransaction<'a, S> {
+    pub(crate) fn new(db: &'a TransactionDb<S>, options: TransactionOptions) -> Self {
+        StoreTransaction {
+            db,
+            options,
+            ended: None,
+            moment: None,
+            writes: WriteSet::default(),
+            held: db.nothing_held(),
+            guarded: Vec::new(),
+            reads: ReadSet::default(),
+            known_keyspace: None,
+        }
+    }
+
+    #[inline]
+    fn check_live(&self) -> Result<()> {
+        match self.ended {
+            None => Ok(()),
+            Some(how) => Err(Error::TransactionEnded { how }),
+        }
+    }
+
+    /// Refuses what can't be written, before anything is locked for it.
+    #[inline]
+    fn check_writable(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<()> {
+        self.check_live()?;
+        check_key(key)?;
+        if self.known_keyspace != Some(keyspace) {
+            self.db.store.check_keyspace(keyspace)?;
+            self.known_keyspace = Some(keyspace);
+        }
+        Ok(())
+    }
+
+    /// The moment that reads see: now, if there was none.
+    pub(crate) fn moment(&mut self) -> &S::Snapshot {
+        self.moment.get_or_insert_with(|| self.db.store.snapshot())
+    }
+
+    fn sees_one_moment(&self) -> bool {
+        self.options.isolation != Isolation::ReadCommitted
+    }
+
+    /// What is committed, as this transaction sees it.
+    fn get_committed(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
+        let store = &self.db.store;
+        if self.sees_one_moment() {
+            store.get_at(keyspace, key, self.moment())
+        } else {
+            store.get(keyspace, key)
+        }
+    }
+
+    /// Locks a key, and sees to it that it has not changed since the moment, if there is one.
+    #[inline]
+    fn lock(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<()> {
+        let got = self.held.lock(LockKey::new(keyspace, key), self.options.lock_timeout)?;
+        let (Some(moment), Got::Now) = (&self.moment, got) else { return Ok(()) };
+        let changed = self.db.store.changed_since(keyspace, key, moment);
+        if !matches!(changed, Ok(false)) {
+            // The next try has to look again.
+            self.held.unlock_last();
+        }
+        if changed? { Err(conflict(key)) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn write(&mut self, entry: &Entry<'_>) -> Result<()> {
+        self.check_writable(entry.keyspace, entry.key)?;
+        if self.options.concurrency == Concurrency::Pessimistic {
+            self.lock(entry.keyspace, entry.key)?;
+        }
+        self.writes.push(entry, self.db.limits)
+    }
+
+    /// Reads `key` at a moment that its guard remembers.
+    fn get_guarded(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
+        let moment = match self.sees_one_moment() {
+            true => self.moment().clone(),
+            false => self.db.store.snapshot(),
+        };
+        let value = self.db.store.get_at(keyspace, key, &moment)?;
+        self.guarded.push((keyspace, key.into(), moment));
+        Ok(value)
+    }
+
+    fn end(&mut self, how: &'static str) {
+        self.ended = Some(how);
+        self.held.release();
+        self.moment = None;
+        self.guarded = Vec::new();
+        self.reads = ReadSet::default();
+        self.writes = WriteSet::default();
+    }
+}
+
+impl<S: Keyspaces> Transaction for StoreTransaction<'_, S> {
+    fn get(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
+        self.check_live()?;
+        if let Some(own) = self.writes.get(keyspace, key) {
+            return Ok(own.map(Value::from));
+        }
+        let value = self.get_committed(keyspace, key)?;
+        if self.options.isolation == Isolation::Serializable {
+            self.reads.add_key(keyspace, key);
+        }
+        Ok(value)
+    }
+
+    fn get_for_update(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
+        self.check_writable(keyspace, key)?;
+        let committed = match self.options.concurrency {
+            Concurrency::Pessimistic => {
+                self.lock(keyspace, key)?;
+                self.get_committed(keyspace, key)?
+            }
+            Concurrency::Optimistic => self.get_guarded(keyspace, key)?,
+        };
+        match self.writes.get(keyspace, key) {
+            Some(own) => Ok(own.map(Value::from)),
+            None => Ok(committed),
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write(&Entry { keyspace, kind: Kind::Put, key, value })
+    }
+
+    fn delete(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<()> {
+        self.write(&Entry { keyspace, kind: Kind::Delete, key, value: b"" })
+    }
+
+    fn cursor(&mut self, keyspace: KeyspaceId, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
+        self.check_live()?;
+        let store = &self.db.store;
+        let theirs = if self.sees_one_moment() {
+            store.cursor_at(keyspace, range.clone(), self.moment())?
+        } else {
+            store.cursor_at(keyspace, range.clone(), &store.snapshot())?
+        };
+        let writes = self.writes.keys(keyspace);
+        let stretch = (self.options.isolation == Isolation::Serializable)
+            .then(|| Stretch::new(&mut self.reads, keyspace, range.clone()));
+        if writes.is_none() && stretch.is_none() {
+            return Ok(theirs);
+        }
+        Ok(Box::new(TransactionCursor::new(theirs, writes, range, stretch)))
+    }
+
+    fn set_savepoint(&mut self) -> Result<()> {
+        self.check_live()?;
+        self.writes.set_savepoint();
+        Ok(())
+    }
+
+    fn rollback_to_savepoint(&mut self) -> Result<()> {
+        self.check_live()?;
+        self.writes.rollback_to_savepoint()
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        self.check_live()?;
+        let committed = self.write_all();
+        self.end(if committed.is_ok() { "committed" } else { "given up when its commit failed" });
+        committed
+    }
+
+    fn rollback(&mut self) -> Result<()> {
+        self.check_live()?;
+        self.end("rolled back");
+        Ok(())
+    }
+}
+
+/// The error for a key that others have changed.
+#[cold]
+pub(crate) fn conflict(key: &[u8]) -> Error {
+    Error::Conflict { key: key.escape_ascii().to_string() }
+}

@@ -1,0 +1,113 @@
+//! What a transaction has written so far: a batch, ready to be committed, and an index over it, made
+//! when the transaction first reads something and brought up to date by later reads. A transaction that
+//! only writes has none.
+
+use esker_api::{BatchLimits, BatchMark, WriteBatch};
+use esker_base::{Entry, Error, KeyspaceId, Kind, Result};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Where the newest write of a key is.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// A put: its value's place in the encoded batch.
+    Put(Range<usize>),
+    /// A delete.
+    Deleted,
+}
+
+/// The newest write of each key of a keyspace.
+pub(crate) type Keys = BTreeMap<Vec<u8>, Place>;
+
+/// See the file's head.
+#[derive(Default)]
+pub(crate) struct WriteSet {
+    batch: WriteBatch,
+    index: BTreeMap<KeyspaceId, Keys>,
+    /// How much of the encoded batch the index covers.
+    indexed_bytes: usize,
+    savepoints: Vec<BatchMark>,
+}
+
+impl WriteSet {
+    /// Adds a write, unless the batch would become larger than `limits`.
+    #[inline]
+    pub(crate) fn push(&mut self, entry: &Entry<'_>, limits: BatchLimits) -> Result<()> {
+        let bytes = self.batch.encoded().len() + entry.encoded_bytes();
+        if bytes > limits.bytes || self.batch.len() >= limits.entries {
+            return Err(too_large(entry, bytes, self.batch.len() + 1, limits));
+        }
+        match entry.kind {
+            Kind::Put => self.batch.put(entry.keyspace, entry.key, entry.value),
+            Kind::Delete => self.batch.delete(entry.keyspace, entry.key),
+            Kind::RangeDelete => unreachable!("transactions have no range deletes"),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn batch(&self) -> &WriteBatch {
+        &self.batch
+    }
+
+    /// What was written to `key`, if anything: a value, or that it is deleted.
+    #[inline]
+    pub(crate) fn get(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Option<Option<&[u8]>> {
+        if self.batch.is_empty() {
+            return None;
+        }
+        self.bring_up_to_date();
+        Some(match self.index.get(&keyspace)?.get(key)? {
+            Place::Put(value) => Some(&self.batch.encoded()[value.clone()]),
+            Place::Deleted => None,
+        })
+    }
+
+    /// The writes to `keyspace` in key order, and the bytes that their places are in.
+    pub(crate) fn keys(&mut self, keyspace: KeyspaceId) -> Option<(&Keys, &[u8])> {
+        self.bring_up_to_date();
+        Some((self.index.get(&keyspace)?, self.batch.encoded()))
+    }
+
+    fn bring_up_to_date(&mut self) {
+        let encoded = self.batch.encoded();
+        let mut rest = &encoded[self.indexed_bytes..];
+        while let Some(Entry { keyspace, kind, key, value }) = Entry::decode(&mut rest) {
+            // An entry ends with its value.
+            let end = encoded.len() - rest.len();
+            let place = match kind {
+                Kind::Put => Place::Put(end - value.len()..end),
+                Kind::Delete | Kind::RangeDelete => Place::Deleted,
+            };
+            let keys = self.index.entry(keyspace).or_default();
+            match keys.get_mut(key) {
+                Some(older) => *older = place,
+                None => drop(keys.insert(key.to_vec(), place)),
+            }
+        }
+        self.indexed_bytes = encoded.len();
+    }
+
+    pub(crate) fn set_savepoint(&mut self) {
+        self.savepoints.push(self.batch.mark());
+    }
+
+    /// Forgets what was written since the last savepoint, and the savepoint.
+    pub(crate) fn rollback_to_savepoint(&mut self) -> Result<()> {
+        let mark = self.savepoints.pop().ok_or(Error::NoSavepoint)?;
+        if mark.bytes() < self.indexed_bytes {
+            // What its keys had before is not known: the next read makes the index anew.
+            self.index.clear();
+            self.indexed_bytes = 0;
+        }
+        self.batch.truncate(&mark);
+        Ok(())
+    }
+}
+
+#[cold]
+fn too_large(entry: &Entry<'_>, bytes: usize, entries: usize, limits: BatchLimits) -> Error {
+    if entry.value.len() >= limits.bytes || entries == 1 {
+        return Error::ValueTooLarge { bytes: entry.value.len(), limit: limits.bytes };
+    }
+    Error::BatchTooLarge { bytes, limit: limits.bytes, entries, entries_limit: limits.entries }
+}
