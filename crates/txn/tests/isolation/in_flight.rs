@@ -1,0 +1,103 @@
+//! What happens while a commit is on its way: tested, but not visible in the store yet.
+
+use crate::store::Store;
+use esker_api::{
+    Concurrency, Isolation, Transaction, TransactionOptions, Transactional, WriteBatch,
+};
+use esker_base::{Error, KeyspaceId, Result};
+use esker_txn::{HeldNow, TransactionDb};
+use std::sync::{Arc, Mutex};
+
+const KEYSPACE: KeyspaceId = KeyspaceId::DEFAULT;
+
+/// A store for as long as the process, so that a hook may have transactions of it.
+fn store() -> &'static TransactionDb<Store> {
+    Box::leak(Box::new(Store::sound()))
+}
+
+fn serializable(
+    store: &'static TransactionDb<Store>,
+    concurrency: Concurrency,
+) -> Box<dyn Transaction> {
+    let options = TransactionOptions {
+        isolation: Isolation::Serializable,
+        concurrency,
+        ..TransactionOptions::default()
+    };
+    store.begin(&options).unwrap()
+}
+
+/// Runs `write`, and in the middle of it `meanwhile`, whose outcome it gives back beside.
+fn amid(
+    store: &'static TransactionDb<Store>,
+    write: impl FnOnce() -> Result<()>,
+    meanwhile: impl FnOnce() -> Result<()> + Send + 'static,
+) -> (Result<()>, Result<()>) {
+    let outcome = Arc::new(Mutex::new(None));
+    let slot = outcome.clone();
+    store.store().before_next_write(move || *slot.lock().unwrap() = Some(meanwhile()));
+    let written = write();
+    let meanwhile = outcome.lock().unwrap().take().expect("the write reached the store");
+    (written, meanwhile)
+}
+
+/// Two that each read what the other writes, the second of which commits while the first is written.
+fn write_skew_amid(read: fn(&mut dyn Transaction, &[u8]), concurrency: Concurrency) {
+    let store = store();
+    let mut first = serializable(store, concurrency);
+    read(&mut *first, b"x");
+    first.put(KEYSPACE, b"y", b"1").unwrap();
+    // A transaction is of one thread; here that thread is the same.
+    let (first_outcome, second_outcome) = amid(
+        store,
+        move || first.commit(),
+        move || {
+            let mut second = serializable(store, concurrency);
+            read(&mut *second, b"y");
+            second.put(KEYSPACE, b"x", b"1").unwrap();
+            second.commit()
+        },
+    );
+    first_outcome.unwrap();
+    assert!(matches!(second_outcome, Err(Error::Conflict { .. })), "{second_outcome:?}");
+    assert_eq!(store.held(), HeldNow::default());
+}
+
+#[test]
+fn a_read_of_what_a_serializable_commit_is_writing_is_a_conflict() {
+    for concurrency in [Concurrency::Pessimistic, Concurrency::Optimistic] {
+        write_skew_amid(|transaction, key| drop(transaction.get(KEYSPACE, key)), concurrency);
+    }
+}
+
+#[test]
+fn a_scan_of_what_a_serializable_commit_is_writing_is_a_conflict() {
+    for concurrency in [Concurrency::Pessimistic, Concurrency::Optimistic] {
+        let scan = |transaction: &mut dyn Transaction, key: &[u8]| {
+            let mut cursor =
+                transaction.cursor(KEYSPACE, esker_api::KeyRange::prefix(key)).unwrap();
+            cursor.seek_first().unwrap();
+            assert!(cursor.current().is_none());
+        };
+        write_skew_amid(scan, concurrency);
+    }
+}
+
+#[test]
+fn a_reader_of_what_a_plain_batch_is_writing_comes_before_it() {
+    let store = store();
+    let mut batch = WriteBatch::new();
+    batch.put(KEYSPACE, b"y", b"plain");
+    let (written, meanwhile) = amid(
+        store,
+        || store.write(&batch),
+        move || {
+            let mut reader = serializable(store, Concurrency::Optimistic);
+            assert_eq!(reader.get(KEYSPACE, b"y")?, None);
+            reader.put(KEYSPACE, b"x", b"1")?;
+            reader.commit()
+        },
+    );
+    written.unwrap();
+    meanwhile.unwrap();
+}
