@@ -1,0 +1,101 @@
+//! The NVM command set (CSI 0), as far as a plain block namespace has it: flush, write, read, write zeroes.
+
+use super::Sqe;
+use crate::Status;
+
+/// The opcodes.
+pub mod opcode {
+    /// Flush.
+    pub const FLUSH: u8 = 0x00;
+    /// Write.
+    pub const WRITE: u8 = 0x01;
+    /// Read.
+    pub const READ: u8 = 0x02;
+    /// Write Zeroes.
+    pub const WRITE_ZEROES: u8 = 0x08;
+
+    /// All of them, for the log page that lists what is supported.
+    pub const ALL: [u8; 4] = [FLUSH, WRITE, READ, WRITE_ZEROES];
+}
+
+/// Blocks in a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Blocks {
+    /// The first (SLBA).
+    pub first: u64,
+    /// How many: 1 to 65,536.
+    pub count: u32,
+}
+
+impl Blocks {
+    /// The first byte, and how many; none if that is beyond what 64 bits or `namespace_bytes` hold.
+    pub fn bytes(&self, block_bytes: u32, namespace_bytes: u64) -> Option<(u64, u64)> {
+        let start = self.first.checked_mul(u64::from(block_bytes))?;
+        let length = u64::from(self.count) * u64::from(block_bytes);
+        (start.checked_add(length)? <= namespace_bytes).then_some((start, length))
+    }
+}
+
+/// A command of the NVM set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NvmCommand {
+    /// Makes all that was written before safe.
+    Flush,
+    /// Writes blocks.
+    Write {
+        /// Which.
+        blocks: Blocks,
+        /// Whether to make just these safe before it is acknowledged.
+        force_unit_access: bool,
+    },
+    /// Reads blocks.
+    Read {
+        /// Which.
+        blocks: Blocks,
+    },
+    /// Makes blocks zero, without data.
+    WriteZeroes {
+        /// Which.
+        blocks: Blocks,
+    },
+}
+
+/// CDW12: force unit access.
+const FUA: u32 = 1 << 30;
+/// CDW12: protection information, which no namespace here has.
+const PROTECTION: u32 = 0xf << 26;
+
+impl NvmCommand {
+    /// Reads the command, or says how to refuse it.
+    pub fn parse(sqe: &Sqe) -> Result<Self, Status> {
+        let word = sqe.word(12);
+        let blocks = Blocks { first: sqe.double_word(10), count: (word & 0xffff) + 1 };
+        let opcode = sqe.opcode();
+        if opcode != opcode::FLUSH && word & PROTECTION != 0 {
+            return Err(Status::INVALID_FIELD);
+        }
+        match opcode {
+            opcode::FLUSH => Ok(NvmCommand::Flush),
+            opcode::WRITE => Ok(NvmCommand::Write { blocks, force_unit_access: word & FUA != 0 }),
+            opcode::READ => Ok(NvmCommand::Read { blocks }),
+            opcode::WRITE_ZEROES => Ok(NvmCommand::WriteZeroes { blocks }),
+            _ => Err(Status::INVALID_OPCODE),
+        }
+    }
+
+    /// The entry for `namespace`, all but the command id and the SGL.
+    pub fn encode(&self, namespace: u32) -> Sqe {
+        let (opcode, blocks, flags) = match *self {
+            NvmCommand::Flush => return Sqe::new(opcode::FLUSH, namespace),
+            NvmCommand::Write { blocks, force_unit_access } => {
+                (opcode::WRITE, blocks, if force_unit_access { FUA } else { 0 })
+            }
+            NvmCommand::Read { blocks } => (opcode::READ, blocks, 0),
+            NvmCommand::WriteZeroes { blocks } => (opcode::WRITE_ZEROES, blocks, 0),
+        };
+        let mut sqe = Sqe::new(opcode, namespace);
+        sqe.set_double_word(10, blocks.first);
+        sqe.set_word(12, blocks.count.saturating_sub(1) & 0xffff | flags);
+        sqe
+    }
+}

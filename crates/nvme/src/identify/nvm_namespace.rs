@@ -1,0 +1,40 @@
+//! Identify Namespace of the NVM command set (CNS 00h; NVM 4.1.5.1).
+
+use super::Structure;
+use crate::bytes::{put_u64, u64_at};
+
+/// A namespace of blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NvmNamespace {
+    /// NSZE, NCAP and NUSE.
+    pub blocks: u64,
+    /// LBADS: blocks have 2^this bytes. At least 9.
+    pub block_bytes_log2: u8,
+    /// NGUID: which namespace it is, for ever.
+    pub guid: [u8; 16],
+}
+
+/// Where formats start. There is one.
+const FORMATS: usize = 128;
+
+impl NvmNamespace {
+    /// Writes the structure.
+    pub fn encode(&self, out: &mut Structure) {
+        out.fill(0);
+        put_u64(out, 0, self.blocks);
+        put_u64(out, 8, self.blocks);
+        put_u64(out, 16, self.blocks);
+        out[104..120].copy_from_slice(&self.guid);
+        out[FORMATS + 2] = self.block_bytes_log2;
+    }
+
+    /// Reads the structure.
+    pub fn parse(data: &Structure) -> Self {
+        let format = usize::from(data[26] & 15);
+        NvmNamespace {
+            blocks: u64_at(data, 0),
+            block_bytes_log2: data[FORMATS + 4 * format + 2],
+            guid: data[104..120].try_into().expect("a slice of 16 bytes"),
+        }
+    }
+}

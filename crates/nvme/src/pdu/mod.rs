@@ -1,0 +1,35 @@
+//! PDUs of the TCP transport (TCP 3.6).
+//!
+//! ```text
+//!     0        1       2      3       4        8              HLEN            PDO               PLEN
+//!     ┌────────┬───────┬──────┬───────┬────────┬───────────────┬──────┬───────┬────────┬────────┐
+//!     │ type   │ flags │ HLEN │ PDO   │ PLEN   │ type-specific │ HDGST│ pad   │ data   │ DDGST  │
+//!     └────────┴───────┴──────┴───────┴────────┴───────────────┴──────┴───────┴────────┴────────┘
+//! ```
+//!
+//! HDGST and DDGST, 4 bytes each, are there if the connection's first exchange agreed on them; the first two
+//! PDUs and the last one of a connection never have them. [`Decoder`] takes bytes in any split; [`FromHost`] and
+//! [`FromController`] say what a frame is; [`Encoder`] builds PDUs. A [`Fatal`] is what ends a connection, and
+//! says what the peer is told.
+
+mod capsule;
+mod data;
+mod decoder;
+mod encoder;
+mod header;
+mod ic;
+mod r2t;
+mod received;
+mod term;
+
+pub use data::DataHeader;
+pub use decoder::{Decoder, Frame, Limits};
+pub use encoder::Encoder;
+pub use header::{Digests, HEADER_BYTES, Header, PduKind, Sender};
+pub use ic::{InitializeRequest, InitializeResponse};
+pub use r2t::ReadyToTransfer;
+pub use received::{FromController, FromHost, Payload};
+pub use term::{Fatal, FatalStatus, TERM_BYTES_MAX, Termination};
+
+/// The length of a digest.
+pub const DIGEST_BYTES: usize = 4;
