@@ -16,8 +16,8 @@ pub(crate) fn key(key: &[u8]) -> Result<()> {
     }
 }
 
-/// Refuses a batch that `store`, of one keyspace, does not take.
-pub(crate) fn batch(store: &impl Kv, batch: &WriteBatch) -> Result<()> {
+/// Refuses a batch with entries that no store takes.
+pub(crate) fn entries(batch: &WriteBatch) -> Result<()> {
     if batch.has_empty_key() {
         return Err(Error::EmptyKey);
     }
@@ -27,6 +27,12 @@ pub(crate) fn batch(store: &impl Kv, batch: &WriteBatch) -> Result<()> {
     if batch.has_empty_range() {
         return Err(Error::EmptyRange);
     }
+    Ok(())
+}
+
+/// Refuses a batch that `store`, of one keyspace, does not take.
+pub(crate) fn batch(store: &impl Kv, batch: &WriteBatch) -> Result<()> {
+    entries(batch)?;
     let own = store.keyspace_id();
     match batch.keyspaces().find(|keyspace: &KeyspaceId| *keyspace != own) {
         Some(other) => Err(Error::UnknownKeyspace { name: other.to_string() }),

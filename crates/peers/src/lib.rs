@@ -11,6 +11,9 @@
 //! | `leveldb` | LevelDB, its log written and not synced |
 //! | `fjall` | fjall, its journal written and not synced |
 //!
+//! RocksDB's transactions, with its log on any device or without one, are opened apart, by
+//! [`open_transactional`].
+//!
 //! Each is configured as its own documentation advises for such loads on a small machine; every
 //! option set is listed with its reason by [`Peer::configuration`]. What all engines of a run share,
 //! memory above all, comes in by [`PeerSettings`].
@@ -47,9 +50,11 @@ mod settings;
 mod single;
 #[cfg(any(feature = "rocksdb", feature = "leveldb", feature = "fjall"))]
 mod tally;
+mod transactional;
 
 pub use peer::{Peer, Written};
 pub use settings::{Compression, PeerSettings};
+pub use transactional::{PeerLog, TransactionalPeer, check_transactional, open_transactional};
 
 use esker_base::{Error, Result};
 use std::path::Path;

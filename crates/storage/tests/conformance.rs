@@ -70,7 +70,7 @@ conformance! {
 
 fn on_a_device() -> DeviceStorage<MemoryStorage> {
     let fastest = Profile::ALL[Profile::ALL.len() - 1];
-    let device = Device::new(fastest, Arc::new(SystemClock::new()));
+    let device = Device::emulated(fastest, Arc::new(SystemClock::new()));
     DeviceStorage::new(MemoryStorage::new(), device)
 }
 
@@ -314,7 +314,7 @@ fn the_lock_is_held_once_and_released_on_drop(storage: &dyn Storage, other: &dyn
 #[test]
 fn a_log_is_charged_for_its_syncs_and_the_bytes_written_between_them() {
     let fastest = Profile::ALL[Profile::ALL.len() - 1];
-    let device = Device::new(fastest, Arc::new(SystemClock::new()));
+    let device = Device::emulated(fastest, Arc::new(SystemClock::new()));
     let storage = DeviceStorage::new(MemoryStorage::new(), device.clone());
     let log = storage.create_log("log", 4096).unwrap();
     storage.create("table", TABLE).unwrap().sync().unwrap();

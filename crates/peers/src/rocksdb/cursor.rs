@@ -2,21 +2,21 @@
 
 use super::foreign;
 use super::moment::Moment;
-use ::rocksdb::{DB, DBRawIterator, ReadOptions};
+use ::rocksdb::{DB, DBAccess, DBRawIteratorWithThreadMode, ReadOptions};
 use esker_api::{Cursor, KeyRange};
 use esker_base::Result;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-pub(super) struct RocksCursor<'a> {
+pub(super) struct RocksCursor<'a, D: DBAccess> {
     // Before the moment, so that it is dropped first.
-    iterator: DBRawIterator<'a>,
+    iterator: DBRawIteratorWithThreadMode<'a, D>,
     dir: &'a Path,
     _moment: Option<Arc<Moment>>,
 }
 
-impl<'a> RocksCursor<'a> {
+impl<'a> RocksCursor<'a, DB> {
     /// A cursor as of `moment`, or of now.
     pub(super) fn new(
         database: &'a DB,
@@ -24,20 +24,33 @@ impl<'a> RocksCursor<'a> {
         range: KeyRange,
         moment: Option<Arc<Moment>>,
     ) -> Self {
-        let mut reads = moment.as_ref().map_or_else(ReadOptions::default, |moment| moment.reads());
-        // RocksDB's lower bound is in the range and its upper bound is not. The key that follows
-        // another is that key and a zero byte.
-        match range.start {
-            Bound::Unbounded => {}
-            Bound::Included(start) => reads.set_iterate_lower_bound(start),
-            Bound::Excluded(start) => reads.set_iterate_lower_bound(following(start)),
-        }
-        match range.end {
-            Bound::Unbounded => {}
-            Bound::Included(end) => reads.set_iterate_upper_bound(following(end)),
-            Bound::Excluded(end) => reads.set_iterate_upper_bound(end),
-        }
-        RocksCursor { iterator: database.raw_iterator_opt(reads), dir, _moment: moment }
+        let reads = moment.as_ref().map_or_else(ReadOptions::default, |moment| moment.reads());
+        let iterator = database.raw_iterator_opt(within(range, reads));
+        RocksCursor { iterator, dir, _moment: moment }
+    }
+}
+
+/// `reads` within `range` alone.
+pub(super) fn within(range: KeyRange, mut reads: ReadOptions) -> ReadOptions {
+    // RocksDB's lower bound is in the range and its upper bound is not. The key that follows another
+    // is that key and a zero byte.
+    match range.start {
+        Bound::Unbounded => {}
+        Bound::Included(start) => reads.set_iterate_lower_bound(start),
+        Bound::Excluded(start) => reads.set_iterate_lower_bound(following(start)),
+    }
+    match range.end {
+        Bound::Unbounded => {}
+        Bound::Included(end) => reads.set_iterate_upper_bound(following(end)),
+        Bound::Excluded(end) => reads.set_iterate_upper_bound(end),
+    }
+    reads
+}
+
+impl<'a, D: DBAccess> RocksCursor<'a, D> {
+    /// A cursor over an iterator that was made [`within`] its range.
+    pub(super) fn over(iterator: DBRawIteratorWithThreadMode<'a, D>, dir: &'a Path) -> Self {
+        RocksCursor { iterator, dir, _moment: None }
     }
 
     fn arrived(&self) -> Result<()> {
@@ -53,7 +66,7 @@ fn following(mut key: Vec<u8>) -> Vec<u8> {
     key
 }
 
-impl Cursor for RocksCursor<'_> {
+impl<D: DBAccess> Cursor for RocksCursor<'_, D> {
     fn seek_first(&mut self) -> Result<()> {
         self.iterator.seek_to_first();
         self.arrived()

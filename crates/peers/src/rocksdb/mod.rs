@@ -9,9 +9,12 @@
 
 mod cursor;
 mod events;
+#[expect(unsafe_code, reason = "RocksDB's files are reached through its C++ interface")]
+mod file_system;
 #[expect(unsafe_code, reason = "a snapshot is held beside its database")]
 mod moment;
 mod options;
+mod transactions;
 
 use crate::check::{self, foreign};
 use crate::configuration::Configuration;
@@ -33,6 +36,8 @@ use events::Events;
 use moment::Moment;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+pub(crate) use transactions::open as open_transactional;
 
 /// The ways in which RocksDB is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -269,7 +274,7 @@ mod tests {
     #[test]
     fn bytes_of_tables_are_those_of_their_files() {
         let dir = tempfile::tempdir().unwrap();
-        let peer = open(Variant::Wal, dir.path(), &PeerSettings::default()).unwrap();
+        let peer = open("rocksdb-wal", dir.path(), &PeerSettings::default()).unwrap();
         for number in 0..1_000u32 {
             peer.put(&number.to_be_bytes(), &[7; 500]).unwrap();
         }

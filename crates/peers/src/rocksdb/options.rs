@@ -69,6 +69,28 @@ pub(super) fn options(
     options
 }
 
+/// Options of a store of transactions, its column families included, leveled.
+pub(super) fn transactional(
+    has_log: bool,
+    settings: &PeerSettings,
+    configuration: &mut Configuration,
+) -> Options {
+    let variant = if has_log { Variant::WalSync } else { Variant::NoLog };
+    let mut options = options(variant, settings, configuration);
+    let buffers = settings.write_buffers_of(settings.write_buffers);
+    options.set_db_write_buffer_size(configuration.note(
+        "db_write_buffer_size",
+        buffers * settings.write_buffer_bytes,
+        "what the write buffers of all column families may take together, the run's",
+    ));
+    configuration.note(
+        "TransactionDB",
+        "write committed, snapshots set, deadlocks detected",
+        "the default policy; wiki: Transactions",
+    );
+    options
+}
+
 fn memory(
     options: &mut Options,
     buffers: usize,

@@ -1,7 +1,7 @@
-//! Log devices that this machine does not have: files whose syncs take as long as a given device
-//! would need.
+//! Log devices: those that this machine does not have, by files whose syncs take as long as the device
+//! would need; and those that it has, measured.
 //!
-//! A [`Device`] has a [`Profile`]: how long a sync takes, and how fast bytes are written. A sync of
+//! An emulated [`Device`] has a [`Profile`]: how long a sync takes, and how fast bytes are written. A sync of
 //! what was written to a file since its last one takes [`Profile::service`]; the device serves one at
 //! a time, in the order in which they come ([`queue`]). The bytes themselves go to a file underneath,
 //! which best lies in memory; whatever its own sync takes is part of the service time, and the rest is
@@ -15,7 +15,8 @@
 //! times do not vary.
 //!
 //! An emulation is only as good as its clock, so a device keeps [`account`] of the time that it was to
-//! take and the time that it took.
+//! take and the time that it took. One that is real ([`Device::real`]) adds nothing to the time of the
+//! files underneath; of it there is only the account.
 
 pub mod account;
 mod profile;
@@ -33,29 +34,40 @@ use parking_lot::Mutex;
 use queue::Queue;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use wait::Waiter;
 
-/// A device that serves one sync at a time. Shared by all files that lie on it.
+/// A device that logs lie on. Shared by all files that do.
 pub struct Device {
-    profile: Profile,
+    emulated: Option<Emulated>,
     clock: Arc<dyn Clock>,
+    account: Mutex<Account>,
+}
+
+/// A device that is not there. It serves one sync at a time.
+struct Emulated {
+    profile: Profile,
     waiter: Waiter,
     queue: Mutex<Queue>,
-    account: Mutex<Account>,
 }
 
 impl Device {
     /// A device like `profile`. Takes a few milliseconds, to learn how late this machine wakes
     /// sleepers.
-    pub fn new(profile: Profile, clock: Arc<dyn Clock>) -> Arc<Self> {
+    pub fn emulated(profile: Profile, clock: Arc<dyn Clock>) -> Arc<Self> {
         let waiter = Waiter::calibrated(&*clock);
-        let (queue, account) = (Mutex::default(), Mutex::default());
-        Arc::new(Device { profile, clock, waiter, queue, account })
+        let emulated = Some(Emulated { profile, waiter, queue: Mutex::default() });
+        Arc::new(Device { emulated, clock, account: Mutex::default() })
     }
 
-    /// What it is like.
-    pub fn profile(&self) -> &Profile {
-        &self.profile
+    /// The device that the files underneath lie on: syncs take what they take.
+    pub fn real(clock: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Device { emulated: None, clock, account: Mutex::default() })
+    }
+
+    /// What it is like, if it is emulated.
+    pub fn profile(&self) -> Option<&Profile> {
+        self.emulated.as_ref().map(|emulated| &emulated.profile)
     }
 
     /// Another file on it.
@@ -69,10 +81,17 @@ impl Device {
     }
 
     fn sync<T>(&self, bytes: u64, work: impl FnOnce() -> T) -> T {
-        let slot = self.queue.lock().enter(self.clock.now(), self.profile.service(bytes));
+        let now = self.clock.now();
+        let Some(Emulated { profile, waiter, queue }) = &self.emulated else {
+            let result = work();
+            let achieved = self.clock.now().saturating_sub(now);
+            self.account.lock().add(bytes, Duration::ZERO, achieved, Duration::ZERO);
+            return result;
+        };
+        let slot = queue.lock().enter(now, profile.service(bytes));
         let result = work();
         let cpu = thread_cpu();
-        self.waiter.wait(&*self.clock, slot.end);
+        waiter.wait(&*self.clock, slot.end);
         let achieved = self.clock.now().saturating_sub(slot.start);
         let burned = thread_cpu().saturating_sub(cpu);
         self.account.lock().add(bytes, slot.end - slot.start, achieved, burned);
@@ -101,7 +120,6 @@ impl DeviceFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     /// Time that passes when somebody sleeps, and a little whenever somebody looks.
     #[derive(Default)]
@@ -127,7 +145,7 @@ mod tests {
             bytes_per_second: 1_000_000_000,
             source: "",
         };
-        (clock.clone(), Device::new(profile, clock))
+        (clock.clone(), Device::emulated(profile, clock))
     }
 
     #[test]
@@ -170,5 +188,18 @@ mod tests {
         let served = device.served();
         assert!(served.achieved_p50 >= Duration::from_micros(121), "{served:?}");
         assert!(!served.is_as_asked());
+    }
+
+    #[test]
+    fn a_real_device_takes_what_its_file_takes_and_is_measured() {
+        let clock = Arc::new(Slept::default());
+        let device = Device::real(clock.clone());
+        let file = device.file();
+        file.wrote(10);
+        file.sync(|| clock.sleep(Duration::from_micros(7)));
+        let served = device.served();
+        assert_eq!((served.syncs, served.bytes), (1, 10));
+        assert_eq!(served.achieved_p50, Duration::from_nanos(7_000 + LOOK_NS));
+        assert!(served.is_as_asked(), "nothing was asked of it");
     }
 }
