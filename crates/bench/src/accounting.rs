@@ -12,6 +12,8 @@ pub struct Counters {
     pub log_bytes: Option<u64>,
     /// Those of them that were stored in persistent memory, past the system, which doesn't count them.
     pub pool_bytes: u64,
+    /// How often the log was synced.
+    pub log_syncs: Option<u64>,
     /// Bytes written to tables by flushes.
     pub flush_bytes: Option<u64>,
     /// Bytes written to tables by compactions.
@@ -63,6 +65,7 @@ impl Counters {
             user_bytes: self.user_bytes.saturating_sub(earlier.user_bytes),
             log_bytes: since(self.log_bytes, earlier.log_bytes),
             pool_bytes: self.pool_bytes.saturating_sub(earlier.pool_bytes),
+            log_syncs: since(self.log_syncs, earlier.log_syncs),
             flush_bytes: since(self.flush_bytes, earlier.flush_bytes),
             compaction_bytes: since(self.compaction_bytes, earlier.compaction_bytes),
             stall_us: since(self.stall_us, earlier.stall_us),
@@ -156,6 +159,14 @@ pub(crate) struct Costs {
     pub(crate) disk_peak_bytes: u64,
     pub(crate) memory_peak: Option<Resident>,
     pub(crate) cpu: Duration,
+}
+
+/// What a load cost without the settling after it.
+pub(crate) struct LoadCosts {
+    /// What the store wrote meanwhile.
+    pub(crate) during: Counters,
+    pub(crate) cpu: Duration,
+    pub(crate) threads: usize,
 }
 
 /// The space that the files under `dir` take, as the file system counts it. A file that goes while
@@ -325,6 +336,7 @@ mod tests {
         cache_misses: None,
         table_hits: None,
         table_misses: None,
+        log_syncs: None,
     };
 
     #[test]

@@ -21,7 +21,7 @@ pub use kinds::ByKind;
 use crate::Latencies;
 use esker_api::Ordered;
 use esker_base::{Clock, Result};
-use esker_workload::{Step, Workload, stream};
+use esker_workload::{Step, Transactions, Workload, stream};
 use intervals::{Intervals, Ongoing};
 use pace::Pace;
 use std::convert::Infallible;
@@ -66,6 +66,8 @@ pub struct Measurement {
     pub found: u64,
     /// Bytes of keys and values that went in or came out.
     pub bytes: u64,
+    /// How the transactions ended, of a workload that runs them.
+    pub transactions: Transactions,
     /// From the first thread's start to the last one's end; of an open loop, to the end of its
     /// schedule if that is later.
     pub elapsed: Duration,
@@ -304,6 +306,7 @@ impl<'a> Part<'a> {
             total.operations += step.operations;
             total.found += step.found;
             total.bytes += step.bytes;
+            total.transactions += step.transactions;
             done.0.store(total.operations, Relaxed);
         }
         let unstarted = pace.map_or(0, |pace| pace.given_up());
@@ -329,6 +332,7 @@ fn merge(outcomes: Vec<Result<Outcome>>) -> Result<Measurement> {
         merged.operations += outcome.total.operations;
         merged.found += outcome.total.found;
         merged.bytes += outcome.total.bytes;
+        merged.transactions += outcome.total.transactions;
         merged.unstarted += outcome.unstarted;
         merged.kinds.merge(&outcome.kinds);
         start = start.min(outcome.start);

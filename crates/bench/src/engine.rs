@@ -2,7 +2,7 @@
 
 use crate::Counters;
 use crate::accounting::{Reclaim, TableSpace};
-use esker_api::Ordered;
+use esker_api::{Ordered, Transactional};
 use esker_base::Result;
 
 /// A store under measurement.
@@ -12,6 +12,11 @@ pub trait Engine: Sync {
 
     /// The keyspace that the load goes to.
     fn store(&self) -> &dyn Ordered;
+
+    /// The whole store, for workloads of transactions, if it runs them.
+    fn transactional(&self) -> Option<&dyn Transactional> {
+        None
+    }
 
     /// What has been written since the store was opened.
     fn counters(&self) -> Counters;

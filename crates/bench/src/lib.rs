@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accounting;
+pub mod commit_times;
 pub mod driver;
 pub mod engine;
 pub mod histogram;
@@ -28,6 +29,7 @@ mod testing;
 pub mod trial;
 
 pub use accounting::Counters;
+pub use commit_times::CommitTimes;
 pub use driver::Measurement;
 pub use engine::Engine;
 pub use esker_workload::db_bench::{Case, Options};

@@ -1,7 +1,8 @@
 //! A stage's numbers as rows.
 
-use crate::accounting::Costs;
+use crate::accounting::{Costs, LoadCosts};
 use crate::{Counters, Latencies, Measurement, Row};
+use esker_workload::Transactions;
 
 const MIB: f64 = (1u64 << 20) as f64;
 
@@ -66,7 +67,8 @@ impl Rows {
         }
     }
 
-    fn add_latencies(&mut self, prefix: &str, latencies: &Latencies) {
+    /// Mean, percentiles and maximum.
+    pub(crate) fn add_latencies(&mut self, prefix: &str, latencies: &Latencies) {
         self.add(&format!("{prefix}latency_mean_us"), latencies.mean_us(), "us");
         for (metric, percent) in LADDER {
             self.add(&format!("{prefix}{metric}"), latencies.percentile_us(percent), "us");
@@ -82,6 +84,30 @@ impl Rows {
         for (kind, latencies) in measured.kinds.iter() {
             self.add(&format!("{kind}_operations"), latencies.count() as f64, "ops");
             self.add_latencies(&format!("{kind}_"), latencies);
+        }
+    }
+
+    /// How transactions ended and what a commit took, if there was one.
+    pub(crate) fn add_transactions(&mut self, measured: &Measurement, of_load: &LoadCosts) {
+        let Transactions { commits, rollbacks, retries } = measured.transactions;
+        if measured.transactions == Transactions::NONE {
+            return;
+        }
+        self.add("commits", commits as f64, "ops");
+        self.add("rollbacks", rollbacks as f64, "ops");
+        self.add("retries", retries as f64, "ops");
+        if commits == 0 {
+            return;
+        }
+        let each = |total: f64| total / commits as f64;
+        let client_us = measured.elapsed.as_secs_f64() * 1e6 * of_load.threads as f64;
+        self.add("client_us_per_commit", each(client_us), "us");
+        self.add("cpu_us_per_commit", each(of_load.cpu.as_secs_f64() * 1e6), "us");
+        if let Some(syncs) = of_load.during.log_syncs {
+            self.add("syncs_per_commit", each(syncs as f64), "ratio");
+        }
+        if let Some(bytes) = of_load.during.log_bytes {
+            self.add("log_bytes_per_commit", each(bytes as f64), "bytes");
         }
     }
 
@@ -132,5 +158,44 @@ impl Rows {
             self.add("mapped_peak_mib", memory.mapped_bytes as f64 / MIB, "MiB");
         }
         self.add("cpu_s", costs.cpu.as_secs_f64(), "s");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn what_a_commit_took_is_its_share_of_the_load_alone() {
+        let transactions = Transactions { commits: 50, rollbacks: 2, retries: 5 };
+        let elapsed = Duration::from_millis(10);
+        let measured = Measurement { transactions, elapsed, ..Measurement::default() };
+        let during =
+            Counters { log_syncs: Some(10), log_bytes: Some(5_000), ..Counters::default() };
+        let of_load = LoadCosts { during, cpu: Duration::from_millis(15), threads: 4 };
+        let mut rows = Rows::new("engine", "case", 1);
+        rows.add_transactions(&measured, &of_load);
+        let rows = rows.into_vec();
+        let numbers: Vec<_> = rows.iter().map(|row| (&row.metric[..], row.value)).collect();
+        let expected = [
+            ("commits", 50.0),
+            ("rollbacks", 2.0),
+            ("retries", 5.0),
+            ("client_us_per_commit", 800.0),
+            ("cpu_us_per_commit", 300.0),
+            ("syncs_per_commit", 0.2),
+            ("log_bytes_per_commit", 100.0),
+        ];
+        assert_eq!(numbers, expected);
+    }
+
+    #[test]
+    fn a_load_without_transactions_says_nothing_of_them() {
+        let (measured, during) = (Measurement::default(), Counters::default());
+        let of_load = LoadCosts { during, cpu: Duration::ZERO, threads: 1 };
+        let mut rows = Rows::new("engine", "case", 1);
+        rows.add_transactions(&measured, &of_load);
+        assert_eq!(rows.into_vec(), []);
     }
 }

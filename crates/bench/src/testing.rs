@@ -96,6 +96,7 @@ impl Engine for Counting {
             cache_misses: Some(0),
             table_hits: None,
             table_misses: None,
+            log_syncs: None,
         }
     }
     fn disk_bytes(&self) -> u64 {

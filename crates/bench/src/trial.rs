@@ -11,6 +11,11 @@
 //! `rate_reached`, the part of it that the engine kept up with, and `unstarted`, operations that were
 //! due and given up.
 //!
+//! Of a workload of transactions: its kinds of operation by its own names; `commits`, `rollbacks` and
+//! `retries`; `client_us_per_commit` (the clients' time, all that is no commit included),
+//! `cpu_us_per_commit` (the process's, the looker-on apart), and where the engine tells them
+//! `syncs_per_commit` and `log_bytes_per_commit`; `commit_latency_…`, if commits are timed ([`CommitTimes`]).
+//!
 //! `dram_hit_ratio` is the part of the point reads that DRAM answered, MemTables that lie there and
 //! copies of what lies elsewhere, but not the block cache, whose `cache_hit_ratio` is that of the
 //! blocks asked for. Both stand where the engine counts them.
@@ -37,10 +42,10 @@
 
 mod sampler;
 
-use crate::accounting::{self, Costs, CpuAccount};
+use crate::accounting::{self, Costs, CpuAccount, LoadCosts};
 use crate::driver::{Interval, Load, Measurement, TICK, run_watched};
 use crate::rows::Rows;
-use crate::{Counters, Distribution, Engine, Progress, Row, Series};
+use crate::{CommitTimes, Distribution, Engine, Latencies, Progress, Row, Series};
 use esker_base::{Clock, Result};
 use esker_workload::{OperationKind, Workload};
 use sampler::{LOOK, Sampler};
@@ -55,6 +60,8 @@ pub struct Trial<'a> {
     pub clock: &'a dyn Clock,
     /// What is done.
     pub workload: &'a dyn Workload,
+    /// What times the commits, if it is to: the workload must be bound to it.
+    pub commits: Option<&'a CommitTimes<'a>>,
     /// What the rows call it.
     pub case: &'a str,
     /// Which repetition this is, for the rows.
@@ -89,8 +96,8 @@ pub struct Outcome {
 /// All that rows are made of.
 struct Numbers<'a> {
     measured: &'a Measurement,
-    /// Without settling.
-    of_load: Counters,
+    of_load: &'a LoadCosts,
+    commits: Option<Latencies>,
     sampler: &'a Sampler<'a>,
     settling: Option<Duration>,
     costs: &'a Costs,
@@ -114,6 +121,7 @@ impl Trial<'_> {
         let written_before = accounting::written_bytes();
         let cpu = CpuAccount::begin();
 
+        let _ = self.commits.map(CommitTimes::take);
         let mut sampler = Sampler::new(engine, self.workload, clock, self.interval);
         let intervals = Some(self.interval);
         let load = Load { duration: self.duration, intervals, tick: LOOK, ..self.load(self.case) };
@@ -124,7 +132,12 @@ impl Trial<'_> {
             }
         })?;
         sampler.end_load(measured.operations);
-        let of_load = engine.counters().since(&before);
+        let of_load = LoadCosts {
+            during: engine.counters().since(&before),
+            cpu: cpu.used(),
+            threads: self.threads,
+        };
+        let commits = self.commits.map(CommitTimes::take);
         let settling = self.settle(&mut sampler, progress)?;
 
         let cpu = cpu.used();
@@ -140,7 +153,8 @@ impl Trial<'_> {
         Ok(Outcome {
             rows: self.rows(&Numbers {
                 measured: &measured,
-                of_load,
+                of_load: &of_load,
+                commits,
                 sampler: &sampler,
                 settling,
                 costs: &costs,
@@ -219,7 +233,7 @@ impl Trial<'_> {
     }
 
     fn rows(&self, numbers: &Numbers<'_>) -> Vec<Row> {
-        let Numbers { measured, of_load, sampler, settling, costs, written } = *numbers;
+        let Numbers { measured, of_load, sampler, settling, costs, written, .. } = *numbers;
         let mut rows = Rows::new(self.engine.name(), self.case, self.round);
         let lookups: u64 = OperationKind::ALL
             .into_iter()
@@ -233,7 +247,11 @@ impl Trial<'_> {
             rows.add("rate_reached", (reached / rate).min(1.0), "ratio");
             rows.add("unstarted", measured.unstarted as f64, "ops");
         }
-        rows.add_hits(&of_load, point_reads(measured));
+        rows.add_transactions(measured, of_load);
+        if let Some(commits) = &numbers.commits {
+            rows.add_latencies("commit_", commits);
+        }
+        rows.add_hits(&of_load.during, point_reads(measured));
         if let Some(settling) = settling {
             rows.add("settle_seconds", settling.as_secs_f64(), "s");
         }

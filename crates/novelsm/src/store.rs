@@ -85,6 +85,7 @@ impl Engine for NoveLsm {
             // A pool's bytes are both log and MemTable.
             log_bytes: Some(logged + pool_bytes),
             pool_bytes,
+            log_syncs: None,
             flush_bytes: Some(tables.flush_bytes),
             compaction_bytes: Some(tables.compaction_bytes),
             stall_us: Some(counts.stall_us.load(Ordering::Relaxed)),

@@ -4,7 +4,10 @@
 //! ever collected. A snapshot is a seqno. Slow on purpose: it is what faster stores are held against.
 
 mod cursor;
+mod transactional;
 mod versions;
+
+pub use transactional::TransactionalModel;
 
 use cursor::ModelCursor;
 use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, Value, WriteBatch};

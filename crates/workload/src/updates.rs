@@ -148,7 +148,13 @@ impl Worker for Updater<'_> {
         if let Next::Insert(insert) = next {
             insert.done();
         }
-        Ok(Step { kind, operations: 1, found: 0, bytes: (key.len() + value.len()) as u64 })
+        Ok(Step {
+            kind,
+            operations: 1,
+            found: 0,
+            bytes: (key.len() + value.len()) as u64,
+            ..Step::END
+        })
     }
 }
 

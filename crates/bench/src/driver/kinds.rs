@@ -5,34 +5,48 @@ use esker_workload::OperationKind;
 use std::time::Duration;
 
 /// A set of latencies for each kind of operation there was.
+///
+/// In the order of their names, so that two runs tell the same in the same order.
 #[derive(Clone, Debug, Default)]
-pub struct ByKind([Option<Box<Latencies>>; OperationKind::ALL.len()]);
+pub struct ByKind(Vec<(OperationKind, Box<Latencies>)>);
 
 impl ByKind {
     /// Adds the latency of one operation.
     #[inline]
     pub fn record(&mut self, kind: OperationKind, latency: Duration) {
-        self.0[kind as usize].get_or_insert_default().record(latency);
+        self.of(kind).record(latency);
     }
 
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &ByKind) {
-        for (own, other) in self.0.iter_mut().zip(&other.0) {
-            if let Some(other) = other {
-                own.get_or_insert_default().merge(other);
-            }
-        }
+        other.iter().for_each(|(kind, latencies)| self.of(kind).merge(latencies));
+    }
+
+    #[inline]
+    fn of(&mut self, kind: OperationKind) -> &mut Latencies {
+        // A dozen at most: looking at each is quicker than a hash.
+        let at = match self.0.iter().position(|(own, _)| *own == kind) {
+            Some(at) => at,
+            None => self.add(kind),
+        };
+        &mut self.0[at].1
+    }
+
+    #[cold]
+    fn add(&mut self, kind: OperationKind) -> usize {
+        let at = self.0.partition_point(|(own, _)| own.name() < kind.name());
+        self.0.insert(at, (kind, Box::default()));
+        at
     }
 
     /// The kinds there were, each with its latencies.
     pub fn iter(&self) -> impl Iterator<Item = (OperationKind, &Latencies)> {
-        let kinds = OperationKind::ALL.into_iter().zip(&self.0);
-        kinds.filter_map(|(kind, latencies)| Some((kind, &**latencies.as_ref()?)))
+        self.0.iter().map(|(kind, latencies)| (*kind, &**latencies))
     }
 
     /// How many operations of this kind there were.
     pub fn count(&self, kind: OperationKind) -> u64 {
-        self.0[kind as usize].as_ref().map_or(0, |latencies| latencies.count())
+        self.iter().find(|(own, _)| *own == kind).map_or(0, |(_, latencies)| latencies.count())
     }
 
     /// All kinds as one.

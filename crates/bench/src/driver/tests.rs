@@ -66,7 +66,8 @@ impl<F: Fn(usize, u64) -> Result<Step> + Sync> Workload for Scripted<F> {
     }
 }
 
-const ONE: Step = Step { kind: OperationKind::Read, operations: 1, found: 1, bytes: 10 };
+const ONE: Step =
+    Step { kind: OperationKind::Read, operations: 1, found: 1, bytes: 10, ..Step::END };
 
 fn run_for(
     workload: &dyn Workload,

@@ -4,6 +4,8 @@ use super::*;
 use crate::testing::{Counting, Ticking};
 use crate::{Report, Results};
 use esker_base::Error;
+use esker_workload::linkbench;
+use esker_workload::model::TransactionalModel;
 use esker_workload::updates::{self, Updates};
 use esker_workload::ycsb::{self, Preset};
 
@@ -12,10 +14,17 @@ fn run_on(
     workload: &dyn Workload,
     change: fn(&mut Trial<'_>),
 ) -> Result<Outcome> {
-    let mut trial = Trial {
+    let mut trial = trial(engine, workload);
+    change(&mut trial);
+    trial.run(&mut |_| {})
+}
+
+fn trial<'a>(engine: &'a Counting, workload: &'a dyn Workload) -> Trial<'a> {
+    Trial {
         engine,
         clock: &Ticking,
         workload,
+        commits: None,
         case: "case",
         round: 2,
         threads: 1,
@@ -25,9 +34,7 @@ fn run_on(
         settles: true,
         interval: Duration::from_secs(1),
         seed: 1,
-    };
-    change(&mut trial);
-    trial.run(&mut |_| {})
+    }
 }
 
 fn options(preset: Preset) -> ycsb::Options {
@@ -233,4 +240,33 @@ fn an_outcome_survives_its_way_through_a_pipe() {
         ..Results::default()
     };
     assert_eq!(Results::from_json(&results.to_json()).unwrap(), results);
+}
+
+#[test]
+fn requests_in_transactions_are_told_by_their_own_names() {
+    let model = TransactionalModel::new();
+    let times = CommitTimes::new(&model, &Ticking);
+    let options = linkbench::Options {
+        nodes: 200,
+        requests: 2_000,
+        threads: 1,
+        ..linkbench::Options::default()
+    };
+    let engine = Counting::default();
+    run_on(&engine, &linkbench::Load::new(&options, &times).unwrap(), |_| {}).unwrap();
+    let requests = linkbench::Requests::new(&options, &times).unwrap();
+    let mut trial = trial(&engine, &requests);
+    trial.commits = Some(&times);
+    let outcome = trial.run(&mut |_| {}).unwrap();
+
+    let value = |metric: &str| value(&outcome, metric).unwrap_or_else(|| panic!("no {metric}"));
+    let listed = value("get_link_list_operations") / value("operations");
+    assert!((0.45..0.55).contains(&listed), "{listed}");
+    for operation in ["add_link", "delete_link", "update_link", "get_node", "update_node"] {
+        assert!(value(&format!("{operation}_latency_p50_us")) > 0.0, "{operation}");
+    }
+    assert!((300.0..700.0).contains(&value("commits")));
+    assert_eq!(value("commit_latency_mean_us"), 1_000.0, "from one look at the clock to the next");
+    assert_eq!((value("retries"), value("rollbacks")), (0.0, 0.0));
+    assert!(linkbench::check(&model).unwrap().is_empty());
 }

@@ -272,7 +272,7 @@ impl Worker for Verifier<'_> {
                 OperationKind::Scan
             }
         };
-        Ok(Step { kind, operations: 1, found: 0, bytes: 0 })
+        Ok(Step { kind, operations: 1, found: 0, ..Step::END })
     }
 }
 

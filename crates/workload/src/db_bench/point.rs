@@ -26,6 +26,12 @@ impl Worker for Get<'_> {
             Some(value) => (1, key.len() + value.len()),
             None => (0, 0),
         };
-        Ok(Step { kind: OperationKind::Read, operations: 1, found, bytes: bytes as u64 })
+        Ok(Step {
+            kind: OperationKind::Read,
+            operations: 1,
+            found,
+            bytes: bytes as u64,
+            ..Step::END
+        })
     }
 }

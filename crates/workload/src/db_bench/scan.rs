@@ -51,6 +51,7 @@ impl Worker for Scan<'_> {
                 operations: 1,
                 found: 1,
                 bytes: (key.len() + value.len()) as u64,
+                ..Step::END
             },
             None => Step::END,
         })

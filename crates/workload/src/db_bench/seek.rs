@@ -39,6 +39,7 @@ impl Worker for Seek<'_> {
             operations: 1,
             found: u64::from(found),
             bytes: bytes as u64,
+            ..Step::END
         })
     }
 }

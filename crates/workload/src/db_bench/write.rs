@@ -57,6 +57,7 @@ impl<D: Distribution> Worker for Put<'_, D> {
             operations: self.entries,
             found: 0,
             bytes: bytes as u64,
+            ..Step::END
         })
     }
 }
@@ -95,6 +96,12 @@ impl Worker for Delete<'_> {
         }
         self.store.write(&self.batch)?;
         let bytes = self.entries * self.key.bytes().len() as u64;
-        Ok(Step { kind: OperationKind::Update, operations: self.entries, found: 0, bytes })
+        Ok(Step {
+            kind: OperationKind::Update,
+            operations: self.entries,
+            found: 0,
+            bytes,
+            ..Step::END
+        })
     }
 }

@@ -93,7 +93,13 @@ impl Worker for Reader<'_> {
             Some(value) => (1, key.len() + value.len()),
             None => (0, 0),
         };
-        Ok(Step { kind: OperationKind::Read, operations: 1, found, bytes: bytes as u64 })
+        Ok(Step {
+            kind: OperationKind::Read,
+            operations: 1,
+            found,
+            bytes: bytes as u64,
+            ..Step::END
+        })
     }
 }
 

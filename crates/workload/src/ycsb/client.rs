@@ -209,5 +209,5 @@ fn put(
 
 #[inline]
 fn step(kind: OperationKind, found: bool, bytes: usize) -> Step {
-    Step { kind, operations: 1, found: u64::from(found), bytes: bytes as u64 }
+    Step { kind, operations: 1, found: u64::from(found), bytes: bytes as u64, ..Step::END }
 }

@@ -116,7 +116,8 @@ mod tests {
         let mut rng = Rng::new(8);
         let mut counts = [0; 5];
         for _ in 0..100_000 {
-            counts[chooser.next(&mut rng) as usize] += 1;
+            let drawn = chooser.next(&mut rng);
+            counts[OperationKind::ALL.iter().position(|&kind| kind == drawn).unwrap()] += 1;
         }
         counts
     }

@@ -141,6 +141,7 @@ impl Worker for Runner<'_> {
                 let len = self.lengths.next(&mut self.rng);
                 self.client.scan(target, len)
             }
+            OperationKind::Named(name) => unreachable!("{name} is in no mix of YCSB"),
         }
     }
 }

@@ -116,6 +116,7 @@ impl Engine for EskerEngine {
             user_bytes: stats.user_bytes,
             log_bytes: Some(stats.log_bytes),
             pool_bytes: if self.has_pool { stats.log_bytes } else { 0 },
+            log_syncs: Some(stats.log_syncs),
             flush_bytes: Some(stats.flush_bytes),
             compaction_bytes: Some(stats.compaction_bytes),
             stall_us: Some(stats.stalled.as_micros() as u64),

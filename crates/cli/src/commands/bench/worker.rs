@@ -59,6 +59,7 @@ fn measure(plan: &Plan) -> Outcome<esker_bench::Outcome> {
         engine: opened.engine(),
         clock: &clock,
         workload,
+        commits: None,
         case: &plan.case,
         round: plan.round,
         threads: plan.threads,
