@@ -3,7 +3,7 @@
 //! One seed gives one [history](operations::History): writes, reads, snapshots, background work,
 //! crashes at any I/O, failing and full disks. The [harness] runs it against the engine
 //! on a simulated [machine], beside a [model] that knows what must be there. A history
-//! that fails is [shrunk](mod@shrink) and printed.
+//! that fails is [shrunk](mod@shrink) and printed. [`tpcc`] is a load of transactions on the same machine.
 
 #![forbid(unsafe_code)]
 
@@ -20,3 +20,4 @@ pub mod operations;
 pub mod pool;
 pub mod settings;
 pub mod shrink;
+pub mod tpcc;
