@@ -294,7 +294,7 @@ impl<'a> Part<'a> {
                 break;
             }
             end = shared.clock.now();
-            let latency = end - last;
+            let latency = (end - last).saturating_sub(step.waited);
             last = end;
             kinds.record(step.kind, latency);
             if let Some(ongoing) = &mut ongoing

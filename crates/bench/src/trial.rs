@@ -11,6 +11,7 @@
 //! `rate_reached`, the part of it that the engine kept up with, and `unstarted`, operations that were
 //! due and given up.
 //!
+//! What the workload is known by, a minute: `new_orders_per_minute`, `tpmc`.
 //! Of a workload of transactions: its kinds of operation by its own names; `commits`, `rollbacks` and
 //! `retries`; `client_us_per_commit` (the clients' time, all that is no commit included),
 //! `cpu_us_per_commit` (the process's, the looker-on apart), and where the engine tells them
@@ -248,6 +249,12 @@ impl Trial<'_> {
             rows.add("unstarted", measured.unstarted as f64, "ops");
         }
         rows.add_transactions(measured, of_load);
+        if let Some((kind, name)) = self.workload.figure()
+            && !measured.elapsed.is_zero()
+        {
+            let minutes = measured.elapsed.as_secs_f64() / 60.0;
+            rows.add(name, measured.kinds.count(kind) as f64 / minutes, "1/min");
+        }
         if let Some(commits) = &numbers.commits {
             rows.add_latencies("commit_", commits);
         }

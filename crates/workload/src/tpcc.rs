@@ -11,10 +11,10 @@
 //! * [`Load`]: the initial population.
 //! * [`Terminals`]: the transactions.
 //!
-//! **What this is not:** a TPC-C result. Terminals have no screens and do not think, unless asked to; a
-//! delivery is done at once by the client that asks for it; nothing is priced or audited. So the rate is
-//! called new orders a minute, not tpmC. Dates are counted, not taken from a clock, so that a run follows
-//! from its seed.
+//! **What this is not:** a TPC-C result. Terminals have no screens and do not think, unless they are asked to
+//! ([`Terminals::with_think_times`]); a delivery is done at once by the client that asks for it; nothing is
+//! priced or audited. So the rate is called new orders a minute, and tpmC with think times only. Dates are
+//! counted, not taken from a clock, so that a run follows from its seed.
 
 mod acknowledged;
 mod check;

@@ -2,6 +2,7 @@
 
 use esker_api::Ordered;
 use esker_base::{Result, Rng};
+use std::time::Duration;
 
 /// The kind of an operation, so that latencies can be told apart where a load mixes them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -68,6 +69,8 @@ pub struct Step {
     pub bytes: u64,
     /// How the transactions ended that it took.
     pub transactions: Transactions,
+    /// Time that the worker let pass on purpose, which is no latency.
+    pub waited: Duration,
 }
 
 impl Step {
@@ -78,6 +81,7 @@ impl Step {
         found: 0,
         bytes: 0,
         transactions: Transactions::NONE,
+        waited: Duration::ZERO,
     };
 }
 
@@ -148,6 +152,12 @@ pub trait Workload: Sync {
 
     /// Whether the load writes.
     fn writes(&self) -> bool;
+
+    /// The kind of operation whose number a minute is what the workload is known by, and what that is
+    /// called.
+    fn figure(&self) -> Option<(OperationKind, &'static str)> {
+        None
+    }
 
     /// What one more thread does meanwhile, unmeasured, until the workers are done.
     fn companion(&self) -> Option<Box<dyn Workload + '_>> {

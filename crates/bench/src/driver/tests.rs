@@ -98,6 +98,17 @@ fn scripted<F: Fn(usize, u64) -> Result<Step>>(operations: u64, step: F) -> Scri
 }
 
 #[test]
+fn time_that_a_worker_lets_pass_on_purpose_is_no_latency() {
+    let waits = |_, at: u64| {
+        let waited = Duration::from_nanos(if at.is_multiple_of(2) { 400 } else { 0 });
+        Ok(Step { waited, ..ONE })
+    };
+    let measured = run(&scripted(10, waits), 1).unwrap();
+    // A look at the clock takes a microsecond.
+    assert_eq!(measured.latencies.mean_us(), 0.8);
+}
+
+#[test]
 fn each_thread_does_the_whole_number_of_operations() {
     let measured = run(&scripted(1_000, |_, _| Ok(ONE)), 3).unwrap();
     assert_eq!((measured.operations, measured.found, measured.bytes), (3_000, 3_000, 30_000));

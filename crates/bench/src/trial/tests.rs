@@ -6,6 +6,7 @@ use crate::{Report, Results};
 use esker_base::Error;
 use esker_workload::linkbench;
 use esker_workload::model::TransactionalModel;
+use esker_workload::tpcc;
 use esker_workload::updates::{self, Updates};
 use esker_workload::ycsb::{self, Preset};
 
@@ -269,4 +270,26 @@ fn requests_in_transactions_are_told_by_their_own_names() {
     assert_eq!(value("commit_latency_mean_us"), 1_000.0, "from one look at the clock to the next");
     assert_eq!((value("retries"), value("rollbacks")), (0.0, 0.0));
     assert!(linkbench::check(&model).unwrap().is_empty());
+}
+
+#[test]
+fn new_orders_are_told_a_minute() {
+    let model = TransactionalModel::new();
+    let options = tpcc::Options {
+        items: 20,
+        customers: 10,
+        clients: 1,
+        transactions: 230,
+        ..tpcc::Options::default()
+    };
+    let engine = Counting::default();
+    run_on(&engine, &tpcc::Load::new(&options, &model).unwrap(), |_| {}).unwrap();
+    let outcome =
+        run_on(&engine, &tpcc::Terminals::new(&options, &model).unwrap(), |_| {}).unwrap();
+    let value = |metric| value(&outcome, metric).unwrap_or_else(|| panic!("no {metric}"));
+    assert_eq!(value("new_order_operations"), 100.0);
+    let expected = 100.0 / value("seconds") * 60.0;
+    assert!((value("new_orders_per_minute") / expected - 1.0).abs() < 1e-9);
+    assert!(value("delivery_latency_p99_us") > 0.0);
+    assert!(tpcc::check(&model, &options).unwrap().is_empty());
 }

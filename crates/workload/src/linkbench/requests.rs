@@ -233,6 +233,6 @@ impl Worker for Requester<'_> {
         let request = Request::next(&mut self.rng);
         let bytes = self.run(request)?;
         let transactions = std::mem::replace(&mut self.client.transactions, Transactions::NONE);
-        Ok(Step { kind: request.kind(), operations: 1, found: 0, bytes, transactions })
+        Ok(Step { kind: request.kind(), operations: 1, bytes, transactions, ..Step::END })
     }
 }

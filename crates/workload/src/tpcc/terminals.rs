@@ -15,9 +15,10 @@ use crate::attempts::{Ending, attempt};
 use crate::worker::share_of;
 use crate::{OperationKind, Step, Transactions, Worker, Workload};
 use esker_api::{Ordered, Transactional};
-use esker_base::{Result, Rng};
+use esker_base::{Clock, Result, Rng};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// A card of the deck that a terminal draws from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +51,26 @@ impl Card {
     }
 }
 
+impl Card {
+    /// Clause 5.2.5.2.
+    fn keying_time(self) -> Duration {
+        Duration::from_secs(match self {
+            Card::NewOrder => 18,
+            Card::Payment => 3,
+            Card::OrderStatus | Card::Delivery | Card::StockLevel => 2,
+        })
+    }
+
+    /// Clause 5.2.5.7.
+    fn mean_think_time(self) -> Duration {
+        Duration::from_secs(match self {
+            Card::NewOrder | Card::Payment => 12,
+            Card::OrderStatus => 10,
+            Card::Delivery | Card::StockLevel => 5,
+        })
+    }
+}
+
 /// Transactions on a company that [`Load`](super::Load) has set up.
 pub struct Terminals<'s> {
     store: &'s dyn Transactional,
@@ -60,6 +81,8 @@ pub struct Terminals<'s> {
     date: AtomicU64,
     /// What was acknowledged, by client.
     acknowledged: Vec<Mutex<Vec<Kind>>>,
+    /// What lets pass the time that clients type and think, if they do.
+    clock: Option<&'s dyn Clock>,
 }
 
 /// The first date after the load's.
@@ -76,7 +99,15 @@ impl<'s> Terminals<'s> {
             date: AtomicU64::new(OPENING),
             acknowledged: (0..options.clients).map(|_| Mutex::default()).collect(),
             options: options.clone(),
+            clock: None,
         })
+    }
+
+    /// Lets clients type and think as long as specified (clauses 5.2.5.2 and 5.2.5.4): on average they do a
+    /// transaction in about 23 seconds.
+    pub fn with_think_times(mut self, clock: &'s dyn Clock) -> Self {
+        self.clock = Some(clock);
+        self
     }
 
     /// What was acknowledged to all clients since they began.
@@ -103,6 +134,7 @@ impl Workload for Terminals<'_> {
             home: home(&self.options, thread),
             rng,
             deck: Vec::new(),
+            thinks: Duration::ZERO,
         }))
     }
 
@@ -125,6 +157,11 @@ impl Workload for Terminals<'_> {
     fn writes(&self) -> bool {
         true
     }
+
+    fn figure(&self) -> Option<(OperationKind, &'static str)> {
+        let name = if self.clock.is_some() { "tpmc" } else { "new_orders_per_minute" };
+        Some((Card::NewOrder.kind(), name))
+    }
 }
 
 /// Where a client's terminal stands.
@@ -140,6 +177,8 @@ struct Terminal<'a> {
     home: DistrictId,
     rng: Rng,
     deck: Vec<Card>,
+    /// How long what the last transaction showed is thought about.
+    thinks: Duration,
 }
 
 impl Terminal<'_> {
@@ -153,6 +192,17 @@ impl Terminal<'_> {
             self.deck.extend(cards);
             shuffle(&mut self.deck, &mut self.rng);
         }
+    }
+
+    /// Thinks about the last transaction and types the next. How long that took.
+    fn wait(&mut self, card: Card) -> Duration {
+        let Some(clock) = self.company.clock else { return Duration::ZERO };
+        let start = clock.now();
+        clock.sleep(std::mem::take(&mut self.thinks) + card.keying_time());
+        // Clause 5.2.5.4: a negative exponential distribution, cut off at ten times its mean.
+        let drawn = -(1.0 - self.rng.unit()).ln();
+        self.thinks = card.mean_think_time().mul_f64(drawn.min(10.0));
+        clock.now().saturating_sub(start)
     }
 
     fn date(&self) -> u64 {
@@ -216,7 +266,8 @@ impl Terminal<'_> {
 impl Worker for Terminal<'_> {
     fn step(&mut self) -> Result<Step> {
         let card = self.draw();
-        let mut step = Step { kind: card.kind(), operations: 1, ..Step::END };
+        let waited = self.wait(card);
+        let mut step = Step { kind: card.kind(), operations: 1, waited, ..Step::END };
         self.run(card, &mut step.transactions)?;
         Ok(step)
     }
@@ -224,7 +275,9 @@ impl Worker for Terminal<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Load;
     use super::*;
+    use crate::model::{Model, TransactionalModel};
 
     #[test]
     fn clients_spread_over_warehouses_first_and_districts_then() {
@@ -243,5 +296,37 @@ mod tests {
         let share = |at: usize| DECK[at].1 as f64 / cards as f64;
         // Clause 5.2.3.
         assert!(share(1) >= 0.43 && (2..5).all(|at| share(at) >= 0.04));
+    }
+
+    /// Time that sleepers move on.
+    #[derive(Default)]
+    struct Moved(Mutex<Duration>);
+
+    impl Clock for Moved {
+        fn now(&self) -> Duration {
+            *self.0.lock().unwrap()
+        }
+        fn sleep(&self, duration: Duration) {
+            *self.0.lock().unwrap() += duration;
+        }
+    }
+
+    #[test]
+    fn clients_that_think_take_their_time_and_say_how_long() {
+        let options = Options { items: 20, customers: 10, clients: 1, ..Options::default() };
+        let (model, unused, clock) = (TransactionalModel::new(), Model::new(), Moved::default());
+        let load = Load::new(&options, &model).unwrap();
+        let mut loader = load.worker(&unused, 0, Rng::new(1)).unwrap();
+        while loader.step().unwrap().operations > 0 {}
+        let terminals = Terminals::new(&options, &model).unwrap();
+        assert_eq!(terminals.figure().unwrap().1, "new_orders_per_minute");
+        let terminals = terminals.with_think_times(&clock);
+        assert_eq!(terminals.figure().unwrap().1, "tpmc");
+        let mut terminal = terminals.worker(&unused, 0, Rng::new(1)).unwrap();
+        let waited: Duration = (0..2_300).map(|_| terminal.step().unwrap().waited).sum();
+        assert_eq!(waited, clock.now());
+        // A deck has 180 + 30 + 6 seconds of typing, and 120 + 120 + 20 of thinking on average.
+        let deck = waited.as_secs_f64() / 100.0;
+        assert!((450.0..505.0).contains(&deck), "{deck}");
     }
 }
