@@ -4,6 +4,8 @@
 //! ever collected. A snapshot is a seqno. Slow on purpose: it is what faster stores are held against.
 
 mod cursor;
+#[cfg(test)]
+pub(crate) mod interrupted;
 mod transactional;
 mod versions;
 

@@ -4,6 +4,7 @@ use super::graph::{FIRST_LINK_TYPE, Graph};
 use super::operations::{Client, Ends};
 use super::rows::{Count, Keyspaces, list_key};
 use super::*;
+use crate::model::interrupted::Interrupted;
 use crate::model::{Model, TransactionalModel};
 use crate::{OperationKind, Step, Transactions, Workload, stream};
 use esker_api::{Isolation, Transactional, WriteBatch};
@@ -240,5 +241,40 @@ fn a_list_that_misses_a_link_is_found() {
 fn a_graph_without_nodes_or_clients_is_refused() {
     for bad in [Options { nodes: 0, ..options() }, Options { threads: 0, ..options() }] {
         assert!(bad.check().is_err());
+    }
+}
+
+/// A change of links; whether there was a visible one.
+type Change = fn(&mut Client<'_>) -> bool;
+
+/// Runs `one` and, after its read number `after`, `two`, on a node with two links. Whether it came so far.
+fn interrupt(after: usize, one: Change, two: Change) -> bool {
+    let model = TransactionalModel::new();
+    for id2 in [8, 9] {
+        client(&model).put_link(Ends { id2, ..ENDS }, id2, b"").unwrap();
+    }
+    let store = Interrupted::new(&model, after, || {
+        two(&mut client(&model));
+    });
+    one(&mut Client::new(&store, Keyspaces::of(&model).unwrap(), &options()));
+    let differences = check(&model).unwrap();
+    assert!(differences.is_empty(), "after read {after}: {differences}");
+    store.has_come()
+}
+
+#[test]
+fn counts_stay_right_whatever_comes_between_two_reads() {
+    let changes: [Change; 5] = [
+        |client| client.put_link(Ends { id2: 10, ..ENDS }, 50, b"").unwrap(),
+        |client| client.put_link(Ends { id2: 11, ..ENDS }, 60, b"").unwrap(),
+        |client| client.put_link(ENDS, 70, b"").unwrap(),
+        |client| client.delete_link(ENDS, 80).unwrap(),
+        |client| client.delete_link(Ends { id2: 8, ..ENDS }, 90).unwrap(),
+    ];
+    for one in changes {
+        for two in changes {
+            let points = (0..).take_while(|&after| interrupt(after, one, two)).count();
+            assert!((1..=2).contains(&points), "a link is read, and a count: {points}");
+        }
     }
 }

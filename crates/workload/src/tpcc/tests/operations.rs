@@ -13,18 +13,22 @@ use super::super::tables::{DistrictId, Table, Tables, stock_key, warehouse_key};
 use super::*;
 use crate::Transactions;
 use crate::attempts::{Ending, attempt};
-use esker_api::{TransactionOptions, Transactional, WriteBatch};
+use crate::model::interrupted::Interrupted;
+use esker_api::{Isolation, TransactionOptions, Transactional, WriteBatch};
 use esker_base::Result;
 
 const AT: DistrictId = DistrictId { warehouse: 1, district: 2 };
 
 fn transact<T>(
-    model: &TransactionalModel,
+    store: &dyn Transactional,
     mut body: impl FnMut(&mut Session<'_, '_>) -> Result<(Ending, T)>,
 ) -> T {
-    let tables = Tables::of(model).unwrap();
+    let tables = Tables::of(store).unwrap();
     let mut counted = Transactions::NONE;
-    attempt(model, &TransactionOptions::default(), &mut counted, |transaction| {
+    // The weakest level there is: what is right under it is right under all.
+    let isolation = Isolation::ReadCommitted;
+    let options = TransactionOptions { isolation, ..TransactionOptions::default() };
+    attempt(store, &options, &mut counted, |transaction| {
         body(&mut Session::new(transaction, &tables))
     })
     .unwrap()
@@ -210,4 +214,38 @@ fn what_was_acknowledged_and_is_missing_is_named() {
     assert!(missing().first()[1].starts_with("payment 2 of customer 3"), "{}", missing());
     delete(&model, Table::Order, &AT.numbered(15));
     assert!(missing().first()[2].starts_with("the delivery of order 15"), "{}", missing());
+}
+
+/// Runs `one` and, after its read number `after`, `two`. Whether it came so far.
+fn interrupt(after: usize, one: fn(&dyn Transactional), two: fn(&dyn Transactional)) -> bool {
+    let model = loaded(&options());
+    let store = Interrupted::new(&model, after, || two(&model));
+    one(&store);
+    let differences = check(&model, &options()).unwrap();
+    assert!(differences.is_empty(), "after read {after}: {differences}");
+    store.has_come()
+}
+
+#[test]
+fn the_company_stays_consistent_whatever_comes_between_two_reads() {
+    let changes: [fn(&dyn Transactional); 3] = [
+        |store| {
+            transact(store, |session| new_order(4, 11).run(session)).unwrap();
+        },
+        |store| {
+            let customer_of = AT;
+            let payment = Payment { customer_of, ..payment(Customers::Number(4)) };
+            transact(store, |session| payment.run(session));
+        },
+        |store| {
+            let delivery = Delivery { at: AT, carrier: 6, date: 99 };
+            transact(store, |session| delivery.run(session)).unwrap();
+        },
+    ];
+    for one in changes {
+        for two in changes {
+            let points = (0..).take_while(|&after| interrupt(after, one, two)).count();
+            assert!((3..=9).contains(&points), "{points} reads");
+        }
+    }
 }
