@@ -7,10 +7,12 @@ mod file;
 mod group;
 mod machine;
 mod merge;
+mod paired;
 mod summary;
 
 pub use file::{FILE_NAME, read, write};
 pub use group::{Comparison, Figure, Group, Line, Plane, Published, PublishedRow};
+pub use paired::Paired;
 pub use summary::{Spread, geometric_mean, spread, summary_table};
 
 use crate::Row;

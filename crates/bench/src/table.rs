@@ -112,7 +112,7 @@ fn groups(rows: &[Row]) -> Vec<Vec<&Row>> {
 
 /// A table out of its lines, the first of which is the header. A column without anything below its
 /// header is left out.
-pub(crate) fn columns_of(table: &[Vec<String>]) -> String {
+pub fn columns_of(table: &[Vec<String>]) -> String {
     let width = table.first().map_or(0, Vec::len);
     let columns = (0..width).map(|at| table.iter().map(|line| line[at].clone()).collect());
     let has_content = |column: &Vec<String>| column[1..].iter().any(|cell| !cell.is_empty());

@@ -188,8 +188,9 @@ impl Trial<'_> {
             let elapsed = self.clock.now().saturating_sub(start);
             self.tell(progress, &label, operations, None, elapsed);
         })?;
-        if self.workload.writes() {
-            // What the warm-up wrote is not on the account of what follows.
+        if self.workload.writes() && self.settles {
+            // What the warm-up wrote is not on the account of what follows. Where there is none, the
+            // engine stays as warm as it is.
             self.engine.flush()?;
             self.engine.settle()?;
         }

@@ -339,3 +339,57 @@ fn what_cannot_be_run_is_refused_before_any_file_is_made() {
     unknown.expect_failure(2, "wbl (write-behind");
     assert_eq!(names(&scratch.path(".")), before);
 }
+
+/// The value of a metric in the first round.
+fn value(results: &serde_json::Value, engine: &str, case: &str, metric: &str) -> f64 {
+    let of = |row: &&serde_json::Value| {
+        row["engine"] == engine && row["case"] == case && row["metric"] == metric
+    };
+    let found = results["rows"].as_array().unwrap().iter().find(of);
+    found
+        .and_then(|row| row["value"].as_f64())
+        .unwrap_or_else(|| panic!("{engine} {case} {metric}"))
+}
+
+#[test]
+fn loads_of_transactions_run_on_every_kind_of_log_and_say_what_is_emulated() {
+    let scratch = Scratch::new();
+    let engines = "esker-nolog,esker-wbl,esker-log-nvram,esker-log-disk,esker-log-pmem";
+    let sizes = ["--clients", "2", "--rounds", "1", "--segment", "1M", "--memory", "16M"];
+    let linkbench = ["bench", "linkbench", "--nodes", "200", "--requests", "300"];
+    let tpcc = ["bench", "tpcc", "--items", "100", "--customers", "30", "--transactions", "60"];
+    for (load, case) in [(&linkbench[..], "linkbench-2"), (&tpcc, "tpcc-2")] {
+        let more = ["--pool", "16M", "--json", "--engines", engines];
+        let results = scratch.run(&[load, &sizes, &more].concat()).expect_status(0).json();
+        assert_eq!(results["complete"], true);
+        let emulated = results["emulated"].to_string();
+        assert!(emulated.contains("nvram") && emulated.contains("Flashtec"), "{emulated}");
+        for engine in engines.split(',') {
+            assert!(value(&results, engine, case, "commits") > 0.0);
+            let syncs = value(&results, engine, case, "syncs_per_commit");
+            let is_synced = engine.contains("-log-");
+            assert_eq!(syncs > 0.0, is_synced, "{engine}: {syncs}");
+            // A commit's sync may be another's as well, but nobody is acknowledged without one.
+            assert!(syncs < 1.5, "{engine}: {syncs}");
+        }
+        assert!(value(&results, "esker-log-nvram", case, "service_requested_us") >= 5.0);
+    }
+}
+
+#[test]
+fn the_experiment_on_logs_holds_each_against_none() {
+    let scratch = Scratch::new();
+    let engines = "esker-nolog,esker-log-nvram";
+    let arguments = ["experiment", "wal", "--engines", engines, "--cases", "linkbench-3"];
+    let done = scratch.run(&[&arguments[..], &["--rounds", "2", "--out", "out"]].concat());
+    let done = done.expect_status(0);
+    assert!(done.text().contains("95% of the loss lie below"), "{done:?}");
+    let results = results(&scratch.path("out"));
+    let loads = measured(&results).into_iter().filter(|row| row.contains("load-")).count();
+    assert_eq!(loads, 1, "both rounds and both engines start from one store");
+    for metric in ["commit_added_us", "commit_cpu_us", "loss_percent", "group_commit_model_ratio"] {
+        value(&results, "esker-log-nvram", "linkbench-3", metric);
+    }
+    let refused = scratch.run(&["experiment", "wal", "--records", "5"]);
+    refused.expect_failure(2, "--records");
+}

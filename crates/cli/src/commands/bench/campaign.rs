@@ -18,7 +18,7 @@ use crate::commands::stdout;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use esker_bench::results::{self, Group, Published, RUN, Settings};
-use esker_bench::{Machine, Progress, Results};
+use esker_bench::{Machine, Progress, Results, Row};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -37,6 +37,8 @@ pub struct Campaign {
     pub rounds: u32,
     /// What every case finds in the store, if anything.
     pub load: Option<Case>,
+    /// Loads that several engines and all rounds share.
+    pub shared: Option<Shared>,
     /// What is done.
     pub cases: Vec<Case>,
     /// How long each case runs before it counts.
@@ -49,6 +51,26 @@ pub struct Campaign {
     pub groups: Vec<Group>,
     /// What the report shows beside them.
     pub published: Vec<Published>,
+    /// What is made of the numbers, if anything.
+    pub analysis: Option<Analysis>,
+}
+
+/// Loads that are done once by each family of engines whose stores are alike when they are closed.
+#[derive(Clone)]
+pub struct Shared {
+    /// The loads.
+    pub loads: Vec<Case>,
+    /// The engine that loads for the one of this name.
+    pub loader: fn(&str) -> &'static str,
+}
+
+/// What is made of the numbers when they are all there, or as many as there are.
+#[derive(Clone, Copy)]
+pub struct Analysis {
+    /// More rows.
+    pub rows: fn(&Results) -> Vec<Row>,
+    /// What is printed after the summary.
+    pub text: fn(&Results) -> String,
 }
 
 /// A case.
@@ -64,6 +86,8 @@ pub struct Case {
     pub duration: Option<Duration>,
     /// How many operations to start each second, if not as many as can be.
     pub rate: Option<Rate>,
+    /// The shared load that it starts on, by its name.
+    pub starts_on: Option<String>,
     /// The engines that run it, if not all.
     pub engines: Option<Vec<String>>,
     /// What the engines are given, if not what the campaign says.
@@ -94,6 +118,7 @@ impl Case {
             threads,
             duration: None,
             rate: None,
+            starts_on: None,
             engines: None,
             settings: None,
             warm_up: None,
@@ -122,9 +147,17 @@ pub struct Places {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Step {
     round: u32,
-    /// The load is none.
-    case: Option<usize>,
+    what: What,
     engine: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum What {
+    /// Once, for all engines that share it.
+    SharedLoad(usize),
+    /// The load of a round.
+    Load,
+    Case(usize),
 }
 
 impl Places {
@@ -180,8 +213,14 @@ impl Campaign {
         run.display.clear();
         let mut results = run.results;
         results.complete = ended.is_ok();
+        if let Some(Analysis { rows, .. }) = self.analysis {
+            results.rows.extend(rows(&results));
+        }
         keep(&results)?;
         print(&results, places.json)?;
+        if let Some(Analysis { text, .. }) = self.analysis.filter(|_| !places.json) {
+            stdout().write_all(text(&results).as_bytes())?;
+        }
         let place = output.as_ref().map(|output| output.path().display());
         match (ended, place) {
             (Ok(()), Some(place)) => eprintln!("esker: the results are in {place}"),
@@ -196,19 +235,37 @@ impl Campaign {
 
     /// All steps in order.
     fn schedule(&self) -> Vec<Step> {
-        let cases = self.load.iter().map(|_| None).chain((0..self.cases.len()).map(Some));
-        let cases: Vec<Option<usize>> = cases.collect();
-        let mut steps = Vec::new();
+        let cases = (0..self.cases.len()).map(What::Case);
+        let cases: Vec<What> = self.load.iter().map(|_| What::Load).chain(cases).collect();
+        let mut steps = self.shared_loads();
         for round in 0..self.rounds {
-            for &case in &cases {
-                let takes_part = |engine: &usize| {
-                    case.is_none_or(|case| self.cases[case].is_for(&self.engines[*engine]))
+            for &what in &cases {
+                let takes_part = |engine: &usize| match what {
+                    What::Case(case) => self.cases[case].is_for(&self.engines[*engine]),
+                    What::Load | What::SharedLoad(_) => true,
                 };
                 let mut engines: Vec<usize> = (0..self.engines.len()).filter(takes_part).collect();
                 if round % 2 == 1 {
                     engines.reverse();
                 }
-                steps.extend(engines.into_iter().map(|engine| Step { round, case, engine }));
+                steps.extend(engines.into_iter().map(|engine| Step { round, what, engine }));
+            }
+        }
+        steps
+    }
+
+    /// The loads that are done before the first round.
+    fn shared_loads(&self) -> Vec<Step> {
+        let Some(Shared { loads, loader }) = &self.shared else { return Vec::new() };
+        let mut steps = Vec::new();
+        for load in 0..loads.len() {
+            let mut loaders = Vec::new();
+            for (engine, name) in self.engines.iter().enumerate() {
+                let loader = loader(name);
+                if !loaders.contains(&loader) {
+                    loaders.push(loader);
+                    steps.push(Step { round: 0, what: What::SharedLoad(load), engine });
+                }
             }
         }
         steps
@@ -253,23 +310,43 @@ struct Running<'a> {
 impl Running<'_> {
     fn step(&mut self, step: Step, at: usize, steps: usize) -> Outcome {
         let campaign = self.campaign;
-        let engine = &campaign.engines[step.engine];
-        let loaded = campaign.load.as_ref();
-        let (case, dir) = match (step.case, loaded) {
-            (Some(case), Some(_)) => {
-                (&campaign.cases[case], self.workspace.copy(engine, RUNNING, self.interrupt)?)
+        let mut engine = &campaign.engines[step.engine];
+        let loader = campaign.shared.as_ref().map(|shared| (shared.loader)(engine).to_owned());
+        let store = |load: &str| format!("{}-{load}", loader.as_deref().unwrap_or(engine));
+        let (case, dir) = match step.what {
+            What::Case(case) => {
+                let case = &campaign.cases[case];
+                let from = match &case.starts_on {
+                    Some(load) => Some(store(load)),
+                    None => campaign.load.as_ref().map(|_| engine.clone()),
+                };
+                let dir = match from {
+                    Some(from) => self.workspace.copy(&from, RUNNING, self.interrupt)?,
+                    None => self.workspace.empty(RUNNING)?,
+                };
+                (case, dir)
             }
-            (Some(case), None) => (&campaign.cases[case], self.workspace.empty(RUNNING)?),
-            (None, load) => {
-                (load.expect("a load has a step only if it is"), self.workspace.empty(engine)?)
+            What::Load => {
+                let load = campaign.load.as_ref().expect("a load has a step only if it is");
+                (load, self.workspace.empty(engine)?)
+            }
+            What::SharedLoad(load) => {
+                let shared = campaign.shared.as_ref().expect("a load has a step only if it is");
+                let load = &shared.loads[load];
+                (load, self.workspace.empty(&store(&load.name))?)
             }
         };
+        if let (What::SharedLoad(_), Some(loader)) = (step.what, &loader) {
+            engine = loader;
+        }
         let plan = Plan {
             engine: engine.clone(),
             dir,
             settings: case.settings.as_ref().unwrap_or(&campaign.settings).clone(),
-            case: match step.case {
-                None if engines::loads_unsynced(engine) => format!("{} (not synced)", case.name),
+            case: match step.what {
+                What::Load if engines::loads_unsynced(engine) => {
+                    format!("{} (not synced)", case.name)
+                }
                 _ => case.name.clone(),
             },
             round: step.round,
@@ -398,15 +475,18 @@ mod tests {
                 dram_table_bytes: None,
                 forwarding: ForwardingName::OnFlush,
                 pool: PoolSettings::default(),
+                log_dir: None,
             },
             rounds,
             load,
+            shared: None,
             cases: cases.iter().map(|name| case(name)).collect(),
             warm_up: Duration::ZERO,
             seed: 1,
             run_settings: Settings::new(),
             groups: Vec::new(),
             published: Vec::new(),
+            analysis: None,
         }
     }
 
@@ -414,7 +494,12 @@ mod tests {
         let case = |at: usize| campaign.cases[at].name.as_str();
         let name = |step: Step| {
             let engine = &campaign.engines[step.engine];
-            format!("{} {} {engine}", step.round, step.case.map_or("load", case))
+            let what = match step.what {
+                What::Case(at) => case(at),
+                What::Load => "load",
+                What::SharedLoad(at) => &campaign.shared.as_ref().unwrap().loads[at].name,
+            };
+            format!("{} {what} {engine}", step.round)
         };
         campaign.schedule().into_iter().map(name).collect()
     }
@@ -434,6 +519,24 @@ mod tests {
         let mut campaign = campaign(&["x", "y"], Some(case("load")), &["a", "b"], 1);
         campaign.cases[1].engines = Some(vec!["y".into(), "z".into()]);
         assert_eq!(order(&campaign), ["0 load x", "0 load y", "0 a x", "0 a y", "0 b y"]);
+    }
+
+    #[test]
+    fn a_shared_load_is_done_once_by_each_family() {
+        let mut campaign = campaign(&["x-1", "y-1", "x-2"], None, &["a"], 2);
+        let loader = |name: &str| if name.starts_with('x') { "x" } else { "y" };
+        campaign.shared = Some(Shared { loads: vec![case("graph")], loader });
+        let expected = [
+            "0 graph x-1",
+            "0 graph y-1",
+            "0 a x-1",
+            "0 a y-1",
+            "0 a x-2",
+            "1 a x-2",
+            "1 a y-1",
+            "1 a x-1",
+        ];
+        assert_eq!(order(&campaign), expected);
     }
 
     #[test]

@@ -1,10 +1,14 @@
 //! Open stores as the benchmark sees them: an Esker database, and any peer.
 
+use super::log_device::OpenLog;
 use super::pool::PoolSettings;
 use crate::failure::Outcome;
 use crate::options::{dedup_name, shape_name};
 use esker::api::Ordered;
-use esker::{Db, Env, KeyspaceSettings, Log, Result, Settings, Stats, Store, Sync};
+use esker::{
+    Db, Env, KeyspaceSettings, Log, Result, Settings, Stats, Store, Sync, TransactionDb,
+    Transactional,
+};
 use esker_base::{SystemClock, Threads, ambient_seed};
 use esker_bench::accounting::{Reclaim, TableGets, TableSpace, disk_usage, table_usage};
 use esker_bench::{Counters, Engine};
@@ -23,6 +27,9 @@ pub struct EskerEngine {
     dir: PathBuf,
     db: Db,
     store: Store,
+    transactions: TransactionDb<Db>,
+    /// Where the log lies, if that is on a device of its own.
+    log: Option<OpenLog>,
     settings: BTreeMap<String, String>,
     /// Whether MemTables lie in persistent memory.
     has_pool: bool,
@@ -69,6 +76,35 @@ impl EskerEngine {
         Ok(EskerEngine { has_pool: true, has_dram_table, ..engine })
     }
 
+    /// Opens the database in `dir`, or creates one there, with its log on a device.
+    pub fn open_with_log(
+        name: &'static str,
+        dir: &Path,
+        settings: Settings,
+        log: OpenLog,
+        keyspace: KeyspaceSettings,
+    ) -> Outcome<Self> {
+        let mut named = named(&settings, &keyspace);
+        named.extend(log.named());
+        let env = Env {
+            storage: Arc::new(PosixStorage::create(dir)?),
+            log_storage: Some(log.storage()?),
+            pool: None,
+            clock: Arc::new(SystemClock::new()),
+            background: Arc::new(Threads),
+            seed: ambient_seed(),
+        };
+        let has_dram_table = settings.dram_table_bytes != Some(0);
+        let db = Db::open_with(env, settings)?;
+        let engine = EskerEngine::new(name, dir, db, named, keyspace)?;
+        Ok(EskerEngine { log: Some(log), has_dram_table, ..engine })
+    }
+
+    /// Where the log lies, if that is on a device of its own.
+    pub fn log(&self) -> Option<&OpenLog> {
+        self.log.as_ref()
+    }
+
     fn new(
         name: &'static str,
         dir: &Path,
@@ -77,8 +113,19 @@ impl EskerEngine {
         keyspace: KeyspaceSettings,
     ) -> Outcome<Self> {
         let store = db.store(&db.keyspace(KEYSPACE, keyspace)?);
-        let (dir, has_pool, has_dram_table) = (dir.to_owned(), false, false);
-        Ok(EskerEngine { name, dir, db, store, settings, has_pool, has_dram_table })
+        let transactions = TransactionDb::new(db.clone());
+        let (dir, log, has_pool, has_dram_table) = (dir.to_owned(), None, false, false);
+        Ok(EskerEngine {
+            name,
+            dir,
+            db,
+            store,
+            transactions,
+            log,
+            settings,
+            has_pool,
+            has_dram_table,
+        })
     }
 
     /// What was set, by name.
@@ -88,7 +135,7 @@ impl EskerEngine {
 
     /// Closes the database.
     pub fn close(self) -> Outcome {
-        drop(self.store);
+        drop((self.store, self.transactions));
         Ok(self.db.close()?)
     }
 }
@@ -100,6 +147,10 @@ impl Engine for EskerEngine {
 
     fn store(&self) -> &dyn Ordered {
         &self.store
+    }
+
+    fn transactional(&self) -> Option<&dyn Transactional> {
+        Some(&self.transactions)
     }
 
     fn counters(&self) -> Counters {

@@ -1,8 +1,10 @@
 //! The engines that can be measured, by name.
 
 use super::engine::{EskerEngine, PeerEngine};
+use super::log_device::{LogDevice, OpenLog};
 use super::novelsm::NoveLsmEngine;
 use super::pool::{EMULATED, PoolSettings};
+use super::transaction_engine::TransactionEngine;
 use crate::failure::{Failure, Outcome};
 use clap::ValueEnum;
 use esker::{Compression, Dedup, Forwarding, KeyspaceSettings, Log, Ratio, Settings, Shape, Sync};
@@ -22,11 +24,16 @@ struct Own {
 }
 
 /// How Esker runs under each of its names.
-static OWN: [Own; 13] = [
+static OWN: [Own; 18] = [
     Own::logging("esker-wal", OwnLog::File(Sync::Os)),
     Own::logging("esker-wal-sync", OwnLog::File(Sync::Always)),
     Own::logging("esker-nolog", OwnLog::None),
     Own::logging("esker-wbl", OwnLog::Pool),
+    Own::logging("esker-log-sata", OwnLog::Device(LogDevice::Emulated("sata"))),
+    Own::logging("esker-log-nvme", OwnLog::Device(LogDevice::Emulated("nvme"))),
+    Own::logging("esker-log-nvram", OwnLog::Device(LogDevice::Emulated("nvram"))),
+    Own::logging("esker-log-disk", OwnLog::Device(LogDevice::Disk)),
+    Own::logging("esker-log-pmem", OwnLog::Device(LogDevice::Pmem)),
     Own::arranged("esker-leveled", LEVELED, Dedup::None),
     Own::arranged("esker-tiered", TIERED, Dedup::None),
     Own::arranged("esker-perlevel-1.2", TIERED, per_level(120)),
@@ -77,12 +84,45 @@ enum OwnLog {
     None,
     /// In a pool that is made for the store and goes with it.
     Pool,
+    /// In files on a device, synced at every write.
+    Device(LogDevice),
+}
+
+/// RocksDB's transactions by their names, and where the log is. Without a log its name is that of
+/// RocksDB without transactions, which runs all other loads.
+const TRANSACTIONS: [(&str, Option<LogDevice>); 6] = [
+    ("rocksdb-log-sata", Some(LogDevice::Emulated("sata"))),
+    ("rocksdb-log-nvme", Some(LogDevice::Emulated("nvme"))),
+    ("rocksdb-log-nvram", Some(LogDevice::Emulated("nvram"))),
+    ("rocksdb-log-disk", Some(LogDevice::Disk)),
+    ("rocksdb-log-pmem", Some(LogDevice::Pmem)),
+    ("rocksdb-nolog", None),
+];
+
+/// RocksDB's transactions by this name.
+fn transactions(name: &str) -> Option<Option<LogDevice>> {
+    TRANSACTIONS.iter().find(|known| known.0 == name).map(|known| known.1)
+}
+
+/// Whether the engine of this name runs transactions.
+pub fn runs_transactions(name: &str) -> bool {
+    own(name).is_some() || transactions(name).is_some()
+}
+
+/// The device that this engine's log lies on, if it is one of those that logs are put on by name.
+pub fn log_device(name: &str) -> Option<LogDevice> {
+    match own(name) {
+        Some(Own { log: OwnLog::Device(device), .. }) => Some(*device),
+        Some(_) => None,
+        None => transactions(name).flatten(),
+    }
 }
 
 impl OwnLog {
     fn log(self) -> Log {
         match self {
             OwnLog::File(sync) => Log::File { dir: None, sync },
+            OwnLog::Device(_) => Log::File { dir: None, sync: Sync::Always },
             OwnLog::None => Log::None,
             OwnLog::Pool => Log::Pmem { pool: PathBuf::new(), emulated: true },
         }
@@ -93,7 +133,12 @@ impl OwnLog {
 pub fn emulated(names: &[String]) -> Vec<String> {
     let of_own = |name: &String| own(name).is_some_and(|own| own.log == OwnLog::Pool);
     let has_pool = |name: &String| name == NOVELSM || of_own(name);
-    names.iter().any(has_pool).then(|| EMULATED.to_owned()).into_iter().collect()
+    let pool = names.iter().any(has_pool).then(|| EMULATED.to_owned());
+    let mut devices: Vec<String> =
+        names.iter().filter_map(|name| log_device(name)?.emulation()).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    pool.into_iter().chain(devices).collect()
 }
 
 /// What all engines of a run are given alike.
@@ -113,6 +158,8 @@ pub struct EngineSettings {
     pub forwarding: ForwardingName,
     /// The pool of an engine that has one.
     pub pool: PoolSettings,
+    /// The directory on the device of engines that log to a disk; `None` is the store's own.
+    pub log_dir: Option<PathBuf>,
 }
 
 /// [`Forwarding`], by name.
@@ -142,6 +189,8 @@ enum Kind {
     Own(&'static Own),
     NoveLsm,
     Peer,
+    /// RocksDB's transactions, and where its log is.
+    Transactions(Option<LogDevice>),
 }
 
 /// An open engine.
@@ -152,6 +201,8 @@ pub enum Opened {
     NoveLsm(NoveLsmEngine),
     /// Another.
     Peer(PeerEngine),
+    /// Another, with transactions.
+    Transactions(TransactionEngine),
 }
 
 impl Opened {
@@ -161,6 +212,16 @@ impl Opened {
             Opened::Own(engine) => engine,
             Opened::NoveLsm(engine) => engine.engine(),
             Opened::Peer(engine) => engine,
+            Opened::Transactions(engine) => engine,
+        }
+    }
+
+    /// The device that the log lies on, if it is known.
+    pub fn log(&self) -> Option<&OpenLog> {
+        match self {
+            Opened::Own(engine) => engine.log(),
+            Opened::Transactions(engine) => engine.log(),
+            Opened::NoveLsm(_) | Opened::Peer(_) => None,
         }
     }
 
@@ -170,6 +231,7 @@ impl Opened {
             Opened::Own(engine) => engine.settings(),
             Opened::NoveLsm(engine) => engine.settings(),
             Opened::Peer(engine) => engine.settings(),
+            Opened::Transactions(engine) => engine.settings(),
         }
     }
 
@@ -182,18 +244,26 @@ impl Opened {
                 drop(engine);
                 Ok(())
             }
+            Opened::Transactions(engine) => engine.close(),
         }
     }
 }
 
 /// All names, whether their engines are built in or not.
 pub fn names() -> Vec<&'static str> {
-    OWN.iter().map(|own| own.name).chain([NOVELSM]).chain(esker_peers::NAMES).collect()
+    let transactions = TRANSACTIONS.iter().map(|known| known.0);
+    let transactions = transactions.filter(|name| !esker_peers::NAMES.contains(name));
+    let own = OWN.iter().map(|own| own.name).chain([NOVELSM]);
+    own.chain(esker_peers::NAMES).chain(transactions).collect()
 }
 
 /// The names of the engines that are built in.
 pub fn built_in() -> Vec<&'static str> {
-    names().into_iter().filter(|name| find(name).is_ok()).collect()
+    let can_be_opened = |name: &&str| {
+        let is_transactional = !esker_peers::NAMES.contains(name);
+        find(name, is_transactional && transactions(name).is_some()).is_ok()
+    };
+    names().into_iter().filter(can_be_opened).collect()
 }
 
 /// Whether `name` has Esker's limits.
@@ -208,18 +278,31 @@ fn own(name: &str) -> Option<&'static Own> {
 
 /// Whether this engine's name says that it syncs every write, which loading does not: see [`open`].
 pub fn loads_unsynced(name: &str) -> bool {
-    name.ends_with(SYNCED)
+    name.ends_with(SYNCED) || log_device(name).is_some()
 }
 
 /// How the names of engines end that sync every write.
 const SYNCED: &str = "-sync";
 
-fn find(name: &str) -> Outcome<Kind> {
+/// The engine of this name, to run transactions or anything else.
+fn find(name: &str, with_transactions: bool) -> Outcome<Kind> {
     if let Some(own) = own(name) {
         return Ok(Kind::Own(own));
     }
+    if with_transactions && let Some(log) = transactions(name) {
+        esker_peers::check("rocksdb-nolog")?;
+        return Ok(Kind::Transactions(log));
+    }
+    if with_transactions && names().contains(&name) {
+        let known: Vec<&str> = names().into_iter().filter(|name| runs_transactions(name)).collect();
+        let known = known.join(", ");
+        return Err(Failure::Usage(format!("{name} runs no transactions; these do: {known}")));
+    }
     if name == NOVELSM {
         return Ok(Kind::NoveLsm);
+    }
+    if transactions(name).is_some() && !esker_peers::NAMES.contains(&name) {
+        return Err(Failure::Usage(format!("{name} is for loads of transactions alone")));
     }
     if !esker_peers::NAMES.contains(&name) {
         let known = names().join(", ");
@@ -230,8 +313,8 @@ fn find(name: &str) -> Outcome<Kind> {
 }
 
 /// Fails if an engine can't be opened with these settings, without making any file.
-pub fn check(name: &str, settings: &EngineSettings) -> Outcome {
-    match find(name)? {
+pub fn check(name: &str, settings: &EngineSettings, with_transactions: bool) -> Outcome {
+    match find(name, with_transactions)? {
         Kind::Own(own) => {
             settings.own(own.log.log()).validate()?;
             settings.compression()?;
@@ -241,6 +324,7 @@ pub fn check(name: &str, settings: &EngineSettings) -> Outcome {
             settings.compression()?;
         }
         Kind::Peer => esker_peers::check_settings(name, &settings.peer()?)?,
+        Kind::Transactions(_) => esker_peers::check_transactional(&settings.peer()?)?,
     }
     Ok(())
 }
@@ -252,20 +336,25 @@ pub fn open(
     dir: &Path,
     settings: &EngineSettings,
     is_loading: bool,
+    with_transactions: bool,
 ) -> Outcome<Opened> {
     let keyspace =
         KeyspaceSettings { compression: settings.compression()?, ..KeyspaceSettings::default() };
-    match find(name)? {
+    match find(name, with_transactions)? {
         Kind::Own(Own { name, log, shape, dedup }) => {
             let keyspace = KeyspaceSettings { shape: *shape, dedup: *dedup, ..keyspace };
             let log = match *log {
-                OwnLog::File(_) if is_loading => OwnLog::File(Sync::Os),
+                OwnLog::File(_) | OwnLog::Device(_) if is_loading => OwnLog::File(Sync::Os),
                 log => log,
             };
             let own = settings.own(log.log());
             Ok(Opened::Own(match log {
                 OwnLog::Pool => {
                     EskerEngine::open_with_pool(name, dir, own, &settings.pool, keyspace)?
+                }
+                OwnLog::Device(device) => {
+                    let log = device.open(dir, settings)?;
+                    EskerEngine::open_with_log(name, dir, own, log, keyspace)?
                 }
                 _ => EskerEngine::open(name, dir, own, keyspace)?,
             }))
@@ -278,6 +367,14 @@ pub fn open(
             let opened = if is_loading { name.trim_end_matches(SYNCED) } else { name };
             let peer = esker_peers::open(opened, dir, &settings.peer()?)?;
             Ok(Opened::Peer(PeerEngine::new(name, dir, peer)))
+        }
+        Kind::Transactions(log) => {
+            let log = match log.filter(|_| !is_loading) {
+                Some(device) => Some(device.open(dir, settings)?),
+                None => None,
+            };
+            let engine = TransactionEngine::open(name, dir, &settings.peer()?, log)?;
+            Ok(Opened::Transactions(engine))
         }
     }
 }
@@ -335,11 +432,12 @@ mod tests {
             dram_table_bytes: None,
             forwarding: ForwardingName::OnFlush,
             pool: PoolSettings::default(),
+            log_dir: None,
         }
     }
 
     fn refusal(name: &str, settings: &EngineSettings) -> String {
-        match check(name, settings) {
+        match check(name, settings, false) {
             Err(Failure::Usage(message)) => message,
             other => panic!("{other:?}"),
         }
@@ -350,7 +448,7 @@ mod tests {
         let built_in = built_in();
         for name in OWN.iter().map(|own| own.name).chain([NOVELSM]) {
             assert!(built_in.contains(&name), "{name}");
-            check(name, &settings()).unwrap();
+            check(name, &settings(), false).unwrap();
         }
     }
 
@@ -388,7 +486,7 @@ mod tests {
     fn a_peer_that_is_not_built_in_says_how_to_build_it() {
         for name in esker_peers::NAMES {
             match built_in().contains(&name) {
-                true => check(name, &settings()).unwrap(),
+                true => check(name, &settings(), false).unwrap(),
                 false => assert!(refusal(name, &settings()).contains("--features peers"), "{name}"),
             }
         }
@@ -409,9 +507,29 @@ mod tests {
         let zstd = EngineSettings { compression: "zstd".into(), ..settings() };
         for name in built_in() {
             match name {
+                name if !esker_peers::NAMES.contains(&name) && !is_own(name) => {}
                 "leveldb" | "fjall" => assert!(refusal(name, &zstd).contains("compression")),
-                _ => check(name, &zstd).unwrap(),
+                _ => check(name, &zstd, false).unwrap(),
             }
         }
+    }
+
+    #[test]
+    fn engines_without_transactions_are_refused_for_them() {
+        check("esker-log-nvme", &settings(), true).unwrap();
+        for name in ["leveldb", NOVELSM, "rocksdb-wal"] {
+            assert!(check(name, &settings(), true).is_err(), "{name}");
+            assert!(!runs_transactions(name));
+        }
+        assert!(refusal("rocksdb-log-nvme", &settings()).contains("transactions alone"));
+    }
+
+    #[test]
+    fn an_emulated_device_is_said_with_the_source_of_its_figures() {
+        let names = ["esker-log-nvme", "rocksdb-log-nvme", "esker-log-disk", "esker-log-pmem"];
+        let said = emulated(&names.map(str::to_owned));
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(said.iter().any(|said| said.contains("nvme") && said.contains("P3700")));
+        assert!(said.iter().any(|said| said.contains("tmpfs")));
     }
 }

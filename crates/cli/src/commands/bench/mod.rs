@@ -10,7 +10,8 @@
 //! * [`campaign`]: who runs when, and what becomes of the results;
 //! * [`workspace`]: the directories that stores lie in; [`output`]: where results go;
 //! * [`engines`]: the engines by name; [`novelsm`]: the one that is a model of another; [`pool`]: the
-//!   persistent memory of those that have some.
+//!   persistent memory of those that have some; [`log_device`]: what logs lie on;
+//! * [`transactions`]: loads of transactions, in a worker; [`transaction_engine`]: peers that run them.
 
 pub mod campaign;
 mod child;
@@ -18,6 +19,7 @@ mod db;
 mod display;
 mod engine;
 pub mod engines;
+pub mod log_device;
 mod novelsm;
 pub mod options;
 mod output;
@@ -25,6 +27,9 @@ pub mod plan;
 pub mod pool;
 mod reading;
 mod report;
+mod transaction_engine;
+mod transactional;
+mod transactions;
 mod updates;
 mod worker;
 mod workspace;
@@ -45,6 +50,8 @@ enum What {
     Db(Box<db::DbBench>),
     Ycsb(Box<ycsb::Ycsb>),
     Updates(Box<updates::Updates>),
+    Linkbench(Box<transactional::LinkBench>),
+    Tpcc(Box<transactional::Tpcc>),
     Report(report::Report),
     #[command(hide = true)]
     Worker(worker::Worker),
@@ -56,6 +63,8 @@ impl Bench {
             What::Db(bench) => bench.run(),
             What::Ycsb(bench) => bench.run(),
             What::Updates(bench) => bench.run(),
+            What::Linkbench(bench) => bench.run(),
+            What::Tpcc(bench) => bench.run(),
             What::Report(report) => report.run(),
             What::Worker(worker) => worker.run(),
         }

@@ -40,6 +40,9 @@ pub struct CampaignOptions {
     pub forwarding: ForwardingName,
     #[command(flatten)]
     pub pool: PoolSettings,
+    /// A directory on the device that the engines *-log-disk log to [default: the store's own]
+    #[arg(long, value_name = "DIR", help_heading = "Comparison")]
+    pub log_dir: Option<PathBuf>,
     /// Start so many operations a second, whether or not the engine keeps up
     #[arg(long, value_name = "OPS", value_parser = parse_rate)]
     pub rate: Option<f64>,
@@ -74,6 +77,7 @@ impl CampaignOptions {
             dram_table_bytes: self.dram_table,
             forwarding: self.forwarding,
             pool: self.pool.clone(),
+            log_dir: self.log_dir.clone(),
         }
     }
 
@@ -92,6 +96,24 @@ pub fn parse_engines(
     settings: &EngineSettings,
     pair_bytes: (usize, usize),
 ) -> Outcome<Vec<String>> {
+    parse(list, settings, pair_bytes, false)
+}
+
+/// The same of engines that run transactions.
+pub fn parse_transaction_engines(
+    list: &str,
+    settings: &EngineSettings,
+    pair_bytes: (usize, usize),
+) -> Outcome<Vec<String>> {
+    parse(list, settings, pair_bytes, true)
+}
+
+fn parse(
+    list: &str,
+    settings: &EngineSettings,
+    pair_bytes: (usize, usize),
+    with_transactions: bool,
+) -> Outcome<Vec<String>> {
     let mut parsed: Vec<String> = Vec::new();
     for name in list.split(',').map(str::trim) {
         if name.is_empty() {
@@ -101,7 +123,7 @@ pub fn parse_engines(
         if parsed.iter().any(|earlier| earlier == name) {
             return Err(Failure::Usage(format!("engine {name} is named twice")));
         }
-        engines::check(name, settings)?;
+        engines::check(name, settings, with_transactions)?;
         if engines::is_own(name) {
             check_sizes(&settings.own(Log::None), pair_bytes.0, pair_bytes.1, 1)?;
         }

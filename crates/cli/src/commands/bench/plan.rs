@@ -7,7 +7,7 @@ use esker::Result;
 use esker_bench::Progress;
 use esker_workload::updates::LimitLine;
 use esker_workload::ycsb::{self, Preset, property_file};
-use esker_workload::{Workload, updates};
+use esker_workload::{Workload, linkbench, tpcc, updates};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -53,7 +53,38 @@ pub enum Task {
     YcsbRun(YcsbTask),
     /// Keys, and updates of them.
     Updates(UpdatesTask),
+    /// The graph that LinkBench starts with.
+    LinkBenchLoad(LinkBenchTask),
+    /// LinkBench's requests to it.
+    LinkBench(LinkBenchTask),
+    /// The company that TPC-C starts with.
+    TpccLoad(TpccTask),
+    /// TPC-C's transactions on it.
+    Tpcc(TpccTask),
 }
+
+/// A graph, and how much is asked of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LinkBenchTask {
+    pub nodes: u64,
+    pub requests: u64,
+    pub clients: usize,
+    pub seed: u64,
+}
+
+/// A company, and how much it does.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TpccTask {
+    pub warehouses: u32,
+    pub items: u32,
+    pub customers: u32,
+    pub transactions: u64,
+    pub clients: usize,
+    pub seed: u64,
+}
+
+/// The longest key and row of either, with room to spare.
+const ROW_BYTES: (usize, usize) = (128, 8 << 10);
 
 /// A YCSB workload: which, and how much.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -119,7 +150,15 @@ impl Message {
 impl Task {
     /// Whether the store is made here, rather than one that was loaded.
     pub fn is_load(&self) -> bool {
-        matches!(self, Task::YcsbLoad(_))
+        matches!(self, Task::YcsbLoad(_) | Task::LinkBenchLoad(_) | Task::TpccLoad(_))
+    }
+
+    /// Whether it wants a store with transactions.
+    pub fn runs_transactions(&self) -> bool {
+        matches!(
+            self,
+            Task::LinkBenchLoad(_) | Task::LinkBench(_) | Task::TpccLoad(_) | Task::Tpcc(_)
+        )
     }
 
     /// The workload.
@@ -128,6 +167,9 @@ impl Task {
             Task::YcsbLoad(task) => Box::new(ycsb::Load::new(&task.resolve()?.options)),
             Task::YcsbRun(task) => Box::new(ycsb::Run::new(&task.resolve()?.options)),
             Task::Updates(task) => Box::new(updates::Updates::new(&task.resolve()?)),
+            Task::LinkBenchLoad(_) | Task::LinkBench(_) | Task::TpccLoad(_) | Task::Tpcc(_) => {
+                unreachable!("loads of transactions are bound to their store when they are made")
+            }
         })
     }
 
@@ -145,6 +187,9 @@ impl Task {
                 ("user".len() + options.key_digits.max(20), options.value_bytes())
             }
             Task::Updates(task) => (task.key_bytes, task.value_bytes),
+            Task::LinkBenchLoad(_) | Task::LinkBench(_) | Task::TpccLoad(_) | Task::Tpcc(_) => {
+                ROW_BYTES
+            }
         })
     }
 }
@@ -198,6 +243,23 @@ impl UpdatesTask {
         };
         options.check()?;
         Ok(options)
+    }
+}
+
+impl LinkBenchTask {
+    /// The options.
+    pub fn options(&self) -> linkbench::Options {
+        let LinkBenchTask { nodes, requests, clients: threads, seed } = *self;
+        linkbench::Options { nodes, requests, threads, seed, ..linkbench::Options::default() }
+    }
+}
+
+impl TpccTask {
+    /// The options.
+    pub fn options(&self) -> tpcc::Options {
+        let TpccTask { warehouses, items, customers, transactions, clients, seed } = *self;
+        let default = tpcc::Options::default();
+        tpcc::Options { warehouses, items, customers, transactions, clients, seed, ..default }
     }
 }
 

@@ -19,7 +19,7 @@ pub const EMULATED: &str = "persistent memory, by DRAM on tmpfs";
 #[derive(Args, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[command(next_help_heading = "Persistent memory, emulated")]
 pub struct PoolSettings {
-    /// A directory on tmpfs for the pools of engines that have one
+    /// A directory on tmpfs for the pools of engines that have one, and for logs on emulated devices
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     pub pool_dir: PathBuf,
     /// The size of each pool

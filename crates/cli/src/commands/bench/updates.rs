@@ -74,6 +74,8 @@ impl Updates {
             settings,
             rounds: common.rounds,
             load: None,
+            shared: None,
+            analysis: None,
             cases: vec![Case {
                 duration: common.duration,
                 rate: common.rate.map(Rate::Fixed),

@@ -4,7 +4,7 @@
 //! input ends, whoever started it has gone, and it goes too.
 
 use super::plan::{Message, Plan, Task, line};
-use super::{engines, reading};
+use super::{engines, reading, transactions};
 use crate::failure::{Failure, Outcome};
 use clap::Args;
 use esker_base::{Background, Priority, SystemClock, Threads};
@@ -39,6 +39,17 @@ fn end_with_parent() {
 }
 
 fn measure(plan: &Plan) -> Outcome<esker_bench::Outcome> {
+    if plan.task.runs_transactions() {
+        let opened =
+            engines::open(&plan.engine, &plan.dir, &plan.settings, plan.task.is_load(), true)?;
+        tell(&Message::Settings(opened.settings()))?;
+        let outcome = transactions::measure(plan, &opened, &mut |progress| {
+            // As below.
+            let _ = tell(&Message::progress(progress));
+        })?;
+        opened.close()?;
+        return Ok(outcome);
+    }
     let updates = match &plan.task {
         Task::Updates(task) => Some((Updates::new(&task.resolve()?), task.reads)),
         _ => None,
@@ -52,7 +63,7 @@ fn measure(plan: &Plan) -> Outcome<esker_bench::Outcome> {
         }
     };
     let is_loading = plan.task.is_load();
-    let opened = engines::open(&plan.engine, &plan.dir, &plan.settings, is_loading)?;
+    let opened = engines::open(&plan.engine, &plan.dir, &plan.settings, is_loading, false)?;
     tell(&Message::Settings(opened.settings()))?;
     let clock = SystemClock::new();
     let trial = Trial {

@@ -77,6 +77,8 @@ impl Ycsb {
             settings,
             rounds: self.campaign.rounds,
             load: Some(load(first.clone())?),
+            shared: None,
+            analysis: None,
             cases: cases.collect::<Outcome<_>>()?,
             warm_up: self.campaign.warm_up,
             seed: self.campaign.seed,

@@ -3,6 +3,7 @@
 
 mod plexdb;
 mod room;
+mod wal;
 mod wbl;
 mod ycsb;
 
@@ -12,7 +13,7 @@ use crate::failure::{Failure, Outcome};
 use crate::units::parse_bytes;
 use clap::Args;
 use room::Room;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Run a named comparison and write a report
 ///
@@ -32,8 +33,9 @@ pub struct Run {
     /// The engines, compared with the first [default: all that are built in]
     #[arg(long, value_name = "LIST")]
     engines: Option<String>,
-    /// Of plexdb: the cases, each a distribution and a number of updates of each key
-    /// [default: uniform-9,uniform-20,zipf-9,zipf-20]
+    /// The cases. Of plexdb, each a distribution and a number of updates of each key
+    /// [default: uniform-9,uniform-20,zipf-9,zipf-20]; of wal, each a benchmark and its clients
+    /// [default: linkbench-10,linkbench-64,tpcc-10,tpcc-64]
     #[arg(long, value_name = "LIST", verbatim_doc_comment)]
     cases: Option<String>,
     /// Of plexdb: the keys, with write buffers and memory in proportion
@@ -42,6 +44,15 @@ pub struct Run {
     /// Of plexdb: the size of a log segment, or of another engine's write buffer
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     segment: Option<usize>,
+    /// Of wal: how often everything is measured, the engines taking turns: as many pairs
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+    /// Of wal: a directory on the device that the engines *-log-disk log to [default: the store's own]
+    #[arg(long, value_name = "DIR")]
+    log_dir: Option<PathBuf>,
+    /// Of wal: nanoseconds that each fence of persistent memory, and each cache line read, takes longer
+    #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    pool_delay: Option<u64>,
     /// An empty directory for the stores [default: a temporary one]
     #[arg(long)]
     dir: Option<PathBuf>,
@@ -54,8 +65,9 @@ pub struct Run {
 }
 
 /// How much is measured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Scale {
+    #[default]
     Quick,
     Full,
 }
@@ -64,40 +76,49 @@ enum Scale {
 struct Experiment {
     name: &'static str,
     about: &'static str,
-    /// Whether its cases and sizes can be chosen.
-    is_sized: bool,
+    /// The flags that it has beside those of all.
+    flags: &'static [&'static str],
     /// Makes the campaign as it was asked for, on a machine with this room. Makes no file.
     campaign: fn(&Wishes<'_>, &Room) -> Outcome<Campaign>,
 }
 
 /// What was asked for; what was not, the experiment says.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Wishes<'a> {
     scale: Scale,
     engines: Option<&'a str>,
     cases: Option<&'a str>,
     records: Option<u64>,
     segment_bytes: Option<usize>,
+    rounds: Option<u32>,
+    log_dir: Option<&'a Path>,
+    pool_delay: Option<u64>,
 }
 
-static EXPERIMENTS: [Experiment; 3] = [
+static EXPERIMENTS: [Experiment; 4] = [
     Experiment {
         name: "ycsb",
         about: "workloads A to H on every engine",
-        is_sized: false,
+        flags: &[],
         campaign: |wishes, room| ycsb::campaign(wishes.scale, wishes.engines, room),
     },
     Experiment {
         name: "wbl",
         about: "write-behind logging on persistent memory",
-        is_sized: false,
+        flags: &[],
         campaign: |wishes, room| wbl::campaign(wishes.scale, wishes.engines, room),
     },
     Experiment {
         name: "plexdb",
         about: "writes against space under updates",
-        is_sized: true,
+        flags: &["--cases", "--records", "--segment"],
         campaign: plexdb::campaign,
+    },
+    Experiment {
+        name: "wal",
+        about: "what the log costs, by the device it lies on",
+        flags: &["--cases", "--rounds", "--log-dir", "--pool-delay"],
+        campaign: wal::campaign,
     },
 ];
 
@@ -125,6 +146,9 @@ impl Run {
             cases: self.cases.as_deref(),
             records: self.records,
             segment_bytes: self.segment,
+            rounds: self.rounds,
+            log_dir: self.log_dir.as_deref(),
+            pool_delay: self.pool_delay,
         }
     }
 }
@@ -136,11 +160,16 @@ impl Wishes<'_> {
             ("--cases", self.cases.is_some()),
             ("--records", self.records.is_some()),
             ("--segment", self.segment_bytes.is_some()),
+            ("--rounds", self.rounds.is_some()),
+            ("--log-dir", self.log_dir.is_some()),
+            ("--pool-delay", self.pool_delay.is_some()),
         ];
-        match given.into_iter().find(|(_, is_given)| *is_given && !experiment.is_sized) {
+        let is_refused =
+            |(flag, is_given): &(&str, bool)| *is_given && !experiment.flags.contains(flag);
+        match given.into_iter().find(is_refused) {
             Some((flag, _)) => {
                 let name = experiment.name;
-                Err(Failure::Usage(format!("{flag}: the cases and sizes of {name} are fixed")))
+                Err(Failure::Usage(format!("{flag}: that of {name} is fixed")))
             }
             None => Ok(()),
         }
@@ -192,13 +221,7 @@ mod tests {
     fn every_experiment_makes_a_campaign_at_either_scale() {
         for experiment in &EXPERIMENTS {
             for scale in [Scale::Quick, Scale::Full] {
-                let wishes = Wishes {
-                    scale,
-                    engines: None,
-                    cases: None,
-                    records: None,
-                    segment_bytes: None,
-                };
+                let wishes = Wishes { scale, ..Wishes::default() };
                 wishes.check(experiment).unwrap();
                 let campaign = (experiment.campaign)(&wishes, &ROOMY).unwrap();
                 assert!(!campaign.cases.is_empty() && !campaign.engines.is_empty());
@@ -209,13 +232,7 @@ mod tests {
 
     #[test]
     fn sizes_are_taken_by_those_that_have_some_alone() {
-        let wishes = Wishes {
-            scale: Scale::Quick,
-            engines: None,
-            cases: None,
-            records: Some(1_000),
-            segment_bytes: None,
-        };
+        let wishes = Wishes { records: Some(1_000), ..Wishes::default() };
         for experiment in &EXPERIMENTS {
             assert_eq!(wishes.check(experiment).is_ok(), experiment.name == "plexdb");
         }

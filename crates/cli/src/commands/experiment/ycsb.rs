@@ -47,6 +47,7 @@ pub fn campaign(scale: Scale, engines: Option<&str>, _room: &Room) -> Outcome<Ca
         dram_table_bytes: None,
         forwarding: ForwardingName::default(),
         pool: PoolSettings::default(),
+        log_dir: None,
     };
     let task = |preset| YcsbTask {
         workload: ycsb::preset(preset).1,
@@ -82,6 +83,8 @@ pub fn campaign(scale: Scale, engines: Option<&str>, _room: &Room) -> Outcome<Ca
         settings,
         rounds,
         load: Some(ycsb::load(task(Preset::A))?),
+        shared: None,
+        analysis: None,
         cases: cases.collect::<Outcome<_>>()?,
         warm_up: match scale {
             Scale::Quick => Duration::ZERO,

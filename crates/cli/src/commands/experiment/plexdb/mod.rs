@@ -62,6 +62,7 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
         dram_table_bytes: None,
         forwarding: ForwardingName::default(),
         pool: PoolSettings::default(),
+        log_dir: None,
     };
     let case = |load: &Load| {
         let task = Task::Updates(load.task(&sizes));
@@ -82,6 +83,8 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
         settings,
         rounds: 1,
         load: None,
+        shared: None,
+        analysis: None,
         cases,
         // The first write of a key counts as much as the last: nothing is written before.
         warm_up: Duration::ZERO,
@@ -151,7 +154,7 @@ mod tests {
         Room { memory_bytes: 32 << 30, disk_bytes: 500 << 30, pool_bytes: 16 << 30 };
 
     fn wishes(scale: Scale) -> Wishes<'static> {
-        Wishes { scale, engines: None, cases: None, records: None, segment_bytes: None }
+        Wishes { scale, ..Wishes::default() }
     }
 
     fn names(campaign: &Campaign) -> Vec<&str> {

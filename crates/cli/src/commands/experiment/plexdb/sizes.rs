@@ -122,7 +122,7 @@ mod tests {
     const ROOMY: Room = Room { memory_bytes: 24 << 30, disk_bytes: 60 << 30, pool_bytes: 9 << 30 };
 
     fn of(scale: Scale, records: Option<u64>, list: &str) -> Sizes {
-        let wishes = Wishes { scale, engines: None, cases: None, records, segment_bytes: None };
+        let wishes = Wishes { scale, records, ..Wishes::default() };
         Sizes::of(&wishes, list, &Load::parse_list(super::super::loads::ALL).unwrap(), &ROOMY)
             .unwrap()
     }

@@ -43,6 +43,7 @@ pub fn campaign(scale: Scale, engines: Option<&str>, room: &Room) -> Outcome<Cam
         dram_table_bytes: None,
         forwarding: ForwardingName::default(),
         pool: PoolSettings { pool: sizes.pool_bytes, ..PoolSettings::default() },
+        log_dir: None,
     };
     let unaffected = Plan { sizes: &sizes, settings: &settings, affected: &[] };
     let loaded = unaffected.task(Preset::A, sizes.operations);
@@ -55,7 +56,7 @@ pub fn campaign(scale: Scale, engines: Option<&str>, room: &Room) -> Outcome<Cam
     for case in &cases {
         let Some(own) = &case.settings else { continue };
         let takes_part = case.engines.as_ref().unwrap_or(&engines);
-        takes_part.iter().try_for_each(|engine| engines::check(engine, own))?;
+        takes_part.iter().try_for_each(|engine| engines::check(engine, own, false))?;
     }
     let mut run_settings = ycsb::run_settings(&loaded)?;
     run_settings.extend(sizes.named().map(|(name, value)| (name.to_owned(), value)));
@@ -68,6 +69,8 @@ pub fn campaign(scale: Scale, engines: Option<&str>, room: &Room) -> Outcome<Cam
         settings,
         rounds: sizes.rounds,
         load: Some(ycsb::load(loaded)?),
+        shared: None,
+        analysis: None,
         cases,
         warm_up: sizes.warm_up,
         seed: 1,
