@@ -52,6 +52,11 @@ impl WriteBatch {
         Self::default()
     }
 
+    /// Makes room for `bytes` more of encoded entries, so that filling them in allocates nothing.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.encoded.reserve(bytes);
+    }
+
     /// Sets `key` to `value` in `keyspace`.
     #[inline]
     pub fn put(&mut self, keyspace: impl Into<KeyspaceId>, key: &[u8], value: &[u8]) {

@@ -3,19 +3,21 @@
 //!
 //! `cargo run --release -p esker-txn --example transaction_speed [-- POOL_DIR]`
 //!
-//! The two take turns, a short stretch each, and the medians of the stretches' ratios are printed.
+//! The two take turns, and the median of the stretches' ratios is printed. Stretches are short, so that
+//! most are not disturbed by whatever else the machine does; all that is written fits two segments, so
+//! that neither pays for compaction.
 //! `POOL_DIR` is where the pool goes: on tmpfs, `/dev/shm` if none is given.
 
 use esker_api::{Concurrency, Isolation, TransactionOptions, Transactional, WriteBatch};
-use esker_base::{Clock, KeyspaceId, Result, Rng, SystemClock};
+use esker_base::{Clock, Error, KeyspaceId, Result, Rng, SystemClock};
 use esker_lsm::{Db, Log, Settings};
 use esker_pmem::{Accept, Pool};
 use esker_txn::TransactionDb;
 use std::path::{Path, PathBuf};
 
-/// Each stretch is so many batches: some 10 ms.
-const STRETCH: u64 = 2_000;
-const PAIRS: usize = 101;
+/// Each stretch is so many batches: a fraction of a millisecond.
+const STRETCH: u64 = 50;
+const PAIRS: usize = 1_001;
 const PUTS: usize = 10;
 const POOL_BYTES: u64 = 1 << 30;
 
@@ -66,35 +68,44 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-fn compare(name: &str, db: Db) -> Result<()> {
-    let clock = SystemClock::new();
-    let store = TransactionDb::new(db);
-    let mut pairs = Pairs { rng: Rng::new(1), keys: [[0; 16]; PUTS], value: [7; 100] };
+/// A row for each way and level, each on a database of its own.
+fn compare(name: &str, open: impl Fn(&str) -> Result<Db>) -> Result<()> {
     for concurrency in [Concurrency::Pessimistic, Concurrency::Optimistic] {
         for isolation in Isolation::ALL {
+            let way = format!("{concurrency:?}").to_lowercase();
             let options =
                 TransactionOptions { isolation, concurrency, ..TransactionOptions::default() };
-            let (mut ratios, mut plains, mut transactions) = (Vec::new(), Vec::new(), Vec::new());
-            for _ in 0..PAIRS {
-                let plain = stretch(&clock, || plain(store.store(), &mut pairs))?;
-                let own = stretch(&clock, || transaction(&store, &options, &mut pairs))?;
-                ratios.push(own / plain);
-                plains.push(plain);
-                transactions.push(own);
-            }
+            let store = TransactionDb::new(open(&format!("{way}-{isolation}"))?);
+            let (plains, transactions) = take_turns(&store, &options)?;
+            let mut ratios: Vec<f64> =
+                transactions.iter().zip(&plains).map(|(own, plain)| own / plain).collect();
             ratios.sort_by(f64::total_cmp);
-            let way = format!("{concurrency:?}").to_lowercase();
             println!(
-                "{name:<20} {way:<12} {isolation:<15} {:>7.0} ns  plain {:>7.0} ns  ratio {:.2} (quartiles {:.2} to {:.2})",
+                "{name:<20} {way:<12} {isolation:<15} {:>6.0} ns, plain {:>6.0} ns, ratio {:.2} ({:.2} to {:.2})",
                 median(transactions),
                 median(plains),
-                median(ratios.clone()),
+                ratios[PAIRS / 2],
                 ratios[PAIRS / 4],
                 ratios[PAIRS * 3 / 4],
             );
         }
     }
     Ok(())
+}
+
+/// The nanoseconds of a plain batch and of a transaction, in each pair of stretches.
+fn take_turns(
+    store: &TransactionDb<Db>,
+    options: &TransactionOptions,
+) -> Result<(Vec<f64>, Vec<f64>)> {
+    let clock = SystemClock::new();
+    let mut pairs = Pairs { rng: Rng::new(1), keys: [[0; 16]; PUTS], value: [7; 100] };
+    let (mut plains, mut transactions) = (Vec::new(), Vec::new());
+    for _ in 0..PAIRS {
+        plains.push(stretch(&clock, || plain(store.store(), &mut pairs))?);
+        transactions.push(stretch(&clock, || transaction(store, options, &mut pairs))?);
+    }
+    Ok((plains, transactions))
 }
 
 fn settings(log: Log) -> Settings {
@@ -104,16 +115,24 @@ fn settings(log: Log) -> Settings {
 fn main() -> Result<()> {
     let pool_dir = std::env::args().nth(1).map_or(PathBuf::from("/dev/shm"), PathBuf::from);
     let place = pool_dir.join(format!("esker-transaction-speed-{}", std::process::id()));
+    let made = std::fs::create_dir_all(place.join("no-log"));
+    made.map_err(|source| Error::io("create", place.display().to_string(), source))?;
     let measured = measure(&place);
     let _ = std::fs::remove_dir_all(&place);
     measured
 }
 
 fn measure(place: &Path) -> Result<()> {
-    println!("{PUTS} puts of 16 B + 100 B, {PAIRS} alternating pairs of {STRETCH}");
-    compare("no log", Db::open(place.join("nolog"), settings(Log::None))?)?;
-    let pool = place.join("pool");
-    drop(Pool::create(&pool, POOL_BYTES, Accept::Emulated)?);
-    let log = Log::Pmem { pool, emulated: true };
-    compare("emulated pmem (WBL)", Db::open(place.join("wbl"), settings(log))?)
+    println!(
+        "{PUTS} puts of 16 B + 100 B; medians of {PAIRS} pairs of {STRETCH}, and the ratios' quartiles"
+    );
+    compare("no log", |name| Db::open(place.join("no-log").join(name), settings(Log::None)))?;
+    compare("emulated pmem (WBL)", |name| {
+        let dir = place.join("wbl").join(name);
+        std::fs::create_dir_all(&dir)
+            .map_err(|source| Error::io("create", dir.display().to_string(), source))?;
+        let pool = dir.join("pool");
+        drop(Pool::create(&pool, POOL_BYTES, Accept::Emulated)?);
+        Db::open(dir.join("db"), settings(Log::Pmem { pool, emulated: true }))
+    })
 }

@@ -7,6 +7,10 @@ use esker_base::{Entry, Error, KeyspaceId, Kind, Result};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+/// Room that is made at the first write: what a dozen rows of 100 bytes take. Growing to it step by step
+/// costs more than locking the rows.
+const FIRST_BYTES: usize = 2 << 10;
+
 /// Where the newest write of a key is.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
@@ -36,6 +40,9 @@ impl WriteSet {
         let bytes = self.batch.encoded().len() + entry.encoded_bytes();
         if bytes > limits.bytes || self.batch.len() >= limits.entries {
             return Err(too_large(entry, bytes, self.batch.len() + 1, limits));
+        }
+        if self.batch.is_empty() {
+            self.batch.reserve(FIRST_BYTES);
         }
         match entry.kind {
             Kind::Put => self.batch.put(entry.keyspace, entry.key, entry.value),

@@ -16,7 +16,12 @@ pub(super) struct Entry {
     pub(super) owner: Owner,
     pub(super) keyspace: KeyspaceId,
     pub(super) key: SmallVec<[u8; INLINE_BYTES]>,
-    queue: VecDeque<Waiter>,
+    /// Few keys are ever waited for.
+    #[expect(
+        clippy::box_collection,
+        reason = "entries are small, so that a shard is in the cache"
+    )]
+    queue: Option<Box<VecDeque<Waiter>>>,
 }
 
 /// Who waits, and how to wake it.
@@ -33,7 +38,7 @@ impl Entry {
             owner,
             keyspace: key.keyspace,
             key: SmallVec::from_slice(key.key),
-            queue: VecDeque::new(),
+            queue: None,
         }
     }
 
@@ -44,18 +49,21 @@ impl Entry {
 
     /// Puts `owner` at the queue's end.
     pub(super) fn queue_up(&mut self, owner: Owner, wake: Arc<Condvar>) {
-        self.queue.push_back(Waiter { owner, wake });
+        self.queue.get_or_insert_default().push_back(Waiter { owner, wake });
     }
 
     /// Takes `owner` out of the queue.
     pub(super) fn leave(&mut self, owner: Owner) {
-        self.queue.retain(|waiter| waiter.owner != owner);
+        if let Some(queue) = &mut self.queue {
+            queue.retain(|waiter| waiter.owner != owner);
+        }
     }
 
     /// Makes the first waiter the owner, and wakes it. False if nobody waits.
     #[inline]
     pub(super) fn hand_on(&mut self) -> bool {
-        let Some(first) = self.queue.pop_front() else { return false };
+        let first = self.queue.as_mut().and_then(|queue| queue.pop_front());
+        let Some(first) = first else { return false };
         self.owner = first.owner;
         first.wake.notify_one();
         true

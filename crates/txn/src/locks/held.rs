@@ -19,7 +19,7 @@ pub(crate) struct Held<'a> {
 /// Keys and ranges to lock together.
 #[derive(Default)]
 pub(crate) struct Wanted<'a> {
-    keys: Vec<LockKey<'a>>,
+    keys: SmallVec<[LockKey<'a>; 16]>,
     ranges: Vec<LockRange>,
 }
 

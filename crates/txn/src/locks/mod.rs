@@ -26,7 +26,7 @@ pub(crate) use held::{Held, Wanted};
 
 use entry::Entry;
 use esker_base::{Clock, KeyspaceId, hash64};
-use hashbrown::{HashMap, HashTable, hash_table};
+use hashbrown::{HashMap, HashTable};
 use parking_lot::Mutex;
 use ranges::Ranges;
 use std::hash::BuildHasherDefault;
@@ -34,8 +34,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use wait::{OwnerHasher, Place};
 
-/// Many more than threads run at once, so that two rarely meet at a shard.
-const SHARDS: usize = 128;
+/// Some times as many as threads run at once, so that two rarely meet at a shard; few enough that what
+/// all of them take stays in a processor's first cache.
+const SHARDS: usize = 32;
 
 /// Who holds locks. Never used again for another.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -155,11 +156,11 @@ fn holder(shard: &Shard, key: LockKey<'_>) -> Option<Owner> {
 /// Locks `key` for `owner` unless somebody else has it.
 #[inline]
 fn take(shard: &mut Shard, owner: Owner, key: LockKey<'_>) -> Option<Got> {
-    match shard.entry(key.hash, |entry| entry.is(key), |entry| entry.hash) {
-        hash_table::Entry::Vacant(place) => {
-            place.insert(Entry::new(owner, key));
+    match shard.find(key.hash, |entry| entry.is(key)) {
+        Some(found) => (found.owner == owner).then_some(Got::Before),
+        None => {
+            shard.insert_unique(key.hash, Entry::new(owner, key), |entry| entry.hash);
             Some(Got::Now)
         }
-        hash_table::Entry::Occupied(found) => (found.get().owner == owner).then_some(Got::Before),
     }
 }
