@@ -27,7 +27,8 @@ fn copy(from: &Path, to: &Path) {
     for file in std::fs::read_dir(from).unwrap() {
         let file = file.unwrap();
         if file.file_name() != "LOCK" {
-            std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+            // What is removed meanwhile was not needed any more.
+            let _ = std::fs::copy(file.path(), to.join(file.file_name()));
         }
     }
 }
