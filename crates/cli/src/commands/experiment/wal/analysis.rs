@@ -93,9 +93,13 @@ fn model_ratio(round: &Round<'_>, case: &str, engine: &str, cores: usize) -> Opt
     let device = engine.rsplit_once("-log-").and_then(|(_, name)| Profile::named(name))?;
     let clients: usize = case.rsplit_once('-')?.1.parse().ok()?;
     let commits = of("commits")? / of("seconds")?;
+    let bare = |metric: &str| round.get(case, without_log(engine), metric);
+    let bare_cpu_us = bare("commit_engine_cpu_us")?;
+    // Without a log all cores were busy, as far as there were any to have: a commit took longer than its
+    // processor time by what others had of them, and by what is in no model.
+    let bare_us = cores as f64 * 1e6 * bare("seconds")? / bare("commits")?;
     // What the emulator takes of the cores to wait, no commit can have.
-    let compute_us =
-        round.get(case, without_log(engine), "commit_engine_cpu_us")? + of("emulator_cpu_us")?;
+    let compute_us = bare_us * (1.0 + of("emulator_cpu_us")? / bare_cpu_us);
     let ideal = Loop {
         clients,
         cores,
@@ -229,6 +233,9 @@ mod tests {
             row("esker-nolog", "client_us_per_commit", 50.0),
             row("esker-nolog", "commit_engine_cpu_us", 50.0),
             row("esker-nolog", "throughput", 20_000.0),
+            // Two cores, each a commit in 50 µs.
+            row("esker-nolog", "commits", 40_000.0),
+            row("esker-nolog", "seconds", 1.0),
             row(log, "client_us_per_commit", 1_060.0),
             row(log, "commit_engine_cpu_us", 57.0),
             row(log, "emulator_cpu_us", 0.0),

@@ -19,7 +19,7 @@ use std::collections::{BinaryHeap, VecDeque};
 pub(super) struct Loop {
     pub(super) clients: usize,
     pub(super) cores: usize,
-    /// Processor time from commit to commit.
+    /// Time on a core from commit to commit.
     pub(super) compute_us: f64,
     /// A sync that writes nothing.
     pub(super) sync_us: f64,
