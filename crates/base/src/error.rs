@@ -161,6 +161,55 @@ pub enum Error {
         what: String,
     },
 
+    /// A hash store whose bytes are not what was written.
+    #[error(
+        "the hash store {store} is damaged at offset {offset}: {what}; run `esker hash scrub` to see all \
+         that is; a damaged value can be stored again or deleted, and anything else needs a copy of \
+         the store"
+    )]
+    HashStoreDamaged {
+        /// The store's file or device.
+        store: String,
+        /// Where in it, in bytes.
+        offset: u64,
+        /// What does not hold there.
+        what: String,
+    },
+
+    /// A hash store without room for what should be stored.
+    #[error(
+        "capacity exceeded: the hash store {store} {what}; nothing was stored; delete something, or make a \
+         larger store"
+    )]
+    CapacityExceeded {
+        /// The store's file or device.
+        store: String,
+        /// What there is no room for.
+        what: String,
+    },
+
+    /// A value that a hash store has no place for, however empty it is.
+    #[error(
+        "the value is {bytes} bytes long; in this hash store values are at most {limit} bytes long"
+    )]
+    ValueTooLong {
+        /// The value's length.
+        bytes: usize,
+        /// The longest.
+        limit: usize,
+    },
+
+    /// Something that this kind of store does not do.
+    #[error("{store} can't {what}; {instead}")]
+    NotOffered {
+        /// The kind of store.
+        store: &'static str,
+        /// What was asked for.
+        what: &'static str,
+        /// What to do instead.
+        instead: &'static str,
+    },
+
     /// A setting out of its range.
     #[error("{setting} is {value}: {reason}")]
     InvalidSetting {
@@ -282,7 +331,10 @@ impl Error {
 
     /// Whether stored bytes were found damaged.
     pub fn is_corruption(&self) -> bool {
-        matches!(self, Error::Corruption { .. } | Error::PoolDamaged { .. })
+        matches!(
+            self,
+            Error::Corruption { .. } | Error::PoolDamaged { .. } | Error::HashStoreDamaged { .. }
+        )
     }
 }
 

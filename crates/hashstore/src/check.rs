@@ -1,0 +1,102 @@
+//! Looking a store over, while nobody has it open.
+
+use crate::device::{Device, read};
+use crate::extent::Extent;
+use crate::format::record::{Record, RecordKind};
+use crate::format::superblock::Layout;
+use crate::recover::recover;
+use crate::volume;
+use esker_base::{Error, Result};
+
+/// What was looked at and what was found.
+#[derive(Clone, Default, Debug)]
+pub struct Report {
+    /// Partitions.
+    pub partitions: u32,
+    /// Keys in those that could be read.
+    pub keys: u64,
+    /// Records found behind the last checkpoints.
+    pub replayed: u64,
+    /// Bytes of blocks in use.
+    pub used_bytes: u64,
+    /// Bytes of blocks there are.
+    pub data_bytes: u64,
+    /// Values that were read and are what was written.
+    pub sound_values: u64,
+    /// What is not as it must be.
+    pub problems: Vec<Error>,
+}
+
+/// Reads the superblock and each partition's journal and window, as an opening does, and sees that no two values
+/// lie in the same place. Changes nothing. Fails only if there is no store; what is damaged is in the report.
+pub fn check(device: &dyn Device) -> Result<Report> {
+    look_over(device, false)
+}
+
+/// The same, and reads every value there is.
+pub fn scrub(device: &dyn Device) -> Result<Report> {
+    look_over(device, true)
+}
+
+fn look_over(device: &dyn Device, read_values: bool) -> Result<Report> {
+    let layout = volume::layout(device)?;
+    let mut report = Report { partitions: layout.partitions, ..Report::default() };
+    let block_bytes = u64::from(layout.block_bytes);
+    for number in 0..layout.partitions {
+        let recovered = match recover(device, &layout, number) {
+            Ok(recovered) => recovered,
+            Err(problem @ Error::HashStoreDamaged { .. }) => {
+                report.problems.push(problem);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let blocks = u64::from(layout.blocks());
+        report.keys += recovered.start.directory.len() as u64;
+        report.replayed += recovered.replayed;
+        report.data_bytes += blocks * block_bytes;
+        report.used_bytes += (blocks - recovered.start.free.blocks()) * block_bytes;
+        if read_values {
+            for (key, extents) in recovered.start.directory.iter() {
+                match flaw(device, &layout, number, key, &extents)? {
+                    None => report.sound_values += 1,
+                    Some(what) => {
+                        let (store, offset) =
+                            (device.name().to_owned(), layout.block(number, extents[0].start));
+                        let what = format!("key {}: {what}", key.escape_ascii());
+                        report.problems.push(Error::HashStoreDamaged { store, offset, what });
+                    }
+                }
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// What is wrong with a key's record, if anything is.
+fn flaw(
+    device: &dyn Device,
+    layout: &Layout,
+    number: u32,
+    key: &[u8],
+    extents: &[Extent],
+) -> Result<Option<&'static str>> {
+    let mut bytes = Vec::new();
+    for extent in extents {
+        let size = extent.blocks as usize * layout.block_bytes as usize;
+        match read(device, layout.block(number, extent.start), size) {
+            Ok(part) => bytes.extend_from_slice(&part),
+            Err(_) => return Ok(Some("its blocks can't be read")),
+        }
+    }
+    let place = (number, extents[0].start);
+    let record = Record::decode(&bytes, place, layout.block_bytes, layout.secret);
+    Ok(match record {
+        None => Some("the header is not what was written"),
+        Some(record) if record.key != key || record.kind != RecordKind::Store => {
+            Some("another record lies there")
+        }
+        Some(record) if !record.has_value(&bytes) => Some("the value is not what was written"),
+        Some(_) => None,
+    })
+}

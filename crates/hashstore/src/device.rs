@@ -1,0 +1,175 @@
+//! The device, as whoever makes, opens and checks a store uses it: one call at a time.
+
+use esker_base::{Error, Result};
+use esker_uring::{Buffer, Descriptor};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+/// What holds a store. Offsets and lengths are whole blocks.
+pub trait Device {
+    /// What to call it in messages.
+    fn name(&self) -> &str;
+    /// Its size in bytes.
+    fn bytes(&self) -> u64;
+    /// What it writes in one piece: 512 or 4096 bytes.
+    fn block_bytes(&self) -> u32;
+    /// Fills `out`.
+    fn read_at(&self, offset: u64, out: &mut Buffer) -> io::Result<()>;
+    /// Writes `bytes`.
+    fn write_at(&self, offset: u64, bytes: &Buffer) -> io::Result<()>;
+    /// Makes what was written survive power loss.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// Reads `bytes` at `offset`.
+pub(crate) fn read(device: &dyn Device, offset: u64, bytes: usize) -> Result<Buffer> {
+    let mut out = Buffer::zeroed(bytes);
+    device.read_at(offset, &mut out).map_err(|source| Error::io("read", device.name(), source))?;
+    Ok(out)
+}
+
+pub(crate) fn write(device: &dyn Device, offset: u64, bytes: &[u8]) -> Result<()> {
+    let written = device.write_at(offset, &Buffer::from_slice(bytes));
+    written.map_err(|source| Error::io("write to", device.name(), source))
+}
+
+pub(crate) fn sync(device: &dyn Device) -> Result<()> {
+    device.sync().map_err(|source| Error::io("sync", device.name(), source))
+}
+
+/// A file or a block device, past the page cache if the file system allows. Locked while it is open.
+#[derive(Debug)]
+pub struct FileDevice {
+    file: File,
+    name: String,
+    bytes: u64,
+    block_bytes: u32,
+    is_direct: bool,
+}
+
+/// How a new file is filled, and how much of it at a time.
+const FILL_BYTES: usize = 1 << 20;
+
+impl FileDevice {
+    /// Opens what is there.
+    pub fn open(path: &Path) -> Result<Self> {
+        let name = path.display().to_string();
+        let (file, is_direct) =
+            open(path, false).map_err(|source| Error::io("open", &name, source))?;
+        Self::of(file, is_direct, name)
+    }
+
+    /// Makes a file of `bytes` zeros, all of them written, so that later writes change no metadata. If `path` is a
+    /// block device, it is opened as it is, and `bytes` may be left out.
+    pub fn create(path: &Path, bytes: Option<u64>) -> Result<Self> {
+        let name = path.display().to_string();
+        if std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device()) {
+            return Self::open(path);
+        }
+        let Some(bytes) = bytes else {
+            let reason = "a file needs a size".to_owned();
+            return Err(Error::InvalidSetting {
+                setting: "size",
+                value: "none".to_owned(),
+                reason,
+            });
+        };
+        let (file, is_direct) =
+            open(path, true).map_err(|source| Error::io("create", &name, source))?;
+        let filled = fill(&file, bytes).and_then(|()| file.sync_all());
+        if let Err(source) = filled {
+            // The first failure says more than that of the clean-up.
+            let _ = std::fs::remove_file(path);
+            return Err(Error::io("fill", &name, source));
+        }
+        Self::of(file, is_direct, name)
+    }
+
+    fn of(file: File, is_direct: bool, name: String) -> Result<Self> {
+        let failure = |source| Error::io("open", &name, source);
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(Error::Locked { dir: name, pid: "unknown".to_owned() });
+            }
+            Err(error) => return Err(failure(error.into())),
+        }
+        let bytes = io::Seek::seek(&mut &file, io::SeekFrom::End(0)).map_err(failure)?;
+        // What reads in units of 512 bytes writes in them.
+        let mut sector = Buffer::zeroed(512);
+        let is_fine = bytes < 4096 || file.read_exact_at(&mut sector, 512).is_ok();
+        let block_bytes = if is_fine { 512 } else { 4096 };
+        Ok(FileDevice { file, name, bytes, block_bytes, is_direct })
+    }
+
+    /// The same for a reactor.
+    pub fn descriptor(&self) -> Result<Descriptor> {
+        let file = self.file.try_clone();
+        Ok(file.map_err(|source| Error::io("open", &self.name, source))?.into())
+    }
+
+    /// Whether it is read and written past the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.is_direct
+    }
+}
+
+fn open(path: &Path, create: bool) -> io::Result<(File, bool)> {
+    let mut options = File::options();
+    options.read(true).write(true).create_new(create);
+    const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
+    match options.clone().custom_flags(O_DIRECT).open(path) {
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => {
+            // The file system has no direct I/O. It may have made the file before it said so.
+            Ok((options.create_new(false).create(create).open(path)?, false))
+        }
+        opened => Ok((opened?, true)),
+    }
+}
+
+fn fill(file: &File, bytes: u64) -> io::Result<()> {
+    let zeros = Buffer::zeroed(FILL_BYTES);
+    let mut at = 0;
+    while at < bytes {
+        let part = (bytes - at).min(FILL_BYTES as u64) as usize;
+        file.write_all_at(&zeros[..part], at)?;
+        at += part as u64;
+    }
+    Ok(())
+}
+
+impl Drop for FileDevice {
+    /// Copies of the descriptor would keep the lock.
+    fn drop(&mut self) {
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
+impl Device for FileDevice {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn block_bytes(&self) -> u32 {
+        self.block_bytes
+    }
+
+    fn read_at(&self, offset: u64, out: &mut Buffer) -> io::Result<()> {
+        self.file.read_exact_at(out, offset)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &Buffer) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+}

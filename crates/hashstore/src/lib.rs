@@ -1,0 +1,45 @@
+//! A hash store: keys and values in a file or on a block device, found by an index in DRAM, written in place of
+//! nothing, and acknowledged when they survive power loss.
+//!
+//! ```text
+//!   key ──hash──► partition ──► directory (DRAM): key → extents        one write of header, key and value
+//!                                                                      into free blocks, one sync for all
+//!                                                                      that wait; then the directory changes
+//! ```
+//!
+//! A get is one read, a put one write and its share of a sync, a delete a write of one block. There is no
+//! compaction: freed blocks are used again. [`partition`] tells how, and why a crash loses nothing and
+//! brings nothing back; `docs/formats/hashstore.md` has the bytes.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`partition`] | one partition as a state machine without I/O: what a storage node's reactor runs |
+//! | `directory` | the index: an ordered hash table, 27 to 34 bytes a key of up to 16 bytes |
+//! | `extent` | runs of blocks and sets of them |
+//! | `format` | superblock, records, journal: bytes |
+//! | `recover` | from the device to a partition |
+//! | [`volume`] | making and opening a store, one call at a time |
+//! | [`check`] | looking a store over: check and scrub |
+//! | [`HashStore`] | all of it behind [`esker_api::Kv`], with threads |
+//!
+//! Keys that begin alike in their hash share a partition, and a partition's region is all the space they
+//! have: of few large values one region may be full a few percent before the others.
+
+#![forbid(unsafe_code)]
+
+pub mod check;
+pub mod device;
+mod directory;
+mod extent;
+mod format;
+pub mod partition;
+mod recover;
+mod stats;
+mod store;
+pub mod volume;
+mod worker;
+
+pub use format::superblock::Layout;
+pub use stats::PartitionStats;
+pub use store::HashStore;
+pub use volume::{CreateSettings, Opened};

@@ -1,0 +1,254 @@
+//! Stores and deletes.
+
+use super::request::{Item, Only, check_lengths};
+use super::space::{Need, NoSpace};
+use super::{Answer, CHANGES_MAX, Partition, Purpose};
+use crate::extent::Extent;
+use crate::format::journal::{entry_bytes, entry_bytes_max, put_change};
+use crate::format::record::{Record, RecordKind, value_at};
+use esker_base::Error;
+use esker_base::checksum::crc32c;
+use esker_uring::{Buffer, Slice};
+use std::collections::VecDeque;
+
+/// A change that waits for a checkpoint can wait through the one that is under way and one more; what does
+/// not fit then does not fit.
+const CHECKPOINTS_WAITED_MAX: u32 = 2;
+
+/// A store or delete that has not begun.
+#[derive(Debug)]
+pub(super) struct Planned {
+    pub token: u64,
+    kind: RecordKind,
+    item: Item,
+    only: Only,
+}
+
+impl Planned {
+    pub fn store(token: u64, item: Item, only: Only) -> Self {
+        Planned { token, kind: RecordKind::Store, item, only }
+    }
+
+    pub fn delete(token: u64, key: Vec<u8>) -> Self {
+        let item = Item { key, value_bytes: 0, buffer: Buffer::zeroed(0) };
+        Planned { token, kind: RecordKind::Delete, item, only: Only::IfPresent }
+    }
+}
+
+/// A store or delete whose record is on its way.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub token: u64,
+    pub extents: Vec<Extent>,
+    kind: RecordKind,
+    key: Vec<u8>,
+    value_bytes: usize,
+    writes_left: usize,
+}
+
+impl Partition {
+    /// Begins a change, or lets it wait for others of its key.
+    pub(super) fn plan(&mut self, planned: Planned) {
+        let Planned { token, ref item, .. } = planned;
+        if let Err(error) = check_lengths(&item.key, item.value_bytes, self.value_bytes_max()) {
+            return self.reply(token, Err(error));
+        }
+        if let Some(error) = &self.failed {
+            let error = error.clone();
+            return self.reply(token, Err(error));
+        }
+        if let Some(waiting) = self.busy.get_mut(&item.key) {
+            return waiting.push_back(planned);
+        }
+        let key = item.key.clone();
+        self.busy.insert(key.clone(), VecDeque::new());
+        if !self.begin(planned, 0) {
+            self.next_of(&key);
+        }
+    }
+
+    /// Begins a change of a key that is marked busy. False if it is over already.
+    fn begin(&mut self, planned: Planned, checkpoints_waited: u32) -> bool {
+        let is_present = self.directory.contains(&planned.item.key);
+        let answer = match (planned.only, is_present) {
+            (Only::IfPresent, false) => Some(Answer::Absent),
+            (Only::IfAbsent, true) => Some(Answer::Present),
+            _ => None,
+        };
+        if let Some(answer) = answer {
+            self.reply(planned.token, Ok(answer));
+            return false;
+        }
+        if self.changes.len() >= CHANGES_MAX {
+            self.crowded.push_back(planned);
+            return true;
+        }
+        let is_delete = planned.kind == RecordKind::Delete;
+        if !is_delete && let Err(error) = self.check_journal(&planned.item.key) {
+            self.reply(planned.token, Err(error));
+            return false;
+        }
+        let need = Need {
+            key_bytes: planned.item.key.len(),
+            value_bytes: planned.item.value_bytes,
+            block_bytes: self.layout.block_bytes,
+        };
+        match self.space.allocate(&need, is_delete) {
+            Ok(extents) => {
+                self.write_record(planned, extents);
+                true
+            }
+            Err(NoSpace::Now) if checkpoints_waited < CHECKPOINTS_WAITED_MAX => {
+                self.stalled.push_back((planned, checkpoints_waited));
+                true
+            }
+            Err(_) => {
+                let error = self.full(need.blocks(1));
+                self.reply(planned.token, Err(error));
+                false
+            }
+        }
+    }
+
+    /// Whether the journal has room for one more key.
+    fn check_journal(&self, key: &[u8]) -> Result<(), Error> {
+        let entry = entry_bytes_max(key.len());
+        if self.entry_bytes + entry <= self.journal.entry_bytes_max(&self.layout) {
+            return Ok(());
+        }
+        let what = format!(
+            "has as many keys as its journal has room for, {} in this partition: it was made for more bytes a key",
+            self.directory.len()
+        );
+        Err(Error::CapacityExceeded { store: self.name.to_string(), what })
+    }
+
+    fn full(&self, blocks: u64) -> Error {
+        let block_bytes = u64::from(self.layout.block_bytes);
+        let (needed, unused) = (blocks * block_bytes, self.space.unused() * block_bytes);
+        let what = format!(
+            "has no room for {needed} bytes: {unused} are unused in this key's partition, in pieces or reserved for deletes"
+        );
+        Error::CapacityExceeded { store: self.name.to_string(), what }
+    }
+
+    fn write_record(&mut self, planned: Planned, extents: Vec<Extent>) {
+        let Planned { token, kind, item: Item { key, value_bytes, buffer }, .. } = planned;
+        let durable_through = match self.changes.first_key_value() {
+            Some((&oldest, _)) => oldest - 1,
+            None => self.seqno,
+        };
+        self.seqno += 1;
+        let seqno = self.seqno;
+        let at = value_at(key.len(), 1);
+        let value_checksum =
+            if value_bytes > 0 { crc32c(&buffer[at..at + value_bytes]) } else { 0 };
+        let record = Record {
+            kind,
+            seqno,
+            durable_through,
+            key,
+            value_bytes: value_bytes as u32,
+            value_checksum,
+            extents,
+        };
+        self.entry_bytes += entry_bytes(&record.key, &record.extents);
+        let slices = self.lay_out(&record, buffer);
+        let Record { key, extents, .. } = record;
+        let writes_left = slices.len();
+        let starts: Vec<_> = extents.iter().map(|extent| self.offset(extent.start)).collect();
+        self.changes.insert(seqno, Change { token, extents, kind, key, value_bytes, writes_left });
+        for (slice, offset) in slices.into_iter().zip(starts) {
+            self.write(Purpose::Record(seqno), offset, slice);
+        }
+    }
+
+    /// A record as the slices to write to its extents.
+    fn lay_out(&self, record: &Record, mut buffer: Buffer) -> Vec<Slice> {
+        let (block_bytes, secret) = (self.layout.block_bytes as usize, self.layout.secret);
+        let value = record.value();
+        let in_place = value_at(record.key.len(), 1);
+        let bytes = value.end.next_multiple_of(block_bytes);
+        if record.extents.len() == 1 && buffer.len() == bytes {
+            record.encode(self.number, secret, &mut buffer[..value.start]);
+            return vec![buffer.whole()];
+        }
+        let mut whole = vec![0; bytes];
+        record.encode(self.number, secret, &mut whole[..value.start]);
+        let value_bytes = value.len();
+        whole[value].copy_from_slice(buffer.get(in_place..in_place + value_bytes).unwrap_or(&[]));
+        let mut rest = &whole[..];
+        let part = |extent: &Extent| {
+            let size = extent.blocks as usize * block_bytes;
+            let part = rest.split_off(..size.min(rest.len())).unwrap_or(&[]);
+            let mut buffer = Buffer::zeroed(size);
+            buffer[..part.len()].copy_from_slice(part);
+            buffer.whole()
+        };
+        record.extents.iter().map(part).collect()
+    }
+
+    pub(super) fn record_written(&mut self, seqno: u64) {
+        let Some(change) = self.changes.get_mut(&seqno) else { return };
+        change.writes_left -= 1;
+        if change.writes_left == 0 {
+            self.written.push(seqno);
+        }
+    }
+
+    /// A change survives power loss: it takes effect and is acknowledged.
+    pub(super) fn change_durable(&mut self, seqno: u64) {
+        let Some(change) = self.changes.remove(&seqno) else { return };
+        let Change { token, extents, kind, key, value_bytes, .. } = change;
+        let own_bytes = entry_bytes(&key, &extents);
+        let old = match kind {
+            RecordKind::Store => {
+                put_change(&mut self.journal.changes, &key, &extents);
+                self.stats.stored_bytes += (key.len() + value_bytes) as u64;
+                self.directory.insert(&key, &extents)
+            }
+            RecordKind::Delete => {
+                put_change(&mut self.journal.changes, &key, &[]);
+                self.entry_bytes -= own_bytes;
+                self.space.free(&extents);
+                self.directory.remove(&key)
+            }
+        };
+        if let Some(old) = &old {
+            self.entry_bytes -= entry_bytes(&key, old);
+            self.space.free(old);
+        }
+        self.stats.changes += 1;
+        self.reply(token, Ok(Answer::Done { was_present: old.is_some() }));
+        self.next_of(&key);
+        if let Some(next) = self.crowded.pop_front() {
+            let key = next.item.key.clone();
+            if !self.begin(next, 0) {
+                self.next_of(&key);
+            }
+        }
+    }
+
+    /// The next change of a key may begin.
+    fn next_of(&mut self, key: &[u8]) {
+        while let Some(waiting) = self.busy.get_mut(key) {
+            let Some(next) = waiting.pop_front() else {
+                self.busy.remove(key);
+                return;
+            };
+            if self.begin(next, 0) {
+                return;
+            }
+        }
+    }
+
+    /// Tries again what waited for a checkpoint.
+    pub(super) fn resume_stalled(&mut self) {
+        for (planned, waited) in std::mem::take(&mut self.stalled) {
+            let key = planned.item.key.clone();
+            if !self.begin(planned, waited + 1) {
+                self.next_of(&key);
+            }
+        }
+    }
+}

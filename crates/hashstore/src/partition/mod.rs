@@ -1,0 +1,309 @@
+//! A partition: the keys whose hashes begin alike, in a region of the device of their own.
+//!
+//! It is a state machine without input, output, threads or time. Whoever owns it gives it requests and
+//! reports what became of the input and output it asked for, and takes from it what it wants done and
+//! what it has to say. So the reactor that owns it never blocks, and a test can let it crash anywhere.
+//!
+//! **A store** writes one record, header, key and value, into blocks of the window (`space`), and is
+//! acknowledged when a sync that began after the write has ended; one sync serves all records that were
+//! written when it began. Then the directory is changed and the old record's blocks are freed. **A delete**
+//! writes a record without a value. Writes of one key take place one after the other.
+//!
+//! **A checkpoint** (`checkpoint`) appends the directory's changes to the journal, or writes all of it to
+//! the journal's other half, and says in which blocks, the window, later records will lie. When it is durable, what was freed
+//! before it can be used again.
+//!
+//! **Recovery** (`recover`) reads the journal and then the window. What makes it right:
+//!
+//! 1. Between two durable checkpoints every block is written at most once, so no record that was written since the last
+//!    one has been overwritten.
+//! 2. A record counts only if its seqno is above the checkpoint's, or if the checkpoint names it as late (it was on
+//!    its way). All others are in the directory or dead. So what lies in free blocks from earlier can't come back.
+//! 3. Seqnos are not used twice: recovery goes on well above the highest that it has found.
+//! 4. A block is freed only after what replaces its record is durable.
+//!
+//! A failed write or sync is never tried again: the partition then only reads, and opening the store anew recovers
+//! what was acknowledged.
+
+mod change;
+mod checkpoint;
+mod read;
+mod request;
+mod space;
+
+pub use request::{Answer, Io, IoKind, Item, Only, Reply, Request};
+
+use crate::directory::{Directory, EXTENT_BLOCKS_MAX};
+use crate::extent::{Extent, Extents};
+use crate::format::superblock::Layout;
+use crate::stats::PartitionStats;
+use change::{Change, Planned};
+use checkpoint::{Journal, Underway};
+use esker_base::{Error, Result};
+use esker_uring::Slice;
+use read::Read;
+use space::Space;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+
+/// The longest value, whatever the partition's size.
+const VALUE_BYTES_MAX: u64 = 64 << 20;
+
+/// The most stores and deletes on their way at a time; more wait. Each checkpoint lists them.
+const CHANGES_MAX: usize = 1024;
+
+/// What input or output was for.
+#[derive(Clone, Copy, Debug)]
+enum Purpose {
+    /// A part of a change's record.
+    Record(u64),
+    /// A part of a read.
+    Read(u64, usize),
+    Sync,
+    Checkpoint,
+    Mark,
+}
+
+/// A partition at work.
+pub struct Partition {
+    layout: Arc<Layout>,
+    number: u32,
+    /// The store's name, for messages.
+    name: Arc<str>,
+    directory: Directory,
+    /// The bytes of a snapshot's entries, those of changes on their way included.
+    entry_bytes: u64,
+    space: Space,
+    journal: Journal,
+    checkpoint: Option<Underway>,
+    /// The last one given.
+    seqno: u64,
+    /// Stores and deletes whose records are on their way, by seqno.
+    changes: BTreeMap<u64, Change>,
+    /// Keys that are being changed, and what waits for its turn.
+    busy: BTreeMap<Vec<u8>, VecDeque<Planned>>,
+    /// Changes that wait for space, with the number of checkpoints they have waited for.
+    stalled: VecDeque<(Planned, u32)>,
+    /// Changes that wait because too many are on their way.
+    crowded: VecDeque<Planned>,
+    /// Records that are written and wait for a sync.
+    written: Vec<u64>,
+    /// Those that the sync on its way covers.
+    syncing: Option<Vec<u64>>,
+    reads: BTreeMap<u64, Read>,
+    next_read: u64,
+    purposes: BTreeMap<u64, Purpose>,
+    next_tag: u64,
+    io: VecDeque<Io>,
+    replies: VecDeque<Reply>,
+    failed: Option<Error>,
+    stats: PartitionStats,
+}
+
+/// Where a partition starts from.
+pub(crate) struct Start {
+    pub directory: Directory,
+    /// The bytes of a snapshot's entries.
+    pub entry_bytes: u64,
+    pub free: Extents,
+    pub seqno: u64,
+    pub journal: Journal,
+}
+
+pub(crate) use checkpoint::Journal as JournalState;
+
+impl Partition {
+    /// A partition as recovery found it. It takes changes after its first checkpoint.
+    pub(crate) fn new(layout: Arc<Layout>, number: u32, name: Arc<str>, start: Start) -> Self {
+        let Start { directory, entry_bytes, free, seqno, journal } = start;
+        let space = Space::new(free, layout.blocks(), layout.block_bytes);
+        Partition {
+            layout,
+            number,
+            name,
+            directory,
+            entry_bytes,
+            space,
+            journal,
+            checkpoint: None,
+            seqno,
+            changes: BTreeMap::new(),
+            busy: BTreeMap::new(),
+            stalled: VecDeque::new(),
+            crowded: VecDeque::new(),
+            written: Vec::new(),
+            syncing: None,
+            reads: BTreeMap::new(),
+            next_read: 0,
+            purposes: BTreeMap::new(),
+            next_tag: 0,
+            io: VecDeque::new(),
+            replies: VecDeque::new(),
+            failed: None,
+            stats: PartitionStats::default(),
+        }
+    }
+
+    /// Takes a request on. Its reply comes with `token`, now or later.
+    pub fn request(&mut self, token: u64, request: Request) {
+        match request {
+            Request::Store(item, only) => self.plan(Planned::store(token, item, only)),
+            Request::Delete(key) => self.plan(Planned::delete(token, key)),
+            Request::Retrieve(key) => self.retrieve(token, key),
+            Request::Exist(key) => {
+                let found = self.directory.contains(&key);
+                self.reply(token, Ok(if found { Answer::Present } else { Answer::Absent }));
+            }
+            Request::List { from, limit } => {
+                let keys = self.list(from.as_deref(), limit);
+                self.reply(token, Ok(Answer::Keys(keys)));
+            }
+        }
+        self.pump();
+    }
+
+    /// The next input or output to do. Reports may come in any order.
+    pub fn take_io(&mut self) -> Option<Io> {
+        self.io.pop_front()
+    }
+
+    /// The next reply.
+    pub fn take_reply(&mut self) -> Option<Reply> {
+        self.replies.pop_front()
+    }
+
+    /// Takes the report that the input or output of `tag` is done: the bytes moved, and the slice it
+    /// was given.
+    pub fn report(&mut self, tag: u64, result: io::Result<usize>, slice: Option<Slice>) {
+        let Some(purpose) = self.purposes.remove(&tag) else { return };
+        match purpose {
+            Purpose::Read(read, part) => self.read_done(read, part, result, slice),
+            _ if self.failed.is_some() => {}
+            purpose => match result {
+                Err(error) => {
+                    let action = if matches!(purpose, Purpose::Sync) { "sync" } else { "write to" };
+                    self.fail(Error::io(action, &*self.name, error));
+                }
+                Ok(_) => match purpose {
+                    Purpose::Record(seqno) => self.record_written(seqno),
+                    Purpose::Checkpoint => self.checkpoint_written(),
+                    Purpose::Sync => self.synced(),
+                    Purpose::Mark | Purpose::Read(..) => {}
+                },
+            },
+        }
+        self.pump();
+    }
+
+    /// Begins a checkpoint of what has changed, if none is under way: after it, opening has nothing to do.
+    pub fn checkpoint(&mut self) {
+        if self.failed.is_none() && self.checkpoint.is_none() && self.has_changes() {
+            self.begin_checkpoint();
+        }
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.purposes.is_empty()
+    }
+
+    /// The longest value that this partition takes.
+    pub fn value_bytes_max(&self) -> usize {
+        let block_bytes = self.layout.block_bytes;
+        let window = space::window_blocks_max(self.layout.blocks(), block_bytes);
+        let quarter = window.min(u64::from(EXTENT_BLOCKS_MAX)) / 4 * u64::from(block_bytes);
+        quarter.min(VALUE_BYTES_MAX) as usize
+    }
+
+    /// Counters and sizes.
+    pub fn stats(&self) -> PartitionStats {
+        PartitionStats {
+            keys: self.directory.len() as u64,
+            index_bytes: self.directory.memory_bytes() as u64,
+            unused_bytes: self.space.unused() * u64::from(self.layout.block_bytes),
+            data_bytes: u64::from(self.layout.blocks()) * u64::from(self.layout.block_bytes),
+            ..self.stats.clone()
+        }
+    }
+
+    /// The failure after which nothing is written any more, if there was one.
+    pub fn outcome(&self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    fn list(&self, from: Option<&[u8]>, limit: usize) -> Vec<Vec<u8>> {
+        match from {
+            Some(from) => self.directory.keys_from(from).take(limit).map(<[u8]>::to_vec).collect(),
+            None => self.directory.keys().take(limit).map(<[u8]>::to_vec).collect(),
+        }
+    }
+
+    fn reply(&mut self, token: u64, result: Result<Answer>) {
+        self.replies.push_back(Reply { token, result });
+    }
+
+    fn do_io(&mut self, purpose: Purpose, what: IoKind) {
+        self.next_tag += 1;
+        self.purposes.insert(self.next_tag, purpose);
+        self.io.push_back(Io { tag: self.next_tag, what });
+    }
+
+    fn write(&mut self, purpose: Purpose, offset: u64, from: Slice) {
+        self.stats.written_bytes += from.len() as u64;
+        self.do_io(purpose, IoKind::Write { offset, from });
+    }
+
+    /// Begins what can begin now.
+    fn pump(&mut self) {
+        if self.failed.is_some() {
+            return;
+        }
+        let is_wanted = self.space.wants_checkpoint() || !self.stalled.is_empty();
+        if self.checkpoint.is_none() && is_wanted {
+            self.begin_checkpoint();
+        }
+        let covers_checkpoint = self.checkpoint.as_ref().is_some_and(Underway::waits_for_sync);
+        if self.syncing.is_none() && (!self.written.is_empty() || covers_checkpoint) {
+            self.syncing = Some(std::mem::take(&mut self.written));
+            if let Some(checkpoint) = &mut self.checkpoint {
+                checkpoint.sync_begins();
+            }
+            self.stats.syncs += 1;
+            self.do_io(Purpose::Sync, IoKind::Sync);
+        }
+    }
+
+    /// A sync has ended.
+    fn synced(&mut self) {
+        for seqno in self.syncing.take().unwrap_or_default() {
+            self.change_durable(seqno);
+        }
+        self.checkpoint_synced();
+    }
+
+    /// After a write that failed nothing is written any more.
+    fn fail(&mut self, cause: Error) {
+        let error = Error::LogFailed { cause: Arc::new(cause) };
+        let under_way = std::mem::take(&mut self.changes).into_values().map(|change| change.token);
+        let waiting = std::mem::take(&mut self.busy).into_values().flatten().map(|plan| plan.token);
+        let stalled = std::mem::take(&mut self.stalled).into_iter().map(|(plan, _)| plan.token);
+        let crowded = std::mem::take(&mut self.crowded).into_iter().map(|plan| plan.token);
+        for token in under_way.chain(waiting).chain(stalled).chain(crowded).collect::<Vec<_>>() {
+            self.reply(token, Err(error.clone()));
+        }
+        self.written.clear();
+        self.syncing = None;
+        self.failed = Some(error);
+    }
+
+    /// The offset on the device of a block of this partition.
+    fn offset(&self, block: u32) -> u64 {
+        self.layout.block(self.number, block)
+    }
+
+    fn damaged(&self, extents: &[Extent], what: &str) -> Error {
+        let (store, what) = (self.name.to_string(), what.to_owned());
+        Error::HashStoreDamaged { store, offset: self.offset(extents[0].start), what }
+    }
+}

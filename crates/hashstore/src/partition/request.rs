@@ -1,0 +1,146 @@
+//! What a partition is asked, what it answers, and the input and output it wants done.
+
+use crate::format::record::value_at;
+use esker_base::{Error, Result};
+use esker_uring::{Buffer, Slice};
+
+/// A condition on a store.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Only {
+    /// None.
+    #[default]
+    Always,
+    /// The key must be there.
+    IfPresent,
+    /// The key must not be there.
+    IfAbsent,
+}
+
+/// A key and a value, laid out so that they are written without a copy.
+#[derive(Debug)]
+pub struct Item {
+    pub(super) key: Vec<u8>,
+    pub(super) value_bytes: usize,
+    pub(super) buffer: Buffer,
+}
+
+impl Item {
+    /// An item with a value of `value_bytes` zeros. `block_bytes` is the store's.
+    pub fn new(key: &[u8], value_bytes: usize, block_bytes: u32) -> Self {
+        let bytes = value_at(key.len(), 1) + value_bytes;
+        let buffer = Buffer::zeroed(bytes.next_multiple_of(block_bytes as usize));
+        Item { key: key.to_vec(), value_bytes, buffer }
+    }
+
+    /// The value, to fill in. It lies in its buffer unaligned.
+    pub fn value_mut(&mut self) -> &mut [u8] {
+        let at = value_at(self.key.len(), 1);
+        &mut self.buffer[at..at + self.value_bytes]
+    }
+
+    /// The same as a part of the buffer, to receive it straight into place: give the slice to a
+    /// reactor, and put the buffer back with [`Item::set_buffer`].
+    pub fn take_value(&mut self) -> Slice {
+        let at = value_at(self.key.len(), 1);
+        let buffer = std::mem::replace(&mut self.buffer, Buffer::zeroed(0));
+        buffer.slice(at..at + self.value_bytes)
+    }
+
+    /// Puts back what [`Item::take_value`] took.
+    pub fn set_buffer(&mut self, buffer: Buffer) {
+        self.buffer = buffer;
+    }
+}
+
+/// Something to do.
+#[derive(Debug)]
+pub enum Request {
+    /// Stores an item, on a condition. Answered once it survives power loss.
+    Store(Item, Only),
+    /// Removes a key. Answered once that survives power loss.
+    Delete(Vec<u8>),
+    /// Reads a key's value.
+    Retrieve(Vec<u8>),
+    /// Asks whether a key is there. Answered at once.
+    Exist(Vec<u8>),
+    /// Lists at most `limit` keys of the partition, in order of (hash, key), from `from` on, which need
+    /// not be there. Answered at once.
+    List {
+        /// Where to begin; at the front if there is none.
+        from: Option<Vec<u8>>,
+        /// How many at the most.
+        limit: usize,
+    },
+}
+
+/// What comes of a request.
+#[derive(Debug)]
+pub enum Answer {
+    /// Done; the key was there before, or not.
+    Done {
+        /// Whether the key was there before.
+        was_present: bool,
+    },
+    /// The value, a part of its record.
+    Value(Slice),
+    /// The key is not there: nothing was done.
+    Absent,
+    /// The key is there: so says an exist, or the condition of a store that was not done.
+    Present,
+    /// Keys.
+    Keys(Vec<Vec<u8>>),
+}
+
+/// The end of a request.
+#[derive(Debug)]
+pub struct Reply {
+    /// What was given with the request.
+    pub token: u64,
+    /// The answer, or why there is none. After an error of a store or delete it may or may not have been
+    /// done.
+    pub result: Result<Answer>,
+}
+
+/// Input or output to do, and then to report by its tag.
+#[derive(Debug)]
+pub struct Io {
+    /// Names it.
+    pub tag: u64,
+    /// What to do.
+    pub what: IoKind,
+}
+
+/// What to do to the device. Offsets and lengths are whole blocks.
+#[derive(Debug)]
+pub enum IoKind {
+    /// Fill a slice.
+    Read {
+        /// In bytes.
+        offset: u64,
+        /// What to fill.
+        into: Slice,
+    },
+    /// Write a slice.
+    Write {
+        /// In bytes.
+        offset: u64,
+        /// What to write.
+        from: Slice,
+    },
+    /// Make everything that was reported written before this was taken survive power loss.
+    Sync,
+}
+
+/// The refusals that need no look at the store.
+pub(super) fn check_lengths(key: &[u8], value_bytes: usize, limit: usize) -> Result<()> {
+    if key.is_empty() {
+        return Err(Error::EmptyKey);
+    }
+    if key.len() > esker_base::MAX_KEY_BYTES {
+        return Err(Error::KeyTooLong { bytes: key.len() });
+    }
+    if value_bytes > limit {
+        return Err(Error::ValueTooLong { bytes: value_bytes, limit });
+    }
+    Ok(())
+}

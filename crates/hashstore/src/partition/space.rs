@@ -1,0 +1,285 @@
+//! Which blocks are whose.
+//!
+//! ```text
+//!   free ──checkpoint──► next window ──durable──► window ──allocate──► records
+//!     ▲                                                                  │
+//!     └──────checkpoint, once no read needs them────── freed ◄──replaced─┘
+//! ```
+//!
+//! Between two checkpoints a block is written at most once: what is allocated comes from the window, and what
+//! is freed does not come back to it before the next checkpoint, which says that it is free, is durable. So
+//! all that was written since a checkpoint is still there at a crash.
+
+use crate::extent::{Extent, Extents};
+use crate::format::record::{EXTENTS_MAX, value_at};
+use std::collections::VecDeque;
+
+/// The most extents of a window, and of what is left of one: they are listed in every checkpoint.
+pub(super) const WINDOW_EXTENTS_MAX: usize = 1024;
+const LEFT_EXTENTS_MAX: usize = 512;
+
+/// A window's share of all blocks, and the most bytes it has: recovery reads it all.
+const WINDOW_SHARE: u32 = 16;
+const WINDOW_BYTES_MAX: u64 = 256 << 20;
+
+/// What stores leave to deletes, so that a full store can be emptied.
+const RESERVE_SHARE: u32 = 1024;
+const RESERVE_BLOCKS_MIN: u32 = 16;
+
+/// Why blocks can't be had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum NoSpace {
+    /// There may be some after a checkpoint.
+    Now,
+    /// There are not so many.
+    AtAll,
+}
+
+/// What a record needs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Need {
+    pub key_bytes: usize,
+    pub value_bytes: usize,
+    pub block_bytes: u32,
+}
+
+impl Need {
+    /// The blocks, if it lies in so many extents, all of which it lists.
+    pub fn blocks(&self, extents: usize) -> u64 {
+        let bytes = value_at(self.key_bytes, extents) + self.value_bytes;
+        bytes.div_ceil(self.block_bytes as usize) as u64
+    }
+
+    /// Whether all in front of the value fits into the first extent.
+    fn fits_first(&self, first: Extent, extents: usize) -> bool {
+        let prefix = value_at(self.key_bytes, extents) as u64;
+        prefix <= u64::from(first.blocks) * u64::from(self.block_bytes)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Space {
+    free: Extents,
+    window: Extents,
+    /// Chosen by the checkpoint that is under way.
+    next_window: Vec<Extent>,
+    /// Since the last checkpoint began.
+    freed: Vec<Extent>,
+    /// Freed, but reads that began before the number given may still need them.
+    pinned: VecDeque<(u64, Vec<Extent>)>,
+    freed_blocks: u64,
+    window_blocks_max: u64,
+    reserve: u64,
+    /// The window's size when it was opened.
+    opened_blocks: u64,
+}
+
+/// The most blocks of a window of a partition of `blocks`.
+pub(super) fn window_blocks_max(blocks: u32, block_bytes: u32) -> u64 {
+    u64::from(blocks / WINDOW_SHARE).min(WINDOW_BYTES_MAX / u64::from(block_bytes)).max(8)
+}
+
+impl Space {
+    /// Space of which `free` is free, in a partition of `blocks`.
+    pub fn new(free: Extents, blocks: u32, block_bytes: u32) -> Self {
+        let reserve = u64::from((blocks / RESERVE_SHARE).max(RESERVE_BLOCKS_MIN));
+        Space {
+            free,
+            window: Extents::default(),
+            next_window: Vec::new(),
+            freed: Vec::new(),
+            pinned: VecDeque::new(),
+            freed_blocks: 0,
+            window_blocks_max: window_blocks_max(blocks, block_bytes),
+            reserve,
+            opened_blocks: 0,
+        }
+    }
+
+    /// All blocks that hold nothing that is needed, whenever they can be had.
+    pub fn unused(&self) -> u64 {
+        self.free.blocks() + self.window.blocks() + self.freed_blocks + blocks_of(&self.next_window)
+    }
+
+    /// Takes what a record needs, in as few extents as there can be.
+    pub fn allocate(&mut self, need: &Need, may_use_reserve: bool) -> Result<Vec<Extent>, NoSpace> {
+        let reserve = if may_use_reserve { 0 } else { self.reserve };
+        if need.blocks(1) + reserve > self.unused() {
+            return Err(NoSpace::AtAll);
+        }
+        let whole = u32::try_from(need.blocks(1)).ok();
+        if let Some(extent) = whole.and_then(|blocks| self.window.take_best_fit(blocks)) {
+            return Ok(vec![extent]);
+        }
+        let (mut taken, mut blocks) = (Vec::<Extent>::new(), 0);
+        while taken.len() < EXTENTS_MAX {
+            let left = need.blocks(taken.len() + 1) - blocks;
+            let extent = if left > 0 { self.window.take_from_largest(left) } else { None };
+            let Some(extent) = extent else { break };
+            blocks += u64::from(extent.blocks);
+            taken.push(extent);
+            if blocks == need.blocks(taken.len()) && need.fits_first(taken[0], taken.len()) {
+                return Ok(taken);
+            }
+        }
+        for extent in taken {
+            self.window.insert(extent);
+        }
+        Err(NoSpace::Now)
+    }
+
+    /// Takes note that nobody needs these any more: what replaces them is durable.
+    pub fn free(&mut self, extents: &[Extent]) {
+        self.freed_blocks += blocks_of(extents);
+        self.freed.extend_from_slice(extents);
+    }
+
+    /// Whether a checkpoint should begin, so that the next window is there in time.
+    pub fn wants_checkpoint(&self) -> bool {
+        let can_gain = self.free.blocks() + self.freed_blocks > 0;
+        can_gain && self.window.blocks() < self.opened_blocks / 2
+    }
+
+    /// Chooses the window of a new checkpoint, and gives the whole list. Reads from `oldest_read` on, up to
+    /// `next_read`, are under way.
+    pub fn begin_window(&mut self, oldest_read: u64, next_read: u64) -> Vec<Extent> {
+        self.pinned.push_back((next_read, std::mem::take(&mut self.freed)));
+        while let Some((before, _)) = self.pinned.front()
+            && *before <= oldest_read
+        {
+            for extent in self.pinned.pop_front().into_iter().flat_map(|(_, extents)| extents) {
+                self.freed_blocks -= u64::from(extent.blocks);
+                self.free.insert(extent);
+            }
+        }
+        self.give_back_crumbs();
+        let mut blocks = self.window.blocks();
+        while blocks < self.window_blocks_max && self.next_window.len() < WINDOW_EXTENTS_MAX {
+            let wanted = self.window_blocks_max - blocks;
+            let Some(extent) = self.free.take_from_largest(wanted) else { break };
+            blocks += u64::from(extent.blocks);
+            self.next_window.push(extent);
+        }
+        self.window.iter().chain(self.next_window.iter().copied()).collect()
+    }
+
+    /// Keeps the list short: small extents of the window are free again.
+    fn give_back_crumbs(&mut self) {
+        let over = self.window.len().saturating_sub(LEFT_EXTENTS_MAX);
+        if over > 0 {
+            let mut extents: Vec<_> = self.window.iter().collect();
+            extents.sort_by_key(|extent| extent.blocks);
+            for extent in extents.into_iter().take(over) {
+                self.window.remove(extent);
+                self.free.insert(extent);
+            }
+        }
+    }
+
+    /// Opens the window that was chosen: the checkpoint is durable.
+    pub fn open_window(&mut self) {
+        for extent in self.next_window.drain(..) {
+            self.window.insert(extent);
+        }
+        self.opened_blocks = self.window.blocks();
+    }
+}
+
+fn blocks_of(extents: &[Extent]) -> u64 {
+    extents.iter().map(|extent| u64::from(extent.blocks)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space(blocks: u32) -> Space {
+        let mut space = Space::new(Extents::of(Extent { start: 0, blocks }), blocks, 512);
+        space.begin_window(0, 0);
+        space.open_window();
+        space
+    }
+
+    /// What takes so many blocks.
+    fn blocks(blocks: usize) -> Need {
+        let (key_bytes, block_bytes) = (4, 512);
+        Need { key_bytes, value_bytes: blocks * 512 - value_at(key_bytes, 1), block_bytes }
+    }
+
+    #[test]
+    fn what_is_freed_is_not_given_out_before_a_checkpoint_is_durable() {
+        let mut space = space(160);
+        let all = space.allocate(&blocks(10), false).unwrap();
+        assert_eq!(space.allocate(&blocks(1), false), Err(NoSpace::Now));
+        space.free(&all);
+        assert_eq!(space.allocate(&blocks(1), false), Err(NoSpace::Now));
+        space.begin_window(0, 0);
+        assert_eq!(space.allocate(&blocks(1), false), Err(NoSpace::Now));
+        space.open_window();
+        assert!(space.allocate(&blocks(1), false).is_ok());
+    }
+
+    #[test]
+    fn what_a_read_may_need_is_not_given_out() {
+        let mut space = space(160);
+        let (old, all) = (space.allocate(&blocks(10), false).unwrap(), 160);
+        space.free(&old);
+        // Read 3 began before it was freed.
+        for _ in 0..20 {
+            let chosen = space.begin_window(3, 4);
+            assert!(chosen.iter().all(|extent| extent.start >= old[0].end()));
+            space.open_window();
+            while let Ok(taken) = space.allocate(&blocks(1), true) {
+                assert!(taken[0].start >= old[0].end());
+            }
+        }
+        assert_eq!(space.unused(), 10, "of {all}");
+        space.begin_window(4, 4);
+        space.open_window();
+        assert_eq!(space.allocate(&blocks(10), true), Ok(old));
+    }
+
+    #[test]
+    fn a_value_may_lie_in_several_extents() {
+        let mut space = space(1600);
+        let taken: Vec<_> = (0..10).map(|_| space.allocate(&blocks(10), false).unwrap()).collect();
+        for extents in taken.iter().step_by(2) {
+            space.free(extents);
+        }
+        while space.window.blocks() > 0 || space.free.blocks() > 0 {
+            if space.allocate(&blocks(1), true).is_err() {
+                space.pinned.push_back((u64::MAX, Vec::new()));
+                space.begin_window(0, 0);
+                space.open_window();
+            }
+        }
+        space.begin_window(u64::MAX, u64::MAX);
+        space.open_window();
+        // The list of the extents takes some bytes more than 25 blocks.
+        let pieces = space.allocate(&blocks(25), true).unwrap();
+        assert_eq!(pieces.iter().map(|extent| extent.blocks).collect::<Vec<_>>(), [10, 10, 6]);
+        let long_key = Need { key_bytes: 6000, value_bytes: 4000, block_bytes: 512 };
+        assert_eq!(space.allocate(&long_key, true), Err(NoSpace::Now));
+        assert_eq!(space.allocate(&blocks(26), true), Err(NoSpace::AtAll));
+    }
+
+    #[test]
+    fn stores_leave_a_reserve_to_deletes() {
+        let mut space = space(160);
+        let mut stored = 0;
+        loop {
+            match space.allocate(&blocks(1), false) {
+                Ok(_) => stored += 1,
+                Err(NoSpace::Now) => {
+                    space.begin_window(0, 0);
+                    space.open_window();
+                }
+                Err(NoSpace::AtAll) => break,
+            }
+        }
+        assert_eq!(stored, 160 - u64::from(RESERVE_BLOCKS_MIN));
+        space.begin_window(0, 0);
+        space.open_window();
+        assert!(space.allocate(&blocks(1), true).is_ok());
+    }
+}

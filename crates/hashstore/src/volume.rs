@@ -1,0 +1,143 @@
+//! A store on its device: made, opened, closed, with one call at a time.
+
+use crate::device::{Device, read, sync, write};
+use crate::directory::Directory;
+use crate::extent::{Extent, Extents};
+use crate::format::superblock::{DEVICE_BYTES_MIN, Layout, PAGE_BYTES, REGIONS_AT};
+use crate::partition::{IoKind, JournalState, Partition, Start};
+use crate::recover::recover;
+use esker_base::{Error, Result, Rng};
+use std::sync::Arc;
+
+/// How a store is made.
+#[derive(Clone, Debug)]
+pub struct CreateSettings {
+    /// How much device a key with its value takes in the mean, at the least: the journal gets room for so
+    /// many keys. 8192 takes 1.2% of the device, 512 a fifth.
+    pub bytes_a_key: u64,
+    /// Partitions; one for each GiB, up to 64, if nothing is said. A power of two.
+    pub partitions: Option<u32>,
+}
+
+impl Default for CreateSettings {
+    fn default() -> Self {
+        CreateSettings { bytes_a_key: 8192, partitions: None }
+    }
+}
+
+/// What opening a store took.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Opened {
+    /// Keys found.
+    pub keys: u64,
+    /// Records found behind the last checkpoints.
+    pub replayed: u64,
+    /// Bytes read for that.
+    pub read_bytes: u64,
+}
+
+/// Makes an empty store, whatever was there.
+pub fn create(
+    device: &dyn Device,
+    settings: &CreateSettings,
+    rng: &mut Rng,
+) -> Result<Arc<Layout>> {
+    let bytes = device.bytes();
+    let mut layout = Layout::of(
+        bytes.max(DEVICE_BYTES_MIN),
+        device.block_bytes(),
+        settings.bytes_a_key,
+        settings.partitions,
+    );
+    let wanted = u64::from(layout.partitions) * DEVICE_BYTES_MIN;
+    let has_room = 2 * layout.half_bytes + 2 * PAGE_BYTES < layout.region_bytes / 2;
+    if bytes < wanted || !has_room || layout.partitions > 64 {
+        let reason = format!(
+            "{} partitions need at least {wanted} bytes, more with fewer bytes a key",
+            layout.partitions
+        );
+        return Err(Error::InvalidSetting { setting: "size", value: bytes.to_string(), reason });
+    }
+    (layout.identity, layout.secret) = (rng.next_u64(), rng.next_u64());
+    // Until the superblock is there, this is no store.
+    write(device, 0, &vec![0; REGIONS_AT as usize])?;
+    sync(device)?;
+    let layout = Arc::new(layout);
+    for number in 0..layout.partitions {
+        let directory = Directory::new(layout.partition_bits());
+        let free = Extents::of(Extent { start: 0, blocks: layout.blocks() });
+        let journal = JournalState { half: 1, ..JournalState::default() };
+        let start = Start { directory, entry_bytes: 0, free, seqno: 0, journal };
+        checkpoint(
+            &mut Partition::new(layout.clone(), number, device.name().into(), start),
+            device,
+        )?;
+    }
+    write(device, 0, &layout.encode())?;
+    write(device, PAGE_BYTES, &layout.encode())?;
+    sync(device)?;
+    Ok(layout)
+}
+
+/// Reads the layout.
+pub fn layout(device: &dyn Device) -> Result<Layout> {
+    if device.bytes() < DEVICE_BYTES_MIN {
+        let reason = format!("it has {} bytes", device.bytes());
+        return Err(Error::NotADatabase { dir: device.name().to_owned(), reason });
+    }
+    let copies = read(device, 0, REGIONS_AT as usize)?;
+    let layout = Layout::decode(&copies, device.name())?;
+    if layout.device_bytes > device.bytes() {
+        let what =
+            format!("it was made with {} bytes and has {}", layout.device_bytes, device.bytes());
+        let (store, offset) = (device.name().to_owned(), device.bytes());
+        return Err(Error::HashStoreDamaged { store, offset, what });
+    }
+    Ok(layout)
+}
+
+/// Opens all partitions for reading and writing: recovers each, and makes what was found a checkpoint.
+pub fn open(device: &dyn Device) -> Result<(Arc<Layout>, Vec<Partition>, Opened)> {
+    let layout = Arc::new(layout(device)?);
+    let (mut partitions, mut opened) = (Vec::new(), Opened::default());
+    for number in 0..layout.partitions {
+        let recovered = recover(device, &layout, number)?;
+        opened.keys += recovered.start.directory.len() as u64;
+        opened.replayed += recovered.replayed;
+        opened.read_bytes += recovered.read_bytes;
+        let name = device.name().into();
+        let mut partition = Partition::new(layout.clone(), number, name, recovered.start);
+        checkpoint(&mut partition, device)?;
+        partitions.push(partition);
+    }
+    Ok((layout, partitions, opened))
+}
+
+/// Makes a checkpoint and waits for it.
+fn checkpoint(partition: &mut Partition, device: &dyn Device) -> Result<()> {
+    partition.begin_checkpoint();
+    drive(partition, device);
+    partition.outcome()
+}
+
+/// Does all the input and output that a partition asks for, one after the other.
+pub fn drive(partition: &mut Partition, device: &dyn Device) {
+    while let Some(io) = partition.take_io() {
+        match io.what {
+            IoKind::Read { offset, into } => {
+                let mut buffer = into.into_buffer();
+                let result = device.read_at(offset, &mut buffer).map(|()| buffer.len());
+                partition.report(io.tag, result, Some(buffer.whole()));
+            }
+            IoKind::Write { offset, from } => {
+                let buffer = from.into_buffer();
+                let result = device.write_at(offset, &buffer).map(|()| buffer.len());
+                partition.report(io.tag, result, Some(buffer.whole()));
+            }
+            IoKind::Sync => {
+                let result = device.sync().map(|()| 0);
+                partition.report(io.tag, result, None);
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Damage: a bit that flips on the disk is found, and its place is told.
+
+use crate::disk::Disk;
+use crate::machine::{Ledger, Machine, create};
+use esker_base::{Error, Rng};
+
+fn stored() -> Machine {
+    let mut machine = Machine::open(create(1 << 20, 7), Ledger::default()).unwrap();
+    for number in 0..40u8 {
+        machine.store(&[b'k', number], usize::from(number) * 150);
+    }
+    machine.settle();
+    machine.checkpoint();
+    machine.settle();
+    machine
+}
+
+/// What is found of all keys, or the first error.
+fn find_all(disk: Disk) -> Result<Vec<Option<Vec<u8>>>, Error> {
+    let mut machine = Machine::open(disk, Ledger::default())?;
+    (0..40u8).map(|number| machine.find(&[b'k', number])).collect()
+}
+
+#[test]
+fn a_flipped_bit_is_found_or_means_nothing() {
+    let machine = stored();
+    let whole = find_all(machine.disk.clone()).unwrap();
+    let mut rng = Rng::new(3);
+    let (mut found, mut harmless) = (0, 0);
+    // Most of the disk is empty: half of the flips are where something was written.
+    let written = machine.disk.written();
+    for turn in 0..4000 {
+        let mut disk = machine.disk.clone();
+        let sector = match turn % 2 {
+            0 => written[rng.below(written.len() as u64) as usize] as u64,
+            _ => rng.below(disk.bytes() as u64 / 512),
+        };
+        let bit = sector * 4096 + rng.below(4096);
+        disk.flip(bit);
+        match find_all(disk) {
+            Ok(values) => {
+                assert!(values == whole, "a wrong answer after bit {bit} flipped");
+                harmless += 1;
+            }
+            Err(Error::HashStoreDamaged { offset, .. }) => {
+                found += 1;
+                assert!(offset < 1 << 20);
+            }
+            Err(other) => panic!("bit {bit}: {other}"),
+        }
+    }
+    assert!(found > 500 && harmless > 500, "{found} found, {harmless} harmless");
+}
+
+/// Records behind the last checkpoint that no checkpoint knows of: that they were durable is told by those
+/// after them. Of the last one nobody knows: it may have been on its way.
+#[test]
+fn a_flipped_bit_behind_the_last_checkpoint_is_no_torn_tail() {
+    let mut machine = Machine::open(create(1 << 20, 7), Ledger::default()).unwrap();
+    let before = machine.disk.written();
+    for number in 0..10u8 {
+        machine.store(&[b'k', number], 700);
+        machine.settle();
+    }
+    let mut written = machine.disk.written();
+    written.retain(|sector| !before.contains(sector));
+    let last = written.split_off(written.len() - 2);
+    let mut rng = Rng::new(4);
+    for sector in written {
+        let mut disk = machine.disk.clone();
+        disk.flip(sector as u64 * 4096 + rng.below(100));
+        let opened = Machine::open(disk, Ledger::default()).map(drop);
+        assert!(
+            matches!(opened, Err(Error::HashStoreDamaged { .. })),
+            "sector {sector}: {opened:?}"
+        );
+    }
+    for sector in last {
+        let mut disk = machine.disk.clone();
+        disk.flip(sector as u64 * 4096 + rng.below(100));
+        assert_eq!(Machine::open(disk, Ledger::default()).unwrap().find(b"k\x09").unwrap(), None);
+    }
+}

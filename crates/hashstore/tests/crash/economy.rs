@@ -1,0 +1,142 @@
+//! What a store costs: bytes of the device, of memory, and of recovery.
+
+use crate::disk::{Disk, SimDevice};
+use esker_base::Rng;
+use esker_hashstore::partition::{Answer, Item, Only, Partition, Reply, Request};
+use esker_hashstore::volume::{self, CreateSettings};
+
+const VALUE_BYTES: usize = 32 << 10;
+
+fn store(partition: &mut Partition, device: &SimDevice, key: &[u8], value_bytes: usize) -> Reply {
+    let item = Item::new(key, value_bytes, 512);
+    partition.request(0, Request::Store(item, Only::Always));
+    volume::drive(partition, device);
+    partition.take_reply().unwrap()
+}
+
+fn new_store(bytes: usize) -> (SimDevice, Partition) {
+    let device = SimDevice::new(Disk::new(bytes));
+    let settings = CreateSettings { partitions: Some(1), ..CreateSettings::default() };
+    volume::create(&device, &settings, &mut Rng::new(1)).unwrap();
+    let (_, mut partitions, _) = volume::open(&device).unwrap();
+    (device, partitions.remove(0))
+}
+
+/// At 90% of all there is, after each value was overwritten five times: what the device has written for a byte that
+/// was stored, and what it has in use for a byte that is stored.
+#[test]
+fn a_stored_byte_takes_at_most_1_05_bytes_of_the_device() {
+    let bytes = 96 << 20;
+    let (device, mut partition) = new_store(bytes);
+    let keys = bytes as u64 * 9 / 10 / VALUE_BYTES as u64;
+    let mut rng = Rng::new(2);
+    for turn in 0..6 * keys {
+        let number = if turn < keys { turn } else { rng.below(keys) };
+        let reply = store(&mut partition, &device, &number.to_be_bytes(), VALUE_BYTES);
+        assert!(matches!(reply.result, Ok(Answer::Done { .. })), "{:?}", reply.result);
+    }
+    let stats = partition.stats();
+    let written = stats.written_a_stored_byte();
+    let used = (stats.data_bytes - stats.unused_bytes) as f64;
+    let in_use = used / (keys as f64 * (VALUE_BYTES + 8) as f64);
+    let journal = bytes as f64 / stats.data_bytes as f64;
+    println!("written {written:.4}, in use {in_use:.4}, device for data {journal:.4}");
+    assert!(written <= 1.05, "{written}");
+    assert!(in_use * journal <= 1.05, "{in_use} x {journal}");
+    assert!(stats.checkpoints > 10);
+}
+
+#[test]
+fn recovery_reads_a_window_and_half_a_journal_at_the_most() {
+    let (device, mut partition) = new_store(16 << 20);
+    let window = partition.stats().data_bytes / 16;
+    for number in 0..10_000u32 {
+        let key = (number % 3000).to_be_bytes();
+        store(&mut partition, &device, &key, 1000);
+        if number % 499 == 0 {
+            let disk = device.0.borrow().crash(0);
+            let (_, _, opened) = volume::open(&SimDevice::new(disk)).unwrap();
+            // Headers of the window's last records are read twice, and the first block of each checkpoint.
+            assert!(opened.read_bytes < window + window / 4 + (1 << 20), "{opened:?}");
+            assert_eq!(opened.keys, u64::from(number.min(2999)) + 1);
+        }
+    }
+}
+
+#[test]
+fn a_store_that_is_full_says_so_and_can_be_emptied() {
+    let (device, mut partition) = new_store(2 << 20);
+    let key = |number: u32| number.to_be_bytes();
+    let mut stored = 0;
+    let full = loop {
+        match store(&mut partition, &device, &key(stored), 5000).result {
+            Ok(_) => stored += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(full.to_string().starts_with("capacity exceeded: the hash store disk has no room"));
+    let stats = partition.stats();
+    assert!(stats.unused_bytes < stats.data_bytes / 50, "{stats:?}");
+    // All that was stored is there, and what was not is not.
+    for number in 0..stored + 1 {
+        partition.request(1, Request::Retrieve(key(number).to_vec()));
+        volume::drive(&mut partition, &device);
+        let answer = partition.take_reply().unwrap().result.unwrap();
+        assert_eq!(matches!(answer, Answer::Value(_)), number < stored, "{number}");
+    }
+    for number in 0..stored {
+        partition.request(1, Request::Delete(key(number).to_vec()));
+        volume::drive(&mut partition, &device);
+        let answer = partition.take_reply().unwrap().result.unwrap();
+        assert!(matches!(answer, Answer::Done { was_present: true }));
+    }
+    for number in 0..stored {
+        store(&mut partition, &device, &key(number), 5000).result.unwrap();
+    }
+}
+
+#[test]
+fn in_a_store_in_pieces_values_lie_in_several_extents() {
+    let (device, mut partition) = new_store(2 << 20);
+    let mut number = 0u32;
+    while store(&mut partition, &device, &number.to_be_bytes(), 400).result.is_ok() {
+        number += 1;
+    }
+    for number in (0..number).step_by(2) {
+        partition.request(1, Request::Delete(number.to_be_bytes().to_vec()));
+        volume::drive(&mut partition, &device);
+        partition.take_reply().unwrap().result.unwrap();
+    }
+    // Every other block is free. The list of a value's blocks must fit into the first of them.
+    for (bytes, fits) in [(20_000, true), (25_000, true), (30_000, false), (100_000, false)] {
+        let result = store(&mut partition, &device, b"large", bytes).result;
+        assert_eq!(result.is_ok(), fits, "{result:?}");
+    }
+    let (_, mut partitions, _) = volume::open(&device).unwrap();
+    partitions[0].request(1, Request::Retrieve(b"large".to_vec()));
+    volume::drive(&mut partitions[0], &device);
+    let answer = partitions[0].take_reply().unwrap().result.unwrap();
+    let Answer::Value(value) = answer else { panic!("{answer:?}") };
+    assert_eq!(value.len(), 25_000);
+}
+
+#[test]
+fn more_keys_than_the_journal_has_room_for_are_refused() {
+    let device = SimDevice::new(Disk::new(4 << 20));
+    let settings = CreateSettings { bytes_a_key: 1 << 20, partitions: Some(1) };
+    volume::create(&device, &settings, &mut Rng::new(1)).unwrap();
+    let (_, mut partitions, _) = volume::open(&device).unwrap();
+    let partition = &mut partitions[0];
+    let mut number = 0u32;
+    let refused = loop {
+        let reply = store(partition, &device, &number.to_be_bytes(), 0);
+        match reply.result {
+            Ok(_) => number += 1,
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(refused.contains("as many keys as its journal has room for"), "{refused}");
+    assert!(number > 2000);
+    let (_, _, opened) = volume::open(&device).unwrap();
+    assert_eq!(opened.keys, u64::from(number));
+}

@@ -1,0 +1,215 @@
+//! A partition on a disk that loses power, with input and output that is done in any order; and what may be
+//! found afterwards.
+
+use crate::disk::{Disk, SimDevice};
+use esker_base::Rng;
+use esker_hashstore::partition::{Answer, Io, IoKind, Item, Only, Partition, Request};
+use esker_hashstore::volume;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub type Key = Vec<u8>;
+/// A value, or none.
+pub type State = Option<Vec<u8>>;
+
+/// What is known of each key: what was acknowledged, and what may have been done since.
+#[derive(Clone, Default, Debug)]
+pub struct Ledger {
+    acknowledged: BTreeMap<Key, State>,
+    begun: BTreeMap<u64, (Key, State)>,
+}
+
+impl Ledger {
+    /// What may be found of `key`.
+    fn may_be(&self, key: &Key) -> Vec<State> {
+        let begun = self.begun.values().filter(|(begun, _)| begun == key);
+        let acknowledged = self.acknowledged.get(key).cloned().unwrap_or(None);
+        std::iter::once(acknowledged).chain(begun.map(|(_, state)| state.clone())).collect()
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.acknowledged.keys().chain(self.begun.values().map(|(key, _)| key))
+    }
+}
+
+struct UnderWay {
+    io: Io,
+    /// A write's number on the disk.
+    write: u64,
+    /// The writes that a sync covers: those that were reported before it was asked for.
+    covers: BTreeSet<u64>,
+}
+
+/// A store of one partition at work.
+pub struct Machine {
+    pub disk: Disk,
+    pub partition: Partition,
+    pub ledger: Ledger,
+    /// Asked for and not reported.
+    under_way: Vec<UnderWay>,
+    /// The writes that were reported.
+    reported: BTreeSet<u64>,
+    next_token: u64,
+    /// Values differ in this.
+    pub next_value: u64,
+    pub refused: u64,
+}
+
+pub fn create(bytes: usize, seed: u64) -> Disk {
+    let device = SimDevice::new(Disk::new(bytes));
+    let settings = volume::CreateSettings { bytes_a_key: 4096, partitions: Some(1) };
+    volume::create(&device, &settings, &mut Rng::new(seed)).unwrap();
+    device.0.into_inner()
+}
+
+impl Machine {
+    /// Opens what is on a disk.
+    pub fn open(disk: Disk, ledger: Ledger) -> esker_base::Result<Self> {
+        let device = SimDevice::new(disk);
+        let (_, mut partitions, _) = volume::open(&device)?;
+        let (disk, partition) = (device.0.into_inner(), partitions.remove(0));
+        Ok(Machine {
+            disk,
+            partition,
+            ledger,
+            under_way: Vec::new(),
+            reported: BTreeSet::new(),
+            next_token: 0,
+            next_value: 0,
+            refused: 0,
+        })
+    }
+
+    pub fn store(&mut self, key: &[u8], value_bytes: usize) {
+        self.next_value += 1;
+        let mut value = vec![0; value_bytes];
+        Rng::new(self.next_value).fill(&mut value);
+        let mut item = Item::new(key, value_bytes, 512);
+        item.value_mut().copy_from_slice(&value);
+        self.begin(key, Some(value), Request::Store(item, Only::Always));
+    }
+
+    /// A store that must be refused.
+    pub fn try_store(&mut self, key: &[u8]) {
+        self.partition.request(u64::MAX, Request::Store(Item::new(key, 0, 512), Only::Always));
+        let reply = self.partition.take_reply().expect("it is refused at once");
+        assert!(reply.result.is_err());
+        self.refused += 1;
+    }
+
+    pub fn delete(&mut self, key: &[u8]) {
+        self.begin(key, None, Request::Delete(key.to_vec()));
+    }
+
+    fn begin(&mut self, key: &[u8], state: State, request: Request) {
+        self.next_token += 1;
+        self.ledger.begun.insert(self.next_token, (key.to_vec(), state));
+        self.partition.request(self.next_token, request);
+        self.collect();
+    }
+
+    /// Takes what the partition wants and says.
+    fn collect(&mut self) {
+        while let Some(io) = self.partition.take_io() {
+            let (mut write, mut covers) = (0, BTreeSet::new());
+            match &io.what {
+                // It may reach the disk at any time from now on.
+                IoKind::Write { offset, from } => {
+                    self.disk.write(*offset, from);
+                    write = self.disk.last_write();
+                }
+                IoKind::Sync => covers = std::mem::take(&mut self.reported),
+                IoKind::Read { .. } => {}
+            }
+            self.under_way.push(UnderWay { io, write, covers });
+        }
+        while let Some(reply) = self.partition.take_reply() {
+            let Some((key, state)) = self.ledger.begun.remove(&reply.token) else { continue };
+            match reply.result {
+                Ok(Answer::Done { .. }) => drop(self.ledger.acknowledged.insert(key, state)),
+                Ok(Answer::Absent) if state.is_none() => {
+                    assert!(self.ledger.acknowledged.get(&key).is_none_or(Option::is_none));
+                }
+                Err(esker_base::Error::CapacityExceeded { .. }) => self.refused += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    pub fn under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
+    /// Reports one of what is under way as failed.
+    pub fn fail(&mut self, which: usize) {
+        let UnderWay { io, .. } = self.under_way.swap_remove(which);
+        self.partition.report(io.tag, Err(std::io::ErrorKind::Other.into()), None);
+        while let Some(reply) = self.partition.take_reply() {
+            assert!(matches!(reply.result, Err(esker_base::Error::LogFailed { .. })));
+            self.refused += 1;
+        }
+    }
+
+    /// Reports one of what is under way as done.
+    pub fn finish(&mut self, which: usize) {
+        let UnderWay { io, write, covers } = self.under_way.swap_remove(which);
+        match io.what {
+            IoKind::Write { from, .. } => {
+                self.reported.insert(write);
+                self.partition.report(io.tag, Ok(from.len()), Some(from));
+            }
+            IoKind::Sync => {
+                self.disk.sync(|write| covers.contains(&write));
+                self.partition.report(io.tag, Ok(0), None);
+            }
+            IoKind::Read { offset, mut into } => {
+                self.disk.read(offset, &mut into);
+                self.partition.report(io.tag, Ok(into.len()), Some(into));
+            }
+        }
+        self.collect();
+    }
+
+    /// Begins a checkpoint, if none is under way.
+    pub fn checkpoint(&mut self) {
+        self.partition.checkpoint();
+        self.collect();
+    }
+
+    /// Reports everything that is under way, and what follows from it.
+    pub fn settle(&mut self) {
+        while !self.under_way.is_empty() {
+            self.finish(0);
+        }
+    }
+
+    /// What is found of a key.
+    pub fn find(&mut self, key: &[u8]) -> esker_base::Result<State> {
+        let device = SimDevice::new(self.disk.clone());
+        self.partition.request(u64::MAX, Request::Retrieve(key.to_vec()));
+        volume::drive(&mut self.partition, &device);
+        match self.partition.take_reply().unwrap().result? {
+            Answer::Absent => Ok(None),
+            Answer::Value(value) => Ok(Some(value.to_vec())),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Opens what a crash has left, and says what is wrong with it. Otherwise gives the store, and what is known
+/// of it now.
+pub fn recovered(disk: Disk, ledger: &Ledger) -> Result<Machine, String> {
+    let opened = Machine::open(disk, Ledger::default());
+    let mut machine = opened.map_err(|error| format!("it does not open: {error}"))?;
+    for key in ledger.keys().cloned().collect::<BTreeSet<_>>() {
+        let found = machine.find(&key).map_err(|error| error.to_string())?;
+        if !ledger.may_be(&key).contains(&found) {
+            let name = key.escape_ascii();
+            return Err(match found {
+                None => format!("{name} is lost"),
+                Some(_) => format!("{name} has a value that is not its last"),
+            });
+        }
+        machine.ledger.acknowledged.insert(key, found);
+    }
+    Ok(machine)
+}

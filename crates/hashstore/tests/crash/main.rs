@@ -1,0 +1,253 @@
+//! Power loss: after it, what was acknowledged is there, what was not is there whole or not at all, and
+//! nothing that was replaced or deleted comes back.
+//!
+//! Small histories are cut at every step, and at each step every set of sectors that may be left is tried, in
+//! every version. Large ones, on a store that is nearly full so that space is used again and again, are cut
+//! at random many times, each time going on with what was left.
+
+mod damage;
+mod disk;
+mod economy;
+mod machine;
+
+use esker_base::Rng;
+use machine::{Ledger, Machine, create, recovered};
+
+/// Up to this many ways for the power to fail are all tried; of more, so many are picked.
+const OUTCOMES_TRIED: u128 = 1 << 10;
+
+/// Tries what a power loss now may leave.
+fn check_crashes(machine: &Machine, rng: &mut Rng, context: &str) -> u64 {
+    let outcomes = machine.disk.outcomes();
+    let tried = outcomes.min(OUTCOMES_TRIED);
+    for number in 0..tried {
+        let left = match outcomes <= OUTCOMES_TRIED {
+            true => machine.disk.crash(number),
+            false => machine.disk.crash_somehow(rng),
+        };
+        if let Err(what) = recovered(left, &machine.ledger) {
+            panic!("{context}, outcome {number} of {outcomes}: {what}");
+        }
+    }
+    tried as u64
+}
+
+/// A step of a small history.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Store(&'static [u8], usize),
+    Delete(&'static [u8]),
+    /// Report the first, or the last, that is under way.
+    First,
+    Last,
+    Settle,
+    Checkpoint,
+}
+
+fn take(machine: &mut Machine, step: Step) {
+    match step {
+        Step::Store(key, bytes) => machine.store(key, bytes),
+        Step::Delete(key) => machine.delete(key),
+        Step::First if machine.under_way() > 0 => machine.finish(0),
+        Step::Last if machine.under_way() > 0 => machine.finish(machine.under_way() - 1),
+        Step::First | Step::Last => {}
+        Step::Settle => machine.settle(),
+        Step::Checkpoint => machine.checkpoint(),
+    }
+}
+
+fn try_all(history: &[Step]) -> u64 {
+    let mut machine = Machine::open(create(1 << 20, 7), Ledger::default()).unwrap();
+    let mut rng = Rng::new(1);
+    let mut tried = 0;
+    for (number, step) in history.iter().enumerate() {
+        take(&mut machine, *step);
+        let context = format!("after step {number}, {step:?}, of {history:?}");
+        tried += check_crashes(&machine, &mut rng, &context);
+    }
+    tried
+}
+
+#[test]
+fn every_crash_of_stores_that_replace_each_other() {
+    use Step::*;
+    try_all(&[
+        Store(b"a", 600),
+        First,
+        First,
+        Store(b"a", 1200),
+        Store(b"b", 10),
+        Last,
+        First,
+        First,
+        Store(b"a", 3),
+        Store(b"b", 900),
+        Last,
+        Last,
+        Last,
+        Settle,
+        Store(b"a", 0),
+        Settle,
+    ]);
+}
+
+#[test]
+fn every_crash_of_deletes() {
+    use Step::*;
+    try_all(&[
+        Store(b"a", 600),
+        Store(b"b", 600),
+        Settle,
+        Delete(b"a"),
+        First,
+        First,
+        Delete(b"b"),
+        Store(b"a", 700),
+        Last,
+        First,
+        Last,
+        Settle,
+        Delete(b"a"),
+        Delete(b"a"),
+        Settle,
+    ]);
+}
+
+#[test]
+fn every_crash_around_a_checkpoint() {
+    use Step::*;
+    try_all(&[
+        Store(b"a", 600),
+        Settle,
+        Store(b"b", 600),
+        Checkpoint,
+        Store(b"c", 300),
+        Last,
+        First,
+        First,
+        Store(b"a", 100),
+        Delete(b"b"),
+        Checkpoint,
+        First,
+        First,
+        First,
+        First,
+        Last,
+        Last,
+        Settle,
+        Store(b"b", 200),
+        Checkpoint,
+        Last,
+        Last,
+        Last,
+        First,
+        Settle,
+        Delete(b"c"),
+        Settle,
+    ]);
+}
+
+/// Keys that stay, so that the rest is written again and again.
+fn fill(machine: &mut Machine, share: f64) {
+    let stats = machine.partition.stats();
+    let wanted = (stats.data_bytes as f64 * share) as u64;
+    for number in 0u32.. {
+        let stats = machine.partition.stats();
+        if stats.data_bytes - stats.unused_bytes >= wanted {
+            return;
+        }
+        machine.store(format!("ballast {number}").as_bytes(), 8000);
+        machine.settle();
+    }
+}
+
+/// One life after the other on the same disk, each ended by a power loss.
+fn lives(seed: u64, fill_share: f64, lives: u32, steps: u32) -> u64 {
+    let mut rng = Rng::new(seed);
+    let mut machine = Machine::open(create(1 << 20, seed), Ledger::default()).unwrap();
+    fill(&mut machine, fill_share);
+    let mut checkpoints = 0;
+    for life in 0..lives {
+        for _ in 0..rng.below(u64::from(steps)) {
+            let key = [b'k', rng.below(12) as u8];
+            match rng.below(10) {
+                0..3 => machine.store(&key, [0, 5, 500, 3000, 9000][rng.below(5) as usize]),
+                3 => machine.delete(&key),
+                4..9 if machine.under_way() > 0 => {
+                    machine.finish(rng.below(machine.under_way() as u64) as usize);
+                }
+                9 if rng.one_in(20) => machine.settle(),
+                _ => {}
+            }
+        }
+        checkpoints += machine.partition.stats().checkpoints;
+        let value = machine.next_value;
+        let left = machine.disk.crash_somehow(&mut rng);
+        machine = recovered(left, &machine.ledger)
+            .unwrap_or_else(|what| panic!("seed {seed}, life {life}: {what}"));
+        machine.next_value = value;
+    }
+    checkpoints
+}
+
+#[test]
+fn many_lives_of_a_store_that_is_nearly_full() {
+    for seed in 0..12 {
+        let checkpoints = lives(seed, 0.9, 60, 400);
+        assert!(checkpoints > 100, "{checkpoints} checkpoints");
+    }
+}
+
+#[test]
+fn many_lives_of_a_store_with_room() {
+    for seed in 100..104 {
+        lives(seed, 0.2, 40, 400);
+    }
+}
+
+#[test]
+fn a_clean_end_leaves_all() {
+    let mut machine = Machine::open(create(1 << 20, 7), Ledger::default()).unwrap();
+    for number in 0..200u32 {
+        machine.store(&number.to_le_bytes(), 100);
+        if number % 3 == 0 {
+            machine.delete(&number.to_le_bytes());
+        }
+    }
+    machine.settle();
+    assert_eq!(machine.disk.crash(0).bytes(), 1 << 20);
+    let again = recovered(machine.disk.crash(0), &machine.ledger).unwrap();
+    assert_eq!(again.partition.stats().keys, 133);
+}
+
+#[test]
+fn after_a_write_or_sync_that_failed_there_are_only_reads() {
+    for failing in 0..6 {
+        let mut machine = Machine::open(create(1 << 20, 7), Ledger::default()).unwrap();
+        machine.store(b"old", 700);
+        machine.settle();
+        let old = machine.find(b"old").unwrap();
+        machine.store(b"old", 800);
+        machine.store(b"old", 900);
+        machine.store(b"new", 10);
+        for _ in 0..failing {
+            machine.finish(0);
+        }
+        if machine.under_way() == 0 {
+            continue;
+        }
+        machine.fail(0);
+        assert!(machine.refused > 0 && machine.partition.outcome().is_err());
+        let found = machine.find(b"old").unwrap();
+        assert!(found == old || failing > 1);
+        // A later store is refused at once, and asks for nothing.
+        let (refused, under_way) = (machine.refused, machine.under_way());
+        machine.try_store(b"new");
+        assert_eq!((machine.refused, machine.under_way()), (refused + 1, under_way));
+        let mut rng = Rng::new(failing);
+        for _ in 0..50 {
+            let left = machine.disk.crash_somehow(&mut rng);
+            recovered(left, &machine.ledger).map(drop).unwrap();
+        }
+    }
+}
