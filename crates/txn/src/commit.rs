@@ -1,7 +1,7 @@
 //! A commit: lock what is not locked yet, test what has to be tested, write.
 
 use crate::in_flight::Footprint;
-use crate::locks::{LockKey, Wanted};
+use crate::locks::LockKey;
 use crate::transaction::{StoreTransaction, conflict};
 use esker_api::{Concurrency, KeyRange, Keyspaces};
 use esker_base::{Error, Result};
@@ -27,11 +27,9 @@ impl<S: Keyspaces> StoreTransaction<'_, S> {
 
     /// Locks what an optimistic transaction wrote, and what it read for update.
     fn lock_writes(&mut self) -> Result<()> {
-        let mut wanted = Wanted::default();
-        self.writes.batch().iter().for_each(|entry| wanted.add(&entry));
         let guarded = self.guarded.iter();
-        guarded.for_each(|(keyspace, key, _)| wanted.add_key(LockKey::new(*keyspace, key)));
-        self.held.lock_all(&mut wanted, self.options.lock_timeout)
+        let more = guarded.map(|(keyspace, key, _)| LockKey::new(*keyspace, key));
+        self.held.lock_batch(self.writes.batch(), more, self.options.lock_timeout)
     }
 
     /// Nobody has written what this transaction writes since its moment, if it has one, nor what it read

@@ -1,7 +1,7 @@
 //! A store with transactions.
 
 use crate::in_flight::InFlight;
-use crate::locks::{Held, LockTable, Owner, Wanted};
+use crate::locks::{Held, LockTable};
 use crate::transaction::StoreTransaction;
 use esker_api::{
     BatchLimits, Cursor, KeyRange, Keyspaces, Transaction, TransactionOptions, Transactional,
@@ -9,7 +9,6 @@ use esker_api::{
 };
 use esker_base::{Clock, Error, KeyspaceId, MAX_KEY_BYTES, Result, SystemClock};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How long a plain batch waits for transactions that have its keys.
@@ -24,7 +23,6 @@ pub struct TransactionDb<S> {
     pub(crate) limits: BatchLimits,
     pub(crate) locks: LockTable,
     pub(crate) in_flight: InFlight,
-    next_owner: AtomicU64,
 }
 
 impl<S: Keyspaces> TransactionDb<S> {
@@ -40,7 +38,6 @@ impl<S: Keyspaces> TransactionDb<S> {
             store,
             locks: LockTable::new(clock),
             in_flight: InFlight::default(),
-            next_owner: AtomicU64::new(0),
         }
     }
 
@@ -56,11 +53,6 @@ impl<S: Keyspaces> TransactionDb<S> {
             ranges: self.locks.ranges_len(),
             commits: self.in_flight.len(),
         }
-    }
-
-    /// Nothing yet, held by somebody new.
-    pub(crate) fn nothing_held(&self) -> Held<'_> {
-        Held::new(&self.locks, Owner(self.next_owner.fetch_add(1, Ordering::Relaxed)))
     }
 }
 
@@ -91,10 +83,8 @@ impl<S: Keyspaces> Transactional for TransactionDb<S> {
     /// See [`Transactional::write`]. A range delete waits for the transactions that hold a key in its
     /// range. Waits a second at most, and never fails with [`Error::Deadlock`].
     fn write(&self, batch: &WriteBatch) -> Result<()> {
-        let mut wanted = Wanted::default();
-        batch.iter().for_each(|entry| wanted.add(&entry));
-        let mut held = self.nothing_held();
-        held.lock_all(&mut wanted, PLAIN_WRITE_TIMEOUT)?;
+        let mut held = Held::new(&self.locks);
+        held.lock_batch(batch, std::iter::empty(), PLAIN_WRITE_TIMEOUT)?;
         self.store.write(batch)
     }
 

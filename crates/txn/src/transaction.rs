@@ -36,7 +36,7 @@ impl<'a, S: Keyspaces> StoreTransaction<'a, S> {
             ended: None,
             moment: None,
             writes: WriteSet::default(),
-            held: db.nothing_held(),
+            held: Held::new(&db.locks),
             guarded: Vec::new(),
             reads: ReadSet::default(),
             known_keyspace: None,
@@ -85,12 +85,13 @@ impl<'a, S: Keyspaces> StoreTransaction<'a, S> {
     /// Locks a key, and sees to it that it has not changed since the moment, if there is one.
     #[inline]
     fn lock(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<()> {
-        let got = self.held.lock(LockKey::new(keyspace, key), self.options.lock_timeout)?;
+        let lock = LockKey::new(keyspace, key);
+        let got = self.held.lock(lock, self.options.lock_timeout)?;
         let (Some(moment), Got::Now) = (&self.moment, got) else { return Ok(()) };
         let changed = self.db.store.changed_since(keyspace, key, moment);
         if !matches!(changed, Ok(false)) {
             // The next try has to look again.
-            self.held.unlock_last();
+            self.held.unlock_last(lock);
         }
         if changed? { Err(conflict(key)) } else { Ok(()) }
     }

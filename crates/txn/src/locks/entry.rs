@@ -47,6 +47,10 @@ impl Entry {
         self.hash == key.hash && self.keyspace == key.keyspace && self.key[..] == *key.key
     }
 
+    pub(super) fn as_key(&self) -> LockKey<'_> {
+        LockKey { keyspace: self.keyspace, key: &self.key, hash: self.hash }
+    }
+
     /// Puts `owner` at the queue's end.
     pub(super) fn queue_up(&mut self, owner: Owner, wake: Arc<Condvar>) {
         self.queue.get_or_insert_default().push_back(Waiter { owner, wake });

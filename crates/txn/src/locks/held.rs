@@ -1,8 +1,9 @@
 //! The locks that one owner holds. Dropping it gives them back, so none is ever left behind.
 
 use super::ranges::LockRange;
-use super::wait::{Limit, Place, timed_out};
+use super::wait::{Limit, Place, WaitedKey, timed_out};
 use super::{Got, LockKey, LockTable, Owner};
+use esker_api::WriteBatch;
 use esker_base::{Entry, Error, Kind, Result};
 use smallvec::SmallVec;
 use std::time::Duration;
@@ -18,15 +19,17 @@ pub(crate) struct Held<'a> {
 
 /// Keys and ranges to lock together.
 #[derive(Default)]
-pub(crate) struct Wanted<'a> {
-    keys: SmallVec<[LockKey<'a>; 16]>,
-    ranges: Vec<LockRange>,
+pub(super) struct Wanted<'a> {
+    pub(super) keys: SmallVec<[LockKey<'a>; 16]>,
+    pub(super) ranges: Vec<LockRange>,
 }
+
+/// Why not all that is wanted was got, and at which key, if it was at one.
+type Stuck = (Error, Option<WaitedKey>);
 
 impl<'a> Wanted<'a> {
     /// What `entry` writes to.
-    #[inline]
-    pub(crate) fn add(&mut self, entry: &Entry<'a>) {
+    pub(super) fn add(&mut self, entry: &Entry<'a>) {
         match entry.kind {
             Kind::Put | Kind::Delete => self.keys.push(LockKey::new(entry.keyspace, entry.key)),
             Kind::RangeDelete => self.ranges.push(LockRange {
@@ -36,17 +39,12 @@ impl<'a> Wanted<'a> {
             }),
         }
     }
-
-    /// Adds a key.
-    pub(crate) fn add_key(&mut self, key: LockKey<'a>) {
-        self.keys.push(key);
-    }
 }
 
 impl<'a> Held<'a> {
-    /// Nothing, held by `owner`.
-    pub(crate) fn new(table: &'a LockTable, owner: Owner) -> Self {
-        Held { table, owner, hashes: SmallVec::new(), has_ranges: false }
+    /// Nothing yet, held by somebody new.
+    pub(crate) fn new(table: &'a LockTable) -> Self {
+        Held { table, owner: table.new_owner(), hashes: SmallVec::new(), has_ranges: false }
     }
 
     /// Locks `key`, waiting for others at most `timeout`.
@@ -56,65 +54,111 @@ impl<'a> Held<'a> {
             Some(got) => got,
             None => self.table.wait_for(self.owner, key, self.table.limit(timeout))?,
         };
-        if got == Got::Now {
-            self.hashes.push(key.hash);
-        }
+        self.note(key, got);
         Ok(got)
     }
 
-    /// Gives back the lock got last.
-    pub(crate) fn unlock_last(&mut self) {
-        let hash = self.hashes.pop().expect("a lock was got");
-        self.table.unlock(self.owner, hash);
+    #[inline]
+    fn note(&mut self, key: LockKey<'_>, got: Got) {
+        if got == Got::Now {
+            self.hashes.push(key.hash);
+        }
+    }
+
+    /// Gives back the lock on `key`, which is the one got last.
+    pub(crate) fn unlock_last(&mut self, key: LockKey<'_>) {
+        let last = self.hashes.pop();
+        debug_assert_eq!(last, Some(key.hash), "the lock that was got last");
+        self.table.unlock_key(self.owner, key);
+    }
+
+    /// Locks all that `batch` writes to, and `more` keys, waiting for others at most `timeout` in all.
+    /// Nothing may be held yet.
+    ///
+    /// Mostly nobody is in the way, and then the order does not matter.
+    pub(crate) fn lock_batch<'k>(
+        &mut self,
+        batch: &'k WriteBatch,
+        more: impl Iterator<Item = LockKey<'k>> + Clone,
+        timeout: Duration,
+    ) -> Result<()> {
+        let keys = batch.iter().map(|entry| LockKey::new(entry.keyspace, entry.key));
+        if !batch.has_range_delete() && self.try_lock_keys(keys.chain(more.clone())) {
+            return Ok(());
+        }
+        let mut wanted = Wanted::default();
+        batch.iter().for_each(|entry| wanted.add(&entry));
+        wanted.keys.extend(more);
+        self.lock_all(&mut wanted, timeout)
+    }
+
+    /// Locks `keys` if nobody has one of them. Otherwise none is held.
+    #[inline]
+    fn try_lock_keys<'k>(&mut self, keys: impl Iterator<Item = LockKey<'k>>) -> bool {
+        for key in keys {
+            let Some(got) = self.table.try_lock(self.owner, key) else {
+                self.release();
+                return false;
+            };
+            self.note(key, got);
+        }
+        true
     }
 
     /// Locks everything `wanted`, waiting for others at most `timeout` in all. Nothing may be held yet.
     ///
-    /// Everybody who locks several keys by this does so in the same order, so two of them never wait
-    /// for each other. If one and a transaction that locks keys as they come do, this one gives all back
-    /// and begins again: it has not looked at anything yet.
-    pub(crate) fn lock_all(&mut self, wanted: &mut Wanted<'_>, timeout: Duration) -> Result<()> {
+    /// Everybody who waits for several keys by this does so in the same order, so two of them never
+    /// wait for each other. If one and a transaction that locks keys as they come do, this one gives
+    /// all back, as it has not looked at anything yet. Then, with nothing held, it waits for the key at
+    /// which it was stuck, so that the other gets on, and begins again.
+    #[cold]
+    pub(super) fn lock_all(&mut self, wanted: &mut Wanted<'_>, timeout: Duration) -> Result<()> {
         debug_assert!(self.hashes.is_empty() && !self.has_ranges);
         wanted.keys.sort_unstable_by_key(|key| key.hash);
-        let mut limit = None;
+        let limit = self.table.limit(timeout);
+        let mut stuck_at = None;
         loop {
-            match self.try_lock_all(wanted, timeout, &mut limit) {
-                Err(Error::Deadlock { key, .. }) => {
+            match self.lock_in_order(stuck_at.as_ref(), wanted, limit) {
+                Err((Error::Deadlock { key, .. }, at)) => {
                     self.release();
-                    let limit = *limit.get_or_insert_with(|| self.table.limit(timeout));
+                    // Whoever still waits for the old one is awake, and is to be no part of a circle.
+                    self.owner = self.table.new_owner();
                     if self.table.left(limit).is_zero() {
                         return Err(Error::LockTimeout { key, waited: timeout });
                     }
+                    stuck_at = at;
                 }
-                outcome => return outcome,
+                outcome => return outcome.map_err(|(error, _)| error),
             }
         }
     }
 
-    fn try_lock_all(
+    fn lock_in_order(
         &mut self,
+        first: Option<&WaitedKey>,
         wanted: &Wanted<'_>,
-        timeout: Duration,
-        limit: &mut Option<Limit>,
-    ) -> Result<()> {
-        let (table, owner) = (self.table, self.owner);
-        let mut limit = || *limit.get_or_insert_with(|| table.limit(timeout));
-        if !wanted.ranges.is_empty() {
-            self.lock_ranges(&wanted.ranges, limit())?;
+        limit: Limit,
+    ) -> Result<(), Stuck> {
+        if let Some(first) = first {
+            self.lock_by(first.borrow(), limit)?;
         }
-        for &key in &wanted.keys {
-            let got = match table.try_lock(owner, key) {
-                Some(got) => got,
-                None => table.wait_for(owner, key, limit())?,
-            };
-            if got == Got::Now {
-                self.hashes.push(key.hash);
+        if !wanted.ranges.is_empty() {
+            self.enter_ranges(&wanted.ranges, limit).map_err(|error| (error, None))?;
+            for key in self.locked_in(&wanted.ranges) {
+                self.lock_by(key.borrow(), limit)?;
             }
         }
+        wanted.keys.iter().try_for_each(|&key| self.lock_by(key, limit))
+    }
+
+    fn lock_by(&mut self, key: LockKey<'_>, limit: Limit) -> Result<(), Stuck> {
+        let got = self.table.wait_for(self.owner, key, limit);
+        let got = got.map_err(|error| (error, Some(WaitedKey::new(key))))?;
+        self.note(key, got);
         Ok(())
     }
 
-    fn lock_ranges(&mut self, ranges: &[LockRange], limit: Limit) -> Result<()> {
+    fn enter_ranges(&mut self, ranges: &[LockRange], limit: Limit) -> Result<()> {
         let (table, owner) = (self.table, self.owner);
         while let Err(other) = table.ranges.enter(owner, ranges) {
             let start = &ranges[0].start;
@@ -126,24 +170,18 @@ impl<'a> Held<'a> {
             }
         }
         self.has_ranges = true;
-        for (keyspace, key) in self.locked_in(ranges) {
-            let key = LockKey::new(keyspace, &key);
-            if table.wait_for(owner, key, limit)? == Got::Now {
-                self.hashes.push(key.hash);
-            }
-        }
         Ok(())
     }
 
     /// The keys in `ranges` that anybody has.
-    fn locked_in(&self, ranges: &[LockRange]) -> Vec<(esker_base::KeyspaceId, Box<[u8]>)> {
+    fn locked_in(&self, ranges: &[LockRange]) -> Vec<WaitedKey> {
         let mut found = Vec::new();
         for shard in &self.table.shards {
             let shard = shard.0.lock();
             let inside = shard.iter().filter(|entry| {
                 ranges.iter().any(|range| range.contains(entry.keyspace, &entry.key))
             });
-            found.extend(inside.map(|entry| (entry.keyspace, entry.key[..].into())));
+            found.extend(inside.map(|entry| WaitedKey::new(entry.as_key())));
         }
         found
     }

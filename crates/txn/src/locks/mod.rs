@@ -22,7 +22,7 @@ mod wait;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use held::{Held, Wanted};
+pub(crate) use held::Held;
 
 use entry::Entry;
 use esker_base::{Clock, KeyspaceId, hash64};
@@ -31,6 +31,7 @@ use parking_lot::Mutex;
 use ranges::Ranges;
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use wait::{OwnerHasher, Place};
 
@@ -40,7 +41,7 @@ const SHARDS: usize = 32;
 
 /// Who holds locks. Never used again for another.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Owner(pub(crate) u64);
+pub(crate) struct Owner(u64);
 
 /// A key, as the table looks for it.
 #[derive(Clone, Copy)]
@@ -83,6 +84,7 @@ pub(crate) struct LockTable {
     /// What each waiting owner waits for. Held while a wait begins.
     waits: Mutex<HashMap<Owner, Place, BuildHasherDefault<OwnerHasher>>>,
     clock: Arc<dyn Clock>,
+    next_owner: AtomicU64,
 }
 
 impl LockTable {
@@ -92,7 +94,12 @@ impl LockTable {
             ranges: Ranges::default(),
             waits: Mutex::default(),
             clock,
+            next_owner: AtomicU64::new(0),
         }
+    }
+
+    fn new_owner(&self) -> Owner {
+        Owner(self.next_owner.fetch_add(1, Ordering::Relaxed))
     }
 
     #[inline]
@@ -121,13 +128,25 @@ impl LockTable {
             || holder(shard, key) == Some(owner)
     }
 
-    /// Gives back a lock of `owner`'s on a key with `hash`, and hands it to the first in its queue.
+    /// Gives back a lock of `owner`'s on a key with `hash`. Of two such keys it does not matter which:
+    /// it is for giving back all that `owner` has.
     #[inline]
     fn unlock(&self, owner: Owner, hash: u64) {
+        self.unlock_if(hash, |entry| entry.hash == hash && entry.owner == owner);
+    }
+
+    /// Gives back `owner`'s lock on `key`.
+    fn unlock_key(&self, owner: Owner, key: LockKey<'_>) {
+        self.unlock_if(key.hash, |entry| entry.is(key) && entry.owner == owner);
+    }
+
+    /// Gives a lock back, and hands it to the first in its queue.
+    #[inline]
+    fn unlock_if(&self, hash: u64, is_it: impl FnMut(&Entry) -> bool) {
         let mut shard = self.shard(hash).lock();
-        // Two keys of one owner with one hash are both given back, so it does not matter which is first.
-        let found = shard.find_entry(hash, |entry| entry.hash == hash && entry.owner == owner);
-        let Ok(mut found) = found else { unreachable!("a lock that is held is in the table") };
+        let Ok(mut found) = shard.find_entry(hash, is_it) else {
+            unreachable!("a lock that is held is in the table")
+        };
         if !found.get_mut().hand_on() {
             found.remove();
         }

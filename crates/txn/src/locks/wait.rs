@@ -24,11 +24,11 @@ pub(super) struct WaitedKey {
 }
 
 impl WaitedKey {
-    fn new(key: LockKey<'_>) -> Self {
+    pub(super) fn new(key: LockKey<'_>) -> Self {
         WaitedKey { keyspace: key.keyspace, key: key.key.into(), hash: key.hash }
     }
 
-    fn borrow(&self) -> LockKey<'_> {
+    pub(super) fn borrow(&self) -> LockKey<'_> {
         LockKey { keyspace: self.keyspace, key: &self.key, hash: self.hash }
     }
 }
@@ -58,7 +58,7 @@ impl LockTable {
             if let Some(range) = self.ranges.blocking(owner, key.keyspace, key.key) {
                 self.begin_wait(owner, Place::Range(range.owner), key.key)?;
                 let ended = range.wait_for_end(|| self.left(limit));
-                self.waits.lock().remove(&owner);
+                self.end_wait(owner);
                 if !ended {
                     return Err(timed_out(key.key, limit));
                 }
@@ -96,7 +96,7 @@ impl LockTable {
             }
         }
         let got = self.sleep(owner, key, &wake, limit);
-        self.waits.lock().remove(&owner);
+        self.end_wait(owner);
         match got {
             true => Ok(true),
             false => Err(timed_out(key.key, limit)),
