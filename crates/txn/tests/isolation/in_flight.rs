@@ -7,8 +7,11 @@ use esker_api::{
 use esker_base::{Error, KeyspaceId, Result};
 use esker_txn::{HeldNow, TransactionDb};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 const KEYSPACE: KeyspaceId = KeyspaceId::DEFAULT;
+
+const EVERY_WAY: [Concurrency; 2] = [Concurrency::Pessimistic, Concurrency::Optimistic];
 
 /// A store for as long as the process, so that a hook may have transactions of it.
 fn store() -> &'static TransactionDb<Store> {
@@ -65,14 +68,14 @@ fn write_skew_amid(read: fn(&mut dyn Transaction, &[u8]), concurrency: Concurren
 
 #[test]
 fn a_read_of_what_a_serializable_commit_is_writing_is_a_conflict() {
-    for concurrency in [Concurrency::Pessimistic, Concurrency::Optimistic] {
+    for concurrency in EVERY_WAY {
         write_skew_amid(|transaction, key| drop(transaction.get(KEYSPACE, key)), concurrency);
     }
 }
 
 #[test]
 fn a_scan_of_what_a_serializable_commit_is_writing_is_a_conflict() {
-    for concurrency in [Concurrency::Pessimistic, Concurrency::Optimistic] {
+    for concurrency in EVERY_WAY {
         let scan = |transaction: &mut dyn Transaction, key: &[u8]| {
             let mut cursor =
                 transaction.cursor(KEYSPACE, esker_api::KeyRange::prefix(key)).unwrap();
@@ -100,4 +103,71 @@ fn a_reader_of_what_a_plain_batch_is_writing_comes_before_it() {
     );
     written.unwrap();
     meanwhile.unwrap();
+}
+
+/// `first` runs and commits; amid its commit, another writes `key`, and would have to wait for it.
+fn is_locked_amid_commit(
+    isolation: Isolation,
+    concurrency: Concurrency,
+    first: fn(&mut dyn Transaction) -> Result<()>,
+    key: &'static [u8],
+) {
+    for other in EVERY_WAY {
+        let store = store();
+        let options = TransactionOptions { isolation, concurrency, lock_timeout: Duration::ZERO };
+        let mut transaction = store.begin(&options).unwrap();
+        first(&mut *transaction).unwrap();
+        let (committed, meanwhile) = amid(
+            store,
+            move || transaction.commit(),
+            move || {
+                let options = TransactionOptions { concurrency: other, ..options };
+                let mut late = store.begin(&options)?;
+                late.put(KEYSPACE, key, b"late").and_then(|()| late.commit())
+            },
+        );
+        committed.unwrap();
+        assert!(matches!(meanwhile, Err(Error::LockTimeout { .. })), "{meanwhile:?}");
+        assert_eq!(store.held(), HeldNow::default());
+    }
+}
+
+#[test]
+fn a_key_is_locked_until_its_write_is_visible() {
+    for isolation in Isolation::ALL {
+        for concurrency in EVERY_WAY {
+            let write = |transaction: &mut dyn Transaction| transaction.put(KEYSPACE, b"x", b"1");
+            is_locked_amid_commit(isolation, concurrency, write, b"x");
+        }
+    }
+}
+
+#[test]
+fn what_was_read_for_update_is_locked_until_the_commit_is_visible() {
+    for isolation in Isolation::ALL {
+        for concurrency in EVERY_WAY {
+            let read_and_write = |transaction: &mut dyn Transaction| {
+                transaction.get_for_update(KEYSPACE, b"x")?;
+                transaction.put(KEYSPACE, b"y", b"1")
+            };
+            is_locked_amid_commit(isolation, concurrency, read_and_write, b"x");
+        }
+    }
+}
+
+#[test]
+fn a_panic_amid_a_commit_leaves_nothing_held() {
+    for concurrency in EVERY_WAY {
+        let store = store();
+        let mut transaction = serializable(store, concurrency);
+        transaction.get(KEYSPACE, b"x").unwrap();
+        transaction.put(KEYSPACE, b"y", b"1").unwrap();
+        store.store().before_next_write(|| {
+            assert_eq!(store.held(), HeldNow { keys: 1, ranges: 0, commits: 1 });
+            std::panic::resume_unwind(Box::new("the store panics"))
+        });
+        let commit = std::panic::AssertUnwindSafe(move || transaction.commit());
+        assert!(std::panic::catch_unwind(commit).is_err());
+        assert_eq!(store.held(), HeldNow::default());
+    }
 }
