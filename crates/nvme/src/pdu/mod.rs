@@ -8,7 +8,8 @@
 //! ```
 //!
 //! HDGST and DDGST, 4 bytes each, are there if the connection's first exchange agreed on them; the first two
-//! PDUs and the last one of a connection never have them. [`Decoder`] takes bytes in any split; [`FromHost`] and
+//! PDUs and the last one of a connection never have them. [`Scanner`] finds PDUs in bytes, and
+//! [`Decoder`] keeps the bytes, too, and takes them in any split; [`FromHost`] and
 //! [`FromController`] say what a frame is; [`Encoder`] builds PDUs. A [`Fatal`] is what ends a connection, and
 //! says what the peer is told.
 
@@ -20,15 +21,17 @@ mod header;
 mod ic;
 mod r2t;
 mod received;
+mod scanner;
 mod term;
 
 pub use data::DataHeader;
-pub use decoder::{Decoder, Frame, Limits};
+pub use decoder::Decoder;
 pub use encoder::Encoder;
 pub use header::{Digests, HEADER_BYTES, Header, PduKind, Sender};
 pub use ic::{InitializeRequest, InitializeResponse};
 pub use r2t::ReadyToTransfer;
 pub use received::{FromController, FromHost, Payload};
+pub use scanner::{Frame, Limits, Scanner};
 pub use term::{Fatal, FatalStatus, TERM_BYTES_MAX, Termination};
 
 /// The length of a digest.

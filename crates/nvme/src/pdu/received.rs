@@ -1,7 +1,7 @@
 //! What a frame is, by the side that sent it.
 
-use super::decoder::Frame;
 use super::header::PduKind;
+use super::scanner::Frame;
 use super::{
     DataHeader, Fatal, InitializeRequest, InitializeResponse, ReadyToTransfer, Termination,
     capsule, data,

@@ -1,0 +1,152 @@
+//! Admin commands: all are answered at once, but for requests to be told of events, which are held.
+
+use super::Connection;
+use super::commands::State;
+use crate::describe;
+use esker_nvme::command::admin::AdminCommand;
+use esker_nvme::feature::{self, QueueCounts};
+use esker_nvme::limits::{EVENT_REQUESTS, IO_QUEUES};
+use esker_nvme::{Cqe, Sqe, Status};
+use esker_uring::Buffer;
+use std::time::Duration;
+
+impl Connection {
+    pub(super) fn admin(&mut self, sqe: &Sqe) -> Result<(), Status> {
+        let id = sqe.command_id();
+        self.host_lives();
+        let word = match AdminCommand::parse(sqe)? {
+            AdminCommand::Identify(request) => {
+                let queue = self.queue.as_ref().ok_or(Status::SEQUENCE_ERROR)?;
+                let structure = describe::identify(&self.shared, &queue.controller, &request)?;
+                self.answer_with(id, sqe, &structure[..])?;
+                0
+            }
+            AdminCommand::GetLogPage(request) => {
+                let queue = self.queue.as_ref().ok_or(Status::SEQUENCE_ERROR)?;
+                let page =
+                    describe::log_page(&self.shared, &queue.controller, &request, self.local)?;
+                let part = part_of(page, request.offset, request.bytes)?;
+                self.answer_with(id, sqe, &part)?;
+                0
+            }
+            AdminCommand::GetFeatures { feature, select } => self.feature(feature, select)?,
+            AdminCommand::SetFeatures { feature, save, value } => {
+                if save {
+                    return Err(Status::INVALID_FIELD);
+                }
+                self.set_feature(feature, value)?
+            }
+            AdminCommand::Abort { queue, command_id } => u32::from(!self.abort(queue, command_id)),
+            AdminCommand::AsyncEventRequest => return self.hold_event_request(id),
+            AdminCommand::KeepAlive => 0,
+        };
+        self.complete(Cqe::new(id, Status::SUCCESS).with_word(word));
+        Ok(())
+    }
+
+    /// The keep-alive time starts again. Before a host has proved who it is, it has only the time to connect.
+    pub(super) fn host_lives(&mut self) {
+        let Some(queue) = self.queue.as_ref().filter(|queue| queue.auth.is_none()) else { return };
+        let milliseconds = queue.keep_alive_ms;
+        let time = Duration::from_millis(u64::from(milliseconds));
+        self.deadline = (milliseconds > 0).then(|| self.shared.clock.now() + time);
+    }
+
+    /// Sends as much of `data` as the host takes.
+    fn answer_with(&mut self, id: u16, sqe: &Sqe, data: &[u8]) -> Result<(), Status> {
+        let bytes = sqe.sgl()?.bytes();
+        self.send_data(id, Buffer::from_slice(data).whole(), bytes, 0);
+        Ok(())
+    }
+
+    fn feature(&self, feature: u8, select: u8) -> Result<u32, Status> {
+        /// Which can be changed: the others have one value.
+        const CHANGEABLE: u32 = 1 << 2;
+        let queue = self.queue.as_ref().ok_or(Status::SEQUENCE_ERROR)?;
+        let current = match feature {
+            feature::NUMBER_OF_QUEUES => queues(),
+            feature::ASYNC_EVENTS => queue.events,
+            feature::KEEP_ALIVE => queue.keep_alive_ms,
+            feature::VOLATILE_WRITE_CACHE if self.has_cache() => 1,
+            feature::COMMAND_SET_PROFILE => 0,
+            _ => return Err(Status::INVALID_FIELD),
+        };
+        match select {
+            3 if matches!(feature, feature::ASYNC_EVENTS | feature::KEEP_ALIVE) => Ok(CHANGEABLE),
+            3 => Ok(0),
+            0 => Ok(current),
+            // Defaults, which is also what is saved: nothing is.
+            _ => Ok(match feature {
+                feature::ASYNC_EVENTS | feature::KEEP_ALIVE => 0,
+                _ => current,
+            }),
+        }
+    }
+
+    fn set_feature(&mut self, feature: u8, value: u32) -> Result<u32, Status> {
+        let has_cache = self.has_cache();
+        let queue = self.queue.as_mut().ok_or(Status::SEQUENCE_ERROR)?;
+        match feature {
+            feature::NUMBER_OF_QUEUES => {
+                QueueCounts::of(value).ok_or(Status::INVALID_FIELD)?;
+                return Ok(queues());
+            }
+            feature::ASYNC_EVENTS => queue.events = value,
+            feature::KEEP_ALIVE => {
+                queue.keep_alive_ms = value;
+                self.host_lives();
+            }
+            feature::VOLATILE_WRITE_CACHE if has_cache && value & 1 == 1 => {}
+            feature::VOLATILE_WRITE_CACHE if has_cache => {
+                return Err(Status::FEATURE_NOT_CHANGEABLE);
+            }
+            feature::COMMAND_SET_PROFILE if value == 0 => {}
+            _ => return Err(Status::INVALID_FIELD),
+        }
+        Ok(0)
+    }
+
+    fn has_cache(&self) -> bool {
+        let index = self.queue.as_ref().and_then(|queue| queue.controller.subsystem);
+        index.is_some_and(|index| self.shared.settings.subsystems[index].volatile_write_cache)
+    }
+
+    /// Ends a command, if that can be done at once: event requests can. What a namespace works on is finished, as the
+    /// specification allows.
+    fn abort(&mut self, queue: u16, command_id: u16) -> bool {
+        let of_this = self.queue.as_ref().is_some_and(|own| own.id == queue);
+        let held: Vec<u16> = self.commands.events().collect();
+        let slot = held
+            .into_iter()
+            .find(|&slot| self.commands.get(slot).is_some_and(|command| command.id == command_id));
+        let Some(slot) = slot.filter(|_| of_this) else { return false };
+        self.commands.free(slot);
+        self.fail(command_id, Status::ABORT_REQUESTED);
+        true
+    }
+
+    fn hold_event_request(&mut self, id: u16) -> Result<(), Status> {
+        if self.commands.events().count() >= usize::from(EVENT_REQUESTS) {
+            return Err(Status::EVENT_LIMIT_EXCEEDED);
+        }
+        self.commands.add(id, State::Event);
+        Ok(())
+    }
+}
+
+fn queues() -> u32 {
+    QueueCounts { submission: IO_QUEUES, completion: IO_QUEUES }.word()
+}
+
+/// The part of a log page that was asked for; what is beyond its end reads as zeros.
+fn part_of(page: Vec<u8>, offset: u64, bytes: u64) -> Result<Vec<u8>, Status> {
+    let start = usize::try_from(offset).ok().filter(|&start| start <= page.len());
+    let start = start.ok_or(Status::INVALID_FIELD)?;
+    let limit = u64::from(esker_nvme::limits::TRANSFER_BYTES);
+    if bytes > limit {
+        return Err(Status::INVALID_FIELD);
+    }
+    let mut part = page[start..].to_vec();
+    part.resize(bytes as usize, 0);
+    Ok(part)
+}

@@ -1,0 +1,243 @@
+//! DH-HMAC-CHAP on a queue, the controller's part: Negotiate → Challenge → Reply → Success1 → (Success2).
+//!
+//! Until it ends well, the queue takes nothing but its messages. When it ends badly the host is told by Failure1, and
+//! may not begin again on this connection.
+
+use super::{Connection, Phase};
+use crate::limits::CONNECT_TIME;
+use esker_base::Entropy;
+use esker_nvme::auth::message::{Challenge, Failure, Message, Negotiate, Reply, Success1};
+use esker_nvme::auth::{Group, Hash, KeyPair, Role, Secret, Transaction};
+use esker_nvme::{Cqe, Nqn, Status};
+use esker_uring::Buffer;
+
+/// Hashes and groups, the best first.
+const HASHES: [Hash; 3] = [Hash::Sha512, Hash::Sha384, Hash::Sha256];
+const GROUPS: [Group; 4] = [Group::Ffdhe2048, Group::Ffdhe3072, Group::Ffdhe4096, Group::Null];
+
+pub(super) struct Authenticator {
+    // Constant after construction.
+    secret: Secret,
+    controller_secret: Option<Secret>,
+    host: Nqn,
+    subsystem: Nqn,
+
+    step: Step,
+    /// The message that the host is to fetch.
+    outbox: Option<Message>,
+}
+
+enum Step {
+    AwaitsNegotiate,
+    AwaitsReply(Box<Challenged>),
+    /// Success1 was prepared, with the controller's proof: the host says whether it believes it.
+    AwaitsSuccess2 {
+        transaction: u16,
+    },
+    /// The host is who it says; Success1 is yet to be fetched.
+    Succeeded,
+    Failed,
+}
+
+struct Challenged {
+    transaction: u16,
+    hash: Hash,
+    pair: KeyPair,
+    group: Group,
+    challenge: Vec<u8>,
+    sequence: u32,
+}
+
+/// What is left to do after a message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Pending,
+    Proved,
+    Refused,
+}
+
+impl Authenticator {
+    pub(super) fn new(
+        secret: Secret,
+        controller_secret: Option<Secret>,
+        host: Nqn,
+        subsystem: Nqn,
+    ) -> Self {
+        let step = Step::AwaitsNegotiate;
+        Authenticator { secret, controller_secret, host, subsystem, step, outbox: None }
+    }
+
+    /// A message from the host.
+    fn take(&mut self, data: &[u8], entropy: &dyn Entropy) -> Verdict {
+        let transaction = self.transaction().unwrap_or(0);
+        let outcome = match (Message::parse(data), &self.step) {
+            (Ok(Message::Negotiate(offer)), Step::AwaitsNegotiate) => {
+                let answered = self.challenge(&offer, entropy);
+                answered.map_err(|why| (offer.transaction, why))
+            }
+            (Ok(Message::Reply(reply)), Step::AwaitsReply(_)) => {
+                self.check(reply).map_err(|why| (transaction, why))
+            }
+            (Ok(Message::Success2(id)), Step::AwaitsSuccess2 { transaction })
+                if id == *transaction =>
+            {
+                self.step = Step::Succeeded;
+                return Verdict::Proved;
+            }
+            (Ok(Message::Failure2(..)), _) => {
+                self.step = Step::Failed;
+                return Verdict::Refused;
+            }
+            (Ok(_), _) => Err((transaction, Failure::Message)),
+            (Err(why), _) => Err((transaction, why)),
+        };
+        if let Err((transaction, why)) = outcome {
+            self.step = Step::Failed;
+            self.outbox = Some(Message::Failure1(transaction, why));
+        }
+        Verdict::Pending
+    }
+
+    fn transaction(&self) -> Option<u16> {
+        match &self.step {
+            Step::AwaitsReply(challenged) => Some(challenged.transaction),
+            Step::AwaitsSuccess2 { transaction } => Some(*transaction),
+            _ => None,
+        }
+    }
+
+    fn challenge(&mut self, offer: &Negotiate, entropy: &dyn Entropy) -> Result<(), Failure> {
+        if offer.channel != 0 {
+            return Err(Failure::Channel);
+        }
+        let hash = HASHES.into_iter().find(|hash| offer.hashes.contains(hash));
+        let hash = hash.ok_or(Failure::NoHash)?;
+        let group = GROUPS.into_iter().find(|group| offer.groups.contains(group));
+        let group = group.ok_or(Failure::NoGroup)?;
+        let (mut private, mut sequence) = ([0; Group::PRIVATE_BYTES], [0; 4]);
+        let mut challenge = vec![0; hash.bytes()];
+        for bytes in [&mut private[..], &mut sequence[..], &mut challenge[..]] {
+            entropy.fill(bytes).map_err(|_| Failure::Failed)?;
+        }
+        // Zero is what a side that asks for no proof sends.
+        let sequence = u32::from_le_bytes(sequence).max(1);
+        let pair = KeyPair::new(group, &private);
+        let transaction = offer.transaction;
+        self.outbox = Some(Message::Challenge(Challenge {
+            transaction,
+            hash,
+            group,
+            sequence,
+            challenge: challenge.clone(),
+            public: pair.public.clone(),
+        }));
+        self.step = Step::AwaitsReply(Box::new(Challenged {
+            transaction,
+            hash,
+            pair,
+            group,
+            challenge,
+            sequence,
+        }));
+        Ok(())
+    }
+
+    fn check(&mut self, reply: Reply) -> Result<(), Failure> {
+        let step = std::mem::replace(&mut self.step, Step::Failed);
+        let Step::AwaitsReply(challenged) = step else { return Err(Failure::Message) };
+        if reply.transaction != challenged.transaction {
+            return Err(Failure::Payload);
+        }
+        let session = match challenged.group {
+            Group::Null if reply.public.is_empty() => None,
+            Group::Null => return Err(Failure::Payload),
+            _ => Some(challenged.pair.session(&reply.public).ok_or(Failure::Payload)?),
+        };
+        let transaction = Transaction {
+            hash: challenged.hash,
+            id: challenged.transaction,
+            channel: 0,
+            host: &self.host,
+            subsystem: &self.subsystem,
+            session: session.as_deref(),
+        };
+        let expected = transaction.response(
+            Role::Host,
+            &self.secret,
+            &challenged.challenge,
+            challenged.sequence,
+        );
+        if !expected.matches(&reply.response) {
+            return Err(Failure::Failed);
+        }
+        // A host that sends back our own challenge wants us to compute its answer.
+        if reply.challenge.as_ref() == Some(&challenged.challenge) {
+            return Err(Failure::Failed);
+        }
+        let proof = reply.challenge.as_ref().zip(self.controller_secret.as_ref());
+        let proof = proof.map(|(challenge, secret)| {
+            transaction.response(Role::Controller, secret, challenge, reply.sequence)
+        });
+        self.step = match proof {
+            Some(_) => Step::AwaitsSuccess2 { transaction: challenged.transaction },
+            None => Step::Succeeded,
+        };
+        self.outbox = Some(Message::Success1(Success1 {
+            transaction: challenged.transaction,
+            hash_bytes: challenged.hash.bytes() as u8,
+            response: proof.map(|proof| proof.as_bytes().to_vec()),
+        }));
+        Ok(())
+    }
+
+    /// The message for the host, and what follows once it has it.
+    fn fetch(&mut self) -> Option<(Vec<u8>, Verdict)> {
+        let message = self.outbox.take()?;
+        let verdict = match &self.step {
+            Step::Succeeded => Verdict::Proved,
+            Step::Failed => Verdict::Refused,
+            _ => Verdict::Pending,
+        };
+        Some((message.encode(), verdict))
+    }
+}
+
+impl Connection {
+    pub(super) fn auth_send(&mut self, id: u16, data: &[u8]) -> Result<(), Status> {
+        let entropy = self.shared.entropy.clone();
+        let verdict = self.authenticator_of_queue()?.take(data, entropy.as_ref());
+        self.complete(Cqe::new(id, Status::SUCCESS));
+        self.apply(verdict);
+        Ok(())
+    }
+
+    pub(super) fn auth_receive(&mut self, id: u16, bytes: u32) -> Result<(), Status> {
+        let fetched = self.authenticator_of_queue()?.fetch();
+        let (message, verdict) = fetched.ok_or(Status::SEQUENCE_ERROR)?;
+        self.send_data(id, Buffer::from_slice(&message).whole(), bytes, 0);
+        self.complete(Cqe::new(id, Status::SUCCESS));
+        self.apply(verdict);
+        Ok(())
+    }
+
+    fn authenticator_of_queue(&mut self) -> Result<&mut Authenticator, Status> {
+        let queue = self.queue.as_mut().ok_or(Status::SEQUENCE_ERROR)?;
+        queue.auth.as_mut().ok_or(Status::SEQUENCE_ERROR)
+    }
+
+    fn apply(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Pending => {}
+            Verdict::Proved => {
+                if let Some(queue) = &mut self.queue {
+                    queue.auth = None;
+                }
+                self.host_lives();
+            }
+            Verdict::Refused => {
+                self.phase = Phase::Ending;
+                self.deadline = Some(self.shared.clock.now() + CONNECT_TIME);
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Commands under way: one slot each, from its capsule to its completion.
+
+use crate::Request;
+use crate::limits::TRANSFER_BYTES_UNDER_WAY;
+use esker_nvme::command::fabrics::Connect;
+use esker_nvme::command::kv::{Condition, Key};
+use esker_uring::Buffer;
+use std::collections::VecDeque;
+
+/// What a command's data is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Purpose {
+    Connect(Connect),
+    Auth,
+    Store { namespace: u32, key: Key, bytes: u32, condition: Condition },
+    Write { namespace: u32, offset: u64, force_unit_access: bool },
+}
+
+/// What a command waits for.
+#[derive(Debug)]
+pub(super) enum State {
+    /// Memory, before an R2T is sent.
+    AwaitsTransfer { purpose: Purpose, bytes: u32 },
+    /// Data that an R2T asked for.
+    Transfers { purpose: Purpose, data: Buffer, received: u32, intact: bool },
+    /// Memory, before it is submitted.
+    AwaitsSubmission { namespace: u32, request: Request, answer: Reading },
+    /// Its namespace.
+    Submitted { answer: Option<Reading> },
+    /// Something to tell.
+    Event,
+}
+
+/// How an answer with data is sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    /// The most that the host takes.
+    pub(super) bytes_max: u32,
+    /// Whether DW0 is the whole length.
+    pub(super) says_length: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Command {
+    pub(super) id: u16,
+    /// Memory reserved for it.
+    pub(super) reserved: usize,
+    pub(super) state: State,
+}
+
+#[derive(Default)]
+pub(super) struct Commands {
+    slots: Vec<Option<Command>>,
+    free: Vec<u16>,
+    reserved: usize,
+    /// Slots that wait for memory, in their order.
+    waiting: VecDeque<u16>,
+}
+
+impl Commands {
+    pub(super) fn under_way(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Whether nothing is under way but events, which may wait for ever.
+    pub(super) fn is_idle(&self) -> bool {
+        self.slots.iter().flatten().all(|command| matches!(command.state, State::Event))
+    }
+
+    pub(super) fn has(&self, id: u16) -> bool {
+        self.slots.iter().flatten().any(|command| command.id == id)
+    }
+
+    /// Takes a slot. The caller has seen to it that there are not too many.
+    pub(super) fn add(&mut self, id: u16, state: State) -> u16 {
+        let command = Some(Command { id, reserved: 0, state });
+        match self.free.pop() {
+            Some(slot) => {
+                self.slots[usize::from(slot)] = command;
+                slot
+            }
+            None => {
+                self.slots.push(command);
+                (self.slots.len() - 1) as u16
+            }
+        }
+    }
+
+    pub(super) fn get(&mut self, slot: u16) -> Option<&mut Command> {
+        self.slots.get_mut(usize::from(slot))?.as_mut()
+    }
+
+    /// Gives a slot back, and what was reserved for it to whoever sends its answer.
+    pub(super) fn free(&mut self, slot: u16) -> Option<Command> {
+        let command = self.slots.get_mut(usize::from(slot))?.take()?;
+        self.free.push(slot);
+        Some(command)
+    }
+
+    /// The slots of commands that wait for something to happen, and how many.
+    pub(super) fn events(&self) -> impl Iterator<Item = u16> + '_ {
+        let slots = (0..).zip(&self.slots);
+        let is_event = |command: &Command| matches!(command.state, State::Event);
+        slots.filter(move |(_, slot)| slot.as_ref().is_some_and(is_event)).map(|(slot, _)| slot)
+    }
+
+    /// Reserves memory for the command in `slot`, or lets it wait: false.
+    pub(super) fn reserve(&mut self, slot: u16, bytes: usize) -> bool {
+        if !self.waiting.is_empty() || !self.fits(bytes) {
+            self.waiting.push_back(slot);
+            return false;
+        }
+        self.take_memory(slot, bytes);
+        true
+    }
+
+    /// A single transfer always fits.
+    fn fits(&self, bytes: usize) -> bool {
+        self.reserved == 0 || self.reserved + bytes <= TRANSFER_BYTES_UNDER_WAY
+    }
+
+    fn take_memory(&mut self, slot: u16, bytes: usize) {
+        self.reserved += bytes;
+        if let Some(command) = self.get(slot) {
+            command.reserved = bytes;
+        }
+    }
+
+    /// Memory is free again.
+    pub(super) fn release(&mut self, bytes: usize) {
+        self.reserved -= bytes;
+    }
+
+    /// The next command that waited and now has its memory.
+    pub(super) fn next_ready(&mut self) -> Option<u16> {
+        let slot = *self.waiting.front()?;
+        let bytes = self.get(slot).map_or(0, |command| command.state.bytes());
+        if !self.fits(bytes) {
+            return None;
+        }
+        self.waiting.pop_front();
+        self.take_memory(slot, bytes);
+        Some(slot)
+    }
+}
+
+impl State {
+    /// The memory that it waits for.
+    fn bytes(&self) -> usize {
+        match self {
+            State::AwaitsTransfer { bytes, .. } => *bytes as usize,
+            State::AwaitsSubmission { answer, .. } => answer.bytes_max as usize,
+            _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u32 = 1 << 20;
+
+    fn reading(bytes_max: u32) -> State {
+        let answer = Reading { bytes_max, says_length: false };
+        State::AwaitsSubmission { namespace: 1, request: Request::Flush, answer }
+    }
+
+    #[test]
+    fn commands_beyond_the_memory_wait_in_their_order() {
+        let mut commands = Commands::default();
+        let slots: Vec<u16> = (0..12).map(|id| commands.add(id, reading(MIB))).collect();
+        let begun = slots.iter().filter(|&&slot| commands.reserve(slot, MIB as usize)).count();
+        assert_eq!(begun, TRANSFER_BYTES_UNDER_WAY >> 20);
+        assert_eq!(commands.next_ready(), None);
+        commands.release(MIB as usize);
+        assert_eq!(commands.next_ready(), Some(slots[8]));
+        assert_eq!(commands.next_ready(), None);
+    }
+
+    #[test]
+    fn a_small_command_does_not_overtake_a_large_one() {
+        let mut commands = Commands::default();
+        let first = commands.add(1, reading(8 * MIB));
+        let large = commands.add(2, reading(MIB));
+        let small = commands.add(3, reading(1));
+        assert!(commands.reserve(first, 8 << 20));
+        assert!(!commands.reserve(large, 1 << 20) && !commands.reserve(small, 1));
+        commands.release(8 << 20);
+        assert_eq!((commands.next_ready(), commands.next_ready()), (Some(large), Some(small)));
+    }
+
+    #[test]
+    fn slots_are_used_again_and_stale_ones_are_none() {
+        let mut commands = Commands::default();
+        let slot = commands.add(7, State::Event);
+        assert!(commands.has(7) && commands.is_idle());
+        assert!(commands.free(slot).is_some() && commands.free(slot).is_none());
+        assert_eq!(commands.under_way(), 0);
+        assert_eq!(commands.add(8, State::Event), slot);
+        assert!(commands.get(slot + 1).is_none());
+    }
+}

@@ -1,0 +1,359 @@
+//! Commands in general, and those of I/O queues: from the capsule to the namespace and back.
+
+use super::commands::{Purpose, Reading, State};
+use super::{Connection, Phase};
+use crate::{Answer, Description, Request};
+use esker_nvme::command::fabrics;
+use esker_nvme::command::kv::KvCommand;
+use esker_nvme::command::nvm::{Blocks, NvmCommand};
+use esker_nvme::command::{CommandSet, Sgl};
+use esker_nvme::limits::TRANSFER_BYTES;
+use esker_nvme::pdu::{DataHeader, Fatal, Payload, ReadyToTransfer};
+use esker_nvme::{Cqe, Sqe, Status};
+use esker_uring::{Buffer, Slice};
+
+/// Until it is connected, a connection may have one command: Connect.
+const ENTRIES_UNCONNECTED: usize = 1;
+
+impl Connection {
+    /// A command came.
+    pub(super) fn begin(&mut self, sqe: &Sqe, payload: Payload<'_>) -> Result<(), Fatal> {
+        let entries = self.queue.as_ref().map_or(ENTRIES_UNCONNECTED, |q| usize::from(q.entries));
+        if self.commands.under_way() >= entries {
+            return Err(Fatal::sequence("more commands than the queue has entries"));
+        }
+        if let Some(queue) = &mut self.queue {
+            queue.advance();
+        }
+        let id = sqe.command_id();
+        let begun = if self.commands.has(id) {
+            Err(Status::COMMAND_ID_CONFLICT)
+        } else if sqe.is_fused() {
+            Err(Status::INVALID_FIELD)
+        } else {
+            self.dispatch(sqe, payload)
+        };
+        if let Err(status) = begun {
+            self.fail(id, status);
+        }
+        Ok(())
+    }
+
+    fn dispatch(&mut self, sqe: &Sqe, payload: Payload<'_>) -> Result<(), Status> {
+        if sqe.opcode() == fabrics::OPCODE {
+            return self.fabrics(sqe, payload);
+        }
+        let Some(queue) = &self.queue else { return Err(Status::SEQUENCE_ERROR) };
+        if queue.auth.is_some() {
+            return Err(Status::AUTH_REQUIRED);
+        }
+        let is_admin = queue.is_admin();
+        if !queue.controller.is_ready() {
+            return Err(Status::SEQUENCE_ERROR);
+        }
+        if is_admin { self.admin(sqe) } else { self.io(sqe, payload) }
+    }
+
+    fn io(&mut self, sqe: &Sqe, payload: Payload<'_>) -> Result<(), Status> {
+        let description = self.namespace(sqe.namespace())?.description();
+        match description.command_set() {
+            CommandSet::KeyValue => self.key_value(sqe, description, payload),
+            CommandSet::Nvm => self.nvm(sqe, description, payload),
+        }
+    }
+
+    fn namespace(&self, id: u32) -> Result<&dyn crate::Namespace, Status> {
+        let index = self.queue.as_ref().and_then(|queue| queue.controller.subsystem);
+        let subsystem = index.and_then(|index| self.shared.settings.subsystems.get(index));
+        let namespace = subsystem.and_then(|subsystem| subsystem.namespace(id));
+        namespace.map(AsRef::as_ref).ok_or(Status::INVALID_NAMESPACE)
+    }
+
+    fn key_value(
+        &mut self,
+        sqe: &Sqe,
+        description: Description,
+        payload: Payload<'_>,
+    ) -> Result<(), Status> {
+        let (id, namespace) = (sqe.command_id(), sqe.namespace());
+        let read = |bytes: u32, says_length| -> Result<Reading, Status> {
+            Ok(Reading {
+                bytes_max: bytes.min(sqe.sgl()?.bytes()).min(TRANSFER_BYTES),
+                says_length,
+            })
+        };
+        match KvCommand::parse(sqe)? {
+            KvCommand::Store { key, bytes, condition } => {
+                if bytes > value_bytes_max(description) {
+                    return Err(Status::INVALID_VALUE_SIZE);
+                }
+                let sgl = sqe.sgl()?;
+                if sgl.bytes() < bytes {
+                    return Err(Status::DATA_SGL_LENGTH_INVALID);
+                }
+                self.take_data(
+                    id,
+                    sgl,
+                    payload,
+                    Purpose::Store { namespace, key, bytes, condition },
+                )
+            }
+            KvCommand::Retrieve { key, bytes } => {
+                self.submit_read(id, namespace, Request::Retrieve { key }, read(bytes, true)?)
+            }
+            KvCommand::List { from, bytes } => {
+                let reading = read(bytes, false)?;
+                let request = Request::List { from, bytes: reading.bytes_max as usize };
+                self.submit_read(id, namespace, request, reading)
+            }
+            KvCommand::Delete { key } => self.submit_new(id, namespace, Request::Delete { key }),
+            KvCommand::Exist { key } => self.submit_new(id, namespace, Request::Exist { key }),
+        }
+    }
+
+    fn nvm(
+        &mut self,
+        sqe: &Sqe,
+        description: Description,
+        payload: Payload<'_>,
+    ) -> Result<(), Status> {
+        let (id, namespace) = (sqe.command_id(), sqe.namespace());
+        let transfer = |blocks: Blocks| -> Result<(u64, u32), Status> {
+            let (offset, bytes) = range(description, blocks)?;
+            let bytes = u32::try_from(bytes).ok().filter(|&bytes| bytes <= TRANSFER_BYTES);
+            let bytes = bytes.ok_or(Status::INVALID_FIELD)?;
+            let stated = sqe.sgl()?.bytes();
+            (stated == bytes).then_some((offset, bytes)).ok_or(Status::DATA_SGL_LENGTH_INVALID)
+        };
+        match NvmCommand::parse(sqe)? {
+            NvmCommand::Flush => self.submit_new(id, namespace, Request::Flush),
+            NvmCommand::Write { blocks, force_unit_access } => {
+                let (offset, _) = transfer(blocks)?;
+                let purpose = Purpose::Write { namespace, offset, force_unit_access };
+                self.take_data(id, sqe.sgl()?, payload, purpose)
+            }
+            NvmCommand::Read { blocks } => {
+                let (offset, bytes) = transfer(blocks)?;
+                let request = Request::Read { offset, bytes: bytes as usize };
+                let reading = Reading { bytes_max: bytes, says_length: false };
+                self.submit_read(id, namespace, request, reading)
+            }
+            NvmCommand::WriteZeroes { blocks } => {
+                let (offset, bytes) = range(description, blocks)?;
+                self.submit_new(id, namespace, Request::WriteZeroes { offset, bytes })
+            }
+        }
+    }
+
+    /// Gets a command's data: from its capsule, or by an R2T.
+    pub(super) fn take_data(
+        &mut self,
+        id: u16,
+        sgl: Sgl,
+        payload: Payload<'_>,
+        purpose: Purpose,
+    ) -> Result<(), Status> {
+        match sgl.in_capsule(payload.bytes)? {
+            Some(_) if !payload.intact => Err(Status::TRANSPORT_ERROR),
+            Some(data) => self.with_data(id, purpose, Buffer::from_slice(data)),
+            None if sgl.bytes() == 0 => self.with_data(id, purpose, Buffer::zeroed(0)),
+            None if sgl.bytes() > TRANSFER_BYTES => Err(Status::INVALID_FIELD),
+            None => {
+                let bytes = sgl.bytes();
+                let slot = self.commands.add(id, State::AwaitsTransfer { purpose, bytes });
+                if self.commands.reserve(slot, bytes as usize) {
+                    self.ask_for_data(slot);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn ask_for_data(&mut self, slot: u16) {
+        let Some(command) = self.commands.get(slot) else { return };
+        let State::AwaitsTransfer { purpose, bytes } = command.state else { return };
+        let data = Buffer::zeroed(bytes as usize);
+        command.state = State::Transfers { purpose, data, received: 0, intact: true };
+        let ready =
+            ReadyToTransfer { command_id: command.id, transfer_tag: slot, offset: 0, bytes };
+        self.encoder.ready_to_transfer(&ready, self.output.text());
+    }
+
+    /// Data came that an R2T asked for.
+    pub(super) fn host_data(
+        &mut self,
+        header: &DataHeader,
+        payload: Payload<'_>,
+        last: bool,
+    ) -> Result<(), Fatal> {
+        const COMMAND_ID: u32 = 8;
+        const TRANSFER_TAG: u32 = 10;
+        let slot = header.transfer_tag;
+        let command = self.commands.get(slot);
+        let command = command.ok_or(Fatal::field(TRANSFER_TAG, "data that no R2T asked for"))?;
+        let State::Transfers { data, received, intact, .. } = &mut command.state else {
+            return Err(Fatal::field(TRANSFER_TAG, "data that no R2T asked for"));
+        };
+        if command.id != header.command_id {
+            return Err(Fatal::field(COMMAND_ID, "data for another command than its R2T"));
+        }
+        let end = u64::from(header.offset) + u64::from(header.bytes);
+        if end > data.len() as u64 {
+            return Err(Fatal::out_of_range("data beyond what the R2T asked for"));
+        }
+        if header.offset != *received {
+            return Err(Fatal::sequence("data out of order"));
+        }
+        let is_whole = end == data.len() as u64;
+        if last != is_whole {
+            return Err(Fatal::sequence("data whose last part is not marked so, or another is"));
+        }
+        data[header.offset as usize..end as usize].copy_from_slice(payload.bytes);
+        *received = end as u32;
+        *intact &= payload.intact;
+        if is_whole {
+            self.data_is_whole(slot);
+        }
+        Ok(())
+    }
+
+    fn data_is_whole(&mut self, slot: u16) {
+        let Some(command) = self.commands.free(slot) else { return };
+        let State::Transfers { purpose, data, intact, .. } = command.state else { return };
+        self.commands.release(command.reserved);
+        let done = match intact {
+            true => self.with_data(command.id, purpose, data),
+            false => Err(Status::TRANSPORT_ERROR),
+        };
+        if let Err(status) = done {
+            self.fail(command.id, status);
+        }
+        self.go_on();
+    }
+
+    /// Carries out a command whose data is there.
+    fn with_data(&mut self, id: u16, purpose: Purpose, data: Buffer) -> Result<(), Status> {
+        match purpose {
+            Purpose::Connect(connect) => {
+                self.connect(id, &connect, &data);
+                Ok(())
+            }
+            Purpose::Auth => self.auth_send(id, &data),
+            Purpose::Store { namespace, key, bytes, condition } => {
+                let value = data.slice(0..bytes as usize);
+                self.submit_new(id, namespace, Request::Store { key, value, condition })
+            }
+            Purpose::Write { namespace, offset, force_unit_access } => {
+                let data = data.whole();
+                let request = Request::Write { offset, data, force_unit_access };
+                self.submit_new(id, namespace, request)
+            }
+        }
+    }
+
+    /// Submits a request that is answered without data.
+    fn submit_new(&mut self, id: u16, namespace: u32, request: Request) -> Result<(), Status> {
+        let slot = self.commands.add(id, State::Submitted { answer: None });
+        self.submit(slot, namespace, request);
+        Ok(())
+    }
+
+    /// Submits a request whose answer takes memory.
+    fn submit_read(
+        &mut self,
+        id: u16,
+        namespace: u32,
+        request: Request,
+        answer: Reading,
+    ) -> Result<(), Status> {
+        let slot = self.commands.add(id, State::AwaitsSubmission { namespace, request, answer });
+        if self.commands.reserve(slot, answer.bytes_max as usize) {
+            self.submit_waiting(slot);
+        }
+        Ok(())
+    }
+
+    fn submit_waiting(&mut self, slot: u16) {
+        let Some(command) = self.commands.get(slot) else { return };
+        let submitted = State::Submitted { answer: None };
+        match std::mem::replace(&mut command.state, submitted) {
+            State::AwaitsSubmission { namespace, request, answer } => {
+                command.state = State::Submitted { answer: Some(answer) };
+                self.submit(slot, namespace, request);
+            }
+            other => command.state = other,
+        }
+    }
+
+    fn submit(&self, slot: u16, namespace: u32, request: Request) {
+        let reply = self.reply(slot);
+        match self.namespace(namespace) {
+            Ok(namespace) => namespace.submit(request, reply),
+            Err(status) => reply.send(Answer::Failed(status)),
+        }
+    }
+
+    /// Lets commands go on that waited for memory.
+    pub(super) fn go_on(&mut self) {
+        while matches!(self.phase, Phase::Open | Phase::Draining) {
+            let Some(slot) = self.commands.next_ready() else { break };
+            match self.commands.get(slot).map(|command| &command.state) {
+                Some(State::AwaitsTransfer { .. }) => self.ask_for_data(slot),
+                _ => self.submit_waiting(slot),
+            }
+        }
+    }
+
+    /// Completes the command in `slot` with its namespace's answer.
+    pub(super) fn finish(&mut self, slot: u16, answer: Answer) {
+        let Some(command) = self.commands.free(slot) else { return };
+        let State::Submitted { answer: reading } = command.state else { return };
+        match (answer, reading) {
+            (Answer::Data(data), Some(reading)) => {
+                let length = data.len() as u32;
+                self.send_data(command.id, data, reading.bytes_max, command.reserved);
+                let word = if reading.says_length { length } else { 0 };
+                self.complete(Cqe::new(command.id, Status::SUCCESS).with_word(word));
+            }
+            (answer, _) => {
+                self.commands.release(command.reserved);
+                let status = match answer {
+                    Answer::Done => Status::SUCCESS,
+                    Answer::Failed(status) => status,
+                    Answer::Data(_) => Status::INTERNAL_ERROR,
+                };
+                self.complete(Cqe::new(command.id, status));
+            }
+        }
+    }
+
+    /// Sends up to `bytes_max` of `data` to the host.
+    pub(super) fn send_data(&mut self, id: u16, data: Slice, bytes_max: u32, reserved: usize) {
+        let bytes = data.len().min(bytes_max as usize);
+        if bytes == 0 {
+            return self.commands.release(reserved);
+        }
+        let header = DataHeader { command_id: id, transfer_tag: 0, offset: 0, bytes: bytes as u32 };
+        let start = data.range().start;
+        let data = data.into_buffer().slice(start..start + bytes);
+        self.encoder.controller_data(&header, true, self.output.text());
+        let mut tail = Vec::new();
+        self.encoder.data_tail(&data, &mut tail);
+        self.output.data(data, reserved);
+        self.output.text().extend_from_slice(&tail);
+    }
+}
+
+fn value_bytes_max(description: Description) -> u32 {
+    match description {
+        Description::Keys { value_bytes_max, .. } => value_bytes_max,
+        Description::Blocks { .. } => 0,
+    }
+}
+
+fn range(description: Description, blocks: Blocks) -> Result<(u64, u64), Status> {
+    let Description::Blocks { bytes, block_bytes_log2 } = description else {
+        return Err(Status::INVALID_NAMESPACE);
+    };
+    blocks.bytes(1 << block_bytes_log2, bytes).ok_or(Status::LBA_OUT_OF_RANGE)
+}

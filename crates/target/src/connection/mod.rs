@@ -1,0 +1,265 @@
+//! One connection, as a state machine: bytes and answers go in, bytes and requests come out. It does no I/O and keeps no
+//! time; the reactor does, by [`receive`](Connection::receive), [`received`](Connection::received),
+//! [`send`](Connection::send), [`sent`](Connection::sent), [`answered`](Connection::answered) and
+//! [`tick`](Connection::tick).
+//!
+//! ```text
+//! Opening ── ICReq ──► Open: Connect makes it a queue ──► Ending: what is queued is sent ──► Over
+//!    └───────────────────── a fatal error: it is told, then ─┘
+//! ```
+//!
+//! A command takes a slot until it is answered; slots are as many as the queue has entries, so a peer that sends more is
+//! at fault. A slot's number is the tag of its R2T. Transfers and answers beyond a limit of memory wait in order.
+
+mod admin;
+mod auth;
+mod commands;
+mod fabrics;
+mod input;
+mod io;
+mod output;
+mod queue;
+
+use crate::limits::{CONNECT_TIME, LINGER_TIME};
+use crate::message::{ConnectionId, Message};
+use crate::shared::Shared;
+use crate::stats::{Counters, add};
+use crate::{Answer, Reply};
+use commands::Commands;
+use esker_nvme::limits::{H2C_DATA_BYTES, IN_CAPSULE_BYTES};
+use esker_nvme::pdu::{
+    Encoder, Fatal, FromHost, InitializeRequest, InitializeResponse, Limits, Sender as Side,
+};
+use esker_nvme::{Cqe, Status};
+use esker_uring::{Sender, Slice};
+use input::{Bytes, Input};
+use output::Output;
+use queue::Queue;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+const LIMITS: Limits =
+    Limits { command_data_bytes: IN_CAPSULE_BYTES as usize, data_bytes: H2C_DATA_BYTES as usize };
+
+/// See the file's head.
+pub(crate) struct Connection {
+    // Constant after construction.
+    id: ConnectionId,
+    local: SocketAddr,
+    shared: Arc<Shared>,
+    mailbox: Sender<Message>,
+    counters: Arc<Counters>,
+
+    phase: Phase,
+    /// When the phase, or the host's silence, ends the connection.
+    deadline: Option<Duration>,
+    input: Input,
+    output: Output,
+    encoder: Encoder,
+    commands: Commands,
+    /// Once connected.
+    queue: Option<Queue>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Opening,
+    Open,
+    /// What is under way is finished; nothing new is taken.
+    Draining,
+    /// What is queued is sent, and what comes is thrown away.
+    Ending,
+    Over,
+}
+
+impl Connection {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        local: SocketAddr,
+        mailbox: Sender<Message>,
+        counters: Arc<Counters>,
+    ) -> Self {
+        Connection {
+            id: shared.next_connection(),
+            local,
+            mailbox,
+            counters,
+            phase: Phase::Opening,
+            deadline: Some(shared.clock.now() + CONNECT_TIME),
+            input: Input::new(Side::Host, LIMITS),
+            output: Output::default(),
+            encoder: Encoder::new(Default::default(), 0),
+            commands: Commands::default(),
+            queue: None,
+            shared,
+        }
+    }
+
+    pub(crate) fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    /// Room to receive into, if anything more is wanted. It is given back by [`received`](Self::received).
+    pub(crate) fn receive(&mut self) -> Option<Slice> {
+        match self.phase {
+            Phase::Draining | Phase::Over => None,
+            _ => self.input.room(),
+        }
+    }
+
+    /// `bytes` came into `room`; none means that the peer sends no more.
+    pub(crate) fn received(&mut self, room: Slice, bytes: usize) {
+        add(&self.counters.received_bytes, bytes as u64);
+        self.input.give_back(room, bytes);
+        if bytes == 0 {
+            self.phase = Phase::Over;
+        } else if self.phase == Phase::Ending {
+            self.input.discard();
+        } else {
+            self.take_frames();
+        }
+    }
+
+    fn take_frames(&mut self) {
+        let mut bytes = self.input.take();
+        if let Err(fatal) = self.take_frames_from(&mut bytes) {
+            self.end(&fatal, bytes.unread());
+        }
+        self.input.put(bytes);
+    }
+
+    /// After an error, what is unread begins with the PDU that is wrong.
+    fn take_frames_from(&mut self, bytes: &mut Bytes) -> Result<(), Fatal> {
+        while matches!(self.phase, Phase::Opening | Phase::Open) {
+            let Some(frame) = self.input.scanner.scan(bytes.unread())? else { break };
+            let length = frame.bytes.len();
+            self.handle(FromHost::parse(&frame)?)?;
+            bytes.advance(length);
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, pdu: FromHost<'_>) -> Result<(), Fatal> {
+        match pdu {
+            FromHost::Initialize(request) => self.open(&request),
+            FromHost::Command(sqe, payload) => return self.begin(&sqe, payload),
+            FromHost::Data { header, payload, last } => {
+                return self.host_data(&header, payload, last);
+            }
+            FromHost::Terminate(_) => self.phase = Phase::Over,
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, request: &InitializeRequest) {
+        self.phase = Phase::Open;
+        self.input.scanner.agreed(request.digests);
+        self.encoder = Encoder::new(request.digests, request.data_alignment);
+        let response = InitializeResponse {
+            data_alignment: 0,
+            digests: request.digests,
+            host_data_bytes_max: H2C_DATA_BYTES,
+        };
+        self.output.text().extend_from_slice(&response.encode());
+    }
+
+    /// The peer broke the protocol: it is told so, and that is all.
+    fn end(&mut self, fatal: &Fatal, pdu: &[u8]) {
+        add(&self.counters.terminated, 1);
+        let header = &pdu[..pdu.len().min(esker_nvme::pdu::TERM_BYTES_MAX)];
+        Encoder::controller_termination(fatal, header, self.output.text());
+        self.phase = Phase::Ending;
+        self.deadline = Some(self.shared.clock.now() + LINGER_TIME);
+    }
+
+    /// What to send now, if nothing is under way. It is given back by [`sent`](Self::sent).
+    pub(crate) fn send(&mut self) -> Option<Vec<Slice>> {
+        self.output.next()
+    }
+
+    /// `slices` were sent.
+    pub(crate) fn sent(&mut self, slices: Vec<Slice>) {
+        let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
+        add(&self.counters.sent_bytes, bytes as u64);
+        let released = self.output.sent(slices);
+        self.commands.release(released);
+        self.go_on();
+    }
+
+    /// A request of the command in `slot` was answered.
+    pub(crate) fn answered(&mut self, slot: u16, answer: Answer) {
+        if self.phase != Phase::Ending && self.phase != Phase::Over {
+            self.finish(slot, answer);
+            self.go_on();
+        } else {
+            self.commands.free(slot);
+        }
+    }
+
+    /// Completes a command that has a slot no more.
+    fn complete(&mut self, cqe: Cqe) {
+        add(&self.counters.commands, 1);
+        if !cqe.status().is_success() {
+            add(&self.counters.failed, 1);
+        }
+        let (head, id) = self.queue.as_ref().map_or((0, 0), Queue::place);
+        self.encoder.response(&cqe.with_queue(head, id), self.output.text());
+    }
+
+    fn fail(&mut self, command_id: u16, status: Status) {
+        self.complete(Cqe::new(command_id, status));
+    }
+
+    fn reply(&self, slot: u16) -> Reply {
+        Reply::new(self.mailbox.clone(), self.id, slot)
+    }
+
+    /// Stops taking commands; those under way are finished.
+    pub(crate) fn drain(&mut self) {
+        match self.phase {
+            Phase::Open if self.queue.is_some() => self.phase = Phase::Draining,
+            Phase::Opening | Phase::Open => self.phase = Phase::Over,
+            _ => {}
+        }
+    }
+
+    /// Ends it at once.
+    pub(crate) fn close(&mut self) {
+        self.phase = Phase::Over;
+    }
+
+    /// Looks at the time.
+    pub(crate) fn tick(&mut self, now: Duration) {
+        if self.deadline.is_some_and(|deadline| now >= deadline) {
+            self.phase = Phase::Over;
+        }
+    }
+
+    /// Whether all is done that will be: to be dropped.
+    pub(crate) fn is_over(&self) -> bool {
+        match self.phase {
+            Phase::Over => true,
+            Phase::Draining => self.commands.is_idle() && self.output.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// Whether the peer is to be told that nothing more comes: the end was sent.
+    pub(crate) fn has_said_all(&self) -> bool {
+        self.phase == Phase::Ending && self.output.is_empty()
+    }
+}
+
+impl Drop for Connection {
+    /// A queue that goes leaves its controller; an admin queue takes it along.
+    fn drop(&mut self) {
+        let Some(queue) = &self.queue else { return };
+        if queue.id == 0 {
+            self.shared.registry.remove(queue.controller.id);
+            queue.controller.end();
+        } else {
+            queue.controller.remove_queue(self.id);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What Connect makes of a connection.
+
+use super::auth::Authenticator;
+use crate::controller::Controller;
+use std::sync::Arc;
+
+pub(super) struct Queue {
+    /// 0 is the admin queue.
+    pub(super) id: u16,
+    pub(super) controller: Arc<Controller>,
+    /// None once the host has proved who it is, or need not.
+    pub(super) auth: Option<Authenticator>,
+    /// How many entries it has.
+    pub(super) entries: u16,
+    /// Commands taken, modulo `entries`: SQHD. None without flow control.
+    pub(super) head: Option<u16>,
+    /// Which events the host wants, on an admin queue.
+    pub(super) events: u32,
+    /// In milliseconds, 0 for none; on an admin queue.
+    pub(super) keep_alive_ms: u32,
+}
+
+impl Queue {
+    /// What a completion says of the queue: SQHD and SQID.
+    pub(super) fn place(&self) -> (u16, u16) {
+        (self.head.unwrap_or(0), self.id)
+    }
+
+    /// One more command was taken.
+    pub(super) fn advance(&mut self) {
+        if let Some(head) = &mut self.head {
+            *head = (*head + 1) % self.entries;
+        }
+    }
+
+    pub(super) fn is_admin(&self) -> bool {
+        self.id == 0
+    }
+}

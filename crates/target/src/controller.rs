@@ -1,0 +1,116 @@
+//! A controller: what one host sees of a subsystem. Its admin queue and its I/O queues are connections that may live on
+//! different reactors; what they share is here, and changes only when queues come and go and by admin commands.
+
+use crate::message::{ConnectionId, Message};
+use esker_nvme::limits::IO_QUEUES;
+use esker_nvme::property::{self, Configuration};
+use esker_nvme::{Nqn, Status};
+use esker_uring::Sender;
+use parking_lot::Mutex;
+
+pub(crate) struct Controller {
+    pub(crate) id: u16,
+    /// The index of the subsystem; none for discovery.
+    pub(crate) subsystem: Option<usize>,
+    pub(crate) host: Nqn,
+    pub(crate) host_id: [u8; 16],
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    configuration: Configuration,
+    status: u32,
+    io_queues: Vec<IoQueue>,
+    gone: bool,
+}
+
+struct IoQueue {
+    id: u16,
+    connection: ConnectionId,
+    mailbox: Sender<Message>,
+}
+
+impl Controller {
+    pub(crate) fn new(id: u16, subsystem: Option<usize>, host: Nqn, host_id: [u8; 16]) -> Self {
+        Controller { id, subsystem, host, host_id, state: Mutex::default() }
+    }
+
+    pub(crate) fn is_discovery(&self) -> bool {
+        self.subsystem.is_none()
+    }
+
+    pub(crate) fn configuration(&self) -> Configuration {
+        self.state.lock().configuration
+    }
+
+    pub(crate) fn status(&self) -> u32 {
+        self.state.lock().status
+    }
+
+    /// CC was written: starts, stops, or shuts down at once, for nothing is kept here that would have to be written.
+    pub(crate) fn configure(&self, new: Configuration) {
+        let mut state = self.state.lock();
+        state.configuration = new;
+        state.status = match (new.enabled(), new.shutdown()) {
+            (_, true) => state.status & property::READY | property::SHUTDOWN_COMPLETE,
+            (true, false) if is_possible(new) => property::READY,
+            (true, false) => property::FATAL,
+            (false, false) => 0,
+        };
+        if !new.enabled() || new.shutdown() {
+            state.close_io_queues();
+        }
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        let state = self.state.lock();
+        !state.gone && state.status & property::READY != 0 && !state.configuration.shutdown()
+    }
+
+    /// An I/O queue connects, or is told why not.
+    pub(crate) fn add_queue(
+        &self,
+        id: u16,
+        connection: ConnectionId,
+        mailbox: Sender<Message>,
+    ) -> Result<(), Status> {
+        let mut state = self.state.lock();
+        if state.gone || state.status & property::READY == 0 {
+            return Err(Status::SEQUENCE_ERROR);
+        }
+        if id == 0 || id > IO_QUEUES || self.is_discovery() {
+            return Err(Status::CONNECT_INVALID);
+        }
+        if state.io_queues.iter().any(|queue| queue.id == id) {
+            return Err(Status::SEQUENCE_ERROR);
+        }
+        state.io_queues.push(IoQueue { id, connection, mailbox });
+        Ok(())
+    }
+
+    pub(crate) fn remove_queue(&self, connection: ConnectionId) {
+        self.state.lock().io_queues.retain(|queue| queue.connection != connection);
+    }
+
+    /// The admin queue is gone: so are the others.
+    pub(crate) fn end(&self) {
+        let mut state = self.state.lock();
+        state.gone = true;
+        state.close_io_queues();
+    }
+}
+
+impl State {
+    fn close_io_queues(&mut self) {
+        for queue in self.io_queues.drain(..) {
+            // A reactor that is gone has closed it.
+            let _ = queue.mailbox.send(Message::Close { connection: queue.connection });
+        }
+    }
+}
+
+/// Pages of 4 KiB, and NVM alone or all command sets.
+fn is_possible(configuration: Configuration) -> bool {
+    matches!(configuration.command_sets(), 0 | 6) && configuration.page_size() == 0
+}

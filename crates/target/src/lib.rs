@@ -1,0 +1,47 @@
+//! A storage node: an NVMe/TCP controller in user space that serves namespaces of keys, and of blocks, to standard
+//! initiators.
+//!
+//! ```text
+//!              accept (reactor 0, handed out in turn)
+//!                 │
+//!  reactor 0      ▼       reactor 1 …              each is one thread with its own connections
+//!  ┌───────────────────┐ ┌───────────────────┐
+//!  │ Connection        │ │ Connection        │     bytes in → requests; answers → bytes out; no I/O
+//!  └─────────┬─────────┘ └─────────┬─────────┘
+//!            │ Request, Reply      │
+//!            ▼                     ▼
+//!         Namespace: memory, blocks in memory, any `esker_api` store behind workers
+//! ```
+//!
+//! A [`Connection`](connection) is a state machine without I/O: the reactor gives it bytes and answers, and takes bytes
+//! and requests. A [`Namespace`] gets a [`Request`] and a [`Reply`], and answers at once or later, from any thread;
+//! so no reactor ever waits for a store. Between cores there are messages only. What controllers share, such as who is
+//! connected, has a lock that is taken when a queue connects and by admin commands, never by I/O.
+//!
+//! Everything that a peer can make the target hold is bounded: PDUs and queues by what was announced, values and answers
+//! under way by [`limits`], connections that say nothing by a deadline. A peer that breaks the protocol is told how and
+//! loses its connection; others go on.
+
+#![forbid(unsafe_code)]
+
+mod connection;
+mod controller;
+mod describe;
+pub mod limits;
+mod message;
+mod namespace;
+mod reactor;
+mod registry;
+mod reply;
+mod settings;
+mod shared;
+mod stats;
+mod target;
+
+pub use namespace::{
+    Answer, Description, MemoryBlocks, MemoryKeys, Namespace, OrderedKeys, Request,
+};
+pub use reply::Reply;
+pub use settings::{Access, HostAccess, Settings, Subsystem};
+pub use stats::Totals;
+pub use target::Target;

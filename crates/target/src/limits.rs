@@ -1,0 +1,22 @@
+//! What peers can make a target hold, and for how long.
+
+use std::time::Duration;
+
+/// Connections of one reactor.
+pub const CONNECTIONS: usize = 2048;
+
+/// Operations of one reactor under way: a receive and a send for each connection, and an accept.
+pub(crate) const OPERATIONS: u32 = 2 * CONNECTIONS as u32 + 1;
+
+/// Bytes of transfers that one connection may have under way: values that were asked for by R2T, and answers until they
+/// are sent. Commands beyond wait for those before. Data in capsules is bounded by the queue's length instead.
+pub const TRANSFER_BYTES_UNDER_WAY: usize = 8 << 20;
+
+/// How long a new connection may take until its queue is connected.
+pub const CONNECT_TIME: Duration = Duration::from_secs(10);
+
+/// How long a connection that was told why it ends is read from, so that the message is not lost in a reset.
+pub const LINGER_TIME: Duration = Duration::from_secs(2);
+
+/// The most slices of one send.
+pub(crate) const SEND_SLICES: usize = 64;

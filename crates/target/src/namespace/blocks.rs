@@ -1,0 +1,56 @@
+//! Blocks in memory, for tests: nothing survives the process.
+
+use super::{Answer, Description, Namespace, Request};
+use crate::Reply;
+use esker_nvme::Status;
+use esker_uring::Buffer;
+use parking_lot::Mutex;
+
+/// A volatile namespace of blocks, all zeros at first.
+pub struct MemoryBlocks {
+    guid: [u8; 16],
+    block_bytes_log2: u8,
+    bytes: Mutex<Vec<u8>>,
+}
+
+impl MemoryBlocks {
+    /// A namespace of `blocks` blocks of 2^`block_bytes_log2` bytes.
+    pub fn new(guid: [u8; 16], blocks: usize, block_bytes_log2: u8) -> Self {
+        let bytes = Mutex::new(vec![0; blocks << block_bytes_log2]);
+        MemoryBlocks { guid, block_bytes_log2, bytes }
+    }
+
+    fn carry_out(&self, request: Request) -> Answer {
+        let mut bytes = self.bytes.lock();
+        match request {
+            Request::Flush => Answer::Done,
+            Request::Write { offset, data, .. } => {
+                bytes[offset as usize..][..data.len()].copy_from_slice(&data);
+                Answer::Done
+            }
+            Request::Read { offset, bytes: length } => {
+                Answer::Data(Buffer::from_slice(&bytes[offset as usize..][..length]).whole())
+            }
+            Request::WriteZeroes { offset, bytes: length } => {
+                bytes[offset as usize..][..length as usize].fill(0);
+                Answer::Done
+            }
+            _ => Answer::Failed(Status::INVALID_OPCODE),
+        }
+    }
+}
+
+impl Namespace for MemoryBlocks {
+    fn guid(&self) -> [u8; 16] {
+        self.guid
+    }
+
+    fn description(&self) -> Description {
+        let bytes = self.bytes.lock().len() as u64;
+        Description::Blocks { bytes, block_bytes_log2: self.block_bytes_log2 }
+    }
+
+    fn submit(&self, request: Request, reply: Reply) {
+        reply.send(self.carry_out(request));
+    }
+}

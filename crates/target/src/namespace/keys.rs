@@ -1,0 +1,111 @@
+//! Keys in memory, for tests and for measuring the way to a namespace: nothing survives the process.
+
+use super::{Answer, Description, Namespace, Request};
+use crate::Reply;
+use esker_nvme::Status;
+use esker_nvme::command::kv::{Condition, Key, ListBuilder};
+use esker_nvme::limits::VALUE_BYTES;
+use esker_uring::{Buffer, Slice};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// A volatile namespace of keys, in their order.
+pub struct MemoryKeys {
+    guid: [u8; 16],
+    capacity_bytes: u64,
+    pairs: Mutex<Pairs>,
+}
+
+#[derive(Default)]
+struct Pairs {
+    values: BTreeMap<Key, Slice>,
+    bytes: u64,
+}
+
+impl MemoryKeys {
+    /// An empty namespace for so many bytes of keys and values.
+    pub fn new(guid: [u8; 16], capacity_bytes: u64) -> Self {
+        MemoryKeys { guid, capacity_bytes, pairs: Mutex::default() }
+    }
+
+    fn carry_out(&self, request: Request) -> Result<Answer, Status> {
+        let mut pairs = self.pairs.lock();
+        match request {
+            Request::Store { key, value, condition } => {
+                pairs.store(key, value, condition, self.capacity_bytes)
+            }
+            Request::Retrieve { key } => {
+                let value = pairs.values.get(&key).ok_or(Status::KEY_NOT_FOUND)?;
+                Ok(Answer::Data(Buffer::from_slice(value).whole()))
+            }
+            Request::Delete { key } => {
+                let value = pairs.values.remove(&key).ok_or(Status::KEY_NOT_FOUND)?;
+                pairs.bytes -= weight(&key, &value);
+                Ok(Answer::Done)
+            }
+            Request::Exist { key } if pairs.values.contains_key(&key) => Ok(Answer::Done),
+            Request::Exist { .. } => Err(Status::KEY_NOT_FOUND),
+            Request::List { from, bytes } => Ok(Answer::Data(pairs.list(from, bytes))),
+            Request::Flush => Ok(Answer::Done),
+            _ => Err(Status::INVALID_OPCODE),
+        }
+    }
+}
+
+fn weight(key: &Key, value: &[u8]) -> u64 {
+    (key.as_bytes().len() + value.len()) as u64
+}
+
+impl Pairs {
+    fn store(
+        &mut self,
+        key: Key,
+        value: Slice,
+        condition: Condition,
+        capacity: u64,
+    ) -> Result<Answer, Status> {
+        let old = self.values.get(&key).map(|old| weight(&key, old));
+        match (condition, old) {
+            (Condition::IfExists, None) => return Err(Status::KEY_NOT_FOUND),
+            (Condition::IfAbsent, Some(_)) => return Err(Status::KEY_EXISTS),
+            _ => {}
+        }
+        let bytes = self.bytes - old.unwrap_or(0) + weight(&key, &value);
+        if bytes > capacity {
+            return Err(Status::CAPACITY_EXCEEDED);
+        }
+        self.bytes = bytes;
+        self.values.insert(key, value);
+        Ok(Answer::Done)
+    }
+
+    fn list(&self, from: Option<Key>, bytes: usize) -> Slice {
+        let mut list = ListBuilder::new(Vec::new(), bytes);
+        let start = from.map_or(Bound::Unbounded, Bound::Included);
+        for key in self.values.range((start, Bound::Unbounded)).map(|(key, _)| key) {
+            if !list.push(key.as_bytes()) {
+                break;
+            }
+        }
+        Buffer::from_slice(&list.finish()).whole()
+    }
+}
+
+impl Namespace for MemoryKeys {
+    fn guid(&self) -> [u8; 16] {
+        self.guid
+    }
+
+    fn description(&self) -> Description {
+        Description::Keys {
+            capacity_bytes: self.capacity_bytes,
+            used_bytes: self.pairs.lock().bytes,
+            value_bytes_max: VALUE_BYTES,
+        }
+    }
+
+    fn submit(&self, request: Request, reply: Reply) {
+        reply.send(self.carry_out(request).unwrap_or_else(Answer::Failed));
+    }
+}

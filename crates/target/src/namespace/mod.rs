@@ -1,0 +1,132 @@
+//! What a namespace is asked, and how it answers.
+
+mod blocks;
+mod keys;
+mod ordered;
+mod workers;
+
+pub use blocks::MemoryBlocks;
+pub use keys::MemoryKeys;
+pub use ordered::OrderedKeys;
+
+use crate::Reply;
+use esker_nvme::Status;
+use esker_nvme::command::CommandSet;
+use esker_nvme::command::kv::{Condition, Key};
+use esker_uring::Slice;
+
+/// Something that is served: keys with values, or blocks. Shared by all reactors.
+pub trait Namespace: Send + Sync {
+    /// NGUID: which one it is, for ever.
+    fn guid(&self) -> [u8; 16];
+
+    /// What it is, and how large.
+    fn description(&self) -> Description;
+
+    /// Carries out `request` and answers by `reply`: at once if that takes no longer than a copy, or else from another
+    /// thread. It must not block: a reactor calls it.
+    fn submit(&self, request: Request, reply: Reply);
+}
+
+/// What a namespace is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Description {
+    /// Keys with values.
+    Keys {
+        /// Bytes that it holds.
+        capacity_bytes: u64,
+        /// Bytes in use, as far as that is known.
+        used_bytes: u64,
+        /// The longest value. At most [`VALUE_BYTES`](esker_nvme::limits::VALUE_BYTES).
+        value_bytes_max: u32,
+    },
+    /// Blocks.
+    Blocks {
+        /// Its length, a multiple of the block size.
+        bytes: u64,
+        /// Blocks have 2^this bytes: 9 or 12.
+        block_bytes_log2: u8,
+    },
+}
+
+impl Description {
+    /// The command set that it is used by.
+    pub fn command_set(&self) -> CommandSet {
+        match self {
+            Description::Keys { .. } => CommandSet::KeyValue,
+            Description::Blocks { .. } => CommandSet::Nvm,
+        }
+    }
+}
+
+/// What is to be done. Lengths and offsets are inside of what the namespace's [`Description`] says, and of its kind.
+#[derive(Debug)]
+pub enum Request {
+    /// Set a key. Answered by `Done` when it is as safe as the namespace promises.
+    Store {
+        /// The key.
+        key: Key,
+        /// The value.
+        value: Slice,
+        /// When.
+        condition: Condition,
+    },
+    /// Read a value. Answered by `Data`, the whole value.
+    Retrieve {
+        /// The key.
+        key: Key,
+    },
+    /// Remove a key. Answered by `Done`, or `KEY_NOT_FOUND`.
+    Delete {
+        /// The key.
+        key: Key,
+    },
+    /// Look for a key. Answered by `Done`, or `KEY_NOT_FOUND`.
+    Exist {
+        /// The key.
+        key: Key,
+    },
+    /// List keys. Answered by `Data`, as [`ListBuilder`](esker_nvme::command::kv::ListBuilder) builds it.
+    List {
+        /// Where to start.
+        from: Option<Key>,
+        /// The longest answer.
+        bytes: usize,
+    },
+    /// Make what was acknowledged safe.
+    Flush,
+    /// Write bytes.
+    Write {
+        /// Where.
+        offset: u64,
+        /// What.
+        data: Slice,
+        /// Make them safe before it is acknowledged.
+        force_unit_access: bool,
+    },
+    /// Read bytes. Answered by `Data`.
+    Read {
+        /// Where.
+        offset: u64,
+        /// How many.
+        bytes: usize,
+    },
+    /// Make bytes zero.
+    WriteZeroes {
+        /// Where.
+        offset: u64,
+        /// How many.
+        bytes: u64,
+    },
+}
+
+/// What came of a request.
+#[derive(Debug)]
+pub enum Answer {
+    /// It was done.
+    Done,
+    /// It was done, and this is what was asked for.
+    Data(Slice),
+    /// It was not.
+    Failed(Status),
+}

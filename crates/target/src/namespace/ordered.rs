@@ -1,0 +1,172 @@
+//! Any ordered store as a namespace of keys: reads that memory can answer are answered at once, all else by workers.
+//!
+//! A key belongs to one worker, by its hash, so that what depends on the key's presence sees no other write between its
+//! look and its own. Plain stores and deletes that wait together are written in one batch, and so synced once.
+
+use super::workers::Workers;
+use super::{Answer, Description, Namespace, Request};
+use crate::Reply;
+use esker_api::{KeyRange, Ordered, WriteBatch};
+use esker_base::{Background, Error, Result, hash64};
+use esker_nvme::Status;
+use esker_nvme::command::kv::{Condition, Key, ListBuilder};
+use esker_nvme::limits::VALUE_BYTES;
+use esker_uring::{Buffer, Slice};
+use std::sync::Arc;
+
+/// Workers of one namespace: as many syncs as a device does well at a time, and reads from it.
+const WORKERS: usize = 16;
+
+/// A namespace over a store.
+pub struct OrderedKeys {
+    guid: [u8; 16],
+    capacity_bytes: u64,
+    store: Arc<dyn Ordered>,
+    workers: Workers<Job>,
+}
+
+/// A batch is written when it has so many bytes: stores take batches up to a few MiB, and one value is at most 1 MiB.
+const BATCH_BYTES: usize = 1 << 20;
+
+struct Job {
+    request: Request,
+    reply: Reply,
+}
+
+impl OrderedKeys {
+    /// Serves `store`. What its writes promise when they return is what acknowledged means. `capacity_bytes` is what
+    /// is announced: the store itself is the one to say when it is full.
+    pub fn new(
+        guid: [u8; 16],
+        capacity_bytes: u64,
+        store: Arc<dyn Ordered>,
+        background: &dyn Background,
+    ) -> Result<Self> {
+        let for_workers = store.clone();
+        let run = move |jobs: &mut Vec<Job>| run(for_workers.as_ref(), jobs);
+        let workers = Workers::start(background, "esker-namespace", WORKERS, run)?;
+        Ok(OrderedKeys { guid, capacity_bytes, store, workers })
+    }
+}
+
+impl Namespace for OrderedKeys {
+    fn guid(&self) -> [u8; 16] {
+        self.guid
+    }
+
+    fn description(&self) -> Description {
+        Description::Keys {
+            capacity_bytes: self.capacity_bytes,
+            used_bytes: 0,
+            value_bytes_max: VALUE_BYTES,
+        }
+    }
+
+    fn submit(&self, request: Request, reply: Reply) {
+        let key = match &request {
+            Request::Retrieve { key } | Request::Exist { key } => {
+                let wants_value = matches!(request, Request::Retrieve { .. });
+                match self.store.try_get(key.as_bytes()) {
+                    Err(Error::WouldBlock) => *key,
+                    read => return reply.send(answer_to_read(read, wants_value)),
+                }
+            }
+            Request::Store { key, .. } | Request::Delete { key } => *key,
+            Request::List { from, .. } => from.unwrap_or_default(),
+            Request::Flush => return reply.send(Answer::Done),
+            _ => return reply.send(Answer::Failed(Status::INVALID_OPCODE)),
+        };
+        self.workers.submit(hash64(key.as_bytes()), Job { request, reply });
+    }
+}
+
+/// Does jobs in their order, plain writes together.
+fn run(store: &dyn Ordered, jobs: &mut Vec<Job>) {
+    let mut batch = WriteBatch::new();
+    let mut waiting: Vec<Reply> = Vec::new();
+    for job in jobs.drain(..) {
+        if let Request::Store { key, value, condition: Condition::Always } = &job.request {
+            batch.put(store.keyspace_id(), key.as_bytes(), value);
+            waiting.push(job.reply);
+            if batch.encoded().len() >= BATCH_BYTES {
+                write(store, &mut batch, &mut waiting);
+            }
+            continue;
+        }
+        write(store, &mut batch, &mut waiting);
+        let answer = carry_out(store, job.request);
+        job.reply.send(answer.unwrap_or_else(|error| Answer::Failed(status_of(&error))));
+    }
+    write(store, &mut batch, &mut waiting);
+}
+
+fn write(store: &dyn Ordered, batch: &mut WriteBatch, waiting: &mut Vec<Reply>) {
+    if batch.is_empty() {
+        return;
+    }
+    let written = store.write(batch);
+    batch.clear();
+    for reply in waiting.drain(..) {
+        reply.send(match &written {
+            Ok(()) => Answer::Done,
+            Err(error) => Answer::Failed(status_of(error)),
+        });
+    }
+}
+
+fn carry_out(store: &dyn Ordered, request: Request) -> Result<Answer> {
+    match request {
+        Request::Store { key, value, condition } => {
+            let exists = store.get(key.as_bytes())?.is_some();
+            match (condition, exists) {
+                (Condition::IfExists, false) => Ok(Answer::Failed(Status::KEY_NOT_FOUND)),
+                (Condition::IfAbsent, true) => Ok(Answer::Failed(Status::KEY_EXISTS)),
+                _ => store.put(key.as_bytes(), &value).map(|()| Answer::Done),
+            }
+        }
+        Request::Delete { key } => match store.get(key.as_bytes())? {
+            Some(_) => store.delete(key.as_bytes()).map(|()| Answer::Done),
+            None => Ok(Answer::Failed(Status::KEY_NOT_FOUND)),
+        },
+        Request::Retrieve { key } => Ok(answer_to_read(store.get(key.as_bytes()), true)),
+        Request::Exist { key } => Ok(answer_to_read(store.get(key.as_bytes()), false)),
+        Request::List { from, bytes } => list(store, from, bytes).map(Answer::Data),
+        _ => Ok(Answer::Failed(Status::INVALID_OPCODE)),
+    }
+}
+
+fn answer_to_read(read: Result<Option<esker_api::Value>>, wants_value: bool) -> Answer {
+    match read {
+        Ok(Some(value)) if wants_value => Answer::Data(Buffer::from_slice(&value).whole()),
+        Ok(Some(_)) => Answer::Done,
+        Ok(None) => Answer::Failed(Status::KEY_NOT_FOUND),
+        Err(error) => Answer::Failed(status_of(&error)),
+    }
+}
+
+/// Keys too long for the command set are not seen by it.
+fn list(store: &dyn Ordered, from: Option<Key>, bytes: usize) -> Result<Slice> {
+    let mut list = ListBuilder::new(Vec::new(), bytes);
+    let mut cursor = store.cursor(KeyRange::all())?;
+    match from {
+        Some(key) => cursor.seek(key.as_bytes())?,
+        None => cursor.seek_first()?,
+    }
+    while let Some((key, _)) = cursor.current() {
+        if Key::new(key).is_some() && !list.push(key) {
+            break;
+        }
+        cursor.next()?;
+    }
+    Ok(Buffer::from_slice(&list.finish()).whole())
+}
+
+fn status_of(error: &Error) -> Status {
+    match error {
+        Error::ValueTooLarge { .. } | Error::BatchTooLarge { .. } => Status::INVALID_VALUE_SIZE,
+        Error::EmptyKey | Error::KeyTooLong { .. } => Status::INVALID_KEY_SIZE,
+        error if error.is_out_of_space() => Status::CAPACITY_EXCEEDED,
+        error if error.is_corruption() => Status::UNRECOVERED_ERROR,
+        _ => Status::INTERNAL_ERROR,
+    }
+}

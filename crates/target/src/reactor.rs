@@ -1,0 +1,249 @@
+//! The shell around connections: one thread that receives, sends, passes messages on and looks at the time.
+
+use crate::connection::Connection;
+use crate::limits::{CONNECTIONS, OPERATIONS};
+use crate::message::{ConnectionId, Message};
+use crate::shared::Shared;
+use crate::stats::{Counters, add};
+use esker_base::Background;
+use esker_uring::{Completion, Descriptor, Inbox, Operation, Reactor, Sender, mailbox};
+use std::collections::HashMap;
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often deadlines are looked at. They are of seconds.
+const TICK: Duration = Duration::from_millis(100);
+
+/// After an accept that failed, for want of descriptors say, the next one waits.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+
+/// What a reactor starts with.
+pub(crate) struct Start {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) counters: Arc<Counters>,
+    /// The reactor that has it accepts for all.
+    pub(crate) listener: Option<TcpListener>,
+    pub(crate) others: Vec<Sender<Message>>,
+    pub(crate) background: Arc<dyn Background>,
+}
+
+/// Runs a reactor until it has drained. Says by `started` how to reach it.
+pub(crate) fn run(start: Start, started: &std::sync::mpsc::Sender<io::Result<Sender<Message>>>) {
+    let io = match Reactor::new(OPERATIONS, start.background.as_ref()) {
+        Ok(io) => io,
+        Err(error) => return drop(started.send(Err(error))),
+    };
+    let (own, inbox) = mailbox(&io);
+    if started.send(Ok(own.clone())).is_ok() {
+        Shell::new(start, io, own, inbox).serve();
+    }
+}
+
+struct Shell {
+    shared: Arc<Shared>,
+    counters: Arc<Counters>,
+    io: Reactor,
+    own: Sender<Message>,
+    inbox: Inbox<Message>,
+    listener: Option<Descriptor>,
+    /// All reactors' mailboxes, and whose turn it is.
+    reactors: Vec<Sender<Message>>,
+    turn: usize,
+    connections: HashMap<ConnectionId, Served>,
+    drain_until: Option<Duration>,
+}
+
+struct Served {
+    connection: Connection,
+    socket: Descriptor,
+    shut: bool,
+}
+
+/// What an operation was: in the two lowest bits of its token, above them the connection.
+const RECEIVE: u64 = 0;
+const SEND: u64 = 1;
+const ACCEPT: u64 = 2;
+const ACCEPT_TIMER: u64 = 3;
+
+impl Shell {
+    fn new(start: Start, io: Reactor, own: Sender<Message>, inbox: Inbox<Message>) -> Self {
+        let mut reactors = start.others;
+        reactors.push(own.clone());
+        Shell {
+            shared: start.shared,
+            counters: start.counters,
+            io,
+            own,
+            inbox,
+            listener: start.listener.map(Descriptor::from),
+            reactors,
+            turn: 0,
+            connections: HashMap::new(),
+            drain_until: None,
+        }
+    }
+
+    fn serve(&mut self) {
+        self.accept();
+        let mut completions = Vec::new();
+        let mut next_tick = self.shared.clock.now() + TICK;
+        while !self.has_drained() {
+            let now = self.shared.clock.now();
+            if now >= next_tick {
+                self.tick(now);
+                next_tick = now + TICK;
+            }
+            // A ring that fails can't be waited on: nothing can be served any more.
+            if self.io.wait(Some(TICK), &mut completions).is_err() {
+                return;
+            }
+            for completion in completions.drain(..) {
+                self.completed(completion);
+            }
+            while let Some(message) = self.inbox.take() {
+                self.message(message);
+            }
+        }
+    }
+
+    fn has_drained(&self) -> bool {
+        self.drain_until.is_some() && self.connections.is_empty()
+    }
+
+    fn accept(&mut self) {
+        if let Some(listener) = self.listener.clone().filter(|_| self.drain_until.is_none()) {
+            // There is always room for it: connections are fewer than what it was made for.
+            let _ = self.io.submit(ACCEPT, Operation::Accept { listener });
+        }
+    }
+
+    fn completed(&mut self, completion: Completion) {
+        match completion.token & 3 {
+            ACCEPT => match completion.accepted {
+                Some(socket) => {
+                    self.hand_out(socket);
+                    self.accept();
+                }
+                None => {
+                    let timer = Operation::Timeout { after: ACCEPT_AGAIN };
+                    let _ = self.io.submit(ACCEPT_TIMER, timer);
+                }
+            },
+            ACCEPT_TIMER => self.accept(),
+            _ => self.moved(completion),
+        }
+    }
+
+    fn hand_out(&mut self, socket: Descriptor) {
+        self.turn = (self.turn + 1) % self.reactors.len();
+        let _ = self.reactors[self.turn].send(Message::Accepted(socket));
+    }
+
+    /// Bytes came or went.
+    fn moved(&mut self, completion: Completion) {
+        let id = completion.token >> 2;
+        let Some(served) = self.connections.get_mut(&id) else { return };
+        match (completion.result, completion.operation) {
+            (Ok(bytes), Operation::Receive { into, .. }) => served.connection.received(into, bytes),
+            (Ok(_), Operation::Send { from, .. }) => served.connection.sent(from),
+            _ => served.connection.close(),
+        }
+        self.go_on(id);
+    }
+
+    fn message(&mut self, message: Message) {
+        match message {
+            Message::Accepted(socket) => self.welcome(socket),
+            Message::Answered { connection, slot, answer } => {
+                if let Some(served) = self.connections.get_mut(&connection) {
+                    served.connection.answered(slot, answer);
+                    self.go_on(connection);
+                }
+            }
+            Message::Close { connection } => {
+                if let Some(served) = self.connections.get_mut(&connection) {
+                    served.connection.close();
+                    self.go_on(connection);
+                }
+            }
+            Message::Drain => self.drain(),
+        }
+    }
+
+    fn welcome(&mut self, socket: Descriptor) {
+        if self.connections.len() >= CONNECTIONS || self.drain_until.is_some() {
+            return;
+        }
+        // Answers are small and somebody waits for them.
+        let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
+        let local = rustix::net::getsockname(&socket).ok().and_then(|name| name.try_into().ok());
+        let local = local.unwrap_or(self.shared.address);
+        let (shared, counters) = (self.shared.clone(), self.counters.clone());
+        let connection = Connection::new(shared, local, self.own.clone(), counters);
+        add(&self.counters.connections_opened, 1);
+        let id = connection.id();
+        self.connections.insert(id, Served { connection, socket, shut: false });
+        self.go_on(id);
+    }
+
+    /// Submits what the connection wants, or drops it.
+    fn go_on(&mut self, id: ConnectionId) {
+        let Some(served) = self.connections.get_mut(&id) else { return };
+        if served.connection.is_over() {
+            return self.forget(id);
+        }
+        let socket = || served.socket.clone();
+        if let Some(from) = served.connection.send() {
+            let send = Operation::Send { socket: socket(), from };
+            if self.io.submit(id << 2 | SEND, send).is_err() {
+                return self.forget(id);
+            }
+        }
+        if let Some(into) = served.connection.receive() {
+            let receive = Operation::Receive { socket: socket(), into, all: false };
+            if self.io.submit(id << 2 | RECEIVE, receive).is_err() {
+                return self.forget(id);
+            }
+        }
+        if served.connection.has_said_all() && !served.shut {
+            served.shut = true;
+            let _ = rustix::net::shutdown(&served.socket, rustix::net::Shutdown::Write);
+        }
+    }
+
+    /// Drops a connection. Shutting its socket down ends the operations that still keep it open.
+    fn forget(&mut self, id: ConnectionId) {
+        if let Some(served) = self.connections.remove(&id) {
+            add(&self.counters.connections_closed, 1);
+            let _ = rustix::net::shutdown(&served.socket, rustix::net::Shutdown::Both);
+        }
+    }
+
+    fn tick(&mut self, now: Duration) {
+        let late = self.drain_until.is_some_and(|until| now >= until);
+        let ids: Vec<_> = self.connections.keys().copied().collect();
+        for id in ids {
+            if let Some(served) = self.connections.get_mut(&id) {
+                served.connection.tick(now);
+                if late {
+                    served.connection.close();
+                }
+                self.go_on(id);
+            }
+        }
+    }
+
+    fn drain(&mut self) {
+        let time = self.shared.settings.drain_time;
+        self.drain_until.get_or_insert(self.shared.clock.now() + time);
+        let ids: Vec<_> = self.connections.keys().copied().collect();
+        for id in ids {
+            if let Some(served) = self.connections.get_mut(&id) {
+                served.connection.drain();
+                self.go_on(id);
+            }
+        }
+    }
+}

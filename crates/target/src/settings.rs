@@ -1,0 +1,72 @@
+//! What a target serves, where, and to whom.
+
+use crate::Namespace;
+use esker_nvme::Nqn;
+use esker_nvme::auth::Secret;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A target's settings.
+#[derive(Clone)]
+pub struct Settings {
+    /// Where to listen. Port 0 lets the system choose.
+    pub listen: SocketAddr,
+    /// Threads that serve connections. At least 1.
+    pub reactors: usize,
+    /// How long commands under way may take when the target drains.
+    pub drain_time: Duration,
+    /// What is served. The discovery subsystem comes of itself.
+    pub subsystems: Vec<Subsystem>,
+}
+
+/// A subsystem: namespaces under one name.
+#[derive(Clone)]
+pub struct Subsystem {
+    /// Its name.
+    pub nqn: Nqn,
+    /// SN of its controllers: up to 20 ASCII characters that tell it from others.
+    pub serial: String,
+    /// Its namespaces: the first has id 1.
+    pub namespaces: Vec<Arc<dyn Namespace>>,
+    /// Whether namespaces keep acknowledged writes in a volatile cache until a Flush. Announced as VWC. Otherwise
+    /// acknowledged means safe against power loss, which is then up to the namespaces.
+    pub volatile_write_cache: bool,
+    /// Who may connect.
+    pub access: Access,
+}
+
+/// Who may connect to a subsystem.
+#[derive(Clone, Debug)]
+pub enum Access {
+    /// Any host, without authentication.
+    Anyone,
+    /// These hosts.
+    Listed(Vec<HostAccess>),
+}
+
+/// A host that may connect.
+#[derive(Clone, Debug)]
+pub struct HostAccess {
+    /// Its name.
+    pub host: Nqn,
+    /// What it must prove to know, if anything.
+    pub secret: Option<Secret>,
+    /// What the controller proves to know if the host asks.
+    pub controller_secret: Option<Secret>,
+}
+
+impl Subsystem {
+    /// The entry of `host`: `None` if it may not connect; `Some(None)` if anyone may.
+    pub(crate) fn access_of(&self, host: &Nqn) -> Option<Option<&HostAccess>> {
+        match &self.access {
+            Access::Anyone => Some(None),
+            Access::Listed(hosts) => hosts.iter().find(|entry| entry.host == *host).map(Some),
+        }
+    }
+
+    /// The namespace with this id.
+    pub(crate) fn namespace(&self, id: u32) -> Option<&Arc<dyn Namespace>> {
+        self.namespaces.get((id as usize).checked_sub(1)?)
+    }
+}

@@ -1,0 +1,54 @@
+//! What all reactors of a target know.
+
+use crate::registry::Registry;
+use crate::{Settings, Subsystem};
+use esker_base::{Clock, Entropy};
+use esker_nvme::Nqn;
+use esker_nvme::log_page::{Discovery, DiscoveryEntry, SubsystemKind};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Constant after construction, but for who is connected.
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) address: SocketAddr,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) registry: Registry,
+    connections: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        settings: Settings,
+        address: SocketAddr,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Self {
+        let registry = Registry::default();
+        Shared { settings, address, clock, entropy, registry, connections: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn next_connection(&self) -> u64 {
+        self.connections.fetch_add(1, Relaxed)
+    }
+
+    /// The index of the subsystem of this name.
+    pub(crate) fn subsystem(&self, nqn: &Nqn) -> Option<usize> {
+        self.settings.subsystems.iter().position(|subsystem| subsystem.nqn == *nqn)
+    }
+
+    /// The discovery log as `host` sees it, which reached the target at `local`: only what it may connect to.
+    pub(crate) fn discovery(&self, host: &Nqn, local: SocketAddr) -> Discovery {
+        let may = |subsystem: &&Subsystem| subsystem.access_of(host).is_some();
+        let entry = |subsystem: &Subsystem| DiscoveryEntry {
+            kind: SubsystemKind::Io,
+            subsystem: subsystem.nqn.clone(),
+            address: local,
+            port: 1,
+        };
+        let entries = self.settings.subsystems.iter().filter(may).map(entry).collect();
+        Discovery { generation: 1, entries }
+    }
+}

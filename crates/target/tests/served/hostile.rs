@@ -1,0 +1,142 @@
+//! Peers that break the protocol, or just stop: they lose their connection, and nobody else notices.
+
+use crate::open_target;
+use crate::wire::{Wire, key_command, pattern};
+use std::io::Write;
+use std::net::Shutdown;
+
+#[test]
+fn garbage_before_the_opening_is_told_and_closed() {
+    let target = open_target();
+    for (garbage, expected) in [
+        (&b"GET / HTTP/1.1\r\n\r\n"[..], (1, 0)),
+        (&[4, 0, 72, 0, 72, 0, 0, 0][..], (2, 0)),
+        (&[0, 0, 128, 0, 255, 255, 255, 255][..], (1, 4)),
+        (&[0xff; 64][..], (1, 0)),
+    ] {
+        let mut wire = Wire::raw(target.address());
+        wire.stream.write_all(garbage).unwrap();
+        assert_eq!(wire.terminated(), expected, "{garbage:?}");
+    }
+    assert_eq!(target.totals().terminated, 4);
+}
+
+#[test]
+fn oversize_pdus_are_refused_by_their_header() {
+    let target = open_target();
+    let (_admin, mut io) = Wire::queues(target.address(), 0);
+    let bytes = (72 + 65_537u32).to_le_bytes();
+    io.stream.write_all(&[4, 0, 72, 72, bytes[0], bytes[1], bytes[2], bytes[3]]).unwrap();
+    assert_eq!(io.terminated(), (1, 4));
+    let (_admin, mut io) = Wire::queues(target.address(), 0);
+    let bytes = (24 + 131_073u32).to_le_bytes();
+    io.stream.write_all(&[6, 4, 24, 24, bytes[0], bytes[1], bytes[2], bytes[3]]).unwrap();
+    assert_eq!(io.terminated(), (5, 0));
+}
+
+#[test]
+fn a_peer_that_leaves_in_the_middle_takes_nothing_along() {
+    let target = open_target();
+    let (_admin, mut other) = Wire::queues(target.address(), 0);
+    let mut sqe = key_command(0x01, b"torn", 1000, 0);
+    crate::wire::in_capsule(&mut sqe, 1000);
+    let pdu = other.capsule(&sqe, &pattern(1000, 1));
+    for cut in [1, 7, 8, 71, 72, 500, 1071] {
+        let (_admin, mut io) = Wire::queues(target.address(), 0);
+        io.stream.write_all(&pdu[..cut]).unwrap();
+        io.stream.shutdown(Shutdown::Write).unwrap();
+        io.ends();
+    }
+    assert_eq!(other.retrieve(b"torn", 64).1.status, 0x87);
+}
+
+#[test]
+fn more_commands_than_the_queue_has_entries_end_the_connection() {
+    let target = open_target();
+    let (_admin, mut io) = Wire::queues(target.address(), 0);
+    // Transfers that are never sent stay under way.
+    for _ in 0..129 {
+        let mut sqe = key_command(0x01, b"k", 8192, 0);
+        crate::wire::by_transport(&mut sqe, 8192);
+        io.send(&mut sqe, &[]);
+    }
+    assert_eq!(io.terminated(), (2, 0));
+}
+
+#[test]
+fn an_id_that_is_in_use_is_refused() {
+    let target = open_target();
+    let (_admin, mut io) = Wire::queues(target.address(), 0);
+    let mut sqe = key_command(0x01, b"k", 8192, 0);
+    crate::wire::by_transport(&mut sqe, 8192);
+    let id = io.send(&mut sqe, &[]);
+    assert_eq!(io.read()[0], 9);
+    let mut again = key_command(0x14, b"k", 0, 0);
+    again[2..4].copy_from_slice(&id.to_le_bytes());
+    let pdu = io.capsule(&again, &[]);
+    io.stream.write_all(&pdu).unwrap();
+    assert_eq!(io.completion().status, 0x03);
+}
+
+#[test]
+fn half_open_connections_cost_others_nothing() {
+    let target = open_target();
+    let (_admin, mut io) = Wire::queues(target.address(), 0);
+    let idle: Vec<Wire> = (0..200).map(|_| Wire::raw(target.address())).collect();
+    let half: Vec<Wire> = (0..200)
+        .map(|_| {
+            let mut wire = Wire::raw(target.address());
+            wire.stream.write_all(&[0, 0, 128]).unwrap();
+            wire
+        })
+        .collect();
+    assert_eq!(io.store(b"k", b"v").status, 0);
+    assert_eq!(io.retrieve(b"k", 9).0, b"v");
+    drop((idle, half));
+    assert_eq!(io.retrieve(b"k", 9).0, b"v");
+}
+
+#[test]
+fn any_bytes_on_a_live_queue_do_no_harm() {
+    let target = open_target();
+    let (_admin, mut other) = Wire::queues(target.address(), 0);
+    other.store(b"kept", b"value");
+    let mut rng = esker_base::Rng::new(1);
+    for round in 0..200 {
+        let (_admin, mut io) = Wire::queues(target.address(), (round % 4) as u8);
+        let mut sqe = key_command(0x01, b"other", 64, 0);
+        crate::wire::in_capsule(&mut sqe, 64);
+        let mut pdu = io.capsule(&sqe, &[3; 64]);
+        for _ in 0..=rng.below(4) {
+            let at = rng.below(pdu.len() as u64) as usize;
+            // The key stays: what is stored by chance is stored elsewhere.
+            if !(16..24).contains(&at) {
+                pdu[at] = rng.next_u64() as u8;
+            }
+        }
+        let _ = io.stream.write_all(&pdu);
+        let _ = io.stream.shutdown(Shutdown::Write);
+        io.ends();
+    }
+    assert_eq!(other.retrieve(b"kept", 64).0, b"value");
+}
+
+#[test]
+fn a_host_that_reads_nothing_is_held_back_and_others_go_on() {
+    let target = open_target();
+    let (_admin, mut io) = Wire::queues(target.address(), 0);
+    let value = pattern(1 << 20, 9);
+    assert_eq!(io.store_by_transfer(b"big", &value, 131_072).status, 0);
+    let mut ids = Vec::new();
+    for _ in 0..100 {
+        let mut sqe = key_command(0x02, b"big", 1 << 20, 0);
+        crate::wire::by_transport(&mut sqe, 1 << 20);
+        ids.push(io.send(&mut sqe, &[]));
+    }
+    let (_admin2, mut other) = Wire::queues(target.address(), 0);
+    assert_eq!(other.store(b"k", b"v").status, 0);
+    for id in ids {
+        let (read, done) = io.answer(id);
+        assert!(done.id == id && read == value);
+    }
+}

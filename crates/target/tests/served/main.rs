@@ -1,0 +1,48 @@
+//! A target behind a real socket, spoken to with bytes written by hand: nothing here uses the encoders under test.
+
+mod auth;
+mod blocks;
+mod controllers;
+mod hostile;
+mod keys;
+mod ordered;
+mod transfers;
+mod wire;
+
+use esker_base::{Background, SystemClock, SystemEntropy, Threads};
+use esker_nvme::Nqn;
+use esker_target::{Access, MemoryBlocks, MemoryKeys, Namespace, Settings, Subsystem, Target};
+use std::sync::Arc;
+use std::time::Duration;
+
+const NODE: &str = "nqn.2024-01.io.esker:node";
+const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:7c1b5b0a-0000-4000-8000-000000000001";
+
+/// Namespace 1 has keys, namespace 2 blocks of 512 bytes: 8 MiB.
+fn subsystem(access: Access) -> Subsystem {
+    let keys: Arc<dyn Namespace> = Arc::new(MemoryKeys::new([1; 16], 1 << 30));
+    let blocks: Arc<dyn Namespace> = Arc::new(MemoryBlocks::new([2; 16], 16 << 10, 9));
+    Subsystem {
+        nqn: Nqn::new(NODE).unwrap(),
+        serial: "ESKER-TEST".to_owned(),
+        namespaces: vec![keys, blocks],
+        volatile_write_cache: false,
+        access,
+    }
+}
+
+fn start(subsystem: Subsystem) -> Target {
+    let settings = Settings {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        reactors: 2,
+        drain_time: Duration::from_secs(10),
+        subsystems: vec![subsystem],
+    };
+    let background: Arc<dyn Background> = Arc::new(Threads);
+    let clock = Arc::new(SystemClock::new());
+    Target::start(settings, clock, Arc::new(SystemEntropy), &background).unwrap()
+}
+
+fn open_target() -> Target {
+    start(subsystem(Access::Anyone))
+}
