@@ -1,0 +1,143 @@
+//! An admin queue, and the I/O queues of its controller.
+
+use crate::auth::authenticate;
+use crate::link::{Link, unexpected};
+use crate::queue_pair::QueuePair;
+use crate::{RemoteError, Settings};
+use esker_base::{Clock, Entropy};
+use esker_nvme::command::CommandSet;
+use esker_nvme::command::admin::{AdminCommand, GetLogPage, Identify};
+use esker_nvme::command::fabrics::{ANY_CONTROLLER, AUTH_REQUIRED, FabricsCommand};
+use esker_nvme::feature::{self, QueueCounts};
+use esker_nvme::identify::{self, IDENTIFY_BYTES, KvNamespace, Structure, structure};
+use esker_nvme::property::{self, Configuration};
+use esker_nvme::{Cqe, Nqn, Sqe, Status};
+use std::sync::Arc;
+
+/// Entries of an admin queue: there is one command at a time.
+const ADMIN_ENTRIES: u16 = 32;
+
+/// An admin queue of a controller that runs.
+pub(crate) struct Admin {
+    pub(crate) link: Link,
+    pub(crate) controller: u16,
+    queue_entries: u32,
+}
+
+impl Admin {
+    /// Connects, authenticates if it is asked to, and starts the controller.
+    pub(crate) fn connect(
+        settings: &Settings,
+        subsystem: &Nqn,
+        entropy: &dyn Entropy,
+    ) -> Result<Self, RemoteError> {
+        let mut link = Link::open(settings)?;
+        let word = link.connect(settings, subsystem, ANY_CONTROLLER, 0, ADMIN_ENTRIES)?;
+        if word & AUTH_REQUIRED != 0 {
+            authenticate(&mut link, settings, subsystem, 0, entropy)?;
+        } else if settings.controller_secret.is_some() {
+            let why = "the node does not ask for authentication, and so proves nothing either";
+            return Err(RemoteError::Authentication { why });
+        }
+        let capabilities = get(&mut link, property::CAPABILITIES, true)?;
+        let start = FabricsCommand::PropertySet {
+            offset: property::CONFIGURATION,
+            value: Configuration::START.0.into(),
+        };
+        link.call("start the controller", start.encode(), &[], 0)?;
+        if get(&mut link, property::STATUS, false)? as u32 & property::READY == 0 {
+            return Err(unexpected("its controller does not become ready"));
+        }
+        let queue_entries = property::queue_entries(capabilities);
+        Ok(Admin { link, controller: word as u16, queue_entries })
+    }
+
+    fn identify(&mut self, request: Identify) -> Result<Box<Structure>, RemoteError> {
+        let sqe = AdminCommand::Identify(request).encode();
+        let (_, data) = self.link.call("identify itself", sqe, &[], IDENTIFY_BYTES as u32)?;
+        let structure = data.first_chunk::<IDENTIFY_BYTES>();
+        structure.map(|s| Box::new(*s)).ok_or(unexpected("a structure that is cut off"))
+    }
+}
+
+fn get(link: &mut Link, offset: u32, wide: bool) -> Result<u64, RemoteError> {
+    let sqe = FabricsCommand::PropertyGet { offset, wide }.encode();
+    Ok(link.call("tell a property", sqe, &[], 0)?.0.double_word())
+}
+
+/// The first `bytes` of a log page.
+pub(crate) fn read_log(link: &mut Link, page: u8, bytes: u32) -> Result<Vec<u8>, RemoteError> {
+    let request = GetLogPage {
+        page,
+        namespace: 0,
+        command_set: 0,
+        offset: 0,
+        bytes: bytes.into(),
+        retain_event: false,
+    };
+    Ok(link.call("give a log page", AdminCommand::GetLogPage(request).encode(), &[], bytes)?.1)
+}
+
+/// All queues of one controller.
+pub(crate) struct Association {
+    /// Keeps the controller: it goes when this connection does.
+    _admin: Link,
+    pub(crate) queues: Vec<QueuePair>,
+    pub(crate) value_bytes_max: usize,
+}
+
+impl Association {
+    /// Connects to a namespace of keys.
+    pub(crate) fn connect(
+        settings: &Settings,
+        clock: &Arc<dyn Clock>,
+        entropy: &dyn Entropy,
+    ) -> Result<Self, RemoteError> {
+        let mut admin = Admin::connect(settings, &settings.subsystem, entropy)?;
+        let controller = admin.identify(Identify {
+            structure: structure::CONTROLLER,
+            namespace: 0,
+            command_set: 0,
+        })?;
+        let controller = identify::Controller::parse(&controller);
+        let controller = controller.map_err(|error| unexpected(&error.to_string()))?;
+        let namespace = key_namespace(&mut admin, settings.namespace)?;
+        let queues = queue_count(&mut admin.link, settings.queues)?;
+        let depth = settings.depth.clamp(1, 127).min((admin.queue_entries - 1) as u16);
+        let queue = |number| {
+            let mut link = Link::open(settings)?;
+            link.capsule_bytes = controller.in_capsule_bytes as usize;
+            let subsystem = &settings.subsystem;
+            let word = link.connect(settings, subsystem, admin.controller, number, depth + 1)?;
+            if word & AUTH_REQUIRED != 0 {
+                authenticate(&mut link, settings, subsystem, number, entropy)?;
+            }
+            QueuePair::new(link, depth, clock.clone())
+        };
+        let queues = (1..=queues).map(queue).collect::<Result<_, _>>()?;
+        let value_bytes_max = namespace.value_bytes_max as usize;
+        Ok(Association { queues, value_bytes_max, _admin: admin.link })
+    }
+}
+
+fn key_namespace(admin: &mut Admin, namespace: u32) -> Result<KvNamespace, RemoteError> {
+    let request =
+        |structure| Identify { structure, namespace, command_set: CommandSet::KeyValue as u8 };
+    let names = admin.identify(request(structure::DESCRIPTORS))?;
+    if identify::command_set_of(&names) != Some(CommandSet::KeyValue) {
+        let status = Status::COMMAND_SET_NOT_SUPPORTED;
+        return Err(RemoteError::Refused { action: "serve keys from this namespace", status });
+    }
+    Ok(KvNamespace::parse(&*admin.identify(request(structure::SET_NAMESPACE))?))
+}
+
+/// As many I/O queues as the controller gives, up to `wanted`.
+fn queue_count(link: &mut Link, wanted: u16) -> Result<u16, RemoteError> {
+    let wanted = wanted.max(1);
+    let value = QueueCounts { submission: wanted, completion: wanted }.word();
+    let set = AdminCommand::SetFeatures { feature: feature::NUMBER_OF_QUEUES, save: false, value };
+    let sqe: Sqe = set.encode();
+    let (cqe, _): (Cqe, _) = link.call("give I/O queues", sqe, &[], 0)?;
+    let given = QueueCounts::of(cqe.word()).ok_or(unexpected("a count of queues that is none"))?;
+    Ok(wanted.min(given.submission).min(given.completion))
+}

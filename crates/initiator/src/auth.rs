@@ -1,0 +1,105 @@
+//! DH-HMAC-CHAP, the host's part: see [`esker_nvme::auth`].
+
+use crate::link::Link;
+use crate::{RemoteError, Settings};
+use esker_base::Entropy;
+use esker_nvme::Nqn;
+use esker_nvme::auth::message::{Challenge, Message, Negotiate, Reply};
+use esker_nvme::auth::{Digest, Group, Hash, KeyPair, Role, Secret, Transaction};
+use esker_nvme::command::fabrics::FabricsCommand;
+
+/// The longest message fetched.
+const MESSAGE_BYTES: u32 = 4096;
+
+fn failed(why: &'static str) -> RemoteError {
+    RemoteError::Authentication { why }
+}
+
+/// Proves on `link` who this host is, and lets the node prove itself if a secret says what it must know.
+pub(crate) fn authenticate(
+    link: &mut Link,
+    settings: &Settings,
+    subsystem: &Nqn,
+    queue: u16,
+    entropy: &dyn Entropy,
+) -> Result<(), RemoteError> {
+    let secret = settings.secret.as_ref();
+    let secret = secret.ok_or(failed("the node asks for a secret, and none was given"))?;
+    let offer = Negotiate {
+        transaction: queue,
+        channel: 0,
+        hashes: vec![Hash::Sha512, Hash::Sha384, Hash::Sha256],
+        groups: vec![Group::Ffdhe2048, Group::Ffdhe3072, Group::Ffdhe4096, Group::Null],
+    };
+    send(link, &Message::Negotiate(offer))?;
+    let challenge = match fetch(link)? {
+        Message::Challenge(challenge) if challenge.transaction == queue => challenge,
+        _ => return Err(failed("the node did not ask a challenge")),
+    };
+    let (reply, proof) = answer(settings, secret, subsystem, &challenge, entropy)?;
+    send(link, &Message::Reply(reply))?;
+    let success = match fetch(link)? {
+        Message::Success1(success) => success,
+        _ => return Err(failed("the node does not accept this host's secret")),
+    };
+    let Some(proof) = proof else { return Ok(()) };
+    if !success.response.is_some_and(|response| proof.matches(&response)) {
+        return Err(failed("the node does not know the secret that it must know"));
+    }
+    send(link, &Message::Success2(queue))
+}
+
+/// The reply, and what the node must answer to the challenge in it, if there is one.
+fn answer(
+    settings: &Settings,
+    secret: &Secret,
+    subsystem: &Nqn,
+    challenge: &Challenge,
+    entropy: &dyn Entropy,
+) -> Result<(Reply, Option<Digest>), RemoteError> {
+    let (mut private, mut sequence) = ([0; Group::PRIVATE_BYTES], [0; 4]);
+    let mut own = vec![0; challenge.hash.bytes()];
+    for bytes in [&mut private[..], &mut sequence[..], &mut own[..]] {
+        entropy.fill(bytes).map_err(|_| failed("no random bytes were to be had"))?;
+    }
+    let pair = KeyPair::new(challenge.group, &private);
+    let session = pair.session(&challenge.public);
+    if session.is_none() && challenge.group != Group::Null {
+        return Err(failed("the node's public key is none"));
+    }
+    let transaction = Transaction {
+        hash: challenge.hash,
+        id: challenge.transaction,
+        channel: 0,
+        host: &settings.host,
+        subsystem,
+        session: session.as_deref(),
+    };
+    let response =
+        transaction.response(Role::Host, secret, &challenge.challenge, challenge.sequence);
+    let sequence = u32::from_le_bytes(sequence).max(1);
+    let proof = settings
+        .controller_secret
+        .as_ref()
+        .map(|secret| transaction.response(Role::Controller, secret, &own, sequence));
+    let reply = Reply {
+        transaction: challenge.transaction,
+        sequence: if proof.is_some() { sequence } else { 0 },
+        response: response.as_bytes().to_vec(),
+        challenge: proof.is_some().then_some(own),
+        public: pair.public,
+    };
+    Ok((reply, proof))
+}
+
+fn send(link: &mut Link, message: &Message) -> Result<(), RemoteError> {
+    let data = message.encode();
+    let sqe = FabricsCommand::AuthSend { bytes: data.len() as u32 }.encode();
+    link.call("authenticate", sqe, &data, 0).map(drop)
+}
+
+fn fetch(link: &mut Link) -> Result<Message, RemoteError> {
+    let sqe = FabricsCommand::AuthReceive { bytes: MESSAGE_BYTES }.encode();
+    let (_, data) = link.call("authenticate", sqe, &[], MESSAGE_BYTES)?;
+    Message::parse(&data).map_err(|_| failed("the node sent a message that can't be read"))
+}

@@ -1,0 +1,105 @@
+//! What can go wrong with a node.
+
+use esker_nvme::Status;
+use esker_nvme::pdu::{Fatal, Termination};
+use std::io;
+use std::sync::Arc;
+
+/// What can go wrong.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RemoteError {
+    /// The node could not be reached.
+    #[error("could not reach {address}: {source}; check that the node runs and listens there")]
+    Unreachable {
+        /// Where.
+        address: String,
+        /// The system's own error.
+        source: Arc<io::Error>,
+    },
+
+    /// The connection ended.
+    #[error("the connection to {address} was lost: {why}")]
+    Lost {
+        /// Where.
+        address: String,
+        /// How.
+        why: String,
+    },
+
+    /// A store or delete was sent and not answered.
+    #[error(
+        "the connection was lost before the {what} was answered: it was done or it was not; \
+         retrieve the key to see"
+    )]
+    Unknown {
+        /// What was sent.
+        what: &'static str,
+    },
+
+    /// Nothing came in time.
+    #[error("the node did not answer in time")]
+    Deadline,
+
+    /// The node refused.
+    #[error("the node refused to {action}: {status}")]
+    Refused {
+        /// What was asked.
+        action: &'static str,
+        /// Its status.
+        status: Status,
+    },
+
+    /// What came is not the protocol.
+    #[error("the node does not keep to the protocol: {what}")]
+    Protocol {
+        /// What came.
+        what: String,
+    },
+
+    /// The node did not prove who it is, or this host could not.
+    #[error("authentication failed: {why}; check the secrets on both sides")]
+    Authentication {
+        /// How.
+        why: &'static str,
+    },
+
+    /// A key that commands can't carry.
+    #[error("the key is {bytes} bytes long; the Key Value command set has keys of 1 to 16 bytes")]
+    Key {
+        /// Its length.
+        bytes: usize,
+    },
+
+    /// A value that the namespace does not take.
+    #[error("the value is {bytes} bytes long, and the namespace takes at most {limit}")]
+    Value {
+        /// Its length.
+        bytes: usize,
+        /// The longest.
+        limit: usize,
+    },
+}
+
+impl RemoteError {
+    /// Whether the same may well succeed on a new connection.
+    pub fn is_of_connection(&self) -> bool {
+        matches!(self, RemoteError::Unreachable { .. } | RemoteError::Lost { .. })
+    }
+
+    pub(crate) fn terminated(by: Termination) -> Self {
+        RemoteError::Protocol { what: format!("it ended the connection with {by:?}") }
+    }
+}
+
+impl From<Fatal> for RemoteError {
+    fn from(fatal: Fatal) -> Self {
+        RemoteError::Protocol { what: fatal.what.to_owned() }
+    }
+}
+
+impl From<RemoteError> for esker_base::Error {
+    fn from(error: RemoteError) -> Self {
+        esker_base::Error::io("use", "the storage node", io::Error::other(error))
+    }
+}

@@ -1,0 +1,244 @@
+//! A connection with one command at a time: how every queue begins, and all that an admin queue needs.
+
+use crate::{RemoteError, Settings};
+use esker_nvme::command::Sgl;
+use esker_nvme::command::fabrics::{Connect, ConnectData, FabricsCommand};
+use esker_nvme::pdu::{
+    DataHeader, Decoder, Encoder, FromController, InitializeRequest, Limits, ReadyToTransfer,
+    Sender,
+};
+use esker_nvme::{Cqe, Nqn, Sqe};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// Reads wait so long at a time, so that deadlines are seen.
+pub(crate) const READ_TIME: Duration = Duration::from_millis(50);
+
+/// Data that one PDU of a controller may carry: all that a command can ask for.
+const LIMITS: Limits = Limits { command_data_bytes: 0, data_bytes: 2 << 20 };
+
+pub(crate) struct Link {
+    pub(crate) socket: TcpStream,
+    pub(crate) address: String,
+    pub(crate) decoder: Decoder,
+    pub(crate) encoder: Encoder,
+    /// The most data of one H2CData.
+    pub(crate) data_bytes_max: usize,
+    /// The most data of a capsule.
+    pub(crate) capsule_bytes: usize,
+    next_id: u16,
+}
+
+/// Capsules of an admin queue, and of a Connect, carry this much whatever the controller says later.
+const ADMIN_CAPSULE_BYTES: usize = 8192;
+
+impl Link {
+    /// Connects a socket and agrees on digests.
+    pub(crate) fn open(settings: &Settings) -> Result<Self, RemoteError> {
+        let address = settings.address.to_string();
+        let unreachable = |source| RemoteError::Unreachable {
+            address: address.clone(),
+            source: std::sync::Arc::new(source),
+        };
+        let socket = TcpStream::connect_timeout(&settings.address, settings.deadline)
+            .map_err(unreachable)?;
+        socket.set_nodelay(true).map_err(unreachable)?;
+        socket.set_read_timeout(Some(settings.deadline)).map_err(unreachable)?;
+        socket.set_write_timeout(Some(settings.deadline)).map_err(unreachable)?;
+        let mut link = Link {
+            socket,
+            address,
+            decoder: Decoder::new(Sender::Controller, LIMITS),
+            encoder: Encoder::new(settings.digests, 0),
+            data_bytes_max: 0,
+            capsule_bytes: ADMIN_CAPSULE_BYTES,
+            next_id: 0,
+        };
+        link.initialize(settings)?;
+        Ok(link)
+    }
+
+    fn initialize(&mut self, settings: &Settings) -> Result<(), RemoteError> {
+        let request = InitializeRequest {
+            data_alignment: 0,
+            digests: settings.digests,
+            ready_to_transfer_max: 1,
+        };
+        self.write(&request.encode())?;
+        let response = loop {
+            if let Some(frame) = self.decoder.next_frame()? {
+                match FromController::parse(&frame)? {
+                    FromController::Initialize(response) => break response,
+                    FromController::Terminate(by) => return Err(RemoteError::terminated(by)),
+                    _ => return Err(unexpected("another PDU than ICResp")),
+                }
+            }
+            self.fill()?;
+        };
+        if response.digests != settings.digests {
+            return Err(unexpected("digests that this host did not ask for"));
+        }
+        self.decoder.agreed(response.digests);
+        self.encoder = Encoder::new(response.digests, response.data_alignment);
+        self.data_bytes_max = response.host_data_bytes_max as usize;
+        Ok(())
+    }
+
+    /// Makes the connection a queue. Says which controller it belongs to, and whether to authenticate.
+    pub(crate) fn connect(
+        &mut self,
+        settings: &Settings,
+        subsystem: &Nqn,
+        controller: u16,
+        queue: u16,
+        entries: u16,
+    ) -> Result<u32, RemoteError> {
+        let connect = Connect {
+            queue,
+            entries_less_one: entries - 1,
+            no_flow_control: true,
+            keep_alive_ms: 0,
+        };
+        let data = ConnectData {
+            host_id: settings.host_id,
+            controller,
+            subsystem: subsystem.clone(),
+            host: settings.host.clone(),
+        };
+        let sqe = FabricsCommand::Connect(connect).encode();
+        let (cqe, _) = self.call("connect", sqe, &data.encode(), 0)?;
+        Ok(cqe.word())
+    }
+
+    /// Sends a command, with `data` or to get up to `reads` bytes, and waits for its success.
+    pub(crate) fn call(
+        &mut self,
+        action: &'static str,
+        mut sqe: Sqe,
+        data: &[u8],
+        reads: u32,
+    ) -> Result<(Cqe, Vec<u8>), RemoteError> {
+        self.next_id = self.next_id.wrapping_add(1);
+        let id = self.next_id;
+        sqe.set_command_id(id);
+        let out = command(&self.encoder, self.capsule_bytes, &mut sqe, data, reads);
+        self.write(&out)?;
+        let mut read = Vec::new();
+        loop {
+            let Some(frame) = self.decoder.next_frame()? else {
+                self.fill()?;
+                continue;
+            };
+            match FromController::parse(&frame)? {
+                FromController::Data { header, payload, .. } if header.command_id == id => {
+                    if !payload.intact || header.offset as usize != read.len() {
+                        return Err(unexpected("data that is damaged or out of order"));
+                    }
+                    if read.len() + payload.bytes.len() > reads as usize {
+                        return Err(unexpected("more data than was asked for"));
+                    }
+                    read.extend_from_slice(payload.bytes);
+                }
+                FromController::Response(cqe) if cqe.command_id() == id => {
+                    let status = cqe.status();
+                    return match status.is_success() {
+                        true => Ok((cqe, read)),
+                        false => Err(RemoteError::Refused { action, status }),
+                    };
+                }
+                FromController::Terminate(by) => return Err(RemoteError::terminated(by)),
+                FromController::ReadyToTransfer(ready) if ready.command_id == id => {
+                    let out = transfer(&self.encoder, self.data_bytes_max, &ready, data)?;
+                    self.write(&out)?;
+                }
+                _ => return Err(unexpected("a PDU that no command asked for")),
+            }
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), RemoteError> {
+        self.socket.write_all(bytes).map_err(|error| lost(&self.address, &error))
+    }
+
+    fn fill(&mut self) -> Result<(), RemoteError> {
+        match self.socket.read(self.decoder.space()) {
+            Ok(0) => Err(closed(&self.address)),
+            Ok(bytes) => {
+                self.decoder.filled(bytes);
+                Ok(())
+            }
+            Err(error) if is_timeout(&error) => Err(RemoteError::Deadline),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(lost(&self.address, &error)),
+        }
+    }
+}
+
+/// The capsule of a command: with its data, if that fits.
+pub(crate) fn command(
+    encoder: &Encoder,
+    capsule_bytes: usize,
+    sqe: &mut Sqe,
+    data: &[u8],
+    reads: u32,
+) -> Vec<u8> {
+    let in_capsule = data.len() <= capsule_bytes && !data.is_empty();
+    sqe.set_sgl(match (data.len(), in_capsule) {
+        (0, _) => Sgl::Transport { bytes: reads },
+        (bytes, true) => Sgl::InCapsule { offset: 0, bytes: bytes as u32 },
+        (bytes, false) => Sgl::Transport { bytes: bytes as u32 },
+    });
+    let carried = if in_capsule { data } else { &[] };
+    let mut out = Vec::with_capacity(128 + carried.len());
+    encoder.command(sqe, carried.len(), &mut out);
+    if in_capsule {
+        out.extend_from_slice(carried);
+        encoder.data_tail(carried, &mut out);
+    }
+    out
+}
+
+/// The data PDUs that answer an R2T.
+pub(crate) fn transfer(
+    encoder: &Encoder,
+    data_bytes_max: usize,
+    ready: &ReadyToTransfer,
+    data: &[u8],
+) -> Result<Vec<u8>, RemoteError> {
+    let start = ready.offset as usize;
+    let asked = data.get(start..).and_then(|rest| rest.get(..ready.bytes as usize));
+    let asked = asked.filter(|asked| !asked.is_empty());
+    let asked = asked.ok_or(unexpected("an R2T for more data than the command has"))?;
+    let mut out = Vec::with_capacity(asked.len() + 64);
+    let pieces = asked.chunks(data_bytes_max);
+    let count = pieces.len();
+    for (number, piece) in pieces.enumerate() {
+        let header = DataHeader {
+            command_id: ready.command_id,
+            transfer_tag: ready.transfer_tag,
+            offset: (start + number * data_bytes_max) as u32,
+            bytes: piece.len() as u32,
+        };
+        encoder.host_data(&header, number + 1 == count, &mut out);
+        out.extend_from_slice(piece);
+        encoder.data_tail(piece, &mut out);
+    }
+    Ok(out)
+}
+
+pub(crate) fn unexpected(what: &str) -> RemoteError {
+    RemoteError::Protocol { what: what.to_owned() }
+}
+
+pub(crate) fn lost(address: &str, error: &io::Error) -> RemoteError {
+    RemoteError::Lost { address: address.to_owned(), why: error.to_string() }
+}
+
+pub(crate) fn closed(address: &str) -> RemoteError {
+    RemoteError::Lost { address: address.to_owned(), why: "the node closed it".to_owned() }
+}
+
+pub(crate) fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}

@@ -1,0 +1,218 @@
+//! An I/O queue that threads share.
+//!
+//! Each thread writes its own command. Of those that wait for an answer, one at a time reads the socket, hands out
+//! what comes, and passes the reading on when its own answer is there. So a caller alone waits for the socket and for
+//! no other thread, and many callers cost no thread beside their own.
+//!
+//! Data that an R2T asks for is sent by the command's owner, who has it; nothing is copied to be kept.
+//!
+//! A queue that failed stays so: every caller gets the error, and the association is made anew.
+
+use crate::RemoteError;
+use crate::link::{self, Link, READ_TIME};
+use crate::slots::{Next, Slots};
+use esker_base::Clock;
+use esker_nvme::pdu::{Decoder, Encoder, FromController};
+use esker_nvme::{Cqe, Sqe};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) struct QueuePair {
+    // Constant after construction.
+    socket: TcpStream,
+    address: String,
+    encoder: Encoder,
+    data_bytes_max: usize,
+    capsule_bytes: usize,
+    clock: Arc<dyn Clock>,
+    /// One for each place; its owner sleeps on it.
+    answered: Vec<Condvar>,
+    freed: Condvar,
+
+    state: Mutex<State>,
+    /// Held while a PDU is written, so that none comes between.
+    writing: Mutex<()>,
+}
+
+struct State {
+    slots: Slots,
+    /// Away while somebody reads.
+    decoder: Option<Decoder>,
+    failed: Option<RemoteError>,
+}
+
+/// A command that was sent.
+#[must_use]
+pub(crate) struct Ticket {
+    place: u16,
+}
+
+impl QueuePair {
+    pub(crate) fn new(link: Link, depth: u16, clock: Arc<dyn Clock>) -> Result<Self, RemoteError> {
+        let timed = link.socket.set_read_timeout(Some(READ_TIME));
+        timed.map_err(|error| link::lost(&link.address, &error))?;
+        let slots = Slots::new(depth);
+        let state = State { slots, decoder: Some(link.decoder), failed: None };
+        Ok(QueuePair {
+            socket: link.socket,
+            address: link.address,
+            encoder: link.encoder,
+            data_bytes_max: link.data_bytes_max,
+            capsule_bytes: link.capsule_bytes,
+            clock,
+            answered: (0..depth).map(|_| Condvar::new()).collect(),
+            freed: Condvar::new(),
+            state: Mutex::new(state),
+            writing: Mutex::new(()),
+        })
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.state.lock().failed.is_some()
+    }
+
+    /// Sends a command that writes `data` or reads up to `reads` bytes, when a place is free. After an error it was
+    /// not carried out: the last of its bytes were never taken for sending.
+    pub(crate) fn begin(
+        &self,
+        mut sqe: Sqe,
+        data: &[u8],
+        reads: u32,
+        deadline: Duration,
+    ) -> Result<Ticket, RemoteError> {
+        let place = self.take_place(reads as usize, deadline)?;
+        sqe.set_command_id(place);
+        let out = link::command(&self.encoder, self.capsule_bytes, &mut sqe, data, reads);
+        self.write(&out)?;
+        Ok(Ticket { place })
+    }
+
+    /// Waits for the answer to `ticket`. `data` is what it was begun with. After the deadline the queue has failed:
+    /// nobody knows what else will not come.
+    pub(crate) fn finish(
+        &self,
+        ticket: Ticket,
+        data: &[u8],
+        deadline: Duration,
+    ) -> Result<(Cqe, Vec<u8>), RemoteError> {
+        let place = ticket.place;
+        let mut state = self.state.lock();
+        loop {
+            if let Some(error) = &state.failed {
+                return Err(error.clone());
+            }
+            match state.slots.next(place)? {
+                Next::Done { cqe, data, intact } => {
+                    self.freed.notify_one();
+                    self.pass_on(&state);
+                    let damaged = || link::unexpected("data that does not match its digest");
+                    return intact.then_some((cqe, data)).ok_or_else(damaged);
+                }
+                Next::Transfer(ready) => MutexGuard::unlocked(&mut state, || {
+                    let out = link::transfer(&self.encoder, self.data_bytes_max, &ready, data)?;
+                    self.write(&out)
+                })?,
+                Next::Wait => {
+                    if self.clock.now() >= deadline {
+                        self.fail(&mut state, RemoteError::Deadline);
+                    } else if let Some(decoder) = state.decoder.take() {
+                        self.read(&mut state, decoder);
+                    } else {
+                        self.sleep(&mut state, place, deadline);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_place(&self, reads: usize, deadline: Duration) -> Result<u16, RemoteError> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(error) = &state.failed {
+                return Err(error.clone());
+            }
+            if let Some(place) = state.slots.take(reads) {
+                return Ok(place);
+            }
+            let left = deadline.saturating_sub(self.clock.now());
+            if left.is_zero() {
+                return Err(RemoteError::Deadline);
+            }
+            self.freed.wait_for(&mut state, left.min(READ_TIME));
+        }
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<(), RemoteError> {
+        let writing = self.writing.lock();
+        let written = (&self.socket).write_all(bytes);
+        drop(writing);
+        written.map_err(|error| {
+            let error = link::lost(&self.address, &error);
+            self.fail(&mut self.state.lock(), error.clone());
+            error
+        })
+    }
+
+    /// Reads once for all.
+    fn read(&self, state: &mut MutexGuard<'_, State>, mut decoder: Decoder) {
+        let read = MutexGuard::unlocked(state, || (&self.socket).read(decoder.space()));
+        let outcome = match read {
+            Ok(0) => Err(link::closed(&self.address)),
+            Ok(bytes) => {
+                decoder.filled(bytes);
+                self.hand_out(&mut decoder, &mut state.slots)
+            }
+            Err(error) if link::is_timeout(&error) => Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(link::lost(&self.address, &error)),
+        };
+        state.decoder = Some(decoder);
+        if let Err(error) = outcome {
+            self.fail(state, error);
+        }
+    }
+
+    fn hand_out(&self, decoder: &mut Decoder, slots: &mut Slots) -> Result<(), RemoteError> {
+        while let Some(frame) = decoder.next_frame()? {
+            if let Some(place) = slots.received(FromController::parse(&frame)?)? {
+                self.answered[usize::from(place)].notify_one();
+            }
+        }
+        Ok(())
+    }
+
+    /// Wakes another to read, if nobody does.
+    fn pass_on(&self, state: &State) {
+        if state.decoder.is_some()
+            && let Some(place) = state.slots.sleeper()
+        {
+            self.answered[usize::from(place)].notify_one();
+        }
+    }
+
+    fn sleep(&self, state: &mut MutexGuard<'_, State>, place: u16, deadline: Duration) {
+        let left = deadline.saturating_sub(self.clock.now());
+        if let Ok(slot) = state.slots.get(place) {
+            slot.waits = true;
+        }
+        self.answered[usize::from(place)].wait_for(state, left);
+        if let Ok(slot) = state.slots.get(place) {
+            slot.waits = false;
+        }
+    }
+
+    /// The first error stays, and wakes all.
+    fn fail(&self, state: &mut State, error: RemoteError) {
+        if state.failed.is_none() {
+            state.failed = Some(error);
+            let _ = self.socket.shutdown(Shutdown::Both);
+        }
+        self.answered.iter().for_each(|answered| {
+            answered.notify_all();
+        });
+        self.freed.notify_all();
+    }
+}

@@ -1,0 +1,53 @@
+//! How to reach a node, and as whom.
+
+use esker_nvme::Nqn;
+use esker_nvme::auth::Secret;
+use esker_nvme::pdu::Digests;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How to reach a node.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Who this host is.
+    pub host: Nqn,
+    /// This host's own 128 bits.
+    pub host_id: [u8; 16],
+    /// Which subsystem.
+    pub subsystem: Nqn,
+    /// Which of its namespaces. The first is 1.
+    pub namespace: u32,
+    /// What this host proves to know if the node asks.
+    pub secret: Option<Secret>,
+    /// What the node must prove to know.
+    pub controller_secret: Option<Secret>,
+    /// Checksums on the wire, beyond TCP's own.
+    pub digests: Digests,
+    /// I/O queues, each a connection. At least 1.
+    pub queues: u16,
+    /// Commands of one queue under way at a time, 1 to 127.
+    pub depth: u16,
+    /// How long an operation may take, with reconnecting and sending again.
+    pub deadline: Duration,
+}
+
+impl Settings {
+    /// Settings for one queue of 64 commands, ten seconds, no digests, no authentication.
+    pub fn new(address: SocketAddr, host: Nqn, subsystem: Nqn) -> Self {
+        Settings {
+            address,
+            host,
+            host_id: [0; 16],
+            subsystem,
+            namespace: 1,
+            secret: None,
+            controller_secret: None,
+            digests: Digests::default(),
+            queues: 1,
+            depth: 64,
+            deadline: Duration::from_secs(10),
+        }
+    }
+}

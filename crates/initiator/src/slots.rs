@@ -1,0 +1,112 @@
+//! Commands of a queue under way: what was asked, and what came. No I/O.
+
+use crate::RemoteError;
+use crate::link::unexpected;
+use esker_nvme::Cqe;
+use esker_nvme::pdu::{FromController, ReadyToTransfer};
+
+/// A command under way. Its id is its place.
+pub(crate) struct Slot {
+    /// What came of its data.
+    data: Vec<u8>,
+    /// The most that may come.
+    reads: usize,
+    intact: bool,
+    /// An R2T that its owner is to answer.
+    ready: Option<ReadyToTransfer>,
+    done: Option<Cqe>,
+    /// Whether its owner sleeps until something comes.
+    pub(crate) waits: bool,
+}
+
+/// What a command's owner is to do next.
+pub(crate) enum Next {
+    /// Its data is wanted.
+    Transfer(ReadyToTransfer),
+    /// It is done; the slot is free. The data is good unless damaged on the way.
+    Done { cqe: Cqe, data: Vec<u8>, intact: bool },
+    /// Nothing came yet.
+    Wait,
+}
+
+pub(crate) struct Slots {
+    slots: Vec<Option<Slot>>,
+    free: Vec<u16>,
+}
+
+impl Slots {
+    pub(crate) fn new(depth: u16) -> Self {
+        Slots { slots: (0..depth).map(|_| None).collect(), free: (0..depth).rev().collect() }
+    }
+
+    /// Takes a place for a command that reads up to `reads` bytes, if one is free.
+    pub(crate) fn take(&mut self, reads: usize) -> Option<u16> {
+        let place = self.free.pop()?;
+        let slot =
+            Slot { data: Vec::new(), reads, intact: true, ready: None, done: None, waits: false };
+        self.slots[usize::from(place)] = Some(slot);
+        Some(place)
+    }
+
+    pub(crate) fn get(&mut self, place: u16) -> Result<&mut Slot, RemoteError> {
+        let slot = self.slots.get_mut(usize::from(place)).and_then(Option::as_mut);
+        slot.ok_or_else(|| unexpected("a PDU for a command that was not sent"))
+    }
+
+    /// What the owner of `place` is to do.
+    pub(crate) fn next(&mut self, place: u16) -> Result<Next, RemoteError> {
+        let slot = self.get(place)?;
+        if let Some(ready) = slot.ready.take() {
+            return Ok(Next::Transfer(ready));
+        }
+        let Some(cqe) = slot.done else { return Ok(Next::Wait) };
+        let slot = self.slots[usize::from(place)].take();
+        self.free.push(place);
+        let (data, intact) = slot.map_or((Vec::new(), true), |slot| (slot.data, slot.intact));
+        Ok(Next::Done { cqe, data, intact })
+    }
+
+    /// A place whose owner sleeps.
+    pub(crate) fn sleeper(&self) -> Option<u16> {
+        let waits = |slot: &Option<Slot>| slot.as_ref().is_some_and(|slot| slot.waits);
+        self.slots.iter().position(waits).map(|place| place as u16)
+    }
+
+    /// A PDU came. Says whose owner has something to do.
+    pub(crate) fn received(&mut self, pdu: FromController<'_>) -> Result<Option<u16>, RemoteError> {
+        match pdu {
+            FromController::Data { header, payload, success, .. } => {
+                let slot = self.get(header.command_id)?;
+                let end = slot.data.len() + payload.bytes.len();
+                if header.offset as usize != slot.data.len() || end > slot.reads {
+                    return Err(unexpected("data that was not asked for"));
+                }
+                slot.data.extend_from_slice(payload.bytes);
+                slot.intact &= payload.intact;
+                if success {
+                    let cqe = Cqe::new(header.command_id, esker_nvme::Status::SUCCESS);
+                    return self.done(cqe);
+                }
+                Ok(None)
+            }
+            FromController::Response(cqe) => self.done(cqe),
+            FromController::ReadyToTransfer(ready) => {
+                let slot = self.get(ready.command_id)?;
+                if slot.ready.replace(ready).is_some() {
+                    return Err(unexpected("more R2Ts than this host takes"));
+                }
+                Ok(Some(ready.command_id))
+            }
+            FromController::Terminate(by) => Err(RemoteError::terminated(by)),
+            FromController::Initialize(_) => Err(unexpected("a second ICResp")),
+        }
+    }
+
+    fn done(&mut self, cqe: Cqe) -> Result<Option<u16>, RemoteError> {
+        let slot = self.get(cqe.command_id())?;
+        if slot.done.replace(cqe).is_some() {
+            return Err(unexpected("two completions of one command"));
+        }
+        Ok(Some(cqe.command_id()))
+    }
+}

@@ -1,0 +1,246 @@
+//! The client against a target in the same process, over real sockets.
+
+use esker_base::{Background, SystemClock, SystemEntropy, Threads};
+use esker_initiator::{KeyClient, RemoteError, Settings, discover};
+use esker_nvme::Nqn;
+use esker_nvme::auth::Secret;
+use esker_nvme::command::kv::Condition;
+use esker_nvme::pdu::Digests;
+use esker_target::{
+    Access, Answer, Description, HostAccess, MemoryBlocks, MemoryKeys, Namespace, Reply, Request,
+    Subsystem, Target,
+};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const NODE: &str = "nqn.2024-01.io.esker:node";
+const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:7c1b5b0a-0000-4000-8000-000000000001";
+const SECRET: &str = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";
+
+fn nqn(name: &str) -> Nqn {
+    Nqn::new(name).unwrap()
+}
+
+fn serve(listen: SocketAddr, keys: Arc<dyn Namespace>, access: Access, drain: Duration) -> Target {
+    let subsystem = Subsystem {
+        nqn: nqn(NODE),
+        serial: "TEST".to_owned(),
+        namespaces: vec![keys, Arc::new(MemoryBlocks::new([2; 16], 16, 9))],
+        volatile_write_cache: false,
+        access,
+    };
+    let settings = esker_target::Settings {
+        listen,
+        reactors: 2,
+        drain_time: drain,
+        subsystems: vec![subsystem],
+    };
+    let background: Arc<dyn Background> = Arc::new(Threads);
+    Target::start(settings, Arc::new(SystemClock::new()), Arc::new(SystemEntropy), &background)
+        .unwrap()
+}
+
+fn any_port() -> SocketAddr {
+    "127.0.0.1:0".parse().unwrap()
+}
+
+fn memory() -> Arc<dyn Namespace> {
+    Arc::new(MemoryKeys::new([1; 16], 1 << 30))
+}
+
+fn target() -> Target {
+    serve(any_port(), memory(), Access::Anyone, Duration::from_secs(5))
+}
+
+fn settings(target: &Target) -> Settings {
+    Settings::new(target.address(), nqn(HOST), nqn(NODE))
+}
+
+fn connect(settings: Settings) -> Result<KeyClient, RemoteError> {
+    KeyClient::connect(settings, Arc::new(SystemClock::new()), Arc::new(SystemEntropy))
+}
+
+#[test]
+fn a_key_is_stored_found_retrieved_and_deleted() {
+    let target = target();
+    for digests in [0, 1, 2, 3] {
+        let digests = Digests::of(digests).unwrap();
+        let client = connect(Settings { digests, ..settings(&target) }).unwrap();
+        assert_eq!(client.retrieve(b"k").unwrap(), None);
+        assert!(!client.exist(b"k").unwrap() && !client.delete(b"k").unwrap());
+        client.store(b"k", b"value").unwrap();
+        assert_eq!(client.retrieve(b"k").unwrap().unwrap(), b"value");
+        assert!(client.exist(b"k").unwrap() && client.delete(b"k").unwrap());
+        assert!(!client.exist(b"k").unwrap());
+    }
+}
+
+#[test]
+fn values_of_all_lengths_come_back() {
+    let target = target();
+    let client = connect(settings(&target)).unwrap();
+    for bytes in [0, 1, 65_535, 65_536, 65_537, 200_000, 1 << 20] {
+        let value: Vec<u8> = (0..bytes).map(|at| (at / 251) as u8 ^ at as u8).collect();
+        client.store(b"0123456789abcdef", &value).unwrap();
+        assert!(client.retrieve(b"0123456789abcdef").unwrap().unwrap() == value, "{bytes}");
+    }
+    let long = vec![0; (1 << 20) + 1];
+    let refused = client.store(b"k", &long);
+    assert!(matches!(refused, Err(RemoteError::Value { limit: 1_048_576, .. })), "{refused:?}");
+    assert!(matches!(client.store(b"", b"v"), Err(RemoteError::Key { bytes: 0 })));
+    assert!(matches!(client.retrieve(&[0; 17]), Err(RemoteError::Key { bytes: 17 })));
+}
+
+#[test]
+fn stores_can_depend_on_the_key() {
+    let target = target();
+    let client = connect(settings(&target)).unwrap();
+    assert!(!client.store_if(b"k", b"x", Condition::IfExists).unwrap());
+    assert!(client.store_if(b"k", b"1", Condition::IfAbsent).unwrap());
+    assert!(!client.store_if(b"k", b"x", Condition::IfAbsent).unwrap());
+    assert_eq!(client.retrieve(b"k").unwrap().unwrap(), b"1");
+}
+
+#[test]
+fn a_list_longer_than_one_answer_is_put_together() {
+    let target = target();
+    let client = connect(settings(&target)).unwrap();
+    let keys: Vec<Vec<u8>> = (0..6000u32).map(|n| format!("key{n:010}").into_bytes()).collect();
+    keys.iter().for_each(|key| client.store(key, b"").unwrap());
+    assert_eq!(client.list(b"", usize::MAX).unwrap(), keys);
+    assert_eq!(client.list(&keys[5], 3).unwrap(), keys[5..8]);
+    assert_eq!(client.list(b"zzz", 10).unwrap(), Vec::<Vec<u8>>::new());
+}
+
+#[test]
+fn many_threads_share_queues() {
+    let target = target();
+    for (queues, depth) in [(1, 2), (1, 64), (4, 8)] {
+        let client = connect(Settings { queues, depth, ..settings(&target) }).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..16u8 {
+                let client = &client;
+                scope.spawn(move || {
+                    for round in 0..50u8 {
+                        let key = [thread, round];
+                        let bytes = 1 + usize::from(round) * 3000;
+                        client.store(&key, &vec![thread ^ round; bytes]).unwrap();
+                        let value = client.retrieve(&key).unwrap().unwrap();
+                        assert!(value == vec![thread ^ round; bytes]);
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn discovery_lists_the_subsystem() {
+    let target = target();
+    let found = discover(&settings(&target), &SystemEntropy).unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].subsystem.as_str(), found[0].address), (NODE, target.address()));
+}
+
+#[test]
+fn both_sides_prove_who_they_are() {
+    let secret = || Some(Secret::parse(SECRET).unwrap());
+    let other = || Some(Secret::parse(&SECRET.replace(":00:", ":03:")).unwrap());
+    let entry = HostAccess { host: nqn(HOST), secret: secret(), controller_secret: other() };
+    let access = Access::Listed(vec![entry]);
+    let target = serve(any_port(), memory(), access, Duration::from_secs(5));
+    let with = |secret, controller_secret| {
+        connect(Settings { secret, controller_secret, ..settings(&target) })
+    };
+    let client = with(secret(), other()).unwrap();
+    client.store(b"k", b"v").unwrap();
+    with(secret(), None).unwrap().exist(b"k").unwrap();
+    let fails = |result: Result<KeyClient, RemoteError>| {
+        matches!(result, Err(RemoteError::Authentication { .. }))
+    };
+    assert!(fails(with(None, None)), "no secret");
+    assert!(fails(with(other(), None)), "a wrong one");
+    assert!(fails(with(secret(), secret())), "a node that is another");
+    let stranger = connect(Settings { host: nqn("nqn.stranger"), ..settings(&target) });
+    assert!(matches!(stranger, Err(RemoteError::Refused { .. })));
+}
+
+#[test]
+fn a_namespace_of_blocks_is_refused() {
+    let target = target();
+    let refused = connect(Settings { namespace: 2, ..settings(&target) });
+    assert!(matches!(refused, Err(RemoteError::Refused { .. })));
+}
+
+#[test]
+fn after_a_restart_of_the_node_work_goes_on() {
+    let keys = memory();
+    let drain = Duration::from_secs(5);
+    let first = serve(any_port(), keys.clone(), Access::Anyone, drain);
+    let address = first.address();
+    let client = connect(settings(&first)).unwrap();
+    client.store(b"k", b"before").unwrap();
+    first.drain();
+    let second = serve(address, keys, Access::Anyone, drain);
+    assert_eq!(client.retrieve(b"k").unwrap().unwrap(), b"before");
+    client.store(b"k", b"after").unwrap();
+    assert_eq!(client.retrieve(b"k").unwrap().unwrap(), b"after");
+    drop(second);
+}
+
+#[test]
+fn a_node_that_is_gone_is_an_error_that_names_it() {
+    let target = target();
+    let address = target.address();
+    let deadline = Duration::from_millis(300);
+    let client = connect(Settings { deadline, ..settings(&target) }).unwrap();
+    target.drain();
+    let error = client.retrieve(b"k").unwrap_err();
+    assert!(error.is_of_connection() && error.to_string().contains(&address.to_string()));
+}
+
+/// Keeps what it is asked, and answers nothing.
+#[derive(Default)]
+struct Silent(Mutex<Vec<Reply>>);
+
+impl Namespace for Silent {
+    fn guid(&self) -> [u8; 16] {
+        [9; 16]
+    }
+    fn description(&self) -> Description {
+        Description::Keys { capacity_bytes: 1 << 30, used_bytes: 0, value_bytes_max: 1 << 20 }
+    }
+    fn submit(&self, _request: Request, reply: Reply) {
+        self.0.lock().unwrap().push(reply);
+    }
+}
+
+#[test]
+fn a_store_that_was_not_answered_is_unknown() {
+    let silent = Arc::new(Silent::default());
+    let drain = Duration::ZERO;
+    let target = serve(any_port(), silent.clone(), Access::Anyone, drain);
+    let client = connect(settings(&target)).unwrap();
+    std::thread::scope(|scope| {
+        let store = scope.spawn(|| client.store(b"k", b"v"));
+        let delete = scope.spawn(|| client.delete(b"k"));
+        while silent.0.lock().unwrap().len() < 2 {
+            std::thread::yield_now();
+        }
+        target.drain();
+        let (store, delete) = (store.join().unwrap(), delete.join().unwrap());
+        assert!(matches!(store, Err(RemoteError::Unknown { what: "store" })), "{store:?}");
+        assert!(matches!(delete, Err(RemoteError::Unknown { what: "delete" })), "{delete:?}");
+    });
+    silent.0.lock().unwrap().drain(..).for_each(|reply| reply.send(Answer::Done));
+}
+
+#[test]
+fn a_node_that_does_not_answer_is_not_waited_for_beyond_the_deadline() {
+    let target = serve(any_port(), Arc::new(Silent::default()), Access::Anyone, Duration::ZERO);
+    let deadline = Duration::from_millis(200);
+    let client = connect(Settings { deadline, ..settings(&target) }).unwrap();
+    assert!(matches!(client.retrieve(b"k"), Err(RemoteError::Deadline)));
+    assert!(matches!(client.store(b"k", b"v"), Err(RemoteError::Unknown { .. })));
+}
