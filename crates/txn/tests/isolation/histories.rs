@@ -15,7 +15,8 @@ const EVERY_WAY: [Concurrency; 2] = [Concurrency::Pessimistic, Concurrency::Opti
 fn step(transaction: &mut Recording<'_>, rng: &mut Rng) -> Result<()> {
     let key = rng.below(KEYS);
     match rng.below(10) {
-        0..4 => drop(transaction.read(key)?),
+        0..3 => drop(transaction.read(key)?),
+        3 => transaction.write(key)?,
         4..6 => {
             transaction.read(key)?;
             transaction.write(key)?;

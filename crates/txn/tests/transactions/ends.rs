@@ -1,14 +1,10 @@
 //! Ends of transactions: commit, rollback, savepoints, and what is refused.
 
 use crate::support::{
-    BOTH, KEYSPACE, Text, assert_nothing_held, committed, memory_db, options, store_of,
+    KEYSPACE, Text, all_options, assert_nothing_held, committed, options, store_of,
 };
 use esker_api::{Concurrency, Isolation, KeyRange, Transaction, TransactionOptions, Transactional};
 use esker_base::{Error, KeyspaceId, MAX_KEY_BYTES, Result};
-
-fn all_options() -> impl Iterator<Item = TransactionOptions> {
-    Isolation::ALL.into_iter().flat_map(|level| BOTH.map(|way| options(level, way)))
-}
 
 #[test]
 fn a_commit_shows_all_writes_and_gives_all_locks_back() {
@@ -174,23 +170,6 @@ fn a_transaction_takes_as_much_as_a_batch_and_no_more() {
         transaction.commit().unwrap();
         assert!(committed(&store, &format!("{}", taken - 1)).is_some());
         assert_eq!(committed(&store, &format!("{taken}")), None);
-    }
-}
-
-#[test]
-fn a_failed_commit_ends_the_transaction_and_writes_nothing() {
-    for options in all_options() {
-        let db = memory_db();
-        let dropped = db.keyspace("dropped", esker_lsm::KeyspaceSettings::default()).unwrap();
-        let store = esker_txn::TransactionDb::new(db);
-        let mut transaction = store.begin(&options).unwrap();
-        transaction.write("x", "1").unwrap();
-        transaction.put(dropped.id(), b"y", b"2").unwrap();
-        store.store().drop_keyspace("dropped").unwrap();
-        assert!(matches!(transaction.commit(), Err(Error::UnknownKeyspace { .. })));
-        assert!(matches!(transaction.commit(), Err(Error::TransactionEnded { .. })));
-        assert_eq!(committed(&store, "x"), None);
-        assert_nothing_held(&store);
     }
 }
 

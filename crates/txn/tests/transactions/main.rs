@@ -3,6 +3,7 @@
 mod anomalies;
 mod deadlocks;
 mod ends;
+mod failures;
 mod locks;
 mod plain_writes;
 mod support;

@@ -5,7 +5,7 @@ use esker_api::{
 };
 use esker_base::{KeyspaceId, Result, SystemClock, Threads};
 use esker_lsm::{Db, Env, Log, Settings};
-use esker_storage::MemoryStorage;
+use esker_storage::{MemoryStorage, Storage};
 use esker_txn::{HeldNow, TransactionDb};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,22 +15,23 @@ pub const KEYSPACE: KeyspaceId = KeyspaceId::DEFAULT;
 /// Longer than any test takes: whoever waits so long waits for ever.
 pub const LONG: Duration = Duration::from_secs(100);
 
-/// An empty database.
+/// An empty database in memory, without a log.
 pub fn memory_db() -> Db {
+    db_on(Arc::new(MemoryStorage::new()), Log::None)
+}
+
+/// An empty database on `storage`.
+pub fn db_on(storage: Arc<dyn Storage>, log: Log) -> Db {
     let env = Env {
-        storage: Arc::new(MemoryStorage::new()),
+        storage,
         log_storage: None,
         pool: None,
         clock: Arc::new(SystemClock::new()),
         background: Arc::new(Threads),
         seed: 1,
     };
-    let settings = Settings {
-        log: Log::None,
-        segment_bytes: 256 << 10,
-        memory_bytes: 8 << 20,
-        ..Settings::default()
-    };
+    let settings =
+        Settings { log, segment_bytes: 256 << 10, memory_bytes: 8 << 20, ..Settings::default() };
     Db::open_with(env, settings).unwrap()
 }
 
@@ -51,6 +52,11 @@ pub fn options(isolation: Isolation, concurrency: Concurrency) -> TransactionOpt
 /// Options with which whoever would have to wait fails at once.
 pub fn impatient(isolation: Isolation, concurrency: Concurrency) -> TransactionOptions {
     TransactionOptions { isolation, concurrency, lock_timeout: Duration::ZERO }
+}
+
+/// Every level, both ways.
+pub fn all_options() -> impl Iterator<Item = TransactionOptions> {
+    Isolation::ALL.into_iter().flat_map(|level| BOTH.map(|way| options(level, way)))
 }
 
 pub const BOTH: [Concurrency; 2] = [Concurrency::Pessimistic, Concurrency::Optimistic];

@@ -1,0 +1,70 @@
+//! Commits that fail: nothing is written, and no lock stays.
+
+use crate::support::{Text, all_options, assert_nothing_held, committed, db_on, memory_db};
+use esker_api::{TransactionOptions, Transactional};
+use esker_base::{Error, Rng};
+use esker_lsm::{Db, KeyspaceSettings, Log, Sync};
+use esker_storage::FaultStorage;
+use esker_storage::fault::FaultKind;
+use esker_txn::TransactionDb;
+use std::sync::Arc;
+
+#[test]
+fn a_failed_commit_ends_the_transaction_and_writes_nothing() {
+    for options in all_options() {
+        let db = memory_db();
+        let dropped = db.keyspace("dropped", KeyspaceSettings::default()).unwrap();
+        let store = TransactionDb::new(db);
+        let mut transaction = store.begin(&options).unwrap();
+        transaction.write("x", "1").unwrap();
+        transaction.put(dropped.id(), b"y", b"2").unwrap();
+        store.store().drop_keyspace("dropped").unwrap();
+        assert!(matches!(transaction.commit(), Err(Error::UnknownKeyspace { .. })));
+        assert!(matches!(transaction.commit(), Err(Error::TransactionEnded { .. })));
+        assert_eq!(committed(&store, "x"), None);
+        assert_nothing_held(&store);
+    }
+}
+
+/// `spoil` makes the commit of a transaction that holds "x" fail. The next in line gets the lock all the
+/// same, and what is committed can be read.
+fn commit_fails(db: Db, options: TransactionOptions, spoil: impl Fn(), is_it: fn(&Error) -> bool) {
+    db.put(&db.default_keyspace(), b"x", b"old").unwrap();
+    let store = TransactionDb::new(db);
+    let mut transaction = store.begin(&options).unwrap();
+    transaction.read("y");
+    transaction.write("x", "1").unwrap();
+    std::thread::scope(|scope| {
+        spoil();
+        let next = scope.spawn(|| {
+            let mut next = store.begin(&options).unwrap();
+            next.write("x", "2").and_then(|()| next.commit())
+        });
+        let refused = transaction.commit().unwrap_err();
+        assert!(is_it(&refused), "{refused}");
+        let refused = next.join().unwrap().unwrap_err();
+        assert!(is_it(&refused), "{refused}");
+    });
+    assert_eq!(committed(&store, "x").as_deref(), Some("old"));
+    assert_nothing_held(&store);
+}
+
+#[test]
+fn a_commit_after_the_database_was_closed_fails_and_leaves_no_lock() {
+    for options in all_options() {
+        let db = memory_db();
+        let close = || db.clone().close().unwrap();
+        commit_fails(db.clone(), options, close, |error| matches!(error, Error::Closed));
+    }
+}
+
+#[test]
+fn a_commit_whose_log_fails_leaves_no_lock() {
+    for options in all_options() {
+        let disk = FaultStorage::new(Rng::new(1));
+        let db = db_on(Arc::new(disk.clone()), Log::File { dir: None, sync: Sync::Always });
+        // Some may strike what goes on in the background.
+        let fail = || (0..100).for_each(|calls| disk.fail_after(calls, FaultKind::Io));
+        commit_fails(db, options, fail, |error| matches!(error, Error::LogFailed { .. }));
+    }
+}
