@@ -11,7 +11,7 @@ use crate::filter_share;
 use crate::inner::Inner;
 use crate::log_files::log_file_name;
 use crate::manifest::{Change, Edit};
-use crate::version::{KeyspaceVersion, TableMeta, table_file_name};
+use crate::version::{TableMeta, table_file_name};
 use crate::view::View;
 use esker_base::{EntryCursor, Hint, KeyspaceId, RangeTombstone, Result};
 use esker_memtable::{MemTable, MemTableCursor};
@@ -66,14 +66,11 @@ pub(crate) fn flush(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
 /// a file of its own, so that it can go by itself.
 fn write_tables(inner: &Inner, memtable: &Arc<MemTable>, written: &mut Written) -> Result<()> {
     memtable.build_order(memtable.last_seqno());
-    let version = inner.view.load().version.clone();
     let mut shared = None;
     for keyspace_id in memtable.keyspaces() {
-        // A keyspace that was dropped meanwhile leaves entries that nobody can read.
-        let Some(keyspace) = version.keyspaces.get(&keyspace_id) else { continue };
-        let cuts = compaction::flush_cuts(keyspace, inner.sizes);
-        if !cuts.is_empty() {
-            write_parts(inner, memtable, keyspace, &cuts, written)?;
+        let Some(content) = Content::of(inner, memtable, keyspace_id)? else { continue };
+        if !content.cuts.is_empty() {
+            write_parts(inner, content, written)?;
             continue;
         }
         let file_id = written.run;
@@ -81,9 +78,9 @@ fn write_tables(inner: &Inner, memtable: &Arc<MemTable>, written: &mut Written) 
             Some(file) => file,
             none => none.insert(create(inner, file_id, written)?),
         };
-        let Content { mut cursor, tombstones, mut fold, fingerprint_bits } =
-            Content::of(inner, memtable, keyspace)?;
-        let writer = TableWriter::new(&mut **file, options(keyspace, file_id, fingerprint_bits));
+        let options = TableOptions { file_id, ..content.options };
+        let Content { mut cursor, tombstones, mut fold, .. } = content;
+        let writer = TableWriter::new(&mut **file, options);
         let table = compaction::write_table(writer, &mut cursor, tombstones, &mut fold)?;
         table.into_iter().for_each(|meta| written.add(keyspace_id, meta));
         written.user_bytes += fold.bytes_seen();
@@ -97,47 +94,54 @@ fn write_tables(inner: &Inner, memtable: &Arc<MemTable>, written: &mut Written) 
     remove_empty(inner, written)
 }
 
-fn write_parts(
-    inner: &Inner,
-    memtable: &Arc<MemTable>,
-    keyspace: &KeyspaceVersion,
-    cuts: &[Vec<u8>],
-    written: &mut Written,
-) -> Result<()> {
-    let Content { mut cursor, tombstones, mut fold, fingerprint_bits } =
-        Content::of(inner, memtable, keyspace)?;
+fn write_parts(inner: &Inner, content: Content, written: &mut Written) -> Result<()> {
+    let Content { mut cursor, tombstones, mut fold, cuts, options } = content;
     let next_file = || {
         let file_id = inner.installer.next_file();
-        Ok((create(inner, file_id, written)?, options(keyspace, file_id, fingerprint_bits)))
+        Ok((create(inner, file_id, written)?, TableOptions { file_id, ..options }))
     };
-    let tables = compaction::write_cut_tables(&mut cursor, tombstones, &mut fold, cuts, next_file)?;
-    tables.into_iter().for_each(|meta| written.add(keyspace.id, meta));
+    let tables =
+        compaction::write_cut_tables(&mut cursor, tombstones, &mut fold, &cuts, next_file)?;
+    tables.into_iter().for_each(|meta| written.add(options.keyspace, meta));
     written.user_bytes += fold.bytes_seen();
     Ok(())
 }
 
-/// What a keyspace has in a MemTable.
+/// What a keyspace has in a MemTable, and how it is to be written. Holds no version: for as long as a
+/// flush takes, the files that compactions are done with would stay.
 struct Content {
     cursor: MemTableCursor,
     tombstones: Vec<RangeTombstone>,
     fold: Fold,
-    fingerprint_bits: u8,
+    cuts: Vec<Vec<u8>>,
+    /// The file is still to be told.
+    options: TableOptions,
 }
 
 impl Content {
-    fn of(inner: &Inner, memtable: &Arc<MemTable>, keyspace: &KeyspaceVersion) -> Result<Self> {
-        let mut cursor = memtable.cursor(keyspace.id, memtable.last_seqno());
+    /// `None` if the keyspace was dropped meanwhile: it leaves entries that nobody can read.
+    fn of(inner: &Inner, memtable: &Arc<MemTable>, id: KeyspaceId) -> Result<Option<Self>> {
+        let view = inner.view.load();
+        let Some(keyspace) = view.version.keyspaces.get(&id) else { return Ok(None) };
+        let mut cursor = memtable.cursor(id, memtable.last_seqno());
         let versions = cursor.versions() as u64;
         let span = span_of(&mut cursor)?;
         let bits = span.map(|span| filter_share::of_flush(keyspace, versions, &span));
         cursor.seek_first()?;
-        let tombstones = memtable.range_tombstones(keyspace.id).unwrap_or_default();
-        Ok(Content {
+        let tombstones = memtable.range_tombstones(id).unwrap_or_default();
+        Ok(Some(Content {
             cursor,
             tombstones: tombstones.tombstones().collect(),
             fold: Fold::new(inner.snapshots.list(), false),
-            fingerprint_bits: bits.unwrap_or(0),
-        })
+            cuts: compaction::flush_cuts(keyspace, inner.sizes),
+            options: TableOptions {
+                keyspace: id,
+                compression: keyspace.settings.compression,
+                fingerprint_bits: bits.unwrap_or(0),
+                level: 0,
+                file_id: 0,
+            },
+        }))
     }
 }
 
@@ -156,16 +160,6 @@ fn create(inner: &Inner, file_id: u64, written: &mut Written) -> Result<Box<dyn 
     let file = inner.storage.create(&table_file_name(file_id), Hint::table(0))?;
     written.files.push(file_id);
     Ok(file)
-}
-
-fn options(keyspace: &KeyspaceVersion, file_id: u64, fingerprint_bits: u8) -> TableOptions {
-    TableOptions {
-        keyspace: keyspace.id,
-        compression: keyspace.settings.compression,
-        fingerprint_bits,
-        level: 0,
-        file_id,
-    }
 }
 
 /// Removes the files of parts of which nothing stayed.

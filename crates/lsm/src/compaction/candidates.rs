@@ -152,7 +152,7 @@ impl<'a> Search<'a> {
     }
 
     /// The merge into the base that is cheapest for what it takes off level 0: of those that write no
-    /// more than `room`, if there are any.
+    /// more than `room`, if there are any, or if nothing else runs that could make room.
     pub fn settling(&self, room: f64) -> Option<Plan> {
         let candidates = self.candidates();
         let plans = candidates.iter().filter_map(|it| self.to_plan(it, Reason::Settling));
@@ -167,7 +167,8 @@ impl<'a> Search<'a> {
             }
         }
         let narrowing = candidates.iter().find_map(|candidate| self.narrowing(candidate, room));
-        narrowing.or(smallest)
+        // What runs may make room.
+        narrowing.or(smallest.filter(|_| self.busy.is_empty()))
     }
 
     /// Merges what of a candidate lies above the base with itself, and cuts it so that it can go into

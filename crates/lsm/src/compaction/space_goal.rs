@@ -56,6 +56,8 @@ pub(super) fn pick(
         Some(plan) if plan.expected_bytes as f64 > room => search.tall_stack(runs, room),
         fitting => fitting,
     };
+    // What does not fit waits for what runs.
+    let stack = stack.filter(|plan| plan.expected_bytes as f64 <= room || busy.is_empty());
     let old_deletes = || search.old_deletes(ledger.whole.live_keys);
     let is_due = keyspace.levels[0].bytes() as f64 > most_above(amp, sizes, &ledger);
     let settling = || is_due.then(|| search.settling(room)).flatten();

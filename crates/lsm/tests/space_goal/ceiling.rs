@@ -53,12 +53,28 @@ impl Ceiling {
 pub struct Watched {
     storage: MemoryStorage,
     ceiling: Arc<Mutex<Ceiling>>,
+    at_sync: Arc<Mutex<Option<Meanwhile>>>,
 }
+
+type Meanwhile = Box<dyn FnOnce() + Send>;
 
 impl Watched {
     pub fn new() -> Self {
         let ceiling = Ceiling { excess_most: f64::MIN, ..Ceiling::default() };
-        Watched { storage: MemoryStorage::new(), ceiling: Arc::new(Mutex::new(ceiling)) }
+        Watched {
+            storage: MemoryStorage::new(),
+            ceiling: Arc::new(Mutex::new(ceiling)),
+            at_sync: Arc::default(),
+        }
+    }
+
+    /// Has `meanwhile` done when a table file is synced next, before that is.
+    pub fn at_next_sync(&self, meanwhile: impl FnOnce() + Send + 'static) {
+        *self.at_sync.lock().unwrap() = Some(Box::new(meanwhile));
+    }
+
+    pub fn table_files(&self) -> usize {
+        self.ceiling().files.len()
     }
 
     pub fn ceiling(&self) -> MutexGuard<'_, Ceiling> {
@@ -82,6 +98,10 @@ impl WritableFile for WatchedFile {
         self.file.len()
     }
     fn sync(&mut self) -> Result<()> {
+        if parse_table_file_name(&self.name).is_some() {
+            let meanwhile = self.storage.at_sync.lock().unwrap().take();
+            meanwhile.into_iter().for_each(|it| it());
+        }
         self.file.sync()
     }
 }

@@ -1,15 +1,15 @@
 //! Loads on a database without threads, with a model that knows what is live and what is pinned.
 
 use crate::ceiling::{Moment, Watched};
-use esker_base::background::Stepped;
-use esker_base::{Clock, Rng};
+use esker_base::background::{Background, Stepped, Threads};
+use esker_base::{Clock, Rng, SystemClock};
 use esker_lsm::{
     Db, Dedup, Env, Keyspace, KeyspaceSettings, Log, Ratio, Settings, Shape, Snapshot,
 };
 use esker_table::Compression;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 const SEGMENT_BYTES: usize = 64 << 10;
@@ -59,25 +59,71 @@ fn bytes_of(value: &[u8]) -> f64 {
     (key(0).len() + value.len()) as f64
 }
 
+fn open(storage: &Watched, clock: Arc<dyn Clock>, background: Arc<dyn Background>) -> Db {
+    let env = Env {
+        storage: Arc::new(storage.clone()),
+        log_storage: None,
+        pool: None,
+        clock,
+        background,
+        seed: 1,
+    };
+    let settings = Settings {
+        log: Log::None,
+        segment_bytes: SEGMENT_BYTES,
+        sealed_segments: 2,
+        memory_bytes: 4 << 20,
+        ..Settings::default()
+    };
+    Db::open_with(env, settings).unwrap()
+}
+
+/// The number of table files while a flush writes one, after a merge that was done meanwhile has made
+/// one of the two that there were.
+pub fn table_files_beside_a_slow_flush() -> usize {
+    let storage = Watched::new();
+    let db = open(&storage, Arc::new(Steady::default()), Arc::new(Stepped));
+    let shape = Shape::Tiered { runs: 2 };
+    let settings = KeyspaceSettings { shape, ..KeyspaceSettings::default() };
+    let keyspace = db.keyspace("load", settings).unwrap();
+    let flush = || {
+        db.put(&keyspace, b"key", b"value").unwrap();
+        db.flush().unwrap();
+    };
+    flush();
+    flush();
+    let files = Arc::new(AtomicUsize::new(0));
+    let meanwhile = {
+        let (db, storage, files) = (db.clone(), storage.clone(), files.clone());
+        move || {
+            while db.step() {}
+            assert_eq!(db.stats().compactions, 1);
+            files.store(storage.table_files(), Ordering::Relaxed);
+        }
+    };
+    storage.at_next_sync(meanwhile);
+    flush();
+    files.load(Ordering::Relaxed)
+}
+
 impl Load {
     pub fn new(amp: u32, diligent: bool) -> Self {
+        Load::on(amp, diligent, Arc::new(Steady::default()), Arc::new(Stepped))
+    }
+
+    /// Background work is done by threads, whenever they come to it.
+    pub fn threaded(amp: u32) -> Self {
+        Load::on(amp, false, Arc::new(SystemClock::new()), Arc::new(Threads))
+    }
+
+    fn on(
+        amp: u32,
+        diligent: bool,
+        clock: Arc<dyn Clock>,
+        background: Arc<dyn Background>,
+    ) -> Self {
         let storage = Watched::new();
-        let env = Env {
-            storage: Arc::new(storage.clone()),
-            log_storage: None,
-            pool: None,
-            clock: Arc::new(Steady::default()),
-            background: Arc::new(Stepped),
-            seed: 1,
-        };
-        let settings = Settings {
-            log: Log::None,
-            segment_bytes: SEGMENT_BYTES,
-            sealed_segments: 2,
-            memory_bytes: 4 << 20,
-            ..Settings::default()
-        };
-        let db = Db::open_with(env, settings).unwrap();
+        let db = open(&storage, clock, background);
         let settings = KeyspaceSettings {
             shape: Shape::Tiered { runs: 8 },
             dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(amp) },

@@ -5,7 +5,7 @@
 mod ceiling;
 mod loads;
 
-use loads::Load;
+use loads::{Load, table_files_beside_a_slow_flush};
 
 /// A goal in hundredths, and whether background work is done at every write or only when it must be.
 const WAYS: [(u32, bool); 3] = [(120, true), (120, false), (150, false)];
@@ -115,6 +115,26 @@ fn snapshots_that_come_and_go() {
             load.release_snapshot();
         }
     });
+}
+
+/// A flush takes long where syncs do, and merges go on beside it: were what they free not gone before
+/// the flush is done, nothing would be won by them until then.
+#[test]
+fn a_flush_keeps_no_files_that_merges_are_done_with() {
+    assert_eq!(table_files_beside_a_slow_flush(), 2, "what was merged, and the flush's own");
+}
+
+/// Plans of several threads and flushes overlap here, as chance has it: `cargo test -p esker-lsm --test
+/// space_goal threads -- --ignored --nocapture`.
+#[test]
+#[ignore = "takes as long as the machine's other work lets it"]
+fn threads() {
+    for amp in [120, 150] {
+        let mut load = Load::threaded(amp);
+        load.put_all(400);
+        load.overwrite_at_random(12, 400);
+        load.finish();
+    }
 }
 
 #[test]
