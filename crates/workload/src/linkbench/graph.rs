@@ -75,7 +75,7 @@ impl Graph {
     }
 
     fn range(&self, id: u64, link_type: u32, loaded: f64) -> u64 {
-        ((self.links(id, link_type) as f64 / loaded).ceil() as u64).max(1)
+        ((self.links(id, link_type) as f64 / loaded).round() as u64).max(1)
     }
 
     pub(super) fn link_type(rng: &mut Rng) -> u32 {
@@ -83,8 +83,9 @@ impl Graph {
     }
 }
 
-/// Which nodes requests are for. Each way to ask has its own hot nodes; but a part of the requests for
-/// links are for nodes that have many.
+/// Which nodes requests are for. Reads and writes of links have the same hot nodes, and so have those of
+/// nodes, but others (`getShuffler` in `RealDistribution`); and a part of the requests for links are for
+/// nodes that have many.
 #[derive(Debug)]
 pub(super) struct Access {
     zipfian: Zipfian,
@@ -97,22 +98,22 @@ pub(super) struct Access {
 impl Access {
     /// `read_shape` and `read_uncorr_blend`: half a percent follows the out-degree.
     pub(super) fn link_reads(options: &Options, graph: &Graph) -> Self {
-        Access::new(options, graph, "link reads", 0.8, 0.005)
+        Access::new(options, graph, "links", 0.8, 0.005)
     }
 
     /// `write_shape` and `write_uncorr_blend`: five percent follow the out-degree.
     pub(super) fn link_writes(options: &Options, graph: &Graph) -> Self {
-        Access::new(options, graph, "link writes", 0.741, 0.05)
+        Access::new(options, graph, "links", 0.741, 0.05)
     }
 
     /// `node_read_shape`.
     pub(super) fn node_reads(options: &Options, graph: &Graph) -> Self {
-        Access::new(options, graph, "node reads", 0.625, 0.0)
+        Access::new(options, graph, "nodes", 0.625, 0.0)
     }
 
     /// `node_update_shape`.
     pub(super) fn node_updates(options: &Options, graph: &Graph) -> Self {
-        Access::new(options, graph, "node updates", 0.606, 0.0)
+        Access::new(options, graph, "nodes", 0.606, 0.0)
     }
 
     fn new(options: &Options, graph: &Graph, label: &str, theta: f64, correlated: f64) -> Self {
@@ -178,6 +179,26 @@ mod tests {
         let hits = (0..200_000).filter(|_| access.next(&graph, &mut rng) == hottest).count();
         let share = hits as f64 / 200_000.0;
         assert!((share / expected - 1.0).abs() < 0.05, "{share}; {expected} was expected");
+    }
+
+    #[test]
+    fn what_is_read_most_is_written_most() {
+        let (options, graph) = graph(10_000);
+        let hottest = |access: Access| access.own.of(0);
+        let links = hottest(Access::link_reads(&options, &graph));
+        let nodes = hottest(Access::node_reads(&options, &graph));
+        assert_eq!(links, hottest(Access::link_writes(&options, &graph)));
+        assert_eq!(nodes, hottest(Access::node_updates(&options, &graph)));
+        assert!(links != nodes && links != graph.by_degree.of(0));
+    }
+
+    #[test]
+    fn a_link_of_one_is_the_one_that_is_changed() {
+        // Nine tenths of the links that are changed were loaded: of a list of one, that one.
+        let (_, graph) = graph(5_000);
+        let id = (1..).find(|&id| graph.links(id, FIRST_LINK_TYPE) == 1).unwrap();
+        let mut rng = Rng::new(1);
+        assert!((0..100).all(|_| graph.other_end(id, FIRST_LINK_TYPE, 0.9, &mut rng) == id));
     }
 
     #[test]

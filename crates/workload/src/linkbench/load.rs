@@ -14,6 +14,12 @@ use std::ops::Range;
 /// any store.
 const BATCH_BYTES: usize = 64 << 10;
 
+/// The first time after the load's, or after those of the requests that added nodes up to `last_id`: there are
+/// a dozen times for each node that is added, far fewer than this leaves room for.
+pub(super) fn first_time(last_id: u64) -> u64 {
+    last_id << 20
+}
+
 /// The load of a graph into a store, each thread a range of ids.
 pub struct Load<'s> {
     store: &'s dyn Transactional,
@@ -100,19 +106,19 @@ impl Loader<'_> {
             let links = graph.links(id, link_type);
             (0..links).try_for_each(|at| self.add_link(id, link_type, at, done))?;
             if links > 0 {
-                Count { count: links, version: 0, time: 0 }.encode(&mut self.value);
+                Count { count: links, ..Count::default() }.encode(&mut self.value);
                 self.put(keyspaces.counts, &list_key(id, link_type), done)?;
             }
         }
         Ok(())
     }
 
-    /// Adds link number `at` of its list. Later ones are newer.
+    /// Adds link number `at` of its list. As published, its time has nothing to do with its other end.
     fn add_link(&mut self, id: u64, link_type: u32, at: u64, done: &mut Step) -> Result<()> {
         let Load { keyspaces, links, .. } = self.load;
         self.data.clear();
         links.append(&mut self.data, &mut self.rng);
-        let (id2, time) = (id + at, at);
+        let (id2, time) = (id + at, self.rng.below(first_time(self.load.options.nodes)));
         let data = std::mem::take(&mut self.data);
         let link = Link { visible: true, version: 0, time, data: &data };
         link.encode(&mut self.value);

@@ -5,7 +5,9 @@
 
 use super::Options;
 use super::graph::NODE_TYPE;
-use super::rows::{Count, Keyspaces, Link, Node, link_key, list_key, node_key, time_key};
+use super::rows::{
+    Count, Keyspaces, LIST_KEY_BYTES, Link, Node, link_key, list_key, node_key, time_key,
+};
 use crate::Transactions;
 use crate::attempts::{Ending, attempt};
 use esker_api::{KeyRange, Transaction, TransactionOptions, Transactional, WriteBatch};
@@ -37,8 +39,8 @@ impl Ends {
 pub(super) struct Read {
     pub(super) rows: u64,
     pub(super) bytes: u64,
-    /// The time of the last link of a list.
-    pub(super) oldest: u64,
+    /// The time and the other end of the last link of a list.
+    pub(super) oldest: (u64, u64),
 }
 
 impl Read {
@@ -183,16 +185,24 @@ impl<'a> Client<'a> {
         Ok(read)
     }
 
-    /// The newest links of a node that are no newer than `newest`, up to [`LIST_LIMIT`].
-    pub(super) fn get_link_list(&self, id1: u64, link_type: u32, newest: u64) -> Result<Read> {
+    /// The newest links of a node, those after the one that is named alone, up to [`LIST_LIMIT`].
+    pub(super) fn get_link_list(
+        &self,
+        id1: u64,
+        link_type: u32,
+        after: Option<(u64, u64)>,
+    ) -> Result<Read> {
         let prefix = list_key(id1, link_type);
         let range = KeyRange::prefix(&prefix);
         let mut cursor = self.store.cursor(self.keyspaces.links_by_time, range)?;
-        cursor.seek(&time_key(id1, link_type, newest, 0))?;
+        match after {
+            Some((time, id2)) => cursor.seek(&time_key(id1, link_type, time, id2 + 1))?,
+            None => cursor.seek_first()?,
+        }
         let mut read = Read::default();
         while let Some((key, value)) = cursor.current() {
             read.add(key, value);
-            read.oldest = time_of(key);
+            read.oldest = time_and_end(key);
             if read.rows == LIST_LIMIT as u64 {
                 break;
             }
@@ -202,10 +212,13 @@ impl<'a> Client<'a> {
     }
 }
 
-/// The time in a key of the list.
-pub(super) fn time_of(key: &[u8]) -> u64 {
-    let time = key.get(12..20).and_then(|bytes| bytes.try_into().ok());
-    !time.map_or(0, u64::from_be_bytes)
+/// The time and the other end in a key of the list.
+fn time_and_end(key: &[u8]) -> (u64, u64) {
+    let number = |at: usize| {
+        let bytes = key.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+        bytes.map_or(0, u64::from_be_bytes)
+    };
+    (!number(LIST_KEY_BYTES), number(LIST_KEY_BYTES + 8))
 }
 
 fn change_count(

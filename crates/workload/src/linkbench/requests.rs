@@ -2,6 +2,7 @@
 
 use super::Options;
 use super::graph::{Access, Graph, any_node};
+use super::load::first_time;
 use super::mix::Request;
 use super::operations::{Client, Ends, LIST_LIMIT, Read};
 use super::payload::{LINK, NODE, Payloads};
@@ -19,18 +20,16 @@ const UPDATE: f64 = 0.9;
 const DELETE: f64 = 0.9;
 const ADD: f64 = 0.05;
 
-/// `getlinklist_history`: the part of the lists that go on where an earlier one was cut off.
-const HISTORY: f64 = 0.3;
+/// `getlinklist_history`, which is a percentage: the part of the lists that go on where an earlier one was
+/// cut off.
+const HISTORY: f64 = 0.003;
 
 /// `link_multiget_dist_prob` and `…_max`: links that are asked for at once, geometric.
 const MORE_LINKS: f64 = 0.382;
 const MOST_LINKS: u64 = 128;
 
-/// Lists that were cut off, of which a client remembers so many.
-const REMEMBERED: usize = 64;
-
-/// Times of links that are loaded are below this one.
-const FIRST_TIME: u64 = 1 << 40;
+/// Lists that were cut off, of which a client remembers so many: `listTailHistoryLimit`.
+const REMEMBERED: usize = 2_048;
 
 /// Requests to a graph that [`Load`](super::Load) has made.
 pub struct Requests<'s> {
@@ -41,7 +40,8 @@ pub struct Requests<'s> {
     nodes: Payloads,
     links: Payloads,
     next_id: AtomicU64,
-    /// Counted instead of told by a clock, so that a run follows from its seed.
+    /// Counted instead of told by a clock, so that a run follows from its seed. It goes on from an earlier
+    /// run's, so that what is newer is listed first.
     time: AtomicU64,
 }
 
@@ -61,7 +61,7 @@ impl<'s> Requests<'s> {
             nodes: Payloads::new(NODE, options.seed, "nodes"),
             links: Payloads::new(LINK, options.seed, "links"),
             next_id: AtomicU64::new(last + 1),
-            time: AtomicU64::new(FIRST_TIME),
+            time: AtomicU64::new(first_time(last)),
             options: options.clone(),
         })
     }
@@ -109,12 +109,12 @@ impl Workload for Requests<'_> {
     }
 }
 
-/// A list that was longer than what one request gives.
+/// A list that was longer than what one request gives, and the last link that was given.
 #[derive(Clone, Copy)]
 struct CutOff {
     id1: u64,
     link_type: u32,
-    oldest: u64,
+    oldest: (u64, u64),
 }
 
 struct Requester<'a> {
@@ -212,16 +212,20 @@ impl Requester<'_> {
 
     fn get_link_list(&mut self) -> Result<Read> {
         let goes_on = self.rng.unit() < HISTORY && !self.cut_off.is_empty();
-        let (id1, link_type, newest) = if goes_on {
+        let (id1, link_type, after) = if goes_on {
             let at = self.rng.below(self.cut_off.len() as u64) as usize;
             let CutOff { id1, link_type, oldest } = self.cut_off.swap_remove(at);
-            (id1, link_type, oldest)
+            (id1, link_type, Some(oldest))
         } else {
             let (id1, link_type) = self.draw_list();
-            (id1, link_type, u64::MAX)
+            (id1, link_type, None)
         };
-        let read = self.client.get_link_list(id1, link_type, newest)?;
-        if read.rows == LIST_LIMIT as u64 && self.cut_off.len() < REMEMBERED {
+        let read = self.client.get_link_list(id1, link_type, after)?;
+        let is_known = |cut: &CutOff| (cut.id1, cut.link_type) == (id1, link_type);
+        if read.rows == LIST_LIMIT as u64
+            && self.cut_off.len() < REMEMBERED
+            && !self.cut_off.iter().any(is_known)
+        {
             self.cut_off.push(CutOff { id1, link_type, oldest: read.oldest });
         }
         Ok(read)

@@ -2,7 +2,7 @@
 
 use super::graph::{FIRST_LINK_TYPE, Graph};
 use super::operations::{Client, Ends};
-use super::rows::{Count, Keyspaces, list_key};
+use super::rows::{Count, Keyspaces, Link, list_key};
 use super::*;
 use crate::model::interrupted::Interrupted;
 use crate::model::{Model, TransactionalModel};
@@ -64,7 +64,7 @@ fn the_load_makes_every_node_with_its_links_and_counts() {
     for id in 1..=300 {
         let links = graph.links(id, FIRST_LINK_TYPE);
         assert_eq!(client.count_links(id, FIRST_LINK_TYPE).unwrap().0, links);
-        assert_eq!(client.get_link_list(id, FIRST_LINK_TYPE, u64::MAX).unwrap().rows, links);
+        assert_eq!(client.get_link_list(id, FIRST_LINK_TYPE, None).unwrap().rows, links);
     }
 }
 
@@ -84,8 +84,8 @@ fn a_link_is_added_once_and_counted_once() {
     assert!(!client.put_link(ENDS, 5, b"one").unwrap());
     assert!(client.put_link(ENDS, 6, b"two").unwrap(), "it was there");
     assert_eq!(client.count_links(7, FIRST_LINK_TYPE).unwrap().0, 1);
-    let listed = client.get_link_list(7, FIRST_LINK_TYPE, u64::MAX).unwrap();
-    assert_eq!((listed.rows, listed.oldest), (1, 6));
+    let listed = client.get_link_list(7, FIRST_LINK_TYPE, None).unwrap();
+    assert_eq!((listed.rows, listed.oldest), (1, (6, 9)));
     assert!(check(&model).unwrap().is_empty());
 }
 
@@ -107,16 +107,17 @@ fn a_deleted_link_is_hidden_and_can_come_back() {
 }
 
 #[test]
-fn a_list_gives_the_newest_links_first_and_goes_on_from_a_time() {
+fn a_list_gives_the_newest_links_first_and_goes_on_after_one() {
     let model = TransactionalModel::new();
     let mut client = client(&model);
-    for (id2, time) in [(10, 30), (11, 10), (12, 20)] {
+    for (id2, time) in [(10, 30), (11, 10), (12, 20), (13, 20)] {
         client.put_link(Ends { id2, ..ENDS }, time, b"").unwrap();
     }
     client.put_link(Ends { id1: 8, ..ENDS }, 5, b"").unwrap();
-    let list = |newest| client.get_link_list(7, FIRST_LINK_TYPE, newest).unwrap();
-    assert_eq!((list(u64::MAX).rows, list(u64::MAX).oldest), (3, 10));
-    assert_eq!((list(20).rows, list(9).rows), (2, 0));
+    let list = |after| client.get_link_list(7, FIRST_LINK_TYPE, after).unwrap();
+    assert_eq!((list(None).rows, list(None).oldest), (4, (10, 11)));
+    assert_eq!((list(Some((20, 12))).rows, list(Some((20, 13))).rows), (2, 1));
+    assert_eq!(list(Some((10, 11))).rows, 0);
 }
 
 #[test]
@@ -170,6 +171,28 @@ fn nodes_of_a_second_run_go_on_from_those_of_the_first() {
     for _ in 0..2 {
         ids += added(run(&Requests::new(&options, &model).unwrap(), 3)) as u64;
         assert_eq!(last(), ids);
+    }
+}
+
+#[test]
+fn links_of_a_second_run_are_newer_than_all_of_the_first() {
+    let options = options();
+    let model = loaded(&options);
+    let links = || {
+        let pairs = model.pairs(model.keyspace("links").unwrap()).unwrap();
+        let time = |value: &[u8]| Link::decode(b"", value).unwrap().time;
+        let times = pairs.into_iter().map(|(key, value)| (key, time(&value)));
+        times.collect::<BTreeMap<_, _>>()
+    };
+    let mut before = links();
+    for _ in 0..2 {
+        run(&Requests::new(&options, &model).unwrap(), 3);
+        let after = links();
+        let newest_before = *before.values().max().unwrap();
+        let changed = after.iter().filter(|&(key, time)| before.get(key) != Some(time));
+        let oldest_changed = changed.map(|(_, &time)| time).min().unwrap();
+        assert!(oldest_changed > newest_before, "{oldest_changed}, {newest_before}");
+        before = after;
     }
 }
 
