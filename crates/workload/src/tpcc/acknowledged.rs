@@ -12,12 +12,13 @@ use esker_base::Result;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Acknowledged(pub(super) Kind);
 
-/// The three kinds that write.
+/// The three kinds that write. The date tells a transaction from another that took its place: dates are
+/// counted, so that no two of a run have the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    NewOrder { at: DistrictId, order: u32 },
-    Payment { of: DistrictId, customer: u32, payment: u32 },
-    Delivery { at: DistrictId, order: u32 },
+    NewOrder { at: DistrictId, order: u32, date: u64 },
+    Payment { of: DistrictId, customer: u32, payment: u32, date: u64 },
+    Delivery { at: DistrictId, order: u32, date: u64 },
 }
 
 /// Looks for every one of `acknowledged` in `store`, and tells which are missing. Transactions that were
@@ -49,42 +50,52 @@ impl Look<'_> {
 
     /// What is missing of a transaction, if anything is.
     fn missing(&self, kind: Kind) -> Result<Option<String>> {
-        Ok(match kind {
-            Kind::NewOrder { at, order } => match self.row::<Order>(&at.numbered(order))? {
-                None => Some(format!("order {order} of {at} was acknowledged and is missing")),
-                Some(row) => {
-                    let lines = self.lines(at, order)?;
-                    (lines != row.lines).then(|| {
-                        let all = row.lines;
-                        format!("order {order} of {at} was acknowledged; {lines} of {all} lines are there")
-                    })
-                }
-            },
-            Kind::Payment { of, customer, payment } => {
+        match kind {
+            Kind::NewOrder { at, order, date } => self.missing_order(at, order, date),
+            Kind::Payment { of, customer, payment, date } => {
                 let row = self.row::<History>(&of.payment(customer, payment))?;
-                row.is_none().then(|| {
+                let is_there = row.is_some_and(|row| row.date == date);
+                Ok((!is_there).then(|| {
                     let whose = format!("payment {payment} of customer {customer}");
                     format!("{whose} of {of} was acknowledged and is missing")
-                })
+                }))
             }
-            Kind::Delivery { at, order } => {
-                let key = at.numbered(order);
-                let waits = self.store.get(self.tables.id(Table::NewOrder), &key)?.is_some();
-                let carried = self.row::<Order>(&key)?.is_some_and(|row| row.carrier > 0);
-                (waits || !carried).then(|| {
+            Kind::Delivery { at, order, date } => {
+                let is_there = self.is_delivered(at, order, date)?;
+                Ok((!is_there).then(|| {
                     format!("the delivery of order {order} of {at} was acknowledged and is missing")
-                })
+                }))
             }
-        })
+        }
     }
 
-    fn lines(&self, at: DistrictId, order: u32) -> Result<u32> {
+    fn missing_order(&self, at: DistrictId, order: u32, date: u64) -> Result<Option<String>> {
+        let row = self.row::<Order>(&at.numbered(order))?;
+        let Some(row) = row.filter(|row| row.entry_date == date) else {
+            return Ok(Some(format!("order {order} of {at} was acknowledged and is missing")));
+        };
+        let (lines, all) = (self.lines(at, order)?.len(), row.lines as usize);
+        Ok((lines != all).then(|| {
+            format!("order {order} of {at} was acknowledged; {lines} of {all} lines are there")
+        }))
+    }
+
+    fn is_delivered(&self, at: DistrictId, order: u32, date: u64) -> Result<bool> {
+        let key = at.numbered(order);
+        let waits = self.store.get(self.tables.id(Table::NewOrder), &key)?.is_some();
+        let is_carried = self.row::<Order>(&key)?.is_some_and(|row| row.carrier > 0);
+        let lines = self.lines(at, order)?;
+        let is_dated = !lines.is_empty() && lines.iter().all(|line| line.delivery_date == date);
+        Ok(!waits && is_carried && is_dated)
+    }
+
+    fn lines(&self, at: DistrictId, order: u32) -> Result<Vec<OrderLine>> {
         let range = KeyRange::prefix(&at.numbered(order));
         let mut cursor = self.store.cursor(self.tables.id(OrderLine::TABLE), range)?;
         cursor.seek_first()?;
-        let mut lines = 0;
-        while cursor.current().is_some() {
-            lines += 1;
+        let mut lines = Vec::new();
+        while let Some((key, value)) = cursor.current() {
+            lines.push(decode(key, value)?);
             cursor.next()?;
         }
         Ok(lines)

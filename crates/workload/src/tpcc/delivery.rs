@@ -41,7 +41,7 @@ impl Delivery {
         customer.balance += amount;
         customer.deliveries += 1;
         session.write(&customer_key, &customer)?;
-        Ok((Ending::Commit, Some(Kind::Delivery { at, order: number })))
+        Ok((Ending::Commit, Some(Kind::Delivery { at, order: number, date: self.date })))
     }
 
     /// Notes the date on every line. Gives the sum of their amounts.

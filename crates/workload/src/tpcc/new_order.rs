@@ -87,7 +87,7 @@ impl NewOrder {
         let (tax, discount) = (warehouse.tax + district.tax, customer.discount);
         let total = total as f64 * (1.0 + f64::from(tax) / 1e4) * (1.0 - f64::from(discount) / 1e4);
         std::hint::black_box(total);
-        Ok((Ending::Commit, Some(Kind::NewOrder { at, order })))
+        Ok((Ending::Commit, Some(Kind::NewOrder { at, order, date: self.date })))
     }
 
     /// Adds a line and takes it from the stock. Gives the amount, or `None` if there is no such item.

@@ -78,8 +78,8 @@ impl Payment {
             data: format!("{}    {}", warehouse.name, district.name),
         };
         session.write(&of.payment(number, customer.payments), &history)?;
-        let payment = customer.payments;
-        Ok((Ending::Commit, Kind::Payment { of, customer: number, payment }))
+        let (payment, date) = (customer.payments, self.date);
+        Ok((Ending::Commit, Kind::Payment { of, customer: number, payment, date }))
     }
 
     /// What is kept of payments of those with bad credit.

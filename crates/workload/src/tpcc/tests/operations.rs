@@ -63,7 +63,7 @@ fn a_new_order_takes_the_next_number_and_its_lines_from_the_stock() {
     let model = loaded(&options());
     let before: Stock = row(&model, &stock_key(2, 11));
     let done = transact(&model, |session| new_order(4, 11).run(session));
-    assert_eq!(done, Some(Kind::NewOrder { at: AT, order: 21 }));
+    assert_eq!(done, Some(Kind::NewOrder { at: AT, order: 21, date: 77 }));
     assert_eq!(row::<District>(&model, &AT.key()).next_order, 22);
     let order: Order = row(&model, &AT.numbered(21));
     assert_eq!((order.customer, order.lines, order.all_local, order.carrier), (4, 3, 0, 0));
@@ -95,7 +95,7 @@ fn a_payment_is_booked_where_it_is_made_and_on_the_customer() {
     let model = loaded(&options());
     let done = transact(&model, |session| payment(Customers::Number(3)).run(session));
     let of = DistrictId { warehouse: 2, district: 9 };
-    assert_eq!(done, Kind::Payment { of, customer: 3, payment: 2 });
+    assert_eq!(done, Kind::Payment { of, customer: 3, payment: 2, date: 78 });
     assert_eq!(row::<Warehouse>(&model, &warehouse_key(1)).ytd, 201_234);
     assert_eq!(row::<District>(&model, &AT.key()).ytd, 21_234);
     let customer: Customer = row(&model, &of.numbered(3));
@@ -136,7 +136,7 @@ fn of_customers_with_one_name_the_middle_one_pays() {
     let asked = Customers::LastName("NOBODY".into());
     let done = transact(&model, |session| payment(asked.clone()).run(session));
     // By first name they are 9, 2, 5, 4; four halved is the second.
-    assert_eq!(done, Kind::Payment { of, customer: 2, payment: 2 });
+    assert_eq!(done, Kind::Payment { of, customer: 2, payment: 2, date: 78 });
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_delivery_takes_the_oldest_new_order_of_the_district() {
     let delivery = Delivery { at: AT, carrier: 6, date: 99 };
     let customer = row::<Order>(&model, &AT.numbered(15)).customer;
     let done = transact(&model, |session| delivery.run(session));
-    assert_eq!(done, Some(Kind::Delivery { at: AT, order: 15 }));
+    assert_eq!(done, Some(Kind::Delivery { at: AT, order: 15, date: 99 }));
     assert_eq!(row::<Order>(&model, &AT.numbered(15)).carrier, 6);
     let lines = row::<Order>(&model, &AT.numbered(15)).lines;
     let amounts = (1..=lines as u8).map(|line| {
@@ -214,6 +214,33 @@ fn what_was_acknowledged_and_is_missing_is_named() {
     assert!(missing().first()[1].starts_with("payment 2 of customer 3"), "{}", missing());
     delete(&model, Table::Order, &AT.numbered(15));
     assert!(missing().first()[2].starts_with("the delivery of order 15"), "{}", missing());
+}
+
+#[test]
+fn what_was_acknowledged_and_has_given_way_to_another_is_missing() {
+    let model = loaded(&options());
+    let district: District = row(&model, &AT.key());
+    let of = DistrictId { warehouse: 2, district: 9 };
+    let customer: Customer = row(&model, &of.numbered(3));
+    let mut done: Vec<_> = Vec::new();
+    for date in [77, 78] {
+        // As if the second had not seen the first.
+        let mut batch = WriteBatch::new();
+        let tables = Tables::of(&model).unwrap();
+        let (mut before, mut payer) = (Vec::new(), Vec::new());
+        district.encode(&mut before);
+        customer.encode(&mut payer);
+        batch.put(tables.id(Table::District), &AT.key(), &before);
+        batch.put(tables.id(Table::Customer), &of.numbered(3), &payer);
+        model.write(&batch).unwrap();
+        let (order, pays) = (new_order(4, 11), payment(Customers::Number(3)));
+        let (order, pays) = (NewOrder { date, ..order }, Payment { date, ..pays });
+        done.extend(transact(&model, |session| order.run(session)));
+        done.push(transact(&model, |session| pays.run(session)));
+    }
+    let acknowledged: Vec<_> = done.into_iter().map(Acknowledged).collect();
+    assert_eq!(verify(&model, acknowledged[..2].iter().copied()).unwrap().count(), 2);
+    assert!(verify(&model, acknowledged[2..].iter().copied()).unwrap().is_empty());
 }
 
 /// Runs `one` and, after its read number `after`, `two`. Whether it came so far.
