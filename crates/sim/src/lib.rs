@@ -3,7 +3,8 @@
 //! One seed gives one [history](operations::History): writes, reads, snapshots, background work,
 //! crashes at any I/O, failing and full disks. The [harness] runs it against the engine
 //! on a simulated [machine], beside a [model] that knows what must be there. A history
-//! that fails is [shrunk](mod@shrink) and printed. [`tpcc`] is a load of transactions on the same machine.
+//! that fails is [shrunk](mod@shrink) and printed. [`tpcc`] and [`linkbench`]
+//! are loads of transactions on the same machine.
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +15,7 @@ pub mod damage;
 pub mod decoders;
 pub mod harness;
 pub mod kill;
+pub mod linkbench;
 pub mod machine;
 pub mod model;
 pub mod operations;
@@ -21,3 +23,4 @@ pub mod pool;
 pub mod settings;
 pub mod shrink;
 pub mod tpcc;
+mod transactions;
