@@ -1,0 +1,227 @@
+//! A device in virtual time: what it does when, in whole nanoseconds, the same each time.
+//!
+//! Requests pass through dies, channels and the way to the host, each of which does one thing at a time:
+//!
+//! * A read waits for its die, is sensed, waits for the channel, is moved out, and goes to the host. The
+//!   die is busy until the data is out.
+//! * A write comes from the host into the buffer, if there is room, and is acknowledged; it waits for its
+//!   die and the channel, is moved in piece by piece, and programmed: then its room in the buffer is
+//!   free. Without a buffer it is acknowledged when it is programmed.
+//! * A reset waits for its die and keeps it busy.
+//!
+//! Who goes first, and whether a program gives way, is the device's [`Form`]. Whoever drives it submits
+//! requests and takes [`Completion`]s one by one; the time is that of the last one taken. There are no
+//! threads and there is no data; the [`Media`] says what a device would refuse.
+
+mod bus;
+mod die;
+mod events;
+mod form;
+mod request;
+mod service;
+#[cfg(test)]
+mod tests;
+mod times;
+
+pub use form::Form;
+pub use request::Kind;
+
+use super::media::{Media, Place, Refused};
+use crate::{Chunk, Preset, Unit};
+use bus::Bus;
+use die::{Die, State};
+use events::{Events, Lane};
+use request::{Request, Slab};
+use std::collections::VecDeque;
+use times::Times;
+
+/// Something is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// When, in nanoseconds since the beginning.
+    pub at: u64,
+    /// When it was submitted.
+    pub submitted: u64,
+    /// What it was.
+    pub kind: Kind,
+    /// What the host called it.
+    pub tag: u32,
+    /// Where it was.
+    pub unit: Unit,
+}
+
+/// A device.
+#[derive(Debug)]
+pub struct Sim {
+    // Constant after construction.
+    form: Form,
+    times: Times,
+    // What changes.
+    now: u64,
+    events: Events,
+    requests: Slab,
+    dies: Vec<Die>,
+    buses: Vec<Bus>,
+    media: Media,
+    /// When the way to the host is free, and the way from it.
+    to_host_free: u64,
+    from_host_free: u64,
+    buffer_used: u64,
+    /// Writes that wait for room in the buffer.
+    unbuffered: VecDeque<u32>,
+}
+
+// The kinds of events, above the number of what they happen to.
+const ARRIVED: u32 = 0;
+const ARRAY: u32 = 1 << 25;
+const MOVED: u32 = 2 << 25;
+const FINISHED: u32 = 3 << 25;
+const BUFFERED: u32 = 4 << 25;
+const KIND: u32 = 7 << 25;
+
+impl Sim {
+    /// A device as it is delivered; `seed` decides which of its chunks are bad.
+    pub fn new(preset: &Preset, form: Form, seed: u64) -> Self {
+        Sim::with_media(preset, form, Media::new(preset, seed))
+    }
+
+    /// A device with this content.
+    pub fn with_media(preset: &Preset, form: Form, media: Media) -> Self {
+        let geometry = *media.geometry();
+        Sim {
+            form,
+            times: Times::of(preset),
+            now: 0,
+            events: Events::new(),
+            requests: Slab::default(),
+            dies: vec![Die::NEW; geometry.units()],
+            buses: (0..geometry.groups).map(|_| Bus::new(geometry.units_per_group)).collect(),
+            media,
+            to_host_free: 0,
+            from_host_free: 0,
+            buffer_used: 0,
+            unbuffered: VecDeque::new(),
+        }
+    }
+
+    /// The time, in nanoseconds.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// What the device holds.
+    pub fn media(&self) -> &Media {
+        &self.media
+    }
+
+    /// How long a unit was busy with writes and resets, in nanoseconds.
+    pub fn write_ns(&self, unit: Unit) -> u64 {
+        self.dies[usize::from(unit.0)].write_ns
+    }
+
+    /// How long a channel was busy, in nanoseconds.
+    pub fn bus_busy_ns(&self, group: usize) -> u64 {
+        self.buses[group].busy_ns
+    }
+
+    /// How many events there were: equal runs have equal numbers.
+    pub fn events(&self) -> u64 {
+        self.events.count()
+    }
+
+    /// Reads `bytes`, at most a write unit, from write unit `number` of a chunk.
+    pub fn read(&mut self, chunk: Chunk, number: u32, bytes: u32, tag: u32) -> Result<(), Refused> {
+        assert!(bytes > 0 && bytes <= self.times.write_unit_bytes, "{bytes} bytes in one read");
+        let place = self.media.read(chunk, number)?;
+        let is_upper = self.media.geometry().is_upper(number);
+        let mut request = Request::new(Kind::Read, chunk, tag, self.now);
+        (request.bytes, request.left) = (bytes, bytes);
+        request.array_ns = self.times.read_ns[usize::from(is_upper)];
+        let slot = self.requests.add(request);
+        let at = self.now + self.times.read_firmware_ns;
+        match place {
+            Place::Medium => _ = self.events.push(Lane::Arrival, at, ARRIVED | slot),
+            Place::Buffer => self.send(slot, at),
+        }
+        Ok(())
+    }
+
+    /// Writes write unit `number` of a chunk.
+    pub fn write(&mut self, chunk: Chunk, number: u32, tag: u32) -> Result<(), Refused> {
+        self.media.write(chunk, number)?;
+        let is_upper = self.media.geometry().is_upper(number);
+        let mut request = Request::new(Kind::Write, chunk, tag, self.now);
+        (request.bytes, request.left) = (self.times.write_unit_bytes, self.times.write_unit_bytes);
+        request.array_ns = self.times.program_ns[usize::from(is_upper)];
+        let slot = self.requests.add(request);
+        self.unbuffered.push_back(slot);
+        self.fill_buffer();
+        Ok(())
+    }
+
+    /// Resets a chunk.
+    pub fn reset(&mut self, chunk: Chunk, tag: u32) -> Result<(), Refused> {
+        self.media.reset(chunk)?;
+        let mut request = Request::new(Kind::Reset, chunk, tag, self.now);
+        request.array_ns = self.times.erase_ns;
+        let slot = self.requests.add(request);
+        self.arrive(slot);
+        Ok(())
+    }
+
+    /// Completes at the given time, or now if that is past.
+    pub fn alarm(&mut self, at: u64, tag: u32) {
+        let chunk = Chunk { unit: Unit(0), number: 0 };
+        let slot = self.requests.add(Request::new(Kind::Alarm, chunk, tag, self.now));
+        self.events.push(Lane::Other, at.max(self.now), FINISHED | slot);
+    }
+
+    /// Goes on to the next completion; `None` if nothing is under way.
+    pub fn next_completion(&mut self) -> Option<Completion> {
+        loop {
+            let event = self.events.pop()?;
+            debug_assert!(event.at >= self.now);
+            self.now = event.at;
+            let number = event.what & !KIND;
+            let done = match event.what & KIND {
+                ARRIVED => {
+                    self.arrive(number);
+                    None
+                }
+                ARRAY if self.dies[number as usize].timer != event.order => None,
+                ARRAY => self.array_done(number as u16),
+                MOVED => {
+                    self.moved(number as usize);
+                    None
+                }
+                BUFFERED => self.buffered(number),
+                _ => Some(self.requests.remove(number)),
+            };
+            if let Some(Request { kind, tag, submitted, chunk, .. }) = done {
+                return Some(Completion { at: self.now, submitted, kind, tag, unit: chunk.unit });
+            }
+        }
+    }
+
+    /// Cuts the power now, and brings it back: what was under way is gone, and the medium is what it is
+    /// after that.
+    pub fn power_cut(&mut self) {
+        let programming = |die: &Die| {
+            let slot = match die.state {
+                State::Changing | State::Stopping => Some(die.current),
+                _ => die.suspended,
+            };
+            let request = self.requests.get(slot?);
+            (request.kind == Kind::Write).then_some(request.chunk)
+        };
+        let programming: Vec<Chunk> = self.dies.iter().filter_map(programming).collect();
+        self.media.power_cut(&programming);
+        self.events = Events::new();
+        self.requests = Slab::default();
+        self.dies.fill(Die::NEW);
+        let dies = self.times.units_per_group;
+        self.buses.fill_with(|| Bus::new(dies));
+        (self.buffer_used, self.to_host_free, self.from_host_free) = (0, self.now, self.now);
+        self.unbuffered.clear();
+    }
+}

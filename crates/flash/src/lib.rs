@@ -1,0 +1,16 @@
+//! Flash that the engine manages itself: where a file lies inside the device, and when it is written,
+//! so that reads and writes keep out of each other's way.
+//!
+//! * [`geometry`]: what a device is made of, and how its parts are numbered;
+//! * [`preset`]: devices as files, every parameter with its source;
+//! * [`device`]: the rules of the medium, and a model of the device in virtual time.
+
+#![deny(unsafe_code)]
+
+pub mod device;
+pub mod geometry;
+pub mod preset;
+
+pub use device::{Form, Media, Sim};
+pub use geometry::{Chunk, Geometry, Unit};
+pub use preset::Preset;
