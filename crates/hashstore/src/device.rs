@@ -1,5 +1,6 @@
 //! The device, as whoever makes, opens and checks a store uses it: one call at a time.
 
+use crate::format::superblock::PAGE_BYTES;
 use esker_base::{Error, Result};
 use esker_uring::{Buffer, Descriptor};
 use rustix::fs::{FlockOperation, flock};
@@ -62,7 +63,7 @@ impl FileDevice {
         Self::of(file, is_direct, name)
     }
 
-    /// Makes a file of `bytes` zeros, all of them written, so that later writes change no metadata. If `path` is a
+    /// Makes a file of `bytes` zeros, rounded down to whole pages, all of them written, so that later writes change no metadata. If `path` is a
     /// block device, it is opened as it is, and `bytes` may be left out.
     pub fn create(path: &Path, bytes: Option<u64>) -> Result<Self> {
         let name = path.display().to_string();
@@ -79,7 +80,7 @@ impl FileDevice {
         };
         let (file, is_direct) =
             open(path, true).map_err(|source| Error::io("create", &name, source))?;
-        let filled = fill(&file, bytes).and_then(|()| file.sync_all());
+        let filled = fill(&file, bytes / PAGE_BYTES * PAGE_BYTES).and_then(|()| file.sync_all());
         if let Err(source) = filled {
             // The first failure says more than that of the clean-up.
             let _ = std::fs::remove_file(path);

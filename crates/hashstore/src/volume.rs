@@ -3,7 +3,7 @@
 use crate::device::{Device, read, sync, write};
 use crate::directory::Directory;
 use crate::extent::{Extent, Extents};
-use crate::format::superblock::{DEVICE_BYTES_MIN, Layout, PAGE_BYTES, REGIONS_AT};
+use crate::format::superblock::{DEVICE_BYTES_MIN, Layout, PAGE_BYTES, PARTITIONS_MAX, REGIONS_AT};
 use crate::partition::{IoKind, JournalState, Partition, Start};
 use crate::recover::recover;
 use esker_base::{Error, Result, Rng};
@@ -43,6 +43,11 @@ pub fn create(
     rng: &mut Rng,
 ) -> Result<Arc<Layout>> {
     let bytes = device.bytes();
+    if let Some(number) = settings.partitions.filter(|number| !is_allowed(*number)) {
+        let reason = "it is a power of two, at most 64".to_owned();
+        let value = number.to_string();
+        return Err(Error::InvalidSetting { setting: "partitions", value, reason });
+    }
     let mut layout = Layout::of(
         bytes.max(DEVICE_BYTES_MIN),
         device.block_bytes(),
@@ -51,9 +56,9 @@ pub fn create(
     );
     let wanted = u64::from(layout.partitions) * DEVICE_BYTES_MIN;
     let has_room = 2 * layout.half_bytes + 2 * PAGE_BYTES < layout.region_bytes / 2;
-    if bytes < wanted || !has_room || layout.partitions > 64 {
+    if bytes < wanted || !has_room || !is_allowed(layout.partitions) {
         let reason = format!(
-            "{} partitions need at least {wanted} bytes, more with fewer bytes a key",
+            "a store of this many partitions ({}) has at least {wanted} bytes, more with fewer bytes a key",
             layout.partitions
         );
         return Err(Error::InvalidSetting { setting: "size", value: bytes.to_string(), reason });
@@ -77,6 +82,10 @@ pub fn create(
     write(device, PAGE_BYTES, &layout.encode())?;
     sync(device)?;
     Ok(layout)
+}
+
+fn is_allowed(partitions: u32) -> bool {
+    partitions.is_power_of_two() && partitions <= PARTITIONS_MAX
 }
 
 /// Reads the layout.

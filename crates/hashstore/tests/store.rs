@@ -174,6 +174,21 @@ fn what_a_hash_store_cannot_do_is_refused() {
 }
 
 #[test]
+fn a_store_that_cannot_be_is_refused() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    for (at, (bytes, partitions)) in
+        [(100_000, 1), (8 << 20, 3), (8 << 20, 0), (8 << 20, 128), (8 << 20, 64)]
+            .into_iter()
+            .enumerate()
+    {
+        let settings = CreateSettings { partitions: Some(partitions), ..Default::default() };
+        let path = directory.path().join(at.to_string());
+        let created = HashStore::create(&path, Some(bytes), &settings, &mut Rng::new(1));
+        assert!(matches!(created, Err(Error::InvalidSetting { .. })), "{partitions}: {created:?}");
+    }
+}
+
+#[test]
 fn a_store_is_opened_once_at_a_time() {
     let place = Place::new(8 << 20, 1);
     let store = place.open();

@@ -28,7 +28,7 @@ const HALF_BYTES_MIN: u64 = 64 << 10;
 const JOURNAL_BYTES_A_KEY: u64 = 48;
 
 /// The most partitions. Their number is a power of two.
-const PARTITIONS_MAX: u32 = 64;
+pub const PARTITIONS_MAX: u32 = 64;
 /// Fewer, larger partitions fill more evenly than many small ones.
 const REGION_BYTES_MIN: u64 = 1 << 30;
 /// A partition has at most this much of data for each byte of a block: its blocks' numbers are 32 bits.
