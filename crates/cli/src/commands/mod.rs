@@ -10,6 +10,7 @@ pub mod dump;
 pub mod experiment;
 pub mod export;
 pub mod get;
+pub mod hash;
 pub mod import;
 pub mod keyspaces;
 pub mod levels;

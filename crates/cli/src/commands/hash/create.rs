@@ -1,0 +1,64 @@
+//! `esker hash create`: a new, empty store.
+
+use crate::commands::stdout;
+use crate::failure::Outcome;
+use crate::units;
+use esker_base::{Rng, ambient_seed};
+use esker_hashstore::device::{Device, FileDevice};
+use esker_hashstore::{CreateSettings, volume};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Create an empty store in a new file, or on a block device
+///
+/// A file is written whole, so that later writes need no space and change no metadata. What is on a
+/// block device is lost.
+#[derive(clap::Args)]
+pub struct Create {
+    /// A file, which must not exist, or a block device, which is used whole
+    path: PathBuf,
+    /// The file's size
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
+    bytes: Option<usize>,
+    /// The space that a key with its value will take in the mean, at the least: there is room for so many keys
+    #[arg(long, value_name = "SIZE", default_value = "8KiB", value_parser = units::parse_bytes)]
+    bytes_a_key: usize,
+    /// Partitions, a power of two up to 64 [default: one a GiB]
+    #[arg(long, value_name = "NUMBER")]
+    partitions: Option<u32>,
+}
+
+impl Create {
+    pub fn run(self) -> Outcome {
+        let is_new = !self.path.exists();
+        let device = FileDevice::create(&self.path, self.bytes.map(|bytes| bytes as u64))?;
+        let settings =
+            CreateSettings { bytes_a_key: self.bytes_a_key as u64, partitions: self.partitions };
+        let created = volume::create(&device, &settings, &mut Rng::new(ambient_seed()));
+        if created.is_err() && is_new {
+            // The first failure says more than that of the clean-up.
+            let _ = std::fs::remove_file(&self.path);
+        }
+        let layout = created?;
+        let mut out = stdout();
+        let data = u64::from(layout.partitions)
+            * u64::from(layout.blocks())
+            * u64::from(layout.block_bytes);
+        writeln!(
+            out,
+            "{}: {}, of which {} for keys and values, in {} of {} each",
+            device.name(),
+            units::bytes(layout.device_bytes),
+            units::bytes(data),
+            units::counted(u64::from(layout.partitions), "partition"),
+            units::bytes(layout.region_bytes),
+        )?;
+        if !device.is_direct() {
+            writeln!(
+                out,
+                "The file system has no direct I/O: it will be written through the page cache."
+            )?;
+        }
+        Ok(out.flush()?)
+    }
+}
