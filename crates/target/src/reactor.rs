@@ -178,6 +178,8 @@ impl Shell {
         }
         // Answers are small and somebody waits for them.
         let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
+        // A host without a keep-alive time may vanish; then the system notices, some time.
+        let _ = rustix::net::sockopt::set_socket_keepalive(&socket, true);
         let local = rustix::net::getsockname(&socket).ok().and_then(|name| name.try_into().ok());
         let local = local.unwrap_or(self.shared.address);
         let (shared, counters) = (self.shared.clone(), self.counters.clone());

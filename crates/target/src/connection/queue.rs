@@ -21,9 +21,10 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// What a completion says of the queue: SQHD and SQID.
+    /// What a completion says of the queue: SQHD and SQID. Without flow control SQHD is FFFFh, which in Connect's
+    /// completion is how the controller agrees to that (Base 6.3).
     pub(super) fn place(&self) -> (u16, u16) {
-        (self.head.unwrap_or(0), self.id)
+        (self.head.unwrap_or(u16::MAX), self.id)
     }
 
     /// One more command was taken.

@@ -203,6 +203,16 @@ fn completions_say_how_far_the_queue_was_taken() {
 }
 
 #[test]
+fn a_host_may_do_without_flow_control() {
+    let target = open_target();
+    let (_admin, controller) = Wire::admin(target.address(), 0);
+    let mut io = Wire::open(target.address(), 0);
+    let done = io.connect_without_flow_control(NODE, HOST, controller, 1);
+    assert_eq!((done.status, done.head), (0, 0xffff), "agreed to");
+    assert_eq!(io.store(b"k", b"v").status, 0);
+}
+
+#[test]
 fn draining_finishes_what_is_under_way() {
     let target = open_target();
     let (_admin, mut io) = Wire::queues(target.address(), 0);

@@ -101,16 +101,19 @@ impl Wire {
         entries_less_one: u16,
         keep_alive_ms: u32,
     ) -> Completion {
-        let mut data = vec![0u8; 1024];
-        data[..16].fill(9);
-        data[16..18].copy_from_slice(&controller.to_le_bytes());
-        data[256..256 + node.len()].copy_from_slice(node.as_bytes());
-        data[512..512 + host.len()].copy_from_slice(host.as_bytes());
-        let mut sqe = entry(0x7f, 0);
-        sqe[4] = 1;
-        sqe[42..44].copy_from_slice(&queue.to_le_bytes());
-        sqe[44..46].copy_from_slice(&entries_less_one.to_le_bytes());
-        sqe[48..52].copy_from_slice(&keep_alive_ms.to_le_bytes());
+        let (sqe, data) = connect(node, host, controller, queue, entries_less_one, keep_alive_ms);
+        self.with_data(sqe, &data)
+    }
+
+    pub fn connect_without_flow_control(
+        &mut self,
+        node: &str,
+        host: &str,
+        controller: u16,
+        queue: u16,
+    ) -> Completion {
+        let (mut sqe, data) = connect(node, host, controller, queue, 127, 0);
+        sqe[46] = 4;
         self.with_data(sqe, &data)
     }
 
@@ -277,6 +280,28 @@ impl Wire {
         let timed_out = read.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock);
         assert!(!timed_out, "it is still open");
     }
+}
+
+/// Connect, and its data.
+fn connect(
+    node: &str,
+    host: &str,
+    controller: u16,
+    queue: u16,
+    entries_less_one: u16,
+    keep_alive_ms: u32,
+) -> ([u8; 64], Vec<u8>) {
+    let mut data = vec![0u8; 1024];
+    data[..16].fill(9);
+    data[16..18].copy_from_slice(&controller.to_le_bytes());
+    data[256..256 + node.len()].copy_from_slice(node.as_bytes());
+    data[512..512 + host.len()].copy_from_slice(host.as_bytes());
+    let mut sqe = entry(0x7f, 0);
+    sqe[4] = 1;
+    sqe[42..44].copy_from_slice(&queue.to_le_bytes());
+    sqe[44..46].copy_from_slice(&entries_less_one.to_le_bytes());
+    sqe[48..52].copy_from_slice(&keep_alive_ms.to_le_bytes());
+    (sqe, data)
 }
 
 fn completion(pdu: &[u8]) -> Completion {
