@@ -14,10 +14,12 @@ pub mod hash;
 pub mod import;
 pub mod keyspaces;
 pub mod levels;
+pub mod nvme;
 pub mod pmem;
 pub mod put;
 pub mod repair;
 pub mod scan;
+pub mod serve;
 pub mod stats;
 
 use crate::failure::Outcome;

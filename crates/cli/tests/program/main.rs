@@ -11,6 +11,7 @@ mod pooled;
 mod pools;
 mod repairing;
 mod scanning;
+mod serving;
 mod showing;
 
 use std::io::Write;

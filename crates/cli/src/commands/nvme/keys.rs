@@ -1,0 +1,115 @@
+//! `esker nvme store|retrieve|delete|exist`: one key.
+
+use super::Node;
+use crate::commands::stdout;
+use crate::failure::{Failure, Outcome};
+use crate::text::{Form, escape};
+use esker_nvme::command::kv::Condition;
+use std::ffi::OsString;
+use std::io::{Read, Write};
+
+/// Set a key of 1 to 16 bytes to a value
+#[derive(clap::Args)]
+pub struct Store {
+    /// The key
+    key: OsString,
+    /// The value; - for the bytes of standard input
+    value: OsString,
+    #[command(flatten)]
+    form: Form,
+    /// Only if the key is not there
+    #[arg(long)]
+    if_absent: bool,
+    /// Only if the key is there
+    #[arg(long, conflicts_with = "if_absent")]
+    if_exists: bool,
+    #[command(flatten)]
+    node: Node,
+}
+
+/// Write the exact bytes of a key's value
+#[derive(clap::Args)]
+pub struct Retrieve {
+    /// The key
+    key: OsString,
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    node: Node,
+}
+
+/// Remove a key; exit status 1 if it is not there
+#[derive(clap::Args)]
+pub struct Delete {
+    /// The key
+    key: OsString,
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    node: Node,
+}
+
+/// Exit status 0 if a key is there, 1 if not
+#[derive(clap::Args)]
+pub struct Exist {
+    /// The key
+    key: OsString,
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    node: Node,
+}
+
+fn absent(key: &[u8]) -> Failure {
+    Failure::new(format!("there is no key {}", escape(key)))
+}
+
+impl Store {
+    pub fn run(self) -> Outcome {
+        let key = self.form.parse(self.key)?;
+        let value = if self.value == "-" {
+            let mut value = Vec::new();
+            let read = std::io::stdin().lock().read_to_end(&mut value);
+            read.map_err(|error| Failure::io("read", "standard input", error))?;
+            value
+        } else {
+            self.form.parse(self.value)?
+        };
+        let condition = match (self.if_absent, self.if_exists) {
+            (true, _) => Condition::IfAbsent,
+            (_, true) => Condition::IfExists,
+            _ => Condition::Always,
+        };
+        match (self.node.connect()?.store_if(&key, &value, condition)?, condition) {
+            (true, _) => Ok(()),
+            (false, Condition::IfAbsent) => {
+                Err(Failure::new(format!("the key {} is there already", escape(&key))))
+            }
+            (false, _) => Err(absent(&key)),
+        }
+    }
+}
+
+impl Retrieve {
+    pub fn run(self) -> Outcome {
+        let key = self.form.parse(self.key)?;
+        let value = self.node.connect()?.retrieve(&key)?.ok_or_else(|| absent(&key))?;
+        let mut out = stdout();
+        out.write_all(&value)?;
+        Ok(out.flush()?)
+    }
+}
+
+impl Delete {
+    pub fn run(self) -> Outcome {
+        let key = self.form.parse(self.key)?;
+        self.node.connect()?.delete(&key)?.then_some(()).ok_or_else(|| absent(&key))
+    }
+}
+
+impl Exist {
+    pub fn run(self) -> Outcome {
+        let key = self.form.parse(self.key)?;
+        self.node.connect()?.exist(&key)?.then_some(()).ok_or_else(|| absent(&key))
+    }
+}

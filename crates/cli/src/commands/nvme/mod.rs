@@ -1,0 +1,127 @@
+//! `esker nvme`: a host, from the command line.
+
+mod discover;
+mod keys;
+mod list;
+mod ping;
+
+use crate::failure::{Failure, Outcome};
+use esker_base::{SystemClock, SystemEntropy};
+use esker_initiator::{KeyClient, RemoteError, Settings};
+use esker_nvme::Nqn;
+use esker_nvme::auth::Secret;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The subsystem that `esker serve` is, unless told otherwise.
+pub const NODE: &str = "nqn.2024-01.io.esker:node";
+
+/// This host, where the system has no name of its own.
+const HOST: &str = "nqn.2024-01.io.esker:host";
+
+/// Where Linux keeps this host's name.
+const HOST_FILE: &str = "/etc/nvme/hostnqn";
+
+/// Use a namespace of keys on a storage node
+///
+/// Any node that serves the NVMe Key Value command set over TCP: `esker serve` is one.
+#[derive(clap::Args)]
+pub struct Nvme {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    Discover(discover::Discover),
+    Store(keys::Store),
+    Retrieve(keys::Retrieve),
+    Delete(keys::Delete),
+    Exist(keys::Exist),
+    List(list::List),
+    Ping(ping::Ping),
+}
+
+impl Nvme {
+    pub fn run(self) -> Outcome {
+        match self.action {
+            Action::Discover(command) => command.run(),
+            Action::Store(command) => command.run(),
+            Action::Retrieve(command) => command.run(),
+            Action::Delete(command) => command.run(),
+            Action::Exist(command) => command.run(),
+            Action::List(command) => command.run(),
+            Action::Ping(command) => command.run(),
+        }
+    }
+}
+
+/// Where the node is, and who asks.
+#[derive(clap::Args)]
+struct Node {
+    /// Where the node listens
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4420")]
+    address: SocketAddr,
+    /// The subsystem's name
+    #[arg(long, value_name = "NQN", default_value = NODE)]
+    nqn: String,
+    /// The namespace's id
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    namespace: u32,
+    /// This host's name; by default the one in /etc/nvme/hostnqn, if there is one
+    #[arg(long, value_name = "NQN")]
+    host: Option<String>,
+    /// A file with this host's DHHC-1 secret, and behind it the node's, if that is to prove itself
+    #[arg(long, value_name = "FILE")]
+    secret: Option<PathBuf>,
+    /// How long to wait for the node, in seconds
+    #[arg(long, value_name = "S", default_value_t = 10)]
+    timeout: u64,
+}
+
+impl Node {
+    fn settings(&self) -> Outcome<Settings> {
+        let nqn = |name: &str| Nqn::new(name).map_err(|error| Failure::Usage(error.to_string()));
+        let of_system = std::fs::read_to_string(HOST_FILE).ok();
+        let host = self.host.as_deref().or(of_system.as_deref().map(str::trim)).unwrap_or(HOST);
+        let mut settings = Settings::new(self.address, nqn(host)?, nqn(&self.nqn)?);
+        settings.namespace = self.namespace;
+        settings.deadline = Duration::from_secs(self.timeout);
+        if let Some(file) = &self.secret {
+            (settings.secret, settings.controller_secret) = secrets(file)?;
+        }
+        Ok(settings)
+    }
+
+    fn connect(&self) -> Outcome<KeyClient> {
+        let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
+        Ok(KeyClient::connect(self.settings()?, clock, entropy)?)
+    }
+}
+
+fn secrets(path: &Path) -> Outcome<(Option<Secret>, Option<Secret>)> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::io("read", &name, error))?;
+    let mut words = text.split_whitespace().map(|word| {
+        Secret::parse(word).map_err(|error| Failure::Usage(format!("{name}: {error}")))
+    });
+    let own = words.next().transpose()?;
+    let node = words.next().transpose()?;
+    match own {
+        Some(_) => Ok((own, node)),
+        None => Err(Failure::Usage(format!("{name} is empty; it should hold a secret"))),
+    }
+}
+
+impl From<RemoteError> for Failure {
+    fn from(error: RemoteError) -> Self {
+        match error {
+            RemoteError::Key { .. } | RemoteError::Value { .. } => {
+                Failure::Usage(error.to_string())
+            }
+            error => Failure::Failed(error.to_string()),
+        }
+    }
+}
