@@ -13,7 +13,7 @@
 //!         Namespace: memory, blocks in memory, any `esker_api` store behind workers
 //! ```
 //!
-//! A [`Connection`](connection) is a state machine without I/O: the reactor gives it bytes and answers, and takes bytes
+//! A connection is a state machine without I/O: the reactor gives it bytes and answers, and takes bytes
 //! and requests. A [`Namespace`] gets a [`Request`] and a [`Reply`], and answers at once or later, from any thread;
 //! so no reactor ever waits for a store. Between cores there are messages only. What controllers share, such as who is
 //! connected, has a lock that is taken when a queue connects and by admin commands, never by I/O.

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The host sends by Authentication Send and fetches by Authentication Receive. Random numbers come in from
-//! outside; comparing is constant-time. [`message`] holds the bytes, [`response`] the computations, [`secret`] the
+//! outside; comparing is constant-time. [`message`] holds the bytes, [`response`] the computations, [`Secret`] the
 //! secrets and their text form.
 
 mod group;
