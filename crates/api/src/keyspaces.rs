@@ -46,8 +46,7 @@ pub trait Keyspaces: Send + Sync {
     fn write(&self, batch: &WriteBatch) -> Result<()>;
 
     /// Whether `key` was written, deletes and range deletes included, after `snapshot` and by a write
-    /// that returned before this call. Of one that has not returned it may say either. A key that was
-    /// not there and is not there again may count as not written.
+    /// that returned before this call. Of one that has not returned it may say either.
     fn changed_since(
         &self,
         keyspace: KeyspaceId,

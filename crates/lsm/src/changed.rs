@@ -1,8 +1,7 @@
 //! Whether something was written after a moment: what transactions ask before they write.
 //!
 //! The moment is held as a snapshot by whoever asks. So compaction keeps the seqno of every version,
-//! and of every delete, that is newer than the moment and replaces what is seen at it. (A key that was
-//! not there at the moment, was put, and is deleted again may be forgotten altogether.)
+//! and of every delete, that is the newest of its key and newer than the moment.
 //!
 //! MemTables that end before the moment are not asked, and neither are tables: if all that was flushed
 //! is older than the moment, which is so unless a flush came in between, no table is looked at.
@@ -195,6 +194,24 @@ mod tests {
     #[test]
     fn a_delete_counts_as_a_change() {
         check(|db, keyspace| db.delete(keyspace, b"k").unwrap());
+    }
+
+    #[test]
+    fn a_put_that_was_deleted_again_counts_as_a_change() {
+        let (_dir, db, keyspace) = database();
+        db.put(&keyspace, b"other", b"1").unwrap();
+        let before = db.snapshot();
+        db.put(&keyspace, b"k", b"new").unwrap();
+        let moves: [&dyn Fn(); 3] = [&|| (), &|| db.flush().unwrap(), &|| db.compact().unwrap()];
+        for delete_after in 0..moves.len() {
+            db.put(&keyspace, b"k", b"new").unwrap();
+            moves[delete_after]();
+            db.delete(&keyspace, b"k").unwrap();
+            for (stage, move_on) in moves.iter().enumerate() {
+                move_on();
+                assert!(changed(&db, b"k", &before), "deleted at {delete_after}, stage {stage}");
+            }
+        }
     }
 
     #[test]

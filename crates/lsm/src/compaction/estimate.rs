@@ -21,7 +21,8 @@ pub struct Estimate {
     pub bytes: f64,
     /// The newest versions of live keys.
     pub live_bytes: f64,
-    /// What is written: live or pinned by snapshots, and deletes if older data lies below.
+    /// What is written: live or pinned by snapshots, and deletes if older data lies below or a
+    /// snapshot does not see them.
     pub kept_bytes: f64,
     /// Live keys.
     pub live_keys: f64,
@@ -73,7 +74,9 @@ pub fn estimate<'a>(
         raw += meta.raw_bytes as f64;
         sampled += (meta.raw_bytes as f64 - repeated_bytes - delete_bytes).max(0.0);
         kept += if is_split(meta, snapshots) { repeated_bytes } else { 0.0 };
-        kept += if bottommost { 0.0 } else { delete_bytes };
+        // Deletes go when every reader sees them, and nothing lies below.
+        let seen_by_all = snapshots.iter().all(|&snapshot| meta.max_seqno <= snapshot);
+        kept += if bottommost && seen_by_all { 0.0 } else { delete_bytes };
         layers.push(Layer {
             sample: &contents.sketches.theta,
             stripe: stripes.of(meta.max_seqno),

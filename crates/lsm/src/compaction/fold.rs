@@ -8,12 +8,12 @@
 //!
 //! and, where nothing older lies beneath the output (`bottommost`):
 //!
-//! 3. a delete goes when no older version of its key stays,
+//! 3. a delete of the oldest stripe goes, for by 1 everything it deletes has gone,
 //! 4. a range tombstone of the oldest stripe goes, for by 2 everything it deletes has gone,
 //! 5. a put of the oldest stripe gets seqno 0, which takes one byte on disk.
 //!
-//! Rule 3 needs to look ahead: such a delete is held until the next version of its key stays, and
-//! then goes out before it.
+//! Deletes of later stripes stay even if they delete nothing: whoever holds a snapshot can find out
+//! what was written since (`changed`).
 //!
 //! Merge operands, once there are any, fold here: an operand does not hide the versions below it, as
 //! rule 1 has it, but combines with them within its stripe.
@@ -25,17 +25,10 @@ use esker_base::{Kind, RangeTombstone, Seqno};
 /// The fate of a version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It goes, or, a delete, is held for now.
+    /// It goes.
     Drop,
     /// It stays, with this seqno.
     Keep(Seqno),
-    /// It stays, and so does the delete of its key that was held.
-    KeepAfter {
-        /// The held delete's seqno.
-        delete: Seqno,
-        /// The seqno of the version itself.
-        seqno: Seqno,
-    },
 }
 
 /// Decides, version by version, what a flush or a merge keeps.
@@ -52,8 +45,6 @@ pub struct Fold {
     last_kept: Vec<u8>,
     /// The stripe of the last version of `key`, or `NO_STRIPE` before the first.
     stripe: usize,
-    /// A delete of `key` that stays only if an older version does.
-    held: Option<Seqno>,
     bytes_seen: u64,
 }
 
@@ -71,7 +62,6 @@ impl Fold {
             keeps_key: false,
             last_kept: Vec::new(),
             stripe: NO_STRIPE,
-            held: None,
             bytes_seen: 0,
         }
     }
@@ -109,7 +99,6 @@ impl Fold {
         self.key.clear();
         self.key.extend_from_slice(key);
         self.stripe = NO_STRIPE;
-        self.held = None;
         if !self.coverage.is_empty() {
             self.coverage.enter(key);
         }
@@ -126,21 +115,12 @@ impl Fold {
         if self.coverage.deletes(seqno, self.stripes.last_of(stripe)) {
             return Fate::Drop;
         }
-        if !self.bottommost {
-            self.keeps_key = true;
-            return Fate::Keep(seqno);
-        }
-        if kind == Kind::Delete {
-            // Of two deletes in a row the older says it all.
-            self.held = (stripe > 0).then_some(seqno);
+        let everybody_sees_it = self.bottommost && stripe == 0;
+        if everybody_sees_it && kind == Kind::Delete {
             return Fate::Drop;
         }
         self.keeps_key = true;
-        let seqno = if stripe == 0 { 0 } else { seqno };
-        match self.held.take() {
-            None => Fate::Keep(seqno),
-            Some(delete) => Fate::KeepAfter { delete, seqno },
-        }
+        Fate::Keep(if everybody_sees_it { 0 } else { seqno })
     }
 
     /// The last key of which a version stays; empty if there is none.
@@ -185,9 +165,6 @@ mod tests {
             match fold.judge(seqno, kind) {
                 Fate::Drop => {}
                 Fate::Keep(seqno) => kept.push((seqno, kind)),
-                Fate::KeepAfter { delete, seqno } => {
-                    kept.extend([(delete, Kind::Delete), (seqno, kind)]);
-                }
             }
         }
         (kept, fold.tombstones_within(None, None).map(|t| t.seqno).collect())
@@ -216,14 +193,20 @@ mod tests {
     #[test]
     fn at_the_bottom_a_delete_goes_with_all_it_hides() {
         assert_eq!(fold(&[(9, DELETE), (2, PUT)], &[], &[], true).0, []);
-        assert_eq!(fold(&[(9, DELETE), (7, DELETE)], &[], &[8], true).0, []);
+        assert_eq!(fold(&[(9, DELETE), (7, DELETE)], &[], &[], true).0, []);
     }
 
     #[test]
     fn at_the_bottom_a_delete_over_a_snapshot_s_version_stays() {
         assert_eq!(fold(&[(9, DELETE), (2, PUT)], &[], &[5], true).0, [(9, DELETE), (0, PUT)]);
         let versions = [(9, DELETE), (6, DELETE), (2, PUT)];
-        assert_eq!(fold(&versions, &[], &[3, 7], true).0, [(6, DELETE), (0, PUT)]);
+        assert_eq!(fold(&versions, &[], &[3, 7], true).0, [(9, DELETE), (6, DELETE), (0, PUT)]);
+    }
+
+    #[test]
+    fn a_delete_that_a_snapshot_does_not_see_stays_even_if_it_hides_nothing() {
+        assert_eq!(fold(&[(9, DELETE), (7, PUT)], &[], &[5], true).0, [(9, DELETE)]);
+        assert_eq!(fold(&[(9, DELETE), (7, PUT)], &[], &[9], true).0, []);
     }
 
     #[test]
@@ -287,9 +270,10 @@ mod tests {
             let of: Vec<usize> = kept.iter().map(|(seqno, _)| stripes.of(*seqno)).collect();
             assert!(of.windows(2).all(|pair| pair[0] > pair[1]), "seed {seed}: one a stripe");
             if bottommost {
+                let seen_by_all = kept.last().filter(|last| stripes.of(last.0) == 0);
                 assert!(
-                    kept.last().is_none_or(|last| last.1 == PUT),
-                    "seed {seed}: no last delete"
+                    seen_by_all.is_none_or(|last| last.1 == PUT),
+                    "seed {seed}: no delete that all see"
                 );
             }
         }

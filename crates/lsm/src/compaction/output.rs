@@ -3,7 +3,7 @@
 use super::execute::Context;
 use super::fold::{Fate, Fold};
 use crate::version::{TableId, TableMeta, table_file_name};
-use esker_base::{EntryCursor, Error, Hint, Kind, RangeTombstone, Result};
+use esker_base::{EntryCursor, Error, Hint, RangeTombstone, Result};
 use esker_storage::WritableFile;
 use esker_table::{TableInfo, TableOptions, TableWriter};
 use std::sync::atomic::Ordering;
@@ -97,11 +97,6 @@ pub(super) fn fill<C: EntryCursor + ?Sized>(
             Fate::Keep(seqno) => {
                 writer.add(key, seqno, kind, cursor.value())?;
                 filled.versions_out += 1;
-            }
-            Fate::KeepAfter { delete, seqno } => {
-                writer.add(key, delete, Kind::Delete, b"")?;
-                writer.add(key, seqno, kind, cursor.value())?;
-                filled.versions_out += 2;
             }
         }
         cursor.next()?;
