@@ -3,9 +3,9 @@
 //!
 //! An emulated [`Device`] has a [`Profile`]: how long a sync takes, and how fast bytes are written. A sync of
 //! what was written to a file since its last one takes [`Profile::service`]; the device serves one at
-//! a time, in the order in which they come ([`queue`]). The bytes themselves go to a file underneath,
+//! a time, in the order in which they come (`queue`). The bytes themselves go to a file underneath,
 //! which best lies in memory; whatever its own sync takes is part of the service time, and the rest is
-//! waited out ([`wait`]).
+//! waited out (`wait`).
 //!
 //! Nothing here knows who writes. [`DeviceStorage`] puts the logs of a [`Storage`](crate::Storage) on
 //! a device; whoever has files of another kind gives each a [`DeviceFile`].

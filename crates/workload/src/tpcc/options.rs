@@ -17,9 +17,9 @@ pub const CUSTOMERS: u32 = 3_000;
 pub struct Options {
     /// Warehouses, of ten districts each.
     pub warehouses: u32,
-    /// Items that each warehouse stocks: [`ITEMS`] as specified, fewer for quick tests.
+    /// Items that each warehouse stocks: 100,000 as specified, fewer for quick tests.
     pub items: u32,
-    /// Customers of a district: [`CUSTOMERS`] as specified, fewer for quick tests.
+    /// Customers of a district: 3,000 as specified, fewer for quick tests.
     pub customers: u32,
     /// Transactions that all clients together are to do.
     pub transactions: u64,
