@@ -68,6 +68,10 @@ impl Account {
         self.waiting_cpu += cpu;
     }
 
+    pub(super) fn syncs(&self) -> u64 {
+        self.syncs
+    }
+
     pub(super) fn served(&self) -> Served {
         Served {
             syncs: self.syncs,

@@ -11,8 +11,10 @@
 //! * [`workspace`]: the directories that stores lie in; [`output`]: where results go;
 //! * [`engines`]: the engines by name; [`novelsm`]: the one that is a model of another; [`pool`]: the
 //!   persistent memory of those that have some; [`log_device`]: what logs lie on;
-//! * [`transactions`]: loads of transactions, in a worker; [`transaction_engine`]: peers that run them.
+//! * [`transactions`]: loads of transactions, in a worker; [`audit`]: what they must leave;
+//!   [`transaction_engine`]: peers that run them.
 
+mod audit;
 pub mod campaign;
 mod child;
 mod db;

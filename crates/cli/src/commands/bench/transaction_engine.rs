@@ -77,7 +77,7 @@ impl Engine for TransactionEngine {
         Counters {
             user_bytes: written.user_bytes.unwrap_or(0),
             log_bytes: written.log_bytes,
-            log_syncs: Some(self.log.as_ref().map_or(0, |log| log.device().served().syncs)),
+            log_syncs: Some(self.log.as_ref().map_or(0, |log| log.device().syncs())),
             flush_bytes: written.flush_bytes,
             compaction_bytes: written.compaction_bytes,
             stall_us: written.stall_us,

@@ -1,26 +1,13 @@
-//! A load of transactions, in a worker: its commits are timed, and the log's device gives its account.
+//! A load of transactions, in a worker: its commits are timed, the log's device gives its account, and
+//! what it left is checked ([`super::audit`]).
 
+use super::audit::{Bound, audit};
 use super::engines::Opened;
-use super::plan::{Plan, Task};
+use super::plan::Plan;
 use crate::failure::{Failure, Outcome};
-use esker::api::Transactional;
-use esker_base::SystemClock;
+use esker_base::{Clock, SystemClock};
 use esker_bench::{CommitTimes, Progress, Row, Trial};
-use esker_workload::{Workload, linkbench, tpcc};
-
-/// The workload of `task`, bound to `store`. `None` if it runs no transactions.
-fn bound<'s>(
-    task: &Task,
-    store: &'s dyn Transactional,
-) -> esker::Result<Option<Box<dyn Workload + 's>>> {
-    Ok(Some(match task {
-        Task::LinkBenchLoad(task) => Box::new(linkbench::Load::new(&task.options(), store)?),
-        Task::LinkBench(task) => Box::new(linkbench::Requests::new(&task.options(), store)?),
-        Task::TpccLoad(task) => Box::new(tpcc::Load::new(&task.options(), store)?),
-        Task::Tpcc(task) => Box::new(tpcc::Terminals::new(&task.options(), store)?),
-        _ => return Ok(None),
-    }))
-}
+use std::time::Duration;
 
 /// Measures the plan's task on an engine that is open for it.
 pub fn measure(
@@ -31,13 +18,13 @@ pub fn measure(
     let clock = SystemClock::new();
     let engine = opened.engine();
     let none = || Failure::Usage(format!("{} runs no transactions", plan.engine));
-    let times = CommitTimes::new(engine.transactional().ok_or_else(none)?, &clock);
-    let workload = bound(&plan.task, &times)?;
-    let workload = workload.expect("it was asked whether there is one");
+    let store = engine.transactional().ok_or_else(none)?;
+    let times = CommitTimes::new(store, &clock);
+    let bound = Bound::of(&plan.task, &times)?;
     let trial = Trial {
         engine,
         clock: &clock,
-        workload: &*workload,
+        workload: bound.workload(),
         commits: Some(&times),
         case: &plan.case,
         round: plan.round,
@@ -52,6 +39,16 @@ pub fn measure(
     let mut outcome = trial.run(progress)?;
     let of_log = log_rows(plan, opened, &outcome.rows);
     outcome.rows.extend(of_log);
+
+    let stage = &format!("{}: checking", plan.case);
+    let (index, stages, operations, elapsed) = (0, 1, 0, Duration::ZERO);
+    let is_done = false;
+    progress(&Progress { stage, index, stages, operations, wanted: None, elapsed, is_done });
+    let begin = clock.now();
+    if audit(&bound, store)? {
+        let seconds = clock.now().saturating_sub(begin).as_secs_f64();
+        outcome.rows.push(row(plan, "check_seconds", seconds, "s"));
+    }
     Ok(outcome)
 }
 
@@ -59,14 +56,7 @@ pub fn measure(
 /// took to wait.
 fn log_rows(plan: &Plan, opened: &Opened, rows: &[Row]) -> Vec<Row> {
     let value = |metric: &str| rows.iter().find(|row| row.metric == metric).map(|row| row.value);
-    let row = |metric: &str, value: f64, unit: &str| Row {
-        engine: plan.engine.clone(),
-        case: plan.case.clone(),
-        metric: metric.to_owned(),
-        value,
-        unit: unit.to_owned(),
-        round: plan.round,
-    };
+    let row = |metric: &str, value, unit: &str| row(plan, metric, value, unit);
     let cpu = value("cpu_us_per_commit");
     let Some(log) = opened.log() else {
         let cpu = cpu.map(|cpu| row("commit_engine_cpu_us", cpu, "us"));
@@ -96,4 +86,15 @@ fn log_rows(plan: &Plan, opened: &Opened, rows: &[Row]) -> Vec<Row> {
     }
     account.extend(cpu.map(|cpu| row("commit_engine_cpu_us", cpu - waiting, "us")));
     account
+}
+
+fn row(plan: &Plan, metric: &str, value: f64, unit: &str) -> Row {
+    Row {
+        engine: plan.engine.clone(),
+        case: plan.case.clone(),
+        metric: metric.to_owned(),
+        value,
+        unit: unit.to_owned(),
+        round: plan.round,
+    }
 }
