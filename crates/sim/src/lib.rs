@@ -15,6 +15,7 @@ pub mod damage;
 pub mod decoders;
 pub mod harness;
 pub mod kill;
+pub mod killed_tpcc;
 pub mod linkbench;
 pub mod machine;
 pub mod model;

@@ -5,13 +5,14 @@
 //! cargo run --release -p esker-sim -- pool --images 1000000
 //! cargo run --release -p esker-sim -- kill --rounds 100
 //! cargo run --release -p esker-sim -- kill --rounds 100 --pool
+//! cargo run --release -p esker-sim -- kill --rounds 100 --tpcc
 //! ```
 
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
 use esker_sim::operations::History;
-use esker_sim::{campaign, kill, pool};
+use esker_sim::{campaign, kill, killed_tpcc, pool};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -60,10 +61,16 @@ enum Command {
         /// Has the log in a pool, in a temporary directory on tmpfs.
         #[arg(long)]
         pool: bool,
+        /// Runs TPC-C in them, eight clients, the log synced at every commit.
+        #[arg(long)]
+        tpcc: bool,
     },
     /// Writes until killed: the child of `kill`.
     #[command(name = kill::CHILD_COMMAND, hide = true)]
     WriteUntilKilled { dir: PathBuf, round: u64, pool: Option<PathBuf> },
+    /// Trades until killed: the child of `kill --tpcc`.
+    #[command(name = killed_tpcc::CHILD_COMMAND, hide = true)]
+    TradeUntilKilled { dir: PathBuf, round: u64, pool: Option<PathBuf> },
 }
 
 fn main() -> ExitCode {
@@ -71,12 +78,16 @@ fn main() -> ExitCode {
     let outcome = match &arguments.command {
         None => simulate(&arguments),
         Some(Command::Pool { images, first_seed }) => crash_pools(*images, *first_seed),
-        Some(Command::Kill { rounds, seed, dir, pool }) => {
-            kill_children(dir, *pool, *rounds, *seed)
+        Some(Command::Kill { rounds, seed, dir, pool, tpcc }) => {
+            kill_children(dir, *pool, *tpcc, *rounds, *seed)
         }
         Some(Command::WriteUntilKilled { dir, round, pool }) => {
             let place = kill::Place { dir, pool: pool.as_deref() };
             kill::write_until_killed(place, *round).map_err(|error| error.to_string())
+        }
+        Some(Command::TradeUntilKilled { dir, round, pool }) => {
+            let place = kill::Place { dir, pool: pool.as_deref() };
+            killed_tpcc::trade_until_killed(place, *round).map_err(|error| error.to_string())
         }
     };
     match outcome {
@@ -108,14 +119,17 @@ fn crash_pools(images: u64, first_seed: u64) -> Result<(), String> {
     Ok(())
 }
 
-fn kill_children(dir: &Path, pool: bool, rounds: u64, seed: u64) -> Result<(), String> {
+fn kill_children(dir: &Path, pool: bool, tpcc: bool, rounds: u64, seed: u64) -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     // Removed however this ends, unless it is killed itself.
     let memory = pool.then(|| tempfile::tempdir_in("/dev/shm")).transpose();
     let memory = memory.map_err(|error| format!("no directory on tmpfs: {error}"))?;
     let pool = memory.as_ref().map(|memory| memory.path().join("pool"));
     let place = kill::Place { dir, pool: pool.as_deref() };
-    let seen = kill::run(&program, place, rounds, seed)?;
-    println!("{seen:#?}");
+    if tpcc {
+        println!("{:#?}", killed_tpcc::run(&program, place, rounds, seed)?);
+    } else {
+        println!("{:#?}", kill::run(&program, place, rounds, seed)?);
+    }
     Ok(())
 }

@@ -38,4 +38,4 @@ pub use acknowledged::{Acknowledged, verify};
 pub use check::check;
 pub use load::Load;
 pub use options::Options;
-pub use terminals::Terminals;
+pub use terminals::{Terminals, Witness};

@@ -1,11 +1,14 @@
-//! What was acknowledged to clients, and whether a store has all of it.
+//! What was acknowledged to clients, and whether a store has all of it. As text it is a line, so that it
+//! can be kept where a crash of the store does not reach.
 
 use super::rows::{History, Order, OrderLine, Row};
 use super::session::decode;
 use super::tables::{DistrictId, Table, Tables};
 use crate::Differences;
 use esker_api::{KeyRange, Transactional};
-use esker_base::Result;
+use esker_base::{Error, Result};
+use std::fmt;
+use std::str::FromStr;
 
 /// A transaction whose commit was acknowledged, so that it must be there after any crash that the store
 /// promises to survive.
@@ -19,6 +22,49 @@ pub(super) enum Kind {
     NewOrder { at: DistrictId, order: u32, date: u64 },
     Payment { of: DistrictId, customer: u32, payment: u32, date: u64 },
     Delivery { at: DistrictId, order: u32, date: u64 },
+}
+
+impl fmt::Display for Acknowledged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, DistrictId { warehouse, district }, numbers, date) = match self.0 {
+            Kind::NewOrder { at, order, date } => ("new-order", at, order.to_string(), date),
+            Kind::Payment { of, customer, payment, date } => {
+                ("payment", of, format!("{customer} {payment}"), date)
+            }
+            Kind::Delivery { at, order, date } => ("delivery", at, order.to_string(), date),
+        };
+        write!(f, "{kind} {warehouse} {district} {numbers} {date}")
+    }
+}
+
+impl FromStr for Acknowledged {
+    type Err = Error;
+
+    fn from_str(line: &str) -> Result<Self> {
+        parse(line).map(Acknowledged).ok_or_else(|| Error::InvalidSetting {
+            setting: "acknowledged",
+            value: line.to_owned(),
+            reason: "it is such as \"new-order 1 10 3001 1004\"".to_owned(),
+        })
+    }
+}
+
+fn parse(line: &str) -> Option<Kind> {
+    let mut words = line.split(' ');
+    let kind = words.next()?;
+    let numbers: Vec<u64> = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    let (&[warehouse, district], numbers) = numbers.split_first_chunk()?;
+    let number = |number: u64| u32::try_from(number).ok();
+    let at = DistrictId { warehouse: number(warehouse)?, district: u8::try_from(district).ok()? };
+    Some(match (kind, numbers) {
+        ("new-order", &[order, date]) => Kind::NewOrder { at, order: number(order)?, date },
+        ("payment", &[customer, payment, date]) => {
+            let (customer, payment) = (number(customer)?, number(payment)?);
+            Kind::Payment { of: at, customer, payment, date }
+        }
+        ("delivery", &[order, date]) => Kind::Delivery { at, order: number(order)?, date },
+        _ => return None,
+    })
 }
 
 /// Looks for every one of `acknowledged` in `store`, and tells which are missing. Transactions that were
@@ -99,5 +145,28 @@ impl Look<'_> {
             cursor.next()?;
         }
         Ok(lines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_gives_back_what_it_was_made_of_and_half_a_line_nothing() {
+        let at = DistrictId { warehouse: 12, district: 10 };
+        for kind in [
+            Kind::NewOrder { at, order: 3001, date: 1 << 40 },
+            Kind::Payment { of: at, customer: 7, payment: 2, date: 1004 },
+            Kind::Delivery { at, order: 1, date: 1005 },
+        ] {
+            let line = Acknowledged(kind).to_string();
+            assert_eq!(line.parse::<Acknowledged>().unwrap(), Acknowledged(kind));
+            let half = line.rsplit_once(' ').unwrap().0;
+            half.parse::<Acknowledged>().unwrap_err();
+        }
+        for wrong in ["", "payment", "refund 1 1 1", "delivery 1 300 1 1", "delivery 1 -1 1 1"] {
+            wrong.parse::<Acknowledged>().unwrap_err();
+        }
     }
 }

@@ -83,7 +83,12 @@ pub struct Terminals<'s> {
     acknowledged: Vec<Mutex<Vec<Kind>>>,
     /// What lets pass the time that clients type and think, if they do.
     clock: Option<&'s dyn Clock>,
+    /// Who is told of each acknowledgement at once, if anybody.
+    witness: Option<&'s Witness>,
 }
+
+/// Who is told what a client was acknowledged, before the client goes on. An error ends the client.
+pub type Witness = dyn Fn(Acknowledged) -> Result<()> + Sync;
 
 /// The first date after the load's.
 const OPENING: u64 = 1_000;
@@ -100,7 +105,14 @@ impl<'s> Terminals<'s> {
             acknowledged: (0..options.clients).map(|_| Mutex::default()).collect(),
             options: options.clone(),
             clock: None,
+            witness: None,
         })
+    }
+
+    /// Tells `witness` what is acknowledged, beside keeping it: for one that outlives this process.
+    pub fn with_witness(mut self, witness: &'s Witness) -> Self {
+        self.witness = Some(witness);
+        self
     }
 
     /// Lets clients type and think as long as specified (clauses 5.2.5.2 and 5.2.5.4): on average they do a
@@ -217,12 +229,12 @@ impl Terminal<'_> {
             Card::NewOrder => {
                 let input = NewOrder::draw(options, constants, warehouse, date, rng);
                 let done = self.attempt(counted, |session| input.run(session))?;
-                self.note(done);
+                self.note(done)?;
             }
             Card::Payment => {
                 let input = Payment::draw(options, constants, warehouse, date, rng);
                 let done = self.attempt(counted, |session| input.run(session))?;
-                self.note(Some(done));
+                self.note(Some(done))?;
             }
             Card::OrderStatus => {
                 let input = OrderStatus::draw(options, constants, warehouse, rng);
@@ -234,7 +246,7 @@ impl Terminal<'_> {
                     let at = DistrictId { warehouse, district };
                     let input = Delivery { at, carrier, date };
                     let done = self.attempt(counted, |session| input.run(session))?;
-                    self.note(done);
+                    self.note(done)?;
                 }
             }
             Card::StockLevel => {
@@ -257,9 +269,13 @@ impl Terminal<'_> {
     }
 
     /// Remembers what has just been acknowledged.
-    fn note(&self, done: Option<Kind>) {
+    fn note(&self, done: Option<Kind>) -> Result<()> {
+        if let (Some(witness), Some(kind)) = (self.company.witness, done) {
+            witness(Acknowledged(kind))?;
+        }
         let log = &self.company.acknowledged[self.client];
         log.lock().unwrap_or_else(PoisonError::into_inner).extend(done);
+        Ok(())
     }
 }
 
