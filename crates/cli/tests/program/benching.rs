@@ -393,3 +393,40 @@ fn the_experiment_on_logs_holds_each_against_none() {
     let refused = scratch.run(&["experiment", "wal", "--records", "5"]);
     refused.expect_failure(2, "--records");
 }
+
+#[test]
+fn nothing_is_left_of_logs_on_devices_when_a_run_is_interrupted() {
+    let scratch = Scratch::new();
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let memory_path = memory.path().to_str().unwrap().to_owned();
+    let arguments = ["bench", "tpcc", "--items", "100", "--customers", "30", "--duration", "600"];
+    let engines = ["--engines", "esker-log-nvram", "--segment", "1M", "--memory", "16M"];
+    let place = ["--pool-dir", &memory_path, "--dir", "stores"];
+    let mut child = scratch
+        .command(&[&arguments[..], &engines, &place].concat())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let has_log = || {
+        let inner = names(memory.path()).into_iter().map(|dir| memory.path().join(dir));
+        inner.flat_map(|dir| names(&dir)).any(|name| name.starts_with("esker-log-"))
+    };
+    while !has_log() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::yield_now();
+    }
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(names(memory.path()).is_empty());
+}
+
+#[test]
+fn a_log_directory_that_is_not_there_is_refused_before_anything_runs() {
+    let scratch = Scratch::new();
+    let arguments = ["experiment", "wal", "--engines", "esker-nolog,esker-log-disk"];
+    let refused = scratch.run(&[&arguments[..], &["--log-dir", "none", "--out", "new"]].concat());
+    refused.expect_failure(1, "a directory for pools and logs in none");
+    assert!(names(&scratch.path(".")).is_empty());
+}

@@ -13,6 +13,7 @@ use super::display::Display;
 use super::engines::{self, EngineSettings};
 use super::output::Output;
 use super::plan::{Message, Plan, Task};
+use super::scratch::Scratch;
 use super::workspace::{self, Workspace};
 use crate::commands::stdout;
 use crate::failure::{Failure, Outcome};
@@ -191,11 +192,13 @@ impl Campaign {
         places.check()?;
         let interrupt =
             Interrupt::listen().map_err(|error| Failure::io("listen for", "interrupts", error))?;
+        let scratch = Scratch::create(&self.engines, &self.settings)?;
         let workspace = Workspace::create(places.dir.as_deref())?;
         let output = places.out.as_deref().map(Output::create).transpose()?;
         let mut run = Running {
             campaign: self,
             workspace: &workspace,
+            scratch: &scratch,
             interrupt: &interrupt,
             display: Display::on_terminal(),
             results: self.empty_results(&workspace),
@@ -302,6 +305,7 @@ impl Campaign {
 struct Running<'a> {
     campaign: &'a Campaign,
     workspace: &'a Workspace,
+    scratch: &'a Scratch,
     interrupt: &'a Interrupt,
     display: Display,
     results: Results,
@@ -342,7 +346,7 @@ impl Running<'_> {
         let plan = Plan {
             engine: engine.clone(),
             dir,
-            settings: case.settings.as_ref().unwrap_or(&campaign.settings).clone(),
+            settings: self.scratch.within(case.settings.as_ref().unwrap_or(&campaign.settings)),
             case: match step.what {
                 What::Load if engines::loads_unsynced(engine) => {
                     format!("{} (not synced)", case.name)

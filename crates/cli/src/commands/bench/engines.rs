@@ -129,11 +129,14 @@ impl OwnLog {
     }
 }
 
+/// Whether the engine of this name has a pool.
+pub fn has_pool(name: &str) -> bool {
+    name == NOVELSM || own(name).is_some_and(|own| own.log == OwnLog::Pool)
+}
+
 /// Which engines of `names` emulate something, and what.
 pub fn emulated(names: &[String]) -> Vec<String> {
-    let of_own = |name: &String| own(name).is_some_and(|own| own.log == OwnLog::Pool);
-    let has_pool = |name: &String| name == NOVELSM || of_own(name);
-    let pool = names.iter().any(has_pool).then(|| EMULATED.to_owned());
+    let pool = names.iter().any(|name| has_pool(name)).then(|| EMULATED.to_owned());
     let mut devices: Vec<String> =
         names.iter().filter_map(|name| log_device(name)?.emulation()).collect();
     devices.sort_unstable();

@@ -8,7 +8,7 @@
 //! * [`worker`]: such a process; [`child`]: how it looks from the outside; [`reading`]: reads after
 //!   updates;
 //! * [`campaign`]: who runs when, and what becomes of the results;
-//! * [`workspace`]: the directories that stores lie in; [`output`]: where results go;
+//! * [`workspace`]: the directories that stores lie in; [`scratch`]: those of pools and logs; [`output`]: where results go;
 //! * [`engines`]: the engines by name; [`novelsm`]: the one that is a model of another; [`pool`]: the
 //!   persistent memory of those that have some; [`log_device`]: what logs lie on;
 //! * [`transactions`]: loads of transactions, in a worker; [`audit`]: what they must leave;
@@ -29,6 +29,7 @@ pub mod plan;
 pub mod pool;
 mod reading;
 mod report;
+mod scratch;
 mod transaction_engine;
 mod transactional;
 mod transactions;
