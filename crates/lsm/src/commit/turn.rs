@@ -8,11 +8,9 @@
 //!
 //! Invariants:
 //! 1. A waiter that nobody wakes is in the list.
-//! 2. If the turn is free and the list not empty, somebody is awake who wanted the turn: the one that was
-//!    called for it, or one that comes by. It takes it; or, if it has nothing to do any more (somebody
-//!    came by and did it, or the log failed), it calls the next.
-//! 3. One waiter at most is called and has not got going yet. Until then the turn is anybody's who has a
-//!    core already. Were another called by everybody who leaves meanwhile, all would wake for one turn.
+//! 2. If the turn is free and the list not empty, somebody is awake who wanted the turn. It takes it;
+//!    or, if it has nothing to do any more (its bytes went to a table meanwhile, or the log failed),
+//!    it wakes the next.
 
 use super::sync::{
     AtomicBool, AtomicUsize, Mutex, Ordering, Thread, current_thread, order_sequentially, park,
@@ -37,21 +35,25 @@ pub(crate) struct Turn {
 struct Waiters {
     list: Vec<Waiter>,
     next_id: u64,
-    /// The waiter that was woken to take the turn and has not got going yet.
-    called: Option<u64>,
+}
+
+/// Waiters whose bytes are down, to be woken when this is dropped. Whoever achieved that may see to
+/// its own write first: those behind it would wait for it anyway.
+#[derive(Default)]
+#[must_use = "dropped at once, it wakes them at once"]
+pub(crate) struct Done(Vec<Waiter>);
+
+impl Drop for Done {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.iter().for_each(|waiter| waiter.thread.unpark());
+    }
 }
 
 struct Waiter {
     id: u64,
     wants: Seqno,
     thread: Thread,
-}
-
-impl Waiters {
-    /// Whether `id` was called to take the turn. It has got going: another may be called now.
-    fn was_called(&mut self, id: u64) -> bool {
-        self.called.take_if(|called| *called == id).is_some()
-    }
 }
 
 impl Turn {
@@ -61,42 +63,42 @@ impl Turn {
         self.taken.compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Gives the turn back, everything up to `achieved` being done. Those who waited for that go on.
+    /// Gives the turn back, everything up to `achieved` being done. Those who waited for that go on
+    /// when what this returns is dropped.
     #[inline]
-    pub(crate) fn give_back(&self, achieved: Seqno) {
+    pub(crate) fn give_back(&self, achieved: Seqno) -> Done {
         self.taken.store(false, Ordering::SeqCst);
         order_sequentially();
-        if self.waiting.load(Ordering::SeqCst) > 0 {
-            self.wake(achieved);
-        }
+        if self.waiting.load(Ordering::SeqCst) > 0 { self.wake(achieved) } else { Done::default() }
     }
 
     #[cold]
-    fn wake(&self, achieved: Seqno) {
+    fn wake(&self, achieved: Seqno) -> Done {
         let (next, done) = {
             let mut waiters = self.waiters.lock();
-            let list = &mut waiters.list;
-            list.sort_unstable_by_key(|waiter| waiter.wants);
-            let done = list.partition_point(|waiter| waiter.wants <= achieved);
-            let done: Vec<_> = list.drain(..done).collect();
-            let call = waiters.called.is_none() && !waiters.list.is_empty();
-            let next = call.then(|| waiters.list.remove(0));
-            if let Some(next) = &next {
-                waiters.called = Some(next.id);
-            }
+            // In the order in which they publish, so that few have to wait for one before.
+            waiters.list.sort_unstable_by_key(|waiter| waiter.wants);
+            let done = waiters.list.partition_point(|waiter| waiter.wants <= achieved);
+            let done: Vec<_> = waiters.list.drain(..done).collect();
+            let next = (!waiters.list.is_empty()).then(|| waiters.list.remove(0));
             self.waiting.store(waiters.list.len(), Ordering::SeqCst);
             (next, done)
         };
-        next.iter().chain(&done).for_each(|waiter| waiter.thread.unpark());
+        if let Some(next) = next {
+            next.thread.unpark();
+        }
+        Done(done)
     }
 
     /// Waits until the turn is free or `is_done`, which holds once `wants` is achieved, or never will
-    /// be. Returns whether the caller was called to take the turn. If it does not take it then, it must
-    /// [`Turn::pass_on`], or others sleep beside a free turn.
-    pub(crate) fn wait(&self, wants: Seqno, is_done: impl Fn() -> bool) -> bool {
+    /// be.
+    ///
+    /// Whoever was woken and does not take the turn must [`Turn::pass_on`], or others sleep beside a
+    /// free turn.
+    pub(crate) fn wait(&self, wants: Seqno, is_done: impl Fn() -> bool) {
         for _ in 0..SPINS {
             if !self.taken.load(Ordering::Relaxed) || is_done() {
-                return false;
+                return;
             }
             spin_loop();
         }
@@ -112,24 +114,22 @@ impl Turn {
         // Whoever gives the turn back from here on finds the waiter; whoever did before is seen.
         while self.taken.load(Ordering::SeqCst) && !is_done() {
             park();
-            let mut waiters = self.waiters.lock();
-            if !waiters.list.iter().any(|waiter| waiter.id == id) {
-                return waiters.was_called(id);
+            if !self.waiters.lock().list.iter().any(|waiter| waiter.id == id) {
+                return;
             }
         }
         let mut waiters = self.waiters.lock();
         waiters.list.retain(|waiter| waiter.id != id);
         self.waiting.store(waiters.list.len(), Ordering::SeqCst);
-        waiters.was_called(id)
     }
 
-    /// For one that was called and leaves without taking the turn: sees to it that another is awake to take
-    /// it, and that all who wait for no more than `achieved` leave, too.
+    /// For a waiter that leaves without taking the turn: sees to it that another is awake to take it,
+    /// and that all who wait for no more than `achieved` leave, too.
     pub(crate) fn pass_on(&self, achieved: Seqno) {
         order_sequentially();
         // If the turn is not free, whoever has it will see to the rest.
         if self.waiting.load(Ordering::SeqCst) > 0 && self.take() {
-            self.give_back(achieved);
+            drop(self.give_back(achieved));
         }
     }
 }
@@ -143,7 +143,7 @@ mod tests {
     fn a_free_turn_is_taken_once() {
         let turn = Turn::default();
         assert!(turn.take() && !turn.take());
-        turn.give_back(0);
+        drop(turn.give_back(0));
         assert!(turn.take());
     }
 
@@ -158,7 +158,7 @@ mod tests {
                         while done.load(Ordering::SeqCst) < mine {
                             if turn.take() {
                                 done.store(wanted.load(Ordering::SeqCst), Ordering::SeqCst);
-                                turn.give_back(done.load(Ordering::SeqCst));
+                                drop(turn.give_back(done.load(Ordering::SeqCst)));
                             } else {
                                 turn.wait(mine, || done.load(Ordering::SeqCst) >= mine);
                             }
@@ -196,18 +196,19 @@ mod loom_tests {
 
         /// What a writer does: its work is done by itself or by another, or never will be.
         fn reach(&self, mine: u64) {
-            let mut is_next = false;
+            let mut waited = false;
             loop {
                 let done = self.done.load(Ordering::SeqCst);
                 let failed = self.failed.load(Ordering::SeqCst);
                 if done >= mine || failed {
-                    if is_next {
+                    if waited {
                         self.turn.pass_on(if failed { Seqno::MAX } else { done });
                     }
                     return;
                 }
                 if !self.turn.take() {
-                    is_next = self.turn.wait(mine, || {
+                    waited = true;
+                    self.turn.wait(mine, || {
                         self.done.load(Ordering::SeqCst) >= mine
                             || self.failed.load(Ordering::SeqCst)
                     });
@@ -216,7 +217,7 @@ mod loom_tests {
                 // One at a time, as when a frame before the next is not filled yet.
                 let done = self.done.load(Ordering::SeqCst) + 1;
                 self.done.fetch_max(done, Ordering::SeqCst);
-                self.turn.give_back(self.done.load(Ordering::SeqCst));
+                drop(self.turn.give_back(self.done.load(Ordering::SeqCst)));
             }
         }
     }
@@ -255,7 +256,7 @@ mod loom_tests {
             // Whoever fails has another turn, and so gives this one back to nobody.
             if world.turn.take() {
                 world.failed.store(true, Ordering::SeqCst);
-                world.turn.give_back(0);
+                drop(world.turn.give_back(0));
             } else {
                 world.failed.store(true, Ordering::SeqCst);
             }
