@@ -27,7 +27,6 @@ fn serve(listen: SocketAddr, keys: Arc<dyn Namespace>, access: Access, drain: Du
         nqn: nqn(NODE),
         serial: "TEST".to_owned(),
         namespaces: vec![keys, Arc::new(MemoryBlocks::new([2; 16], 16, 9))],
-        volatile_write_cache: false,
         access,
     };
     let settings = esker_target::Settings {

@@ -49,7 +49,7 @@ fn identify_controller(
     if let Some(subsystem) = subsystem {
         identity.serial.clone_from(&subsystem.serial);
         identity.namespaces = subsystem.namespaces.len() as u32;
-        identity.volatile_write_cache = subsystem.volatile_write_cache;
+        identity.volatile_write_cache = subsystem.has_volatile_cache();
     }
     identity.encode(out);
 }

@@ -10,7 +10,10 @@
 //!  └─────────┬─────────┘ └─────────┬─────────┘
 //!            │ Request, Reply      │
 //!            ▼                     ▼
-//!         Namespace: memory, blocks in memory, any `esker_api` store behind workers
+//!   resident parts ◄─messages─► resident parts      blocks on a device: files through the reactor's own ring
+//!            │                     │
+//!            ▼                     ▼
+//!         shared namespaces: memory, any `esker_api` store behind workers
 //! ```
 //!
 //! A connection is a state machine without I/O: the reactor gives it bytes and answers, and takes bytes
@@ -33,13 +36,15 @@ mod namespace;
 mod reactor;
 mod registry;
 mod reply;
+mod residents;
 mod settings;
 mod shared;
 mod stats;
 mod target;
 
 pub use namespace::{
-    Answer, Description, MemoryBlocks, MemoryKeys, Namespace, OrderedKeys, Request,
+    Answer, Description, DeviceBlocks, MemoryBlocks, MemoryKeys, Namespace, OrderedKeys, Outlet,
+    Request, Resident,
 };
 pub use reply::Reply;
 pub use settings::{Access, HostAccess, Settings, Subsystem};

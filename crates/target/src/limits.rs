@@ -5,8 +5,11 @@ use std::time::Duration;
 /// Connections of one reactor.
 pub const CONNECTIONS: usize = 2048;
 
-/// Operations of one reactor under way: a receive and a send for each connection, and an accept.
-pub(crate) const OPERATIONS: u32 = 2 * CONNECTIONS as u32 + 1;
+/// Reads, writes and syncs of one reactor under way. More wait.
+const FILE_OPERATIONS: u32 = 1024;
+
+/// Operations of one reactor under way: a receive and a send for each connection, an accept, and those of files.
+pub(crate) const OPERATIONS: u32 = 2 * CONNECTIONS as u32 + 1 + FILE_OPERATIONS;
 
 /// Bytes of transfers that one connection may have under way: values that were asked for by R2T, and answers until they
 /// are sent. Commands beyond wait for those before. Data in capsules is bounded by the queue's length instead.

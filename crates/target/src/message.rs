@@ -1,13 +1,24 @@
 //! What reactors are told by other threads.
 
-use crate::Answer;
-use esker_uring::Descriptor;
+use crate::{Answer, Reply, Request};
+use esker_uring::{Descriptor, Sender};
+use std::sync::mpsc;
 
 /// The name of a connection, unique in a target.
 pub(crate) type ConnectionId = u64;
 
+/// What an operation was: in the three lowest bits of its token. Above them is the connection, or the resident part and
+/// its tag.
+pub(crate) const RECEIVE: u64 = 0;
+pub(crate) const SEND: u64 = 1;
+pub(crate) const ACCEPT: u64 = 2;
+pub(crate) const ACCEPT_TIMER: u64 = 3;
+pub(crate) const RESIDENT: u64 = 4;
+
 #[derive(Debug)]
 pub(crate) enum Message {
+    /// All reactors are there, in their order: begin.
+    Begin(Vec<Sender<Message>>),
     /// A new connection is yours.
     Accepted(Descriptor),
     /// A request was answered.
@@ -19,6 +30,15 @@ pub(crate) enum Message {
     },
     /// The controller of this connection's queue is gone.
     Close { connection: ConnectionId },
-    /// Finish what is under way, and stop.
-    Drain,
+    /// A request for a part that is yours.
+    Request {
+        /// The number of the namespace among those with parts.
+        resident: usize,
+        request: Request,
+        reply: Reply,
+    },
+    /// Take no more commands, and finish those under way; then drop what came along.
+    Drain(mpsc::Sender<()>),
+    /// All reactors have drained: close the parts, and stop.
+    Stop,
 }

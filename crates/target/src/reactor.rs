@@ -2,15 +2,18 @@
 
 use crate::connection::Connection;
 use crate::limits::{CONNECTIONS, OPERATIONS};
-use crate::message::{ConnectionId, Message};
+use crate::message::{ACCEPT, ACCEPT_TIMER, ConnectionId, Message, RECEIVE, RESIDENT, SEND};
+use crate::namespace::Resident;
+use crate::residents::Residents;
 use crate::shared::Shared;
 use crate::stats::{Counters, add};
+use crate::{Reply, Request};
 use esker_base::Background;
 use esker_uring::{Completion, Descriptor, Inbox, Operation, Reactor, Sender, mailbox};
 use std::collections::HashMap;
 use std::io;
 use std::net::TcpListener;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// How often deadlines are looked at. They are of seconds.
@@ -21,16 +24,19 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
 /// What a reactor starts with.
 pub(crate) struct Start {
+    /// Its place among the reactors.
+    pub(crate) number: usize,
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<Counters>,
     /// The reactor that has it accepts for all.
     pub(crate) listener: Option<TcpListener>,
-    pub(crate) others: Vec<Sender<Message>>,
+    /// Its parts of the namespaces that have parts.
+    pub(crate) parts: Vec<Box<dyn Resident>>,
     pub(crate) background: Arc<dyn Background>,
 }
 
 /// Runs a reactor until it has drained. Says by `started` how to reach it.
-pub(crate) fn run(start: Start, started: &std::sync::mpsc::Sender<io::Result<Sender<Message>>>) {
+pub(crate) fn run(start: Start, started: &mpsc::Sender<io::Result<Sender<Message>>>) {
     let io = match Reactor::new(OPERATIONS, start.background.as_ref()) {
         Ok(io) => io,
         Err(error) => return drop(started.send(Err(error))),
@@ -42,6 +48,7 @@ pub(crate) fn run(start: Start, started: &std::sync::mpsc::Sender<io::Result<Sen
 }
 
 struct Shell {
+    number: usize,
     shared: Arc<Shared>,
     counters: Arc<Counters>,
     io: Reactor,
@@ -52,7 +59,11 @@ struct Shell {
     reactors: Vec<Sender<Message>>,
     turn: usize,
     connections: HashMap<ConnectionId, Served>,
+    residents: Residents,
     drain_until: Option<Duration>,
+    /// Kept until all connections are gone.
+    drains: Option<mpsc::Sender<()>>,
+    stops: bool,
 }
 
 struct Served {
@@ -61,35 +72,33 @@ struct Served {
     shut: bool,
 }
 
-/// What an operation was: in the two lowest bits of its token, above them the connection.
-const RECEIVE: u64 = 0;
-const SEND: u64 = 1;
-const ACCEPT: u64 = 2;
-const ACCEPT_TIMER: u64 = 3;
+/// Bits of a token that say what the operation was; above them is the connection.
+const KIND_BITS: u32 = 3;
 
 impl Shell {
     fn new(start: Start, io: Reactor, own: Sender<Message>, inbox: Inbox<Message>) -> Self {
-        let mut reactors = start.others;
-        reactors.push(own.clone());
         Shell {
+            number: start.number,
             shared: start.shared,
             counters: start.counters,
             io,
             own,
             inbox,
             listener: start.listener.map(Descriptor::from),
-            reactors,
+            reactors: Vec::new(),
             turn: 0,
             connections: HashMap::new(),
+            residents: Residents::new(start.parts),
             drain_until: None,
+            drains: None,
+            stops: false,
         }
     }
 
     fn serve(&mut self) {
-        self.accept();
         let mut completions = Vec::new();
         let mut next_tick = self.shared.clock.now() + TICK;
-        while !self.has_drained() {
+        while !(self.stops && self.residents.is_idle()) {
             let now = self.shared.clock.now();
             if now >= next_tick {
                 self.tick(now);
@@ -105,11 +114,10 @@ impl Shell {
             while let Some(message) = self.inbox.take() {
                 self.message(message);
             }
+            if self.connections.is_empty() {
+                self.drains = None;
+            }
         }
-    }
-
-    fn has_drained(&self) -> bool {
-        self.drain_until.is_some() && self.connections.is_empty()
     }
 
     fn accept(&mut self) {
@@ -120,7 +128,7 @@ impl Shell {
     }
 
     fn completed(&mut self, completion: Completion) {
-        match completion.token & 3 {
+        match completion.token & ((1 << KIND_BITS) - 1) {
             ACCEPT => match completion.accepted {
                 Some(socket) => {
                     self.hand_out(socket);
@@ -132,6 +140,10 @@ impl Shell {
                 }
             },
             ACCEPT_TIMER => self.accept(),
+            RESIDENT => {
+                let resident = self.residents.completed(completion, &mut self.io);
+                self.pass_on(resident);
+            }
             _ => self.moved(completion),
         }
     }
@@ -143,7 +155,7 @@ impl Shell {
 
     /// Bytes came or went.
     fn moved(&mut self, completion: Completion) {
-        let id = completion.token >> 2;
+        let id = completion.token >> KIND_BITS;
         let Some(served) = self.connections.get_mut(&id) else { return };
         match (completion.result, completion.operation) {
             (Ok(bytes), Operation::Receive { into, .. }) => served.connection.received(into, bytes),
@@ -155,6 +167,10 @@ impl Shell {
 
     fn message(&mut self, message: Message) {
         match message {
+            Message::Begin(reactors) => {
+                self.reactors = reactors;
+                self.accept();
+            }
             Message::Accepted(socket) => self.welcome(socket),
             Message::Answered { connection, slot, answer } => {
                 if let Some(served) = self.connections.get_mut(&connection) {
@@ -168,7 +184,37 @@ impl Shell {
                     self.go_on(connection);
                 }
             }
-            Message::Drain => self.drain(),
+            Message::Request { resident, request, reply } => {
+                self.residents.request(resident, request, reply, &mut self.io);
+                self.pass_on(resident);
+            }
+            Message::Drain(drains) => self.drain(drains),
+            Message::Stop => {
+                self.stops = true;
+                self.residents.close(&mut self.io);
+            }
+        }
+    }
+
+    /// Brings a request to the part that has to do with it.
+    fn route(&mut self, resident: usize, request: Request, reply: Reply) {
+        let owner = self.shared.residents[resident].owner(&request, self.reactors.len());
+        match owner.filter(|&owner| owner != self.number) {
+            Some(owner) => {
+                // A reactor that is gone drops the reply, which answers for itself.
+                let message = Message::Request { resident, request, reply };
+                let _ = self.reactors[owner].send(message);
+            }
+            None => {
+                self.residents.request(resident, request, reply, &mut self.io);
+                self.pass_on(resident);
+            }
+        }
+    }
+
+    fn pass_on(&mut self, resident: usize) {
+        for (request, reply) in self.residents.take_passed_on() {
+            self.route(resident, request, reply);
         }
     }
 
@@ -193,19 +239,23 @@ impl Shell {
     /// Submits what the connection wants, or drops it.
     fn go_on(&mut self, id: ConnectionId) {
         let Some(served) = self.connections.get_mut(&id) else { return };
+        for (resident, request, reply) in served.connection.take_requests() {
+            self.route(resident, request, reply);
+        }
+        let Some(served) = self.connections.get_mut(&id) else { return };
         if served.connection.is_over() {
             return self.forget(id);
         }
         let socket = || served.socket.clone();
         if let Some(from) = served.connection.send() {
             let send = Operation::Send { socket: socket(), from };
-            if self.io.submit(id << 2 | SEND, send).is_err() {
+            if self.io.submit(id << KIND_BITS | SEND, send).is_err() {
                 return self.forget(id);
             }
         }
         if let Some(into) = served.connection.receive() {
             let receive = Operation::Receive { socket: socket(), into, all: false };
-            if self.io.submit(id << 2 | RECEIVE, receive).is_err() {
+            if self.io.submit(id << KIND_BITS | RECEIVE, receive).is_err() {
                 return self.forget(id);
             }
         }
@@ -237,7 +287,8 @@ impl Shell {
         }
     }
 
-    fn drain(&mut self) {
+    fn drain(&mut self, drains: mpsc::Sender<()>) {
+        self.drains = Some(drains);
         let time = self.shared.settings.drain_time;
         self.drain_until.get_or_insert(self.shared.clock.now() + time);
         let ids: Vec<_> = self.connections.keys().copied().collect();

@@ -29,9 +29,6 @@ pub struct Subsystem {
     pub serial: String,
     /// Its namespaces: the first has id 1.
     pub namespaces: Vec<Arc<dyn Namespace>>,
-    /// Whether namespaces keep acknowledged writes in a volatile cache until a Flush. Announced as VWC. Otherwise
-    /// acknowledged means safe against power loss, which is then up to the namespaces.
-    pub volatile_write_cache: bool,
     /// Who may connect.
     pub access: Access,
 }
@@ -63,6 +60,11 @@ impl Subsystem {
             Access::Anyone => Some(None),
             Access::Listed(hosts) => hosts.iter().find(|entry| entry.host == *host).map(Some),
         }
+    }
+
+    /// Whether one of its namespaces has a volatile cache: then VWC says so.
+    pub(crate) fn has_volatile_cache(&self) -> bool {
+        self.namespaces.iter().any(|namespace| namespace.has_volatile_cache())
     }
 
     /// The namespace with this id.

@@ -1,7 +1,7 @@
 //! What all reactors of a target know.
 
 use crate::registry::Registry;
-use crate::{Settings, Subsystem};
+use crate::{Namespace, Settings, Subsystem};
 use esker_base::{Clock, Entropy};
 use esker_nvme::Nqn;
 use esker_nvme::log_page::{Discovery, DiscoveryEntry, SubsystemKind};
@@ -16,6 +16,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) registry: Registry,
+    /// The namespaces with parts in the reactors.
+    pub(crate) residents: Vec<Arc<dyn Namespace>>,
     connections: AtomicU64,
 }
 
@@ -25,9 +27,15 @@ impl Shared {
         address: SocketAddr,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
+        residents: Vec<Arc<dyn Namespace>>,
     ) -> Self {
-        let registry = Registry::default();
-        Shared { settings, address, clock, entropy, registry, connections: AtomicU64::new(0) }
+        let (registry, connections) = (Registry::default(), AtomicU64::new(0));
+        Shared { settings, address, clock, entropy, registry, residents, connections }
+    }
+
+    /// The number of a namespace among those with parts.
+    pub(crate) fn resident(&self, namespace: &Arc<dyn Namespace>) -> Option<usize> {
+        self.residents.iter().position(|resident| Arc::ptr_eq(resident, namespace))
     }
 
     pub(crate) fn next_connection(&self) -> u64 {

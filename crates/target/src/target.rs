@@ -1,10 +1,12 @@
 //! Starts and stops a target.
 
 use crate::message::Message;
+use crate::namespace::Resident;
 use crate::reactor;
+use crate::residents::RESIDENTS_MAX;
 use crate::shared::Shared;
 use crate::stats::Counters;
-use crate::{Settings, Totals};
+use crate::{Namespace, Settings, Totals};
 use esker_base::background::Running;
 use esker_base::{Background, Clock, Entropy, Error, Priority, Result};
 use esker_uring::Sender;
@@ -34,33 +36,32 @@ impl Target {
         let address =
             listener.local_addr().map_err(|source| Error::io("ask for", &name, source))?;
         let reactors = settings.reactors.max(1);
-        let shared = Arc::new(Shared::new(settings, address, clock, entropy));
+        let (residents, parts) = parts(&settings, reactors)?;
+        let shared = Arc::new(Shared::new(settings, address, clock, entropy, residents));
         let mut target =
             Target { address, mailboxes: Vec::new(), counters: Vec::new(), threads: Vec::new() };
-        // The first reactor is started last, for it hands connections to the others.
         let mut listener = Some(listener);
-        for number in (0..reactors).rev() {
-            let listener = if number == 0 { listener.take() } else { None };
-            target.start_reactor(number, listener, &shared, background)?;
+        for (number, parts) in parts.into_iter().enumerate() {
+            let start = reactor::Start {
+                number,
+                shared: shared.clone(),
+                counters: Arc::default(),
+                listener: listener.take(),
+                parts,
+                background: background.clone(),
+            };
+            target.start_reactor(start)?;
+        }
+        for mailbox in &target.mailboxes {
+            // One that is gone says so to nobody: its share of connections is refused.
+            let _ = mailbox.send(Message::Begin(target.mailboxes.clone()));
         }
         Ok(target)
     }
 
-    fn start_reactor(
-        &mut self,
-        number: usize,
-        listener: Option<TcpListener>,
-        shared: &Arc<Shared>,
-        background: &Arc<dyn Background>,
-    ) -> Result<()> {
-        let counters = Arc::new(Counters::default());
-        let start = reactor::Start {
-            shared: shared.clone(),
-            counters: counters.clone(),
-            listener,
-            others: self.mailboxes.clone(),
-            background: background.clone(),
-        };
+    fn start_reactor(&mut self, start: reactor::Start) -> Result<()> {
+        let (number, counters) = (start.number, start.counters.clone());
+        let background = start.background.clone();
         let (sender, receiver) = channel();
         let body = Box::new(move || reactor::run(start, &sender));
         let name = format!("esker-reactor {number}");
@@ -91,10 +92,18 @@ impl Target {
         self.stop();
     }
 
+    /// In two steps, for a reactor without connections may have parts that others need.
     fn stop(&mut self) {
+        let (drains, drained) = channel();
         for mailbox in &self.mailboxes {
             // One that is gone has stopped.
-            let _ = mailbox.send(Message::Drain);
+            let _ = mailbox.send(Message::Drain(drains.clone()));
+        }
+        drop(drains);
+        // Nobody sends: it ends when the last reactor has dropped its sender.
+        let _ = drained.recv();
+        for mailbox in self.mailboxes.drain(..) {
+            let _ = mailbox.send(Message::Stop);
         }
         for thread in self.threads.drain(..) {
             thread.join();
@@ -106,4 +115,34 @@ impl Drop for Target {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// The namespaces with parts, each once, and each reactor's parts of them.
+#[expect(clippy::type_complexity, reason = "it is two lists")]
+fn parts(
+    settings: &Settings,
+    reactors: usize,
+) -> Result<(Vec<Arc<dyn Namespace>>, Vec<Vec<Box<dyn Resident>>>)> {
+    let mut residents: Vec<Arc<dyn Namespace>> = Vec::new();
+    let mut shares: Vec<Vec<_>> = (0..reactors).map(|_| Vec::new()).collect();
+    for namespace in settings.subsystems.iter().flat_map(|subsystem| &subsystem.namespaces) {
+        if residents.iter().any(|known| Arc::ptr_eq(known, namespace)) {
+            continue;
+        }
+        let parts = namespace.parts(reactors)?;
+        if parts.is_empty() {
+            continue;
+        }
+        assert_eq!(parts.len(), reactors, "a namespace has no part, or one for each reactor");
+        residents.push(namespace.clone());
+        for (share, part) in shares.iter_mut().zip(parts) {
+            share.push(part);
+        }
+    }
+    if residents.len() > RESIDENTS_MAX {
+        let reason = format!("at most {RESIDENTS_MAX} can be of the kinds that lie on devices");
+        let value = residents.len().to_string();
+        return Err(Error::InvalidSetting { setting: "namespaces", value, reason });
+    }
+    Ok((residents, shares))
 }

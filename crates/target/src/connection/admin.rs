@@ -108,7 +108,7 @@ impl Connection {
 
     fn has_cache(&self) -> bool {
         let index = self.queue.as_ref().and_then(|queue| queue.controller.subsystem);
-        index.is_some_and(|index| self.shared.settings.subsystems[index].volatile_write_cache)
+        index.is_some_and(|index| self.shared.settings.subsystems[index].has_volatile_cache())
     }
 
     /// Ends a command, if that can be done at once: event requests can. What a namespace works on is finished, as the

@@ -2,7 +2,7 @@
 
 use super::commands::{Purpose, Reading, State};
 use super::{Connection, Phase};
-use crate::{Answer, Description, Request};
+use crate::{Answer, Description, Namespace, Request};
 use esker_nvme::command::fabrics;
 use esker_nvme::command::kv::KvCommand;
 use esker_nvme::command::nvm::{Blocks, NvmCommand};
@@ -11,6 +11,7 @@ use esker_nvme::limits::TRANSFER_BYTES;
 use esker_nvme::pdu::{DataHeader, Fatal, Payload, ReadyToTransfer};
 use esker_nvme::{Cqe, Sqe, Status};
 use esker_uring::{Buffer, Slice};
+use std::sync::Arc;
 
 /// Until it is connected, a connection may have one command: Connect.
 const ENTRIES_UNCONNECTED: usize = 1;
@@ -62,11 +63,11 @@ impl Connection {
         }
     }
 
-    fn namespace(&self, id: u32) -> Result<&dyn crate::Namespace, Status> {
+    fn namespace(&self, id: u32) -> Result<&Arc<dyn Namespace>, Status> {
         let index = self.queue.as_ref().and_then(|queue| queue.controller.subsystem);
         let subsystem = index.and_then(|index| self.shared.settings.subsystems.get(index));
         let namespace = subsystem.and_then(|subsystem| subsystem.namespace(id));
-        namespace.map(AsRef::as_ref).ok_or(Status::INVALID_NAMESPACE)
+        namespace.ok_or(Status::INVALID_NAMESPACE)
     }
 
     fn key_value(
@@ -285,10 +286,13 @@ impl Connection {
         }
     }
 
-    fn submit(&self, slot: u16, namespace: u32, request: Request) {
+    fn submit(&mut self, slot: u16, namespace: u32, request: Request) {
         let reply = self.reply(slot);
         match self.namespace(namespace) {
-            Ok(namespace) => namespace.submit(request, reply),
+            Ok(namespace) => match self.shared.resident(namespace) {
+                Some(resident) => self.requests.push((resident, request, reply)),
+                None => namespace.submit(request, reply),
+            },
             Err(status) => reply.send(Answer::Failed(status)),
         }
     }

@@ -24,7 +24,7 @@ use crate::limits::{CONNECT_TIME, LINGER_TIME};
 use crate::message::{ConnectionId, Message};
 use crate::shared::Shared;
 use crate::stats::{Counters, add};
-use crate::{Answer, Reply};
+use crate::{Answer, Reply, Request};
 use commands::Commands;
 use esker_nvme::limits::{H2C_DATA_BYTES, IN_CAPSULE_BYTES};
 use esker_nvme::pdu::{
@@ -58,6 +58,8 @@ pub(crate) struct Connection {
     output: Output,
     encoder: Encoder,
     commands: Commands,
+    /// For namespaces with parts in reactors: the namespace's number among those.
+    requests: Vec<(usize, Request, Reply)>,
     /// Once connected.
     queue: Option<Queue>,
 }
@@ -91,6 +93,7 @@ impl Connection {
             output: Output::default(),
             encoder: Encoder::new(Default::default(), 0),
             commands: Commands::default(),
+            requests: Vec::new(),
             queue: None,
             shared,
         }
@@ -98,6 +101,11 @@ impl Connection {
 
     pub(crate) fn id(&self) -> ConnectionId {
         self.id
+    }
+
+    /// Requests for parts of namespaces, each with the number of its namespace among those that have parts.
+    pub(crate) fn take_requests(&mut self) -> Vec<(usize, Request, Reply)> {
+        std::mem::take(&mut self.requests)
     }
 
     /// Room to receive into, if anything more is wanted. It is given back by [`received`](Self::received).

@@ -1,15 +1,21 @@
 //! What a namespace is asked, and how it answers.
 
 mod blocks;
+mod device_blocks;
+mod group_sync;
 mod keys;
 mod ordered;
+mod resident;
 mod workers;
 
 pub use blocks::MemoryBlocks;
+pub use device_blocks::DeviceBlocks;
 pub use keys::MemoryKeys;
 pub use ordered::OrderedKeys;
+pub use resident::{Outlet, Resident};
 
 use crate::Reply;
+use esker_base::Result;
 use esker_nvme::Status;
 use esker_nvme::command::CommandSet;
 use esker_nvme::command::kv::{Condition, Key};
@@ -23,9 +29,26 @@ pub trait Namespace: Send + Sync {
     /// What it is, and how large.
     fn description(&self) -> Description;
 
+    /// Whether what was acknowledged may be lost with the power until a flush.
+    fn has_volatile_cache(&self) -> bool {
+        false
+    }
+
     /// Carries out `request` and answers by `reply`: at once if that takes no longer than a copy, or else from another
-    /// thread. It must not block: a reactor calls it.
-    fn submit(&self, request: Request, reply: Reply);
+    /// thread. It must not block: a reactor calls it. Not called if the namespace has [`parts`](Self::parts).
+    fn submit(&self, _request: Request, reply: Reply) {
+        reply.send(Answer::Failed(Status::INVALID_OPCODE));
+    }
+
+    /// If it lives inside the reactors, its parts: one for each. Called when a target starts.
+    fn parts(&self, _reactors: usize) -> Result<Vec<Box<dyn Resident>>> {
+        Ok(Vec::new())
+    }
+
+    /// Which of so many parts has to do with `request`; if it is none in particular, the one at hand gets it.
+    fn owner(&self, _request: &Request, _reactors: usize) -> Option<usize> {
+        None
+    }
 }
 
 /// What a namespace is.

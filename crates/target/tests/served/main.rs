@@ -3,6 +3,7 @@
 mod auth;
 mod blocks;
 mod controllers;
+mod devices;
 mod hostile;
 mod keys;
 mod ordered;
@@ -26,7 +27,6 @@ fn subsystem(access: Access) -> Subsystem {
         nqn: Nqn::new(NODE).unwrap(),
         serial: "ESKER-TEST".to_owned(),
         namespaces: vec![keys, blocks],
-        volatile_write_cache: false,
         access,
     }
 }

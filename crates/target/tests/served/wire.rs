@@ -365,6 +365,16 @@ impl Wire {
     pub fn store_by_transfer(&mut self, key: &[u8], value: &[u8], piece: usize) -> Completion {
         let mut sqe = key_command(0x01, key, value.len() as u32, 0);
         by_transport(&mut sqe, value.len() as u32);
+        self.write_by_transfer(sqe, value, piece)
+    }
+
+    /// Sends a command's data when it is asked for, in data PDUs of at most `piece` bytes.
+    pub fn write_by_transfer(
+        &mut self,
+        mut sqe: [u8; 64],
+        value: &[u8],
+        piece: usize,
+    ) -> Completion {
         let id = self.send(&mut sqe, &[]);
         let ready = self.read();
         assert_eq!((ready[KIND], u16_at(&ready, 8)), (9, id), "an R2T for this command");

@@ -92,7 +92,6 @@ impl Serve {
             nqn: nqn.clone(),
             serial: namespace::serial(nqn),
             namespaces: vec![namespace],
-            volatile_write_cache: false,
             access,
         };
         let settings = Settings {

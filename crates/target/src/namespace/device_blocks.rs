@@ -1,0 +1,365 @@
+//! Blocks in a file or on a device, past the page cache.
+//!
+//! Every reactor has a part, which reads and writes for its own connections; blocks belong to nobody. Without a volatile
+//! cache, a write is one direct write and its share of an `fdatasync`: it is acknowledged when a sync that began after it
+//! was done has ended. With one, it is acknowledged when the direct write is done, and a flush, or a write with force unit
+//! access, syncs. A sync that failed says nothing of what was written before it, and the system may have forgotten the
+//! error by the next: after one, nothing is written any more.
+
+use super::group_sync::GroupSync;
+use super::{Answer, Description, Namespace, Outlet, Request, Resident};
+use crate::Reply;
+use esker_base::{Error, Result};
+use esker_nvme::Status;
+use esker_uring::{Buffer, Descriptor, Operation, Slice};
+use std::collections::HashMap;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Zeros are written in pieces of this length.
+const ZEROS_BYTES: u64 = 1 << 20;
+
+/// A namespace of blocks on a device.
+pub struct DeviceBlocks {
+    guid: [u8; 16],
+    file: Descriptor,
+    bytes: u64,
+    block_bytes_log2: u8,
+    has_volatile_cache: bool,
+    failed: Arc<AtomicBool>,
+}
+
+impl DeviceBlocks {
+    /// Serves the first `bytes` of `file` in blocks of `block_bytes`: 512 or 4096, and no less than what the device writes
+    /// in one piece. The file is open for reading and writing; best with `O_DIRECT`, and all of it allocated and written
+    /// once, so that a sync has no metadata to write. With `has_volatile_cache`, only a flush makes safe what was
+    /// acknowledged.
+    pub fn new(
+        guid: [u8; 16],
+        file: Descriptor,
+        bytes: u64,
+        block_bytes: u32,
+        has_volatile_cache: bool,
+    ) -> Result<Self> {
+        if !matches!(block_bytes, 512 | 4096) {
+            let (value, reason) = (block_bytes.to_string(), "it is 512 or 4096".to_owned());
+            return Err(Error::InvalidSetting { setting: "block size", value, reason });
+        }
+        let block_bytes_log2 = block_bytes.ilog2() as u8;
+        let bytes = bytes >> block_bytes_log2 << block_bytes_log2;
+        let failed = Arc::default();
+        Ok(DeviceBlocks { guid, file, bytes, block_bytes_log2, has_volatile_cache, failed })
+    }
+}
+
+impl Namespace for DeviceBlocks {
+    fn guid(&self) -> [u8; 16] {
+        self.guid
+    }
+
+    fn description(&self) -> Description {
+        Description::Blocks { bytes: self.bytes, block_bytes_log2: self.block_bytes_log2 }
+    }
+
+    fn has_volatile_cache(&self) -> bool {
+        self.has_volatile_cache
+    }
+
+    fn parts(&self, reactors: usize) -> Result<Vec<Box<dyn Resident>>> {
+        let part = |_| -> Result<Box<dyn Resident>> {
+            Ok(Box::new(Part {
+                file: self.file.clone(),
+                has_volatile_cache: self.has_volatile_cache,
+                failed: self.failed.clone(),
+                tasks: HashMap::new(),
+                next_tag: 0,
+                syncs: GroupSync::default(),
+            }))
+        };
+        (0..reactors).map(part).collect()
+    }
+}
+
+struct Part {
+    // Constant after construction.
+    file: Descriptor,
+    has_volatile_cache: bool,
+
+    /// Whether a sync failed, in whichever part: told to all.
+    failed: Arc<AtomicBool>,
+    /// What operations are for, by tag.
+    tasks: HashMap<u64, Task>,
+    next_tag: u64,
+    syncs: GroupSync<Reply>,
+}
+
+#[derive(Debug)]
+enum Task {
+    Read(Reply),
+    Write {
+        reply: Reply,
+        is_synced: bool,
+    },
+    /// A piece of zeros was written at `offset`, and `bytes` are left, those of the piece included.
+    WriteZeroes {
+        reply: Reply,
+        offset: u64,
+        bytes: u64,
+    },
+    Sync,
+}
+
+impl Part {
+    fn submit(&mut self, task: Task, operation: Operation, out: &mut Outlet) {
+        self.next_tag += 1;
+        self.tasks.insert(self.next_tag, task);
+        out.submit(self.next_tag, operation);
+    }
+
+    fn write(&mut self, offset: u64, from: Slice, is_synced: bool, reply: Reply, out: &mut Outlet) {
+        let file = self.file.clone();
+        let write = Operation::WriteAt { file, offset, from };
+        self.submit(Task::Write { reply, is_synced }, write, out);
+    }
+
+    /// Writes the next piece of zeros, out of `zeros`.
+    fn write_zeroes(
+        &mut self,
+        offset: u64,
+        bytes: u64,
+        zeros: Buffer,
+        reply: Reply,
+        out: &mut Outlet,
+    ) {
+        let from = zeros.slice(0..bytes.min(ZEROS_BYTES) as usize);
+        let write = Operation::WriteAt { file: self.file.clone(), offset, from };
+        self.submit(Task::WriteZeroes { reply, offset, bytes }, write, out);
+    }
+
+    /// What was written is acknowledged now, or after a sync.
+    fn written(&mut self, reply: Reply, is_synced: bool, out: &mut Outlet) {
+        if self.failed.load(Relaxed) {
+            return reply.send(Answer::Failed(Status::WRITE_FAULT));
+        }
+        if !is_synced {
+            return reply.send(Answer::Done);
+        }
+        self.syncs.add(reply);
+        self.sync(out);
+    }
+
+    fn sync(&mut self, out: &mut Outlet) {
+        if self.syncs.begins() {
+            self.submit(Task::Sync, Operation::SyncData { file: self.file.clone() }, out);
+        }
+    }
+
+    fn synced(&mut self, result: &io::Result<usize>, out: &mut Outlet) {
+        if result.is_err() {
+            self.failed.store(true, Relaxed);
+        }
+        for reply in self.syncs.ended() {
+            reply.send(match self.failed.load(Relaxed) {
+                false => Answer::Done,
+                true => Answer::Failed(Status::WRITE_FAULT),
+            });
+        }
+        self.sync(out);
+    }
+}
+
+impl Resident for Part {
+    fn request(&mut self, request: Request, reply: Reply, out: &mut Outlet) {
+        let is_write = !matches!(request, Request::Read { .. });
+        if is_write && self.failed.load(Relaxed) {
+            return reply.send(Answer::Failed(Status::WRITE_FAULT));
+        }
+        match request {
+            Request::Read { offset, bytes } => {
+                let into = Buffer::zeroed(bytes).whole();
+                let read = Operation::ReadAt { file: self.file.clone(), offset, into };
+                self.submit(Task::Read(reply), read, out);
+            }
+            Request::Write { offset, data, force_unit_access } => {
+                let is_synced = force_unit_access || !self.has_volatile_cache;
+                self.write(offset, data, is_synced, reply, out);
+            }
+            Request::WriteZeroes { offset, bytes } => {
+                let zeros = Buffer::zeroed(bytes.min(ZEROS_BYTES) as usize);
+                self.write_zeroes(offset, bytes, zeros, reply, out);
+            }
+            // Without a cache, all that was acknowledged is safe.
+            Request::Flush => self.written(reply, self.has_volatile_cache, out),
+            _ => reply.send(Answer::Failed(Status::INVALID_OPCODE)),
+        }
+    }
+
+    fn completed(
+        &mut self,
+        tag: u64,
+        result: io::Result<usize>,
+        operation: Operation,
+        out: &mut Outlet,
+    ) {
+        match (self.tasks.remove(&tag), operation) {
+            (Some(Task::Read(reply)), Operation::ReadAt { into, .. }) => {
+                reply.send(match result {
+                    Ok(bytes) if bytes == into.len() => Answer::Data(into),
+                    _ => Answer::Failed(Status::READ_ERROR),
+                });
+            }
+            (Some(Task::Write { reply, is_synced }), _) => match result {
+                Ok(_) => self.written(reply, is_synced, out),
+                Err(error) => reply.send(Answer::Failed(status_of(&error))),
+            },
+            (Some(Task::WriteZeroes { reply, offset, bytes }), Operation::WriteAt { from, .. }) => {
+                match result {
+                    Ok(piece) if piece as u64 == bytes => {
+                        self.written(reply, !self.has_volatile_cache, out);
+                    }
+                    Ok(piece) => {
+                        let (offset, bytes) = (offset + piece as u64, bytes - piece as u64);
+                        self.write_zeroes(offset, bytes, from.into_buffer(), reply, out);
+                    }
+                    Err(error) => reply.send(Answer::Failed(status_of(&error))),
+                }
+            }
+            (Some(Task::Sync), _) => self.synced(&result, out),
+            _ => {}
+        }
+    }
+}
+
+fn status_of(error: &io::Error) -> Status {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Status::CAPACITY_EXCEEDED,
+        _ => Status::WRITE_FAULT,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Message;
+    use esker_base::Threads;
+    use esker_uring::{Inbox, Reactor, Sender, mailbox};
+
+    /// A part whose operations the test completes as it pleases.
+    struct Bench {
+        part: Part,
+        out: Outlet,
+        replies: Sender<Message>,
+        answers: Inbox<Message>,
+    }
+
+    impl Bench {
+        fn new(has_volatile_cache: bool) -> Self {
+            let (replies, answers) = mailbox(&Reactor::new(1, &Threads).unwrap());
+            let part = Part {
+                file: std::fs::File::open("/dev/null").unwrap().into(),
+                has_volatile_cache,
+                failed: Arc::default(),
+                tasks: HashMap::new(),
+                next_tag: 0,
+                syncs: GroupSync::default(),
+            };
+            Bench { part, out: Outlet::default(), replies, answers }
+        }
+
+        fn request(&mut self, slot: u16, request: Request) {
+            let reply = Reply::new(self.replies.clone(), 0, slot);
+            self.part.request(request, reply, &mut self.out);
+        }
+
+        fn write(&mut self, slot: u16, force_unit_access: bool) {
+            let data = Buffer::zeroed(512).whole();
+            self.request(slot, Request::Write { offset: 0, data, force_unit_access });
+        }
+
+        /// Completes the oldest operation. Says whether it was a sync.
+        fn complete(&mut self, result: io::Result<usize>) -> bool {
+            let (tag, operation) = self.out.operations.remove(0);
+            let is_sync = matches!(operation, Operation::SyncData { .. });
+            self.part.completed(tag, result, operation, &mut self.out);
+            is_sync
+        }
+
+        /// The slots that were answered, with a minus if the answer was a failure.
+        fn answered(&self) -> Vec<i32> {
+            let answers = std::iter::from_fn(|| self.answers.take());
+            let number = |message| match message {
+                Message::Answered { slot, answer: Answer::Failed(_), .. } => -i32::from(slot),
+                Message::Answered { slot, .. } => slot.into(),
+                other => panic!("{other:?}"),
+            };
+            answers.map(number).collect()
+        }
+    }
+
+    #[test]
+    fn a_write_is_acknowledged_after_a_sync_that_began_when_it_was_done() {
+        let mut bench = Bench::new(false);
+        bench.write(1, false);
+        bench.write(2, false);
+        assert!(!bench.complete(Ok(512)) && bench.answered().is_empty());
+        // The sync for the first begins before the second is done.
+        assert!(!bench.complete(Ok(512)) && bench.out.operations.len() == 1);
+        bench.write(3, false);
+        assert!(bench.complete(Ok(0)));
+        assert_eq!(bench.answered(), [1]);
+        assert!(!bench.complete(Ok(512)));
+        assert!(bench.complete(Ok(0)));
+        assert_eq!(bench.answered(), [2]);
+        assert!(bench.complete(Ok(0)));
+        assert_eq!(bench.answered(), [3]);
+        bench.request(4, Request::Flush);
+        assert_eq!(bench.answered(), [4], "there is nothing to flush");
+    }
+
+    #[test]
+    fn with_a_cache_a_flush_or_force_unit_access_syncs() {
+        let mut bench = Bench::new(true);
+        bench.write(1, false);
+        assert!(!bench.complete(Ok(512)));
+        assert_eq!(bench.answered(), [1]);
+        bench.request(2, Request::Flush);
+        assert!(bench.answered().is_empty() && bench.complete(Ok(0)));
+        assert_eq!(bench.answered(), [2]);
+        bench.write(3, true);
+        assert!(!bench.complete(Ok(512)) && bench.answered().is_empty());
+        assert!(bench.complete(Ok(0)));
+        assert_eq!(bench.answered(), [3]);
+    }
+
+    #[test]
+    fn after_a_failed_sync_nothing_is_written() {
+        let mut bench = Bench::new(false);
+        bench.write(1, false);
+        bench.complete(Ok(512));
+        bench.write(2, false);
+        assert!(bench.complete(Err(ErrorKind::Other.into())));
+        bench.complete(Ok(512));
+        bench.write(3, false);
+        assert_eq!(bench.answered(), [-1, -2, -3]);
+        bench.request(4, Request::Read { offset: 0, bytes: 512 });
+        bench.complete(Ok(512));
+        assert_eq!(bench.answered(), [4], "reads go on");
+    }
+
+    #[test]
+    fn zeros_are_written_piece_by_piece() {
+        let mut bench = Bench::new(false);
+        bench.request(1, Request::WriteZeroes { offset: 4096, bytes: ZEROS_BYTES + 512 });
+        let mut written = Vec::new();
+        while let Some((_, Operation::WriteAt { offset, from, .. })) = bench.out.operations.first()
+        {
+            written.push((*offset, from.len()));
+            let bytes = from.len();
+            bench.complete(Ok(bytes));
+        }
+        assert_eq!(written, [(4096, ZEROS_BYTES as usize), (4096 + ZEROS_BYTES, 512)]);
+        assert!(bench.answered().is_empty() && bench.complete(Ok(0)));
+        assert_eq!(bench.answered(), [1]);
+    }
+}

@@ -1,0 +1,59 @@
+//! Group commit: one sync serves all that wait when it begins.
+//!
+//! A sync covers what was written before it began, so who comes while one is under way waits for the next; that begins
+//! as soon as the first has ended. So syncs are never more than one at a time, and nobody waits for more than two.
+
+/// Who waits for a sync.
+#[derive(Debug)]
+pub(super) struct GroupSync<T> {
+    /// Covered by the sync under way, if there is one.
+    covered: Option<Vec<T>>,
+    waiting: Vec<T>,
+}
+
+impl<T> Default for GroupSync<T> {
+    fn default() -> Self {
+        GroupSync { covered: None, waiting: Vec::new() }
+    }
+}
+
+impl<T> GroupSync<T> {
+    /// One more waits: what it waits for was written.
+    pub(super) fn add(&mut self, who: T) {
+        self.waiting.push(who);
+    }
+
+    /// Whether a sync is to begin now. If so, the caller begins it.
+    pub(super) fn begins(&mut self) -> bool {
+        if self.covered.is_some() || self.waiting.is_empty() {
+            return false;
+        }
+        self.covered = Some(std::mem::take(&mut self.waiting));
+        true
+    }
+
+    /// The sync has ended: those that it covers.
+    pub(super) fn ended(&mut self) -> Vec<T> {
+        self.covered.take().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_comes_during_a_sync_waits_for_the_next() {
+        let mut syncs = GroupSync::default();
+        assert!(!syncs.begins(), "nobody waits");
+        syncs.add('a');
+        assert!(syncs.begins());
+        syncs.add('b');
+        syncs.add('c');
+        assert!(!syncs.begins(), "one at a time");
+        assert_eq!(syncs.ended(), ['a']);
+        assert!(syncs.begins());
+        assert_eq!(syncs.ended(), ['b', 'c']);
+        assert!(!syncs.begins() && syncs.ended().is_empty());
+    }
+}

@@ -1,0 +1,45 @@
+//! Namespaces that live inside the reactors. Each reactor owns one part of such a namespace, which nobody else can reach:
+//! a request comes to it by message, and what it reads and writes goes through its reactor's ring. So there is no lock on
+//! the way.
+
+use crate::{Reply, Request};
+use esker_uring::Operation;
+use std::io;
+
+/// A part of a namespace, owned by one reactor. It does no I/O itself: it puts operations into the [`Outlet`] and is told
+/// what became of them.
+pub trait Resident: Send {
+    /// Takes a request on.
+    fn request(&mut self, request: Request, reply: Reply, out: &mut Outlet);
+
+    /// The operation of `tag` is done: `result` is the bytes moved.
+    fn completed(
+        &mut self,
+        tag: u64,
+        result: io::Result<usize>,
+        operation: Operation,
+        out: &mut Outlet,
+    );
+
+    /// No more requests come; what makes the next start quick may be done now.
+    fn close(&mut self, _out: &mut Outlet) {}
+}
+
+/// What a part wants done.
+#[derive(Default)]
+pub struct Outlet {
+    pub(crate) operations: Vec<(u64, Operation)>,
+    pub(crate) passed_on: Vec<(Request, Reply)>,
+}
+
+impl Outlet {
+    /// Has an operation done. `tag` names it; it has at most 48 bits.
+    pub fn submit(&mut self, tag: u64, operation: Operation) {
+        self.operations.push((tag, operation));
+    }
+
+    /// Hands a request to the part that it belongs to.
+    pub fn pass_on(&mut self, request: Request, reply: Reply) {
+        self.passed_on.push((request, reply));
+    }
+}
