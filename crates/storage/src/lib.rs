@@ -3,7 +3,8 @@
 //! The engine above sees only [`Storage`]. Three of them live here: [`posix`], a directory of the
 //! operating system; [`memory`], for tests and scratch stores; and [`fault`], which wraps neither
 //! but is a memory storage that can lose power, tear what was not synced, and fail any call. A fourth,
-//! [`device`], wraps any of them and has the syncs of logs take as long as on a device of its choice.
+//! [`device`], wraps any of them and has the syncs of logs take as long as on a device of its choice. A fifth, [`blocks`],
+//! keeps files on a device of blocks without the help of an operating system.
 //!
 //! Durability is explicit, and there are three promises:
 //!
@@ -19,6 +20,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod blocks;
 mod copy;
 pub mod device;
 pub mod fault;
@@ -26,6 +28,7 @@ pub mod memory;
 mod name;
 pub mod posix;
 
+pub use blocks::BlockStorage;
 pub use device::{Device, DeviceStorage};
 pub use fault::FaultStorage;
 pub use memory::MemoryStorage;

@@ -1,9 +1,11 @@
 //! What every storage must do, run over each of them.
 
-use esker_base::{Error, FileKind, Hint, Rng, SystemClock};
+use esker_base::{Error, FileKind, Hint, Rng, SystemClock, Threads};
+use esker_storage::blocks::MemoryDevice;
 use esker_storage::device::Profile;
 use esker_storage::{
-    Device, DeviceStorage, FaultStorage, MemoryStorage, PosixStorage, ReadableFile, Storage,
+    BlockStorage, Device, DeviceStorage, FaultStorage, MemoryStorage, PosixStorage, ReadableFile,
+    Storage,
 };
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -26,6 +28,13 @@ macro_rules! conformance {
             $(#[test]
             fn $behaviour() {
                 super::$behaviour(&super::MemoryStorage::new(), &super::MemoryStorage::new());
+            })*
+        }
+        mod on_blocks {
+            $(#[test]
+            fn $behaviour() {
+                let [here, there] = [1, 2].map(|_| super::on_blocks());
+                super::$behaviour(&here, &there);
             })*
         }
         mod on_a_device {
@@ -66,6 +75,10 @@ conformance! {
     a_link_does_not_replace_a_file
     a_file_is_linked_into_another_kind_of_storage
     the_lock_is_held_once_and_released_on_drop
+}
+
+fn on_blocks() -> BlockStorage {
+    BlockStorage::open(Arc::new(MemoryDevice::new(64 << 20)), &Threads).unwrap()
 }
 
 fn on_a_device() -> DeviceStorage<MemoryStorage> {

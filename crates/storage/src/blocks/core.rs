@@ -1,0 +1,58 @@
+//! What all files share: the device, its free space, and the thread that writes behind.
+
+use super::BlockDevice;
+use super::format::Run;
+use super::space::Space;
+use super::write_behind::WriteBehind;
+use esker_base::{Error, Result};
+use parking_lot::Mutex;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+pub(super) struct Core {
+    pub(super) device: Arc<dyn BlockDevice>,
+    pub(super) behind: WriteBehind,
+    /// A leaf: nothing is locked under it, and no I/O is done.
+    space: Mutex<Space>,
+    /// The last directory that was written.
+    written: AtomicU64,
+}
+
+impl Core {
+    pub(super) fn new(device: Arc<dyn BlockDevice>, behind: WriteBehind, space: Space) -> Self {
+        Core { device, behind, space: Mutex::new(space), written: AtomicU64::new(0) }
+    }
+
+    /// Gives out chunks. If there are not enough, removals are made durable, and what they free is used.
+    pub(super) fn allocate(&self, chunks: u32) -> Result<Vec<Run>> {
+        if let Some(runs) = self.space.lock().allocate(chunks) {
+            return Ok(runs);
+        }
+        self.flush()?;
+        self.space.lock().allocate(chunks).ok_or_else(|| {
+            Error::io("find space on", self.device.describe(), io::ErrorKind::StorageFull.into())
+        })
+    }
+
+    pub(super) fn free_after(&self, sequence: u64, runs: Vec<Run>) {
+        self.space.lock().free_after(sequence, runs);
+    }
+
+    pub(super) fn take(&self, run: Run) -> bool {
+        self.space.lock().take(run)
+    }
+
+    /// The directory `sequence` was written.
+    pub(super) fn wrote_directory(&self, sequence: u64) {
+        self.written.store(sequence, SeqCst);
+    }
+
+    /// Makes every earlier write survive power loss. Says which directory does, at least.
+    pub(super) fn flush(&self) -> Result<u64> {
+        let written = self.written.load(SeqCst);
+        self.device.flush()?;
+        self.space.lock().durable(written);
+        Ok(written)
+    }
+}

@@ -1,0 +1,151 @@
+//! The names.
+//!
+//! Every change writes the whole directory, with the next sequence number, into one of three slots: neither into that
+//! of the last directory known durable, which power loss may leave as the only whole one, nor into that of the last
+//! one written, which a process that dies in the middle leaves as the newest. The newest whole one counts.
+//!
+//! After a write that failed it is not known what the device has, so that nothing more is written.
+
+use super::body::Body;
+use super::core::Core;
+use super::format::{
+    self, CHUNK_BYTES, Entry, Run, SLOT_BYTES, SLOTS, decode_directory, directory_head,
+    encode_directory, slot_offset,
+};
+use super::{BLOCK_BYTES, BlockDevice};
+use esker_base::{Error, Result};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+pub(super) struct Directory {
+    core: Arc<Core>,
+    pub(super) names: BTreeMap<String, Arc<Body>>,
+    sequence: u64,
+    /// Where the directory `sequence` is.
+    newest: u64,
+    /// The last one known durable, and where it is.
+    durable: (u64, u64),
+    failed: Option<Error>,
+}
+
+impl Directory {
+    /// The files of a device, which is laid out if it begins with zeros.
+    pub(super) fn open(core: &Arc<Core>) -> Result<Self> {
+        let device = core.device.as_ref();
+        let mut block = vec![0; BLOCK_BYTES as usize];
+        device.read(0, &mut block)?;
+        if block.iter().all(|byte| *byte == 0) {
+            lay_out(device)?;
+        } else if let Err(what) = format::check_superblock(&block, device.bytes()) {
+            return Err(Error::corruption(device.describe(), 0, what));
+        }
+        // What the process before this one wrote last may be in the device's cache still.
+        device.flush()?;
+        let (slot, sequence, entries) = newest(device)?;
+        core.wrote_directory(sequence);
+        let mut names = BTreeMap::new();
+        for Entry { name, len, runs } in entries {
+            let held: u64 = runs.iter().map(|run| u64::from(run.count) * CHUNK_BYTES).sum();
+            if held < len || !runs.iter().all(|run| core.take(*run)) {
+                let what = format!("the chunks of {name} are not its own, or too few");
+                return Err(Error::corruption(device.describe(), slot_offset(slot), what));
+            }
+            names.insert(name, Body::new(core.clone(), runs, len));
+        }
+        let core = core.clone();
+        Ok(Directory {
+            core,
+            names,
+            sequence,
+            newest: slot,
+            durable: (sequence, slot),
+            failed: None,
+        })
+    }
+
+    /// Takes a name out. Its chunks become free when nobody reads it any more and the next directory is durable.
+    pub(super) fn take_out(&mut self, name: &str) -> Option<Arc<Body>> {
+        let body = self.names.remove(name)?;
+        body.remove_by(self.sequence + 1);
+        Some(body)
+    }
+
+    /// Writes the directory as it is now. It survives the death of the process.
+    pub(super) fn write(&mut self) -> Result<()> {
+        self.check()?;
+        let written = self.try_write();
+        self.keep(written)
+    }
+
+    /// Makes the directory last written survive power loss.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        self.check()?;
+        if self.durable.0 == self.sequence {
+            return Ok(());
+        }
+        let flushed = self.core.flush().map(drop);
+        self.keep(flushed)?;
+        self.durable = (self.sequence, self.newest);
+        Ok(())
+    }
+
+    fn try_write(&mut self) -> Result<()> {
+        let entry = |(name, body): (&String, &Arc<Body>)| {
+            let (len, runs): (u64, Vec<Run>) = body.recorded();
+            Entry { name: name.clone(), len, runs }
+        };
+        let entries: Vec<Entry> = self.names.iter().map(entry).collect();
+        let bytes = encode_directory(self.sequence + 1, &entries);
+        let device = &self.core.device;
+        if bytes.len() as u64 > SLOT_BYTES {
+            let kind = io::ErrorKind::StorageFull;
+            return Err(Error::io("keep so many names on", device.describe(), kind.into()));
+        }
+        let is_other = |slot: &u64| *slot != self.newest && *slot != self.durable.1;
+        let slot = (0..SLOTS).find(is_other).expect("there are three");
+        device.write(slot_offset(slot), &bytes)?;
+        self.sequence += 1;
+        self.newest = slot;
+        self.core.wrote_directory(self.sequence);
+        Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    fn keep(&mut self, outcome: Result<()>) -> Result<()> {
+        self.failed = outcome.clone().err();
+        outcome
+    }
+}
+
+/// Lays out an empty device: an empty directory, and then the block that says so.
+fn lay_out(device: &dyn BlockDevice) -> Result<()> {
+    device.write(slot_offset(0), &encode_directory(1, &[]))?;
+    device.flush()?;
+    device.write(0, &format::superblock(device.bytes()))?;
+    device.flush()
+}
+
+/// The newest whole directory: its slot, its sequence number, its files.
+fn newest(device: &dyn BlockDevice) -> Result<(u64, u64, Vec<Entry>)> {
+    let mut found: Option<(u64, u64, Vec<Entry>)> = None;
+    for slot in 0..SLOTS {
+        let mut bytes = vec![0; BLOCK_BYTES as usize];
+        device.read(slot_offset(slot), &mut bytes)?;
+        let Some((sequence, length)) = directory_head(&bytes) else { continue };
+        bytes.resize(length.next_multiple_of(BLOCK_BYTES as usize), 0);
+        device.read(slot_offset(slot), &mut bytes)?;
+        let Some(entries) = decode_directory(&bytes) else { continue };
+        if found.as_ref().is_none_or(|(_, newest, _)| sequence > *newest) {
+            found = Some((slot, sequence, entries));
+        }
+    }
+    let lost = || {
+        let what = "none of the three copies of its directory is whole".to_owned();
+        Error::corruption(device.describe(), slot_offset(0), what)
+    };
+    found.ok_or_else(lost)
+}

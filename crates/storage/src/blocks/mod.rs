@@ -1,0 +1,216 @@
+//! Files on a device of blocks, such as a namespace of a storage node: no operating system's file system between.
+//!
+//! ```text
+//!   0        4 KiB         … 3 slots of 1 MiB        4 MiB                                            end
+//!   ├────────┼───────────┬───────────┬───────────┬───┼─────────┬─────────┬─────────┬───┬─────────┬─────┤
+//!   │ super  │ directory │ directory │ directory │   │ chunk 0 │ chunk 1 │ chunk 2 │ … │chunk n-1│     │
+//!   └────────┴───────────┴───────────┴───────────┴───┴─────────┴─────────┴─────────┴───┴─────────┴─────┘
+//! ```
+//!
+//! A file is chunks of 1 MiB; names, lengths and chunks stand in the directory, which is written whole
+//! at every change (`directory`). Appended bytes gather in memory and are written behind (`writer`, `write_behind`); a
+//! log is written in place, a write of it being one write of the device (`log`). Chunks of a removed file are used
+//! again when nobody reads it any more, and when power loss can't bring its name back (`space`).
+//!
+//! Nothing is cached: whoever reads the same bytes twice keeps them. The lock is one of this process: nothing here
+//! keeps another host from the device.
+//!
+//! `docs/formats/blocks.md` has the bytes.
+
+mod body;
+mod core;
+mod device;
+mod directory;
+mod format;
+mod log;
+mod memory;
+mod space;
+mod write_behind;
+mod writer;
+
+pub use device::BlockDevice;
+pub use memory::MemoryDevice;
+
+use self::core::Core;
+use crate::{LogFile, ReadableFile, Storage, WritableFile, copy, name};
+use body::{Body, Reader};
+use directory::Directory;
+use esker_base::{Background, Error, Hint, Result};
+use format::{CHUNK_BYTES, DATA_START};
+use log::Log;
+use parking_lot::{Mutex, MutexGuard};
+use space::Space;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use write_behind::WriteBehind;
+use writer::Writer;
+
+/// What devices are read and written in.
+pub const BLOCK_BYTES: u64 = 4096;
+
+/// Files on a device of blocks.
+pub struct BlockStorage {
+    core: Arc<Core>,
+    directory: Arc<Mutex<Directory>>,
+    locked: Arc<AtomicBool>,
+}
+
+impl BlockStorage {
+    /// Opens the files on `device`. One that begins with zeros is laid out first; one that holds something else is
+    /// refused. `background` gives the thread that writes behind; without one every append writes for itself.
+    pub fn open(device: Arc<dyn BlockDevice>, background: &dyn Background) -> Result<Self> {
+        let chunks = device.bytes().saturating_sub(DATA_START) / CHUNK_BYTES;
+        if chunks == 0 {
+            let what = io::Error::new(ErrorKind::InvalidInput, "it is smaller than 5 MiB");
+            return Err(Error::io("lay out", device.describe(), what));
+        }
+        let space = Space::new(u32::try_from(chunks).unwrap_or(u32::MAX));
+        let core = Arc::new(Core::new(device, WriteBehind::start(background)?, space));
+        let directory = match Directory::open(&core) {
+            Ok(directory) => Arc::new(Mutex::new(directory)),
+            Err(error) => {
+                core.behind.close();
+                return Err(error);
+            }
+        };
+        Ok(BlockStorage { core, directory, locked: Arc::default() })
+    }
+
+    /// The directory, in which `name` is free.
+    fn free(&self, action: &'static str, name: &str) -> Result<MutexGuard<'_, Directory>> {
+        name::check(name)?;
+        let directory = self.directory.lock();
+        match directory.names.contains_key(name) {
+            true => Err(self.failure(action, name, ErrorKind::AlreadyExists)),
+            false => Ok(directory),
+        }
+    }
+
+    fn find(&self, action: &'static str, name: &str) -> Result<Arc<Body>> {
+        name::check(name)?;
+        let found = self.directory.lock().names.get(name).cloned();
+        found.ok_or_else(|| self.failure(action, name, ErrorKind::NotFound))
+    }
+
+    /// Gives `body` a name.
+    fn add(&self, name: &str, body: &Arc<Body>) -> Result<()> {
+        let mut directory = self.free("create", name)?;
+        directory.names.insert(name.to_owned(), body.clone());
+        directory.write()
+    }
+
+    fn failure(&self, action: &'static str, name: &str, kind: ErrorKind) -> Error {
+        Error::io(action, format!("{}/{name}", self.describe()), io::Error::from(kind))
+    }
+}
+
+impl Storage for BlockStorage {
+    fn describe(&self) -> String {
+        self.core.device.describe()
+    }
+
+    fn create(&self, name: &str, _hint: Hint) -> Result<Box<dyn WritableFile>> {
+        let body = Body::new(self.core.clone(), Vec::new(), 0);
+        self.add(name, &body)?;
+        Ok(Box::new(Writer::new(self.directory.clone(), body)))
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        let body = self.find("open", name)?;
+        Ok(Arc::new(Reader { body, name: name.to_owned() }))
+    }
+
+    fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
+        drop(self.free("create", name)?);
+        let body = Body::new(self.core.clone(), Vec::new(), bytes);
+        // Given back when it is dropped without a name.
+        body.remove_by(1);
+        body.reserve(bytes)?;
+        for place in body.places(0, bytes.next_multiple_of(BLOCK_BYTES)) {
+            self.core.device.write_zeroes(place.start, place.end - place.start)?;
+        }
+        self.core.flush()?;
+        self.add(name, &body)?;
+        body.remove_by(0);
+        Ok(Log::new(body, name))
+    }
+
+    fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {
+        name::check(new)?;
+        let body = self.find("open", old)?;
+        if body.written() != bytes {
+            return Ok(None);
+        }
+        let mut directory = self.free("recycle a log as", new)?;
+        directory.names.remove(old);
+        directory.names.insert(new.to_owned(), body.clone());
+        directory.write()?;
+        Ok(Some(Log::new(body, new)))
+    }
+
+    fn open_log(&self, name: &str) -> Result<Arc<dyn LogFile>> {
+        Ok(Log::new(self.find("open", name)?, name))
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        Ok(self.directory.lock().names.keys().cloned().collect())
+    }
+
+    fn exists(&self, name: &str) -> Result<bool> {
+        name::check(name)?;
+        Ok(self.directory.lock().names.contains_key(name))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        name::check(name)?;
+        let mut directory = self.directory.lock();
+        match directory.take_out(name) {
+            Some(_) => directory.write(),
+            None => Err(self.failure("remove", name, ErrorKind::NotFound)),
+        }
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        name::check(to)?;
+        let mut directory = self.directory.lock();
+        let Some(body) = directory.names.remove(from) else {
+            return Err(self.failure("rename", from, ErrorKind::NotFound));
+        };
+        if from != to {
+            directory.take_out(to);
+        }
+        directory.names.insert(to.to_owned(), body);
+        directory.write()
+    }
+
+    fn sync_names(&self) -> Result<()> {
+        self.directory.lock().flush()
+    }
+
+    fn link_to(&self, name: &str, target: &dyn Storage) -> Result<()> {
+        copy::copy_durably(self, name, target)
+    }
+
+    fn lock(&self) -> Result<Box<dyn Send + Sync>> {
+        if self.locked.swap(true, Ordering::Acquire) {
+            let pid = std::process::id().to_string();
+            return Err(Error::Locked { dir: self.describe(), pid });
+        }
+        Ok(Box::new(Lock(self.locked.clone())))
+    }
+}
+
+impl Drop for BlockStorage {
+    fn drop(&mut self) {
+        self.core.behind.close();
+    }
+}
+
+struct Lock(Arc<AtomicBool>);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
