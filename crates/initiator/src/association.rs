@@ -9,7 +9,7 @@ use esker_nvme::command::CommandSet;
 use esker_nvme::command::admin::{AdminCommand, GetLogPage, Identify};
 use esker_nvme::command::fabrics::{ANY_CONTROLLER, AUTH_REQUIRED, FabricsCommand};
 use esker_nvme::feature::{self, QueueCounts};
-use esker_nvme::identify::{self, IDENTIFY_BYTES, KvNamespace, Structure, structure};
+use esker_nvme::identify::{self, IDENTIFY_BYTES, KvNamespace, NvmNamespace, Structure, structure};
 use esker_nvme::property::{self, Configuration};
 use esker_nvme::{Cqe, Nqn, Sqe, Status};
 use std::sync::Arc;
@@ -83,13 +83,31 @@ pub(crate) struct Association {
     /// Keeps the controller: it goes when this connection does.
     _admin: Link,
     pub(crate) queues: Vec<QueuePair>,
-    pub(crate) value_bytes_max: usize,
+    pub(crate) namespace: Namespace,
+}
+
+/// The namespace that an association is for.
+#[derive(Clone, Copy)]
+pub(crate) enum Namespace {
+    Keys(KvNamespace),
+    /// With whether what was acknowledged is safe only after a flush.
+    Blocks(NvmNamespace, bool),
+}
+
+impl Namespace {
+    pub(crate) fn value_bytes_max(&self) -> usize {
+        match self {
+            Namespace::Keys(keys) => keys.value_bytes_max as usize,
+            Namespace::Blocks(..) => 0,
+        }
+    }
 }
 
 impl Association {
-    /// Connects to a namespace of keys.
+    /// Connects to a namespace that is used by `set`.
     pub(crate) fn connect(
         settings: &Settings,
+        set: CommandSet,
         clock: &Arc<dyn Clock>,
         entropy: &dyn Entropy,
     ) -> Result<Self, RemoteError> {
@@ -101,7 +119,12 @@ impl Association {
         })?;
         let controller = identify::Controller::parse(&controller);
         let controller = controller.map_err(|error| unexpected(&error.to_string()))?;
-        let namespace = key_namespace(&mut admin, settings.namespace)?;
+        let id = settings.namespace;
+        check_set(&mut admin, id, set)?;
+        let namespace = match set {
+            CommandSet::KeyValue => key_namespace(&mut admin, id)?,
+            CommandSet::Nvm => block_namespace(&mut admin, id, controller.volatile_write_cache)?,
+        };
         let queues = queue_count(&mut admin.link, settings.queues)?;
         let depth = settings.depth.clamp(1, 127).min((admin.queue_entries - 1) as u16);
         let queue = |number| {
@@ -115,20 +138,41 @@ impl Association {
             QueuePair::new(link, depth, clock.clone())
         };
         let queues = (1..=queues).map(queue).collect::<Result<_, _>>()?;
-        let value_bytes_max = namespace.value_bytes_max as usize;
-        Ok(Association { queues, value_bytes_max, _admin: admin.link })
+        Ok(Association { queues, namespace, _admin: admin.link })
     }
 }
 
-fn key_namespace(admin: &mut Admin, namespace: u32) -> Result<KvNamespace, RemoteError> {
-    let request =
-        |structure| Identify { structure, namespace, command_set: CommandSet::KeyValue as u8 };
-    let names = admin.identify(request(structure::DESCRIPTORS))?;
-    if identify::command_set_of(&names) != Some(CommandSet::KeyValue) {
-        let status = Status::COMMAND_SET_NOT_SUPPORTED;
-        return Err(RemoteError::Refused { action: "serve keys from this namespace", status });
+/// Fails if `namespace` is not used by `set`.
+fn check_set(admin: &mut Admin, namespace: u32, set: CommandSet) -> Result<(), RemoteError> {
+    let request = Identify { structure: structure::DESCRIPTORS, namespace, command_set: set as u8 };
+    let names = admin.identify(request)?;
+    if identify::command_set_of(&names) == Some(set) {
+        return Ok(());
     }
-    Ok(KvNamespace::parse(&*admin.identify(request(structure::SET_NAMESPACE))?))
+    let action = match set {
+        CommandSet::KeyValue => "serve keys from this namespace",
+        CommandSet::Nvm => "serve blocks from this namespace",
+    };
+    Err(RemoteError::Refused { action, status: Status::COMMAND_SET_NOT_SUPPORTED })
+}
+
+fn key_namespace(admin: &mut Admin, namespace: u32) -> Result<Namespace, RemoteError> {
+    let command_set = CommandSet::KeyValue as u8;
+    let request = Identify { structure: structure::SET_NAMESPACE, namespace, command_set };
+    Ok(Namespace::Keys(KvNamespace::parse(&*admin.identify(request)?)))
+}
+
+fn block_namespace(
+    admin: &mut Admin,
+    namespace: u32,
+    is_cached: bool,
+) -> Result<Namespace, RemoteError> {
+    let request = Identify { structure: structure::NAMESPACE, namespace, command_set: 0 };
+    let blocks = NvmNamespace::parse(&*admin.identify(request)?);
+    match blocks.block_bytes_log2 {
+        9..=12 => Ok(Namespace::Blocks(blocks, is_cached)),
+        _ => Err(unexpected("blocks of a size that this host does not know")),
+    }
 }
 
 /// As many I/O queues as the controller gives, up to `wanted`.

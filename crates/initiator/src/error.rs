@@ -27,10 +27,10 @@ pub enum RemoteError {
         why: String,
     },
 
-    /// A store or delete was sent and not answered.
+    /// A store, a delete or a write was sent and not answered.
     #[error(
         "the connection was lost before the {what} was answered: it was done or it was not; \
-         retrieve the key to see"
+         read to see"
     )]
     Unknown {
         /// What was sent.

@@ -2,27 +2,32 @@
 //! between.
 //!
 //! * [`KeyClient`]: store, retrieve, delete, exist, list; from any number of threads, or many at a time from one.
+//! * [`BlockClient`]: a namespace of blocks as a device, on which [`esker_storage::blocks`] keeps files: so an engine runs
+//!   here, and its bytes lie there.
 //! * [`discover`]: which subsystems a node has.
 //!
 //! An association is an admin queue and some I/O queues, each a connection. Threads share a queue: each sends its own
 //! command, and one of those who wait reads for all (`queue_pair`). So a single caller waits for nobody's wake-up, and
 //! many share a queue's depth.
 //!
-//! After a lost connection only what changes nothing is sent again. A store or delete that was not answered is
+//! After a lost connection only what changes nothing is sent again. A store, delete or write that was not answered is
 //! [`RemoteError::Unknown`]: it was done or it was not, and only the caller knows what to make of that.
 
 #![forbid(unsafe_code)]
 
 mod association;
 mod auth;
+mod blocks;
 mod discovery;
 mod error;
 mod keys;
 mod link;
 mod queue_pair;
+mod session;
 mod settings;
 mod slots;
 
+pub use blocks::BlockClient;
 pub use discovery::discover;
 pub use error::RemoteError;
 pub use keys::KeyClient;

@@ -78,12 +78,39 @@ impl QueuePair {
     /// not carried out: the last of its bytes were never taken for sending.
     pub(crate) fn begin(
         &self,
-        mut sqe: Sqe,
+        sqe: Sqe,
         data: &[u8],
         reads: u32,
         deadline: Duration,
     ) -> Result<Ticket, RemoteError> {
         let place = self.take_place(reads as usize, deadline)?;
+        self.send(place, sqe, data, reads)
+    }
+
+    /// As [`begin`](Self::begin), if a place is free now. Who has commands under way must not wait for a place: those
+    /// who hold the others may wait for theirs.
+    pub(crate) fn begin_now(
+        &self,
+        sqe: Sqe,
+        data: &[u8],
+        reads: u32,
+    ) -> Result<Option<Ticket>, RemoteError> {
+        let mut state = self.state.lock();
+        if let Some(error) = &state.failed {
+            return Err(error.clone());
+        }
+        let place = state.slots.take(reads as usize);
+        drop(state);
+        place.map(|place| self.send(place, sqe, data, reads)).transpose()
+    }
+
+    fn send(
+        &self,
+        place: u16,
+        mut sqe: Sqe,
+        data: &[u8],
+        reads: u32,
+    ) -> Result<Ticket, RemoteError> {
         sqe.set_command_id(place);
         let out = link::command(&self.encoder, self.capsule_bytes, &mut sqe, data, reads);
         self.write(&out)?;

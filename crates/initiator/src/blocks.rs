@@ -1,0 +1,204 @@
+//! Blocks on a node.
+//!
+//! A long read or write is several commands under way at a time, each with no more data than a capsule carries: so no
+//! R2T, and no round trip, comes between. After a lost connection a read is sent again. A write or flush that was not
+//! answered fails as unknown: the command may still be on its way to the device, where it would go over what was
+//! written after it.
+
+use crate::association::{Association, Namespace};
+use crate::queue_pair::{QueuePair, Ticket};
+use crate::session::Session;
+use crate::{RemoteError, Settings};
+use esker_base::{Clock, Entropy};
+use esker_nvme::command::CommandSet;
+use esker_nvme::command::nvm::{Blocks, NvmCommand};
+use esker_nvme::{Cqe, Sqe};
+use esker_storage::blocks::{BLOCK_BYTES, BlockDevice};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What one command reads or writes, at most.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Commands that one call has under way, at most: enough that neither side waits for the other.
+const WINDOW: usize = 16;
+
+/// A namespace of blocks on a node. Shared between threads.
+pub struct BlockClient {
+    session: Session,
+    bytes: u64,
+    block_bytes_log2: u8,
+    has_volatile_cache: bool,
+}
+
+/// A command, and its data.
+struct Piece<'a> {
+    sqe: Sqe,
+    data: &'a [u8],
+    reads: usize,
+}
+
+impl BlockClient {
+    /// Connects.
+    pub fn connect(
+        settings: Settings,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Result<Self, RemoteError> {
+        let session = Session::connect(settings, CommandSet::Nvm, clock, entropy)?;
+        let association = session.association(session.deadline())?;
+        let Namespace::Blocks(namespace, has_volatile_cache) = association.namespace else {
+            return Err(crate::link::unexpected("keys where blocks were asked for"));
+        };
+        let block_bytes_log2 = namespace.block_bytes_log2;
+        let bytes = namespace.blocks << block_bytes_log2;
+        Ok(BlockClient { session, bytes, block_bytes_log2, has_volatile_cache })
+    }
+
+    /// Whether what was acknowledged is safe only after a flush.
+    pub fn has_volatile_cache(&self) -> bool {
+        self.has_volatile_cache
+    }
+
+    /// The blocks of `bytes` bytes from `offset` on.
+    fn blocks(&self, offset: u64, bytes: usize) -> Blocks {
+        let log2 = self.block_bytes_log2;
+        Blocks { first: offset >> log2, count: (bytes >> log2) as u32 }
+    }
+
+    fn encode(&self, command: NvmCommand) -> Sqe {
+        command.encode(self.session.namespace())
+    }
+
+    fn try_read(
+        &self,
+        association: &Association,
+        offset: u64,
+        out: &mut [u8],
+        deadline: Duration,
+    ) -> Result<(), RemoteError> {
+        let mut offset = offset;
+        let pieces = out.chunks(PIECE_BYTES).map(|part| {
+            let blocks = self.blocks(offset, part.len());
+            offset += part.len() as u64;
+            Piece { sqe: self.encode(NvmCommand::Read { blocks }), data: &[], reads: part.len() }
+        });
+        let pieces: Vec<Piece<'_>> = pieces.collect();
+        let mut parts = out.chunks_mut(PIECE_BYTES);
+        run(self.session.queue(association), &pieces, deadline, |cqe, data| {
+            succeeded("read blocks", cqe)?;
+            let part = parts.next().filter(|part| part.len() == data.len());
+            let part =
+                part.ok_or_else(|| crate::link::unexpected("fewer blocks than asked for"))?;
+            part.copy_from_slice(&data);
+            Ok(())
+        })
+    }
+
+    /// Sends what changes blocks, once it has a connection.
+    fn change(&self, what: &'static str, pieces: &[Piece<'_>]) -> Result<(), RemoteError> {
+        let deadline = self.session.deadline();
+        let association = self.session.association(deadline)?;
+        let queue = self.session.queue(&association);
+        let changed = run(queue, pieces, deadline, |cqe, _| succeeded(what, cqe));
+        changed.map_err(|error| match error {
+            RemoteError::Refused { .. } => error,
+            _ => RemoteError::Unknown { what },
+        })
+    }
+}
+
+fn succeeded(action: &'static str, cqe: Cqe) -> Result<(), RemoteError> {
+    match cqe.status() {
+        status if status.is_success() => Ok(()),
+        status => Err(RemoteError::Refused { action, status }),
+    }
+}
+
+/// Has all of `pieces` carried out, several at a time, and hands on the answers in order. Tells the first failure, when
+/// nothing is under way any more.
+fn run(
+    queue: &QueuePair,
+    pieces: &[Piece<'_>],
+    deadline: Duration,
+    mut answer: impl FnMut(Cqe, Vec<u8>) -> Result<(), RemoteError>,
+) -> Result<(), RemoteError> {
+    let mut under_way: VecDeque<(Ticket, &[u8])> = VecDeque::new();
+    let mut outcome = Ok(());
+    let mut rest = pieces.iter();
+    let mut next = rest.next();
+    loop {
+        while let Some(piece) = next.filter(|_| outcome.is_ok() && under_way.len() < WINDOW) {
+            let (sqe, reads) = (piece.sqe, piece.reads as u32);
+            let begun = match under_way.is_empty() {
+                true => queue.begin(sqe, piece.data, reads, deadline).map(Some),
+                false => queue.begin_now(sqe, piece.data, reads),
+            };
+            match begun {
+                Ok(Some(ticket)) => under_way.push_back((ticket, piece.data)),
+                Ok(None) => break,
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+            if outcome.is_ok() {
+                next = rest.next();
+            }
+        }
+        let Some((ticket, data)) = under_way.pop_front() else { return outcome };
+        let finished = queue.finish(ticket, data, deadline);
+        let finished = finished.and_then(|(cqe, data)| answer(cqe, data));
+        outcome = outcome.and(finished);
+    }
+}
+
+impl BlockDevice for BlockClient {
+    fn describe(&self) -> String {
+        let Settings { address, subsystem, namespace, .. } = self.session.settings();
+        format!("namespace {namespace} of {subsystem} at {address}")
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes / BLOCK_BYTES * BLOCK_BYTES
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> esker_base::Result<()> {
+        let deadline = self.session.deadline();
+        loop {
+            let association = self.session.association(deadline)?;
+            match self.try_read(&association, offset, out, deadline) {
+                Err(error) if error.is_of_connection() && self.session.is_before(deadline) => {}
+                outcome => return Ok(outcome?),
+            }
+        }
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> esker_base::Result<()> {
+        let mut offset = offset;
+        let pieces = bytes.chunks(PIECE_BYTES).map(|data| {
+            let blocks = self.blocks(offset, data.len());
+            offset += data.len() as u64;
+            let write = NvmCommand::Write { blocks, force_unit_access: false };
+            Piece { sqe: self.encode(write), data, reads: 0 }
+        });
+        Ok(self.change("write", &pieces.collect::<Vec<_>>())?)
+    }
+
+    fn write_zeroes(&self, offset: u64, bytes: u64) -> esker_base::Result<()> {
+        let longest = 1u64 << (16 + self.block_bytes_log2);
+        let starts = (0..bytes.div_ceil(longest)).map(|number| number * longest);
+        let pieces = starts.map(|start| {
+            let length = (bytes - start).min(longest) as usize;
+            let blocks = self.blocks(offset + start, length);
+            Piece { sqe: self.encode(NvmCommand::WriteZeroes { blocks }), data: &[], reads: 0 }
+        });
+        Ok(self.change("write zeroes", &pieces.collect::<Vec<_>>())?)
+    }
+
+    fn flush(&self) -> esker_base::Result<()> {
+        if !self.has_volatile_cache {
+            return Ok(());
+        }
+        let piece = Piece { sqe: self.encode(NvmCommand::Flush), data: &[], reads: 0 };
+        Ok(self.change("flush", &[piece])?)
+    }
+}

@@ -1,0 +1,206 @@
+//! Files, and a database, in a namespace of blocks on a node: over real sockets, with the target in the same process.
+
+use esker_base::{Background, FileKind, Hint, SystemClock, SystemEntropy, Threads};
+use esker_initiator::{BlockClient, RemoteError, Settings};
+use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings as DbSettings, Sync};
+use esker_nvme::Nqn;
+use esker_storage::blocks::BlockDevice;
+use esker_storage::{BlockStorage, Storage};
+use esker_target::{
+    Access, Answer, Description, MemoryBlocks, MemoryKeys, Namespace, Reply, Request, Subsystem,
+    Target,
+};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const NODE: &str = "nqn.2024-01.io.esker:node";
+const DEVICE_BYTES: usize = 96 << 20;
+
+fn nqn(name: &str) -> Nqn {
+    Nqn::new(name).unwrap()
+}
+
+fn serve(listen: &str, namespaces: Vec<Arc<dyn Namespace>>) -> Target {
+    let subsystem =
+        Subsystem { nqn: nqn(NODE), serial: "TEST".to_owned(), namespaces, access: Access::Anyone };
+    let settings = esker_target::Settings {
+        listen: listen.parse().unwrap(),
+        reactors: 1,
+        drain_time: Duration::from_secs(5),
+        subsystems: vec![subsystem],
+    };
+    let background: Arc<dyn Background> = Arc::new(Threads);
+    Target::start(settings, Arc::new(SystemClock::new()), Arc::new(SystemEntropy), &background)
+        .unwrap()
+}
+
+fn blocks(block_bytes_log2: u8) -> Arc<dyn Namespace> {
+    let blocks = DEVICE_BYTES >> block_bytes_log2;
+    Arc::new(MemoryBlocks::new([2; 16], blocks, block_bytes_log2))
+}
+
+fn settings(address: SocketAddr) -> Settings {
+    Settings::new(address, nqn("nqn.host"), nqn(NODE))
+}
+
+fn connect(settings: Settings) -> Result<BlockClient, RemoteError> {
+    BlockClient::connect(settings, Arc::new(SystemClock::new()), Arc::new(SystemEntropy))
+}
+
+fn client(target: &Target) -> Arc<BlockClient> {
+    Arc::new(connect(settings(target.address())).unwrap())
+}
+
+fn pattern(bytes: usize, salt: u8) -> Vec<u8> {
+    (0..bytes).map(|at| (at / 251) as u8 ^ at as u8 ^ salt).collect()
+}
+
+#[test]
+fn blocks_are_read_as_they_were_written() {
+    for log2 in [9, 12] {
+        let target = serve("127.0.0.1:0", vec![blocks(log2)]);
+        let client = client(&target);
+        assert_eq!(client.bytes(), DEVICE_BYTES as u64);
+        for (salt, bytes) in [(1, 4096), (2, 65_536), (3, 69_632), (4, 5 << 20)] {
+            let data = pattern(bytes, salt);
+            client.write(8192, &data).unwrap();
+            client.flush().unwrap();
+            let mut read = vec![0; bytes];
+            client.read(8192, &mut read).unwrap();
+            assert!(read == data, "{bytes}");
+        }
+        client.write_zeroes(8192, 4 << 20).unwrap();
+        let mut read = vec![1; (4 << 20) + 4096];
+        client.read(8192, &mut read).unwrap();
+        assert!(read[..4 << 20].iter().all(|byte| *byte == 0));
+        assert!(read[4 << 20..] == pattern(5 << 20, 4)[4 << 20..][..4096]);
+    }
+}
+
+#[test]
+fn many_threads_with_long_writes_share_a_short_queue() {
+    let target = serve("127.0.0.1:0", vec![blocks(12)]);
+    let client = connect(Settings { depth: 3, ..settings(target.address()) }).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..8u8 {
+            let client = &client;
+            scope.spawn(move || {
+                let offset = u64::from(thread) << 20;
+                for round in 0..5 {
+                    let data = pattern(1 << 20, thread * 5 + round);
+                    client.write(offset, &data).unwrap();
+                    let mut read = vec![0; 1 << 20];
+                    client.read(offset, &mut read).unwrap();
+                    assert!(read == data);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn what_is_beyond_the_end_is_refused_and_the_connection_goes_on() {
+    let target = serve("127.0.0.1:0", vec![blocks(12)]);
+    let client = client(&target);
+    let end = DEVICE_BYTES as u64;
+    let error = client.write(end - 65_536, &[1; 1 << 20]).unwrap_err();
+    assert!(error.to_string().contains("refused"), "{error}");
+    let mut read = [0; 4096];
+    client.read(end - 4096, &mut read).unwrap();
+    assert!(client.read(end, &mut read).is_err());
+}
+
+#[test]
+fn a_namespace_of_keys_is_refused() {
+    let keys = Arc::new(MemoryKeys::new([1; 16], 1 << 30));
+    let target = serve("127.0.0.1:0", vec![keys]);
+    let refused = connect(settings(target.address())).err();
+    assert!(matches!(refused, Some(RemoteError::Refused { .. })), "{refused:?}");
+}
+
+fn database(target: &Target) -> Db {
+    let storage = BlockStorage::open(client(target), &Threads).unwrap();
+    let env = Env {
+        storage: Arc::new(storage),
+        log_storage: None,
+        pool: None,
+        clock: Arc::new(SystemClock::new()),
+        background: Arc::new(Threads),
+        seed: 1,
+    };
+    let settings = DbSettings {
+        log: Log::File { dir: None, sync: Sync::Always },
+        segment_bytes: 1 << 20,
+        ..DbSettings::default()
+    };
+    Db::open_with(env, settings).unwrap()
+}
+
+#[test]
+fn a_database_on_a_node_has_what_was_acknowledged_when_its_process_is_gone() {
+    let target = serve("127.0.0.1:0", vec![blocks(12)]);
+    let written = 600u32;
+    {
+        let db = database(&target);
+        let keys = db.keyspace("k", KeyspaceSettings::default()).unwrap();
+        for number in 0..written {
+            db.put(&keys, &number.to_be_bytes(), &pattern(10_000, number as u8)).unwrap();
+        }
+        let stats = db.stats();
+        assert!(stats.flush_bytes > 0, "tables, too, are there");
+        // As if it were killed: nothing is closed.
+        std::mem::forget((db, keys));
+    }
+    let db = database(&target);
+    let keys = db.keyspace("k", KeyspaceSettings::default()).unwrap();
+    for number in 0..written {
+        let value = db.get(&keys, &number.to_be_bytes()).unwrap().unwrap();
+        assert!(value[..] == pattern(10_000, number as u8), "{number}");
+    }
+}
+
+#[test]
+fn files_outlive_a_restart_of_the_node() {
+    let namespace = blocks(12);
+    let target = serve("127.0.0.1:0", vec![namespace.clone()]);
+    let address = target.address().to_string();
+    let storage = BlockStorage::open(client(&target), &Threads).unwrap();
+    let mut file = storage.create("a", Hint::of(FileKind::Meta)).unwrap();
+    file.append(b"bytes").unwrap();
+    file.sync().unwrap();
+    target.drain();
+    let target = serve(&address, vec![namespace]);
+    let mut read = [0; 5];
+    storage.open("a").unwrap().read_exact_at(0, &mut read).unwrap();
+    assert_eq!(&read, b"bytes", "a read is sent again");
+    drop(target);
+}
+
+/// Answers reads with zeros, and nothing else.
+#[derive(Default)]
+struct Silent(Mutex<Vec<Reply>>);
+
+impl Namespace for Silent {
+    fn guid(&self) -> [u8; 16] {
+        [9; 16]
+    }
+    fn description(&self) -> Description {
+        Description::Blocks { bytes: 64 << 20, block_bytes_log2: 12 }
+    }
+    fn submit(&self, _request: Request, reply: Reply) {
+        self.0.lock().unwrap().push(reply);
+    }
+}
+
+#[test]
+fn a_write_that_was_not_answered_is_unknown_and_not_sent_again() {
+    let silent = Arc::new(Silent::default());
+    let target = serve("127.0.0.1:0", vec![silent.clone()]);
+    let deadline = Duration::from_millis(200);
+    let client = connect(Settings { deadline, ..settings(target.address()) }).unwrap();
+    let error = client.write(0, &[1; 4096]).unwrap_err();
+    assert!(error.to_string().contains("it was done or it was not"), "{error}");
+    assert_eq!(silent.0.lock().unwrap().len(), 1);
+    silent.0.lock().unwrap().drain(..).for_each(|reply| reply.send(Answer::Done));
+}
