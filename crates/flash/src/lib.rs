@@ -3,13 +3,17 @@
 //!
 //! * [`geometry`]: what a device is made of, and how its parts are numbered;
 //! * [`preset`]: devices as files, every parameter with its source;
-//! * [`device`]: the rules of the medium, and a model of the device in virtual time.
+//! * [`device`]: the rules of the medium, and a model of the device in virtual time;
+//! * [`placement`]: which units data is written to;
+//! * [`trial`]: what reads lose beside writes, on the model.
 
 #![deny(unsafe_code)]
 
 pub mod device;
 pub mod geometry;
+pub mod placement;
 pub mod preset;
+pub mod trial;
 
 pub use device::{Form, Media, Sim};
 pub use geometry::{Chunk, Geometry, Unit};

@@ -184,6 +184,12 @@ impl Preset {
         mean + self.bus_ns(self.geometry().write_unit_bytes)
     }
 
+    /// How many units' writes a channel carries at a time, rounded to the nearest.
+    pub fn channel_units(&self) -> usize {
+        let on_bus = self.bus_ns(self.geometry().write_unit_bytes).max(1);
+        ((self.write_unit_ns() + on_bus / 2) / on_bus).max(1) as usize
+    }
+
     /// What makes no device of it.
     fn fault(&self) -> Option<&'static str> {
         let geometry = self.geometry();

@@ -1,0 +1,53 @@
+//! Where data is written: pure decisions over what is known of the units.
+//!
+//! * [`State`]: what is known of them;
+//! * [`Shared`], [`Static`]: sets of units that never change, to compare with;
+//! * [`Rotating`]: a small write set that moves.
+//!
+//! Whoever writes asks for a [`Policy::stripe`]: units that take one chunk each of data that lives
+//! equally long.
+
+mod rotating;
+mod state;
+mod statics;
+
+pub use rotating::Rotating;
+pub use state::{State, UnitState};
+pub use statics::{Shared, Static};
+
+use crate::Unit;
+
+/// How long data lives, as a class: 0 is the shortest. An engine's levels are such classes.
+pub type Lifetime = usize;
+
+/// Decides where data is written.
+pub trait Policy {
+    /// What it is called in results.
+    fn name(&self) -> &'static str;
+
+    /// The units that take the next chunks of this lifetime, at least one and each with a free chunk;
+    /// none if no unit has one. `needed` is how many units would be always busy with what is written of
+    /// this lifetime.
+    fn stripe(&mut self, state: &State, lifetime: Lifetime, needed: f64) -> Vec<Unit>;
+
+    /// Whether a write waits for the reads that its unit has before it, up to a deadline.
+    fn lets_reads_go_first(&self) -> bool {
+        false
+    }
+
+    /// How many chunks of this lifetime may be written and not be read yet, what they replace being read
+    /// instead.
+    fn held_chunks(&self, _state: &State, _lifetime: Lifetime, _needed: f64) -> usize {
+        0
+    }
+
+    /// Whether reads go to what this policy placed; otherwise to units that it never writes.
+    fn is_read(&self) -> bool {
+        false
+    }
+
+    /// The units that reads go to, if they do not go to what it placed.
+    fn read_units(&self, state: &State) -> Vec<Unit> {
+        state.geometry.all_units().collect()
+    }
+}

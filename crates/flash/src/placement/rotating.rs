@@ -1,0 +1,296 @@
+//! A small write set that moves.
+//!
+//! The two longest lifetimes have units of their own, and all shorter ones have some together: as many as
+//! what is written of them keeps busy, and a little more. They fill these, and then take others:
+//!
+//! * *Units that are read least*, which are those that are empty, if there are any: so data of like lifetime
+//!   lies together, and units become empty as a whole without anything being copied.
+//! * *Units of a channel that the same lifetimes write already*, and of one that is read little. A transfer to a
+//!   unit keeps its channel busy, for a quarter of what a program keeps the unit busy on the preset; so reads of
+//!   all units of that channel wait for it. Where a channel is written that is hardly read, nobody waits. That
+//!   is worth more than the units' own isolation where programs give way to reads. A channel takes as many
+//!   units' writes as its bandwidth allows.
+//!
+//! What lives shortly dies in its units as fast as it is written, and they never hold much that could be
+//! read; in a leveled tree that is most of what is written. What lives long stays unread, its inputs being
+//! read instead, while its units are being filled.
+//!
+//! Reads go to as many units as possible if all that are not written are filled alike. So a unit is left with
+//! an equal part of the free space; but not before there are a few empty units to go on with. When they are
+//! missing, units are filled to the last chunk, and what dies in others gathers there until they are empty.
+//!
+//! A unit that is never filled would wear out before others: so it is left for another, too, when it was
+//! erased much more often than the rest.
+
+use super::{Lifetime, Policy, State};
+use crate::{Geometry, Unit};
+
+/// What follows from how a device treats reads beside writes.
+#[derive(Debug)]
+struct Fit {
+    /// How much more than what is needed is in the write set, as writes that are put off have to be made up
+    /// for.
+    slack: f64,
+    /// How much more for a set that is read as much as the mean unit: reads take a unit's time, too, and more
+    /// where a program is stopped for each.
+    slack_of_reads: f64,
+    /// How much of what a set can take may be written and not read.
+    held_sets: f64,
+}
+
+const WAITS: Fit = Fit { slack: 1.15, slack_of_reads: 0.3, held_sets: 0.7 };
+const GIVES_WAY: Fit = Fit { slack: 1.3, slack_of_reads: 1.4, held_sets: 1.0 };
+
+/// Empty units beside the write set, so that the next unit is one.
+const EMPTY_UNITS: u32 = 3;
+/// A unit counts as empty if it is read no more than this part of the mean unit.
+const EMPTY_READS: f64 = 0.05;
+
+// What a unit costs that is to be written, beside what reads of the mean unit's channel cost.
+const READS_COST: f64 = 3.0;
+const OWN_CHANNEL_GAIN: f64 = 1.5;
+const OTHERS_CHANNEL_COST: f64 = 0.5;
+const FULL_CHANNEL_COST: f64 = 3.0;
+
+/// A unit is left when its chunks were erased so many times more than the mean unit's.
+const ERASES_AHEAD: u64 = 8;
+
+/// Lifetimes with units of their own: the longest.
+const LONG: usize = 2;
+
+/// A small write set that moves.
+#[derive(Debug)]
+pub struct Rotating {
+    // Constant after construction.
+    lifetimes: usize,
+    fit: Fit,
+    channel_units: usize,
+    // What changes: the units of all short lifetimes, and those of each long one.
+    sets: Vec<Vec<Unit>>,
+}
+
+/// How things stand when a unit is to be chosen.
+struct Scene<'a> {
+    state: &'a State,
+    reads_mean: f64,
+    /// The free chunks that a unit is left with.
+    spare: u32,
+}
+
+impl Rotating {
+    /// For data of so many lifetimes, on a device whose programs give way to reads, or not, and whose
+    /// channels carry what so many units write at a time.
+    pub fn new(lifetimes: usize, gives_way: bool, channel_units: usize) -> Self {
+        let sets = vec![Vec::new(); lifetimes.min(LONG + 1)];
+        let fit = if gives_way { GIVES_WAY } else { WAITS };
+        Rotating { lifetimes, fit, channel_units, sets }
+    }
+
+    /// The units that are being written.
+    pub fn write_set(&self) -> impl Iterator<Item = Unit> + '_ {
+        self.sets.iter().flatten().copied()
+    }
+
+    /// Which set a lifetime has.
+    fn set(&self, lifetime: Lifetime) -> usize {
+        (lifetime + self.sets.len()).saturating_sub(self.lifetimes)
+    }
+
+    /// How many units a lifetime's set should have.
+    fn width(&self, scene: &Scene<'_>, lifetime: Lifetime, needed: f64) -> usize {
+        let own = self.set(lifetime);
+        let together = (0..self.lifetimes).filter(|other| self.set(*other) == own).count();
+        let set = &self.sets[own];
+        let reads: f64 = set.iter().map(|unit| scene.state.unit(*unit).reads).sum();
+        let heat = reads / (set.len().max(1) as f64 * scene.reads_mean);
+        let slack = self.fit.slack + self.fit.slack_of_reads * heat.min(1.0);
+        ((needed * together as f64 * slack).ceil() as usize).max(1)
+    }
+
+    fn scene<'a>(&self, state: &'a State) -> Scene<'a> {
+        let reads_mean = state.reads_mean().max(f64::MIN_POSITIVE);
+        let mut is_written = vec![false; state.units.len()];
+        self.write_set().for_each(|unit| is_written[usize::from(unit.0)] = true);
+        let is_empty = |(number, reads): (usize, f64)| {
+            !is_written[number] && reads <= reads_mean * EMPTY_READS
+        };
+        let reads = state.units.iter().map(|unit| unit.reads).enumerate();
+        let empty = reads.filter(|unit| is_empty(*unit)).count() as u32;
+        let free: u32 = state.units.iter().map(|unit| unit.free_chunks).sum();
+        let kept = self.write_set().count() as u32 + EMPTY_UNITS;
+        let others = (state.units.len() as u32).saturating_sub(kept).max(1);
+        let even = free.saturating_sub(kept * u32::from(state.geometry.chunks_per_unit)) / others;
+        let spare = even * empty.min(EMPTY_UNITS) / EMPTY_UNITS;
+        Scene { state, reads_mean, spare }
+    }
+
+    /// The unit to go on with when one is to be added to `chosen`, of a set that was `last`.
+    fn cheapest(&self, scene: &Scene<'_>, chosen: &[Unit], last: &[Unit]) -> Option<Unit> {
+        let state = scene.state;
+        let own = per_channel(&state.geometry, chosen.iter().chain(last).copied());
+        let all = per_channel(&state.geometry, self.write_set().chain(chosen.iter().copied()));
+        let mut reads = vec![0.0; usize::from(state.geometry.groups)];
+        for unit in state.geometry.all_units() {
+            reads[state.geometry.group(unit)] += state.unit(unit).reads;
+        }
+        let mean_of_channel = scene.reads_mean * f64::from(state.geometry.units_per_group);
+        let cost = |unit: Unit| {
+            let (known, channel) = (state.unit(unit), state.geometry.group(unit));
+            let counts = |counts: bool, cost: f64| if counts { cost } else { 0.0 };
+            let cost = READS_COST * known.reads / scene.reads_mean
+                + reads[channel] / mean_of_channel
+                - counts(own[channel] > 0, OWN_CHANNEL_GAIN)
+                + counts(all[channel] > own[channel], OTHERS_CHANNEL_COST)
+                + counts(all[channel] >= self.channel_units, FULL_CHANNEL_COST);
+            (known.free_chunks <= scene.spare, cost, known.erases)
+        };
+        let is_new = |unit: &Unit| {
+            let is_taken = chosen.contains(unit) || self.write_set().any(|taken| taken == *unit);
+            state.unit(*unit).free_chunks > 0 && !is_taken
+        };
+        let candidates = state.geometry.all_units().filter(is_new);
+        candidates.min_by(|one, other| cost(*one).partial_cmp(&cost(*other)).expect("no NaN"))
+    }
+}
+
+/// How many of the units are on each channel.
+fn per_channel(geometry: &Geometry, units: impl Iterator<Item = Unit>) -> Vec<usize> {
+    let mut counts = vec![0; usize::from(geometry.groups)];
+    units.for_each(|unit| counts[geometry.group(unit)] += 1);
+    counts
+}
+
+impl Policy for Rotating {
+    fn name(&self) -> &'static str {
+        "rotating"
+    }
+
+    fn stripe(&mut self, state: &State, lifetime: Lifetime, needed: f64) -> Vec<Unit> {
+        let (own, scene) = (self.set(lifetime), self.scene(state));
+        let width = self.width(&scene, lifetime, needed);
+        let erases: u64 = state.units.iter().map(|unit| unit.erases).sum();
+        let erases_mean = erases / state.units.len() as u64;
+        let erases_most = erases_mean + ERASES_AHEAD * u64::from(state.geometry.chunks_per_unit);
+        let last = std::mem::take(&mut self.sets[own]);
+        let mut set = last.clone();
+        set.retain(|unit| {
+            let known = state.unit(*unit);
+            known.free_chunks > scene.spare && known.erases <= erases_most
+        });
+        set.truncate(width);
+        while set.len() < width {
+            let Some(unit) = self.cheapest(&scene, &set, &last) else { break };
+            set.push(unit);
+        }
+        self.sets[own].clone_from(&set);
+        set
+    }
+
+    fn held_chunks(&self, state: &State, lifetime: Lifetime, needed: f64) -> usize {
+        let is_long = lifetime + LONG >= self.lifetimes;
+        let set = if is_long { needed * f64::from(state.geometry.chunks_per_unit) } else { 0.0 };
+        (self.fit.held_sets * set) as usize
+    }
+
+    fn lets_reads_go_first(&self) -> bool {
+        true
+    }
+
+    fn is_read(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Preset;
+
+    fn state() -> State {
+        let mut state = State::new(Preset::named("cnex-mlc").unwrap().geometry());
+        for unit in &mut state.units {
+            (unit.reads, unit.free_chunks) = (100.0, 10);
+        }
+        state
+    }
+
+    #[test]
+    fn the_least_read_units_are_written() {
+        let mut state = state();
+        let cold = [3, 17, 40, 127].map(Unit);
+        for unit in cold {
+            state.units[usize::from(unit.0)].reads = 1.0;
+        }
+        let mut stripe = Rotating::new(1, false, 6).stripe(&state, 0, 3.4);
+        stripe.sort();
+        assert_eq!(stripe, cold);
+    }
+
+    #[test]
+    fn a_channel_is_written_as_far_as_it_carries_before_another_is() {
+        let (state, mut policy) = (state(), Rotating::new(1, false, 6));
+        let stripe = policy.stripe(&state, 0, 9.0);
+        let mut on = per_channel(&state.geometry, stripe.into_iter());
+        on.sort();
+        assert_eq!(on[13..], [0, 5, 6]);
+    }
+
+    #[test]
+    fn long_lifetimes_write_on_channels_where_no_other_does() {
+        let (state, mut policy) = (state(), Rotating::new(5, false, 6));
+        let stripes = [0, 3, 4].map(|lifetime| policy.stripe(&state, lifetime, 1.5));
+        assert_eq!(stripes.each_ref().map(Vec::len), [6, 2, 2]);
+        let channel = |stripe: &Vec<Unit>| state.geometry.group(stripe[0]);
+        let mut channels = stripes.each_ref().map(channel);
+        for (stripe, channel) in stripes.iter().zip(channels) {
+            assert!(stripe.iter().all(|unit| state.geometry.group(*unit) == channel));
+        }
+        channels.sort();
+        assert!(channels[0] < channels[1] && channels[1] < channels[2], "{channels:?}");
+        assert!(policy.stripe(&state, 1, 1.5).starts_with(&stripes[0]));
+    }
+
+    #[test]
+    fn free_space_is_spread_once_there_are_empty_units() {
+        let mut state = state();
+        let mut policy = Rotating::new(1, false, 6);
+        let chunks = u32::from(state.geometry.chunks_per_unit);
+        state.units.iter_mut().for_each(|unit| unit.free_chunks = chunks / 4);
+        assert_eq!(policy.scene(&state).spare, 0);
+        for unit in &mut state.units[..4] {
+            (unit.free_chunks, unit.reads) = (chunks, 0.0);
+        }
+        let spare = policy.scene(&state).spare;
+        assert!((chunks / 5..chunks / 3).contains(&spare), "{spare}");
+        let stripe = policy.stripe(&state, 0, 1.0);
+        state.units[usize::from(stripe[0].0)].free_chunks = spare / 2;
+        assert!(!policy.stripe(&state, 0, 1.0).contains(&stripe[0]));
+    }
+
+    #[test]
+    fn a_unit_is_kept_until_it_is_full() {
+        let (mut state, mut policy) = (state(), Rotating::new(1, false, 6));
+        let stripe = policy.stripe(&state, 0, 1.0);
+        state.units[usize::from(stripe[0].0)].reads = 1_000.0;
+        assert_eq!(policy.stripe(&state, 0, 1.0), stripe);
+        state.units[usize::from(stripe[0].0)].free_chunks = 0;
+        let next = policy.stripe(&state, 0, 1.0);
+        assert_eq!(next.len(), stripe.len());
+        assert!(!next.contains(&stripe[0]) && next.contains(&stripe[1]));
+    }
+
+    #[test]
+    fn a_unit_that_wears_out_before_others_is_left() {
+        let (mut state, mut policy) = (state(), Rotating::new(1, false, 6));
+        let stripe = policy.stripe(&state, 0, 1.0);
+        state.units[usize::from(stripe[0].0)].erases = 100_000;
+        assert!(!policy.stripe(&state, 0, 1.0).contains(&stripe[0]));
+    }
+
+    #[test]
+    fn a_full_device_gives_nothing() {
+        let mut state = state();
+        state.units.iter_mut().for_each(|unit| unit.free_chunks = 0);
+        assert!(Rotating::new(1, false, 6).stripe(&state, 0, 1.0).is_empty());
+    }
+}

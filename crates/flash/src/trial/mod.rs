@@ -1,0 +1,20 @@
+//! What reads lose beside writes: random reads in a closed loop, and writes at a fixed rate, on the
+//! model, placed by a policy.
+//!
+//! * `store`: what the device holds, as a leveled tree would have it, and who of it is readable;
+//! * `writer`: the writes that the host has not yet sent;
+//! * `run`: the loop;
+//! * `mix`: sequential reads and writes in one closed loop, on a device that hides where they lie.
+//!
+//! Reads are uniform over all data that is readable: so how much the units that are being written are
+//! read is what the placement makes of it. The static policies follow the paper's benchmark instead:
+//! what is read is never written.
+
+mod mix;
+mod run;
+mod store;
+mod writer;
+
+pub use mix::{Mix, Rates};
+pub use run::{Measured, Trial};
+pub use store::LEVELS;

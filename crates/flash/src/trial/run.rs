@@ -1,0 +1,251 @@
+//! The loop: reads in a closed loop, writes by the clock.
+
+use super::store::{LEVELS, Store};
+use super::writer::{Open, Writer};
+use crate::Preset;
+use crate::device::sim::{Completion, Kind};
+use crate::device::{Form, Media, Sim};
+use crate::placement::Policy;
+use esker_base::Rng;
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// The device.
+    pub preset: Preset,
+    /// What it does by itself.
+    pub form: Form,
+    /// Reads outstanding, each of one sector.
+    pub reads: u32,
+    /// Writes, in bytes a second.
+    pub write_bytes_per_second: u64,
+    /// The part of the device that is alive.
+    pub fill: f64,
+    /// Virtual time that is measured, after a tenth of it that is not, in nanoseconds.
+    pub measured_ns: u64,
+    /// What chance follows from.
+    pub seed: u64,
+}
+
+/// What came out, of the time that counts.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Reads a second.
+    pub reads_per_second: f64,
+    /// Latencies of all reads, in nanoseconds, sorted.
+    pub latencies: Vec<u32>,
+    /// Bytes written a second.
+    pub written_per_second: f64,
+    /// The part of all dies' time that went into writes and resets.
+    pub write_share: f64,
+    /// Whether the writes met their rate to 1%.
+    pub writes_met: bool,
+    /// Reads of the mean unit that was written, as a part of those of the mean unit, each written unit
+    /// counting as long as it was busy with writes. Over 1 if what is written is read more.
+    pub heat: f64,
+    /// How unevenly reads went to units: the mean square of each unit's part, 1 if all had the same.
+    pub unevenness: f64,
+    /// Events of the model, all time counted.
+    pub events: u64,
+}
+
+impl Measured {
+    /// The latency that this part of all reads does not exceed, in nanoseconds.
+    pub fn latency(&self, part: f64) -> u32 {
+        let last = self.latencies.len().saturating_sub(1);
+        self.latencies.get((last as f64 * part).round() as usize).copied().unwrap_or(0)
+    }
+}
+
+const PACE: u32 = 0;
+
+struct Run<'a> {
+    trial: &'a Trial,
+    policy: &'a mut dyn Policy,
+    sim: Sim,
+    store: Store,
+    writer: Writer,
+    rng: Rng,
+    open: Vec<Open>,
+    /// Units that one lifetime keeps busy.
+    needed: f64,
+    /// Write units asked for so far.
+    asked: u64,
+    tables: u32,
+    reads_of: Vec<u64>,
+}
+
+impl Trial {
+    /// Runs it. Panics if the policy leaves no room for what is written.
+    pub fn run(&self, policy: &mut dyn Policy) -> Measured {
+        let mut media = Media::new(&self.preset, self.seed);
+        let unit_rate = f64::from(self.preset.geometry().write_unit_bytes) * 1e9
+            / self.preset.write_unit_ns() as f64;
+        let rate = self.write_bytes_per_second as f64;
+        let needed = rate / unit_rate / if policy.is_read() { LEVELS as f64 } else { 1.0 };
+        let store = Store::aged(policy, &mut media, self.fill, needed);
+        let sim = Sim::with_media(&self.preset, self.form, media);
+        let units = self.preset.geometry().units();
+        let gates = policy.lets_reads_go_first() && self.form == Form::HostOnly;
+        let writer = Writer::new(units, gates);
+        let rng = Rng::new(self.seed);
+        let reads_of = vec![0; units];
+        let (open, tables, asked) = (Vec::new(), 0, 0);
+        let trial = self;
+        let mut run =
+            Run { trial, policy, sim, store, writer, rng, open, needed, asked, tables, reads_of };
+        run.measure()
+    }
+}
+
+impl Run<'_> {
+    fn measure(&mut self) -> Measured {
+        if self.trial.write_bytes_per_second > 0 {
+            self.sim.alarm(0, PACE);
+        }
+        (0..self.trial.reads).for_each(|_| self.read());
+        let begin = self.trial.measured_ns / 10;
+        self.go_until(begin, |_| ());
+        let busy: Vec<u64> = self.write_times();
+        let waiting = self.writer.waiting;
+        let asked = self.asked;
+        self.reads_of.fill(0);
+        let end = begin + self.trial.measured_ns;
+        let expected = self.trial.measured_ns / 1_000;
+        let mut latencies = Vec::with_capacity(expected as usize);
+        let mut written = 0u64;
+        self.go_until(end, |done| match done.kind {
+            Kind::Read => latencies.push((done.at - done.submitted) as u32),
+            Kind::Write => written += 1,
+            _ => {}
+        });
+        latencies.sort_unstable();
+        let busy: Vec<u64> =
+            self.write_times().iter().zip(busy).map(|(after, before)| after - before).collect();
+        let seconds = self.trial.measured_ns as f64 / 1e9;
+        let unit_bytes = f64::from(self.trial.preset.geometry().write_unit_bytes);
+        let asked = (self.asked - asked) as f64;
+        let grown = self.writer.waiting.saturating_sub(waiting) as f64;
+        Measured {
+            reads_per_second: latencies.len() as f64 / seconds,
+            written_per_second: written as f64 * unit_bytes / seconds,
+            write_share: busy.iter().sum::<u64>() as f64
+                / (self.trial.measured_ns * busy.len() as u64) as f64,
+            writes_met: written as f64 >= asked * 0.99 - 128.0 && grown <= asked * 0.01 + 128.0,
+            heat: heat(&busy, &self.reads_of),
+            unevenness: unevenness(&self.reads_of),
+            events: self.sim.events(),
+            latencies,
+        }
+    }
+
+    fn write_times(&self) -> Vec<u64> {
+        let geometry = *self.sim.media().geometry();
+        geometry.all_units().map(|unit| self.sim.write_ns(unit)).collect()
+    }
+
+    fn go_until(&mut self, end: u64, mut count: impl FnMut(&Completion)) {
+        while let Some(done) = self.sim.next_completion() {
+            if done.at > end {
+                // Whatever happens next belongs to later.
+                self.take(&done);
+                return;
+            }
+            count(&done);
+            self.take(&done);
+        }
+    }
+
+    fn take(&mut self, done: &Completion) {
+        let unit = usize::from(done.unit.0);
+        match done.kind {
+            Kind::Read => {
+                self.reads_of[unit] += 1;
+                self.writer.read_done(&mut self.sim, unit);
+                self.read();
+            }
+            Kind::Write => {
+                self.writer.done(&mut self.sim, unit);
+                self.written(done.tag);
+            }
+            Kind::Reset => self.writer.done(&mut self.sim, unit),
+            Kind::Alarm => self.tick(),
+        }
+    }
+
+    fn read(&mut self) {
+        let readable = self.store.readable();
+        let chunk = readable[self.rng.below(readable.len() as u64) as usize];
+        let geometry = self.sim.media().geometry();
+        let (numbers, bytes) = (geometry.write_units(), geometry.sector_bytes);
+        let number = self.rng.below(numbers.into()) as u32;
+        self.writer.read_sent(chunk.unit.0.into());
+        self.sim.read(chunk, number, bytes, 0).expect("it is readable");
+    }
+
+    /// It is time for the next write unit.
+    fn tick(&mut self) {
+        let lifetimes = if self.policy.is_read() { LEVELS } else { 1 };
+        self.write(self.asked as usize % lifetimes);
+        self.asked += 1;
+        let bytes = u128::from(self.sim.media().geometry().write_unit_bytes);
+        let rate = u128::from(self.trial.write_bytes_per_second);
+        let at = u128::from(self.asked) * bytes * 1_000_000_000 / rate;
+        self.sim.alarm(at as u64, PACE);
+        self.writer.send_late(&mut self.sim);
+    }
+
+    /// Adds a write unit to the open table of a lifetime: to its chunks in turn.
+    fn write(&mut self, lifetime: usize) {
+        let found = self.open.iter().position(|open| open.takes(lifetime));
+        let place = found.unwrap_or_else(|| self.open_table(lifetime));
+        let open = &mut self.open[place];
+        let width = open.table.len() as u32;
+        let (chunk, number) = (open.table[(open.given % width) as usize], open.given / width);
+        open.given += 1;
+        self.writer.write(&mut self.sim, chunk, number, open.id);
+    }
+
+    fn open_table(&mut self, lifetime: usize) -> usize {
+        let table = self.store.open(self.policy, lifetime, self.needed);
+        let table = table.expect("what is alive leaves room for what is written");
+        for &chunk in &table {
+            if self.sim.media().written(chunk) > 0 {
+                self.store.was_reset(chunk);
+                self.writer.reset(&mut self.sim, chunk);
+            }
+        }
+        let all = table.len() as u32 * self.sim.media().geometry().write_units();
+        self.tables += 1;
+        self.open.push(Open { id: self.tables, lifetime, table, given: 0, done: 0, all });
+        self.open.len() - 1
+    }
+
+    /// A write unit of a table is done. When it was the last, the table is closed.
+    fn written(&mut self, id: u32) {
+        let place = self.open.iter().position(|open| open.id == id).expect("it is open");
+        self.open[place].done += 1;
+        if self.open[place].done == self.open[place].all {
+            let open = self.open.remove(place);
+            self.store.close(open.table, open.lifetime);
+        }
+    }
+}
+
+/// Reads that went to units as long as they were busy with writes, beside uniform reads.
+fn heat(busy: &[u64], reads: &[u64]) -> f64 {
+    let (all_busy, all_reads) = (busy.iter().sum::<u64>() as f64, reads.iter().sum::<u64>() as f64);
+    let met: f64 = busy.iter().zip(reads).map(|(busy, reads)| *busy as f64 * *reads as f64).sum();
+    if all_busy == 0.0 || all_reads == 0.0 {
+        0.0
+    } else {
+        met * reads.len() as f64 / (all_busy * all_reads)
+    }
+}
+
+/// The mean square of each unit's reads, as a part of the mean unit's.
+fn unevenness(reads: &[u64]) -> f64 {
+    let all = reads.iter().sum::<u64>() as f64;
+    let squares: f64 = reads.iter().map(|reads| (*reads as f64).powi(2)).sum();
+    if all == 0.0 { 1.0 } else { squares * reads.len() as f64 / (all * all) }
+}
