@@ -3,7 +3,7 @@
 use crate::source::{code_of, lines_with_word};
 
 /// The crates, from the top. A crate depends only on crates before it.
-pub const LAYERS: [&str; 21] = [
+pub const LAYERS: [&str; 22] = [
     "base",
     "api",
     "uring",
@@ -18,6 +18,7 @@ pub const LAYERS: [&str; 21] = [
     "nvme",
     "target",
     "initiator",
+    "node",
     "esker",
     "workload",
     "bench",

@@ -145,6 +145,11 @@ impl Partition {
         }
     }
 
+    /// Which partition of its store it is.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
     /// Takes a request on. Its reply comes with `token`, now or later.
     pub fn request(&mut self, token: u64, request: Request) {
         match request {
@@ -232,7 +237,8 @@ impl Partition {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    fn list(&self, from: Option<&[u8]>, limit: usize) -> Vec<Vec<u8>> {
+    /// At most `limit` keys in order of (hash, key), from `from` on, which need not be there.
+    pub fn list(&self, from: Option<&[u8]>, limit: usize) -> Vec<Vec<u8>> {
         match from {
             Some(from) => self.directory.keys_from(from).take(limit).map(<[u8]>::to_vec).collect(),
             None => self.directory.keys().take(limit).map(<[u8]>::to_vec).collect(),

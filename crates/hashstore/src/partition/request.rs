@@ -32,23 +32,27 @@ impl Item {
         Item { key: key.to_vec(), value_bytes, buffer }
     }
 
+    /// An item whose value lies where [`Item::into_value`] of an item with the same key had it. Otherwise it is copied.
+    pub fn of(key: &[u8], value: Slice, block_bytes: u32) -> Self {
+        let (at, value_bytes) = (value_at(key.len(), 1), value.len());
+        if value.range().start != at {
+            let mut item = Item::new(key, value_bytes, block_bytes);
+            item.value_mut().copy_from_slice(&value);
+            return item;
+        }
+        Item { key: key.to_vec(), value_bytes, buffer: value.into_buffer() }
+    }
+
     /// The value, to fill in. It lies in its buffer unaligned.
     pub fn value_mut(&mut self) -> &mut [u8] {
         let at = value_at(self.key.len(), 1);
         &mut self.buffer[at..at + self.value_bytes]
     }
 
-    /// The same as a part of the buffer, to receive it straight into place: give the slice to a
-    /// reactor, and put the buffer back with [`Item::set_buffer`].
-    pub fn take_value(&mut self) -> Slice {
+    /// The same as a part of the buffer, to receive it straight into place; then make an item of it again by [`Item::of`].
+    pub fn into_value(self) -> Slice {
         let at = value_at(self.key.len(), 1);
-        let buffer = std::mem::replace(&mut self.buffer, Buffer::zeroed(0));
-        buffer.slice(at..at + self.value_bytes)
-    }
-
-    /// Puts back what [`Item::take_value`] took.
-    pub fn set_buffer(&mut self, buffer: Buffer) {
-        self.buffer = buffer;
+        self.buffer.slice(at..at + self.value_bytes)
     }
 }
 

@@ -4,7 +4,7 @@ use crate::Request;
 use crate::limits::TRANSFER_BYTES_UNDER_WAY;
 use esker_nvme::command::fabrics::Connect;
 use esker_nvme::command::kv::{Condition, Key};
-use esker_uring::Buffer;
+use esker_uring::Slice;
 use std::collections::VecDeque;
 
 /// What a command's data is for.
@@ -22,7 +22,7 @@ pub(super) enum State {
     /// Memory, before an R2T is sent.
     AwaitsTransfer { purpose: Purpose, bytes: u32 },
     /// Data that an R2T asked for.
-    Transfers { purpose: Purpose, data: Buffer, received: u32, intact: bool },
+    Transfers { purpose: Purpose, data: Slice, received: u32, intact: bool },
     /// Memory, before it is submitted.
     AwaitsSubmission { namespace: u32, request: Request, answer: Reading },
     /// Its namespace.

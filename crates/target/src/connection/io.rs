@@ -156,8 +156,15 @@ impl Connection {
     ) -> Result<(), Status> {
         match sgl.in_capsule(payload.bytes)? {
             Some(_) if !payload.intact => Err(Status::TRANSPORT_ERROR),
-            Some(data) => self.with_data(id, purpose, Buffer::from_slice(data)),
-            None if sgl.bytes() == 0 => self.with_data(id, purpose, Buffer::zeroed(0)),
+            Some(data) => {
+                let mut room = self.room(&purpose, data.len());
+                room.copy_from_slice(data);
+                self.with_data(id, purpose, room)
+            }
+            None if sgl.bytes() == 0 => {
+                let room = self.room(&purpose, 0);
+                self.with_data(id, purpose, room)
+            }
             None if sgl.bytes() > TRANSFER_BYTES => Err(Status::INVALID_FIELD),
             None => {
                 let bytes = sgl.bytes();
@@ -170,10 +177,22 @@ impl Connection {
         }
     }
 
+    /// Where a command's data is received.
+    fn room(&self, purpose: &Purpose, bytes: usize) -> Slice {
+        match purpose {
+            Purpose::Store { namespace, key, .. } => match self.namespace(*namespace) {
+                Ok(namespace) => namespace.room(key, bytes),
+                Err(_) => Buffer::zeroed(bytes).whole(),
+            },
+            _ => Buffer::zeroed(bytes).whole(),
+        }
+    }
+
     fn ask_for_data(&mut self, slot: u16) {
         let Some(command) = self.commands.get(slot) else { return };
         let State::AwaitsTransfer { purpose, bytes } = command.state else { return };
-        let data = Buffer::zeroed(bytes as usize);
+        let data = self.room(&purpose, bytes as usize);
+        let Some(command) = self.commands.get(slot) else { return };
         command.state = State::Transfers { purpose, data, received: 0, intact: true };
         let ready =
             ReadyToTransfer { command_id: command.id, transfer_tag: slot, offset: 0, bytes };
@@ -233,7 +252,7 @@ impl Connection {
     }
 
     /// Carries out a command whose data is there.
-    fn with_data(&mut self, id: u16, purpose: Purpose, data: Buffer) -> Result<(), Status> {
+    fn with_data(&mut self, id: u16, purpose: Purpose, data: Slice) -> Result<(), Status> {
         match purpose {
             Purpose::Connect(connect) => {
                 self.connect(id, &connect, &data);
@@ -241,11 +260,11 @@ impl Connection {
             }
             Purpose::Auth => self.auth_send(id, &data),
             Purpose::Store { namespace, key, bytes, condition } => {
-                let value = data.slice(0..bytes as usize);
+                let start = data.range().start;
+                let value = data.into_buffer().slice(start..start + bytes as usize);
                 self.submit_new(id, namespace, Request::Store { key, value, condition })
             }
             Purpose::Write { namespace, offset, force_unit_access } => {
-                let data = data.whole();
                 let request = Request::Write { offset, data, force_unit_access };
                 self.submit_new(id, namespace, request)
             }

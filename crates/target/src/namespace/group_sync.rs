@@ -5,7 +5,7 @@
 
 /// Who waits for a sync.
 #[derive(Debug)]
-pub(super) struct GroupSync<T> {
+pub struct GroupSync<T> {
     /// Covered by the sync under way, if there is one.
     covered: Option<Vec<T>>,
     waiting: Vec<T>,
@@ -19,12 +19,12 @@ impl<T> Default for GroupSync<T> {
 
 impl<T> GroupSync<T> {
     /// One more waits: what it waits for was written.
-    pub(super) fn add(&mut self, who: T) {
+    pub fn add(&mut self, who: T) {
         self.waiting.push(who);
     }
 
     /// Whether a sync is to begin now. If so, the caller begins it.
-    pub(super) fn begins(&mut self) -> bool {
+    pub fn begins(&mut self) -> bool {
         if self.covered.is_some() || self.waiting.is_empty() {
             return false;
         }
@@ -33,7 +33,7 @@ impl<T> GroupSync<T> {
     }
 
     /// The sync has ended: those that it covers.
-    pub(super) fn ended(&mut self) -> Vec<T> {
+    pub fn ended(&mut self) -> Vec<T> {
         self.covered.take().unwrap_or_default()
     }
 }

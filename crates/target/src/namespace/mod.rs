@@ -10,6 +10,7 @@ mod workers;
 
 pub use blocks::MemoryBlocks;
 pub use device_blocks::DeviceBlocks;
+pub use group_sync::GroupSync;
 pub use keys::MemoryKeys;
 pub use ordered::OrderedKeys;
 pub use resident::{Outlet, Resident};
@@ -18,8 +19,8 @@ use crate::Reply;
 use esker_base::Result;
 use esker_nvme::Status;
 use esker_nvme::command::CommandSet;
-use esker_nvme::command::kv::{Condition, Key};
-use esker_uring::Slice;
+use esker_nvme::command::kv::{Condition, Key, ListBuilder};
+use esker_uring::{Buffer, Slice};
 
 /// Something that is served: keys with values, or blocks. Shared by all reactors.
 pub trait Namespace: Send + Sync {
@@ -32,6 +33,12 @@ pub trait Namespace: Send + Sync {
     /// Whether what was acknowledged may be lost with the power until a flush.
     fn has_volatile_cache(&self) -> bool {
         false
+    }
+
+    /// Where a value of `bytes` is to be received, so that it need not be copied again: it comes as
+    /// [`Request::Store`]'s value.
+    fn room(&self, _key: &Key, bytes: usize) -> Slice {
+        Buffer::zeroed(bytes).whole()
     }
 
     /// Carries out `request` and answers by `reply`: at once if that takes no longer than a copy, or else from another
@@ -115,6 +122,13 @@ pub enum Request {
         from: Option<Key>,
         /// The longest answer.
         bytes: usize,
+    },
+    /// Go on with a list that another part has begun.
+    ListOn {
+        /// Where: what it means, the namespace knows.
+        place: u32,
+        /// What was listed so far.
+        list: ListBuilder,
     },
     /// Make what was acknowledged safe.
     Flush,

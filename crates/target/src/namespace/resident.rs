@@ -33,7 +33,7 @@ pub struct Outlet {
 }
 
 impl Outlet {
-    /// Has an operation done. `tag` names it; it has at most 48 bits.
+    /// Has an operation done. `tag` names it; it has at most 53 bits.
     pub fn submit(&mut self, tag: u64, operation: Operation) {
         self.operations.push((tag, operation));
     }

@@ -1,0 +1,122 @@
+//! A hash store as a namespace of keys. Its partitions are dealt out to the reactors; each key's requests go to the
+//! reactor that owns its partition.
+
+use crate::hash_part::HashPart;
+use esker_base::{Error, Result, hash64};
+use esker_hashstore::device::FileDevice;
+use esker_hashstore::partition::{Item, Partition};
+use esker_hashstore::{Layout, Opened, volume};
+use esker_nvme::command::kv::Key;
+use esker_nvme::limits::VALUE_BYTES;
+use esker_target::{Description, Namespace, Request, Resident};
+use esker_uring::{Buffer, Slice};
+use parking_lot::Mutex;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// A namespace of keys on a file or device that holds a hash store. A store or delete that was answered survives power
+/// loss.
+pub struct HashKeys {
+    guid: [u8; 16],
+    /// Holds the store's lock.
+    device: FileDevice,
+    layout: Arc<Layout>,
+    opened: Opened,
+    value_bytes_max: u32,
+    /// Until the reactors have them. Taken when a target starts.
+    partitions: Mutex<Vec<Partition>>,
+    shared: Arc<Shared>,
+}
+
+/// What the parts of a namespace tell each other and everybody: nothing that a request waits for.
+#[derive(Default)]
+pub(crate) struct Shared {
+    /// Bytes in use, each partition's own.
+    pub(crate) used_bytes: Vec<AtomicU64>,
+    /// A sync failed, in whichever part. The system may tell only one of an error.
+    pub(crate) failed: AtomicBool,
+}
+
+impl HashKeys {
+    /// Opens the store at `path`, which [`volume::create`] has made.
+    pub fn open(guid: [u8; 16], path: &Path) -> Result<Self> {
+        let device = FileDevice::open(path)?;
+        let (layout, partitions, opened) = volume::open(&device)?;
+        let value_bytes_max = partitions.iter().map(Partition::value_bytes_max).min().unwrap_or(0);
+        let value_bytes_max = value_bytes_max.min(VALUE_BYTES as usize) as u32;
+        let used_bytes = partitions.iter().map(|partition| used_bytes(partition).into()).collect();
+        let shared = Arc::new(Shared { used_bytes, ..Shared::default() });
+        let partitions = Mutex::new(partitions);
+        Ok(HashKeys { guid, device, layout, opened, value_bytes_max, partitions, shared })
+    }
+
+    /// What opening it took.
+    pub fn opened(&self) -> Opened {
+        self.opened
+    }
+
+    /// Whether it is read and written past the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.device.is_direct()
+    }
+}
+
+pub(crate) fn used_bytes(partition: &Partition) -> u64 {
+    let stats = partition.stats();
+    stats.data_bytes - stats.unused_bytes
+}
+
+impl Namespace for HashKeys {
+    fn guid(&self) -> [u8; 16] {
+        self.guid
+    }
+
+    fn description(&self) -> Description {
+        let blocks = u64::from(self.layout.partitions) * u64::from(self.layout.blocks());
+        Description::Keys {
+            capacity_bytes: blocks * u64::from(self.layout.block_bytes),
+            used_bytes: self.shared.used_bytes.iter().map(|used| used.load(Relaxed)).sum(),
+            value_bytes_max: self.value_bytes_max,
+        }
+    }
+
+    fn room(&self, key: &Key, bytes: usize) -> Slice {
+        if bytes > self.value_bytes_max as usize {
+            // It will be refused.
+            return Buffer::zeroed(bytes).whole();
+        }
+        Item::new(key.as_bytes(), bytes, self.layout.block_bytes).into_value()
+    }
+
+    fn parts(&self, reactors: usize) -> Result<Vec<Box<dyn Resident>>> {
+        let partitions = std::mem::take(&mut *self.partitions.lock());
+        if partitions.is_empty() {
+            return Err(Error::Closed);
+        }
+        let mut shares: Vec<Vec<_>> = (0..reactors).map(|_| Vec::new()).collect();
+        for (number, partition) in partitions.into_iter().enumerate() {
+            shares[number % reactors].push(partition);
+        }
+        let part = |share| -> Result<Box<dyn Resident>> {
+            let file = self.device.descriptor()?;
+            let (layout, shared) = (self.layout.clone(), self.shared.clone());
+            Ok(Box::new(HashPart::new(share, reactors, layout, file, shared)))
+        };
+        shares.into_iter().map(part).collect()
+    }
+
+    fn owner(&self, request: &Request, reactors: usize) -> Option<usize> {
+        let of_key = |key: &Key| self.layout.partition_of(hash64(key.as_bytes()));
+        let partition = match request {
+            Request::Store { key, .. }
+            | Request::Retrieve { key }
+            | Request::Delete { key }
+            | Request::Exist { key } => of_key(key),
+            Request::List { from, .. } => from.as_ref().map_or(0, of_key),
+            Request::ListOn { place, .. } => *place,
+            _ => return None,
+        };
+        Some(partition as usize % reactors)
+    }
+}

@@ -1,0 +1,260 @@
+//! The partitions of a hash store that one reactor owns.
+//!
+//! Partitions say what they want read, written and synced; all of it goes through the reactor's ring. They share one
+//! file, so one sync serves all of them that ask for one before it begins.
+
+use crate::hash_keys::{Shared, used_bytes};
+use esker_base::{Error, hash64};
+use esker_hashstore::Layout;
+use esker_hashstore::partition::{self, Io, IoKind, Item, Only, Partition};
+use esker_nvme::Status;
+use esker_nvme::command::kv::{Condition, Key, ListBuilder};
+use esker_target::{Answer, GroupSync, Outlet, Reply, Request, Resident};
+use esker_uring::{Buffer, Descriptor, Operation, Slice};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The tag of a sync. All others have a partition's tag, which is never 0, above the partition's place.
+const SYNC: u64 = 0;
+const PLACE_BITS: u32 = 6;
+
+/// Keys are taken from a partition so many at a time.
+const LISTED_TOGETHER: usize = 256;
+
+pub(crate) struct HashPart {
+    // Constant after construction.
+    reactors: usize,
+    layout: Arc<Layout>,
+    file: Descriptor,
+    shared: Arc<Shared>,
+
+    /// Partition `p` is at place `p / reactors`.
+    partitions: Vec<Partition>,
+    /// Who asked, by the token that a partition was given; free ones are none.
+    callers: Vec<Option<Caller>>,
+    free_callers: Vec<usize>,
+    /// Syncs that partitions wait for: place and tag.
+    syncs: GroupSync<(usize, u64)>,
+    closing: bool,
+}
+
+struct Caller {
+    reply: Reply,
+    asked_for_presence: bool,
+}
+
+impl HashPart {
+    pub(crate) fn new(
+        partitions: Vec<Partition>,
+        reactors: usize,
+        layout: Arc<Layout>,
+        file: Descriptor,
+        shared: Arc<Shared>,
+    ) -> Self {
+        HashPart {
+            reactors,
+            layout,
+            file,
+            shared,
+            partitions,
+            callers: Vec::new(),
+            free_callers: Vec::new(),
+            syncs: GroupSync::default(),
+            closing: false,
+        }
+    }
+
+    fn place_of(&self, key: &Key) -> usize {
+        self.layout.partition_of(hash64(key.as_bytes())) as usize / self.reactors
+    }
+
+    fn ask(&mut self, key: &Key, request: partition::Request, reply: Reply, out: &mut Outlet) {
+        let asked_for_presence = matches!(request, partition::Request::Exist(_));
+        let caller = Some(Caller { reply, asked_for_presence });
+        let token = match self.free_callers.pop() {
+            Some(token) => {
+                self.callers[token] = caller;
+                token
+            }
+            None => {
+                self.callers.push(caller);
+                self.callers.len() - 1
+            }
+        };
+        let place = self.place_of(key);
+        self.partitions[place].request(token as u64, request);
+        self.turn(place, out);
+    }
+
+    /// Begins what a partition wants, and passes on what it says.
+    fn turn(&mut self, place: usize, out: &mut Outlet) {
+        if self.closing && self.partitions[place].is_idle() {
+            self.partitions[place].checkpoint();
+        }
+        while let Some(Io { tag, what }) = self.partitions[place].take_io() {
+            let file = self.file.clone();
+            let operation = match what {
+                IoKind::Read { offset, into } => Operation::ReadAt { file, offset, into },
+                IoKind::Write { offset, from } => Operation::WriteAt { file, offset, from },
+                IoKind::Sync => {
+                    self.syncs.add((place, tag));
+                    continue;
+                }
+            };
+            out.submit(tag << PLACE_BITS | place as u64, operation);
+        }
+        self.sync(out);
+        while let Some(reply) = self.partitions[place].take_reply() {
+            let token = reply.token as usize;
+            if let Some(caller) = self.callers[token].take() {
+                self.free_callers.push(token);
+                caller.reply.send(answer_of(reply.result, caller.asked_for_presence));
+            }
+        }
+    }
+
+    fn sync(&mut self, out: &mut Outlet) {
+        if self.syncs.begins() {
+            out.submit(SYNC, Operation::SyncData { file: self.file.clone() });
+        }
+    }
+
+    fn synced(&mut self, result: &io::Result<usize>, out: &mut Outlet) {
+        if result.is_err() {
+            self.shared.failed.store(true, Relaxed);
+        }
+        for (place, tag) in self.syncs.ended() {
+            let result = match self.shared.failed.load(Relaxed) {
+                false => Ok(0),
+                true => Err(io::Error::other("a sync of the device failed")),
+            };
+            self.partitions[place].report(tag, result, None);
+            let partition = &self.partitions[place];
+            let used = &self.shared.used_bytes[partition.number() as usize];
+            used.store(used_bytes(partition), Relaxed);
+            self.turn(place, out);
+        }
+        self.sync(out);
+    }
+}
+
+impl HashPart {
+    /// Adds a partition's keys to a list, and hands it on to the next partition.
+    fn list(
+        &mut self,
+        number: u32,
+        mut from: Option<Vec<u8>>,
+        mut list: ListBuilder,
+        reply: Reply,
+        out: &mut Outlet,
+    ) {
+        let partition = &self.partitions[number as usize / self.reactors];
+        // Where a batch goes on, its first key was listed already.
+        let mut listed = 0;
+        loop {
+            let keys = partition.list(from.as_deref(), LISTED_TOGETHER);
+            for key in &keys[listed.min(keys.len())..] {
+                // Longer ones were stored by other ways, and can't be named here.
+                if Key::new(key).is_some() && !list.push(key) {
+                    return reply.send(Answer::Data(Buffer::from_slice(&list.finish()).whole()));
+                }
+            }
+            if keys.len() < LISTED_TOGETHER {
+                break;
+            }
+            (from, listed) = (keys.into_iter().next_back(), 1);
+        }
+        match number + 1 {
+            end if end == self.layout.partitions => {
+                reply.send(Answer::Data(Buffer::from_slice(&list.finish()).whole()));
+            }
+            place => out.pass_on(Request::ListOn { place, list }, reply),
+        }
+    }
+}
+
+impl Resident for HashPart {
+    fn request(&mut self, request: Request, reply: Reply, out: &mut Outlet) {
+        match request {
+            Request::Store { key, value, condition } => {
+                let item = Item::of(key.as_bytes(), value, self.layout.block_bytes);
+                let only = match condition {
+                    Condition::Always => Only::Always,
+                    Condition::IfExists => Only::IfPresent,
+                    Condition::IfAbsent => Only::IfAbsent,
+                };
+                self.ask(&key, partition::Request::Store(item, only), reply, out);
+            }
+            Request::Retrieve { key } => {
+                let request = partition::Request::Retrieve(key.as_bytes().to_vec());
+                self.ask(&key, request, reply, out);
+            }
+            Request::Delete { key } => {
+                let request = partition::Request::Delete(key.as_bytes().to_vec());
+                self.ask(&key, request, reply, out);
+            }
+            Request::Exist { key } => {
+                let request = partition::Request::Exist(key.as_bytes().to_vec());
+                self.ask(&key, request, reply, out);
+            }
+            Request::List { from, bytes } => {
+                let list = ListBuilder::new(Vec::new(), bytes);
+                let from = from.map(|key| key.as_bytes().to_vec());
+                let number = from.as_ref().map_or(0, |key| self.layout.partition_of(hash64(key)));
+                self.list(number, from, list, reply, out);
+            }
+            Request::ListOn { place, list } => self.list(place, None, list, reply, out),
+            // All that was acknowledged is safe.
+            Request::Flush => reply.send(Answer::Done),
+            _ => reply.send(Answer::Failed(Status::INVALID_OPCODE)),
+        }
+    }
+
+    fn completed(
+        &mut self,
+        tag: u64,
+        result: io::Result<usize>,
+        operation: Operation,
+        out: &mut Outlet,
+    ) {
+        if tag == SYNC {
+            return self.synced(&result, out);
+        }
+        let place = (tag & ((1 << PLACE_BITS) - 1)) as usize;
+        let slice = operation.into_buffer().map(Slice::from);
+        self.partitions[place].report(tag >> PLACE_BITS, result, slice);
+        self.turn(place, out);
+    }
+
+    /// A checkpoint leaves nothing to replay.
+    fn close(&mut self, out: &mut Outlet) {
+        self.closing = true;
+        for place in 0..self.partitions.len() {
+            self.turn(place, out);
+        }
+    }
+}
+
+fn answer_of(result: esker_base::Result<partition::Answer>, asked_for_presence: bool) -> Answer {
+    match result {
+        Ok(partition::Answer::Done { .. }) => Answer::Done,
+        Ok(partition::Answer::Value(value)) => Answer::Data(value),
+        Ok(partition::Answer::Absent) => Answer::Failed(Status::KEY_NOT_FOUND),
+        Ok(partition::Answer::Present) if asked_for_presence => Answer::Done,
+        Ok(partition::Answer::Present) => Answer::Failed(Status::KEY_EXISTS),
+        Ok(partition::Answer::Keys(_)) => Answer::Failed(Status::INTERNAL_ERROR),
+        Err(error) => Answer::Failed(status_of(&error)),
+    }
+}
+
+fn status_of(error: &Error) -> Status {
+    match error {
+        Error::EmptyKey | Error::KeyTooLong { .. } => Status::INVALID_KEY_SIZE,
+        Error::ValueTooLong { .. } => Status::INVALID_VALUE_SIZE,
+        Error::CapacityExceeded { .. } => Status::CAPACITY_EXCEEDED,
+        Error::LogFailed { .. } => Status::WRITE_FAULT,
+        error if error.is_corruption() => Status::UNRECOVERED_ERROR,
+        _ => Status::INTERNAL_ERROR,
+    }
+}

@@ -1,0 +1,14 @@
+//! What joins a storage node's parts, which do not know each other: a hash store as a namespace that lives inside a
+//! target's reactors.
+//!
+//! ```text
+//!   connection ──Request──► the reactor that owns the key's partition ──► Partition ──► its ring: direct writes,
+//!   connection ◄──Answer──  (by message, if it is another)            ◄──           ◄── one fdatasync for all that wait
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod hash_keys;
+mod hash_part;
+
+pub use hash_keys::HashKeys;
