@@ -6,7 +6,7 @@
 //! when it starts, so while one sync runs the next group gathers by itself. The two turns are separate:
 //! a sync, which waits for the device, never holds up a writer that only needs its bytes appended.
 
-use super::turn::{Done, Turn};
+use super::turn::Turn;
 use esker_base::{Error, Result, Seqno};
 use esker_memtable::{MemTable, Position};
 use esker_storage::LogFile;
@@ -92,6 +92,13 @@ impl Group {
         }
     }
 
+    /// The last seqno in the operating system's hands.
+    #[inline]
+    pub(crate) fn appended(&self) -> Seqno {
+        self.appended.load(Ordering::Acquire)
+    }
+
+    /// The last seqno that survives power loss.
     #[inline]
     pub(crate) fn synced(&self) -> Seqno {
         self.synced.load(Ordering::Acquire)
@@ -122,17 +129,17 @@ impl Group {
 
     /// Returns once everything up to `seqno` is in the operating system's hands.
     #[inline]
-    pub(crate) fn append_through(&self, seqno: Seqno) -> Result<Done> {
+    pub(crate) fn append_through(&self, seqno: Seqno) -> Result<()> {
         self.reach(seqno, &self.appended, &self.append_turn, || {
             self.append_complete(&mut self.appender.lock())
         })
     }
 
     /// Returns once everything up to `seqno` survives power loss.
-    pub(crate) fn sync_through(&self, seqno: Seqno) -> Result<Done> {
+    pub(crate) fn sync_through(&self, seqno: Seqno) -> Result<()> {
         // Whoever has the turn appends for all: one write a group.
         self.reach(seqno, &self.synced, &self.sync_turn, || {
-            drop(self.append_through(seqno)?);
+            self.append_through(seqno)?;
             self.sync_appended(seqno)
         })
     }
@@ -145,29 +152,28 @@ impl Group {
         mark: &AtomicU64,
         turn: &Turn,
         work: impl Fn() -> Result<()>,
-    ) -> Result<Done> {
+    ) -> Result<()> {
         let is_over = || mark.load(Ordering::SeqCst) >= seqno || self.has_failed();
-        let mut waited = false;
+        let mut is_next = false;
         loop {
             let achieved = mark.load(Ordering::Acquire);
             let failed = self.has_failed();
             if achieved >= seqno || failed {
-                if waited {
+                if is_next {
                     turn.pass_on(if failed { Seqno::MAX } else { achieved });
                 }
                 if achieved >= seqno {
-                    return Ok(Done::default());
+                    return Ok(());
                 }
                 return Err(self.failure().expect("the cause is stored before the flag"));
             }
             if !turn.take() {
-                waited = true;
-                turn.wait(seqno, is_over);
+                is_next = turn.wait(seqno, is_over);
                 continue;
             }
             if self.has_failed() {
                 // It failed between the look and the turn: what it left behind is not to be trusted.
-                drop(turn.give_back(Seqno::MAX));
+                turn.give_back(Seqno::MAX);
                 continue;
             }
             let worked = work();
@@ -177,12 +183,11 @@ impl Group {
             }
             // After a failure there is nothing left to wait for.
             let achieved = if worked.is_ok() { mark.load(Ordering::SeqCst) } else { Seqno::MAX };
-            let done = turn.give_back(achieved);
+            turn.give_back(achieved);
             worked?;
             if achieved >= seqno {
-                return Ok(done);
+                return Ok(());
             }
-            drop(done);
             // A frame before ours is reserved but not filled yet. Its writer needs a core.
             std::thread::yield_now();
         }

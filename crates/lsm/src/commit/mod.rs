@@ -1,15 +1,18 @@
-//! The write path: reserve, copy, make durable, index, publish.
+//! The write path: reserve, copy, index, make durable, acknowledge.
 //!
 //! ```text
-//! put ─► reserve ──────► copy ─────────► make durable ────► index ──────► publish ─► acknowledge
-//!        short lock:     in parallel     one appends what   in parallel   the ring
-//!        seqnos, space,                  is complete, one
-//!        a ticket                        syncs it if asked
+//! put ─► reserve ──────► copy ─────────► index ──────► make durable ────► acknowledge
+//!        short lock:     in parallel,    the ring      one appends what
+//!        seqnos, space,  fenced in a     says how far  is complete, one
+//!        a ticket        pool            all is done   syncs it if asked
 //! ```
 //!
 //! * Order of space in the segment is order of seqno, so a crash leaves a prefix.
-//! * Nothing is indexed before it is as durable as the log's mode promises, so no reader, and no
-//!   flush, ever sees a write that a crash could take back behind an acknowledgement.
+//! * Visible is what is indexed and as durable as the log's mode promises, all before it included: the
+//!   lesser of two marks that only rise. So no reader, and no flush, ever sees a write that a crash could
+//!   take back behind an acknowledgement.
+//! * Writers index while the device is busy with the group before. So when a sync ends, all that it
+//!   covers is visible at once, and who is woken by it has nothing left to do.
 //! * A failed append or sync ends the log for good: what reached the device is unknown, and trying
 //!   again proves nothing. Writers that were not acknowledged get the error; reads go on.
 
@@ -29,7 +32,6 @@ use parking_lot::{Mutex, MutexGuard};
 use ring::Ring;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use turn::Done;
 
 /// Frames in flight, at most. Each writing thread has one, so more than any machine's threads.
 const RING_SLOTS: usize = 4096;
@@ -166,7 +168,13 @@ impl Commit {
     /// The last seqno that readers may see.
     #[inline]
     pub(crate) fn visible(&self) -> Seqno {
-        self.ring.visible()
+        let indexed = self.ring.indexed();
+        match self.durability {
+            // What is indexed in a pool was fenced before.
+            Durability::Memory | Durability::Fenced => indexed,
+            Durability::Appended => indexed.min(self.group.appended()),
+            Durability::Synced => indexed.min(self.group.synced()),
+        }
     }
 
     /// The last seqno known to survive power loss by the log alone.
@@ -174,7 +182,7 @@ impl Commit {
     pub(crate) fn synced(&self) -> Seqno {
         match self.durability {
             // Nothing is visible before it and all that comes before it was fenced.
-            Durability::Fenced => self.ring.visible(),
+            Durability::Fenced => self.ring.indexed(),
             _ => self.group.synced(),
         }
     }
@@ -211,27 +219,36 @@ impl Commit {
         }
         // Each writer fences its own frame: a fence orders only the stores of its own core.
         let filled = memtable.fill(reservation, self.synced(), batch.encoded()).fence();
-        let durability = match self.durability {
-            Durability::Appended if batch.wants_sync() => Durability::Synced,
-            usual => usual,
-        };
-        let others = match durability {
-            Durability::Memory | Durability::Fenced => Done::default(),
-            Durability::Appended => self.finish(self.group.append_through(last_seqno))?,
-            Durability::Synced => self.finish(self.group.sync_through(last_seqno))?,
-        };
+        // What is visible is no measure of a batch that asks for more than the mode promises. It is
+        // indexed only once it has that, so that if its sync fails nobody has seen it.
+        let asks_more = self.durability == Durability::Appended && batch.wants_sync();
+        if asks_more {
+            self.make_durable(last_seqno, Durability::Synced)?;
+        }
         memtable.insert(&filled);
         self.ring.mark(ticket, last_seqno);
-        drop(others);
+        if !asks_more {
+            self.make_durable(last_seqno, self.durability)?;
+        }
         self.user_bytes.fetch_add(batch.encoded().len() as u64, Ordering::Relaxed);
         self.writes.fetch_add(batch.len() as u64, Ordering::Relaxed);
-        if !self.ring.wait_visible(last_seqno, &given_up) {
+        if !self.ring.wait_indexed(last_seqno, &given_up) {
             return Err(self.log_failed());
         }
         if batch.has_range_delete() && memtable.range_deletes() >= RANGE_DELETES_MAX {
             self.lock_tail().seal_if_active(&memtable);
         }
         Ok(last_seqno)
+    }
+
+    /// Returns once everything up to `seqno` is as durable as that.
+    #[inline]
+    fn make_durable(&self, seqno: Seqno, durability: Durability) -> Result<()> {
+        match durability {
+            Durability::Memory | Durability::Fenced => Ok(()),
+            Durability::Appended => self.finish(self.group.append_through(seqno)),
+            Durability::Synced => self.finish(self.group.sync_through(seqno)),
+        }
     }
 
     fn reserve(&self, batch: &WriteBatch, rotation: &impl Rotation) -> Result<Reserved> {
@@ -262,7 +279,8 @@ impl Commit {
             tail.close();
             tail.last_seqno()
         };
-        self.ring.wait_visible(last_seqno, &|| self.group.has_failed())
+        self.make_durable(last_seqno, self.durability).is_ok()
+            && self.ring.wait_indexed(last_seqno, &|| self.group.has_failed())
     }
 
     /// Says that everything up to `seqno` is in tables.
@@ -275,7 +293,7 @@ impl Commit {
         if self.durability == Durability::Fenced {
             return Ok(());
         }
-        self.finish(self.group.sync_through(seqno)).map(drop)
+        self.make_durable(seqno, Durability::Synced)
     }
 
     /// Whether writes are acknowledged before they are synced.
@@ -293,7 +311,7 @@ impl Commit {
 
     /// Turns a failed append or sync into the error that writers get, and lets go everybody who
     /// waits behind it.
-    fn finish(&self, outcome: Result<Done>) -> Result<Done> {
+    fn finish(&self, outcome: Result<()>) -> Result<()> {
         outcome.map_err(|_| {
             self.ring.wake_all();
             self.log_failed()

@@ -1,4 +1,4 @@
-//! The completion ring: how writes that finish in any order become visible in seqno order.
+//! The completion ring: how far writes that are indexed in any order are all indexed, in seqno order.
 //!
 //! Each frame takes a ticket when its space is reserved; tickets are dense and in seqno order. A
 //! writer that is done marks its ticket's slot; whoever comes by advances over all marked slots in a
@@ -8,7 +8,7 @@
 //! Invariants:
 //! 1. `published` counts the tickets that are all done; a slot is reused only after its ticket was
 //!    published.
-//! 2. `visible` never goes back, and never passes a seqno whose ticket, or any before it, is not done.
+//! 2. `indexed` never goes back, and never passes a seqno whose ticket, or any before it, is not done.
 
 use super::sync::{
     AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, order_sequentially, spin_loop,
@@ -32,31 +32,31 @@ pub(crate) struct Ring {
     slots: Box<[Slot]>,
     /// Tickets below this one are published.
     published: AtomicU64,
-    visible: AtomicU64,
+    indexed: AtomicU64,
     parked: AtomicUsize,
     lock: Mutex<()>,
     wake: Condvar,
 }
 
 impl Ring {
-    /// A ring for at most `slots` (a power of two) frames in flight; everything up to `visible` is
-    /// visible already.
-    pub(crate) fn new(slots: usize, visible: Seqno) -> Self {
+    /// A ring for at most `slots` (a power of two) frames in flight; everything up to `indexed` is
+    /// indexed already.
+    pub(crate) fn new(slots: usize, indexed: Seqno) -> Self {
         assert!(slots.is_power_of_two());
         Ring {
             slots: (0..slots).map(|_| Slot::default()).collect(),
             published: AtomicU64::new(0),
-            visible: AtomicU64::new(visible),
+            indexed: AtomicU64::new(indexed),
             parked: AtomicUsize::new(0),
             lock: Mutex::new(()),
             wake: Condvar::new(),
         }
     }
 
-    /// The last seqno that readers may see.
+    /// The last seqno that is indexed, and all before it.
     #[inline]
-    pub(crate) fn visible(&self) -> Seqno {
-        self.visible.load(Ordering::Acquire)
+    pub(crate) fn indexed(&self) -> Seqno {
+        self.indexed.load(Ordering::Acquire)
     }
 
     fn slot(&self, ticket: u64) -> &Slot {
@@ -98,7 +98,7 @@ impl Ring {
             let ours =
                 self.published.compare_exchange(ticket, next, Ordering::SeqCst, Ordering::SeqCst);
             if ours.is_ok() {
-                self.visible.fetch_max(last_seqno, Ordering::SeqCst);
+                self.indexed.fetch_max(last_seqno, Ordering::SeqCst);
                 moved = true;
             }
         }
@@ -117,19 +117,19 @@ impl Ring {
         self.wake.notify_all();
     }
 
-    /// Waits until `seqno` is visible (true), or `given_up` says that it never will be (false).
+    /// Waits until `seqno` is indexed, and all before it (true), or `given_up` says that it never will be (false).
     #[inline]
-    pub(crate) fn wait_visible(&self, seqno: Seqno, given_up: &dyn Fn() -> bool) -> bool {
-        if self.visible() >= seqno {
+    pub(crate) fn wait_indexed(&self, seqno: Seqno, given_up: &dyn Fn() -> bool) -> bool {
+        if self.indexed() >= seqno {
             return true;
         }
         for _ in 0..SPINS {
             spin_loop();
-            if self.visible() >= seqno {
+            if self.indexed() >= seqno {
                 return true;
             }
         }
-        self.park_until(|| self.visible.load(Ordering::SeqCst) >= seqno, given_up)
+        self.park_until(|| self.indexed.load(Ordering::SeqCst) >= seqno, given_up)
     }
 
     /// Waits until `has_room(ticket)` (true), or `given_up` (false).
@@ -165,9 +165,9 @@ mod tests {
     fn a_hole_holds_back_what_comes_after_it() {
         let ring = Ring::new(8, 10);
         ring.mark(1, 14);
-        assert_eq!(ring.visible(), 10);
+        assert_eq!(ring.indexed(), 10);
         ring.mark(0, 12);
-        assert_eq!(ring.visible(), 14);
+        assert_eq!(ring.indexed(), 14);
     }
 
     #[test]
@@ -176,7 +176,7 @@ mod tests {
         for ticket in 0..100 {
             assert!(ring.has_room(ticket));
             ring.mark(ticket, ticket + 1);
-            assert_eq!(ring.visible(), ticket + 1);
+            assert_eq!(ring.indexed(), ticket + 1);
         }
         assert!(!ring.has_room(102));
     }
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn a_waiter_whose_cause_is_lost_gives_up() {
         let ring = Ring::new(2, 0);
-        assert!(!ring.wait_visible(5, &|| true));
+        assert!(!ring.wait_indexed(5, &|| true));
         assert!(!ring.wait_room(2, &|| true));
     }
 
@@ -199,12 +199,12 @@ mod tests {
                         let ticket = tickets.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                         assert!(ring.wait_room(ticket, NEVER));
                         ring.mark(ticket, ticket + 1);
-                        assert!(ring.wait_visible(ticket + 1, NEVER));
+                        assert!(ring.wait_indexed(ticket + 1, NEVER));
                     }
                 });
             }
         });
-        assert_eq!(ring.visible(), 16_000);
+        assert_eq!(ring.indexed(), 16_000);
     }
 }
 
@@ -236,13 +236,13 @@ mod loom_tests {
             assert!(self.ring.wait_room(ticket, NEVER));
             self.indexed[ticket as usize].store(1, Ordering::Relaxed);
             self.ring.mark(ticket, ticket + 1);
-            assert!(self.ring.wait_visible(ticket + 1, NEVER));
+            assert!(self.ring.wait_indexed(ticket + 1, NEVER));
             self.read();
         }
 
         /// What is visible is indexed, and can be seen to be.
         fn read(&self) {
-            for word in &self.indexed[..self.ring.visible() as usize] {
+            for word in &self.indexed[..self.ring.indexed() as usize] {
                 assert_eq!(word.load(Ordering::Relaxed), 1, "visible before it was indexed");
             }
         }
@@ -260,7 +260,7 @@ mod loom_tests {
             let writers = [start(&world, 0), start(&world, 1)];
             world.read();
             writers.into_iter().for_each(|writer| writer.join().unwrap());
-            assert_eq!(world.ring.visible(), 2);
+            assert_eq!(world.ring.indexed(), 2);
         });
     }
 
@@ -272,7 +272,7 @@ mod loom_tests {
             let world = world(1);
             let writers = [start(&world, 1), start(&world, 0)];
             writers.into_iter().for_each(|writer| writer.join().unwrap());
-            assert_eq!(world.ring.visible(), 2);
+            assert_eq!(world.ring.indexed(), 2);
         });
     }
 
@@ -285,7 +285,7 @@ mod loom_tests {
                 thread::spawn(move || {
                     world.ring.mark(1, 2);
                     let failed = || world.failed.load(Ordering::SeqCst);
-                    assert!(!world.ring.wait_visible(2, &failed));
+                    assert!(!world.ring.wait_indexed(2, &failed));
                 })
             };
             // The writer of ticket 0 fails: the cause first, then the call.

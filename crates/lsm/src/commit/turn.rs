@@ -8,9 +8,11 @@
 //!
 //! Invariants:
 //! 1. A waiter that nobody wakes is in the list.
-//! 2. If the turn is free and the list not empty, somebody is awake who wanted the turn. It takes it;
-//!    or, if it has nothing to do any more (its bytes went to a table meanwhile, or the log failed),
-//!    it wakes the next.
+//! 2. If the turn is free and the list not empty, somebody is awake who wanted the turn: the one that was
+//!    called for it, or one that comes by. It takes it; or, if it has nothing to do any more (somebody
+//!    came by and did it, or the log failed), it calls the next.
+//! 3. One waiter at most is called and has not got going yet. Until then the turn is anybody's who has a
+//!    core already. Were another called by everybody who leaves meanwhile, all would wake for one turn.
 
 use super::sync::{
     AtomicBool, AtomicUsize, Mutex, Ordering, Thread, current_thread, order_sequentially, park,
@@ -35,25 +37,21 @@ pub(crate) struct Turn {
 struct Waiters {
     list: Vec<Waiter>,
     next_id: u64,
-}
-
-/// Waiters whose bytes are down, to be woken when this is dropped. Whoever achieved that may see to
-/// its own write first: those behind it would wait for it anyway.
-#[derive(Default)]
-#[must_use = "dropped at once, it wakes them at once"]
-pub(crate) struct Done(Vec<Waiter>);
-
-impl Drop for Done {
-    #[inline]
-    fn drop(&mut self) {
-        self.0.iter().for_each(|waiter| waiter.thread.unpark());
-    }
+    /// The waiter that was woken to take the turn and has not got going yet.
+    called: Option<u64>,
 }
 
 struct Waiter {
     id: u64,
     wants: Seqno,
     thread: Thread,
+}
+
+impl Waiters {
+    /// Whether `id` was called to take the turn. It has got going: another may be called now.
+    fn was_called(&mut self, id: u64) -> bool {
+        self.called.take_if(|called| *called == id).is_some()
+    }
 }
 
 impl Turn {
@@ -63,42 +61,42 @@ impl Turn {
         self.taken.compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Gives the turn back, everything up to `achieved` being done. Those who waited for that go on
-    /// when what this returns is dropped.
+    /// Gives the turn back, everything up to `achieved` being done. Those who waited for that go on.
     #[inline]
-    pub(crate) fn give_back(&self, achieved: Seqno) -> Done {
+    pub(crate) fn give_back(&self, achieved: Seqno) {
         self.taken.store(false, Ordering::SeqCst);
         order_sequentially();
-        if self.waiting.load(Ordering::SeqCst) > 0 { self.wake(achieved) } else { Done::default() }
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            self.wake(achieved);
+        }
     }
 
     #[cold]
-    fn wake(&self, achieved: Seqno) -> Done {
+    fn wake(&self, achieved: Seqno) {
         let (next, done) = {
             let mut waiters = self.waiters.lock();
-            // In the order in which they publish, so that few have to wait for one before.
-            waiters.list.sort_unstable_by_key(|waiter| waiter.wants);
-            let done = waiters.list.partition_point(|waiter| waiter.wants <= achieved);
-            let done: Vec<_> = waiters.list.drain(..done).collect();
-            let next = (!waiters.list.is_empty()).then(|| waiters.list.remove(0));
+            let list = &mut waiters.list;
+            list.sort_unstable_by_key(|waiter| waiter.wants);
+            let done = list.partition_point(|waiter| waiter.wants <= achieved);
+            let done: Vec<_> = list.drain(..done).collect();
+            let call = waiters.called.is_none() && !waiters.list.is_empty();
+            let next = call.then(|| waiters.list.remove(0));
+            if let Some(next) = &next {
+                waiters.called = Some(next.id);
+            }
             self.waiting.store(waiters.list.len(), Ordering::SeqCst);
             (next, done)
         };
-        if let Some(next) = next {
-            next.thread.unpark();
-        }
-        Done(done)
+        next.iter().chain(&done).for_each(|waiter| waiter.thread.unpark());
     }
 
     /// Waits until the turn is free or `is_done`, which holds once `wants` is achieved, or never will
-    /// be.
-    ///
-    /// Whoever was woken and does not take the turn must [`Turn::pass_on`], or others sleep beside a
-    /// free turn.
-    pub(crate) fn wait(&self, wants: Seqno, is_done: impl Fn() -> bool) {
+    /// be. Returns whether the caller was called to take the turn. If it does not take it then, it must
+    /// [`Turn::pass_on`], or others sleep beside a free turn.
+    pub(crate) fn wait(&self, wants: Seqno, is_done: impl Fn() -> bool) -> bool {
         for _ in 0..SPINS {
             if !self.taken.load(Ordering::Relaxed) || is_done() {
-                return;
+                return false;
             }
             spin_loop();
         }
@@ -114,22 +112,24 @@ impl Turn {
         // Whoever gives the turn back from here on finds the waiter; whoever did before is seen.
         while self.taken.load(Ordering::SeqCst) && !is_done() {
             park();
-            if !self.waiters.lock().list.iter().any(|waiter| waiter.id == id) {
-                return;
+            let mut waiters = self.waiters.lock();
+            if !waiters.list.iter().any(|waiter| waiter.id == id) {
+                return waiters.was_called(id);
             }
         }
         let mut waiters = self.waiters.lock();
         waiters.list.retain(|waiter| waiter.id != id);
         self.waiting.store(waiters.list.len(), Ordering::SeqCst);
+        waiters.was_called(id)
     }
 
-    /// For a waiter that leaves without taking the turn: sees to it that another is awake to take it,
-    /// and that all who wait for no more than `achieved` leave, too.
+    /// For one that was called and leaves without taking the turn: sees to it that another is awake to take
+    /// it, and that all who wait for no more than `achieved` leave, too.
     pub(crate) fn pass_on(&self, achieved: Seqno) {
         order_sequentially();
         // If the turn is not free, whoever has it will see to the rest.
         if self.waiting.load(Ordering::SeqCst) > 0 && self.take() {
-            drop(self.give_back(achieved));
+            self.give_back(achieved);
         }
     }
 }
@@ -143,7 +143,7 @@ mod tests {
     fn a_free_turn_is_taken_once() {
         let turn = Turn::default();
         assert!(turn.take() && !turn.take());
-        drop(turn.give_back(0));
+        turn.give_back(0);
         assert!(turn.take());
     }
 
@@ -158,7 +158,7 @@ mod tests {
                         while done.load(Ordering::SeqCst) < mine {
                             if turn.take() {
                                 done.store(wanted.load(Ordering::SeqCst), Ordering::SeqCst);
-                                drop(turn.give_back(done.load(Ordering::SeqCst)));
+                                turn.give_back(done.load(Ordering::SeqCst));
                             } else {
                                 turn.wait(mine, || done.load(Ordering::SeqCst) >= mine);
                             }
@@ -196,19 +196,18 @@ mod loom_tests {
 
         /// What a writer does: its work is done by itself or by another, or never will be.
         fn reach(&self, mine: u64) {
-            let mut waited = false;
+            let mut is_next = false;
             loop {
                 let done = self.done.load(Ordering::SeqCst);
                 let failed = self.failed.load(Ordering::SeqCst);
                 if done >= mine || failed {
-                    if waited {
+                    if is_next {
                         self.turn.pass_on(if failed { Seqno::MAX } else { done });
                     }
                     return;
                 }
                 if !self.turn.take() {
-                    waited = true;
-                    self.turn.wait(mine, || {
+                    is_next = self.turn.wait(mine, || {
                         self.done.load(Ordering::SeqCst) >= mine
                             || self.failed.load(Ordering::SeqCst)
                     });
@@ -217,7 +216,7 @@ mod loom_tests {
                 // One at a time, as when a frame before the next is not filled yet.
                 let done = self.done.load(Ordering::SeqCst) + 1;
                 self.done.fetch_max(done, Ordering::SeqCst);
-                drop(self.turn.give_back(self.done.load(Ordering::SeqCst)));
+                self.turn.give_back(self.done.load(Ordering::SeqCst));
             }
         }
     }
@@ -256,7 +255,7 @@ mod loom_tests {
             // Whoever fails has another turn, and so gives this one back to nobody.
             if world.turn.take() {
                 world.failed.store(true, Ordering::SeqCst);
-                drop(world.turn.give_back(0));
+                world.turn.give_back(0);
             } else {
                 world.failed.store(true, Ordering::SeqCst);
             }
