@@ -3,10 +3,9 @@
 
 use crate::version::parse_table_file_name;
 use esker_base::{Hint, Result};
-use esker_storage::{LogFile, ReadableFile, Storage, WritableFile};
+use esker_storage::{Layer, Storage, WritableFile};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Bytes of table files.
@@ -114,9 +113,9 @@ impl WritableFile for MeteredFile {
     }
 }
 
-impl Storage for MeteredStorage {
-    fn describe(&self) -> String {
-        self.storage.describe()
+impl Layer for MeteredStorage {
+    fn below(&self) -> &dyn Storage {
+        &*self.storage
     }
 
     fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
@@ -129,62 +128,20 @@ impl Storage for MeteredStorage {
         Ok(Box::new(MeteredFile { file, name, bytes: 0, files }))
     }
 
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
-        self.storage.open(name)
-    }
-
-    fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
-        self.storage.create_log(name, bytes)
-    }
-
-    fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {
-        self.storage.recycle_log(old, new, bytes)
-    }
-
-    fn open_log(&self, name: &str) -> Result<Arc<dyn LogFile>> {
-        self.storage.open_log(name)
-    }
-
-    fn list(&self) -> Result<Vec<String>> {
-        self.storage.list()
-    }
-
-    fn exists(&self, name: &str) -> Result<bool> {
-        self.storage.exists(name)
-    }
-
     fn remove(&self, name: &str) -> Result<()> {
         self.storage.remove(name)?;
         self.files.lock().end(name);
         Ok(())
     }
-
-    fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.storage.rename(from, to)
-    }
-
-    fn sync_names(&self) -> Result<()> {
-        self.storage.sync_names()
-    }
-
-    fn link_to(&self, name: &str, target: &dyn Storage) -> Result<()> {
-        self.storage.link_to(name, target)
-    }
-
-    fn directory(&self) -> Option<&Path> {
-        self.storage.directory()
-    }
-
-    fn lock(&self) -> Result<Box<dyn Send + Sync>> {
-        self.storage.lock()
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{MeteredStorage, TableSpace};
     use crate::version::table_file_name;
-    use esker_storage::memory::MemoryStorage;
+    use esker_base::Hint;
+    use esker_storage::{MemoryStorage, Storage};
+    use std::sync::Arc;
 
     #[test]
     fn table_files_count_from_their_first_byte_to_their_removal() {

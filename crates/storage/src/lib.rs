@@ -3,8 +3,9 @@
 //! The engine above sees only [`Storage`]. Three of them live here: [`posix`], a directory of the
 //! operating system; [`memory`], for tests and scratch stores; and [`fault`], which wraps neither
 //! but is a memory storage that can lose power, tear what was not synced, and fail any call. A fourth,
-//! [`device`], wraps any of them and has the syncs of logs take as long as on a device of its choice. A fifth, [`blocks`],
-//! keeps files on a device of blocks without the help of an operating system.
+//! [`blocks`], keeps files on a device of blocks without the help of an operating system. [`device`] wraps any
+//! of them and has the syncs of logs take as long as on a device of its choice: a [`Layer`], as is whatever
+//! else stands in front of another storage.
 //!
 //! Durability is explicit, and there are three promises:
 //!
@@ -24,6 +25,7 @@ pub mod blocks;
 mod copy;
 pub mod device;
 pub mod fault;
+mod layer;
 pub mod memory;
 mod name;
 pub mod posix;
@@ -31,6 +33,7 @@ pub mod posix;
 pub use blocks::BlockStorage;
 pub use device::{Device, DeviceStorage};
 pub use fault::FaultStorage;
+pub use layer::Layer;
 pub use memory::MemoryStorage;
 pub use posix::PosixStorage;
 

@@ -3,7 +3,7 @@
 use esker_base::{Hint, Result};
 use esker_lsm::version::parse_table_file_name;
 use esker_storage::memory::MemoryStorage;
-use esker_storage::{LogFile, ReadableFile, Storage, WritableFile};
+use esker_storage::{Layer, Storage, WritableFile};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -106,9 +106,9 @@ impl WritableFile for WatchedFile {
     }
 }
 
-impl Storage for Watched {
-    fn describe(&self) -> String {
-        self.storage.describe()
+impl Layer for Watched {
+    fn below(&self) -> &dyn Storage {
+        &self.storage
     }
     fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
         let file = self.storage.create(name, hint)?;
@@ -117,40 +117,10 @@ impl Storage for Watched {
         }
         Ok(Box::new(WatchedFile { file, name: name.to_owned(), storage: self.clone() }))
     }
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
-        self.storage.open(name)
-    }
-    fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
-        self.storage.create_log(name, bytes)
-    }
-    fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {
-        self.storage.recycle_log(old, new, bytes)
-    }
-    fn open_log(&self, name: &str) -> Result<Arc<dyn LogFile>> {
-        self.storage.open_log(name)
-    }
-    fn list(&self) -> Result<Vec<String>> {
-        self.storage.list()
-    }
-    fn exists(&self, name: &str) -> Result<bool> {
-        self.storage.exists(name)
-    }
     fn remove(&self, name: &str) -> Result<()> {
         self.storage.remove(name)?;
         let mut ceiling = self.ceiling();
         ceiling.bytes -= ceiling.files.remove(name).unwrap_or(0);
         Ok(())
-    }
-    fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.storage.rename(from, to)
-    }
-    fn sync_names(&self) -> Result<()> {
-        self.storage.sync_names()
-    }
-    fn link_to(&self, name: &str, target: &dyn Storage) -> Result<()> {
-        self.storage.link_to(name, target)
-    }
-    fn lock(&self) -> Result<Box<dyn Send + Sync>> {
-        self.storage.lock()
     }
 }

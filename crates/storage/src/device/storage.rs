@@ -1,9 +1,8 @@
 //! A storage whose logs lie on an emulated device. Everything else in it is as it was.
 
 use super::{Device, DeviceFile};
-use crate::{LogFile, ReadableFile, Storage, WritableFile};
-use esker_base::{Hint, Result};
-use std::path::Path;
+use crate::{Layer, LogFile, Storage};
+use esker_base::Result;
 use std::sync::Arc;
 
 /// See the file's head.
@@ -23,17 +22,9 @@ impl<S: Storage> DeviceStorage<S> {
     }
 }
 
-impl<S: Storage> Storage for DeviceStorage<S> {
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-
-    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
-        self.inner.create(name, hint)
-    }
-
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
-        self.inner.open(name)
+impl<S: Storage> Layer for DeviceStorage<S> {
+    fn below(&self) -> &dyn Storage {
+        &self.inner
     }
 
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
@@ -46,38 +37,6 @@ impl<S: Storage> Storage for DeviceStorage<S> {
 
     fn open_log(&self, name: &str) -> Result<Arc<dyn LogFile>> {
         Ok(self.on_device(self.inner.open_log(name)?))
-    }
-
-    fn list(&self) -> Result<Vec<String>> {
-        self.inner.list()
-    }
-
-    fn exists(&self, name: &str) -> Result<bool> {
-        self.inner.exists(name)
-    }
-
-    fn remove(&self, name: &str) -> Result<()> {
-        self.inner.remove(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.inner.rename(from, to)
-    }
-
-    fn sync_names(&self) -> Result<()> {
-        self.inner.sync_names()
-    }
-
-    fn link_to(&self, name: &str, target: &dyn Storage) -> Result<()> {
-        self.inner.link_to(name, target)
-    }
-
-    fn directory(&self) -> Option<&Path> {
-        self.inner.directory()
-    }
-
-    fn lock(&self) -> Result<Box<dyn Send + Sync>> {
-        self.inner.lock()
     }
 }
 

@@ -1,0 +1,74 @@
+//! A storage that stands in front of another one and changes some of what it does.
+
+use crate::{LogFile, ReadableFile, Storage, WritableFile};
+use esker_base::{Hint, Result};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What becomes a [`Storage`] by saying only what it does differently from the one below it.
+#[expect(missing_docs, reason = "each does what Storage says of the same name")]
+pub trait Layer: Send + Sync + 'static {
+    /// The storage that does the rest.
+    fn below(&self) -> &dyn Storage;
+
+    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+        self.below().create(name, hint)
+    }
+    fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
+        self.below().create_log(name, bytes)
+    }
+    fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {
+        self.below().recycle_log(old, new, bytes)
+    }
+    fn open_log(&self, name: &str) -> Result<Arc<dyn LogFile>> {
+        self.below().open_log(name)
+    }
+    fn remove(&self, name: &str) -> Result<()> {
+        self.below().remove(name)
+    }
+}
+
+impl<L: Layer> Storage for L {
+    fn describe(&self) -> String {
+        self.below().describe()
+    }
+    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+        Layer::create(self, name, hint)
+    }
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        self.below().open(name)
+    }
+    fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
+        Layer::create_log(self, name, bytes)
+    }
+    fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {
+        Layer::recycle_log(self, old, new, bytes)
+    }
+    fn open_log(&self, name: &str) -> Result<Arc<dyn LogFile>> {
+        Layer::open_log(self, name)
+    }
+    fn list(&self) -> Result<Vec<String>> {
+        self.below().list()
+    }
+    fn exists(&self, name: &str) -> Result<bool> {
+        self.below().exists(name)
+    }
+    fn remove(&self, name: &str) -> Result<()> {
+        Layer::remove(self, name)
+    }
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.below().rename(from, to)
+    }
+    fn sync_names(&self) -> Result<()> {
+        self.below().sync_names()
+    }
+    fn link_to(&self, name: &str, target: &dyn Storage) -> Result<()> {
+        self.below().link_to(name, target)
+    }
+    fn directory(&self) -> Option<&Path> {
+        self.below().directory()
+    }
+    fn lock(&self) -> Result<Box<dyn Send + Sync>> {
+        self.below().lock()
+    }
+}
