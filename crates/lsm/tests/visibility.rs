@@ -1,0 +1,141 @@
+//! What readers see while, and after, the log's device has a sync in hand.
+
+use esker_api::WriteBatch;
+use esker_base::{Error, Result, SystemClock, Threads};
+use esker_lsm::{Db, Env, Log, Settings, Sync};
+use esker_storage::{Layer, LogFile, MemoryStorage, Storage};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Gate {
+    Open,
+    Shut,
+    /// Syncs fail.
+    Broken,
+}
+
+/// Logs whose syncs wait before a gate.
+#[derive(Clone)]
+struct Gated {
+    storage: MemoryStorage,
+    gate: Arc<(Mutex<(Gate, usize)>, Condvar)>,
+}
+
+impl Gated {
+    fn new() -> Self {
+        let gate = Arc::new((Mutex::new((Gate::Open, 0)), Condvar::new()));
+        Gated { storage: MemoryStorage::new(), gate }
+    }
+
+    fn set(&self, to: Gate) {
+        self.gate.0.lock().0 = to;
+        self.gate.1.notify_all();
+    }
+
+    /// Waits until a sync stands before the gate.
+    fn wait_for_sync(&self) {
+        let mut state = self.gate.0.lock();
+        self.gate.1.wait_while(&mut state, |(_, waiting)| *waiting == 0);
+    }
+
+    fn gated(&self, log: Arc<dyn LogFile>) -> Arc<dyn LogFile> {
+        Arc::new(GatedLog { log, gate: self.gate.clone() })
+    }
+
+    fn open(&self, sync: Sync) -> Db {
+        let env = Env {
+            storage: Arc::new(self.clone()),
+            log_storage: None,
+            pool: None,
+            clock: Arc::new(SystemClock::default()),
+            background: Arc::new(Threads),
+            seed: 1,
+        };
+        let log = Log::File { sync, dir: None };
+        let settings = Settings {
+            log,
+            segment_bytes: 256 << 10,
+            memory_bytes: 8 << 20,
+            ..Settings::default()
+        };
+        Db::open_with(env, settings).unwrap()
+    }
+}
+
+impl Layer for Gated {
+    fn below(&self) -> &dyn Storage {
+        &self.storage
+    }
+    fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
+        Ok(self.gated(self.storage.create_log(name, bytes)?))
+    }
+}
+
+struct GatedLog {
+    log: Arc<dyn LogFile>,
+    gate: Arc<(Mutex<(Gate, usize)>, Condvar)>,
+}
+
+impl LogFile for GatedLog {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.log.write_at(offset, bytes)
+    }
+    fn sync(&self) -> Result<()> {
+        let mut state = self.gate.0.lock();
+        state.1 += 1;
+        self.gate.1.notify_all();
+        self.gate.1.wait_while(&mut state, |(gate, _)| *gate == Gate::Shut);
+        state.1 -= 1;
+        match state.0 {
+            Gate::Broken => Err(Error::io("sync", self.name(), std::io::ErrorKind::Other.into())),
+            _ => self.log.sync(),
+        }
+    }
+    fn name(&self) -> &str {
+        self.log.name()
+    }
+}
+
+fn synced(db: &Db, key: &[u8]) -> Result<()> {
+    let mut batch = WriteBatch::new();
+    batch.put(db.default_keyspace().id(), key, b"value");
+    batch.sync();
+    db.write(&batch)
+}
+
+#[test]
+fn a_write_is_not_seen_before_its_sync_ends() {
+    let storage = Gated::new();
+    let db = storage.open(Sync::Always);
+    let keyspace = db.default_keyspace();
+    storage.set(Gate::Shut);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| db.put(&keyspace, b"key", b"value"));
+        storage.wait_for_sync();
+        let snapshot = db.snapshot();
+        let (got, walked) =
+            (db.get(&keyspace, b"key"), db.range::<[u8]>(&keyspace, ..).into_iter().next());
+        // Before anything is asserted: a writer that waits would keep a failed test from its end.
+        storage.set(Gate::Open);
+        assert_eq!(got.unwrap(), None);
+        assert!(walked.is_none());
+        writer.join().unwrap().unwrap();
+        assert_eq!(db.get(&keyspace, b"key").unwrap().unwrap(), b"value"[..]);
+        assert_eq!(db.get_at(&keyspace, b"key", &snapshot).unwrap(), None);
+    });
+}
+
+#[test]
+fn a_write_whose_sync_failed_is_never_seen_in_any_mode() {
+    for sync in [Sync::Always, Sync::Os] {
+        let storage = Gated::new();
+        let db = storage.open(sync);
+        let keyspace = db.default_keyspace();
+        synced(&db, b"before").unwrap();
+        storage.set(Gate::Broken);
+        assert!(matches!(synced(&db, b"failed"), Err(Error::LogFailed { .. })));
+        assert_eq!(db.get(&keyspace, b"failed").unwrap(), None, "{sync:?}");
+        assert!(db.get(&keyspace, b"before").unwrap().is_some());
+    }
+}
