@@ -24,7 +24,7 @@ struct Own {
 }
 
 /// How Esker runs under each of its names.
-static OWN: [Own; 18] = [
+static OWN: [Own; 21] = [
     Own::logging("esker-wal", OwnLog::File(Sync::Os)),
     Own::logging("esker-wal-sync", OwnLog::File(Sync::Always)),
     Own::logging("esker-nolog", OwnLog::None),
@@ -43,6 +43,9 @@ static OWN: [Own; 18] = [
     Own::arranged("esker-spacegoal-1.1", STACKED, space_goal(110)),
     Own::arranged("esker-spacegoal-1.2", STACKED, space_goal(120)),
     Own::arranged("esker-spacegoal-1.5", STACKED, space_goal(150)),
+    Own::arranged("esker-spacegoal-2", STACKED, space_goal(200)),
+    Own::arranged("esker-spacegoal-3", STACKED, space_goal(300)),
+    Own::arranged("esker-spacegoal-4", STACKED, space_goal(400)),
 ];
 
 impl Own {

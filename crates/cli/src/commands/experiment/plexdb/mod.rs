@@ -27,7 +27,7 @@ use sizes::Sizes;
 use std::time::Duration;
 
 /// What is compared, as far as it is built in.
-const ENGINES: [&str; 18] = [
+const ENGINES: [&str; 21] = [
     "esker-leveled",
     "esker-tiered",
     "esker-perlevel-1.2",
@@ -37,6 +37,9 @@ const ENGINES: [&str; 18] = [
     "esker-spacegoal-1.1",
     "esker-spacegoal-1.2",
     "esker-spacegoal-1.5",
+    "esker-spacegoal-2",
+    "esker-spacegoal-3",
+    "esker-spacegoal-4",
     "rocksdb-leveled-4",
     "rocksdb-leveled-10",
     "rocksdb-leveled-20",
