@@ -1,7 +1,7 @@
 //! A hash store as a namespace of keys. Its partitions are dealt out to the reactors; each key's requests go to the
 //! reactor that owns its partition.
 
-use crate::hash_part::HashPart;
+use crate::hash_part::{HashPart, Store};
 use esker_base::{Error, Result, hash64};
 use esker_hashstore::device::FileDevice;
 use esker_hashstore::partition::{Item, Partition};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// A namespace of keys on a file or device that holds a hash store. A store or delete that was answered survives power
-/// loss.
+/// loss, unless the namespace has a volatile cache.
 pub struct HashKeys {
     guid: [u8; 16],
     /// Holds the store's lock.
@@ -24,6 +24,7 @@ pub struct HashKeys {
     layout: Arc<Layout>,
     opened: Opened,
     value_bytes_max: u32,
+    has_volatile_cache: bool,
     /// Until the reactors have them. Taken when a target starts.
     partitions: Mutex<Vec<Partition>>,
     shared: Arc<Shared>,
@@ -39,16 +40,29 @@ pub(crate) struct Shared {
 }
 
 impl HashKeys {
-    /// Opens the store at `path`, which [`volume::create`] has made.
-    pub fn open(guid: [u8; 16], path: &Path) -> Result<Self> {
+    /// Opens the store at `path`, which [`volume::create`] has made. With `has_volatile_cache`, only a flush makes safe what was
+    /// acknowledged.
+    pub fn open(guid: [u8; 16], path: &Path, has_volatile_cache: bool) -> Result<Self> {
         let device = FileDevice::open(path)?;
-        let (layout, partitions, opened) = volume::open(&device)?;
+        let (layout, mut partitions, opened) = volume::open(&device)?;
+        if has_volatile_cache {
+            partitions = partitions.into_iter().map(Partition::with_volatile_cache).collect();
+        }
         let value_bytes_max = partitions.iter().map(Partition::value_bytes_max).min().unwrap_or(0);
         let value_bytes_max = value_bytes_max.min(VALUE_BYTES as usize) as u32;
         let used_bytes = partitions.iter().map(|partition| used_bytes(partition).into()).collect();
         let shared = Arc::new(Shared { used_bytes, ..Shared::default() });
         let partitions = Mutex::new(partitions);
-        Ok(HashKeys { guid, device, layout, opened, value_bytes_max, partitions, shared })
+        Ok(HashKeys {
+            guid,
+            device,
+            layout,
+            opened,
+            value_bytes_max,
+            has_volatile_cache,
+            partitions,
+            shared,
+        })
     }
 
     /// What opening it took.
@@ -81,6 +95,10 @@ impl Namespace for HashKeys {
         }
     }
 
+    fn has_volatile_cache(&self) -> bool {
+        self.has_volatile_cache
+    }
+
     fn room(&self, key: &Key, bytes: usize) -> Slice {
         if bytes > self.value_bytes_max as usize {
             // It will be refused.
@@ -100,8 +118,14 @@ impl Namespace for HashKeys {
         }
         let part = |share| -> Result<Box<dyn Resident>> {
             let file = self.device.descriptor()?;
-            let (layout, shared) = (self.layout.clone(), self.shared.clone());
-            Ok(Box::new(HashPart::new(share, reactors, layout, file, shared)))
+            let store = Store {
+                reactors,
+                layout: self.layout.clone(),
+                file,
+                has_volatile_cache: self.has_volatile_cache,
+                shared: self.shared.clone(),
+            };
+            Ok(Box::new(HashPart::new(share, store)))
         };
         shares.into_iter().map(part).collect()
     }

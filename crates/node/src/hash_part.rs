@@ -22,21 +22,30 @@ const PLACE_BITS: u32 = 6;
 /// Keys are taken from a partition so many at a time.
 const LISTED_TOGETHER: usize = 256;
 
-pub(crate) struct HashPart {
-    // Constant after construction.
-    reactors: usize,
-    layout: Arc<Layout>,
-    file: Descriptor,
-    shared: Arc<Shared>,
+/// What all parts of a store know: constant, but for what is shared.
+pub(crate) struct Store {
+    pub(crate) reactors: usize,
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) file: Descriptor,
+    pub(crate) has_volatile_cache: bool,
+    pub(crate) shared: Arc<Shared>,
+}
 
+pub(crate) struct HashPart {
+    store: Store,
     /// Partition `p` is at place `p / reactors`.
     partitions: Vec<Partition>,
     /// Who asked, by the token that a partition was given; free ones are none.
     callers: Vec<Option<Caller>>,
     free_callers: Vec<usize>,
-    /// Syncs that partitions wait for: place and tag.
-    syncs: GroupSync<(usize, u64)>,
+    syncs: GroupSync<Waiter>,
     closing: bool,
+}
+
+/// Who waits for a sync.
+enum Waiter {
+    Partition { place: usize, tag: u64 },
+    Flush(Reply),
 }
 
 struct Caller {
@@ -45,18 +54,9 @@ struct Caller {
 }
 
 impl HashPart {
-    pub(crate) fn new(
-        partitions: Vec<Partition>,
-        reactors: usize,
-        layout: Arc<Layout>,
-        file: Descriptor,
-        shared: Arc<Shared>,
-    ) -> Self {
+    pub(crate) fn new(partitions: Vec<Partition>, store: Store) -> Self {
         HashPart {
-            reactors,
-            layout,
-            file,
-            shared,
+            store,
             partitions,
             callers: Vec::new(),
             free_callers: Vec::new(),
@@ -66,7 +66,7 @@ impl HashPart {
     }
 
     fn place_of(&self, key: &Key) -> usize {
-        self.layout.partition_of(hash64(key.as_bytes())) as usize / self.reactors
+        self.store.layout.partition_of(hash64(key.as_bytes())) as usize / self.store.reactors
     }
 
     fn ask(&mut self, key: &Key, request: partition::Request, reply: Reply, out: &mut Outlet) {
@@ -93,12 +93,12 @@ impl HashPart {
             self.partitions[place].checkpoint();
         }
         while let Some(Io { tag, what }) = self.partitions[place].take_io() {
-            let file = self.file.clone();
+            let file = self.store.file.clone();
             let operation = match what {
                 IoKind::Read { offset, into } => Operation::ReadAt { file, offset, into },
                 IoKind::Write { offset, from } => Operation::WriteAt { file, offset, from },
                 IoKind::Sync => {
-                    self.syncs.add((place, tag));
+                    self.syncs.add(Waiter::Partition { place, tag });
                     continue;
                 }
             };
@@ -116,25 +116,39 @@ impl HashPart {
 
     fn sync(&mut self, out: &mut Outlet) {
         if self.syncs.begins() {
-            out.submit(SYNC, Operation::SyncData { file: self.file.clone() });
+            out.submit(SYNC, Operation::SyncData { file: self.store.file.clone() });
         }
     }
 
     fn synced(&mut self, result: &io::Result<usize>, out: &mut Outlet) {
         if result.is_err() {
-            self.shared.failed.store(true, Relaxed);
+            self.store.shared.failed.store(true, Relaxed);
         }
-        for (place, tag) in self.syncs.ended() {
-            let result = match self.shared.failed.load(Relaxed) {
-                false => Ok(0),
-                true => Err(io::Error::other("a sync of the device failed")),
-            };
-            self.partitions[place].report(tag, result, None);
-            let partition = &self.partitions[place];
-            let used = &self.shared.used_bytes[partition.number() as usize];
-            used.store(used_bytes(partition), Relaxed);
-            self.turn(place, out);
+        let failed = self.store.shared.failed.load(Relaxed);
+        for waiter in self.syncs.ended() {
+            match waiter {
+                Waiter::Partition { place, tag } => {
+                    let failure = || io::Error::other("a sync of the device failed");
+                    let result = if failed { Err(failure()) } else { Ok(0) };
+                    self.partitions[place].report(tag, result, None);
+                    let partition = &self.partitions[place];
+                    let used = &self.store.shared.used_bytes[partition.number() as usize];
+                    used.store(used_bytes(partition), Relaxed);
+                    self.turn(place, out);
+                }
+                Waiter::Flush(reply) if failed => reply.send(Answer::Failed(Status::WRITE_FAULT)),
+                Waiter::Flush(reply) => reply.send(Answer::Done),
+            }
         }
+        self.sync(out);
+    }
+
+    /// The partitions' syncs and this one are of the same file: it covers all of them, those of other reactors, too.
+    fn flush(&mut self, reply: Reply, out: &mut Outlet) {
+        if !self.store.has_volatile_cache {
+            return reply.send(Answer::Done);
+        }
+        self.syncs.add(Waiter::Flush(reply));
         self.sync(out);
     }
 }
@@ -149,7 +163,7 @@ impl HashPart {
         reply: Reply,
         out: &mut Outlet,
     ) {
-        let partition = &self.partitions[number as usize / self.reactors];
+        let partition = &self.partitions[number as usize / self.store.reactors];
         // Where a batch goes on, its first key was listed already.
         let mut listed = 0;
         loop {
@@ -166,7 +180,7 @@ impl HashPart {
             (from, listed) = (keys.into_iter().next_back(), 1);
         }
         match number + 1 {
-            end if end == self.layout.partitions => {
+            end if end == self.store.layout.partitions => {
                 reply.send(Answer::Data(Buffer::from_slice(&list.finish()).whole()));
             }
             place => out.pass_on(Request::ListOn { place, list }, reply),
@@ -178,7 +192,7 @@ impl Resident for HashPart {
     fn request(&mut self, request: Request, reply: Reply, out: &mut Outlet) {
         match request {
             Request::Store { key, value, condition } => {
-                let item = Item::of(key.as_bytes(), value, self.layout.block_bytes);
+                let item = Item::of(key.as_bytes(), value, self.store.layout.block_bytes);
                 let only = match condition {
                     Condition::Always => Only::Always,
                     Condition::IfExists => Only::IfPresent,
@@ -201,12 +215,12 @@ impl Resident for HashPart {
             Request::List { from, bytes } => {
                 let list = ListBuilder::new(Vec::new(), bytes);
                 let from = from.map(|key| key.as_bytes().to_vec());
-                let number = from.as_ref().map_or(0, |key| self.layout.partition_of(hash64(key)));
+                let number =
+                    from.as_ref().map_or(0, |key| self.store.layout.partition_of(hash64(key)));
                 self.list(number, from, list, reply, out);
             }
             Request::ListOn { place, list } => self.list(place, None, list, reply, out),
-            // All that was acknowledged is safe.
-            Request::Flush => reply.send(Answer::Done),
+            Request::Flush => self.flush(reply, out),
             _ => reply.send(Answer::Failed(Status::INVALID_OPCODE)),
         }
     }

@@ -33,12 +33,12 @@ impl Store {
     }
 
     fn serve(&self, reactors: usize) -> Target {
-        serve(&self.path, reactors)
+        serve(&self.path, reactors, false)
     }
 }
 
-fn serve(path: &Path, reactors: usize) -> Target {
-    let keys = HashKeys::open([1; 16], path).unwrap();
+fn serve(path: &Path, reactors: usize, has_volatile_cache: bool) -> Target {
+    let keys = HashKeys::open([1; 16], path, has_volatile_cache).unwrap();
     let subsystem = Subsystem {
         nqn: Nqn::new(NODE).unwrap(),
         serial: "TEST".to_owned(),
@@ -95,7 +95,7 @@ fn a_drained_store_has_nothing_to_replay() {
     }
     drop(first);
     target.drain();
-    let opened = HashKeys::open([1; 16], &store.path).unwrap().opened();
+    let opened = HashKeys::open([1; 16], &store.path, false).unwrap().opened();
     assert_eq!((opened.keys, opened.replayed), (100, 0));
 }
 
@@ -178,4 +178,23 @@ fn a_full_store_says_so_and_deletes_make_room() {
     }
     client.store(&[full], &value).unwrap();
     assert!(client.retrieve(&[full]).unwrap() == Some(value));
+}
+
+#[test]
+fn with_a_volatile_cache_stores_replace_each_other_and_a_drain_leaves_nothing_to_replay() {
+    let store = Store::new(16 << 20, 2);
+    let target = serve(&store.path, 2, true);
+    let first = client(&target);
+    // More than there is room for: space must come back by checkpoints.
+    for turn in 0..400u32 {
+        first.store(&[(turn % 20) as u8], &pattern(100_000, turn as u8)).unwrap();
+    }
+    for key in 0..20u8 {
+        let turn = 380 + u32::from(key);
+        assert!(first.retrieve(&[key]).unwrap() == Some(pattern(100_000, turn as u8)));
+    }
+    drop(first);
+    target.drain();
+    let opened = HashKeys::open([1; 16], &store.path, false).unwrap().opened();
+    assert_eq!((opened.keys, opened.replayed), (20, 0));
 }

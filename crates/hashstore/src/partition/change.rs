@@ -134,10 +134,9 @@ impl Partition {
 
     fn write_record(&mut self, planned: Planned, extents: Vec<Extent>) {
         let Planned { token, kind, item: Item { key, value_bytes, buffer }, .. } = planned;
-        let durable_through = match self.changes.first_key_value() {
-            Some((&oldest, _)) => oldest - 1,
-            None => self.seqno,
-        };
+        let under_way = self.changes.first_key_value().map(|(&oldest, _)| oldest);
+        let oldest = under_way.into_iter().chain(self.cache.oldest()).min();
+        let durable_through = oldest.map_or(self.seqno, |oldest| oldest - 1);
         self.seqno += 1;
         let seqno = self.seqno;
         let at = value_at(key.len(), 1);
@@ -191,13 +190,17 @@ impl Partition {
     pub(super) fn record_written(&mut self, seqno: u64) {
         let Some(change) = self.changes.get_mut(&seqno) else { return };
         change.writes_left -= 1;
-        if change.writes_left == 0 {
-            self.written.push(seqno);
+        if change.writes_left > 0 {
+            return;
+        }
+        match self.cache.takes(seqno) {
+            true => self.change_takes_effect(seqno),
+            false => self.written.push(seqno),
         }
     }
 
-    /// A change survives power loss: it takes effect and is acknowledged.
-    pub(super) fn change_durable(&mut self, seqno: u64) {
+    /// A change survives power loss, or there is a volatile cache: it takes effect and is acknowledged.
+    pub(super) fn change_takes_effect(&mut self, seqno: u64) {
         let Some(change) = self.changes.remove(&seqno) else { return };
         let Change { token, extents, kind, key, value_bytes, .. } = change;
         let own_bytes = entry_bytes(&key, &extents);

@@ -9,6 +9,10 @@
 //! written when it began. Then the directory is changed and the old record's blocks are freed. **A delete**
 //! writes a record without a value. Writes of one key take place one after the other.
 //!
+//! **With a volatile cache** ([`Partition::with_volatile_cache`]) a change takes effect and is acknowledged when its record is
+//! written; whoever wants it safe syncs the device. The directory then knows of records that a crash may take back, so a sync that covers all
+//! that was acknowledged comes before a checkpoint is written, and what is written during that sync is acknowledged after the next.
+//!
 //! **A checkpoint** (`checkpoint`) appends the directory's changes to the journal, or writes all of it to
 //! the journal's other half, and says in which blocks, the window, later records will lie. When it is durable, what was freed
 //! before it can be used again.
@@ -30,6 +34,7 @@ mod checkpoint;
 mod read;
 mod request;
 mod space;
+mod volatile;
 
 pub use request::{Answer, Io, IoKind, Item, Only, Reply, Request};
 
@@ -46,6 +51,7 @@ use space::Space;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
+use volatile::Cache;
 
 /// The longest value, whatever the partition's size.
 const VALUE_BYTES_MAX: u64 = 64 << 20;
@@ -91,6 +97,9 @@ pub struct Partition {
     written: Vec<u64>,
     /// Those that the sync on its way covers.
     syncing: Option<Vec<u64>>,
+    cache: Cache,
+    /// Somebody asked for a checkpoint.
+    is_checkpoint_due: bool,
     reads: BTreeMap<u64, Read>,
     next_read: u64,
     purposes: BTreeMap<u64, Purpose>,
@@ -134,6 +143,8 @@ impl Partition {
             crowded: VecDeque::new(),
             written: Vec::new(),
             syncing: None,
+            cache: Cache::default(),
+            is_checkpoint_due: false,
             reads: BTreeMap::new(),
             next_read: 0,
             purposes: BTreeMap::new(),
@@ -204,7 +215,8 @@ impl Partition {
     /// Begins a checkpoint of what has changed, if none is under way: after it, opening has nothing to do.
     pub fn checkpoint(&mut self) {
         if self.failed.is_none() && self.checkpoint.is_none() && self.has_changes() {
-            self.begin_checkpoint();
+            self.is_checkpoint_due = true;
+            self.pump();
         }
     }
 
@@ -265,13 +277,18 @@ impl Partition {
         if self.failed.is_some() {
             return;
         }
-        let is_wanted = self.space.wants_checkpoint() || !self.stalled.is_empty();
-        if self.checkpoint.is_none() && is_wanted {
+        let is_wanted =
+            self.is_checkpoint_due || self.space.wants_checkpoint() || !self.stalled.is_empty();
+        let is_wanted = is_wanted && self.checkpoint.is_none();
+        if is_wanted && self.cache.is_clean() {
+            self.is_checkpoint_due = false;
             self.begin_checkpoint();
         }
         let covers_checkpoint = self.checkpoint.as_ref().is_some_and(Underway::waits_for_sync);
-        if self.syncing.is_none() && (!self.written.is_empty() || covers_checkpoint) {
+        let cleans = is_wanted && self.cache.is_dirty();
+        if self.syncing.is_none() && (!self.written.is_empty() || covers_checkpoint || cleans) {
             self.syncing = Some(std::mem::take(&mut self.written));
+            self.cache.sync_begins(cleans);
             if let Some(checkpoint) = &mut self.checkpoint {
                 checkpoint.sync_begins();
             }
@@ -282,8 +299,9 @@ impl Partition {
 
     /// A sync has ended.
     fn synced(&mut self) {
+        self.cache.sync_ended();
         for seqno in self.syncing.take().unwrap_or_default() {
-            self.change_durable(seqno);
+            self.change_takes_effect(seqno);
         }
         self.checkpoint_synced();
     }

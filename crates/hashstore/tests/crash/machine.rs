@@ -15,6 +15,8 @@ pub type State = Option<Vec<u8>>;
 #[derive(Clone, Default, Debug)]
 pub struct Ledger {
     acknowledged: BTreeMap<Key, State>,
+    /// Acknowledged, in their order, and not synced since: with a volatile cache only.
+    cached: Vec<(Key, State)>,
     begun: BTreeMap<u64, (Key, State)>,
 }
 
@@ -23,11 +25,19 @@ impl Ledger {
     fn may_be(&self, key: &Key) -> Vec<State> {
         let begun = self.begun.values().filter(|(begun, _)| begun == key);
         let acknowledged = self.acknowledged.get(key).cloned().unwrap_or(None);
-        std::iter::once(acknowledged).chain(begun.map(|(_, state)| state.clone())).collect()
+        let cached = self.cached.iter().filter(|(cached, _)| cached == key);
+        let later = cached.chain(begun).map(|(_, state)| state.clone());
+        std::iter::once(acknowledged).chain(later).collect()
     }
 
     fn keys(&self) -> impl Iterator<Item = &Key> {
-        self.acknowledged.keys().chain(self.begun.values().map(|(key, _)| key))
+        let begun = self.begun.values().chain(&self.cached).map(|(key, _)| key);
+        self.acknowledged.keys().chain(begun)
+    }
+
+    /// The first `count` cached changes are safe now.
+    fn synced(&mut self, count: usize) {
+        self.acknowledged.extend(self.cached.drain(..count));
     }
 }
 
@@ -37,12 +47,15 @@ struct UnderWay {
     write: u64,
     /// The writes that a sync covers: those that were reported before it was asked for.
     covers: BTreeSet<u64>,
+    /// And the cached changes: those that were acknowledged before it was asked for.
+    cached: usize,
 }
 
 /// A store of one partition at work.
 pub struct Machine {
     pub disk: Disk,
     pub partition: Partition,
+    has_cache: bool,
     pub ledger: Ledger,
     /// Asked for and not reported.
     under_way: Vec<UnderWay>,
@@ -64,12 +77,21 @@ pub fn create(bytes: usize, seed: u64) -> Disk {
 impl Machine {
     /// Opens what is on a disk.
     pub fn open(disk: Disk, ledger: Ledger) -> esker_base::Result<Self> {
+        Self::open_with(disk, ledger, false)
+    }
+
+    /// The same with a volatile cache, or without.
+    pub fn open_with(disk: Disk, ledger: Ledger, has_cache: bool) -> esker_base::Result<Self> {
         let device = SimDevice::new(disk);
         let (_, mut partitions, _) = volume::open(&device)?;
-        let (disk, partition) = (device.0.into_inner(), partitions.remove(0));
+        let (disk, mut partition) = (device.0.into_inner(), partitions.remove(0));
+        if has_cache {
+            partition = partition.with_volatile_cache();
+        }
         Ok(Machine {
             disk,
             partition,
+            has_cache,
             ledger,
             under_way: Vec::new(),
             reported: BTreeSet::new(),
@@ -111,6 +133,7 @@ impl Machine {
     fn collect(&mut self) {
         while let Some(io) = self.partition.take_io() {
             let (mut write, mut covers) = (0, BTreeSet::new());
+            let cached = self.ledger.cached.len();
             match &io.what {
                 // It may reach the disk at any time from now on.
                 IoKind::Write { offset, from } => {
@@ -120,18 +143,36 @@ impl Machine {
                 IoKind::Sync => covers = std::mem::take(&mut self.reported),
                 IoKind::Read { .. } => {}
             }
-            self.under_way.push(UnderWay { io, write, covers });
+            self.under_way.push(UnderWay { io, write, covers, cached });
         }
         while let Some(reply) = self.partition.take_reply() {
             let Some((key, state)) = self.ledger.begun.remove(&reply.token) else { continue };
             match reply.result {
-                Ok(Answer::Done { .. }) => drop(self.ledger.acknowledged.insert(key, state)),
+                Ok(Answer::Done { .. }) => self.ledger.cached.push((key, state)),
                 Ok(Answer::Absent) if state.is_none() => {
-                    assert!(self.ledger.acknowledged.get(&key).is_none_or(Option::is_none));
+                    let latest = self.ledger.cached.iter().rev().find(|(cached, _)| *cached == key);
+                    let latest = latest.map(|(_, state)| state);
+                    let latest = latest.or_else(|| self.ledger.acknowledged.get(&key));
+                    assert!(latest.is_none_or(Option::is_none));
                 }
                 Err(esker_base::Error::CapacityExceeded { .. }) => self.refused += 1,
                 other => panic!("{other:?}"),
             }
+        }
+        if !self.has_cache {
+            self.ledger.synced(self.ledger.cached.len());
+        }
+    }
+
+    /// A flush, as whoever owns the partition does it: a sync of the device.
+    pub fn flush(&mut self) {
+        let mut covers = std::mem::take(&mut self.reported);
+        covers.extend(self.under_way.iter().flat_map(|under_way| &under_way.covers));
+        self.disk.sync(|write| covers.contains(&write));
+        let acknowledged = self.ledger.cached.len();
+        self.ledger.synced(acknowledged);
+        for under_way in &mut self.under_way {
+            under_way.cached = under_way.cached.saturating_sub(acknowledged);
         }
     }
 
@@ -151,7 +192,7 @@ impl Machine {
 
     /// Reports one of what is under way as done.
     pub fn finish(&mut self, which: usize) {
-        let UnderWay { io, write, covers } = self.under_way.swap_remove(which);
+        let UnderWay { io, write, covers, cached } = self.under_way.swap_remove(which);
         match io.what {
             IoKind::Write { from, .. } => {
                 self.reported.insert(write);
@@ -159,6 +200,10 @@ impl Machine {
             }
             IoKind::Sync => {
                 self.disk.sync(|write| covers.contains(&write));
+                self.ledger.synced(cached);
+                for under_way in &mut self.under_way {
+                    under_way.cached = under_way.cached.saturating_sub(cached);
+                }
                 self.partition.report(io.tag, Ok(0), None);
             }
             IoKind::Read { offset, mut into } => {
@@ -198,7 +243,12 @@ impl Machine {
 /// Opens what a crash has left, and says what is wrong with it. Otherwise gives the store, and what is known
 /// of it now.
 pub fn recovered(disk: Disk, ledger: &Ledger) -> Result<Machine, String> {
-    let opened = Machine::open(disk, Ledger::default());
+    recovered_with(disk, ledger, false)
+}
+
+/// The same; from then on with a volatile cache, or without.
+pub fn recovered_with(disk: Disk, ledger: &Ledger, has_cache: bool) -> Result<Machine, String> {
+    let opened = Machine::open_with(disk, Ledger::default(), has_cache);
     let mut machine = opened.map_err(|error| format!("it does not open: {error}"))?;
     for key in ledger.keys().cloned().collect::<BTreeSet<_>>() {
         let found = machine.find(&key).map_err(|error| error.to_string())?;

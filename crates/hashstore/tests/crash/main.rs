@@ -11,7 +11,7 @@ mod economy;
 mod machine;
 
 use esker_base::Rng;
-use machine::{Ledger, Machine, create, recovered};
+use machine::{Ledger, Machine, create, recovered, recovered_with};
 
 /// Up to this many ways for the power to fail are all tried; of more, so many are picked.
 const OUTCOMES_TRIED: u128 = 1 << 10;
@@ -162,9 +162,10 @@ fn fill(machine: &mut Machine, share: f64) {
 }
 
 /// One life after the other on the same disk, each ended by a power loss.
-fn lives(seed: u64, fill_share: f64, lives: u32, steps: u32) -> u64 {
+fn lives(seed: u64, fill_share: f64, lives: u32, steps: u32, has_cache: bool) -> u64 {
     let mut rng = Rng::new(seed);
-    let mut machine = Machine::open(create(1 << 20, seed), Ledger::default()).unwrap();
+    let disk = create(1 << 20, seed);
+    let mut machine = Machine::open_with(disk, Ledger::default(), has_cache).unwrap();
     fill(&mut machine, fill_share);
     let mut checkpoints = 0;
     for life in 0..lives {
@@ -177,13 +178,14 @@ fn lives(seed: u64, fill_share: f64, lives: u32, steps: u32) -> u64 {
                     machine.finish(rng.below(machine.under_way() as u64) as usize);
                 }
                 9 if rng.one_in(20) => machine.settle(),
+                9 if has_cache && rng.one_in(5) => machine.flush(),
                 _ => {}
             }
         }
         checkpoints += machine.partition.stats().checkpoints;
         let value = machine.next_value;
         let left = machine.disk.crash_somehow(&mut rng);
-        machine = recovered(left, &machine.ledger)
+        machine = recovered_with(left, &machine.ledger, has_cache)
             .unwrap_or_else(|what| panic!("seed {seed}, life {life}: {what}"));
         machine.next_value = value;
     }
@@ -193,7 +195,7 @@ fn lives(seed: u64, fill_share: f64, lives: u32, steps: u32) -> u64 {
 #[test]
 fn many_lives_of_a_store_that_is_nearly_full() {
     for seed in 0..12 {
-        let checkpoints = lives(seed, 0.9, 60, 400);
+        let checkpoints = lives(seed, 0.9, 60, 400, false);
         assert!(checkpoints > 100, "{checkpoints} checkpoints");
     }
 }
@@ -201,7 +203,16 @@ fn many_lives_of_a_store_that_is_nearly_full() {
 #[test]
 fn many_lives_of_a_store_with_room() {
     for seed in 100..104 {
-        lives(seed, 0.2, 40, 400);
+        lives(seed, 0.2, 40, 400, false);
+    }
+}
+
+#[test]
+fn many_lives_with_a_volatile_cache_keep_what_was_flushed_and_tear_nothing() {
+    for seed in 200..212 {
+        let fill = if seed % 3 == 0 { 0.2 } else { 0.9 };
+        let checkpoints = lives(seed, fill, 60, 400, true);
+        assert!(fill < 0.9 || checkpoints > 100, "{checkpoints} checkpoints");
     }
 }
 
