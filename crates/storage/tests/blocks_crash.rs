@@ -238,3 +238,17 @@ fn a_device_with_something_else_on_it_is_left_alone() {
     device.read(0, &mut block).unwrap();
     assert_eq!(block, [7; 4096]);
 }
+
+#[test]
+fn a_device_whose_first_block_was_cleared_is_empty() {
+    use esker_storage::blocks::BlockDevice;
+    let device = MemoryDevice::new(DEVICE_BYTES);
+    let storage = open(&device);
+    for name in ["a", "b", "c"] {
+        storage.create(name, TABLE).unwrap();
+    }
+    drop(storage);
+    device.write(0, &[0; 4096]).unwrap();
+    assert_eq!(open(&device).list().unwrap(), [""; 0]);
+    assert_eq!(open(&device).list().unwrap(), [""; 0], "and stays so");
+}

@@ -121,8 +121,13 @@ impl Directory {
     }
 }
 
-/// Lays out an empty device: an empty directory, and then the block that says so.
+/// Lays out an empty device: an empty directory, and then the block that says so. Whoever had the device before may have
+/// left directories: they are gone first.
 fn lay_out(device: &dyn BlockDevice) -> Result<()> {
+    for slot in 0..SLOTS {
+        device.write_zeroes(slot_offset(slot), BLOCK_BYTES)?;
+    }
+    device.flush()?;
     device.write(slot_offset(0), &encode_directory(1, &[]))?;
     device.flush()?;
     device.write(0, &format::superblock(device.bytes()))?;
