@@ -7,10 +7,11 @@ fn main() {
 
 #[cfg(feature = "rocksdb")]
 fn rocksdb_file_system() {
-    const SOURCE: &str = "src/rocksdb/file_system/shim.cc";
+    const SOURCES: [&str; 2] =
+        ["src/rocksdb/file_system/shim.cc", "src/rocksdb/storage_files/shim.cc"];
     let sources = std::env::var("DEP_ROCKSDB_CARGO_MANIFEST_DIR")
         .expect("librocksdb-sys says where its sources are");
-    println!("cargo::rerun-if-changed={SOURCE}");
+    SOURCES.iter().for_each(|source| println!("cargo::rerun-if-changed={source}"));
     // The language and the platform as librocksdb-sys compiles RocksDB itself, which decide what its
     // headers declare.
     cc::Build::new()
@@ -22,6 +23,6 @@ fn rocksdb_file_system() {
         .define("OS_LINUX", None)
         .define("ROCKSDB_PLATFORM_POSIX", None)
         .define("ROCKSDB_LIB_IO_POSIX", None)
-        .file(SOURCE)
+        .files(SOURCES)
         .compile("esker_rocksdb_file_system");
 }

@@ -57,7 +57,9 @@ pub use settings::{Compression, PeerSettings};
 pub use transactional::{PeerLog, TransactionalPeer, check_transactional, open_transactional};
 
 use esker_base::{Error, Result};
+use esker_storage::Storage;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The peers there are, built in or not.
 pub const NAMES: [&str; 13] = [
@@ -116,6 +118,20 @@ fn is_built_in(name: &str) -> bool {
 pub fn open(name: &str, dir: &Path, settings: &PeerSettings) -> Result<Box<dyn Peer>> {
     check_settings(name, settings)?;
     open_built_in(name, dir, settings)
+}
+
+/// Opens RocksDB, as `rocksdb-wal` or with `is_synced` as `rocksdb-wal-sync`, with all its files in `storage`, or
+/// creates a store there.
+pub fn open_in_storage(
+    storage: Arc<dyn Storage>,
+    is_synced: bool,
+    settings: &PeerSettings,
+) -> Result<Box<dyn Peer>> {
+    check_settings("rocksdb-wal", settings)?;
+    #[cfg(feature = "rocksdb")]
+    return rocksdb::open_in(storage, is_synced, settings);
+    #[cfg(not(feature = "rocksdb"))]
+    unreachable!("{} {is_synced}: it was checked", storage.describe())
 }
 
 #[cfg_attr(

@@ -14,6 +14,8 @@ mod file_system;
 #[expect(unsafe_code, reason = "a snapshot is held beside its database")]
 mod moment;
 mod options;
+#[expect(unsafe_code, reason = "RocksDB's files are reached through its C++ interface")]
+mod storage_files;
 mod transactions;
 
 use crate::check::{self, foreign};
@@ -27,11 +29,13 @@ use crate::single::single;
 use crate::tally::Tally;
 use crate::{Peer, Written};
 use ::rocksdb::{
-    DB, Error as RocksError, InfoLogger, LogLevel, ReadOptions, WaitForCompactOptions, WriteOptions,
+    DB, Error as RocksError, InfoLogger, LogLevel, Options, ReadOptions, WaitForCompactOptions,
+    WriteOptions,
 };
 use cursor::RocksCursor;
 use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, Value, WriteBatch};
 use esker_base::{Entry, KeyspaceId, Kind, Result};
+use esker_storage::Storage;
 use events::Events;
 use moment::Moment;
 use std::path::{Path, PathBuf};
@@ -95,7 +99,43 @@ pub(crate) fn open(name: &str, dir: &Path, settings: &PeerSettings) -> Result<Bo
     let (name, variant) =
         *VARIANTS.iter().find(|known| known.0 == name).expect("the name was checked");
     let mut configuration = Configuration::default();
+    let options = options::options(variant, settings, &mut configuration);
+    open_with(name, variant, dir, options, configuration)
+}
+
+/// Opens RocksDB with all its files in `storage`.
+pub(crate) fn open_in(
+    storage: Arc<dyn Storage>,
+    is_synced: bool,
+    settings: &PeerSettings,
+) -> Result<Box<dyn Peer>> {
+    let (name, variant) = match is_synced {
+        true => ("rocksdb-wal-sync", Variant::WalSync),
+        false => ("rocksdb-wal", Variant::Wal),
+    };
+    let mut configuration = Configuration::default();
     let mut options = options::options(variant, settings, &mut configuration);
+    let log_bytes = is_synced.then(|| 3 * settings.write_buffer_bytes as u64 / 2);
+    configuration.note(
+        "files",
+        storage.describe(),
+        "through a rocksdb::FileSystem that keeps nothing: tables go straight to the device, as with O_DIRECT",
+    );
+    if let Some(bytes) = log_bytes {
+        let why = "each made zero when it is created, and recycled: a sync writes no directory";
+        configuration.note("log files", format!("{bytes} bytes"), why);
+    }
+    options.set_env(&storage_files::in_storage(storage, log_bytes));
+    open_with(name, variant, Path::new("/esker"), options, configuration)
+}
+
+fn open_with(
+    name: &'static str,
+    variant: Variant,
+    dir: &Path,
+    mut options: Options,
+    configuration: Configuration,
+) -> Result<Box<dyn Peer>> {
     let events = Arc::new(Events::default());
     let hear = Arc::clone(&events);
     let logger = InfoLogger::new_callback_logger(LogLevel::Info, move |_, line| hear.take_in(line));
@@ -270,6 +310,7 @@ impl Peer for RocksDb {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use esker_storage::MemoryStorage;
 
     #[test]
     fn bytes_of_tables_are_those_of_their_files() {
@@ -306,5 +347,44 @@ mod tests {
             batch.delete_range(KeyspaceId::DEFAULT, b"a", b"b");
         }
         assert!(native(&batch).size_in_bytes() <= room(&batch));
+    }
+
+    /// A RocksDB with all its files in memory.
+    fn in_memory(storage: &MemoryStorage, is_synced: bool) -> Box<dyn Peer> {
+        let settings = PeerSettings {
+            write_buffer_bytes: 1 << 20,
+            memory_bytes: 8 << 20,
+            ..PeerSettings::default()
+        };
+        open_in(Arc::new(storage.clone()), is_synced, &settings).unwrap()
+    }
+
+    #[test]
+    fn in_a_storage_everything_is_found_again() {
+        for is_synced in [false, true] {
+            let storage = MemoryStorage::new();
+            for round in 0..3u32 {
+                let peer = in_memory(&storage, is_synced);
+                for number in 0..round * 2_000 {
+                    let value = peer.get(&number.to_be_bytes()).unwrap();
+                    assert_eq!(value.as_deref(), Some(&[number as u8; 2_000][..]), "{number}");
+                }
+                for number in round * 2_000..(round + 1) * 2_000 {
+                    peer.put(&number.to_be_bytes(), &[number as u8; 2_000]).unwrap();
+                }
+            }
+            let names = storage.list().unwrap();
+            assert!(names.iter().any(|name| name.ends_with(".sst")), "{names:?}");
+            assert!(names.iter().any(|name| name == "CURRENT"), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn in_a_storage_the_lock_is_held_and_given_back() {
+        let storage = MemoryStorage::new();
+        let peer = in_memory(&storage, false);
+        assert!(storage.lock().is_err());
+        drop(peer);
+        drop(storage.lock().unwrap());
     }
 }
