@@ -4,6 +4,7 @@
 //! * [`keys`] and [`values`]: what a key and a value look like as bytes.
 //! * [`db_bench`]: the cases of RocksDB's and LevelDB's benchmark program.
 //! * [`ycsb`]: the Yahoo! Cloud Serving Benchmark, workloads A to H, and its [`properties`] files.
+//! * [`shelf`]: large values, as a storage node is filled with.
 //! * [`updates`]: writes alone, each key many times over.
 //! * [`linkbench`]: Facebook's social graph, in transactions.
 //! * [`tpcc`]: a wholesale supplier's orders, in transactions.
@@ -27,6 +28,7 @@ pub mod linkbench;
 pub mod model;
 pub mod properties;
 mod sequence;
+pub mod shelf;
 pub mod stream;
 pub mod tpcc;
 pub mod updates;
