@@ -480,6 +480,7 @@ mod tests {
                 forwarding: ForwardingName::OnFlush,
                 pool: PoolSettings::default(),
                 log_dir: None,
+                fabric: Default::default(),
             },
             rounds,
             load,

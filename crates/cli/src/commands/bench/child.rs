@@ -18,7 +18,7 @@ pub fn run(
     interrupt: &Interrupt,
     hear: &mut dyn FnMut(Message),
 ) -> Outcome<esker_bench::Outcome> {
-    let mut child = Ended(start()?);
+    let mut child = Ended::new(start()?);
     // Held open until the end: the worker goes when it closes.
     let mut stdin = child.0.stdin.take().expect("it was asked for");
     let stdout = child.0.stdout.take().expect("it was asked for");
@@ -88,8 +88,14 @@ fn listen(
     }
 }
 
-/// A process that is gone when this is dropped.
-struct Ended(Child);
+/// A process that is gone when this is dropped. Its standard input must be closed by then.
+pub struct Ended(Child);
+
+impl Ended {
+    pub fn new(child: Child) -> Self {
+        Ended(child)
+    }
+}
 
 impl Drop for Ended {
     fn drop(&mut self) {

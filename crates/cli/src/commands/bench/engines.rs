@@ -1,6 +1,7 @@
 //! The engines that can be measured, by name.
 
 use super::engine::{EskerEngine, PeerEngine};
+use super::fabric::{self, FabricEngine, FabricSettings};
 use super::log_device::{LogDevice, OpenLog};
 use super::novelsm::NoveLsmEngine;
 use super::pool::{EMULATED, PoolSettings};
@@ -166,6 +167,9 @@ pub struct EngineSettings {
     pub pool: PoolSettings,
     /// The directory on the device of engines that log to a disk; `None` is the store's own.
     pub log_dir: Option<PathBuf>,
+    /// The node of an engine that has one.
+    #[serde(default)]
+    pub fabric: FabricSettings,
 }
 
 /// [`Forwarding`], by name.
@@ -197,6 +201,8 @@ enum Kind {
     Peer,
     /// RocksDB's transactions, and where its log is.
     Transactions(Option<LogDevice>),
+    /// One with a storage node.
+    Fabric,
 }
 
 /// An open engine.
@@ -209,6 +215,8 @@ pub enum Opened {
     Peer(PeerEngine),
     /// Another, with transactions.
     Transactions(TransactionEngine),
+    /// One with a storage node.
+    Fabric(FabricEngine),
 }
 
 impl Opened {
@@ -219,6 +227,7 @@ impl Opened {
             Opened::NoveLsm(engine) => engine.engine(),
             Opened::Peer(engine) => engine,
             Opened::Transactions(engine) => engine,
+            Opened::Fabric(engine) => engine,
         }
     }
 
@@ -227,7 +236,15 @@ impl Opened {
         match self {
             Opened::Own(engine) => engine.log(),
             Opened::Transactions(engine) => engine.log(),
-            Opened::NoveLsm(_) | Opened::Peer(_) => None,
+            Opened::NoveLsm(_) | Opened::Peer(_) | Opened::Fabric(_) => None,
+        }
+    }
+
+    /// The engine with a storage node, if it is one.
+    pub fn fabric(&self) -> Option<&FabricEngine> {
+        match self {
+            Opened::Fabric(engine) => Some(engine),
+            _ => None,
         }
     }
 
@@ -238,6 +255,7 @@ impl Opened {
             Opened::NoveLsm(engine) => engine.settings(),
             Opened::Peer(engine) => engine.settings(),
             Opened::Transactions(engine) => engine.settings(),
+            Opened::Fabric(engine) => engine.settings(),
         }
     }
 
@@ -251,6 +269,7 @@ impl Opened {
                 Ok(())
             }
             Opened::Transactions(engine) => engine.close(),
+            Opened::Fabric(engine) => engine.close(),
         }
     }
 }
@@ -260,7 +279,7 @@ pub fn names() -> Vec<&'static str> {
     let transactions = TRANSACTIONS.iter().map(|known| known.0);
     let transactions = transactions.filter(|name| !esker_peers::NAMES.contains(name));
     let own = OWN.iter().map(|own| own.name).chain([NOVELSM]);
-    own.chain(esker_peers::NAMES).chain(transactions).collect()
+    own.chain(esker_peers::NAMES).chain(transactions).chain(fabric::NAMES).collect()
 }
 
 /// The names of the engines that are built in.
@@ -307,6 +326,10 @@ fn find(name: &str, with_transactions: bool) -> Outcome<Kind> {
     if name == NOVELSM {
         return Ok(Kind::NoveLsm);
     }
+    if fabric::is_one(name) {
+        fabric::check(name)?;
+        return Ok(Kind::Fabric);
+    }
     if transactions(name).is_some() && !esker_peers::NAMES.contains(&name) {
         return Err(Failure::Usage(format!("{name} is for loads of transactions alone")));
     }
@@ -331,6 +354,10 @@ pub fn check(name: &str, settings: &EngineSettings, with_transactions: bool) -> 
         }
         Kind::Peer => esker_peers::check_settings(name, &settings.peer()?)?,
         Kind::Transactions(_) => esker_peers::check_transactional(&settings.peer()?)?,
+        Kind::Fabric => {
+            settings.own(Log::None).validate()?;
+            settings.peer()?.validate()?;
+        }
     }
     Ok(())
 }
@@ -382,6 +409,7 @@ pub fn open(
             let engine = TransactionEngine::open(name, dir, &settings.peer()?, log)?;
             Ok(Opened::Transactions(engine))
         }
+        Kind::Fabric => Ok(Opened::Fabric(FabricEngine::open(name, dir, settings)?)),
     }
 }
 
@@ -399,14 +427,14 @@ impl EngineSettings {
         }
     }
 
-    fn compression(&self) -> Outcome<Compression> {
+    pub(super) fn compression(&self) -> Outcome<Compression> {
         self.compression.parse().map_err(|_| {
             let name = &self.compression;
             Failure::Usage(format!("{name:?} is neither none, nor lz4, nor zstd"))
         })
     }
 
-    fn peer(&self) -> Outcome<PeerSettings> {
+    pub(super) fn peer(&self) -> Outcome<PeerSettings> {
         let default = PeerSettings::default();
         Ok(PeerSettings {
             memory_bytes: self.memory_bytes,
@@ -439,6 +467,7 @@ mod tests {
             forwarding: ForwardingName::OnFlush,
             pool: PoolSettings::default(),
             log_dir: None,
+            fabric: FabricSettings::default(),
         }
     }
 

@@ -11,6 +11,7 @@
 //! * [`workspace`]: the directories that stores lie in; [`scratch`]: those of pools and logs; [`output`]: where results go;
 //! * [`engines`]: the engines by name; [`novelsm`]: the one that is a model of another; [`pool`]: the
 //!   persistent memory of those that have some; [`log_device`]: what logs lie on;
+//! * [`fabric`]: engines with a storage node between them and their device; [`node`]: such a node; [`node_store`]: its keys;
 //! * [`transactions`]: loads of transactions, in a worker; [`audit`]: what they must leave;
 //!   [`transaction_engine`]: peers that run them.
 
@@ -21,7 +22,10 @@ mod db;
 mod display;
 mod engine;
 pub mod engines;
+pub mod fabric;
 pub mod log_device;
+mod node;
+mod node_store;
 mod novelsm;
 pub mod options;
 mod output;
@@ -58,6 +62,8 @@ enum What {
     Report(report::Report),
     #[command(hide = true)]
     Worker(worker::Worker),
+    #[command(hide = true)]
+    Node(node::Node),
 }
 
 impl Bench {
@@ -70,6 +76,7 @@ impl Bench {
             What::Tpcc(bench) => bench.run(),
             What::Report(report) => report.run(),
             What::Worker(worker) => worker.run(),
+            What::Node(node) => node.run(),
         }
     }
 }

@@ -78,6 +78,7 @@ impl CampaignOptions {
             forwarding: self.forwarding,
             pool: self.pool.clone(),
             log_dir: self.log_dir.clone(),
+            fabric: Default::default(),
         }
     }
 

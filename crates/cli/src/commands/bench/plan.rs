@@ -5,6 +5,7 @@ use super::engines::EngineSettings;
 use crate::failure::Outcome;
 use esker::Result;
 use esker_bench::Progress;
+use esker_workload::shelf::{self, Shelf};
 use esker_workload::updates::LimitLine;
 use esker_workload::ycsb::{self, Preset, property_file};
 use esker_workload::{Workload, linkbench, tpcc, updates};
@@ -61,6 +62,54 @@ pub enum Task {
     TpccLoad(TpccTask),
     /// TPC-C's transactions on it.
     Tpcc(TpccTask),
+    /// Large values.
+    Shelf(ShelfTask),
+}
+
+/// Large values, and what is done with them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ShelfTask {
+    pub access: ShelfAccess,
+    pub keys: u64,
+    pub value_bytes: usize,
+    pub threads: usize,
+    pub seed: u64,
+}
+
+/// [`shelf::Access`], to be told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum ShelfAccess {
+    FillSame,
+    FillOwn,
+    Read,
+    Half,
+}
+
+impl ShelfTask {
+    /// The length of a key.
+    const KEY_BYTES: usize = 4;
+
+    /// Whether the keys must be there before it begins.
+    pub fn starts_full(&self) -> bool {
+        matches!(self.access, ShelfAccess::Read | ShelfAccess::Half)
+    }
+
+    /// The options.
+    pub fn options(&self) -> shelf::Options {
+        shelf::Options {
+            access: match self.access {
+                ShelfAccess::FillSame => shelf::Access::FillSame,
+                ShelfAccess::FillOwn => shelf::Access::FillOwn,
+                ShelfAccess::Read => shelf::Access::Read,
+                ShelfAccess::Half => shelf::Access::Half,
+            },
+            keys: self.keys,
+            key_bytes: Self::KEY_BYTES,
+            value_bytes: self.value_bytes,
+            threads: self.threads,
+            seed: self.seed,
+        }
+    }
 }
 
 /// A graph, and how much is asked of it.
@@ -167,6 +216,7 @@ impl Task {
             Task::YcsbLoad(task) => Box::new(ycsb::Load::new(&task.resolve()?.options)),
             Task::YcsbRun(task) => Box::new(ycsb::Run::new(&task.resolve()?.options)),
             Task::Updates(task) => Box::new(updates::Updates::new(&task.resolve()?)),
+            Task::Shelf(task) => Box::new(Shelf::new(&task.options())),
             Task::LinkBenchLoad(_) | Task::LinkBench(_) | Task::TpccLoad(_) | Task::Tpcc(_) => {
                 unreachable!("loads of transactions are bound to their store when they are made")
             }
@@ -187,6 +237,7 @@ impl Task {
                 ("user".len() + options.key_digits.max(20), options.value_bytes())
             }
             Task::Updates(task) => (task.key_bytes, task.value_bytes),
+            Task::Shelf(task) => (ShelfTask::KEY_BYTES, task.value_bytes),
             Task::LinkBenchLoad(_) | Task::LinkBench(_) | Task::TpccLoad(_) | Task::Tpcc(_) => {
                 ROW_BYTES
             }

@@ -3,12 +3,15 @@
 //! It reads a [`Plan`] from standard input and writes [`Message`]s to standard output. When standard
 //! input ends, whoever started it has gone, and it goes too.
 
-use super::plan::{Message, Plan, Task, line};
+use super::fabric::{self, FabricEngine};
+use super::plan::{Message, Plan, ShelfTask, Task, line};
 use super::{engines, reading, transactions};
 use crate::failure::{Failure, Outcome};
 use clap::Args;
-use esker_base::{Background, Priority, SystemClock, Threads};
-use esker_bench::{Progress, Report, Row, Trial};
+use esker_base::{Background, Priority, Rng, SystemClock, Threads};
+use esker_bench::{Engine, Progress, Report, Row, Trial};
+use esker_workload::Workload;
+use esker_workload::shelf::{self, Shelf};
 use esker_workload::updates::Updates;
 use std::io::{BufRead, Write};
 
@@ -85,13 +88,37 @@ fn measure(plan: &Plan) -> Outcome<esker_bench::Outcome> {
         // Nobody listens any more: the thread that watches for that ends all.
         let _ = tell(&Message::progress(progress));
     };
+    if let Task::Shelf(task) = &plan.task
+        && task.starts_full()
+    {
+        fill(task, opened.engine())?;
+    }
+    let node = opened.fabric();
+    let before = node.map(FabricEngine::node_costs).transpose()?;
+    let user_bytes = opened.engine().counters().user_bytes;
     let mut outcome = trial.run(progress)?;
+    if let Some((node, before)) = node.zip(before) {
+        let user_bytes = opened.engine().counters().user_bytes - user_bytes;
+        fabric::account(&mut outcome.rows, before, node.node_costs()?, user_bytes);
+    }
     outcome.rows.extend(limit_line_distance(plan, &outcome)?);
     if let Some((updates, reads)) = updates.as_ref().filter(|(_, reads)| *reads > 0) {
         outcome.rows.extend(reading::measure(&trial, updates, *reads, progress)?);
     }
     opened.close()?;
     Ok(outcome)
+}
+
+/// Puts what a load of reads is to find.
+fn fill(task: &ShelfTask, engine: &dyn Engine) -> Outcome {
+    let options = shelf::Options { access: shelf::Access::FillSame, threads: 1, ..task.options() };
+    let shelf = Shelf::new(&options);
+    let mut worker = shelf.worker(engine.store(), 0, Rng::new(task.seed))?;
+    for _ in 0..options.keys {
+        worker.step()?;
+    }
+    engine.flush()?;
+    Ok(engine.settle()?)
 }
 
 /// What the tables of a load of updates cost by what they would at least, in as much space on average.

@@ -1,6 +1,7 @@
 //! `esker experiment`: comparisons that are known by name and can be repeated by anybody. Each is a
 //! campaign of its own module; this is what they share.
 
+mod fabric;
 mod plexdb;
 mod room;
 mod wal;
@@ -35,7 +36,8 @@ pub struct Run {
     engines: Option<String>,
     /// The cases. Of plexdb, each a distribution and a number of updates of each key
     /// [default: uniform-9,uniform-20,zipf-9,zipf-20]; of wal, each a benchmark and its clients
-    /// [default: linkbench-10,linkbench-64,tpcc-10,tpcc-64]
+    /// [default: linkbench-10,linkbench-64,tpcc-10,tpcc-64]; of fabric, each a durability, an access and the
+    /// size of a value [default: all, such as paper-same-32k]
     #[arg(long, value_name = "LIST", verbatim_doc_comment)]
     cases: Option<String>,
     /// Of plexdb: the keys, with write buffers and memory in proportion
@@ -44,7 +46,7 @@ pub struct Run {
     /// Of plexdb: the size of a log segment, or of another engine's write buffer
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     segment: Option<usize>,
-    /// Of wal: how often everything is measured, the engines taking turns: as many pairs
+    /// Of wal and fabric: how often everything is measured, the engines taking turns: as many pairs
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
     /// Of wal: a directory on the device that the engines *-log-disk log to [default: the store's own]
@@ -95,7 +97,7 @@ struct Wishes<'a> {
     pool_delay: Option<u64>,
 }
 
-static EXPERIMENTS: [Experiment; 4] = [
+static EXPERIMENTS: [Experiment; 5] = [
     Experiment {
         name: "ycsb",
         about: "workloads A to H on every engine",
@@ -119,6 +121,12 @@ static EXPERIMENTS: [Experiment; 4] = [
         about: "what the log costs, by the device it lies on",
         flags: &["--cases", "--rounds", "--log-dir", "--pool-delay"],
         campaign: wal::campaign,
+    },
+    Experiment {
+        name: "fabric",
+        about: "engines before and behind the network",
+        flags: &["--cases", "--rounds"],
+        campaign: fabric::campaign,
     },
 ];
 

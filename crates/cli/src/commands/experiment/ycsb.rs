@@ -48,6 +48,7 @@ pub fn campaign(scale: Scale, engines: Option<&str>, _room: &Room) -> Outcome<Ca
         forwarding: ForwardingName::default(),
         pool: PoolSettings::default(),
         log_dir: None,
+        fabric: Default::default(),
     };
     let task = |preset| YcsbTask {
         workload: ycsb::preset(preset).1,

@@ -66,6 +66,7 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
         forwarding: ForwardingName::default(),
         pool: PoolSettings::default(),
         log_dir: None,
+        fabric: Default::default(),
     };
     let case = |load: &Load| {
         let task = Task::Updates(load.task(&sizes));

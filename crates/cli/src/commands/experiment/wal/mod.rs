@@ -73,6 +73,7 @@ pub fn campaign(wishes: &Wishes<'_>, _room: &Room) -> Outcome<Campaign> {
         forwarding: ForwardingName::default(),
         pool: PoolSettings { pool_delay, ..PoolSettings::default() },
         log_dir: wishes.log_dir.map(Into::into),
+        fabric: Default::default(),
     };
     let mut loads: Vec<Case> = Vec::new();
     let mut measured = Vec::new();

@@ -44,6 +44,7 @@ pub fn campaign(scale: Scale, engines: Option<&str>, room: &Room) -> Outcome<Cam
         forwarding: ForwardingName::default(),
         pool: PoolSettings { pool: sizes.pool_bytes, ..PoolSettings::default() },
         log_dir: None,
+        fabric: Default::default(),
     };
     let unaffected = Plan { sizes: &sizes, settings: &settings, affected: &[] };
     let loaded = unaffected.task(Preset::A, sizes.operations);

@@ -1,0 +1,365 @@
+//! Engines with a storage node between them and their device.
+//!
+//! | name | where the engine is | what goes over the network |
+//! |---|---|---|
+//! | `hashstore-node` | on the node: a hash store inside the reactors | keys and values |
+//! | `lsm-node` | on the node: an Esker database | keys and values |
+//! | `rocksdb-compute` | here: RocksDB, its files in a namespace of blocks | blocks |
+//! | `esker-compute` | here: Esker, likewise | blocks |
+//!
+//! The node is a process of its own ([`node`](super::node)), reached through loopback.
+
+use super::child::Ended;
+use super::engines::EngineSettings;
+use super::node::{NodeCosts, NodeKind, NodeMessage, NodePlan, SUBSYSTEM};
+use super::plan::line;
+use crate::failure::{Failure, Outcome};
+use esker::{Db, Env, KeyspaceSettings, Log, Result, Store, Sync};
+use esker_base::{SystemClock, SystemEntropy, Threads, ambient_seed};
+use esker_bench::accounting::TableSpace;
+use esker_bench::{Counters, Engine, Row};
+use esker_initiator::{BlockClient, KeyClient};
+use esker_nvme::Nqn;
+use esker_peers::Peer;
+use esker_storage::BlockStorage;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use super::node_store::NodeStore;
+
+/// The engines by name.
+pub const NAMES: [&str; 4] = ["rocksdb-compute", "esker-compute", "hashstore-node", "lsm-node"];
+
+/// I/O queues of one controller, at most.
+const QUEUES: usize = 64;
+
+/// How an engine and its node are set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FabricSettings {
+    /// The size of the node's file.
+    pub device_bytes: u64,
+    /// Connections, each an I/O queue.
+    pub connections: usize,
+    /// What an acknowledged write survives.
+    pub durability: Durability,
+}
+
+/// What an acknowledged write survives, on both sides alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Durability {
+    /// The death of a process, as in the paper: the node announces a volatile cache, direct writes are done and not
+    /// flushed, and the logs of LSM engines are not synced.
+    Paper,
+    /// The loss of power: there is no volatile cache, and logs are synced at each write.
+    PowerSafe,
+}
+
+impl Default for FabricSettings {
+    fn default() -> Self {
+        FabricSettings { device_bytes: 1 << 30, connections: 4, durability: Durability::PowerSafe }
+    }
+}
+
+/// Whether the engine of this name has a node.
+pub fn is_one(name: &str) -> bool {
+    NAMES.contains(&name)
+}
+
+/// Fails if the engine can't be opened.
+pub fn check(name: &str) -> Outcome {
+    if name == "rocksdb-compute" {
+        esker_peers::check("rocksdb-wal")?;
+    }
+    Ok(())
+}
+
+/// An engine, and its node.
+pub struct FabricEngine {
+    name: String,
+    // In the order in which they go.
+    side: Side,
+    node: Node,
+    settings: BTreeMap<String, String>,
+}
+
+enum Side {
+    Keys(NodeStore),
+    RocksDb { peer: Box<dyn Peer> },
+    Own { db: Db, store: Store },
+}
+
+impl FabricEngine {
+    /// Starts the node, whose file lies beside `dir`, and opens the engine.
+    pub fn open(name: &str, dir: &Path, settings: &EngineSettings) -> Outcome<Self> {
+        let fabric = &settings.fabric;
+        let (kind, path) = match name {
+            "hashstore-node" => (NodeKind::Hash, dir.with_file_name("node-hash")),
+            "lsm-node" => (NodeKind::Lsm, dir.to_owned()),
+            _ => (NodeKind::Blocks, dir.with_file_name("node-blocks")),
+        };
+        let node = Node::start(&NodePlan {
+            kind,
+            path,
+            bytes: fabric.device_bytes,
+            is_volatile: fabric.durability == Durability::Paper,
+            segment_bytes: settings.segment_bytes,
+            memory_bytes: settings.memory_bytes,
+        })?;
+        let mut named = named(fabric);
+        let side = match name {
+            "rocksdb-compute" => {
+                let is_synced = fabric.durability == Durability::PowerSafe;
+                let storage = node.storage(fabric)?;
+                let peer = esker_peers::open_in_storage(storage, is_synced, &settings.peer()?)?;
+                named.extend(peer.configuration());
+                Side::RocksDb { peer }
+            }
+            "esker-compute" => own(&node, settings, &mut named)?,
+            _ => Side::Keys(node.keys(fabric)?),
+        };
+        Ok(FabricEngine { name: name.to_owned(), side, node, settings: named })
+    }
+
+    /// What was set, by name.
+    pub fn settings(&self) -> BTreeMap<String, String> {
+        self.settings.clone()
+    }
+
+    /// What the node has done so far.
+    pub fn node_costs(&self) -> Outcome<NodeCosts> {
+        self.node.costs()
+    }
+
+    /// Closes the engine, and ends the node.
+    pub fn close(self) -> Outcome {
+        if let Side::Own { db, store } = self.side {
+            drop(store);
+            db.close()?;
+        }
+        Ok(())
+    }
+}
+
+/// Esker here, its files there.
+fn own(
+    node: &Node,
+    settings: &EngineSettings,
+    named: &mut BTreeMap<String, String>,
+) -> Outcome<Side> {
+    let sync = match settings.fabric.durability {
+        Durability::Paper => Sync::Os,
+        Durability::PowerSafe => Sync::Always,
+    };
+    let own = settings.own(Log::File { dir: None, sync });
+    let keyspace =
+        KeyspaceSettings { compression: settings.compression()?, ..KeyspaceSettings::default() };
+    named.extend(super::engine::named(&own, &keyspace));
+    let env = Env {
+        storage: node.storage(&settings.fabric)?,
+        log_storage: None,
+        pool: None,
+        clock: Arc::new(SystemClock::new()),
+        background: Arc::new(Threads),
+        seed: ambient_seed(),
+    };
+    let db = Db::open_with(env, own)?;
+    let store = db.store(&db.keyspace(super::engine::KEYSPACE, keyspace)?);
+    Ok(Side::Own { db, store })
+}
+
+fn named(fabric: &FabricSettings) -> BTreeMap<String, String> {
+    let durability = match fabric.durability {
+        Durability::Paper => {
+            "as the paper has it: a volatile cache is announced, logs are not synced"
+        }
+        Durability::PowerSafe => "no volatile cache, logs are synced at each write",
+    };
+    let pairs = [
+        ("durability", durability.to_owned()),
+        ("connections", fabric.connections.to_string()),
+        ("node", "a process of its own, one reactor, through loopback".to_owned()),
+        ("node device", format!("a file of {} bytes, O_DIRECT", fabric.device_bytes)),
+    ];
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+impl Engine for FabricEngine {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn store(&self) -> &dyn esker::api::Ordered {
+        match &self.side {
+            Side::Keys(store) => store,
+            Side::RocksDb { peer } => &**peer,
+            Side::Own { store, .. } => store,
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        match &self.side {
+            Side::Keys(store) => Counters { user_bytes: store.user_bytes(), ..Counters::default() },
+            Side::RocksDb { peer } => {
+                let written = peer.written();
+                Counters {
+                    user_bytes: written.user_bytes.unwrap_or(0),
+                    log_bytes: written.log_bytes,
+                    flush_bytes: written.flush_bytes,
+                    compaction_bytes: written.compaction_bytes,
+                    stall_us: written.stall_us,
+                    ..Counters::default()
+                }
+            }
+            Side::Own { db, .. } => {
+                let stats = db.stats();
+                Counters {
+                    user_bytes: stats.user_bytes,
+                    log_bytes: Some(stats.log_bytes),
+                    flush_bytes: Some(stats.flush_bytes),
+                    compaction_bytes: Some(stats.compaction_bytes),
+                    stall_us: Some(stats.stalled.as_micros() as u64),
+                    ..Counters::default()
+                }
+            }
+        }
+    }
+
+    /// Nothing of it lies here.
+    fn disk_bytes(&self) -> u64 {
+        0
+    }
+
+    fn table_space(&self) -> TableSpace {
+        TableSpace::default()
+    }
+
+    fn flush(&self) -> Result<()> {
+        match &self.side {
+            Side::Keys(_) => Ok(()),
+            Side::RocksDb { peer } => peer.flush(),
+            Side::Own { db, .. } => db.flush(),
+        }
+    }
+
+    fn settle(&self) -> Result<()> {
+        match &self.side {
+            Side::Keys(_) => Ok(()),
+            Side::RocksDb { peer } => peer.settle(),
+            Side::Own { db, .. } => db.settle(),
+        }
+    }
+}
+
+/// What a process on this side can't tell of what lies on the other.
+const ELSEWHERE: [&str; 8] = [
+    "written_bytes",
+    "write_amp",
+    "disk_peak_bytes",
+    "space_amp_mean",
+    "space_amp_peak",
+    "table_space_amp_mean",
+    "table_space_amp_peak",
+    "table_write_amp",
+];
+
+/// Puts what the node did in the place of what this process did, which says nothing.
+pub fn account(rows: &mut Vec<Row>, before: NodeCosts, after: NodeCosts, user_bytes: u64) {
+    rows.retain(|row| !ELSEWHERE.contains(&&row.metric[..]));
+    let Some(first) = rows.first().cloned() else { return };
+    let mut add = |metric: &str, value: f64, unit: &str| {
+        rows.push(Row { metric: metric.to_owned(), value, unit: unit.to_owned(), ..first.clone() });
+    };
+    let network = (after.network_bytes - before.network_bytes) as f64;
+    let device = (after.device_bytes - before.device_bytes) as f64;
+    add("network_bytes", network, "bytes");
+    add("device_bytes", device, "bytes");
+    add("node_commands", (after.commands - before.commands) as f64, "ops");
+    if user_bytes > 0 {
+        add("network_amp", network / user_bytes as f64, "ratio");
+        add("node_write_amp", device / user_bytes as f64, "ratio");
+    }
+}
+
+/// The node's process.
+struct Node {
+    address: SocketAddr,
+    lines: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
+    /// Ends when standard input does, which is before it in the order of fields.
+    _process: Ended,
+}
+
+impl Node {
+    fn start(plan: &NodePlan) -> Outcome<Self> {
+        let failed = |error| Failure::io("start", "a storage node", error);
+        let program = std::env::current_exe().map_err(failed)?;
+        let mut command = Command::new(program);
+        command.args(["bench", "node"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().map_err(failed)?;
+        let mut stdin = process.stdin.take().expect("it was asked for");
+        let mut stdout = BufReader::new(process.stdout.take().expect("it was asked for"));
+        let process = Ended::new(process);
+        stdin.write_all(&line(plan)?).map_err(failed)?;
+        match hear(&mut stdout)? {
+            NodeMessage::Listening(address) => {
+                Ok(Node { address, lines: Mutex::new((stdin, stdout)), _process: process })
+            }
+            NodeMessage::Done(_) => {
+                Err(Failure::new("the storage node does not listen".to_owned()))
+            }
+        }
+    }
+
+    fn costs(&self) -> Outcome<NodeCosts> {
+        let mut lines = self.lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        lines.0.write_all(b"\n").map_err(|error| Failure::io("ask", "the storage node", error))?;
+        match hear(&mut lines.1)? {
+            NodeMessage::Done(costs) => Ok(costs),
+            NodeMessage::Listening(_) => {
+                Err(Failure::new("the storage node began again".to_owned()))
+            }
+        }
+    }
+
+    fn settings(&self, queues: usize) -> Outcome<esker_initiator::Settings> {
+        let nqn = |name| Nqn::new(name).map_err(|error| Failure::new(error.to_string()));
+        let host = nqn("nqn.2024-01.io.esker:bench-host")?;
+        let settings = esker_initiator::Settings::new(self.address, host, nqn(SUBSYSTEM)?);
+        Ok(esker_initiator::Settings { queues: queues as u16, ..settings })
+    }
+
+    fn keys(&self, fabric: &FabricSettings) -> Outcome<NodeStore> {
+        let mut left = fabric.connections.max(1);
+        let mut clients = Vec::new();
+        while left > 0 {
+            let queues = left.min(QUEUES);
+            let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
+            let client = KeyClient::connect(self.settings(queues)?, clock, entropy);
+            clients.push(client.map_err(esker_base::Error::from)?);
+            left -= queues;
+        }
+        Ok(NodeStore::new(clients))
+    }
+
+    fn storage(&self, fabric: &FabricSettings) -> Outcome<Arc<BlockStorage>> {
+        let settings = self.settings(fabric.connections.clamp(1, QUEUES))?;
+        let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
+        let client = BlockClient::connect(settings, clock, entropy);
+        let client = client.map_err(esker_base::Error::from)?;
+        Ok(Arc::new(BlockStorage::open(Arc::new(client), &Threads)?))
+    }
+}
+
+fn hear(stdout: &mut BufReader<ChildStdout>) -> Outcome<NodeMessage> {
+    let mut text = String::new();
+    let read = stdout.read_line(&mut text);
+    let read = read.map_err(|error| Failure::io("hear", "the storage node", error))?;
+    if read == 0 {
+        return Err(Failure::new("the storage node ended early; it says why above".to_owned()));
+    }
+    Ok(serde_json::from_str(&text)?)
+}

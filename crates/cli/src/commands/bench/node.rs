@@ -1,0 +1,196 @@
+//! `esker bench node`: a storage node for a measurement, in a process of its own, as a node is a machine of its own.
+//!
+//! It reads a [`NodePlan`] from standard input and writes [`NodeMessage::Listening`] to standard output. After that every
+//! line that it reads is answered with what it has done so far. When standard input ends it drains and goes.
+
+use super::plan::line;
+use crate::failure::{Failure, Outcome};
+use clap::Args;
+use esker::{Db, KeyspaceSettings, Log, Settings, Sync};
+use esker_base::{Background, Rng, SystemClock, SystemEntropy, Threads, ambient_seed};
+use esker_hashstore::device::FileDevice;
+use esker_hashstore::{CreateSettings, volume};
+use esker_node::HashKeys;
+use esker_nvme::Nqn;
+use esker_target::{Access, DeviceBlocks, Namespace, OrderedKeys, Subsystem, Target};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The subsystem's name.
+pub const SUBSYSTEM: &str = "nqn.2024-01.io.esker:bench";
+
+/// How long commands under way may take at the end.
+const DRAIN_TIME: Duration = Duration::from_secs(10);
+
+/// Blocks of the namespace of blocks, in bytes.
+const BLOCK_BYTES: u32 = 4096;
+
+/// What a node is to serve.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NodePlan {
+    /// What.
+    pub kind: NodeKind,
+    /// The file that it lies in, or the directory. The file may be there: it is used again, and what it had is lost.
+    pub path: PathBuf,
+    /// The file's size.
+    pub bytes: u64,
+    /// Whether what is acknowledged may be lost with the power.
+    pub is_volatile: bool,
+    /// A write buffer of an LSM, and all its memory.
+    pub segment_bytes: usize,
+    pub memory_bytes: usize,
+}
+
+/// What a namespace is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum NodeKind {
+    /// Blocks in a file.
+    Blocks,
+    /// Keys in a hash store.
+    Hash,
+    /// Keys in an Esker database.
+    Lsm,
+}
+
+/// What a node tells.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub enum NodeMessage {
+    /// Where it can be reached.
+    Listening(SocketAddr),
+    /// What it has done.
+    Done(NodeCosts),
+}
+
+/// What a node has done since it listens.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NodeCosts {
+    /// Payload of its sockets, both ways.
+    pub network_bytes: u64,
+    /// What the system wrote to devices for it.
+    pub device_bytes: u64,
+    /// Commands received.
+    pub commands: u64,
+}
+
+/// Serve a namespace for a measurement, as told on standard input
+#[derive(Args)]
+pub struct Node {}
+
+impl Node {
+    pub fn run(self) -> Outcome {
+        let mut lines = std::io::stdin().lock().lines();
+        let plan = lines.next().and_then(Result::ok).unwrap_or_default();
+        let plan: NodePlan = serde_json::from_str(&plan)?;
+        let (namespace, _held) = plan.open()?;
+        let target = start(namespace)?;
+        tell(&NodeMessage::Listening(target.address()))?;
+        let written = device_bytes()?;
+        for _ in lines.map_while(Result::ok) {
+            let totals = target.totals();
+            tell(&NodeMessage::Done(NodeCosts {
+                network_bytes: totals.received_bytes + totals.sent_bytes,
+                device_bytes: device_bytes()? - written,
+                commands: totals.commands,
+            }))?;
+        }
+        target.drain();
+        Ok(())
+    }
+}
+
+/// What a namespace stands on, while it is served.
+enum Held {
+    Device { _device: FileDevice },
+    Nothing,
+}
+
+impl NodePlan {
+    fn open(&self) -> Outcome<(Arc<dyn Namespace>, Held)> {
+        let guid = [7; 16];
+        match self.kind {
+            NodeKind::Blocks => {
+                let device = device(&self.path, self.bytes)?;
+                volume_of_zeros(&device)?;
+                let (file, bytes) = (device.descriptor()?, self.bytes);
+                let blocks = DeviceBlocks::new(guid, file, bytes, BLOCK_BYTES, self.is_volatile)?;
+                Ok((Arc::new(blocks), Held::Device { _device: device }))
+            }
+            NodeKind::Hash => {
+                let device = device(&self.path, self.bytes)?;
+                volume::create(&device, &CreateSettings::default(), &mut Rng::new(ambient_seed()))?;
+                drop(device);
+                let keys = HashKeys::open(guid, &self.path, self.is_volatile)?;
+                Ok((Arc::new(keys), Held::Nothing))
+            }
+            NodeKind::Lsm => {
+                let sync = if self.is_volatile { Sync::Os } else { Sync::Always };
+                let settings = Settings {
+                    log: Log::File { dir: None, sync },
+                    segment_bytes: self.segment_bytes,
+                    memory_bytes: self.memory_bytes,
+                    ..Settings::default()
+                };
+                let db = Db::open(&self.path, settings)?;
+                let keyspace = db.keyspace("bench", KeyspaceSettings::default())?;
+                let store = Arc::new(db.store(&keyspace));
+                let keys = OrderedKeys::new(guid, self.bytes, store, &Threads)?;
+                Ok((Arc::new(keys), Held::Nothing))
+            }
+        }
+    }
+}
+
+/// The file at `path`, made if it is not there.
+fn device(path: &Path, bytes: u64) -> Outcome<FileDevice> {
+    if path.exists() {
+        return Ok(FileDevice::open(path)?);
+    }
+    Ok(FileDevice::create(path, Some(bytes))?)
+}
+
+/// Takes the first block from whoever had the device.
+fn volume_of_zeros(device: &FileDevice) -> Outcome {
+    use esker_hashstore::device::Device;
+    let zeros = esker_uring::Buffer::zeroed(BLOCK_BYTES as usize);
+    let failed = |error| Failure::io("clear", device.name(), error);
+    device.write_at(0, &zeros).map_err(failed)?;
+    device.sync().map_err(|error| Failure::io("clear", device.name(), error))
+}
+
+fn start(namespace: Arc<dyn Namespace>) -> Outcome<Target> {
+    let nqn = Nqn::new(SUBSYSTEM).map_err(|error| Failure::new(error.to_string()))?;
+    let subsystem = Subsystem {
+        nqn,
+        serial: "BENCH".to_owned(),
+        namespaces: vec![namespace],
+        access: Access::Anyone,
+    };
+    let settings = esker_target::Settings {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        reactors: 1,
+        drain_time: DRAIN_TIME,
+        subsystems: vec![subsystem],
+    };
+    let background: Arc<dyn Background> = Arc::new(Threads);
+    let clock = Arc::new(SystemClock::new());
+    Ok(Target::start(settings, clock, Arc::new(SystemEntropy), &background)?)
+}
+
+/// What the system wrote to devices for this process: `proc_pid_io(5)`, `write_bytes`.
+fn device_bytes() -> Outcome<u64> {
+    let failed = |error| Failure::io("read", "/proc/self/io", error);
+    let text = std::fs::read_to_string("/proc/self/io").map_err(failed)?;
+    let found = text.lines().find_map(|line| line.strip_prefix("write_bytes:"));
+    let bytes = found.and_then(|bytes| bytes.trim().parse().ok());
+    bytes.ok_or_else(|| Failure::new("/proc/self/io does not tell write_bytes".to_owned()))
+}
+
+fn tell(message: &NodeMessage) -> Outcome {
+    let mut out = std::io::stdout().lock();
+    out.write_all(&line(message)?)?;
+    Ok(out.flush()?)
+}

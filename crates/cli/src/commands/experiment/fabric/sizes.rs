@@ -1,0 +1,137 @@
+//! How much the experiment measures, and the cases by name.
+
+use super::super::super::bench::plan::ShelfAccess;
+use super::super::Scale;
+use crate::failure::{Failure, Outcome};
+use std::time::Duration;
+
+/// The paper's clients.
+const THREADS: usize = 15;
+/// Connections, where nothing else is said: more cost the two sides more waking than they carry.
+const CONNECTIONS: usize = 4;
+
+/// What one case fills at most with each kind of value: as many writes of small ones as take about as long.
+const SMALL_PART: u64 = 4;
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Sizes {
+    pub(super) rounds: u32,
+    /// How long reads go on.
+    pub(super) duration: Duration,
+    /// The node's file.
+    pub(super) device_bytes: u64,
+    /// Values of 32 KiB that a thread fills.
+    writes: u64,
+}
+
+/// A case.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Shape {
+    pub(super) name: String,
+    pub(super) access: ShelfAccess,
+    pub(super) value_bytes: usize,
+    pub(super) threads: usize,
+    pub(super) connections: usize,
+    pub(super) is_power_safe: bool,
+}
+
+impl Sizes {
+    pub(super) fn of(scale: Scale) -> Sizes {
+        match scale {
+            Scale::Quick => Sizes {
+                rounds: 2,
+                duration: Duration::from_millis(700),
+                device_bytes: 1 << 30,
+                writes: 500,
+            },
+            Scale::Full => Sizes {
+                rounds: 5,
+                duration: Duration::from_secs(10),
+                device_bytes: 12 << 30,
+                writes: 4_000,
+            },
+        }
+    }
+
+    /// Keys that there are.
+    pub(super) fn keys(&self, shape: &Shape) -> u64 {
+        let each = match shape.value_bytes {
+            ..=4096 => self.writes * SMALL_PART,
+            _ => self.writes,
+        };
+        match shape.access {
+            ShelfAccess::FillSame => each,
+            ShelfAccess::FillOwn => each * shape.threads as u64,
+            // Filled by one thread before it begins; several write buffers all the same.
+            ShelfAccess::Read | ShelfAccess::Half => each * 8,
+        }
+    }
+
+    /// The sizes by name, for the report.
+    pub(super) fn named(&self) -> Vec<(String, String)> {
+        let given = [
+            ("seconds of reads", self.duration.as_secs_f64().to_string()),
+            ("values of 32 KiB that each thread fills", self.writes.to_string()),
+            ("smaller values that each thread fills", (self.writes * SMALL_PART).to_string()),
+            ("node device bytes", self.device_bytes.to_string()),
+            ("key bytes", "4".to_owned()),
+        ];
+        given.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
+/// What cases are called: durability, access, value, and the connections if they are not the usual ones.
+fn all() -> Vec<Shape> {
+    let mut shapes = Vec::new();
+    for (durability, is_power_safe) in [("paper", false), ("safe", true)] {
+        for (access_name, access) in [
+            ("same", ShelfAccess::FillSame),
+            ("own", ShelfAccess::FillOwn),
+            ("read", ShelfAccess::Read),
+            ("half", ShelfAccess::Half),
+        ] {
+            for (value, value_bytes) in [("32k", 32 << 10), ("4k", 4 << 10), ("100", 100)] {
+                let name = format!("{durability}-{access_name}-{value}");
+                let (threads, connections) = (THREADS, CONNECTIONS);
+                shapes.push(Shape {
+                    name,
+                    access,
+                    value_bytes,
+                    threads,
+                    connections,
+                    is_power_safe,
+                });
+            }
+        }
+    }
+    for connections in [1, 4, 16, 64, 256] {
+        for (access_name, access) in [("own", ShelfAccess::FillOwn), ("read", ShelfAccess::Read)] {
+            shapes.push(Shape {
+                name: format!("paper-{access_name}-4k-{connections}-connections"),
+                access,
+                value_bytes: 4 << 10,
+                threads: THREADS.max(connections),
+                connections,
+                is_power_safe: false,
+            });
+        }
+    }
+    shapes
+}
+
+/// What a minute is enough for.
+const QUICK: &str = "paper-same-32k,paper-own-32k,paper-read-32k,paper-half-32k,safe-own-32k";
+
+/// The cases of a list, or those of a scale.
+pub(super) fn chosen(scale: Scale, list: Option<&str>) -> Outcome<Vec<Shape>> {
+    let all = all();
+    let Some(list) = list.or((scale == Scale::Quick).then_some(QUICK)) else { return Ok(all) };
+    let find = |name: &str| {
+        let found = all.iter().find(|shape| shape.name == name).cloned();
+        found.ok_or_else(|| {
+            let known: Vec<&str> = all.iter().map(|shape| &shape.name[..]).collect();
+            Failure::Usage(format!("there is no case {name:?}; there are {}", known.join(", ")))
+        })
+    };
+    list.split(',').map(|name| find(name.trim())).collect()
+}
