@@ -41,6 +41,32 @@ pub struct Geometry {
 }
 
 impl Geometry {
+    /// A device whose chunks are written in blocks of 4 KiB, each readable at once.
+    pub fn of_blocks(
+        groups: u16,
+        units_per_group: u16,
+        chunks_per_unit: u16,
+        chunk_bytes: u32,
+    ) -> Self {
+        let (write_unit_bytes, sector_bytes) = (4096, 4096);
+        Geometry {
+            groups,
+            units_per_group,
+            chunks_per_unit,
+            chunk_bytes,
+            write_unit_bytes,
+            sector_bytes,
+            mw_cunits: 0,
+            pair_distance: 1,
+        }
+    }
+
+    /// The chunk at a place among all of them.
+    pub fn chunk(&self, index: usize) -> Chunk {
+        let chunks = usize::from(self.chunks_per_unit);
+        Chunk { unit: Unit((index / chunks) as u16), number: (index % chunks) as u16 }
+    }
+
     /// All dies.
     pub fn units(&self) -> usize {
         usize::from(self.groups) * usize::from(self.units_per_group)

@@ -13,8 +13,12 @@ pub mod device;
 pub mod geometry;
 pub mod placement;
 pub mod preset;
+pub mod storage;
 pub mod trial;
+pub mod zones;
 
 pub use device::{Form, Media, Sim};
 pub use geometry::{Chunk, Geometry, Unit};
 pub use preset::Preset;
+pub use storage::FlashStorage;
+pub use zones::{FileZones, Zones};

@@ -7,7 +7,7 @@ use esker_base::{FileKind, Hint, Result};
 const CHUNK_BYTES: u64 = 1 << 20;
 
 /// Copies `name` and syncs the copy's bytes. A copy that fails is removed again.
-pub(crate) fn copy_durably(source: &dyn Storage, name: &str, target: &dyn Storage) -> Result<()> {
+pub fn copy_durably(source: &dyn Storage, name: &str, target: &dyn Storage) -> Result<()> {
     let reader = source.open(name)?;
     let mut writer = target.create(name, Hint::of(FileKind::Table))?;
     let copied = copy_bytes(&*reader, &mut *writer);

@@ -36,6 +36,7 @@ pub use fault::FaultStorage;
 pub use layer::Layer;
 pub use memory::MemoryStorage;
 pub use posix::PosixStorage;
+pub use {copy::copy_durably, name::check as check_name};
 
 use esker_base::{Hint, Result};
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use std::io;
 pub(crate) const LOCK_NAME: &str = "LOCK";
 
 /// Refuses names that would leave the flat set of files, or that would touch the lock.
-pub(crate) fn check(name: &str) -> Result<()> {
+pub fn check(name: &str) -> Result<()> {
     let reason = match name {
         "" => "a file name must not be empty",
         "." | ".." => "that names a directory",

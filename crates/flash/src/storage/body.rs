@@ -1,0 +1,230 @@
+//! A file: its pieces, and how they are read.
+
+use super::format::{self, Extent, LOG_HEADER, Made};
+use crate::Chunk;
+use crate::zones::{BLOCK_BYTES, Zones};
+use esker_base::{Error, Result};
+use esker_storage::ReadableFile;
+use parking_lot::{Mutex, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A file. It is there as long as it has a name or anybody reads it.
+pub(super) struct Body {
+    pub(super) id: u64,
+    pub(super) lifetime: u8,
+    /// The size of a log.
+    pub(super) log_bytes: Option<u64>,
+    pub(super) pieces: RwLock<Pieces>,
+    /// Where a log is written next.
+    pub(super) position: Mutex<Position>,
+    /// Whether somebody appends to it.
+    pub(super) open: AtomicBool,
+}
+
+/// Where a log is written next: in which of its chunks, and where there.
+#[derive(Default)]
+pub(super) struct Position {
+    pub(super) extent: usize,
+    pub(super) at: u64,
+    /// The first failure. What the device has since is unknown.
+    pub(super) failed: Option<Error>,
+}
+
+/// What a file has, in order.
+#[derive(Default)]
+pub(super) struct Pieces {
+    pub(super) extents: Vec<Extent>,
+    /// How many of them the journal has.
+    recorded: usize,
+    /// Where each of them begins in the file; not of a log.
+    starts: Vec<u64>,
+    pub(super) len: u64,
+    /// The writes into a log: where, how long, and which block of which chunk its record begins in.
+    pub(super) writes: Vec<Write>,
+}
+
+/// A write into a log, as it lies on the device.
+#[derive(Clone, Copy)]
+pub(super) struct Write {
+    pub(super) offset: u64,
+    pub(super) len: u32,
+    pub(super) chunk: Chunk,
+    pub(super) at: u64,
+}
+
+impl Body {
+    pub(super) fn new(made: &Made) -> Arc<Self> {
+        let &Made { id, lifetime, log_bytes, .. } = made;
+        let (pieces, position, open) = Default::default();
+        Arc::new(Body { id, lifetime, log_bytes, pieces, position, open })
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+
+    /// What the journal has of it.
+    pub(super) fn recorded(&self) -> Vec<Extent> {
+        let pieces = self.pieces.read();
+        pieces.extents[..pieces.recorded].to_vec()
+    }
+
+    /// What the journal is to be told.
+    pub(super) fn unrecorded(&self) -> Vec<Extent> {
+        let pieces = self.pieces.read();
+        pieces.extents[pieces.recorded..].to_vec()
+    }
+
+    /// The journal has all.
+    pub(super) fn record(&self) {
+        let mut pieces = self.pieces.write();
+        pieces.recorded = pieces.extents.len();
+    }
+
+    /// The same bytes lie elsewhere.
+    pub(super) fn replace(&self, extents: Vec<Extent>) {
+        let mut pieces = self.pieces.write();
+        let mut start = 0;
+        pieces.starts.clear();
+        for extent in &extents {
+            pieces.starts.push(start);
+            start += u64::from(extent.bytes);
+        }
+        (pieces.extents, pieces.len) = (extents, start);
+    }
+
+    pub(super) fn made(&self, name: &str) -> Made {
+        Made {
+            id: self.id,
+            lifetime: self.lifetime,
+            log_bytes: self.log_bytes,
+            name: name.to_owned(),
+        }
+    }
+
+    /// Appends a piece.
+    pub(super) fn push(&self, extent: Extent) {
+        let pieces = &mut *self.pieces.write();
+        let start = pieces.len;
+        pieces.len += u64::from(extent.bytes);
+        if pieces.recorded < pieces.extents.len()
+            && let Some(last) = pieces.extents.last_mut()
+            && last.chunk == extent.chunk
+            && last.start() + u64::from(last.bytes) == extent.start()
+        {
+            last.bytes += extent.bytes;
+            return;
+        }
+        pieces.starts.push(start);
+        pieces.extents.push(extent);
+    }
+
+    fn read(&self, zones: &dyn Zones, name: &str, offset: u64, out: &mut [u8]) -> Result<()> {
+        let pieces = self.pieces.read();
+        let len = self.log_bytes.unwrap_or(pieces.len);
+        if offset.checked_add(out.len() as u64).is_none_or(|end| end > len) {
+            let what = format!("{} bytes are wanted, and the file ends at {len}", out.len());
+            return Err(Error::corruption(name, offset, what));
+        }
+        match self.log_bytes {
+            Some(_) => read_log(&pieces, zones, offset, out),
+            None => read_pieces(&pieces, zones, offset, out),
+        }
+    }
+
+    /// Finds the writes of a log on its chunks.
+    pub(super) fn scan(&self, zones: &dyn Zones) -> Result<()> {
+        let mut pieces = self.pieces.write();
+        let mut position = self.position.lock();
+        let geometry = zones.geometry();
+        for (number, extent) in pieces.extents.clone().into_iter().enumerate() {
+            let chunk = geometry.chunk(extent.chunk as usize);
+            let written = zones.written(chunk)?;
+            let mut bytes = vec![0; written as usize];
+            if !bytes.is_empty() && zones.read(chunk, 0, &mut bytes).is_err() {
+                // The last block was cut off.
+                bytes.truncate(bytes.len() - BLOCK_BYTES as usize);
+                zones.read(chunk, 0, &mut bytes)?;
+            }
+            let mut at = 0;
+            while let Some((offset, len)) = format::decode_log(&bytes[at..], self.id) {
+                pieces.writes.push(Write { offset, len, chunk, at: at as u64 });
+                at += (LOG_HEADER + len as usize).next_multiple_of(BLOCK_BYTES as usize);
+            }
+            // Nothing is found behind a write that was cut off: go on in the next chunk then.
+            if written > 0 {
+                let is_whole = at as u64 == written;
+                let end = if is_whole { written } else { u64::from(geometry.chunk_bytes) };
+                (position.extent, position.at) = (number, end);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read_pieces(pieces: &Pieces, zones: &dyn Zones, offset: u64, out: &mut [u8]) -> Result<()> {
+    let geometry = zones.geometry();
+    let mut done = 0;
+    while done < out.len() {
+        let at = offset + done as u64;
+        let place = pieces.starts.partition_point(|start| *start <= at) - 1;
+        let (extent, skip) = (pieces.extents[place], at - pieces.starts[place]);
+        let here = (u64::from(extent.bytes) - skip).min((out.len() - done) as u64) as usize;
+        let chunk = geometry.chunk(extent.chunk as usize);
+        read_unaligned(zones, chunk, extent.start() + skip, &mut out[done..done + here])?;
+        done += here;
+    }
+    Ok(())
+}
+
+/// Reads whole blocks, and out of these what is wanted.
+fn read_unaligned(zones: &dyn Zones, chunk: Chunk, start: u64, out: &mut [u8]) -> Result<()> {
+    let first = start / BLOCK_BYTES * BLOCK_BYTES;
+    let end = (start + out.len() as u64).next_multiple_of(BLOCK_BYTES);
+    if (first, end) == (start, start + out.len() as u64) {
+        return zones.read(chunk, first, out);
+    }
+    let mut blocks = vec![0; (end - first) as usize];
+    zones.read(chunk, first, &mut blocks)?;
+    let skip = (start - first) as usize;
+    out.copy_from_slice(&blocks[skip..skip + out.len()]);
+    Ok(())
+}
+
+/// Zeros, and over them what was written, in order.
+fn read_log(pieces: &Pieces, zones: &dyn Zones, offset: u64, out: &mut [u8]) -> Result<()> {
+    out.fill(0);
+    let end = offset + out.len() as u64;
+    for write in &pieces.writes {
+        let from = write.offset.max(offset);
+        let to = (write.offset + u64::from(write.len)).min(end);
+        if from < to {
+            let at = write.at + LOG_HEADER as u64 + (from - write.offset);
+            let part = &mut out[(from - offset) as usize..(to - offset) as usize];
+            read_unaligned(zones, write.chunk, at, part)?;
+        }
+    }
+    Ok(())
+}
+
+/// An open file.
+pub(super) struct Reader {
+    pub(super) zones: Arc<dyn Zones>,
+    pub(super) body: Arc<Body>,
+    pub(super) name: String,
+}
+
+impl ReadableFile for Reader {
+    fn read_exact_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.body.read(&*self.zones, &self.name, offset, out)
+    }
+
+    fn len(&self) -> Result<u64> {
+        Ok(self.body.log_bytes.unwrap_or_else(|| self.body.pieces.read().len))
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}

@@ -1,0 +1,276 @@
+//! What stands in the journal and in logs: `docs/formats/flash.md`.
+
+use crate::Geometry;
+use crate::zones::BLOCK_BYTES;
+use esker_base::checksum::{crc32c, crc32c_append};
+use esker_base::coding::{
+    put_bytes, put_varint32, put_varint64, take_bytes, take_u8, take_varint32, take_varint64,
+    u32_at, u64_at,
+};
+
+const HEADER_MAGIC: &[u8; 8] = b"ESKRFLSH";
+const VERSION: u32 = 1;
+const HEADER_CHECKED: usize = 32;
+const EDIT_MAGIC: u32 = 0x4a46_4b45;
+const EDIT_HEADER: usize = 24;
+const LOG_MAGIC: u32 = 0x4c46_4b45;
+/// Bytes before the payload of a log's record.
+pub(super) const LOG_HEADER: usize = 32;
+
+const BLOCK: usize = BLOCK_BYTES as usize;
+
+/// A piece of a file: bytes in a row in one chunk, from the beginning of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Extent {
+    /// The place of the chunk among all of them.
+    pub(super) chunk: u32,
+    pub(super) block: u32,
+    pub(super) bytes: u32,
+}
+
+impl Extent {
+    /// The bytes of whole blocks that it takes.
+    pub(super) fn taken(&self) -> u64 {
+        u64::from(self.bytes).next_multiple_of(BLOCK_BYTES)
+    }
+
+    pub(super) fn start(&self) -> u64 {
+        u64::from(self.block) * BLOCK_BYTES
+    }
+}
+
+/// A file without its bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Made {
+    pub(super) id: u64,
+    /// How long it lives, as a class.
+    pub(super) lifetime: u8,
+    /// The size of a log; `None` for a file that grows.
+    pub(super) log_bytes: Option<u64>,
+    pub(super) name: String,
+}
+
+/// A change of the directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Op {
+    Create(Made),
+    /// A file goes on with these; a log has these chunks, too.
+    Extend(u64, Vec<Extent>),
+    Remove(String),
+    /// What had the second name has none any more.
+    Rename(String, String),
+    /// A file's bytes lie here now.
+    Replace(u64, Vec<Extent>),
+}
+
+/// The first block of a chunk of the journal.
+pub(super) fn header(geometry: &Geometry, generation: u64) -> Vec<u8> {
+    let mut block = Vec::with_capacity(BLOCK);
+    block.extend_from_slice(HEADER_MAGIC);
+    block.extend_from_slice(&VERSION.to_le_bytes());
+    for number in [geometry.groups, geometry.units_per_group, geometry.chunks_per_unit, 0] {
+        block.extend_from_slice(&number.to_le_bytes());
+    }
+    block.extend_from_slice(&geometry.chunk_bytes.to_le_bytes());
+    block.extend_from_slice(&generation.to_le_bytes());
+    let checksum = crc32c(&block[..HEADER_CHECKED]);
+    block.extend_from_slice(&checksum.to_le_bytes());
+    block.resize(BLOCK, 0);
+    block
+}
+
+/// The generation of a chunk of the journal. `Ok(None)` if the block is something else; what is wrong, if it is
+/// one of another version or another geometry.
+pub(super) fn check_header(block: &[u8], geometry: &Geometry) -> Result<Option<u64>, String> {
+    if !block.starts_with(HEADER_MAGIC) {
+        return Ok(None);
+    }
+    if u32_at(block, 8) != VERSION {
+        let found = u32_at(block, 8);
+        return Err(format!("its layout has version {found}; this program reads {VERSION}"));
+    }
+    if crc32c(&block[..HEADER_CHECKED]) != u32_at(block, HEADER_CHECKED) {
+        return Ok(None);
+    }
+    let generation = u64_at(block, 24);
+    if block[..HEADER_CHECKED] != header(geometry, generation)[..HEADER_CHECKED] {
+        let reason = "it was laid out with other numbers of groups, units or chunks, or their size";
+        return Err(format!("{reason}; open it as it was made"));
+    }
+    Ok(Some(generation))
+}
+
+/// Changes as bytes: whole blocks.
+pub(super) fn encode_edit(sequence: u64, ops: &[Op]) -> Vec<u8> {
+    let mut payload = Vec::new();
+    ops.iter().for_each(|op| put_op(&mut payload, op));
+    let mut out = Vec::with_capacity(EDIT_HEADER + payload.len());
+    out.extend_from_slice(&EDIT_MAGIC.to_le_bytes());
+    out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+    out.extend_from_slice(&sequence.to_le_bytes());
+    let checksum = crc32c_append(crc32c(&out), &payload);
+    out.extend_from_slice(&checksum.to_le_bytes());
+    out.extend_from_slice(&0u32.to_le_bytes());
+    out.extend_from_slice(&payload);
+    out.resize(out.len().next_multiple_of(BLOCK), 0);
+    out
+}
+
+/// The edit of this sequence number at the beginning of `input`, and the bytes that it takes. `None` if it is not
+/// whole.
+pub(super) fn decode_edit(input: &[u8], sequence: u64) -> Option<(Vec<Op>, usize)> {
+    let head = input.get(..EDIT_HEADER)?;
+    let is_next = u32_at(head, 0) == EDIT_MAGIC && u64_at(head, 8) == sequence;
+    let end = is_next.then(|| EDIT_HEADER + u32_at(head, 4) as usize)?;
+    let mut payload = input.get(EDIT_HEADER..end)?;
+    if crc32c_append(crc32c(&head[..16]), payload) != u32_at(head, 16) {
+        return None;
+    }
+    let mut ops = Vec::new();
+    while !payload.is_empty() {
+        ops.push(take_op(&mut payload)?);
+    }
+    Some((ops, end.next_multiple_of(BLOCK)))
+}
+
+/// The sequence number that an edit begins with.
+pub(super) fn sequence_of(input: &[u8]) -> u64 {
+    u64_at(input, 8)
+}
+
+fn put_op(out: &mut Vec<u8>, op: &Op) {
+    match op {
+        Op::Create(made) => {
+            out.push(1);
+            put_varint64(out, made.id);
+            out.push(made.lifetime);
+            put_varint64(out, made.log_bytes.map_or(0, |bytes| bytes + 1));
+            put_bytes(out, made.name.as_bytes());
+        }
+        Op::Extend(id, extents) | Op::Replace(id, extents) => {
+            out.push(if matches!(op, Op::Extend(..)) { 2 } else { 5 });
+            put_varint64(out, *id);
+            put_varint32(out, extents.len() as u32);
+            for extent in extents {
+                put_varint32(out, extent.chunk);
+                put_varint32(out, extent.block);
+                put_varint32(out, extent.bytes);
+            }
+        }
+        Op::Remove(name) => {
+            out.push(3);
+            put_bytes(out, name.as_bytes());
+        }
+        Op::Rename(from, to) => {
+            out.push(4);
+            put_bytes(out, from.as_bytes());
+            put_bytes(out, to.as_bytes());
+        }
+    }
+}
+
+fn take_op(input: &mut &[u8]) -> Option<Op> {
+    let name = |input: &mut &[u8]| String::from_utf8(take_bytes(input)?.to_vec()).ok();
+    match take_u8(input)? {
+        kind @ (2 | 5) => {
+            let (id, count) = (take_varint64(input)?, take_varint32(input)?);
+            let extent = |_| {
+                let (chunk, block) = (take_varint32(input)?, take_varint32(input)?);
+                Some(Extent { chunk, block, bytes: take_varint32(input)? })
+            };
+            let extents = (0..count).map(extent).collect::<Option<_>>()?;
+            Some(if kind == 2 { Op::Extend(id, extents) } else { Op::Replace(id, extents) })
+        }
+        1 => {
+            let (id, lifetime) = (take_varint64(input)?, take_u8(input)?);
+            let log_bytes = take_varint64(input)?.checked_sub(1);
+            Some(Op::Create(Made { id, lifetime, log_bytes, name: name(input)? }))
+        }
+        3 => Some(Op::Remove(name(input)?)),
+        4 => Some(Op::Rename(name(input)?, name(input)?)),
+        _ => None,
+    }
+}
+
+/// A write into the log `id` at `offset`, as bytes: whole blocks.
+pub(super) fn encode_log(id: u64, offset: u64, bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity((LOG_HEADER + bytes.len()).next_multiple_of(BLOCK));
+    out.extend_from_slice(&LOG_MAGIC.to_le_bytes());
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(&id.to_le_bytes());
+    out.extend_from_slice(&offset.to_le_bytes());
+    let checksum = crc32c_append(crc32c(&out), bytes);
+    out.extend_from_slice(&checksum.to_le_bytes());
+    out.extend_from_slice(&0u32.to_le_bytes());
+    out.extend_from_slice(bytes);
+    out.resize(out.len().next_multiple_of(BLOCK), 0);
+    out
+}
+
+/// The offset and the length of the write at the beginning of `input`. `None` if it is not whole, or of another log.
+pub(super) fn decode_log(input: &[u8], id: u64) -> Option<(u64, u32)> {
+    let head = input.get(..LOG_HEADER)?;
+    let is_of_it = u32_at(head, 0) == LOG_MAGIC && u64_at(head, 8) == id;
+    let len = is_of_it.then(|| u32_at(head, 4))?;
+    let bytes = input.get(LOG_HEADER..LOG_HEADER + len as usize)?;
+    let is_whole = crc32c_append(crc32c(&head[..24]), bytes) == u32_at(head, 24);
+    is_whole.then(|| (u64_at(head, 16), len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ops() -> Vec<Op> {
+        let made = Made { id: 7, lifetime: 3, log_bytes: None, name: "000007.table".to_owned() };
+        let log = Made { id: 300, log_bytes: Some(0), name: "log".to_owned(), ..made.clone() };
+        let extent = Extent { chunk: 900, block: 12, bytes: 70_001 };
+        vec![
+            Op::Create(made),
+            Op::Create(log),
+            Op::Extend(7, vec![extent, Extent { chunk: 3, ..extent }]),
+            Op::Rename("000007.table".to_owned(), "b".to_owned()),
+            Op::Remove("log".to_owned()),
+            Op::Replace(7, vec![extent]),
+        ]
+    }
+
+    #[test]
+    fn an_edit_is_read_as_it_was_written_and_only_in_its_turn() {
+        let bytes = encode_edit(5, &ops());
+        assert_eq!(bytes.len(), BLOCK);
+        assert_eq!(decode_edit(&bytes, 5).unwrap(), (ops(), BLOCK));
+        assert_eq!((sequence_of(&bytes), decode_edit(&bytes, 6)), (5, None));
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let (edit, log) = (encode_edit(5, &ops()), encode_log(9, 4_000, &[7; 100]));
+        assert_eq!(decode_log(&log, 9), Some((4_000, 100)));
+        assert_eq!(decode_log(&log, 8), None, "of another log");
+        let used = EDIT_HEADER + u32_at(&edit, 4) as usize;
+        for at in (0..used).filter(|at| !(20..24).contains(at)) {
+            let mut damaged = edit.clone();
+            damaged[at] ^= 4;
+            assert_eq!(decode_edit(&damaged, 5), None, "byte {at}");
+        }
+        for at in (0..LOG_HEADER + 100).filter(|at| !(28..32).contains(at)) {
+            let mut damaged = log.clone();
+            damaged[at] ^= 4;
+            assert_eq!(decode_log(&damaged, 9), None, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_header_of_another_geometry_or_version_is_said_to_be_so() {
+        let geometry = Geometry::of_blocks(2, 4, 100, 1 << 20);
+        let block = header(&geometry, 3);
+        assert_eq!(check_header(&block, &geometry), Ok(Some(3)));
+        assert_eq!(check_header(&[0; BLOCK], &geometry), Ok(None));
+        let other = Geometry::of_blocks(4, 2, 100, 1 << 20);
+        assert!(check_header(&block, &other).unwrap_err().contains("as it was made"));
+        let mut newer = block.clone();
+        newer[8] = 2;
+        assert!(check_header(&newer, &geometry).unwrap_err().contains("version 2"));
+    }
+}

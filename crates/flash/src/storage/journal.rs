@@ -1,0 +1,175 @@
+//! The directory on the device: a snapshot of it and the edits since then, in one of the device's first chunks.
+//!
+//! When the chunk is full, and at every open, the directory is written as a snapshot into another of these chunks,
+//! with the next generation. A chunk counts if its snapshot is whole; of several, the newest generation does. So the
+//! one before is left until the new one is whole, and what a process that died left half written is never appended to.
+
+use super::format::{self, Op};
+use crate::Chunk;
+use crate::zones::{BLOCK_BYTES, Zones};
+use esker_base::{Error, Result};
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+/// Chunks that hold nothing but the journal, one of them at a time: more than two, as some go bad.
+pub(super) const JOURNAL_CHUNKS: usize = 4;
+
+pub(super) struct Journal {
+    zones: Arc<dyn Zones>,
+    generation: u64,
+    /// Which of the journal's chunks is written, and where.
+    current: usize,
+    at: u64,
+    /// The last edit written, and the last known durable.
+    pub(super) sequence: u64,
+    pub(super) durable: u64,
+    failed: Option<Error>,
+}
+
+/// What a device was found to hold.
+pub(super) struct Found {
+    generation: u64,
+    current: Option<usize>,
+    sequence: u64,
+    /// All changes that lead to the directory as it is.
+    pub(super) ops: Vec<Op>,
+}
+
+/// Reads the journal of a device. Changes nothing.
+pub(super) fn find(zones: &dyn Zones) -> Result<Found> {
+    let geometry = zones.geometry();
+    let mut found = Found { generation: 0, current: None, sequence: 0, ops: Vec::new() };
+    let (mut has_header, mut has_other) = (false, false);
+    for place in 0..JOURNAL_CHUNKS {
+        let chunk = geometry.chunk(place);
+        let written = zones.written(chunk)?;
+        if written == 0 || zones.is_bad(chunk) {
+            continue;
+        }
+        // The last block may be cut off.
+        let mut bytes = vec![0; (written - BLOCK_BYTES) as usize];
+        if zones.read(chunk, 0, &mut bytes).is_ok() {
+            let mut last = vec![0; BLOCK_BYTES as usize];
+            if zones.read(chunk, written - BLOCK_BYTES, &mut last).is_ok() {
+                bytes.extend_from_slice(&last);
+            }
+        }
+        let header =
+            format::check_header(&bytes[..bytes.len().min(BLOCK_BYTES as usize)], &geometry);
+        let header = header.map_err(|what| Error::corruption(zones.describe(), 0, what))?;
+        let Some(generation) = header else {
+            has_other |= !bytes.is_empty();
+            continue;
+        };
+        has_header = true;
+        if let Some((sequence, ops)) = edits(&bytes[BLOCK_BYTES as usize..])
+            && generation > found.generation
+        {
+            found = Found { generation, current: Some(place), sequence, ops };
+        }
+    }
+    if found.current.is_none() && (has_other || !is_empty(zones, has_header)?) {
+        let what = "it holds data that is not Esker's, or whose journal is lost; nothing was changed. \
+                    Empty it, or choose another";
+        return Err(Error::corruption(zones.describe(), 0, what));
+    }
+    Ok(found)
+}
+
+/// Whether nothing but, perhaps, a journal was ever written.
+fn is_empty(zones: &dyn Zones, has_header: bool) -> Result<bool> {
+    let geometry = zones.geometry();
+    let first = if has_header { JOURNAL_CHUNKS } else { 0 };
+    for index in first..geometry.chunks() {
+        if zones.written(geometry.chunk(index))? > 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The changes in a chunk, and the number of the last edit. `None` without a whole snapshot.
+fn edits(mut bytes: &[u8]) -> Option<(u64, Vec<Op>)> {
+    let mut sequence = format::sequence_of(bytes.get(..BLOCK_BYTES as usize)?);
+    let (mut ops, taken) = format::decode_edit(bytes, sequence)?;
+    bytes = &bytes[taken..];
+    while let Some((more, taken)) = format::decode_edit(bytes, sequence + 1) {
+        ops.extend(more);
+        sequence += 1;
+        bytes = &bytes[taken..];
+    }
+    Some((sequence, ops))
+}
+
+impl Journal {
+    /// Goes on after what was found. `snapshot` is the directory; the journal begins a new generation with it.
+    pub(super) fn begin(zones: Arc<dyn Zones>, found: &Found, snapshot: &[Op]) -> Result<Self> {
+        // What a process before this one wrote may be in the device's cache still.
+        zones.flush()?;
+        let (generation, sequence) = (found.generation, found.sequence);
+        let current = found.current.unwrap_or(JOURNAL_CHUNKS - 1);
+        let (at, durable, failed) = (0, sequence, None);
+        let mut journal = Journal { zones, generation, current, at, sequence, durable, failed };
+        journal.turn(snapshot)?;
+        Ok(journal)
+    }
+
+    /// Writes a change. `snapshot` is the directory after it, which is asked for if the chunk is full.
+    pub(super) fn write(&mut self, ops: &[Op], snapshot: impl FnOnce() -> Vec<Op>) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)?;
+        let bytes = format::encode_edit(self.sequence + 1, ops);
+        let chunk_bytes = u64::from(self.zones.geometry().chunk_bytes);
+        let written = if self.at + bytes.len() as u64 > chunk_bytes {
+            self.turn(&snapshot())
+        } else {
+            let written = self.zones.write(self.chunk(self.current), self.at, &bytes);
+            self.at += bytes.len() as u64;
+            self.sequence += 1;
+            written
+        };
+        self.failed = written.clone().err();
+        written
+    }
+
+    /// Makes all that was written on the device survive power loss.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)?;
+        let flushed = self.zones.flush();
+        self.failed = flushed.clone().err();
+        self.durable = self.sequence;
+        flushed
+    }
+
+    /// Writes a snapshot into another chunk, and goes on there.
+    fn turn(&mut self, snapshot: &[Op]) -> Result<()> {
+        let geometry = self.zones.geometry();
+        let mut bytes = format::header(&geometry, self.generation + 1);
+        bytes.extend_from_slice(&format::encode_edit(self.sequence + 1, snapshot));
+        // As much again has to fit behind it, or every edit would write a snapshot.
+        if bytes.len() as u64 > u64::from(geometry.chunk_bytes) / 2 {
+            let kind = ErrorKind::StorageFull;
+            return Err(Error::io("keep so many names on", self.zones.describe(), kind.into()));
+        }
+        let next = (1..JOURNAL_CHUNKS).map(|step| (self.current + step) % JOURNAL_CHUNKS);
+        for place in next {
+            let chunk = self.chunk(place);
+            let is_usable = !self.zones.is_bad(chunk)
+                && (self.zones.written(chunk)? == 0 || self.zones.reset(chunk).is_ok());
+            if !is_usable || self.zones.written(chunk)? > 0 {
+                continue;
+            }
+            self.zones.write(chunk, 0, &bytes)?;
+            self.zones.flush()?;
+            self.generation += 1;
+            self.sequence += 1;
+            (self.current, self.at, self.durable) = (place, bytes.len() as u64, self.sequence);
+            return Ok(());
+        }
+        let source = io::Error::other("all chunks for it have gone bad; copy the files to another");
+        Err(Error::io("write the journal of", self.zones.describe(), source))
+    }
+
+    fn chunk(&self, place: usize) -> Chunk {
+        self.zones.geometry().chunk(place)
+    }
+}

@@ -1,0 +1,94 @@
+//! A log: chunks of its own, and in them one record for each write.
+//!
+//! A chunk can't be written in place. So a write is appended as a record that says where in the log it belongs, and
+//! takes whole blocks; what was never written is zeros. A log of many small writes takes more chunks than its size.
+
+use super::body::{Body, Write};
+use super::core::Core;
+use super::format::{self, Extent, LOG_HEADER, Op};
+use crate::zones::BLOCK_BYTES;
+use esker_base::{Error, Result};
+use esker_storage::LogFile;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+pub(super) struct Log {
+    pub(super) core: Arc<Core>,
+    pub(super) body: Arc<Body>,
+    pub(super) name: String,
+}
+
+/// A chunk for a log, as a piece that takes all of it.
+pub(super) fn take_chunk(core: &Core, lifetime: u8) -> Result<Extent> {
+    let lease = core.lease_whole(lifetime.into())?;
+    let geometry = core.zones.geometry();
+    let index = geometry.index(lease.chunk) as u32;
+    let extent = Extent { chunk: index, block: 0, bytes: geometry.chunk_bytes };
+    let mut state = core.state.lock();
+    state.space.add(&extent);
+    state.space.close(lease.chunk);
+    Ok(extent)
+}
+
+impl Log {
+    fn append(&self, mut offset: u64, mut bytes: &[u8]) -> Result<()> {
+        let mut position = self.body.position.lock();
+        position.failed.clone().map_or(Ok(()), Err)?;
+        let geometry = self.core.zones.geometry();
+        while !bytes.is_empty() {
+            if position.at + BLOCK_BYTES > u64::from(geometry.chunk_bytes) {
+                (position.extent, position.at) = (position.extent + 1, 0);
+            }
+            let extent = self.chunk(position.extent)?;
+            let room = (u64::from(geometry.chunk_bytes) - position.at) as usize - LOG_HEADER;
+            let (part, after) = bytes.split_at(bytes.len().min(room));
+            let record = format::encode_log(self.body.id, offset, part);
+            let chunk = geometry.chunk(extent.chunk as usize);
+            let written = self.core.zones.write(chunk, position.at, &record);
+            position.failed = written.clone().err();
+            written?;
+            let write = Write { offset, len: part.len() as u32, chunk, at: position.at };
+            self.body.pieces.write().writes.push(write);
+            self.core.count(record.len() as u64);
+            position.at += record.len() as u64;
+            offset += part.len() as u64;
+            bytes = after;
+        }
+        Ok(())
+    }
+
+    /// The chunk of this number; a new one if there are not so many.
+    fn chunk(&self, number: usize) -> Result<Extent> {
+        if let Some(extent) = self.body.pieces.read().extents.get(number) {
+            return Ok(*extent);
+        }
+        let extent = take_chunk(&self.core, self.body.lifetime)?;
+        self.body.push(extent);
+        let mut state = self.core.state.lock();
+        self.body.record();
+        if state.names.values().any(|body| Arc::ptr_eq(body, &self.body)) {
+            state.write(&[Op::Extend(self.body.id, vec![extent])])?;
+        }
+        Ok(extent)
+    }
+}
+
+impl LogFile for Log {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let size = self.body.log_bytes.unwrap_or(0);
+        if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > size) {
+            let what = format!("{} bytes at {offset} do not fit into it", bytes.len());
+            let source = io::Error::new(ErrorKind::InvalidInput, what);
+            return Err(Error::io("write to", &self.name, source));
+        }
+        self.append(offset, bytes)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.core.zones.flush()
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}

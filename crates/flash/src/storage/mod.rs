@@ -1,0 +1,262 @@
+//! Files on a device of chunks that the engine manages itself: no file system and no translation layer between.
+//!
+//! ```text
+//!   name ──► body ──► pieces: bytes in a row in one chunk ──► chunks of units
+//!    │                                                          │
+//!    └── journal: the names and pieces, on the device           └── space: who writes which chunk next
+//! ```
+//!
+//! A file's bytes lie in chunks together with those of files that live about as long, which its hint says
+//! (`space`); so chunks become free as wholes when files are removed. Only when no chunk is free is something moved
+//! (`core`), and counted. Appended bytes go to a few chunks in turn (`writer`); a log has chunks of its own (`log`).
+//! The names are in a journal of edits with snapshots (`journal`); `docs/formats/flash.md` has the bytes (`format`).
+//!
+//! Nothing is cached: whoever reads the same bytes twice keeps them.
+
+mod body;
+mod core;
+mod format;
+mod journal;
+mod log;
+mod space;
+mod writer;
+
+use self::core::{Core, State};
+use crate::zones::Zones;
+use body::{Body, Reader};
+use esker_base::{Error, FileKind, Hint, Result};
+use esker_storage::{LogFile, ReadableFile, Storage, WritableFile, check_name, copy_durably};
+use format::{Made, Op};
+use log::Log;
+use parking_lot::MutexGuard;
+use space::LIFETIMES;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use writer::Writer;
+
+/// Files on a device of chunks.
+///
+/// The device is locked as long as the storage or a file that is being written is there.
+pub struct FlashStorage {
+    core: Arc<Core>,
+    locked: Arc<AtomicBool>,
+}
+
+/// What a device holds, looked at without changing it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Content {
+    /// The names of the files.
+    pub names: Vec<String>,
+    /// Bytes of chunks that are good and not the journal's.
+    pub good_bytes: u64,
+    /// Bytes of these that files have.
+    pub live_bytes: u64,
+    /// Chunks in which nothing is alive.
+    pub free_chunks: u32,
+}
+
+/// Looks at what a device holds. Beside somebody who writes it, what is found may be of a moment ago, or a failure.
+pub fn look(zones: &dyn Zones) -> Result<Content> {
+    let (names, _, space) = core::files(zones, &journal::find(zones)?)?;
+    let (good_bytes, live_bytes) = space.usage();
+    let names = names.into_keys().collect();
+    Ok(Content { names, good_bytes, live_bytes, free_chunks: space.free_chunks() })
+}
+
+/// How full a device is, and what was written since it was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// Bytes of chunks that are good and not the journal's.
+    pub good_bytes: u64,
+    /// Bytes of these that files have, in whole blocks; a log has whole chunks.
+    pub live_bytes: u64,
+    /// Chunks in which nothing is alive.
+    pub free_chunks: u32,
+    /// Bytes that users wrote, in whole blocks.
+    pub host_bytes: u64,
+    /// Bytes that were moved so that their chunks become free.
+    pub moved_bytes: u64,
+    /// How often the chunk that was reset least was, and the one that was reset most.
+    pub erases: (u32, u32),
+}
+
+impl FlashStorage {
+    /// Opens the files on a device. One that was never written is laid out first; one that holds something else is
+    /// refused, and left as it is.
+    pub fn open(zones: Arc<dyn Zones>) -> Result<Self> {
+        Ok(FlashStorage { core: Arc::new(Core::open(zones)?), locked: Arc::default() })
+    }
+
+    /// How full the device is, and what was written.
+    pub fn usage(&self) -> Usage {
+        let state = self.core.state.lock();
+        let (good_bytes, live_bytes) = state.space.usage();
+        Usage {
+            good_bytes,
+            live_bytes,
+            free_chunks: state.space.free_chunks(),
+            host_bytes: self.core.host_bytes.load(Ordering::Relaxed),
+            moved_bytes: self.core.moved_bytes.load(Ordering::Relaxed),
+            erases: state.space.erases(),
+        }
+    }
+
+    /// The state, in which `name` is free.
+    fn free(&self, action: &'static str, name: &str) -> Result<MutexGuard<'_, State>> {
+        check_name(name)?;
+        let state = self.core.state.lock();
+        match state.names.contains_key(name) {
+            true => Err(self.failure(action, name, ErrorKind::AlreadyExists)),
+            false => Ok(state),
+        }
+    }
+
+    fn find(&self, action: &'static str, name: &str) -> Result<Arc<Body>> {
+        check_name(name)?;
+        let found = self.core.state.lock().names.get(name).cloned();
+        found.ok_or_else(|| self.failure(action, name, ErrorKind::NotFound))
+    }
+
+    fn log(&self, body: Arc<Body>, name: &str) -> Arc<dyn LogFile> {
+        Arc::new(Log { core: self.core.clone(), body, name: name.to_owned() })
+    }
+
+    fn failure(&self, action: &'static str, name: &str, kind: ErrorKind) -> Error {
+        Error::io(action, format!("{}/{name}", self.describe()), io::Error::from(kind))
+    }
+}
+
+/// How long a file lives, as a class: deeper tables longer.
+fn lifetime_of(hint: Hint) -> u8 {
+    let of_level = || (1 + hint.level).min(LIFETIMES as u8 - 1);
+    if hint.kind == FileKind::Table { of_level() } else { 0 }
+}
+
+/// The chunks that a file is written to in turn: many where it is read and written while somebody waits, one where
+/// reads of several files find other units anyway.
+fn width_of(lifetime: u8) -> usize {
+    match lifetime {
+        1 => 4,
+        2 => 2,
+        _ => 1,
+    }
+}
+
+impl Storage for FlashStorage {
+    fn describe(&self) -> String {
+        self.core.zones.describe()
+    }
+
+    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+        let mut state = self.free("create", name)?;
+        let (id, lifetime) = (state.next_id, lifetime_of(hint));
+        state.next_id += 1;
+        let made = Made { id, lifetime, log_bytes: None, name: name.to_owned() };
+        let body = Body::new(&made);
+        state.names.insert(name.to_owned(), body.clone());
+        state.write(&[Op::Create(made)])?;
+        drop(state);
+        Ok(Box::new(Writer::new(self.core.clone(), body, width_of(lifetime))))
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        let body = self.find("open", name)?;
+        Ok(Arc::new(Reader { zones: self.core.zones.clone(), body, name: name.to_owned() }))
+    }
+
+    fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
+        drop(self.free("create", name)?);
+        let lifetime = lifetime_of(Hint::of(FileKind::Log));
+        let chunk_bytes = u64::from(self.core.zones.geometry().chunk_bytes);
+        let count = bytes.div_ceil(chunk_bytes).max(1);
+        let mut extents = Vec::with_capacity(count as usize);
+        for _ in 0..count {
+            match log::take_chunk(&self.core, lifetime) {
+                Ok(extent) => extents.push(extent),
+                Err(error) => {
+                    let mut state = self.core.state.lock();
+                    let sequence = state.journal.sequence;
+                    extents.iter().for_each(|extent| state.space.remove(extent, sequence));
+                    return Err(error);
+                }
+            }
+        }
+        let mut state = self.free("create", name)?;
+        let id = state.next_id;
+        state.next_id += 1;
+        let made = Made { id, lifetime, log_bytes: Some(bytes), name: name.to_owned() };
+        let body = Body::new(&made);
+        extents.iter().for_each(|extent| body.push(*extent));
+        body.record();
+        state.names.insert(name.to_owned(), body.clone());
+        state.write(&[Op::Create(made), Op::Extend(id, extents)])?;
+        drop(state);
+        Ok(self.log(body, name))
+    }
+
+    fn recycle_log(&self, old: &str, new: &str, _bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {
+        // Chunks are not written in place: there is nothing to win.
+        drop(self.free("recycle a log as", new)?);
+        self.find("open", old).map(|_| None)
+    }
+
+    fn open_log(&self, name: &str) -> Result<Arc<dyn LogFile>> {
+        Ok(self.log(self.find("open", name)?, name))
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        Ok(self.core.state.lock().names.keys().cloned().collect())
+    }
+
+    fn exists(&self, name: &str) -> Result<bool> {
+        check_name(name)?;
+        Ok(self.core.state.lock().names.contains_key(name))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        check_name(name)?;
+        let mut state = self.core.state.lock();
+        match state.take_out(name) {
+            true => state.write(&[Op::Remove(name.to_owned())]),
+            false => Err(self.failure("remove", name, ErrorKind::NotFound)),
+        }
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        check_name(to)?;
+        let mut state = self.core.state.lock();
+        let Some(body) = state.names.remove(from) else {
+            return Err(self.failure("rename", from, ErrorKind::NotFound));
+        };
+        if from != to {
+            state.take_out(to);
+        }
+        state.names.insert(to.to_owned(), body);
+        state.write(&[Op::Rename(from.to_owned(), to.to_owned())])
+    }
+
+    fn sync_names(&self) -> Result<()> {
+        self.core.state.lock().journal.flush()
+    }
+
+    fn link_to(&self, name: &str, target: &dyn Storage) -> Result<()> {
+        copy_durably(self, name, target)
+    }
+
+    fn lock(&self) -> Result<Box<dyn Send + Sync>> {
+        if self.locked.swap(true, Ordering::Acquire) {
+            let pid = std::process::id().to_string();
+            return Err(Error::Locked { dir: self.describe(), pid });
+        }
+        Ok(Box::new(Lock(self.locked.clone())))
+    }
+}
+
+struct Lock(Arc<AtomicBool>);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}

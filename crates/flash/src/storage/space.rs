@@ -1,0 +1,241 @@
+//! What every chunk is used for, and which is written next.
+//!
+//! A chunk is free, or leased to one writer, or waits in the pool of a lifetime for a writer that goes on where the
+//! last one stopped, or is closed. It becomes free when nothing in it is alive any more; it is reset before it is
+//! written again, and not before the removal of what was in it is durable.
+
+use super::format::Extent;
+use super::journal::JOURNAL_CHUNKS;
+use crate::placement::{Lifetime, Policy, Rotating, State};
+use crate::zones::{BLOCK_BYTES, Zones};
+use crate::{Chunk, Geometry, Unit};
+use esker_base::Result;
+use std::collections::BTreeSet;
+
+/// How long data lives, as classes: what belongs to no level, and tables of seven levels.
+pub(super) const LIFETIMES: usize = 8;
+
+/// The part of all units that one lifetime is taken to keep busy: an eighth for all of them.
+const NEEDED_OF_UNITS: f64 = 1.0 / (8 * LIFETIMES) as f64;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Use {
+    Free,
+    Leased,
+    Pooled(Lifetime),
+    Closed,
+    /// Bad, or the journal's.
+    Out,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    used: Use,
+    /// Bytes written since the last reset.
+    written: u64,
+    /// Bytes of these that files have, in whole blocks.
+    live: u64,
+    /// The edit after which nothing in it is alive.
+    free_after: u64,
+    erases: u32,
+}
+
+/// A chunk that somebody writes, and where the next write goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lease {
+    pub(super) chunk: Chunk,
+    pub(super) at: u64,
+}
+
+/// All chunks of a device.
+pub(super) struct Space {
+    pub(super) geometry: Geometry,
+    policy: Rotating,
+    /// What the policy knows. How much of a unit is alive stands for how much it is read.
+    state: State,
+    records: Vec<Record>,
+    turn: usize,
+}
+
+impl Space {
+    /// The chunks as the device has them, with nothing alive.
+    pub(super) fn new(zones: &dyn Zones) -> Result<Self> {
+        let geometry = zones.geometry();
+        let mut state = State::new(geometry);
+        let mut records = Vec::with_capacity(geometry.chunks());
+        for index in 0..geometry.chunks() {
+            let chunk = geometry.chunk(index);
+            let is_out = index < JOURNAL_CHUNKS || zones.is_bad(chunk);
+            let used = if is_out { Use::Out } else { Use::Free };
+            let written = zones.written(chunk)?;
+            records.push(Record { used, written, live: 0, free_after: 0, erases: 0 });
+            if is_out {
+                state.units[usize::from(chunk.unit.0)].free_chunks -= 1;
+            }
+        }
+        let policy = Rotating::new(LIFETIMES, false, geometry.units_per_group.into());
+        Ok(Space { geometry, policy, state, records, turn: 0 })
+    }
+
+    /// Good bytes of the device, without the journal's, and how many of them files have.
+    pub(super) fn usage(&self) -> (u64, u64) {
+        let good = self.records.iter().filter(|record| record.used != Use::Out).count() as u64;
+        let live = self.records.iter().map(|record| record.live).sum();
+        (good * u64::from(self.geometry.chunk_bytes), live)
+    }
+
+    /// How often the chunk that was reset least, and the one that was reset most, was since the storage was opened.
+    pub(super) fn erases(&self) -> (u32, u32) {
+        let used = self.records.iter().filter(|record| record.used != Use::Out);
+        let all = used.map(|record| record.erases);
+        (all.clone().min().unwrap_or(0), all.max().unwrap_or(0))
+    }
+
+    /// Counts a piece of a file as alive, as it is found at an open. Says whether it can be there.
+    pub(super) fn found(&mut self, extent: &Extent) -> bool {
+        let chunk_bytes = u64::from(self.geometry.chunk_bytes);
+        let Some(record) = self.records.get_mut(extent.chunk as usize) else { return false };
+        if record.used == Use::Out || extent.start() + extent.taken() > chunk_bytes {
+            return false;
+        }
+        self.set_use(extent.chunk as usize, Use::Closed);
+        self.add(extent);
+        true
+    }
+
+    /// Lets a chunk that is found partly written be written on by data of this lifetime.
+    pub(super) fn pool_found(&mut self, extent: &Extent, lifetime: Lifetime) {
+        let record = &self.records[extent.chunk as usize];
+        if record.used == Use::Closed && record.written < u64::from(self.geometry.chunk_bytes) {
+            self.set_use(extent.chunk as usize, Use::Pooled(lifetime));
+        }
+    }
+
+    /// A file has this piece.
+    pub(super) fn add(&mut self, extent: &Extent) {
+        self.records[extent.chunk as usize].live += extent.taken();
+        let unit = self.geometry.chunk(extent.chunk as usize).unit;
+        self.state.units[usize::from(unit.0)].reads += extent.taken() as f64;
+    }
+
+    /// No file has this piece any more, once the edit `sequence` is durable.
+    pub(super) fn remove(&mut self, extent: &Extent, sequence: u64) {
+        let index = extent.chunk as usize;
+        let unit = self.geometry.chunk(index).unit;
+        self.state.units[usize::from(unit.0)].reads -= extent.taken() as f64;
+        let record = &mut self.records[index];
+        record.live -= extent.taken();
+        record.free_after = record.free_after.max(sequence);
+        if record.live == 0 && matches!(record.used, Use::Closed | Use::Pooled(_)) {
+            self.set_use(index, Use::Free);
+        }
+    }
+
+    /// A chunk that data of this lifetime goes on in.
+    pub(super) fn pooled(&mut self, lifetime: Lifetime) -> Option<Lease> {
+        let index = self.records.iter().position(|record| record.used == Use::Pooled(lifetime))?;
+        self.set_use(index, Use::Leased);
+        Some(Lease { chunk: self.geometry.chunk(index), at: self.records[index].written })
+    }
+
+    /// A chunk that data of any lifetime goes on in: the one with the most room.
+    pub(super) fn any_pooled(&mut self) -> Option<Lease> {
+        let is_pooled = |index: &usize| matches!(self.records[*index].used, Use::Pooled(_));
+        let all = (0..self.records.len()).filter(is_pooled);
+        let index = all.min_by_key(|index| self.records[*index].written)?;
+        self.set_use(index, Use::Leased);
+        Some(Lease { chunk: self.geometry.chunk(index), at: self.records[index].written })
+    }
+
+    /// A free chunk for data of this lifetime, and the edit that has to be durable before it is used. The least worn
+    /// of the unit that the policy says.
+    pub(super) fn free(&mut self, lifetime: Lifetime) -> Option<(Chunk, u64)> {
+        let needed = self.state.units.len() as f64 * NEEDED_OF_UNITS;
+        let stripe = self.policy.stripe(&self.state, lifetime, needed);
+        self.turn += 1;
+        let unit = match stripe.get(self.turn % stripe.len().max(1)) {
+            Some(unit) => *unit,
+            // Other lifetimes have all units that are left.
+            None => {
+                let is_free = |unit: &Unit| self.state.unit(*unit).free_chunks > 0;
+                self.geometry.all_units().find(is_free)?
+            }
+        };
+        let chunks = usize::from(self.geometry.chunks_per_unit);
+        let first = usize::from(unit.0) * chunks;
+        let is_free = |index: &usize| self.records[*index].used == Use::Free;
+        let least = |index: &usize| (self.records[*index].erases, self.records[*index].free_after);
+        let index = (first..first + chunks).filter(is_free).min_by_key(least)?;
+        self.set_use(index, Use::Leased);
+        Some((self.geometry.chunk(index), self.records[index].free_after))
+    }
+
+    /// Free chunks of the device.
+    pub(super) fn free_chunks(&self) -> u32 {
+        self.state.units.iter().map(|unit| unit.free_chunks).sum()
+    }
+
+    /// Whether a chunk has to be reset before it is written.
+    pub(super) fn needs_reset(&self, chunk: Chunk) -> bool {
+        self.records[self.geometry.index(chunk)].written > 0
+    }
+
+    /// A leased chunk was reset, or turned out bad.
+    pub(super) fn was_reset(&mut self, chunk: Chunk, is_good: bool) {
+        let index = self.geometry.index(chunk);
+        let record = &mut self.records[index];
+        (record.written, record.erases) = (0, record.erases + 1);
+        self.state.units[usize::from(chunk.unit.0)].erases += 1;
+        if !is_good {
+            self.set_use(index, Use::Out);
+        }
+    }
+
+    /// Gives back a chunk that was written up to `lease.at`.
+    pub(super) fn give_back(&mut self, lease: Lease, lifetime: Lifetime) {
+        let index = self.geometry.index(lease.chunk);
+        self.records[index].written = lease.at;
+        let is_full = lease.at + BLOCK_BYTES > u64::from(self.geometry.chunk_bytes);
+        let used = match self.records[index].live {
+            0 => Use::Free,
+            _ if is_full => Use::Closed,
+            _ => Use::Pooled(lifetime),
+        };
+        self.set_use(index, used);
+    }
+
+    /// Gives back a chunk that is not to be written on: a log's, or one where a write failed.
+    pub(super) fn close(&mut self, chunk: Chunk) {
+        let index = self.geometry.index(chunk);
+        self.records[index].written = u64::from(self.geometry.chunk_bytes);
+        let used = if self.records[index].live == 0 { Use::Free } else { Use::Closed };
+        self.set_use(index, used);
+    }
+
+    /// The closed chunk with the least alive in it, if more than an eighth of it is dead, and it is none of `busy`.
+    pub(super) fn emptiest(&self, busy: &BTreeSet<u32>) -> Option<u32> {
+        let most = u64::from(self.geometry.chunk_bytes) / 8 * 7;
+        let is_closed = |index: &usize| {
+            self.records[*index].used == Use::Closed && !busy.contains(&(*index as u32))
+        };
+        let all = (0..self.records.len()).filter(is_closed);
+        let found = all.min_by_key(|index| self.records[*index].live)?;
+        (self.records[found].live <= most).then_some(found as u32)
+    }
+
+    /// All that was alive in a chunk is elsewhere since the edit `sequence`.
+    pub(super) fn empty(&mut self, index: u32, sequence: u64) {
+        let unit = self.geometry.chunk(index as usize).unit;
+        let record = &mut self.records[index as usize];
+        self.state.units[usize::from(unit.0)].reads -= record.live as f64;
+        (record.live, record.free_after) = (0, record.free_after.max(sequence));
+        self.set_use(index as usize, Use::Free);
+    }
+
+    fn set_use(&mut self, index: usize, used: Use) {
+        let unit = &mut self.state.units[usize::from(self.geometry.chunk(index).unit.0)];
+        let before = std::mem::replace(&mut self.records[index].used, used);
+        unit.free_chunks -= u32::from(before == Use::Free);
+        unit.free_chunks += u32::from(used == Use::Free);
+    }
+}

@@ -1,0 +1,145 @@
+//! A file that grows: bytes gather in a buffer and go to its chunks in turn, in large pieces.
+//!
+//! A sync writes the rest, the last block filled up with zeros; what follows begins in a new block. Then it makes the
+//! bytes durable, and only then tells the journal where they lie.
+
+use super::body::Body;
+use super::core::Core;
+use super::format::{Extent, Op};
+use super::space::Lease;
+use crate::zones::BLOCK_BYTES;
+use esker_base::{Error, Result};
+use esker_storage::WritableFile;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Large enough that a piece costs little more than its bytes, small enough that a table is on all of its chunks.
+const PIECE_BYTES: usize = 256 << 10;
+
+pub(super) struct Writer {
+    core: Arc<Core>,
+    body: Arc<Body>,
+    /// The chunks that it writes in turn, and whose turn it is.
+    lanes: Vec<Option<Lease>>,
+    turn: usize,
+    buffer: Vec<u8>,
+    /// Bytes on the device.
+    written: u64,
+    synced: u64,
+    /// The first failure. What the device has since is unknown.
+    failed: Option<Error>,
+}
+
+impl Writer {
+    /// Writes `body`, on so many chunks at a time.
+    pub(super) fn new(core: Arc<Core>, body: Arc<Body>, width: usize) -> Self {
+        let (lanes, buffer) = (vec![None; width], Vec::new());
+        body.open.store(true, Ordering::Release);
+        Writer { core, body, lanes, turn: 0, buffer, written: 0, synced: 0, failed: None }
+    }
+
+    fn unless_failed(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)?;
+        let outcome = work(self);
+        self.failed = outcome.clone().err();
+        outcome
+    }
+
+    /// Writes all of the buffer.
+    fn write_out(&mut self) -> Result<()> {
+        let mut bytes = std::mem::take(&mut self.buffer);
+        let mut left = bytes.len() as u64;
+        bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES as usize), 0);
+        let geometry = self.core.zones.geometry();
+        let chunk_bytes = u64::from(geometry.chunk_bytes);
+        let mut rest = &bytes[..];
+        while left > 0 {
+            let lane = self.turn % self.lanes.len();
+            let mut lease = match self.lanes[lane].take() {
+                Some(lease) => lease,
+                None => self.core.lease(self.body.lifetime.into())?,
+            };
+            let here = left.min(chunk_bytes - lease.at);
+            let index = geometry.index(lease.chunk) as u32;
+            let block = (lease.at / BLOCK_BYTES) as u32;
+            let extent = Extent { chunk: index, block, bytes: here as u32 };
+            let (part, after) = rest.split_at(extent.taken() as usize);
+            if let Err(error) = self.core.zones.write(lease.chunk, lease.at, part) {
+                self.core.state.lock().space.close(lease.chunk);
+                return Err(error);
+            }
+            self.core.count(extent.taken());
+            lease.at += extent.taken();
+            (rest, left) = (after, left - here);
+            self.keep(lane, lease, extent, chunk_bytes);
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, lane: usize, lease: Lease, extent: Extent, chunk_bytes: u64) {
+        let mut state = self.core.state.lock();
+        state.space.add(&extent);
+        self.body.push(extent);
+        self.written += u64::from(extent.bytes);
+        if lease.at + BLOCK_BYTES > chunk_bytes {
+            state.space.give_back(lease, self.body.lifetime.into());
+        } else {
+            self.lanes[lane] = Some(lease);
+        }
+        self.turn += 1;
+    }
+
+    fn try_append(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut rest = bytes;
+        while self.buffer.len() + rest.len() >= PIECE_BYTES {
+            let (part, after) = rest.split_at(PIECE_BYTES - self.buffer.len());
+            self.buffer.extend_from_slice(part);
+            self.write_out()?;
+            rest = after;
+        }
+        self.buffer.extend_from_slice(rest);
+        Ok(())
+    }
+
+    fn try_sync(&mut self) -> Result<()> {
+        self.write_out()?;
+        if self.written == self.synced {
+            return Ok(());
+        }
+        self.core.zones.flush()?;
+        let mut state = self.core.state.lock();
+        let has_name = state.names.values().any(|body| Arc::ptr_eq(body, &self.body));
+        let ops = [Op::Extend(self.body.id, self.body.unrecorded())];
+        self.body.record();
+        if has_name {
+            state.write(&ops)?;
+            state.journal.flush()?;
+        }
+        self.synced = self.written;
+        Ok(())
+    }
+}
+
+impl WritableFile for Writer {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.unless_failed(|writer| writer.try_append(bytes))
+    }
+
+    fn len(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.unless_failed(Writer::try_sync)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let mut state = self.core.state.lock();
+        for lease in self.lanes.drain(..).flatten() {
+            state.space.give_back(lease, self.body.lifetime.into());
+        }
+        self.body.open.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,234 @@
+//! Chunks as files in a directory: to use what manages flash on any file system.
+//!
+//! `GEOMETRY` says what the device is made of, and `zone-00000` and so on are its chunks, each as long as what is
+//! written into it. A chunk that was never written has no file.
+
+use super::{BLOCK_BYTES, Zones};
+use crate::{Chunk, Geometry};
+use esker_base::{Error, Result};
+use esker_storage::{PosixStorage, Storage};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const GEOMETRY: &str = "GEOMETRY";
+const HEADER: &str = "esker zones 1";
+
+/// A directory of chunks.
+pub struct FileZones {
+    // Constant after construction.
+    dir: PathBuf,
+    geometry: Geometry,
+    names: PosixStorage,
+    // What changes.
+    open: Mutex<BTreeMap<usize, Arc<File>>>,
+    /// Chunks that were written or reset since the last flush.
+    unflushed: Mutex<BTreeMap<usize, Arc<File>>>,
+}
+
+impl FileZones {
+    /// Makes a device in an empty or missing directory.
+    pub fn create(dir: &Path, geometry: Geometry) -> Result<Self> {
+        check(&geometry)?;
+        let names = PosixStorage::create(dir)?;
+        if !names.list()?.is_empty() {
+            let found = io::Error::new(ErrorKind::AlreadyExists, "it is not empty; choose another");
+            return Err(Error::io("make a device in", dir.display().to_string(), found));
+        }
+        let text = format!(
+            "{HEADER}\ngroups {}\nunits_per_group {}\nchunks_per_unit {}\nchunk_bytes {}\n",
+            geometry.groups,
+            geometry.units_per_group,
+            geometry.chunks_per_unit,
+            geometry.chunk_bytes
+        );
+        let mut file = names.create(GEOMETRY, esker_base::Hint::of(esker_base::FileKind::Meta))?;
+        file.append(text.as_bytes())?;
+        file.sync()?;
+        names.sync_names()?;
+        FileZones::open(dir)
+    }
+
+    /// Opens a device that is there.
+    pub fn open(dir: &Path) -> Result<Self> {
+        let names = PosixStorage::open(dir)?;
+        let file = names.open(GEOMETRY)?;
+        let mut text = vec![0; file.len()?.min(BLOCK_BYTES) as usize];
+        file.read_exact_at(0, &mut text)?;
+        let path = dir.join(GEOMETRY).display().to_string();
+        let geometry = std::str::from_utf8(&text).ok().and_then(parse);
+        let unknown = || Error::corruption(path, 0, "it says no geometry that this program knows");
+        let geometry = geometry.ok_or_else(unknown)?;
+        check(&geometry)?;
+        let (open, unflushed) = Default::default();
+        Ok(FileZones { dir: dir.to_owned(), geometry, names, open, unflushed })
+    }
+
+    /// Whether there is a device in a directory.
+    pub fn is_in(dir: &Path) -> bool {
+        dir.join(GEOMETRY).is_file()
+    }
+
+    fn path(&self, index: usize) -> PathBuf {
+        self.dir.join(format!("zone-{index:05}"))
+    }
+
+    /// A chunk's file. `None` if it was never written.
+    fn existing(&self, index: usize) -> Result<Option<Arc<File>>> {
+        let mut open = self.open.lock();
+        if let Some(file) = open.get(&index) {
+            return Ok(Some(file.clone()));
+        }
+        match File::options().read(true).write(true).open(self.path(index)) {
+            Ok(file) => Ok(Some(open.entry(index).or_insert(Arc::new(file)).clone())),
+            Err(source) if source.kind() == ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(self.failure("open", index, source)),
+        }
+    }
+
+    fn file(&self, index: usize) -> Result<Arc<File>> {
+        if let Some(file) = self.existing(index)? {
+            return Ok(file);
+        }
+        let options =
+            File::options().read(true).write(true).create_new(true).open(self.path(index));
+        let file = Arc::new(options.map_err(|source| self.failure("create", index, source))?);
+        self.open.lock().insert(index, file.clone());
+        Ok(file)
+    }
+
+    fn failure(&self, action: &'static str, index: usize, source: io::Error) -> Error {
+        Error::io(action, self.path(index).display().to_string(), source)
+    }
+}
+
+/// A device's numbers out of its text.
+fn parse(text: &str) -> Option<Geometry> {
+    let mut lines = text.lines();
+    (lines.next()? == HEADER).then_some(())?;
+    let mut number = |name: &str| lines.next()?.strip_prefix(name)?.trim().parse::<u32>().ok();
+    let (groups, units) = (number("groups ")?, number("units_per_group ")?);
+    let (chunks, chunk_bytes) = (number("chunks_per_unit ")?, number("chunk_bytes ")?);
+    let [groups, units, chunks] = [groups, units, chunks].map(u16::try_from);
+    Some(Geometry::of_blocks(groups.ok()?, units.ok()?, chunks.ok()?, chunk_bytes))
+}
+
+fn check(geometry: &Geometry) -> Result<()> {
+    let units = u64::from(geometry.groups) * u64::from(geometry.units_per_group);
+    let refused = |reason: &str| Error::InvalidSetting {
+        setting: "flash geometry",
+        value: format!("{geometry:?}"),
+        reason: reason.to_owned(),
+    };
+    match geometry.chunks_per_unit {
+        _ if units == 0 || units > 1 << 10 => Err(refused("a device has 1 to 1,024 units")),
+        chunks if units * u64::from(chunks) < 8 => Err(refused("a device has at least 8 chunks")),
+        _ if u64::from(geometry.chunk_bytes) < 8 * BLOCK_BYTES
+            || !u64::from(geometry.chunk_bytes).is_multiple_of(BLOCK_BYTES) =>
+        {
+            Err(refused("a chunk is at least 8 blocks of 4 KiB, and whole blocks"))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Zones for FileZones {
+    fn describe(&self) -> String {
+        self.dir.display().to_string()
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn is_bad(&self, _chunk: Chunk) -> bool {
+        false
+    }
+
+    fn written(&self, chunk: Chunk) -> Result<u64> {
+        let index = self.geometry.index(chunk);
+        let Some(file) = self.existing(index)? else { return Ok(0) };
+        let metadata = file.metadata().map_err(|source| self.failure("look at", index, source))?;
+        // A block that was cut off can't be read; nor can it be filled up.
+        Ok(metadata.len().div_ceil(BLOCK_BYTES) * BLOCK_BYTES)
+    }
+
+    fn write(&self, chunk: Chunk, at: u64, bytes: &[u8]) -> Result<()> {
+        let index = self.geometry.index(chunk);
+        let file = self.file(index)?;
+        self.unflushed.lock().insert(index, file.clone());
+        file.write_all_at(bytes, at).map_err(|source| self.failure("write to", index, source))
+    }
+
+    fn read(&self, chunk: Chunk, at: u64, out: &mut [u8]) -> Result<()> {
+        let index = self.geometry.index(chunk);
+        let missing =
+            || Error::corruption(self.path(index).display().to_string(), at, "it is empty");
+        let file = self.existing(index)?.ok_or_else(missing)?;
+        file.read_exact_at(out, at).map_err(|source| match source.kind() {
+            ErrorKind::UnexpectedEof => {
+                let what = format!("{} bytes are wanted, and it ends before", out.len());
+                Error::corruption(self.path(index).display().to_string(), at, what)
+            }
+            _ => self.failure("read", index, source),
+        })
+    }
+
+    fn reset(&self, chunk: Chunk) -> Result<()> {
+        let index = self.geometry.index(chunk);
+        let Some(file) = self.existing(index)? else { return Ok(()) };
+        self.unflushed.lock().insert(index, file.clone());
+        file.set_len(0).map_err(|source| self.failure("empty", index, source))
+    }
+
+    fn flush(&self) -> Result<()> {
+        let files = std::mem::take(&mut *self.unflushed.lock());
+        for (index, file) in files {
+            file.sync_all().map_err(|source| self.failure("sync", index, source))?;
+        }
+        self.names.sync_names()
+    }
+
+    fn lock(&self) -> Result<Box<dyn Send + Sync>> {
+        self.names.lock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_found_again_as_it_was_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = FileZones::create(dir.path(), Geometry::of_blocks(2, 2, 4, 65_536)).unwrap();
+        let chunk = Chunk { unit: crate::Unit(3), number: 2 };
+        made.write(chunk, 0, &[7; 8192]).unwrap();
+        drop(made);
+        let found = FileZones::open(dir.path()).unwrap();
+        assert_eq!(found.geometry(), Geometry::of_blocks(2, 2, 4, 65_536));
+        assert_eq!(found.written(chunk).unwrap(), 8192);
+        found.reset(chunk).unwrap();
+        assert_eq!(found.written(chunk).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_directory_with_other_files_and_sizes_that_make_no_device_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let geometry = Geometry::of_blocks(1, 1, 16, 65_536);
+        for wrong in [(0, 1, 16, 65_536), (1, 1, 7, 65_536), (1, 1, 16, 65_537), (1, 1, 16, 4096)] {
+            let wrong = Geometry::of_blocks(wrong.0, wrong.1, wrong.2, wrong.3);
+            let refused = FileZones::create(dir.path(), wrong).err().unwrap();
+            assert!(matches!(refused, Error::InvalidSetting { .. }), "{refused}");
+        }
+        std::fs::write(dir.path().join("letter"), "dear").unwrap();
+        assert!(FileZones::create(dir.path(), geometry).is_err());
+        assert_eq!(std::fs::read(dir.path().join("letter")).unwrap(), b"dear");
+        std::fs::write(dir.path().join(GEOMETRY), "esker zones 9\n").unwrap();
+        assert!(FileZones::open(dir.path()).err().unwrap().is_corruption());
+    }
+}

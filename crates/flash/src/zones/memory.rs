@@ -1,0 +1,197 @@
+//! Chunks in memory that can lose power, for tests.
+
+use super::{BLOCK_BYTES, Zones};
+use crate::{Chunk, Geometry};
+use esker_base::{Error, Result, Rng};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const BLOCK: usize = BLOCK_BYTES as usize;
+
+/// A device in memory. Clones share it.
+#[derive(Clone)]
+pub struct MemoryZones {
+    geometry: Geometry,
+    state: Arc<Mutex<State>>,
+    locked: Arc<AtomicBool>,
+}
+
+#[derive(Default)]
+struct State {
+    chunks: Vec<Content>,
+    bad: BTreeSet<Chunk>,
+    /// Writes, resets and flushes until everything fails.
+    calls_left: Option<u64>,
+    /// All of them so far.
+    calls: u64,
+    written: u64,
+}
+
+#[derive(Clone, Default)]
+struct Content {
+    now: Vec<u8>,
+    /// What power loss leaves at least.
+    flushed: usize,
+    /// What was there before a reset that is not flushed.
+    before: Option<Vec<u8>>,
+}
+
+impl MemoryZones {
+    /// An empty device.
+    pub fn new(geometry: Geometry) -> Self {
+        let chunks = vec![Content::default(); geometry.chunks()];
+        let state = State { chunks, ..State::default() };
+        MemoryZones { geometry, state: Arc::new(Mutex::new(state)), locked: Arc::default() }
+    }
+
+    /// A chunk goes bad when it is reset next, or at once if it is empty.
+    pub fn break_chunk(&self, chunk: Chunk) {
+        self.state.lock().bad.insert(chunk);
+    }
+
+    /// Fails all writes, resets and flushes after so many more. The first that fails is done in part.
+    pub fn fail_after(&self, calls: u64) {
+        self.state.lock().calls_left = Some(calls);
+    }
+
+    /// How many writes, resets and flushes there were.
+    pub fn calls(&self) -> u64 {
+        self.state.lock().calls
+    }
+
+    /// Bytes that were written in all.
+    pub fn written_in_all(&self) -> u64 {
+        self.state.lock().written
+    }
+
+    /// Takes the power away and brings it back: of each chunk a part of what was not flushed is left, and a reset
+    /// that was not flushed was done or not.
+    pub fn lose_power(&self, rng: &mut Rng) {
+        let mut state = self.state.lock();
+        for content in &mut state.chunks {
+            match content.before.take() {
+                Some(before) if rng.below(2) == 0 => content.now = before,
+                _ => {
+                    let blocks = (content.now.len() - content.flushed) / BLOCK;
+                    let left = rng.below(blocks as u64 + 1) as usize * BLOCK;
+                    content.now.truncate(content.flushed + left);
+                }
+            }
+            content.flushed = content.now.len();
+        }
+        state.calls_left = None;
+        self.locked.store(false, Ordering::Release);
+    }
+
+    fn failure(&self, action: &'static str) -> Error {
+        Error::io(action, self.describe(), io::Error::other("the device is gone"))
+    }
+}
+
+impl State {
+    /// Whether a call is done; `None` if only a part of it.
+    fn call(&mut self) -> Option<bool> {
+        self.calls += 1;
+        match &mut self.calls_left {
+            None => Some(true),
+            Some(0) => Some(false),
+            Some(left) => {
+                *left -= 1;
+                (*left > 0).then_some(true)
+            }
+        }
+    }
+}
+
+impl Zones for MemoryZones {
+    fn describe(&self) -> String {
+        "a device in memory".to_owned()
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn is_bad(&self, chunk: Chunk) -> bool {
+        let state = self.state.lock();
+        let is_empty = state.chunks[self.geometry.index(chunk)].now.is_empty();
+        is_empty && state.bad.contains(&chunk)
+    }
+
+    fn written(&self, chunk: Chunk) -> Result<u64> {
+        Ok(self.state.lock().chunks[self.geometry.index(chunk)].now.len() as u64)
+    }
+
+    fn write(&self, chunk: Chunk, at: u64, bytes: &[u8]) -> Result<()> {
+        assert!(bytes.len().is_multiple_of(BLOCK), "not whole blocks");
+        let mut state = self.state.lock();
+        let outcome = state.call();
+        let content = &mut state.chunks[self.geometry.index(chunk)];
+        assert_eq!(content.now.len() as u64, at, "{chunk:?} is not written at its end");
+        assert!(at + bytes.len() as u64 <= u64::from(self.geometry.chunk_bytes), "it is full");
+        let done = match outcome {
+            Some(true) => bytes.len(),
+            Some(false) => 0,
+            None => bytes.len() / BLOCK / 2 * BLOCK,
+        };
+        content.now.extend_from_slice(&bytes[..done]);
+        state.written += done as u64;
+        if outcome == Some(true) { Ok(()) } else { Err(self.failure("write to")) }
+    }
+
+    fn read(&self, chunk: Chunk, at: u64, out: &mut [u8]) -> Result<()> {
+        let state = self.state.lock();
+        let content = &state.chunks[self.geometry.index(chunk)].now;
+        let end = at as usize + out.len();
+        let ends = || Error::corruption(self.describe(), at, format!("{chunk:?} ends before"));
+        out.copy_from_slice(content.get(at as usize..end).ok_or_else(ends)?);
+        Ok(())
+    }
+
+    fn reset(&self, chunk: Chunk) -> Result<()> {
+        let mut state = self.state.lock();
+        let outcome = state.call();
+        let is_bad = state.bad.contains(&chunk);
+        let content = &mut state.chunks[self.geometry.index(chunk)];
+        if outcome != Some(false) {
+            let flushed = content.now[..content.flushed].to_vec();
+            content.before.get_or_insert(flushed);
+            (content.now, content.flushed) = (Vec::new(), 0);
+        }
+        if outcome == Some(true) && !is_bad {
+            Ok(())
+        } else {
+            Err(self.failure("reset a chunk of"))
+        }
+    }
+
+    fn flush(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.call() != Some(true) {
+            return Err(self.failure("flush"));
+        }
+        for content in &mut state.chunks {
+            (content.flushed, content.before) = (content.now.len(), None);
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> Result<Box<dyn Send + Sync>> {
+        if self.locked.swap(true, Ordering::Acquire) {
+            let pid = std::process::id().to_string();
+            return Err(Error::Locked { dir: self.describe(), pid });
+        }
+        Ok(Box::new(Lock(self.locked.clone())))
+    }
+}
+
+struct Lock(Arc<AtomicBool>);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,89 @@
+//! The engine on a device of chunks: what it acknowledged is there after power loss, in the middle of flushes and
+//! compactions, and after a clean close.
+
+use esker_base::background::Stepped;
+use esker_base::{Clock, Rng};
+use esker_flash::zones::MemoryZones;
+use esker_flash::{FlashStorage, Geometry};
+use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Sync};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+struct Standing;
+
+impl Clock for Standing {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+    fn sleep(&self, _: Duration) {}
+}
+
+fn open(device: &MemoryZones) -> esker_base::Result<Db> {
+    let env = Env {
+        storage: Arc::new(FlashStorage::open(Arc::new(device.clone()))?),
+        log_storage: None,
+        pool: None,
+        clock: Arc::new(Standing),
+        background: Arc::new(Stepped),
+        seed: 1,
+    };
+    let settings = Settings {
+        log: Log::File { dir: None, sync: Sync::Always },
+        segment_bytes: 64 << 10,
+        ..Settings::default()
+    };
+    Db::open_with(env, settings)
+}
+
+/// Overwrites keys at random until the device fails. Returns whether it did.
+fn load(device: &MemoryZones, rng: &mut Rng, known: &mut BTreeMap<u64, Vec<Vec<u8>>>) -> bool {
+    let Ok(db) = open(device) else { return true };
+    let Ok(keyspace) = db.keyspace("load", KeyspaceSettings::default()) else { return true };
+    for _ in 0..600 {
+        let (key, value) = (rng.below(100), vec![rng.below(256) as u8; 500]);
+        // It may or may not be there, if this fails.
+        known.entry(key).or_default().push(value.clone());
+        if db.put(&keyspace, &key.to_be_bytes(), &value).is_err() {
+            return true;
+        }
+        known.insert(key, vec![value]);
+        while db.step() {}
+    }
+    false
+}
+
+fn check(device: &MemoryZones, known: &BTreeMap<u64, Vec<Vec<u8>>>, context: &str) {
+    let db = open(device).unwrap_or_else(|error| panic!("{context}: {error}"));
+    let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
+    for (key, values) in known {
+        let found = db.get(&keyspace, &key.to_be_bytes()).unwrap();
+        let is_one =
+            found.as_ref().is_some_and(|found| values.iter().any(|value| value[..] == found[..]));
+
+        assert!(is_one, "{context}: key {key}");
+    }
+}
+
+#[test]
+fn acknowledged_writes_are_there_after_power_loss_and_after_a_close() {
+    let device = MemoryZones::new(Geometry::of_blocks(2, 4, 32, 128 << 10));
+    let (mut rng, mut known) = (Rng::new(3), BTreeMap::new());
+    assert!(!load(&device, &mut rng, &mut known));
+    check(&device, &known, "after a close");
+    let mut losses = 0;
+    for round in 0..12 {
+        // Loads take some 1,500 calls of the device.
+        device.fail_after(rng.below(1_500));
+        losses += u32::from(load(&device, &mut rng, &mut known));
+        device.lose_power(&mut rng);
+        check(&device, &known, &format!("round {round}"));
+        // What was found is what counts from now on.
+        let db = open(&device).unwrap();
+        let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
+        for (key, values) in &mut known {
+            *values = vec![db.get(&keyspace, &key.to_be_bytes()).unwrap().unwrap().to_vec()];
+        }
+    }
+    assert!(losses >= 6, "{losses}");
+}

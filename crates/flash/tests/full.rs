@@ -1,0 +1,144 @@
+//! A full device, one with bad chunks, and how much of it can be used.
+
+use esker_base::{Hint, Rng};
+use esker_flash::zones::MemoryZones;
+use esker_flash::{FlashStorage, Geometry};
+use esker_storage::Storage;
+use std::sync::Arc;
+
+fn open(device: &MemoryZones) -> FlashStorage {
+    FlashStorage::open(Arc::new(device.clone())).unwrap()
+}
+
+/// Writes a file of `len` bytes that are all `byte`. Fails as the storage does, and leaves nothing then.
+fn write(
+    storage: &dyn Storage,
+    name: &str,
+    level: u8,
+    len: usize,
+    byte: u8,
+) -> esker_base::Result<()> {
+    let mut file = storage.create(name, Hint::table(level))?;
+    let done = file.append(&vec![byte; len]).and_then(|()| file.sync());
+    drop(file);
+    if done.is_err() {
+        storage.remove(name).unwrap();
+    }
+    done
+}
+
+fn check(storage: &dyn Storage, name: &str, len: usize, byte: u8) {
+    let file = storage.open(name).unwrap();
+    assert_eq!(file.len().unwrap(), len as u64, "{name}");
+    let mut bytes = vec![0; len];
+    file.read_exact_at(0, &mut bytes).unwrap();
+    assert!(bytes.iter().all(|found| *found == byte), "{name}");
+}
+
+#[test]
+fn a_full_device_says_so_keeps_what_it_has_and_takes_more_when_something_is_removed() {
+    let device = MemoryZones::new(Geometry::of_blocks(2, 2, 8, 64 << 10));
+    let storage = open(&device);
+    let mut count = 0;
+    let full = loop {
+        match write(&storage, &format!("{count}"), 3, 50_000, count as u8) {
+            Ok(()) => count += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(full.is_out_of_space(), "{full}");
+    assert!(count >= 30, "{count} of 28 chunks' 35 files");
+    storage.remove("0").unwrap();
+    storage.remove("1").unwrap();
+    write(&storage, "new", 3, 50_000, 200).unwrap();
+    drop(storage);
+    let again = open(&device);
+    (2..count).for_each(|number| check(&again, &format!("{number}"), 50_000, number as u8));
+    check(&again, "new", 50_000, 200);
+}
+
+#[test]
+fn what_is_alive_is_moved_when_no_chunk_is_free_and_is_counted() {
+    let device = MemoryZones::new(Geometry::of_blocks(2, 2, 8, 64 << 10));
+    let storage = open(&device);
+    for number in 0..100u8 {
+        write(&storage, &format!("{number}"), 3, 15_000, number).unwrap();
+    }
+    assert_eq!(storage.usage().moved_bytes, 0);
+    // Of every four in a chunk, one stays.
+    (0..100u8)
+        .filter(|number| number % 4 > 0)
+        .for_each(|number| storage.remove(&format!("{number}")).unwrap());
+    for number in 0..50u8 {
+        write(&storage, &format!("new-{number}"), 3, 15_000, number).unwrap();
+    }
+    assert!(storage.usage().moved_bytes > 0);
+    drop(storage);
+    let again = open(&device);
+    (0..100u8).step_by(4).for_each(|number| check(&again, &format!("{number}"), 15_000, number));
+    (0..50u8).for_each(|number| check(&again, &format!("new-{number}"), 15_000, number));
+}
+
+#[test]
+fn chunks_that_are_bad_or_go_bad_are_passed_over() {
+    let geometry = Geometry::of_blocks(2, 2, 8, 64 << 10);
+    let device = MemoryZones::new(geometry);
+    for index in [0, 5, 9, 30] {
+        device.break_chunk(geometry.chunk(index));
+    }
+    let storage = open(&device);
+    for round in 0..120u8 {
+        (0..8u8).for_each(|number| {
+            write(&storage, &format!("{number}"), 2, 60_000, round ^ number).unwrap();
+        });
+        if round == 20 {
+            (10..13).for_each(|index| device.break_chunk(geometry.chunk(index)));
+        }
+        if round < 119 {
+            (0..8).for_each(|number| storage.remove(&format!("{number}")).unwrap());
+        }
+    }
+    assert_eq!(storage.usage().good_bytes, (32 - 4 - 3 - 3) * (64 << 10));
+    (0..8u8).for_each(|number| check(&storage, &format!("{number}"), 60_000, 119 ^ number));
+    let (least, most) = storage.usage().erases;
+    assert!(most - least <= 20, "{least} to {most}");
+}
+
+/// The goal: 93% of the good bytes are files' when the device is full for the first time, and no more than 2% more is
+/// written than files are.
+#[test]
+fn tables_that_were_overwritten_five_times_fill_the_device() {
+    let device = MemoryZones::new(Geometry::of_blocks(4, 4, 64, 128 << 10));
+    let storage = open(&device);
+    let mut rng = Rng::new(1);
+    let (table, mut made) = (512 << 10, 0u64);
+    let mut live: Vec<String> = Vec::new();
+    let (good, _) = (storage.usage().good_bytes, ());
+    let kept = (good as usize * 85 / 100) / table;
+    let level = |rng: &mut Rng| if rng.below(10) == 0 { 3 } else { 4 };
+    let mut add = |rng: &mut Rng, live: &mut Vec<String>| {
+        let name = format!("{made}");
+        made += 1;
+        let len = table - rng.below(60_000) as usize;
+        write(&storage, &name, level(rng), len, made as u8).map(|()| live.push(name))
+    };
+    for _ in 0..6 * kept {
+        if live.len() == kept {
+            let name = live.swap_remove(rng.below(kept as u64) as usize);
+            storage.remove(&name).unwrap();
+        }
+        add(&mut rng, &mut live).unwrap();
+    }
+    while add(&mut rng, &mut live).is_ok() {}
+    let usage = storage.usage();
+    let bytes: u64 = live.iter().map(|name| storage.open(name).unwrap().len().unwrap()).sum();
+    let part = bytes as f64 / usage.good_bytes as f64;
+    let amplification = device.written_in_all() as f64 / usage.host_bytes as f64;
+    let moved = usage.moved_bytes as f64 / usage.host_bytes as f64;
+    println!(
+        "live {part:.3}, media over host {amplification:.3}, moved {moved:.4}, {:?}",
+        usage.erases
+    );
+    assert!(part >= 0.93, "{part}");
+    assert!(moved <= 0.02, "{moved}");
+}
