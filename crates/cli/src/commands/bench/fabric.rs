@@ -9,34 +9,23 @@
 //!
 //! The node is a process of its own ([`node`](super::node)), reached through loopback.
 
-use super::child::Ended;
 use super::engines::EngineSettings;
-use super::node::{NodeCosts, NodeKind, NodeMessage, NodePlan, SUBSYSTEM};
-use super::plan::line;
-use crate::failure::{Failure, Outcome};
+use super::node::{NodeCosts, NodeKind, NodePlan};
+use super::node_process::Node;
+use super::node_store::NodeStore;
+use crate::failure::Outcome;
 use esker::{Db, Env, KeyspaceSettings, Log, Result, Store, Sync};
-use esker_base::{SystemClock, SystemEntropy, Threads, ambient_seed};
+use esker_base::{SystemClock, Threads, ambient_seed};
 use esker_bench::accounting::TableSpace;
 use esker_bench::{Counters, Engine, Row};
-use esker_initiator::{BlockClient, KeyClient};
-use esker_nvme::Nqn;
 use esker_peers::Peer;
-use esker_storage::BlockStorage;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
-use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Arc, Mutex};
-
-use super::node_store::NodeStore;
+use std::sync::Arc;
 
 /// The engines by name.
 pub const NAMES: [&str; 4] = ["rocksdb-compute", "esker-compute", "hashstore-node", "lsm-node"];
-
-/// I/O queues of one controller, at most.
-const QUEUES: usize = 64;
 
 /// How an engine and its node are set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -283,83 +272,4 @@ pub fn account(rows: &mut Vec<Row>, before: NodeCosts, after: NodeCosts, user_by
         add("network_amp", network / user_bytes as f64, "ratio");
         add("node_write_amp", device / user_bytes as f64, "ratio");
     }
-}
-
-/// The node's process.
-struct Node {
-    address: SocketAddr,
-    lines: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
-    /// Ends when standard input does, which is before it in the order of fields.
-    _process: Ended,
-}
-
-impl Node {
-    fn start(plan: &NodePlan) -> Outcome<Self> {
-        let failed = |error| Failure::io("start", "a storage node", error);
-        let program = std::env::current_exe().map_err(failed)?;
-        let mut command = Command::new(program);
-        command.args(["bench", "node"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = command.spawn().map_err(failed)?;
-        let mut stdin = process.stdin.take().expect("it was asked for");
-        let mut stdout = BufReader::new(process.stdout.take().expect("it was asked for"));
-        let process = Ended::new(process);
-        stdin.write_all(&line(plan)?).map_err(failed)?;
-        match hear(&mut stdout)? {
-            NodeMessage::Listening(address) => {
-                Ok(Node { address, lines: Mutex::new((stdin, stdout)), _process: process })
-            }
-            NodeMessage::Done(_) => {
-                Err(Failure::new("the storage node does not listen".to_owned()))
-            }
-        }
-    }
-
-    fn costs(&self) -> Outcome<NodeCosts> {
-        let mut lines = self.lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        lines.0.write_all(b"\n").map_err(|error| Failure::io("ask", "the storage node", error))?;
-        match hear(&mut lines.1)? {
-            NodeMessage::Done(costs) => Ok(costs),
-            NodeMessage::Listening(_) => {
-                Err(Failure::new("the storage node began again".to_owned()))
-            }
-        }
-    }
-
-    fn settings(&self, queues: usize) -> Outcome<esker_initiator::Settings> {
-        let nqn = |name| Nqn::new(name).map_err(|error| Failure::new(error.to_string()));
-        let host = nqn("nqn.2024-01.io.esker:bench-host")?;
-        let settings = esker_initiator::Settings::new(self.address, host, nqn(SUBSYSTEM)?);
-        Ok(esker_initiator::Settings { queues: queues as u16, ..settings })
-    }
-
-    fn keys(&self, fabric: &FabricSettings) -> Outcome<NodeStore> {
-        let mut left = fabric.connections.max(1);
-        let mut clients = Vec::new();
-        while left > 0 {
-            let queues = left.min(QUEUES);
-            let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
-            let client = KeyClient::connect(self.settings(queues)?, clock, entropy);
-            clients.push(client.map_err(esker_base::Error::from)?);
-            left -= queues;
-        }
-        Ok(NodeStore::new(clients))
-    }
-
-    fn storage(&self, fabric: &FabricSettings) -> Outcome<Arc<BlockStorage>> {
-        let settings = self.settings(fabric.connections.clamp(1, QUEUES))?;
-        let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
-        let client = BlockClient::connect(settings, clock, entropy);
-        let client = client.map_err(esker_base::Error::from)?;
-        Ok(Arc::new(BlockStorage::open(Arc::new(client), &Threads)?))
-    }
-}
-
-fn hear(stdout: &mut BufReader<ChildStdout>) -> Outcome<NodeMessage> {
-    let mut text = String::new();
-    let read = stdout.read_line(&mut text);
-    let read = read.map_err(|error| Failure::io("hear", "the storage node", error))?;
-    if read == 0 {
-        return Err(Failure::new("the storage node ended early; it says why above".to_owned()));
-    }
-    Ok(serde_json::from_str(&text)?)
 }

@@ -11,7 +11,8 @@
 //! * [`workspace`]: the directories that stores lie in; [`scratch`]: those of pools and logs; [`output`]: where results go;
 //! * [`engines`]: the engines by name; [`novelsm`]: the one that is a model of another; [`pool`]: the
 //!   persistent memory of those that have some; [`log_device`]: what logs lie on;
-//! * [`fabric`]: engines with a storage node between them and their device; [`node`]: such a node; [`node_store`]: its keys;
+//! * [`fabric`]: engines with a storage node between them and their device; [`node`]: such a node;
+//!   [`node_process`]: it from the outside; [`node_store`]: its keys;
 //! * [`transactions`]: loads of transactions, in a worker; [`audit`]: what they must leave;
 //!   [`transaction_engine`]: peers that run them.
 
@@ -25,6 +26,7 @@ pub mod engines;
 pub mod fabric;
 pub mod log_device;
 mod node;
+mod node_process;
 mod node_store;
 mod novelsm;
 pub mod options;

@@ -1,0 +1,98 @@
+//! A storage node's process, from the outside: started, asked what it did, connected to, and ended with this.
+
+use super::child::Ended;
+use super::fabric::FabricSettings;
+use super::node::{NodeCosts, NodeMessage, NodePlan, SUBSYSTEM};
+use super::node_store::NodeStore;
+use super::plan::line;
+use crate::failure::{Failure, Outcome};
+use esker_base::{SystemClock, SystemEntropy, Threads};
+use esker_initiator::{BlockClient, KeyClient};
+use esker_nvme::Nqn;
+use esker_storage::BlockStorage;
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+/// I/O queues of one controller, at most.
+const QUEUES: usize = 64;
+
+/// The process.
+pub struct Node {
+    address: SocketAddr,
+    lines: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
+    /// Ends when standard input does, which is before it in the order of fields.
+    _process: Ended,
+}
+
+impl Node {
+    pub fn start(plan: &NodePlan) -> Outcome<Self> {
+        let failed = |error| Failure::io("start", "a storage node", error);
+        let program = std::env::current_exe().map_err(failed)?;
+        let mut command = Command::new(program);
+        command.args(["bench", "node"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().map_err(failed)?;
+        let mut stdin = process.stdin.take().expect("it was asked for");
+        let mut stdout = BufReader::new(process.stdout.take().expect("it was asked for"));
+        let process = Ended::new(process);
+        stdin.write_all(&line(plan)?).map_err(failed)?;
+        match hear(&mut stdout)? {
+            NodeMessage::Listening(address) => {
+                Ok(Node { address, lines: Mutex::new((stdin, stdout)), _process: process })
+            }
+            NodeMessage::Done(_) => {
+                Err(Failure::new("the storage node does not listen".to_owned()))
+            }
+        }
+    }
+
+    pub fn costs(&self) -> Outcome<NodeCosts> {
+        let mut lines = self.lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        lines.0.write_all(b"\n").map_err(|error| Failure::io("ask", "the storage node", error))?;
+        match hear(&mut lines.1)? {
+            NodeMessage::Done(costs) => Ok(costs),
+            NodeMessage::Listening(_) => {
+                Err(Failure::new("the storage node began again".to_owned()))
+            }
+        }
+    }
+
+    fn settings(&self, queues: usize) -> Outcome<esker_initiator::Settings> {
+        let nqn = |name| Nqn::new(name).map_err(|error| Failure::new(error.to_string()));
+        let host = nqn("nqn.2024-01.io.esker:bench-host")?;
+        let settings = esker_initiator::Settings::new(self.address, host, nqn(SUBSYSTEM)?);
+        Ok(esker_initiator::Settings { queues: queues as u16, ..settings })
+    }
+
+    pub fn keys(&self, fabric: &FabricSettings) -> Outcome<NodeStore> {
+        let mut left = fabric.connections.max(1);
+        let mut clients = Vec::new();
+        while left > 0 {
+            let queues = left.min(QUEUES);
+            let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
+            let client = KeyClient::connect(self.settings(queues)?, clock, entropy);
+            clients.push(client.map_err(esker_base::Error::from)?);
+            left -= queues;
+        }
+        Ok(NodeStore::new(clients))
+    }
+
+    pub fn storage(&self, fabric: &FabricSettings) -> Outcome<Arc<BlockStorage>> {
+        let settings = self.settings(fabric.connections.clamp(1, QUEUES))?;
+        let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
+        let client = BlockClient::connect(settings, clock, entropy);
+        let client = client.map_err(esker_base::Error::from)?;
+        Ok(Arc::new(BlockStorage::open(Arc::new(client), &Threads)?))
+    }
+}
+
+fn hear(stdout: &mut BufReader<ChildStdout>) -> Outcome<NodeMessage> {
+    let mut text = String::new();
+    let read = stdout.read_line(&mut text);
+    let read = read.map_err(|error| Failure::io("hear", "the storage node", error))?;
+    if read == 0 {
+        return Err(Failure::new("the storage node ended early; it says why above".to_owned()));
+    }
+    Ok(serde_json::from_str(&text)?)
+}
