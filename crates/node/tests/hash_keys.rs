@@ -1,66 +1,11 @@
 //! A hash store inside the reactors of a target, through a client.
 
-use esker_base::{Background, Rng, SystemClock, SystemEntropy, Threads};
-use esker_hashstore::device::FileDevice;
-use esker_hashstore::{CreateSettings, volume};
-use esker_initiator::{KeyClient, Settings};
+mod support;
+
 use esker_node::HashKeys;
-use esker_nvme::Nqn;
 use esker_nvme::command::kv::Condition;
-use esker_target::{Access, Subsystem, Target};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
-
-const NODE: &str = "nqn.2024-01.io.esker:node";
-const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:7c1b5b0a-0000-4000-8000-000000000001";
-
-struct Store {
-    _dir: tempfile::TempDir,
-    path: PathBuf,
-}
-
-impl Store {
-    fn new(bytes: u64, partitions: u32) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("store");
-        let device = FileDevice::create(&path, Some(bytes)).unwrap();
-        let partitions = Some(partitions);
-        let settings = CreateSettings { partitions, ..CreateSettings::default() };
-        volume::create(&device, &settings, &mut Rng::new(1)).unwrap();
-        Store { _dir: dir, path }
-    }
-
-    fn serve(&self, reactors: usize) -> Target {
-        serve(&self.path, reactors, false)
-    }
-}
-
-fn serve(path: &Path, reactors: usize, has_volatile_cache: bool) -> Target {
-    let keys = HashKeys::open([1; 16], path, has_volatile_cache).unwrap();
-    let subsystem = Subsystem {
-        nqn: Nqn::new(NODE).unwrap(),
-        serial: "TEST".to_owned(),
-        namespaces: vec![Arc::new(keys)],
-        access: Access::Anyone,
-    };
-    let settings = esker_target::Settings {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        reactors,
-        drain_time: Duration::from_secs(5),
-        subsystems: vec![subsystem],
-    };
-    let background: Arc<dyn Background> = Arc::new(Threads);
-    Target::start(settings, Arc::new(SystemClock::new()), Arc::new(SystemEntropy), &background)
-        .unwrap()
-}
-
-fn client(target: &Target) -> KeyClient {
-    let nqn = |name| Nqn::new(name).unwrap();
-    let settings = Settings::new(target.address(), nqn(HOST), nqn(NODE));
-    KeyClient::connect(settings, Arc::new(SystemClock::new()), Arc::new(SystemEntropy)).unwrap()
-}
+use support::{Store, client};
 
 fn pattern(bytes: usize, seed: u8) -> Vec<u8> {
     (0..bytes).map(|at| (at as u32).wrapping_mul(2_654_435_761).to_le_bytes()[3] ^ seed).collect()
@@ -71,7 +16,7 @@ fn values_of_all_lengths_come_back_after_a_restart_too() {
     let store = Store::new(160 << 20, 2);
     let lengths = [0, 1, 440, 441, 511, 512, 4096, 32_768, 65_536, 65_537, 300_001, 1 << 20];
     for restarted in [false, true] {
-        let target = store.serve(2);
+        let target = store.serve_with(2, false);
         let client = client(&target);
         for (seed, length) in (0..).zip(lengths) {
             let (key, value) = (format!("key {length}"), pattern(length, seed));
@@ -88,7 +33,7 @@ fn values_of_all_lengths_come_back_after_a_restart_too() {
 #[test]
 fn a_drained_store_has_nothing_to_replay() {
     let store = Store::new(32 << 20, 4);
-    let target = store.serve(3);
+    let target = store.serve_with(3, false);
     let first = client(&target);
     for number in 0..100u32 {
         first.store(&number.to_be_bytes(), b"value").unwrap();
@@ -102,7 +47,7 @@ fn a_drained_store_has_nothing_to_replay() {
 #[test]
 fn conditions_deletes_and_presence_go_by_the_key() {
     let store = Store::new(32 << 20, 4);
-    let target = store.serve(2);
+    let target = store.serve_with(2, false);
     let client = client(&target);
     for key in [&b"a"[..], b"b", b"c", b"a key of 16 byte"] {
         assert!(!client.store_if(key, b"1", Condition::IfExists).unwrap());
@@ -120,7 +65,7 @@ fn conditions_deletes_and_presence_go_by_the_key() {
 #[test]
 fn a_list_goes_through_all_partitions_of_all_reactors() {
     let store = Store::new(64 << 20, 8);
-    let target = store.serve(3);
+    let target = store.serve_with(3, false);
     let client = client(&target);
     let keys: BTreeSet<Vec<u8>> =
         (0..2000).map(|number| format!("{number:x}").into_bytes()).collect();
@@ -145,7 +90,7 @@ fn a_list_goes_through_all_partitions_of_all_reactors() {
 #[test]
 fn clients_on_all_reactors_see_each_others_stores() {
     let store = Store::new(64 << 20, 4);
-    let target = store.serve(3);
+    let target = store.serve_with(3, false);
     let clients: Vec<_> = (0..6).map(|_| client(&target)).collect();
     std::thread::scope(|scope| {
         for (number, client) in (0u8..).zip(&clients) {
@@ -167,7 +112,7 @@ fn clients_on_all_reactors_see_each_others_stores() {
 #[test]
 fn a_full_store_says_so_and_deletes_make_room() {
     let store = Store::new(8 << 20, 1);
-    let target = store.serve(1);
+    let target = store.serve_with(1, false);
     let client = client(&target);
     let value = pattern(100_000, 1);
     let full = (0..200u8).find(|&number| client.store(&[number], &value).is_err());
@@ -183,7 +128,7 @@ fn a_full_store_says_so_and_deletes_make_room() {
 #[test]
 fn with_a_volatile_cache_stores_replace_each_other_and_a_drain_leaves_nothing_to_replay() {
     let store = Store::new(16 << 20, 2);
-    let target = serve(&store.path, 2, true);
+    let target = store.serve_with(2, true);
     let first = client(&target);
     // More than there is room for: space must come back by checkpoints.
     for turn in 0..400u32 {

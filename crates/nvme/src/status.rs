@@ -98,6 +98,8 @@ statuses! {
     WRITE_FAULT = 0x280 "write fault";
     /// What was to be read could not be.
     READ_ERROR = 0x281 "unrecovered read error";
+    /// Our own, of namespaces of long keys: the value that is there is another key's.
+    DIGEST_TAKEN = 0x7c0 "another key has this digest";
 }
 
 impl Status {

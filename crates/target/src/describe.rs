@@ -120,6 +120,7 @@ fn set_namespace(
                 value_bytes_max,
                 keys_max: 0,
                 guid: namespace.guid(),
+                has_long_keys: namespace.has_long_keys(),
             };
             namespace.encode(out);
             Ok(())

@@ -43,8 +43,8 @@ mod stats;
 mod target;
 
 pub use namespace::{
-    Answer, Description, DeviceBlocks, GroupSync, MemoryBlocks, MemoryKeys, Namespace, OrderedKeys,
-    Outlet, Request, Resident,
+    Answer, Description, DeviceBlocks, GroupSync, LongKeys, MemoryBlocks, MemoryKeys, Namespace,
+    OrderedKeys, Outlet, Request, Resident,
 };
 pub use reply::Reply;
 pub use settings::{Access, HostAccess, Settings, Subsystem};

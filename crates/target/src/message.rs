@@ -39,6 +39,8 @@ pub(crate) enum Message {
     },
     /// Take no more commands, and finish those under way; then drop what came along.
     Drain(mpsc::Sender<()>),
+    /// Show that you are alive.
+    Ping(mpsc::Sender<()>),
     /// All reactors have drained: close the parts, and stop.
     Stop,
 }

@@ -188,6 +188,10 @@ impl Shell {
                 self.residents.request(resident, request, reply, &mut self.io);
                 self.pass_on(resident);
             }
+            Message::Ping(pong) => {
+                // Who has waited long enough has gone.
+                let _ = pong.send(());
+            }
             Message::Drain(drains) => self.drain(drains),
             Message::Stop => {
                 self.stops = true;

@@ -13,6 +13,7 @@ use esker_uring::Sender;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 /// A target that serves. Dropping it drains it.
 pub struct Target {
@@ -85,6 +86,14 @@ impl Target {
         let mut totals = Totals::default();
         self.counters.iter().for_each(|counters| totals.add(counters));
         totals
+    }
+
+    /// Whether every reactor answers within `time`.
+    pub fn is_alive(&self, time: Duration) -> bool {
+        let (pong, pongs) = channel();
+        let asked = |mailbox: &Sender<Message>| mailbox.send(Message::Ping(pong.clone())).is_ok();
+        self.mailboxes.iter().all(asked)
+            && self.mailboxes.iter().all(|_| pongs.recv_timeout(time).is_ok())
     }
 
     /// Takes no more commands, finishes those under way, and stops.

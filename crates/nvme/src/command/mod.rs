@@ -4,6 +4,7 @@ pub mod admin;
 mod cqe;
 pub mod fabrics;
 pub mod kv;
+pub mod long_key;
 pub mod nvm;
 mod sgl;
 mod sqe;

@@ -19,7 +19,12 @@ pub struct KvNamespace {
     pub keys_max: u32,
     /// NGUID: which namespace it is, for ever.
     pub guid: [u8; 16],
+    /// Whether its keys are digests of longer ones ([`long_key`](crate::command::long_key)): in the first byte that is the vendor's.
+    pub has_long_keys: bool,
 }
+
+/// Where the vendor's own bytes start.
+const VENDOR: usize = 3840;
 
 /// Where formats start. There is one.
 const FORMATS: usize = 72;
@@ -37,6 +42,7 @@ impl KvNamespace {
         put_u16(out, FORMATS, self.key_bytes_max);
         put_u32(out, FORMATS + 4, self.value_bytes_max);
         put_u32(out, FORMATS + 8, self.keys_max);
+        out[VENDOR] = u8::from(self.has_long_keys);
     }
 
     /// Reads the structure.
@@ -48,6 +54,7 @@ impl KvNamespace {
             key_bytes_max: u16_at(data, FORMATS),
             value_bytes_max: u32_at(data, FORMATS + 4),
             keys_max: u32_at(data, FORMATS + 8),
+            has_long_keys: data[VENDOR] == 1,
         }
     }
 

@@ -58,6 +58,7 @@ fn a_namespace_of_keys_says_how_long_they_and_values_may_be() {
         value_bytes_max: 1 << 20,
         keys_max: 0,
         guid: GUID,
+        has_long_keys: true,
     };
     namespace.encode(&mut out);
     assert_eq!((out[5], out[8], out[25]), (1, 5, 0), "NSZE, NUSE, one format");

@@ -25,6 +25,8 @@ pub(super) enum State {
     Transfers { purpose: Purpose, data: Slice, received: u32, intact: bool },
     /// Memory, before it is submitted.
     AwaitsSubmission { namespace: u32, request: Request, answer: Reading },
+    /// The value that is there, to be compared before `store` is submitted.
+    Compares { namespace: u32, store: Request },
     /// Its namespace.
     Submitted { answer: Option<Reading> },
     /// Something to tell.

@@ -262,7 +262,11 @@ impl Connection {
             Purpose::Store { namespace, key, bytes, condition } => {
                 let start = data.range().start;
                 let value = data.into_buffer().slice(start..start + bytes as usize);
-                self.submit_new(id, namespace, Request::Store { key, value, condition })
+                let store = Request::Store { key, value, condition };
+                match self.namespace(namespace)?.has_long_keys() {
+                    true => self.store_long(id, namespace, key, store),
+                    false => self.submit_new(id, namespace, store),
+                }
             }
             Purpose::Write { namespace, offset, force_unit_access } => {
                 let request = Request::Write { offset, data, force_unit_access };
@@ -305,7 +309,7 @@ impl Connection {
         }
     }
 
-    fn submit(&mut self, slot: u16, namespace: u32, request: Request) {
+    pub(super) fn submit(&mut self, slot: u16, namespace: u32, request: Request) {
         let reply = self.reply(slot);
         match self.namespace(namespace) {
             Ok(namespace) => match self.shared.resident(namespace) {
@@ -330,7 +334,13 @@ impl Connection {
     /// Completes the command in `slot` with its namespace's answer.
     pub(super) fn finish(&mut self, slot: u16, answer: Answer) {
         let Some(command) = self.commands.free(slot) else { return };
-        let State::Submitted { answer: reading } = command.state else { return };
+        let reading = match command.state {
+            State::Submitted { answer } => answer,
+            State::Compares { namespace, store } => {
+                return self.compared(command.id, namespace, store, answer);
+            }
+            _ => return,
+        };
         match (answer, reading) {
             (Answer::Data(data), Some(reading)) => {
                 let length = data.len() as u32;

@@ -17,6 +17,7 @@ mod commands;
 mod fabrics;
 mod input;
 mod io;
+mod long_keys;
 mod output;
 mod queue;
 

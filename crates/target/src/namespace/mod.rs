@@ -4,6 +4,7 @@ mod blocks;
 mod device_blocks;
 mod group_sync;
 mod keys;
+mod long_keys;
 mod ordered;
 mod resident;
 mod workers;
@@ -12,6 +13,7 @@ pub use blocks::MemoryBlocks;
 pub use device_blocks::DeviceBlocks;
 pub use group_sync::GroupSync;
 pub use keys::MemoryKeys;
+pub use long_keys::LongKeys;
 pub use ordered::OrderedKeys;
 pub use resident::{Outlet, Resident};
 
@@ -29,6 +31,11 @@ pub trait Namespace: Send + Sync {
 
     /// What it is, and how large.
     fn description(&self) -> Description;
+
+    /// Whether its keys are digests of longer ones, which its values begin with.
+    fn has_long_keys(&self) -> bool {
+        false
+    }
 
     /// Whether what was acknowledged may be lost with the power until a flush.
     fn has_volatile_cache(&self) -> bool {

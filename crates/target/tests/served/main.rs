@@ -6,6 +6,7 @@ mod controllers;
 mod devices;
 mod hostile;
 mod keys;
+mod long_keys;
 mod ordered;
 mod transfers;
 mod wire;

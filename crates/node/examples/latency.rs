@@ -1,0 +1,141 @@
+//! What a store of 32 KiB costs over loopback at depth 1, beside what it can't do without: the same bytes there and 24
+//! back over a plain socket, and for a file one direct write and one fdatasync as well. All take turns.
+//!
+//! `cargo run --release -p esker-node --example latency -- DIRECTORY [STORES]`
+
+use esker_base::{Background, Clock, Rng, SystemClock, SystemEntropy, Threads, hash64};
+use esker_hashstore::device::{Device, FileDevice};
+use esker_hashstore::{CreateSettings, volume};
+use esker_initiator::{KeyClient, Settings};
+use esker_node::HashKeys;
+use esker_nvme::Nqn;
+use esker_target::{Access, MemoryKeys, Namespace, Subsystem, Target};
+use esker_uring::Buffer;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+const VALUE_BYTES: usize = 32 << 10;
+/// A capsule with such a value, and a completion.
+const PING_BYTES: usize = VALUE_BYTES + 72;
+const PONG_BYTES: usize = 24;
+const FILE_BYTES: u64 = 512 << 20;
+/// Stores in a row, before it is another's turn.
+const TURN: u64 = 50;
+const NODE: &str = "nqn.2024-01.io.esker:node";
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1);
+    let directory = arguments.next().ok_or("give a directory to work in")?;
+    let stores: u64 = arguments.next().map_or(Ok(2000), |number| number.parse())?;
+    let directory = tempfile::tempdir_in(directory)?;
+
+    let plain = FileDevice::create(&directory.path().join("plain"), Some(FILE_BYTES))?;
+    let mut ping = pinged(None)?;
+    let mut ping_and_write = pinged(Some(plain))?;
+    let memory: Arc<dyn Namespace> = Arc::new(MemoryKeys::new([1; 16], 1 << 30));
+    let hash: Arc<dyn Namespace> = Arc::new(hash_store(&directory.path().join("store"))?);
+    let target = serve(vec![memory, hash])?;
+    let (in_memory, in_file) = (client(&target, 1)?, client(&target, 2)?);
+
+    let (clock, value) = (SystemClock::new(), vec![7; VALUE_BYTES]);
+    let mut times: [Vec<Duration>; 4] = Default::default();
+    for turn in 0..stores.div_ceil(TURN) {
+        for (which, times) in times.iter_mut().enumerate() {
+            for number in turn * TURN..(turn + 1) * TURN {
+                let began = clock.now();
+                match which {
+                    0 => exchange(&mut ping)?,
+                    1 => in_memory.store(&key(number), &value)?,
+                    2 => exchange(&mut ping_and_write)?,
+                    _ => in_file.store(&key(number), &value)?,
+                }
+                times.push(clock.now() - began);
+            }
+        }
+    }
+    let names = ["ping", "RAM namespace", "ping, write, fdatasync", "hash store in a file"];
+    let bases = [0, 0, 2, 2].map(|base: usize| median(&mut times[base]));
+    for ((name, times), base) in names.iter().zip(&mut times).zip(bases) {
+        let (p50, p99) = (median(times), times[times.len() * 99 / 100]);
+        let ratio = p50.as_secs_f64() / base.as_secs_f64();
+        println!("{name:24} p50 {p50:>8.1?}  p99 {p99:>8.1?}  {ratio:.2}x");
+    }
+    Ok(())
+}
+
+/// A socket whose peer takes a ping, does what a store needs, and sends a pong.
+fn pinged(device: Option<FileDevice>) -> Result<TcpStream, Failure> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let socket = TcpStream::connect(listener.local_addr()?)?;
+    let (mut peer, _) = listener.accept()?;
+    for socket in [&socket, &peer] {
+        socket.set_nodelay(true)?;
+    }
+    let serve = move || {
+        let (mut bytes, page) = (vec![0; PING_BYTES], Buffer::zeroed(VALUE_BYTES));
+        for number in 0u64.. {
+            if peer.read_exact(&mut bytes).is_err() {
+                return;
+            }
+            if let Some(device) = &device {
+                let places = FILE_BYTES / VALUE_BYTES as u64;
+                let offset = hash64(&number.to_le_bytes()) % places * VALUE_BYTES as u64;
+                device.write_at(offset, &page).expect("a write");
+                device.sync().expect("a sync");
+            }
+            if peer.write_all(&bytes[..PONG_BYTES]).is_err() {
+                return;
+            }
+        }
+    };
+    Threads.spawn("peer", esker_base::Priority::Normal, Box::new(serve))?;
+    Ok(socket)
+}
+
+fn exchange(socket: &mut TcpStream) -> std::io::Result<()> {
+    socket.write_all(&[7; PING_BYTES])?;
+    socket.read_exact(&mut [0; PONG_BYTES])
+}
+
+fn hash_store(path: &Path) -> Result<HashKeys, Failure> {
+    let device = FileDevice::create(path, Some(FILE_BYTES))?;
+    volume::create(&device, &CreateSettings::default(), &mut Rng::new(1))?;
+    drop(device);
+    Ok(HashKeys::open([2; 16], path, false)?)
+}
+
+fn serve(namespaces: Vec<Arc<dyn Namespace>>) -> Result<Target, Failure> {
+    let nqn = Nqn::new(NODE)?;
+    let subsystem =
+        Subsystem { nqn, serial: "LATENCY".to_owned(), namespaces, access: Access::Anyone };
+    let settings = esker_target::Settings {
+        listen: "127.0.0.1:0".parse()?,
+        reactors: 1,
+        drain_time: Duration::from_secs(5),
+        subsystems: vec![subsystem],
+    };
+    let background: Arc<dyn Background> = Arc::new(Threads);
+    let clock = Arc::new(SystemClock::new());
+    Ok(Target::start(settings, clock, Arc::new(SystemEntropy), &background)?)
+}
+
+fn client(target: &Target, namespace: u32) -> Result<KeyClient, Failure> {
+    let mut settings = Settings::new(target.address(), Nqn::new("nqn.latency")?, Nqn::new(NODE)?);
+    settings.namespace = namespace;
+    Ok(KeyClient::connect(settings, Arc::new(SystemClock::new()), Arc::new(SystemEntropy))?)
+}
+
+/// 4,000 keys, about a quarter of what fits: most stores replace one.
+fn key(number: u64) -> [u8; 8] {
+    (hash64(&number.to_le_bytes()) % 4000).to_le_bytes()
+}
+
+fn median(times: &mut [Duration]) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}

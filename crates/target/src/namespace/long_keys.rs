@@ -1,0 +1,53 @@
+//! Any namespace of keys as one of long keys: what it holds are digests, and values that begin with the full key. The
+//! connection checks and compares them before a store reaches the namespace (`connection/long_keys.rs`).
+
+use super::{Description, Namespace, Request, Resident};
+use crate::Reply;
+use esker_base::Result;
+use esker_nvme::command::kv::Key;
+use esker_uring::Slice;
+use std::sync::Arc;
+
+/// See the file's head.
+pub struct LongKeys(Arc<dyn Namespace>);
+
+impl LongKeys {
+    /// Serves `keys`, which must hold nothing but what was stored through such a namespace.
+    pub fn new(keys: Arc<dyn Namespace>) -> Self {
+        LongKeys(keys)
+    }
+}
+
+impl Namespace for LongKeys {
+    fn guid(&self) -> [u8; 16] {
+        self.0.guid()
+    }
+
+    fn description(&self) -> Description {
+        self.0.description()
+    }
+
+    fn has_long_keys(&self) -> bool {
+        true
+    }
+
+    fn has_volatile_cache(&self) -> bool {
+        self.0.has_volatile_cache()
+    }
+
+    fn room(&self, key: &Key, bytes: usize) -> Slice {
+        self.0.room(key, bytes)
+    }
+
+    fn submit(&self, request: Request, reply: Reply) {
+        self.0.submit(request, reply);
+    }
+
+    fn parts(&self, reactors: usize) -> Result<Vec<Box<dyn Resident>>> {
+        self.0.parts(reactors)
+    }
+
+    fn owner(&self, request: &Request, reactors: usize) -> Option<usize> {
+        self.0.owner(request, reactors)
+    }
+}
