@@ -1,6 +1,7 @@
 //! The device, as whoever makes, opens and checks a store uses it: one call at a time.
 
 use crate::format::superblock::PAGE_BYTES;
+use crate::holder::holder;
 use esker_base::{Error, Result};
 use esker_uring::{Buffer, Descriptor};
 use rustix::fs::{FlockOperation, flock};
@@ -94,7 +95,7 @@ impl FileDevice {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(Error::Locked { dir: name, pid: "unknown".to_owned() });
+                return Err(Error::Locked { dir: name, pid: holder(&file) });
             }
             Err(error) => return Err(failure(error.into())),
         }

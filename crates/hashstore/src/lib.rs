@@ -32,6 +32,7 @@ pub mod device;
 mod directory;
 mod extent;
 mod format;
+mod holder;
 pub mod partition;
 mod recover;
 mod stats;
