@@ -1,13 +1,16 @@
 //! The database, the keyspace and the range that a command works on.
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::text::Form;
 use clap::Args;
 use esker::inspect::Inspector;
-use esker::{Cursor, Db, KeyRange, Keyspace, Log, Settings, Sync};
+use esker::{Cursor, Db, Env, KeyRange, Keyspace, Log, Settings, Sync};
+use esker_base::{SystemClock, Threads, ambient_seed};
+use esker_flash::{FileZones, FlashStorage};
 use std::ffi::OsString;
 use std::ops::Bound;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A database.
 #[derive(Args)]
@@ -45,7 +48,38 @@ impl Home {
     /// Opens it for reading, which works beside a writer.
     pub fn open_for_reading(&self) -> Outcome<Db> {
         let settings = Settings { log: self.log(Sync::Os), ..Settings::default() };
-        Ok(Db::open_read_only(&self.db, settings)?)
+        Ok(match self.on_flash()? {
+            Some(env) => Db::open_read_only_with(env, settings)?,
+            None => Db::open_read_only(&self.db, settings)?,
+        })
+    }
+
+    /// Opens it, or creates it.
+    pub fn open(&self, settings: Settings) -> Outcome<Db> {
+        Ok(match self.on_flash()? {
+            Some(env) => Db::open_with(env, settings)?,
+            None => Db::open(&self.db, settings)?,
+        })
+    }
+
+    /// The world of a database on a device of chunks, if the directory is one.
+    fn on_flash(&self) -> Outcome<Option<Env>> {
+        if !FileZones::is_in(&self.db) {
+            return Ok(None);
+        }
+        if self.log_dir.is_some() || self.pool.is_some() {
+            let reason = "a database on a device of chunks has its log there, too";
+            return Err(Failure::Usage(reason.to_owned()));
+        }
+        let zones = Arc::new(FileZones::open(&self.db)?);
+        Ok(Some(Env {
+            storage: Arc::new(FlashStorage::open(zones)?),
+            log_storage: None,
+            pool: None,
+            clock: Arc::new(SystemClock::new()),
+            background: Arc::new(Threads),
+            seed: ambient_seed(),
+        }))
     }
 }
 

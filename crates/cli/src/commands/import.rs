@@ -7,7 +7,7 @@ use crate::interrupt::Interrupt;
 use crate::options::{DatabaseOptions, KeyspaceOptions};
 use crate::place::Place;
 use crate::units;
-use esker::Db;
+
 use esker_base::{Clock, SystemClock};
 use serde_json::json;
 use std::ffi::OsString;
@@ -113,7 +113,7 @@ impl Import {
         };
         // A file that can't be meant is refused before there is a database.
         let begun = job.begin(source)?;
-        let db = Db::open(&self.place.home.db, settings)?;
+        let db = self.place.home.open(settings)?;
         let keyspace = self.options.open(&db, &self.place.keyspace, keyspace_settings)?;
         let tally = job.run(&db, &keyspace, begun)?;
         let seconds = clock.now().as_secs_f64();

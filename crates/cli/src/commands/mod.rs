@@ -9,6 +9,7 @@ pub mod drop_keyspace;
 pub mod dump;
 pub mod experiment;
 pub mod export;
+pub mod flash;
 pub mod get;
 pub mod hash;
 pub mod import;

@@ -5,7 +5,7 @@ use crate::limits::check_pair;
 use crate::options::{DatabaseOptions, KeyspaceOptions};
 use crate::place::Place;
 use crate::text::Form;
-use esker::Db;
+
 use std::ffi::OsString;
 use std::io::Read;
 
@@ -42,7 +42,7 @@ impl Put {
         let keyspace_settings = self.options.settings(&self.place.keyspace)?;
         let settings = self.database.settings(&self.place.home)?;
         check_pair(&settings, &key, &value)?;
-        let db = Db::open(&self.place.home.db, settings)?;
+        let db = self.place.home.open(settings)?;
         let keyspace = self.options.open(&db, &self.place.keyspace, keyspace_settings)?;
         let mut batch = db.batch();
         batch.put(&keyspace, &key, &value);

@@ -171,6 +171,16 @@ impl Places {
             _ => Ok(()),
         }
     }
+
+    /// Writes results that are complete, and prints them.
+    pub fn keep(&self, results: &Results) -> Outcome {
+        if let Some(out) = self.out.as_deref() {
+            let output = Output::create(out)?;
+            output.write(results)?;
+            eprintln!("esker: the results are in {}", output.path().display());
+        }
+        print(results, self.json)
+    }
 }
 
 /// Fails if one of the two lies in the other: the stores' directory is emptied in the end.

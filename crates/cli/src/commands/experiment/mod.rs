@@ -1,7 +1,8 @@
 //! `esker experiment`: comparisons that are known by name and can be repeated by anybody. Each is a
-//! campaign of its own module; this is what they share.
+//! campaign, or a model, of its own module; this is what they share.
 
 mod fabric;
+mod isolation;
 mod plexdb;
 mod room;
 mod wal;
@@ -13,6 +14,7 @@ use super::bench::engines;
 use crate::failure::{Failure, Outcome};
 use crate::units::parse_bytes;
 use clap::Args;
+use esker_bench::Results;
 use room::Room;
 use std::path::{Path, PathBuf};
 
@@ -80,8 +82,16 @@ struct Experiment {
     about: &'static str,
     /// The flags that it has beside those of all.
     flags: &'static [&'static str],
-    /// Makes the campaign as it was asked for, on a machine with this room. Makes no file.
-    campaign: fn(&Wishes<'_>, &Room) -> Outcome<Campaign>,
+    how: How,
+}
+
+/// How a comparison is made.
+enum How {
+    /// On engines, one after the other. Makes the campaign as it was asked for, on a machine with this
+    /// room. Makes no file.
+    Campaign(fn(&Wishes<'_>, &Room) -> Outcome<Campaign>),
+    /// On a model, in this process.
+    Model(fn(&Wishes<'_>) -> Outcome<Results>),
 }
 
 /// What was asked for; what was not, the experiment says.
@@ -97,36 +107,42 @@ struct Wishes<'a> {
     pool_delay: Option<u64>,
 }
 
-static EXPERIMENTS: [Experiment; 5] = [
+static EXPERIMENTS: [Experiment; 6] = [
     Experiment {
         name: "ycsb",
         about: "workloads A to H on every engine",
         flags: &[],
-        campaign: |wishes, room| ycsb::campaign(wishes.scale, wishes.engines, room),
+        how: How::Campaign(|wishes, room| ycsb::campaign(wishes.scale, wishes.engines, room)),
     },
     Experiment {
         name: "wbl",
         about: "write-behind logging on persistent memory",
         flags: &[],
-        campaign: |wishes, room| wbl::campaign(wishes.scale, wishes.engines, room),
+        how: How::Campaign(|wishes, room| wbl::campaign(wishes.scale, wishes.engines, room)),
     },
     Experiment {
         name: "plexdb",
         about: "writes against space under updates",
         flags: &["--cases", "--records", "--segment"],
-        campaign: plexdb::campaign,
+        how: How::Campaign(plexdb::campaign),
     },
     Experiment {
         name: "wal",
         about: "what the log costs, by the device it lies on",
         flags: &["--cases", "--rounds", "--log-dir", "--pool-delay"],
-        campaign: wal::campaign,
+        how: How::Campaign(wal::campaign),
+    },
+    Experiment {
+        name: "isolation",
+        about: "what reads lose beside writes inside a flash device, on a model",
+        flags: &[],
+        how: How::Model(isolation::results),
     },
     Experiment {
         name: "fabric",
         about: "engines before and behind the network",
         flags: &["--cases", "--rounds"],
-        campaign: fabric::campaign,
+        how: How::Campaign(fabric::campaign),
     },
 ];
 
@@ -143,8 +159,13 @@ impl Run {
         let out = out.unwrap_or_else(|| PathBuf::from(format!("{}-results", experiment.name)));
         let places = Places { dir: self.dir.clone(), out: Some(out), json: self.json };
         places.check()?;
-        let room = Room::of(places.dir.as_deref())?;
-        (experiment.campaign)(&wishes, &room)?.run(&places)
+        match experiment.how {
+            How::Campaign(campaign) => {
+                let room = Room::of(places.dir.as_deref())?;
+                campaign(&wishes, &room)?.run(&places)
+            }
+            How::Model(results) => places.keep(&results(&wishes)?),
+        }
     }
 
     fn wishes(&self) -> Wishes<'_> {
@@ -231,7 +252,8 @@ mod tests {
             for scale in [Scale::Quick, Scale::Full] {
                 let wishes = Wishes { scale, ..Wishes::default() };
                 wishes.check(experiment).unwrap();
-                let campaign = (experiment.campaign)(&wishes, &ROOMY).unwrap();
+                let How::Campaign(campaign) = experiment.how else { continue };
+                let campaign = campaign(&wishes, &ROOMY).unwrap();
                 assert!(!campaign.cases.is_empty() && !campaign.engines.is_empty());
                 assert_eq!(campaign.scale, scale.name());
             }

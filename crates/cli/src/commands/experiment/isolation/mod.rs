@@ -1,0 +1,98 @@
+//! `esker experiment isolation`: what reads lose beside writes inside a flash device, after the paper on
+//! read/write isolation. All of it on a model in virtual time.
+//!
+//! * [`sequential`]: its first figure, reads and writes in one sequential mix on a conventional device;
+//! * [`policies`]: its third figure, the loss by write share on an open-channel device, for each policy
+//!   and each form of the device;
+//! * [`paper`]: what the paper reports.
+
+mod paper;
+mod policies;
+mod sequential;
+
+use super::{Scale, Wishes};
+use crate::failure::{Failure, Outcome};
+use esker_bench::results::{Group, RUN, Settings};
+use esker_bench::{Machine, Results, Row};
+
+/// What is said wherever the results are shown.
+const EMULATED: &str = "all devices are a model in virtual time: no flash was read or written";
+
+/// How much is measured.
+struct Sizes {
+    /// Virtual time of each run.
+    measured_ns: u64,
+    /// How often the open-channel device is filled and measured.
+    rounds: u32,
+    /// Reads outstanding.
+    depths: &'static [u32],
+}
+
+/// Runs it.
+pub fn results(wishes: &Wishes<'_>) -> Outcome<Results> {
+    if wishes.engines.is_some() {
+        let reason = "--engines: the policies of isolation are fixed";
+        return Err(Failure::Usage(reason.to_owned()));
+    }
+    let sizes = match wishes.scale {
+        Scale::Quick => Sizes { measured_ns: 300_000_000, rounds: 1, depths: &[64] },
+        Scale::Full => Sizes { measured_ns: 2_000_000_000, rounds: 3, depths: &[64, 16, 256] },
+    };
+    let mut rows = policies::rows(&sizes);
+    rows.extend(sequential::rows(&sizes));
+    let of = |prefix: &str| cases(&rows, prefix);
+    let groups = vec![
+        Group {
+            title: "Open-channel device".to_owned(),
+            about: policies::ABOUT.to_owned(),
+            cases: of(policies::PRESET),
+            metrics: policies::METRICS.map(str::to_owned).into(),
+            ..Group::default()
+        },
+        Group {
+            title: "Sequential mix".to_owned(),
+            about: sequential::ABOUT.to_owned(),
+            cases: of(sequential::PRESET),
+            metrics: sequential::METRICS.map(str::to_owned).into(),
+            ..Group::default()
+        },
+    ];
+    let settings: Settings = [
+        ("virtual_seconds", (sizes.measured_ns as f64 / 1e9).to_string()),
+        ("read_depths", format!("{:?}", sizes.depths)),
+        ("fill", policies::FILL.to_string()),
+        ("chunks_per_unit", policies::CHUNKS_PER_UNIT.to_string()),
+        ("seed", SEED.to_string()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into();
+    Ok(Results {
+        experiment: "isolation".to_owned(),
+        scale: wishes.scale.name().to_owned(),
+        command: std::env::args().collect(),
+        machine: Machine::of(std::path::Path::new(".")),
+        started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        emulated: vec![EMULATED.to_owned()],
+        settings: [(RUN.to_owned(), settings)].into(),
+        rows,
+        groups,
+        published: paper::published(),
+        complete: true,
+        ..Results::default()
+    })
+}
+
+const SEED: u64 = 1;
+
+fn row(engine: &str, case: &str, metric: &str, value: f64, unit: &str) -> Row {
+    let own = str::to_owned;
+    let (engine, case, metric, unit) = (own(engine), own(case), own(metric), own(unit));
+    Row { engine, case, metric, value, unit, round: 0 }
+}
+
+fn cases(rows: &[Row], prefix: &str) -> Vec<String> {
+    let mut cases: Vec<String> =
+        rows.iter().map(|row| row.case.clone()).filter(|case| case.starts_with(prefix)).collect();
+    cases.dedup();
+    cases
+}

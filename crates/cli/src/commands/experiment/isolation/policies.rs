@@ -1,0 +1,136 @@
+//! The loss of random reads beside writes on the open-channel device.
+
+use super::{SEED, Sizes, row};
+use esker_bench::Row;
+use esker_flash::placement::{Policy, Rotating, Shared, Static};
+use esker_flash::trial::{LEVELS, Measured, Trial};
+use esker_flash::{Form, Preset};
+
+/// The device.
+pub(super) const PRESET: &str = "cnex-mlc";
+/// The part of the device that is alive.
+pub(super) const FILL: f64 = 0.8;
+/// A device of a quarter of the preset's size is aged in a quarter of the time, and loses as much.
+pub(super) const CHUNKS_PER_UNIT: u16 = 256;
+
+/// Write rates, the part of all dies' time that they take, and the units of a small set for them: half as
+/// many again as they keep busy.
+const RATES: [(u64, &str, usize); 3] =
+    [(187_000_000, "3%", 6), (375_000_000, "6%", 12), (750_000_000, "12.5%", 24)];
+
+pub(super) const METRICS: [&str; 5] = [
+    "read_drop_percent",
+    "latency_p999_us",
+    "p999_beside_read_only",
+    "write_die_share_percent",
+    "write_set_heat",
+];
+
+pub(super) const ABOUT: &str = "\
+    Random reads of 4 KiB, 64 outstanding unless the case says otherwise, beside writes at a fixed rate; \
+    a case names the device, the part of its dies' time that writes take, and what the device does by \
+    itself: nothing (host-only), or stop a program for a read in so many microseconds, reads going first on \
+    dies and channels. Of halves and small-set, what is read is never written, as in the paper; rotating \
+    places a leveled tree's tables, of which all is read alike. Where writes missed their rate, the row is \
+    void and gives only the part that was written. The drop is against reads alone, shared.";
+
+pub(super) fn rows(sizes: &Sizes) -> Vec<Row> {
+    (0..sizes.rounds).flat_map(|round| one_round(sizes, round)).collect()
+}
+
+/// Devices of other rounds are bad at other places, and filled otherwise.
+fn one_round(sizes: &Sizes, round: u32) -> Vec<Row> {
+    let preset = Preset::named(PRESET).expect("it comes with the program");
+    let preset = preset.with_chunks_per_unit(CHUNKS_PER_UNIT);
+    let mut rows = Vec::new();
+    for &depth in sizes.depths {
+        let trial = Trial {
+            preset: preset.clone(),
+            form: Form::HostOnly,
+            reads: depth,
+            write_bytes_per_second: 0,
+            fill: FILL,
+            measured_ns: sizes.measured_ns,
+            seed: SEED + u64::from(round),
+        };
+        let alone = trial.run(&mut Shared);
+        for (rate, share, small) in RATES {
+            for form in Form::ALL {
+                let trial = Trial { form, write_bytes_per_second: rate, ..trial.clone() };
+                let mut case = format!("{PRESET}/{share}/{}", form.name());
+                if depth != 64 {
+                    case += &format!("/depth-{depth}");
+                }
+                for mut policy in all(&preset, small, form) {
+                    let measured = trial.run(&mut *policy);
+                    let of_one = of_one(policy.name(), &case, &measured, &alone, rate);
+                    rows.extend(of_one.into_iter().map(|row| Row { round, ..row }));
+                }
+            }
+        }
+    }
+    rows
+}
+
+fn all(preset: &Preset, small: usize, form: Form) -> [Box<dyn Policy>; 4] {
+    let geometry = preset.geometry();
+    [
+        Box::new(Shared),
+        Box::new(Static::halves(&geometry)),
+        Box::new(Static::small_set(&geometry, small)),
+        Box::new(Rotating::new(LEVELS, form != Form::HostOnly, preset.channel_units())),
+    ]
+}
+
+fn of_one(policy: &str, case: &str, measured: &Measured, alone: &Measured, rate: u64) -> Vec<Row> {
+    let row = |metric, value, unit| row(policy, case, metric, value, unit);
+    if !measured.writes_met {
+        let part = measured.written_per_second / rate as f64;
+        return vec![row("void_written_part", part, "share")];
+    }
+    let micros = |part| f64::from(measured.latency(part)) / 1e3;
+    let tail = f64::from(measured.latency(0.999)) / f64::from(alone.latency(0.999));
+    let drop = 100.0 * (1.0 - measured.reads_per_second / alone.reads_per_second);
+    vec![
+        row("read_drop_percent", drop, "%"),
+        row("throughput", measured.reads_per_second, "ops/s"),
+        row("latency_p50_us", micros(0.5), "us"),
+        row("latency_p99_us", micros(0.99), "us"),
+        row("latency_p999_us", micros(0.999), "us"),
+        row("p999_beside_read_only", tail, "ratio"),
+        row("write_bytes_per_second", measured.written_per_second, "B/s"),
+        row("write_die_share_percent", measured.write_share * 100.0, "%"),
+        row("write_set_heat", measured.heat, "ratio"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(reads: f64, writes_met: bool) -> Measured {
+        Measured {
+            reads_per_second: reads,
+            latencies: vec![100_000; 10],
+            written_per_second: 90.0,
+            write_share: 0.1,
+            writes_met,
+            heat: 0.2,
+            unevenness: 1.0,
+            events: 1,
+        }
+    }
+
+    #[test]
+    fn a_row_whose_writes_missed_their_rate_is_void() {
+        let rows = of_one("shared", "case", &measured(50.0, false), &measured(100.0, true), 100);
+        let metrics: Vec<&str> = rows.iter().map(|row| &row.metric[..]).collect();
+        assert_eq!((metrics, rows[0].value), (vec!["void_written_part"], 0.9));
+    }
+
+    #[test]
+    fn the_drop_is_against_reads_alone() {
+        let rows = of_one("shared", "case", &measured(75.0, true), &measured(100.0, true), 100);
+        assert_eq!((&rows[0].metric[..], rows[0].value), ("read_drop_percent", 25.0));
+    }
+}

@@ -1,0 +1,31 @@
+//! `esker flash`: devices of chunks, whose space the engine manages itself.
+
+mod create;
+mod info;
+
+use crate::failure::Outcome;
+
+/// Make or look at a device of chunks, which a database can lie on
+///
+/// A device is a directory here, with a file for each chunk. get, put, scan, import, export, stats, levels and
+/// keyspaces take its directory as a database's: the database's files lie on the chunks then.
+#[derive(clap::Args)]
+pub struct Flash {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    Create(create::Create),
+    Info(info::Info),
+}
+
+impl Flash {
+    pub fn run(self) -> Outcome {
+        match self.action {
+            Action::Create(command) => command.run(),
+            Action::Info(command) => command.run(),
+        }
+    }
+}
