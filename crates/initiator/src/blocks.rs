@@ -5,8 +5,9 @@
 //! answered fails as unknown: the command may still be on its way to the device, where it would go over what was
 //! written after it.
 
-use crate::association::{Association, Namespace};
-use crate::queue_pair::{QueuePair, Ticket};
+use crate::association::Namespace;
+use crate::pieces::{Piece, run};
+use crate::queue_pair::QueuePair;
 use crate::session::Session;
 use crate::{RemoteError, Settings};
 use esker_base::{Clock, Entropy};
@@ -14,15 +15,11 @@ use esker_nvme::command::CommandSet;
 use esker_nvme::command::nvm::{Blocks, NvmCommand};
 use esker_nvme::{Cqe, Sqe};
 use esker_storage::blocks::{BLOCK_BYTES, BlockDevice};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What one command reads or writes, at most.
 const PIECE_BYTES: usize = 64 << 10;
-
-/// Commands that one call has under way, at most: enough that neither side waits for the other.
-const WINDOW: usize = 16;
 
 /// A namespace of blocks on a node. Shared between threads.
 pub struct BlockClient {
@@ -30,13 +27,6 @@ pub struct BlockClient {
     bytes: u64,
     block_bytes_log2: u8,
     has_volatile_cache: bool,
-}
-
-/// A command, and its data.
-struct Piece<'a> {
-    sqe: Sqe,
-    data: &'a [u8],
-    reads: usize,
 }
 
 impl BlockClient {
@@ -73,7 +63,7 @@ impl BlockClient {
 
     fn try_read(
         &self,
-        association: &Association,
+        queue: &QueuePair,
         offset: u64,
         out: &mut [u8],
         deadline: Duration,
@@ -86,7 +76,7 @@ impl BlockClient {
         });
         let pieces: Vec<Piece<'_>> = pieces.collect();
         let mut parts = out.chunks_mut(PIECE_BYTES);
-        run(self.session.queue(association), &pieces, deadline, |cqe, data| {
+        run(queue, &pieces, deadline, |cqe, data| {
             succeeded("read blocks", cqe)?;
             let part = parts.next().filter(|part| part.len() == data.len());
             let part =
@@ -116,41 +106,6 @@ fn succeeded(action: &'static str, cqe: Cqe) -> Result<(), RemoteError> {
     }
 }
 
-/// Has all of `pieces` carried out, several at a time, and hands on the answers in order. Tells the first failure, when
-/// nothing is under way any more.
-fn run(
-    queue: &QueuePair,
-    pieces: &[Piece<'_>],
-    deadline: Duration,
-    mut answer: impl FnMut(Cqe, Vec<u8>) -> Result<(), RemoteError>,
-) -> Result<(), RemoteError> {
-    let mut under_way: VecDeque<(Ticket, &[u8])> = VecDeque::new();
-    let mut outcome = Ok(());
-    let mut rest = pieces.iter();
-    let mut next = rest.next();
-    loop {
-        while let Some(piece) = next.filter(|_| outcome.is_ok() && under_way.len() < WINDOW) {
-            let (sqe, reads) = (piece.sqe, piece.reads as u32);
-            let begun = match under_way.is_empty() {
-                true => queue.begin(sqe, piece.data, reads, deadline).map(Some),
-                false => queue.begin_now(sqe, piece.data, reads),
-            };
-            match begun {
-                Ok(Some(ticket)) => under_way.push_back((ticket, piece.data)),
-                Ok(None) => break,
-                Err(error) => outcome = outcome.and(Err(error)),
-            }
-            if outcome.is_ok() {
-                next = rest.next();
-            }
-        }
-        let Some((ticket, data)) = under_way.pop_front() else { return outcome };
-        let finished = queue.finish(ticket, data, deadline);
-        let finished = finished.and_then(|(cqe, data)| answer(cqe, data));
-        outcome = outcome.and(finished);
-    }
-}
-
 impl BlockDevice for BlockClient {
     fn describe(&self) -> String {
         let Settings { address, subsystem, namespace, .. } = self.session.settings();
@@ -163,13 +118,8 @@ impl BlockDevice for BlockClient {
 
     fn read(&self, offset: u64, out: &mut [u8]) -> esker_base::Result<()> {
         let deadline = self.session.deadline();
-        loop {
-            let association = self.session.association(deadline)?;
-            match self.try_read(&association, offset, out, deadline) {
-                Err(error) if error.is_of_connection() && self.session.is_before(deadline) => {}
-                outcome => return Ok(outcome?),
-            }
-        }
+        let read = |queue: &QueuePair| self.try_read(queue, offset, out, deadline);
+        Ok(self.session.retry(deadline, read)?)
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> esker_base::Result<()> {

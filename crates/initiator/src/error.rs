@@ -64,11 +64,13 @@ pub enum RemoteError {
         why: &'static str,
     },
 
-    /// A key that commands can't carry.
-    #[error("the key is {bytes} bytes long; the Key Value command set has keys of 1 to 16 bytes")]
+    /// A key that the namespace does not take.
+    #[error("the key is {bytes} bytes long, and the namespace has keys of 1 to {limit} bytes")]
     Key {
         /// Its length.
         bytes: usize,
+        /// The longest.
+        limit: usize,
     },
 
     /// A value that the namespace does not take.

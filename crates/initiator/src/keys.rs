@@ -1,11 +1,14 @@
 //! Keys and values on a node.
 
+use crate::association::Namespace;
+use crate::key_form::KeyForm;
+use crate::link::unexpected;
 use crate::session::Session;
 use crate::{RemoteError, Settings};
 use esker_api::{Kv, Value, WriteBatch};
 use esker_base::{Clock, Entropy, Kind};
 use esker_nvme::command::CommandSet;
-use esker_nvme::command::kv::{Condition, Key, KvCommand, listed};
+use esker_nvme::command::kv::{Condition, KvCommand};
 use esker_nvme::{Cqe, Status};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +17,14 @@ use std::time::Duration;
 /// and room that is asked for counts on the node.
 const RETRIEVE_BYTES: u32 = 64 << 10;
 
-/// What a list asks for at a time.
-const LIST_BYTES: u32 = 64 << 10;
-
-/// A namespace of keys on a node. Shared between threads.
+/// A namespace of keys on a node, of up to 16 bytes or, if it is one of long keys, of up to 65,535. Shared between threads.
+///
+/// In a namespace of long keys, [`delete`](Self::delete) and [`exist`](Self::exist) go by 128 bits of the key's SHA-256 alone;
+/// [`store`](Self::store) and [`retrieve`](Self::retrieve) compare the keys, and the longest value is shorter by the key's
+/// length and 4 bytes.
 pub struct KeyClient {
-    session: Session,
+    pub(crate) session: Session,
+    pub(crate) form: KeyForm,
 }
 
 impl KeyClient {
@@ -30,7 +35,13 @@ impl KeyClient {
         entropy: Arc<dyn Entropy>,
     ) -> Result<Self, RemoteError> {
         let session = Session::connect(settings, CommandSet::KeyValue, clock, entropy)?;
-        Ok(KeyClient { session })
+        let association = session.association(session.deadline())?;
+        let form = match association.namespace {
+            Namespace::Keys(keys) if keys.has_long_keys => KeyForm::Long,
+            Namespace::Keys(_) => KeyForm::Short,
+            Namespace::Blocks(..) => return Err(unexpected("blocks where keys were asked for")),
+        };
+        Ok(KeyClient { session, form })
     }
 
     /// Sets `key` to `value`. When this returns, the node's promise of durability holds.
@@ -45,14 +56,12 @@ impl KeyClient {
         value: &[u8],
         condition: Condition,
     ) -> Result<bool, RemoteError> {
-        let key = key_of(key)?;
+        let name = self.form.name(key)?;
         let deadline = self.session.deadline();
         let limit = self.session.association(deadline)?.namespace.value_bytes_max();
-        if value.len() > limit {
-            return Err(RemoteError::Value { bytes: value.len(), limit });
-        }
-        let command = KvCommand::Store { key, bytes: value.len() as u32, condition };
-        let cqe = self.change("store", &command, value, deadline)?;
+        let stored = self.form.stored(key, value, limit)?;
+        let command = KvCommand::Store { key: name, bytes: stored.len() as u32, condition };
+        let cqe = self.change("store", &command, &stored, deadline)?;
         match cqe.status() {
             status if status.is_success() => Ok(true),
             status if status.is(Status::KEY_EXISTS) || status.is(Status::KEY_NOT_FOUND) => {
@@ -64,63 +73,36 @@ impl KeyClient {
 
     /// Removes `key`, and says whether it was there.
     pub fn delete(&self, key: &[u8]) -> Result<bool, RemoteError> {
-        let command = KvCommand::Delete { key: key_of(key)? };
+        let command = KvCommand::Delete { key: self.form.name(key)? };
         found("delete", self.change("delete", &command, &[], self.session.deadline())?)
     }
 
     /// Says whether `key` is there.
     pub fn exist(&self, key: &[u8]) -> Result<bool, RemoteError> {
-        let command = KvCommand::Exist { key: key_of(key)? };
+        let command = KvCommand::Exist { key: self.form.name(key)? };
         found("look for a key", self.read(&command, 0, self.session.deadline())?.0)
     }
 
     /// The value of `key`.
     pub fn retrieve(&self, key: &[u8]) -> Result<Option<Vec<u8>>, RemoteError> {
-        let key = key_of(key)?;
+        let name = self.form.name(key)?;
         let deadline = self.session.deadline();
         let mut bytes = RETRIEVE_BYTES;
         loop {
-            let (cqe, data) = self.read(&KvCommand::Retrieve { key, bytes }, bytes, deadline)?;
+            let command = KvCommand::Retrieve { key: name, bytes };
+            let (cqe, data) = self.read(&command, bytes, deadline)?;
             if !found("retrieve", cqe)? {
                 return Ok(None);
             }
             // The value may have become longer in between.
             if cqe.word() <= bytes {
-                return Ok(Some(data));
+                return self.form.value(key, data);
             }
             bytes = cqe.word();
         }
     }
 
-    /// Up to `count` keys from `from` on, in the node's order. An empty `from` is the beginning. To go on, ask from the
-    /// last key, and leave that one out.
-    pub fn list(&self, from: &[u8], count: usize) -> Result<Vec<Vec<u8>>, RemoteError> {
-        let mut from = if from.is_empty() { None } else { Some(key_of(from)?) };
-        let deadline = self.session.deadline();
-        let mut keys: Vec<Vec<u8>> = Vec::new();
-        loop {
-            let command = KvCommand::List { from, bytes: LIST_BYTES };
-            let (cqe, data) = self.read(&command, LIST_BYTES, deadline)?;
-            if !cqe.status().is_success() {
-                return Err(RemoteError::Refused { action: "list keys", status: cqe.status() });
-            }
-            let before = keys.len();
-            for key in listed(&data) {
-                let cut = || RemoteError::Protocol { what: "a list that is cut off".to_owned() };
-                let key = key.ok_or_else(cut)?;
-                if keys.last().is_none_or(|last| last != key) {
-                    keys.push(key.to_vec());
-                }
-            }
-            keys.truncate(count);
-            if keys.len() == before || keys.len() == count {
-                return Ok(keys);
-            }
-            from = keys.last().and_then(|key| Key::new(key));
-        }
-    }
-
-    fn read(
+    pub(crate) fn read(
         &self,
         command: &KvCommand,
         reads: u32,
@@ -140,11 +122,7 @@ impl KeyClient {
     }
 }
 
-fn key_of(key: &[u8]) -> Result<Key, RemoteError> {
-    Key::new(key).ok_or(RemoteError::Key { bytes: key.len() })
-}
-
-fn found(action: &'static str, cqe: Cqe) -> Result<bool, RemoteError> {
+pub(crate) fn found(action: &'static str, cqe: Cqe) -> Result<bool, RemoteError> {
     match cqe.status() {
         status if status.is_success() => Ok(true),
         status if status.is(Status::KEY_NOT_FOUND) => Ok(false),

@@ -1,7 +1,8 @@
 //! A host that speaks NVMe/TCP from user space: keys and values on a storage node, without a kernel's block stack
 //! between.
 //!
-//! * [`KeyClient`]: store, retrieve, delete, exist, list; from any number of threads, or many at a time from one.
+//! * [`KeyClient`]: store, retrieve, delete, exist, list, in a namespace of keys up to 16 bytes or of long keys; from any
+//!   number of threads.
 //! * [`BlockClient`]: a namespace of blocks as a device, on which [`esker_storage::blocks`] keeps files: so an engine runs
 //!   here, and its bytes lie there.
 //! * [`discover`]: which subsystems a node has.
@@ -20,8 +21,11 @@ mod auth;
 mod blocks;
 mod discovery;
 mod error;
+mod key_form;
 mod keys;
 mod link;
+mod listing;
+mod pieces;
 mod queue_pair;
 mod session;
 mod settings;

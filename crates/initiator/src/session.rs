@@ -50,7 +50,7 @@ impl Session {
         self.clock.now() + self.settings.deadline
     }
 
-    pub(crate) fn is_before(&self, deadline: Duration) -> bool {
+    fn is_before(&self, deadline: Duration) -> bool {
         self.clock.now() < deadline
     }
 
@@ -73,24 +73,32 @@ impl Session {
         }
     }
 
-    /// Sends what changes nothing, and again after a lost connection, until the deadline.
+    /// Tries what changes nothing, and again after a lost connection, until the deadline.
+    pub(crate) fn retry<T>(
+        &self,
+        deadline: Duration,
+        mut attempt: impl FnMut(&QueuePair) -> Result<T, RemoteError>,
+    ) -> Result<T, RemoteError> {
+        loop {
+            let association = self.association(deadline)?;
+            match attempt(self.queue(&association)) {
+                Err(error) if error.is_of_connection() && self.is_before(deadline) => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Sends a command that changes nothing, as [`retry`](Self::retry) has it.
     pub(crate) fn read(
         &self,
         sqe: Sqe,
         reads: u32,
         deadline: Duration,
     ) -> Result<(Cqe, Vec<u8>), RemoteError> {
-        loop {
-            let association = self.association(deadline)?;
-            let queue = self.queue(&association);
-            let answer = queue
-                .begin(sqe, &[], reads, deadline)
-                .and_then(|ticket| queue.finish(ticket, &[], deadline));
-            match answer {
-                Err(error) if error.is_of_connection() && self.is_before(deadline) => {}
-                answer => return answer,
-            }
-        }
+        self.retry(deadline, |queue| {
+            let ticket = queue.begin(sqe, &[], reads, deadline)?;
+            queue.finish(ticket, &[], deadline)
+        })
     }
 
     /// Sends what changes something. What was not sent whole was not done, and is sent again; what was, is not.

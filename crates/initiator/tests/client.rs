@@ -87,8 +87,8 @@ fn values_of_all_lengths_come_back() {
     let long = vec![0; (1 << 20) + 1];
     let refused = client.store(b"k", &long);
     assert!(matches!(refused, Err(RemoteError::Value { limit: 1_048_576, .. })), "{refused:?}");
-    assert!(matches!(client.store(b"", b"v"), Err(RemoteError::Key { bytes: 0 })));
-    assert!(matches!(client.retrieve(&[0; 17]), Err(RemoteError::Key { bytes: 17 })));
+    assert!(matches!(client.store(b"", b"v"), Err(RemoteError::Key { bytes: 0, .. })));
+    assert!(matches!(client.retrieve(&[0; 17]), Err(RemoteError::Key { bytes: 17, limit: 16 })));
 }
 
 #[test]

@@ -8,7 +8,9 @@ use esker_nvme::command::kv::Condition;
 use std::ffi::OsString;
 use std::io::{Read, Write};
 
-/// Set a key of 1 to 16 bytes to a value
+/// Set a key to a value
+///
+/// The key has 1 to 16 bytes, or up to 65,535 in a namespace of long keys.
 #[derive(clap::Args)]
 pub struct Store {
     /// The key

@@ -1,0 +1,53 @@
+//! One call's several commands, under way at a time.
+
+use crate::RemoteError;
+use crate::queue_pair::{QueuePair, Ticket};
+use esker_nvme::{Cqe, Sqe};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Commands that one call has under way, at most: enough that neither side waits for the other.
+const WINDOW: usize = 16;
+
+/// A command, and its data.
+pub(crate) struct Piece<'a> {
+    pub(crate) sqe: Sqe,
+    pub(crate) data: &'a [u8],
+    /// The most that it reads, in bytes.
+    pub(crate) reads: usize,
+}
+
+/// Has all of `pieces` carried out, several at a time, and hands on the answers in order. Tells the first failure, when
+/// nothing is under way any more.
+pub(crate) fn run(
+    queue: &QueuePair,
+    pieces: &[Piece<'_>],
+    deadline: Duration,
+    mut answer: impl FnMut(Cqe, Vec<u8>) -> Result<(), RemoteError>,
+) -> Result<(), RemoteError> {
+    let mut under_way: VecDeque<(Ticket, &[u8])> = VecDeque::new();
+    let mut outcome = Ok(());
+    let mut rest = pieces.iter();
+    let mut next = rest.next();
+    loop {
+        while let Some(piece) = next.filter(|_| outcome.is_ok() && under_way.len() < WINDOW) {
+            let (sqe, reads) = (piece.sqe, piece.reads as u32);
+            let begun = match under_way.is_empty() {
+                true => queue.begin(sqe, piece.data, reads, deadline).map(Some),
+                false => queue.begin_now(sqe, piece.data, reads),
+            };
+            match begun {
+                Ok(Some(ticket)) => under_way.push_back((ticket, piece.data)),
+                Ok(None) => break,
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+            if outcome.is_ok() {
+                next = rest.next();
+            }
+        }
+        let Some((ticket, data)) = under_way.pop_front() else { return outcome };
+        let finished = queue.finish(ticket, data, deadline);
+        let finished = finished.and_then(|(cqe, data)| answer(cqe, data));
+        outcome = outcome.and(finished);
+    }
+}
