@@ -5,6 +5,7 @@ mod damage;
 mod demo;
 mod exporting;
 mod importing;
+mod killing;
 mod opening;
 mod points;
 mod pooled;

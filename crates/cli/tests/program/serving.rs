@@ -1,24 +1,39 @@
 //! `esker serve` and `esker nvme`, two processes and a socket between them.
 
 use crate::{Done, Scratch};
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// A node that serves, and where.
-struct Serving {
+pub struct Serving {
     child: Child,
-    address: String,
+    pub address: String,
+    output: BufReader<ChildStdout>,
 }
 
 impl Serving {
     fn start(scratch: &Scratch, arguments: &[&str]) -> Self {
-        let mut command = scratch.command(&["serve", "--listen", "127.0.0.1:0"]);
-        let mut child = command.args(arguments).stdout(Stdio::piped()).spawn().unwrap();
-        let mut first = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+        let mut all = vec!["serve", "--listen", "127.0.0.1:0"];
+        all.extend_from_slice(arguments);
+        Self::run(scratch, &all)
+    }
+
+    pub fn run(scratch: &Scratch, arguments: &[&str]) -> Self {
+        let mut child = scratch.command(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut serving = Serving { child, address: String::new(), output };
+        let first = serving.line();
         let rest = first.strip_prefix("listening on ").unwrap_or_else(|| panic!("{first:?}"));
-        let address = rest.split(',').next().unwrap().to_owned();
-        Serving { child, address }
+        serving.address = rest.split(',').next().unwrap().to_owned();
+        serving
+    }
+
+    /// The next line that it says.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line
     }
 
     fn nvme(&self, scratch: &Scratch, arguments: &[&str], input: &[u8]) -> Done {
@@ -26,6 +41,12 @@ impl Serving {
         let mut all = vec!["nvme", action, "--address", &self.address];
         all.extend_from_slice(rest);
         scratch.run_with(&all, input)
+    }
+
+    /// Kills it; it is waited for when this goes.
+    pub fn kill(&self) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
     }
 
     fn stop(mut self) {
@@ -90,6 +111,102 @@ fn hosts_that_are_not_listed_or_have_no_secret_stay_out() {
     store(&["--host", "nqn.known"]).expect_failure(1, "authentication failed");
     store(&["--host", "nqn.other", "--secret", &secret]).expect_failure(1, "refused to connect");
     node.stop();
+}
+
+const ALL_KINDS: &str = r#"
+listen = "127.0.0.1:0"
+metrics = "127.0.0.1:0"
+reactors = 2
+
+[[namespace]]
+kind = "hash"
+path = "store"
+bytes = "64MiB"
+
+[[namespace]]
+kind = "lsm"
+path = "db"
+
+[[namespace]]
+kind = "ram"
+bytes = "1MiB"
+
+[[namespace]]
+kind = "block"
+path = "blocks"
+bytes = "8MiB"
+volatile_cache = true
+"#;
+
+#[test]
+fn a_file_says_what_is_served_and_it_is_there_again_after_a_kill() {
+    let scratch = Scratch::new();
+    let config = scratch.file("node.toml", ALL_KINDS.as_bytes());
+    let value = vec![0xa5; 100_000];
+    {
+        let mut node = Serving::run(&scratch, &["serve", "--config", &config]);
+        assert!(node.line().starts_with("metrics on http://127.0.0.1:"));
+        assert!(node.line().starts_with("namespace 1: a hash store with 0 keys; what is ack"));
+        assert!(node.line().starts_with("namespace 2: keys; what is ack"));
+        assert!(node.line().starts_with("namespace 3: keys in memory; nothing"));
+        assert!(node.line().starts_with("namespace 4: 8.00 MiB in blocks of 4096 bytes; "));
+        for namespace in ["1", "2", "3"] {
+            let place = ["store", "k", "-", "--namespace", namespace];
+            node.nvme(&scratch, &place, &value).expect("");
+        }
+        node.child.kill().unwrap();
+    }
+    let node = Serving::run(&scratch, &["serve", "--config", &config]);
+    for (namespace, is_there) in [("1", true), ("2", true), ("3", false)] {
+        let found = node.nvme(&scratch, &["retrieve", "k", "--namespace", namespace], b"");
+        match is_there {
+            true => assert!(found.expect_status(0).out == value),
+            false => drop(found.expect_status(1)),
+        }
+    }
+    let second = scratch.run(&["hash", "check", "store"]);
+    second.expect_failure(1, &format!("in use by process {}", node.child.id()));
+    node.stop();
+}
+
+fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn metrics_count_what_was_done_and_health_asks_every_reactor() {
+    let scratch = Scratch::new();
+    let config = scratch.file("node.toml", ALL_KINDS.as_bytes());
+    let mut node = Serving::run(&scratch, &["serve", "--config", &config]);
+    let line = node.line();
+    let address = line.split("//").nth(1).unwrap().split('/').next().unwrap();
+    assert!(get(address, "/health").ends_with("\r\n\r\nok\n"));
+    node.nvme(&scratch, &["store", "k", "v"], b"").expect("");
+    node.nvme(&scratch, &["exist", "other"], b"").expect_status(1);
+    let page = get(address, "/metrics");
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\n"));
+    for expected in [
+        "\nesker_node_commands_failed_total 1\n",
+        "\nesker_node_namespace_capacity_bytes{namespace=\"4\",kind=\"block\"} 8388608\n",
+        "\nesker_node_namespace_used_bytes{namespace=\"3\",kind=\"ram\"} 0\n",
+    ] {
+        assert!(page.contains(expected), "{expected:?} in {page}");
+    }
+    assert!(get(address, "/").starts_with("HTTP/1.1 404 "));
+    node.stop();
+}
+
+#[test]
+fn a_file_that_makes_no_sense_is_refused_by_name() {
+    let scratch = Scratch::new();
+    let config = scratch.file("node.toml", b"[[namespace]]\nkind = \"tape\"\n");
+    scratch.run(&["serve", "--config", &config]).expect_failure(2, "node.toml: ");
+    let config = scratch.file("node.toml", b"[[namespace]]\nkind = \"hash\"\npath = \"none\"\n");
+    scratch.run(&["serve", "--config", &config]).expect_failure(2, "a file needs a size");
 }
 
 #[test]

@@ -1,17 +1,22 @@
 //! `esker serve`: a storage node.
 
+mod announce;
+mod config;
 mod hosts;
+mod metrics;
 mod namespace;
 
-use super::stdout;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::units;
+use announce::announce;
+use config::{Config, Kind};
 use esker::Db;
 use esker_base::{Background, Clock, SystemClock, SystemEntropy, Threads};
 use esker_nvme::Nqn;
-use esker_target::{Access, Namespace, Settings, Subsystem, Target};
-use std::io::Write;
+use esker_target::{Access, Settings, Subsystem, Target};
+use metrics::Metrics;
+use namespace::Served;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,16 +28,23 @@ const DRAIN_TIME: Duration = Duration::from_secs(10);
 /// How often it is looked whether it is.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Serve a namespace of keys over NVMe/TCP
+/// Serve keys, and blocks, over NVMe/TCP
 ///
-/// Standard initiators reach it: the Key Value command set, keys of 1 to 16 bytes, values up to 1 MiB. A store that was
-/// acknowledged survives power loss, unless the namespace lies in --memory. Without --hosts everybody who can reach the
-/// port can read and write: keep it on loopback then. Stop it with Ctrl-C; what is under way is finished.
+/// Standard initiators reach it: the Key Value command set, keys of 1 to 16 bytes, values up to 1 MiB; and plain block namespaces. What was
+/// acknowledged survives power loss, unless the namespace lies in --memory or is told otherwise. Without hosts everybody who can
+/// reach the port can read and write: keep it on loopback then. Stop it with Ctrl-C; what is under way is finished.
 #[derive(clap::Args)]
 pub struct Serve {
     /// The database directory that holds the keys, created if need be
-    #[arg(required_unless_present = "memory")]
+    #[arg(required_unless_present_any = ["memory", "config"])]
     db: Option<PathBuf>,
+    /// A file that says all: several namespaces, of several kinds; see docs/storage-node.md
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["db", "memory", "listen", "nqn", "capacity", "reactors", "hosts", "metrics"]
+    )]
+    config: Option<PathBuf>,
     /// Serve keys from memory instead: they are gone when this ends
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, conflicts_with = "db")]
     memory: Option<usize>,
@@ -51,72 +63,80 @@ pub struct Serve {
     /// Hosts that may connect, one a line: its NQN, then its DHHC-1 secret and the node's, if they are to prove themselves
     #[arg(long, value_name = "FILE")]
     hosts: Option<PathBuf>,
+    /// Tell metrics and health here, over HTTP
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
 }
 
 impl Serve {
     pub fn run(self) -> Outcome {
         let interrupt =
             Interrupt::listen().map_err(|error| Failure::io("listen to", "signals", error))?;
-        let nqn = Nqn::new(&self.nqn).map_err(|error| Failure::Usage(error.to_string()))?;
-        let access = match &self.hosts {
+        let config = self.config()?;
+        let nqn = Nqn::new(&config.nqn).map_err(|error| Failure::Usage(error.to_string()))?;
+        let access = match &config.hosts {
             Some(file) => Access::Listed(hosts::read(file)?),
             None => Access::Anyone,
         };
-        let (namespace, db) = self.namespace(&nqn)?;
-        let target = self.start(&nqn, namespace, access)?;
-        self.announce(&nqn, target.address(), db.is_some())?;
+        let metrics = config.metrics.map(Metrics::listen).transpose()?;
+        let opened = (1..).zip(&config.namespaces);
+        let served: Vec<Served> = opened
+            .map(|(number, kind)| namespace::open(kind, &nqn, number))
+            .collect::<Outcome<_>>()?;
+        let target = start(&config, &nqn, &served, access)?;
+        let metrics_address = metrics.as_ref().map(Metrics::address).transpose();
+        let metrics_address =
+            metrics_address.map_err(|error| Failure::io("ask for", "the metrics' port", error))?;
+        announce(&nqn, target.address(), metrics_address, &served)?;
         let clock = SystemClock::new();
         while !interrupt.is_set() {
             clock.sleep(LOOK);
+            if let Some(metrics) = &metrics {
+                metrics.serve(&target, &served);
+            }
         }
         eprintln!("finishing what is under way; Ctrl-C again ends at once");
         target.drain();
-        if let Some(db) = db {
-            db.close()?;
+        for Served { namespace, db, .. } in served {
+            // Its workers use the database.
+            drop(namespace);
+            db.map(Db::close).transpose()?;
         }
         Ok(())
     }
 
-    fn namespace(&self, nqn: &Nqn) -> Outcome<(Arc<dyn Namespace>, Option<Db>)> {
-        match (&self.db, self.memory) {
-            (Some(dir), _) => {
-                let (namespace, db) = namespace::in_database(dir, nqn, self.capacity as u64)?;
-                Ok((namespace, Some(db)))
-            }
-            (None, bytes) => Ok((namespace::in_memory(nqn, bytes.unwrap_or(0) as u64), None)),
-        }
-    }
-
-    fn start(&self, nqn: &Nqn, namespace: Arc<dyn Namespace>, access: Access) -> Outcome<Target> {
-        let subsystem = Subsystem {
-            nqn: nqn.clone(),
-            serial: namespace::serial(nqn),
-            namespaces: vec![namespace],
-            access,
+    /// What flags say, unless a file says it.
+    fn config(self) -> Outcome<Config> {
+        let kind = match (self.config, self.db, self.memory) {
+            (Some(file), ..) => return Config::read(&file),
+            (None, Some(path), _) => Kind::Lsm { path, capacity: self.capacity as u64 },
+            (None, None, bytes) => Kind::Ram { bytes: bytes.unwrap_or(0) as u64 },
         };
-        let settings = Settings {
+        Ok(Config {
             listen: self.listen,
+            nqn: self.nqn,
             reactors: self.reactors,
-            drain_time: DRAIN_TIME,
-            subsystems: vec![subsystem],
-        };
-        let background: Arc<dyn Background> = Arc::new(Threads);
-        let clock = Arc::new(SystemClock::new());
-        Ok(Target::start(settings, clock, Arc::new(SystemEntropy), &background)?)
+            hosts: self.hosts,
+            metrics: self.metrics,
+            namespaces: vec![kind],
+        })
     }
+}
 
-    /// Says where it is, and how to get there.
-    fn announce(&self, nqn: &Nqn, address: SocketAddr, durable: bool) -> Outcome {
-        let (ip, port) = (address.ip(), address.port());
-        let mut out = stdout();
-        writeln!(out, "listening on {address}, subsystem {nqn}")?;
-        match durable {
-            true => writeln!(out, "namespace 1: keys; what is acknowledged survives power loss")?,
-            false => writeln!(out, "namespace 1: keys in memory; nothing survives this process")?,
-        }
-        writeln!(out, "  esker nvme ping --address {address} --nqn {nqn}")?;
-        writeln!(out, "  nvme discover -t tcp -a {ip} -s {port}")?;
-        writeln!(out, "  nvme connect -t tcp -a {ip} -s {port} -n {nqn}")?;
-        Ok(out.flush()?)
-    }
+fn start(config: &Config, nqn: &Nqn, served: &[Served], access: Access) -> Outcome<Target> {
+    let subsystem = Subsystem {
+        nqn: nqn.clone(),
+        serial: namespace::serial(nqn),
+        namespaces: served.iter().map(|served| served.namespace.clone()).collect(),
+        access,
+    };
+    let settings = Settings {
+        listen: config.listen,
+        reactors: config.reactors,
+        drain_time: DRAIN_TIME,
+        subsystems: vec![subsystem],
+    };
+    let background: Arc<dyn Background> = Arc::new(Threads);
+    let clock = Arc::new(SystemClock::new());
+    Ok(Target::start(settings, clock, Arc::new(SystemEntropy), &background)?)
 }

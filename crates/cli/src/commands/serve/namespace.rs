@@ -1,37 +1,124 @@
-//! What is served.
+//! What is served: namespaces, opened as the configuration says.
 
+use super::config::Kind;
 use crate::failure::Outcome;
+use crate::units;
 use esker::{Db, KeyspaceSettings, Log, Settings, Sync};
-use esker_base::{Threads, hash64};
+use esker_base::{Rng, Threads, ambient_seed, hash64};
+use esker_hashstore::device::{Device, FileDevice};
+use esker_hashstore::{CreateSettings, volume};
+use esker_node::HashKeys;
 use esker_nvme::Nqn;
-use esker_target::{MemoryKeys, Namespace, OrderedKeys};
+use esker_target::{DeviceBlocks, LongKeys, MemoryKeys, Namespace, OrderedKeys};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The keyspace of `dir` that the namespace is.
+/// The keyspace of a database that its namespace is.
 const KEYSPACE: &str = "default";
 
-/// A namespace over the database in `dir`, whose log is synced at every write: acknowledged means safe.
-pub fn in_database(dir: &Path, nqn: &Nqn, capacity: u64) -> Outcome<(Arc<dyn Namespace>, Db)> {
-    let log = Log::File { dir: None, sync: Sync::Always };
-    let db = Db::open(dir, Settings { log, ..Settings::default() })?;
-    let keyspace = db.keyspace(KEYSPACE, KeyspaceSettings::default())?;
-    let store = Arc::new(db.store(&keyspace));
-    let namespace = OrderedKeys::new(guid(nqn), capacity, store, &Threads)?;
-    Ok((Arc::new(namespace), db))
+/// A namespace, and what it needs to stay open.
+pub struct Served {
+    pub namespace: Arc<dyn Namespace>,
+    /// Which kind: a word for metrics.
+    pub kind: &'static str,
+    /// What it is and what it promises, in a line.
+    pub what: String,
+    /// Closed at the end.
+    pub db: Option<Db>,
+    /// Holds the device's lock.
+    _device: Option<FileDevice>,
 }
 
-/// A namespace that is gone with the process.
-pub fn in_memory(nqn: &Nqn, bytes: u64) -> Arc<dyn Namespace> {
-    Arc::new(MemoryKeys::new(guid(nqn), bytes))
+/// Opens namespace `number` of the node `nqn`.
+pub fn open(kind: &Kind, nqn: &Nqn, number: usize) -> Outcome<Served> {
+    let guid = guid(nqn, number);
+    match kind {
+        Kind::Lsm { path, capacity } => in_database(path, guid, *capacity),
+        Kind::Hash { path, bytes, volatile_cache, long_keys } => {
+            let mut served = in_hash_store(path, guid, *bytes, *volatile_cache)?;
+            if *long_keys {
+                served.namespace = Arc::new(LongKeys::new(served.namespace));
+                served.what.insert_str(0, "long keys in ");
+            }
+            Ok(served)
+        }
+        Kind::Block { path, bytes, block_bytes, volatile_cache } => {
+            on_device(path, guid, *bytes, *block_bytes, *volatile_cache)
+        }
+        Kind::Ram { bytes } => {
+            let what = "keys in memory; nothing survives this process".to_owned();
+            let namespace = Arc::new(MemoryKeys::new(guid, *bytes));
+            Ok(Served { namespace, kind: "ram", what, db: None, _device: None })
+        }
+    }
+}
+
+/// Over a database whose log is synced at every write: acknowledged means safe.
+fn in_database(path: &Path, guid: [u8; 16], capacity: u64) -> Outcome<Served> {
+    let log = Log::File { dir: None, sync: Sync::Always };
+    let db = Db::open(path, Settings { log, ..Settings::default() })?;
+    let keyspace = db.keyspace(KEYSPACE, KeyspaceSettings::default())?;
+    let store = Arc::new(db.store(&keyspace));
+    let namespace = Arc::new(OrderedKeys::new(guid, capacity, store, &Threads)?);
+    let what = format!("keys; {}", promise(false));
+    Ok(Served { namespace, kind: "lsm", what, db: Some(db), _device: None })
+}
+
+fn in_hash_store(
+    path: &Path,
+    guid: [u8; 16],
+    bytes: Option<u64>,
+    has_cache: bool,
+) -> Outcome<Served> {
+    if !path.exists() {
+        let device = FileDevice::create(path, bytes)?;
+        let created =
+            volume::create(&device, &CreateSettings::default(), &mut Rng::new(ambient_seed()));
+        if created.is_err() {
+            // The first failure says more than that of the clean-up.
+            let _ = std::fs::remove_file(path);
+        }
+        created?;
+    }
+    let namespace = HashKeys::open(guid, path, has_cache)?;
+    let keys = units::counted(namespace.opened().keys, "key");
+    let what = format!("a hash store with {keys}; {}", promise(has_cache));
+    Ok(Served { namespace: Arc::new(namespace), kind: "hash", what, db: None, _device: None })
+}
+
+fn on_device(
+    path: &Path,
+    guid: [u8; 16],
+    bytes: Option<u64>,
+    block_bytes: u32,
+    has_cache: bool,
+) -> Outcome<Served> {
+    let device = match path.exists() {
+        true => FileDevice::open(path)?,
+        false => FileDevice::create(path, bytes)?,
+    };
+    let block_bytes = block_bytes.max(device.block_bytes());
+    let (file, size) = (device.descriptor()?, device.bytes());
+    let namespace = Arc::new(DeviceBlocks::new(guid, file, size, block_bytes, has_cache)?);
+    let size = units::bytes(size);
+    let what = format!("{size} in blocks of {block_bytes} bytes; {}", promise(has_cache));
+    Ok(Served { namespace, kind: "block", what, db: None, _device: Some(device) })
+}
+
+fn promise(has_cache: bool) -> &'static str {
+    match has_cache {
+        false => "what is acknowledged survives power loss",
+        true => "what is acknowledged survives power loss after a flush only",
+    }
 }
 
 /// The namespace's identity, which follows from the subsystem's name: the same at every start.
-fn guid(nqn: &Nqn) -> [u8; 16] {
-    let half = |salt: &str| hash64(format!("{nqn} {salt}").as_bytes()).to_be_bytes();
+fn guid(nqn: &Nqn, number: usize) -> [u8; 16] {
+    let half =
+        |half: &str| hash64(format!("{nqn} namespace {number}, {half}").as_bytes()).to_be_bytes();
     let mut guid = [0; 16];
-    guid[..8].copy_from_slice(&half("namespace 1, first"));
-    guid[8..].copy_from_slice(&half("namespace 1, second"));
+    guid[..8].copy_from_slice(&half("first"));
+    guid[8..].copy_from_slice(&half("second"));
     guid
 }
 
@@ -47,8 +134,8 @@ mod tests {
     #[test]
     fn identities_follow_from_the_name() {
         let (a, b) = (Nqn::new("nqn.a").unwrap(), Nqn::new("nqn.b").unwrap());
-        assert_eq!((guid(&a), serial(&a)), (guid(&a), serial(&a)));
-        assert!(guid(&a) != guid(&b) && serial(&a) != serial(&b));
-        assert_eq!(serial(&a).len(), 16);
+        assert_eq!((guid(&a, 1), serial(&a)), (guid(&a, 1), serial(&a)));
+        assert!(guid(&a, 1) != guid(&b, 1) && guid(&a, 1) != guid(&a, 2));
+        assert!(serial(&a) != serial(&b) && serial(&a).len() == 16);
     }
 }

@@ -1,0 +1,173 @@
+//! What is to be served: as a file says it, or as flags do.
+//!
+//! ```toml
+//! listen = "127.0.0.1:4420"
+//! metrics = "127.0.0.1:9420"
+//! hosts = "hosts"
+//!
+//! [[namespace]]
+//! kind = "hash"
+//! path = "store"
+//! bytes = "64GiB"
+//! ```
+
+use crate::failure::{Failure, Outcome};
+use crate::units;
+use serde::{Deserialize, Deserializer};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// A node.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Where it listens.
+    #[serde(default = "listen")]
+    pub listen: SocketAddr,
+    /// The subsystem's name.
+    #[serde(default = "nqn")]
+    pub nqn: String,
+    /// Threads that serve connections.
+    #[serde(default = "reactors")]
+    pub reactors: usize,
+    /// Who may connect: a file; anyone if there is none.
+    pub hosts: Option<PathBuf>,
+    /// Where metrics and health are told.
+    pub metrics: Option<SocketAddr>,
+    /// What is served; the first has id 1.
+    #[serde(rename = "namespace")]
+    pub namespaces: Vec<Kind>,
+}
+
+/// A namespace.
+#[derive(Deserialize, Debug)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Kind {
+    /// Keys in a database directory.
+    Lsm {
+        path: PathBuf,
+        /// The capacity to announce.
+        #[serde(default = "capacity", deserialize_with = "size")]
+        capacity: u64,
+    },
+    /// Keys in a hash store, in a file or on a device.
+    Hash {
+        path: PathBuf,
+        /// A file that is not there is made with so many bytes.
+        #[serde(default, deserialize_with = "some_size")]
+        bytes: Option<u64>,
+        #[serde(default)]
+        volatile_cache: bool,
+        /// Its keys are digests of longer ones.
+        #[serde(default)]
+        long_keys: bool,
+    },
+    /// Blocks in a file or on a device.
+    Block {
+        path: PathBuf,
+        /// A file that is not there is made with so many bytes.
+        #[serde(default, deserialize_with = "some_size")]
+        bytes: Option<u64>,
+        #[serde(default = "block_bytes")]
+        block_bytes: u32,
+        #[serde(default)]
+        volatile_cache: bool,
+    },
+    /// Keys in memory.
+    Ram {
+        #[serde(deserialize_with = "size")]
+        bytes: u64,
+    },
+}
+
+fn listen() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 4420))
+}
+
+fn nqn() -> String {
+    crate::commands::nvme::NODE.to_owned()
+}
+
+fn reactors() -> usize {
+    1
+}
+
+fn capacity() -> u64 {
+    1 << 40
+}
+
+/// A page: what file systems write at least.
+fn block_bytes() -> u32 {
+    4096
+}
+
+fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    units::parse_bytes(&text).map(|bytes| bytes as u64).map_err(serde::de::Error::custom)
+}
+
+fn some_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    size(deserializer).map(Some)
+}
+
+impl Config {
+    /// Reads a file. Paths in it start from its own directory.
+    pub fn read(path: &Path) -> Outcome<Self> {
+        let name = path.display().to_string();
+        let text =
+            std::fs::read_to_string(path).map_err(|error| Failure::io("read", &name, error))?;
+        let wrong = |why: String| Failure::Usage(format!("{name}: {why}"));
+        let mut config: Config = toml::from_str(&text)
+            .map_err(|error| wrong(error.to_string().trim_end().to_owned()))?;
+        if config.namespaces.is_empty() || config.reactors == 0 {
+            return Err(wrong("a node has at least one namespace and one reactor".to_owned()));
+        }
+        let dir = path.parent().unwrap_or(Path::new(""));
+        let paths = config.namespaces.iter_mut().filter_map(Kind::path_mut);
+        for path in paths.chain(&mut config.hosts) {
+            *path = dir.join(&*path);
+        }
+        Ok(config)
+    }
+}
+
+impl Kind {
+    fn path_mut(&mut self) -> Option<&mut PathBuf> {
+        match self {
+            Kind::Lsm { path, .. } | Kind::Hash { path, .. } | Kind::Block { path, .. } => {
+                Some(path)
+            }
+            Kind::Ram { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_said_has_a_default() {
+        let config: Config =
+            toml::from_str("[[namespace]]\nkind = \"lsm\"\npath = \"data\"\n").unwrap();
+        assert_eq!((config.listen.to_string().as_str(), config.reactors), ("127.0.0.1:4420", 1));
+        assert!(config.hosts.is_none() && config.metrics.is_none());
+        assert!(
+            matches!(&config.namespaces[0], Kind::Lsm { capacity, .. } if *capacity == 1 << 40)
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        for text in [
+            "listen = \"127.0.0.1:1\"",
+            "lisen = \"127.0.0.1:1\"\nnamespace = []",
+            "[[namespace]]\nkind = \"tape\"",
+            "[[namespace]]\nkind = \"ram\"",
+            "[[namespace]]\nkind = \"ram\"\nbytes = \"1 parsec\"",
+            "[[namespace]]\nkind = \"ram\"\nbytes = \"1M\"\nvolatile_cache = true",
+        ] {
+            assert!(toml::from_str::<Config>(text).is_err(), "{text}");
+        }
+    }
+}
