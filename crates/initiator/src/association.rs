@@ -1,18 +1,20 @@
 //! An admin queue, and the I/O queues of its controller.
 
 use crate::auth::authenticate;
+use crate::keep_alive::KeepAlive;
 use crate::link::{Link, unexpected};
 use crate::queue_pair::QueuePair;
 use crate::{RemoteError, Settings};
-use esker_base::{Clock, Entropy};
+use esker_base::{Background, Clock, Entropy};
 use esker_nvme::command::CommandSet;
 use esker_nvme::command::admin::{AdminCommand, GetLogPage, Identify};
-use esker_nvme::command::fabrics::{ANY_CONTROLLER, AUTH_REQUIRED, FabricsCommand};
+use esker_nvme::command::fabrics::{ANY_CONTROLLER, AUTH_REQUIRED, Connect, FabricsCommand};
 use esker_nvme::feature::{self, QueueCounts};
 use esker_nvme::identify::{self, IDENTIFY_BYTES, KvNamespace, NvmNamespace, Structure, structure};
 use esker_nvme::property::{self, Configuration};
 use esker_nvme::{Cqe, Nqn, Sqe, Status};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Entries of an admin queue: there is one command at a time.
 const ADMIN_ENTRIES: u16 = 32;
@@ -29,10 +31,17 @@ impl Admin {
     pub(crate) fn connect(
         settings: &Settings,
         subsystem: &Nqn,
+        keep_alive: Duration,
         entropy: &dyn Entropy,
     ) -> Result<Self, RemoteError> {
         let mut link = Link::open(settings)?;
-        let word = link.connect(settings, subsystem, ANY_CONTROLLER, 0, ADMIN_ENTRIES)?;
+        let connect = Connect {
+            queue: 0,
+            entries_less_one: ADMIN_ENTRIES - 1,
+            no_flow_control: true,
+            keep_alive_ms: keep_alive.as_millis().try_into().unwrap_or(u32::MAX),
+        };
+        let word = link.connect(settings, subsystem, ANY_CONTROLLER, connect)?;
         if word & AUTH_REQUIRED != 0 {
             authenticate(&mut link, settings, subsystem, 0, entropy)?;
         } else if settings.controller_secret.is_some() {
@@ -80,9 +89,9 @@ pub(crate) fn read_log(link: &mut Link, page: u8, bytes: u32) -> Result<Vec<u8>,
 
 /// All queues of one controller.
 pub(crate) struct Association {
-    /// Keeps the controller: it goes when this connection does.
-    _admin: Link,
-    pub(crate) queues: Vec<QueuePair>,
+    /// Keeps the controller: it goes when the admin queue's connection does.
+    _keep_alive: KeepAlive,
+    pub(crate) queues: Arc<[QueuePair]>,
     pub(crate) namespace: Namespace,
 }
 
@@ -110,8 +119,10 @@ impl Association {
         set: CommandSet,
         clock: &Arc<dyn Clock>,
         entropy: &dyn Entropy,
+        background: &dyn Background,
     ) -> Result<Self, RemoteError> {
-        let mut admin = Admin::connect(settings, &settings.subsystem, entropy)?;
+        let keep_alive = settings.keep_alive;
+        let mut admin = Admin::connect(settings, &settings.subsystem, keep_alive, entropy)?;
         let controller = admin.identify(Identify {
             structure: structure::CONTROLLER,
             namespace: 0,
@@ -131,14 +142,21 @@ impl Association {
             let mut link = Link::open(settings)?;
             link.capsule_bytes = controller.in_capsule_bytes as usize;
             let subsystem = &settings.subsystem;
-            let word = link.connect(settings, subsystem, admin.controller, number, depth + 1)?;
+            let connect = Connect {
+                queue: number,
+                entries_less_one: depth,
+                no_flow_control: true,
+                keep_alive_ms: 0,
+            };
+            let word = link.connect(settings, subsystem, admin.controller, connect)?;
             if word & AUTH_REQUIRED != 0 {
                 authenticate(&mut link, settings, subsystem, number, entropy)?;
             }
             QueuePair::new(link, depth, clock.clone())
         };
-        let queues = (1..=queues).map(queue).collect::<Result<_, _>>()?;
-        Ok(Association { queues, namespace, _admin: admin.link })
+        let queues: Arc<[QueuePair]> = (1..=queues).map(queue).collect::<Result<_, _>>()?;
+        let keep_alive = KeepAlive::start(admin.link, queues.clone(), settings, background)?;
+        Ok(Association { _keep_alive: keep_alive, queues, namespace })
     }
 }
 

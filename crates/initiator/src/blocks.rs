@@ -10,7 +10,7 @@ use crate::pieces::{Piece, run};
 use crate::queue_pair::QueuePair;
 use crate::session::Session;
 use crate::{RemoteError, Settings};
-use esker_base::{Clock, Entropy};
+use esker_base::{Background, Clock, Entropy};
 use esker_nvme::command::CommandSet;
 use esker_nvme::command::nvm::{Blocks, NvmCommand};
 use esker_nvme::{Cqe, Sqe};
@@ -30,13 +30,14 @@ pub struct BlockClient {
 }
 
 impl BlockClient {
-    /// Connects.
+    /// Connects. A thread of `background` keeps the connection alive.
     pub fn connect(
         settings: Settings,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
+        background: Arc<dyn Background>,
     ) -> Result<Self, RemoteError> {
-        let session = Session::connect(settings, CommandSet::Nvm, clock, entropy)?;
+        let session = Session::connect(settings, CommandSet::Nvm, clock, entropy, background)?;
         let association = session.association(session.deadline())?;
         let Namespace::Blocks(namespace, has_volatile_cache) = association.namespace else {
             return Err(crate::link::unexpected("keys where blocks were asked for"));

@@ -5,6 +5,7 @@ use crate::{RemoteError, Settings};
 use esker_base::Entropy;
 use esker_nvme::log_page::{DiscoveryEntry, ENTRY_BYTES, page, parse_discovery};
 use esker_nvme::{DISCOVERY_NQN, Nqn};
+use std::time::Duration;
 
 /// Entries read at a time, at most: what one command's data holds.
 const ENTRIES: u64 = 1000;
@@ -16,7 +17,7 @@ pub fn discover(
     entropy: &dyn Entropy,
 ) -> Result<Vec<DiscoveryEntry>, RemoteError> {
     let nqn = Nqn::new(DISCOVERY_NQN).expect("a name that is right");
-    let mut admin = Admin::connect(settings, &nqn, entropy)?;
+    let mut admin = Admin::connect(settings, &nqn, Duration::ZERO, entropy)?;
     loop {
         let head = read_log(&mut admin.link, page::DISCOVERY, ENTRY_BYTES as u32)?;
         let (before, count) = parse_discovery(&head).map_err(bad_name)?;

@@ -64,6 +64,13 @@ pub enum RemoteError {
         why: &'static str,
     },
 
+    /// What keeps connections alive could not be started.
+    #[error("could not start the thread that keeps the connection alive: {why}")]
+    Thread {
+        /// The reason.
+        why: String,
+    },
+
     /// A key that the namespace does not take.
     #[error("the key is {bytes} bytes long, and the namespace has keys of 1 to {limit} bytes")]
     Key {

@@ -6,7 +6,7 @@ use crate::link::unexpected;
 use crate::session::Session;
 use crate::{RemoteError, Settings};
 use esker_api::{Kv, Value, WriteBatch};
-use esker_base::{Clock, Entropy, Kind};
+use esker_base::{Background, Clock, Entropy, Kind};
 use esker_nvme::command::CommandSet;
 use esker_nvme::command::kv::{Condition, KvCommand};
 use esker_nvme::{Cqe, Status};
@@ -28,13 +28,14 @@ pub struct KeyClient {
 }
 
 impl KeyClient {
-    /// Connects.
+    /// Connects. A thread of `background` keeps the connection alive.
     pub fn connect(
         settings: Settings,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
+        background: Arc<dyn Background>,
     ) -> Result<Self, RemoteError> {
-        let session = Session::connect(settings, CommandSet::KeyValue, clock, entropy)?;
+        let session = Session::connect(settings, CommandSet::KeyValue, clock, entropy, background)?;
         let association = session.association(session.deadline())?;
         let form = match association.namespace {
             Namespace::Keys(keys) if keys.has_long_keys => KeyForm::Long,

@@ -11,6 +11,8 @@
 //! command, and one of those who wait reads for all (`queue_pair`). So a single caller waits for nobody's wake-up, and
 //! many share a queue's depth.
 //!
+//! A thread keeps the association while it is idle, and notices when the node is gone (`keep_alive`).
+//!
 //! After a lost connection only what changes nothing is sent again. A store, delete or write that was not answered is
 //! [`RemoteError::Unknown`]: it was done or it was not, and only the caller knows what to make of that.
 
@@ -21,6 +23,7 @@ mod auth;
 mod blocks;
 mod discovery;
 mod error;
+mod keep_alive;
 mod key_form;
 mod keys;
 mod link;

@@ -91,15 +91,8 @@ impl Link {
         settings: &Settings,
         subsystem: &Nqn,
         controller: u16,
-        queue: u16,
-        entries: u16,
+        connect: Connect,
     ) -> Result<u32, RemoteError> {
-        let connect = Connect {
-            queue,
-            entries_less_one: entries - 1,
-            no_flow_control: true,
-            keep_alive_ms: 0,
-        };
         let data = ConnectData {
             host_id: settings.host_id,
             controller,

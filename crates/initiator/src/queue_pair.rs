@@ -70,6 +70,11 @@ impl QueuePair {
         })
     }
 
+    /// Fails all commands under way, and those to come.
+    pub(crate) fn end(&self, error: &RemoteError) {
+        self.fail(&mut self.state.lock(), error.clone());
+    }
+
     pub(crate) fn has_failed(&self) -> bool {
         self.state.lock().failed.is_some()
     }

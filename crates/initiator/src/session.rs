@@ -3,7 +3,7 @@
 use crate::association::Association;
 use crate::queue_pair::QueuePair;
 use crate::{RemoteError, Settings};
-use esker_base::{Clock, Entropy};
+use esker_base::{Background, Clock, Entropy};
 use esker_nvme::command::CommandSet;
 use esker_nvme::{Cqe, Sqe};
 use parking_lot::Mutex;
@@ -19,6 +19,7 @@ pub(crate) struct Session {
     set: CommandSet,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
+    background: Arc<dyn Background>,
     /// None after it failed, until somebody connects again.
     association: Mutex<Option<Arc<Association>>>,
     /// Whose turn it is among the queues.
@@ -32,10 +33,17 @@ impl Session {
         set: CommandSet,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
+        background: Arc<dyn Background>,
     ) -> Result<Self, RemoteError> {
-        let association = Association::connect(&settings, set, &clock, entropy.as_ref())?;
-        let association = Mutex::new(Some(Arc::new(association)));
-        Ok(Session { settings, set, clock, entropy, association, turn: AtomicUsize::new(0) })
+        let (association, turn) = (Mutex::new(None), AtomicUsize::new(0));
+        let session = Session { settings, set, clock, entropy, background, association, turn };
+        *session.association.lock() = Some(Arc::new(session.connect_once()?));
+        Ok(session)
+    }
+
+    fn connect_once(&self) -> Result<Association, RemoteError> {
+        let (entropy, background) = (self.entropy.as_ref(), self.background.as_ref());
+        Association::connect(&self.settings, self.set, &self.clock, entropy, background)
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -63,8 +71,7 @@ impl Session {
         }
         *association = None;
         loop {
-            let entropy = self.entropy.as_ref();
-            match Association::connect(&self.settings, self.set, &self.clock, entropy) {
+            match self.connect_once() {
                 Ok(new) => return Ok(association.insert(Arc::new(new)).clone()),
                 Err(error) if !error.is_of_connection() => return Err(error),
                 Err(error) if self.clock.now() + CONNECT_AGAIN >= deadline => return Err(error),

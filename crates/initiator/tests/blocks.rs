@@ -45,7 +45,12 @@ fn settings(address: SocketAddr) -> Settings {
 }
 
 fn connect(settings: Settings) -> Result<BlockClient, RemoteError> {
-    BlockClient::connect(settings, Arc::new(SystemClock::new()), Arc::new(SystemEntropy))
+    BlockClient::connect(
+        settings,
+        Arc::new(SystemClock::new()),
+        Arc::new(SystemEntropy),
+        Arc::new(Threads),
+    )
 }
 
 fn client(target: &Target) -> Arc<BlockClient> {

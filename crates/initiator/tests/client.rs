@@ -57,7 +57,12 @@ fn settings(target: &Target) -> Settings {
 }
 
 fn connect(settings: Settings) -> Result<KeyClient, RemoteError> {
-    KeyClient::connect(settings, Arc::new(SystemClock::new()), Arc::new(SystemEntropy))
+    KeyClient::connect(
+        settings,
+        Arc::new(SystemClock::new()),
+        Arc::new(SystemEntropy),
+        Arc::new(Threads),
+    )
 }
 
 #[test]

@@ -42,7 +42,13 @@ fn connect(target: &Target, namespace: u32) -> KeyClient {
     let nqn = |name| Nqn::new(name).unwrap();
     let mut settings = Settings::new(target.address(), nqn("nqn.host"), nqn(NODE));
     settings.namespace = namespace;
-    KeyClient::connect(settings, Arc::new(SystemClock::new()), Arc::new(SystemEntropy)).unwrap()
+    KeyClient::connect(
+        settings,
+        Arc::new(SystemClock::new()),
+        Arc::new(SystemEntropy),
+        Arc::new(Threads),
+    )
+    .unwrap()
 }
 
 fn clients(target: &Target) -> (KeyClient, KeyClient) {

@@ -127,7 +127,12 @@ fn serve(namespaces: Vec<Arc<dyn Namespace>>) -> Result<Target, Failure> {
 fn client(target: &Target, namespace: u32) -> Result<KeyClient, Failure> {
     let mut settings = Settings::new(target.address(), Nqn::new("nqn.latency")?, Nqn::new(NODE)?);
     settings.namespace = namespace;
-    Ok(KeyClient::connect(settings, Arc::new(SystemClock::new()), Arc::new(SystemEntropy))?)
+    Ok(KeyClient::connect(
+        settings,
+        Arc::new(SystemClock::new()),
+        Arc::new(SystemEntropy),
+        Arc::new(Threads),
+    )?)
 }
 
 /// 4,000 keys, about a quarter of what fits: most stores replace one.

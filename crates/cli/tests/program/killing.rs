@@ -4,7 +4,7 @@
 
 use crate::Scratch;
 use crate::serving::Serving;
-use esker_base::{Clock, Rng, SystemClock, SystemEntropy};
+use esker_base::{Clock, Rng, SystemClock, SystemEntropy, Threads};
 use esker_initiator::{KeyClient, Settings};
 use esker_nvme::Nqn;
 use std::sync::Arc;
@@ -49,7 +49,13 @@ fn connect(node: &Serving, namespace: u32) -> Option<KeyClient> {
     let address = node.address.parse().unwrap();
     let mut settings = Settings::new(address, nqn("nqn.test"), nqn("nqn.2024-01.io.esker:node"));
     settings.namespace = namespace;
-    KeyClient::connect(settings, Arc::new(SystemClock::new()), Arc::new(SystemEntropy)).ok()
+    KeyClient::connect(
+        settings,
+        Arc::new(SystemClock::new()),
+        Arc::new(SystemEntropy),
+        Arc::new(Threads),
+    )
+    .ok()
 }
 
 /// Stores the next versions of one key after the other, until the node is gone.

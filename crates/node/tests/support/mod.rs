@@ -53,5 +53,11 @@ impl Store {
 pub fn client(target: &Target) -> KeyClient {
     let nqn = |name| Nqn::new(name).unwrap();
     let settings = Settings::new(target.address(), nqn(HOST), nqn(NODE));
-    KeyClient::connect(settings, Arc::new(SystemClock::new()), Arc::new(SystemEntropy)).unwrap()
+    KeyClient::connect(
+        settings,
+        Arc::new(SystemClock::new()),
+        Arc::new(SystemEntropy),
+        Arc::new(Threads),
+    )
+    .unwrap()
 }

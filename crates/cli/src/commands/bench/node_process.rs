@@ -71,7 +71,8 @@ impl Node {
         while left > 0 {
             let queues = left.min(QUEUES);
             let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
-            let client = KeyClient::connect(self.settings(queues)?, clock, entropy);
+            let client =
+                KeyClient::connect(self.settings(queues)?, clock, entropy, Arc::new(Threads));
             clients.push(client.map_err(esker_base::Error::from)?);
             left -= queues;
         }
@@ -81,7 +82,7 @@ impl Node {
     pub fn storage(&self, fabric: &FabricSettings) -> Outcome<Arc<BlockStorage>> {
         let settings = self.settings(fabric.connections.clamp(1, QUEUES))?;
         let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
-        let client = BlockClient::connect(settings, clock, entropy);
+        let client = BlockClient::connect(settings, clock, entropy, Arc::new(Threads));
         let client = client.map_err(esker_base::Error::from)?;
         Ok(Arc::new(BlockStorage::open(Arc::new(client), &Threads)?))
     }

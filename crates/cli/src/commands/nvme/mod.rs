@@ -6,7 +6,7 @@ mod list;
 mod ping;
 
 use crate::failure::{Failure, Outcome};
-use esker_base::{SystemClock, SystemEntropy};
+use esker_base::{SystemClock, SystemEntropy, Threads};
 use esker_initiator::{KeyClient, RemoteError, Settings};
 use esker_nvme::Nqn;
 use esker_nvme::auth::Secret;
@@ -97,7 +97,7 @@ impl Node {
 
     fn connect(&self) -> Outcome<KeyClient> {
         let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
-        Ok(KeyClient::connect(self.settings()?, clock, entropy)?)
+        Ok(KeyClient::connect(self.settings()?, clock, entropy, Arc::new(Threads))?)
     }
 }
 
