@@ -127,8 +127,11 @@ const COLUMNS: [(&str, &str); 9] = [
 pub fn text(results: &Results) -> String {
     let mut text = "\nAgainst the same engines without a log, a commit each; medians\n".to_owned();
     text += &columns_of(&table(results));
-    text += "\nTime asked of the log's device and taken, µs a sync\n";
-    text += &columns_of(&services(results));
+    let services = services(results);
+    if services.len() > 1 {
+        text += "\nTime asked of the log's device and taken, µs a sync\n";
+        text += &columns_of(&services);
+    }
     text
 }
 
