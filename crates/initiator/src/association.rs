@@ -98,15 +98,16 @@ pub(crate) struct Association {
 /// The namespace that an association is for.
 #[derive(Clone, Copy)]
 pub(crate) enum Namespace {
-    Keys(KvNamespace),
     /// With whether what was acknowledged is safe only after a flush.
+    Keys(KvNamespace, bool),
+    /// The same.
     Blocks(NvmNamespace, bool),
 }
 
 impl Namespace {
     pub(crate) fn value_bytes_max(&self) -> usize {
         match self {
-            Namespace::Keys(keys) => keys.value_bytes_max as usize,
+            Namespace::Keys(keys, _) => keys.value_bytes_max as usize,
             Namespace::Blocks(..) => 0,
         }
     }
@@ -133,7 +134,7 @@ impl Association {
         let id = settings.namespace;
         check_set(&mut admin, id, set)?;
         let namespace = match set {
-            CommandSet::KeyValue => key_namespace(&mut admin, id)?,
+            CommandSet::KeyValue => key_namespace(&mut admin, id, controller.volatile_write_cache)?,
             CommandSet::Nvm => block_namespace(&mut admin, id, controller.volatile_write_cache)?,
         };
         let queues = queue_count(&mut admin.link, settings.queues)?;
@@ -174,10 +175,14 @@ fn check_set(admin: &mut Admin, namespace: u32, set: CommandSet) -> Result<(), R
     Err(RemoteError::Refused { action, status: Status::COMMAND_SET_NOT_SUPPORTED })
 }
 
-fn key_namespace(admin: &mut Admin, namespace: u32) -> Result<Namespace, RemoteError> {
+fn key_namespace(
+    admin: &mut Admin,
+    namespace: u32,
+    is_cached: bool,
+) -> Result<Namespace, RemoteError> {
     let command_set = CommandSet::KeyValue as u8;
     let request = Identify { structure: structure::SET_NAMESPACE, namespace, command_set };
-    Ok(Namespace::Keys(KvNamespace::parse(&*admin.identify(request)?)))
+    Ok(Namespace::Keys(KvNamespace::parse(&*admin.identify(request)?), is_cached))
 }
 
 fn block_namespace(

@@ -25,6 +25,7 @@ const RETRIEVE_BYTES: u32 = 64 << 10;
 pub struct KeyClient {
     pub(crate) session: Session,
     pub(crate) form: KeyForm,
+    has_volatile_cache: bool,
 }
 
 impl KeyClient {
@@ -37,12 +38,28 @@ impl KeyClient {
     ) -> Result<Self, RemoteError> {
         let session = Session::connect(settings, CommandSet::KeyValue, clock, entropy, background)?;
         let association = session.association(session.deadline())?;
-        let form = match association.namespace {
-            Namespace::Keys(keys) if keys.has_long_keys => KeyForm::Long,
-            Namespace::Keys(_) => KeyForm::Short,
-            Namespace::Blocks(..) => return Err(unexpected("blocks where keys were asked for")),
+        let Namespace::Keys(namespace, has_volatile_cache) = association.namespace else {
+            return Err(unexpected("blocks where keys were asked for"));
         };
-        Ok(KeyClient { session, form })
+        let form = if namespace.has_long_keys { KeyForm::Long } else { KeyForm::Short };
+        Ok(KeyClient { session, form, has_volatile_cache })
+    }
+
+    /// Whether what was acknowledged is safe only after a flush.
+    pub fn has_volatile_cache(&self) -> bool {
+        self.has_volatile_cache
+    }
+
+    /// Makes safe what was acknowledged, if the node has a volatile cache. Otherwise it is so already.
+    pub fn flush(&self) -> Result<(), RemoteError> {
+        if !self.has_volatile_cache {
+            return Ok(());
+        }
+        let cqe = self.change("flush", &KvCommand::Flush, &[], self.session.deadline())?;
+        match cqe.status() {
+            status if status.is_success() => Ok(()),
+            status => Err(RemoteError::Refused { action: "flush", status }),
+        }
     }
 
     /// Sets `key` to `value`. When this returns, the node's promise of durability holds.

@@ -2,15 +2,16 @@
 
 use esker_base::{Background, SystemClock, SystemEntropy, Threads};
 use esker_initiator::{KeyClient, RemoteError, Settings, discover};
-use esker_nvme::Nqn;
 use esker_nvme::auth::Secret;
 use esker_nvme::command::kv::Condition;
 use esker_nvme::pdu::Digests;
+use esker_nvme::{Nqn, Status};
 use esker_target::{
     Access, Answer, Description, HostAccess, MemoryBlocks, MemoryKeys, Namespace, Reply, Request,
     Subsystem, Target,
 };
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -247,4 +248,47 @@ fn a_node_that_does_not_answer_is_not_waited_for_beyond_the_deadline() {
     let client = connect(Settings { deadline, ..settings(&target) }).unwrap();
     assert!(matches!(client.retrieve(b"k"), Err(RemoteError::Deadline)));
     assert!(matches!(client.store(b"k", b"v"), Err(RemoteError::Unknown { .. })));
+}
+
+/// A namespace of keys with a volatile cache or without, which counts flushes and answers with this status.
+struct Flushed {
+    has_cache: bool,
+    flushes: AtomicUsize,
+    status: Status,
+}
+
+impl Namespace for Flushed {
+    fn guid(&self) -> [u8; 16] {
+        [9; 16]
+    }
+    fn description(&self) -> Description {
+        Description::Keys { capacity_bytes: 1 << 30, used_bytes: 0, value_bytes_max: 1 << 20 }
+    }
+    fn has_volatile_cache(&self) -> bool {
+        self.has_cache
+    }
+    fn submit(&self, request: Request, reply: Reply) {
+        assert!(matches!(request, Request::Flush), "{request:?}");
+        self.flushes.fetch_add(1, SeqCst);
+        reply.send(match self.status.is_success() {
+            true => Answer::Done,
+            false => Answer::Failed(self.status),
+        });
+    }
+}
+
+#[test]
+fn a_flush_is_sent_where_there_is_a_volatile_cache() {
+    let fault = Status::WRITE_FAULT;
+    for (has_cache, status) in [(false, fault), (true, Status::SUCCESS), (true, fault)] {
+        let keys = Arc::new(Flushed { has_cache, flushes: AtomicUsize::new(0), status });
+        let target = serve(any_port(), keys.clone(), Access::Anyone, Duration::from_secs(5));
+        let client = connect(settings(&target)).unwrap();
+        assert_eq!(client.has_volatile_cache(), has_cache);
+        match client.flush() {
+            Ok(()) => assert!(!has_cache || status.is_success(), "a failed flush is told"),
+            Err(error) => assert!(matches!(error, RemoteError::Refused { action: "flush", .. })),
+        }
+        assert_eq!(keys.flushes.load(SeqCst), usize::from(has_cache));
+    }
 }

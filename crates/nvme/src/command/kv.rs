@@ -11,6 +11,8 @@ use esker_base::coding::u32_at;
 
 /// The opcodes.
 pub mod opcode {
+    /// Flush, which all I/O command sets have (Base 7.1).
+    pub const FLUSH: u8 = 0x00;
     /// Store.
     pub const STORE: u8 = 0x01;
     /// Retrieve.
@@ -23,7 +25,7 @@ pub mod opcode {
     pub const EXIST: u8 = 0x14;
 
     /// All of them, for the log page that lists what is supported.
-    pub const ALL: [u8; 5] = [STORE, RETRIEVE, LIST, DELETE, EXIST];
+    pub const ALL: [u8; 6] = [FLUSH, STORE, RETRIEVE, LIST, DELETE, EXIST];
 }
 
 /// A key as commands carry it: up to 16 bytes.
@@ -91,6 +93,8 @@ pub enum Condition {
 /// A command of the Key Value set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KvCommand {
+    /// Makes safe what was acknowledged.
+    Flush,
     /// Sets a key to a value.
     Store {
         /// The key.
@@ -142,6 +146,7 @@ impl KvCommand {
         let (bytes, options) = (sqe.word(10), (sqe.word(11) >> 8) as u8);
         let required = || Key::parse(sqe)?.ok_or(Status::INVALID_KEY_SIZE);
         match sqe.opcode() {
+            opcode::FLUSH => Ok(KvCommand::Flush),
             opcode::STORE => {
                 Ok(KvCommand::Store { key: required()?, bytes, condition: Condition::of(options)? })
             }
@@ -157,6 +162,7 @@ impl KvCommand {
     /// The entry for `namespace`, all but the command id and the SGL.
     pub fn encode(&self, namespace: u32) -> Sqe {
         let (opcode, key, bytes, options) = match *self {
+            KvCommand::Flush => (opcode::FLUSH, None, 0, 0),
             KvCommand::Store { key, bytes, condition } => {
                 (opcode::STORE, Some(key), bytes, condition.options())
             }

@@ -50,6 +50,13 @@ fn keys_of_0_and_17_bytes_are_refused_and_a_list_may_start_without() {
 }
 
 #[test]
+fn a_flush_of_keys_has_an_opcode_and_a_namespace() {
+    let sqe = entry(&[(0, &[0x00, 0x40]), (4, &[3])]);
+    assert_eq!(KvCommand::parse(&sqe), Ok(KvCommand::Flush));
+    assert_eq!(KvCommand::Flush.encode(3), sqe);
+}
+
+#[test]
 fn store_options_say_when() {
     let parsed = |options: u8| {
         let sqe = entry(&[(0, &[0x01]), (8, b"k"), (44, &[1, options])]);

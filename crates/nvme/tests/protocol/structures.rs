@@ -115,7 +115,8 @@ fn effects_name_the_commands_there_are() {
     let mut out = [0; IDENTIFY_BYTES];
     command_effects(CommandSet::KeyValue, &mut out);
     let io = |opcode: usize| out[1024 + opcode * 4];
-    assert_eq!((io(1), io(2), io(6), io(0x10), io(0x14), io(0)), (3, 1, 1, 3, 1, 0));
+    assert_eq!((io(0), io(1), io(2), io(6), io(0x10), io(0x14)), (1, 3, 1, 1, 3, 1));
+    assert_eq!((io(0x03), io(0x15)), (0, 0));
     assert_eq!((out[0x18 * 4], out[0x06 * 4], out[0]), (1, 1, 0), "keep alive, identify");
 }
 

@@ -84,6 +84,7 @@ impl Connection {
             })
         };
         match KvCommand::parse(sqe)? {
+            KvCommand::Flush => self.submit_new(id, namespace, Request::Flush),
             KvCommand::Store { key, bytes, condition } => {
                 if bytes > value_bytes_max(description) {
                     return Err(Status::INVALID_VALUE_SIZE);

@@ -1,7 +1,7 @@
-//! The five commands of the Key Value set, byte for byte.
+//! The commands of the Key Value set, byte for byte.
 
 use crate::open_target;
-use crate::wire::{Wire, key_command, pattern, u32_at};
+use crate::wire::{Wire, entry, key_command, pattern, u32_at};
 
 #[test]
 fn what_was_stored_is_retrieved_at_every_length() {
@@ -165,4 +165,11 @@ fn commands_are_answered_without_waiting_for_each_other() {
     for n in 0..64u8 {
         assert!(io.retrieve(&[n], 1000).0 == pattern(1000, n));
     }
+}
+
+#[test]
+fn without_a_volatile_cache_a_flush_succeeds_and_has_nothing_to_do() {
+    let target = open_target();
+    let (_admin, mut io) = Wire::queues(target.address(), 0);
+    assert_eq!(io.plain(entry(0x00, 1)).status, 0);
 }
