@@ -24,7 +24,14 @@ impl Page<'_> {
             @if !all.is_empty() {
                 section {
                     h2 { "Beside what was published" }
-                    @for published in all { (self.beside(published)) }
+                    @for (index, published) in all.iter().enumerate() {
+                        // Several tables of one source follow one text.
+                        @let before = index.checked_sub(1).map(|before| introduction(&all[before]));
+                        @if before != Some(introduction(published)) {
+                            div.lead { p.note { (published.source) ". " (published.about) } }
+                        }
+                        (self.beside(published))
+                    }
                 }
             }
         }
@@ -32,7 +39,6 @@ impl Page<'_> {
 
     fn beside(&self, published: &Published) -> Markup {
         html! {
-            div.lead { p.note { (published.source) ". " (published.about) } }
             @if !published.rows.is_empty() { (table::published(&self.data, published)) }
             @if !published.figures.is_empty() { (table::figures(&self.data, &published.figures)) }
         }
@@ -136,4 +142,8 @@ impl Page<'_> {
             _ => self.metric(cases, &title, hint, metric, axis),
         }
     }
+}
+
+fn introduction(published: &Published) -> (&str, &str) {
+    (&published.source, &published.about)
 }

@@ -103,6 +103,7 @@ pub(super) fn metric_title(metric: &str, unit: &str) -> (String, Quantity) {
         "latency_max_us" => "Latency, longest",
         "stall_us" | "stall_ms" => "Writers held back",
         "disk_bytes" => "Space on disk",
+        "bandwidth_mib_s" => "Bandwidth, MiB/s",
         _ => "",
     };
     if !known.is_empty() {

@@ -320,6 +320,11 @@ fn published_figures_stand_beside_the_ratios_measured() {
     ] {
         assert!(table.contains(cells), "{cells} in {table}");
     }
+    let another = Published { column: "theirs, too".into(), ..results.published[0].clone() };
+    results.published.push(another);
+    let page = self::page(&results);
+    assert!(page.contains("theirs, too"));
+    assert_eq!(count(&page, "Somebody, 2022"), 1, "tables of one source follow one text");
 }
 
 #[test]
