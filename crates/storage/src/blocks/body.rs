@@ -8,15 +8,18 @@ use esker_base::{Error, Result};
 use parking_lot::RwLock;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// A file's place, shared by the directory and all handles. When the last of them goes and the file was removed, its
-/// chunks become free.
+/// chunks become free: but not in this process if a write of them failed, which may still be done at any time, and would
+/// go over another file's bytes.
 pub(super) struct Body {
     core: Arc<Core>,
     place: RwLock<Place>,
     /// The directory that does without it first; 0 while it has a name.
     removed_by: AtomicU64,
+    /// Whether a write or a flush failed.
+    is_doubtful: AtomicBool,
 }
 
 struct Place {
@@ -31,15 +34,32 @@ impl Body {
     /// A file of `len` bytes in `runs`.
     pub(super) fn new(core: Arc<Core>, runs: Vec<Run>, len: u64) -> Arc<Self> {
         let place = RwLock::new(Place { runs, written: len, recorded: len });
-        Arc::new(Body { core, place, removed_by: AtomicU64::new(0) })
+        let (removed_by, is_doubtful) = (AtomicU64::new(0), AtomicBool::new(false));
+        Arc::new(Body { core, place, removed_by, is_doubtful })
     }
 
     pub(super) fn core(&self) -> &Arc<Core> {
         &self.core
     }
 
-    pub(super) fn device(&self) -> &dyn BlockDevice {
+    fn device(&self) -> &dyn BlockDevice {
         self.core.device.as_ref()
+    }
+
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.is_doubtful.load(Relaxed)
+    }
+
+    /// What its chunks hold, or whose they are, is not known from here on.
+    pub(super) fn doubt(&self) {
+        self.is_doubtful.store(true, Relaxed);
+    }
+
+    fn known<T>(&self, outcome: Result<T>) -> Result<T> {
+        if outcome.is_err() {
+            self.doubt();
+        }
+        outcome
     }
 
     /// The length that the directory has, and the runs for it.
@@ -57,9 +77,9 @@ impl Body {
         (place.recorded, runs)
     }
 
-    /// The length that the next directory is to have. Says whether it is another.
-    pub(super) fn record(&self, len: u64) -> bool {
-        std::mem::replace(&mut self.place.write().recorded, len) != len
+    /// The length that the next directory is to have. Tells the one before.
+    pub(super) fn record(&self, len: u64) -> u64 {
+        std::mem::replace(&mut self.place.write().recorded, len)
     }
 
     pub(super) fn written(&self) -> u64 {
@@ -83,13 +103,14 @@ impl Body {
         let wanted = len.div_ceil(CHUNK_BYTES);
         if wanted > held {
             let more = self.core.allocate((wanted - held) as u32)?;
-            self.place.write().runs.extend(more);
+            let runs = &mut self.place.write().runs;
+            more.into_iter().for_each(|run| push(runs, run));
         }
         Ok(())
     }
 
     /// The places on the device of the file's bytes from `offset` on, in order. The range lies in chunks that it has.
-    pub(super) fn places(&self, offset: u64, bytes: u64) -> Vec<Range<u64>> {
+    fn places(&self, offset: u64, bytes: u64) -> Vec<Range<u64>> {
         let (mut places, mut start, end) = (Vec::new(), 0, offset + bytes);
         for run in &self.place.read().runs {
             let length = u64::from(run.count) * CHUNK_BYTES;
@@ -127,17 +148,39 @@ impl Body {
         let mut rest = blocks;
         for place in self.places(offset, blocks.len() as u64) {
             let (part, after) = rest.split_at((place.end - place.start) as usize);
-            self.device().write(place.start, part)?;
+            self.known(self.device().write(place.start, part))?;
             rest = after;
         }
         Ok(())
+    }
+
+    /// Makes the first `bytes` bytes zero: whole blocks, for which there are chunks.
+    pub(super) fn write_zeroes(&self, bytes: u64) -> Result<()> {
+        for place in self.places(0, bytes) {
+            self.known(self.device().write_zeroes(place.start, place.end - place.start))?;
+        }
+        Ok(())
+    }
+
+    /// Makes what was written survive power loss.
+    pub(super) fn flush(&self) -> Result<()> {
+        self.known(self.core.flush().map(drop))
+    }
+}
+
+/// Adds `run` to the last of `runs` if it follows that: the directory has room for some runs of a file, not for one a
+/// chunk.
+fn push(runs: &mut Vec<Run>, run: Run) {
+    match runs.last_mut() {
+        Some(last) if last.first + last.count == run.first => last.count += run.count,
+        _ => runs.push(run),
     }
 }
 
 impl Drop for Body {
     fn drop(&mut self) {
         let sequence = *self.removed_by.get_mut();
-        if sequence > 0 {
+        if sequence > 0 && !*self.is_doubtful.get_mut() {
             let runs = std::mem::take(&mut self.place.get_mut().runs);
             self.core.free_after(sequence, runs);
         }
@@ -166,5 +209,33 @@ impl ReadableFile for Reader {
 
     fn name(&self) -> &str {
         &self.name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::MemoryDevice;
+    use super::super::space::Space;
+    use super::super::write_behind::WriteBehind;
+    use super::*;
+    use esker_base::background::Stepped;
+
+    #[test]
+    fn a_file_that_grows_alone_is_one_run() {
+        let behind = WriteBehind::start(&Stepped).unwrap();
+        let core = Core::new(Arc::new(MemoryDevice::new(0)), behind, Space::new(1_000));
+        let core = Arc::new(core);
+        let [one, other] = [(); 2].map(|()| Body::new(core.clone(), Vec::new(), 0));
+        let grow = |body: &Body, chunks: std::ops::RangeInclusive<u64>| {
+            for chunk in chunks {
+                body.reserve(chunk * CHUNK_BYTES).unwrap();
+                body.record(chunk * CHUNK_BYTES);
+            }
+        };
+        grow(&one, 1..=300);
+        grow(&other, 1..=1);
+        grow(&one, 301..=302);
+        let expected = [Run { first: 0, count: 300 }, Run { first: 301, count: 2 }];
+        assert_eq!(one.recorded().1, expected);
     }
 }

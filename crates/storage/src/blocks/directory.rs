@@ -4,7 +4,8 @@
 //! of the last directory known durable, which power loss may leave as the only whole one, nor into that of the last
 //! one written, which a process that dies in the middle leaves as the newest. The newest whole one counts.
 //!
-//! After a write that failed it is not known what the device has, so that nothing more is written.
+//! After a write that failed it is not known what the device has, so that nothing more is written. A change that makes
+//! the directory too large is not written, and undone.
 
 use super::body::Body;
 use super::core::Core;
@@ -18,9 +19,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
+pub(super) type Names = BTreeMap<String, Arc<Body>>;
+
 pub(super) struct Directory {
     core: Arc<Core>,
-    pub(super) names: BTreeMap<String, Arc<Body>>,
+    names: Names,
     sequence: u64,
     /// Where the directory `sequence` is.
     newest: u64,
@@ -64,17 +67,45 @@ impl Directory {
         })
     }
 
-    /// Takes a name out. Its chunks become free when nobody reads it any more and the next directory is durable.
-    pub(super) fn take_out(&mut self, name: &str) -> Option<Arc<Body>> {
-        let body = self.names.remove(name)?;
-        body.remove_by(self.sequence + 1);
-        Some(body)
+    pub(super) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Gives `name`, which is free, to `body`, which has none.
+    pub(super) fn add(&mut self, name: &str, body: &Arc<Body>) -> Result<()> {
+        let added = self.change(|names| names.insert(name.to_owned(), body.clone()));
+        match added {
+            Ok(()) => body.remove_by(0),
+            // The device may have the name.
+            Err(_) if self.failed.is_some() => body.doubt(),
+            Err(_) => {}
+        }
+        added
+    }
+
+    /// Makes a change, and writes the directory. After an error the names are as before. The chunks of the file that
+    /// `change` says has lost its name become free when nobody reads it any more and this directory is durable.
+    pub(super) fn change(
+        &mut self,
+        change: impl FnOnce(&mut Names) -> Option<Arc<Body>>,
+    ) -> Result<()> {
+        let before = self.names.clone();
+        let removed = change(&mut self.names);
+        if let Err(error) = self.write() {
+            self.names = before;
+            return Err(error);
+        }
+        if let Some(body) = removed {
+            body.remove_by(self.sequence);
+        }
+        Ok(())
     }
 
     /// Writes the directory as it is now. It survives the death of the process.
     pub(super) fn write(&mut self) -> Result<()> {
         self.check()?;
-        let written = self.try_write();
+        let bytes = self.encode()?;
+        let written = self.put(&bytes);
         self.keep(written)
     }
 
@@ -90,21 +121,25 @@ impl Directory {
         Ok(())
     }
 
-    fn try_write(&mut self) -> Result<()> {
+    /// The directory as bytes. Fails if they are too many for a slot.
+    fn encode(&self) -> Result<Vec<u8>> {
         let entry = |(name, body): (&String, &Arc<Body>)| {
             let (len, runs): (u64, Vec<Run>) = body.recorded();
             Entry { name: name.clone(), len, runs }
         };
         let entries: Vec<Entry> = self.names.iter().map(entry).collect();
         let bytes = encode_directory(self.sequence + 1, &entries);
-        let device = &self.core.device;
         if bytes.len() as u64 > SLOT_BYTES {
-            let kind = io::ErrorKind::StorageFull;
-            return Err(Error::io("keep so many names on", device.describe(), kind.into()));
+            let (device, kind) = (self.core.device.describe(), io::ErrorKind::StorageFull);
+            return Err(Error::io("keep so many names on", device, kind.into()));
         }
+        Ok(bytes)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
         let is_other = |slot: &u64| *slot != self.newest && *slot != self.durable.1;
         let slot = (0..SLOTS).find(is_other).expect("there are three");
-        device.write(slot_offset(slot), &bytes)?;
+        self.core.device.write(slot_offset(slot), bytes)?;
         self.sequence += 1;
         self.newest = slot;
         self.core.wrote_directory(self.sequence);

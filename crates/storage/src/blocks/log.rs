@@ -67,7 +67,7 @@ impl LogFile for Log {
     }
 
     fn sync(&self) -> Result<()> {
-        self.body.core().flush().map(drop)
+        self.body.flush()
     }
 
     fn name(&self) -> &str {

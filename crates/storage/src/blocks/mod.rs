@@ -81,7 +81,7 @@ impl BlockStorage {
     fn free(&self, action: &'static str, name: &str) -> Result<MutexGuard<'_, Directory>> {
         name::check(name)?;
         let directory = self.directory.lock();
-        match directory.names.contains_key(name) {
+        match directory.names().contains_key(name) {
             true => Err(self.failure(action, name, ErrorKind::AlreadyExists)),
             false => Ok(directory),
         }
@@ -89,15 +89,17 @@ impl BlockStorage {
 
     fn find(&self, action: &'static str, name: &str) -> Result<Arc<Body>> {
         name::check(name)?;
-        let found = self.directory.lock().names.get(name).cloned();
-        found.ok_or_else(|| self.failure(action, name, ErrorKind::NotFound))
+        self.find_in(&self.directory.lock(), action, name)
     }
 
-    /// Gives `body` a name.
-    fn add(&self, name: &str, body: &Arc<Body>) -> Result<()> {
-        let mut directory = self.free("create", name)?;
-        directory.names.insert(name.to_owned(), body.clone());
-        directory.write()
+    fn find_in(
+        &self,
+        directory: &Directory,
+        action: &'static str,
+        name: &str,
+    ) -> Result<Arc<Body>> {
+        let found = directory.names().get(name).cloned();
+        found.ok_or_else(|| self.failure(action, name, ErrorKind::NotFound))
     }
 
     fn failure(&self, action: &'static str, name: &str, kind: ErrorKind) -> Error {
@@ -112,7 +114,7 @@ impl Storage for BlockStorage {
 
     fn create(&self, name: &str, _hint: Hint) -> Result<Box<dyn WritableFile>> {
         let body = Body::new(self.core.clone(), Vec::new(), 0);
-        self.add(name, &body)?;
+        self.free("create", name)?.add(name, &body)?;
         Ok(Box::new(Writer::new(self.directory.clone(), body)))
     }
 
@@ -127,25 +129,24 @@ impl Storage for BlockStorage {
         // Given back when it is dropped without a name.
         body.remove_by(1);
         body.reserve(bytes)?;
-        for place in body.places(0, bytes.next_multiple_of(BLOCK_BYTES)) {
-            self.core.device.write_zeroes(place.start, place.end - place.start)?;
-        }
-        self.core.flush()?;
-        self.add(name, &body)?;
-        body.remove_by(0);
+        body.write_zeroes(bytes.next_multiple_of(BLOCK_BYTES))?;
+        body.flush()?;
+        self.free("create", name)?.add(name, &body)?;
         Ok(Log::new(body, name))
     }
 
     fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {
-        name::check(new)?;
-        let body = self.find("open", old)?;
-        if body.written() != bytes {
+        name::check(old)?;
+        let mut directory = self.free("recycle a log as", new)?;
+        let body = self.find_in(&directory, "open", old)?;
+        // What was written to the old log late would go over the new one.
+        if body.written() != bytes || body.is_doubtful() {
             return Ok(None);
         }
-        let mut directory = self.free("recycle a log as", new)?;
-        directory.names.remove(old);
-        directory.names.insert(new.to_owned(), body.clone());
-        directory.write()?;
+        directory.change(|names| {
+            names.remove(old);
+            names.insert(new.to_owned(), body.clone())
+        })?;
         Ok(Some(Log::new(body, new)))
     }
 
@@ -154,34 +155,29 @@ impl Storage for BlockStorage {
     }
 
     fn list(&self) -> Result<Vec<String>> {
-        Ok(self.directory.lock().names.keys().cloned().collect())
+        Ok(self.directory.lock().names().keys().cloned().collect())
     }
 
     fn exists(&self, name: &str) -> Result<bool> {
         name::check(name)?;
-        Ok(self.directory.lock().names.contains_key(name))
+        Ok(self.directory.lock().names().contains_key(name))
     }
 
     fn remove(&self, name: &str) -> Result<()> {
         name::check(name)?;
         let mut directory = self.directory.lock();
-        match directory.take_out(name) {
-            Some(_) => directory.write(),
-            None => Err(self.failure("remove", name, ErrorKind::NotFound)),
-        }
+        self.find_in(&directory, "remove", name)?;
+        directory.change(|names| names.remove(name))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         name::check(to)?;
         let mut directory = self.directory.lock();
-        let Some(body) = directory.names.remove(from) else {
-            return Err(self.failure("rename", from, ErrorKind::NotFound));
-        };
-        if from != to {
-            directory.take_out(to);
-        }
-        directory.names.insert(to.to_owned(), body);
-        directory.write()
+        let body = self.find_in(&directory, "rename", from)?;
+        directory.change(|names| {
+            names.remove(from);
+            names.insert(to.to_owned(), body)
+        })
     }
 
     fn sync_names(&self) -> Result<()> {

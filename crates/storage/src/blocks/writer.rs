@@ -89,10 +89,14 @@ impl Writer {
         if len == self.synced {
             return Ok(());
         }
-        self.body.core().flush()?;
-        self.body.record(len);
+        self.body.flush()?;
         let mut directory = self.directory.lock();
-        directory.write()?;
+        let before = self.body.record(len);
+        if let Err(error) = directory.write() {
+            // So that others' changes do not fail for this one, which may be too much for the directory.
+            self.body.record(before);
+            return Err(error);
+        }
         directory.flush()?;
         self.synced = len;
         Ok(())
