@@ -3,13 +3,14 @@
 //! `GEOMETRY` says what the device is made of, and `zone-00000` and so on are its chunks, each as long as what is
 //! written into it. A chunk that was never written has no file.
 
+use super::unflushed::Unflushed;
 use super::{BLOCK_BYTES, Zones};
 use crate::{Chunk, Geometry};
 use esker_base::{Error, Result};
 use esker_storage::{PosixStorage, Storage};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,10 @@ use std::sync::Arc;
 
 const GEOMETRY: &str = "GEOMETRY";
 const HEADER: &str = "esker zones 1";
+const CHUNK: &str = "zone-";
+
+/// Files that are kept open beside those in use: a process may have 1,024, and has others.
+const KEPT_OPEN: usize = 256;
 
 /// A directory of chunks.
 pub struct FileZones {
@@ -26,8 +31,7 @@ pub struct FileZones {
     names: PosixStorage,
     // What changes.
     open: Mutex<BTreeMap<usize, Arc<File>>>,
-    /// Chunks that were written or reset since the last flush.
-    unflushed: Mutex<BTreeMap<usize, Arc<File>>>,
+    unflushed: Unflushed<File>,
 }
 
 impl FileZones {
@@ -64,7 +68,10 @@ impl FileZones {
         let unknown = || Error::corruption(path, 0, "it says no geometry that this program knows");
         let geometry = geometry.ok_or_else(unknown)?;
         check(&geometry)?;
-        let (open, unflushed) = Default::default();
+        let listed = names.list()?;
+        let numbers = listed.iter().filter_map(|name| name.strip_prefix(CHUNK)?.parse().ok());
+        let unflushed = Unflushed::of(numbers.filter(|index| *index < geometry.chunks()));
+        let open = Mutex::default();
         Ok(FileZones { dir: dir.to_owned(), geometry, names, open, unflushed })
     }
 
@@ -74,7 +81,7 @@ impl FileZones {
     }
 
     fn path(&self, index: usize) -> PathBuf {
-        self.dir.join(format!("zone-{index:05}"))
+        self.dir.join(format!("{CHUNK}{index:05}"))
     }
 
     /// A chunk's file. `None` if it was never written.
@@ -84,7 +91,7 @@ impl FileZones {
             return Ok(Some(file.clone()));
         }
         match File::options().read(true).write(true).open(self.path(index)) {
-            Ok(file) => Ok(Some(open.entry(index).or_insert(Arc::new(file)).clone())),
+            Ok(file) => Ok(Some(keep(&mut open, index, file))),
             Err(source) if source.kind() == ErrorKind::NotFound => Ok(None),
             Err(source) => Err(self.failure("open", index, source)),
         }
@@ -96,14 +103,23 @@ impl FileZones {
         }
         let options =
             File::options().read(true).write(true).create_new(true).open(self.path(index));
-        let file = Arc::new(options.map_err(|source| self.failure("create", index, source))?);
-        self.open.lock().insert(index, file.clone());
-        Ok(file)
+        let file = options.map_err(|source| self.failure("create", index, source))?;
+        Ok(keep(&mut self.open.lock(), index, file))
     }
 
     fn failure(&self, action: &'static str, index: usize, source: io::Error) -> Error {
         Error::io(action, self.path(index).display().to_string(), source)
     }
+}
+
+/// Keeps a file open. If many are, those that nobody uses are closed before.
+fn keep(open: &mut BTreeMap<usize, Arc<File>>, index: usize, file: File) -> Arc<File> {
+    if open.len() >= KEPT_OPEN {
+        open.retain(|_, file| Arc::strong_count(file) > 1);
+    }
+    let file = Arc::new(file);
+    open.insert(index, file.clone());
+    file
 }
 
 /// A device's numbers out of its text.
@@ -151,17 +167,19 @@ impl Zones for FileZones {
 
     fn written(&self, chunk: Chunk) -> Result<u64> {
         let index = self.geometry.index(chunk);
-        let Some(file) = self.existing(index)? else { return Ok(0) };
-        let metadata = file.metadata().map_err(|source| self.failure("look at", index, source))?;
-        // A block that was cut off can't be read; nor can it be filled up.
-        Ok(metadata.len().div_ceil(BLOCK_BYTES) * BLOCK_BYTES)
+        match fs::metadata(self.path(index)) {
+            // A block that was cut off can't be read; nor can it be filled up.
+            Ok(metadata) => Ok(metadata.len().next_multiple_of(BLOCK_BYTES)),
+            Err(source) if source.kind() == ErrorKind::NotFound => Ok(0),
+            Err(source) => Err(self.failure("look at", index, source)),
+        }
     }
 
     fn write(&self, chunk: Chunk, at: u64, bytes: &[u8]) -> Result<()> {
         let index = self.geometry.index(chunk);
         let file = self.file(index)?;
-        self.unflushed.lock().insert(index, file.clone());
-        file.write_all_at(bytes, at).map_err(|source| self.failure("write to", index, source))
+        let written = self.unflushed.change(index, &file, |file| file.write_all_at(bytes, at));
+        written.map_err(|source| self.failure("write to", index, source))
     }
 
     fn read(&self, chunk: Chunk, at: u64, out: &mut [u8]) -> Result<()> {
@@ -181,16 +199,21 @@ impl Zones for FileZones {
     fn reset(&self, chunk: Chunk) -> Result<()> {
         let index = self.geometry.index(chunk);
         let Some(file) = self.existing(index)? else { return Ok(()) };
-        self.unflushed.lock().insert(index, file.clone());
-        file.set_len(0).map_err(|source| self.failure("empty", index, source))
+        let emptied = self.unflushed.change(index, &file, |file| file.set_len(0));
+        emptied.map_err(|source| self.failure("empty", index, source))
     }
 
     fn flush(&self) -> Result<()> {
-        let files = std::mem::take(&mut *self.unflushed.lock());
-        for (index, file) in files {
-            file.sync_all().map_err(|source| self.failure("sync", index, source))?;
-        }
-        self.names.sync_names()
+        self.unflushed.flush(|files| {
+            for (index, file) in files {
+                if let Some(file) =
+                    file.map_or_else(|| self.existing(index), |file| Ok(Some(file)))?
+                {
+                    file.sync_all().map_err(|source| self.failure("sync", index, source))?;
+                }
+            }
+            self.names.sync_names()
+        })
     }
 
     fn lock(&self) -> Result<Box<dyn Send + Sync>> {
@@ -214,6 +237,40 @@ mod tests {
         assert_eq!(found.written(chunk).unwrap(), 8192);
         found.reset(chunk).unwrap();
         assert_eq!(found.written(chunk).unwrap(), 0);
+    }
+
+    /// How many files are open after each of `count` chunks was written.
+    fn open_after(zones: &FileZones, count: usize, flush_every: usize) -> usize {
+        for index in 0..count {
+            zones.write(zones.geometry.chunk(index), 0, &[1; 4096]).unwrap();
+            if index % flush_every == 0 {
+                zones.flush().unwrap();
+            }
+        }
+        zones.open.lock().len()
+    }
+
+    #[test]
+    fn a_device_of_many_chunks_keeps_few_files_open_and_looking_opens_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let geometry = Geometry::of_blocks(2, 25, 8, 65_536);
+        let zones = FileZones::create(dir.path(), geometry).unwrap();
+        assert!(open_after(&zones, 400, 8) <= KEPT_OPEN);
+        drop(zones);
+        let again = FileZones::open(dir.path()).unwrap();
+        let written = |index| again.written(geometry.chunk(index)).unwrap();
+        assert!((0..400).all(|index| written(index) == 4096));
+        assert!(again.open.lock().is_empty());
+    }
+
+    #[test]
+    fn the_first_flush_takes_what_a_process_before_wrote() {
+        let dir = tempfile::tempdir().unwrap();
+        let geometry = Geometry::of_blocks(2, 2, 8, 65_536);
+        open_after(&FileZones::create(dir.path(), geometry).unwrap(), 3, 100);
+        let again = FileZones::open(dir.path()).unwrap();
+        again.flush().unwrap();
+        assert_eq!(again.open.lock().keys().copied().collect::<Vec<_>>(), [0, 1, 2]);
     }
 
     #[test]

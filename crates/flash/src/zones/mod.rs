@@ -5,6 +5,7 @@
 
 mod files;
 mod memory;
+mod unflushed;
 
 pub use files::FileZones;
 pub use memory::MemoryZones;
