@@ -135,8 +135,10 @@ impl Journal {
     pub(super) fn flush(&mut self) -> Result<()> {
         self.failed.clone().map_or(Ok(()), Err)?;
         let flushed = self.zones.flush();
-        self.failed = flushed.clone().err();
-        self.durable = self.sequence;
+        match &flushed {
+            Ok(()) => self.durable = self.sequence,
+            Err(error) => self.failed = Some(error.clone()),
+        }
         flushed
     }
 
@@ -171,5 +173,25 @@ impl Journal {
 
     fn chunk(&self, place: usize) -> Chunk {
         self.zones.geometry().chunk(place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Geometry;
+    use crate::zones::MemoryZones;
+
+    #[test]
+    fn an_edit_is_not_durable_after_a_flush_that_failed() {
+        let zones = MemoryZones::new(Geometry::of_blocks(1, 1, 8, 32 << 10));
+        let found = find(&zones).unwrap();
+        let mut journal = Journal::begin(Arc::new(zones.clone()), &found, &[]).unwrap();
+        journal.write(&[Op::Remove("a".to_owned())], Vec::new).unwrap();
+        zones.fail_after(1);
+        journal.flush().unwrap_err();
+        zones.fail_after(u64::MAX);
+        assert!(journal.durable < journal.sequence);
+        journal.flush().unwrap_err();
     }
 }
