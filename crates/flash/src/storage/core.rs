@@ -91,6 +91,15 @@ impl State {
         self.journal.write(ops, || snapshot(names))
     }
 
+    /// Writes that a file was made. It has no name if that fails.
+    pub(super) fn write_made(&mut self, name: &str, ops: &[Op]) -> Result<()> {
+        let written = self.write(ops);
+        if written.is_err() {
+            self.take_out(name);
+        }
+        written
+    }
+
     /// Takes a name out. Its chunks become free when nobody reads it any more and the edit is durable.
     pub(super) fn take_out(&mut self, name: &str) -> bool {
         let found = self.names.remove(name);

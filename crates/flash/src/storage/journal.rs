@@ -110,22 +110,33 @@ impl Journal {
         let current = found.current.unwrap_or(JOURNAL_CHUNKS - 1);
         let (at, durable, failed) = (0, sequence, None);
         let mut journal = Journal { zones, generation, current, at, sequence, durable, failed };
-        journal.turn(snapshot)?;
+        // What one chunk held fits into one.
+        let bytes = journal.image(snapshot, journal.chunk_bytes())?;
+        journal.turn(&bytes)?;
         Ok(journal)
     }
 
     /// Writes a change. `snapshot` is the directory after it, which is asked for if the chunk is full.
+    ///
+    /// A change that makes the directory larger is refused as out of space if as much again would not fit behind the
+    /// snapshot, as every edit would soon write one. Then nothing was written, and the journal goes on; any other
+    /// failure is for good.
     pub(super) fn write(&mut self, ops: &[Op], snapshot: impl FnOnce() -> Vec<Op>) -> Result<()> {
         self.failed.clone().map_or(Ok(()), Err)?;
         let bytes = format::encode_edit(self.sequence + 1, ops);
-        let chunk_bytes = u64::from(self.zones.geometry().chunk_bytes);
-        let written = if self.at + bytes.len() as u64 > chunk_bytes {
-            self.turn(&snapshot())
-        } else {
+        let written = if self.at + bytes.len() as u64 <= self.chunk_bytes() {
             let written = self.zones.write(self.chunk(self.current), self.at, &bytes);
             self.at += bytes.len() as u64;
             self.sequence += 1;
             written
+        } else if ops.iter().any(|op| matches!(op, Op::Create(_) | Op::Extend(..))) {
+            // The caller may have parts of the change still: what is written next has to be a snapshot.
+            self.at = self.chunk_bytes();
+            let image = self.image(&snapshot(), self.chunk_bytes() / 2)?;
+            self.turn(&image)
+        } else {
+            let image = self.image(&snapshot(), self.chunk_bytes());
+            image.and_then(|image| self.turn(&image))
         };
         self.failed = written.clone().err();
         written
@@ -142,16 +153,19 @@ impl Journal {
         flushed
     }
 
-    /// Writes a snapshot into another chunk, and goes on there.
-    fn turn(&mut self, snapshot: &[Op]) -> Result<()> {
-        let geometry = self.zones.geometry();
-        let mut bytes = format::header(&geometry, self.generation + 1);
+    /// A chunk that begins with a snapshot. Refused if it has more bytes than `most`.
+    fn image(&self, snapshot: &[Op], most: u64) -> Result<Vec<u8>> {
+        let mut bytes = format::header(&self.zones.geometry(), self.generation + 1);
         bytes.extend_from_slice(&format::encode_edit(self.sequence + 1, snapshot));
-        // As much again has to fit behind it, or every edit would write a snapshot.
-        if bytes.len() as u64 > u64::from(geometry.chunk_bytes) / 2 {
+        if bytes.len() as u64 > most {
             let kind = ErrorKind::StorageFull;
             return Err(Error::io("keep so many names on", self.zones.describe(), kind.into()));
         }
+        Ok(bytes)
+    }
+
+    /// Writes an image into another chunk, and goes on there.
+    fn turn(&mut self, image: &[u8]) -> Result<()> {
         let next = (1..JOURNAL_CHUNKS).map(|step| (self.current + step) % JOURNAL_CHUNKS);
         for place in next {
             let chunk = self.chunk(place);
@@ -160,15 +174,19 @@ impl Journal {
             if !is_usable || self.zones.written(chunk)? > 0 {
                 continue;
             }
-            self.zones.write(chunk, 0, &bytes)?;
+            self.zones.write(chunk, 0, image)?;
             self.zones.flush()?;
             self.generation += 1;
             self.sequence += 1;
-            (self.current, self.at, self.durable) = (place, bytes.len() as u64, self.sequence);
+            (self.current, self.at, self.durable) = (place, image.len() as u64, self.sequence);
             return Ok(());
         }
         let source = io::Error::other("all chunks for it have gone bad; copy the files to another");
         Err(Error::io("write the journal of", self.zones.describe(), source))
+    }
+
+    fn chunk_bytes(&self) -> u64 {
+        self.zones.geometry().chunk_bytes.into()
     }
 
     fn chunk(&self, place: usize) -> Chunk {

@@ -39,7 +39,8 @@ impl Log {
             if position.at + BLOCK_BYTES > u64::from(geometry.chunk_bytes) {
                 (position.extent, position.at) = (position.extent + 1, 0);
             }
-            let extent = self.chunk(position.extent)?;
+            let number = position.extent;
+            let extent = self.chunk(number, &mut position.failed)?;
             let room = (u64::from(geometry.chunk_bytes) - position.at) as usize - LOG_HEADER;
             let (part, after) = bytes.split_at(bytes.len().min(room));
             let record = format::encode_log(self.body.id, offset, part);
@@ -57,8 +58,9 @@ impl Log {
         Ok(())
     }
 
-    /// The chunk of this number; a new one if there are not so many.
-    fn chunk(&self, number: usize) -> Result<Extent> {
+    /// The chunk of this number; a new one if there are not so many. If the journal does not take it, what would be
+    /// written into it would be lost: the log has `failed` then.
+    fn chunk(&self, number: usize, failed: &mut Option<Error>) -> Result<Extent> {
         if let Some(extent) = self.body.pieces.read().extents.get(number) {
             return Ok(*extent);
         }
@@ -67,7 +69,9 @@ impl Log {
         let mut state = self.core.state.lock();
         self.body.record();
         if state.names.values().any(|body| Arc::ptr_eq(body, &self.body)) {
-            state.write(&[Op::Extend(self.body.id, vec![extent])])?;
+            let written = state.write(&[Op::Extend(self.body.id, vec![extent])]);
+            *failed = written.clone().err();
+            written?;
         }
         Ok(extent)
     }

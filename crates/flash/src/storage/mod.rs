@@ -155,7 +155,7 @@ impl Storage for FlashStorage {
         let made = Made { id, lifetime, log_bytes: None, name: name.to_owned() };
         let body = Body::new(&made);
         state.names.insert(name.to_owned(), body.clone());
-        state.write(&[Op::Create(made)])?;
+        state.write_made(name, &[Op::Create(made)])?;
         drop(state);
         Ok(Box::new(Writer::new(self.core.clone(), body, width_of(lifetime))))
     }
@@ -190,7 +190,7 @@ impl Storage for FlashStorage {
         extents.iter().for_each(|extent| body.push(*extent));
         body.record();
         state.names.insert(name.to_owned(), body.clone());
-        state.write(&[Op::Create(made), Op::Extend(id, extents)])?;
+        state.write_made(name, &[Op::Create(made), Op::Extend(id, extents)])?;
         drop(state);
         Ok(self.log(body, name))
     }
