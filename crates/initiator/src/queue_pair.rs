@@ -12,7 +12,7 @@ use crate::RemoteError;
 use crate::link::{self, Link, READ_TIME};
 use crate::slots::{Next, Slots};
 use esker_base::Clock;
-use esker_nvme::pdu::{Decoder, Encoder, FromController};
+use esker_nvme::pdu::{Decoder, Encoder, FromController, ReadyToTransfer};
 use esker_nvme::{Cqe, Sqe};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::io::{Read, Write};
@@ -143,10 +143,15 @@ impl QueuePair {
                     let damaged = || link::unexpected("data that does not match its digest");
                     return intact.then_some((cqe, data)).ok_or_else(damaged);
                 }
-                Next::Transfer(ready) => MutexGuard::unlocked(&mut state, || {
-                    let out = link::transfer(&self.encoder, self.data_bytes_max, &ready, data)?;
-                    self.write(&out)
-                })?,
+                Next::Transfer(ready) => {
+                    // Another reads while this one writes: the node may not take more before its answers are taken.
+                    self.pass_on(&state);
+                    let sent = MutexGuard::unlocked(&mut state, || self.transfer(&ready, data));
+                    if let Err(error) = sent {
+                        self.fail(&mut state, error.clone());
+                        return Err(error);
+                    }
+                }
                 Next::Wait => {
                     if self.clock.now() >= deadline {
                         self.fail(&mut state, RemoteError::Deadline);
@@ -158,6 +163,10 @@ impl QueuePair {
                 }
             }
         }
+    }
+
+    fn transfer(&self, ready: &ReadyToTransfer, data: &[u8]) -> Result<(), RemoteError> {
+        self.write(&link::transfer(&self.encoder, self.data_bytes_max, ready, data)?)
     }
 
     fn take_place(&self, reads: usize, deadline: Duration) -> Result<u16, RemoteError> {
