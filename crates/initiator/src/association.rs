@@ -111,6 +111,23 @@ impl Namespace {
             Namespace::Blocks(..) => 0,
         }
     }
+
+    /// Whether what was acknowledged is safe only after a flush.
+    pub(crate) fn has_volatile_cache(&self) -> bool {
+        let (Namespace::Keys(_, is_cached) | Namespace::Blocks(_, is_cached)) = self;
+        *is_cached
+    }
+
+    /// Whether it is this one that another association found, and as it was.
+    pub(crate) fn is_same(&self, other: &Namespace) -> bool {
+        match (self, other) {
+            (Namespace::Keys(one, _), Namespace::Keys(other, _)) => {
+                (one.guid, one.has_long_keys) == (other.guid, other.has_long_keys)
+            }
+            (Namespace::Blocks(one, _), Namespace::Blocks(other, _)) => one == other,
+            _ => false,
+        }
+    }
 }
 
 impl Association {

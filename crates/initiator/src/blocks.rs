@@ -3,12 +3,13 @@
 //! A long read or write is several commands under way at a time, each with no more data than a capsule carries: so no
 //! R2T, and no round trip, comes between. After a lost connection a read is sent again. A write or flush that was not
 //! answered fails as unknown: the command may still be on its way to the device, where it would go over what was
-//! written after it.
+//! written after it. So does a flush after writes that another association acknowledged (`unflushed`).
 
-use crate::association::Namespace;
+use crate::association::{Association, Namespace};
 use crate::pieces::{Piece, run};
 use crate::queue_pair::QueuePair;
 use crate::session::Session;
+use crate::unflushed::Unflushed;
 use crate::{RemoteError, Settings};
 use esker_base::{Background, Clock, Entropy};
 use esker_nvme::command::CommandSet;
@@ -21,12 +22,18 @@ use std::time::Duration;
 /// What one command reads or writes, at most.
 const PIECE_BYTES: usize = 64 << 10;
 
+/// What one command makes zero, at most: little enough for a device that has to write them.
+const ZEROES_BYTES: u64 = 1 << 20;
+
+/// Commands of zeros that share a deadline.
+const ZEROES_TOGETHER: usize = 16;
+
 /// A namespace of blocks on a node. Shared between threads.
 pub struct BlockClient {
     session: Session,
     bytes: u64,
     block_bytes_log2: u8,
-    has_volatile_cache: bool,
+    unflushed: Unflushed,
 }
 
 impl BlockClient {
@@ -39,17 +46,12 @@ impl BlockClient {
     ) -> Result<Self, RemoteError> {
         let session = Session::connect(settings, CommandSet::Nvm, clock, entropy, background)?;
         let association = session.association(session.deadline())?;
-        let Namespace::Blocks(namespace, has_volatile_cache) = association.namespace else {
+        let Namespace::Blocks(namespace, _) = association.namespace else {
             return Err(crate::link::unexpected("keys where blocks were asked for"));
         };
         let block_bytes_log2 = namespace.block_bytes_log2;
         let bytes = namespace.blocks << block_bytes_log2;
-        Ok(BlockClient { session, bytes, block_bytes_log2, has_volatile_cache })
-    }
-
-    /// Whether what was acknowledged is safe only after a flush.
-    pub fn has_volatile_cache(&self) -> bool {
-        self.has_volatile_cache
+        Ok(BlockClient { session, bytes, block_bytes_log2, unflushed: Unflushed::default() })
     }
 
     /// The blocks of `bytes` bytes from `offset` on.
@@ -91,7 +93,33 @@ impl BlockClient {
     fn change(&self, what: &'static str, pieces: &[Piece<'_>]) -> Result<(), RemoteError> {
         let deadline = self.session.deadline();
         let association = self.session.association(deadline)?;
-        let queue = self.session.queue(&association);
+        self.send(what, pieces, &association, deadline)?;
+        if association.namespace.has_volatile_cache() {
+            self.unflushed.wrote(&association);
+        }
+        Ok(())
+    }
+
+    fn try_flush(&self) -> Result<(), RemoteError> {
+        let deadline = self.session.deadline();
+        let association = self.session.association(deadline)?;
+        let covered = self.unflushed.covered(&association)?;
+        if association.namespace.has_volatile_cache() {
+            let piece = Piece { sqe: self.encode(NvmCommand::Flush), data: &[], reads: 0 };
+            self.send("flush", &[piece], &association, deadline)?;
+            self.unflushed.flushed(covered);
+        }
+        Ok(())
+    }
+
+    fn send(
+        &self,
+        what: &'static str,
+        pieces: &[Piece<'_>],
+        association: &Association,
+        deadline: Duration,
+    ) -> Result<(), RemoteError> {
+        let queue = self.session.queue(association);
         let changed = run(queue, pieces, deadline, |cqe, _| succeeded(what, cqe));
         changed.map_err(|error| match error {
             RemoteError::Refused { .. } => error,
@@ -135,21 +163,20 @@ impl BlockDevice for BlockClient {
     }
 
     fn write_zeroes(&self, offset: u64, bytes: u64) -> esker_base::Result<()> {
-        let longest = 1u64 << (16 + self.block_bytes_log2);
-        let starts = (0..bytes.div_ceil(longest)).map(|number| number * longest);
+        let starts = (0..bytes).step_by(ZEROES_BYTES as usize);
         let pieces = starts.map(|start| {
-            let length = (bytes - start).min(longest) as usize;
+            let length = (bytes - start).min(ZEROES_BYTES) as usize;
             let blocks = self.blocks(offset + start, length);
             Piece { sqe: self.encode(NvmCommand::WriteZeroes { blocks }), data: &[], reads: 0 }
         });
-        Ok(self.change("write zeroes", &pieces.collect::<Vec<_>>())?)
+        let pieces: Vec<Piece<'_>> = pieces.collect();
+        for together in pieces.chunks(ZEROES_TOGETHER) {
+            self.change("write zeroes", together)?;
+        }
+        Ok(())
     }
 
     fn flush(&self) -> esker_base::Result<()> {
-        if !self.has_volatile_cache {
-            return Ok(());
-        }
-        let piece = Piece { sqe: self.encode(NvmCommand::Flush), data: &[], reads: 0 };
-        Ok(self.change("flush", &[piece])?)
+        Ok(self.try_flush()?)
     }
 }

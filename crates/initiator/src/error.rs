@@ -64,6 +64,13 @@ pub enum RemoteError {
         why: &'static str,
     },
 
+    /// After a lost connection the node has another namespace, or one of another size.
+    #[error("the node's namespace {namespace} is not the one that was connected to; connect anew")]
+    Replaced {
+        /// Its id.
+        namespace: u32,
+    },
+
     /// What keeps connections alive could not be started.
     #[error("could not start the thread that keeps the connection alive: {why}")]
     Thread {

@@ -33,6 +33,7 @@ mod queue_pair;
 mod session;
 mod settings;
 mod slots;
+mod unflushed;
 
 pub use blocks::BlockClient;
 pub use discovery::discover;

@@ -1,14 +1,14 @@
 //! An association that is made anew when it is lost, and what is sent again then.
 
-use crate::association::Association;
+use crate::association::{Association, Namespace};
 use crate::queue_pair::QueuePair;
 use crate::{RemoteError, Settings};
 use esker_base::{Background, Clock, Entropy};
 use esker_nvme::command::CommandSet;
 use esker_nvme::{Cqe, Sqe};
 use parking_lot::Mutex;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Between two attempts to connect.
@@ -22,6 +22,8 @@ pub(crate) struct Session {
     background: Arc<dyn Background>,
     /// None after it failed, until somebody connects again.
     association: Mutex<Option<Arc<Association>>>,
+    /// What the first association found; no other namespace may take its place.
+    namespace: OnceLock<Namespace>,
     /// Whose turn it is among the queues.
     turn: AtomicUsize,
 }
@@ -35,15 +37,29 @@ impl Session {
         entropy: Arc<dyn Entropy>,
         background: Arc<dyn Background>,
     ) -> Result<Self, RemoteError> {
-        let (association, turn) = (Mutex::new(None), AtomicUsize::new(0));
-        let session = Session { settings, set, clock, entropy, background, association, turn };
+        let session = Self::unconnected(settings, set, clock, entropy, background);
         *session.association.lock() = Some(Arc::new(session.connect_once()?));
         Ok(session)
     }
 
+    fn unconnected(
+        settings: Settings,
+        set: CommandSet,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        background: Arc<dyn Background>,
+    ) -> Self {
+        let (association, namespace, turn) = Default::default();
+        Session { settings, set, clock, entropy, background, association, namespace, turn }
+    }
+
     fn connect_once(&self) -> Result<Association, RemoteError> {
         let (entropy, background) = (self.entropy.as_ref(), self.background.as_ref());
-        Association::connect(&self.settings, self.set, &self.clock, entropy, background)
+        let new = Association::connect(&self.settings, self.set, &self.clock, entropy, background)?;
+        match self.namespace.get_or_init(|| new.namespace).is_same(&new.namespace) {
+            true => Ok(new),
+            false => Err(RemoteError::Replaced { namespace: self.settings.namespace }),
+        }
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -66,6 +82,9 @@ impl Session {
     pub(crate) fn association(&self, deadline: Duration) -> Result<Arc<Association>, RemoteError> {
         // Held while connecting: others wait for the same connection.
         let mut association = self.association.lock();
+        if !self.is_before(deadline) {
+            return Err(RemoteError::Deadline);
+        }
         if let Some(association) = association.as_ref().filter(|a| !has_failed(a)) {
             return Ok(association.clone());
         }
@@ -139,4 +158,35 @@ impl Session {
 
 fn has_failed(association: &Arc<Association>) -> bool {
     association.queues.iter().any(QueuePair::has_failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_base::{SystemEntropy, Threads};
+    use esker_nvme::Nqn;
+
+    /// A clock that stands still.
+    struct Still;
+
+    impl Clock for Still {
+        fn now(&self) -> Duration {
+            Duration::from_secs(1)
+        }
+        fn sleep(&self, _duration: Duration) {}
+    }
+
+    #[test]
+    fn who_waited_for_others_to_connect_until_the_deadline_does_not_try_too() {
+        let nqn = || Nqn::new("nqn.node").unwrap();
+        // Port 1 of this machine: nobody listens.
+        let settings = Settings::new(([127, 0, 0, 1], 1).into(), nqn(), nqn());
+        let clock = Arc::new(Still);
+        let (entropy, background) = (Arc::new(SystemEntropy), Arc::new(Threads));
+        let session = Session::unconnected(settings, CommandSet::Nvm, clock, entropy, background);
+        let late = session.association(session.clock.now()).err();
+        assert!(matches!(late, Some(RemoteError::Deadline)), "{late:?}");
+        let early = session.association(session.clock.now() + CONNECT_AGAIN).err();
+        assert!(matches!(early, Some(RemoteError::Unreachable { .. })), "{early:?}");
+    }
 }

@@ -209,3 +209,92 @@ fn a_write_that_was_not_answered_is_unknown_and_not_sent_again() {
     assert_eq!(silent.0.lock().unwrap().len(), 1);
     silent.0.lock().unwrap().drain(..).for_each(|reply| reply.send(Answer::Done));
 }
+
+/// Blocks whose acknowledged writes are safe only after a flush, as far as it says. Notes how much is made zero at a time.
+struct Cached {
+    blocks: MemoryBlocks,
+    zeroed: Mutex<Vec<u64>>,
+}
+
+impl Cached {
+    fn new() -> Arc<Self> {
+        Arc::new(Cached {
+            blocks: MemoryBlocks::new([2; 16], 16 << 10, 12),
+            zeroed: Mutex::default(),
+        })
+    }
+}
+
+impl Namespace for Cached {
+    fn guid(&self) -> [u8; 16] {
+        self.blocks.guid()
+    }
+    fn description(&self) -> Description {
+        self.blocks.description()
+    }
+    fn has_volatile_cache(&self) -> bool {
+        true
+    }
+    fn submit(&self, request: Request, reply: Reply) {
+        if let Request::WriteZeroes { bytes, .. } = &request {
+            self.zeroed.lock().unwrap().push(*bytes);
+        }
+        self.blocks.submit(request, reply);
+    }
+}
+
+#[test]
+fn a_flush_does_not_answer_for_writes_from_before_the_node_was_gone() {
+    let namespace = Cached::new();
+    let target = serve("127.0.0.1:0", vec![namespace.clone()]);
+    let address = target.address().to_string();
+    let [flushed, unflushed] = [(); 2].map(|()| client(&target));
+    for client in [&flushed, &unflushed] {
+        client.write(0, &[1; 4096]).unwrap();
+        client.flush().unwrap();
+    }
+    unflushed.write(4096, &[2; 4096]).unwrap();
+    target.drain();
+    let target = serve(&address, vec![namespace]);
+    for client in [&flushed, &unflushed] {
+        client.read(0, &mut [0; 4096]).unwrap();
+    }
+    flushed.flush().unwrap();
+    flushed.write(8192, &[3; 4096]).unwrap();
+    flushed.flush().unwrap();
+    for _ in 0..2 {
+        let error = unflushed.flush().unwrap_err();
+        assert!(error.to_string().contains("before the write was answered"), "{error}");
+        unflushed.write(8192, &[3; 4096]).unwrap();
+    }
+    drop(target);
+}
+
+#[test]
+fn a_namespace_in_the_place_of_another_is_refused() {
+    let target = serve("127.0.0.1:0", vec![blocks(12)]);
+    let address = target.address().to_string();
+    let client = client(&target);
+    target.drain();
+    for (guid, blocks, log2) in
+        [([3; 16], 24 << 10, 12), ([2; 16], 8 << 10, 12), ([2; 16], 192 << 10, 9)]
+    {
+        let target = serve(&address, vec![Arc::new(MemoryBlocks::new(guid, blocks, log2))]);
+        let error = client.read(0, &mut [0; 4096]).unwrap_err();
+        assert!(error.to_string().contains("is not the one"), "{error}");
+        target.drain();
+    }
+    let target = serve(&address, vec![self::blocks(12)]);
+    client.read(0, &mut [0; 4096]).unwrap();
+    drop(target);
+}
+
+#[test]
+fn much_is_made_zero_in_pieces() {
+    let namespace = Cached::new();
+    let target = serve("127.0.0.1:0", vec![namespace.clone()]);
+    client(&target).write_zeroes(4096, (40 << 20) + 4096).unwrap();
+    let zeroed = namespace.zeroed.lock().unwrap();
+    assert_eq!(zeroed.iter().sum::<u64>(), (40 << 20) + 4096);
+    assert!(zeroed.iter().all(|bytes| *bytes <= 1 << 20), "{zeroed:?}");
+}
