@@ -161,23 +161,17 @@ impl State {
             body.pieces.read().extents.iter().any(|extent| extent.chunk == emptiest)
         };
         let bodies: Vec<Arc<Body>> = all.filter(has_it).cloned().collect();
-        let mut moved = Vec::new();
-        let mut lease: Option<Lease> = None;
-        for body in &bodies {
-            let extents = body.pieces.read().extents.clone();
-            let mut new = Vec::with_capacity(extents.len());
-            for extent in extents {
-                if extent.chunk == emptiest {
-                    new.extend(self.copy(core, extent, body.lifetime.into(), &mut lease)?);
-                } else {
-                    new.push(extent);
-                }
-            }
-            moved.push((body.clone(), new));
-        }
-        if let Some(lease) = lease.take() {
+        let mut copies = Copies::default();
+        let moved = self.copy_all(core, emptiest, &bodies, &mut copies);
+        if let Some(lease) = copies.lease {
             self.space.give_back(lease, bodies[0].lifetime.into());
         }
+        if moved.is_err() {
+            // Nobody will ever have what was copied before.
+            let sequence = self.journal.sequence;
+            copies.pieces.iter().for_each(|piece| self.space.remove(piece, sequence));
+        }
+        let moved = moved?;
         // The copies have to be durable before anything says that they are what counts.
         self.journal.flush()?;
         let ops: Vec<Op> = moved
@@ -196,52 +190,87 @@ impl State {
         Ok(true)
     }
 
+    /// Copies what bodies have in a chunk. Says which pieces each of them has then.
+    fn copy_all(
+        &mut self,
+        core: &Core,
+        from: u32,
+        bodies: &[Arc<Body>],
+        copies: &mut Copies,
+    ) -> Result<Vec<(Arc<Body>, Vec<Extent>)>> {
+        let mut moved = Vec::with_capacity(bodies.len());
+        for body in bodies {
+            let mut new = Vec::new();
+            for extent in body.pieces.read().extents.clone() {
+                if extent.chunk == from {
+                    let first = copies.pieces.len();
+                    self.copy(core, extent, body.lifetime.into(), copies)?;
+                    new.extend_from_slice(&copies.pieces[first..]);
+                } else {
+                    new.push(extent);
+                }
+            }
+            moved.push((body.clone(), new));
+        }
+        Ok(moved)
+    }
+
     /// Copies a piece; it may come to lie in two.
     fn copy(
         &mut self,
         core: &Core,
         extent: Extent,
         lifetime: Lifetime,
-        lease: &mut Option<Lease>,
-    ) -> Result<Vec<Extent>> {
+        copies: &mut Copies,
+    ) -> Result<()> {
         let geometry = self.space.geometry;
         let mut bytes = vec![0; extent.taken() as usize];
         core.zones.read(geometry.chunk(extent.chunk as usize), extent.start(), &mut bytes)?;
-        let (mut new, mut left) = (Vec::new(), extent.bytes);
+        let mut left = extent.bytes;
         while left > 0 {
-            let mut to = match lease.take() {
+            let mut to = match copies.lease.take() {
                 Some(lease) => lease,
-                None => {
-                    let pooled = self.space.pooled(lifetime).or_else(|| self.space.any_pooled());
-                    let found = match pooled {
-                        Some(lease) => Some(lease),
-                        None => self.lease_free(&*core.zones, lifetime)?,
-                    };
-                    let kind = ErrorKind::StorageFull;
-                    found.ok_or_else(|| {
-                        Error::io("find room on", core.zones.describe(), kind.into())
-                    })?
-                }
+                None => self.lease_for_copy(core, lifetime)?,
             };
             let room = u64::from(geometry.chunk_bytes) - to.at;
             let here = u64::from(left).min(room) as u32;
             let index = geometry.index(to.chunk) as u32;
             let piece = Extent { chunk: index, block: (to.at / BLOCK_BYTES) as u32, bytes: here };
             let rest = bytes.split_off(piece.taken().min(bytes.len() as u64) as usize);
-            core.zones.write(to.chunk, to.at, &bytes)?;
+            if let Err(error) = core.zones.write(to.chunk, to.at, &bytes) {
+                self.space.close(to.chunk);
+                return Err(error);
+            }
             core.moved_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             (bytes, left) = (rest, left - here);
             self.space.add(&piece);
             to.at += piece.taken();
-            new.push(piece);
+            copies.pieces.push(piece);
             if to.at + BLOCK_BYTES > u64::from(geometry.chunk_bytes) {
                 self.space.give_back(to, lifetime);
             } else {
-                *lease = Some(to);
+                copies.lease = Some(to);
             }
         }
-        Ok(new)
+        Ok(())
     }
+
+    /// A chunk that is written already, of any lifetime, or else a free one.
+    fn lease_for_copy(&mut self, core: &Core, lifetime: Lifetime) -> Result<Lease> {
+        if let Some(lease) = self.space.pooled(lifetime).or_else(|| self.space.any_pooled()) {
+            return Ok(lease);
+        }
+        let full =
+            || Error::io("find room on", core.zones.describe(), ErrorKind::StorageFull.into());
+        self.lease_free(&*core.zones, lifetime)?.ok_or_else(full)
+    }
+}
+
+/// What was copied to make room, and where the next piece goes.
+#[derive(Default)]
+struct Copies {
+    pieces: Vec<Extent>,
+    lease: Option<Lease>,
 }
 
 /// Files by name, the next file's number, and the chunks.
