@@ -224,7 +224,10 @@ impl Partition {
         self.stats.changes += 1;
         self.reply(token, Ok(Answer::Done { was_present: old.is_some() }));
         self.next_of(&key);
-        if let Some(next) = self.crowded.pop_front() {
+        // One that fails, for want of space say, makes room for none: all that have room are tried.
+        while self.changes.len() < CHANGES_MAX
+            && let Some(next) = self.crowded.pop_front()
+        {
             let key = next.item.key.clone();
             if !self.begin(next, 0) {
                 self.next_of(&key);

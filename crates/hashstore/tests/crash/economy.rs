@@ -96,6 +96,23 @@ fn a_store_that_is_full_says_so_and_can_be_emptied() {
 }
 
 #[test]
+fn stores_that_wait_for_others_are_answered_when_there_is_no_room_for_them() {
+    const STORES: u32 = 40_000;
+    let (device, mut partition) = new_store(16 << 20);
+    for number in 0..STORES {
+        let item = Item::new(&number.to_be_bytes(), 400, 512);
+        partition.request(number.into(), Request::Store(item, Only::Always));
+    }
+    volume::drive(&mut partition, &device);
+    let results: Vec<_> =
+        std::iter::from_fn(|| partition.take_reply()).map(|reply| reply.result).collect();
+    let stored = results.iter().filter(|result| result.is_ok()).count();
+    assert_eq!(results.len(), STORES as usize);
+    // More than are on their way at a time, and fewer than waited.
+    assert!((1025..STORES as usize - 1024).contains(&stored), "{stored}");
+}
+
+#[test]
 fn in_a_store_in_pieces_values_lie_in_several_extents() {
     let (device, mut partition) = new_store(2 << 20);
     let mut number = 0u32;
