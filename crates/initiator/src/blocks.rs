@@ -167,7 +167,8 @@ impl BlockDevice for BlockClient {
         let pieces = starts.map(|start| {
             let length = (bytes - start).min(ZEROES_BYTES) as usize;
             let blocks = self.blocks(offset + start, length);
-            Piece { sqe: self.encode(NvmCommand::WriteZeroes { blocks }), data: &[], reads: 0 }
+            let zeroes = NvmCommand::WriteZeroes { blocks, force_unit_access: false };
+            Piece { sqe: self.encode(zeroes), data: &[], reads: 0 }
         });
         let pieces: Vec<Piece<'_>> = pieces.collect();
         for together in pieces.chunks(ZEROES_TOGETHER) {

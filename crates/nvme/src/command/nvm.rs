@@ -57,6 +57,8 @@ pub enum NvmCommand {
     WriteZeroes {
         /// Which.
         blocks: Blocks,
+        /// Whether to make just these safe before it is acknowledged.
+        force_unit_access: bool,
     },
 }
 
@@ -70,29 +72,33 @@ impl NvmCommand {
     pub fn parse(sqe: &Sqe) -> Result<Self, Status> {
         let word = sqe.word(12);
         let blocks = Blocks { first: sqe.double_word(10), count: (word & 0xffff) + 1 };
+        let force_unit_access = word & FUA != 0;
         let opcode = sqe.opcode();
         if opcode != opcode::FLUSH && word & PROTECTION != 0 {
             return Err(Status::INVALID_FIELD);
         }
         match opcode {
             opcode::FLUSH => Ok(NvmCommand::Flush),
-            opcode::WRITE => Ok(NvmCommand::Write { blocks, force_unit_access: word & FUA != 0 }),
+            opcode::WRITE => Ok(NvmCommand::Write { blocks, force_unit_access }),
             opcode::READ => Ok(NvmCommand::Read { blocks }),
-            opcode::WRITE_ZEROES => Ok(NvmCommand::WriteZeroes { blocks }),
+            opcode::WRITE_ZEROES => Ok(NvmCommand::WriteZeroes { blocks, force_unit_access }),
             _ => Err(Status::INVALID_OPCODE),
         }
     }
 
     /// The entry for `namespace`, all but the command id and the SGL.
     pub fn encode(&self, namespace: u32) -> Sqe {
-        let (opcode, blocks, flags) = match *self {
+        let (opcode, blocks, force_unit_access) = match *self {
             NvmCommand::Flush => return Sqe::new(opcode::FLUSH, namespace),
             NvmCommand::Write { blocks, force_unit_access } => {
-                (opcode::WRITE, blocks, if force_unit_access { FUA } else { 0 })
+                (opcode::WRITE, blocks, force_unit_access)
             }
-            NvmCommand::Read { blocks } => (opcode::READ, blocks, 0),
-            NvmCommand::WriteZeroes { blocks } => (opcode::WRITE_ZEROES, blocks, 0),
+            NvmCommand::Read { blocks } => (opcode::READ, blocks, false),
+            NvmCommand::WriteZeroes { blocks, force_unit_access } => {
+                (opcode::WRITE_ZEROES, blocks, force_unit_access)
+            }
         };
+        let flags = if force_unit_access { FUA } else { 0 };
         let mut sqe = Sqe::new(opcode, namespace);
         sqe.set_double_word(10, blocks.first);
         sqe.set_word(12, blocks.count.saturating_sub(1) & 0xffff | flags);

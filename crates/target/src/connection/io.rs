@@ -140,9 +140,10 @@ impl Connection {
                 let reading = Reading { bytes_max: bytes, says_length: false };
                 self.submit_read(id, namespace, request, reading)
             }
-            NvmCommand::WriteZeroes { blocks } => {
+            NvmCommand::WriteZeroes { blocks, force_unit_access } => {
                 let (offset, bytes) = range(description, blocks)?;
-                self.submit_new(id, namespace, Request::WriteZeroes { offset, bytes })
+                let request = Request::WriteZeroes { offset, bytes, force_unit_access };
+                self.submit_new(id, namespace, request)
             }
         }
     }

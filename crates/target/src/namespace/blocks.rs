@@ -31,7 +31,7 @@ impl MemoryBlocks {
             Request::Read { offset, bytes: length } => {
                 Answer::Data(Buffer::from_slice(&bytes[offset as usize..][..length]).whole())
             }
-            Request::WriteZeroes { offset, bytes: length } => {
+            Request::WriteZeroes { offset, bytes: length, .. } => {
                 bytes[offset as usize..][..length as usize].fill(0);
                 Answer::Done
             }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Zeros are written in pieces of this length.
-const ZEROS_BYTES: u64 = 1 << 20;
+const ZEROS_BYTES: u64 = 128 << 10;
 
 /// A namespace of blocks on a device.
 pub struct DeviceBlocks {
@@ -97,17 +97,18 @@ struct Part {
 #[derive(Debug)]
 enum Task {
     Read(Reply),
-    Write {
-        reply: Reply,
-        is_synced: bool,
-    },
-    /// A piece of zeros was written at `offset`, and `bytes` are left, those of the piece included.
-    WriteZeroes {
-        reply: Reply,
-        offset: u64,
-        bytes: u64,
-    },
+    Write { reply: Reply, is_synced: bool },
+    WriteZeroes(Zeroing),
     Sync,
+}
+
+/// A piece of zeros is written at `offset`, and `bytes` are left, those of the piece included.
+#[derive(Debug)]
+struct Zeroing {
+    reply: Reply,
+    offset: u64,
+    bytes: u64,
+    is_synced: bool,
 }
 
 impl Part {
@@ -124,17 +125,11 @@ impl Part {
     }
 
     /// Writes the next piece of zeros, out of `zeros`.
-    fn write_zeroes(
-        &mut self,
-        offset: u64,
-        bytes: u64,
-        zeros: Buffer,
-        reply: Reply,
-        out: &mut Outlet,
-    ) {
+    fn write_zeroes(&mut self, zeroing: Zeroing, zeros: Buffer, out: &mut Outlet) {
+        let Zeroing { offset, bytes, .. } = zeroing;
         let from = zeros.slice(0..bytes.min(ZEROS_BYTES) as usize);
         let write = Operation::WriteAt { file: self.file.clone(), offset, from };
-        self.submit(Task::WriteZeroes { reply, offset, bytes }, write, out);
+        self.submit(Task::WriteZeroes(zeroing), write, out);
     }
 
     /// What was written is acknowledged now, or after a sync.
@@ -185,9 +180,10 @@ impl Resident for Part {
                 let is_synced = force_unit_access || !self.has_volatile_cache;
                 self.write(offset, data, is_synced, reply, out);
             }
-            Request::WriteZeroes { offset, bytes } => {
+            Request::WriteZeroes { offset, bytes, force_unit_access } => {
+                let is_synced = force_unit_access || !self.has_volatile_cache;
                 let zeros = Buffer::zeroed(bytes.min(ZEROS_BYTES) as usize);
-                self.write_zeroes(offset, bytes, zeros, reply, out);
+                self.write_zeroes(Zeroing { reply, offset, bytes, is_synced }, zeros, out);
             }
             // Without a cache, all that was acknowledged is safe.
             Request::Flush => self.written(reply, self.has_volatile_cache, out),
@@ -213,18 +209,18 @@ impl Resident for Part {
                 Ok(_) => self.written(reply, is_synced, out),
                 Err(error) => reply.send(Answer::Failed(status_of(&error))),
             },
-            (Some(Task::WriteZeroes { reply, offset, bytes }), Operation::WriteAt { from, .. }) => {
-                match result {
-                    Ok(piece) if piece as u64 == bytes => {
-                        self.written(reply, !self.has_volatile_cache, out);
-                    }
-                    Ok(piece) => {
-                        let (offset, bytes) = (offset + piece as u64, bytes - piece as u64);
-                        self.write_zeroes(offset, bytes, from.into_buffer(), reply, out);
-                    }
-                    Err(error) => reply.send(Answer::Failed(status_of(&error))),
+            (Some(Task::WriteZeroes(zeroing)), Operation::WriteAt { from, .. }) => match result {
+                Ok(piece) if piece as u64 == zeroing.bytes => {
+                    self.written(zeroing.reply, zeroing.is_synced, out);
                 }
-            }
+                Ok(piece) => {
+                    let offset = zeroing.offset + piece as u64;
+                    let bytes = zeroing.bytes - piece as u64;
+                    let zeroing = Zeroing { offset, bytes, ..zeroing };
+                    self.write_zeroes(zeroing, from.into_buffer(), out);
+                }
+                Err(error) => zeroing.reply.send(Answer::Failed(status_of(&error))),
+            },
             (Some(Task::Sync), _) => self.synced(&result, out),
             _ => {}
         }
@@ -275,6 +271,10 @@ mod tests {
         fn write(&mut self, slot: u16, force_unit_access: bool) {
             let data = Buffer::zeroed(512).whole();
             self.request(slot, Request::Write { offset: 0, data, force_unit_access });
+        }
+
+        fn zero(&mut self, slot: u16, bytes: u64, force_unit_access: bool) {
+            self.request(slot, Request::WriteZeroes { offset: 4096, bytes, force_unit_access });
         }
 
         /// Completes the oldest operation. Says whether it was a sync.
@@ -333,6 +333,18 @@ mod tests {
     }
 
     #[test]
+    fn with_a_cache_zeros_are_synced_if_unit_access_is_forced() {
+        let mut bench = Bench::new(true);
+        bench.zero(1, 512, false);
+        assert!(!bench.complete(Ok(512)));
+        assert_eq!(bench.answered(), [1]);
+        bench.zero(2, 512, true);
+        assert!(!bench.complete(Ok(512)) && bench.answered().is_empty());
+        assert!(bench.complete(Ok(0)));
+        assert_eq!(bench.answered(), [2]);
+    }
+
+    #[test]
     fn after_a_failed_sync_nothing_is_written() {
         let mut bench = Bench::new(false);
         bench.write(1, false);
@@ -350,7 +362,7 @@ mod tests {
     #[test]
     fn zeros_are_written_piece_by_piece() {
         let mut bench = Bench::new(false);
-        bench.request(1, Request::WriteZeroes { offset: 4096, bytes: ZEROS_BYTES + 512 });
+        bench.zero(1, ZEROS_BYTES + 512, false);
         let mut written = Vec::new();
         while let Some((_, Operation::WriteAt { offset, from, .. })) = bench.out.operations.first()
         {

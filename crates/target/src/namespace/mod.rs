@@ -161,6 +161,8 @@ pub enum Request {
         offset: u64,
         /// How many.
         bytes: u64,
+        /// Make them safe before it is acknowledged.
+        force_unit_access: bool,
     },
 }
 
