@@ -6,14 +6,18 @@ use std::time::Duration;
 pub const CONNECTIONS: usize = 2048;
 
 /// Reads, writes and syncs of one reactor under way. More wait.
-const FILE_OPERATIONS: u32 = 1024;
+pub(crate) const FILE_OPERATIONS: usize = 1024;
 
 /// Operations of one reactor under way: a receive and a send for each connection, an accept, and those of files.
-pub(crate) const OPERATIONS: u32 = 2 * CONNECTIONS as u32 + 1 + FILE_OPERATIONS;
+pub(crate) const OPERATIONS: u32 = (2 * CONNECTIONS + 1 + FILE_OPERATIONS) as u32;
 
 /// Bytes of transfers that one connection may have under way: values that were asked for by R2T, and answers until they
 /// are sent. Commands beyond wait for those before. Data in capsules is bounded by the queue's length instead.
 pub const TRANSFER_BYTES_UNDER_WAY: usize = 8 << 20;
+
+/// Output of one connection that is not sent: when there is so much, nothing is received until there is less. That is the
+/// answers above and another megabyte, of completions and of answers to admin commands.
+pub(crate) const OUTPUT_BYTES: usize = TRANSFER_BYTES_UNDER_WAY + (1 << 20);
 
 /// How long a new connection may take until its queue is connected.
 pub const CONNECT_TIME: Duration = Duration::from_secs(10);

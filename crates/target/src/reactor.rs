@@ -55,6 +55,8 @@ struct Shell {
     own: Sender<Message>,
     inbox: Inbox<Message>,
     listener: Option<Descriptor>,
+    /// The ring had no room for it.
+    accept_is_due: bool,
     /// All reactors' mailboxes, and whose turn it is.
     reactors: Vec<Sender<Message>>,
     turn: usize,
@@ -85,6 +87,7 @@ impl Shell {
             own,
             inbox,
             listener: start.listener.map(Descriptor::from),
+            accept_is_due: false,
             reactors: Vec::new(),
             turn: 0,
             connections: HashMap::new(),
@@ -114,6 +117,7 @@ impl Shell {
             while let Some(message) = self.inbox.take() {
                 self.message(message);
             }
+            self.residents.go_on(&mut self.io);
             if self.connections.is_empty() {
                 self.drains = None;
             }
@@ -122,9 +126,15 @@ impl Shell {
 
     fn accept(&mut self) {
         if let Some(listener) = self.listener.clone().filter(|_| self.drain_until.is_none()) {
-            // There is always room for it: connections are fewer than what it was made for.
-            let _ = self.io.submit(ACCEPT, Operation::Accept { listener });
+            // Connections that are gone may still have operations in the ring: then it is tried again at the next tick.
+            let accept = self.io.submit(ACCEPT, Operation::Accept { listener });
+            self.accept_is_due = accept.is_err();
         }
+    }
+
+    fn accept_later(&mut self) {
+        let timer = Operation::Timeout { after: ACCEPT_AGAIN };
+        self.accept_is_due = self.io.submit(ACCEPT_TIMER, timer).is_err();
     }
 
     fn completed(&mut self, completion: Completion) {
@@ -134,10 +144,7 @@ impl Shell {
                     self.hand_out(socket);
                     self.accept();
                 }
-                None => {
-                    let timer = Operation::Timeout { after: ACCEPT_AGAIN };
-                    let _ = self.io.submit(ACCEPT_TIMER, timer);
-                }
+                None => self.accept_later(),
             },
             ACCEPT_TIMER => self.accept(),
             RESIDENT => {
@@ -278,6 +285,9 @@ impl Shell {
     }
 
     fn tick(&mut self, now: Duration) {
+        if self.accept_is_due {
+            self.accept();
+        }
         let late = self.drain_until.is_some_and(|until| now >= until);
         let ids: Vec<_> = self.connections.keys().copied().collect();
         for id in ids {

@@ -1,5 +1,6 @@
 //! The parts of namespaces that one reactor owns, and their I/O through its ring.
 
+use crate::limits::FILE_OPERATIONS;
 use crate::message::RESIDENT;
 use crate::namespace::{Outlet, Resident};
 use crate::{Reply, Request};
@@ -19,6 +20,7 @@ pub(crate) struct Residents {
     out: Outlet,
     /// What the ring has no room for yet.
     backlog: VecDeque<(u64, Operation)>,
+    /// The backlog's included.
     under_way: usize,
 }
 
@@ -77,11 +79,70 @@ impl Residents {
             self.backlog.push_back((token, operation));
             self.under_way += 1;
         }
-        while let Some((token, operation)) = self.backlog.pop_front() {
+        self.go_on(io);
+    }
+
+    /// Submits what waits, as far as files may have operations under way. So sockets find room in the ring.
+    pub(crate) fn go_on(&mut self, io: &mut Reactor) {
+        while self.under_way - self.backlog.len() < FILE_OPERATIONS
+            && let Some((token, operation)) = self.backlog.pop_front()
+        {
             if let Err(Refused(operation)) = io.submit(token, operation) {
                 self.backlog.push_front((token, operation));
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Answer;
+    use crate::limits::OPERATIONS;
+    use crate::message::Message;
+    use esker_base::Threads;
+    use esker_uring::{Buffer, Descriptor, mailbox};
+    use std::io;
+
+    /// For each request a read of nothing.
+    struct Reads {
+        file: Descriptor,
+        replies: Vec<Option<Reply>>,
+    }
+
+    impl Resident for Reads {
+        fn request(&mut self, _: Request, reply: Reply, out: &mut Outlet) {
+            let (file, into) = (self.file.clone(), Buffer::zeroed(512).whole());
+            out.submit(self.replies.len() as u64, Operation::ReadAt { file, offset: 0, into });
+            self.replies.push(Some(reply));
+        }
+
+        fn completed(&mut self, tag: u64, _: io::Result<usize>, _: Operation, _: &mut Outlet) {
+            let reply = self.replies[tag as usize].take().expect("each is completed once");
+            reply.send(Answer::Done);
+        }
+    }
+
+    #[test]
+    fn files_leave_room_in_the_ring_and_what_waited_is_done() {
+        const REQUESTS: u16 = 3 * FILE_OPERATIONS as u16;
+        let mut io = Reactor::new(OPERATIONS, &Threads).unwrap();
+        let (sender, answers) = mailbox::<Message>(&io);
+        let file = std::fs::File::open("/dev/null").unwrap().into();
+        let mut residents = Residents::new(vec![Box::new(Reads { file, replies: Vec::new() })]);
+        for slot in 0..REQUESTS {
+            residents.request(0, Request::Flush, Reply::new(sender.clone(), 0, slot), &mut io);
+            assert!(io.in_flight() <= FILE_OPERATIONS);
+        }
+        let mut completions = Vec::new();
+        while !residents.is_idle() {
+            io.wait(None, &mut completions).unwrap();
+            for completion in completions.drain(..) {
+                residents.completed(completion, &mut io);
+                assert!(io.in_flight() <= FILE_OPERATIONS);
+            }
+        }
+        assert_eq!(std::iter::from_fn(|| answers.take()).count(), usize::from(REQUESTS));
     }
 }

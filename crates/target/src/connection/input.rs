@@ -77,6 +77,11 @@ impl Input {
         self.bytes = Some(Bytes { buffer: room.into_buffer(), start, end: end + received });
     }
 
+    /// Whether it is not away.
+    pub(super) fn is_here(&self) -> bool {
+        self.bytes.is_some()
+    }
+
     /// All that is there, to be looked at; then [`put`](Self::put) it back.
     pub(super) fn take(&mut self) -> Bytes {
         self.bytes.take().expect("the buffer is not away")

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A command takes a slot until it is answered; slots are as many as the queue has entries, so a peer that sends more is
-//! at fault. A slot's number is the tag of its R2T. Transfers and answers beyond a limit of memory wait in order.
+//! at fault. A slot's number is the tag of its R2T. Transfers and answers beyond a limit of memory wait in order. From a peer
+//! that leaves too much of what it is sent unread, nothing is received.
 
 mod admin;
 mod auth;
@@ -113,6 +114,7 @@ impl Connection {
     pub(crate) fn receive(&mut self) -> Option<Slice> {
         match self.phase {
             Phase::Draining | Phase::Over => None,
+            Phase::Opening | Phase::Open if self.output.is_full() => None,
             _ => self.input.room(),
         }
     }
@@ -140,7 +142,7 @@ impl Connection {
 
     /// After an error, what is unread begins with the PDU that is wrong.
     fn take_frames_from(&mut self, bytes: &mut Bytes) -> Result<(), Fatal> {
-        while matches!(self.phase, Phase::Opening | Phase::Open) {
+        while matches!(self.phase, Phase::Opening | Phase::Open) && !self.output.is_full() {
             let Some(frame) = self.input.scanner.scan(bytes.unread())? else { break };
             let length = frame.bytes.len();
             self.handle(FromHost::parse(&frame)?)?;
@@ -194,6 +196,10 @@ impl Connection {
         let released = self.output.sent(slices);
         self.commands.release(released);
         self.go_on();
+        if self.input.is_here() {
+            // Those that came when the output was full.
+            self.take_frames();
+        }
     }
 
     /// A request of the command in `slot` was answered.

@@ -1,7 +1,7 @@
 //! Peers that break the protocol, or just stop: they lose their connection, and nobody else notices.
 
 use crate::open_target;
-use crate::wire::{Wire, key_command, pattern};
+use crate::wire::{Wire, by_transport, entry, key_command, pattern};
 use std::io::Write;
 use std::net::Shutdown;
 
@@ -138,5 +138,28 @@ fn a_host_that_reads_nothing_is_held_back_and_others_go_on() {
     for id in ids {
         let (read, done) = io.answer(id);
         assert!(done.id == id && read == value);
+    }
+}
+
+#[test]
+fn answers_that_nobody_reads_are_few_and_come_in_order_when_they_are_read() {
+    const PAGES: u16 = 1000;
+    const BYTES: u32 = 1 << 20;
+    /// The output, and what two sockets hold.
+    const UNREAD_MAX: u64 = 60;
+    let target = open_target();
+    let (mut admin, _) = Wire::admin(target.address(), 0);
+    let before = target.totals().commands;
+    let mut health = entry(0x02, 0xffff_ffff);
+    let dwords_less_one = BYTES / 4 - 1;
+    health[40..44].copy_from_slice(&(dwords_less_one << 16 | 2).to_le_bytes());
+    health[44] = (dwords_less_one >> 16) as u8;
+    by_transport(&mut health, BYTES);
+    let ids: Vec<u16> = (0..PAGES).map(|_| admin.send(&mut health, &[])).collect();
+    for (read, id) in (0..).zip(ids) {
+        let answered = target.totals().commands - before;
+        assert!(answered <= read + UNREAD_MAX, "{answered} answered, {read} read");
+        let (page, done) = admin.answer(id);
+        assert_eq!((page.len(), done.status), (BYTES as usize, 0));
     }
 }
