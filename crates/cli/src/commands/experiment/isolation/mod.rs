@@ -91,8 +91,11 @@ fn row(engine: &str, case: &str, metric: &str, value: f64, unit: &str) -> Row {
 }
 
 fn cases(rows: &[Row], prefix: &str) -> Vec<String> {
-    let mut cases: Vec<String> =
-        rows.iter().map(|row| row.case.clone()).filter(|case| case.starts_with(prefix)).collect();
-    cases.dedup();
+    let mut cases: Vec<String> = Vec::new();
+    for row in rows.iter().filter(|row| row.case.starts_with(prefix)) {
+        if !cases.contains(&row.case) {
+            cases.push(row.case.clone());
+        }
+    }
     cases
 }

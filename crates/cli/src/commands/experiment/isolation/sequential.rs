@@ -23,14 +23,14 @@ pub(super) const ABOUT: &str = "\
 pub(super) fn rows(sizes: &Sizes) -> Vec<Row> {
     let preset = Preset::named(PRESET).expect("it comes with the program");
     let mut rows = Vec::new();
-    for percent in READ_PERCENTS {
-        for depth in DEPTHS {
-            let run = |percent: u32| {
-                let read_share = f64::from(percent) / 100.0;
-                let measured_ns = sizes.measured_ns;
-                Mix { preset: preset.clone(), depth, read_share, measured_ns, seed: SEED }.run()
-            };
-            let (pure_read, pure_written) = (run(100).read, run(0).written);
+    for depth in DEPTHS {
+        let run = |percent: u32| {
+            let read_share = f64::from(percent) / 100.0;
+            let measured_ns = sizes.measured_ns;
+            Mix { preset: preset.clone(), depth, read_share, measured_ns, seed: SEED }.run()
+        };
+        let (pure_read, pure_written) = (run(100).read, run(0).written);
+        for percent in READ_PERCENTS {
             let mixed = run(percent);
             let engine = format!("model-depth-{depth}");
             let case = format!("{PRESET}/reads-{percent}%");
