@@ -88,6 +88,10 @@ fn space_is_told_by_what_is_live() {
     let live = db.live_data().unwrap();
     let tables = db.stats().table_bytes as f64;
     assert!((live.keys / 1_000.0 - 1.0).abs() < 0.1, "{live:?}");
+    // A flush is over for who waits for it before it looks at space.
+    while db.stats().account.space.looks < 4 {
+        std::thread::yield_now();
+    }
     let space = db.stats().account.space;
     assert_eq!(space.looks, 4);
     // 1, 2, 3 and 4 copies of the same keys, if none was merged yet; fewer later.
