@@ -92,7 +92,7 @@ impl Serve {
         while !interrupt.is_set() {
             clock.sleep(LOOK);
             if let Some(metrics) = &metrics {
-                metrics.serve(&target, &served);
+                metrics.serve(&target, &served, &clock);
             }
         }
         eprintln!("finishing what is under way; Ctrl-C again ends at once");
