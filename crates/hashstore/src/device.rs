@@ -8,7 +8,7 @@ use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What holds a store. Offsets and lengths are whole blocks.
 pub trait Device {
@@ -79,14 +79,23 @@ impl FileDevice {
                 reason,
             });
         };
-        let (file, is_direct) =
-            open(path, true).map_err(|source| Error::io("create", &name, source))?;
-        let filled = fill(&file, bytes / PAGE_BYTES * PAGE_BYTES).and_then(|()| file.sync_all());
-        if let Err(source) = filled {
-            // The first failure says more than that of the clean-up.
-            let _ = std::fs::remove_file(path);
-            return Err(Error::io("fill", &name, source));
+        let create_failed = |source| Error::io("create", &name, source);
+        if path.try_exists().map_err(create_failed)? {
+            return Err(create_failed(io::ErrorKind::AlreadyExists.into()));
         }
+        // It gets its name once it is whole: a process that dies meanwhile leaves no short file to be served.
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(".partial");
+        let partial = PathBuf::from(partial);
+        let _ = std::fs::remove_file(&partial);
+        let (file, is_direct) = open(&partial, true).map_err(create_failed)?;
+        let made = fill(&file, bytes / PAGE_BYTES * PAGE_BYTES)
+            .and_then(|()| file.sync_all())
+            .and_then(|()| std::fs::hard_link(&partial, path));
+        // The first failure says more than that of the clean-up.
+        let _ = std::fs::remove_file(&partial);
+        made.and_then(|()| sync_directory_of(path))
+            .map_err(|source| Error::io("fill", &name, source))?;
         Self::of(file, is_direct, name)
     }
 
@@ -130,6 +139,12 @@ fn open(path: &Path, create: bool) -> io::Result<(File, bool)> {
         }
         opened => Ok((opened?, true)),
     }
+}
+
+/// Has the name of `path` survive power loss.
+fn sync_directory_of(path: &Path) -> io::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    std::fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 fn fill(file: &File, bytes: u64) -> io::Result<()> {

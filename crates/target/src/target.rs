@@ -53,7 +53,8 @@ impl Target {
             };
             target.start_reactor(start)?;
         }
-        for mailbox in &target.mailboxes {
+        // The one that accepts comes last: no connection reaches a reactor that does not know the others yet.
+        for mailbox in target.mailboxes.iter().rev() {
             // One that is gone says so to nobody: its share of connections is refused.
             let _ = mailbox.send(Message::Begin(target.mailboxes.clone()));
         }
