@@ -6,7 +6,7 @@ use clap::Args;
 use esker::inspect::Inspector;
 use esker::{Cursor, Db, Env, KeyRange, Keyspace, Log, Settings, Sync};
 use esker_base::{SystemClock, Threads, ambient_seed};
-use esker_flash::{FileZones, FlashStorage};
+use esker_flash::{FlashStorage, zones};
 use std::ffi::OsString;
 use std::ops::Bound;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A database.
 #[derive(Args)]
 pub struct Home {
-    /// The database directory
+    /// The database directory, or a device of chunks
     pub db: PathBuf,
     /// Where the log files are, if not in the database directory
     #[arg(long, value_name = "DIR")]
@@ -62,18 +62,17 @@ impl Home {
         })
     }
 
-    /// The world of a database on a device of chunks, if the directory is one.
+    /// The world of a database on a device of chunks, if the path is one.
     fn on_flash(&self) -> Outcome<Option<Env>> {
-        if !FileZones::is_in(&self.db) {
+        if !zones::is_device(&self.db) {
             return Ok(None);
         }
         if self.log_dir.is_some() || self.pool.is_some() {
             let reason = "a database on a device of chunks has its log there, too";
             return Err(Failure::Usage(reason.to_owned()));
         }
-        let zones = Arc::new(FileZones::open(&self.db)?);
         Ok(Some(Env {
-            storage: Arc::new(FlashStorage::open(zones)?),
+            storage: Arc::new(FlashStorage::open(zones::open(&self.db)?)?),
             log_storage: None,
             pool: None,
             clock: Arc::new(SystemClock::new()),

@@ -3,8 +3,10 @@
 //!
 //! * [`geometry`]: what a device is made of, and how its parts are numbered;
 //! * [`preset`]: devices as files, every parameter with its source;
-//! * [`device`]: the rules of the medium, and a model of the device in virtual time;
+//! * [`device`]: the rules of the medium, a model of the device in virtual time, and disks of zones;
 //! * [`placement`]: which units data is written to;
+//! * [`zones`]: chunks that data is kept on: files in a directory, the zones of a disk, memory;
+//! * [`storage`]: files on these;
 //! * [`trial`]: what reads lose beside writes, on the model.
 
 #![deny(unsafe_code)]
@@ -21,4 +23,4 @@ pub use device::{Form, Media, Sim};
 pub use geometry::{Chunk, Geometry, Unit};
 pub use preset::Preset;
 pub use storage::FlashStorage;
-pub use zones::{FileZones, Zones};
+pub use zones::{FileZones, ZonedDisk, Zones};

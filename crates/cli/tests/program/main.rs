@@ -4,6 +4,7 @@ mod benching;
 mod damage;
 mod demo;
 mod exporting;
+mod flashing;
 mod importing;
 mod killing;
 mod opening;

@@ -4,7 +4,7 @@
 //! written into it. A chunk that was never written has no file.
 
 use super::unflushed::Unflushed;
-use super::{BLOCK_BYTES, Zones};
+use super::{BLOCK_BYTES, Zones, check};
 use crate::{Chunk, Geometry};
 use esker_base::{Error, Result};
 use esker_storage::{PosixStorage, Storage};
@@ -131,25 +131,6 @@ fn parse(text: &str) -> Option<Geometry> {
     let (chunks, chunk_bytes) = (number("chunks_per_unit ")?, number("chunk_bytes ")?);
     let [groups, units, chunks] = [groups, units, chunks].map(u16::try_from);
     Some(Geometry::of_blocks(groups.ok()?, units.ok()?, chunks.ok()?, chunk_bytes))
-}
-
-fn check(geometry: &Geometry) -> Result<()> {
-    let units = u64::from(geometry.groups) * u64::from(geometry.units_per_group);
-    let refused = |reason: &str| Error::InvalidSetting {
-        setting: "flash geometry",
-        value: format!("{geometry:?}"),
-        reason: reason.to_owned(),
-    };
-    match geometry.chunks_per_unit {
-        _ if units == 0 || units > 1 << 10 => Err(refused("a device has 1 to 1,024 units")),
-        chunks if units * u64::from(chunks) < 8 => Err(refused("a device has at least 8 chunks")),
-        _ if u64::from(geometry.chunk_bytes) < 8 * BLOCK_BYTES
-            || !u64::from(geometry.chunk_bytes).is_multiple_of(BLOCK_BYTES) =>
-        {
-            Err(refused("a chunk is at least 8 blocks of 4 KiB, and whole blocks"))
-        }
-        _ => Ok(()),
-    }
 }
 
 impl Zones for FileZones {

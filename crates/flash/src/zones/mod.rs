@@ -1,17 +1,24 @@
 //! Devices that data can be kept on: chunks that are written from the beginning and reset as a whole.
 //!
 //! * [`FileZones`]: a file for each chunk, in a directory;
+//! * [`ZonedDisk`]: the zones of a zoned disk;
 //! * [`MemoryZones`]: chunks in memory that can lose power, for tests.
 
 mod files;
 mod memory;
 mod unflushed;
+mod zoned;
 
 pub use files::FileZones;
 pub use memory::MemoryZones;
+pub use zoned::ZonedDisk;
 
 use crate::{Chunk, Geometry};
-use esker_base::Result;
+use esker_base::{Error, Result};
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::sync::Arc;
 
 /// What devices are read and written in, in bytes.
 pub const BLOCK_BYTES: u64 = 4096;
@@ -36,8 +43,67 @@ pub trait Zones: Send + Sync + 'static {
     fn read(&self, chunk: Chunk, at: u64, out: &mut [u8]) -> Result<()>;
     /// Empties a chunk. After a failure it may be empty or not, and may be bad.
     fn reset(&self, chunk: Chunk) -> Result<()>;
-    /// Makes everything written and reset so far survive power loss.
+    /// How many chunks may be active at a time: written in part, neither empty nor full. `None` if all may. A write that
+    /// begins one more fails.
+    fn active_max(&self) -> Option<usize> {
+        None
+    }
+    /// Those that are, on a device that has room for so many.
+    fn active(&self) -> Vec<Chunk> {
+        Vec::new()
+    }
+    /// Makes an active chunk full: nothing is written behind what it holds.
+    fn finish(&self, _chunk: Chunk) -> Result<()> {
+        Ok(())
+    }
+    /// Makes everything written, reset and finished so far survive power loss.
     fn flush(&self) -> Result<()>;
     /// Takes the device for one user, as [`esker_storage::Storage::lock`] does.
     fn lock(&self) -> Result<Box<dyn Send + Sync>>;
+}
+
+/// Whether a path is a device of chunks: a directory with one, or a block device.
+pub fn is_device(path: &Path) -> bool {
+    is_block_device(path) || FileZones::is_in(path)
+}
+
+/// Whether a path is a block device, which has to be a zoned one.
+pub fn is_block_device(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device())
+}
+
+/// Opens the device at a path.
+pub fn open(path: &Path) -> Result<Arc<dyn Zones>> {
+    Ok(match is_block_device(path) {
+        true => Arc::new(ZonedDisk::open(path)?),
+        false => Arc::new(FileZones::open(path)?),
+    })
+}
+
+/// Opens the device at a path to look at it, beside a user.
+pub fn open_to_look(path: &Path) -> Result<Arc<dyn Zones>> {
+    Ok(match is_block_device(path) {
+        true => Arc::new(ZonedDisk::open_to_look(path)?),
+        false => Arc::new(FileZones::open(path)?),
+    })
+}
+
+/// Refuses a geometry that makes no device.
+fn check(geometry: &Geometry) -> Result<()> {
+    let units = u64::from(geometry.groups) * u64::from(geometry.units_per_group);
+    let refused = |reason: &str| Error::InvalidSetting {
+        setting: "flash geometry",
+        value: format!("{geometry:?}"),
+        reason: reason.to_owned(),
+    };
+    match geometry.chunks_per_unit {
+        _ if units == 0 || units > 1 << 10 => Err(refused("a device has 1 to 1,024 units")),
+        chunks if units * u64::from(chunks) < 8 => Err(refused("a device has at least 8 chunks")),
+        _ if u64::from(geometry.chunk_bytes) < 8 * BLOCK_BYTES
+            || !u64::from(geometry.chunk_bytes).is_multiple_of(BLOCK_BYTES) =>
+        {
+            Err(refused("a chunk is at least 8 blocks of 4 KiB, and whole blocks"))
+        }
+        _ => Ok(()),
+    }
 }

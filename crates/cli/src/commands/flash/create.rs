@@ -3,38 +3,67 @@
 use super::info;
 use crate::failure::{Failure, Outcome};
 use crate::units;
-use esker_flash::{FileZones, FlashStorage, Geometry};
+use esker_flash::{FileZones, FlashStorage, Geometry, ZonedDisk, Zones, zones};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Make a device of chunks in an empty directory
+/// Make a device of chunks in an empty directory, or lay out a zoned block device
 #[derive(clap::Args)]
 pub struct Create {
-    /// The directory, empty or not there yet
-    dir: PathBuf,
+    /// The directory, empty or not there yet; or the block device
+    path: PathBuf,
     /// The size of the device; it takes as much space as is written
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
-    bytes: usize,
-    /// The size of a chunk, which is written from the beginning and reset as a whole
-    #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = units::parse_bytes)]
-    chunk: usize,
-    /// The units that chunks are spread over, as dies of a device
-    #[arg(long, value_name = "NUMBER", default_value_t = 16)]
-    units: u16,
+    bytes: Option<usize>,
+    /// The size of a chunk, which is written from the beginning and reset as a whole [default: 4MiB]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
+    chunk: Option<usize>,
+    /// The units that chunks are spread over, as dies of a device [default: 16]
+    #[arg(long, value_name = "NUMBER")]
+    units: Option<u16>,
+    /// Empty a block device that holds something: all of it is lost
+    #[arg(long)]
+    overwrite: bool,
 }
+
+const CHUNK_BYTES: usize = 4 << 20;
+const UNITS: u16 = 16;
 
 impl Create {
     pub fn run(self) -> Outcome {
-        let units = usize::from(self.units.max(1));
-        let chunks = self.bytes / units / self.chunk.max(1);
-        let usage = |reason: &str| Failure::Usage(reason.to_owned());
-        let chunks =
-            u16::try_from(chunks).map_err(|_| usage("--chunk is too small for --bytes"))?;
-        let chunk = u32::try_from(self.chunk).map_err(|_| usage("--chunk is at most 4 GiB"))?;
-        let zones =
-            FileZones::create(&self.dir, Geometry::of_blocks(1, self.units, chunks, chunk))?;
-        let zones = Arc::new(zones);
+        let zones = match zones::is_block_device(&self.path) {
+            true => self.on_disk()?,
+            false => self.in_directory()?,
+        };
         drop(FlashStorage::open(zones.clone())?);
         info::print(&*zones)
+    }
+
+    /// A zoned disk has zones of its own.
+    fn on_disk(&self) -> Outcome<Arc<dyn Zones>> {
+        if self.bytes.is_some() || self.chunk.is_some() || self.units.is_some() {
+            let reason = "a block device has its own size and chunks: leave out --bytes, --chunk and --units";
+            return Err(Failure::Usage(reason.to_owned()));
+        }
+        let disk = ZonedDisk::open(&self.path)?;
+        if self.overwrite {
+            disk.erase()?;
+        }
+        Ok(Arc::new(disk))
+    }
+
+    fn in_directory(&self) -> Outcome<Arc<dyn Zones>> {
+        let usage = |reason: &str| Failure::Usage(reason.to_owned());
+        if self.overwrite {
+            return Err(usage("--overwrite is for block devices: remove the directory instead"));
+        }
+        let bytes = self.bytes.ok_or_else(|| usage("a directory needs a size: --bytes"))?;
+        let (chunk, units) = (self.chunk.unwrap_or(CHUNK_BYTES), self.units.unwrap_or(UNITS));
+        let chunks = bytes / usize::from(units.max(1)) / chunk.max(1);
+        let chunks =
+            u16::try_from(chunks).map_err(|_| usage("--chunk is too small for --bytes"))?;
+        let chunk = u32::try_from(chunk).map_err(|_| usage("--chunk is at most 4 GiB"))?;
+        let geometry = Geometry::of_blocks(1, units, chunks, chunk);
+        Ok(Arc::new(FileZones::create(&self.path, geometry)?))
     }
 }

@@ -4,20 +4,20 @@ use crate::commands::stdout;
 use crate::failure::Outcome;
 use crate::units;
 use esker_flash::storage::look;
-use esker_flash::{FileZones, Zones};
+use esker_flash::{Zones, zones};
 use std::io::Write;
 use std::path::PathBuf;
 
 /// Show what a device of chunks is made of, and how full it is
 #[derive(clap::Args)]
 pub struct Info {
-    /// The device's directory
-    dir: PathBuf,
+    /// The device: a directory, or a block device
+    path: PathBuf,
 }
 
 impl Info {
     pub fn run(self) -> Outcome {
-        print(&FileZones::open(&self.dir)?)
+        print(&*zones::open_to_look(&self.path)?)
     }
 }
 

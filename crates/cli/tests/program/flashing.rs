@@ -1,0 +1,30 @@
+//! Databases on devices of chunks. `tests/interop/zoned` has those on zoned disks.
+
+use crate::Scratch;
+
+#[test]
+fn a_database_lies_on_the_chunks_of_a_directory() {
+    let scratch = Scratch::new();
+    scratch
+        .run(&["flash", "create", "device", "--bytes", "256MiB", "--chunk", "1MiB"])
+        .expect_status(0);
+    scratch.run(&["put", "device", "key", "value"]).expect_status(0);
+    let found = scratch.run(&["get", "device", "key"]);
+    assert_eq!(found.out, b"value\n");
+    let info = String::from_utf8(scratch.run(&["flash", "info", "device"]).out).unwrap();
+    assert!(info.contains("16 units of 16 chunks each, of 1.00 MiB"), "{info}");
+}
+
+#[test]
+fn what_can_be_no_device_is_refused_and_left_as_it_is() {
+    let scratch = Scratch::new();
+    scratch.file("letter", b"dear");
+    scratch.run(&["flash", "create", "letter", "--bytes", "64MiB"]).expect_status(1);
+    scratch.run(&["flash", "info", "letter"]).expect_status(1);
+    assert_eq!(std::fs::read(scratch.path("letter")).unwrap(), b"dear");
+    for wrong in [&["device"][..], &["device", "--bytes", "64MiB", "--overwrite"]] {
+        let refused = scratch.run(&[&["flash", "create"], wrong].concat());
+        refused.expect_status(2);
+    }
+    assert!(!scratch.path("device").exists());
+}

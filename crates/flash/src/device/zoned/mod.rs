@@ -1,0 +1,81 @@
+//! Disks of zones, as NVMe's Zoned Namespace command set and SCSI's ZBC have them: a zone is written at its write
+//! pointer only, reset as a whole, and may be shorter than the distance to the next.
+//!
+//! [`KernelDisk`] is one that Linux drives. What is done with zones is over this (`crate::zones`), and is tested on a
+//! disk in memory.
+
+mod ioctl;
+mod kernel;
+
+pub use kernel::KernelDisk;
+
+use esker_uring::Buffer;
+use std::io;
+
+/// A zone. Positions and lengths are in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Zone {
+    /// Where it begins on the disk.
+    pub start: u64,
+    /// The distance to the next zone.
+    pub bytes: u64,
+    /// How much of it can be written.
+    pub capacity: u64,
+    /// How much of it was, since it was reset.
+    pub written: u64,
+    /// What can be done with it.
+    pub condition: Condition,
+}
+
+/// What can be done with a zone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Condition {
+    /// Written anywhere, as any disk: it has no write pointer.
+    Conventional,
+    /// Written from its beginning.
+    Empty,
+    /// Written behind what is there: implicitly or explicitly open, or closed. A disk has room for so many.
+    Active,
+    /// Read, and reset.
+    Full,
+    /// Read.
+    ReadOnly,
+    /// Nothing.
+    Offline,
+}
+
+/// A disk of zones.
+pub trait Disk: Send + Sync + 'static {
+    /// What to call it in messages.
+    fn name(&self) -> String;
+    /// The zones from the one at `start` on, as the disk has them now: some of them, at least one, and none behind
+    /// the last.
+    fn report(&self, start: u64) -> io::Result<Vec<Zone>>;
+    /// How many zones may be active at a time. `None` if all may.
+    fn active_max(&self) -> Option<usize>;
+    /// Fills `out`.
+    fn read_at(&self, offset: u64, out: &mut Buffer) -> io::Result<()>;
+    /// Writes at a write pointer. After a failure some of it may be written, from the beginning.
+    fn write_at(&self, offset: u64, bytes: &Buffer) -> io::Result<()>;
+    /// Empties a zone.
+    fn reset(&self, zone: &Zone) -> io::Result<()>;
+    /// Makes a zone full, however much was written; it is not active any more.
+    fn finish(&self, zone: &Zone) -> io::Result<()>;
+    /// Makes everything written, reset and finished so far survive power loss.
+    fn flush(&self) -> io::Result<()>;
+    /// Claims it for one user, until the claim is dropped.
+    fn claim(&self) -> io::Result<Box<dyn Send + Sync>>;
+}
+
+/// All zones of a disk.
+pub fn zones_of(disk: &dyn Disk) -> io::Result<Vec<Zone>> {
+    let mut zones = disk.report(0)?;
+    while let Some(last) = zones.last() {
+        let more = disk.report(last.start + last.bytes)?;
+        if more.is_empty() {
+            break;
+        }
+        zones.extend(more);
+    }
+    Ok(zones)
+}

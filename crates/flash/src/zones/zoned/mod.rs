@@ -1,0 +1,267 @@
+//! The zones of a zoned disk as chunks.
+//!
+//! All zones that are written at a write pointer count, in their order; what can be written of the one that takes the
+//! least is a chunk. Conventional zones are not used, nor is a last zone that is shorter than the others. How zones lie
+//! on dies the disk does not say: it is one unit.
+//!
+//! Where zones are written is asked when the disk is opened and kept since: nobody else writes it while it is locked.
+//! A zone that is offline is bad. One that can only be read is kept, and is bad from the moment when it should be reset.
+
+use super::{BLOCK_BYTES, Zones, check};
+use crate::device::zoned::{Condition, Disk, KernelDisk, Zone, zones_of};
+use crate::{Chunk, Geometry};
+use esker_base::{Error, Result};
+use esker_uring::Buffer;
+use parking_lot::Mutex;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+/// Zones that have to be active at a time: of the journal, two logs, and of data while another two are kept for more logs.
+const ACTIVE_MIN: usize = 8;
+
+/// A zoned disk.
+pub struct ZonedDisk {
+    // Constant after construction.
+    disk: Box<dyn Disk>,
+    geometry: Geometry,
+    active_max: Option<usize>,
+    // What changes: the zones by the place of their chunk, as the disk has them.
+    zones: Mutex<Vec<Zone>>,
+    /// Held for the whole of a flush: the first failure. What was lost then no later flush brings back.
+    flushing: Mutex<Option<Error>>,
+}
+
+impl ZonedDisk {
+    /// Opens a zoned block device to use it. Anything else is refused.
+    pub fn open(path: &Path) -> Result<Self> {
+        Self::of_kernel(path, true)
+    }
+
+    /// Opens a zoned block device to look at it, which works beside a user.
+    pub fn open_to_look(path: &Path) -> Result<Self> {
+        Self::of_kernel(path, false)
+    }
+
+    fn of_kernel(path: &Path, writable: bool) -> Result<Self> {
+        let opened = KernelDisk::open(path, writable);
+        let name = path.display().to_string();
+        Self::of(opened.map_err(|source| Error::io("open as a zoned device", name, source))?)
+    }
+
+    /// The zones of a disk.
+    pub fn of(disk: impl Disk) -> Result<Self> {
+        let failure = |source| Error::io("use as a zoned device", disk.name(), source);
+        let zones = usable(zones_of(&disk).map_err(failure)?);
+        let geometry = geometry_of(&zones);
+        let units = geometry.units();
+        if units == 0 {
+            let what = "it has no zones that are written in sequence";
+            return Err(failure(io::Error::new(ErrorKind::Unsupported, what)));
+        }
+        check(&geometry)?;
+        let active_max = disk.active_max();
+        if let Some(most) = active_max.filter(|most| *most < ACTIVE_MIN) {
+            let what = format!("{most} zones may be written at a time; {ACTIVE_MIN} are needed");
+            return Err(failure(io::Error::new(ErrorKind::Unsupported, what)));
+        }
+        let (zones, flushing) = (Mutex::new(zones), Mutex::default());
+        Ok(ZonedDisk { disk: Box::new(disk), geometry, active_max, zones, flushing })
+    }
+
+    /// Resets all zones that hold something, whoever wrote it.
+    pub fn erase(&self) -> Result<()> {
+        let _lock = self.lock()?;
+        for index in 0..self.geometry.chunks() {
+            let chunk = self.geometry.chunk(index);
+            if self.written(chunk)? > 0 && !self.is_bad(chunk) {
+                self.reset(chunk)?;
+            }
+        }
+        self.flush()
+    }
+
+    fn zone(&self, chunk: Chunk) -> Zone {
+        self.zones.lock()[self.geometry.index(chunk)]
+    }
+
+    fn set(&self, chunk: Chunk, zone: Zone) {
+        self.zones.lock()[self.geometry.index(chunk)] = zone;
+    }
+
+    /// Asks the disk what a failure left. What it does not say stays as it was thought to be.
+    fn ask_again(&self, chunk: Chunk) -> Condition {
+        let zone = self.zone(chunk);
+        let found = self.disk.report(zone.start).ok();
+        let found = found.and_then(|zones| zones.into_iter().find(|new| new.start == zone.start));
+        let zone = found.unwrap_or(zone);
+        self.set(chunk, zone);
+        zone.condition
+    }
+
+    fn chunk_bytes(&self) -> u64 {
+        self.geometry.chunk_bytes.into()
+    }
+
+    fn failure(&self, action: &'static str, zone: &Zone, source: io::Error) -> Error {
+        let number = zone.start / zone.bytes;
+        Error::io(action, format!("zone {number} of {}", self.disk.name()), source)
+    }
+
+    /// Writes behind what is written, and says how the zone is then.
+    fn write_zone(&self, mut zone: Zone, at: u64, bytes: &[u8]) -> io::Result<Zone> {
+        if zone.written.next_multiple_of(BLOCK_BYTES) != at {
+            let found = zone.written;
+            let what =
+                format!("its write pointer is at {found} and not at {at}: somebody else writes it");
+            return Err(io::Error::new(ErrorKind::InvalidInput, what));
+        }
+        // A disk of smaller blocks may have stopped inside of one of ours.
+        let mut buffer = Buffer::zeroed((at - zone.written) as usize + bytes.len());
+        let from = buffer.len() - bytes.len();
+        buffer[from..].copy_from_slice(bytes);
+        self.disk.write_at(zone.start + zone.written, &buffer)?;
+        zone.written += buffer.len() as u64;
+        zone.condition = Condition::Active;
+        if zone.written >= self.chunk_bytes() {
+            // The rest of a zone that takes more than others is not used.
+            if zone.written < zone.capacity {
+                self.disk.finish(&zone)?;
+            }
+            zone.condition = Condition::Full;
+        }
+        Ok(zone)
+    }
+}
+
+/// Zones that are written in sequence, and as long as the first of them.
+fn usable(mut zones: Vec<Zone>) -> Vec<Zone> {
+    zones.retain(|zone| zone.condition != Condition::Conventional);
+    let bytes = zones.first().map_or(0, |zone| zone.bytes);
+    zones.retain(|zone| zone.bytes == bytes);
+    zones
+}
+
+/// One unit, or as few as there have to be for so many chunks.
+fn geometry_of(zones: &[Zone]) -> Geometry {
+    let units = zones.len().div_ceil(u16::MAX.into());
+    let chunks = zones.len().checked_div(units).unwrap_or(0);
+    let capacity = zones.iter().map(|zone| zone.capacity).min().unwrap_or(0);
+    let chunk_bytes = capacity.min(u32::MAX.into()) / BLOCK_BYTES * BLOCK_BYTES;
+    Geometry::of_blocks(1, units as u16, chunks as u16, chunk_bytes as u32)
+}
+
+impl Zones for ZonedDisk {
+    fn describe(&self) -> String {
+        self.disk.name()
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn is_bad(&self, chunk: Chunk) -> bool {
+        self.zone(chunk).condition == Condition::Offline
+    }
+
+    fn written(&self, chunk: Chunk) -> Result<u64> {
+        let written = self.zone(chunk).written.next_multiple_of(BLOCK_BYTES);
+        Ok(written.min(self.chunk_bytes()))
+    }
+
+    fn write(&self, chunk: Chunk, at: u64, bytes: &[u8]) -> Result<()> {
+        let zone = self.zone(chunk);
+        match self.write_zone(zone, at, bytes) {
+            Ok(after) => {
+                self.set(chunk, after);
+                Ok(())
+            }
+            Err(source) => {
+                self.ask_again(chunk);
+                Err(self.failure("write to", &zone, source))
+            }
+        }
+    }
+
+    fn read(&self, chunk: Chunk, at: u64, out: &mut [u8]) -> Result<()> {
+        let zone = self.zone(chunk);
+        if at + out.len() as u64 > zone.written.next_multiple_of(BLOCK_BYTES) {
+            let what = format!("{} bytes are wanted, and the zone ends before", out.len());
+            return Err(Error::corruption(self.disk.name(), zone.start + at, what));
+        }
+        let mut buffer = Buffer::zeroed(out.len());
+        let read = self.disk.read_at(zone.start + at, &mut buffer);
+        read.map_err(|source| self.failure("read", &zone, source))?;
+        out.copy_from_slice(&buffer);
+        Ok(())
+    }
+
+    fn reset(&self, chunk: Chunk) -> Result<()> {
+        let zone = self.zone(chunk);
+        match self.disk.reset(&zone) {
+            Ok(()) => {
+                self.set(chunk, Zone { written: 0, condition: Condition::Empty, ..zone });
+                Ok(())
+            }
+            Err(source) => {
+                if self.ask_again(chunk) == Condition::ReadOnly {
+                    self.set(chunk, Zone { condition: Condition::Offline, ..zone });
+                }
+                Err(self.failure("reset", &zone, source))
+            }
+        }
+    }
+
+    fn active_max(&self) -> Option<usize> {
+        self.active_max
+    }
+
+    fn active(&self) -> Vec<Chunk> {
+        if self.active_max.is_none() {
+            return Vec::new();
+        }
+        let zones = self.zones.lock();
+        let all = zones.iter().enumerate().take(self.geometry.chunks());
+        let active = all.filter(|(_, zone)| zone.condition == Condition::Active);
+        active.map(|(index, _)| self.geometry.chunk(index)).collect()
+    }
+
+    fn finish(&self, chunk: Chunk) -> Result<()> {
+        let zone = self.zone(chunk);
+        match self.disk.finish(&zone) {
+            Ok(()) => {
+                let condition = Condition::Full;
+                self.set(chunk, Zone { written: zone.capacity, condition, ..zone });
+                Ok(())
+            }
+            Err(source) => {
+                self.ask_again(chunk);
+                Err(self.failure("finish", &zone, source))
+            }
+        }
+    }
+
+    fn flush(&self) -> Result<()> {
+        let mut failed = self.flushing.lock();
+        failed.clone().map_or(Ok(()), Err)?;
+        let flushed = self.disk.flush();
+        let flushed = flushed.map_err(|source| Error::io("flush", self.disk.name(), source));
+        *failed = flushed.clone().err();
+        flushed
+    }
+
+    fn lock(&self) -> Result<Box<dyn Send + Sync>> {
+        let failure = |source| Error::io("lock", self.disk.name(), source);
+        let claim = self.disk.claim().map_err(failure)?;
+        // Another user may have been at work since this was opened.
+        let zones = usable(zones_of(&*self.disk).map_err(failure)?);
+        if geometry_of(&zones) != self.geometry {
+            let what = "its zones are not what they were a moment ago";
+            return Err(failure(io::Error::other(what)));
+        }
+        *self.zones.lock() = zones;
+        Ok(claim)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! A zoned disk in memory that holds to the rules: blocks of 512 bytes, writes at the write pointer, so many active
+//! zones.
+
+use crate::device::zoned::{Condition, Disk, Zone};
+use esker_uring::Buffer;
+use parking_lot::Mutex;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(super) const ZONE_BYTES: u64 = 128 << 10;
+/// What can be written of a zone.
+pub(super) const CAPACITY: u64 = 96 << 10;
+const BLOCK_BYTES: u64 = 512;
+
+#[derive(Clone)]
+pub(super) struct MemoryDisk {
+    state: Arc<Mutex<State>>,
+    claimed: Arc<AtomicBool>,
+}
+
+pub(super) struct State {
+    pub(super) zones: Vec<Zone>,
+    pub(super) active_max: Option<usize>,
+    /// The next write stops after so many bytes.
+    pub(super) tear: Option<usize>,
+    bytes: Vec<u8>,
+    /// Most zones that were active at a time.
+    pub(super) active_most: usize,
+    /// Zones that were made full before they were.
+    pub(super) finished: usize,
+}
+
+impl MemoryDisk {
+    /// A disk of so many zones that are written in sequence.
+    pub(super) fn new(count: u64) -> Self {
+        let zone = |number| Zone {
+            start: number * ZONE_BYTES,
+            bytes: ZONE_BYTES,
+            capacity: CAPACITY,
+            written: 0,
+            condition: Condition::Empty,
+        };
+        let zones = (0..count).map(zone).collect();
+        let bytes = vec![0; (count * ZONE_BYTES) as usize];
+        let state =
+            State { zones, active_max: None, tear: None, bytes, active_most: 0, finished: 0 };
+        MemoryDisk { state: Arc::new(Mutex::new(state)), claimed: Arc::default() }
+    }
+
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.state.lock())
+    }
+
+    pub(super) fn zone(&self, number: usize) -> Zone {
+        self.state.lock().zones[number]
+    }
+}
+
+impl State {
+    fn zone(&mut self, start: u64) -> io::Result<&mut Zone> {
+        let found = self.zones.iter_mut().find(|zone| zone.start == start);
+        let zone = found.expect("a zone begins there");
+        match zone.condition {
+            Condition::ReadOnly | Condition::Offline => Err(io::Error::other("it has failed")),
+            _ => Ok(zone),
+        }
+    }
+
+    pub(super) fn active(&self) -> usize {
+        self.zones.iter().filter(|zone| zone.condition == Condition::Active).count()
+    }
+}
+
+fn refused(what: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, what)
+}
+
+impl Disk for MemoryDisk {
+    fn name(&self) -> String {
+        "a zoned disk in memory".to_owned()
+    }
+
+    fn report(&self, start: u64) -> io::Result<Vec<Zone>> {
+        let state = self.state.lock();
+        let from = state.zones.iter().skip_while(|zone| zone.start < start);
+        Ok(from.take(3).copied().collect())
+    }
+
+    fn active_max(&self) -> Option<usize> {
+        self.state.lock().active_max
+    }
+
+    fn read_at(&self, offset: u64, out: &mut Buffer) -> io::Result<()> {
+        let state = self.state.lock();
+        let end = offset as usize + out.len();
+        out.copy_from_slice(&state.bytes[offset as usize..end]);
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, bytes: &Buffer) -> io::Result<()> {
+        let state = &mut *self.state.lock();
+        let active = state.active();
+        let (active_max, tear) = (state.active_max, state.tear.take());
+        let zone = state.zone(offset / ZONE_BYTES * ZONE_BYTES)?;
+        let len = tear.unwrap_or(bytes.len());
+        let is_new = zone.condition == Condition::Empty;
+        if zone.start + zone.written != offset || !(bytes.len() as u64).is_multiple_of(BLOCK_BYTES)
+        {
+            return Err(refused("not at the write pointer, or no whole blocks"));
+        }
+        if zone.written + bytes.len() as u64 > zone.capacity || zone.condition == Condition::Full {
+            return Err(refused("behind the zone's capacity"));
+        }
+        if is_new && active_max.is_some_and(|most| active >= most) {
+            return Err(refused("too many active zones"));
+        }
+        zone.written += len as u64;
+        let is_full = zone.written == zone.capacity;
+        zone.condition = if is_full { Condition::Full } else { Condition::Active };
+        state.bytes[offset as usize..offset as usize + len].copy_from_slice(&bytes[..len]);
+        state.active_most = state.active_most.max(state.active());
+        if tear.is_some() { Err(io::Error::other("it stopped")) } else { Ok(()) }
+    }
+
+    fn reset(&self, zone: &Zone) -> io::Result<()> {
+        let state = &mut *self.state.lock();
+        let zone = state.zone(zone.start)?;
+        (zone.written, zone.condition) = (0, Condition::Empty);
+        let start = zone.start as usize;
+        state.bytes[start..start + ZONE_BYTES as usize].fill(0);
+        Ok(())
+    }
+
+    fn finish(&self, zone: &Zone) -> io::Result<()> {
+        let state = &mut *self.state.lock();
+        let zone = state.zone(zone.start)?;
+        (zone.written, zone.condition) = (zone.capacity, Condition::Full);
+        state.finished += 1;
+        Ok(())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn claim(&self) -> io::Result<Box<dyn Send + Sync>> {
+        match self.claimed.swap(true, Ordering::AcqRel) {
+            true => Err(ErrorKind::ResourceBusy.into()),
+            false => Ok(Box::new(Claim(self.claimed.clone()))),
+        }
+    }
+}
+
+struct Claim(Arc<AtomicBool>);
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
