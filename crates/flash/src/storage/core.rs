@@ -4,19 +4,23 @@
 use super::body::Body;
 use super::format::{Extent, Op};
 use super::journal::{self, Found, Journal};
+use super::slots::{self, Need};
 use super::space::{Lease, Space};
+use crate::Chunk;
 use crate::placement::Lifetime;
 use crate::zones::{BLOCK_BYTES, Zones};
 use esker_base::{Error, Result};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) struct Core {
     pub(super) zones: Arc<dyn Zones>,
     pub(super) state: Mutex<State>,
+    /// A chunk was given back.
+    given_back: Condvar,
     /// Bytes that users wrote, in whole blocks, and bytes of these that were moved to free their chunks.
     pub(super) host_bytes: AtomicU64,
     pub(super) moved_bytes: AtomicU64,
@@ -41,18 +45,29 @@ impl Core {
     pub(super) fn open(zones: Arc<dyn Zones>) -> Result<Self> {
         let lock = zones.lock()?;
         let found = journal::find(&*zones)?;
-        let (names, next_id, space) = files(&*zones, &found)?;
+        let (names, next_id, mut space) = files(&*zones, &found)?;
+        slots::settle(&mut space, &*zones)?;
         let journal = Journal::begin(zones.clone(), &found, &snapshot(&names))?;
         let state = State { names, leaving: Vec::new(), space, journal, next_id };
-        let (host_bytes, moved_bytes) = Default::default();
-        Ok(Core { zones, state: Mutex::new(state), host_bytes, moved_bytes, _lock: lock })
+        let (given_back, host_bytes, moved_bytes) = Default::default();
+        let state = Mutex::new(state);
+        Ok(Core { zones, state, given_back, host_bytes, moved_bytes, _lock: lock })
     }
 
     /// A chunk to write data of this lifetime into. Fails with an error that says so if the device is full.
     pub(super) fn lease(&self, lifetime: Lifetime) -> Result<Lease> {
         let mut state = self.state.lock();
-        if let Some(lease) = state.space.pooled(lifetime) {
-            return Ok(lease);
+        loop {
+            if let Some(lease) = state.space.pooled(lifetime) {
+                return Ok(lease);
+            }
+            if state.make_place(&*self.zones, Need::Data)? {
+                break;
+            }
+            if let Some(lease) = state.space.any_pooled() {
+                return Ok(lease);
+            }
+            self.wait(&mut state)?;
         }
         state.sweep();
         while state.space.free_chunks() <= KEPT_CHUNKS && state.make_room(self)? {}
@@ -77,6 +92,38 @@ impl Core {
             return Err(full());
         }
         state.lease_free(&*self.zones, lifetime)?.ok_or_else(full)
+    }
+
+    /// Gives back a chunk that was written up to `lease.at`.
+    pub(super) fn give_back(&self, state: &mut State, lease: Lease, lifetime: Lifetime) {
+        state.space.give_back(lease, lifetime);
+        self.given_back.notify_all();
+    }
+
+    /// Gives back a chunk that is not to be written on.
+    pub(super) fn close(&self, chunk: Chunk) {
+        self.state.lock().space.close(chunk);
+        self.given_back.notify_all();
+    }
+
+    /// Makes sure that a chunk may be begun that has to be.
+    pub(super) fn place(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        while !state.make_place(&*self.zones, Need::Must)? {
+            self.wait(&mut state)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until somebody has written a piece. Nobody who has a chunk waits.
+    fn wait(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
+        if state.space.leased().next().is_none() {
+            let what = "all chunks that may be written in part are";
+            let source = io::Error::new(ErrorKind::ResourceBusy, what);
+            return Err(Error::io("begin another chunk of", self.zones.describe(), source));
+        }
+        self.given_back.wait(state);
+        Ok(())
     }
 
     pub(super) fn count(&self, bytes: u64) {
@@ -109,8 +156,13 @@ impl State {
         is_found
     }
 
+    /// All files that take space.
+    pub(super) fn bodies(&self) -> impl Iterator<Item = &Arc<Body>> + Clone {
+        self.names.values().chain(self.leaving.iter().map(|(body, _)| body))
+    }
+
     /// Gives back what removed files had that nobody reads any more.
-    fn sweep(&mut self) {
+    pub(super) fn sweep(&mut self) {
         let space = &mut self.space;
         self.leaving.retain(|(body, sequence)| {
             let is_read = Arc::strong_count(body) > 1;
@@ -152,7 +204,7 @@ impl State {
     /// Moves what is alive out of a chunk that is mostly dead, so that it becomes free. `false` if there is none.
     fn make_room(&mut self, core: &Core) -> Result<bool> {
         // What is being written is not in the journal yet.
-        let all = self.names.values().chain(self.leaving.iter().map(|(body, _)| body));
+        let all = self.bodies();
         let open = all.clone().filter(|body| body.is_open());
         let chunks = |body: &Arc<Body>| body.pieces.read().extents.clone();
         let busy = open.flat_map(chunks).map(|extent| extent.chunk).collect();
@@ -262,6 +314,9 @@ impl State {
         }
         let full =
             || Error::io("find room on", core.zones.describe(), ErrorKind::StorageFull.into());
+        if !self.make_place(&*core.zones, Need::Must)? {
+            return Err(full());
+        }
         self.lease_free(&*core.zones, lifetime)?.ok_or_else(full)
     }
 }

@@ -71,7 +71,8 @@ pub(super) fn find(zones: &dyn Zones) -> Result<Found> {
     if found.current.is_none() && (has_other || !is_empty(zones, has_header)?) {
         let what = "it holds data that is not Esker's, or whose journal is lost; nothing was changed. \
                     Empty it, or choose another";
-        return Err(Error::corruption(zones.describe(), 0, what));
+        let source = io::Error::new(ErrorKind::InvalidData, what);
+        return Err(Error::io("use", zones.describe(), source));
     }
     Ok(found)
 }
@@ -174,6 +175,12 @@ impl Journal {
             if !is_usable || self.zones.written(chunk)? > 0 {
                 continue;
             }
+            // What the chunk before has is kept, and is not gone on with.
+            for place in (0..JOURNAL_CHUNKS).map(|place| self.chunk(place)) {
+                if self.zones.active().contains(&place) {
+                    self.zones.finish(place)?;
+                }
+            }
             self.zones.write(chunk, 0, image)?;
             self.zones.flush()?;
             self.generation += 1;
@@ -187,6 +194,11 @@ impl Journal {
 
     fn chunk_bytes(&self) -> u64 {
         self.zones.geometry().chunk_bytes.into()
+    }
+
+    /// The chunk that is written.
+    pub(super) fn current_chunk(&self) -> Chunk {
+        self.chunk(self.current)
     }
 
     fn chunk(&self, place: usize) -> Chunk {

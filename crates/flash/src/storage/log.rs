@@ -26,7 +26,8 @@ pub(super) fn take_chunk(core: &Core, lifetime: u8) -> Result<Extent> {
     let extent = Extent { chunk: index, block: 0, bytes: geometry.chunk_bytes };
     let mut state = core.state.lock();
     state.space.add(&extent);
-    state.space.close(lease.chunk);
+    drop(state);
+    core.close(lease.chunk);
     Ok(extent)
 }
 
@@ -41,10 +42,19 @@ impl Log {
             }
             let number = position.extent;
             let extent = self.chunk(number, &mut position.failed)?;
+            let chunk = geometry.chunk(extent.chunk as usize);
+            let has_few = self.core.zones.active_max().is_some();
+            if has_few && self.core.zones.written(chunk)? > position.at {
+                // It was finished for others' sake.
+                position.at = geometry.chunk_bytes.into();
+                continue;
+            }
+            if position.at == 0 {
+                self.core.place()?;
+            }
             let room = (u64::from(geometry.chunk_bytes) - position.at) as usize - LOG_HEADER;
             let (part, after) = bytes.split_at(bytes.len().min(room));
             let record = format::encode_log(self.body.id, offset, part);
-            let chunk = geometry.chunk(extent.chunk as usize);
             let written = self.core.zones.write(chunk, position.at, &record);
             position.failed = written.clone().err();
             written?;

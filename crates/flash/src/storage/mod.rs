@@ -18,6 +18,7 @@ mod core;
 mod format;
 mod journal;
 mod log;
+mod slots;
 mod space;
 mod writer;
 

@@ -212,6 +212,26 @@ impl Space {
         self.set_use(index, used);
     }
 
+    /// Whether nobody writes a chunk, and nobody is to go on with it.
+    pub(super) fn is_idle(&self, chunk: Chunk) -> bool {
+        let used = self.records[self.geometry.index(chunk)].used;
+        matches!(used, Use::Free | Use::Closed | Use::Out)
+    }
+
+    /// Chunks that somebody writes.
+    pub(super) fn leased(&self) -> impl Iterator<Item = Chunk> {
+        let all = (0..self.records.len()).filter(|index| self.records[*index].used == Use::Leased);
+        all.map(|index| self.geometry.chunk(index))
+    }
+
+    /// The chunk with the least room of those that wait for a writer.
+    pub(super) fn fullest_pooled(&self) -> Option<Chunk> {
+        let is_pooled = |index: &usize| matches!(self.records[*index].used, Use::Pooled(_));
+        let all = (0..self.records.len()).filter(is_pooled);
+        let fullest = all.max_by_key(|index| self.records[*index].written);
+        fullest.map(|index| self.geometry.chunk(index))
+    }
+
     /// The closed chunk with the least alive in it, if more than an eighth of it is dead, and it is none of `busy`.
     pub(super) fn emptiest(&self, busy: &BTreeSet<u32>) -> Option<u32> {
         let most = u64::from(self.geometry.chunk_bytes) / 8 * 7;

@@ -31,8 +31,9 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Writes `body`, on so many chunks at a time.
+    /// Writes `body`, on so many chunks at a time if the device has room for any number.
     pub(super) fn new(core: Arc<Core>, body: Arc<Body>, width: usize) -> Self {
+        let width = if core.zones.active_max().is_some() { 1 } else { width };
         let (lanes, buffer) = (vec![None; width], Vec::new());
         body.open.store(true, Ordering::Release);
         Writer { core, body, lanes, turn: 0, buffer, written: 0, synced: 0, failed: None }
@@ -65,7 +66,7 @@ impl Writer {
             let extent = Extent { chunk: index, block, bytes: here as u32 };
             let (part, after) = rest.split_at(extent.taken() as usize);
             if let Err(error) = self.core.zones.write(lease.chunk, lease.at, part) {
-                self.core.state.lock().space.close(lease.chunk);
+                self.core.close(lease.chunk);
                 return Err(error);
             }
             self.core.count(extent.taken());
@@ -81,8 +82,9 @@ impl Writer {
         state.space.add(&extent);
         self.body.push(extent);
         self.written += u64::from(extent.bytes);
-        if lease.at + BLOCK_BYTES > chunk_bytes {
-            state.space.give_back(lease, self.body.lifetime.into());
+        let is_shared = self.core.zones.active_max().is_some();
+        if is_shared || lease.at + BLOCK_BYTES > chunk_bytes {
+            self.core.give_back(&mut state, lease, self.body.lifetime.into());
         } else {
             self.lanes[lane] = Some(lease);
         }
@@ -138,7 +140,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         let mut state = self.core.state.lock();
         for lease in self.lanes.drain(..).flatten() {
-            state.space.give_back(lease, self.body.lifetime.into());
+            self.core.give_back(&mut state, lease, self.body.lifetime.into());
         }
         self.body.open.store(false, Ordering::Release);
     }

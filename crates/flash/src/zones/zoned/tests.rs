@@ -151,3 +151,125 @@ fn one_user_at_a_time_has_the_disk_and_finds_what_the_last_one_wrote() {
     assert_eq!(out, blocks(30, 1));
     assert!(disk.change(|state| state.zones.iter().all(|zone| zone.start % ZONE_BYTES == 0)));
 }
+
+/// A disk that has room for few active zones.
+fn narrow(zones: u64) -> MemoryDisk {
+    let disk = MemoryDisk::new(zones);
+    disk.change(|state| state.active_max = Some(ACTIVE_MIN));
+    disk
+}
+
+fn expect_content(storage: &FlashStorage, name: &str, expected: &[u8]) {
+    let file = storage.open(name).unwrap();
+    assert_eq!(file.len().unwrap(), expected.len() as u64, "{name}");
+    let mut out = vec![0; expected.len()];
+    file.read_exact_at(0, &mut out).unwrap();
+    assert!(out == expected, "{name}");
+}
+
+#[test]
+fn a_disk_with_room_for_too_few_active_zones_is_refused() {
+    let disk = MemoryDisk::new(32);
+    disk.change(|state| state.active_max = Some(ACTIVE_MIN - 1));
+    let refused = ZonedDisk::of(disk).err().unwrap();
+    assert!(refused.to_string().contains("7 zones may be written at a time"), "{refused}");
+}
+
+#[test]
+fn files_of_all_lifetimes_that_are_written_at_a_time_share_the_active_zones() {
+    let disk = narrow(200);
+    let storage = store(&disk).unwrap();
+    let names: Vec<String> = (0..30).map(|number| format!("file-{number}")).collect();
+    let mut files: Vec<_> = names
+        .iter()
+        .enumerate()
+        .map(|(number, name)| storage.create(name, Hint::table(number as u8 % 8)).unwrap())
+        .collect();
+    let logs: Vec<_> = (0..6)
+        .map(|number| storage.create_log(&format!("log-{number}"), 200_000).unwrap())
+        .collect();
+    for round in 0..20 {
+        for (number, file) in files.iter_mut().enumerate() {
+            file.append(&blocks(2, number as u8)).unwrap();
+            file.sync().unwrap();
+        }
+        for log in &logs {
+            log.write_at(round * 8192, &blocks(2, round as u8)).unwrap();
+        }
+    }
+    drop((files, logs, storage));
+    let again = store(&disk).unwrap();
+    for (number, name) in names.iter().enumerate() {
+        expect_content(&again, name, &blocks(2, number as u8).repeat(20));
+    }
+    for number in 0..6 {
+        let rounds: Vec<u8> = (0..20).flat_map(|round| blocks(2, round)).collect();
+        let expected = [rounds, vec![0; 200_000 - 20 * 8192]].concat();
+        expect_content(&again, &format!("log-{number}"), &expected);
+    }
+    assert_eq!(disk.change(|state| state.active_most), ACTIVE_MIN);
+}
+
+#[test]
+fn what_waits_for_a_writer_is_not_finished_for_data() {
+    let disk = narrow(200);
+    let storage = store(&disk).unwrap();
+    for number in 0..100 {
+        let mut file = storage.create(&format!("file-{number}"), Hint::table(number % 8)).unwrap();
+        file.append(&blocks(5, 1)).unwrap();
+        file.sync().unwrap();
+    }
+    // 500 blocks in zones of 24.
+    let used = disk.change(|state| state.zones.iter().filter(|zone| zone.written > 0).count());
+    assert!(used <= 500 / 24 + ACTIVE_MIN, "{used} zones");
+}
+
+#[test]
+fn writers_at_work_at_the_same_time_wait_for_zones() {
+    let disk = narrow(400);
+    let storage = store(&disk).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..12u8 {
+            let storage = &storage;
+            scope.spawn(move || {
+                for round in 0..10 {
+                    let name = format!("file-{thread}-{round}");
+                    let mut file = storage.create(&name, Hint::table(thread)).unwrap();
+                    for _ in 0..4 {
+                        file.append(&blocks(3, thread)).unwrap();
+                        file.sync().unwrap();
+                    }
+                    if round % 2 == 1 {
+                        storage.remove(&name).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    for thread in 0..12 {
+        expect_content(&storage, &format!("file-{thread}-8"), &blocks(3, thread).repeat(4));
+    }
+    assert!(disk.change(|state| state.active_most) <= ACTIVE_MIN);
+}
+
+#[test]
+fn what_a_process_left_behind_takes_no_places() {
+    let disk = narrow(100);
+    for round in 0..10u8 {
+        let storage = store(&disk).unwrap();
+        let log = storage.create_log(&format!("log-{round}"), 10_000).unwrap();
+        log.write_at(0, &blocks(1, round)).unwrap();
+        for level in 0..8 {
+            let mut file = storage.create(&format!("{round}-{level}"), Hint::table(level)).unwrap();
+            file.append(&blocks(1, round)).unwrap();
+            file.sync().unwrap();
+        }
+    }
+    let again = store(&disk).unwrap();
+    let old = again.open_log("log-3").unwrap();
+    old.write_at(4096, &[9; 100]).unwrap();
+    let mut out = [0; 100];
+    again.open("log-3").unwrap().read_exact_at(4096, &mut out).unwrap();
+    assert_eq!(out, [9; 100]);
+    expect_content(&again, "7-7", &blocks(1, 7));
+}
