@@ -24,16 +24,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [what, device, number]: [String; 3] =
         std::env::args().skip(1).collect::<Vec<_>>().try_into().map_err(|_| "three arguments")?;
     let number: u64 = number.parse()?;
-    let db = open(Path::new(&device))?;
-    let keyspace = db.keyspace("load", KeyspaceSettings::default())?;
+    let (env, settings) = world(Path::new(&device))?;
     match &what[..] {
-        "load" => load(&db, &keyspace, number),
-        "check" => check(&db, &keyspace, number),
+        "load" => {
+            let db = Db::open_with(env, settings)?;
+            let keyspace = db.keyspace("load", KeyspaceSettings::default())?;
+            load(&db, &keyspace, number)
+        }
+        // A full device has no room for another log.
+        "check" => {
+            let db = Db::open_read_only_with(env, settings)?;
+            check(&db, &db.existing_keyspace("load")?, number)
+        }
         _ => Err("load or check".into()),
     }
 }
 
-fn open(device: &Path) -> Result<Db, Box<dyn Error>> {
+fn world(device: &Path) -> Result<(Env, Settings), Box<dyn Error>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let env = Env {
         storage: Arc::new(FlashStorage::open(zones::open(device)?)?),
@@ -45,7 +52,7 @@ fn open(device: &Path) -> Result<Db, Box<dyn Error>> {
     };
     let log = Log::File { dir: None, sync: Sync::Always };
     let settings = Settings { log, segment_bytes: SEGMENT_BYTES, ..Settings::default() };
-    Ok(Db::open_with(env, settings)?)
+    Ok((env, settings))
 }
 
 /// The key that a put goes to.

@@ -53,3 +53,15 @@ wait_for() { # SECONDS COMMAND...
         usleep 100000
     done
 }
+
+# Asks the script outside for something, and waits for the answer, which comes on the same serial port.
+ask() { # REQUEST
+    echo "HOST $1" >/dev/ttyS1
+    read -r answer </dev/ttyS1
+    echo "$answer"
+}
+
+# The same, where the answer is that it is done.
+ask_host() { # REQUEST
+    expect "the host's answer" "$(ask "$1")" done
+}

@@ -47,10 +47,3 @@ block() { # NQN
 is_in_state() { # NQN STATE
     [ "$(attribute "$1" state)" = "$2" ]
 }
-
-# Asks the run script, outside, for something, and waits until it is done: it answers on the same serial port.
-ask_host() { # REQUEST
-    echo "HOST $1" >/dev/ttyS1
-    read -r answer </dev/ttyS1
-    expect "the host's answer" "$answer" done
-}

@@ -1,0 +1,33 @@
+# A database through the program: what goes in comes out, as nvme-cli sees it within the disk's limits.
+
+keeps_pairs() {
+    esker flash create --overwrite "$zoned"
+    esker put "$zoned" city Bremen
+    expect "value" "$(esker get "$zoned" city)" Bremen
+    refused 1 "" esker get "$zoned" village
+    random_records 20000 /tmp/records.tsv
+    esker import "$zoned" /tmp/records.tsv -k records --key id --value text --segment 4MiB
+    esker levels "$zoned"
+    esker export "$zoned" -k records --format tsv | tail -n +2 >/tmp/exported.tsv
+    tail -n +2 /tmp/records.tsv | cmp - /tmp/exported.tsv
+}
+
+stays_within_its_limits() {
+    expect_at_most "active zones" "$(active_zones)" "$ACTIVE_MAX"
+    esker flash info "$zoned"
+}
+
+# So that tables die and their zones are reset.
+overwrites() {
+    for round in 1 2; do
+        random_records 20000 /tmp/records.tsv
+        esker import "$zoned" /tmp/records.tsv -k records --key id --value text --segment 4MiB
+    done
+    esker export "$zoned" -k records --format tsv | tail -n +2 >/tmp/exported.tsv
+    tail -n +2 /tmp/records.tsv | cmp - /tmp/exported.tsv
+    expect_at_most "active zones" "$(active_zones)" "$ACTIVE_MAX"
+}
+
+check "database: put, get, 20,000 records imported and exported" keeps_pairs
+check "database: no more active zones than the disk has room for, as nvme-cli counts them" stays_within_its_limits
+check "database: two imports over the first; the last is there" overwrites
