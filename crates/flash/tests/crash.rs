@@ -171,11 +171,10 @@ impl Known {
     }
 }
 
-/// Runs the history of `seed` until the device fails after so many calls; `None` if it never does.
-fn lose_power_after(calls: u64, seed: u64, steps: u64) -> Option<()> {
+/// Runs the history of `seed` on a device until that fails after so many calls; `None` if it never does.
+fn lose_power_after(device: MemoryZones, calls: u64, seed: u64, steps: u64) -> Option<()> {
     let context = format!("seed {seed}, call {calls}");
     let mut rng = Rng::new(seed);
-    let device = device();
     device.fail_after(calls);
     let mut known = Known { moments: vec![Names::new()], ..Known::default() };
     let failed = match FlashStorage::open(Arc::new(device.clone())) {
@@ -210,7 +209,7 @@ fn lose_power_after(calls: u64, seed: u64, steps: u64) -> Option<()> {
 fn power_loss_at_every_call_of_small_histories_leaves_what_was_promised() {
     for seed in 0..12 {
         let mut calls = 0;
-        while lose_power_after(calls, seed, 60).is_some() {
+        while lose_power_after(device(), calls, seed, 60).is_some() {
             calls += 1;
         }
         assert!(calls > 50, "{calls}");
@@ -220,6 +219,27 @@ fn power_loss_at_every_call_of_small_histories_leaves_what_was_promised() {
 #[test]
 fn power_loss_in_long_histories_leaves_what_was_promised() {
     for seed in 100..220 {
-        lose_power_after(Rng::new(seed).below(1_200), seed, 600);
+        lose_power_after(device(), Rng::new(seed).below(1_200), seed, 600);
+    }
+}
+
+/// Twice as many chunks, of which five may be written in part.
+fn narrow_device() -> MemoryZones {
+    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 24, 32 << 10));
+    device.limit_active(5);
+    device
+}
+
+#[test]
+fn power_loss_on_a_device_with_few_active_chunks_leaves_what_was_promised() {
+    for seed in 300..306 {
+        let mut calls = 0;
+        while lose_power_after(narrow_device(), calls, seed, 60).is_some() {
+            calls += 1;
+        }
+        assert!(calls > 50, "{calls}");
+    }
+    for seed in 400..440 {
+        lose_power_after(narrow_device(), Rng::new(seed).below(1_200), seed, 600);
     }
 }

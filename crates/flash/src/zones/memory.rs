@@ -23,6 +23,8 @@ pub struct MemoryZones {
 struct State {
     chunks: Vec<Content>,
     bad: BTreeSet<Chunk>,
+    /// How many chunks may be written in part.
+    active_max: Option<usize>,
     /// Writes, resets and flushes until everything fails.
     calls_left: Option<u64>,
     /// All of them so far.
@@ -50,6 +52,11 @@ impl MemoryZones {
     /// A chunk goes bad when it is reset next, or at once if it is empty.
     pub fn break_chunk(&self, chunk: Chunk) {
         self.state.lock().bad.insert(chunk);
+    }
+
+    /// Lets so many chunks be active at a time: a write that begins one more panics.
+    pub fn limit_active(&self, most: usize) {
+        self.state.lock().active_max = Some(most);
     }
 
     /// Fails all writes, resets and flushes after so many more. The first that fails is done in part.
@@ -92,6 +99,12 @@ impl MemoryZones {
 }
 
 impl State {
+    fn active(&self, geometry: &Geometry) -> Vec<Chunk> {
+        let full = geometry.chunk_bytes as usize;
+        let is_active = |index: &usize| (1..full).contains(&self.chunks[*index].now.len());
+        (0..self.chunks.len()).filter(is_active).map(|index| geometry.chunk(index)).collect()
+    }
+
     /// Whether a call is done; `None` if only a part of it.
     fn call(&mut self) -> Option<bool> {
         self.calls += 1;
@@ -129,7 +142,13 @@ impl Zones for MemoryZones {
         assert!(bytes.len().is_multiple_of(BLOCK), "not whole blocks");
         let mut state = self.state.lock();
         let outcome = state.call();
+        let active = state.active(&self.geometry).len();
+        let has_room = state.active_max.is_none_or(|most| active < most);
         let content = &mut state.chunks[self.geometry.index(chunk)];
+        assert!(
+            has_room || !content.now.is_empty(),
+            "{active} chunks are active, and {chunk:?} is begun"
+        );
         assert_eq!(content.now.len() as u64, at, "{chunk:?} is not written at its end");
         assert!(at + bytes.len() as u64 <= u64::from(self.geometry.chunk_bytes), "it is full");
         let done = match outcome {
@@ -166,6 +185,25 @@ impl Zones for MemoryZones {
         } else {
             Err(self.failure("reset a chunk of"))
         }
+    }
+
+    fn active_max(&self) -> Option<usize> {
+        self.state.lock().active_max
+    }
+
+    fn active(&self) -> Vec<Chunk> {
+        let state = self.state.lock();
+        state.active_max.map_or_else(Vec::new, |_| state.active(&self.geometry))
+    }
+
+    fn finish(&self, chunk: Chunk) -> Result<()> {
+        let mut state = self.state.lock();
+        let outcome = state.call();
+        if outcome != Some(false) {
+            let content = &mut state.chunks[self.geometry.index(chunk)];
+            content.now.resize(self.geometry.chunk_bytes as usize, 0);
+        }
+        if outcome == Some(true) { Ok(()) } else { Err(self.failure("finish a chunk of")) }
     }
 
     fn flush(&self) -> Result<()> {

@@ -59,10 +59,13 @@ impl KernelDisk {
     }
 }
 
-/// The folder with the limits of a device's queue, whatever its name.
+/// The folder with the limits of a device's queue, whatever its name. A partition has its disk's.
 fn limits_of(device: &File) -> io::Result<PathBuf> {
     let number = fstat(device)?.st_rdev;
-    Ok(PathBuf::from(format!("/sys/dev/block/{}:{}/queue", major(number), minor(number))))
+    let folder = format!("/sys/dev/block/{}:{}", major(number), minor(number));
+    let folder = fs::canonicalize(folder)?;
+    let own = folder.join("queue");
+    Ok(if own.is_dir() { own } else { folder.join("../queue") })
 }
 
 fn number(folder: &Path, name: &str) -> Option<usize> {

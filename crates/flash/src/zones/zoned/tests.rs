@@ -232,7 +232,9 @@ fn writers_at_work_at_the_same_time_wait_for_zones() {
         for thread in 0..12u8 {
             let storage = &storage;
             scope.spawn(move || {
-                for round in 0..10 {
+                let log = storage.create_log(&format!("log-{thread}"), 40_960).unwrap();
+                for round in 0..10u64 {
+                    log.write_at(round * 4096, &blocks(1, thread)).unwrap();
                     let name = format!("file-{thread}-{round}");
                     let mut file = storage.create(&name, Hint::table(thread)).unwrap();
                     for _ in 0..4 {
@@ -248,6 +250,7 @@ fn writers_at_work_at_the_same_time_wait_for_zones() {
     });
     for thread in 0..12 {
         expect_content(&storage, &format!("file-{thread}-8"), &blocks(3, thread).repeat(4));
+        expect_content(&storage, &format!("log-{thread}"), &blocks(1, thread).repeat(10));
     }
     assert!(disk.change(|state| state.active_most) <= ACTIVE_MIN);
 }
