@@ -2,7 +2,9 @@
 //! compaction_speed [merge|compact]`.
 
 use esker_base::{Clock, EntryCursor, Hint, KeyspaceId, Kind, Result, Rng, Seqno, SystemClock};
-use esker_lsm::compaction::{Busy, Context, Fold, Sizes, Surroundings, execute, pick, write_table};
+use esker_lsm::compaction::{
+    Busy, Context, Fold, Part, Sizes, Surroundings, execute_part, pick, write_table,
+};
 use esker_lsm::merge::MergeCursor;
 use esker_lsm::run_cursor::RunCursor;
 use esker_lsm::version::{
@@ -178,7 +180,7 @@ impl Bench {
             table_bytes: sizes.table_bytes(),
             fingerprint_bits: FINGERPRINT_BITS,
         };
-        let outcome = execute(&plan, &context).unwrap();
+        let outcome = execute_part(&plan, &Part::default(), &context).unwrap();
         let tables = outcome.outputs.into_iter().map(|meta| self.handle(meta)).collect();
         for input in &plan.inputs {
             self.keyspace.levels[input.level].runs.clear();

@@ -1,12 +1,87 @@
-//! Doing a plan: merge its inputs, then put the outputs in their place by one edit.
+//! Doing a plan: merge its inputs, then put the outputs in their place by one edit. A large plan is cut
+//! into parts, and threads of the compaction lane that find nothing else to do take some of them.
 
 use crate::account::Account;
 use crate::compaction::{self, Outcome, Plan};
 use crate::filter_share;
 use crate::inner::Inner;
 use crate::manifest::{Change, Edit, State};
-use crate::version::TableMeta;
-use esker_base::Result;
+use crate::parts::Parts;
+use crate::settings::KeyspaceSettings;
+use crate::version::{KeyspaceVersion, TableMeta, table_file_name};
+use esker_base::{Result, Seqno};
+use std::sync::Arc;
+
+/// A part writes about so many tables at least: each may end with one that is not full, and has to find
+/// its place in every input.
+const PART_TABLES: u64 = 2;
+
+/// Parts for each thread, so that those who are done first find more.
+const PARTS_A_THREAD: usize = 2;
+
+/// A plan that is being done, as all who do parts of it need it.
+pub(crate) struct Merge {
+    plan: Plan,
+    pub(crate) parts: Parts,
+    settings: KeyspaceSettings,
+    /// Read after the plan was made.
+    snapshots: Vec<Seqno>,
+    fingerprint_bits: u8,
+}
+
+impl Merge {
+    fn new(inner: &Inner, plan: &Plan, keyspace: &KeyspaceVersion) -> Merge {
+        Merge {
+            plan: plan.clone(),
+            parts: Parts::new(plan.parts(parts_at_most(inner, plan))),
+            settings: keyspace.settings,
+            snapshots: inner.snapshots.list(),
+            fingerprint_bits: filter_share::of_plan(keyspace, plan),
+        }
+    }
+
+    /// Does parts until none is left.
+    pub(crate) fn take_part(&self, inner: &Inner) {
+        let context = compaction::Context {
+            storage: inner.storage.clone(),
+            cache: inner.cache.clone(),
+            next_file_id: &|| inner.installer.next_file(),
+            snapshots: self.snapshots.clone(),
+            settings: self.settings,
+            cancelled: inner.gate.cancelled_flag(),
+            throttle: &|_bytes| inner.gate.pass_compaction(&*inner.clock),
+            table_bytes: inner.sizes.table_bytes(),
+            fingerprint_bits: self.fingerprint_bits,
+        };
+        self.parts.take_part(|part| compaction::execute_part(&self.plan, part, &context));
+    }
+
+    /// Does the plan, with whoever comes to help. If that fails, nothing is left of it.
+    fn execute(self: &Arc<Self>, inner: &Inner) -> Result<Outcome> {
+        if self.parts.are_several() {
+            inner.schedule.share(self);
+        }
+        self.take_part(inner);
+        inner.schedule.unshare(self);
+        self.parts.join().map_err(|(error, outcomes)| {
+            for table in outcomes.iter().flat_map(|outcome| &outcome.outputs) {
+                // What cannot be removed now goes at the next open.
+                let _ = inner.storage.remove(&table_file_name(table.id.file));
+            }
+            error
+        })
+    }
+}
+
+/// How many parts a plan is worth. Plans for a space goal are small, and their cuts have their reasons.
+fn parts_at_most(inner: &Inner, plan: &Plan) -> usize {
+    let threads = inner.schedule.compaction_threads(&inner.settings);
+    if threads == 1 || plan.cutting.is_some() {
+        return 1;
+    }
+    let worth = plan.expected_bytes / (PART_TABLES * inner.sizes.table_bytes());
+    (worth as usize).clamp(1, threads * PARTS_A_THREAD)
+}
 
 /// Executes `plan` and installs its result.
 pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<()> {
@@ -21,19 +96,9 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<()> {
     let view = inner.view.load();
     let keyspace = view.version.keyspaces.get(&plan.keyspace);
     let Some(keyspace) = keyspace else { return Ok(()) };
-    let context = compaction::Context {
-        storage: inner.storage.clone(),
-        cache: inner.cache.clone(),
-        next_file_id: &|| inner.installer.next_file(),
-        snapshots: inner.snapshots.list(),
-        settings: keyspace.settings,
-        cancelled: inner.gate.cancelled_flag(),
-        throttle: &|_bytes| inner.gate.pass_compaction(&*inner.clock),
-        table_bytes: inner.sizes.table_bytes(),
-        fingerprint_bits: filter_share::of_plan(keyspace, plan),
-    };
+    let merge = Arc::new(Merge::new(inner, plan, keyspace));
     drop(view);
-    let outcome = compaction::execute(plan, &context)?;
+    let outcome = merge.execute(inner)?;
     inner.install(
         cost_of(&outcome),
         |state| Ok(unless_dropped(state, plan, merge_edit(plan, &outcome.outputs))),

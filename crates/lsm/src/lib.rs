@@ -34,6 +34,7 @@ pub mod manifest;
 pub mod merge;
 mod open;
 mod parallel;
+mod parts;
 mod pool_logs;
 mod range;
 mod read;

@@ -10,12 +10,13 @@
 //! writers with a reason, and freeing space starts them again.
 
 use crate::commit::LogSegment;
-use crate::compact::compact;
+use crate::compact::{Merge, compact};
 use crate::compaction::{self, Busy, Plan};
 use crate::flush;
 use crate::inner::Inner;
 use crate::logs::Spare;
 use crate::manifest::{Change, Edit, State};
+use crate::settings::Settings;
 use crate::stall::Debt;
 use crate::view::View;
 use esker_base::{Error, Result, Seqno};
@@ -51,6 +52,8 @@ enum Job {
     /// Of everything up to this seqno.
     Sync(Seqno),
     Compact(Plan),
+    /// Parts of a plan that another thread has taken up.
+    Help(Arc<Merge>),
 }
 
 /// The state of all background work.
@@ -76,6 +79,8 @@ pub(crate) struct Jobs {
     /// MemTables flushed, kept for the memory if nobody else holds them.
     pub(crate) retired: Vec<Arc<MemTable>>,
     pub(crate) busy: Busy,
+    /// Plans under way that have several parts.
+    shared: Vec<Arc<Merge>>,
     pub(crate) synced_at: Duration,
     pub(crate) lanes: [LaneState; 4],
     /// A lane's thread has panicked: what it was doing will never be done.
@@ -109,6 +114,22 @@ impl Schedule {
     /// Says that threads serve the lanes.
     pub(crate) fn set_threaded(&self) {
         self.jobs.lock().has_threads = true;
+    }
+
+    /// How many threads do compactions: one, the caller's, if none serves the lane.
+    pub(crate) fn compaction_threads(&self, settings: &Settings) -> usize {
+        if self.jobs.lock().has_threads { settings.background_threads } else { 1 }
+    }
+
+    /// Has idle threads take parts of `merge`.
+    pub(crate) fn share(&self, merge: &Arc<Merge>) {
+        self.jobs.lock().shared.push(merge.clone());
+        self.work.notify_all();
+    }
+
+    /// Forgets `merge`, of which no part is left.
+    pub(crate) fn unshare(&self, merge: &Arc<Merge>) {
+        self.jobs.lock().shared.retain(|other| !Arc::ptr_eq(other, merge));
     }
 
     /// Says that there may be work.
@@ -208,6 +229,11 @@ fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job> {
         return None;
     }
     if lane == Lane::Compaction {
+        // What was begun first was due first.
+        if let Some(merge) = jobs.shared.iter().find(|merge| merge.parts.are_left()).cloned() {
+            jobs.lane(lane).running += 1;
+            return Some(Job::Help(merge));
+        }
         let plan = next_plan(inner, jobs)?;
         jobs.begin_plan(&plan);
         return Some(Job::Compact(plan));
@@ -323,6 +349,11 @@ fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
         Job::Flush(memtable) => flush_one(inner, memtable),
         Job::Sync(seqno) => inner.commit.sync_through(*seqno),
         Job::Compact(plan) => compact(inner, plan),
+        Job::Help(merge) => {
+            // What failed is the error of whoever took the plan up.
+            merge.take_part(inner);
+            Ok(())
+        }
     };
     let mut jobs = schedule.jobs.lock();
     if let Job::Compact(plan) = &job {

@@ -531,3 +531,43 @@ fn files_of_the_tree(db: &Db) -> Vec<String> {
     names.dedup();
     names
 }
+
+#[test]
+fn a_merge_that_threads_share_keeps_what_it_should_and_leaves_no_file_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = Settings {
+        log: Log::None,
+        segment_bytes: 64 << 10,
+        memory_bytes: 8 << 20,
+        background_threads: 4,
+        ..Settings::default()
+    };
+    let db = Db::open(dir.path(), settings).unwrap();
+    let keyspace = db.default_keyspace();
+    let mut model = BTreeMap::new();
+    for round in 0u64..6 {
+        for n in (0..20_000).filter(|n| round == 0 || n % (round + 2) == 0) {
+            let value = format!("{round} of {n}, and some more").into_bytes();
+            db.put(&keyspace, &key(n), &value).unwrap();
+            model.insert(key(n), value);
+        }
+        let (from, to) = (key(round * 3_000), key(round * 3_000 + 1_500));
+        db.delete_range(&keyspace, &from, &to).unwrap();
+        model.retain(|key, _| *key < from || to <= *key);
+        db.compact().unwrap();
+    }
+    db.settle().unwrap();
+    assert_eq!(pairs(&db), model.into_iter().collect::<Vec<_>>());
+    let listed: usize = db
+        .levels()
+        .iter()
+        .flat_map(|keyspace| &keyspace.levels)
+        .flat_map(|level| &level.runs)
+        .map(|run| run.tables.len())
+        .sum();
+    db.close().unwrap();
+    let is_table = |name: &std::ffi::OsStr| name.to_string_lossy().ends_with(".tables");
+    let files = std::fs::read_dir(dir.path()).unwrap();
+    let there = files.filter(|file| is_table(&file.as_ref().unwrap().file_name())).count();
+    assert_eq!(there, listed);
+}

@@ -255,7 +255,9 @@ mod loom_tests {
 
     #[test]
     fn two_writers_are_published_and_neither_waits_for_ever() {
-        loom::model(|| {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
             let world = world(2);
             let writers = [start(&world, 0), start(&world, 1)];
             world.read();

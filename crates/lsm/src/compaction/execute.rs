@@ -86,11 +86,6 @@ impl Outcome {
     }
 }
 
-/// Does a plan in one go.
-pub fn execute(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
-    execute_part(plan, &Part::default(), context)
-}
-
 /// Does a part of a plan. The outcomes of all parts, joined in order, are the plan's; if one part
 /// fails, the caller removes the files of the others. The whole plan's reads, and the prediction,
 /// are accounted with its first part.

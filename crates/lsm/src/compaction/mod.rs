@@ -13,7 +13,7 @@
 //! * [`monitor`]: how much a level repeats itself, from its tables' sketches.
 //! * [`mod@estimate`]: what a merge would keep, from the tables' samples; [`space`]: what a keyspace may take.
 //! * [`fold`]: what becomes of each version, given the snapshots. Flush folds too.
-//! * [`execute`](execute::execute): does a plan, and leaves nothing behind if it fails.
+//! * [`execute`](execute::execute_part): does a plan, part by part, and leaves nothing behind if it fails.
 
 pub mod busy;
 mod candidates;
@@ -41,7 +41,7 @@ mod tiered;
 
 pub use busy::Busy;
 pub use estimate::{Estimate, estimate};
-pub use execute::{Context, Outcome, execute, execute_part};
+pub use execute::{Context, Outcome, execute_part};
 pub use fold::{Fate, Fold};
 pub use full::full;
 pub use monitor::Monitors;

@@ -3,8 +3,7 @@
 
 use crate::compaction::testing::{ListCursor, ListEntry};
 use crate::compaction::{
-    Busy, Context, Fold, Outcome, Plan, Sizes, Surroundings, execute, execute_part, pick,
-    write_table,
+    Busy, Context, Fold, Outcome, Plan, Sizes, Surroundings, execute_part, pick, write_table,
 };
 use crate::dedup::Dedup;
 use crate::manifest::{Change, Edit, State, invariants};
@@ -162,9 +161,6 @@ impl Store {
             table_bytes: self.sizes.table_bytes(),
             fingerprint_bits: FINGERPRINT_BITS,
         };
-        if parts == 1 {
-            return execute(plan, &context);
-        }
         let mut outcome = Outcome::default();
         for part in plan.parts(parts) {
             outcome.join(execute_part(plan, &part, &context)?);
