@@ -1,5 +1,6 @@
 //! A file: its pieces, and how they are read.
 
+use super::content::Content;
 use super::format::{self, Extent, LOG_HEADER, Made};
 use crate::Chunk;
 use crate::zones::{BLOCK_BYTES, Zones};
@@ -140,26 +141,29 @@ impl Body {
         let geometry = zones.geometry();
         for (number, extent) in pieces.extents.clone().into_iter().enumerate() {
             let chunk = geometry.chunk(extent.chunk as usize);
-            let written = zones.written(chunk)?;
-            let mut bytes = vec![0; written as usize];
-            if !bytes.is_empty() && zones.read(chunk, 0, &mut bytes).is_err() {
-                // The last block was cut off.
-                bytes.truncate(bytes.len() - BLOCK_BYTES as usize);
-                zones.read(chunk, 0, &mut bytes)?;
-            }
+            let mut content = Content::of(zones, chunk)?;
+            let written = content.written;
             let mut at = 0;
-            while let Some((offset, len)) = format::decode_log(&bytes[at..], self.id) {
-                pieces.writes.push(Write { offset, len, chunk, at: at as u64 });
-                at += (LOG_HEADER + len as usize).next_multiple_of(BLOCK_BYTES as usize);
+            while let Some((offset, len)) = self.write_at(&mut content, at)? {
+                pieces.writes.push(Write { offset, len, chunk, at });
+                at += (LOG_HEADER as u64 + u64::from(len)).next_multiple_of(BLOCK_BYTES);
             }
             // Nothing is found behind a write that was cut off: go on in the next chunk then.
             if written > 0 {
-                let is_whole = at as u64 == written;
+                let is_whole = at == written;
                 let end = if is_whole { written } else { u64::from(geometry.chunk_bytes) };
                 (position.extent, position.at) = (number, end);
             }
         }
         Ok(())
+    }
+
+    /// The offset and the length of the write whose record begins at `at` of a chunk.
+    fn write_at(&self, content: &mut Content<'_>, at: u64) -> Result<Option<(u64, u32)>> {
+        let Some(len) = format::log_bytes(content.from(at, LOG_HEADER)?, self.id) else {
+            return Ok(None);
+        };
+        Ok(format::decode_log(content.from(at, len)?, self.id))
     }
 }
 

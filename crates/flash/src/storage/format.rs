@@ -116,12 +116,18 @@ pub(super) fn encode_edit(sequence: u64, ops: &[Op]) -> Vec<u8> {
     out
 }
 
+/// How long the edit of this sequence number is that begins so. `None` if it is another.
+pub(super) fn edit_bytes(input: &[u8], sequence: u64) -> Option<usize> {
+    let head = input.get(..EDIT_HEADER)?;
+    let is_next = u32_at(head, 0) == EDIT_MAGIC && u64_at(head, 8) == sequence;
+    is_next.then(|| EDIT_HEADER + u32_at(head, 4) as usize)
+}
+
 /// The edit of this sequence number at the beginning of `input`, and the bytes that it takes. `None` if it is not
 /// whole.
 pub(super) fn decode_edit(input: &[u8], sequence: u64) -> Option<(Vec<Op>, usize)> {
-    let head = input.get(..EDIT_HEADER)?;
-    let is_next = u32_at(head, 0) == EDIT_MAGIC && u64_at(head, 8) == sequence;
-    let end = is_next.then(|| EDIT_HEADER + u32_at(head, 4) as usize)?;
+    let end = edit_bytes(input, sequence)?;
+    let head = &input[..EDIT_HEADER];
     let mut payload = input.get(EDIT_HEADER..end)?;
     if crc32c_append(crc32c(&head[..16]), payload) != u32_at(head, 16) {
         return None;
@@ -207,12 +213,18 @@ pub(super) fn encode_log(id: u64, offset: u64, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The offset and the length of the write at the beginning of `input`. `None` if it is not whole, or of another log.
-pub(super) fn decode_log(input: &[u8], id: u64) -> Option<(u64, u32)> {
+/// How long the record of the log `id` is that begins so. `None` if it is another's.
+pub(super) fn log_bytes(input: &[u8], id: u64) -> Option<usize> {
     let head = input.get(..LOG_HEADER)?;
     let is_of_it = u32_at(head, 0) == LOG_MAGIC && u64_at(head, 8) == id;
-    let len = is_of_it.then(|| u32_at(head, 4))?;
-    let bytes = input.get(LOG_HEADER..LOG_HEADER + len as usize)?;
+    is_of_it.then(|| LOG_HEADER + u32_at(head, 4) as usize)
+}
+
+/// The offset and the length of the write at the beginning of `input`. `None` if it is not whole, or of another log.
+pub(super) fn decode_log(input: &[u8], id: u64) -> Option<(u64, u32)> {
+    let end = log_bytes(input, id)?;
+    let (head, len) = (&input[..LOG_HEADER], (end - LOG_HEADER) as u32);
+    let bytes = input.get(LOG_HEADER..end)?;
     let is_whole = crc32c_append(crc32c(&head[..24]), bytes) == u32_at(head, 24);
     is_whole.then(|| (u64_at(head, 16), len))
 }

@@ -4,6 +4,7 @@
 //! with the next generation. A chunk counts if its snapshot is whole; of several, the newest generation does. So the
 //! one before is left until the new one is whole, and what a process that died left half written is never appended to.
 
+use super::content::Content;
 use super::format::{self, Op};
 use crate::Chunk;
 use crate::zones::{BLOCK_BYTES, Zones};
@@ -13,6 +14,9 @@ use std::sync::Arc;
 
 /// Chunks that hold nothing but the journal, one of them at a time: more than two, as some go bad.
 pub(super) const JOURNAL_CHUNKS: usize = 4;
+
+/// How much of one is written at the most: every open reads it.
+const JOURNAL_BYTES_MAX: u64 = 64 << 20;
 
 pub(super) struct Journal {
     zones: Arc<dyn Zones>,
@@ -42,27 +46,22 @@ pub(super) fn find(zones: &dyn Zones) -> Result<Found> {
     let (mut has_header, mut has_other) = (false, false);
     for place in 0..JOURNAL_CHUNKS {
         let chunk = geometry.chunk(place);
-        let written = zones.written(chunk)?;
-        if written == 0 || zones.is_bad(chunk) {
+        let mut content = Content::of(zones, chunk)?;
+        if content.written == 0 || zones.is_bad(chunk) {
             continue;
         }
-        // The last block may be cut off.
-        let mut bytes = vec![0; (written - BLOCK_BYTES) as usize];
-        if zones.read(chunk, 0, &mut bytes).is_ok() {
-            let mut last = vec![0; BLOCK_BYTES as usize];
-            if zones.read(chunk, written - BLOCK_BYTES, &mut last).is_ok() {
-                bytes.extend_from_slice(&last);
-            }
-        }
-        let header =
-            format::check_header(&bytes[..bytes.len().min(BLOCK_BYTES as usize)], &geometry);
+        let has_more = content.written > BLOCK_BYTES;
+        let first = content.from(0, BLOCK_BYTES as usize).unwrap_or_default();
+        let first = &first[..first.len().min(BLOCK_BYTES as usize)];
+        let is_cut_off = first.is_empty() && !has_more;
+        let header = format::check_header(first, &geometry);
         let header = header.map_err(|what| Error::corruption(zones.describe(), 0, what))?;
         let Some(generation) = header else {
-            has_other |= !bytes.is_empty();
+            has_other |= !is_cut_off;
             continue;
         };
         has_header = true;
-        if let Some((sequence, ops)) = edits(&bytes[BLOCK_BYTES as usize..])
+        if let Some((sequence, ops)) = edits(&mut content)
             && generation > found.generation
         {
             found = Found { generation, current: Some(place), sequence, ops };
@@ -90,16 +89,24 @@ fn is_empty(zones: &dyn Zones, has_header: bool) -> Result<bool> {
 }
 
 /// The changes in a chunk, and the number of the last edit. `None` without a whole snapshot.
-fn edits(mut bytes: &[u8]) -> Option<(u64, Vec<Op>)> {
-    let mut sequence = format::sequence_of(bytes.get(..BLOCK_BYTES as usize)?);
-    let (mut ops, taken) = format::decode_edit(bytes, sequence)?;
-    bytes = &bytes[taken..];
-    while let Some((more, taken)) = format::decode_edit(bytes, sequence + 1) {
+fn edits(content: &mut Content<'_>) -> Option<(u64, Vec<Op>)> {
+    let block = BLOCK_BYTES as usize;
+    let mut at = BLOCK_BYTES;
+    let mut sequence = format::sequence_of(content.from(at, block).ok()?.get(..block)?);
+    let (mut ops, taken) = edit(content, at, sequence)?;
+    at += taken as u64;
+    while let Some((more, taken)) = edit(content, at, sequence + 1) {
         ops.extend(more);
         sequence += 1;
-        bytes = &bytes[taken..];
+        at += taken as u64;
     }
     Some((sequence, ops))
+}
+
+/// The edit of this sequence number at a place in a chunk, and the bytes that it takes. `None` if it is not whole.
+fn edit(content: &mut Content<'_>, at: u64, sequence: u64) -> Option<(Vec<Op>, usize)> {
+    let len = format::edit_bytes(content.from(at, BLOCK_BYTES as usize).ok()?, sequence)?;
+    format::decode_edit(content.from(at, len).ok()?, sequence)
 }
 
 impl Journal {
@@ -192,8 +199,9 @@ impl Journal {
         Err(Error::io("write the journal of", self.zones.describe(), source))
     }
 
+    /// How much of a chunk is written.
     fn chunk_bytes(&self) -> u64 {
-        self.zones.geometry().chunk_bytes.into()
+        u64::from(self.zones.geometry().chunk_bytes).min(JOURNAL_BYTES_MAX)
     }
 
     /// The chunk that is written.

@@ -14,6 +14,7 @@
 //! Nothing is cached: whoever reads the same bytes twice keeps them.
 
 mod body;
+mod content;
 mod core;
 mod format;
 mod journal;
