@@ -6,10 +6,10 @@
 //! written after it. So does a flush after writes that another association acknowledged (`unflushed`).
 
 use crate::association::{Association, Namespace};
+use crate::link::unexpected;
 use crate::pieces::{Piece, run};
 use crate::queue_pair::QueuePair;
 use crate::session::Session;
-use crate::unflushed::Unflushed;
 use crate::{RemoteError, Settings};
 use esker_base::{Background, Clock, Entropy};
 use esker_nvme::command::CommandSet;
@@ -33,7 +33,6 @@ pub struct BlockClient {
     session: Session,
     bytes: u64,
     block_bytes_log2: u8,
-    unflushed: Unflushed,
 }
 
 impl BlockClient {
@@ -44,14 +43,15 @@ impl BlockClient {
         entropy: Arc<dyn Entropy>,
         background: Arc<dyn Background>,
     ) -> Result<Self, RemoteError> {
-        let session = Session::connect(settings, CommandSet::Nvm, clock, entropy, background)?;
-        let association = session.association(session.deadline())?;
-        let Namespace::Blocks(namespace, _) = association.namespace else {
-            return Err(crate::link::unexpected("keys where blocks were asked for"));
-        };
-        let block_bytes_log2 = namespace.block_bytes_log2;
-        let bytes = namespace.blocks << block_bytes_log2;
-        Ok(BlockClient { session, bytes, block_bytes_log2, unflushed: Unflushed::default() })
+        let set = CommandSet::Nvm;
+        match Session::connect(settings, set, clock, entropy, background)? {
+            (session, Namespace::Blocks(namespace, _)) => {
+                let block_bytes_log2 = namespace.block_bytes_log2;
+                let bytes = namespace.blocks << block_bytes_log2;
+                Ok(BlockClient { session, bytes, block_bytes_log2 })
+            }
+            _ => Err(unexpected("keys where blocks were asked for")),
+        }
     }
 
     /// The blocks of `bytes` bytes from `offset` on.
@@ -82,8 +82,7 @@ impl BlockClient {
         run(queue, &pieces, deadline, |cqe, data| {
             succeeded("read blocks", cqe)?;
             let part = parts.next().filter(|part| part.len() == data.len());
-            let part =
-                part.ok_or_else(|| crate::link::unexpected("fewer blocks than asked for"))?;
+            let part = part.ok_or_else(|| unexpected("fewer blocks than asked for"))?;
             part.copy_from_slice(&data);
             Ok(())
         })
@@ -94,21 +93,7 @@ impl BlockClient {
         let deadline = self.session.deadline();
         let association = self.session.association(deadline)?;
         self.send(what, pieces, &association, deadline)?;
-        if association.namespace.has_volatile_cache() {
-            self.unflushed.wrote(&association);
-        }
-        Ok(())
-    }
-
-    fn try_flush(&self) -> Result<(), RemoteError> {
-        let deadline = self.session.deadline();
-        let association = self.session.association(deadline)?;
-        let covered = self.unflushed.covered(&association)?;
-        if association.namespace.has_volatile_cache() {
-            let piece = Piece { sqe: self.encode(NvmCommand::Flush), data: &[], reads: 0 };
-            self.send("flush", &[piece], &association, deadline)?;
-            self.unflushed.flushed(covered);
-        }
+        self.session.wrote(&association);
         Ok(())
     }
 
@@ -178,6 +163,6 @@ impl BlockDevice for BlockClient {
     }
 
     fn flush(&self) -> esker_base::Result<()> {
-        Ok(self.try_flush()?)
+        Ok(self.session.flush(self.encode(NvmCommand::Flush))?)
     }
 }

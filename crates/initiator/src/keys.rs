@@ -25,7 +25,6 @@ const RETRIEVE_BYTES: u32 = 64 << 10;
 pub struct KeyClient {
     pub(crate) session: Session,
     pub(crate) form: KeyForm,
-    has_volatile_cache: bool,
 }
 
 impl KeyClient {
@@ -36,30 +35,20 @@ impl KeyClient {
         entropy: Arc<dyn Entropy>,
         background: Arc<dyn Background>,
     ) -> Result<Self, RemoteError> {
-        let session = Session::connect(settings, CommandSet::KeyValue, clock, entropy, background)?;
-        let association = session.association(session.deadline())?;
-        let Namespace::Keys(namespace, has_volatile_cache) = association.namespace else {
-            return Err(unexpected("blocks where keys were asked for"));
-        };
-        let form = if namespace.has_long_keys { KeyForm::Long } else { KeyForm::Short };
-        Ok(KeyClient { session, form, has_volatile_cache })
+        let set = CommandSet::KeyValue;
+        match Session::connect(settings, set, clock, entropy, background)? {
+            (session, Namespace::Keys(namespace, _)) => {
+                let form = if namespace.has_long_keys { KeyForm::Long } else { KeyForm::Short };
+                Ok(KeyClient { session, form })
+            }
+            _ => Err(unexpected("blocks where keys were asked for")),
+        }
     }
 
-    /// Whether what was acknowledged is safe only after a flush.
-    pub fn has_volatile_cache(&self) -> bool {
-        self.has_volatile_cache
-    }
-
-    /// Makes safe what was acknowledged, if the node has a volatile cache. Otherwise it is so already.
+    /// Makes safe what was acknowledged, if the node has a volatile cache; otherwise it is so already. Fails as unknown if
+    /// something was acknowledged, and not flushed, before the connection was lost: the node may have lost it, too.
     pub fn flush(&self) -> Result<(), RemoteError> {
-        if !self.has_volatile_cache {
-            return Ok(());
-        }
-        let cqe = self.change("flush", &KvCommand::Flush, &[], self.session.deadline())?;
-        match cqe.status() {
-            status if status.is_success() => Ok(()),
-            status => Err(RemoteError::Refused { action: "flush", status }),
-        }
+        self.session.flush(KvCommand::Flush.encode(self.session.namespace()))
     }
 
     /// Sets `key` to `value`. When this returns, the node's promise of durability holds.

@@ -1,7 +1,8 @@
-//! An association that is made anew when it is lost, and what is sent again then.
+//! An association that is made anew when it is lost, what is sent again then, and which association a flush answers for.
 
 use crate::association::{Association, Namespace};
 use crate::queue_pair::QueuePair;
+use crate::unflushed::Unflushed;
 use crate::{RemoteError, Settings};
 use esker_base::{Background, Clock, Entropy};
 use esker_nvme::command::CommandSet;
@@ -26,20 +27,23 @@ pub(crate) struct Session {
     namespace: OnceLock<Namespace>,
     /// Whose turn it is among the queues.
     turn: AtomicUsize,
+    unflushed: Unflushed,
 }
 
 impl Session {
-    /// Connects to a namespace that is used by `set`.
+    /// Connects to a namespace that is used by `set`, and says what it is.
     pub(crate) fn connect(
         settings: Settings,
         set: CommandSet,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
         background: Arc<dyn Background>,
-    ) -> Result<Self, RemoteError> {
+    ) -> Result<(Self, Namespace), RemoteError> {
         let session = Self::unconnected(settings, set, clock, entropy, background);
-        *session.association.lock() = Some(Arc::new(session.connect_once()?));
-        Ok(session)
+        let association = session.connect_once()?;
+        let namespace = association.namespace;
+        *session.association.lock() = Some(Arc::new(association));
+        Ok((session, namespace))
     }
 
     fn unconnected(
@@ -49,8 +53,18 @@ impl Session {
         entropy: Arc<dyn Entropy>,
         background: Arc<dyn Background>,
     ) -> Self {
-        let (association, namespace, turn) = Default::default();
-        Session { settings, set, clock, entropy, background, association, namespace, turn }
+        let (association, namespace, turn, unflushed) = Default::default();
+        Session {
+            settings,
+            set,
+            clock,
+            entropy,
+            background,
+            association,
+            namespace,
+            turn,
+            unflushed,
+        }
     }
 
     fn connect_once(&self) -> Result<Association, RemoteError> {
@@ -127,7 +141,8 @@ impl Session {
         })
     }
 
-    /// Sends what changes something. What was not sent whole was not done, and is sent again; what was, is not.
+    /// Sends what changes something, and takes note of what was acknowledged before it is safe. What was not sent whole
+    /// was not done, and is sent again; what was, is not.
     pub(crate) fn change(
         &self,
         what: &'static str,
@@ -137,13 +152,58 @@ impl Session {
     ) -> Result<Cqe, RemoteError> {
         loop {
             let association = self.association(deadline)?;
-            let queue = self.queue(&association);
-            match queue.begin(sqe, data, 0, deadline) {
+            match self.change_on(&association, what, sqe, data, deadline) {
+                Err(error) if error.is_of_connection() && self.is_before(deadline) => {}
+                Ok(cqe) if cqe.status().is_success() => {
+                    self.wrote(&association);
+                    return Ok(cqe);
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// The same on one association: an error of the connection means that it was not sent.
+    fn change_on(
+        &self,
+        association: &Association,
+        what: &'static str,
+        sqe: Sqe,
+        data: &[u8],
+        deadline: Duration,
+    ) -> Result<Cqe, RemoteError> {
+        let queue = self.queue(association);
+        let ticket = queue.begin(sqe, data, 0, deadline)?;
+        let answer = queue.finish(ticket, data, deadline);
+        answer.map(|(cqe, _)| cqe).map_err(|_| RemoteError::Unknown { what })
+    }
+
+    /// `association` acknowledged a write.
+    pub(crate) fn wrote(&self, association: &Arc<Association>) {
+        if association.namespace.has_volatile_cache() {
+            self.unflushed.wrote(association);
+        }
+    }
+
+    /// Makes safe what was acknowledged, by `flush`, if the node has a volatile cache: otherwise it is so already. Fails if
+    /// an association that is gone acknowledged a write and was not flushed (`unflushed`).
+    pub(crate) fn flush(&self, flush: Sqe) -> Result<(), RemoteError> {
+        let deadline = self.deadline();
+        loop {
+            let association = self.association(deadline)?;
+            let covered = self.unflushed.covered(&association)?;
+            if !association.namespace.has_volatile_cache() {
+                return Ok(());
+            }
+            match self.change_on(&association, "flush", flush, &[], deadline) {
                 Err(error) if error.is_of_connection() && self.is_before(deadline) => {}
                 Err(error) => return Err(error),
-                Ok(ticket) => {
-                    let answer = queue.finish(ticket, data, deadline);
-                    return answer.map(|(cqe, _)| cqe).map_err(|_| RemoteError::Unknown { what });
+                Ok(cqe) if cqe.status().is_success() => {
+                    self.unflushed.flushed(covered);
+                    return Ok(());
+                }
+                Ok(cqe) => {
+                    return Err(RemoteError::Refused { action: "flush", status: cqe.status() });
                 }
             }
         }

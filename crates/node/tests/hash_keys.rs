@@ -134,7 +134,6 @@ fn with_a_volatile_cache_stores_replace_each_other_and_a_drain_leaves_nothing_to
     for turn in 0..400u32 {
         first.store(&[(turn % 20) as u8], &pattern(100_000, turn as u8)).unwrap();
     }
-    assert!(first.has_volatile_cache());
     first.flush().unwrap();
     for key in 0..20u8 {
         let turn = 380 + u32::from(key);

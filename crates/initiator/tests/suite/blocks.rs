@@ -1,56 +1,22 @@
-//! Files, and a database, in a namespace of blocks on a node: over real sockets, with the target in the same process.
+//! Files, and a database, in a namespace of blocks on a node.
 
-use esker_base::{Background, FileKind, Hint, SystemClock, SystemEntropy, Threads};
+use crate::{blocks as connect, serve, serve_at, settings};
+use esker_base::{FileKind, Hint, SystemClock, Threads};
 use esker_initiator::{BlockClient, RemoteError, Settings};
 use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings as DbSettings, Sync};
-use esker_nvme::Nqn;
 use esker_storage::blocks::BlockDevice;
 use esker_storage::{BlockStorage, Storage};
 use esker_target::{
-    Access, Answer, Description, MemoryBlocks, MemoryKeys, Namespace, Reply, Request, Subsystem,
-    Target,
+    Answer, Description, MemoryBlocks, MemoryKeys, Namespace, Reply, Request, Target,
 };
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const NODE: &str = "nqn.2024-01.io.esker:node";
 const DEVICE_BYTES: usize = 96 << 20;
-
-fn nqn(name: &str) -> Nqn {
-    Nqn::new(name).unwrap()
-}
-
-fn serve(listen: &str, namespaces: Vec<Arc<dyn Namespace>>) -> Target {
-    let subsystem =
-        Subsystem { nqn: nqn(NODE), serial: "TEST".to_owned(), namespaces, access: Access::Anyone };
-    let settings = esker_target::Settings {
-        listen: listen.parse().unwrap(),
-        reactors: 1,
-        drain_time: Duration::from_secs(5),
-        subsystems: vec![subsystem],
-    };
-    let background: Arc<dyn Background> = Arc::new(Threads);
-    Target::start(settings, Arc::new(SystemClock::new()), Arc::new(SystemEntropy), &background)
-        .unwrap()
-}
 
 fn blocks(block_bytes_log2: u8) -> Arc<dyn Namespace> {
     let blocks = DEVICE_BYTES >> block_bytes_log2;
     Arc::new(MemoryBlocks::new([2; 16], blocks, block_bytes_log2))
-}
-
-fn settings(address: SocketAddr) -> Settings {
-    Settings::new(address, nqn("nqn.host"), nqn(NODE))
-}
-
-fn connect(settings: Settings) -> Result<BlockClient, RemoteError> {
-    BlockClient::connect(
-        settings,
-        Arc::new(SystemClock::new()),
-        Arc::new(SystemEntropy),
-        Arc::new(Threads),
-    )
 }
 
 fn client(target: &Target) -> Arc<BlockClient> {
@@ -64,7 +30,7 @@ fn pattern(bytes: usize, salt: u8) -> Vec<u8> {
 #[test]
 fn blocks_are_read_as_they_were_written() {
     for log2 in [9, 12] {
-        let target = serve("127.0.0.1:0", vec![blocks(log2)]);
+        let target = serve(vec![blocks(log2)]);
         let client = client(&target);
         assert_eq!(client.bytes(), DEVICE_BYTES as u64);
         for (salt, bytes) in [(1, 4096), (2, 65_536), (3, 69_632), (4, 5 << 20)] {
@@ -85,7 +51,7 @@ fn blocks_are_read_as_they_were_written() {
 
 #[test]
 fn many_threads_with_long_writes_share_a_short_queue() {
-    let target = serve("127.0.0.1:0", vec![blocks(12)]);
+    let target = serve(vec![blocks(12)]);
     let client = connect(Settings { depth: 3, ..settings(target.address()) }).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..8u8 {
@@ -106,7 +72,7 @@ fn many_threads_with_long_writes_share_a_short_queue() {
 
 #[test]
 fn what_is_beyond_the_end_is_refused_and_the_connection_goes_on() {
-    let target = serve("127.0.0.1:0", vec![blocks(12)]);
+    let target = serve(vec![blocks(12)]);
     let client = client(&target);
     let end = DEVICE_BYTES as u64;
     let error = client.write(end - 65_536, &[1; 1 << 20]).unwrap_err();
@@ -119,7 +85,7 @@ fn what_is_beyond_the_end_is_refused_and_the_connection_goes_on() {
 #[test]
 fn a_namespace_of_keys_is_refused() {
     let keys = Arc::new(MemoryKeys::new([1; 16], 1 << 30));
-    let target = serve("127.0.0.1:0", vec![keys]);
+    let target = serve(vec![keys]);
     let refused = connect(settings(target.address())).err();
     assert!(matches!(refused, Some(RemoteError::Refused { .. })), "{refused:?}");
 }
@@ -144,7 +110,7 @@ fn database(target: &Target) -> Db {
 
 #[test]
 fn a_database_on_a_node_has_what_was_acknowledged_when_its_process_is_gone() {
-    let target = serve("127.0.0.1:0", vec![blocks(12)]);
+    let target = serve(vec![blocks(12)]);
     let written = 600u32;
     {
         let db = database(&target);
@@ -168,14 +134,14 @@ fn a_database_on_a_node_has_what_was_acknowledged_when_its_process_is_gone() {
 #[test]
 fn files_outlive_a_restart_of_the_node() {
     let namespace = blocks(12);
-    let target = serve("127.0.0.1:0", vec![namespace.clone()]);
-    let address = target.address().to_string();
+    let target = serve(vec![namespace.clone()]);
+    let address = target.address();
     let storage = BlockStorage::open(client(&target), &Threads).unwrap();
     let mut file = storage.create("a", Hint::of(FileKind::Meta)).unwrap();
     file.append(b"bytes").unwrap();
     file.sync().unwrap();
     target.drain();
-    let target = serve(&address, vec![namespace]);
+    let target = serve_at(address, vec![namespace]);
     let mut read = [0; 5];
     storage.open("a").unwrap().read_exact_at(0, &mut read).unwrap();
     assert_eq!(&read, b"bytes", "a read is sent again");
@@ -201,7 +167,7 @@ impl Namespace for Silent {
 #[test]
 fn a_write_that_was_not_answered_is_unknown_and_not_sent_again() {
     let silent = Arc::new(Silent::default());
-    let target = serve("127.0.0.1:0", vec![silent.clone()]);
+    let target = serve(vec![silent.clone()]);
     let deadline = Duration::from_millis(200);
     let client = connect(Settings { deadline, ..settings(target.address()) }).unwrap();
     let error = client.write(0, &[1; 4096]).unwrap_err();
@@ -246,8 +212,8 @@ impl Namespace for Cached {
 #[test]
 fn a_flush_does_not_answer_for_writes_from_before_the_node_was_gone() {
     let namespace = Cached::new();
-    let target = serve("127.0.0.1:0", vec![namespace.clone()]);
-    let address = target.address().to_string();
+    let target = serve(vec![namespace.clone()]);
+    let address = target.address();
     let [flushed, unflushed] = [(); 2].map(|()| client(&target));
     for client in [&flushed, &unflushed] {
         client.write(0, &[1; 4096]).unwrap();
@@ -255,7 +221,7 @@ fn a_flush_does_not_answer_for_writes_from_before_the_node_was_gone() {
     }
     unflushed.write(4096, &[2; 4096]).unwrap();
     target.drain();
-    let target = serve(&address, vec![namespace]);
+    let target = serve_at(address, vec![namespace]);
     for client in [&flushed, &unflushed] {
         client.read(0, &mut [0; 4096]).unwrap();
     }
@@ -272,19 +238,19 @@ fn a_flush_does_not_answer_for_writes_from_before_the_node_was_gone() {
 
 #[test]
 fn a_namespace_in_the_place_of_another_is_refused() {
-    let target = serve("127.0.0.1:0", vec![blocks(12)]);
-    let address = target.address().to_string();
+    let target = serve(vec![blocks(12)]);
+    let address = target.address();
     let client = client(&target);
     target.drain();
     for (guid, blocks, log2) in
         [([3; 16], 24 << 10, 12), ([2; 16], 8 << 10, 12), ([2; 16], 192 << 10, 9)]
     {
-        let target = serve(&address, vec![Arc::new(MemoryBlocks::new(guid, blocks, log2))]);
+        let target = serve_at(address, vec![Arc::new(MemoryBlocks::new(guid, blocks, log2))]);
         let error = client.read(0, &mut [0; 4096]).unwrap_err();
         assert!(error.to_string().contains("is not the one"), "{error}");
         target.drain();
     }
-    let target = serve(&address, vec![self::blocks(12)]);
+    let target = serve_at(address, vec![self::blocks(12)]);
     client.read(0, &mut [0; 4096]).unwrap();
     drop(target);
 }
@@ -292,7 +258,7 @@ fn a_namespace_in_the_place_of_another_is_refused() {
 #[test]
 fn much_is_made_zero_in_pieces() {
     let namespace = Cached::new();
-    let target = serve("127.0.0.1:0", vec![namespace.clone()]);
+    let target = serve(vec![namespace.clone()]);
     client(&target).write_zeroes(4096, (40 << 20) + 4096).unwrap();
     let zeroed = namespace.zeroed.lock().unwrap();
     assert_eq!(zeroed.iter().sum::<u64>(), (40 << 20) + 4096);

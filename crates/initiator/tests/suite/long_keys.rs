@@ -1,16 +1,13 @@
 //! Keys longer than 16 bytes: the client in a namespace of long keys, and in another that is the same keys as they lie
 //! there.
 
-use esker_base::{Background, SystemClock, SystemEntropy, Threads};
+use crate::{keys as client, settings};
 use esker_initiator::{KeyClient, RemoteError, Settings};
+use esker_nvme::Status;
 use esker_nvme::command::kv::Condition;
-use esker_nvme::{Nqn, Status};
-use esker_target::{Access, LongKeys, MemoryKeys, Namespace, Subsystem, Target};
+use esker_target::{LongKeys, MemoryKeys, Namespace, Target};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
-
-const NODE: &str = "nqn.2024-01.io.esker:node";
 
 /// With the first half of its SHA-256, by coreutils' `sha256sum`.
 const KEY: &[u8] = b"a key of more than sixteen bytes";
@@ -21,34 +18,11 @@ const DIGEST: [u8; 16] = [
 /// Namespace 1 has long keys, namespace 2 is what it holds.
 fn serve() -> Target {
     let keys: Arc<dyn Namespace> = Arc::new(MemoryKeys::new([1; 16], 1 << 30));
-    let subsystem = Subsystem {
-        nqn: Nqn::new(NODE).unwrap(),
-        serial: "TEST".to_owned(),
-        namespaces: vec![Arc::new(LongKeys::new(keys.clone())), keys],
-        access: Access::Anyone,
-    };
-    let settings = esker_target::Settings {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        reactors: 1,
-        drain_time: Duration::from_secs(5),
-        subsystems: vec![subsystem],
-    };
-    let background: Arc<dyn Background> = Arc::new(Threads);
-    Target::start(settings, Arc::new(SystemClock::new()), Arc::new(SystemEntropy), &background)
-        .unwrap()
+    crate::serve(vec![Arc::new(LongKeys::new(keys.clone())), keys])
 }
 
 fn connect(target: &Target, namespace: u32) -> KeyClient {
-    let nqn = |name| Nqn::new(name).unwrap();
-    let mut settings = Settings::new(target.address(), nqn("nqn.host"), nqn(NODE));
-    settings.namespace = namespace;
-    KeyClient::connect(
-        settings,
-        Arc::new(SystemClock::new()),
-        Arc::new(SystemEntropy),
-        Arc::new(Threads),
-    )
-    .unwrap()
+    client(Settings { namespace, ..settings(target.address()) }).unwrap()
 }
 
 fn clients(target: &Target) -> (KeyClient, KeyClient) {

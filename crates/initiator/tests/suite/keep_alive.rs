@@ -1,9 +1,9 @@
 //! An association that nobody uses: it is kept while the node answers, and made anew when the node does not.
 
-use esker_base::{Background, Clock, Priority, SystemClock, SystemEntropy, Threads};
+use crate::{node, settings, start};
+use esker_base::{Background, Clock, Priority, SystemClock, Threads};
 use esker_initiator::{KeyClient, Settings};
-use esker_nvme::Nqn;
-use esker_target::{Access, MemoryKeys, Subsystem, Target};
+use esker_target::{MemoryKeys, Target};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -11,36 +11,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-const NODE: &str = "nqn.2024-01.io.esker:node";
-
 /// Queues that the client has, with the admin queue: each a connection.
 const QUEUES: usize = 2;
 
 fn serve(clock: Arc<dyn Clock>) -> Target {
-    let subsystem = Subsystem {
-        nqn: Nqn::new(NODE).unwrap(),
-        serial: "TEST".to_owned(),
-        namespaces: vec![Arc::new(MemoryKeys::new([1; 16], 1 << 30))],
-        access: Access::Anyone,
-    };
-    let settings = esker_target::Settings {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        reactors: 1,
-        drain_time: Duration::from_secs(5),
-        subsystems: vec![subsystem],
-    };
-    let background: Arc<dyn Background> = Arc::new(Threads);
-    Target::start(settings, clock, Arc::new(SystemEntropy), &background).unwrap()
-}
-
-fn settings(address: SocketAddr) -> Settings {
-    let nqn = |name| Nqn::new(name).unwrap();
-    Settings::new(address, nqn("nqn.host"), nqn(NODE))
+    start(node(vec![Arc::new(MemoryKeys::new([1; 16], 1 << 30))]), clock)
 }
 
 fn connect(settings: Settings) -> KeyClient {
-    let clock = Arc::new(SystemClock::new());
-    KeyClient::connect(settings, clock, Arc::new(SystemEntropy), Arc::new(Threads)).unwrap()
+    crate::keys(settings).unwrap()
 }
 
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {

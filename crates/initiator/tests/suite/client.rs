@@ -1,69 +1,38 @@
-//! The client against a target in the same process, over real sockets.
+//! Keys of up to 16 bytes.
 
-use esker_base::{Background, SystemClock, SystemEntropy, Threads};
+use crate::{HOST, NODE, keys as connect, node, nqn, serve, serve_at, start};
+use esker_base::{SystemClock, SystemEntropy};
 use esker_initiator::{KeyClient, RemoteError, Settings, discover};
+use esker_nvme::Status;
 use esker_nvme::auth::Secret;
 use esker_nvme::command::kv::Condition;
 use esker_nvme::pdu::Digests;
-use esker_nvme::{Nqn, Status};
 use esker_target::{
     Access, Answer, Description, HostAccess, MemoryBlocks, MemoryKeys, Namespace, Reply, Request,
-    Subsystem, Target,
+    Target,
 };
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const NODE: &str = "nqn.2024-01.io.esker:node";
-const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:7c1b5b0a-0000-4000-8000-000000000001";
 const SECRET: &str = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";
-
-fn nqn(name: &str) -> Nqn {
-    Nqn::new(name).unwrap()
-}
-
-fn serve(listen: SocketAddr, keys: Arc<dyn Namespace>, access: Access, drain: Duration) -> Target {
-    let subsystem = Subsystem {
-        nqn: nqn(NODE),
-        serial: "TEST".to_owned(),
-        namespaces: vec![keys, Arc::new(MemoryBlocks::new([2; 16], 16, 9))],
-        access,
-    };
-    let settings = esker_target::Settings {
-        listen,
-        reactors: 2,
-        drain_time: drain,
-        subsystems: vec![subsystem],
-    };
-    let background: Arc<dyn Background> = Arc::new(Threads);
-    Target::start(settings, Arc::new(SystemClock::new()), Arc::new(SystemEntropy), &background)
-        .unwrap()
-}
-
-fn any_port() -> SocketAddr {
-    "127.0.0.1:0".parse().unwrap()
-}
 
 fn memory() -> Arc<dyn Namespace> {
     Arc::new(MemoryKeys::new([1; 16], 1 << 30))
 }
 
 fn target() -> Target {
-    serve(any_port(), memory(), Access::Anyone, Duration::from_secs(5))
+    serve(vec![memory(), Arc::new(MemoryBlocks::new([2; 16], 16, 9))])
+}
+
+/// A node that waits for nothing when it drains.
+fn impatient(namespace: Arc<dyn Namespace>) -> Target {
+    let node = esker_target::Settings { drain_time: Duration::ZERO, ..node(vec![namespace]) };
+    start(node, Arc::new(SystemClock::new()))
 }
 
 fn settings(target: &Target) -> Settings {
-    Settings::new(target.address(), nqn(HOST), nqn(NODE))
-}
-
-fn connect(settings: Settings) -> Result<KeyClient, RemoteError> {
-    KeyClient::connect(
-        settings,
-        Arc::new(SystemClock::new()),
-        Arc::new(SystemEntropy),
-        Arc::new(Threads),
-    )
+    crate::settings(target.address())
 }
 
 #[test]
@@ -154,7 +123,9 @@ fn both_sides_prove_who_they_are() {
     let other = || Some(Secret::parse(&SECRET.replace(":00:", ":03:")).unwrap());
     let entry = HostAccess { host: nqn(HOST), secret: secret(), controller_secret: other() };
     let access = Access::Listed(vec![entry]);
-    let target = serve(any_port(), memory(), access, Duration::from_secs(5));
+    let mut node = node(vec![memory()]);
+    node.subsystems[0].access = access;
+    let target = start(node, Arc::new(SystemClock::new()));
     let with = |secret, controller_secret| {
         connect(Settings { secret, controller_secret, ..settings(&target) })
     };
@@ -181,13 +152,12 @@ fn a_namespace_of_blocks_is_refused() {
 #[test]
 fn after_a_restart_of_the_node_work_goes_on() {
     let keys = memory();
-    let drain = Duration::from_secs(5);
-    let first = serve(any_port(), keys.clone(), Access::Anyone, drain);
+    let first = serve(vec![keys.clone()]);
     let address = first.address();
     let client = connect(settings(&first)).unwrap();
     client.store(b"k", b"before").unwrap();
     first.drain();
-    let second = serve(address, keys, Access::Anyone, drain);
+    let second = serve_at(address, vec![keys]);
     assert_eq!(client.retrieve(b"k").unwrap().unwrap(), b"before");
     client.store(b"k", b"after").unwrap();
     assert_eq!(client.retrieve(b"k").unwrap().unwrap(), b"after");
@@ -224,8 +194,7 @@ impl Namespace for Silent {
 #[test]
 fn a_store_that_was_not_answered_is_unknown() {
     let silent = Arc::new(Silent::default());
-    let drain = Duration::ZERO;
-    let target = serve(any_port(), silent.clone(), Access::Anyone, drain);
+    let target = impatient(silent.clone());
     let client = connect(settings(&target)).unwrap();
     std::thread::scope(|scope| {
         let store = scope.spawn(|| client.store(b"k", b"v"));
@@ -243,7 +212,7 @@ fn a_store_that_was_not_answered_is_unknown() {
 
 #[test]
 fn a_node_that_does_not_answer_is_not_waited_for_beyond_the_deadline() {
-    let target = serve(any_port(), Arc::new(Silent::default()), Access::Anyone, Duration::ZERO);
+    let target = impatient(Arc::new(Silent::default()));
     let deadline = Duration::from_millis(200);
     let client = connect(Settings { deadline, ..settings(&target) }).unwrap();
     assert!(matches!(client.retrieve(b"k"), Err(RemoteError::Deadline)));
@@ -282,13 +251,72 @@ fn a_flush_is_sent_where_there_is_a_volatile_cache() {
     let fault = Status::WRITE_FAULT;
     for (has_cache, status) in [(false, fault), (true, Status::SUCCESS), (true, fault)] {
         let keys = Arc::new(Flushed { has_cache, flushes: AtomicUsize::new(0), status });
-        let target = serve(any_port(), keys.clone(), Access::Anyone, Duration::from_secs(5));
+        let target = serve(vec![keys.clone()]);
         let client = connect(settings(&target)).unwrap();
-        assert_eq!(client.has_volatile_cache(), has_cache);
         match client.flush() {
             Ok(()) => assert!(!has_cache || status.is_success(), "a failed flush is told"),
             Err(error) => assert!(matches!(error, RemoteError::Refused { action: "flush", .. })),
         }
         assert_eq!(keys.flushes.load(SeqCst), usize::from(has_cache));
     }
+}
+
+/// Keys in memory that says it has a volatile cache.
+struct Cached(MemoryKeys);
+
+impl Namespace for Cached {
+    fn guid(&self) -> [u8; 16] {
+        self.0.guid()
+    }
+    fn description(&self) -> Description {
+        self.0.description()
+    }
+    fn has_volatile_cache(&self) -> bool {
+        true
+    }
+    fn submit(&self, request: Request, reply: Reply) {
+        self.0.submit(request, reply);
+    }
+}
+
+#[test]
+fn a_flush_does_not_answer_for_stores_from_before_the_node_was_gone() {
+    let cached: Arc<dyn Namespace> = Arc::new(Cached(MemoryKeys::new([1; 16], 1 << 30)));
+    let target = serve(vec![cached.clone()]);
+    let address = target.address();
+    let [flushed, unflushed, unsuccessful] = [(); 3].map(|()| connect(settings(&target)).unwrap());
+    for client in [&flushed, &unflushed, &unsuccessful] {
+        client.store(b"k", b"1").unwrap();
+        client.flush().unwrap();
+    }
+    unflushed.store(b"k", b"2").unwrap();
+    assert!(!unsuccessful.store_if(b"k", b"3", Condition::IfAbsent).unwrap());
+    target.drain();
+    let target = serve_at(address, vec![cached]);
+    for client in [&flushed, &unsuccessful] {
+        client.retrieve(b"k").unwrap();
+        client.flush().unwrap();
+        client.store(b"l", b"1").unwrap();
+        client.flush().unwrap();
+    }
+    for _ in 0..2 {
+        let lost = unflushed.flush();
+        assert!(matches!(lost, Err(RemoteError::Unknown { what: "write" })), "{lost:?}");
+        unflushed.store(b"l", b"2").unwrap();
+    }
+    drop(target);
+}
+
+#[test]
+fn a_flush_fails_when_the_node_comes_back_without_a_cache_it_had() {
+    let keys = || MemoryKeys::new([1; 16], 1 << 30);
+    let target = serve(vec![Arc::new(Cached(keys()))]);
+    let address = target.address();
+    let client = connect(settings(&target)).unwrap();
+    client.store(b"k", b"v").unwrap();
+    target.drain();
+    let target = serve_at(address, vec![Arc::new(keys())]);
+    let lost = client.flush();
+    assert!(matches!(lost, Err(RemoteError::Unknown { what: "write" })), "{lost:?}");
+    drop(target);
 }

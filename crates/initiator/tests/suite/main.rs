@@ -1,0 +1,62 @@
+//! Clients against a target in the same process, over real sockets.
+
+mod blocks;
+mod client;
+mod keep_alive;
+mod long_keys;
+
+use esker_base::{Background, Clock, SystemClock, SystemEntropy, Threads};
+use esker_initiator::{BlockClient, KeyClient, RemoteError, Settings};
+use esker_nvme::Nqn;
+use esker_target::{Access, Namespace, Subsystem, Target};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+const NODE: &str = "nqn.2024-01.io.esker:node";
+const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:7c1b5b0a-0000-4000-8000-000000000001";
+
+fn nqn(name: &str) -> Nqn {
+    Nqn::new(name).unwrap()
+}
+
+/// A node with these namespaces, for anyone, at a port that the system chooses.
+fn node(namespaces: Vec<Arc<dyn Namespace>>) -> esker_target::Settings {
+    let subsystem =
+        Subsystem { nqn: nqn(NODE), serial: "TEST".to_owned(), namespaces, access: Access::Anyone };
+    esker_target::Settings {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        reactors: 2,
+        drain_time: Duration::from_secs(5),
+        subsystems: vec![subsystem],
+    }
+}
+
+fn start(node: esker_target::Settings, clock: Arc<dyn Clock>) -> Target {
+    let background: Arc<dyn Background> = Arc::new(Threads);
+    Target::start(node, clock, Arc::new(SystemEntropy), &background).unwrap()
+}
+
+fn serve(namespaces: Vec<Arc<dyn Namespace>>) -> Target {
+    start(node(namespaces), Arc::new(SystemClock::new()))
+}
+
+/// Again where it was.
+fn serve_at(listen: SocketAddr, namespaces: Vec<Arc<dyn Namespace>>) -> Target {
+    let node = esker_target::Settings { listen, ..node(namespaces) };
+    start(node, Arc::new(SystemClock::new()))
+}
+
+fn settings(address: SocketAddr) -> Settings {
+    Settings::new(address, nqn(HOST), nqn(NODE))
+}
+
+fn keys(settings: Settings) -> Result<KeyClient, RemoteError> {
+    let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
+    KeyClient::connect(settings, clock, entropy, Arc::new(Threads))
+}
+
+fn blocks(settings: Settings) -> Result<BlockClient, RemoteError> {
+    let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
+    BlockClient::connect(settings, clock, entropy, Arc::new(Threads))
+}
