@@ -116,10 +116,10 @@ impl FileDevice {
         Ok(FileDevice { file, name, bytes, block_bytes, is_direct })
     }
 
-    /// The same for a reactor.
+    /// The same, opened again, for a reactor: each hears of what was lost by itself.
     pub fn descriptor(&self) -> Result<Descriptor> {
-        let file = self.file.try_clone();
-        Ok(file.map_err(|source| Error::io("open", &self.name, source))?.into())
+        let file = self.file.try_clone().and_then(|file| Descriptor::from(file).reopen());
+        file.map_err(|source| Error::io("open", &self.name, source))
     }
 
     /// Whether it is read and written past the page cache.

@@ -40,7 +40,7 @@ mod store;
 pub mod volume;
 mod worker;
 
-pub use format::superblock::Layout;
+pub use format::superblock::{Layout, PARTITIONS_MAX};
 pub use stats::PartitionStats;
 pub use store::HashStore;
 pub use volume::{CreateSettings, Opened};

@@ -50,7 +50,7 @@ impl HashKeys {
         }
         let value_bytes_max = partitions.iter().map(Partition::value_bytes_max).min().unwrap_or(0);
         let value_bytes_max = value_bytes_max.min(VALUE_BYTES as usize) as u32;
-        let used_bytes = partitions.iter().map(|partition| used_bytes(partition).into()).collect();
+        let used_bytes = partitions.iter().map(|partition| partition.used_bytes().into()).collect();
         let shared = Arc::new(Shared { used_bytes, ..Shared::default() });
         let partitions = Mutex::new(partitions);
         Ok(HashKeys {
@@ -74,11 +74,6 @@ impl HashKeys {
     pub fn is_direct(&self) -> bool {
         self.device.is_direct()
     }
-}
-
-pub(crate) fn used_bytes(partition: &Partition) -> u64 {
-    let stats = partition.stats();
-    stats.data_bytes - stats.unused_bytes
 }
 
 impl Namespace for HashKeys {

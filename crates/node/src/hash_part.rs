@@ -3,10 +3,10 @@
 //! Partitions say what they want read, written and synced; all of it goes through the reactor's ring. They share one
 //! file, so one sync serves all of them that ask for one before it begins.
 
-use crate::hash_keys::{Shared, used_bytes};
+use crate::hash_keys::Shared;
 use esker_base::{Error, hash64};
-use esker_hashstore::Layout;
 use esker_hashstore::partition::{self, Io, IoKind, Item, Only, Partition};
+use esker_hashstore::{Layout, PARTITIONS_MAX};
 use esker_nvme::Status;
 use esker_nvme::command::kv::{Condition, Key, ListBuilder};
 use esker_target::{Answer, GroupSync, Outlet, Reply, Request, Resident};
@@ -18,6 +18,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// The tag of a sync. All others have a partition's tag, which is never 0, above the partition's place.
 const SYNC: u64 = 0;
 const PLACE_BITS: u32 = 6;
+const _: () = assert!(PARTITIONS_MAX <= 1 << PLACE_BITS);
 
 /// Keys are taken from a partition so many at a time.
 const LISTED_TOGETHER: usize = 256;
@@ -112,6 +113,9 @@ impl HashPart {
                 caller.reply.send(answer_of(reply.result, caller.asked_for_presence));
             }
         }
+        let partition = &self.partitions[place];
+        let used = &self.store.shared.used_bytes[partition.number() as usize];
+        used.store(partition.used_bytes(), Relaxed);
     }
 
     fn sync(&mut self, out: &mut Outlet) {
@@ -131,9 +135,6 @@ impl HashPart {
                     let failure = || io::Error::other("a sync of the device failed");
                     let result = if failed { Err(failure()) } else { Ok(0) };
                     self.partitions[place].report(tag, result, None);
-                    let partition = &self.partitions[place];
-                    let used = &self.store.shared.used_bytes[partition.number() as usize];
-                    used.store(used_bytes(partition), Relaxed);
                     self.turn(place, out);
                 }
                 Waiter::Flush(reply) if failed => reply.send(Answer::Failed(Status::WRITE_FAULT)),
@@ -269,6 +270,8 @@ fn status_of(error: &Error) -> Status {
         Error::CapacityExceeded { .. } => Status::CAPACITY_EXCEEDED,
         Error::LogFailed { .. } => Status::WRITE_FAULT,
         error if error.is_corruption() => Status::UNRECOVERED_ERROR,
+        // Of a read: a write that failed has made the partition fail.
+        Error::Io { .. } => Status::READ_ERROR,
         _ => Status::INTERNAL_ERROR,
     }
 }

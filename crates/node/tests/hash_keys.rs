@@ -2,8 +2,11 @@
 
 mod support;
 
+use esker_initiator::RemoteError;
 use esker_node::HashKeys;
+use esker_nvme::Status;
 use esker_nvme::command::kv::Condition;
+use esker_target::{Description, Namespace};
 use std::collections::BTreeSet;
 use support::{Store, client};
 
@@ -143,4 +146,37 @@ fn with_a_volatile_cache_stores_replace_each_other_and_a_drain_leaves_nothing_to
     target.drain();
     let opened = HashKeys::open([1; 16], &store.path, false).unwrap().opened();
     assert_eq!((opened.keys, opened.replayed), (20, 0));
+}
+
+#[test]
+fn bytes_in_use_are_told_as_they_change_with_a_volatile_cache_too() {
+    for has_cache in [false, true] {
+        let store = Store::new(16 << 20, 2);
+        let keys = store.open(has_cache);
+        let target = store.serve(2, keys.clone());
+        let client = client(&target);
+        let used = || match keys.description() {
+            Description::Keys { used_bytes, .. } => used_bytes,
+            other => panic!("{other:?}"),
+        };
+        let before = used();
+        client.store(b"k", &pattern(100_000, 1)).unwrap();
+        // Told after the answer: the next answer of the same partition comes later.
+        client.exist(b"k").unwrap();
+        assert!((100_000..110_000).contains(&(used() - before)), "{} bytes", used() - before);
+    }
+}
+
+#[test]
+fn what_the_device_does_not_give_back_is_an_unrecovered_read_error() {
+    let store = Store::new(16 << 20, 1);
+    let target = store.serve_with(1, false);
+    let client = client(&target);
+    client.store(b"k", &pattern(100_000, 1)).unwrap();
+    let file = std::fs::File::options().write(true).open(&store.path).unwrap();
+    file.set_len(1 << 16).unwrap();
+    match client.retrieve(b"k") {
+        Err(RemoteError::Refused { status, .. }) => assert!(status.is(Status::READ_ERROR)),
+        other => panic!("{other:?}"),
+    }
 }

@@ -93,6 +93,10 @@ impl Controller {
         self.state.lock().io_queues.retain(|queue| queue.connection != connection);
     }
 
+    pub(crate) fn has_io_queues(&self) -> bool {
+        !self.state.lock().io_queues.is_empty()
+    }
+
     /// The admin queue is gone: so are the others.
     pub(crate) fn end(&self) {
         let mut state = self.state.lock();

@@ -118,6 +118,9 @@ impl Shell {
                 self.message(message);
             }
             self.residents.go_on(&mut self.io);
+            if self.drain_until.is_some() {
+                self.drop_drained();
+            }
             if self.connections.is_empty() {
                 self.drains = None;
             }
@@ -299,6 +302,14 @@ impl Shell {
                 self.go_on(id);
             }
         }
+    }
+
+    /// Admin queues whose I/O queues are gone by now go, too.
+    fn drop_drained(&mut self) {
+        let over =
+            |(id, served): (&ConnectionId, &Served)| served.connection.is_over().then_some(*id);
+        let over: Vec<_> = self.connections.iter().filter_map(over).collect();
+        over.into_iter().for_each(|id| self.forget(id));
     }
 
     fn drain(&mut self, drains: mpsc::Sender<()>) {

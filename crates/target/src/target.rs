@@ -18,6 +18,7 @@ use std::time::Duration;
 /// A target that serves. Dropping it drains it.
 pub struct Target {
     address: SocketAddr,
+    clock: Arc<dyn Clock>,
     mailboxes: Vec<Sender<Message>>,
     counters: Vec<Arc<Counters>>,
     threads: Vec<Box<dyn Running>>,
@@ -38,9 +39,9 @@ impl Target {
             listener.local_addr().map_err(|source| Error::io("ask for", &name, source))?;
         let reactors = settings.reactors.max(1);
         let (residents, parts) = parts(&settings, reactors)?;
-        let shared = Arc::new(Shared::new(settings, address, clock, entropy, residents));
-        let mut target =
-            Target { address, mailboxes: Vec::new(), counters: Vec::new(), threads: Vec::new() };
+        let shared = Arc::new(Shared::new(settings, address, clock.clone(), entropy, residents));
+        let (mailboxes, counters, threads) = Default::default();
+        let mut target = Target { address, clock, mailboxes, counters, threads };
         let mut listener = Some(listener);
         for (number, parts) in parts.into_iter().enumerate() {
             let start = reactor::Start {
@@ -93,8 +94,10 @@ impl Target {
     pub fn is_alive(&self, time: Duration) -> bool {
         let (pong, pongs) = channel();
         let asked = |mailbox: &Sender<Message>| mailbox.send(Message::Ping(pong.clone())).is_ok();
+        let deadline = self.clock.now() + time;
+        let left = || deadline.saturating_sub(self.clock.now());
         self.mailboxes.iter().all(asked)
-            && self.mailboxes.iter().all(|_| pongs.recv_timeout(time).is_ok())
+            && self.mailboxes.iter().all(|_| pongs.recv_timeout(left()).is_ok())
     }
 
     /// Takes no more commands, finishes those under way, and stops.

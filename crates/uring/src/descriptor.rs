@@ -1,6 +1,7 @@
 //! Files and sockets that stay open as long as an operation uses them.
 
 use std::fs::File;
+use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -26,6 +27,16 @@ macro_rules! from_owned {
             }
         }
     )* };
+}
+
+impl Descriptor {
+    /// The same file opened again. The system tells every opening of a file once that something written to it was lost: so
+    /// who syncs for others, and must not miss that, has one of their own. Fails where there is no `/proc`.
+    pub fn reopen(&self) -> io::Result<Self> {
+        let flags = rustix::fs::fcntl_getfl(self)? | rustix::fs::OFlags::CLOEXEC;
+        let path = format!("/proc/self/fd/{}", self.as_raw_fd());
+        Ok(rustix::fs::open(path, flags, rustix::fs::Mode::empty())?.into())
+    }
 }
 
 from_owned!(File TcpListener TcpStream UnixStream);

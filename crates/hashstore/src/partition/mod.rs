@@ -233,6 +233,11 @@ impl Partition {
         quarter.min(VALUE_BYTES_MAX) as usize
     }
 
+    /// The device bytes that records take.
+    pub fn used_bytes(&self) -> u64 {
+        (u64::from(self.layout.blocks()) - self.space.unused()) * u64::from(self.layout.block_bytes)
+    }
+
     /// Counters and sizes.
     pub fn stats(&self) -> PartitionStats {
         PartitionStats {

@@ -293,8 +293,11 @@ fn a_flush_does_not_answer_for_stores_from_before_the_node_was_gone() {
     assert!(!unsuccessful.store_if(b"k", b"3", Condition::IfAbsent).unwrap());
     target.drain();
     let target = serve_at(address, vec![cached]);
-    for client in [&flushed, &unsuccessful] {
+    // All find the node that is there now.
+    for client in [&flushed, &unflushed, &unsuccessful] {
         client.retrieve(b"k").unwrap();
+    }
+    for client in [&flushed, &unsuccessful] {
         client.flush().unwrap();
         client.store(b"l", b"1").unwrap();
         client.flush().unwrap();
@@ -316,6 +319,7 @@ fn a_flush_fails_when_the_node_comes_back_without_a_cache_it_had() {
     client.store(b"k", b"v").unwrap();
     target.drain();
     let target = serve_at(address, vec![Arc::new(keys())]);
+    assert!(!client.exist(b"k").unwrap());
     let lost = client.flush();
     assert!(matches!(lost, Err(RemoteError::Unknown { what: "write" })), "{lost:?}");
     drop(target);

@@ -31,11 +31,18 @@ impl Store {
     }
 
     pub fn serve_with(&self, reactors: usize, has_volatile_cache: bool) -> Target {
-        let keys = HashKeys::open([1; 16], &self.path, has_volatile_cache).unwrap();
+        self.serve(reactors, self.open(has_volatile_cache))
+    }
+
+    pub fn open(&self, has_volatile_cache: bool) -> Arc<HashKeys> {
+        Arc::new(HashKeys::open([1; 16], &self.path, has_volatile_cache).unwrap())
+    }
+
+    pub fn serve(&self, reactors: usize, keys: Arc<HashKeys>) -> Target {
         let subsystem = Subsystem {
             nqn: Nqn::new(NODE).unwrap(),
             serial: "TEST".to_owned(),
-            namespaces: vec![Arc::new(keys)],
+            namespaces: vec![keys],
             access: Access::Anyone,
         };
         let settings = esker_target::Settings {

@@ -19,12 +19,14 @@ pub(super) enum Purpose {
 /// What a command waits for.
 #[derive(Debug)]
 pub(super) enum State {
-    /// Memory, before an R2T is sent.
-    AwaitsTransfer { purpose: Purpose, bytes: u32 },
+    /// Memory for its data, and what else it will take, before an R2T is sent.
+    AwaitsTransfer { purpose: Purpose, bytes: u32, memory: usize },
     /// Data that an R2T asked for.
     Transfers { purpose: Purpose, data: Slice, received: u32, intact: bool },
     /// Memory, before it is submitted.
     AwaitsSubmission { namespace: u32, request: Request, answer: Reading },
+    /// Memory for the value that is there, before that is retrieved.
+    AwaitsComparison { namespace: u32, key: Key, store: Request, memory: usize },
     /// The value that is there, to be compared before `store` is submitted.
     Compares { namespace: u32, store: Request },
     /// Its namespace.
@@ -128,6 +130,13 @@ impl Commands {
         }
     }
 
+    /// Has the command in `slot` hold what was reserved for it in another.
+    pub(super) fn hold(&mut self, slot: u16, reserved: usize) {
+        if let Some(command) = self.get(slot) {
+            command.reserved = reserved;
+        }
+    }
+
     /// Memory is free again.
     pub(super) fn release(&mut self, bytes: usize) {
         self.reserved -= bytes;
@@ -150,7 +159,9 @@ impl State {
     /// The memory that it waits for.
     fn bytes(&self) -> usize {
         match self {
-            State::AwaitsTransfer { bytes, .. } => *bytes as usize,
+            State::AwaitsTransfer { memory, .. } | State::AwaitsComparison { memory, .. } => {
+                *memory
+            }
             State::AwaitsSubmission { answer, .. } => answer.bytes_max as usize,
             _ => 0,
         }

@@ -1,6 +1,6 @@
 //! Commands in general, and those of I/O queues: from the capsule to the namespace and back.
 
-use super::commands::{Purpose, Reading, State};
+use super::commands::{Command, Purpose, Reading, State};
 use super::{Connection, Phase};
 use crate::{Answer, Description, Namespace, Request};
 use esker_nvme::command::fabrics;
@@ -63,7 +63,7 @@ impl Connection {
         }
     }
 
-    fn namespace(&self, id: u32) -> Result<&Arc<dyn Namespace>, Status> {
+    pub(super) fn namespace(&self, id: u32) -> Result<&Arc<dyn Namespace>, Status> {
         let index = self.queue.as_ref().and_then(|queue| queue.controller.subsystem);
         let subsystem = index.and_then(|index| self.shared.settings.subsystems.get(index));
         let namespace = subsystem.and_then(|subsystem| subsystem.namespace(id));
@@ -83,8 +83,7 @@ impl Connection {
                 says_length,
             })
         };
-        match KvCommand::parse(sqe)? {
-            KvCommand::Flush => self.submit_new(id, namespace, Request::Flush),
+        let request = match KvCommand::parse(sqe)? {
             KvCommand::Store { key, bytes, condition } => {
                 if bytes > value_bytes_max(description) {
                     return Err(Status::INVALID_VALUE_SIZE);
@@ -93,24 +92,24 @@ impl Connection {
                 if sgl.bytes() < bytes {
                     return Err(Status::DATA_SGL_LENGTH_INVALID);
                 }
-                self.take_data(
-                    id,
-                    sgl,
-                    payload,
-                    Purpose::Store { namespace, key, bytes, condition },
-                )
+                let purpose = Purpose::Store { namespace, key, bytes, condition };
+                return self.take_data(id, sgl, payload, purpose);
             }
             KvCommand::Retrieve { key, bytes } => {
-                self.submit_read(id, namespace, Request::Retrieve { key }, read(bytes, true)?)
+                let reading = read(bytes, true)?;
+                return self.submit_read(id, namespace, Request::Retrieve { key }, reading);
             }
             KvCommand::List { from, bytes } => {
                 let reading = read(bytes, false)?;
                 let request = Request::List { from, bytes: reading.bytes_max as usize };
-                self.submit_read(id, namespace, request, reading)
+                return self.submit_read(id, namespace, request, reading);
             }
-            KvCommand::Delete { key } => self.submit_new(id, namespace, Request::Delete { key }),
-            KvCommand::Exist { key } => self.submit_new(id, namespace, Request::Exist { key }),
-        }
+            KvCommand::Delete { key } => Request::Delete { key },
+            KvCommand::Exist { key } => Request::Exist { key },
+            KvCommand::Flush => Request::Flush,
+        };
+        self.submit_new(id, namespace, request);
+        Ok(())
     }
 
     fn nvm(
@@ -127,25 +126,26 @@ impl Connection {
             let stated = sqe.sgl()?.bytes();
             (stated == bytes).then_some((offset, bytes)).ok_or(Status::DATA_SGL_LENGTH_INVALID)
         };
-        match NvmCommand::parse(sqe)? {
-            NvmCommand::Flush => self.submit_new(id, namespace, Request::Flush),
+        let request = match NvmCommand::parse(sqe)? {
             NvmCommand::Write { blocks, force_unit_access } => {
                 let (offset, _) = transfer(blocks)?;
                 let purpose = Purpose::Write { namespace, offset, force_unit_access };
-                self.take_data(id, sqe.sgl()?, payload, purpose)
+                return self.take_data(id, sqe.sgl()?, payload, purpose);
             }
             NvmCommand::Read { blocks } => {
                 let (offset, bytes) = transfer(blocks)?;
                 let request = Request::Read { offset, bytes: bytes as usize };
                 let reading = Reading { bytes_max: bytes, says_length: false };
-                self.submit_read(id, namespace, request, reading)
+                return self.submit_read(id, namespace, request, reading);
             }
             NvmCommand::WriteZeroes { blocks, force_unit_access } => {
                 let (offset, bytes) = range(description, blocks)?;
-                let request = Request::WriteZeroes { offset, bytes, force_unit_access };
-                self.submit_new(id, namespace, request)
+                Request::WriteZeroes { offset, bytes, force_unit_access }
             }
-        }
+            NvmCommand::Flush => Request::Flush,
+        };
+        self.submit_new(id, namespace, request);
+        Ok(())
     }
 
     /// Gets a command's data: from its capsule, or by an R2T.
@@ -161,17 +161,18 @@ impl Connection {
             Some(data) => {
                 let mut room = self.room(&purpose, data.len());
                 room.copy_from_slice(data);
-                self.with_data(id, purpose, room)
+                self.with_data(id, purpose, room, 0).map(drop)
             }
             None if sgl.bytes() == 0 => {
                 let room = self.room(&purpose, 0);
-                self.with_data(id, purpose, room)
+                self.with_data(id, purpose, room, 0).map(drop)
             }
             None if sgl.bytes() > TRANSFER_BYTES => Err(Status::INVALID_FIELD),
             None => {
                 let bytes = sgl.bytes();
-                let slot = self.commands.add(id, State::AwaitsTransfer { purpose, bytes });
-                if self.commands.reserve(slot, bytes as usize) {
+                let memory = bytes as usize + self.compared_bytes(&purpose);
+                let slot = self.commands.add(id, State::AwaitsTransfer { purpose, bytes, memory });
+                if self.commands.reserve(slot, memory) {
                     self.ask_for_data(slot);
                 }
                 Ok(())
@@ -192,7 +193,7 @@ impl Connection {
 
     fn ask_for_data(&mut self, slot: u16) {
         let Some(command) = self.commands.get(slot) else { return };
-        let State::AwaitsTransfer { purpose, bytes } = command.state else { return };
+        let State::AwaitsTransfer { purpose, bytes, .. } = command.state else { return };
         let data = self.room(&purpose, bytes as usize);
         let Some(command) = self.commands.get(slot) else { return };
         command.state = State::Transfers { purpose, data, received: 0, intact: true };
@@ -242,46 +243,59 @@ impl Connection {
     fn data_is_whole(&mut self, slot: u16) {
         let Some(command) = self.commands.free(slot) else { return };
         let State::Transfers { purpose, data, intact, .. } = command.state else { return };
-        self.commands.release(command.reserved);
         let done = match intact {
-            true => self.with_data(command.id, purpose, data),
+            true => self.with_data(command.id, purpose, data, command.reserved),
             false => Err(Status::TRANSPORT_ERROR),
         };
-        if let Err(status) = done {
-            self.fail(command.id, status);
+        match done {
+            // The data is there until the namespace is done with it.
+            Ok(Some(slot)) => self.commands.hold(slot, command.reserved),
+            Ok(None) => self.commands.release(command.reserved),
+            Err(status) => {
+                self.commands.release(command.reserved);
+                self.fail(command.id, status);
+            }
         }
         self.go_on();
     }
 
-    /// Carries out a command whose data is there.
-    fn with_data(&mut self, id: u16, purpose: Purpose, data: Slice) -> Result<(), Status> {
+    /// Carries out a command whose data is there, for which `reserved` is. Says where it goes on, if it is not over.
+    fn with_data(
+        &mut self,
+        id: u16,
+        purpose: Purpose,
+        data: Slice,
+        reserved: usize,
+    ) -> Result<Option<u16>, Status> {
         match purpose {
             Purpose::Connect(connect) => {
                 self.connect(id, &connect, &data);
-                Ok(())
+                Ok(None)
             }
-            Purpose::Auth => self.auth_send(id, &data),
+            Purpose::Auth => self.auth_send(id, &data).map(|()| None),
             Purpose::Store { namespace, key, bytes, condition } => {
                 let start = data.range().start;
                 let value = data.into_buffer().slice(start..start + bytes as usize);
                 let store = Request::Store { key, value, condition };
-                match self.namespace(namespace)?.has_long_keys() {
-                    true => self.store_long(id, namespace, key, store),
-                    false => self.submit_new(id, namespace, store),
+                let compared = self.compared_bytes(&purpose);
+                if compared == 0 {
+                    return Ok(Some(self.submit_new(id, namespace, store)));
                 }
+                let missing = (reserved == 0).then_some(compared);
+                self.store_long(id, (namespace, key), store, missing).map(Some)
             }
             Purpose::Write { namespace, offset, force_unit_access } => {
                 let request = Request::Write { offset, data, force_unit_access };
-                self.submit_new(id, namespace, request)
+                Ok(Some(self.submit_new(id, namespace, request)))
             }
         }
     }
 
-    /// Submits a request that is answered without data.
-    fn submit_new(&mut self, id: u16, namespace: u32, request: Request) -> Result<(), Status> {
+    /// Submits a request that is answered without data. Says where it waits for the answer.
+    fn submit_new(&mut self, id: u16, namespace: u32, request: Request) -> u16 {
         let slot = self.commands.add(id, State::Submitted { answer: None });
         self.submit(slot, namespace, request);
-        Ok(())
+        slot
     }
 
     /// Submits a request whose answer takes memory.
@@ -299,13 +313,17 @@ impl Connection {
         Ok(())
     }
 
-    fn submit_waiting(&mut self, slot: u16) {
+    pub(super) fn submit_waiting(&mut self, slot: u16) {
         let Some(command) = self.commands.get(slot) else { return };
         let submitted = State::Submitted { answer: None };
         match std::mem::replace(&mut command.state, submitted) {
             State::AwaitsSubmission { namespace, request, answer } => {
                 command.state = State::Submitted { answer: Some(answer) };
                 self.submit(slot, namespace, request);
+            }
+            State::AwaitsComparison { namespace, key, store, .. } => {
+                command.state = State::Compares { namespace, store };
+                self.submit(slot, namespace, Request::Retrieve { key });
             }
             other => command.state = other,
         }
@@ -335,29 +353,29 @@ impl Connection {
 
     /// Completes the command in `slot` with its namespace's answer.
     pub(super) fn finish(&mut self, slot: u16, answer: Answer) {
-        let Some(command) = self.commands.free(slot) else { return };
-        let reading = match command.state {
+        let Some(Command { id, reserved, state }) = self.commands.free(slot) else { return };
+        let reading = match state {
             State::Submitted { answer } => answer,
             State::Compares { namespace, store } => {
-                return self.compared(command.id, namespace, store, answer);
+                return self.compared((id, reserved), namespace, store, answer);
             }
             _ => return,
         };
         match (answer, reading) {
             (Answer::Data(data), Some(reading)) => {
                 let length = data.len() as u32;
-                self.send_data(command.id, data, reading.bytes_max, command.reserved);
+                self.send_data(id, data, reading.bytes_max, reserved);
                 let word = if reading.says_length { length } else { 0 };
-                self.complete(Cqe::new(command.id, Status::SUCCESS).with_word(word));
+                self.complete(Cqe::new(id, Status::SUCCESS).with_word(word));
             }
             (answer, _) => {
-                self.commands.release(command.reserved);
+                self.commands.release(reserved);
                 let status = match answer {
                     Answer::Done => Status::SUCCESS,
                     Answer::Failed(status) => status,
                     Answer::Data(_) => Status::INTERNAL_ERROR,
                 };
-                self.complete(Cqe::new(command.id, status));
+                self.complete(Cqe::new(id, status));
             }
         }
     }
@@ -369,8 +387,9 @@ impl Connection {
             return self.commands.release(reserved);
         }
         let header = DataHeader { command_id: id, transfer_tag: 0, offset: 0, bytes: bytes as u32 };
-        let start = data.range().start;
-        let data = data.into_buffer().slice(start..start + bytes);
+        // What the host did not ask for is not kept until it has taken the rest.
+        let data =
+            if bytes < data.len() { Buffer::from_slice(&data[..bytes]).whole() } else { data };
         self.encoder.controller_data(&header, true, self.output.text());
         let mut tail = Vec::new();
         self.encoder.data_tail(&data, &mut tail);
@@ -379,7 +398,7 @@ impl Connection {
     }
 }
 
-fn value_bytes_max(description: Description) -> u32 {
+pub(super) fn value_bytes_max(description: Description) -> u32 {
     match description {
         Description::Keys { value_bytes_max, .. } => value_bytes_max,
         Description::Blocks { .. } => 0,

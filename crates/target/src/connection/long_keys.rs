@@ -4,30 +4,57 @@
 //! key of the same digest takes two keys of one digest, and then the later one wins.
 
 use super::Connection;
-use super::commands::State;
+use super::commands::{Purpose, State};
+use super::io::value_bytes_max;
 use crate::{Answer, Request};
 use esker_nvme::Status;
 use esker_nvme::command::kv::Key;
 use esker_nvme::command::long_key::{digest, split};
 
 impl Connection {
-    /// Begins a store whose value begins with the full key.
+    /// The memory that the comparison before `purpose` takes, beside that for its data.
+    pub(super) fn compared_bytes(&self, purpose: &Purpose) -> usize {
+        let Purpose::Store { namespace, .. } = purpose else { return 0 };
+        match self.namespace(*namespace) {
+            Ok(namespace) if namespace.has_long_keys() => {
+                value_bytes_max(namespace.description()) as usize
+            }
+            _ => 0,
+        }
+    }
+
+    /// Begins a store whose value begins with the full key, and says where it goes on. The memory for the value that is there
+    /// is reserved, or is to be: never while the store holds some already, for then stores could wait for each other.
     pub(super) fn store_long(
         &mut self,
         id: u16,
-        namespace: u32,
-        key: Key,
+        (namespace, key): (u32, Key),
         store: Request,
-    ) -> Result<(), Status> {
+        memory: Option<usize>,
+    ) -> Result<u16, Status> {
         let Request::Store { value, .. } = &store else { return Err(Status::INTERNAL_ERROR) };
         split(value).filter(|(full, _)| digest(full) == key).ok_or(Status::INVALID_FIELD)?;
-        let slot = self.commands.add(id, State::Compares { namespace, store });
-        self.submit(slot, namespace, Request::Retrieve { key });
-        Ok(())
+        let Some(memory) = memory else {
+            let slot = self.commands.add(id, State::Compares { namespace, store });
+            self.submit(slot, namespace, Request::Retrieve { key });
+            return Ok(slot);
+        };
+        let waits = State::AwaitsComparison { namespace, key, store, memory };
+        let slot = self.commands.add(id, waits);
+        if self.commands.reserve(slot, memory) {
+            self.submit_waiting(slot);
+        }
+        Ok(slot)
     }
 
     /// The value that is there came, or there is none: the store goes on, or it fails.
-    pub(super) fn compared(&mut self, id: u16, namespace: u32, store: Request, there: Answer) {
+    pub(super) fn compared(
+        &mut self,
+        (id, reserved): (u16, usize),
+        namespace: u32,
+        store: Request,
+        there: Answer,
+    ) {
         let may_go_on = match (&store, &there) {
             (_, Answer::Failed(status)) if status.is(Status::KEY_NOT_FOUND) => Ok(()),
             (_, Answer::Failed(status)) => Err(*status),
@@ -40,9 +67,13 @@ impl Connection {
         match may_go_on {
             Ok(()) => {
                 let slot = self.commands.add(id, State::Submitted { answer: None });
+                self.commands.hold(slot, reserved);
                 self.submit(slot, namespace, store);
             }
-            Err(status) => self.fail(id, status),
+            Err(status) => {
+                self.commands.release(reserved);
+                self.fail(id, status);
+            }
         }
     }
 }

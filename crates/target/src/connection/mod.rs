@@ -8,6 +8,9 @@
 //!    └───────────────────── a fatal error: it is told, then ─┘
 //! ```
 //!
+//! When the target drains, a queue takes no more commands, but the data of those it has; an admin queue stays until the I/O
+//! queues of its controller, which end with it, are gone.
+//!
 //! A command takes a slot until it is answered; slots are as many as the queue has entries, so a peer that sends more is
 //! at fault. A slot's number is the tag of its R2T. Transfers and answers beyond a limit of memory wait in order. From a peer
 //! that leaves too much of what it is sent unread, nothing is received.
@@ -113,8 +116,8 @@ impl Connection {
     /// Room to receive into, if anything more is wanted. It is given back by [`received`](Self::received).
     pub(crate) fn receive(&mut self) -> Option<Slice> {
         match self.phase {
-            Phase::Draining | Phase::Over => None,
-            Phase::Opening | Phase::Open if self.output.is_full() => None,
+            Phase::Over => None,
+            Phase::Opening | Phase::Open | Phase::Draining if self.output.is_full() => None,
             _ => self.input.room(),
         }
     }
@@ -142,7 +145,7 @@ impl Connection {
 
     /// After an error, what is unread begins with the PDU that is wrong.
     fn take_frames_from(&mut self, bytes: &mut Bytes) -> Result<(), Fatal> {
-        while matches!(self.phase, Phase::Opening | Phase::Open) && !self.output.is_full() {
+        while self.takes_frames() && !self.output.is_full() {
             let Some(frame) = self.input.scanner.scan(bytes.unread())? else { break };
             let length = frame.bytes.len();
             self.handle(FromHost::parse(&frame)?)?;
@@ -151,9 +154,15 @@ impl Connection {
         Ok(())
     }
 
+    fn takes_frames(&self) -> bool {
+        matches!(self.phase, Phase::Opening | Phase::Open | Phase::Draining)
+    }
+
     fn handle(&mut self, pdu: FromHost<'_>) -> Result<(), Fatal> {
         match pdu {
             FromHost::Initialize(request) => self.open(&request),
+            // Not answered, so the host knows that it was not done, or does not know: as if it had come too late.
+            FromHost::Command(..) if self.phase == Phase::Draining => self.host_lives(),
             FromHost::Command(sqe, payload) => return self.begin(&sqe, payload),
             FromHost::Data { header, payload, last } => {
                 return self.host_data(&header, payload, last);
@@ -255,9 +264,17 @@ impl Connection {
     pub(crate) fn is_over(&self) -> bool {
         match self.phase {
             Phase::Over => true,
-            Phase::Draining => self.commands.is_idle() && self.output.is_empty(),
+            Phase::Draining => {
+                self.commands.is_idle() && self.output.is_empty() && !self.has_io_queues()
+            }
             _ => false,
         }
+    }
+
+    /// Whether others end with this one.
+    fn has_io_queues(&self) -> bool {
+        let admin = self.queue.as_ref().filter(|queue| queue.is_admin());
+        admin.is_some_and(|queue| queue.controller.has_io_queues())
     }
 
     /// Whether the peer is to be told that nothing more comes: the end was sent.

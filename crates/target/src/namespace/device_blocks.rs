@@ -68,8 +68,9 @@ impl Namespace for DeviceBlocks {
 
     fn parts(&self, reactors: usize) -> Result<Vec<Box<dyn Resident>>> {
         let part = |_| -> Result<Box<dyn Resident>> {
+            let file = self.file.reopen();
             Ok(Box::new(Part {
-                file: self.file.clone(),
+                file: file.map_err(|source| Error::io("open again", "a device", source))?,
                 has_volatile_cache: self.has_volatile_cache,
                 failed: self.failed.clone(),
                 tasks: HashMap::new(),

@@ -6,8 +6,8 @@ use esker_target::{Access, LongKeys, MemoryKeys, Namespace, Subsystem, Target};
 use std::sync::Arc;
 
 /// SHA-256 of "a key of more than sixteen bytes", by coreutils' `sha256sum`: its first half.
-const KEY: &[u8] = b"a key of more than sixteen bytes";
-const DIGEST: [u8; 16] = [
+pub const KEY: &[u8] = b"a key of more than sixteen bytes";
+pub const DIGEST: [u8; 16] = [
     0xe7, 0x8e, 0xb9, 0x8c, 0x8c, 0xbb, 0x9f, 0xb1, 0xcc, 0x4c, 0x7b, 0xdc, 0x90, 0x1a, 0x74, 0x3a,
 ];
 

@@ -1,9 +1,15 @@
 //! R2T and its data, in ways that are right and wrong; digests that do not match; bytes one by one.
 
-use crate::open_target;
 use crate::wire::{KIND, Wire, by_transport, key_command, pattern, u32_at};
+use crate::{open_target, start, subsystem};
+use esker_nvme::Status;
+use esker_target::{Access, Answer, Description, LongKeys, Namespace, Reply, Request, Target};
+use std::collections::VecDeque;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+const MIB: u32 = 1 << 20;
 
 /// A queue with a store of `bytes` that waits for its data: the command's id and the transfer's tag.
 fn waiting(address: SocketAddr, digests: u8, bytes: u32) -> (Wire, Wire, u16, u16) {
@@ -175,4 +181,125 @@ fn more_transfers_than_memory_is_given_to_wait_and_all_are_done() {
     for n in 0..COMMANDS {
         assert!(io.retrieve(&[n], bytes).0 == pattern(bytes as usize, n));
     }
+}
+
+/// Keeps stores and retrieves, and answers when it is told to. All else is answered at once.
+#[derive(Default)]
+struct Held(Mutex<VecDeque<Reply>>);
+
+impl Held {
+    fn answer_one(&self, answer: Answer) {
+        self.0.lock().unwrap().pop_front().expect("one is held").send(answer);
+    }
+
+    fn count(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+}
+
+impl Namespace for Held {
+    fn guid(&self) -> [u8; 16] {
+        [9; 16]
+    }
+    fn description(&self) -> Description {
+        Description::Keys { capacity_bytes: 1 << 30, used_bytes: 0, value_bytes_max: MIB }
+    }
+    fn submit(&self, request: Request, reply: Reply) {
+        match request {
+            Request::Store { .. } | Request::Retrieve { .. } => {
+                self.0.lock().unwrap().push_back(reply);
+            }
+            _ => reply.send(Answer::Done),
+        }
+    }
+}
+
+fn holding(has_long_keys: bool) -> (Arc<Held>, Target) {
+    let held = Arc::new(Held::default());
+    let mut subsystem = subsystem(Access::Anyone);
+    subsystem.namespaces[0] = match has_long_keys {
+        true => Arc::new(LongKeys::new(held.clone())),
+        false => held.clone(),
+    };
+    (held, start(subsystem))
+}
+
+/// The next PDU answers this command, sent last: nothing else was to be said.
+fn expect_nothing_else(io: &mut Wire) {
+    let done = io.plain(key_command(0x14, b"k", 0, 0));
+    assert_eq!(done.status, 0);
+}
+
+#[test]
+fn a_transfers_memory_is_free_when_its_store_is_done_and_not_before() {
+    let (held, target) = holding(false);
+    let (_admin, mut io) = Wire::queues(target.address(), 0);
+    for n in 0..9u8 {
+        let mut sqe = key_command(0x01, &[n], MIB, 0);
+        by_transport(&mut sqe, MIB);
+        io.send(&mut sqe, &[]);
+    }
+    let transfers: Vec<Vec<u8>> = (0..8).map(|_| io.read()).collect();
+    for ready in &transfers {
+        assert_eq!(ready[KIND], 9);
+        let number = |at| u16::from_le_bytes([ready[at], ready[at + 1]]);
+        io.transfer(number(8), number(10), MIB);
+    }
+    expect_nothing_else(&mut io);
+    assert_eq!(held.count(), 8);
+    held.answer_one(Answer::Done);
+    let next = [io.read()[KIND], io.read()[KIND]];
+    assert_eq!(next, [5, 9], "a completion, and then the memory goes to the ninth");
+}
+
+#[test]
+fn values_that_are_read_to_be_compared_count_as_memory() {
+    let (held, target) = holding(true);
+    let (_admin, mut io) = Wire::queues(target.address(), 0);
+    let (digest, mut value) = (crate::long_keys::DIGEST, vec![32, 0, 0, 0]);
+    value.extend_from_slice(crate::long_keys::KEY);
+    for _ in 0..9 {
+        let mut sqe = key_command(0x01, &digest, value.len() as u32, 0);
+        crate::wire::in_capsule(&mut sqe, value.len());
+        io.send(&mut sqe, &value);
+    }
+    expect_nothing_else(&mut io);
+    assert_eq!(held.count(), 8, "each may be a MiB");
+    held.answer_one(Answer::Failed(Status::KEY_NOT_FOUND));
+    expect_nothing_else(&mut io);
+    assert_eq!(held.count(), 8, "a store took the retrieve's place, and its memory");
+    for _ in 0..7 {
+        held.answer_one(Answer::Failed(Status::KEY_NOT_FOUND));
+    }
+    held.answer_one(Answer::Done);
+    assert_eq!(io.completion().status, 0);
+    expect_nothing_else(&mut io);
+    assert_eq!(held.count(), 8, "seven stores, and the ninth's retrieve");
+}
+
+#[test]
+fn a_store_that_waits_for_its_data_is_finished_by_a_drain() {
+    let target = open_target();
+    let (_admin, controller) = Wire::admin(target.address(), 0);
+    // Of four connections each reactor has two.
+    let [mut io, mut idle, mut other] =
+        [1, 2, 3].map(|queue| Wire::io(target.address(), 0, controller, queue));
+    let mut sqe = key_command(0x01, b"k", MIB, 0);
+    by_transport(&mut sqe, MIB);
+    let id = io.send(&mut sqe, &[]);
+    let ready = io.read();
+    std::thread::scope(|scope| {
+        scope.spawn(|| target.drain());
+        idle.ends();
+        other.ends();
+        let tag = u16::from_le_bytes([ready[10], ready[11]]);
+        // No command is taken on, and none is in the way.
+        let late = io.capsule(&key_command(0x14, b"k", 0, 0), &[]);
+        io.stream.write_all(&late).unwrap();
+        // More than is received at a time.
+        io.transfer(id, tag, MIB);
+        let done = io.completion();
+        assert_eq!((done.id, done.status), (id, 0));
+        io.ends();
+    });
 }

@@ -216,6 +216,17 @@ impl Wire {
         self.seal(pdu, data)
     }
 
+    /// Sends `bytes` that an R2T asked for, in data PDUs of 128 KiB.
+    pub fn transfer(&mut self, id: u16, tag: u16, bytes: u32) {
+        const PIECE_BYTES: u32 = 128 << 10;
+        for offset in (0..bytes).step_by(PIECE_BYTES as usize) {
+            let piece = vec![1; PIECE_BYTES.min(bytes - offset) as usize];
+            let last = offset + piece.len() as u32 == bytes;
+            let pdu = self.host_data(id, tag, offset, &piece, last);
+            self.stream.write_all(&pdu).unwrap();
+        }
+    }
+
     /// Adds digests and data, and fills in flags, offset and length.
     fn seal(&self, mut pdu: Vec<u8>, data: &[u8]) -> Vec<u8> {
         let header_digest = if self.header_digest { 4 } else { 0 };

@@ -99,3 +99,19 @@ fn an_error_comes_with_the_operation() {
         assert_eq!(write.operation.into_buffer().unwrap()[..], *b"lost");
     });
 }
+
+#[test]
+fn a_file_opened_again_is_the_same_file_and_another_opening() {
+    let (path, file) = temporary();
+    let again = file.reopen().unwrap();
+    rustix::io::write(&file, b"hello").unwrap();
+    let mut read = [0; 5];
+    assert_eq!(rustix::io::read(&again, &mut read).unwrap(), 5, "its own position");
+    assert_eq!(&read, b"hello");
+    let direct = path.path().with_extension("direct");
+    if let Some(file) = direct_file(&direct) {
+        let flags = |file: &Descriptor| rustix::fs::fcntl_getfl(file).unwrap();
+        assert_eq!(flags(&file.reopen().unwrap()), flags(&file));
+        std::fs::remove_file(direct).unwrap();
+    }
+}
