@@ -7,6 +7,7 @@ use crate::format::superblock::{DEVICE_BYTES_MIN, Layout, PAGE_BYTES, PARTITIONS
 use crate::partition::{IoKind, JournalState, Partition, Start};
 use crate::recover::recover;
 use esker_base::{Error, Result, Rng};
+use esker_uring::Buffer;
 use std::sync::Arc;
 
 /// How a store is made.
@@ -139,9 +140,13 @@ pub fn drive(partition: &mut Partition, device: &dyn Device) {
                 partition.report(io.tag, result, Some(buffer.whole()));
             }
             IoKind::Write { offset, from } => {
-                let buffer = from.into_buffer();
-                let result = device.write_at(offset, &buffer).map(|()| buffer.len());
-                partition.report(io.tag, result, Some(buffer.whole()));
+                let result = device.write_at(offset, &Buffer::from_slice(&from));
+                partition.report(io.tag, result.map(|()| from.len()), Some(from));
+            }
+            IoKind::WriteDurably { offset, from } => {
+                let written = device.write_at(offset, &Buffer::from_slice(&from));
+                let result = written.and_then(|()| device.sync());
+                partition.report(io.tag, result.map(|()| from.len()), Some(from));
             }
             IoKind::Sync => {
                 let result = device.sync().map(|()| 0);

@@ -158,6 +158,9 @@ impl Worker {
         let operation = match io.what {
             IoKind::Read { offset, into } => Operation::ReadAt { file, offset, into },
             IoKind::Write { offset, from } => Operation::WriteAt { file, offset, from },
+            IoKind::WriteDurably { offset, from } => {
+                Operation::WriteDurablyAt { file, offset, from }
+            }
             IoKind::Sync => Operation::SyncData { file },
         };
         (io.tag << 8 | slot as u64, operation)

@@ -8,7 +8,7 @@ use esker_nvme::pdu::{
     Sender,
 };
 use esker_nvme::{Cqe, Nqn, Sqe};
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -65,7 +65,8 @@ impl Link {
             digests: settings.digests,
             ready_to_transfer_max: 1,
         };
-        self.write(&request.encode())?;
+        let request = Outgoing { head: request.encode().to_vec(), data: &[], tail: Vec::new() };
+        self.write(&[request])?;
         let response = loop {
             if let Some(frame) = self.decoder.next_frame()? {
                 match FromController::parse(&frame)? {
@@ -116,7 +117,7 @@ impl Link {
         let id = self.next_id;
         sqe.set_command_id(id);
         let out = command(&self.encoder, self.capsule_bytes, &mut sqe, data, reads);
-        self.write(&out)?;
+        self.write(&[out])?;
         let mut read = Vec::new();
         loop {
             let Some(frame) = self.decoder.next_frame()? else {
@@ -150,8 +151,9 @@ impl Link {
         }
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), RemoteError> {
-        self.socket.write_all(bytes).map_err(|error| lost(&self.address, &error))
+    fn write(&mut self, pdus: &[Outgoing<'_>]) -> Result<(), RemoteError> {
+        let written = pdus.iter().try_for_each(|pdu| pdu.write_to(&self.socket));
+        written.map_err(|error| lost(&self.address, &error))
     }
 
     fn fill(&mut self) -> Result<(), RemoteError> {
@@ -168,56 +170,80 @@ impl Link {
     }
 }
 
+/// A PDU to be written: its data is not copied.
+pub(crate) struct Outgoing<'a> {
+    head: Vec<u8>,
+    data: &'a [u8],
+    tail: Vec<u8>,
+}
+
+impl Outgoing<'_> {
+    /// Writes all of it.
+    pub(crate) fn write_to(&self, mut socket: &TcpStream) -> io::Result<()> {
+        let mut parts = [&self.head[..], self.data, &self.tail].map(IoSlice::new);
+        let mut parts = &mut parts[..];
+        IoSlice::advance_slices(&mut parts, 0);
+        while !parts.is_empty() {
+            match socket.write_vectored(parts) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(bytes) => IoSlice::advance_slices(&mut parts, bytes),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The capsule of a command: with its data, if that fits.
-pub(crate) fn command(
+pub(crate) fn command<'a>(
     encoder: &Encoder,
     capsule_bytes: usize,
     sqe: &mut Sqe,
-    data: &[u8],
+    data: &'a [u8],
     reads: u32,
-) -> Vec<u8> {
+) -> Outgoing<'a> {
     let in_capsule = data.len() <= capsule_bytes && !data.is_empty();
     sqe.set_sgl(match (data.len(), in_capsule) {
         (0, _) => Sgl::Transport { bytes: reads },
         (bytes, true) => Sgl::InCapsule { offset: 0, bytes: bytes as u32 },
         (bytes, false) => Sgl::Transport { bytes: bytes as u32 },
     });
-    let carried = if in_capsule { data } else { &[] };
-    let mut out = Vec::with_capacity(128 + carried.len());
-    encoder.command(sqe, carried.len(), &mut out);
+    let data = if in_capsule { data } else { &[] };
+    let (mut head, mut tail) = (Vec::with_capacity(128), Vec::new());
+    encoder.command(sqe, data.len(), &mut head);
     if in_capsule {
-        out.extend_from_slice(carried);
-        encoder.data_tail(carried, &mut out);
+        encoder.data_tail(data, &mut tail);
     }
-    out
+    Outgoing { head, data, tail }
 }
 
 /// The data PDUs that answer an R2T.
-pub(crate) fn transfer(
+pub(crate) fn transfer<'a>(
     encoder: &Encoder,
     data_bytes_max: usize,
     ready: &ReadyToTransfer,
-    data: &[u8],
-) -> Result<Vec<u8>, RemoteError> {
+    data: &'a [u8],
+) -> Result<Vec<Outgoing<'a>>, RemoteError> {
     let start = ready.offset as usize;
     let asked = data.get(start..).and_then(|rest| rest.get(..ready.bytes as usize));
     let asked = asked.filter(|asked| !asked.is_empty());
     let asked = asked.ok_or(unexpected("an R2T for more data than the command has"))?;
-    let mut out = Vec::with_capacity(asked.len() + 64);
     let pieces = asked.chunks(data_bytes_max);
     let count = pieces.len();
-    for (number, piece) in pieces.enumerate() {
+    let pdu = |(number, data): (usize, &'a [u8])| {
         let header = DataHeader {
             command_id: ready.command_id,
             transfer_tag: ready.transfer_tag,
             offset: (start + number * data_bytes_max) as u32,
-            bytes: piece.len() as u32,
+            bytes: data.len() as u32,
         };
-        encoder.host_data(&header, number + 1 == count, &mut out);
-        out.extend_from_slice(piece);
-        encoder.data_tail(piece, &mut out);
-    }
-    Ok(out)
+        let (mut head, mut tail) = (Vec::new(), Vec::new());
+        encoder.host_data(&header, number + 1 == count, &mut head);
+        encoder.data_tail(data, &mut tail);
+        Outgoing { head, data, tail }
+    };
+    Ok(pieces.enumerate().map(pdu).collect())
 }
 
 pub(crate) fn unexpected(what: &str) -> RemoteError {

@@ -9,13 +9,13 @@
 //! A queue that failed stays so: every caller gets the error, and the association is made anew.
 
 use crate::RemoteError;
-use crate::link::{self, Link, READ_TIME};
+use crate::link::{self, Link, Outgoing, READ_TIME};
 use crate::slots::{Next, Slots};
 use esker_base::Clock;
 use esker_nvme::pdu::{Decoder, Encoder, FromController, ReadyToTransfer};
 use esker_nvme::{Cqe, Sqe};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,7 +118,7 @@ impl QueuePair {
     ) -> Result<Ticket, RemoteError> {
         sqe.set_command_id(place);
         let out = link::command(&self.encoder, self.capsule_bytes, &mut sqe, data, reads);
-        self.write(&out)?;
+        self.write(&[out])?;
         Ok(Ticket { place })
     }
 
@@ -186,9 +186,9 @@ impl QueuePair {
         }
     }
 
-    fn write(&self, bytes: &[u8]) -> Result<(), RemoteError> {
+    fn write(&self, pdus: &[Outgoing<'_>]) -> Result<(), RemoteError> {
         let writing = self.writing.lock();
-        let written = (&self.socket).write_all(bytes);
+        let written = pdus.iter().try_for_each(|pdu| pdu.write_to(&self.socket));
         drop(writing);
         written.map_err(|error| {
             let error = link::lost(&self.address, &error);

@@ -9,7 +9,7 @@ use esker_hashstore::{Layout, Opened, volume};
 use esker_nvme::command::kv::Key;
 use esker_nvme::limits::VALUE_BYTES;
 use esker_target::{Description, Namespace, Request, Resident};
-use esker_uring::{Buffer, Slice};
+use esker_uring::Slice;
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
@@ -95,11 +95,11 @@ impl Namespace for HashKeys {
     }
 
     fn room(&self, key: &Key, bytes: usize) -> Slice {
-        if bytes > self.value_bytes_max as usize {
-            // It will be refused.
-            return Buffer::zeroed(bytes).whole();
-        }
-        Item::new(key.as_bytes(), bytes, self.layout.block_bytes).into_value()
+        Item::room(key.as_bytes().len(), bytes, self.layout.block_bytes)
+    }
+
+    fn place(&self, key: &Key) -> usize {
+        Item::place(key.as_bytes().len())
     }
 
     fn parts(&self, reactors: usize) -> Result<Vec<Box<dyn Resident>>> {

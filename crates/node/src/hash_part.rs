@@ -98,6 +98,9 @@ impl HashPart {
             let operation = match what {
                 IoKind::Read { offset, into } => Operation::ReadAt { file, offset, into },
                 IoKind::Write { offset, from } => Operation::WriteAt { file, offset, from },
+                IoKind::WriteDurably { offset, from } => {
+                    Operation::WriteDurablyAt { file, offset, from }
+                }
                 IoKind::Sync => {
                     self.syncs.add(Waiter::Partition { place, tag });
                     continue;
@@ -235,6 +238,9 @@ impl Resident for HashPart {
     ) {
         if tag == SYNC {
             return self.synced(&result, out);
+        }
+        if result.is_err() && matches!(operation, Operation::WriteDurablyAt { .. }) {
+            self.store.shared.failed.store(true, Relaxed);
         }
         let place = (tag & ((1 << PLACE_BITS) - 1)) as usize;
         let slice = operation.into_buffer().map(Slice::from);

@@ -8,8 +8,8 @@ pub const CONNECTIONS: usize = 2048;
 /// Reads, writes and syncs of one reactor under way. More wait.
 pub(crate) const FILE_OPERATIONS: usize = 1024;
 
-/// Operations of one reactor under way: a receive and a send for each connection, an accept, and those of files.
-pub(crate) const OPERATIONS: u32 = (2 * CONNECTIONS + 1 + FILE_OPERATIONS) as u32;
+/// Operations of one reactor under way: a receive and a send for each connection, an accept, a timer, and those of files.
+pub(crate) const OPERATIONS: u32 = (2 * CONNECTIONS + 2 + FILE_OPERATIONS) as u32;
 
 /// Bytes of transfers that one connection may have under way: values that were asked for by R2T, and answers until they
 /// are sent. Commands beyond wait for those before. Data in capsules is bounded by the queue's length instead.

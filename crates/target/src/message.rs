@@ -14,6 +14,7 @@ pub(crate) const SEND: u64 = 1;
 pub(crate) const ACCEPT: u64 = 2;
 pub(crate) const ACCEPT_TIMER: u64 = 3;
 pub(crate) const RESIDENT: u64 = 4;
+pub(crate) const TICK: u64 = 5;
 
 #[derive(Debug)]
 pub(crate) enum Message {

@@ -1,23 +1,30 @@
 //! The shell around connections: one thread that receives, sends, passes messages on and looks at the time.
+//!
+//! It goes round: first all that is done and all messages, also those that come of it, are given to whom they are for; then
+//! connections that were touched send and receive. So what a round answers on a connection goes out together, and one system call
+//! begins what was submitted and waits. What a socket takes at once is sent at once, past the ring.
 
 use crate::connection::Connection;
 use crate::limits::{CONNECTIONS, OPERATIONS};
-use crate::message::{ACCEPT, ACCEPT_TIMER, ConnectionId, Message, RECEIVE, RESIDENT, SEND};
+use crate::message::{ACCEPT, ACCEPT_TIMER, ConnectionId, Message, RECEIVE, RESIDENT, SEND, TICK};
 use crate::namespace::Resident;
 use crate::residents::Residents;
 use crate::shared::Shared;
 use crate::stats::{Counters, add};
 use crate::{Reply, Request};
 use esker_base::Background;
-use esker_uring::{Completion, Descriptor, Inbox, Operation, Reactor, Sender, mailbox};
+use esker_uring::{
+    Completion, Descriptor, Inbox, Operation, Reactor, Refused, Sender, Slice, mailbox,
+};
+use rustix::net::{SendAncillaryBuffer, SendFlags};
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::TcpListener;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// How often deadlines are looked at. They are of seconds.
-const TICK: Duration = Duration::from_millis(100);
+const TICK_TIME: Duration = Duration::from_millis(100);
 
 /// After an accept that failed, for want of descriptors say, the next one waits.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
@@ -61,6 +68,11 @@ struct Shell {
     reactors: Vec<Sender<Message>>,
     turn: usize,
     connections: HashMap<ConnectionId, Served>,
+    /// Connections that may have something to send, to receive or to hand on.
+    touched: Vec<ConnectionId>,
+    /// Whether the ring has a timer for the next tick.
+    is_tick_armed: bool,
+    next_tick: Duration,
     residents: Residents,
     drain_until: Option<Duration>,
     /// Kept until all connections are gone.
@@ -72,6 +84,7 @@ struct Served {
     connection: Connection,
     socket: Descriptor,
     shut: bool,
+    is_touched: bool,
 }
 
 /// Bits of a token that say what the operation was; above them is the connection.
@@ -91,6 +104,9 @@ impl Shell {
             reactors: Vec::new(),
             turn: 0,
             connections: HashMap::new(),
+            touched: Vec::new(),
+            is_tick_armed: false,
+            next_tick: Duration::ZERO,
             residents: Residents::new(start.parts),
             drain_until: None,
             drains: None,
@@ -100,30 +116,76 @@ impl Shell {
 
     fn serve(&mut self) {
         let mut completions = Vec::new();
-        let mut next_tick = self.shared.clock.now() + TICK;
         while !(self.stops && self.residents.is_idle()) {
-            let now = self.shared.clock.now();
-            if now >= next_tick {
-                self.tick(now);
-                next_tick = now + TICK;
-            }
+            self.arm_tick();
+            // Without a timer the wait ends by itself.
+            let timeout = (!self.is_tick_armed).then_some(TICK_TIME);
             // A ring that fails can't be waited on: nothing can be served any more.
-            if self.io.wait(Some(TICK), &mut completions).is_err() {
+            if self.io.wait(timeout, &mut completions).is_err() {
                 return;
             }
             for completion in completions.drain(..) {
                 self.completed(completion);
             }
-            while let Some(message) = self.inbox.take() {
-                self.message(message);
-            }
+            self.take_messages();
             self.residents.go_on(&mut self.io);
+            for id in std::mem::take(&mut self.touched) {
+                self.go_on(id);
+            }
             if self.drain_until.is_some() {
                 self.drop_drained();
             }
             if self.connections.is_empty() {
                 self.drains = None;
             }
+        }
+    }
+
+    fn arm_tick(&mut self) {
+        if !self.is_tick_armed {
+            let timer = Operation::Timeout { after: TICK_TIME };
+            self.is_tick_armed = self.io.submit(TICK, timer).is_ok();
+            if !self.is_tick_armed {
+                self.tick();
+            }
+        }
+    }
+
+    /// Until there are none, those included that come of others.
+    fn take_messages(&mut self) {
+        loop {
+            self.io.heed();
+            let mut took = false;
+            for place in 0..self.touched.len() {
+                took |= self.hand_on_requests(self.touched[place]);
+            }
+            while let Some(message) = self.inbox.take() {
+                self.message(message);
+                took = true;
+            }
+            if !took {
+                return;
+            }
+        }
+    }
+
+    /// Brings a connection's requests to where they belong. Says whether there were any.
+    fn hand_on_requests(&mut self, id: ConnectionId) -> bool {
+        let served = self.connections.get_mut(&id);
+        let requests = served.map_or_else(Vec::new, |served| served.connection.take_requests());
+        let had_any = !requests.is_empty();
+        for (resident, request, reply) in requests {
+            self.route(resident, request, reply);
+        }
+        had_any
+    }
+
+    /// Has a connection go on at the end of this round.
+    fn touch(&mut self, id: ConnectionId) {
+        if let Some(served) = self.connections.get_mut(&id)
+            && !std::mem::replace(&mut served.is_touched, true)
+        {
+            self.touched.push(id);
         }
     }
 
@@ -150,6 +212,10 @@ impl Shell {
                 None => self.accept_later(),
             },
             ACCEPT_TIMER => self.accept(),
+            TICK => {
+                self.is_tick_armed = false;
+                self.tick();
+            }
             RESIDENT => {
                 let resident = self.residents.completed(completion, &mut self.io);
                 self.pass_on(resident);
@@ -169,10 +235,10 @@ impl Shell {
         let Some(served) = self.connections.get_mut(&id) else { return };
         match (completion.result, completion.operation) {
             (Ok(bytes), Operation::Receive { into, .. }) => served.connection.received(into, bytes),
-            (Ok(_), Operation::Send { from, .. }) => served.connection.sent(from),
+            (Ok(_), Operation::Send { .. }) => served.connection.sent(),
             _ => served.connection.close(),
         }
-        self.go_on(id);
+        self.touch(id);
     }
 
     fn message(&mut self, message: Message) {
@@ -185,13 +251,13 @@ impl Shell {
             Message::Answered { connection, slot, answer } => {
                 if let Some(served) = self.connections.get_mut(&connection) {
                     served.connection.answered(slot, answer);
-                    self.go_on(connection);
+                    self.touch(connection);
                 }
             }
             Message::Close { connection } => {
                 if let Some(served) = self.connections.get_mut(&connection) {
                     served.connection.close();
-                    self.go_on(connection);
+                    self.touch(connection);
                 }
             }
             Message::Request { resident, request, reply } => {
@@ -246,37 +312,53 @@ impl Shell {
         let connection = Connection::new(shared, local, self.own.clone(), counters);
         add(&self.counters.connections_opened, 1);
         let id = connection.id();
-        self.connections.insert(id, Served { connection, socket, shut: false });
-        self.go_on(id);
+        let served = Served { connection, socket, shut: false, is_touched: false };
+        self.connections.insert(id, served);
+        self.touch(id);
     }
 
     /// Submits what the connection wants, or drops it.
     fn go_on(&mut self, id: ConnectionId) {
         let Some(served) = self.connections.get_mut(&id) else { return };
-        for (resident, request, reply) in served.connection.take_requests() {
-            self.route(resident, request, reply);
-        }
-        let Some(served) = self.connections.get_mut(&id) else { return };
-        if served.connection.is_over() {
+        served.is_touched = false;
+        let is_over = |shell: &Self| shell.connections[&id].connection.is_over();
+        if is_over(self) || self.send(id).is_err() {
             return self.forget(id);
         }
-        let socket = || served.socket.clone();
-        if let Some(from) = served.connection.send() {
-            let send = Operation::Send { socket: socket(), from };
-            if self.io.submit(id << KIND_BITS | SEND, send).is_err() {
-                return self.forget(id);
-            }
+        // What was sent made room for more.
+        self.hand_on_requests(id);
+        if is_over(self) || self.receive(id).is_err() {
+            self.forget(id);
         }
-        if let Some(into) = served.connection.receive() {
-            let receive = Operation::Receive { socket: socket(), into, all: false };
-            if self.io.submit(id << KIND_BITS | RECEIVE, receive).is_err() {
-                return self.forget(id);
+    }
+
+    /// Sends what there is: as much as the socket takes at once, and the rest through the ring.
+    fn send(&mut self, id: ConnectionId) -> Result<(), Refused> {
+        let Some(served) = self.connections.get_mut(&id) else { return Ok(()) };
+        while let Some(from) = served.connection.send() {
+            let sent = send_now(&served.socket, &from);
+            let rest = behind(from, sent);
+            if rest.is_empty() {
+                served.connection.sent();
+                continue;
             }
+            let send = Operation::Send { socket: served.socket.clone(), from: rest };
+            self.io.submit(id << KIND_BITS | SEND, send)?;
         }
         if served.connection.has_said_all() && !served.shut {
             served.shut = true;
             let _ = rustix::net::shutdown(&served.socket, rustix::net::Shutdown::Write);
         }
+        Ok(())
+    }
+
+    fn receive(&mut self, id: ConnectionId) -> Result<(), Refused> {
+        let Some(served) = self.connections.get_mut(&id) else { return Ok(()) };
+        if let Some((into, all)) = served.connection.receive() {
+            let receive = Operation::Receive { socket: served.socket.clone(), into, all };
+            self.io.submit(id << KIND_BITS | RECEIVE, receive)?;
+        }
+        Ok(())
     }
 
     /// Drops a connection. Shutting its socket down ends the operations that still keep it open.
@@ -287,7 +369,12 @@ impl Shell {
         }
     }
 
-    fn tick(&mut self, now: Duration) {
+    fn tick(&mut self) {
+        let now = self.shared.clock.now();
+        if now < self.next_tick {
+            return;
+        }
+        self.next_tick = now + TICK_TIME;
         if self.accept_is_due {
             self.accept();
         }
@@ -299,7 +386,7 @@ impl Shell {
                 if late {
                     served.connection.close();
                 }
-                self.go_on(id);
+                self.touch(id);
             }
         }
     }
@@ -320,8 +407,50 @@ impl Shell {
         for id in ids {
             if let Some(served) = self.connections.get_mut(&id) {
                 served.connection.drain();
-                self.go_on(id);
+                self.touch(id);
             }
+        }
+    }
+}
+
+/// Sends what the socket takes without waiting, and says how much that was. An error is left for the ring to meet.
+fn send_now(socket: &Descriptor, from: &[Slice]) -> usize {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    let sent = match from {
+        [only] => rustix::net::send(socket, only, flags),
+        several => {
+            let parts: Vec<_> = several.iter().map(|slice| IoSlice::new(slice)).collect();
+            rustix::net::sendmsg(socket, &parts, &mut SendAncillaryBuffer::default(), flags)
+        }
+    };
+    sent.unwrap_or(0)
+}
+
+/// What of `slices` is behind the first `bytes`.
+fn behind(slices: Vec<Slice>, mut bytes: usize) -> Vec<Slice> {
+    let rest = slices.into_iter().filter_map(|slice| {
+        let skipped = bytes.min(slice.len());
+        bytes -= skipped;
+        let range = slice.range();
+        (skipped < range.len()).then(|| slice.into_buffer().slice(range.start + skipped..range.end))
+    });
+    rest.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_uring::Buffer;
+
+    #[test]
+    fn what_is_behind_some_bytes_is_the_rest_in_order() {
+        let all = b"cdebcabc";
+        for sent in 0..=all.len() {
+            let slices = [2..5, 1..3, 0..3].map(|range| Buffer::from_slice(b"abcde").slice(range));
+            let rest = behind(slices.into(), sent);
+            assert!(rest.iter().all(|slice| !slice.is_empty()));
+            let rest: Vec<u8> = rest.iter().flat_map(|slice| slice.to_vec()).collect();
+            assert_eq!(rest, all[sent..]);
         }
     }
 }

@@ -55,7 +55,10 @@ impl Blocking {
     pub fn submit(&mut self, token: u64, operation: Operation) -> Result<OperationId, Refused> {
         let is_file = matches!(
             operation,
-            Operation::ReadAt { .. } | Operation::WriteAt { .. } | Operation::SyncData { .. }
+            Operation::ReadAt { .. }
+                | Operation::WriteAt { .. }
+                | Operation::WriteDurablyAt { .. }
+                | Operation::SyncData { .. }
         );
         let id = self.slots.insert(State::Away).map_err(|_| ());
         let Ok(id) = id else { return Err(Refused(operation)) };

@@ -2,10 +2,15 @@
 //!
 //! A buffer refers to its memory by a raw pointer rather than a `Box`, so that moving the buffer
 //! while the kernel works on the memory makes no claim on the bytes.
+//!
+//! Each thread keeps some memory of its larger buffers that are gone, for those that are to be filled anyway: neither the
+//! system nor the allocator has to come by it again, and nobody makes it zero.
 
 #![expect(unsafe_code, reason = "the memory is allocated by hand, for its alignment")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 
@@ -18,6 +23,48 @@ const SECTOR_BYTES: usize = 512;
 
 /// The same for anything smaller: a line of the processor's cache.
 const LINE_BYTES: usize = 64;
+
+/// Memory that a thread keeps, at most, and in how many pieces: enough for what is on its way to a device at a time.
+const SPARE_BYTES: usize = 8 << 20;
+const SPARE_COUNT: usize = 256;
+
+/// Buffers whose memory is kept. Smaller ones are cheap to make.
+const KEPT_BYTES: std::ops::RangeInclusive<usize> = PAGE_BYTES..=2 << 20;
+
+/// Memory of buffers that are gone, the oldest first.
+#[derive(Default)]
+struct Spare {
+    buffers: VecDeque<Buffer>,
+    bytes: usize,
+}
+
+thread_local! {
+    static SPARE: RefCell<Spare> = RefCell::default();
+}
+
+impl Spare {
+    fn take(&mut self, len: usize) -> Option<Buffer> {
+        let place = self.buffers.iter().rposition(|buffer| buffer.len == len)?;
+        self.bytes -= len;
+        self.buffers.remove(place)
+    }
+
+    fn keep(&mut self, buffer: Buffer) {
+        self.bytes += buffer.len;
+        self.buffers.push_back(buffer);
+        while self.bytes > SPARE_BYTES || self.buffers.len() > SPARE_COUNT {
+            let Some(oldest) = self.buffers.pop_front() else { return };
+            self.bytes -= oldest.len;
+            oldest.free();
+        }
+    }
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        self.buffers.drain(..).for_each(Buffer::free);
+    }
+}
 
 /// Bytes that an operation reads into or writes from.
 ///
@@ -43,9 +90,24 @@ impl Buffer {
         Buffer { start, len }
     }
 
+    /// A buffer to be filled: its bytes are zeros, or what another buffer of this thread had. Who does not fill all of it
+    /// must not show the rest to anybody.
+    pub fn stale(len: usize) -> Self {
+        let spare =
+            KEPT_BYTES.contains(&len).then(|| SPARE.try_with(|spare| spare.borrow_mut().take(len)));
+        spare.and_then(Result::ok).flatten().unwrap_or_else(|| Self::zeroed(len))
+    }
+
+    /// Gives the memory back to the allocator.
+    fn free(self) {
+        let buffer = std::mem::ManuallyDrop::new(self);
+        // SAFETY: the memory came from `alloc_zeroed` with the layout of this length, and nobody has it any more.
+        unsafe { dealloc(buffer.start.as_ptr(), layout_of(buffer.len)) }
+    }
+
     /// A buffer with a copy of `bytes`.
     pub fn from_slice(bytes: &[u8]) -> Self {
-        let mut buffer = Self::zeroed(bytes.len());
+        let mut buffer = Self::stale(bytes.len());
         buffer.copy_from_slice(bytes);
         buffer
     }
@@ -74,8 +136,18 @@ fn layout_of(len: usize) -> Layout {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: the memory came from `alloc_zeroed` with the layout of this length.
-        unsafe { dealloc(self.start.as_ptr(), layout_of(self.len)) }
+        let buffer = Buffer { start: self.start, len: self.len };
+        if !KEPT_BYTES.contains(&self.len) {
+            return buffer.free();
+        }
+        let mut buffer = Some(buffer);
+        // Where the thread ends, nothing is kept any more.
+        let _ = SPARE.try_with(|spare| {
+            spare.borrow_mut().keep(buffer.take().expect("it was just put there"));
+        });
+        if let Some(buffer) = buffer {
+            buffer.free();
+        }
     }
 }
 
@@ -160,6 +232,31 @@ mod tests {
             assert_eq!(buffer.len(), len);
             assert!(buffer.iter().all(|&byte| byte == 0));
         }
+    }
+
+    #[test]
+    fn memory_is_used_again_by_its_thread_for_buffers_of_the_same_length() {
+        let mut buffer = Buffer::zeroed(3 * PAGE_BYTES);
+        buffer[0] = 7;
+        let place = buffer.as_ptr() as usize;
+        drop(buffer);
+        let other = Buffer::stale(2 * PAGE_BYTES);
+        assert!(other.iter().all(|&byte| byte == 0));
+        let again = Buffer::stale(3 * PAGE_BYTES);
+        assert_eq!((again.as_ptr() as usize, again[0]), (place, 7));
+        assert!(Buffer::zeroed(3 * PAGE_BYTES).iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn of_what_is_gone_only_so_much_is_kept() {
+        const LEN: usize = 1 << 20;
+        drop((0..20).map(|_| Buffer::zeroed(LEN)).collect::<Vec<_>>());
+        SPARE.with_borrow(|spare| {
+            assert_eq!((spare.bytes, spare.buffers.len()), (SPARE_BYTES, SPARE_BYTES / LEN));
+        });
+        drop(Buffer::zeroed(3 << 20));
+        drop(Buffer::zeroed(512));
+        SPARE.with_borrow(|spare| assert_eq!(spare.bytes, SPARE_BYTES));
     }
 
     #[test]

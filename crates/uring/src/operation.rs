@@ -29,6 +29,16 @@ pub enum Operation {
         /// What to write.
         from: Slice,
     },
+    /// The same, and when it is done, these bytes survive power loss: as a write and a [`SyncData`](Operation::SyncData) behind
+    /// it, with a wait less.
+    WriteDurablyAt {
+        /// Where to write.
+        file: Descriptor,
+        /// In bytes.
+        offset: u64,
+        /// What to write.
+        from: Slice,
+    },
     /// Makes every write to a file that was done before this was submitted survive power loss
     /// (`fdatasync`).
     SyncData {
@@ -69,7 +79,7 @@ impl Operation {
     pub(crate) fn wanted(&self) -> usize {
         match self {
             Operation::ReadAt { into, .. } | Operation::Receive { into, .. } => into.len(),
-            Operation::WriteAt { from, .. } => from.len(),
+            Operation::WriteAt { from, .. } | Operation::WriteDurablyAt { from, .. } => from.len(),
             Operation::Send { from, .. } => from.iter().map(|slice| slice.len()).sum(),
             _ => 0,
         }
@@ -80,6 +90,7 @@ impl Operation {
         match self {
             Operation::ReadAt { into: slice, .. }
             | Operation::WriteAt { from: slice, .. }
+            | Operation::WriteDurablyAt { from: slice, .. }
             | Operation::Receive { into: slice, .. } => Some(slice.into_buffer()),
             Operation::Send { from, .. } => from.into_iter().next().map(Slice::into_buffer),
             _ => None,

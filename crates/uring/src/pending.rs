@@ -37,7 +37,9 @@ impl Pending {
         let goes_on = match self.operation {
             Operation::ReadAt { .. } => bytes > 0 && bytes.is_multiple_of(SECTOR_BYTES),
             Operation::Receive { all, .. } => bytes > 0 && all,
-            Operation::WriteAt { .. } | Operation::Send { .. } => {
+            Operation::WriteAt { .. }
+            | Operation::WriteDurablyAt { .. }
+            | Operation::Send { .. } => {
                 if bytes == 0 && !is_whole {
                     return Next::End(Err(ErrorKind::WriteZero.into()));
                 }

@@ -116,10 +116,9 @@ impl Reactor {
     /// The same, and if nothing is done waits until something is, until a [`Waker`] wakes it, or
     /// for `timeout`. It may also end early: look at what came, and go round again.
     pub fn wait(&mut self, timeout: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<()> {
-        let before = out.len();
-        self.poll(out)?;
-        if out.len() > before || !self.waker.fall_asleep() {
-            return Ok(());
+        // What was submitted is begun by the same system call that waits.
+        if self.is_something_done() || !self.waker.fall_asleep() {
+            return self.poll(out);
         }
         let outcome = match &mut self.worker {
             Worker::Ring(ring) => ring.wait(timeout, out),
@@ -127,6 +126,20 @@ impl Reactor {
         };
         self.waker.wake_up();
         outcome
+    }
+
+    fn is_something_done(&mut self) -> bool {
+        match &mut self.worker {
+            Worker::Ring(ring) => ring.is_something_done(),
+            // Its wait looks first.
+            Worker::Blocking(_) => false,
+        }
+    }
+
+    /// Takes notice of all wakes so far: the next [`wait`](Self::wait) waits in spite of them. Who drains the inbox after this
+    /// misses nothing.
+    pub fn heed(&self) {
+        self.waker.wake_up();
     }
 
     /// What wakes this reactor, for other threads.

@@ -123,7 +123,15 @@ impl Ring {
         Ok(())
     }
 
-    /// Waits for a completion. The caller has polled.
+    /// Whether a poll may bring something.
+    pub fn is_something_done(&mut self) -> bool {
+        let queue = self.ring.submission();
+        let is_due = queue.taskrun() || queue.cq_overflow();
+        drop(queue);
+        is_due || !self.harvested.is_empty() || !self.ring.completion().is_empty()
+    }
+
+    /// Begins what was submitted, and waits for a completion.
     pub fn wait(&mut self, timeout: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<()> {
         match timeout {
             None => expect_some(self.ring.submit_and_wait(1))?,

@@ -30,7 +30,7 @@ impl Planned {
     }
 
     pub fn delete(token: u64, key: Vec<u8>) -> Self {
-        let item = Item { key, value_bytes: 0, buffer: Buffer::zeroed(0) };
+        let item = Item { key, value_bytes: 0, buffer: Buffer::zeroed(0), start: 0 };
         Planned { token, kind: RecordKind::Delete, item, only: Only::IfPresent }
     }
 }
@@ -133,13 +133,13 @@ impl Partition {
     }
 
     fn write_record(&mut self, planned: Planned, extents: Vec<Extent>) {
-        let Planned { token, kind, item: Item { key, value_bytes, buffer }, .. } = planned;
+        let Planned { token, kind, item: Item { key, value_bytes, buffer, start }, .. } = planned;
         let under_way = self.changes.first_key_value().map(|(&oldest, _)| oldest);
         let oldest = under_way.into_iter().chain(self.cache.oldest()).min();
         let durable_through = oldest.map_or(self.seqno, |oldest| oldest - 1);
         self.seqno += 1;
         let seqno = self.seqno;
-        let at = value_at(key.len(), 1);
+        let at = start + value_at(key.len(), 1);
         let value_checksum =
             if value_bytes > 0 { crc32c(&buffer[at..at + value_bytes]) } else { 0 };
         let record = Record {
@@ -152,25 +152,35 @@ impl Partition {
             extents,
         };
         self.entry_bytes += entry_bytes(&record.key, &record.extents);
-        let slices = self.lay_out(&record, buffer);
+        let slices = self.lay_out(&record, buffer, start);
         let Record { key, extents, .. } = record;
         let writes_left = slices.len();
+        // With others on their way, one sync for all is less.
+        let is_alone = writes_left == 1
+            && self.changes.is_empty()
+            && self.syncing.is_none()
+            && !self.cache.is_on();
         let starts: Vec<_> = extents.iter().map(|extent| self.offset(extent.start)).collect();
         self.changes.insert(seqno, Change { token, extents, kind, key, value_bytes, writes_left });
         for (slice, offset) in slices.into_iter().zip(starts) {
-            self.write(Purpose::Record(seqno), offset, slice);
+            if is_alone {
+                self.stats.syncs += 1;
+                self.write_durably(Purpose::DurableRecord(seqno), offset, slice);
+            } else {
+                self.write(Purpose::Record(seqno), offset, slice);
+            }
         }
     }
 
-    /// A record as the slices to write to its extents.
-    fn lay_out(&self, record: &Record, mut buffer: Buffer) -> Vec<Slice> {
+    /// A record, whose value lies in `buffer` in a record that begins at `start`, as the slices to write to its extents.
+    fn lay_out(&self, record: &Record, mut buffer: Buffer, start: usize) -> Vec<Slice> {
         let (block_bytes, secret) = (self.layout.block_bytes as usize, self.layout.secret);
         let value = record.value();
-        let in_place = value_at(record.key.len(), 1);
+        let in_place = start + value_at(record.key.len(), 1);
         let bytes = value.end.next_multiple_of(block_bytes);
-        if record.extents.len() == 1 && buffer.len() == bytes {
-            record.encode(self.number, secret, &mut buffer[..value.start]);
-            return vec![buffer.whole()];
+        if record.extents.len() == 1 && buffer.len() >= start + bytes {
+            record.encode(self.number, secret, &mut buffer[start..start + value.start]);
+            return vec![buffer.slice(start..start + bytes)];
         }
         let mut whole = vec![0; bytes];
         record.encode(self.number, secret, &mut whole[..value.start]);

@@ -22,38 +22,61 @@ pub struct Item {
     pub(super) key: Vec<u8>,
     pub(super) value_bytes: usize,
     pub(super) buffer: Buffer,
+    /// Where in the buffer the record begins: a multiple of what memory is aligned to for direct I/O.
+    pub(super) start: usize,
 }
+
+/// What a record's memory is aligned to.
+const ALIGNMENT: usize = 4096;
 
 impl Item {
     /// An item with a value of `value_bytes` zeros. `block_bytes` is the store's.
     pub fn new(key: &[u8], value_bytes: usize, block_bytes: u32) -> Self {
-        let bytes = value_at(key.len(), 1) + value_bytes;
-        let buffer = Buffer::zeroed(bytes.next_multiple_of(block_bytes as usize));
-        Item { key: key.to_vec(), value_bytes, buffer }
+        let bytes = record_bytes(key.len(), value_bytes, block_bytes);
+        Item { key: key.to_vec(), value_bytes, buffer: Buffer::zeroed(bytes), start: 0 }
     }
 
-    /// An item whose value lies where [`Item::into_value`] of an item with the same key had it. Otherwise it is copied.
+    /// Room for the value of an item, to be filled and made an item of by [`Item::of`]. What it holds is stale.
+    pub fn room(key_bytes: usize, value_bytes: usize, block_bytes: u32) -> Slice {
+        let (at, bytes) =
+            (value_at(key_bytes, 1), record_bytes(key_bytes, value_bytes, block_bytes));
+        Buffer::stale(bytes).slice(at..at + value_bytes)
+    }
+
+    /// Where in a page of 4096 bytes a value has to begin for [`Item::of`] to take it as it is, if the page and those
+    /// behind it have room for the whole blocks of the record.
+    pub fn place(key_bytes: usize) -> usize {
+        value_at(key_bytes, 1) % ALIGNMENT
+    }
+
+    /// An item whose value lies in [room](Item::room) or in [place](Item::place). Otherwise it is copied.
     pub fn of(key: &[u8], value: Slice, block_bytes: u32) -> Self {
         let (at, value_bytes) = (value_at(key.len(), 1), value.len());
-        if value.range().start != at {
-            let mut item = Item::new(key, value_bytes, block_bytes);
-            item.value_mut().copy_from_slice(&value);
-            return item;
+        let end = value.range().end;
+        let start = value.range().start.checked_sub(at).filter(|start| start % ALIGNMENT == 0);
+        let mut buffer = value.into_buffer();
+        let record = record_bytes(key.len(), value_bytes, block_bytes);
+        if let Some(start) = start
+            && let Some(padding) = buffer.get_mut(end..start + record)
+        {
+            padding.fill(0);
+            return Item { key: key.to_vec(), value_bytes, buffer, start };
         }
-        Item { key: key.to_vec(), value_bytes, buffer: value.into_buffer() }
+        let mut item = Item::new(key, value_bytes, block_bytes);
+        item.value_mut().copy_from_slice(&buffer[end - value_bytes..end]);
+        item
     }
 
     /// The value, to fill in. It lies in its buffer unaligned.
     pub fn value_mut(&mut self) -> &mut [u8] {
-        let at = value_at(self.key.len(), 1);
+        let at = self.start + value_at(self.key.len(), 1);
         &mut self.buffer[at..at + self.value_bytes]
     }
+}
 
-    /// The same as a part of the buffer, to receive it straight into place; then make an item of it again by [`Item::of`].
-    pub fn into_value(self) -> Slice {
-        let at = value_at(self.key.len(), 1);
-        self.buffer.slice(at..at + self.value_bytes)
-    }
+/// The bytes of a record in one extent, in whole blocks.
+fn record_bytes(key_bytes: usize, value_bytes: usize, block_bytes: u32) -> usize {
+    (value_at(key_bytes, 1) + value_bytes).next_multiple_of(block_bytes as usize)
 }
 
 /// Something to do.
@@ -126,6 +149,13 @@ pub enum IoKind {
     },
     /// Write a slice.
     Write {
+        /// In bytes.
+        offset: u64,
+        /// What to write.
+        from: Slice,
+    },
+    /// Write a slice so that it survives power loss when that is reported.
+    WriteDurably {
         /// In bytes.
         offset: u64,
         /// What to write.

@@ -33,6 +33,10 @@ impl Cache {
         takes
     }
 
+    pub(super) fn is_on(&self) -> bool {
+        self.is_on
+    }
+
     /// Whether all that was acknowledged is safe.
     pub(super) fn is_clean(&self) -> bool {
         self.unsynced.is_none() && self.covered.is_none()

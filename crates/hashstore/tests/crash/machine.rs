@@ -136,7 +136,7 @@ impl Machine {
             let cached = self.ledger.cached.len();
             match &io.what {
                 // It may reach the disk at any time from now on.
-                IoKind::Write { offset, from } => {
+                IoKind::Write { offset, from } | IoKind::WriteDurably { offset, from } => {
                     self.disk.write(*offset, from);
                     write = self.disk.last_write();
                 }
@@ -196,6 +196,10 @@ impl Machine {
         match io.what {
             IoKind::Write { from, .. } => {
                 self.reported.insert(write);
+                self.partition.report(io.tag, Ok(from.len()), Some(from));
+            }
+            IoKind::WriteDurably { from, .. } => {
+                self.disk.sync(|other| other == write);
                 self.partition.report(io.tag, Ok(from.len()), Some(from));
             }
             IoKind::Sync => {

@@ -250,7 +250,8 @@ fn after_a_write_or_sync_that_failed_there_are_only_reads() {
         machine.fail(0);
         assert!(machine.refused > 0 && machine.partition.outcome().is_err());
         let found = machine.find(b"old").unwrap();
-        assert!(found == old || failing > 1);
+        // The first was alone: it is done when it is written.
+        assert!(found == old || failing > 0);
         // A later store is refused at once, and asks for nothing.
         let (refused, under_way) = (machine.refused, machine.under_way());
         machine.try_store(b"new");

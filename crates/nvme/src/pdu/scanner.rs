@@ -72,6 +72,11 @@ impl Scanner {
         self.next.map(|header| header.pdu_bytes)
     }
 
+    /// The header of the PDU that has begun, once it is there and checked.
+    pub fn begun(&self) -> Option<Header> {
+        self.next
+    }
+
     /// The PDU at the front of `bytes`, or `None` until all of it is there; then ask again with the same bytes and
     /// more. After an error the connection is of no more use.
     pub fn scan<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, Fatal> {

@@ -3,6 +3,7 @@
 use super::Connection;
 use super::auth::Authenticator;
 use super::commands::Purpose;
+use super::io::Capsule;
 use super::queue::Queue;
 use crate::controller::Controller;
 use esker_nvme::command::fabrics::{
@@ -10,7 +11,6 @@ use esker_nvme::command::fabrics::{
     connect_field,
 };
 use esker_nvme::limits::QUEUE_ENTRIES;
-use esker_nvme::pdu::Payload;
 use esker_nvme::property::{self, Configuration};
 use esker_nvme::{Cqe, Sqe, Status};
 use std::sync::Arc;
@@ -22,12 +22,12 @@ const READY_TIMEOUT: u8 = 0x14;
 const ADMIN_ENTRIES: u16 = 128;
 
 impl Connection {
-    pub(super) fn fabrics(&mut self, sqe: &Sqe, payload: Payload<'_>) -> Result<(), Status> {
+    pub(super) fn fabrics(&mut self, sqe: &Sqe, capsule: Capsule<'_>) -> Result<(), Status> {
         let id = sqe.command_id();
         let command = FabricsCommand::parse(sqe)?;
         match (&command, &self.queue) {
             (FabricsCommand::Connect(connect), None) => {
-                return self.take_data(id, sqe.sgl()?, payload, Purpose::Connect(*connect));
+                return self.take_data(id, sqe.sgl()?, capsule, Purpose::Connect(*connect));
             }
             (FabricsCommand::Connect(_), Some(_)) | (_, None) => {
                 return Err(Status::SEQUENCE_ERROR);
@@ -37,7 +37,7 @@ impl Connection {
                 if sgl.bytes() != *bytes {
                     return Err(Status::DATA_SGL_LENGTH_INVALID);
                 }
-                return self.take_data(id, sgl, payload, Purpose::Auth);
+                return self.take_data(id, sgl, capsule, Purpose::Auth);
             }
             (FabricsCommand::AuthReceive { bytes }, Some(_)) => {
                 let bytes = (*bytes).min(sqe.sgl()?.bytes());

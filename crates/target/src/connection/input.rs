@@ -1,7 +1,12 @@
 //! Bytes received, and the buffer for them. It starts small, so that a connection that says nothing costs little, and
 //! grows to twice the longest PDU met.
+//!
+//! **Large capsules are not copied.** Their data is to lie in memory where it will be written from: at a certain place in a
+//! page, which the namespace knows. So a capsule that has begun with much data goes on in a buffer of its own, placed so that the
+//! data falls there; and behind one such capsule another is expected, so that its beginning, too, is received there. A capsule
+//! that fills its buffer is given away with it. A guess that was wrong costs a copy.
 
-use esker_nvme::pdu::{Limits, Scanner, Sender};
+use esker_nvme::pdu::{Header, Limits, PduKind, Scanner, Sender};
 use esker_uring::{Buffer, Slice};
 
 /// Enough for the first exchange.
@@ -10,12 +15,21 @@ const BYTES_MIN: usize = 256;
 /// Enough for a queue full of small commands in one read.
 const BYTES_OPEN: usize = 16 << 10;
 
+/// Capsules with at least so much data get buffers of their own: half of a page is lost at each end.
+const LARGE_BYTES: usize = 16 << 10;
+
+const PAGE_BYTES: usize = 4096;
+
 pub(super) struct Input {
     pub(super) scanner: Scanner,
     /// Away while it is received into or looked at.
     bytes: Option<Bytes>,
     /// The unread part of a buffer that is received into.
     away: (usize, usize),
+    /// The last capsule, if it was large: another like it may follow.
+    expected: Option<Header>,
+    /// Where in a page data is to begin.
+    place: usize,
 }
 
 /// A buffer, and the part of it that was received and not yet looked at.
@@ -45,30 +59,84 @@ impl Bytes {
         }
         if self.buffer.len() >= least.max(kept + missing) {
             self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, kept);
         } else {
-            let mut larger = Buffer::zeroed(least.max(2 * (kept + missing)));
-            larger[..kept].copy_from_slice(self.unread());
-            self.buffer = larger;
+            self.move_to(Buffer::stale(least.max(2 * (kept + missing))), 0);
         }
-        (self.start, self.end) = (0, kept);
     }
+
+    /// Makes room for the rest of a large capsule whose data is to begin at `place` in a page.
+    fn reserve_in_place(&mut self, header: &Header, place: usize) {
+        let start = (PAGE_BYTES + place - header.data_start % PAGE_BYTES) % PAGE_BYTES;
+        let bytes = (start + header.pdu_bytes).next_multiple_of(PAGE_BYTES);
+        if self.start != start || self.buffer.len() != bytes {
+            self.move_to(Buffer::stale(bytes), start);
+        }
+    }
+
+    fn move_to(&mut self, mut buffer: Buffer, start: usize) {
+        let end = start + self.end - self.start;
+        buffer[start..end].copy_from_slice(self.unread());
+        *self = Bytes { buffer, start, end };
+    }
+
+    /// Gives the data of the capsule at the front away with its buffer, if it fills that.
+    pub(super) fn give_away(&mut self, header: &Header) -> Option<Slice> {
+        let bytes = self.start + header.pdu_bytes;
+        let is_full = bytes == self.end && bytes.next_multiple_of(PAGE_BYTES) == self.buffer.len();
+        if !is_large(header) || !is_full {
+            return None;
+        }
+        let data = self.start + header.data_start..self.start + header.data_end;
+        let buffer = std::mem::replace(&mut self.buffer, Buffer::zeroed(0));
+        (self.start, self.end) = (0, 0);
+        Some(buffer.slice(data))
+    }
+}
+
+/// Whether `start` is at `place` in a page.
+pub(super) fn is_at(start: usize, place: usize) -> bool {
+    start % PAGE_BYTES == place % PAGE_BYTES
+}
+
+fn is_large(header: &Header) -> bool {
+    header.kind == PduKind::Command && header.data_bytes() >= LARGE_BYTES
 }
 
 impl Input {
     pub(super) fn new(sender: Sender, limits: Limits) -> Self {
         let bytes = Bytes { buffer: Buffer::zeroed(BYTES_MIN), start: 0, end: 0 };
-        Input { scanner: Scanner::new(sender, limits), bytes: Some(bytes), away: (0, 0) }
+        let scanner = Scanner::new(sender, limits);
+        Input { scanner, bytes: Some(bytes), away: (0, 0), expected: None, place: 0 }
     }
 
-    /// Room to receive into; none while it is away.
-    pub(super) fn room(&mut self) -> Option<Slice> {
+    /// Room to receive into; none while it is away. And whether nothing can be done before it is full.
+    pub(super) fn room(&mut self) -> Option<(Slice, bool)> {
         let mut bytes = self.bytes.take()?;
-        let unread = bytes.end - bytes.start;
-        let missing = self.scanner.pdu_bytes().unwrap_or(0).saturating_sub(unread).max(1);
-        bytes.reserve(missing, if self.scanner.is_open() { BYTES_OPEN } else { BYTES_MIN });
-        let (start, end, length) = (bytes.start, bytes.end, bytes.buffer.len());
+        let begun = self.scanner.begun();
+        let expected = self.expected.filter(|_| bytes.start == bytes.end);
+        let large = begun.or(expected).filter(is_large);
+        if let Some(header) = &large {
+            bytes.reserve_in_place(header, self.place);
+        } else {
+            let unread = bytes.end - bytes.start;
+            let missing = begun.map_or(0, |header| header.pdu_bytes).saturating_sub(unread).max(1);
+            bytes.reserve(missing, if self.scanner.is_open() { BYTES_OPEN } else { BYTES_MIN });
+        }
+        let (start, end) = (bytes.start, bytes.end);
         self.away = (start, end);
-        Some(bytes.buffer.slice(end..length))
+        let length = large.map_or(bytes.buffer.len(), |header| start + header.pdu_bytes);
+        Some((bytes.buffer.slice(end..length), begun.is_some() && large.is_some()))
+    }
+
+    /// A capsule was looked at.
+    pub(super) fn expect_another(&mut self, header: Header) {
+        self.expected = Some(header).filter(is_large);
+    }
+
+    /// Data of the next large capsules is to begin here, in a page.
+    pub(super) fn set_place(&mut self, place: usize) {
+        self.place = place % PAGE_BYTES;
     }
 
     /// The room comes back with `received` bytes in it.

@@ -1,7 +1,7 @@
 //! Commands in general, and those of I/O queues: from the capsule to the namespace and back.
 
 use super::commands::{Command, Purpose, Reading, State};
-use super::{Connection, Phase};
+use super::{Connection, Phase, input};
 use crate::{Answer, Description, Namespace, Request};
 use esker_nvme::command::fabrics;
 use esker_nvme::command::kv::KvCommand;
@@ -11,16 +11,50 @@ use esker_nvme::limits::TRANSFER_BYTES;
 use esker_nvme::pdu::{DataHeader, Fatal, Payload, ReadyToTransfer};
 use esker_nvme::{Cqe, Sqe, Status};
 use esker_uring::{Buffer, Slice};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Until it is connected, a connection may have one command: Connect.
 const ENTRIES_UNCONNECTED: usize = 1;
 
+/// The data in a command's capsule.
+pub(super) struct Capsule<'a> {
+    pub(super) data: CapsuleData<'a>,
+    pub(super) intact: bool,
+}
+
+/// See [`Capsule`].
+pub(super) enum CapsuleData<'a> {
+    /// To be copied.
+    Shown(&'a [u8]),
+    /// With the buffer that it was received into.
+    Given(Slice),
+}
+
+impl CapsuleData<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            CapsuleData::Shown(bytes) => bytes,
+            CapsuleData::Given(slice) => slice,
+        }
+    }
+}
+
 impl Connection {
-    /// A command came.
-    pub(super) fn begin(&mut self, sqe: &Sqe, payload: Payload<'_>) -> Result<(), Fatal> {
+    /// Whether there is a place for one more command.
+    pub(super) fn may_begin(&self) -> bool {
         let entries = self.queue.as_ref().map_or(ENTRIES_UNCONNECTED, |q| usize::from(q.entries));
-        if self.commands.under_way() >= entries {
+        self.commands.under_way() < entries
+    }
+
+    /// A command came.
+    pub(super) fn begin(&mut self, sqe: &Sqe, capsule: Capsule<'_>) -> Result<(), Fatal> {
+        if self.phase == Phase::Draining {
+            // Not answered, so the host knows that it was not done, or does not know: as if it had come too late.
+            self.host_lives();
+            return Ok(());
+        }
+        if !self.may_begin() {
             return Err(Fatal::sequence("more commands than the queue has entries"));
         }
         if let Some(queue) = &mut self.queue {
@@ -32,7 +66,7 @@ impl Connection {
         } else if sqe.is_fused() {
             Err(Status::INVALID_FIELD)
         } else {
-            self.dispatch(sqe, payload)
+            self.dispatch(sqe, capsule)
         };
         if let Err(status) = begun {
             self.fail(id, status);
@@ -40,9 +74,9 @@ impl Connection {
         Ok(())
     }
 
-    fn dispatch(&mut self, sqe: &Sqe, payload: Payload<'_>) -> Result<(), Status> {
+    fn dispatch(&mut self, sqe: &Sqe, capsule: Capsule<'_>) -> Result<(), Status> {
         if sqe.opcode() == fabrics::OPCODE {
-            return self.fabrics(sqe, payload);
+            return self.fabrics(sqe, capsule);
         }
         let Some(queue) = &self.queue else { return Err(Status::SEQUENCE_ERROR) };
         if queue.auth.is_some() {
@@ -52,14 +86,14 @@ impl Connection {
         if !queue.controller.is_ready() {
             return Err(Status::SEQUENCE_ERROR);
         }
-        if is_admin { self.admin(sqe) } else { self.io(sqe, payload) }
+        if is_admin { self.admin(sqe) } else { self.io(sqe, capsule) }
     }
 
-    fn io(&mut self, sqe: &Sqe, payload: Payload<'_>) -> Result<(), Status> {
+    fn io(&mut self, sqe: &Sqe, capsule: Capsule<'_>) -> Result<(), Status> {
         let description = self.namespace(sqe.namespace())?.description();
         match description.command_set() {
-            CommandSet::KeyValue => self.key_value(sqe, description, payload),
-            CommandSet::Nvm => self.nvm(sqe, description, payload),
+            CommandSet::KeyValue => self.key_value(sqe, description, capsule),
+            CommandSet::Nvm => self.nvm(sqe, description, capsule),
         }
     }
 
@@ -74,7 +108,7 @@ impl Connection {
         &mut self,
         sqe: &Sqe,
         description: Description,
-        payload: Payload<'_>,
+        capsule: Capsule<'_>,
     ) -> Result<(), Status> {
         let (id, namespace) = (sqe.command_id(), sqe.namespace());
         let read = |bytes: u32, says_length| -> Result<Reading, Status> {
@@ -93,7 +127,7 @@ impl Connection {
                     return Err(Status::DATA_SGL_LENGTH_INVALID);
                 }
                 let purpose = Purpose::Store { namespace, key, bytes, condition };
-                return self.take_data(id, sgl, payload, purpose);
+                return self.take_data(id, sgl, capsule, purpose);
             }
             KvCommand::Retrieve { key, bytes } => {
                 let reading = read(bytes, true)?;
@@ -116,7 +150,7 @@ impl Connection {
         &mut self,
         sqe: &Sqe,
         description: Description,
-        payload: Payload<'_>,
+        capsule: Capsule<'_>,
     ) -> Result<(), Status> {
         let (id, namespace) = (sqe.command_id(), sqe.namespace());
         let transfer = |blocks: Blocks| -> Result<(u64, u32), Status> {
@@ -130,7 +164,7 @@ impl Connection {
             NvmCommand::Write { blocks, force_unit_access } => {
                 let (offset, _) = transfer(blocks)?;
                 let purpose = Purpose::Write { namespace, offset, force_unit_access };
-                return self.take_data(id, sqe.sgl()?, payload, purpose);
+                return self.take_data(id, sqe.sgl()?, capsule, purpose);
             }
             NvmCommand::Read { blocks } => {
                 let (offset, bytes) = transfer(blocks)?;
@@ -153,15 +187,16 @@ impl Connection {
         &mut self,
         id: u16,
         sgl: Sgl,
-        payload: Payload<'_>,
+        capsule: Capsule<'_>,
         purpose: Purpose,
     ) -> Result<(), Status> {
-        match sgl.in_capsule(payload.bytes)? {
-            Some(_) if !payload.intact => Err(Status::TRANSPORT_ERROR),
+        match sgl.in_capsule(capsule.data.bytes())? {
+            Some(_) if !capsule.intact => Err(Status::TRANSPORT_ERROR),
             Some(data) => {
-                let mut room = self.room(&purpose, data.len());
-                room.copy_from_slice(data);
-                self.with_data(id, purpose, room, 0).map(drop)
+                let start = data.as_ptr().addr() - capsule.data.bytes().as_ptr().addr();
+                let range = start..start + data.len();
+                let data = self.in_place(&purpose, capsule.data, range);
+                self.with_data(id, purpose, data, 0).map(drop)
             }
             None if sgl.bytes() == 0 => {
                 let room = self.room(&purpose, 0);
@@ -180,14 +215,36 @@ impl Connection {
         }
     }
 
+    /// A part of a capsule's data where it is wanted: it is there already, or is copied.
+    fn in_place(&mut self, purpose: &Purpose, data: CapsuleData<'_>, range: Range<usize>) -> Slice {
+        let place = match purpose {
+            Purpose::Store { namespace, key, .. } => {
+                self.namespace(*namespace).map_or(0, |namespace| namespace.place(key))
+            }
+            _ => 0,
+        };
+        self.input.set_place(place);
+        match data {
+            CapsuleData::Given(slice) if input::is_at(slice.range().start + range.start, place) => {
+                let start = slice.range().start;
+                slice.into_buffer().slice(start + range.start..start + range.end)
+            }
+            data => {
+                let mut room = self.room(purpose, range.len());
+                room.copy_from_slice(&data.bytes()[range]);
+                room
+            }
+        }
+    }
+
     /// Where a command's data is received.
     fn room(&self, purpose: &Purpose, bytes: usize) -> Slice {
         match purpose {
             Purpose::Store { namespace, key, .. } => match self.namespace(*namespace) {
                 Ok(namespace) => namespace.room(key, bytes),
-                Err(_) => Buffer::zeroed(bytes).whole(),
+                Err(_) => Buffer::stale(bytes).whole(),
             },
-            _ => Buffer::zeroed(bytes).whole(),
+            _ => Buffer::stale(bytes).whole(),
         }
     }
 

@@ -33,11 +33,13 @@ use crate::{Answer, Reply, Request};
 use commands::Commands;
 use esker_nvme::limits::{H2C_DATA_BYTES, IN_CAPSULE_BYTES};
 use esker_nvme::pdu::{
-    Encoder, Fatal, FromHost, InitializeRequest, InitializeResponse, Limits, Sender as Side,
+    Encoder, Fatal, FromHost, InitializeRequest, InitializeResponse, Limits, Payload,
+    Sender as Side,
 };
 use esker_nvme::{Cqe, Status};
 use esker_uring::{Sender, Slice};
 use input::{Bytes, Input};
+use io::{Capsule, CapsuleData};
 use output::Output;
 use queue::Queue;
 use std::net::SocketAddr;
@@ -114,7 +116,8 @@ impl Connection {
     }
 
     /// Room to receive into, if anything more is wanted. It is given back by [`received`](Self::received).
-    pub(crate) fn receive(&mut self) -> Option<Slice> {
+    /// With it comes whether all of it is to be waited for.
+    pub(crate) fn receive(&mut self) -> Option<(Slice, bool)> {
         match self.phase {
             Phase::Over => None,
             Phase::Opening | Phase::Open | Phase::Draining if self.output.is_full() => None,
@@ -147,9 +150,22 @@ impl Connection {
     fn take_frames_from(&mut self, bytes: &mut Bytes) -> Result<(), Fatal> {
         while self.takes_frames() && !self.output.is_full() {
             let Some(frame) = self.input.scanner.scan(bytes.unread())? else { break };
-            let length = frame.bytes.len();
-            self.handle(FromHost::parse(&frame)?)?;
-            bytes.advance(length);
+            let header = frame.header;
+            match FromHost::parse(&frame)? {
+                FromHost::Command(sqe, Payload { intact, .. }) => {
+                    self.input.expect_another(header);
+                    if self.may_begin()
+                        && let Some(data) = bytes.give_away(&header)
+                    {
+                        self.begin(&sqe, Capsule { data: CapsuleData::Given(data), intact })?;
+                        continue;
+                    }
+                    let data = &bytes.unread()[header.data_start..header.data_end];
+                    self.begin(&sqe, Capsule { data: CapsuleData::Shown(data), intact })?;
+                }
+                other => self.handle(other)?,
+            }
+            bytes.advance(header.pdu_bytes);
         }
         Ok(())
     }
@@ -161,9 +177,7 @@ impl Connection {
     fn handle(&mut self, pdu: FromHost<'_>) -> Result<(), Fatal> {
         match pdu {
             FromHost::Initialize(request) => self.open(&request),
-            // Not answered, so the host knows that it was not done, or does not know: as if it had come too late.
-            FromHost::Command(..) if self.phase == Phase::Draining => self.host_lives(),
-            FromHost::Command(sqe, payload) => return self.begin(&sqe, payload),
+            FromHost::Command(..) => {}
             FromHost::Data { header, payload, last } => {
                 return self.host_data(&header, payload, last);
             }
@@ -193,16 +207,17 @@ impl Connection {
         self.deadline = Some(self.shared.clock.now() + LINGER_TIME);
     }
 
-    /// What to send now, if nothing is under way. It is given back by [`sent`](Self::sent).
+    /// What to send now, if nothing is under way. Then say [`sent`](Self::sent).
     pub(crate) fn send(&mut self) -> Option<Vec<Slice>> {
-        self.output.next()
-    }
-
-    /// `slices` were sent.
-    pub(crate) fn sent(&mut self, slices: Vec<Slice>) {
+        let slices = self.output.next()?;
         let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
         add(&self.counters.sent_bytes, bytes as u64);
-        let released = self.output.sent(slices);
+        Some(slices)
+    }
+
+    /// All of it was sent.
+    pub(crate) fn sent(&mut self) {
+        let released = self.output.sent();
         self.commands.release(released);
         self.go_on();
         if self.input.is_here() {

@@ -5,11 +5,8 @@ use crate::limits::{OUTPUT_BYTES, SEND_SLICES};
 use esker_uring::{Buffer, Slice};
 use std::collections::VecDeque;
 
-/// Buffers for text are of this length, to be used again; longer text gets a buffer of its own.
+/// Buffers for text have at least this length: their memory is used again.
 const TEXT_BYTES: usize = 4096;
-
-/// Buffers for text that are kept.
-const SPARE_BUFFERS: usize = 4;
 
 #[derive(Default)]
 pub(super) struct Output {
@@ -23,7 +20,6 @@ pub(super) struct Output {
     held_until_sent: usize,
     /// Reserved memory that is freed when the send under way is done.
     released_when_sent: usize,
-    spare: Vec<Buffer>,
 }
 
 struct Part {
@@ -57,10 +53,7 @@ impl Output {
             return;
         }
         let length = self.text.len();
-        let mut buffer = match self.spare.pop() {
-            Some(buffer) if length <= buffer.len() => buffer,
-            _ => Buffer::zeroed(length.max(TEXT_BYTES)),
-        };
+        let mut buffer = Buffer::stale(length.max(TEXT_BYTES));
         buffer[..length].copy_from_slice(&self.text);
         self.text.clear();
         let held = buffer.len();
@@ -88,15 +81,9 @@ impl Output {
     }
 
     /// A send is done. Says how much reserved memory that frees.
-    pub(super) fn sent(&mut self, slices: Vec<Slice>) -> usize {
+    pub(super) fn sent(&mut self) -> usize {
         self.under_way = false;
         self.held -= std::mem::take(&mut self.held_until_sent);
-        for slice in slices {
-            let buffer = slice.into_buffer();
-            if buffer.len() == TEXT_BYTES && self.spare.len() < SPARE_BUFFERS {
-                self.spare.push(buffer);
-            }
-        }
         std::mem::take(&mut self.released_when_sent)
     }
 
@@ -129,7 +116,7 @@ mod tests {
         let slices = output.next().expect("there is something to send");
         assert!(output.is_full(), "what is under way is still there");
         assert_eq!(slices.len(), pieces);
-        output.sent(slices);
+        output.sent();
         assert!(!output.is_full() && output.is_empty());
     }
 

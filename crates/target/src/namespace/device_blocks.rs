@@ -173,7 +173,8 @@ impl Resident for Part {
         }
         match request {
             Request::Read { offset, bytes } => {
-                let into = Buffer::zeroed(bytes).whole();
+                // A read that does not fill it fails.
+                let into = Buffer::stale(bytes).whole();
                 let read = Operation::ReadAt { file: self.file.clone(), offset, into };
                 self.submit(Task::Read(reply), read, out);
             }

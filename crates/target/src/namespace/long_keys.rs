@@ -39,6 +39,10 @@ impl Namespace for LongKeys {
         self.0.room(key, bytes)
     }
 
+    fn place(&self, key: &Key) -> usize {
+        self.0.place(key)
+    }
+
     fn submit(&self, request: Request, reply: Reply) {
         self.0.submit(request, reply);
     }

@@ -42,10 +42,16 @@ pub trait Namespace: Send + Sync {
         false
     }
 
-    /// Where a value of `bytes` is to be received, so that it need not be copied again: it comes as
+    /// Where a value of `bytes` is to be received, all of it, so that it need not be copied again: it comes as
     /// [`Request::Store`]'s value.
     fn room(&self, _key: &Key, bytes: usize) -> Slice {
-        Buffer::zeroed(bytes).whole()
+        Buffer::stale(bytes).whole()
+    }
+
+    /// Where in a page of 4096 bytes a value, or the data of a write, is to begin in memory, so that it need not be copied
+    /// again if it came in a buffer with its command.
+    fn place(&self, _key: &Key) -> usize {
+        0
     }
 
     /// Carries out `request` and answers by `reply`: at once if that takes no longer than a copy, or else from another

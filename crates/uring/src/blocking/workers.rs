@@ -5,8 +5,8 @@ use crate::slots::OperationId;
 use crate::{Completion, Operation, Waker};
 use esker_base::background::Running;
 use esker_base::{Background, Priority};
-use rustix::io::{Errno, pread, pwrite};
-use std::io;
+use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2};
+use std::io::{self, IoSlice};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -111,6 +111,10 @@ fn attempt(pending: &mut Pending) -> Result<usize, Errno> {
         }
         Operation::WriteAt { file, offset, from } => {
             pwrite(&*file, &from[done..], *offset + done as u64)
+        }
+        Operation::WriteDurablyAt { file, offset, from } => {
+            let rest = [IoSlice::new(&from[done..])];
+            pwritev2(&*file, &rest, *offset + done as u64, ReadWriteFlags::DSYNC)
         }
         Operation::SyncData { file } => rustix::fs::fdatasync(&*file).map(|()| 0),
         _ => unreachable!("only files' operations come to a worker"),

@@ -70,6 +70,12 @@ pub(super) fn entry(pending: &Pending, scratch: &mut Scratch) -> squeue::Entry {
                 .offset(offset + done as u64)
                 .build()
         }
+        Operation::WriteDurablyAt { file, offset, from } => {
+            opcode::Write::new(types::Fd(file.as_raw_fd()), from.address(done), bytes(from.len()))
+                .offset(offset + done as u64)
+                .rw_flags(libc::RWF_DSYNC)
+                .build()
+        }
         Operation::SyncData { file } => opcode::Fsync::new(types::Fd(file.as_raw_fd()))
             .flags(types::FsyncFlags::DATASYNC)
             .build(),

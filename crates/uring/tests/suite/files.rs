@@ -30,6 +30,21 @@ fn what_was_written_is_read() {
 }
 
 #[test]
+fn what_was_written_durably_is_read() {
+    on_both(|mut reactor| {
+        let (_path, file) = temporary();
+        let from = Buffer::from_slice(b"..hello..").slice(2..7);
+        let write = Operation::WriteDurablyAt { file: file.clone(), offset: 1000, from };
+        reactor.submit(1, write).unwrap();
+        assert_eq!(bytes(&mut reactor), 5);
+        let into = Buffer::zeroed(5).whole();
+        reactor.submit(2, Operation::ReadAt { file, offset: 1000, into }).unwrap();
+        let read = completion(&mut reactor);
+        assert_eq!(read.operation.into_buffer().unwrap()[..], *b"hello");
+    });
+}
+
+#[test]
 fn a_read_at_the_end_is_short() {
     on_both(|mut reactor| {
         let (mut path, file) = temporary();
