@@ -3,19 +3,19 @@
 //!
 //! `cargo run --release -p esker-node --example latency -- DIRECTORY [STORES]`
 
-use esker_base::{Background, Clock, Rng, SystemClock, SystemEntropy, Threads, hash64};
+mod support;
+
+use esker_base::{Background, Clock, SystemClock, SystemEntropy, Threads, hash64};
 use esker_hashstore::device::{Device, FileDevice};
-use esker_hashstore::{CreateSettings, volume};
 use esker_initiator::{KeyClient, Settings};
-use esker_node::HashKeys;
 use esker_nvme::Nqn;
-use esker_target::{Access, MemoryKeys, Namespace, Subsystem, Target};
+use esker_target::{MemoryKeys, Namespace, Target};
 use esker_uring::Buffer;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use support::{Failure, NODE, hash_store, percentiles, serve};
 
 const VALUE_BYTES: usize = 32 << 10;
 /// A capsule with such a value, and a completion.
@@ -24,9 +24,7 @@ const PONG_BYTES: usize = 24;
 const FILE_BYTES: u64 = 512 << 20;
 /// Stores in a row, before it is another's turn.
 const TURN: u64 = 50;
-const NODE: &str = "nqn.2024-01.io.esker:node";
-
-type Failure = Box<dyn std::error::Error>;
+const KEYS: u64 = 4000;
 
 fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
@@ -38,11 +36,16 @@ fn main() -> Result<(), Failure> {
     let mut ping = pinged(None)?;
     let mut ping_and_write = pinged(Some(plain))?;
     let memory: Arc<dyn Namespace> = Arc::new(MemoryKeys::new([1; 16], 1 << 30));
-    let hash: Arc<dyn Namespace> = Arc::new(hash_store(&directory.path().join("store"))?);
+    let hash: Arc<dyn Namespace> =
+        Arc::new(hash_store(&directory.path().join("store"), FILE_BYTES)?);
     let target = serve(vec![memory, hash])?;
     let (in_memory, in_file) = (client(&target, 1)?, client(&target, 2)?);
 
     let (clock, value) = (SystemClock::new(), vec![7; VALUE_BYTES]);
+    for number in 0..KEYS {
+        in_memory.store(&key(number), &value)?;
+        in_file.store(&key(number), &value)?;
+    }
     let mut times: [Vec<Duration>; 4] = Default::default();
     for turn in 0..stores.div_ceil(TURN) {
         for (which, times) in times.iter_mut().enumerate() {
@@ -59,9 +62,9 @@ fn main() -> Result<(), Failure> {
         }
     }
     let names = ["ping", "RAM namespace", "ping, write, fdatasync", "hash store in a file"];
-    let bases = [0, 0, 2, 2].map(|base: usize| median(&mut times[base]));
+    let bases = [0, 0, 2, 2].map(|base: usize| percentiles(&mut times[base]).0);
     for ((name, times), base) in names.iter().zip(&mut times).zip(bases) {
-        let (p50, p99) = (median(times), times[times.len() * 99 / 100]);
+        let (p50, p99) = percentiles(times);
         let ratio = p50.as_secs_f64() / base.as_secs_f64();
         println!("{name:24} p50 {p50:>8.1?}  p99 {p99:>8.1?}  {ratio:.2}x");
     }
@@ -102,28 +105,6 @@ fn exchange(socket: &mut TcpStream) -> std::io::Result<()> {
     socket.read_exact(&mut [0; PONG_BYTES])
 }
 
-fn hash_store(path: &Path) -> Result<HashKeys, Failure> {
-    let device = FileDevice::create(path, Some(FILE_BYTES))?;
-    volume::create(&device, &CreateSettings::default(), &mut Rng::new(1))?;
-    drop(device);
-    Ok(HashKeys::open([2; 16], path, false)?)
-}
-
-fn serve(namespaces: Vec<Arc<dyn Namespace>>) -> Result<Target, Failure> {
-    let nqn = Nqn::new(NODE)?;
-    let subsystem =
-        Subsystem { nqn, serial: "LATENCY".to_owned(), namespaces, access: Access::Anyone };
-    let settings = esker_target::Settings {
-        listen: "127.0.0.1:0".parse()?,
-        reactors: 1,
-        drain_time: Duration::from_secs(5),
-        subsystems: vec![subsystem],
-    };
-    let background: Arc<dyn Background> = Arc::new(Threads);
-    let clock = Arc::new(SystemClock::new());
-    Ok(Target::start(settings, clock, Arc::new(SystemEntropy), &background)?)
-}
-
 fn client(target: &Target, namespace: u32) -> Result<KeyClient, Failure> {
     let mut settings = Settings::new(target.address(), Nqn::new("nqn.latency")?, Nqn::new(NODE)?);
     settings.namespace = namespace;
@@ -135,12 +116,7 @@ fn client(target: &Target, namespace: u32) -> Result<KeyClient, Failure> {
     )?)
 }
 
-/// 4,000 keys, about a quarter of what fits: most stores replace one.
+/// 4,000 keys, about a quarter of what fits. All are stored before time is taken: each store replaces one.
 fn key(number: u64) -> [u8; 8] {
-    (hash64(&number.to_le_bytes()) % 4000).to_le_bytes()
-}
-
-fn median(times: &mut [Duration]) -> Duration {
-    times.sort();
-    times[times.len() / 2]
+    (number.wrapping_mul(2_654_435_761) % KEYS).to_le_bytes()
 }
