@@ -3,8 +3,8 @@
 //! A buffer refers to its memory by a raw pointer rather than a `Box`, so that moving the buffer
 //! while the kernel works on the memory makes no claim on the bytes.
 //!
-//! Each thread keeps some memory of its larger buffers that are gone, for those that are to be filled anyway: neither the
-//! system nor the allocator has to come by it again, and nobody makes it zero.
+//! A thread that makes buffers to be filled keeps some memory of its larger ones that are gone for them: neither the system nor
+//! the allocator has to come by it again, and nobody makes it zero.
 
 #![expect(unsafe_code, reason = "the memory is allocated by hand, for its alignment")]
 
@@ -36,6 +36,8 @@ const KEPT_BYTES: std::ops::RangeInclusive<usize> = PAGE_BYTES..=2 << 20;
 struct Spare {
     buffers: VecDeque<Buffer>,
     bytes: usize,
+    /// Whether this thread ever asked for some: to others it would be of no use.
+    is_wanted: bool,
 }
 
 thread_local! {
@@ -44,12 +46,16 @@ thread_local! {
 
 impl Spare {
     fn take(&mut self, len: usize) -> Option<Buffer> {
+        self.is_wanted = true;
         let place = self.buffers.iter().rposition(|buffer| buffer.len == len)?;
         self.bytes -= len;
         self.buffers.remove(place)
     }
 
     fn keep(&mut self, buffer: Buffer) {
+        if !self.is_wanted {
+            return buffer.free();
+        }
         self.bytes += buffer.len;
         self.buffers.push_back(buffer);
         while self.bytes > SPARE_BYTES || self.buffers.len() > SPARE_COUNT {
@@ -236,7 +242,7 @@ mod tests {
 
     #[test]
     fn memory_is_used_again_by_its_thread_for_buffers_of_the_same_length() {
-        let mut buffer = Buffer::zeroed(3 * PAGE_BYTES);
+        let mut buffer = Buffer::stale(3 * PAGE_BYTES);
         buffer[0] = 7;
         let place = buffer.as_ptr() as usize;
         drop(buffer);
@@ -250,7 +256,11 @@ mod tests {
     #[test]
     fn of_what_is_gone_only_so_much_is_kept() {
         const LEN: usize = 1 << 20;
-        drop((0..20).map(|_| Buffer::zeroed(LEN)).collect::<Vec<_>>());
+        let make = || drop((0..20).map(|_| Buffer::zeroed(LEN)).collect::<Vec<_>>());
+        make();
+        SPARE.with_borrow(|spare| assert_eq!(spare.bytes, 0, "nobody asked for any"));
+        drop(Buffer::stale(LEN));
+        make();
         SPARE.with_borrow(|spare| {
             assert_eq!((spare.bytes, spare.buffers.len()), (SPARE_BYTES, SPARE_BYTES / LEN));
         });
