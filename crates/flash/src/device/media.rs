@@ -142,6 +142,11 @@ impl Media {
         self.at(chunk).is_ok_and(|at| self.chunks[at].state == State::Bad)
     }
 
+    /// Whether a chunk goes bad when it is reset next.
+    pub fn is_worn(&self, chunk: Chunk) -> bool {
+        self.erases(chunk) >= self.endurance
+    }
+
     /// How often a chunk was reset.
     pub fn erases(&self, chunk: Chunk) -> u32 {
         self.at(chunk).map_or(0, |at| self.chunks[at].erases)

@@ -7,7 +7,7 @@ use super::journal::{self, Found, Journal};
 use super::slots::{self, Need};
 use super::space::{Lease, Space};
 use crate::Chunk;
-use crate::placement::Lifetime;
+use crate::placement::{Lifetime, Policy};
 use crate::zones::{BLOCK_BYTES, Zones};
 use esker_base::{Error, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -42,10 +42,10 @@ const KEPT_CHUNKS: u32 = 1;
 
 impl Core {
     /// Reads what a device holds, or lays it out if that is nothing.
-    pub(super) fn open(zones: Arc<dyn Zones>) -> Result<Self> {
+    pub(super) fn open(zones: Arc<dyn Zones>, policy: Box<dyn Policy + Send>) -> Result<Self> {
         let lock = zones.lock()?;
         let found = journal::find(&*zones)?;
-        let (names, next_id, mut space) = files(&*zones, &found)?;
+        let (names, next_id, mut space) = files(&*zones, policy, &found)?;
         slots::settle(&mut space, &*zones)?;
         let journal = Journal::begin(zones.clone(), &found, &snapshot(&names))?;
         let state = State { names, leaving: Vec::new(), space, journal, next_id };
@@ -332,14 +332,18 @@ struct Copies {
 pub(super) type Files = (BTreeMap<String, Arc<Body>>, u64, Space);
 
 /// The files that a journal says there are.
-pub(super) fn files(zones: &dyn Zones, found: &Found) -> Result<Files> {
+pub(super) fn files(
+    zones: &dyn Zones,
+    policy: Box<dyn Policy + Send>,
+    found: &Found,
+) -> Result<Files> {
     let mut names = BTreeMap::<String, Arc<Body>>::new();
     let mut next_id = 1;
     let lost = |what: String| Error::corruption(zones.describe(), 0, what);
     for op in &found.ops {
         replay(&mut names, &mut next_id, op).map_err(lost)?;
     }
-    let mut space = Space::new(zones)?;
+    let mut space = Space::new(zones, policy)?;
     for (name, body) in &names {
         let extents = body.pieces.read().extents.clone();
         if !extents.iter().all(|extent| space.found(extent)) {

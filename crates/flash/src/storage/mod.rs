@@ -24,6 +24,9 @@ mod space;
 mod writer;
 
 use self::core::{Core, State};
+use crate::Geometry;
+use crate::in_use::InUse;
+use crate::placement::{Policy, Rotating};
 use crate::zones::Zones;
 use body::{Body, Reader};
 use esker_base::{Error, FileKind, Hint, Result};
@@ -31,10 +34,10 @@ use esker_storage::{LogFile, ReadableFile, Storage, WritableFile, check_name, co
 use format::{Made, Op};
 use log::Log;
 use parking_lot::MutexGuard;
-use space::LIFETIMES;
+pub use space::LIFETIMES;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use writer::Writer;
 
 /// Files on a device of chunks.
@@ -42,7 +45,7 @@ use writer::Writer;
 /// The device is locked as long as the storage or a file that is being written is there.
 pub struct FlashStorage {
     core: Arc<Core>,
-    locked: Arc<AtomicBool>,
+    locked: InUse,
 }
 
 /// What a device holds, looked at without changing it.
@@ -60,7 +63,8 @@ pub struct Content {
 
 /// Looks at what a device holds. Beside somebody who writes it, what is found may be of a moment ago, or a failure.
 pub fn look(zones: &dyn Zones) -> Result<Content> {
-    let (names, _, space) = core::files(zones, &journal::find(zones)?)?;
+    let (names, _, space) =
+        core::files(zones, rotating(&zones.geometry()), &journal::find(zones)?)?;
     let (good_bytes, live_bytes) = space.usage();
     let names = names.into_keys().collect();
     Ok(Content { names, good_bytes, live_bytes, free_chunks: space.free_chunks() })
@@ -87,7 +91,14 @@ impl FlashStorage {
     /// Opens the files on a device. One that was never written is laid out first; one that holds something else is
     /// refused, and left as it is.
     pub fn open(zones: Arc<dyn Zones>) -> Result<Self> {
-        Ok(FlashStorage { core: Arc::new(Core::open(zones)?), locked: Arc::default() })
+        let policy = rotating(&zones.geometry());
+        FlashStorage::placed_by(zones, policy)
+    }
+
+    /// As [`open`](FlashStorage::open), and data is placed by a policy, which knows [`LIFETIMES`] lifetimes. One
+    /// policy may go on where another did.
+    pub fn placed_by(zones: Arc<dyn Zones>, policy: Box<dyn Policy + Send>) -> Result<Self> {
+        Ok(FlashStorage { core: Arc::new(Core::open(zones, policy)?), locked: InUse::default() })
     }
 
     /// How full the device is, and what was written.
@@ -127,6 +138,12 @@ impl FlashStorage {
     fn failure(&self, action: &'static str, name: &str, kind: ErrorKind) -> Error {
         Error::io(action, format!("{}/{name}", self.describe()), io::Error::from(kind))
     }
+}
+
+/// What places data if nobody says otherwise: a device whose timing is not known may be written at all of a
+/// channel's units at a time.
+fn rotating(geometry: &Geometry) -> Box<dyn Policy + Send> {
+    Box::new(Rotating::new(LIFETIMES, false, geometry.units_per_group.into()))
 }
 
 /// How long a file lives, as a class: deeper tables longer.
@@ -247,18 +264,6 @@ impl Storage for FlashStorage {
     }
 
     fn lock(&self) -> Result<Box<dyn Send + Sync>> {
-        if self.locked.swap(true, Ordering::Acquire) {
-            let pid = std::process::id().to_string();
-            return Err(Error::Locked { dir: self.describe(), pid });
-        }
-        Ok(Box::new(Lock(self.locked.clone())))
-    }
-}
-
-struct Lock(Arc<AtomicBool>);
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
+        self.locked.take(|| self.describe())
     }
 }

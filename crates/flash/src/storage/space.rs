@@ -6,14 +6,14 @@
 
 use super::format::Extent;
 use super::journal::JOURNAL_CHUNKS;
-use crate::placement::{Lifetime, Policy, Rotating, State};
+use crate::placement::{Lifetime, Policy, State};
 use crate::zones::{BLOCK_BYTES, Zones};
 use crate::{Chunk, Geometry, Unit};
 use esker_base::Result;
 use std::collections::BTreeSet;
 
 /// How long data lives, as classes: what belongs to no level, and tables of seven levels.
-pub(super) const LIFETIMES: usize = 8;
+pub const LIFETIMES: usize = 8;
 
 /// The part of all units that one lifetime is taken to keep busy: an eighth for all of them.
 const NEEDED_OF_UNITS: f64 = 1.0 / (8 * LIFETIMES) as f64;
@@ -50,7 +50,7 @@ pub(super) struct Lease {
 /// All chunks of a device.
 pub(super) struct Space {
     pub(super) geometry: Geometry,
-    policy: Rotating,
+    policy: Box<dyn Policy + Send>,
     /// What the policy knows. How much of a unit is alive stands for how much it is read.
     state: State,
     records: Vec<Record>,
@@ -59,7 +59,7 @@ pub(super) struct Space {
 
 impl Space {
     /// The chunks as the device has them, with nothing alive.
-    pub(super) fn new(zones: &dyn Zones) -> Result<Self> {
+    pub(super) fn new(zones: &dyn Zones, policy: Box<dyn Policy + Send>) -> Result<Self> {
         let geometry = zones.geometry();
         let mut state = State::new(geometry);
         let mut records = Vec::with_capacity(geometry.chunks());
@@ -73,7 +73,6 @@ impl Space {
                 state.units[usize::from(chunk.unit.0)].free_chunks -= 1;
             }
         }
-        let policy = Rotating::new(LIFETIMES, false, geometry.units_per_group.into());
         Ok(Space { geometry, policy, state, records, turn: 0 })
     }
 

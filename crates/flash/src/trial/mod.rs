@@ -2,7 +2,6 @@
 //! model, placed by a policy.
 //!
 //! * `store`: what the device holds, as a leveled tree would have it, and who of it is readable;
-//! * `writer`: the writes that the host has not yet sent;
 //! * `run`: the loop;
 //! * `mix`: sequential reads and writes in one closed loop, on a device that hides where they lie.
 //!
@@ -13,8 +12,7 @@
 mod mix;
 mod run;
 mod store;
-mod writer;
 
 pub use mix::{Mix, Rates};
-pub use run::{Measured, Trial};
+pub use run::{Measured, Run, Trial};
 pub use store::LEVELS;

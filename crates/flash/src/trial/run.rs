@@ -1,10 +1,10 @@
 //! The loop: reads in a closed loop, writes by the clock.
 
-use super::store::{LEVELS, Store};
-use super::writer::{Open, Writer};
+use super::store::{LEVELS, Open, Store};
 use crate::Preset;
 use crate::device::sim::{Completion, Kind};
 use crate::device::{Form, Media, Sim};
+use crate::host::Queues;
 use crate::placement::Policy;
 use esker_base::Rng;
 
@@ -59,12 +59,13 @@ impl Measured {
 
 const PACE: u32 = 0;
 
-struct Run<'a> {
+/// A device that is filled and aged, ready to be measured.
+pub struct Run<'a> {
     trial: &'a Trial,
     policy: &'a mut dyn Policy,
     sim: Sim,
     store: Store,
-    writer: Writer,
+    writer: Queues,
     rng: Rng,
     open: Vec<Open>,
     /// Units that one lifetime keeps busy.
@@ -78,6 +79,11 @@ struct Run<'a> {
 impl Trial {
     /// Runs it. Panics if the policy leaves no room for what is written.
     pub fn run(&self, policy: &mut dyn Policy) -> Measured {
+        self.prepare(policy).measure()
+    }
+
+    /// Fills and ages its device.
+    pub fn prepare<'a>(&'a self, policy: &'a mut dyn Policy) -> Run<'a> {
         let mut media = Media::new(&self.preset, self.seed);
         let unit_rate = f64::from(self.preset.geometry().write_unit_bytes) * 1e9
             / self.preset.write_unit_ns() as f64;
@@ -87,19 +93,18 @@ impl Trial {
         let sim = Sim::with_media(&self.preset, self.form, media);
         let units = self.preset.geometry().units();
         let gates = policy.lets_reads_go_first() && self.form == Form::HostOnly;
-        let writer = Writer::new(units, gates);
+        let writer = Queues::new(units, gates);
         let rng = Rng::new(self.seed);
         let reads_of = vec![0; units];
         let (open, tables, asked) = (Vec::new(), 0, 0);
         let trial = self;
-        let mut run =
-            Run { trial, policy, sim, store, writer, rng, open, needed, asked, tables, reads_of };
-        run.measure()
+        Run { trial, policy, sim, store, writer, rng, open, needed, asked, tables, reads_of }
     }
 }
 
 impl Run<'_> {
-    fn measure(&mut self) -> Measured {
+    /// Measures it.
+    pub fn measure(mut self) -> Measured {
         if self.trial.write_bytes_per_second > 0 {
             self.sim.alarm(0, PACE);
         }

@@ -24,6 +24,28 @@ const REWRITES: usize = 5;
 /// A table: a stripe of chunks.
 pub type Table = Vec<Chunk>;
 
+/// A table that is being written.
+#[derive(Debug)]
+pub struct Open {
+    /// What its writes are called.
+    pub id: u32,
+    pub lifetime: Lifetime,
+    pub table: Table,
+    /// Write units given to the queues.
+    pub given: u32,
+    /// Write units done.
+    pub done: u32,
+    /// Write units that it takes.
+    pub all: u32,
+}
+
+impl Open {
+    /// Whether it takes more of this lifetime.
+    pub fn takes(&self, lifetime: Lifetime) -> bool {
+        self.lifetime == lifetime && self.given < self.all
+    }
+}
+
 #[derive(Debug, Default)]
 struct Level {
     /// Oldest first.

@@ -1,13 +1,13 @@
 //! Chunks in memory that can lose power, for tests.
 
 use super::{BLOCK_BYTES, Zones};
+use crate::in_use::InUse;
 use crate::{Chunk, Geometry};
 use esker_base::{Error, Result, Rng};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 const BLOCK: usize = BLOCK_BYTES as usize;
 
@@ -16,7 +16,7 @@ const BLOCK: usize = BLOCK_BYTES as usize;
 pub struct MemoryZones {
     geometry: Geometry,
     state: Arc<Mutex<State>>,
-    locked: Arc<AtomicBool>,
+    locked: InUse,
 }
 
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl MemoryZones {
     pub fn new(geometry: Geometry) -> Self {
         let chunks = vec![Content::default(); geometry.chunks()];
         let state = State { chunks, ..State::default() };
-        MemoryZones { geometry, state: Arc::new(Mutex::new(state)), locked: Arc::default() }
+        MemoryZones { geometry, state: Arc::new(Mutex::new(state)), locked: InUse::default() }
     }
 
     /// A chunk goes bad when it is reset next, or at once if it is empty.
@@ -90,7 +90,7 @@ impl MemoryZones {
             content.flushed = content.now.len();
         }
         state.calls_left = None;
-        self.locked.store(false, Ordering::Release);
+        self.locked.free();
     }
 
     fn failure(&self, action: &'static str) -> Error {
@@ -218,18 +218,6 @@ impl Zones for MemoryZones {
     }
 
     fn lock(&self) -> Result<Box<dyn Send + Sync>> {
-        if self.locked.swap(true, Ordering::Acquire) {
-            let pid = std::process::id().to_string();
-            return Err(Error::Locked { dir: self.describe(), pid });
-        }
-        Ok(Box::new(Lock(self.locked.clone())))
-    }
-}
-
-struct Lock(Arc<AtomicBool>);
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
+        self.locked.take(|| self.describe())
     }
 }

@@ -2,15 +2,18 @@
 //!
 //! * [`FileZones`]: a file for each chunk, in a directory;
 //! * [`ZonedDisk`]: the zones of a zoned disk;
-//! * [`MemoryZones`]: chunks in memory that can lose power, for tests.
+//! * [`MemoryZones`]: chunks in memory that can lose power, for tests;
+//! * [`ModelledZones`]: chunks in memory that take the time of a device model.
 
 mod files;
 mod memory;
+mod modelled;
 mod unflushed;
 mod zoned;
 
 pub use files::FileZones;
 pub use memory::MemoryZones;
+pub use modelled::ModelledZones;
 pub use zoned::ZonedDisk;
 
 use crate::{Chunk, Geometry};

@@ -43,6 +43,9 @@ pub(super) struct Die {
     pub(super) others: Queue,
     /// How long the array and the channel were busy with writes and resets here.
     pub(super) write_ns: u64,
+    /// When the current read began, and how long reads kept the die busy.
+    pub(super) read_since: u64,
+    pub(super) read_ns: u64,
 }
 
 impl Die {
@@ -57,5 +60,7 @@ impl Die {
         reads: Queue::EMPTY,
         others: Queue::EMPTY,
         write_ns: 0,
+        read_since: 0,
+        read_ns: 0,
     };
 }

@@ -85,6 +85,13 @@ impl Events {
         self.order
     }
 
+    /// When the next event happens.
+    #[inline]
+    pub(super) fn next_at(&self) -> Option<u64> {
+        let key = self.heads.iter().min().expect("there are lanes");
+        (*key != NEVER).then_some((key >> 64) as u64)
+    }
+
     /// Takes the next event.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Event> {

@@ -30,7 +30,7 @@ use super::media::{Media, Place, Refused};
 use crate::{Chunk, Preset, Unit};
 use bus::Bus;
 use die::{Die, State};
-use events::{Events, Lane};
+use events::{Event, Events, Lane};
 use request::{Request, Slab};
 use std::collections::VecDeque;
 use times::Times;
@@ -119,6 +119,11 @@ impl Sim {
         self.dies[usize::from(unit.0)].write_ns
     }
 
+    /// How long a unit was busy with reads, from the start of sensing until the data was out, in nanoseconds.
+    pub fn read_ns(&self, unit: Unit) -> u64 {
+        self.dies[usize::from(unit.0)].read_ns
+    }
+
     /// How long a channel was busy, in nanoseconds.
     pub fn bus_busy_ns(&self, group: usize) -> u64 {
         self.buses[group].busy_ns
@@ -169,6 +174,20 @@ impl Sim {
         Ok(())
     }
 
+    /// Writes a write unit without taking time, while nothing else is under way there: how a run finds its device.
+    pub fn write_at_once(&mut self, chunk: Chunk, number: u32) -> Result<(), Refused> {
+        self.media.write(chunk, number)?;
+        self.media.programmed(chunk);
+        Ok(())
+    }
+
+    /// Resets a chunk without taking time, as [`write_at_once`](Sim::write_at_once) writes.
+    pub fn reset_at_once(&mut self, chunk: Chunk) -> Result<(), Refused> {
+        self.media.reset(chunk)?;
+        self.media.erased(chunk);
+        Ok(())
+    }
+
     /// Completes at the given time, or now if that is past.
     pub fn alarm(&mut self, at: u64, tag: u32) {
         let chunk = Chunk { unit: Unit(0), number: 0 };
@@ -180,27 +199,50 @@ impl Sim {
     pub fn next_completion(&mut self) -> Option<Completion> {
         loop {
             let event = self.events.pop()?;
-            debug_assert!(event.at >= self.now);
-            self.now = event.at;
-            let number = event.what & !KIND;
-            let done = match event.what & KIND {
-                ARRIVED => {
-                    self.arrive(number);
-                    None
-                }
-                ARRAY if self.dies[number as usize].timer != event.order => None,
-                ARRAY => self.array_done(number as u16),
-                MOVED => {
-                    self.moved(number as usize);
-                    None
-                }
-                BUFFERED => self.buffered(number),
-                _ => Some(self.requests.remove(number)),
-            };
-            if let Some(Request { kind, tag, submitted, chunk, .. }) = done {
-                return Some(Completion { at: self.now, submitted, kind, tag, unit: chunk.unit });
+            if let Some(done) = self.happen(event) {
+                return Some(done);
             }
         }
+    }
+
+    /// Goes on to the next completion until the given time; `None`, and then it is that time, if there is none.
+    pub fn completion_by(&mut self, at: u64) -> Option<Completion> {
+        while self.events.next_at().is_some_and(|next| next <= at) {
+            let event = self.events.pop().expect("there is one");
+            if let Some(done) = self.happen(event) {
+                return Some(done);
+            }
+        }
+        self.now = self.now.max(at);
+        None
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.events.next_at().is_none()
+    }
+
+    #[inline]
+    fn happen(&mut self, event: Event) -> Option<Completion> {
+        debug_assert!(event.at >= self.now);
+        self.now = event.at;
+        let number = event.what & !KIND;
+        let done = match event.what & KIND {
+            ARRIVED => {
+                self.arrive(number);
+                None
+            }
+            ARRAY if self.dies[number as usize].timer != event.order => None,
+            ARRAY => self.array_done(number as u16),
+            MOVED => {
+                self.moved(number as usize);
+                None
+            }
+            BUFFERED => self.buffered(number),
+            _ => Some(self.requests.remove(number)),
+        };
+        let Request { kind, tag, submitted, chunk, .. } = done?;
+        Some(Completion { at: self.now, submitted, kind, tag, unit: chunk.unit })
     }
 
     /// Cuts the power now, and brings it back: what was under way is gone, and the medium is what it is

@@ -81,7 +81,7 @@ impl Sim {
         let request = self.requests.get(slot);
         match request.kind {
             Kind::Read => {
-                die.state = State::Sensing;
+                (die.state, die.read_since) = (State::Sensing, now);
                 let is_upper = request.array_ns != self.times.read_ns[0];
                 let lane = if is_upper { Lane::SenseUpper } else { Lane::Sense };
                 let at = now + request.array_ns;
@@ -188,6 +188,7 @@ impl Sim {
         match (request.left, request.kind == Kind::Read) {
             (0, true) => {
                 die.state = State::Idle;
+                die.read_ns += self.now - die.read_since;
                 self.send(slot, self.now);
                 self.start(unit);
             }

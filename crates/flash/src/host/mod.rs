@@ -1,0 +1,273 @@
+//! A model of a device behind calls that wait, so that what is made for a real one runs on it.
+//!
+//! The host has the write buffer: a write is accepted when there is room in it, and sent when its unit's turn comes
+//! (`queues`), as pblk does for an open-channel device (LightNVM, section 4). What is in it can be read, and it is
+//! taken to survive a loss of power: so a flush has nothing to wait for.
+//!
+//! Time is the model's. It passes in one of two ways:
+//!
+//! * *Virtual*: whoever waits goes on to the next event. Time stands while nobody waits, so work on the processor
+//!   takes none. One thread at a time makes the same run each time.
+//! * *Paced*: time passes with a clock, slower by a factor, and a thread of the host's own makes events happen when
+//!   they are due (`pace`). Any number of threads may wait. When a thread that was answered does not go on in time,
+//!   because the machine has no processor for it, time stands until it does; so the factor is the least that is
+//!   found, and [`Host::now`] beside the clock tells the one that was kept.
+//!
+//! To find a device as long use leaves it, writes can be [made without time](Host::set_timeless).
+
+mod clock;
+mod pace;
+mod queues;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use clock::HostClock;
+pub use pace::Pace;
+pub(crate) use queues::Queues;
+
+use crate::device::media::Refused;
+use crate::{Chunk, Form, Geometry, Preset, Sim};
+use esker_base::background::Running;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use state::State;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A device model and what the host knows of it. Dropped, it ends the thread that paces it.
+pub struct Host {
+    shared: Arc<Shared>,
+    pump: Mutex<Option<Box<dyn Running>>>,
+}
+
+struct Shared {
+    preset: String,
+    geometry: Geometry,
+    pace: Option<Pace>,
+    state: Mutex<State>,
+    /// Something is under way, or all is at an end.
+    work: Condvar,
+    /// A write has left the buffer.
+    room: Condvar,
+}
+
+/// What units did up to a moment.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Activity {
+    /// The moment, in nanoseconds of the model.
+    pub at: u64,
+    /// By unit: how long it was busy with reads, and with writes and resets, in nanoseconds.
+    pub read_ns: Vec<u64>,
+    /// See `read_ns`.
+    pub write_ns: Vec<u64>,
+    /// By unit: reads that it answered.
+    pub reads: Vec<u64>,
+    /// Write units that were programmed.
+    pub programs: u64,
+}
+
+impl Host {
+    /// A new device of this kind in virtual time; `seed` decides which of its chunks are bad.
+    pub fn in_virtual_time(preset: &Preset, form: Form, reads_go_first: bool, seed: u64) -> Self {
+        let shared = Arc::new(Shared::new(preset, form, reads_go_first, seed, None));
+        Host { shared, pump: Mutex::default() }
+    }
+
+    /// A new device of this kind whose time passes with a clock. Fails if the background has no threads to give.
+    pub fn paced(
+        preset: &Preset,
+        form: Form,
+        reads_go_first: bool,
+        seed: u64,
+        pace: Pace,
+    ) -> esker_base::Result<Self> {
+        let background = pace.background.clone();
+        let shared = Arc::new(Shared::new(preset, form, reads_go_first, seed, Some(pace)));
+        let pumped = shared.clone();
+        let body = Box::new(move || pumped.pump());
+        let pump =
+            background.spawn("flash-model", esker_base::background::Priority::Normal, body)?;
+        let pump = pump.ok_or_else(|| esker_base::Error::InvalidSetting {
+            setting: "background of a paced device",
+            value: "one without threads".to_owned(),
+            reason: "somebody has to make events happen when they are due".to_owned(),
+        })?;
+        Ok(Host { shared, pump: Mutex::new(Some(pump)) })
+    }
+
+    /// The name of its preset.
+    pub fn preset(&self) -> &str {
+        &self.shared.preset
+    }
+
+    /// What it is made of.
+    pub fn geometry(&self) -> Geometry {
+        self.shared.geometry
+    }
+
+    /// The model's time.
+    pub fn now(&self) -> Duration {
+        Duration::from_nanos(self.shared.lock().sim.now())
+    }
+
+    /// Whether a chunk can't be used.
+    pub fn is_bad(&self, chunk: Chunk) -> bool {
+        self.shared.state.lock().is_bad(chunk)
+    }
+
+    /// What units did so far.
+    pub fn activity(&self) -> Activity {
+        let state = self.shared.lock();
+        let units = || self.shared.geometry.all_units();
+        Activity {
+            at: state.sim.now(),
+            read_ns: units().map(|unit| state.sim.read_ns(unit)).collect(),
+            write_ns: units().map(|unit| state.sim.write_ns(unit)).collect(),
+            reads: state.reads.clone(),
+            programs: state.programs,
+        }
+    }
+
+    /// Reads under way, and write units in the buffer as a part of what it holds.
+    pub fn load(&self) -> (u32, f64) {
+        let state = self.shared.state.lock();
+        (state.reads_out, state.buffered as f64 / state.room as f64)
+    }
+
+    /// Reads parts of a chunk, each a write unit's number and how many bytes of it, and waits for all of them.
+    pub fn read(
+        &self,
+        chunk: Chunk,
+        parts: impl Iterator<Item = (u32, u32)>,
+    ) -> Result<(), Refused> {
+        let mut state = self.shared.lock();
+        if state.is_timeless {
+            return Ok(());
+        }
+        let ticket = state.ticket();
+        let mut outcome = Ok(());
+        for (number, bytes) in parts {
+            outcome = outcome.and(state.read(chunk, number, bytes, ticket));
+        }
+        self.shared.wait(state, ticket);
+        outcome
+    }
+
+    /// Accepts the next write units of a chunk, up to number `end`, when there is room for them.
+    pub fn write(&self, chunk: Chunk, end: u32) {
+        let mut state = self.shared.lock();
+        while state.accepted(chunk) < end {
+            if state.is_timeless {
+                state.write_at_once(chunk);
+            } else if state.has_room() {
+                state.write(chunk);
+            } else {
+                self.shared.wait_for_room(&mut state);
+            }
+        }
+        self.shared.work.notify_one();
+    }
+
+    /// Accepts a reset, which is done behind the unit's writes. Says whether the chunk is still good.
+    pub fn reset(&self, chunk: Chunk) -> bool {
+        let mut state = self.shared.lock();
+        let is_good = state.reset(chunk);
+        self.shared.work.notify_one();
+        is_good
+    }
+
+    /// From now on writes and resets take no time, or do again. What was accepted before is done first.
+    pub fn set_timeless(&self, is_timeless: bool) {
+        let mut state = self.shared.lock();
+        while state.buffered > 0 || state.resets > 0 {
+            self.shared.wait_for_room(&mut state);
+        }
+        state.is_timeless = is_timeless;
+    }
+
+    /// Waits until the model's time has gone on so much.
+    pub fn sleep(&self, duration: Duration) {
+        let mut state = self.shared.lock();
+        if let (true, Some(pace)) = (state.is_timeless, &self.shared.pace) {
+            drop(state);
+            pace.clock.sleep(duration);
+            return;
+        }
+        let ticket = state.ticket();
+        state.alarm(duration.as_nanos() as u64, ticket);
+        self.shared.wait(state, ticket);
+    }
+}
+
+impl Shared {
+    fn new(
+        preset: &Preset,
+        form: Form,
+        reads_go_first: bool,
+        seed: u64,
+        pace: Option<Pace>,
+    ) -> Self {
+        let gate = reads_go_first && form == Form::HostOnly;
+        let real = pace.as_ref().map_or(Duration::ZERO, |pace| pace.clock.now());
+        let state = State::new(Sim::new(preset, form, seed), gate, real);
+        Shared {
+            preset: preset.name.clone(),
+            geometry: preset.geometry(),
+            pace,
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            room: Condvar::new(),
+        }
+    }
+
+    /// The state as it is now.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock();
+        if let Some(pace) = &self.pace {
+            self.advance(&mut state, pace);
+        }
+        state
+    }
+
+    /// Waits until all that a ticket stands for is answered.
+    fn wait(&self, mut state: MutexGuard<'_, State>, ticket: u32) {
+        if self.pace.is_some() {
+            self.work.notify_one();
+            let answered = state.answered(ticket);
+            while !state.is_answered(ticket) {
+                answered.wait(&mut state);
+            }
+        } else {
+            while !state.is_answered(ticket) {
+                self.step(&mut state);
+            }
+        }
+        state.forget(ticket);
+    }
+
+    fn wait_for_room(&self, state: &mut MutexGuard<'_, State>) {
+        match self.pace {
+            Some(_) => {
+                self.work.notify_one();
+                self.room.wait(state);
+            }
+            None => self.step(state),
+        }
+    }
+
+    /// Goes on to the next answer.
+    fn step(&self, state: &mut State) {
+        let done = state.sim.next_completion().expect("what is waited for is under way");
+        state.take(&done);
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if let Some(pump) = self.pump.get_mut().take() {
+            self.shared.state.lock().is_closing = true;
+            self.shared.work.notify_one();
+            pump.join();
+        }
+    }
+}

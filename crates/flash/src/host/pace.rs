@@ -1,0 +1,64 @@
+//! How a model's time follows a clock.
+//!
+//! Time goes on whenever anybody looks, by what has passed on the clock over the dilation, and events happen that
+//! are due by then. Once a thread was answered and has not gone on yet, time goes no further than [`LATE_NS`] from
+//! there. What passes on the clock meanwhile is lost to the model: that is how it is kept from running ahead of a
+//! machine that is too slow for it.
+
+use super::Shared;
+use super::state::State;
+use esker_base::{Background, Clock};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How far the model's time goes on while a thread that was answered waits for a processor: a tenth of what a read
+/// takes.
+const LATE_NS: u64 = 10_000;
+
+/// How often it is looked, on the clock, whether something is due. An operating system adds about as much.
+const LOOK: Duration = Duration::from_micros(50);
+
+/// What a paced model goes by.
+#[derive(Clone)]
+pub struct Pace {
+    /// The time outside.
+    pub clock: Arc<dyn Clock>,
+    /// So many nanoseconds of it are one of the model's, at least.
+    pub dilation: f64,
+    /// Gives the thread that makes events happen.
+    pub background: Arc<dyn Background>,
+}
+
+impl Shared {
+    /// Lets the time pass that has passed on the clock.
+    pub(super) fn advance(&self, state: &mut State, pace: &Pace) {
+        let real = pace.clock.now();
+        let passed = real.saturating_sub(state.real_at).as_nanos() as f64 / pace.dilation;
+        state.real_at = real;
+        let target = state.sim.now() + passed as u64;
+        loop {
+            let limit = state.oldest_answer().map_or(u64::MAX, |at| at + LATE_NS);
+            let until = target.min(limit).max(state.sim.now());
+            let Some(done) = state.sim.completion_by(until) else { return };
+            if state.take(&done) {
+                self.room.notify_all();
+            }
+        }
+    }
+
+    /// Makes events happen until the host is dropped.
+    pub(super) fn pump(&self) {
+        let pace = self.pace.as_ref().expect("only a paced host has a pump");
+        let mut state = self.state.lock();
+        while !state.is_closing {
+            self.advance(&mut state, pace);
+            if state.sim.is_idle() {
+                self.work.wait(&mut state);
+                continue;
+            }
+            drop(state);
+            pace.clock.sleep(LOOK);
+            state = self.state.lock();
+        }
+    }
+}

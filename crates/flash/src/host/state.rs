@@ -1,0 +1,246 @@
+//! What the host knows: what waits, what was answered, and what is in the buffer.
+
+use super::Queues;
+use crate::device::media::Refused;
+use crate::device::sim::{Completion, Kind};
+use crate::{Chunk, Sim};
+use parking_lot::Condvar;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often it is looked for writes that have become late.
+const LOOK_NS: u64 = 500_000;
+
+/// The tag of alarms that nobody waits for.
+const NOBODY: u32 = u32::MAX;
+
+pub(super) struct State {
+    pub(super) sim: Sim,
+    queues: Queues,
+    chunks: Vec<Known>,
+    /// Write units in the buffer, and how many it holds: `mw_cunits` of each unit, which is what has to be kept
+    /// anyway until it can be read from the medium.
+    pub(super) buffered: u64,
+    pub(super) room: u64,
+    /// Resets under way.
+    pub(super) resets: u32,
+    waits: Vec<Wait>,
+    free: Vec<u32>,
+    /// Tickets that were answered and whose threads have not gone on, oldest first, and when.
+    answers: VecDeque<(u64, u32)>,
+    is_looking: bool,
+    looks_for_late: bool,
+    pub(super) is_timeless: bool,
+    pub(super) is_closing: bool,
+    /// The clock when time went on last.
+    pub(super) real_at: Duration,
+    pub(super) reads: Vec<u64>,
+    pub(super) reads_out: u32,
+    pub(super) programs: u64,
+}
+
+/// What the host knows of a chunk.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    /// Write units accepted since the last reset was, and how many of them are programmed.
+    accepted: u32,
+    programmed: u32,
+    /// Write units of before the last reset that are still in the buffer.
+    stale: u32,
+    is_bad: bool,
+}
+
+/// What one thread waits for.
+struct Wait {
+    left: u32,
+    answered: Arc<Condvar>,
+}
+
+impl State {
+    pub(super) fn new(sim: Sim, reads_go_first: bool, real_at: Duration) -> Self {
+        let geometry = *sim.media().geometry();
+        let units = geometry.units();
+        let known = |index| {
+            let is_bad = sim.media().is_bad(geometry.chunk(index));
+            Known { is_bad, ..Known::default() }
+        };
+        State {
+            chunks: (0..geometry.chunks()).map(known).collect(),
+            sim,
+            queues: Queues::new(units, reads_go_first),
+            buffered: 0,
+            room: u64::from(geometry.mw_cunits.max(1)) * units as u64,
+            resets: 0,
+            waits: Vec::new(),
+            free: Vec::new(),
+            answers: VecDeque::new(),
+            is_looking: false,
+            looks_for_late: reads_go_first,
+            is_timeless: false,
+            is_closing: false,
+            real_at,
+            reads: vec![0; units],
+            reads_out: 0,
+            programs: 0,
+        }
+    }
+
+    /// A number for what a thread is going to wait for.
+    pub(super) fn ticket(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.waits.push(Wait { left: 0, answered: Arc::default() });
+            self.waits.len() as u32 - 1
+        })
+    }
+
+    pub(super) fn is_answered(&self, ticket: u32) -> bool {
+        self.waits[ticket as usize].left == 0
+    }
+
+    pub(super) fn answered(&self, ticket: u32) -> Arc<Condvar> {
+        self.waits[ticket as usize].answered.clone()
+    }
+
+    /// The thread goes on.
+    pub(super) fn forget(&mut self, ticket: u32) {
+        self.answers.retain(|(_, answered)| *answered != ticket);
+        self.free.push(ticket);
+    }
+
+    /// When the thread was answered that waits longest for a processor.
+    pub(super) fn oldest_answer(&self) -> Option<u64> {
+        self.answers.front().map(|(at, _)| *at)
+    }
+
+    /// Sends a read, unless the buffer has what is read.
+    pub(super) fn read(
+        &mut self,
+        chunk: Chunk,
+        number: u32,
+        bytes: u32,
+        ticket: u32,
+    ) -> Result<(), Refused> {
+        let geometry = *self.sim.media().geometry();
+        let programmed = self.chunks[geometry.index(chunk)].programmed;
+        let is_readable =
+            programmed == geometry.write_units() || number + geometry.mw_cunits < programmed;
+        if is_readable {
+            self.sim.read(chunk, number, bytes, ticket)?;
+            self.queues.read_sent(chunk.unit.0.into());
+            self.waits[ticket as usize].left += 1;
+            self.reads_out += 1;
+        }
+        Ok(())
+    }
+
+    pub(super) fn accepted(&self, chunk: Chunk) -> u32 {
+        self.chunks[self.index(chunk)].accepted
+    }
+
+    pub(super) fn is_bad(&self, chunk: Chunk) -> bool {
+        self.chunks[self.index(chunk)].is_bad
+    }
+
+    fn index(&self, chunk: Chunk) -> usize {
+        self.sim.media().geometry().index(chunk)
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.buffered < self.room
+    }
+
+    /// Takes the next write unit of a chunk into the buffer.
+    pub(super) fn write(&mut self, chunk: Chunk) {
+        let index = self.index(chunk);
+        let known = &mut self.chunks[index];
+        known.accepted += 1;
+        self.buffered += 1;
+        self.queues.write(&mut self.sim, chunk, known.accepted - 1, index as u32);
+        self.look_later();
+    }
+
+    pub(super) fn write_at_once(&mut self, chunk: Chunk) {
+        let index = self.index(chunk);
+        let known = &mut self.chunks[index];
+        let number = known.accepted;
+        self.sim.write_at_once(chunk, number).expect("writes of a chunk are in order");
+        (known.accepted, known.programmed) = (number + 1, number + 1);
+    }
+
+    /// Takes a reset. Says whether the chunk is good after it.
+    pub(super) fn reset(&mut self, chunk: Chunk) -> bool {
+        let index = self.index(chunk);
+        let known = &mut self.chunks[index];
+        if known.is_bad {
+            return false;
+        }
+        known.stale += known.accepted - known.programmed;
+        (known.accepted, known.programmed) = (0, 0);
+        known.is_bad = self.sim.media().is_worn(chunk);
+        let is_good = !known.is_bad;
+        if self.is_timeless {
+            self.sim.reset_at_once(chunk).expect("it was good");
+        } else {
+            self.resets += 1;
+            self.queues.reset(&mut self.sim, chunk);
+        }
+        is_good
+    }
+
+    pub(super) fn alarm(&mut self, after_ns: u64, ticket: u32) {
+        self.waits[ticket as usize].left += 1;
+        self.sim.alarm(self.sim.now() + after_ns, ticket);
+    }
+
+    /// Takes what the device has done. Says whether that left room in the buffer.
+    pub(super) fn take(&mut self, done: &Completion) -> bool {
+        let unit = usize::from(done.unit.0);
+        match done.kind {
+            Kind::Read => {
+                self.reads[unit] += 1;
+                self.reads_out -= 1;
+                self.queues.read_done(&mut self.sim, unit);
+                self.answer(done);
+            }
+            Kind::Write => {
+                let known = &mut self.chunks[done.tag as usize];
+                match known.stale {
+                    0 => known.programmed += 1,
+                    _ => known.stale -= 1,
+                }
+                self.buffered -= 1;
+                self.programs += 1;
+                self.queues.done(&mut self.sim, unit);
+            }
+            Kind::Reset => {
+                self.resets -= 1;
+                self.queues.done(&mut self.sim, unit);
+            }
+            Kind::Alarm if done.tag == NOBODY => {
+                self.is_looking = false;
+                self.queues.send_late(&mut self.sim);
+                self.look_later();
+            }
+            Kind::Alarm => self.answer(done),
+        }
+        matches!(done.kind, Kind::Write | Kind::Reset)
+    }
+
+    fn answer(&mut self, done: &Completion) {
+        let wait = &mut self.waits[done.tag as usize];
+        wait.left -= 1;
+        if wait.left == 0 {
+            wait.answered.notify_one();
+            self.answers.push_back((done.at, done.tag));
+        }
+    }
+
+    /// Looks again for writes that have become late, as long as any wait.
+    fn look_later(&mut self) {
+        if self.looks_for_late && !self.is_looking && self.queues.waiting > 0 {
+            self.is_looking = true;
+            self.sim.alarm(self.sim.now() + LOOK_NS, NOBODY);
+        }
+    }
+}

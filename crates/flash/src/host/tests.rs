@@ -1,0 +1,137 @@
+use super::*;
+use crate::zones::ModelledZones;
+use crate::{FlashStorage, Zones};
+use esker_base::{Clock, Hint, SystemClock, Threads};
+use esker_storage::Storage;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+fn preset() -> Preset {
+    Preset::named("cnex-mlc").unwrap().with_chunks_per_unit(4)
+}
+
+fn first() -> Chunk {
+    preset().geometry().chunk(0)
+}
+
+/// Long enough that the first write units can be read from the medium.
+fn written(host: &Host) -> u32 {
+    let units = host.geometry().mw_cunits + 2;
+    host.write(first(), units);
+    units
+}
+
+#[test]
+fn a_read_takes_as_long_as_the_model_says_and_time_stands_otherwise() {
+    let host = Host::in_virtual_time(&preset(), Form::HostOnly, false, 3);
+    host.set_timeless(true);
+    written(&host);
+    host.set_timeless(false);
+    assert_eq!(host.now(), Duration::ZERO);
+    host.read(first(), [(0, 4096)].into_iter()).unwrap();
+    // Firmware, a lower page, 4 KiB at 280 MB/s and at 6.4 GB/s.
+    assert_eq!(host.now().as_nanos(), 1_900 + 48_000 + 14_629 + 640);
+    assert_eq!(host.activity().read_ns[0], 48_000 + 14_629);
+}
+
+#[test]
+fn what_is_in_the_buffer_is_read_without_the_device() {
+    let host = Host::in_virtual_time(&preset(), Form::HostOnly, false, 3);
+    let units = written(&host);
+    host.read(first(), [(units - 1, 65_536)].into_iter()).unwrap();
+    assert_eq!((host.now(), host.activity().reads[0]), (Duration::ZERO, 0));
+}
+
+#[test]
+fn a_write_waits_when_the_buffer_is_full() {
+    let host = Host::in_virtual_time(&preset(), Form::HostOnly, false, 3);
+    let geometry = host.geometry();
+    let room = geometry.mw_cunits as usize * geometry.units();
+    let per_chunk = geometry.write_units() as usize;
+    for number in 0..room.div_ceil(per_chunk) {
+        host.write(geometry.chunk(number), per_chunk.min(room - number * per_chunk) as u32);
+    }
+    assert_eq!((host.now(), host.load().1), (Duration::ZERO, 1.0));
+    let last = geometry.chunk(geometry.chunks() - 1);
+    host.write(last, 1);
+    // One program at least was done meanwhile.
+    assert!(host.now() >= Duration::from_micros(850) && host.activity().programs >= 1);
+}
+
+#[test]
+fn a_chunk_is_written_again_behind_its_reset() {
+    let host = Host::in_virtual_time(&preset(), Form::HostOnly, false, 3);
+    let units = written(&host);
+    assert!(host.reset(first()));
+    assert_eq!(written(&host), units);
+    host.sleep(Duration::from_secs(1));
+    let activity = host.activity();
+    assert_eq!(activity.programs, 2 * u64::from(units));
+    host.read(first(), [(0, 4096)].into_iter()).unwrap();
+    assert_eq!(host.activity().reads[0], 1);
+}
+
+#[test]
+fn files_on_the_model_take_its_time() {
+    let run = || {
+        let host = Arc::new(Host::in_virtual_time(&preset(), Form::HostOnly, false, 3));
+        let zones: Arc<dyn Zones> = Arc::new(ModelledZones::new(host.clone()));
+        let storage = FlashStorage::open(zones).unwrap();
+        let mut file = storage.create("a", Hint::table(4)).unwrap();
+        let bytes: Vec<u8> = (0..3_000_000u32).map(|at| (at / 7) as u8).collect();
+        file.append(&bytes).unwrap();
+        file.sync().unwrap();
+        host.sleep(Duration::from_millis(100));
+        let mut found = vec![0; 1_000_000];
+        storage.open("a").unwrap().read_exact_at(1_234, &mut found).unwrap();
+        assert!(found == bytes[1_234..1_001_234]);
+        host.activity()
+    };
+    let activity = run();
+    assert!(activity.at > 100_000_000 && activity.reads.iter().sum::<u64>() >= 15);
+    assert_eq!(run(), activity, "virtual time is the same each time");
+}
+
+/// A clock that goes on by a millisecond each time somebody looks.
+#[derive(Default)]
+struct Hurried(AtomicU64);
+
+impl Clock for Hurried {
+    fn now(&self) -> Duration {
+        Duration::from_millis(self.0.fetch_add(1, Ordering::SeqCst))
+    }
+    fn sleep(&self, _: Duration) {
+        std::thread::yield_now();
+    }
+}
+
+fn paced(clock: Arc<dyn Clock>, dilation: f64) -> Arc<Host> {
+    let pace = Pace { clock, dilation, background: Arc::new(Threads) };
+    let host = Host::paced(&preset(), Form::HostOnly, false, 3, pace).unwrap();
+    host.set_timeless(true);
+    written(&host);
+    host.set_timeless(false);
+    Arc::new(host)
+}
+
+#[test]
+fn a_paced_model_is_never_ahead_of_its_clock() {
+    let clock = Arc::new(SystemClock::new());
+    let host = paced(clock.clone(), 4.0);
+    let (begin, real) = (host.now(), clock.now());
+    for _ in 0..20 {
+        host.read(first(), [(0, 4096)].into_iter()).unwrap();
+    }
+    let passed = host.now() - begin;
+    assert!(passed >= Duration::from_nanos(20 * 65_169), "{passed:?}");
+    assert!(passed * 4 <= clock.now() - real + Duration::from_micros(1), "{passed:?}");
+}
+
+#[test]
+fn time_stands_until_a_thread_that_was_answered_goes_on() {
+    let host = paced(Arc::new(Hurried::default()), 1.0);
+    let before = host.activity().at;
+    host.read(first(), [(0, 4096)].into_iter()).unwrap();
+    // A look before it was sent, and one that would have gone on for a millisecond after it was answered.
+    let took = host.shared.state.lock().sim.now() - before;
+    assert!((1_065_000..1_080_000).contains(&took), "{took}");
+}

@@ -1,0 +1,33 @@
+//! One user at a time, in this process.
+
+use esker_base::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether somebody uses something. Clones are of the same thing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InUse(Arc<AtomicBool>);
+
+impl InUse {
+    /// Takes what is called `name`, until what is returned is dropped. Fails if it is taken.
+    pub(crate) fn take(&self, name: impl FnOnce() -> String) -> Result<Box<dyn Send + Sync>> {
+        if self.0.swap(true, Ordering::Acquire) {
+            let pid = std::process::id().to_string();
+            return Err(Error::Locked { dir: name(), pid });
+        }
+        Ok(Box::new(Taken(self.0.clone())))
+    }
+
+    /// Takes it from whoever has it: the power was lost.
+    pub(crate) fn free(&self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+struct Taken(Arc<AtomicBool>);
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}

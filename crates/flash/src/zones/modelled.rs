@@ -1,0 +1,101 @@
+//! Chunks in memory that take the time of a device model.
+//!
+//! A write unit goes to the model when the last of its blocks is written; until then they are in the host's buffer,
+//! and so is a write unit that is not yet readable from the medium. A reset is accepted at once, and done behind the
+//! unit's writes.
+
+use super::{BLOCK_BYTES, Zones};
+use crate::host::Host;
+use crate::in_use::InUse;
+use crate::{Chunk, Geometry};
+use esker_base::{Error, Result};
+use parking_lot::RwLock;
+use std::io;
+use std::sync::Arc;
+
+/// A device in memory that a model tells the time of.
+pub struct ModelledZones {
+    host: Arc<Host>,
+    geometry: Geometry,
+    chunks: Vec<RwLock<Vec<u8>>>,
+    locked: InUse,
+}
+
+impl ModelledZones {
+    /// An empty device.
+    pub fn new(host: Arc<Host>) -> Self {
+        let geometry = host.geometry();
+        let chunks = (0..geometry.chunks()).map(|_| RwLock::default()).collect();
+        ModelledZones { host, geometry, chunks, locked: InUse::default() }
+    }
+
+    fn content(&self, chunk: Chunk) -> &RwLock<Vec<u8>> {
+        &self.chunks[self.geometry.index(chunk)]
+    }
+
+    fn failure(&self, action: &'static str, reason: String) -> Error {
+        Error::io(action, self.describe(), io::Error::other(reason))
+    }
+}
+
+impl Zones for ModelledZones {
+    fn describe(&self) -> String {
+        format!("a model of {}", self.host.preset())
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn is_bad(&self, chunk: Chunk) -> bool {
+        self.host.is_bad(chunk)
+    }
+
+    fn written(&self, chunk: Chunk) -> Result<u64> {
+        Ok(self.content(chunk).read().len() as u64)
+    }
+
+    fn write(&self, chunk: Chunk, at: u64, bytes: &[u8]) -> Result<()> {
+        assert!((bytes.len() as u64).is_multiple_of(BLOCK_BYTES), "not whole blocks");
+        let mut content = self.content(chunk).write();
+        let end = content.len() + bytes.len();
+        if content.len() as u64 != at || end > self.geometry.chunk_bytes as usize {
+            let what = format!("{chunk:?} has {} bytes, and {at} were expected", content.len());
+            return Err(self.failure("write to", what));
+        }
+        content.extend_from_slice(bytes);
+        drop(content);
+        self.host.write(chunk, end as u32 / self.geometry.write_unit_bytes);
+        Ok(())
+    }
+
+    fn read(&self, chunk: Chunk, at: u64, out: &mut [u8]) -> Result<()> {
+        let end = at + out.len() as u64;
+        let content = self.content(chunk).read();
+        let ends = || Error::corruption(self.describe(), at, format!("{chunk:?} ends before"));
+        out.copy_from_slice(content.get(at as usize..end as usize).ok_or_else(ends)?);
+        drop(content);
+        let unit = u64::from(self.geometry.write_unit_bytes);
+        let parts = (at / unit..end.div_ceil(unit)).map(|number| {
+            let (from, to) = (at.max(number * unit), end.min((number + 1) * unit));
+            (number as u32, (to - from) as u32)
+        });
+        let read = self.host.read(chunk, parts);
+        read.map_err(|refused| self.failure("read from", refused.to_string()))
+    }
+
+    fn reset(&self, chunk: Chunk) -> Result<()> {
+        self.content(chunk).write().clear();
+        let went_bad = || self.failure("reset a chunk of", format!("{chunk:?} is worn out"));
+        self.host.reset(chunk).then_some(()).ok_or_else(went_bad)
+    }
+
+    fn flush(&self) -> Result<()> {
+        // What was accepted survives.
+        Ok(())
+    }
+
+    fn lock(&self) -> Result<Box<dyn Send + Sync>> {
+        self.locked.take(|| self.describe())
+    }
+}
