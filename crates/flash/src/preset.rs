@@ -152,6 +152,21 @@ impl Preset {
         self
     }
 
+    /// The same with other numbers of channels and dies on each: a part of it.
+    pub fn with_units(mut self, groups: u16, units_per_group: u16) -> Preset {
+        let source = || "chosen for the run".to_owned();
+        self.geometry.groups = Sourced { value: groups, source: source() };
+        self.geometry.units_per_group = Sourced { value: units_per_group, source: source() };
+        self
+    }
+
+    /// The same with chunks of another size, a multiple of the write unit.
+    pub fn with_chunk_bytes(mut self, bytes: u32) -> Preset {
+        let source = "chosen for the run".to_owned();
+        self.geometry.chunk_bytes = Sourced { value: bytes, source };
+        self
+    }
+
     /// How often a chunk can be erased before it goes bad.
     pub fn endurance_erases(&self) -> u32 {
         self.geometry.endurance_erases.value

@@ -9,9 +9,9 @@
 //! * *Virtual*: whoever waits goes on to the next event. Time stands while nobody waits, so work on the processor
 //!   takes none. One thread at a time makes the same run each time.
 //! * *Paced*: time passes with a clock, slower by a factor, and a thread of the host's own makes events happen when
-//!   they are due (`pace`). Any number of threads may wait. When a thread that was answered does not go on in time,
-//!   because the machine has no processor for it, time stands until it does; so the factor is the least that is
-//!   found, and [`Host::now`] beside the clock tells the one that was kept.
+//!   they are due (`pace`). Any number of threads may wait. When a thread that was answered does not come back in
+//!   time, because the machine has no processor for it, time stands until it does; so the factor is the least that
+//!   is found, and [`Host::now`] beside the clock tells the one that was kept.
 //!
 //! To find a device as long use leaves it, writes can be [made without time](Host::set_timeless).
 

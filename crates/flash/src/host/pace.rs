@@ -1,9 +1,10 @@
 //! How a model's time follows a clock.
 //!
 //! Time goes on whenever anybody looks, by what has passed on the clock over the dilation, and events happen that
-//! are due by then. Once a thread was answered and has not gone on yet, time goes no further than [`LATE_NS`] from
-//! there. What passes on the clock meanwhile is lost to the model: that is how it is kept from running ahead of a
-//! machine that is too slow for it.
+//! are due by then. But once a thread was answered, time goes no further than [`LATE_NS`] from there until it comes
+//! back with the next thing to do. What passes on the clock meanwhile is lost to the model: so it never runs ahead of
+//! a machine that has too few processors for its threads, and what they do on them takes that long at most. A thread
+//! that does not come back in [`AWAY`] waits for something else.
 
 use super::Shared;
 use super::state::State;
@@ -11,9 +12,11 @@ use esker_base::{Background, Clock};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How far the model's time goes on while a thread that was answered waits for a processor: a tenth of what a read
-/// takes.
+/// How far the model's time goes on while a thread that was answered is away: about a tenth of what a read takes.
 const LATE_NS: u64 = 10_000;
+
+/// For how long that holds on the clock: longer than a thread waits for a processor among a hundred others.
+const AWAY: Duration = Duration::from_millis(100);
 
 /// How often it is looked, on the clock, whether something is due. An operating system adds about as much.
 const LOOK: Duration = Duration::from_micros(50);
@@ -37,7 +40,8 @@ impl Shared {
         state.real_at = real;
         let target = state.sim.now() + passed as u64;
         loop {
-            let limit = state.oldest_answer().map_or(u64::MAX, |at| at + LATE_NS);
+            let limit =
+                state.oldest_answer(real.saturating_sub(AWAY)).map_or(u64::MAX, |at| at + LATE_NS);
             let until = target.min(limit).max(state.sim.now());
             let Some(done) = state.sim.completion_by(until) else { return };
             if state.take(&done) {

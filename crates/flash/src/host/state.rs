@@ -7,6 +7,7 @@ use crate::{Chunk, Sim};
 use parking_lot::Condvar;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::thread::ThreadId;
 use std::time::Duration;
 
 /// How often it is looked for writes that have become late.
@@ -27,8 +28,8 @@ pub(super) struct State {
     pub(super) resets: u32,
     waits: Vec<Wait>,
     free: Vec<u32>,
-    /// Tickets that were answered and whose threads have not gone on, oldest first, and when.
-    answers: VecDeque<(u64, u32)>,
+    /// Threads that were answered and have not come back, oldest answer first.
+    away: VecDeque<Away>,
     is_looking: bool,
     looks_for_late: bool,
     pub(super) is_timeless: bool,
@@ -55,6 +56,14 @@ struct Known {
 struct Wait {
     left: u32,
     answered: Arc<Condvar>,
+    thread: ThreadId,
+}
+
+/// A thread that was answered: when, in the model's time and on the clock.
+struct Away {
+    thread: ThreadId,
+    at: u64,
+    real_at: Duration,
 }
 
 impl State {
@@ -74,7 +83,7 @@ impl State {
             resets: 0,
             waits: Vec::new(),
             free: Vec::new(),
-            answers: VecDeque::new(),
+            away: VecDeque::new(),
             is_looking: false,
             looks_for_late: reads_go_first,
             is_timeless: false,
@@ -88,10 +97,14 @@ impl State {
 
     /// A number for what a thread is going to wait for.
     pub(super) fn ticket(&mut self) -> u32 {
-        self.free.pop().unwrap_or_else(|| {
-            self.waits.push(Wait { left: 0, answered: Arc::default() });
+        let thread = std::thread::current().id();
+        self.away.retain(|away| away.thread != thread);
+        let ticket = self.free.pop().unwrap_or_else(|| {
+            self.waits.push(Wait { left: 0, answered: Arc::default(), thread });
             self.waits.len() as u32 - 1
-        })
+        });
+        self.waits[ticket as usize].thread = thread;
+        ticket
     }
 
     pub(super) fn is_answered(&self, ticket: u32) -> bool {
@@ -104,13 +117,16 @@ impl State {
 
     /// The thread goes on.
     pub(super) fn forget(&mut self, ticket: u32) {
-        self.answers.retain(|(_, answered)| *answered != ticket);
         self.free.push(ticket);
     }
 
-    /// When the thread was answered that waits longest for a processor.
-    pub(super) fn oldest_answer(&self) -> Option<u64> {
-        self.answers.front().map(|(at, _)| *at)
+    /// When the thread was answered that is away longest, but for those that are since before `since` on the clock:
+    /// they wait for something else.
+    pub(super) fn oldest_answer(&mut self, since: Duration) -> Option<u64> {
+        while self.away.front().is_some_and(|away| away.real_at < since) {
+            self.away.pop_front();
+        }
+        self.away.front().map(|away| away.at)
     }
 
     /// Sends a read, unless the buffer has what is read.
@@ -232,7 +248,8 @@ impl State {
         wait.left -= 1;
         if wait.left == 0 {
             wait.answered.notify_one();
-            self.answers.push_back((done.at, done.tag));
+            let (thread, at, real_at) = (wait.thread, done.at, self.real_at);
+            self.away.push_back(Away { thread, at, real_at });
         }
     }
 

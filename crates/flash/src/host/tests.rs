@@ -127,11 +127,24 @@ fn a_paced_model_is_never_ahead_of_its_clock() {
 }
 
 #[test]
-fn time_stands_until_a_thread_that_was_answered_goes_on() {
+fn time_stands_until_a_thread_that_was_answered_comes_back() {
     let host = paced(Arc::new(Hurried::default()), 1.0);
-    let before = host.activity().at;
+    let at = || host.shared.lock().sim.now();
     host.read(first(), [(0, 4096)].into_iter()).unwrap();
-    // A look before it was sent, and one that would have gone on for a millisecond after it was answered.
-    let took = host.shared.state.lock().sim.now() - before;
-    assert!((1_065_000..1_080_000).contains(&took), "{took}");
+    let answered = at();
+    // Half of the looks that a thread may be away for.
+    (0..50).for_each(|_| _ = at());
+    assert!(at() - answered <= 10_000);
+    host.read(first(), [(0, 4096)].into_iter()).unwrap();
+    let again = at() - answered;
+    assert!((65_169..100_000).contains(&again), "{again}");
+}
+
+#[test]
+fn a_thread_that_stays_away_is_not_waited_for() {
+    let host = paced(Arc::new(Hurried::default()), 1.0);
+    host.read(first(), [(0, 4096)].into_iter()).unwrap();
+    let answered = host.now();
+    (0..200).for_each(|_| _ = host.now());
+    assert!(host.now() - answered >= Duration::from_millis(50));
 }
