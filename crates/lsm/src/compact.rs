@@ -49,7 +49,9 @@ impl Merge {
             snapshots: self.snapshots.clone(),
             settings: self.settings,
             cancelled: inner.gate.cancelled_flag(),
-            throttle: &|_bytes| inner.gate.pass_compaction(&*inner.clock),
+            throttle: &|bytes| {
+                inner.gate.pass_compaction(bytes, &*inner.clock, || inner.storage.is_busy());
+            },
             table_bytes: inner.sizes.table_bytes(),
             fingerprint_bits: self.fingerprint_bits,
         };

@@ -157,6 +157,7 @@ fn span_of(cursor: &mut MemTableCursor) -> Result<Option<Span>> {
 }
 
 fn create(inner: &Inner, file_id: u64, written: &mut Written) -> Result<Box<dyn WritableFile>> {
+    inner.gate.pass_flush(&*inner.clock, || inner.storage.is_busy());
     let file = inner.storage.create(&table_file_name(file_id), Hint::table(0))?;
     written.files.push(file_id);
     Ok(file)

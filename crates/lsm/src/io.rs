@@ -1,22 +1,32 @@
-//! The one gate of background I/O: flushes first, compactions when there is room.
+//! The one gate of background I/O: reads of a busy device first, then flushes, then compactions.
 //!
 //! A compaction asks before each stretch of output. While a flush runs and more MemTables wait for
 //! theirs, it pauses a little, so that writers are never held up by work that could wait. It never
 //! pauses for long: an old compaction left undone makes reads and later compactions dearer.
+//!
+//! While the storage says that reads wait for writes, compactions pause once for each [`YIELD_BYTES`]
+//! that they write, and so do about as much at least in each pause's time; a flush pauses before each
+//! of its files, a few times at most, and not if another MemTable waits.
 
 use esker_base::Clock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// How long a compaction pauses at a time, and how often at one gate passage.
 const PAUSE: Duration = Duration::from_millis(1);
 const PAUSES_MAX: u32 = 5;
 
+/// How much compactions write for each pause that they make for reads, in bytes: 64 MB/s with pauses of a
+/// millisecond, as much as one die of flash takes, so that nothing comes to a stand.
+const YIELD_BYTES: u64 = 64 << 10;
+
 /// See the file's head.
 #[derive(Default)]
 pub(crate) struct IoGate {
     /// MemTables that wait for their flush, if one is running.
     urgent_flushes: AtomicUsize,
+    /// Bytes that compactions wrote since they paused for reads.
+    written: AtomicU64,
     cancelled: AtomicBool,
 }
 
@@ -26,10 +36,33 @@ impl IoGate {
         self.urgent_flushes.store(waiting, Ordering::Relaxed);
     }
 
-    /// Passes a compaction through, now or a little later.
-    pub(crate) fn pass_compaction(&self, clock: &dyn Clock) {
+    /// Passes a compaction through that is going to write so many bytes, now or a little later. `is_busy` says
+    /// whether reads wait for writes.
+    pub(crate) fn pass_compaction(
+        &self,
+        bytes: u64,
+        clock: &dyn Clock,
+        is_busy: impl FnOnce() -> bool,
+    ) {
+        let written = self.written.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if written >= YIELD_BYTES {
+            self.written.store(0, Ordering::Relaxed);
+            if is_busy() && !self.is_cancelled() {
+                clock.sleep(PAUSE);
+            }
+        }
         for _ in 0..PAUSES_MAX {
             if self.urgent_flushes.load(Ordering::Relaxed) < 2 || self.is_cancelled() {
+                return;
+            }
+            clock.sleep(PAUSE);
+        }
+    }
+
+    /// Passes a flush through before one of its files.
+    pub(crate) fn pass_flush(&self, clock: &dyn Clock, is_busy: impl Fn() -> bool) {
+        for _ in 0..PAUSES_MAX {
+            if self.urgent_flushes.load(Ordering::Relaxed) >= 2 || !is_busy() {
                 return;
             }
             clock.sleep(PAUSE);
@@ -47,5 +80,65 @@ impl IoGate {
 
     pub(crate) fn cancelled_flag(&self) -> &AtomicBool {
         &self.cancelled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts how long was slept.
+    #[derive(Default)]
+    struct Slept(AtomicU64);
+
+    impl Slept {
+        fn millis(&self) -> u64 {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Clock for Slept {
+        fn now(&self) -> Duration {
+            Duration::ZERO
+        }
+        fn sleep(&self, duration: Duration) {
+            self.0.fetch_add(duration.as_millis() as u64, Ordering::Relaxed);
+        }
+    }
+
+    fn compact(gate: &IoGate, is_busy: bool) -> u64 {
+        let slept = Slept::default();
+        (0..256).for_each(|_| gate.pass_compaction(16 << 10, &slept, || is_busy));
+        slept.millis()
+    }
+
+    #[test]
+    fn a_compaction_yields_to_reads_a_millisecond_each_64_kib_and_no_more() {
+        assert_eq!(compact(&IoGate::default(), true), 64, "4 MiB");
+        assert_eq!(compact(&IoGate::default(), false), 0);
+    }
+
+    #[test]
+    fn a_flush_yields_to_reads_for_five_milliseconds_a_file_at_most() {
+        let (gate, slept) = (IoGate::default(), Slept::default());
+        gate.pass_flush(&slept, || true);
+        assert_eq!(slept.millis(), 5);
+        gate.pass_flush(&slept, || false);
+        assert_eq!(slept.millis(), 5);
+    }
+
+    #[test]
+    fn a_flush_that_others_wait_for_yields_to_nobody() {
+        let (gate, slept) = (IoGate::default(), Slept::default());
+        gate.set_urgent_flushes(2);
+        gate.pass_flush(&slept, || true);
+        assert_eq!(slept.millis(), 0);
+    }
+
+    #[test]
+    fn nothing_that_is_cancelled_pauses() {
+        let gate = IoGate::default();
+        gate.cancel();
+        assert_eq!(compact(&gate, true), 0);
     }
 }

@@ -68,6 +68,9 @@ impl<L: Layer> Storage for L {
     fn directory(&self) -> Option<&Path> {
         self.below().directory()
     }
+    fn is_busy(&self) -> bool {
+        self.below().is_busy()
+    }
     fn lock(&self) -> Result<Box<dyn Send + Sync>> {
         self.below().lock()
     }

@@ -94,6 +94,12 @@ pub trait Storage: Send + Sync + 'static {
         None
     }
 
+    /// Whether reads wait for writes at the moment, as far as the storage knows: then work that can wait should
+    /// write a little later.
+    fn is_busy(&self) -> bool {
+        false
+    }
+
     /// Takes the one writer's lock, held until the value is dropped. Fails with
     /// [`esker_base::Error::Locked`], which names the holder, also if the holder is this process.
     /// The death of the holder releases the lock.

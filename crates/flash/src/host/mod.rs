@@ -24,7 +24,7 @@ mod tests;
 
 pub use clock::HostClock;
 pub use pace::Pace;
-pub(crate) use queues::Queues;
+pub(crate) use queues::{Queues, Sending};
 
 use crate::device::media::Refused;
 use crate::{Chunk, Form, Geometry, Preset, Sim};
@@ -128,10 +128,18 @@ impl Host {
         }
     }
 
-    /// Reads under way, and write units in the buffer as a part of what it holds.
-    pub fn load(&self) -> (u32, f64) {
+    /// Write units in the buffer, as a part of what it holds.
+    pub fn buffer_fill(&self) -> f64 {
         let state = self.shared.state.lock();
-        (state.reads_out, state.buffered as f64 / state.room as f64)
+        state.buffered as f64 / state.room as f64
+    }
+
+    /// Whether reads keep half of the units busy or more while more is in the buffer than an eighth of the units
+    /// program at a time.
+    pub fn is_busy(&self) -> bool {
+        let state = self.shared.state.lock();
+        let units = state.reads.len() as u64;
+        2 * u64::from(state.reads_out) >= units && 8 * state.buffered > units
     }
 
     /// Reads parts of a chunk, each a write unit's number and how many bytes of it, and waits for all of them.
@@ -207,9 +215,13 @@ impl Shared {
         seed: u64,
         pace: Option<Pace>,
     ) -> Self {
-        let gate = reads_go_first && form == Form::HostOnly;
+        let sending = match (reads_go_first, form) {
+            (false, _) => Sending::AtOnce,
+            (true, Form::HostOnly) => Sending::ReadsFirst,
+            (true, _) => Sending::OneByOne,
+        };
         let real = pace.as_ref().map_or(Duration::ZERO, |pace| pace.clock.now());
-        let state = State::new(Sim::new(preset, form, seed), gate, real);
+        let state = State::new(Sim::new(preset, form, seed), sending, real);
         Shared {
             preset: preset.name.clone(),
             geometry: preset.geometry(),

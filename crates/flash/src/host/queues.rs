@@ -25,18 +25,29 @@ struct Queue {
     reads: u32,
 }
 
+/// When a unit is sent its next write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sending {
+    /// At once.
+    AtOnce,
+    /// When it has done the one before: what follows in a burst is not yet late when its turn comes.
+    OneByOne,
+    /// As that, and when no read waits for the unit or the write is late.
+    ReadsFirst,
+}
+
 /// All units' queues.
 #[derive(Debug)]
 pub(crate) struct Queues {
     queues: Vec<Queue>,
-    reads_go_first: bool,
+    order: Sending,
     /// Write units that wait in the queues.
     pub(crate) waiting: u64,
 }
 
 impl Queues {
-    pub(crate) fn new(units: usize, reads_go_first: bool) -> Self {
-        Queues { queues: vec![Queue::default(); units], reads_go_first, waiting: 0 }
+    pub(crate) fn new(units: usize, order: Sending) -> Self {
+        Queues { queues: vec![Queue::default(); units], order, waiting: 0 }
     }
 
     /// A read was sent to a unit.
@@ -94,11 +105,14 @@ impl Queues {
             let must_wait = match order {
                 _ if queue.is_resetting => true,
                 Order::Reset(_) => queue.sent > 0,
-                Order::Write { since, .. } if self.reads_go_first => {
-                    let is_late = sim.now() - since > LATE_NS;
-                    queue.sent > 0 || (queue.reads > 0 && !is_late)
-                }
-                Order::Write { .. } => false,
+                Order::Write { since, .. } => match self.order {
+                    Sending::AtOnce => false,
+                    Sending::OneByOne => queue.sent > 0,
+                    Sending::ReadsFirst => {
+                        let is_late = sim.now() - since > LATE_NS;
+                        queue.sent > 0 || (queue.reads > 0 && !is_late)
+                    }
+                },
             };
             if must_wait {
                 return;

@@ -1,6 +1,6 @@
 //! What the host knows: what waits, what was answered, and what is in the buffer.
 
-use super::Queues;
+use super::{Queues, Sending};
 use crate::device::media::Refused;
 use crate::device::sim::{Completion, Kind};
 use crate::{Chunk, Sim};
@@ -67,7 +67,7 @@ struct Away {
 }
 
 impl State {
-    pub(super) fn new(sim: Sim, reads_go_first: bool, real_at: Duration) -> Self {
+    pub(super) fn new(sim: Sim, sending: Sending, real_at: Duration) -> Self {
         let geometry = *sim.media().geometry();
         let units = geometry.units();
         let known = |index| {
@@ -77,7 +77,7 @@ impl State {
         State {
             chunks: (0..geometry.chunks()).map(known).collect(),
             sim,
-            queues: Queues::new(units, reads_go_first),
+            queues: Queues::new(units, sending),
             buffered: 0,
             room: u64::from(geometry.mw_cunits.max(1)) * units as u64,
             resets: 0,
@@ -85,7 +85,7 @@ impl State {
             free: Vec::new(),
             away: VecDeque::new(),
             is_looking: false,
-            looks_for_late: reads_go_first,
+            looks_for_late: sending == Sending::ReadsFirst,
             is_timeless: false,
             is_closing: false,
             real_at,

@@ -50,7 +50,7 @@ fn a_write_waits_when_the_buffer_is_full() {
     for number in 0..room.div_ceil(per_chunk) {
         host.write(geometry.chunk(number), per_chunk.min(room - number * per_chunk) as u32);
     }
-    assert_eq!((host.now(), host.load().1), (Duration::ZERO, 1.0));
+    assert_eq!((host.now(), host.buffer_fill()), (Duration::ZERO, 1.0));
     let last = geometry.chunk(geometry.chunks() - 1);
     host.write(last, 1);
     // One program at least was done meanwhile.

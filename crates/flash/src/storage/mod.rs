@@ -263,6 +263,10 @@ impl Storage for FlashStorage {
         copy_durably(self, name, target)
     }
 
+    fn is_busy(&self) -> bool {
+        self.core.zones.is_busy()
+    }
+
     fn lock(&self) -> Result<Box<dyn Send + Sync>> {
         self.locked.take(|| self.describe())
     }

@@ -4,7 +4,7 @@ use super::store::{LEVELS, Open, Store};
 use crate::Preset;
 use crate::device::sim::{Completion, Kind};
 use crate::device::{Form, Media, Sim};
-use crate::host::Queues;
+use crate::host::{Queues, Sending};
 use crate::placement::Policy;
 use esker_base::Rng;
 
@@ -93,7 +93,8 @@ impl Trial {
         let sim = Sim::with_media(&self.preset, self.form, media);
         let units = self.preset.geometry().units();
         let gates = policy.lets_reads_go_first() && self.form == Form::HostOnly;
-        let writer = Queues::new(units, gates);
+        let sending = if gates { Sending::ReadsFirst } else { Sending::AtOnce };
+        let writer = Queues::new(units, sending);
         let rng = Rng::new(self.seed);
         let reads_of = vec![0; units];
         let (open, tables, asked) = (Vec::new(), 0, 0);

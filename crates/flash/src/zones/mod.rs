@@ -61,6 +61,10 @@ pub trait Zones: Send + Sync + 'static {
     }
     /// Makes everything written, reset and finished so far survive power loss.
     fn flush(&self) -> Result<()>;
+    /// Whether reads wait for writes at the moment, as far as is known.
+    fn is_busy(&self) -> bool {
+        false
+    }
     /// Takes the device for one user, as [`esker_storage::Storage::lock`] does.
     fn lock(&self) -> Result<Box<dyn Send + Sync>>;
 }

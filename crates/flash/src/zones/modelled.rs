@@ -95,6 +95,10 @@ impl Zones for ModelledZones {
         Ok(())
     }
 
+    fn is_busy(&self) -> bool {
+        self.host.is_busy()
+    }
+
     fn lock(&self) -> Result<Box<dyn Send + Sync>> {
         self.locked.take(|| self.describe())
     }

@@ -1,11 +1,15 @@
 //! `esker experiment isolation`: what reads lose beside writes inside a flash device, after the paper on
-//! read/write isolation. All of it on a model in virtual time.
+//! read/write isolation. All of it on a model.
 //!
 //! * [`sequential`]: its first figure, reads and writes in one sequential mix on a conventional device;
 //! * [`policies`]: its third figure, the loss by write share on an open-channel device, for each policy
 //!   and each form of the device;
+//! * [`engine`]: its second figure, random reads and puts with the whole engine on the paced model, under
+//!   what [`load`] does; a full run only, as filling the devices takes minutes;
 //! * [`paper`]: what the paper reports.
 
+mod engine;
+mod load;
 mod paper;
 mod policies;
 mod sequential;
@@ -16,7 +20,8 @@ use esker_bench::results::{Group, RUN, Settings};
 use esker_bench::{Machine, Results, Row};
 
 /// What is said wherever the results are shown.
-const EMULATED: &str = "all devices are a model in virtual time: no flash was read or written";
+const EMULATED: &str =
+    "all devices are a model, and all times the model's: no flash was read or written";
 
 /// How much is measured.
 struct Sizes {
@@ -39,6 +44,7 @@ pub fn results(wishes: &Wishes<'_>) -> Outcome<Results> {
         Scale::Full => Sizes { measured_ns: 2_000_000_000, rounds: 3, depths: &[64, 16, 256] },
     };
     let mut rows = policies::rows(&sizes);
+    rows.extend(engine::rows(wishes.scale == Scale::Quick)?);
     rows.extend(sequential::rows(&sizes));
     let of = |prefix: &str| cases(&rows, prefix);
     let groups = vec![
@@ -47,6 +53,13 @@ pub fn results(wishes: &Wishes<'_>) -> Outcome<Results> {
             about: policies::ABOUT.to_owned(),
             cases: of(policies::PRESET),
             metrics: policies::METRICS.map(str::to_owned).into(),
+            ..Group::default()
+        },
+        Group {
+            title: "The engine on the paced model".to_owned(),
+            about: engine::ABOUT.to_owned(),
+            cases: of(engine::PREFIX),
+            metrics: engine::METRICS.map(str::to_owned).into(),
             ..Group::default()
         },
         Group {
@@ -62,6 +75,9 @@ pub fn results(wishes: &Wishes<'_>) -> Outcome<Results> {
         ("read_depths", format!("{:?}", sizes.depths)),
         ("fill", policies::FILL.to_string()),
         ("chunks_per_unit", policies::CHUNKS_PER_UNIT.to_string()),
+        ("engine_value_bytes", engine::VALUE_BYTES.to_string()),
+        ("engine_records", engine::RECORDS.to_string()),
+        ("engine_threads", engine::THREADS.to_string()),
         ("seed", SEED.to_string()),
     ]
     .map(|(name, value)| (name.to_owned(), value))

@@ -1,0 +1,174 @@
+//! What threads do with a store on a modelled device, and what it did meanwhile.
+
+use super::SEED;
+use super::engine::{RECORDS, THREADS, VALUE_BYTES};
+use crate::failure::Outcome;
+use esker::api::Kv;
+use esker::{Error, Store, WriteBatch};
+use esker_base::{Clock, Rng};
+use esker_flash::host::Activity;
+use esker_flash::{FlashStorage, Host};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Updates after the load, as a part of the records: so that levels are as updates leave them.
+const UPDATES: f64 = 0.5;
+/// The part of the measured time that goes before it.
+const WARM_UP: f64 = 0.5;
+
+/// A store and the device under it.
+pub(super) struct Load<'a> {
+    pub(super) store: &'a Store,
+    pub(super) host: &'a Host,
+    pub(super) storage: &'a FlashStorage,
+    pub(super) clock: &'a dyn Clock,
+}
+
+/// What came out, by the model's time.
+pub(super) struct Moment {
+    pub(super) reads_per_second: f64,
+    pub(super) puts_per_second: f64,
+    /// Of reads, in nanoseconds, sorted.
+    pub(super) latencies: Vec<u32>,
+    /// Parts of all dies' time.
+    pub(super) read_share: f64,
+    pub(super) write_share: f64,
+    /// Reads that went to units as long as they were written, beside uniform reads.
+    pub(super) heat: f64,
+    pub(super) media_over_host: f64,
+    /// Time on the clock over the model's.
+    pub(super) dilation: f64,
+}
+
+impl Moment {
+    pub(super) fn latency_us(&self, part: f64) -> f64 {
+        let last = self.latencies.len().saturating_sub(1);
+        let found = self.latencies.get((last as f64 * part).round() as usize);
+        found.map_or(0.0, |nanos| f64::from(*nanos) / 1e3)
+    }
+}
+
+#[derive(Default)]
+struct Counted {
+    puts: u64,
+    latencies: Vec<u32>,
+}
+
+#[derive(Default)]
+struct Phase {
+    counts: AtomicBool,
+    ends: AtomicBool,
+}
+
+impl Load<'_> {
+    /// Puts all records, and updates some.
+    pub(super) fn fill(&self) -> Outcome<()> {
+        let mut rng = Rng::new(SEED);
+        for number in 0..RECORDS {
+            self.put(number, &mut rng)?;
+        }
+        for _ in 0..(RECORDS as f64 * UPDATES) as u64 {
+            let number = rng.below(RECORDS);
+            self.put(number, &mut rng)?;
+        }
+        Ok(())
+    }
+
+    fn put(&self, number: u64, rng: &mut Rng) -> Result<(), Error> {
+        let mut value = [0; VALUE_BYTES];
+        rng.fill(&mut value);
+        let mut batch = WriteBatch::new();
+        batch.put(self.store.keyspace_id(), &key(number), &value);
+        self.store.write(&batch)
+    }
+
+    /// Lets threads read, and put so many times in a hundred, for so many seconds of the model.
+    pub(super) fn run(&self, put_percent: u64, seconds: f64) -> Outcome<Moment> {
+        let phase = Phase::default();
+        let (mut counted, mut around) = (Vec::new(), None);
+        std::thread::scope(|scope| {
+            let phase = &phase;
+            let thread = |number| scope.spawn(move || self.work(number, put_percent, phase));
+            let threads: Vec<_> = (0..THREADS as u64).map(thread).collect();
+            self.host.sleep(Duration::from_secs_f64(seconds * WARM_UP));
+            phase.counts.store(true, Ordering::Relaxed);
+            let before = self.look();
+            self.host.sleep(Duration::from_secs_f64(seconds));
+            phase.counts.store(false, Ordering::Relaxed);
+            around = Some((before, self.look()));
+            phase.ends.store(true, Ordering::Relaxed);
+            counted.extend(threads.into_iter().map(|thread| thread.join().expect("it ended")));
+        });
+        let counted = counted.into_iter().collect::<Result<Vec<Counted>, Error>>()?;
+        let (before, after) = around.expect("it was looked at");
+        Ok(moment(&before, &after, counted))
+    }
+
+    fn work(&self, number: u64, put_percent: u64, phase: &Phase) -> Result<Counted, Error> {
+        let mut rng = Rng::new(SEED + 1 + number + (put_percent << 32));
+        let mut counted = Counted::default();
+        while !phase.ends.load(Ordering::Relaxed) {
+            let record = rng.below(RECORDS);
+            let counts = phase.counts.load(Ordering::Relaxed);
+            if rng.below(100) < put_percent {
+                self.put(record, &mut rng)?;
+                counted.puts += u64::from(counts);
+                continue;
+            }
+            let begin = self.host.now();
+            let found = self.store.get(&key(record))?;
+            assert!(found.is_some_and(|value| value.len() == VALUE_BYTES), "{record} is there");
+            if counts {
+                counted.latencies.push((self.host.now() - begin).as_nanos() as u32);
+            }
+        }
+        Ok(counted)
+    }
+
+    fn look(&self) -> Look {
+        let usage = self.storage.usage();
+        let (host_bytes, moved_bytes) = (usage.host_bytes, usage.moved_bytes);
+        Look { activity: self.host.activity(), host_bytes, moved_bytes, real: self.clock.now() }
+    }
+}
+
+struct Look {
+    activity: Activity,
+    host_bytes: u64,
+    moved_bytes: u64,
+    real: Duration,
+}
+
+/// Spread over the key space in no order.
+fn key(number: u64) -> [u8; 16] {
+    u128::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_be_bytes()
+}
+
+fn moment(before: &Look, after: &Look, counted: Vec<Counted>) -> Moment {
+    let (from, to) = (&before.activity, &after.activity);
+    let passed_ns = (to.at - from.at) as f64;
+    let grown = |from: &[u64], to: &[u64]| -> Vec<f64> {
+        from.iter().zip(to).map(|(from, to)| (to - from) as f64).collect()
+    };
+    let sum = |all: &[f64]| all.iter().sum::<f64>();
+    let dies = from.reads.len() as f64;
+    let (read_ns, write_ns) =
+        (grown(&from.read_ns, &to.read_ns), grown(&from.write_ns, &to.write_ns));
+    let reads = grown(&from.reads, &to.reads);
+    let met: f64 = write_ns.iter().zip(&reads).map(|(write, reads)| write * reads).sum();
+    let host_bytes = (after.host_bytes - before.host_bytes) as f64;
+    let moved_bytes = (after.moved_bytes - before.moved_bytes) as f64;
+    let puts = counted.iter().map(|one| one.puts).sum::<u64>();
+    let mut latencies: Vec<u32> = counted.into_iter().flat_map(|one| one.latencies).collect();
+    latencies.sort_unstable();
+    Moment {
+        reads_per_second: latencies.len() as f64 * 1e9 / passed_ns,
+        puts_per_second: puts as f64 * 1e9 / passed_ns,
+        latencies,
+        read_share: sum(&read_ns) / passed_ns / dies,
+        write_share: sum(&write_ns) / passed_ns / dies,
+        heat: met * dies / (sum(&write_ns) * sum(&reads)).max(1.0),
+        media_over_host: (host_bytes + moved_bytes) / host_bytes.max(1.0),
+        dilation: (after.real - before.real).as_nanos() as f64 / passed_ns,
+    }
+}
