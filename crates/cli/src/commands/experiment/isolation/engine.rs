@@ -36,6 +36,8 @@ const SEGMENT_BYTES: usize = 2 << 20;
 /// The least that the clock is slowed down: a processor of this machine does as much in the model's time as six.
 const DILATION: f64 = 6.0;
 
+/// How long each load is measured, in the model's time.
+const SECONDS: f64 = 1.0;
 /// Puts of a hundred operations.
 const PUT_PERCENTS: [u64; 5] = [0, 5, 10, 25, 50];
 /// The least part of all dies' time that reads alone must take, in percent.
@@ -54,24 +56,25 @@ pub(super) const ABOUT: &str = "\
     The whole engine, and nothing cached but a few blocks, on a model of 4 channels with 4 dies each, paced by the clock \
     and slowed down as the machine needs (dilation). 64 threads read random keys one after the other; the case says how \
     many of a hundred operations are puts instead, and what the device does by itself. No log: the puts' is taken to \
-    lie elsewhere. Rows are void if reads alone take less than 80% of the dies' time. What the device is asked to \
+    lie elsewhere. Reads are shown as a part of what shared units read without puts; rows are void \
+    if that takes less than 80% of the dies' time. What the device is asked to \
     write follows from puts and compaction, and is not smoothed.";
 
-/// All rows, and `quick` says whether few are enough.
+/// All rows; none of a quick run.
 pub(super) fn rows(is_quick: bool) -> Outcome<Vec<Row>> {
-    let (forms, seconds) = match is_quick {
-        true => (&[][..], 0.0),
-        false => (&[Form::HostOnly, Form::Suspend(15_000)][..], 1.0),
-    };
     let mut rows = Vec::new();
-    for &form in forms {
+    if is_quick {
+        return Ok(rows);
+    }
+    for form in [Form::HostOnly, Form::Suspend(15_000)] {
         let preset = preset();
         let policies: [Box<dyn Policy + Send>; 2] = [
             Box::new(Shared),
             Box::new(Rotating::new(LIFETIMES, form != Form::HostOnly, preset.channel_units())),
         ];
+        let mut alone = None;
         for policy in policies {
-            rows.extend(of_policy(&preset, form, policy, seconds)?);
+            rows.extend(of_policy(&preset, form, policy, &mut alone)?);
         }
     }
     Ok(rows)
@@ -85,11 +88,12 @@ fn preset() -> Preset {
         .with_chunks_per_unit(CHUNKS_PER_UNIT)
 }
 
+/// `alone` is what shared units read without puts, and the part of the dies' time that it takes, in percent.
 fn of_policy(
     preset: &Preset,
     form: Form,
     policy: Box<dyn Policy + Send>,
-    seconds: f64,
+    alone: &mut Option<(f64, f64)>,
 ) -> Outcome<Vec<Row>> {
     let name = policy.name();
     let clock = Arc::new(SystemClock::new());
@@ -106,9 +110,8 @@ fn of_policy(
     db.settle()?;
     host.set_timeless(false);
     let mut rows = Vec::new();
-    let mut alone = None;
     for percent in PUT_PERCENTS {
-        let moment = load.run(percent, seconds)?;
+        let moment = load.run(percent, SECONDS)?;
         let reads = moment.reads_per_second;
         let case = format!("{PREFIX}/{percent}%-puts/{}", form.name());
         let (alone_reads, alone_busy) = *alone.get_or_insert((reads, moment.read_share * 100.0));
