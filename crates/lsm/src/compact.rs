@@ -1,5 +1,5 @@
 //! Doing a plan: merge its inputs, then put the outputs in their place by one edit. A large plan is cut
-//! into parts, and threads of the compaction lane that find nothing else to do take some of them.
+//! into parts, and threads of the compaction lane that find no other plan to do take some of them.
 
 use crate::account::Account;
 use crate::compaction::{self, Outcome, Plan};
@@ -7,6 +7,7 @@ use crate::filter_share;
 use crate::inner::Inner;
 use crate::manifest::{Change, Edit, State};
 use crate::parts::Parts;
+use crate::schedule::Schedule;
 use crate::settings::KeyspaceSettings;
 use crate::version::{KeyspaceVersion, TableMeta, table_file_name};
 use esker_base::{Result, Seqno};
@@ -40,8 +41,8 @@ impl Merge {
         }
     }
 
-    /// Does parts until none is left.
-    pub(crate) fn take_part(&self, inner: &Inner) {
+    /// Does a part. False if none was left.
+    pub(crate) fn take_one(&self, inner: &Inner) -> bool {
         let context = compaction::Context {
             storage: inner.storage.clone(),
             cache: inner.cache.clone(),
@@ -55,23 +56,42 @@ impl Merge {
             table_bytes: inner.sizes.table_bytes(),
             fingerprint_bits: self.fingerprint_bits,
         };
-        self.parts.take_part(|part| compaction::execute_part(&self.plan, part, &context));
+        self.parts.take_one(|part| compaction::execute_part(&self.plan, part, &context))
     }
 
     /// Does the plan, with whoever comes to help. If that fails, nothing is left of it.
     fn execute(self: &Arc<Self>, inner: &Inner) -> Result<Outcome> {
-        if self.parts.are_several() {
-            inner.schedule.share(self);
-        }
-        self.take_part(inner);
-        inner.schedule.unshare(self);
-        self.parts.join().map_err(|(error, outcomes)| {
+        let shared = self.parts.are_several().then(|| Shared::new(self, &inner.schedule));
+        while self.take_one(inner) {}
+        let joined = self.parts.join();
+        drop(shared);
+        joined.map_err(|(error, outcomes)| {
             for table in outcomes.iter().flat_map(|outcome| &outcome.outputs) {
                 // What cannot be removed now goes at the next open.
                 let _ = inner.storage.remove(&table_file_name(table.id.file));
             }
             error
         })
+    }
+}
+
+/// A merge that idle threads may help with.
+struct Shared<'a> {
+    merge: &'a Arc<Merge>,
+    schedule: &'a Schedule,
+}
+
+impl<'a> Shared<'a> {
+    fn new(merge: &'a Arc<Merge>, schedule: &'a Schedule) -> Self {
+        schedule.share(merge);
+        Shared { merge, schedule }
+    }
+}
+
+impl Drop for Shared<'_> {
+    /// When it is over nobody else has the merge, and with it the files that were merged.
+    fn drop(&mut self) {
+        self.schedule.unshare(self.merge);
     }
 }
 

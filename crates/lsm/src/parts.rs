@@ -1,9 +1,9 @@
-//! The parts of a plan, and who does them: whoever took the plan up, and every thread of the
-//! compaction lane that has nothing better to do.
+//! The parts of a plan, and who does them: whoever took the plan up, and threads of the compaction lane
+//! that find no other plan to do.
 //!
-//! Each takes the next part that nobody has, until none is left or one has failed. The one that took the
-//! plan up then waits for what others still have in hand. So a plan ends even if nobody comes to help,
-//! and nobody who helps waits for anybody.
+//! The one that took the plan up takes the next part that nobody has, until none is left or one has failed,
+//! and then waits for what others still have in hand. Others take one part, and look what is due before they
+//! take another. So a plan ends even if nobody comes to help, and nobody who helps waits for anybody.
 
 use crate::compaction::{Outcome, Part};
 use esker_base::{Error, Result};
@@ -49,12 +49,12 @@ impl Parts {
         self.progress.lock().next < self.parts.len()
     }
 
-    /// Does parts by `execute` until none is left.
-    pub(crate) fn take_part(&self, execute: impl Fn(&Part) -> Result<Outcome>) {
-        while let Some(taken) = self.take() {
-            let outcome = execute(&self.parts[taken.at]);
-            taken.end(outcome);
-        }
+    /// Does a part by `execute`. False if none was left.
+    pub(crate) fn take_one(&self, execute: impl Fn(&Part) -> Result<Outcome>) -> bool {
+        let Some(taken) = self.take() else { return false };
+        let outcome = execute(&self.parts[taken.at]);
+        taken.end(outcome);
+        true
     }
 
     fn take(&self) -> Option<Taken<'_>> {
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn one_alone_does_them_all() {
         let parts = parts(5);
-        parts.take_part(outcome_of);
+        while parts.take_one(outcome_of) {}
         assert!(!parts.are_left());
         assert_eq!(parts.join().unwrap().read_bytes, 0b11111);
     }
@@ -142,13 +142,11 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
-                    let first = std::cell::Cell::new(true);
-                    parts.take_part(|part| {
-                        if first.replace(false) {
-                            both_have_one.wait();
-                        }
+                    parts.take_one(|part| {
+                        both_have_one.wait();
                         outcome_of(part)
                     });
+                    while parts.take_one(outcome_of) {}
                 });
             }
         });
@@ -159,7 +157,7 @@ mod tests {
     fn whoever_joins_waits_for_what_others_have_in_hand() {
         let parts = parts(2);
         let others = parts.take().expect("there are two");
-        parts.take_part(outcome_of);
+        while parts.take_one(outcome_of) {}
         std::thread::scope(|scope| {
             let joined = scope.spawn(|| parts.join());
             // Nothing says that it waits already: if it did not wait at all, its outcome would lack a part.
@@ -175,7 +173,7 @@ mod tests {
         let fails = parts.take().expect("there are four");
         let ends_well = parts.take().expect("there are three more");
         fails.end(Err(Error::Closed));
-        parts.take_part(|part| panic!("{part:?} is begun"));
+        assert!(!parts.take_one(|part| panic!("{part:?} is begun")));
         ends_well.end(outcome_of(&parts.parts[1]));
         let (error, outcomes) = parts.join().unwrap_err();
         assert!(matches!(error, Error::Closed), "{error}");
@@ -186,7 +184,7 @@ mod tests {
     fn a_panic_is_a_failure() {
         let parts = parts(2);
         let panicked = std::thread::scope(|scope| {
-            scope.spawn(|| parts.take_part(|_| panic!("as it should"))).join().is_err()
+            scope.spawn(|| parts.take_one(|_| panic!("as it should"))).join().is_err()
         });
         assert!(panicked && !parts.are_left());
         assert!(parts.join().is_err());

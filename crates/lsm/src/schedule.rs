@@ -52,8 +52,6 @@ enum Job {
     /// Of everything up to this seqno.
     Sync(Seqno),
     Compact(Plan),
-    /// Parts of a plan that another thread has taken up.
-    Help(Arc<Merge>),
 }
 
 /// The state of all background work.
@@ -127,9 +125,13 @@ impl Schedule {
         self.work.notify_all();
     }
 
-    /// Forgets `merge`, of which no part is left.
+    /// Forgets `merge`, of which no part is left, and waits until those who helped have, too.
     pub(crate) fn unshare(&self, merge: &Arc<Merge>) {
-        self.jobs.lock().shared.retain(|other| !Arc::ptr_eq(other, merge));
+        let mut jobs = self.jobs.lock();
+        jobs.shared.retain(|other| !Arc::ptr_eq(other, merge));
+        while Arc::strong_count(merge) > 1 {
+            self.progress.wait_for(&mut jobs, IDLE);
+        }
     }
 
     /// Says that there may be work.
@@ -166,17 +168,18 @@ pub(crate) fn serve(inner: &Inner, lane: Lane) {
     let schedule = &inner.schedule;
     let mut jobs = schedule.jobs.lock();
     while !jobs.closing {
-        match next_job(inner, &mut jobs, lane) {
-            Some(job) => {
-                drop(jobs);
-                // What failed is kept as the lane's error.
-                let _ = run(inner, lane, job);
-                jobs = schedule.jobs.lock();
-            }
-            None => {
-                let wait = inner.sync_interval().unwrap_or(IDLE).min(IDLE);
-                schedule.work.wait_for(&mut jobs, wait);
-            }
+        if let Some(job) = next_job(inner, &mut jobs, lane) {
+            drop(jobs);
+            // What failed is kept as the lane's error.
+            let _ = run(inner, lane, job);
+            jobs = schedule.jobs.lock();
+        } else if let Some(merge) = jobs.next_to_help(lane) {
+            drop(jobs);
+            help(inner, merge);
+            jobs = schedule.jobs.lock();
+        } else {
+            let wait = inner.sync_interval().unwrap_or(IDLE).min(IDLE);
+            schedule.work.wait_for(&mut jobs, wait);
         }
     }
 }
@@ -216,6 +219,14 @@ impl Jobs {
         &mut self.lanes[lane as usize]
     }
 
+    /// A merge of which a part is left, for a thread of the compaction lane that has nothing else to do.
+    fn next_to_help(&mut self, lane: Lane) -> Option<Arc<Merge>> {
+        let left = self.shared.iter().find(|merge| merge.parts.are_left());
+        let merge = left.filter(|_| lane == Lane::Compaction)?.clone();
+        self.lane(lane).running += 1;
+        Some(merge)
+    }
+
     /// Takes up a plan, by a lane or by a caller.
     pub(crate) fn begin_plan(&mut self, plan: &Plan) {
         self.busy.claim(plan);
@@ -229,11 +240,6 @@ fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job> {
         return None;
     }
     if lane == Lane::Compaction {
-        // What was begun first was due first.
-        if let Some(merge) = jobs.shared.iter().find(|merge| merge.parts.are_left()).cloned() {
-            jobs.lane(lane).running += 1;
-            return Some(Job::Help(merge));
-        }
         let plan = next_plan(inner, jobs)?;
         jobs.begin_plan(&plan);
         return Some(Job::Compact(plan));
@@ -349,11 +355,6 @@ fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
         Job::Flush(memtable) => flush_one(inner, memtable),
         Job::Sync(seqno) => inner.commit.sync_through(*seqno),
         Job::Compact(plan) => compact(inner, plan),
-        Job::Help(merge) => {
-            // What failed is the error of whoever took the plan up.
-            merge.take_part(inner);
-            Ok(())
-        }
     };
     let mut jobs = schedule.jobs.lock();
     if let Job::Compact(plan) = &job {
@@ -373,6 +374,17 @@ fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
     schedule.work.notify_all();
     schedule.progress.notify_all();
     outcome
+}
+
+/// Does a part of a merge. What fails in it is the error of whoever took the plan up.
+fn help(inner: &Inner, merge: Arc<Merge>) {
+    merge.take_one(inner);
+    // Before the lock: whoever took the plan up waits until it alone has the merge.
+    drop(merge);
+    let schedule = &inner.schedule;
+    schedule.jobs.lock().lane(Lane::Compaction).running -= 1;
+    schedule.work.notify_all();
+    schedule.progress.notify_all();
 }
 
 fn prepare(inner: &Inner) -> Result<()> {

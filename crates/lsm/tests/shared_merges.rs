@@ -1,0 +1,164 @@
+//! Merges that several threads do together.
+
+use esker_base::{Error, Hint, Result, Rng, SystemClock, Threads};
+use esker_lsm::{Db, Env, Log, Settings};
+use esker_storage::{Layer, MemoryStorage, Storage, WritableFile};
+use parking_lot::{Condvar, Mutex};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::thread::ThreadId;
+use std::time::Duration;
+
+/// How long a thread waits at each file for another to come: so long only if its merge is not shared.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, PartialEq)]
+enum Creating {
+    Free,
+    /// Files are made once so many threads have come to make one.
+    Together(usize),
+    /// So many files are made yet, and no more.
+    Failing(usize),
+}
+
+struct State {
+    creating: Creating,
+    came: HashSet<ThreadId>,
+}
+
+/// Files in memory, whose creation is watched.
+#[derive(Clone)]
+struct Watched {
+    storage: MemoryStorage,
+    state: Arc<(Mutex<State>, Condvar)>,
+}
+
+impl Watched {
+    fn new() -> Self {
+        let state = State { creating: Creating::Free, came: HashSet::new() };
+        let state = Arc::new((Mutex::new(state), Condvar::new()));
+        Watched { storage: MemoryStorage::new(), state }
+    }
+
+    fn set(&self, creating: Creating) {
+        *self.state.0.lock() = State { creating, came: HashSet::new() };
+    }
+
+    fn came(&self) -> usize {
+        self.state.0.lock().came.len()
+    }
+
+    fn open(&self) -> Db {
+        let env = Env {
+            storage: Arc::new(self.clone()),
+            log_storage: None,
+            pool: None,
+            clock: Arc::new(SystemClock::default()),
+            background: Arc::new(Threads),
+            seed: 1,
+        };
+        let settings = Settings {
+            log: Log::None,
+            segment_bytes: 64 << 10,
+            memory_bytes: 8 << 20,
+            background_threads: 2,
+            ..Settings::default()
+        };
+        Db::open_with(env, settings).unwrap()
+    }
+
+    fn tables_there(&self) -> usize {
+        let names = self.storage.list().unwrap();
+        names.iter().filter(|name| name.ends_with(".tables")).count()
+    }
+}
+
+impl Layer for Watched {
+    fn below(&self) -> &dyn Storage {
+        &self.storage
+    }
+
+    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+        let (state, came) = &*self.state;
+        let mut state = state.lock();
+        match &mut state.creating {
+            Creating::Free => {}
+            Creating::Together(threads) => {
+                let threads = *threads;
+                state.came.insert(std::thread::current().id());
+                came.notify_all();
+                came.wait_while_for(&mut state, |state| state.came.len() < threads, PATIENCE);
+            }
+            Creating::Failing(0) => {
+                return Err(Error::io("create", name, std::io::ErrorKind::Other.into()));
+            }
+            Creating::Failing(left) => *left -= 1,
+        }
+        drop(state);
+        self.storage.create(name, hint)
+    }
+}
+
+fn key(n: u64) -> Vec<u8> {
+    format!("key{n:08}").into_bytes()
+}
+
+/// A database whose next full merge is of many tables, and what is in it.
+fn fill(db: &Db) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let keyspace = db.default_keyspace();
+    let mut model = BTreeMap::new();
+    let mut rng = Rng::new(1);
+    for round in 0u64..3 {
+        for n in (0..40_000).filter(|n| round == 0 || n % (round + 2) == 0) {
+            let mut value = vec![0; 80];
+            rng.fill(&mut value);
+            db.put(&keyspace, &key(n), &value).unwrap();
+            model.insert(key(n), value);
+        }
+        // Across the end of a part, wherever that is: there are four.
+        let (from, to) = (key(round * 9_000), key(round * 9_000 + 11_000));
+        db.delete_range(&keyspace, &from, &to).unwrap();
+        model.retain(|key, _| *key < from || to <= *key);
+    }
+    db.flush().unwrap();
+    db.settle().unwrap();
+    model
+}
+
+fn pairs(db: &Db) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    db.range::<[u8]>(&db.default_keyspace(), ..).into_iter().map(|pair| pair.unwrap()).collect()
+}
+
+fn tables_listed(db: &Db) -> usize {
+    let levels = db.levels();
+    let levels = levels.iter().flat_map(|keyspace| &keyspace.levels);
+    levels.flat_map(|level| &level.runs).map(|run| run.tables.len()).sum()
+}
+
+#[test]
+fn idle_threads_help_and_what_should_be_kept_is() {
+    let storage = Watched::new();
+    let db = storage.open();
+    let model = fill(&db);
+    storage.set(Creating::Together(2));
+    db.compact().unwrap();
+    assert!(storage.came() >= 2, "the caller's thread was alone");
+    assert_eq!(pairs(&db), model);
+    assert_eq!(storage.tables_there(), tables_listed(&db));
+}
+
+#[test]
+fn of_a_merge_that_fails_in_one_part_nothing_is_left() {
+    let storage = Watched::new();
+    let db = storage.open();
+    let model = fill(&db);
+    for files in 0..6 {
+        storage.set(Creating::Failing(files));
+        assert!(db.compact().is_err(), "{files} files were enough");
+        storage.set(Creating::Free);
+        assert_eq!(storage.tables_there(), tables_listed(&db), "after {files} files");
+        assert_eq!(pairs(&db), model);
+    }
+    db.compact().unwrap();
+    assert_eq!(pairs(&db), model);
+}
