@@ -63,6 +63,11 @@ fn a_chunk_is_written_again_behind_its_reset() {
     let units = written(&host);
     assert!(host.reset(first()));
     assert_eq!(written(&host), units);
+    // What was there before is programmed by then, and nothing of what is there now.
+    host.sleep(Duration::from_millis(15));
+    assert_eq!(host.activity().programs, u64::from(units));
+    host.read(first(), [(0, 4096)].into_iter()).unwrap();
+    assert_eq!(host.activity().reads[0], 0, "it is in the buffer");
     host.sleep(Duration::from_secs(1));
     let activity = host.activity();
     assert_eq!(activity.programs, 2 * u64::from(units));
