@@ -6,7 +6,7 @@
 //!
 //! While the storage says that reads wait for writes, compactions pause once for each [`YIELD_BYTES`]
 //! that they write, and so do about as much at least in each pause's time; a flush pauses before each
-//! of its files, a few times at most, and not if another MemTable waits.
+//! of its files, a few times at most, and not if another MemTable waited when it began.
 
 use esker_base::Clock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ const YIELD_BYTES: u64 = 64 << 10;
 pub(crate) struct IoGate {
     /// MemTables that wait for their flush, if one is running.
     urgent_flushes: AtomicUsize,
-    /// Bytes that compactions wrote since they paused for reads.
+    /// Bytes that compactions wrote beyond the last whole [`YIELD_BYTES`].
     written: AtomicU64,
     cancelled: AtomicBool,
 }
@@ -44,12 +44,11 @@ impl IoGate {
         clock: &dyn Clock,
         is_busy: impl FnOnce() -> bool,
     ) {
-        let written = self.written.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if written >= YIELD_BYTES {
-            self.written.store(0, Ordering::Relaxed);
-            if is_busy() && !self.is_cancelled() {
-                clock.sleep(PAUSE);
-            }
+        let add = |written| Some((written + bytes) % YIELD_BYTES);
+        let before = self.written.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        let pauses = (before.unwrap_or_else(|same| same) + bytes) / YIELD_BYTES;
+        if pauses > 0 && is_busy() {
+            (0..pauses).take_while(|_| !self.is_cancelled()).for_each(|_| clock.sleep(PAUSE));
         }
         for _ in 0..PAUSES_MAX {
             if self.urgent_flushes.load(Ordering::Relaxed) < 2 || self.is_cancelled() {
@@ -62,7 +61,8 @@ impl IoGate {
     /// Passes a flush through before one of its files.
     pub(crate) fn pass_flush(&self, clock: &dyn Clock, is_busy: impl Fn() -> bool) {
         for _ in 0..PAUSES_MAX {
-            if self.urgent_flushes.load(Ordering::Relaxed) >= 2 || !is_busy() {
+            let is_urgent = self.urgent_flushes.load(Ordering::Relaxed) >= 2;
+            if is_urgent || self.is_cancelled() || !is_busy() {
                 return;
             }
             clock.sleep(PAUSE);
@@ -106,16 +106,19 @@ mod tests {
         }
     }
 
-    fn compact(gate: &IoGate, is_busy: bool) -> u64 {
+    /// Writes 4 MiB in appends of so many bytes.
+    fn compact(gate: &IoGate, append: u64, is_busy: bool) -> u64 {
         let slept = Slept::default();
-        (0..256).for_each(|_| gate.pass_compaction(16 << 10, &slept, || is_busy));
+        (0..(4 << 20) / append).for_each(|_| gate.pass_compaction(append, &slept, || is_busy));
         slept.millis()
     }
 
     #[test]
     fn a_compaction_yields_to_reads_a_millisecond_each_64_kib_and_no_more() {
-        assert_eq!(compact(&IoGate::default(), true), 64, "4 MiB");
-        assert_eq!(compact(&IoGate::default(), false), 0);
+        for append in [16 << 10, 256 << 10] {
+            assert_eq!(compact(&IoGate::default(), append, true), 64, "appends of {append} bytes");
+            assert_eq!(compact(&IoGate::default(), append, false), 0);
+        }
     }
 
     #[test]
@@ -139,6 +142,9 @@ mod tests {
     fn nothing_that_is_cancelled_pauses() {
         let gate = IoGate::default();
         gate.cancel();
-        assert_eq!(compact(&gate, true), 0);
+        assert_eq!(compact(&gate, 256 << 10, true), 0);
+        let slept = Slept::default();
+        gate.pass_flush(&slept, || true);
+        assert_eq!(slept.millis(), 0);
     }
 }
