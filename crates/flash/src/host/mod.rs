@@ -164,6 +164,7 @@ impl Host {
     /// Accepts the next write units of a chunk, up to number `end`, when there is room for them.
     pub fn write(&self, chunk: Chunk, end: u32) {
         let mut state = self.shared.lock();
+        state.is_back();
         while state.accepted(chunk) < end {
             if state.is_timeless {
                 state.write_at_once(chunk);
@@ -179,6 +180,7 @@ impl Host {
     /// Accepts a reset, which is done behind the unit's writes. Says whether the chunk is still good.
     pub fn reset(&self, chunk: Chunk) -> bool {
         let mut state = self.shared.lock();
+        state.is_back();
         let is_good = state.reset(chunk);
         self.shared.work.notify_one();
         is_good
@@ -187,6 +189,7 @@ impl Host {
     /// From now on writes and resets take no time, or do again. What was accepted before is done first.
     pub fn set_timeless(&self, is_timeless: bool) {
         let mut state = self.shared.lock();
+        state.is_back();
         while state.buffered > 0 || state.resets > 0 {
             self.shared.wait_for_room(&mut state);
         }

@@ -97,14 +97,20 @@ impl State {
 
     /// A number for what a thread is going to wait for.
     pub(super) fn ticket(&mut self) -> u32 {
+        self.is_back();
         let thread = std::thread::current().id();
-        self.away.retain(|away| away.thread != thread);
         let ticket = self.free.pop().unwrap_or_else(|| {
             self.waits.push(Wait { left: 0, answered: Arc::default(), thread });
             self.waits.len() as u32 - 1
         });
         self.waits[ticket as usize].thread = thread;
         ticket
+    }
+
+    /// The calling thread has come back: it is not waited for while it waits itself.
+    pub(super) fn is_back(&mut self) {
+        let thread = std::thread::current().id();
+        self.away.retain(|away| away.thread != thread);
     }
 
     pub(super) fn is_answered(&self, ticket: u32) -> bool {

@@ -153,3 +153,18 @@ fn a_thread_that_stays_away_is_not_waited_for() {
     (0..200).for_each(|_| _ = host.now());
     assert!(host.now() - answered >= Duration::from_millis(50));
 }
+
+#[test]
+fn a_thread_that_comes_back_with_a_write_or_a_reset_is_back() {
+    let host = paced(Arc::new(Hurried::default()), 1.0);
+    let is_away = || host.shared.state.lock().oldest_answer(Duration::ZERO).is_some();
+    let geometry = host.geometry();
+    let comes: [&dyn Fn(); 2] =
+        [&|| host.write(geometry.chunk(1), 1), &|| _ = host.reset(geometry.chunk(2))];
+    for come in comes {
+        host.read(first(), [(0, 4096)].into_iter()).unwrap();
+        assert!(is_away());
+        come();
+        assert!(!is_away());
+    }
+}
