@@ -66,10 +66,7 @@ impl Merge {
         let joined = self.parts.join();
         drop(shared);
         joined.map_err(|(error, outcomes)| {
-            for table in outcomes.iter().flat_map(|outcome| &outcome.outputs) {
-                // What cannot be removed now goes at the next open.
-                let _ = inner.storage.remove(&table_file_name(table.id.file));
-            }
+            remove_outputs(inner, &outcomes);
             error
         })
     }
@@ -111,7 +108,7 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<()> {
     inner.installer.mend()?;
     if plan.is_trivial_move() {
         let cost = Account::default();
-        inner.install(cost, |state| Ok(unless_dropped(state, plan, move_edit(plan))), |_| {})?;
+        inner.install(cost, |state| Ok(unless_dropped(state, plan, || move_edit(plan))), |_| {})?;
         inner.counters.trivial_moves.add(1);
         return Ok(());
     }
@@ -121,11 +118,18 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<()> {
     let merge = Arc::new(Merge::new(inner, plan, keyspace));
     drop(view);
     let outcome = merge.execute(inner)?;
+    let mut is_dropped = false;
     inner.install(
         cost_of(&outcome),
-        |state| Ok(unless_dropped(state, plan, merge_edit(plan, &outcome.outputs))),
+        |state| {
+            is_dropped = !has_keyspace(state, plan);
+            Ok(unless_dropped(state, plan, || merge_edit(plan, &outcome.outputs)))
+        },
         |_| {},
     )?;
+    if is_dropped {
+        remove_outputs(inner, std::slice::from_ref(&outcome));
+    }
     inner.counters.compactions.add(1);
     inner.counters.compaction_read_bytes.add(outcome.read_bytes);
     inner.counters.compaction_bytes.add(outcome.written_bytes);
@@ -135,6 +139,14 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<()> {
     inner.stall.drained_level_0(from_level_0, inner.clock.now().saturating_sub(started));
     inner.open_new_tables();
     Ok(())
+}
+
+/// Removes what no edit has added and none will.
+fn remove_outputs(inner: &Inner, outcomes: &[Outcome]) {
+    for table in outcomes.iter().flat_map(|outcome| &outcome.outputs) {
+        // What cannot be removed now goes at the next open.
+        let _ = inner.storage.remove(&table_file_name(table.id.file));
+    }
 }
 
 fn cost_of(outcome: &Outcome) -> Account {
@@ -148,9 +160,13 @@ fn cost_of(outcome: &Outcome) -> Account {
     }
 }
 
-/// `edit`, or none if the keyspace was dropped meanwhile: then the outputs go at the next open.
-fn unless_dropped(state: &State, plan: &Plan, edit: Edit) -> Edit {
-    if state.version.keyspaces.contains_key(&plan.keyspace) { edit } else { Edit::default() }
+/// `edit`, or none if the keyspace was dropped meanwhile.
+fn unless_dropped(state: &State, plan: &Plan, edit: impl FnOnce() -> Edit) -> Edit {
+    if has_keyspace(state, plan) { edit() } else { Edit::default() }
+}
+
+fn has_keyspace(state: &State, plan: &Plan) -> bool {
+    state.version.keyspaces.contains_key(&plan.keyspace)
 }
 
 /// The edit that takes the inputs away and puts `outputs` in their place.

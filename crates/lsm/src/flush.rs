@@ -1,5 +1,5 @@
-//! Flush: a sealed MemTable becomes tables in level 0, one a keyspace, all in one file. Under a goal
-//! for space it is several tables, each in a file of its own.
+//! Flush: a sealed MemTable becomes tables in level 0, one a keyspace, all in one file. Of a keyspace with
+//! a goal for space there may be several, each in a file of its own.
 //!
 //! MemTables are flushed oldest first and one at a time, so edits are installed in the order of the
 //! log. Every frame's checksum is verified before its bytes are believed again.
@@ -46,10 +46,7 @@ pub(crate) fn flush(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
     memtable.verify(&log_file_name(memtable.epoch()))?;
     let mut written = Written { run: inner.installer.next_file(), ..Written::default() };
     if let Err(error) = write_tables(inner, memtable, &mut written) {
-        // Nothing refers to the files: no edit was tried.
-        for &file in &written.files {
-            let _ = inner.storage.remove(&table_file_name(file));
-        }
+        remove(inner, written.files.into_iter());
         return Err(error);
     }
     crate::read::pass(inner, &inner.view.load(), memtable)?;
@@ -62,15 +59,15 @@ pub(crate) fn flush(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
     Ok(())
 }
 
-/// Writes one file with a table a keyspace in it; and, of keyspaces whose flushes are cut, each part to
-/// a file of its own, so that it can go by itself.
+/// Writes one file with a table a keyspace in it; and, of keyspaces with a goal for space, each part to a
+/// file of its own, so that it can go by itself.
 fn write_tables(inner: &Inner, memtable: &Arc<MemTable>, written: &mut Written) -> Result<()> {
     memtable.build_order(memtable.last_seqno());
     let mut shared = None;
     for keyspace_id in memtable.keyspaces() {
-        let Some(content) = Content::of(inner, memtable, keyspace_id)? else { continue };
-        if !content.cuts.is_empty() {
-            write_parts(inner, content, written)?;
+        let Some(mut content) = Content::of(inner, memtable, keyspace_id)? else { continue };
+        if let Some(cuts) = content.cuts.take() {
+            write_parts(inner, content, &cuts, written)?;
             continue;
         }
         let file_id = written.run;
@@ -91,17 +88,21 @@ fn write_tables(inner: &Inner, memtable: &Arc<MemTable>, written: &mut Written) 
     if !written.files.is_empty() {
         inner.storage.sync_names()?;
     }
-    remove_empty(inner, written)
+    Ok(())
 }
 
-fn write_parts(inner: &Inner, content: Content, written: &mut Written) -> Result<()> {
-    let Content { mut cursor, tombstones, mut fold, cuts, options } = content;
+fn write_parts(
+    inner: &Inner,
+    content: Content,
+    cuts: &[Vec<u8>],
+    written: &mut Written,
+) -> Result<()> {
+    let Content { mut cursor, tombstones, mut fold, options, .. } = content;
     let next_file = || {
         let file_id = inner.installer.next_file();
         Ok((create(inner, file_id, written)?, TableOptions { file_id, ..options }))
     };
-    let tables =
-        compaction::write_cut_tables(&mut cursor, tombstones, &mut fold, &cuts, next_file)?;
+    let tables = compaction::write_cut_tables(&mut cursor, tombstones, &mut fold, cuts, next_file)?;
     tables.into_iter().for_each(|meta| written.add(options.keyspace, meta));
     written.user_bytes += fold.bytes_seen();
     Ok(())
@@ -113,7 +114,8 @@ struct Content {
     cursor: MemTableCursor,
     tombstones: Vec<RangeTombstone>,
     fold: Fold,
-    cuts: Vec<Vec<u8>>,
+    /// If its tables are to be in files of their own, where they are cut.
+    cuts: Option<Vec<Vec<u8>>>,
     /// The file is still to be told.
     options: TableOptions,
 }
@@ -163,20 +165,18 @@ fn create(inner: &Inner, file_id: u64, written: &mut Written) -> Result<Box<dyn 
     Ok(file)
 }
 
-/// Removes the files of parts of which nothing stayed.
-fn remove_empty(inner: &Inner, written: &mut Written) -> Result<()> {
-    let holds = |file| written.tables.iter().any(|(_, meta)| meta.id.file == file);
-    let empty = written.files.iter().copied().filter(|&file| file != written.run && !holds(file));
-    for file in empty.collect::<Vec<_>>() {
-        inner.storage.remove(&table_file_name(file))?;
-        written.files.retain(|&other| other != file);
+/// Removes files that no edit has added and none will. One that cannot be removed now is found unused,
+/// and removed, at the next open.
+fn remove(inner: &Inner, files: impl Iterator<Item = u64>) {
+    for file in files {
+        let _ = inner.storage.remove(&table_file_name(file));
     }
-    Ok(())
 }
 
 fn install(inner: &Inner, memtable: &Arc<MemTable>, written: &Written) -> Result<()> {
     let epoch = memtable.epoch();
     let mut was_logged = false;
+    let mut unused = written.files.clone();
     let cost = Account {
         user_bytes: written.user_bytes,
         log_bytes: if inner.logs.is_kept() { memtable.bytes_used() } else { 0 },
@@ -192,22 +192,23 @@ fn install(inner: &Inner, memtable: &Arc<MemTable>, written: &Written) -> Result
             if was_logged {
                 changes.push(Change::RemoveLog(epoch));
             }
-            changes.extend(
-                written
-                    .tables
-                    .iter()
-                    .filter(|(keyspace, _)| state.version.keyspaces.contains_key(keyspace))
-                    .map(|(keyspace, meta)| Change::AddTable {
+            for (keyspace, meta) in &written.tables {
+                // It may have been dropped meanwhile.
+                if state.version.keyspaces.contains_key(keyspace) {
+                    unused.retain(|&file| file != meta.id.file);
+                    changes.push(Change::AddTable {
                         keyspace: *keyspace,
                         level: 0,
                         run: written.run,
                         meta: meta.clone(),
-                    }),
-            );
+                    });
+                }
+            }
             Ok(Edit { changes })
         },
         |view: &mut View| view.memtables.retain(|other| !Arc::ptr_eq(other, memtable)),
     )?;
+    remove(inner, unused.into_iter());
     if was_logged {
         inner.logs.retire(epoch);
     }

@@ -73,10 +73,11 @@ pub fn admits_flush(
     }
 }
 
-/// The keys at which a flush to `keyspace` is cut into tables with files of their own.
-pub fn flush_cuts(keyspace: &KeyspaceVersion, sizes: Sizes) -> Vec<Vec<u8>> {
+/// The keys, if any, at which a flush to `keyspace` is cut into tables with files of their own. `None` if
+/// its table may share a file with those of others: what is garbage in it then stays as long as they do.
+pub fn flush_cuts(keyspace: &KeyspaceVersion, sizes: Sizes) -> Option<Vec<Vec<u8>>> {
     match keyspace.settings.dedup {
-        Dedup::SpaceGoal { .. } => space_goal::flush_cuts(keyspace, sizes),
-        _ => Vec::new(),
+        Dedup::SpaceGoal { .. } => Some(space_goal::flush_cuts(keyspace, sizes)),
+        _ => None,
     }
 }

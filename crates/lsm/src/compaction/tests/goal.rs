@@ -122,7 +122,7 @@ impl Tree {
         self.flushed += keys.len() as u64 * ENTRY_BYTES;
         let run = self.next_file;
         let cuts = Cutting {
-            keys: flush_cuts(&self.keyspace, SIZES),
+            keys: flush_cuts(&self.keyspace, SIZES).unwrap(),
             least_bytes: 0,
             most_bytes: u64::MAX,
         };
