@@ -346,8 +346,9 @@ impl Db {
     /// Merges every keyspace down to one run and drops what deletes and overwrites left behind.
     pub fn compact(&self) -> Result<()> {
         let inner = self.writable()?;
-        let version = inner.view.load().version.clone();
-        version.keyspaces.keys().try_for_each(|&keyspace| match inner.compact_fully(keyspace) {
+        // A version held would keep all that is merged.
+        let keyspaces: Vec<_> = inner.view.load().version.keyspaces.keys().copied().collect();
+        keyspaces.into_iter().try_for_each(|keyspace| match inner.compact_fully(keyspace) {
             // Dropped meanwhile.
             Err(Error::UnknownKeyspace { .. }) => Ok(()),
             done => done,

@@ -151,13 +151,11 @@ impl Inner {
         if !keyspaces.any(|keyspace| has_goal(keyspace.settings.dedup)) {
             return Surroundings::default();
         }
-        let in_version: u64 = view.version.keyspaces.values().map(|k| k.bytes()).sum();
-        let space = self.table_space();
         let flushing =
             view.memtables.last().filter(|_| jobs.lanes[Lane::Flush as usize].running > 0);
         Surroundings {
             snapshots: self.snapshots.list(),
-            left_bytes: (space.bytes - space.unfinished_bytes).saturating_sub(in_version),
+            left_bytes: self.installer.left_bytes(),
             flushing_bytes: flushing.map_or(0, |memtable| memtable.bytes_used()),
         }
     }

@@ -1,12 +1,14 @@
 //! Installing an edit: durable in the manifest first, then in force for readers.
 
 use crate::account::Account;
+use crate::left::Left;
 use crate::manifest::{Change, Edit, Manifest, State, invariants};
 use crate::version::{TableHandle, Version};
 use crate::view::{View, ViewCell};
-use esker_base::{Error, Result};
+use esker_base::{Error, KeyspaceId, Result};
 use esker_storage::Storage;
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,6 +21,7 @@ pub(crate) struct Installer {
     identity: u64,
     next_file: AtomicU64,
     manifest: Mutex<Open>,
+    left: Left,
 }
 
 struct Open {
@@ -38,14 +41,14 @@ impl Installer {
         let next_file = AtomicU64::new(state.next_file);
         let snapshot_bytes = manifest.bytes();
         let manifest = Mutex::new(Open { manifest: Some(manifest), state, snapshot_bytes });
-        Installer { storage, identity, next_file, manifest }
+        Installer { storage, identity, next_file, manifest, left: Left::default() }
     }
 
     /// An installer that installs nothing.
     pub(crate) fn read_only(storage: Arc<dyn Storage>, identity: u64, state: State) -> Self {
         let next_file = AtomicU64::new(state.next_file);
         let manifest = Mutex::new(Open { manifest: None, state, snapshot_bytes: 0 });
-        Installer { storage, identity, next_file, manifest }
+        Installer { storage, identity, next_file, manifest, left: Left::default() }
     }
 
     /// A file id that was never used.
@@ -66,6 +69,11 @@ impl Installer {
     /// What the manifest says that the database has cost.
     pub(crate) fn account(&self) -> Account {
         self.manifest.lock().state.account
+    }
+
+    /// What of its tables each keyspace has lost and the storage has not, in bytes.
+    pub(crate) fn left_bytes(&self) -> BTreeMap<KeyspaceId, u64> {
+        self.left.bytes()
     }
 
     /// Replaces a manifest whose last append failed, if it did. For callers that are about to write
@@ -111,6 +119,8 @@ impl Installer {
             return Err(error);
         }
         open.state = state;
+        // Before readers lose sight of them: counted twice rather than not at all.
+        self.left.add(&edit, &removed);
 
         let version = Arc::new(open.state.version.clone());
         view.change(|view| {

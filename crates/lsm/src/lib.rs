@@ -27,6 +27,7 @@ mod install;
 mod io;
 mod keyspace;
 mod keyspaces;
+mod left;
 mod log_files;
 mod log_read;
 mod logs;

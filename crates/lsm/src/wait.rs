@@ -5,7 +5,6 @@ use crate::commit::{Rotation, TailGuard};
 use crate::compaction;
 use crate::inner::Inner;
 use crate::schedule::{IDLE, Jobs, Lane, can_prepare, next_plan, run_plan, step_lane, update_debt};
-use crate::version::KeyspaceVersion;
 use crate::view::View;
 use esker_base::{Error, KeyspaceId, Result};
 use esker_memtable::MemTable;
@@ -180,23 +179,24 @@ impl Inner {
         loop {
             let plan = {
                 let mut jobs = self.schedule.jobs.lock();
-                if jobs.closing {
+                if jobs.closing || jobs.panicked {
                     return Err(Error::Closed);
                 }
                 let view = self.view.load();
                 let Some(keyspace) = view.version.keyspaces.get(&keyspace) else {
                     return Err(crate::read::unknown(keyspace));
                 };
-                let mut keyspace = KeyspaceVersion::clone(keyspace);
-                keyspace.levels[0].runs.retain(|run| run.id < before_file);
-                let wanted = compaction::full(&keyspace, before_file, self.sizes);
-                let running = jobs.lane(Lane::Compaction).running;
+                let around = self.surroundings(&view, &jobs);
+                let wanted =
+                    compaction::full(keyspace, before_file, &jobs.busy, self.sizes, &around);
+                let is_idle = jobs.busy.is_idle(keyspace.id);
+                drop(view);
                 match wanted.filter(|plan| jobs.busy.permits(plan)) {
                     Some(plan) => {
                         jobs.begin_plan(&plan);
                         plan
                     }
-                    None if running == 0 => return Ok(()),
+                    None if is_idle => return Ok(()),
                     None => {
                         self.schedule.progress.wait_for(&mut jobs, IDLE);
                         continue;

@@ -73,9 +73,18 @@ impl Busy {
         self.claims.swap_remove(at.expect("only a claimed plan is released"));
     }
 
-    /// About how many bytes running plans write in all.
-    pub fn expected_bytes(&self) -> u64 {
-        self.claims.iter().map(|claim| claim.expected_bytes).sum()
+    /// About how many bytes the running plans of `keyspace` write in all.
+    pub fn expected_bytes(&self, keyspace: KeyspaceId) -> u64 {
+        self.claims_of(keyspace).map(|claim| claim.expected_bytes).sum()
+    }
+
+    /// Whether no plan of `keyspace` is running.
+    pub fn is_idle(&self, keyspace: KeyspaceId) -> bool {
+        self.claims_of(keyspace).next().is_none()
+    }
+
+    fn claims_of(&self, keyspace: KeyspaceId) -> impl Iterator<Item = &Claim> {
+        self.claims.iter().filter(move |claim| claim.keyspace == keyspace)
     }
 
     /// The number of running plans.

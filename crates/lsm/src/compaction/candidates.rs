@@ -15,10 +15,16 @@ use std::sync::Arc;
 
 const BASE: usize = LEVELS - 1;
 
+/// The run that the first merges into the base make, however many there are at a time. No file, and so
+/// no run of level 0, has this id.
+const FIRST_BASE: u64 = 0;
+
 /// So many tables in a row at most are a seed: more would not fit a plan.
 const SEED_TABLES: usize = 6;
-/// So many candidates, the best by their sizes, are judged by their samples.
-const JUDGED: usize = 6;
+/// So many candidates, the best by their sizes, are judged by their samples: the schedule waits for it.
+const JUDGED: usize = 24;
+/// Of so many of these that pay, the best is taken.
+const PAYING: usize = 6;
 
 pub(super) struct Search<'a> {
     pub keyspace: &'a KeyspaceVersion,
@@ -84,6 +90,11 @@ impl Sums {
 }
 
 impl<'a> Search<'a> {
+    /// Whether nothing runs that could make room in the keyspace.
+    pub fn is_idle(&self) -> bool {
+        self.busy.is_idle(self.keyspace.id)
+    }
+
     /// A merge of the newest runs where too many lie over each other. It writes no more than `room`, if
     /// two runs fit into that.
     pub fn tall_stack(&self, runs_max: usize, room: f64) -> Option<Plan> {
@@ -133,7 +144,7 @@ impl<'a> Search<'a> {
         });
         let parts = || candidates.iter().find_map(|it| self.narrowing(it, room));
         best.or_else(parts).or_else(|| {
-            let mut by_bytes: Vec<_> = candidates.iter().filter(|_| self.busy.is_empty()).collect();
+            let mut by_bytes: Vec<_> = candidates.iter().filter(|_| self.is_idle()).collect();
             by_bytes.sort_by(|a, b| a.least_written().total_cmp(&b.least_written()));
             self.paying(by_bytes.into_iter()).into_iter().min_by_key(|plan| plan.expected_bytes)
         })
@@ -144,19 +155,31 @@ impl<'a> Search<'a> {
     where
         'a: 'c,
     {
-        let plans = candidates.filter_map(|it| self.to_plan(it, Reason::Garbage));
-        let plans = plans.filter(|plan| self.busy.permits(plan)).map(|plan| self.judged(plan));
+        let plans = self.first_judged(candidates, Reason::Garbage);
         // What frees less than this would go on for ever about what estimates err by.
         let pays = |plan: &Plan| plan.expected_freed() * 50.0 > plan.expected_bytes as f64;
-        plans.filter(pays).take(JUDGED).collect()
+        plans.filter(pays).take(PAYING).collect()
+    }
+
+    /// The first few candidates that may run, as plans that are judged by their tables' samples.
+    fn first_judged<'c>(
+        &self,
+        candidates: impl Iterator<Item = &'c Candidate<'a>>,
+        reason: Reason,
+    ) -> impl Iterator<Item = Plan>
+    where
+        'a: 'c,
+    {
+        let plans = candidates.filter_map(move |it| self.to_plan(it, reason));
+        let permitted = plans.filter(|plan| self.busy.permits(plan));
+        permitted.take(JUDGED).map(|plan| self.judged(plan))
     }
 
     /// The merge into the base that is cheapest for what it takes off level 0: of those that write no
     /// more than `room`, if there are any, or if nothing else runs that could make room.
     pub fn settling(&self, room: f64) -> Option<Plan> {
         let candidates = self.candidates();
-        let plans = candidates.iter().filter_map(|it| self.to_plan(it, Reason::Settling));
-        let plans = plans.filter(|plan| self.busy.permits(plan)).map(|plan| self.judged(plan));
+        let plans = self.first_judged(candidates.iter(), Reason::Settling);
         let mut smallest: Option<Plan> = None;
         for plan in plans {
             if plan.expected_bytes as f64 <= room {
@@ -168,7 +191,7 @@ impl<'a> Search<'a> {
         }
         let narrowing = candidates.iter().find_map(|candidate| self.narrowing(candidate, room));
         // What runs may make room.
-        narrowing.or(smallest.filter(|_| self.busy.is_empty()))
+        narrowing.or(smallest.filter(|_| self.is_idle()))
     }
 
     /// Merges what of a candidate lies above the base with itself, and cuts it so that it can go into
@@ -196,8 +219,9 @@ impl<'a> Search<'a> {
     }
 
     /// Merges a table into the base whose deletes are older than the last `writes` writes, or, if
-    /// that would write too much, cuts it finer where it is.
-    pub fn old_deletes(&self, writes: f64) -> Option<Plan> {
+    /// that would write too much, cuts it finer where it is. What writes more than `room` waits for what
+    /// runs.
+    pub fn old_deletes(&self, writes: f64, room: f64) -> Option<Plan> {
         let through = self.keyspace.newest_seqno();
         let is_due = |meta: &TableMeta| {
             let held = self.snapshots.first().is_some_and(|&first| first < meta.max_seqno);
@@ -212,18 +236,20 @@ impl<'a> Search<'a> {
             let finer = is_large.then(|| self.finer(level, run, table)).flatten();
             Some(finer.unwrap_or(plan))
         });
-        let mut plans = plans.filter(|plan| self.busy.permits(plan));
+        let fits = |plan: &Plan| plan.expected_bytes as f64 <= room || self.is_idle();
+        let mut plans = plans.filter(|plan| fits(plan) && self.busy.permits(plan));
         plans.next()
     }
 
-    /// Rewrites a table in its place, cut wherever the base's tables end.
+    /// Rewrites a table in its place, cut wherever the base's tables end. Not one with range tombstones:
+    /// cuts are made at keys only, so it might come out as it was, for ever.
     fn finer(&self, level: usize, run: u64, table: &Arc<TableHandle>) -> Option<Plan> {
         let cuts = self.base_cuts(&Span::of_table(&table.meta), 0);
         let inputs = vec![PlanInput { level, run, tables: vec![table.clone()] }];
         let mut plan =
             Plan::new(self.keyspace, inputs, level, run, Reason::OldDeletes, self.sizes)?;
         let most_bytes = self.sizes.table_bytes();
-        let useful = level == 0 && !cuts.is_empty();
+        let useful = level == 0 && !cuts.is_empty() && table.meta.range_tombstones == 0;
         plan.cutting = Some(Cutting { keys: cuts, least_bytes: 0, most_bytes });
         useful.then_some(plan)
     }
@@ -316,12 +342,17 @@ impl<'a> Search<'a> {
 
     fn plan_into_base(&self, inputs: Vec<PlanInput>, reason: Reason) -> Option<Plan> {
         let base = self.keyspace.levels[BASE].runs.first();
-        let output_run = base.map_or(inputs.first()?.run, |run| run.id);
-        let mut plan = Plan::new(self.keyspace, inputs, BASE, output_run, reason, self.sizes)?;
+        let output_run = base.map_or(FIRST_BASE, |run| run.id);
+        let plan = Plan::new(self.keyspace, inputs, BASE, output_run, reason, self.sizes)?;
+        Some(self.cut_for_base(plan))
+    }
+
+    /// Cuts the output into tables of the base's size, where its tables end now if that will do.
+    pub fn cut_for_base(&self, mut plan: Plan) -> Plan {
         let keys = self.base_cuts(&plan.span, 0);
         let target = self.sizes.goal_table_bytes();
         plan.cutting = Some(Cutting { keys, least_bytes: target / 2, most_bytes: target * 3 / 2 });
-        Some(plan)
+        plan
     }
 
     /// Cuts the output, which stays in level 0, where the base's tables end.

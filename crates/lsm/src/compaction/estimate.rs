@@ -102,6 +102,9 @@ fn is_split(meta: &TableMeta, snapshots: &[Seqno]) -> bool {
 
 /// Whether range tombstones of `newer` delete all of the table `older`, for every reader.
 fn deletes(newer: &TableHandle, older: &TableMeta, snapshots: &[Seqno]) -> bool {
+    if !newer.meta.overlaps(&older.smallest, &older.largest) {
+        return false;
+    }
     let Some(tombstones) = newer.contents().and_then(|contents| contents.tombstones) else {
         return false;
     };

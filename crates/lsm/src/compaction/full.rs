@@ -2,11 +2,15 @@
 //!
 //! [`full`] names the next plan; it is asked again after each until it has none. Plans are kept small
 //! where runs allow it: a leveled keyspace goes level by level, a stretch of tables at a time; a
-//! tiered one by groups of tables that overlap each other.
+//! tiered one by groups of tables that overlap each other; and one with a goal for space by the merges
+//! that it would settle with, a little at a time and within its goal.
 
+use super::busy::Busy;
+use super::candidates::Search;
 use super::leveled::{Targets, into_base, move_down};
 use super::plan::{Plan, PlanInput, Reason};
 use super::sizes::Sizes;
+use super::space::{Ledger, Surroundings};
 use super::span::Span;
 use crate::dedup::Dedup;
 use crate::settings::Shape;
@@ -14,23 +18,35 @@ use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The next plan of a full compaction, or `None` if it is done. Whether the plan may run beside
-/// others is for [`Busy`](super::Busy) to say.
+/// The next plan of a full compaction. `None` if it is done or has to wait for plans in `busy`. Whether
+/// the plan may run beside those is for [`Busy::permits`] to say.
 ///
-/// Tables in files from `before_file` on are not rewritten just to lose their deletes: with the file
-/// id that was next when the compaction began, it ends even while a snapshot keeps deletes alive.
-pub fn full(keyspace: &KeyspaceVersion, before_file: u64, sizes: Sizes) -> Option<Plan> {
-    let deepest = (0..LEVELS).rev().find(|&level| !keyspace.levels[level].is_empty())?;
-    let last = match keyspace.settings.dedup {
-        // Its place for what has settled.
-        Dedup::SpaceGoal { .. } => LEVELS - 1,
-        _ => deepest,
+/// Runs of level 0 from `before_file` on are left alone, and tables in such files are not rewritten just
+/// to lose their deletes: with the file id that was next when the compaction began, it ends even while
+/// others write, and while a snapshot keeps deletes alive.
+pub fn full(
+    keyspace: &KeyspaceVersion,
+    before_file: u64,
+    busy: &Busy,
+    sizes: Sizes,
+    around: &Surroundings,
+) -> Option<Plan> {
+    let mut older = keyspace.clone();
+    older.levels[0].runs.retain(|run| run.id < before_file);
+    let last = (0..LEVELS).rev().find(|&level| !older.levels[level].is_empty())?;
+    let most_bytes = sizes.plan_bytes();
+    let gather = match (older.settings.shape, older.settings.dedup) {
+        (Shape::Leveled { ratio }, _) => down_one_level(&older, ratio, last, sizes),
+        (_, Dedup::SpaceGoal { amp }) => {
+            let ledger = Ledger::of(keyspace, amp, busy, sizes, around);
+            let room = ledger.map_or(sizes.goal_plan_bytes() as f64, |ledger| ledger.room());
+            let snapshots = &around.snapshots;
+            let search = Search { keyspace: &older, busy, sizes, snapshots };
+            return within_goal(&search, room, before_file);
+        }
+        _ => merge_group(&older, last.max(1), sizes),
     };
-    let gather = match keyspace.settings.shape {
-        Shape::Leveled { ratio } => down_one_level(keyspace, ratio, last, sizes),
-        Shape::Tiered { .. } => merge_group(keyspace, last.max(1), sizes),
-    };
-    gather.or_else(|| rewrite_deletes(keyspace, last, before_file, sizes))
+    gather.or_else(|| rewrite_deletes(&older, last, before_file, most_bytes, sizes))
 }
 
 /// Level 0 into the base, else a stretch of the highest level into the next that holds data.
@@ -74,6 +90,22 @@ fn merge_group(keyspace: &KeyspaceVersion, last: usize, sizes: Sizes) -> Option<
     Plan::new(keyspace, inputs.collect(), last, output_run, Reason::Manual, sizes)
 }
 
+/// The merges into the base that the keyspace would settle with, then those that rid it of its deletes.
+fn within_goal(search: &Search<'_>, room: f64, before_file: u64) -> Option<Plan> {
+    let (older, sizes, base) = (search.keyspace, search.sizes, LEVELS - 1);
+    if older.levels[base].runs.len() > 1 {
+        // Merges that settled at the same time once made a run each.
+        return merge_group(older, base, sizes);
+    }
+    if let Some(mut plan) = search.settling(room) {
+        plan.reason = Reason::Manual;
+        return Some(plan);
+    }
+    let plan = rewrite_deletes(older, base, before_file, sizes.goal_plan_bytes(), sizes)?;
+    let fits = plan.expected_bytes as f64 <= room || search.is_idle();
+    fits.then(|| search.cut_for_base(plan))
+}
+
 type Placed<'a> = (usize, &'a Run, &'a Arc<TableHandle>);
 
 /// All tables, in groups that share no key with each other, in key order.
@@ -97,11 +129,13 @@ fn groups(keyspace: &KeyspaceVersion) -> Vec<Vec<Placed<'_>>> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Rewrites, in place, a stretch of the one run left that still holds deletes.
+/// Rewrites, in place, a stretch of the one run left that still holds deletes, of up to `most_bytes` or
+/// one table.
 fn rewrite_deletes(
     keyspace: &KeyspaceVersion,
     last: usize,
     before_file: u64,
+    most_bytes: u64,
     sizes: Sizes,
 ) -> Option<Plan> {
     let run = keyspace.levels[last].runs.first()?;
@@ -113,7 +147,7 @@ fn rewrite_deletes(
     let from = run.tables.iter().position(has_garbage)?;
     let stretch = run.tables[from..].iter().take_while(|table| {
         bytes += table.meta.bytes;
-        has_garbage(table) && (bytes == table.meta.bytes || bytes <= sizes.plan_bytes())
+        has_garbage(table) && (bytes == table.meta.bytes || bytes <= most_bytes)
     });
     let input = PlanInput { level: last, run: run.id, tables: stretch.cloned().collect() };
     Plan::new(keyspace, vec![input], last, run.id, Reason::Manual, sizes)

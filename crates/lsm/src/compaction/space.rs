@@ -5,15 +5,16 @@ use super::estimate::Estimate;
 use super::sizes::Sizes;
 use crate::dedup::Ratio;
 use crate::version::KeyspaceVersion;
-use esker_base::Seqno;
+use esker_base::{KeyspaceId, Seqno};
+use std::collections::BTreeMap;
 
 /// What the pickers have to know beside the version.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Surroundings {
     /// The registered snapshots.
     pub snapshots: Vec<Seqno>,
-    /// Bytes of whole table files that are in no version: left to their last reader, mostly.
-    pub left_bytes: u64,
+    /// By keyspace, bytes of its tables that are in no version any more and whose files are still there.
+    pub left_bytes: BTreeMap<KeyspaceId, u64>,
     /// Bytes of the MemTable that is being flushed; 0 if none is.
     pub flushing_bytes: u64,
 }
@@ -51,7 +52,8 @@ impl Ledger {
     ) -> Option<Ledger> {
         let whole = keyspace.estimate(&around.snapshots)?;
         let slack = (SLACK_SEGMENTS - SPARE_SEGMENTS) * sizes.segment_bytes;
-        let running = around.left_bytes + busy.expected_bytes() + around.flushing_bytes;
+        let left = around.left_bytes.get(&keyspace.id).copied().unwrap_or(0);
+        let running = left + busy.expected_bytes(keyspace.id) + around.flushing_bytes;
         Some(Ledger {
             whole,
             limit: amp.get() * whole.live_bytes + whole.pinned_bytes() + slack as f64,

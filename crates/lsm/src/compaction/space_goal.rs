@@ -57,8 +57,8 @@ pub(super) fn pick(
         fitting => fitting,
     };
     // What does not fit waits for what runs.
-    let stack = stack.filter(|plan| plan.expected_bytes as f64 <= room || busy.is_empty());
-    let old_deletes = || search.old_deletes(ledger.whole.live_keys);
+    let stack = stack.filter(|plan| plan.expected_bytes as f64 <= room || search.is_idle());
+    let old_deletes = || search.old_deletes(ledger.whole.live_keys, room);
     let is_due = keyspace.levels[0].bytes() as f64 > most_above(amp, sizes, &ledger);
     let settling = || is_due.then(|| search.settling(room)).flatten();
     stack.or_else(old_deletes).or_else(settling)

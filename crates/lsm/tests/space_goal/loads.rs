@@ -86,10 +86,7 @@ pub fn table_files_beside_a_slow_flush() -> usize {
     let shape = Shape::Tiered { runs: 2 };
     let settings = KeyspaceSettings { shape, ..KeyspaceSettings::default() };
     let keyspace = db.keyspace("load", settings).unwrap();
-    let flush = || {
-        db.put(&keyspace, b"key", b"value").unwrap();
-        db.flush().unwrap();
-    };
+    let flush = || flush_one(&db, &keyspace);
     flush();
     flush();
     let files = Arc::new(AtomicUsize::new(0));
@@ -104,6 +101,46 @@ pub fn table_files_beside_a_slow_flush() -> usize {
     storage.at_next_sync(meanwhile);
     flush();
     files.load(Ordering::Relaxed)
+}
+
+/// The number of table files after a keyspace was dropped while `work`, a flush or a merge of two runs,
+/// wrote one for it.
+pub fn table_files_after_a_drop_during(work: fn(&Db, &Keyspace)) -> usize {
+    let storage = Watched::new();
+    let db = open(&storage, Arc::new(Steady::default()), Arc::new(Stepped));
+    let shape = Shape::Tiered { runs: 2 };
+    let settings = KeyspaceSettings { shape, ..KeyspaceSettings::default() };
+    let keyspace = db.keyspace("load", settings).unwrap();
+    flush_one(&db, &keyspace);
+    flush_one(&db, &keyspace);
+    let meanwhile = {
+        let db = db.clone();
+        move || db.drop_keyspace("load").unwrap()
+    };
+    storage.at_next_sync(meanwhile);
+    work(&db, &keyspace);
+    assert!(db.keyspaces().iter().all(|it| it.name != "load"));
+    storage.table_files()
+}
+
+/// The number of table files after a flush of a keyspace with a goal and of one without.
+pub fn table_files_of_a_flush_of_two_keyspaces() -> usize {
+    let storage = Watched::new();
+    let db = open(&storage, Arc::new(Steady::default()), Arc::new(Stepped));
+    let goal = KeyspaceSettings {
+        shape: Shape::Tiered { runs: 8 },
+        dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) },
+        ..KeyspaceSettings::default()
+    };
+    let keyspace = db.keyspace("load", goal).unwrap();
+    db.put(&keyspace, b"key", b"value").unwrap();
+    flush_one(&db, &db.default_keyspace());
+    storage.table_files()
+}
+
+pub fn flush_one(db: &Db, keyspace: &Keyspace) {
+    db.put(keyspace, b"key", b"value").unwrap();
+    db.flush().unwrap();
 }
 
 impl Load {
@@ -242,6 +279,17 @@ impl Load {
         let now = Moment { written: self.written, allowed };
         self.storage.ceiling().set(now, self.live_most);
         while self.diligent && self.db.step() {}
+    }
+
+    /// Merges everything, and looks whether that is so.
+    pub fn compact(&mut self) {
+        self.db.compact().unwrap();
+        for tree in self.db.levels() {
+            let runs: Vec<_> = tree.levels.iter().flat_map(|level| &level.runs).collect();
+            assert!(runs.len() <= 1, "{} runs are left", runs.len());
+            let mut tables = runs.iter().flat_map(|run| &run.tables);
+            assert!(tables.all(|table| table.deletes == 0 && table.range_tombstones == 0));
+        }
     }
 
     /// No delete is in a table that as many writes have passed twice as there are live keys.

@@ -5,7 +5,11 @@
 mod ceiling;
 mod loads;
 
-use loads::{Load, table_files_beside_a_slow_flush};
+use esker_lsm::{Db, Keyspace};
+use loads::{
+    Load, flush_one, table_files_after_a_drop_during, table_files_beside_a_slow_flush,
+    table_files_of_a_flush_of_two_keyspaces,
+};
 
 /// A goal in hundredths, and whether background work is done at every write or only when it must be.
 const WAYS: [(u32, bool); 3] = [(120, true), (120, false), (150, false)];
@@ -122,6 +126,32 @@ fn snapshots_that_come_and_go() {
 #[test]
 fn a_flush_keeps_no_files_that_merges_are_done_with() {
     assert_eq!(table_files_beside_a_slow_flush(), 2, "what was merged, and the flush's own");
+}
+
+#[test]
+fn a_keyspace_with_a_goal_shares_no_file_with_others() {
+    assert_eq!(table_files_of_a_flush_of_two_keyspaces(), 2);
+}
+
+#[test]
+fn what_is_written_for_a_keyspace_that_is_dropped_meanwhile_goes_at_once() {
+    assert_eq!(table_files_after_a_drop_during(flush_one), 0, "by a flush");
+    let merge = |db: &Db, _: &Keyspace| while db.step() {};
+    assert_eq!(table_files_after_a_drop_during(merge), 0, "by a merge");
+}
+
+#[test]
+fn compactions_by_hand() {
+    check(|load| {
+        load.put_all(400);
+        load.overwrite_at_random(3, 400);
+        load.delete_at_random(0.2);
+        load.compact();
+        load.overwrite_at_random(1, 400);
+        load.delete_ranges(10);
+        load.compact();
+        load.put_all(400);
+    });
 }
 
 /// Plans of several threads and flushes overlap here, as chance has it: `cargo test -p esker-lsm --test

@@ -66,7 +66,8 @@ impl Script {
                 String::new()
             }
             ["full"] => {
-                self.last_plan = full(&self.keyspace, 1000, self.sizes);
+                let (busy, around) = (Busy::default(), Surroundings::default());
+                self.last_plan = full(&self.keyspace, 1000, &busy, self.sizes, &around);
                 self.last_plan.as_ref().map_or("nothing\n".into(), describe)
             }
             ["debt"] => format!("{:?}\n", debt(&self.keyspace, self.sizes)),

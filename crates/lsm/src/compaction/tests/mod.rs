@@ -2,6 +2,7 @@
 
 mod failure;
 mod goal;
+mod goal_plans;
 mod golden;
 mod model;
 mod monitor;

@@ -2,7 +2,7 @@
 //! seeing what it saw.
 
 use super::store::{Store, Write};
-use crate::compaction::{Plan, full};
+use crate::compaction::Plan;
 use crate::dedup::{Dedup, Ratio};
 use crate::settings::Shape;
 use esker_base::Rng;
@@ -110,7 +110,7 @@ fn readers_never_notice_a_compaction() {
 fn compact_fully(store: &mut Store, seed: u64) {
     let before_file = store.next_file.load(Ordering::Relaxed);
     let mut plans = 0;
-    while let Some(plan) = full(store.keyspace(), before_file, store.sizes) {
+    while let Some(plan) = store.full(before_file) {
         store.run(&plan, 1);
         plans += 1;
         assert!(plans < 1000, "seed {seed}: a full compaction does not end");

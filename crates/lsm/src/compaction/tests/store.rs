@@ -3,7 +3,7 @@
 
 use crate::compaction::testing::{ListCursor, ListEntry};
 use crate::compaction::{
-    Busy, Context, Fold, Outcome, Plan, Sizes, Surroundings, execute_part, pick, write_table,
+    Busy, Context, Fold, Outcome, Plan, Sizes, Surroundings, execute_part, full, pick, write_table,
 };
 use crate::dedup::Dedup;
 use crate::manifest::{Change, Edit, State, invariants};
@@ -143,8 +143,16 @@ impl Store {
 
     /// What to do next.
     pub fn pick(&self) -> Option<Plan> {
-        let around = Surroundings { snapshots: self.snapshots.clone(), ..Surroundings::default() };
-        pick(self.keyspace(), &self.busy, self.sizes, &around)
+        pick(self.keyspace(), &self.busy, self.sizes, &self.surroundings())
+    }
+
+    /// What to do next to have everything in one run.
+    pub fn full(&self, before_file: u64) -> Option<Plan> {
+        full(self.keyspace(), before_file, &self.busy, self.sizes, &self.surroundings())
+    }
+
+    fn surroundings(&self) -> Surroundings {
+        Surroundings { snapshots: self.snapshots.clone(), ..Surroundings::default() }
     }
 
     /// Executes `plan` in `parts` parts.

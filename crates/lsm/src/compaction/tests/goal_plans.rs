@@ -1,0 +1,181 @@
+//! What a space goal's picker does with single trees. Tables are lists of keys with real sketches.
+
+use crate::compaction::{Busy, Plan, PlanInput, Reason, Sizes, Surroundings, admits_flush, pick};
+use crate::dedup::{Dedup, Ratio};
+use crate::settings::{KeyspaceSettings, Shape};
+use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle, TableId, TableMeta};
+use esker_base::{KeyspaceId, Seqno, hash64};
+use esker_table::Sketches;
+use std::ops::Range;
+use std::sync::Arc;
+
+const BASE: usize = LEVELS - 1;
+const ENTRY_BYTES: u64 = 100;
+/// A segment is 100 entries.
+const SIZES: Sizes = Sizes { segment_bytes: 100 * ENTRY_BYTES };
+
+struct Tree {
+    keyspace: KeyspaceVersion,
+    next_file: u64,
+}
+
+impl Tree {
+    fn new(amp: u32) -> Self {
+        let settings = KeyspaceSettings {
+            shape: Shape::Tiered { runs: 8 },
+            dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(amp) },
+            ..KeyspaceSettings::default()
+        };
+        let keyspace = KeyspaceVersion::new(KeyspaceId(7), "k".into(), settings);
+        Tree { keyspace, next_file: 100 }
+    }
+
+    fn meta(&mut self, keys: &Range<u32>, seqnos: Range<Seqno>) -> TableMeta {
+        self.next_file += 1;
+        let entries = keys.len() as u64;
+        TableMeta {
+            id: TableId { file: self.next_file, offset: 0 },
+            bytes: entries * ENTRY_BYTES,
+            smallest: keys.start.to_be_bytes().to_vec(),
+            largest: (keys.end - 1).to_be_bytes().to_vec(),
+            largest_is_exclusive: false,
+            entries,
+            deletes: 0,
+            range_tombstones: 0,
+            raw_bytes: entries * ENTRY_BYTES,
+            min_seqno: seqnos.start,
+            max_seqno: seqnos.end,
+            global_seqno: None,
+        }
+    }
+
+    /// A table with all of `keys`.
+    fn table(&mut self, keys: Range<u32>, seqnos: Range<Seqno>) -> Arc<TableHandle> {
+        let meta = self.meta(&keys, seqnos);
+        let mut sketches = Sketches::default();
+        keys.for_each(|key| sketches.insert(hash64(&key.to_be_bytes()), ENTRY_BYTES));
+        sketches.theta.seal();
+        TableHandle::sketched(meta, sketches)
+    }
+
+    /// A table of a range tombstone at each end of `keys` and nothing else.
+    fn tombstones(&mut self, keys: Range<u32>, seqnos: Range<Seqno>) -> Arc<TableHandle> {
+        let meta = self.meta(&keys, seqnos);
+        TableHandle::detached(TableMeta {
+            bytes: 500,
+            entries: 0,
+            raw_bytes: 20,
+            range_tombstones: 2,
+            ..meta
+        })
+    }
+
+    /// Puts a run below those that `level` has.
+    fn add(&mut self, level: usize, id: u64, tables: Vec<Arc<TableHandle>>) {
+        self.keyspace.levels[level].runs.push(Arc::new(Run { id, tables }));
+    }
+
+    /// A base of `tables` tables of half a segment.
+    fn add_base(&mut self, tables: u32) {
+        let tables = (0..tables).map(|at| self.table(at * 50..(at + 1) * 50, 0..0));
+        let tables = tables.collect();
+        self.add(BASE, 1, tables);
+    }
+
+    /// What runs if the first tables of a level's newest run are being rewritten where they are.
+    fn rewriting(&self, level: usize, tables: usize) -> Busy {
+        let run = &self.keyspace.levels[level].runs[0];
+        let tables = run.tables[..tables].to_vec();
+        let input = PlanInput { level, run: run.id, tables };
+        let plan = Plan::new(&self.keyspace, vec![input], level, run.id, Reason::Manual, SIZES);
+        let mut busy = Busy::default();
+        busy.claim(&plan.unwrap());
+        busy
+    }
+
+    fn pick(&self, busy: &Busy) -> Option<Plan> {
+        pick(&self.keyspace, busy, SIZES, &Surroundings::default())
+    }
+
+    /// Whether a flush may start that, with a plan after it, leaves a segment of room.
+    fn admits(&self, busy: &Busy, around: &Surroundings) -> bool {
+        admits_flush(&self.keyspace, 5 * SIZES.segment_bytes, busy, SIZES, around)
+    }
+}
+
+/// Cuts are made at keys. A table of tombstones that is rewritten where it is stays as old as it was.
+#[test]
+fn old_range_tombstones_go_into_the_base_however_wide_they_are() {
+    let mut tree = Tree::new(300);
+    let newest = tree.table(2000..2010, 90_000..90_009);
+    tree.add(0, 60, vec![newest]);
+    let old = tree.tombstones(0..1000, 1..2);
+    tree.add(0, 50, vec![old]);
+    tree.add_base(20);
+    let plan = tree.pick(&Busy::default()).unwrap();
+    assert_eq!((plan.reason, plan.output_level), (Reason::OldDeletes, BASE));
+}
+
+#[test]
+fn merges_that_make_the_base_at_the_same_time_make_one_run() {
+    let mut tree = Tree::new(120);
+    let (upper, lower) = (tree.table(300..600, 301..600), tree.table(0..300, 1..300));
+    tree.add(0, 60, vec![upper]);
+    tree.add(0, 50, vec![lower]);
+    let mut busy = Busy::default();
+    let plans = [(); 2].map(|()| {
+        let plan = tree.pick(&busy).unwrap();
+        busy.claim(&plan);
+        plan
+    });
+    let [first, second] = plans.map(|plan| (plan.output_level, plan.output_run));
+    assert_eq!((first.0, first), (BASE, second));
+}
+
+#[test]
+fn old_deletes_that_do_not_fit_wait_for_what_runs() {
+    let mut tree = Tree::new(120);
+    let newest = tree.table(2000..2010, 90_000..90_009);
+    tree.add(0, 60, vec![newest]);
+    let old = tree.tombstones(0..1000, 1..2);
+    tree.add(0, 50, vec![old]);
+    tree.add_base(20);
+    assert!(tree.pick(&tree.rewriting(0, 1)).is_none());
+    assert_eq!(tree.pick(&Busy::default()).unwrap().reason, Reason::OldDeletes);
+}
+
+/// Of 10 segments, and a goal of 18: a flush of five and a plan of two leave one.
+fn with_a_segment_left() -> Tree {
+    let mut tree = Tree::new(150);
+    tree.add_base(20);
+    tree
+}
+
+#[test]
+fn what_a_keyspace_s_plans_may_write_counts_toward_its_goal_and_not_toward_others() {
+    let (tree, mut other) = (with_a_segment_left(), with_a_segment_left());
+    other.keyspace.id = KeyspaceId(8);
+    let around = Surroundings::default();
+    assert!(tree.admits(&Busy::default(), &around));
+    assert!(!tree.admits(&tree.rewriting(BASE, 6), &around), "three segments are being written");
+    assert!(tree.admits(&other.rewriting(BASE, 6), &around), "elsewhere");
+}
+
+#[test]
+fn files_that_readers_hold_count_toward_the_goal_of_the_keyspace_that_they_were_in() {
+    let tree = with_a_segment_left();
+    let left = |keyspace| Surroundings {
+        left_bytes: [(KeyspaceId(keyspace), 3 * SIZES.segment_bytes)].into(),
+        ..Surroundings::default()
+    };
+    assert!(!tree.admits(&Busy::default(), &left(7)));
+    assert!(tree.admits(&Busy::default(), &left(8)), "another keyspace's");
+}
+
+#[test]
+fn the_memtable_that_is_being_flushed_counts_toward_the_goal() {
+    let tree = with_a_segment_left();
+    let flushing_bytes = 3 * SIZES.segment_bytes;
+    let around = Surroundings { flushing_bytes, ..Surroundings::default() };
+    assert!(!tree.admits(&Busy::default(), &around));
+}
