@@ -173,10 +173,11 @@ impl Inner {
         }
     }
 
-    /// Opens the readers of new tables, so that no get has to. One that can't be opened is reported
-    /// to whoever reads it.
+    /// Opens the readers of new tables, so that no get has to. That one can't be opened is kept as an
+    /// error of the background, until all can; and it is reported to whoever reads it.
     pub(crate) fn open_new_tables(&self) {
-        let _ = self.view.load().version.open_tables(&self.cache);
+        let opened = self.view.load().version.open_tables(&self.cache);
+        self.schedule.jobs.lock().unopened = opened.err();
         self.share_memory();
     }
 

@@ -19,9 +19,10 @@ use crate::manifest::{Change, Edit, State};
 use crate::settings::Settings;
 use crate::stall::Debt;
 use crate::view::View;
-use esker_base::{Error, Result, Seqno};
+use esker_base::{Error, KeyspaceId, Result, Seqno};
 use esker_memtable::MemTable;
 use parking_lot::{Condvar, Mutex};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,6 +82,10 @@ pub(crate) struct Jobs {
     shared: Vec<Arc<Merge>>,
     pub(crate) synced_at: Duration,
     pub(crate) lanes: [LaneState; 4],
+    /// Why a table could not be opened when that was last tried.
+    pub(crate) unopened: Option<Error>,
+    /// The keyspace of the plan begun last: the others come before it.
+    served: Option<KeyspaceId>,
     /// A lane's thread has panicked: what it was doing will never be done.
     pub(crate) panicked: bool,
 }
@@ -148,10 +153,10 @@ impl Schedule {
         self.progress.notify_all();
     }
 
-    /// Why a lane stands still, if one does.
+    /// Why a lane stands still, if one does, or why a table can't be opened.
     pub(crate) fn error(&self) -> Option<Error> {
         let jobs = self.jobs.lock();
-        jobs.lanes.iter().find_map(|lane| lane.error.clone())
+        jobs.lanes.iter().find_map(|lane| lane.error.clone()).or_else(|| jobs.unopened.clone())
     }
 
     /// Gives up the memory and the segment held in readiness.
@@ -230,6 +235,7 @@ impl Jobs {
     /// Takes up a plan, by a lane or by a caller.
     pub(crate) fn begin_plan(&mut self, plan: &Plan) {
         self.busy.claim(plan);
+        self.served = Some(plan.keyspace);
         self.lane(Lane::Compaction).running += 1;
     }
 }
@@ -329,14 +335,22 @@ fn next_sync(inner: &Inner, jobs: &mut Jobs, now: Duration) -> Option<Job> {
     (synced < through && through <= visible).then_some(Job::Sync(through))
 }
 
+/// The next plan of any keyspace, each in its turn: one with much to do, or whose plans fail, must not
+/// keep the others waiting.
 pub(crate) fn next_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
     if inner.gate.is_cancelled() {
         return None;
     }
     let view = inner.view.pin();
     let around = inner.surroundings(&view, jobs);
-    let mut keyspaces = view.version.keyspaces.values();
-    keyspaces.find_map(|keyspace| compaction::pick(keyspace, &jobs.busy, inner.sizes, &around))
+    let keyspaces = &view.version.keyspaces;
+    let (after, upto) = match jobs.served {
+        Some(served) => (Bound::Excluded(served), Bound::Included(served)),
+        None => (Bound::Unbounded, Bound::Excluded(KeyspaceId::DEFAULT)),
+    };
+    let after = keyspaces.range((after, Bound::Unbounded));
+    let mut in_turn = after.chain(keyspaces.range((Bound::Unbounded, upto)));
+    in_turn.find_map(|(_, keyspace)| compaction::pick(keyspace, &jobs.busy, inner.sizes, &around))
 }
 
 /// Does a plan that a caller took up.

@@ -8,8 +8,8 @@
 //!
 //! * A **run** is tables with disjoint ranges, in key order. A run's id says how new it is: for any
 //!   key, a run with a higher id holds newer versions than one with a lower id on the same or a
-//!   deeper level. A flush makes a new run in level 0; a merge's output takes the newest id of its
-//!   inputs.
+//!   deeper level. A flush makes a new run in level 0. A merge's output takes the newest id of its inputs or, where
+//!   there is a run that it joins, that run's: under a goal for space the oldest one's.
 //! * A **level** is runs, newest first. Level 0's data is newer than level 1's, key by key, and so on.
 //! * Leveled is one run a level below level 0, tiered is several: one structure, one reader.
 //!
@@ -324,10 +324,12 @@ pub struct Version {
 }
 
 impl Version {
-    /// Opens the reader of every table that is not open yet.
+    /// Opens the reader of every table that is not open yet. Fails with the first error, after it has
+    /// tried all.
     pub fn open_tables(&self, cache: &Arc<BlockCache>) -> Result<()> {
-        let mut tables = self.keyspaces.values().flat_map(|keyspace| keyspace.tables());
-        tables.try_for_each(|(_, _, table)| table.reader(cache).map(|_| ()))
+        let tables = self.keyspaces.values().flat_map(|keyspace| keyspace.tables());
+        let opened = tables.map(|(_, _, table)| table.reader(cache).map(|_| ()));
+        opened.fold(Ok(()), Result::and)
     }
 
     /// The keyspace called `name`.

@@ -1,0 +1,118 @@
+//! Background work in which something goes wrong: who is told, and that the rest goes on.
+
+use esker_base::background::{Background, Stepped, Threads};
+use esker_base::{Error, Hint, Result, SystemClock};
+use esker_lsm::version::parse_table_file_name;
+use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape};
+use esker_storage::{Layer, MemoryStorage, Storage, WritableFile};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A storage that loses table files or panics when it is told to.
+#[derive(Clone, Default)]
+struct Bad {
+    files: Arc<MemoryStorage>,
+    /// Table files made meanwhile are found under another name only.
+    loses: Arc<AtomicBool>,
+    panics_at_merges: Arc<AtomicBool>,
+}
+
+const LOST: &str = "lost.";
+
+impl Bad {
+    fn find_again(&self) {
+        for name in self.files.list().unwrap() {
+            if let Some(was) = name.strip_prefix(LOST) {
+                self.files.rename(&name, was).unwrap();
+            }
+        }
+    }
+}
+
+impl Layer for Bad {
+    fn below(&self) -> &dyn Storage {
+        &*self.files
+    }
+    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+        let is_table = parse_table_file_name(name).is_some();
+        let is_merge = is_table && hint.level > 0;
+        assert!(!(is_merge && self.panics_at_merges.load(Ordering::Relaxed)), "as it was told");
+        match is_table && self.loses.load(Ordering::Relaxed) {
+            true => self.files.create(&format!("{LOST}{name}"), hint),
+            false => self.files.create(name, hint),
+        }
+    }
+}
+
+fn open(storage: &Bad, background: Arc<dyn Background>) -> Db {
+    let env = Env {
+        storage: Arc::new(storage.clone()),
+        log_storage: None,
+        pool: None,
+        clock: Arc::new(SystemClock::new()),
+        background,
+        seed: 1,
+    };
+    Db::open_with(env, Settings { log: Log::None, ..Settings::default() }).unwrap()
+}
+
+/// A keyspace in which two flushes make a merge due.
+fn tiered(db: &Db, name: &str) -> Keyspace {
+    let settings =
+        KeyspaceSettings { shape: Shape::Tiered { runs: 2 }, ..KeyspaceSettings::default() };
+    db.keyspace(name, settings).unwrap()
+}
+
+fn flush_to(db: &Db, keyspace: &Keyspace) {
+    db.put(keyspace, b"key", b"value").unwrap();
+    db.flush().unwrap();
+}
+
+#[test]
+fn a_compaction_by_hand_does_not_wait_for_a_thread_that_panicked() {
+    let storage = Bad::default();
+    let db = open(&storage, Arc::new(Threads));
+    let keyspace = tiered(&db, "k");
+    storage.panics_at_merges.store(true, Ordering::Relaxed);
+    flush_to(&db, &keyspace);
+    flush_to(&db, &keyspace);
+    assert!(matches!(db.settle(), Err(Error::Closed)));
+    assert!(matches!(db.compact_keyspace(&keyspace), Err(Error::Closed)));
+}
+
+#[test]
+fn a_keyspace_that_cannot_be_merged_does_not_keep_others_from_it() {
+    let storage = Bad::default();
+    let db = open(&storage, Arc::new(Stepped));
+    let (lost, sound) = (tiered(&db, "lost"), tiered(&db, "sound"));
+    storage.loses.store(true, Ordering::Relaxed);
+    flush_to(&db, &lost);
+    flush_to(&db, &lost);
+    storage.loses.store(false, Ordering::Relaxed);
+    flush_to(&db, &sound);
+    flush_to(&db, &sound);
+    // Each step tries one.
+    for _ in 0..20 {
+        db.step();
+    }
+    assert!(db.background_error().is_some(), "what is lost cannot be merged");
+    assert_eq!(db.stats().compactions, 1);
+}
+
+#[test]
+fn a_table_that_cannot_be_opened_is_reported_until_it_can_be_and_others_are_opened() {
+    let storage = Bad::default();
+    let db = open(&storage, Arc::new(Stepped));
+    let (lost, sound) = (tiered(&db, "lost"), tiered(&db, "sound"));
+    storage.loses.store(true, Ordering::Relaxed);
+    flush_to(&db, &lost);
+    storage.loses.store(false, Ordering::Relaxed);
+    let error = db.background_error().expect("a table was lost").to_string();
+    assert!(error.contains(".tables"), "{error}");
+    assert_eq!(db.stats().table_memory_bytes, 0);
+    flush_to(&db, &sound);
+    assert!(db.stats().table_memory_bytes > 0, "the sound keyspace's is open");
+    storage.find_again();
+    flush_to(&db, &sound);
+    assert!(db.background_error().is_none());
+}
