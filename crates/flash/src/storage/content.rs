@@ -3,7 +3,7 @@
 
 use crate::Chunk;
 use crate::zones::{BLOCK_BYTES, Zones};
-use esker_base::Result;
+use esker_base::{Error, Result};
 
 /// What is read at a time, at the least.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -37,12 +37,15 @@ impl<'a> Content<'a> {
         let wanted = (len as u64).next_multiple_of(BLOCK_BYTES).max(PIECE_BYTES).min(most);
         self.start = at;
         self.piece = vec![0; wanted as usize];
-        if wanted == 0 || self.zones.read(self.chunk, at, &mut self.piece).is_ok() {
+        if wanted == 0 {
             return Ok(());
         }
-        // The last block may be cut off.
-        self.piece.truncate((wanted - BLOCK_BYTES) as usize);
-        let outcome = self.zones.read(self.chunk, at, &mut self.piece);
+        let mut outcome = self.zones.read(self.chunk, at, &mut self.piece);
+        // The last block may be cut off. What can't be read for another reason may be there, and count.
+        if outcome.as_ref().is_err_and(Error::is_corruption) {
+            self.piece.truncate((wanted - BLOCK_BYTES) as usize);
+            outcome = self.zones.read(self.chunk, at, &mut self.piece);
+        }
         if outcome.is_err() {
             self.piece.clear();
         }

@@ -51,7 +51,7 @@ pub(super) fn find(zones: &dyn Zones) -> Result<Found> {
             continue;
         }
         let has_more = content.written > BLOCK_BYTES;
-        let first = content.from(0, BLOCK_BYTES as usize).unwrap_or_default();
+        let first = content.from(0, BLOCK_BYTES as usize)?;
         let first = &first[..first.len().min(BLOCK_BYTES as usize)];
         let is_cut_off = first.is_empty() && !has_more;
         let header = format::check_header(first, &geometry);
@@ -61,7 +61,7 @@ pub(super) fn find(zones: &dyn Zones) -> Result<Found> {
             continue;
         };
         has_header = true;
-        if let Some((sequence, ops)) = edits(&mut content)
+        if let Some((sequence, ops)) = edits(&mut content)?
             && generation > found.generation
         {
             found = Found { generation, current: Some(place), sequence, ops };
@@ -89,24 +89,27 @@ fn is_empty(zones: &dyn Zones, has_header: bool) -> Result<bool> {
 }
 
 /// The changes in a chunk, and the number of the last edit. `None` without a whole snapshot.
-fn edits(content: &mut Content<'_>) -> Option<(u64, Vec<Op>)> {
+fn edits(content: &mut Content<'_>) -> Result<Option<(u64, Vec<Op>)>> {
     let block = BLOCK_BYTES as usize;
     let mut at = BLOCK_BYTES;
-    let mut sequence = format::sequence_of(content.from(at, block).ok()?.get(..block)?);
-    let (mut ops, taken) = edit(content, at, sequence)?;
+    let Some(first) = content.from(at, block)?.get(..block) else { return Ok(None) };
+    let mut sequence = format::sequence_of(first);
+    let Some((mut ops, taken)) = edit(content, at, sequence)? else { return Ok(None) };
     at += taken as u64;
-    while let Some((more, taken)) = edit(content, at, sequence + 1) {
+    while let Some((more, taken)) = edit(content, at, sequence + 1)? {
         ops.extend(more);
         sequence += 1;
         at += taken as u64;
     }
-    Some((sequence, ops))
+    Ok(Some((sequence, ops)))
 }
 
 /// The edit of this sequence number at a place in a chunk, and the bytes that it takes. `None` if it is not whole.
-fn edit(content: &mut Content<'_>, at: u64, sequence: u64) -> Option<(Vec<Op>, usize)> {
-    let len = format::edit_bytes(content.from(at, BLOCK_BYTES as usize).ok()?, sequence)?;
-    format::decode_edit(content.from(at, len).ok()?, sequence)
+fn edit(content: &mut Content<'_>, at: u64, sequence: u64) -> Result<Option<(Vec<Op>, usize)>> {
+    let Some(len) = format::edit_bytes(content.from(at, BLOCK_BYTES as usize)?, sequence) else {
+        return Ok(None);
+    };
+    Ok(format::decode_edit(content.from(at, len)?, sequence))
 }
 
 impl Journal {

@@ -23,6 +23,8 @@ pub struct MemoryZones {
 struct State {
     chunks: Vec<Content>,
     bad: BTreeSet<Chunk>,
+    /// Blocks that can't be read, by their chunk and where they begin there.
+    unreadable: BTreeSet<(Chunk, u64)>,
     /// How many chunks may be written in part.
     active_max: Option<usize>,
     /// Writes, resets and flushes until everything fails.
@@ -52,6 +54,15 @@ impl MemoryZones {
     /// A chunk goes bad when it is reset next, or at once if it is empty.
     pub fn break_chunk(&self, chunk: Chunk) {
         self.state.lock().bad.insert(chunk);
+    }
+
+    /// Fails reads of a block of a chunk, the one that begins at `at`, until it is readable again.
+    pub fn set_readable(&self, chunk: Chunk, at: u64, is_readable: bool) {
+        let unreadable = &mut self.state.lock().unreadable;
+        match is_readable {
+            true => unreadable.remove(&(chunk, at)),
+            false => unreadable.insert((chunk, at)),
+        };
     }
 
     /// Lets so many chunks be active at a time: a write that begins one more panics.
@@ -165,6 +176,9 @@ impl Zones for MemoryZones {
         let state = self.state.lock();
         let content = &state.chunks[self.geometry.index(chunk)].now;
         let end = at as usize + out.len();
+        if state.unreadable.range((chunk, at)..(chunk, end as u64)).next().is_some() {
+            return Err(self.failure("read"));
+        }
         let ends = || Error::corruption(self.describe(), at, format!("{chunk:?} ends before"));
         out.copy_from_slice(content.get(at as usize..end).ok_or_else(ends)?);
         Ok(())

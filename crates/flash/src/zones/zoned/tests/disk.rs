@@ -94,6 +94,10 @@ impl Disk for MemoryDisk {
     fn read_at(&self, offset: u64, out: &mut Buffer) -> io::Result<()> {
         let state = self.state.lock();
         let end = offset as usize + out.len();
+        let zone = state.zones[(offset / ZONE_BYTES) as usize];
+        if end as u64 > zone.start + zone.written {
+            return Err(io::Error::other("nothing was written there"));
+        }
         out.copy_from_slice(&state.bytes[offset as usize..end]);
         Ok(())
     }

@@ -1,0 +1,93 @@
+//! Devices of which something can't be read when they are opened: what it said may be newer than what can be read.
+
+use esker_base::Hint;
+use esker_flash::zones::{BLOCK_BYTES, MemoryZones, Zones};
+use esker_flash::{Chunk, FlashStorage, Geometry};
+use esker_storage::Storage;
+use std::sync::Arc;
+
+const LOG_BYTES: u64 = 40_000;
+
+fn open(device: &MemoryZones) -> esker_base::Result<FlashStorage> {
+    FlashStorage::open(Arc::new(device.clone()))
+}
+
+/// The bytes of all files.
+fn content(storage: &FlashStorage) -> Vec<(String, Vec<u8>)> {
+    let names = storage.list().unwrap().into_iter();
+    let read = |name: String| {
+        let file = storage.open(&name).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_exact_at(0, &mut bytes).unwrap();
+        (name, bytes)
+    };
+    names.map(read).collect()
+}
+
+/// A device with three generations of the journal, files, and a log.
+fn device() -> MemoryZones {
+    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 24, 32 << 10));
+    for round in 0..3u8 {
+        let storage = open(&device).unwrap();
+        let mut file = storage.create(&format!("file-{round}"), Hint::table(1)).unwrap();
+        file.append(&[round; 9_000]).unwrap();
+        file.sync().unwrap();
+        if round == 2 {
+            let log = storage.create_log("log", LOG_BYTES).unwrap();
+            (0..4).for_each(|at| log.write_at(at * 10_000, &[7; 10_000]).unwrap());
+            log.sync().unwrap();
+        }
+        storage.sync_names().unwrap();
+    }
+    device
+}
+
+fn blocks(device: &MemoryZones, chunk: Chunk) -> impl Iterator<Item = u64> {
+    (0..device.written(chunk).unwrap()).step_by(BLOCK_BYTES as usize)
+}
+
+/// With each block of the journal unreadable in turn.
+#[test]
+fn a_journal_that_cannot_be_read_fails_the_open_and_nothing_is_changed() {
+    let device = device();
+    let expected = content(&open(&device).unwrap());
+    assert_eq!(expected.len(), 4);
+    let journal = [0, 1, 2, 3].map(|place| device.geometry().chunk(place));
+    let calls = device.calls();
+    let mut failed = 0;
+    for chunk in journal {
+        for at in blocks(&device, chunk) {
+            device.set_readable(chunk, at, false);
+            let refused = open(&device).err().unwrap();
+            assert!(refused.to_string().contains("the device is gone"), "{refused}");
+            device.set_readable(chunk, at, true);
+            failed += 1;
+        }
+    }
+    assert!(failed > 12, "{failed}");
+    assert_eq!(device.calls(), calls);
+    assert!(content(&open(&device).unwrap()) == expected);
+}
+
+#[test]
+fn a_log_that_cannot_be_read_fails_the_open() {
+    let device = device();
+    let expected = content(&open(&device).unwrap());
+    // Chunks that begin with a record.
+    let is_log = |chunk: &Chunk| {
+        let mut first = vec![0; BLOCK_BYTES as usize];
+        let found = device.read(*chunk, 0, &mut first);
+        found.is_ok() && first[..4] == 0x4c46_4b45u32.to_le_bytes()
+    };
+    let chunks = (4..24).map(|index| device.geometry().chunk(index));
+    let chunks: Vec<Chunk> = chunks.filter(is_log).collect();
+    assert_eq!(chunks.len(), 2);
+    for chunk in chunks {
+        for at in blocks(&device, chunk) {
+            device.set_readable(chunk, at, false);
+            assert!(open(&device).is_err(), "{chunk:?}, {at}");
+            device.set_readable(chunk, at, true);
+        }
+    }
+    assert!(content(&open(&device).unwrap()) == expected);
+}
