@@ -91,3 +91,47 @@ fn a_log_that_cannot_be_read_fails_the_open() {
     }
     assert!(content(&open(&device).unwrap()) == expected);
 }
+
+fn take_offline(device: &MemoryZones, place: usize) {
+    let chunk = device.geometry().chunk(place);
+    device.reset(chunk).unwrap();
+    device.break_chunk(chunk);
+}
+
+/// The device's generations are in its first three chunks.
+#[test]
+fn a_device_whose_newest_journal_went_bad_is_refused_and_left_as_it_is() {
+    let device = device();
+    take_offline(&device, 2);
+    let calls = device.calls();
+    let refused = open(&device).err().unwrap();
+    assert!(refused.to_string().contains("may have had the newest journal"), "{refused}");
+    assert_eq!(device.calls(), calls);
+}
+
+#[test]
+fn journals_that_are_known_to_be_bad_are_passed_over() {
+    let device = device();
+    let expected = content(&open(&device).unwrap());
+    // The newest is in the fourth chunk now, and the one after it would be in the first but for that.
+    take_offline(&device, 1);
+    for _ in 0..6 {
+        assert!(content(&open(&device).unwrap()) == expected);
+    }
+    // Of the chunks 0, 2 and 3 the newest is in the last.
+    take_offline(&device, 0);
+    let refused = open(&device).err().unwrap();
+    assert!(refused.to_string().contains("chunk 0 has gone bad"), "{refused}");
+}
+
+#[test]
+fn a_new_device_with_bad_chunks_is_laid_out() {
+    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 24, 32 << 10));
+    [0, 2].iter().for_each(|place| device.break_chunk(device.geometry().chunk(*place)));
+    for round in 0..5 {
+        let storage = open(&device).unwrap();
+        assert_eq!(storage.list().unwrap().len(), round);
+        drop(storage.create(&format!("file-{round}"), Hint::table(1)).unwrap());
+        storage.sync_names().unwrap();
+    }
+}

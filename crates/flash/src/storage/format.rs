@@ -63,25 +63,34 @@ pub(super) enum Op {
     Replace(u64, Vec<Extent>),
 }
 
+/// What the first block of a chunk of the journal says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Header {
+    pub(super) generation: u64,
+    /// Which of the journal's chunks were bad when it was written, a bit each.
+    pub(super) bad: u16,
+}
+
 /// The first block of a chunk of the journal.
-pub(super) fn header(geometry: &Geometry, generation: u64) -> Vec<u8> {
+pub(super) fn header(geometry: &Geometry, header: Header) -> Vec<u8> {
     let mut block = Vec::with_capacity(BLOCK);
     block.extend_from_slice(HEADER_MAGIC);
     block.extend_from_slice(&VERSION.to_le_bytes());
-    for number in [geometry.groups, geometry.units_per_group, geometry.chunks_per_unit, 0] {
+    for number in [geometry.groups, geometry.units_per_group, geometry.chunks_per_unit, header.bad]
+    {
         block.extend_from_slice(&number.to_le_bytes());
     }
     block.extend_from_slice(&geometry.chunk_bytes.to_le_bytes());
-    block.extend_from_slice(&generation.to_le_bytes());
+    block.extend_from_slice(&header.generation.to_le_bytes());
     let checksum = crc32c(&block[..HEADER_CHECKED]);
     block.extend_from_slice(&checksum.to_le_bytes());
     block.resize(BLOCK, 0);
     block
 }
 
-/// The generation of a chunk of the journal. `Ok(None)` if the block is something else; what is wrong, if it is
+/// What the first block of a chunk of the journal says. `Ok(None)` if the block is something else; what is wrong, if it is
 /// one of another version or another geometry.
-pub(super) fn check_header(block: &[u8], geometry: &Geometry) -> Result<Option<u64>, String> {
+pub(super) fn check_header(block: &[u8], geometry: &Geometry) -> Result<Option<Header>, String> {
     if !block.starts_with(HEADER_MAGIC) {
         return Ok(None);
     }
@@ -92,12 +101,13 @@ pub(super) fn check_header(block: &[u8], geometry: &Geometry) -> Result<Option<u
     if crc32c(&block[..HEADER_CHECKED]) != u32_at(block, HEADER_CHECKED) {
         return Ok(None);
     }
-    let generation = u64_at(block, 24);
-    if block[..HEADER_CHECKED] != header(geometry, generation)[..HEADER_CHECKED] {
+    let found =
+        Header { generation: u64_at(block, 24), bad: u16::from_le_bytes([block[18], block[19]]) };
+    if block[..HEADER_CHECKED] != header(geometry, found)[..HEADER_CHECKED] {
         let reason = "it was laid out with other numbers of groups, units or chunks, or their size";
         return Err(format!("{reason}; open it as it was made"));
     }
-    Ok(Some(generation))
+    Ok(Some(found))
 }
 
 /// Changes as bytes: whole blocks.
@@ -276,8 +286,9 @@ mod tests {
     #[test]
     fn a_header_of_another_geometry_or_version_is_said_to_be_so() {
         let geometry = Geometry::of_blocks(2, 4, 100, 1 << 20);
-        let block = header(&geometry, 3);
-        assert_eq!(check_header(&block, &geometry), Ok(Some(3)));
+        let written = Header { generation: 3, bad: 0b0101 };
+        let block = header(&geometry, written);
+        assert_eq!(check_header(&block, &geometry), Ok(Some(written)));
         assert_eq!(check_header(&[0; BLOCK], &geometry), Ok(None));
         let other = Geometry::of_blocks(4, 2, 100, 1 << 20);
         assert!(check_header(&block, &other).unwrap_err().contains("as it was made"));

@@ -3,9 +3,12 @@
 //! When the chunk is full, and at every open, the directory is written as a snapshot into another of these chunks,
 //! with the next generation. A chunk counts if its snapshot is whole; of several, the newest generation does. So the
 //! one before is left until the new one is whole, and what a process that died left half written is never appended to.
+//!
+//! A chunk that has gone bad may have had the newest. So a generation says which of these chunks were bad when it was
+//! written: the one after it can only be in the first of those that follow and were not.
 
 use super::content::Content;
-use super::format::{self, Op};
+use super::format::{self, Header, Op};
 use crate::Chunk;
 use crate::zones::{BLOCK_BYTES, Zones};
 use esker_base::{Error, Result};
@@ -34,6 +37,8 @@ pub(super) struct Journal {
 pub(super) struct Found {
     generation: u64,
     current: Option<usize>,
+    /// Which of the journal's chunks it knows to be bad.
+    bad: u16,
     sequence: u64,
     /// All changes that lead to the directory as it is.
     pub(super) ops: Vec<Op>,
@@ -42,7 +47,7 @@ pub(super) struct Found {
 /// Reads the journal of a device. Changes nothing.
 pub(super) fn find(zones: &dyn Zones) -> Result<Found> {
     let geometry = zones.geometry();
-    let mut found = Found { generation: 0, current: None, sequence: 0, ops: Vec::new() };
+    let mut found = Found { generation: 0, current: None, bad: 0, sequence: 0, ops: Vec::new() };
     let (mut has_header, mut has_other) = (false, false);
     for place in 0..JOURNAL_CHUNKS {
         let chunk = geometry.chunk(place);
@@ -56,7 +61,7 @@ pub(super) fn find(zones: &dyn Zones) -> Result<Found> {
         let is_cut_off = first.is_empty() && !has_more;
         let header = format::check_header(first, &geometry);
         let header = header.map_err(|what| Error::corruption(zones.describe(), 0, what))?;
-        let Some(generation) = header else {
+        let Some(Header { generation, bad }) = header else {
             has_other |= !is_cut_off;
             continue;
         };
@@ -64,16 +69,42 @@ pub(super) fn find(zones: &dyn Zones) -> Result<Found> {
         if let Some((sequence, ops)) = edits(&mut content)?
             && generation > found.generation
         {
-            found = Found { generation, current: Some(place), sequence, ops };
+            found = Found { generation, current: Some(place), bad, sequence, ops };
         }
     }
-    if found.current.is_none() && (has_other || !is_empty(zones, has_header)?) {
+    if let Some(current) = found.current {
+        check_following(zones, current, found.bad)?;
+    } else if has_other || !is_empty(zones, has_header)? {
         let what = "it holds data that is not Esker's, or whose journal is lost; nothing was changed. \
                     Empty it, or choose another";
         let source = io::Error::new(ErrorKind::InvalidData, what);
         return Err(Error::io("use", zones.describe(), source));
     }
     Ok(found)
+}
+
+/// Refuses a device of which the generation after the one that was found may have been lost.
+fn check_following(zones: &dyn Zones, current: usize, bad: u16) -> Result<()> {
+    for place in following(current) {
+        let chunk = zones.geometry().chunk(place);
+        let is_known = bad & 1 << place != 0;
+        if zones.is_bad(chunk) && !is_known {
+            let what = format!(
+                "chunk {place} has gone bad, which may have had the newest journal, and the one before does not \
+                 know its files; nothing was changed. Restore a copy to another device"
+            );
+            return Err(Error::io("use", zones.describe(), io::Error::other(what)));
+        }
+        if !zones.is_bad(chunk) && !zones.is_read_only(chunk) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Where the next generation is written: the first of these that can be.
+fn following(current: usize) -> impl Iterator<Item = usize> {
+    (1..JOURNAL_CHUNKS).map(move |step| (current + step) % JOURNAL_CHUNKS)
 }
 
 /// Whether nothing but, perhaps, a journal was ever written.
@@ -122,8 +153,8 @@ impl Journal {
         let (at, durable, failed) = (0, sequence, None);
         let mut journal = Journal { zones, generation, current, at, sequence, durable, failed };
         // What one chunk held fits into one.
-        let bytes = journal.image(snapshot, journal.chunk_bytes())?;
-        journal.turn(&bytes)?;
+        let edit = journal.snapshot_edit(snapshot, journal.chunk_bytes())?;
+        journal.turn(&edit)?;
         Ok(journal)
     }
 
@@ -143,11 +174,11 @@ impl Journal {
         } else if ops.iter().any(|op| matches!(op, Op::Create(_) | Op::Extend(..))) {
             // The caller may have parts of the change still: what is written next has to be a snapshot.
             self.at = self.chunk_bytes();
-            let image = self.image(&snapshot(), self.chunk_bytes() / 2)?;
-            self.turn(&image)
+            let edit = self.snapshot_edit(&snapshot(), self.chunk_bytes() / 2)?;
+            self.turn(&edit)
         } else {
-            let image = self.image(&snapshot(), self.chunk_bytes());
-            image.and_then(|image| self.turn(&image))
+            let edit = self.snapshot_edit(&snapshot(), self.chunk_bytes());
+            edit.and_then(|edit| self.turn(&edit))
         };
         self.failed = written.clone().err();
         written
@@ -164,21 +195,19 @@ impl Journal {
         flushed
     }
 
-    /// A chunk that begins with a snapshot. Refused if it has more bytes than `most`.
-    fn image(&self, snapshot: &[Op], most: u64) -> Result<Vec<u8>> {
-        let mut bytes = format::header(&self.zones.geometry(), self.generation + 1);
-        bytes.extend_from_slice(&format::encode_edit(self.sequence + 1, snapshot));
-        if bytes.len() as u64 > most {
+    /// A snapshot, as an edit. Refused if a chunk that begins with it has more bytes than `most`.
+    fn snapshot_edit(&self, snapshot: &[Op], most: u64) -> Result<Vec<u8>> {
+        let edit = format::encode_edit(self.sequence + 1, snapshot);
+        if BLOCK_BYTES + edit.len() as u64 > most {
             let kind = ErrorKind::StorageFull;
             return Err(Error::io("keep so many names on", self.zones.describe(), kind.into()));
         }
-        Ok(bytes)
+        Ok(edit)
     }
 
-    /// Writes an image into another chunk, and goes on there.
-    fn turn(&mut self, image: &[u8]) -> Result<()> {
-        let next = (1..JOURNAL_CHUNKS).map(|step| (self.current + step) % JOURNAL_CHUNKS);
-        for place in next {
+    /// Writes a snapshot into another chunk, and goes on there.
+    fn turn(&mut self, snapshot: &[u8]) -> Result<()> {
+        for place in following(self.current) {
             let chunk = self.chunk(place);
             let is_usable = !self.zones.is_bad(chunk)
                 && (self.zones.written(chunk)? == 0 || self.zones.reset(chunk).is_ok());
@@ -191,15 +220,24 @@ impl Journal {
                     self.zones.finish(place)?;
                 }
             }
-            self.zones.write(chunk, 0, image)?;
+            let header = Header { generation: self.generation + 1, bad: self.bad() };
+            let mut bytes = format::header(&self.zones.geometry(), header);
+            bytes.extend_from_slice(snapshot);
+            self.zones.write(chunk, 0, &bytes)?;
             self.zones.flush()?;
             self.generation += 1;
             self.sequence += 1;
-            (self.current, self.at, self.durable) = (place, image.len() as u64, self.sequence);
+            (self.current, self.at, self.durable) = (place, bytes.len() as u64, self.sequence);
             return Ok(());
         }
         let source = io::Error::other("all chunks for it have gone bad; copy the files to another");
         Err(Error::io("write the journal of", self.zones.describe(), source))
+    }
+
+    /// Which of the journal's chunks are bad, a bit each.
+    fn bad(&self) -> u16 {
+        let is_bad = |place: &usize| self.zones.is_bad(self.chunk(*place));
+        (0..JOURNAL_CHUNKS).filter(is_bad).map(|place| 1 << place).sum()
     }
 
     /// How much of a chunk is written.

@@ -38,6 +38,10 @@ pub trait Zones: Send + Sync + 'static {
     fn geometry(&self) -> Geometry;
     /// Whether a chunk can't be used.
     fn is_bad(&self, chunk: Chunk) -> bool;
+    /// Whether a chunk can be read, and neither written nor reset any more.
+    fn is_read_only(&self, _chunk: Chunk) -> bool {
+        false
+    }
     /// Bytes written into a chunk since its last reset: where the next write goes.
     fn written(&self, chunk: Chunk) -> Result<u64>;
     /// Writes behind what is written. `at` says where the caller believes that is.

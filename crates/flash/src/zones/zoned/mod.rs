@@ -163,6 +163,10 @@ impl Zones for ZonedDisk {
         self.zone(chunk).condition == Condition::Offline
     }
 
+    fn is_read_only(&self, chunk: Chunk) -> bool {
+        self.zone(chunk).condition == Condition::ReadOnly
+    }
+
     fn written(&self, chunk: Chunk) -> Result<u64> {
         let written = self.zone(chunk).written.next_multiple_of(BLOCK_BYTES);
         Ok(written.min(self.chunk_bytes()))
