@@ -84,6 +84,12 @@ impl Core {
     /// A whole chunk.
     pub(super) fn lease_whole(&self, lifetime: Lifetime) -> Result<Lease> {
         let mut state = self.state.lock();
+        // What is moved to make room may need a place.
+        while state.space.free_chunks() <= KEPT_CHUNKS
+            && !state.make_place(&*self.zones, Need::Must)?
+        {
+            self.wait(&mut state)?;
+        }
         state.sweep();
         while state.space.free_chunks() <= KEPT_CHUNKS && state.make_room(self)? {}
         let full =
@@ -106,18 +112,25 @@ impl Core {
         self.given_back.notify_all();
     }
 
-    /// Makes sure that a chunk may be begun that has to be.
-    pub(super) fn place(&self) -> Result<()> {
+    /// Takes a place for a chunk that has to be begun. It is taken until [`placed`](Core::placed).
+    pub(super) fn place(&self, chunk: Chunk) -> Result<()> {
         let mut state = self.state.lock();
         while !state.make_place(&*self.zones, Need::Must)? {
             self.wait(&mut state)?;
         }
+        state.space.set_starting(chunk, true);
         Ok(())
+    }
+
+    /// A chunk for which a place was taken was written, or that failed: the device says now whether it is active.
+    pub(super) fn placed(&self, chunk: Chunk) {
+        self.state.lock().space.set_starting(chunk, false);
+        self.given_back.notify_all();
     }
 
     /// Waits until somebody has written a piece. Nobody who has a chunk waits.
     fn wait(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
-        if state.space.leased().next().is_none() {
+        if state.space.written_now().next().is_none() {
             let what = "all chunks that may be written in part are";
             let source = io::Error::new(ErrorKind::ResourceBusy, what);
             return Err(Error::io("begin another chunk of", self.zones.describe(), source));

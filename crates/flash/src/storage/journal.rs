@@ -215,9 +215,9 @@ impl Journal {
                 continue;
             }
             // What the chunk before has is kept, and is not gone on with.
-            for place in (0..JOURNAL_CHUNKS).map(|place| self.chunk(place)) {
-                if self.zones.active().contains(&place) {
-                    self.zones.finish(place)?;
+            for other in following(place).map(|place| self.chunk(place)) {
+                if self.zones.active().contains(&other) {
+                    self.zones.finish(other)?;
                 }
             }
             let header = Header { generation: self.generation + 1, bad: self.bad() };

@@ -49,13 +49,17 @@ impl Log {
                 position.at = geometry.chunk_bytes.into();
                 continue;
             }
-            if position.at == 0 {
-                self.core.place()?;
+            let is_first = position.at == 0;
+            if is_first {
+                self.core.place(chunk)?;
             }
             let room = (u64::from(geometry.chunk_bytes) - position.at) as usize - LOG_HEADER;
             let (part, after) = bytes.split_at(bytes.len().min(room));
             let record = format::encode_log(self.body.id, offset, part);
             let written = self.core.zones.write(chunk, position.at, &record);
+            if is_first {
+                self.core.placed(chunk);
+            }
             position.failed = written.clone().err();
             written?;
             let write = Write { offset, len: part.len() as u32, chunk, at: position.at };

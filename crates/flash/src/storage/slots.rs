@@ -37,7 +37,7 @@ impl State {
     pub(super) fn make_place(&mut self, zones: &dyn Zones, need: Need) -> Result<bool> {
         let Some(most) = zones.active_max() else { return Ok(true) };
         let most = if need == Need::Data { most - KEPT_PLACES } else { most };
-        if begun(&self.space, zones) < most {
+        if self.begun(zones) < most {
             return Ok(true);
         }
         self.sweep();
@@ -49,13 +49,22 @@ impl State {
             }
         }
         self.finish_old_logs(zones)?;
-        while begun(&self.space, zones) >= most {
+        while self.begun(zones) >= most {
             let fullest = if need == Need::Must { self.space.fullest_pooled() } else { None };
             let Some(chunk) = fullest else { return Ok(false) };
             zones.finish(chunk)?;
             self.space.close(chunk);
         }
         Ok(true)
+    }
+
+    /// How many chunks are written in part, or will be at any moment. The journal's is one of them even when it is full
+    /// to the last block, as the next edit begins another.
+    fn begun(&self, zones: &dyn Zones) -> usize {
+        let mut begun: BTreeSet<Chunk> = zones.active().into_iter().collect();
+        begun.extend(self.space.written_now());
+        begun.insert(self.journal.current_chunk());
+        begun.len()
     }
 
     /// Chunks of logs.
@@ -92,7 +101,11 @@ pub(super) fn settle(space: &mut Space, zones: &dyn Zones) -> Result<()> {
     let Some(most) = zones.active_max() else { return Ok(()) };
     for chunk in zones.active() {
         if space.is_idle(chunk) && space.geometry.index(chunk) >= JOURNAL_CHUNKS {
-            zones.finish(chunk)?;
+            // One without a byte is free: it has to take some.
+            match zones.written(chunk)? {
+                0 => zones.reset(chunk)?,
+                _ => zones.finish(chunk)?,
+            }
         }
     }
     while zones.active().len() + KEPT_PLACES > most {
@@ -103,9 +116,62 @@ pub(super) fn settle(space: &mut Space, zones: &dyn Zones) -> Result<()> {
     Ok(())
 }
 
-/// Chunks that are written in part, or will be at any moment.
-fn begun(space: &Space, zones: &dyn Zones) -> usize {
-    let mut begun: BTreeSet<Chunk> = zones.active().into_iter().collect();
-    begun.extend(space.leased());
-    begun.len()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::zones::{BLOCK_BYTES, MemoryZones};
+    use crate::{FlashStorage, Geometry};
+    use esker_base::Hint;
+    use esker_storage::Storage;
+    use std::sync::Arc;
+
+    const BLOCK: [u8; BLOCK_BYTES as usize] = [1; BLOCK_BYTES as usize];
+
+    /// A device of which so many chunks may be active, and files on it. It panics if there is one more.
+    fn narrow(active_max: usize) -> (MemoryZones, FlashStorage) {
+        let zones = MemoryZones::new(Geometry::of_blocks(1, 1, 32, 32 << 10));
+        zones.limit_active(active_max);
+        (zones.clone(), FlashStorage::open(Arc::new(zones)).unwrap())
+    }
+
+    /// Begins chunks of data until no more may be, and keeps them.
+    fn lease_all(zones: &MemoryZones, storage: &FlashStorage) {
+        let may_begin = || storage.core.state.lock().make_place(zones, Need::Data).unwrap();
+        while may_begin() {
+            let lease = storage.core.lease(1).unwrap();
+            zones.write(lease.chunk, lease.at, &BLOCK).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_journal_that_is_full_to_the_last_block_has_a_place_for_the_next() {
+        let (zones, storage) = narrow(5);
+        let logs = ["a", "b"].map(|name| storage.create_log(name, 4_096).unwrap());
+        let journal = || storage.core.state.lock().journal.current_chunk();
+        let mut number = 0;
+        while zones.written(journal()).unwrap() < 32 << 10 {
+            drop(storage.create(&format!("{number}"), Hint::table(1)).unwrap());
+            number += 1;
+        }
+        lease_all(&zones, &storage);
+        logs.iter().for_each(|log| log.write_at(0, &[1; 100]).unwrap());
+        storage.remove("0").unwrap();
+        storage.sync_names().unwrap();
+    }
+
+    #[test]
+    fn a_place_that_was_taken_and_is_not_written_yet_is_not_given_to_another() {
+        let (zones, storage) = narrow(5);
+        let logs = ["a", "b", "c"].map(|name| storage.create_log(name, 4_096).unwrap());
+        lease_all(&zones, &storage);
+        logs[1].write_at(0, &[1; 100]).unwrap();
+        let first = storage.core.state.lock().names["a"].recorded()[0];
+        let chunk = zones.geometry().chunk(first.chunk as usize);
+        let is_free = || storage.core.state.lock().make_place(&zones, Need::Must).unwrap();
+        assert!(is_free());
+        storage.core.place(chunk).unwrap();
+        assert!(!is_free());
+        storage.core.placed(chunk);
+        assert!(is_free());
+    }
 }

@@ -54,6 +54,8 @@ pub(super) struct Space {
     /// What the policy knows. How much of a unit is alive stands for how much it is read.
     state: State,
     records: Vec<Record>,
+    /// Closed chunks that a log writes for the first time.
+    starting: BTreeSet<Chunk>,
     turn: usize,
 }
 
@@ -73,7 +75,8 @@ impl Space {
                 state.units[usize::from(chunk.unit.0)].free_chunks -= 1;
             }
         }
-        Ok(Space { geometry, policy, state, records, turn: 0 })
+        let starting = BTreeSet::new();
+        Ok(Space { geometry, policy, state, records, starting, turn: 0 })
     }
 
     /// Good bytes of the device, without the journal's, and how many of them files have.
@@ -217,10 +220,18 @@ impl Space {
         matches!(used, Use::Free | Use::Closed | Use::Out)
     }
 
-    /// Chunks that somebody writes.
-    pub(super) fn leased(&self) -> impl Iterator<Item = Chunk> {
+    /// A log begins a chunk that it has, or has begun it.
+    pub(super) fn set_starting(&mut self, chunk: Chunk, is_starting: bool) {
+        match is_starting {
+            true => self.starting.insert(chunk),
+            false => self.starting.remove(&chunk),
+        };
+    }
+
+    /// Chunks that somebody writes, or is about to.
+    pub(super) fn written_now(&self) -> impl Iterator<Item = Chunk> {
         let all = (0..self.records.len()).filter(|index| self.records[*index].used == Use::Leased);
-        all.map(|index| self.geometry.chunk(index))
+        all.map(|index| self.geometry.chunk(index)).chain(self.starting.iter().copied())
     }
 
     /// The chunk with the least room of those that wait for a writer.

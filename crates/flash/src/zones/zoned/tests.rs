@@ -276,3 +276,24 @@ fn what_a_process_left_behind_takes_no_places() {
     assert_eq!(out, [9; 100]);
     expect_content(&again, "7-7", &blocks(1, 7));
 }
+
+/// As programs leave them that opened a zone and wrote nothing.
+#[test]
+fn active_zones_without_a_byte_are_written_as_empty_ones_are() {
+    for zone in 0..16 {
+        let disk = narrow(16);
+        drop(store(&disk).unwrap());
+        if disk.zone(zone).written == 0 {
+            disk.change(|state| state.zones[zone].condition = Condition::Active);
+        }
+        let storage = store(&disk).unwrap();
+        for number in 0..6 {
+            let mut file = storage.create(&format!("file-{number}"), Hint::table(1)).unwrap();
+            file.append(&blocks(24, number)).unwrap();
+            file.sync().unwrap();
+        }
+        (0..6).for_each(|number| {
+            expect_content(&storage, &format!("file-{number}"), &blocks(24, number))
+        });
+    }
+}
