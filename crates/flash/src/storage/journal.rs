@@ -62,7 +62,7 @@ pub(super) fn find(zones: &dyn Zones) -> Result<Found> {
         let header = format::check_header(first, &geometry);
         let header = header.map_err(|what| Error::corruption(zones.describe(), 0, what))?;
         let Some(Header { generation, bad }) = header else {
-            has_other |= !is_cut_off;
+            has_other |= !is_cut_off && !zones.is_read_only(chunk);
             continue;
         };
         has_header = true;
@@ -107,12 +107,12 @@ fn following(current: usize) -> impl Iterator<Item = usize> {
     (1..JOURNAL_CHUNKS).map(move |step| (current + step) % JOURNAL_CHUNKS)
 }
 
-/// Whether nothing but, perhaps, a journal was ever written.
+/// Whether nothing but, perhaps, a journal was ever written into what can be emptied.
 fn is_empty(zones: &dyn Zones, has_header: bool) -> Result<bool> {
     let geometry = zones.geometry();
     let first = if has_header { JOURNAL_CHUNKS } else { 0 };
-    for index in first..geometry.chunks() {
-        if zones.written(geometry.chunk(index))? > 0 {
+    for chunk in (first..geometry.chunks()).map(|index| geometry.chunk(index)) {
+        if zones.written(chunk)? > 0 && !zones.is_read_only(chunk) {
             return Ok(false);
         }
     }

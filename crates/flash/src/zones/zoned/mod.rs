@@ -24,7 +24,9 @@ pub struct ZonedDisk {
     // Constant after construction.
     disk: Box<dyn Disk>,
     geometry: Geometry,
+    /// How many chunks may be active at a time, and zones that are and are no chunks.
     active_max: Option<usize>,
+    active_beside: usize,
     // What changes: the zones by the place of their chunk, as the disk has them.
     zones: Mutex<Vec<Zone>>,
     /// Held for the whole of a flush: the first failure. What was lost then no later flush brings back.
@@ -51,30 +53,35 @@ impl ZonedDisk {
     /// The zones of a disk.
     pub fn of(disk: impl Disk) -> Result<Self> {
         let failure = |source| Error::io("use as a zoned device", disk.name(), source);
-        let zones = usable(zones_of(&disk).map_err(failure)?);
-        let geometry = geometry_of(&zones);
-        let units = geometry.units();
-        if units == 0 {
+        let (zones, geometry, active_beside) = chunks_of(&disk).map_err(failure)?;
+        if zones.is_empty() {
             let what = "it has no zones that are written in sequence";
             return Err(failure(io::Error::new(ErrorKind::Unsupported, what)));
         }
         check(&geometry)?;
-        let active_max = disk.active_max();
+        let active_max = disk.active_max().map(|most| most.saturating_sub(active_beside));
         if let Some(most) = active_max.filter(|most| *most < ACTIVE_MIN) {
-            let what = format!("{most} zones may be written at a time; {ACTIVE_MIN} are needed");
+            let what = format!(
+                "{most} zones may be written at a time beside {active_beside} that are not used and written in part; \
+                 {ACTIVE_MIN} are needed"
+            );
             return Err(failure(io::Error::new(ErrorKind::Unsupported, what)));
         }
         let (zones, flushing) = (Mutex::new(zones), Mutex::default());
-        Ok(ZonedDisk { disk: Box::new(disk), geometry, active_max, zones, flushing })
+        let disk = Box::new(disk);
+        Ok(ZonedDisk { disk, geometry, active_max, active_beside, zones, flushing })
     }
 
-    /// Resets all zones that hold something, whoever wrote it.
+    /// Resets all zones that hold something, whoever wrote it. One that turns out bad then is left.
     pub fn erase(&self) -> Result<()> {
         let _lock = self.lock()?;
         for index in 0..self.geometry.chunks() {
             let chunk = self.geometry.chunk(index);
-            if self.written(chunk)? > 0 && !self.is_bad(chunk) {
-                self.reset(chunk)?;
+            if self.written(chunk)? > 0
+                && let Err(error) = self.reset(chunk)
+                && !self.is_bad(chunk)
+            {
+                return Err(error);
             }
         }
         self.flush()
@@ -131,6 +138,19 @@ impl ZonedDisk {
         }
         Ok(zone)
     }
+}
+
+/// The zones of a disk that are chunks, what they make, and how many others are active: these take places all the same.
+fn chunks_of(disk: &dyn Disk) -> io::Result<(Vec<Zone>, Geometry, usize)> {
+    let all = zones_of(disk)?;
+    let active =
+        |zones: &[Zone]| zones.iter().filter(|zone| zone.condition == Condition::Active).count();
+    let active_in_all = active(&all);
+    let mut zones = usable(all);
+    let geometry = geometry_of(&zones);
+    zones.truncate(geometry.chunks());
+    let active_beside = active_in_all - active(&zones);
+    Ok((zones, geometry, active_beside))
 }
 
 /// Zones that are written in sequence, and as long as the first of them.
@@ -211,7 +231,7 @@ impl Zones for ZonedDisk {
             }
             Err(source) => {
                 if self.ask_again(chunk) == Condition::ReadOnly {
-                    self.set(chunk, Zone { condition: Condition::Offline, ..zone });
+                    self.set(chunk, Zone { written: 0, condition: Condition::Offline, ..zone });
                 }
                 Err(self.failure("reset", &zone, source))
             }
@@ -227,8 +247,8 @@ impl Zones for ZonedDisk {
             return Vec::new();
         }
         let zones = self.zones.lock();
-        let all = zones.iter().enumerate().take(self.geometry.chunks());
-        let active = all.filter(|(_, zone)| zone.condition == Condition::Active);
+        let active =
+            zones.iter().enumerate().filter(|(_, zone)| zone.condition == Condition::Active);
         active.map(|(index, _)| self.geometry.chunk(index)).collect()
     }
 
@@ -260,8 +280,8 @@ impl Zones for ZonedDisk {
         let failure = |source| Error::io("lock", self.disk.name(), source);
         let claim = self.disk.claim().map_err(failure)?;
         // Another user may have been at work since this was opened.
-        let zones = usable(zones_of(&*self.disk).map_err(failure)?);
-        if geometry_of(&zones) != self.geometry {
+        let (zones, geometry, active_beside) = chunks_of(&*self.disk).map_err(failure)?;
+        if (geometry, active_beside) != (self.geometry, self.active_beside) {
             let what = "its zones are not what they were a moment ago";
             return Err(failure(io::Error::other(what)));
         }

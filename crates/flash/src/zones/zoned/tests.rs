@@ -297,3 +297,39 @@ fn active_zones_without_a_byte_are_written_as_empty_ones_are() {
         });
     }
 }
+
+#[test]
+fn a_disk_with_a_zone_that_can_only_be_read_is_erased_and_laid_out() {
+    for zone in [1, 7] {
+        let disk = narrow(16);
+        open(&disk).write(open(&disk).geometry().chunk(zone), 0, &blocks(1, 1)).unwrap();
+        disk.change(|state| {
+            let zone = &mut state.zones[zone];
+            (zone.condition, zone.written) = (Condition::ReadOnly, zone.capacity);
+        });
+        open(&disk).erase().unwrap();
+        for _ in 0..5 {
+            drop(store(&disk).unwrap());
+        }
+        let storage = store(&disk).unwrap();
+        let mut file = storage.create("a", Hint::table(1)).unwrap();
+        file.append(&blocks(100, 3)).unwrap();
+        file.sync().unwrap();
+        expect_content(&storage, "a", &blocks(100, 3));
+    }
+}
+
+#[test]
+fn active_zones_that_are_no_chunks_take_places() {
+    let disk = MemoryDisk::new(33);
+    disk.change(|state| {
+        state.active_max = Some(ACTIVE_MIN);
+        state.zones[32].bytes /= 2;
+    });
+    assert_eq!(open(&disk).active_max(), Some(ACTIVE_MIN));
+    disk.change(|state| state.zones[32].condition = Condition::Active);
+    let refused = ZonedDisk::of(disk.clone()).err().unwrap();
+    assert!(refused.to_string().contains("7 zones may be written at a time beside 1"), "{refused}");
+    disk.change(|state| state.active_max = Some(ACTIVE_MIN + 1));
+    assert_eq!(open(&disk).active_max(), Some(ACTIVE_MIN));
+}
