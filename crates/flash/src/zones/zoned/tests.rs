@@ -333,3 +333,17 @@ fn active_zones_that_are_no_chunks_take_places() {
     disk.change(|state| state.active_max = Some(ACTIVE_MIN + 1));
     assert_eq!(open(&disk).active_max(), Some(ACTIVE_MIN));
 }
+
+#[test]
+fn a_flush_is_the_disks_and_one_that_failed_fails_for_good() {
+    let disk = MemoryDisk::new(8);
+    let zones = open(&disk);
+    zones.flush().unwrap();
+    zones.flush().unwrap();
+    assert_eq!(disk.change(|state| state.flushes), 2);
+    disk.change(|state| state.fails_to_flush = true);
+    zones.flush().unwrap_err();
+    disk.change(|state| state.fails_to_flush = false);
+    let again = zones.flush().unwrap_err();
+    assert!(again.to_string().contains("it lost what it had"), "{again}");
+}

@@ -27,8 +27,9 @@ pub(super) struct State {
     bytes: Vec<u8>,
     /// Most zones that were active at a time.
     pub(super) active_most: usize,
-    /// Zones that were made full before they were.
-    pub(super) finished: usize,
+    /// Flushes so far, and whether they fail.
+    pub(super) flushes: usize,
+    pub(super) fails_to_flush: bool,
 }
 
 impl MemoryDisk {
@@ -43,8 +44,15 @@ impl MemoryDisk {
         };
         let zones = (0..count).map(zone).collect();
         let bytes = vec![0; (count * ZONE_BYTES) as usize];
-        let state =
-            State { zones, active_max: None, tear: None, bytes, active_most: 0, finished: 0 };
+        let state = State {
+            zones,
+            active_max: None,
+            tear: None,
+            bytes,
+            active_most: 0,
+            flushes: 0,
+            fails_to_flush: false,
+        };
         MemoryDisk { state: Arc::new(Mutex::new(state)), claimed: Arc::default() }
     }
 
@@ -140,12 +148,13 @@ impl Disk for MemoryDisk {
         let state = &mut *self.state.lock();
         let zone = state.zone(zone.start)?;
         (zone.written, zone.condition) = (zone.capacity, Condition::Full);
-        state.finished += 1;
         Ok(())
     }
 
     fn flush(&self) -> io::Result<()> {
-        Ok(())
+        let state = &mut *self.state.lock();
+        state.flushes += 1;
+        if state.fails_to_flush { Err(io::Error::other("it lost what it had")) } else { Ok(()) }
     }
 
     fn claim(&self) -> io::Result<Box<dyn Send + Sync>> {
