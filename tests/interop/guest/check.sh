@@ -54,9 +54,10 @@ wait_for() { # SECONDS COMMAND...
     done
 }
 
-# Asks the script outside for something, and waits for the answer, which comes on the same serial port.
+# Asks the script outside for something, and waits for the answer, which comes on the same serial port. A line before
+# it may have been cut off by a reset.
 ask() { # REQUEST
-    echo "HOST $1" >/dev/ttyS1
+    printf '\nHOST %s\n' "$1" >/dev/ttyS1
     read -r answer </dev/ttyS1
     echo "$answer"
 }

@@ -25,10 +25,6 @@ random_records() { # COUNT FILE
     } >"$2"
 }
 
-expect_at_most() { # WHAT FOUND MOST
-    [ "$2" -le "$3" ] || { echo "$1: found '$2', wanted at most '$3'"; return 1; }
-}
-
 # How far the load in /tmp/acknowledged has come.
 is_loaded() { # COUNT
     [ "$(wc -l </tmp/acknowledged)" -ge "$1" ]

@@ -17,6 +17,9 @@ use std::path::{Path, PathBuf};
 /// What a segment of a request holds at the least: a page, wherever it lies in memory.
 const PAGE_BYTES: usize = 4096;
 
+/// The largest blocks that can be used: what files lie in (`crate::zones::BLOCK_BYTES`).
+const BLOCK_BYTES_MAX: usize = 4096;
+
 /// What every driver takes in one request, and what the kernel makes one of at the most (`BIO_MAX_VECS` pages).
 const REQUEST_BYTES: RangeInclusive<usize> = 64 << 10..=1 << 20;
 
@@ -45,6 +48,14 @@ impl KernelDisk {
         }
         let limits = limits_of(&file)?;
         let number = |name: &str| number(&limits, name);
+        let block_bytes = number("logical_block_size").unwrap_or(0);
+        if block_bytes > BLOCK_BYTES_MAX {
+            let what = format!(
+                "it is written in blocks of {block_bytes} bytes, and {BLOCK_BYTES_MAX} are the most that can be \
+                 used; nothing was changed. Format it with smaller ones"
+            );
+            return Err(io::Error::new(ErrorKind::Unsupported, what));
+        }
         // Open zones are active ones; a device may have a limit for either.
         let zones = ["max_active_zones", "max_open_zones"].map(number);
         let active_max = zones.into_iter().flatten().filter(|most| *most > 0).min();
@@ -119,7 +130,7 @@ impl Disk for KernelDisk {
         let claimed = claimed.map_err(|source| match source.kind() {
             ErrorKind::ResourceBusy => {
                 let what =
-                    "it is in use: another process has it open, or a file system on it is mounted";
+                    "it is in use: another process has claimed it, or a file system on it is mounted";
                 io::Error::new(ErrorKind::ResourceBusy, what)
             }
             _ => source,

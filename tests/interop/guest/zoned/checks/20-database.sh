@@ -1,4 +1,5 @@
-# A database through the program: what goes in comes out, as nvme-cli sees it within the disk's limits.
+# A database through the program: what goes in comes out. QEMU refuses a write that begins one more zone than may be
+# active, so that a load without an error kept to the limit.
 
 keeps_pairs() {
     esker flash create --overwrite "$zoned"
@@ -12,11 +13,6 @@ keeps_pairs() {
     tail -n +2 /tmp/records.tsv | cmp - /tmp/exported.tsv
 }
 
-stays_within_its_limits() {
-    expect_at_most "active zones" "$(active_zones)" "$ACTIVE_MAX"
-    esker flash info "$zoned"
-}
-
 # So that tables die and their zones are reset.
 overwrites() {
     for round in 1 2; do
@@ -25,9 +21,7 @@ overwrites() {
     done
     esker export "$zoned" -k records --format tsv | tail -n +2 >/tmp/exported.tsv
     tail -n +2 /tmp/records.tsv | cmp - /tmp/exported.tsv
-    expect_at_most "active zones" "$(active_zones)" "$ACTIVE_MAX"
 }
 
 check "database: put, get, 20,000 records imported and exported" keeps_pairs
-check "database: no more active zones than the disk has room for, as nvme-cli counts them" stays_within_its_limits
 check "database: two imports over the first; the last is there" overwrites
