@@ -84,6 +84,8 @@ fn a_write_that_stopped_inside_of_a_block_is_gone_on_behind_that_block() {
     zones.write(chunk, 4096, &blocks(2, 2)).unwrap_err();
     for zones in [&zones, &open(&disk)] {
         assert_eq!(zones.written(chunk).unwrap(), 8192);
+        let torn = [blocks(1, 2)[..1536].to_vec(), vec![0; 4096 - 1536]].concat();
+        assert_eq!(content(zones, chunk), [blocks(1, 1), torn].concat());
     }
     zones.write(chunk, 8192, &blocks(1, 3)).unwrap();
     let found = content(&zones, chunk);
