@@ -2,6 +2,9 @@
 //!
 //! Partitions say what they want read, written and synced; all of it goes through the reactor's ring. They share one
 //! file, so one sync serves all of them that ask for one before it begins.
+//!
+//! A record that its partition wants written durably is alone there, but perhaps not here. Only if nothing else of this
+//! part is being written or synced is that done, which saves a wait; otherwise it is written, and shares a sync with the others.
 
 use crate::hash_keys::Shared;
 use esker_base::{Error, hash64};
@@ -15,10 +18,13 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The tag of a sync. All others have a partition's tag, which is never 0, above the partition's place.
+/// The tag of a sync. All others have a partition's tag, which is never 0, above [`THEN_SYNC`] and the partition's place.
 const SYNC: u64 = 0;
 const PLACE_BITS: u32 = 6;
 const _: () = assert!(PARTITIONS_MAX <= 1 << PLACE_BITS);
+/// In the tag of a write that is reported to its partition after a sync.
+const THEN_SYNC: u64 = 1 << PLACE_BITS;
+const TAG_SHIFT: u32 = PLACE_BITS + 1;
 
 /// Keys are taken from a partition so many at a time.
 const LISTED_TOGETHER: usize = 256;
@@ -40,6 +46,8 @@ pub(crate) struct HashPart {
     callers: Vec<Option<Caller>>,
     free_callers: Vec<usize>,
     syncs: GroupSync<Waiter>,
+    /// Writes and syncs on their way.
+    changing: usize,
     closing: bool,
 }
 
@@ -62,6 +70,7 @@ impl HashPart {
             callers: Vec::new(),
             free_callers: Vec::new(),
             syncs: GroupSync::default(),
+            changing: 0,
             closing: false,
         }
     }
@@ -95,18 +104,23 @@ impl HashPart {
         }
         while let Some(Io { tag, what }) = self.partitions[place].take_io() {
             let file = self.store.file.clone();
-            let operation = match what {
-                IoKind::Read { offset, into } => Operation::ReadAt { file, offset, into },
-                IoKind::Write { offset, from } => Operation::WriteAt { file, offset, from },
+            let token = tag << TAG_SHIFT | place as u64;
+            match what {
+                IoKind::Read { offset, into } => {
+                    out.submit(token, Operation::ReadAt { file, offset, into });
+                }
+                IoKind::Write { offset, from } => {
+                    self.change(token, Operation::WriteAt { file, offset, from }, out);
+                }
+                IoKind::WriteDurably { offset, from } if self.changing == 0 => {
+                    self.change(token, Operation::WriteDurablyAt { file, offset, from }, out);
+                }
                 IoKind::WriteDurably { offset, from } => {
-                    Operation::WriteDurablyAt { file, offset, from }
+                    let write = Operation::WriteAt { file, offset, from };
+                    self.change(token | THEN_SYNC, write, out);
                 }
-                IoKind::Sync => {
-                    self.syncs.add(Waiter::Partition { place, tag });
-                    continue;
-                }
-            };
-            out.submit(tag << PLACE_BITS | place as u64, operation);
+                IoKind::Sync => self.syncs.add(Waiter::Partition { place, tag }),
+            }
         }
         self.sync(out);
         while let Some(reply) = self.partitions[place].take_reply() {
@@ -121,9 +135,16 @@ impl HashPart {
         used.store(partition.used_bytes(), Relaxed);
     }
 
+    /// Submits a write or a sync.
+    fn change(&mut self, token: u64, operation: Operation, out: &mut Outlet) {
+        self.changing += 1;
+        out.submit(token, operation);
+    }
+
     fn sync(&mut self, out: &mut Outlet) {
         if self.syncs.begins() {
-            out.submit(SYNC, Operation::SyncData { file: self.store.file.clone() });
+            let file = self.store.file.clone();
+            self.change(SYNC, Operation::SyncData { file }, out);
         }
     }
 
@@ -236,6 +257,9 @@ impl Resident for HashPart {
         operation: Operation,
         out: &mut Outlet,
     ) {
+        if !matches!(operation, Operation::ReadAt { .. }) {
+            self.changing -= 1;
+        }
         if tag == SYNC {
             return self.synced(&result, out);
         }
@@ -243,8 +267,14 @@ impl Resident for HashPart {
             self.store.shared.failed.store(true, Relaxed);
         }
         let place = (tag & ((1 << PLACE_BITS) - 1)) as usize;
+        let is_synced_next = tag & THEN_SYNC != 0 && result.is_ok();
+        let tag = tag >> TAG_SHIFT;
+        if is_synced_next {
+            self.syncs.add(Waiter::Partition { place, tag });
+            return self.sync(out);
+        }
         let slice = operation.into_buffer().map(Slice::from);
-        self.partitions[place].report(tag >> PLACE_BITS, result, slice);
+        self.partitions[place].report(tag, result, slice);
         self.turn(place, out);
     }
 
@@ -281,3 +311,6 @@ fn status_of(error: &Error) -> Status {
         _ => Status::INTERNAL_ERROR,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -74,7 +74,7 @@ impl Residents {
     }
 
     fn submit(&mut self, number: usize, io: &mut Reactor) {
-        for (tag, operation) in self.out.operations.drain(..) {
+        for (tag, operation) in self.out.take_operations() {
             let token = (tag << NUMBER_BITS | number as u64) << KIND_BITS | RESIDENT;
             self.backlog.push_back((token, operation));
             self.under_way += 1;

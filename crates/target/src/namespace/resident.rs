@@ -42,4 +42,9 @@ impl Outlet {
     pub fn pass_on(&mut self, request: Request, reply: Reply) {
         self.passed_on.push((request, reply));
     }
+
+    /// Takes what was submitted: tags and operations, in their order.
+    pub fn take_operations(&mut self) -> std::vec::Drain<'_, (u64, Operation)> {
+        self.operations.drain(..)
+    }
 }

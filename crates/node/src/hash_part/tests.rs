@@ -1,0 +1,182 @@
+//! A part without a reactor: the tests say when its operations are done, and how.
+
+use super::*;
+use esker_base::Rng;
+use esker_hashstore::device::FileDevice;
+use esker_hashstore::{CreateSettings, volume};
+use std::collections::VecDeque;
+
+struct Bench {
+    part: HashPart,
+    out: Outlet,
+    under_way: VecDeque<(u64, Operation)>,
+    _device: FileDevice,
+    _dir: tempfile::TempDir,
+}
+
+impl Bench {
+    /// All partitions of a new store, in one part.
+    fn new(partitions: u32) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let bytes = u64::from(partitions) << 20;
+        let device = FileDevice::create(&dir.path().join("store"), Some(bytes)).unwrap();
+        let settings = CreateSettings { partitions: Some(partitions), ..Default::default() };
+        volume::create(&device, &settings, &mut Rng::new(1)).unwrap();
+        let (layout, partitions, _) = volume::open(&device).unwrap();
+        let used_bytes = partitions.iter().map(|_| Default::default()).collect();
+        let store = Store {
+            reactors: 1,
+            layout,
+            file: device.descriptor().unwrap(),
+            has_volatile_cache: false,
+            shared: Arc::new(Shared { used_bytes, ..Shared::default() }),
+        };
+        let part = HashPart::new(partitions, store);
+        Bench {
+            part,
+            out: Outlet::default(),
+            under_way: VecDeque::new(),
+            _device: device,
+            _dir: dir,
+        }
+    }
+
+    /// Asks a partition to store a key of its own, for nobody.
+    fn store(&mut self, place: usize, seed: u64) {
+        let is_its_own = |key: &[u8; 16]| self.part.place_of(&Key::new(key).unwrap()) == place;
+        let mut rng = Rng::new(seed);
+        let key = std::iter::repeat_with(|| {
+            let mut key = [0; 16];
+            rng.fill(&mut key);
+            key
+        });
+        let key = { key }.find(is_its_own).unwrap();
+        let item = Item::new(&key, 100, self.part.store.layout.block_bytes);
+        self.part.callers.push(None);
+        let token = self.part.callers.len() as u64 - 1;
+        self.part.partitions[place].request(token, partition::Request::Store(item, Only::Always));
+        self.part.turn(place, &mut self.out);
+        self.under_way.extend(self.out.take_operations());
+    }
+
+    /// Reports the operation that was begun first. Says which kind it was.
+    fn complete(&mut self, result: io::Result<usize>) -> Kind {
+        let (tag, operation) = self.under_way.pop_front().expect("something is under way");
+        let kind = Kind::of(&operation);
+        self.part.completed(tag, result, operation, &mut self.out);
+        self.under_way.extend(self.out.take_operations());
+        kind
+    }
+
+    /// Reports all that is under way and what follows, as done.
+    fn settle(&mut self) -> Vec<Kind> {
+        let mut kinds = Vec::new();
+        while !self.under_way.is_empty() {
+            kinds.push(self.complete(Ok(512)));
+        }
+        kinds
+    }
+
+    fn under_way(&self) -> Vec<Kind> {
+        self.under_way.iter().map(|(_, operation)| Kind::of(operation)).collect()
+    }
+
+    /// Stores that have taken effect.
+    fn stored(&self) -> u64 {
+        self.part.partitions.iter().map(|partition| partition.stats().changes).sum()
+    }
+
+    fn failed(&self) -> Vec<usize> {
+        let places = self.part.partitions.iter().enumerate();
+        places.filter(|(_, partition)| partition.outcome().is_err()).map(|(at, _)| at).collect()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Kind {
+    Write,
+    WriteDurably,
+    Sync,
+}
+
+impl Kind {
+    fn of(operation: &Operation) -> Self {
+        match operation {
+            Operation::WriteAt { .. } => Kind::Write,
+            Operation::WriteDurablyAt { .. } => Kind::WriteDurably,
+            Operation::SyncData { .. } => Kind::Sync,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+use Kind::{Sync, Write, WriteDurably};
+
+fn failure() -> io::Result<usize> {
+    Err(io::Error::other("a bad sector"))
+}
+
+#[test]
+fn a_store_that_is_alone_is_written_durably() {
+    let mut bench = Bench::new(2);
+    for (place, seed) in [(0, 1), (1, 2), (0, 3)] {
+        bench.store(place, seed);
+        assert_eq!(bench.settle(), [WriteDurably]);
+    }
+    assert_eq!(bench.stored(), 3);
+}
+
+#[test]
+fn stores_in_as_many_partitions_share_syncs() {
+    let mut bench = Bench::new(16);
+    for round in 0..3 {
+        (0..16).for_each(|place| bench.store(place, round));
+        let begun = bench.under_way();
+        assert_eq!((begun[0], &begun[1..]), (WriteDurably, &[Write; 15][..]));
+        for _ in begun {
+            bench.complete(Ok(512));
+        }
+        assert_eq!(bench.under_way(), [Sync], "for the first that was written");
+        assert_eq!(bench.stored(), round * 16 + 1, "the others wait for a sync");
+        assert_eq!(bench.settle(), [Sync, Sync]);
+        assert_eq!(bench.stored(), round * 16 + 16);
+    }
+}
+
+#[test]
+fn a_store_during_a_sync_waits_for_the_next() {
+    let mut bench = Bench::new(4);
+    (0..2).for_each(|place| bench.store(place, 1));
+    assert_eq!([bench.complete(Ok(512)), bench.complete(Ok(512))], [WriteDurably, Write]);
+    bench.store(2, 1);
+    assert_eq!(bench.under_way(), [Sync, Write]);
+    bench.under_way.swap(0, 1);
+    bench.complete(Ok(512));
+    bench.complete(Ok(0));
+    assert_eq!(bench.stored(), 2, "the sync began before the last was written");
+    assert_eq!(bench.settle(), [Sync]);
+    assert_eq!(bench.stored(), 3);
+}
+
+#[test]
+fn a_write_that_failed_is_told_to_its_partition_at_once() {
+    let mut bench = Bench::new(4);
+    (0..2).for_each(|place| bench.store(place, 1));
+    bench.complete(Ok(512));
+    assert_eq!(bench.complete(failure()), Write);
+    assert_eq!((bench.failed(), bench.stored()), (vec![1], 1));
+    bench.store(2, 1);
+    assert_eq!(bench.settle(), [WriteDurably], "nothing is left on its way");
+}
+
+#[test]
+fn a_sync_that_failed_fails_every_store_that_it_was_for() {
+    let mut bench = Bench::new(4);
+    (0..4).for_each(|place| bench.store(place, 1));
+    for _ in 0..4 {
+        bench.complete(Ok(512));
+    }
+    assert_eq!(bench.complete(failure()), Sync);
+    assert_eq!(bench.settle(), [Sync]);
+    assert_eq!((bench.failed(), bench.stored()), (vec![1, 2, 3], 1));
+}
