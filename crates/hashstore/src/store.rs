@@ -6,7 +6,7 @@ use crate::format::superblock::Layout;
 use crate::partition::{Answer, Item, Only, Reply, Request};
 use crate::stats::PartitionStats;
 use crate::volume::{self, CreateSettings, Opened};
-use crate::worker::{Call, Message, Worker};
+use crate::worker::{Call, Message, Openings, Worker};
 use esker_api::{Kv, Value, WriteBatch};
 use esker_base::background::Running;
 use esker_base::{Background, Entry, Error, Kind, Result, Rng, hash64};
@@ -46,12 +46,12 @@ impl HashStore {
         let number = processors.min(partitions.len());
         let mut shares: Vec<Vec<_>> = (0..number).map(|_| Vec::new()).collect();
         for (at, partition) in partitions.into_iter().enumerate() {
-            shares[at % number].push(partition);
+            shares[at % number].push((partition, Openings::of(&device)?));
         }
         let mut store =
             HashStore { layout, opened, workers: Vec::new(), threads: Mutex::default(), device };
         for share in shares {
-            let (sender, thread) = Worker::start(share, store.device.descriptor()?, background)?;
+            let (sender, thread) = Worker::start(share, background)?;
             store.workers.push(sender);
             store.threads.get_mut().unwrap_or_else(PoisonError::into_inner).push(thread);
         }

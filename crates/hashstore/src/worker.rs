@@ -1,5 +1,9 @@
 //! A thread with a reactor and some partitions.
+//!
+//! The system tells each opening of a file once that something written to the file was lost. So every partition has two of its own: one, and another
+//! for durable writes, of which it has one at a time. No sync misses what another's sync or durable write was told.
 
+use crate::device::FileDevice;
 use crate::partition::{Io, IoKind, Partition, Reply, Request};
 use crate::stats::PartitionStats;
 use esker_base::background::Running;
@@ -29,11 +33,24 @@ pub(crate) enum Message {
     Close(mpsc::Sender<Result<()>>),
 }
 
+/// The device as one partition has it open.
+pub(crate) struct Openings {
+    file: Descriptor,
+    durable: Descriptor,
+}
+
+impl Openings {
+    pub fn of(device: &FileDevice) -> Result<Self> {
+        Ok(Openings { file: device.descriptor()?, durable: device.descriptor()? })
+    }
+}
+
 pub(crate) struct Worker {
     reactor: Reactor,
     inbox: Inbox<Message>,
-    file: Descriptor,
     partitions: Vec<Partition>,
+    /// Each partition's own.
+    openings: Vec<Openings>,
     /// By the partition's token; free ones are none.
     callers: Vec<Option<(u64, mpsc::Sender<Reply>)>>,
     free_callers: Vec<usize>,
@@ -43,13 +60,13 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts a thread that owns `partitions`.
+    /// Starts a thread that owns `partitions`, each with its openings.
     pub fn start(
-        partitions: Vec<Partition>,
-        file: Descriptor,
+        partitions: Vec<(Partition, Openings)>,
         background: &dyn Background,
     ) -> Result<(Sender<Message>, Box<dyn Running>)> {
         let (started, outcome) = mpsc::channel();
+        let (partitions, openings) = partitions.into_iter().unzip();
         // A reactor belongs to the thread that makes it.
         let body = move || match Reactor::new(IN_FLIGHT, &Threads) {
             Ok(reactor) => {
@@ -57,8 +74,8 @@ impl Worker {
                 let worker = Worker {
                     reactor,
                     inbox,
-                    file,
                     partitions,
+                    openings,
                     callers: Vec::new(),
                     free_callers: Vec::new(),
                     backlog: VecDeque::new(),
@@ -132,8 +149,7 @@ impl Worker {
                 self.partitions[slot].checkpoint();
             }
             while let Some(io) = self.partitions[slot].take_io() {
-                let (token, operation) = self.operation(slot, io);
-                self.backlog.push_back((token, operation));
+                self.backlog.push_back(operation(slot, &self.openings[slot], io));
             }
             while let Some(reply) = self.partitions[slot].take_reply() {
                 let number = reply.token as usize;
@@ -152,20 +168,6 @@ impl Worker {
         }
     }
 
-    /// What a partition wants, for the reactor. The token has the partition's slot in its lowest byte.
-    fn operation(&self, slot: usize, io: Io) -> (u64, Operation) {
-        let file = self.file.clone();
-        let operation = match io.what {
-            IoKind::Read { offset, into } => Operation::ReadAt { file, offset, into },
-            IoKind::Write { offset, from } => Operation::WriteAt { file, offset, from },
-            IoKind::WriteDurably { offset, from } => {
-                Operation::WriteDurablyAt { file, offset, from }
-            }
-            IoKind::Sync => Operation::SyncData { file },
-        };
-        (io.tag << 8 | slot as u64, operation)
-    }
-
     fn report(&mut self, completion: Completion) {
         let Completion { token, result, operation, .. } = completion;
         let slice = operation.into_buffer().map(Slice::from);
@@ -178,5 +180,57 @@ impl Worker {
             && partitions.all(|partition| {
                 partition.is_idle() && (!partition.has_changes() || partition.outcome().is_err())
             })
+    }
+}
+
+/// What a partition wants, for the reactor. The token has the partition's slot in its lowest byte.
+fn operation(slot: usize, openings: &Openings, io: Io) -> (u64, Operation) {
+    let file = openings.file.clone();
+    let operation = match io.what {
+        IoKind::Read { offset, into } => Operation::ReadAt { file, offset, into },
+        IoKind::Write { offset, from } => Operation::WriteAt { file, offset, from },
+        IoKind::WriteDurably { offset, from } => {
+            Operation::WriteDurablyAt { file: openings.durable.clone(), offset, from }
+        }
+        IoKind::Sync => Operation::SyncData { file },
+    };
+    (io.tag << 8 | slot as u64, operation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_uring::Buffer;
+    use std::fs::File;
+    use std::io::{Seek, SeekFrom};
+    use std::os::fd::AsFd;
+
+    /// Another descriptor of the opening that `what` uses.
+    fn opening(openings: &Openings, what: IoKind) -> File {
+        let (Operation::WriteDurablyAt { file, .. } | Operation::SyncData { file }) =
+            operation(0, openings, Io { tag: 1, what }).1
+        else {
+            panic!("neither a durable write nor a sync")
+        };
+        file.as_fd().try_clone_to_owned().unwrap().into()
+    }
+
+    #[test]
+    fn syncs_and_durable_writes_of_each_partition_have_an_opening_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let device = FileDevice::create(&dir.path().join("store"), Some(1 << 20)).unwrap();
+        let partitions = [(); 2].map(|()| Openings::of(&device).unwrap());
+        let durably = || IoKind::WriteDurably { offset: 0, from: Buffer::zeroed(512).whole() };
+        let mut files: Vec<_> = partitions
+            .iter()
+            .flat_map(|own| [opening(own, IoKind::Sync), opening(own, durably())])
+            .collect();
+        // An offset belongs to an opening.
+        for (at, file) in (1..).zip(&mut files) {
+            file.seek(SeekFrom::Start(at)).unwrap();
+        }
+        let offsets: Vec<_> =
+            files.iter_mut().map(|file| file.stream_position().unwrap()).collect();
+        assert_eq!(offsets, [1, 2, 3, 4]);
     }
 }

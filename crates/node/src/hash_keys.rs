@@ -112,11 +112,12 @@ impl Namespace for HashKeys {
             shares[number % reactors].push(partition);
         }
         let part = |share| -> Result<Box<dyn Resident>> {
-            let file = self.device.descriptor()?;
+            let (file, durable) = (self.device.descriptor()?, self.device.descriptor()?);
             let store = Store {
                 reactors,
                 layout: self.layout.clone(),
                 file,
+                durable,
                 has_volatile_cache: self.has_volatile_cache,
                 shared: self.shared.clone(),
             };

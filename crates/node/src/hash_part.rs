@@ -34,6 +34,8 @@ pub(crate) struct Store {
     pub(crate) reactors: usize,
     pub(crate) layout: Arc<Layout>,
     pub(crate) file: Descriptor,
+    /// Another opening, for durable writes: there is one at a time, and it takes no error that a sync of `file` is to tell.
+    pub(crate) durable: Descriptor,
     pub(crate) has_volatile_cache: bool,
     pub(crate) shared: Arc<Shared>,
 }
@@ -113,6 +115,7 @@ impl HashPart {
                     self.change(token, Operation::WriteAt { file, offset, from }, out);
                 }
                 IoKind::WriteDurably { offset, from } if self.changing == 0 => {
+                    let file = self.store.durable.clone();
                     self.change(token, Operation::WriteDurablyAt { file, offset, from }, out);
                 }
                 IoKind::WriteDurably { offset, from } => {
@@ -262,9 +265,6 @@ impl Resident for HashPart {
         }
         if tag == SYNC {
             return self.synced(&result, out);
-        }
-        if result.is_err() && matches!(operation, Operation::WriteDurablyAt { .. }) {
-            self.store.shared.failed.store(true, Relaxed);
         }
         let place = (tag & ((1 << PLACE_BITS) - 1)) as usize;
         let is_synced_next = tag & THEN_SYNC != 0 && result.is_ok();

@@ -5,6 +5,9 @@ use esker_base::Rng;
 use esker_hashstore::device::FileDevice;
 use esker_hashstore::{CreateSettings, volume};
 use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Seek;
+use std::os::fd::AsFd;
 
 struct Bench {
     part: HashPart,
@@ -28,6 +31,7 @@ impl Bench {
             reactors: 1,
             layout,
             file: device.descriptor().unwrap(),
+            durable: device.descriptor().unwrap(),
             has_volatile_cache: false,
             shared: Arc::new(Shared { used_bytes, ..Shared::default() }),
         };
@@ -179,4 +183,39 @@ fn a_sync_that_failed_fails_every_store_that_it_was_for() {
     assert_eq!(bench.complete(failure()), Sync);
     assert_eq!(bench.settle(), [Sync]);
     assert_eq!((bench.failed(), bench.stored()), (vec![1, 2, 3], 1));
+}
+
+/// Another descriptor of the same opening.
+fn opening(operation: &Operation) -> File {
+    let (Operation::WriteAt { file, .. }
+    | Operation::WriteDurablyAt { file, .. }
+    | Operation::SyncData { file }) = operation
+    else {
+        panic!("{operation:?}")
+    };
+    file.as_fd().try_clone_to_owned().unwrap().into()
+}
+
+/// The system tells each opening of an error once: a durable write must not hear what a sync is to tell.
+#[test]
+fn durable_writes_have_an_opening_of_their_own() {
+    let mut bench = Bench::new(2);
+    (0..2).for_each(|place| bench.store(place, 1));
+    assert_eq!(bench.under_way(), [WriteDurably, Write]);
+    let [mut durable, mut plain] = [0, 1].map(|at| opening(&bench.under_way[at].1));
+    (0..2).for_each(|_| assert_ne!(bench.complete(Ok(512)), Sync));
+    let mut sync = opening(&bench.under_way[0].1);
+    // An offset belongs to an opening.
+    durable.seek(io::SeekFrom::Start(7)).unwrap();
+    plain.seek(io::SeekFrom::Start(8)).unwrap();
+    assert_eq!((durable.stream_position().unwrap(), sync.stream_position().unwrap()), (7, 8));
+}
+
+#[test]
+fn a_durable_write_that_failed_fails_its_partition_alone() {
+    let mut bench = Bench::new(4);
+    (0..3).for_each(|place| bench.store(place, 1));
+    assert_eq!(bench.complete(failure()), WriteDurably);
+    assert_eq!(bench.settle(), [Write, Write, Sync, Sync]);
+    assert_eq!((bench.failed(), bench.stored()), (vec![0], 2));
 }
