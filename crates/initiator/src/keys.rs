@@ -47,6 +47,9 @@ impl KeyClient {
 
     /// Makes safe what was acknowledged, if the node has a volatile cache; otherwise it is so already. Fails as unknown if
     /// something was acknowledged, and not flushed, before the connection was lost: the node may have lost it, too.
+    ///
+    /// A connection that was lost is made anew first, to see whether there is a cache. So this fails, once the deadline has passed, while the
+    /// node is down, also if it has none.
     pub fn flush(&self) -> Result<(), RemoteError> {
         self.session.flush(KvCommand::Flush.encode(self.session.namespace()))
     }
