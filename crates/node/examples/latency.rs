@@ -12,10 +12,10 @@ use esker_nvme::Nqn;
 use esker_target::{MemoryKeys, Namespace, Target};
 use esker_uring::Buffer;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
-use support::{Failure, NODE, hash_store, percentiles, serve};
+use support::{Failure, NODE, connected, hash_store, percentiles, serve};
 
 const VALUE_BYTES: usize = 32 << 10;
 /// A capsule with such a value, and a completion.
@@ -73,12 +73,7 @@ fn main() -> Result<(), Failure> {
 
 /// A socket whose peer takes a ping, does what a store needs, and sends a pong.
 fn pinged(device: Option<FileDevice>) -> Result<TcpStream, Failure> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let socket = TcpStream::connect(listener.local_addr()?)?;
-    let (mut peer, _) = listener.accept()?;
-    for socket in [&socket, &peer] {
-        socket.set_nodelay(true)?;
-    }
+    let [socket, mut peer] = connected()?;
     let serve = move || {
         let (mut bytes, page) = (vec![0; PING_BYTES], Buffer::zeroed(VALUE_BYTES));
         for number in 0u64.. {

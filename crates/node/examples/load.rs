@@ -11,12 +11,12 @@ use esker_target::{MemoryKeys, Namespace};
 use esker_uring::{Buffer, Descriptor, Operation, Reactor};
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use support::{Failure, Queue, hash_store, percentiles, serve};
+use support::{Failure, Queue, connected, hash_store, percentiles, serve};
 
 const VALUE_BYTES: usize = 4096;
 const DEPTH: u16 = 64;
@@ -129,12 +129,7 @@ fn by_the_clock(
 
 /// A socket whose peer answers each request.
 fn plain_peer() -> Result<TcpStream, Failure> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let socket = TcpStream::connect(listener.local_addr()?)?;
-    let (mut peer, _) = listener.accept()?;
-    for socket in [&socket, &peer] {
-        socket.set_nodelay(true)?;
-    }
+    let [socket, mut peer] = connected()?;
     let serve = move || {
         let answers = vec![7; usize::from(DEPTH) * ANSWER_BYTES];
         let (mut requests, mut begun) = (vec![0; usize::from(DEPTH) * REQUEST_BYTES], 0);

@@ -15,7 +15,7 @@ use esker_nvme::property::{self, Configuration};
 use esker_nvme::{Cqe, Nqn, Sqe};
 use esker_target::{Access, Namespace, Subsystem, Target};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +24,17 @@ pub const NODE: &str = "nqn.2024-01.io.esker:node";
 const HOST: &str = "nqn.measure";
 
 pub type Failure = Box<dyn std::error::Error>;
+
+/// The two ends of a connection.
+pub fn connected() -> Result<[TcpStream; 2], Failure> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let near = TcpStream::connect(listener.local_addr()?)?;
+    let (far, _) = listener.accept()?;
+    for socket in [&near, &far] {
+        socket.set_nodelay(true)?;
+    }
+    Ok([near, far])
+}
 
 pub fn hash_store(path: &Path, bytes: u64) -> Result<HashKeys, Failure> {
     let device = FileDevice::create(path, Some(bytes))?;
