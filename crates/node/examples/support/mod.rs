@@ -7,7 +7,7 @@ use esker_hashstore::{CreateSettings, volume};
 use esker_node::HashKeys;
 use esker_nvme::command::Sgl;
 use esker_nvme::command::fabrics::{ANY_CONTROLLER, Connect, ConnectData, FabricsCommand};
-use esker_nvme::command::kv::{Key, KvCommand};
+use esker_nvme::command::kv::{Condition, Key, KvCommand};
 use esker_nvme::pdu::{
     Decoder, Digests, Encoder, FromController, InitializeRequest, Limits, Sender,
 };
@@ -22,6 +22,8 @@ use std::time::Duration;
 
 pub const NODE: &str = "nqn.2024-01.io.esker:node";
 const HOST: &str = "nqn.measure";
+/// Stores on their way at a time, where there are many.
+const STORED_TOGETHER: u16 = 64;
 
 pub type Failure = Box<dyn std::error::Error>;
 
@@ -109,12 +111,8 @@ impl Queue {
     }
 
     /// A command with data in its capsule, alone.
-    pub fn call(&mut self, mut sqe: Sqe, data: &[u8]) -> Result<Cqe, Failure> {
-        if !data.is_empty() {
-            sqe.set_sgl(Sgl::InCapsule { offset: 0, bytes: data.len() as u32 });
-        }
-        self.encoder.command(&sqe, data.len(), &mut self.out);
-        self.out.extend_from_slice(data);
+    pub fn call(&mut self, sqe: Sqe, data: &[u8]) -> Result<Cqe, Failure> {
+        self.put(sqe, data);
         self.send()?;
         let mut answer = None;
         while answer.is_none() {
@@ -123,11 +121,55 @@ impl Queue {
         answer.ok_or_else(|| "no answer".into())
     }
 
+    fn put(&mut self, mut sqe: Sqe, data: &[u8]) {
+        if !data.is_empty() {
+            sqe.set_sgl(Sgl::InCapsule { offset: 0, bytes: data.len() as u32 });
+        }
+        self.encoder.command(&sqe, data.len(), &mut self.out);
+        self.out.extend_from_slice(data);
+    }
+
     pub fn store(&mut self, namespace: u32, key: &[u8], value: &[u8]) -> Result<(), Failure> {
-        let key = Key::new(key).ok_or("a key of up to 16 bytes")?;
-        let condition = esker_nvme::command::kv::Condition::Always;
-        let store = KvCommand::Store { key, bytes: value.len() as u32, condition };
-        self.call(store.encode(namespace), value).map(drop)
+        self.put_store(namespace, 0, key, value);
+        self.finish(1)
+    }
+
+    /// Stores many keys, of which not all wait for each other.
+    pub fn store_all(
+        &mut self,
+        namespace: u32,
+        keys: impl Iterator<Item = [u8; 8]>,
+        value: &[u8],
+    ) -> Result<(), Failure> {
+        let mut keys = keys.peekable();
+        while keys.peek().is_some() {
+            let mut count = 0;
+            for (id, key) in (0..STORED_TOGETHER).zip(&mut keys) {
+                self.put_store(namespace, id, &key, value);
+                count += 1;
+            }
+            self.finish(count)?;
+        }
+        Ok(())
+    }
+
+    fn put_store(&mut self, namespace: u32, id: u16, key: &[u8], value: &[u8]) {
+        let key = Key::new(key).expect("a key of up to 16 bytes");
+        let bytes = value.len() as u32;
+        let mut sqe =
+            KvCommand::Store { key, bytes, condition: Condition::Always }.encode(namespace);
+        sqe.set_command_id(id);
+        self.put(sqe, value);
+    }
+
+    /// Sends what is to be sent, and waits until `count` commands are done.
+    fn finish(&mut self, count: usize) -> Result<(), Failure> {
+        self.send()?;
+        let mut done = 0;
+        while done < count {
+            self.receive(|_| done += 1)?;
+        }
+        Ok(())
     }
 
     /// Puts a retrieve of up to `bytes` behind what is to be sent.
