@@ -3,7 +3,7 @@
 //!
 //! * [`geometry`]: what a device is made of, and how its parts are numbered;
 //! * [`preset`]: devices as files, every parameter with its source;
-//! * [`device`]: the rules of the medium, a model of the device in virtual time, and disks of zones;
+//! * [`device`]: the rules of the medium, a model of the device in virtual time, disks of zones and with placement;
 //! * [`placement`]: which units data is written to;
 //! * [`zones`]: chunks that data is kept on: files in a directory, the zones of a disk, memory, the model;
 //! * [`storage`]: files on these;
@@ -27,4 +27,4 @@ pub use geometry::{Chunk, Geometry, Unit};
 pub use host::Host;
 pub use preset::Preset;
 pub use storage::FlashStorage;
-pub use zones::{FileZones, ModelledZones, ZonedDisk, Zones};
+pub use zones::{FileZones, ModelledZones, PlacedDisk, ZonedDisk, Zones};

@@ -2,8 +2,9 @@
 //! moment since they were last made safe.
 
 use esker_base::{Hint, Result, Rng};
+use esker_flash::device::fdp::EmulatedDisk;
 use esker_flash::zones::MemoryZones;
-use esker_flash::{FlashStorage, Geometry};
+use esker_flash::{FlashStorage, Geometry, PlacedDisk, Zones};
 use esker_storage::{Storage, WritableFile};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,6 +12,42 @@ use std::sync::Arc;
 /// 12 chunks, so small that everything happens soon: turns of the journal, moves, a full device.
 fn device() -> MemoryZones {
     MemoryZones::new(Geometry::of_blocks(1, 3, 4, 32 << 10))
+}
+
+/// A device that can fail and lose power. Clones share it.
+trait Device: Clone {
+    /// The device as a process finds it that is started now.
+    fn zones(&self) -> Arc<dyn Zones>;
+    fn fail_after(&self, calls: u64);
+    fn lose_power(&self, rng: &mut Rng);
+
+    fn open(&self) -> Result<FlashStorage> {
+        FlashStorage::open(self.zones())
+    }
+}
+
+impl Device for MemoryZones {
+    fn zones(&self) -> Arc<dyn Zones> {
+        Arc::new(self.clone())
+    }
+    fn fail_after(&self, calls: u64) {
+        MemoryZones::fail_after(self, calls);
+    }
+    fn lose_power(&self, rng: &mut Rng) {
+        MemoryZones::lose_power(self, rng);
+    }
+}
+
+impl Device for EmulatedDisk {
+    fn zones(&self) -> Arc<dyn Zones> {
+        Arc::new(PlacedDisk::of(self.clone()).unwrap())
+    }
+    fn fail_after(&self, calls: u64) {
+        EmulatedDisk::fail_after(self, calls);
+    }
+    fn lose_power(&self, rng: &mut Rng) {
+        EmulatedDisk::lose_power(self, rng);
+    }
 }
 
 fn byte(id: u64, offset: u64) -> u8 {
@@ -172,12 +209,12 @@ impl Known {
 }
 
 /// Runs the history of `seed` on a device until that fails after so many calls; `None` if it never does.
-fn lose_power_after(device: MemoryZones, calls: u64, seed: u64, steps: u64) -> Option<()> {
+fn lose_power_after(device: impl Device, calls: u64, seed: u64, steps: u64) -> Option<()> {
     let context = format!("seed {seed}, call {calls}");
     let mut rng = Rng::new(seed);
     device.fail_after(calls);
     let mut known = Known { moments: vec![Names::new()], ..Known::default() };
-    let failed = match FlashStorage::open(Arc::new(device.clone())) {
+    let failed = match device.open() {
         Err(_) => true,
         Ok(storage) => {
             let known = &mut known;
@@ -187,12 +224,12 @@ fn lose_power_after(device: MemoryZones, calls: u64, seed: u64, steps: u64) -> O
     };
     for loss in 0..3 {
         device.lose_power(&mut Rng::new(seed ^ calls << 20 ^ loss));
-        let again = FlashStorage::open(Arc::new(device.clone()));
+        let again = device.open();
         let again = again.unwrap_or_else(|error| panic!("{context}: {error}"));
         known.check(&again, &context);
     }
     // What is left can be written on, once there is room.
-    let again = FlashStorage::open(Arc::new(device.clone())).unwrap();
+    let again = device.open().unwrap();
     again.list().unwrap().iter().for_each(|name| again.remove(name).unwrap());
     let mut file = again.create("new", Hint::table(1)).unwrap();
     file.append(&bytes(77, 0..150_000)).unwrap();
@@ -200,7 +237,7 @@ fn lose_power_after(device: MemoryZones, calls: u64, seed: u64, steps: u64) -> O
     again.sync_names().unwrap();
     device.lose_power(&mut rng);
     drop((file, again));
-    let again = FlashStorage::open(Arc::new(device)).unwrap();
+    let again = device.open().unwrap();
     assert_eq!(content(&again, "new"), bytes(77, 0..150_000), "{context}");
     failed.then_some(())
 }
@@ -241,5 +278,28 @@ fn power_loss_on_a_device_with_few_active_chunks_leaves_what_was_promised() {
     }
     for seed in 400..440 {
         lose_power_after(narrow_device(), Rng::new(seed).below(1_200), seed, 600);
+    }
+}
+
+/// A disk with placement that is as small, was laid out, and loses any of the blocks that were not flushed.
+fn placed_device() -> EmulatedDisk {
+    const HEADER_UNITS: usize = 32;
+    let disk = EmulatedDisk::new(12 + HEADER_UNITS, 32 << 10, 4);
+    let zones = PlacedDisk::lay_out(disk.clone()).unwrap();
+    drop(FlashStorage::open(Arc::new(zones)).unwrap());
+    disk
+}
+
+#[test]
+fn power_loss_on_a_disk_with_placement_leaves_what_was_promised() {
+    for seed in 500..506 {
+        let mut calls = 0;
+        while lose_power_after(placed_device(), calls, seed, 60).is_some() {
+            calls += 1;
+        }
+        assert!(calls > 50, "{calls}");
+    }
+    for seed in 600..660 {
+        lose_power_after(placed_device(), Rng::new(seed).below(1_200), seed, 600);
     }
 }

@@ -1,6 +1,8 @@
-//! Devices: the rules of the medium ([`media`]), a model of what it does when ([`sim`]), and disks that say by
-//! themselves where they are to be written ([`zoned`]).
+//! Devices: the rules of the medium ([`media`]), a model of what it does when ([`sim`]), disks that say by
+//! themselves where they are to be written ([`zoned`]), and disks that are told what belongs together ([`fdp`]).
 
+mod block;
+pub mod fdp;
 pub mod media;
 pub mod sim;
 pub mod zoned;

@@ -193,6 +193,7 @@ impl State {
     /// A free chunk, reset. One that can't be reset is out for good, and another is taken.
     fn lease_free(&mut self, zones: &dyn Zones, lifetime: Lifetime) -> Result<Option<Lease>> {
         while let Some((chunk, free_after)) = self.space.free(lifetime) {
+            zones.expect(chunk, lifetime);
             if !self.space.needs_reset(chunk) {
                 return Ok(Some(Lease { chunk, at: 0 }));
             }
@@ -368,7 +369,12 @@ pub(super) fn files(
     }
     for body in names.values().filter(|body| body.log_bytes.is_none()) {
         let pieces = body.pieces.read();
-        pieces.extents.iter().for_each(|extent| space.pool_found(extent, body.lifetime.into()));
+        let lifetime = body.lifetime.into();
+        for extent in &pieces.extents {
+            if space.pool_found(extent, lifetime) {
+                zones.expect(zones.geometry().chunk(extent.chunk as usize), lifetime);
+            }
+        }
     }
     Ok((names, next_id, space))
 }

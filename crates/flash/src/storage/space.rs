@@ -50,6 +50,8 @@ pub(super) struct Lease {
 /// All chunks of a device.
 pub(super) struct Space {
     pub(super) geometry: Geometry,
+    /// Whether a chunk that is found can be written on behind what files have of it, however far it was written.
+    is_rewritable: bool,
     policy: Box<dyn Policy + Send>,
     /// What the policy knows. How much of a unit is alive stands for how much it is read.
     state: State,
@@ -75,8 +77,8 @@ impl Space {
                 state.units[usize::from(chunk.unit.0)].free_chunks -= 1;
             }
         }
-        let starting = BTreeSet::new();
-        Ok(Space { geometry, policy, state, records, starting, turn: 0 })
+        let (starting, is_rewritable) = (BTreeSet::new(), zones.is_rewritable());
+        Ok(Space { geometry, is_rewritable, policy, state, records, starting, turn: 0 })
     }
 
     /// Good bytes of the device, without the journal's, and how many of them files have.
@@ -100,17 +102,24 @@ impl Space {
         if record.used == Use::Out || extent.start() + extent.taken() > chunk_bytes {
             return false;
         }
+        if self.is_rewritable {
+            let before = if record.used == Use::Free { 0 } else { record.written };
+            record.written = before.max(extent.start() + extent.taken());
+        }
         self.set_use(extent.chunk as usize, Use::Closed);
         self.add(extent);
         true
     }
 
-    /// Lets a chunk that is found partly written be written on by data of this lifetime.
-    pub(super) fn pool_found(&mut self, extent: &Extent, lifetime: Lifetime) {
+    /// Lets a chunk that is found partly written be written on by data of this lifetime. Says whether it was not yet.
+    pub(super) fn pool_found(&mut self, extent: &Extent, lifetime: Lifetime) -> bool {
         let record = &self.records[extent.chunk as usize];
-        if record.used == Use::Closed && record.written < u64::from(self.geometry.chunk_bytes) {
+        let is_found =
+            record.used == Use::Closed && record.written < u64::from(self.geometry.chunk_bytes);
+        if is_found {
             self.set_use(extent.chunk as usize, Use::Pooled(lifetime));
         }
+        is_found
     }
 
     /// A file has this piece.

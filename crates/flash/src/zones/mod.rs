@@ -2,20 +2,25 @@
 //!
 //! * [`FileZones`]: a file for each chunk, in a directory;
 //! * [`ZonedDisk`]: the zones of a zoned disk;
+//! * [`PlacedDisk`]: a disk that is told by placement identifiers what belongs together (NVMe FDP);
 //! * [`MemoryZones`]: chunks in memory that can lose power, for tests;
 //! * [`ModelledZones`]: chunks in memory that take the time of a device model.
 
 mod files;
 mod memory;
 mod modelled;
+mod placed;
 mod unflushed;
 mod zoned;
 
 pub use files::FileZones;
 pub use memory::MemoryZones;
 pub use modelled::ModelledZones;
+pub use placed::PlacedDisk;
 pub use zoned::ZonedDisk;
 
+use crate::device::{fdp, zoned as zoned_device};
+use crate::placement::Lifetime;
 use crate::{Chunk, Geometry};
 use esker_base::{Error, Result};
 use std::fs;
@@ -26,11 +31,22 @@ use std::sync::Arc;
 /// What devices are read and written in, in bytes.
 pub const BLOCK_BYTES: u64 = 4096;
 
+/// What a device says of itself that is told by identifiers what belongs together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Placement {
+    /// How many placement identifiers may be used.
+    pub identifiers: usize,
+    /// What the device erases at a time, in bytes.
+    pub reclaim_unit_bytes: u64,
+    /// What it counted.
+    pub statistics: fdp::Statistics,
+}
+
 /// A device of chunks. Offsets and lengths are multiples of [`BLOCK_BYTES`].
 ///
 /// What was written survives the death of the process, and power loss after [`flush`](Zones::flush). Power loss
 /// leaves of each chunk what was flushed and a part from the beginning of what was written after that, or what it
-/// was before a reset that was not flushed.
+/// was before a reset that was not flushed; of a rewritable device, any blocks of what was written after that.
 pub trait Zones: Send + Sync + 'static {
     /// What to call it in messages.
     fn describe(&self) -> String;
@@ -42,8 +58,15 @@ pub trait Zones: Send + Sync + 'static {
     fn is_read_only(&self, _chunk: Chunk) -> bool {
         false
     }
-    /// Bytes written into a chunk since its last reset: where the next write goes.
+    /// Bytes written into a chunk since its last reset: where the next write goes. All of it, if nobody knows.
     fn written(&self, chunk: Chunk) -> Result<u64>;
+    /// Whether a chunk that counts as full because it is not known how far it was written may be written all the same:
+    /// once from any place, and on behind that.
+    fn is_rewritable(&self) -> bool {
+        false
+    }
+    /// Data of this lifetime will be written into a chunk.
+    fn expect(&self, _chunk: Chunk, _lifetime: Lifetime) {}
     /// Writes behind what is written. `at` says where the caller believes that is.
     fn write(&self, chunk: Chunk, at: u64, bytes: &[u8]) -> Result<()>;
     /// Reads what was written.
@@ -65,6 +88,10 @@ pub trait Zones: Send + Sync + 'static {
     }
     /// Makes everything written, reset and finished so far survive power loss.
     fn flush(&self) -> Result<()>;
+    /// What it says of placement, if it knows any.
+    fn placement(&self) -> Result<Option<Placement>> {
+        Ok(None)
+    }
     /// Whether reads wait for writes at the moment, as far as is known.
     fn is_busy(&self) -> bool {
         false
@@ -78,15 +105,22 @@ pub fn is_device(path: &Path) -> bool {
     is_block_device(path) || FileZones::is_in(path)
 }
 
-/// Whether a path is a block device, which has to be a zoned one.
+/// Whether a path is a block device: a zoned one, or one with placement identifiers.
 pub fn is_block_device(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device())
+}
+
+/// Whether a block device has zones.
+pub fn has_zones(path: &Path) -> Result<bool> {
+    let found = zoned_device::has_zones(path);
+    found.map_err(|source| Error::io("look at", path.display().to_string(), source))
 }
 
 /// Opens the device at a path.
 pub fn open(path: &Path) -> Result<Arc<dyn Zones>> {
     Ok(match is_block_device(path) {
-        true => Arc::new(ZonedDisk::open(path)?),
+        true if has_zones(path)? => Arc::new(ZonedDisk::open(path)?),
+        true => Arc::new(PlacedDisk::open(path)?),
         false => Arc::new(FileZones::open(path)?),
     })
 }
@@ -94,7 +128,8 @@ pub fn open(path: &Path) -> Result<Arc<dyn Zones>> {
 /// Opens the device at a path to look at it, beside a user.
 pub fn open_to_look(path: &Path) -> Result<Arc<dyn Zones>> {
     Ok(match is_block_device(path) {
-        true => Arc::new(ZonedDisk::open_to_look(path)?),
+        true if has_zones(path)? => Arc::new(ZonedDisk::open_to_look(path)?),
+        true => Arc::new(PlacedDisk::open_to_look(path)?),
         false => Arc::new(FileZones::open(path)?),
     })
 }

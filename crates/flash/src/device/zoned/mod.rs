@@ -7,7 +7,7 @@
 mod ioctl;
 mod kernel;
 
-pub use kernel::KernelDisk;
+pub use kernel::{KernelDisk, has_zones};
 
 use esker_uring::Buffer;
 use std::io;

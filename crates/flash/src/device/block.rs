@@ -1,0 +1,89 @@
+//! What Linux says of a block device, of any kind.
+
+use rustix::fs::{OFlags, fstat, major, minor};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::ops::RangeInclusive;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// What a segment of a request holds at the least: a page, wherever it lies in memory.
+const PAGE_BYTES: usize = 4096;
+
+/// The largest blocks that can be used: what files lie in (`crate::zones::BLOCK_BYTES`).
+const BLOCK_BYTES_MAX: usize = 4096;
+
+/// What every driver takes in one request, and what the kernel makes one of at the most (`BIO_MAX_VECS` pages).
+const REQUEST_BYTES: RangeInclusive<usize> = 64 << 10..=1 << 20;
+
+/// The limits of a device's queue.
+pub(super) struct Limits(PathBuf);
+
+/// Opens a block device past the page cache, to read it only if not `writable`. Anything else is refused.
+pub(super) fn open(path: &Path, writable: bool) -> io::Result<File> {
+    if !fs::metadata(path)?.file_type().is_block_device() {
+        return Err(unsupported("it is no block device"));
+    }
+    const DIRECT: i32 = OFlags::DIRECT.bits() as i32;
+    File::options().read(true).write(writable).custom_flags(DIRECT).open(path)
+}
+
+/// Without a file to create, this is a claim on the device: there is one at a time, and file systems that are mounted
+/// have theirs (open(2)). It ends with the process.
+pub(super) fn claim(path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+    const EXCLUSIVE: i32 = OFlags::EXCL.bits() as i32;
+    let claimed = File::options().read(true).write(true).custom_flags(EXCLUSIVE).open(path);
+    let claimed = claimed.map_err(|source| match source.kind() {
+        ErrorKind::ResourceBusy => {
+            let what =
+                "it is in use: another process has claimed it, or a file system on it is mounted";
+            io::Error::new(ErrorKind::ResourceBusy, what)
+        }
+        _ => source,
+    })?;
+    Ok(Box::new(claimed))
+}
+
+pub(super) fn unsupported(what: impl Into<String>) -> io::Error {
+    io::Error::new(ErrorKind::Unsupported, what.into())
+}
+
+/// Whether a device is a part of a disk.
+pub(super) fn is_partition(device: &File) -> io::Result<bool> {
+    Ok(folder_of(device)?.join("partition").exists())
+}
+
+fn folder_of(device: &File) -> io::Result<PathBuf> {
+    let number = fstat(device)?.st_rdev;
+    fs::canonicalize(format!("/sys/dev/block/{}:{}", major(number), minor(number)))
+}
+
+impl Limits {
+    /// Those of a device, whatever its name. A partition has its disk's. A disk with too large blocks is refused.
+    pub(super) fn of(device: &File) -> io::Result<Self> {
+        let folder = folder_of(device)?;
+        let own = folder.join("queue");
+        let limits = Limits(if own.is_dir() { own } else { folder.join("../queue") });
+        let block_bytes = limits.number("logical_block_size").unwrap_or(0);
+        if block_bytes > BLOCK_BYTES_MAX {
+            return Err(unsupported(format!(
+                "it is written in blocks of {block_bytes} bytes, and {BLOCK_BYTES_MAX} are the most that can be \
+                 used; nothing was changed. Format it with smaller ones"
+            )));
+        }
+        Ok(limits)
+    }
+
+    pub(super) fn number(&self, name: &str) -> Option<usize> {
+        fs::read_to_string(self.0.join(name)).ok()?.trim().parse().ok()
+    }
+
+    /// How much one request writes at the most: whole pages.
+    pub(super) fn request_bytes(&self) -> usize {
+        // A buffer may begin and end inside of pages.
+        let segments = self.number("max_segments").map(|most| most.saturating_sub(1) * PAGE_BYTES);
+        let sectors = self.number("max_sectors_kb").map(|most| most * 1024);
+        let least = [segments, sectors].into_iter().flatten().min().unwrap_or(0);
+        least.clamp(*REQUEST_BYTES.start(), *REQUEST_BYTES.end()) / PAGE_BYTES * PAGE_BYTES
+    }
+}
