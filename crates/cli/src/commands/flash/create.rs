@@ -3,11 +3,11 @@
 use super::info;
 use crate::failure::{Failure, Outcome};
 use crate::units;
-use esker_flash::{FileZones, FlashStorage, Geometry, ZonedDisk, Zones, zones};
+use esker_flash::{FileZones, FlashStorage, Geometry, PlacedDisk, ZonedDisk, Zones, zones};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Make a device of chunks in an empty directory, or lay out a zoned block device
+/// Make a device of chunks in an empty directory, or lay out a block device with zones or placement (FDP)
 #[derive(clap::Args)]
 pub struct Create {
     /// The directory, empty or not there yet; or the block device
@@ -39,11 +39,15 @@ impl Create {
         info::print(&*zones)
     }
 
-    /// A zoned disk has zones of its own.
+    /// A zoned disk has zones of its own, and one with placement its reclaim units.
     fn on_disk(&self) -> Outcome<Arc<dyn Zones>> {
         if self.bytes.is_some() || self.chunk.is_some() || self.units.is_some() {
             let reason = "a block device has its own size and chunks: leave out --bytes, --chunk and --units";
             return Err(Failure::Usage(reason.to_owned()));
+        }
+        if !zones::has_zones(&self.path)? {
+            let open = if self.overwrite { PlacedDisk::create } else { PlacedDisk::open };
+            return Ok(Arc::new(open(&self.path)?));
         }
         let disk = ZonedDisk::open(&self.path)?;
         if self.overwrite {

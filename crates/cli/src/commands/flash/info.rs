@@ -3,7 +3,9 @@
 use crate::commands::stdout;
 use crate::failure::Outcome;
 use crate::units;
+use esker_flash::device::fdp::Statistics;
 use esker_flash::storage::look;
+use esker_flash::zones::Placement;
 use esker_flash::{Zones, zones};
 use std::io::Write;
 use std::path::PathBuf;
@@ -40,5 +42,25 @@ pub fn print(zones: &dyn Zones) -> Outcome {
         units::bytes(content.good_bytes),
         units::counted(u64::from(content.free_chunks), "chunk"),
     )?;
+    if let Some(placement) = zones.placement()? {
+        writeln!(out, "{}", describe(&placement))?;
+    }
     Ok(out.flush()?)
+}
+
+/// The identifiers of a disk, and what it wrote to its medium for what hosts wrote to it.
+fn describe(placement: &Placement) -> String {
+    let Statistics { host_bytes, media_bytes } = placement.statistics;
+    let bytes = |bytes: u128| units::bytes(bytes.try_into().unwrap_or(u64::MAX));
+    let ratio = match host_bytes {
+        0 => String::new(),
+        _ => format!(", {:.3} times that", media_bytes as f64 / host_bytes as f64),
+    };
+    format!(
+        "{}, reclaim units of {}; since the disk was made hosts wrote {}, and it wrote {} to its medium{ratio}",
+        units::counted(placement.identifiers as u64, "placement identifier"),
+        units::bytes(placement.reclaim_unit_bytes),
+        bytes(host_bytes),
+        bytes(media_bytes),
+    )
 }
