@@ -1,18 +1,18 @@
 # The machine is reset in mid-write. The first boot ends here; the second finds what was acknowledged.
 
 is_reset() {
-    esker flash create --overwrite "$zoned"
+    esker flash create --overwrite "$disk"
     ask_host reset-at-1500
-    acknowledged load "$zoned" 0 >/dev/ttyS1
+    acknowledged load "$disk" 0 >/dev/ttyS1
 }
 
 is_all_there() {
     count=$((acknowledged + 1))
     [ $count -gt 1000 ]
-    acknowledged check "$zoned" $count
-    esker flash info "$zoned"
-    esker put "$zoned" after reset
-    expect "value" "$(esker get "$zoned" after)" reset
+    acknowledged check "$disk" $count
+    esker flash info "$disk"
+    esker put "$disk" after reset
+    expect "value" "$(esker get "$disk" after)" reset
 }
 
 case $boot in

@@ -1,0 +1,76 @@
+# What checks of disks share. A suite's begin.sh sets `disk`, which databases are put on, and `small`, which becomes full.
+
+# Emulated processors are slow.
+SECONDS_MAX=300
+
+# A disk by its serial number, as their order may change.
+disk_of() { # SERIAL
+    local folder
+    for folder in /sys/class/nvme/nvme*; do
+        [ "$(tr -d ' ' <"$folder/serial")" = "$1" ] && echo "/dev/$(basename "$folder")n1"
+    done
+}
+
+has_disk() { # SERIAL
+    [ -b "$(disk_of "$1")" ]
+}
+
+# After a reset only what it left is of interest.
+begin_checks() {
+    set -- $(ask boot)
+    boot=$1 acknowledged=$2
+    [ "$boot" = 1 ] || CHECKS=reset
+}
+
+# Fails with this status, and says something about that.
+refused() { # STATUS TEXT COMMAND...
+    local wanted=$1 text=$2 status=0
+    shift 2
+    "$@" >/tmp/refusal 2>&1 || status=$?
+    cat /tmp/refusal
+    expect "status of $*" "$status" "$wanted"
+    grep -q "$text" /tmp/refusal
+}
+
+# Lines with a number and random letters, as `esker import` takes them and `esker export` gives them back.
+random_records() { # COUNT FILE
+    {
+        printf 'id\ttext\n'
+        head -c $(($1 * 120)) /dev/urandom | base64 -w 160 | awk '{ printf "%08d\t%s\n", NR, $0 }'
+    } >"$2"
+}
+
+# How far the load in /tmp/acknowledged has come.
+is_loaded() { # COUNT
+    [ "$(wc -l </tmp/acknowledged)" -ge "$1" ]
+}
+
+last_acknowledged() {
+    sed -n 's/^acknowledged \([0-9]*\)$/\1/p' /tmp/acknowledged | tail -n 1
+}
+
+leaves_a_conventional_disk_alone() {
+    head -c 1000000 /dev/urandom | dd of="$plain" bs=4096 conv=fsync
+    before=$(sha256sum <"$plain")
+    refused 1 "conventional disk" esker flash create "$plain"
+    refused 1 "conventional disk" esker flash create --overwrite "$plain"
+    refused 1 "conventional disk" esker flash info "$plain"
+    refused 1 "conventional disk" esker put "$plain" key value
+    expect "its content" "$(sha256sum <"$plain")" "$before"
+}
+
+leaves_a_file_alone() {
+    echo dear >/tmp/letter
+    refused 1 "letter" esker flash create /tmp/letter --bytes 64MiB
+    expect "its content" "$(cat /tmp/letter)" dear
+}
+
+leaves_a_disk_in_use_alone() {
+    acknowledged load "$disk" 0 >/tmp/acknowledged &
+    wait_for 60 grep -q acknowledged /tmp/acknowledged
+    refused 1 "in use" esker get "$disk" key
+    refused 1 "in use" esker flash create --overwrite "$disk"
+    esker flash info "$disk"
+    kill -9 $!
+    wait $! || true
+}
