@@ -37,7 +37,22 @@ pub struct Opened {
     pub read_bytes: u64,
 }
 
-/// Makes an empty store, whatever was there.
+/// So much at the head of a device is looked at before a store is made there: file systems, encrypted volumes and tables of
+/// partitions say there what they are, the farthest of them (Btrfs) 64 KiB behind the beginning.
+const HEAD_BYTES: u64 = 1 << 20;
+
+/// What lies at the head of a device and would be lost, in words; nothing if that is all zeros.
+pub fn found(device: &dyn Device) -> Result<Option<String>> {
+    let bytes = HEAD_BYTES.min(device.bytes()) / PAGE_BYTES * PAGE_BYTES;
+    let head = read(device, 0, bytes as usize)?;
+    let Some(first) = head.iter().position(|&byte| byte != 0) else { return Ok(None) };
+    Ok(Some(match layout(device) {
+        Err(Error::NotADatabase { .. }) => format!("data, from byte {first} on"),
+        _ => "a hash store".to_owned(),
+    }))
+}
+
+/// Makes an empty store, whatever was there: [`found`] says what.
 pub fn create(
     device: &dyn Device,
     settings: &CreateSettings,

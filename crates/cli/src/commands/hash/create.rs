@@ -1,7 +1,7 @@
 //! `esker hash create`: a new, empty store.
 
 use crate::commands::stdout;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::units;
 use esker_base::{Rng, ambient_seed};
 use esker_hashstore::device::{Device, FileDevice};
@@ -11,8 +11,7 @@ use std::path::PathBuf;
 
 /// Create an empty store in a new file, or on a block device
 ///
-/// A file is written whole, so that later writes need no space and change no metadata. What is on a
-/// block device is lost.
+/// A file is written whole, so that later writes need no space and change no metadata.
 #[derive(clap::Args)]
 pub struct Create {
     /// A file, which must not exist, or a block device, which is used whole
@@ -26,12 +25,19 @@ pub struct Create {
     /// Partitions, a power of two up to 64 [default: one a GiB]
     #[arg(long, value_name = "NUMBER")]
     partitions: Option<u32>,
+    /// Use a block device that holds something: all of it is lost
+    #[arg(long)]
+    overwrite: bool,
 }
 
 impl Create {
     pub fn run(self) -> Outcome {
         let is_new = !self.path.exists();
         let device = FileDevice::create(&self.path, self.bytes.map(|bytes| bytes as u64))?;
+        // What was there is a block device: a file would have been refused.
+        if !is_new && !self.overwrite {
+            expect_nothing(&device)?;
+        }
         let settings =
             CreateSettings { bytes_a_key: self.bytes_a_key as u64, partitions: self.partitions };
         let created = volume::create(&device, &settings, &mut Rng::new(ambient_seed()));
@@ -60,5 +66,49 @@ impl Create {
             )?;
         }
         Ok(out.flush()?)
+    }
+}
+
+/// Fails if the device holds something.
+fn expect_nothing(device: &dyn Device) -> Outcome {
+    match volume::found(device)? {
+        None => Ok(()),
+        Some(what) => Err(Failure::new(format!(
+            "{} holds {what}: with --overwrite all that is on it is lost",
+            device.name()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    const BYTES: u64 = 4 << 20;
+
+    fn refusal(device: &dyn Device) -> Option<String> {
+        match expect_nothing(device) {
+            Err(Failure::Failed(message)) => Some(message),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_device_that_holds_something_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        // Files stand for devices.
+        let path = directory.path().join("device");
+        let device = FileDevice::create(&path, Some(BYTES)).unwrap();
+        assert_eq!(refusal(&device), None);
+        // Where ext4 has its superblock's magic.
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.write_all_at(&[0x53, 0xef], 1080).unwrap();
+        file.sync_all().unwrap();
+        let message = refusal(&device).unwrap();
+        assert!(message.contains("data, from byte 1080 on: with --overwrite"), "{message}");
+        volume::create(&device, &CreateSettings::default(), &mut Rng::new(1)).unwrap();
+        let message = refusal(&device).unwrap();
+        assert!(message.contains("a hash store"), "{message}");
     }
 }
