@@ -131,6 +131,13 @@ impl Namespace {
 }
 
 impl Association {
+    /// Waits until the node has done with all connections of an association that failed, or until a time. From then on it knows which
+    /// changes it still has, and has the next association wait for them.
+    pub(crate) fn part(&self, until: Duration) {
+        self.queues.iter().for_each(|queue| queue.end(&RemoteError::Deadline));
+        self.queues.iter().for_each(|queue| queue.part(until));
+    }
+
     /// Connects to a namespace that is used by `set`.
     pub(crate) fn connect(
         settings: &Settings,

@@ -71,6 +71,13 @@ pub enum RemoteError {
         namespace: u32,
     },
 
+    /// The system gave no random bytes for the host's id.
+    #[error("could not draw the host's id: {why}")]
+    Entropy {
+        /// The reason.
+        why: String,
+    },
+
     /// What keeps connections alive could not be started.
     #[error("could not start the thread that keeps the connection alive: {why}")]
     Thread {

@@ -75,6 +75,19 @@ impl QueuePair {
         self.fail(&mut self.state.lock(), error.clone());
     }
 
+    /// Waits until the node has closed a queue that failed, or until a time.
+    pub(crate) fn part(&self, until: Duration) {
+        let mut unread = [0; 4096];
+        while self.clock.now() < until {
+            match (&self.socket).read(&mut unread) {
+                Ok(1..) => {}
+                Err(error) if link::is_timeout(&error) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                _ => return,
+            }
+        }
+    }
+
     pub(crate) fn has_failed(&self) -> bool {
         self.state.lock().failed.is_some()
     }
@@ -249,7 +262,8 @@ impl QueuePair {
     fn fail(&self, state: &mut State, error: RemoteError) {
         if state.failed.is_none() {
             state.failed = Some(error);
-            let _ = self.socket.shutdown(Shutdown::Both);
+            // The node takes all that was sent, and closes.
+            let _ = self.socket.shutdown(Shutdown::Write);
         }
         self.answered.iter().for_each(|answered| {
             answered.notify_all();

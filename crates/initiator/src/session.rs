@@ -15,6 +15,10 @@ use std::time::Duration;
 /// Between two attempts to connect.
 const CONNECT_AGAIN: Duration = Duration::from_millis(50);
 
+/// How long a node may take to say that it has done with an association's connections. One that can be reached takes no
+/// longer than for an answer.
+const PARTING_TIME: Duration = Duration::from_secs(1);
+
 pub(crate) struct Session {
     settings: Settings,
     set: CommandSet,
@@ -39,7 +43,8 @@ impl Session {
         entropy: Arc<dyn Entropy>,
         background: Arc<dyn Background>,
     ) -> Result<(Self, Namespace), RemoteError> {
-        let session = Self::unconnected(settings, set, clock, entropy, background);
+        let mut session = Self::unconnected(settings, set, clock, entropy, background);
+        session.draw_host_id()?;
         let association = session.connect_once()?;
         let namespace = association.namespace;
         *session.association.lock() = Some(Arc::new(association));
@@ -65,6 +70,14 @@ impl Session {
             turn,
             unflushed,
         }
+    }
+
+    fn draw_host_id(&mut self) -> Result<(), RemoteError> {
+        if self.settings.host_id == [0; 16] {
+            let drawn = self.entropy.fill(&mut self.settings.host_id);
+            drawn.map_err(|error| RemoteError::Entropy { why: error.to_string() })?;
+        }
+        Ok(())
     }
 
     fn connect_once(&self) -> Result<Association, RemoteError> {
@@ -102,7 +115,11 @@ impl Session {
         if let Some(association) = association.as_ref().filter(|a| !has_failed(a)) {
             return Ok(association.clone());
         }
-        *association = None;
+        if let Some(failed) = association.take() {
+            let now = self.clock.now();
+            // Half of the time is left to connect in.
+            failed.part(now + PARTING_TIME.min(deadline.saturating_sub(now) / 2));
+        }
         loop {
             match self.connect_once() {
                 Ok(new) => return Ok(association.insert(Arc::new(new)).clone()),

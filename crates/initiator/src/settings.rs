@@ -13,7 +13,8 @@ pub struct Settings {
     pub address: SocketAddr,
     /// Who this host is.
     pub host: Nqn,
-    /// This host's own 128 bits.
+    /// This host's own 128 bits. Of those with one id the node takes none back while a change is under way that one of
+    /// them left behind. Zeros, which are no id, are replaced by random ones for each client.
     pub host_id: [u8; 16],
     /// Which subsystem.
     pub subsystem: Nqn,

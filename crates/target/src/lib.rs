@@ -31,6 +31,7 @@ mod connection;
 mod controller;
 mod describe;
 pub mod limits;
+mod lost;
 mod message;
 mod namespace;
 mod reactor;

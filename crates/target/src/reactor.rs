@@ -6,6 +6,7 @@
 
 use crate::connection::Connection;
 use crate::limits::{CONNECTIONS, OPERATIONS};
+use crate::lost::Host;
 use crate::message::{ACCEPT, ACCEPT_TIMER, ConnectionId, Message, RECEIVE, RESIDENT, SEND, TICK};
 use crate::namespace::Resident;
 use crate::residents::Residents;
@@ -68,6 +69,8 @@ struct Shell {
     reactors: Vec<Sender<Message>>,
     turn: usize,
     connections: HashMap<ConnectionId, Served>,
+    /// Of connections that are gone: whose they were, and the slots of changes that are not answered.
+    lost_changes: HashMap<ConnectionId, (Host, Vec<u16>)>,
     /// Connections that may have something to send, to receive or to hand on.
     touched: Vec<ConnectionId>,
     /// Whether the ring has a timer for the next tick.
@@ -104,6 +107,7 @@ impl Shell {
             reactors: Vec::new(),
             turn: 0,
             connections: HashMap::new(),
+            lost_changes: HashMap::new(),
             touched: Vec::new(),
             is_tick_armed: false,
             next_tick: Duration::ZERO,
@@ -249,9 +253,12 @@ impl Shell {
             }
             Message::Accepted(socket) => self.welcome(socket),
             Message::Answered { connection, slot, answer } => {
-                if let Some(served) = self.connections.get_mut(&connection) {
-                    served.connection.answered(slot, answer);
-                    self.touch(connection);
+                match self.connections.get_mut(&connection) {
+                    Some(served) => {
+                        served.connection.answered(slot, answer);
+                        self.touch(connection);
+                    }
+                    None => self.answered_in_vain(connection, slot),
                 }
             }
             Message::Close { connection } => {
@@ -365,7 +372,24 @@ impl Shell {
     fn forget(&mut self, id: ConnectionId) {
         if let Some(served) = self.connections.remove(&id) {
             add(&self.counters.connections_closed, 1);
+            if let Some((host, changes)) = served.connection.changes_under_way() {
+                // Before the peer can know that the connection is gone.
+                self.shared.lost_changes.add(&host, changes.len());
+                self.lost_changes.insert(id, (host, changes));
+            }
             let _ = rustix::net::shutdown(&served.socket, rustix::net::Shutdown::Both);
+        }
+    }
+
+    /// Nobody is there to be told.
+    fn answered_in_vain(&mut self, connection: ConnectionId, slot: u16) {
+        let Some((host, changes)) = self.lost_changes.get_mut(&connection) else { return };
+        if let Some(place) = changes.iter().position(|&change| change == slot) {
+            changes.swap_remove(place);
+            self.shared.lost_changes.done(host);
+        }
+        if changes.is_empty() {
+            self.lost_changes.remove(&connection);
         }
     }
 

@@ -1,5 +1,6 @@
 //! What all reactors of a target know.
 
+use crate::lost::LostChanges;
 use crate::registry::Registry;
 use crate::{Namespace, Settings, Subsystem};
 use esker_base::{Clock, Entropy};
@@ -9,13 +10,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Constant after construction, but for who is connected.
+/// Constant after construction, but for who is connected, and who was.
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) address: SocketAddr,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) registry: Registry,
+    pub(crate) lost_changes: LostChanges,
     /// The namespaces with parts in the reactors.
     pub(crate) residents: Vec<Arc<dyn Namespace>>,
     connections: AtomicU64,
@@ -29,8 +31,8 @@ impl Shared {
         entropy: Arc<dyn Entropy>,
         residents: Vec<Arc<dyn Namespace>>,
     ) -> Self {
-        let (registry, connections) = (Registry::default(), AtomicU64::new(0));
-        Shared { settings, address, clock, entropy, registry, residents, connections }
+        let (registry, lost_changes, connections) = Default::default();
+        Shared { settings, address, clock, entropy, registry, lost_changes, residents, connections }
     }
 
     /// The number of a namespace among those with parts.

@@ -1,14 +1,13 @@
 //! Files, and a database, in a namespace of blocks on a node.
 
+use crate::silent::Silent;
 use crate::{blocks as connect, serve, serve_at, settings};
 use esker_base::{FileKind, Hint, SystemClock, Threads};
 use esker_initiator::{BlockClient, RemoteError, Settings};
 use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings as DbSettings, Sync};
 use esker_storage::blocks::BlockDevice;
 use esker_storage::{BlockStorage, Storage};
-use esker_target::{
-    Answer, Description, MemoryBlocks, MemoryKeys, Namespace, Reply, Request, Target,
-};
+use esker_target::{Description, MemoryBlocks, MemoryKeys, Namespace, Reply, Request, Target};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -148,32 +147,16 @@ fn files_outlive_a_restart_of_the_node() {
     drop(target);
 }
 
-/// Answers reads with zeros, and nothing else.
-#[derive(Default)]
-struct Silent(Mutex<Vec<Reply>>);
-
-impl Namespace for Silent {
-    fn guid(&self) -> [u8; 16] {
-        [9; 16]
-    }
-    fn description(&self) -> Description {
-        Description::Blocks { bytes: 64 << 20, block_bytes_log2: 12 }
-    }
-    fn submit(&self, _request: Request, reply: Reply) {
-        self.0.lock().unwrap().push(reply);
-    }
-}
-
 #[test]
 fn a_write_that_was_not_answered_is_unknown_and_not_sent_again() {
-    let silent = Arc::new(Silent::default());
+    let silent = Silent::of_blocks();
     let target = serve(vec![silent.clone()]);
     let deadline = Duration::from_millis(200);
     let client = connect(Settings { deadline, ..settings(target.address()) }).unwrap();
     let error = client.write(0, &[1; 4096]).unwrap_err();
     assert!(error.to_string().contains("it was done or it was not"), "{error}");
-    assert_eq!(silent.0.lock().unwrap().len(), 1);
-    silent.0.lock().unwrap().drain(..).for_each(|reply| reply.send(Answer::Done));
+    assert_eq!(silent.count(), 1);
+    silent.answer_all();
 }
 
 /// Blocks whose acknowledged writes are safe only after a flush, as far as it says. Notes how much is made zero at a time.

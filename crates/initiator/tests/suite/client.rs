@@ -1,5 +1,6 @@
 //! Keys of up to 16 bytes.
 
+use crate::silent::Silent;
 use crate::{HOST, NODE, keys as connect, node, nqn, serve, serve_at, start};
 use esker_base::{SystemClock, SystemEntropy};
 use esker_initiator::{KeyClient, RemoteError, Settings, discover};
@@ -11,8 +12,8 @@ use esker_target::{
     Access, Answer, Description, HostAccess, MemoryBlocks, MemoryKeys, Namespace, Reply, Request,
     Target,
 };
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const SECRET: &str = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";
@@ -175,31 +176,15 @@ fn a_node_that_is_gone_is_an_error_that_names_it() {
     assert!(error.is_of_connection() && error.to_string().contains(&address.to_string()));
 }
 
-/// Keeps what it is asked, and answers nothing.
-#[derive(Default)]
-struct Silent(Mutex<Vec<Reply>>);
-
-impl Namespace for Silent {
-    fn guid(&self) -> [u8; 16] {
-        [9; 16]
-    }
-    fn description(&self) -> Description {
-        Description::Keys { capacity_bytes: 1 << 30, used_bytes: 0, value_bytes_max: 1 << 20 }
-    }
-    fn submit(&self, _request: Request, reply: Reply) {
-        self.0.lock().unwrap().push(reply);
-    }
-}
-
 #[test]
 fn a_store_that_was_not_answered_is_unknown() {
-    let silent = Arc::new(Silent::default());
+    let silent = Silent::of_keys();
     let target = impatient(silent.clone());
     let client = connect(settings(&target)).unwrap();
     std::thread::scope(|scope| {
         let store = scope.spawn(|| client.store(b"k", b"v"));
         let delete = scope.spawn(|| client.delete(b"k"));
-        while silent.0.lock().unwrap().len() < 2 {
+        while silent.count() < 2 {
             std::thread::yield_now();
         }
         target.drain();
@@ -207,16 +192,37 @@ fn a_store_that_was_not_answered_is_unknown() {
         assert!(matches!(store, Err(RemoteError::Unknown { what: "store" })), "{store:?}");
         assert!(matches!(delete, Err(RemoteError::Unknown { what: "delete" })), "{delete:?}");
     });
-    silent.0.lock().unwrap().drain(..).for_each(|reply| reply.send(Answer::Done));
+    silent.answer_all();
 }
 
 #[test]
 fn a_node_that_does_not_answer_is_not_waited_for_beyond_the_deadline() {
-    let target = impatient(Arc::new(Silent::default()));
+    let target = impatient(Silent::of_keys());
     let deadline = Duration::from_millis(200);
     let client = connect(Settings { deadline, ..settings(&target) }).unwrap();
     assert!(matches!(client.retrieve(b"k"), Err(RemoteError::Deadline)));
     assert!(matches!(client.store(b"k", b"v"), Err(RemoteError::Unknown { .. })));
+}
+
+#[test]
+fn a_store_after_one_that_was_not_answered_waits_until_that_is_done() {
+    let silent = Silent::of_keys();
+    let target = serve(vec![silent.clone()]);
+    let first = Settings { deadline: Duration::from_millis(200), ..settings(&target) };
+    let (client, other) = (connect(first).unwrap(), connect(settings(&target)).unwrap());
+    assert!(matches!(client.store(b"k", b"1"), Err(RemoteError::Unknown { .. })));
+    // The node has it still: until then it lets this host not in again.
+    assert!(matches!(client.store(b"k", b"2"), Err(RemoteError::Deadline)));
+    assert_eq!(silent.count(), 1);
+    std::thread::scope(|scope| {
+        // Another client is another host.
+        let others = scope.spawn(|| other.store(b"k", b"3"));
+        while silent.count() < 2 {
+            std::thread::yield_now();
+        }
+        silent.answer_all();
+        others.join().unwrap().unwrap();
+    });
 }
 
 /// A namespace of keys with a volatile cache or without, which counts flushes and answers with this status.

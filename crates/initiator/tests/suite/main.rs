@@ -4,6 +4,7 @@ mod blocks;
 mod client;
 mod keep_alive;
 mod long_keys;
+mod silent;
 
 use esker_base::{Background, Clock, SystemClock, SystemEntropy, Threads};
 use esker_initiator::{BlockClient, KeyClient, RemoteError, Settings};

@@ -31,6 +31,8 @@ pub(super) enum State {
     Compares { namespace: u32, store: Request },
     /// Its namespace.
     Submitted { answer: Option<Reading> },
+    /// Changes of its host to be done that earlier connections left behind. `data` is the Connect's.
+    AwaitsLostChanges { connect: Connect, data: Slice },
     /// Something to tell.
     Event,
 }
@@ -106,6 +108,14 @@ impl Commands {
         let slots = (0..).zip(&self.slots);
         let is_event = |command: &Command| matches!(command.state, State::Event);
         slots.filter(move |(_, slot)| slot.as_ref().is_some_and(is_event)).map(|(slot, _)| slot)
+    }
+
+    /// The slots of commands that a namespace has and that are answered without data: those that may change something.
+    pub(super) fn changes(&self) -> impl Iterator<Item = u16> + '_ {
+        let slots = (0..).zip(&self.slots);
+        let is_change =
+            |command: &Command| matches!(command.state, State::Submitted { answer: None });
+        slots.filter(move |(_, slot)| slot.as_ref().is_some_and(is_change)).map(|(slot, _)| slot)
     }
 
     /// Reserves memory for the command in `slot`, or lets it wait: false.

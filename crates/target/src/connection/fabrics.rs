@@ -2,7 +2,7 @@
 
 use super::Connection;
 use super::auth::Authenticator;
-use super::commands::Purpose;
+use super::commands::{Command, Purpose, State};
 use super::io::Capsule;
 use super::queue::Queue;
 use crate::controller::Controller;
@@ -75,6 +75,29 @@ impl Connection {
                 Ok(0)
             }
             _ => Err(Status::INVALID_FIELD),
+        }
+    }
+
+    /// Whether the host that Connect's data names has changes that are not done, of connections that are gone.
+    pub(super) fn has_lost_changes(&self, data: &[u8]) -> bool {
+        let data = ConnectData::parse(data);
+        data.is_ok_and(|data| self.shared.lost_changes.has_any(&(data.host, data.host_id)))
+    }
+
+    /// A Connect that waited for such changes goes on, if they are done by now.
+    pub(super) fn connect_again(&mut self) {
+        // Until it is connected, a connection has one command at a time.
+        let Some(Command { state: State::AwaitsLostChanges { connect, data }, .. }) =
+            self.commands.get(0)
+        else {
+            return;
+        };
+        let (connect, data) = (*connect, data.to_vec());
+        if !self.has_lost_changes(&data)
+            && let Some(Command { id, reserved, .. }) = self.commands.free(0)
+        {
+            self.commands.release(reserved);
+            self.connect(id, &connect, &data);
         }
     }
 

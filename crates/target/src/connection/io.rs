@@ -326,6 +326,11 @@ impl Connection {
     ) -> Result<Option<u16>, Status> {
         match purpose {
             Purpose::Connect(connect) => {
+                if self.has_lost_changes(&data) {
+                    return Ok(Some(
+                        self.commands.add(id, State::AwaitsLostChanges { connect, data }),
+                    ));
+                }
                 self.connect(id, &connect, &data);
                 Ok(None)
             }

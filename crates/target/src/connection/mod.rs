@@ -26,6 +26,7 @@ mod output;
 mod queue;
 
 use crate::limits::{CONNECT_TIME, LINGER_TIME};
+use crate::lost::Host;
 use crate::message::{ConnectionId, Message};
 use crate::shared::Shared;
 use crate::stats::{Counters, add};
@@ -273,6 +274,15 @@ impl Connection {
         if self.deadline.is_some_and(|deadline| now >= deadline) {
             self.phase = Phase::Over;
         }
+        self.connect_again();
+    }
+
+    /// Whose it is, and the slots of changes that a namespace has and has not answered. None if there are none.
+    pub(crate) fn changes_under_way(&self) -> Option<(Host, Vec<u16>)> {
+        let controller = &self.queue.as_ref()?.controller;
+        let changes: Vec<_> = self.commands.changes().collect();
+        let host = || (controller.host.clone(), controller.host_id);
+        (!changes.is_empty()).then(|| (host(), changes))
     }
 
     /// Whether all is done that will be: to be dropped.

@@ -4,10 +4,12 @@ mod auth;
 mod blocks;
 mod controllers;
 mod devices;
+mod held;
 mod hostile;
 mod keys;
 mod long_keys;
 mod ordered;
+mod returning;
 mod transfers;
 mod wire;
 

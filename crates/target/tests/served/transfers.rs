@@ -1,13 +1,12 @@
 //! R2T and its data, in ways that are right and wrong; digests that do not match; bytes one by one.
 
+use crate::held::holding;
+use crate::open_target;
 use crate::wire::{KIND, Wire, by_transport, key_command, pattern, u32_at};
-use crate::{open_target, start, subsystem};
 use esker_nvme::Status;
-use esker_target::{Access, Answer, Description, LongKeys, Namespace, Reply, Request, Target};
-use std::collections::VecDeque;
+use esker_target::Answer;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 
 const MIB: u32 = 1 << 20;
 
@@ -181,47 +180,6 @@ fn more_transfers_than_memory_is_given_to_wait_and_all_are_done() {
     for n in 0..COMMANDS {
         assert!(io.retrieve(&[n], bytes).0 == pattern(bytes as usize, n));
     }
-}
-
-/// Keeps stores and retrieves, and answers when it is told to. All else is answered at once.
-#[derive(Default)]
-struct Held(Mutex<VecDeque<Reply>>);
-
-impl Held {
-    fn answer_one(&self, answer: Answer) {
-        self.0.lock().unwrap().pop_front().expect("one is held").send(answer);
-    }
-
-    fn count(&self) -> usize {
-        self.0.lock().unwrap().len()
-    }
-}
-
-impl Namespace for Held {
-    fn guid(&self) -> [u8; 16] {
-        [9; 16]
-    }
-    fn description(&self) -> Description {
-        Description::Keys { capacity_bytes: 1 << 30, used_bytes: 0, value_bytes_max: MIB }
-    }
-    fn submit(&self, request: Request, reply: Reply) {
-        match request {
-            Request::Store { .. } | Request::Retrieve { .. } => {
-                self.0.lock().unwrap().push_back(reply);
-            }
-            _ => reply.send(Answer::Done),
-        }
-    }
-}
-
-fn holding(has_long_keys: bool) -> (Arc<Held>, Target) {
-    let held = Arc::new(Held::default());
-    let mut subsystem = subsystem(Access::Anyone);
-    subsystem.namespaces[0] = match has_long_keys {
-        true => Arc::new(LongKeys::new(held.clone())),
-        false => held.clone(),
-    };
-    (held, start(subsystem))
 }
 
 /// The next PDU answers this command, sent last: nothing else was to be said.

@@ -294,7 +294,7 @@ impl Wire {
 }
 
 /// Connect, and its data.
-fn connect(
+pub fn connect(
     node: &str,
     host: &str,
     controller: u16,

@@ -1,0 +1,43 @@
+//! Changes of connections that are gone, which their namespaces may still carry out: by whose they were.
+//!
+//! A host that lost a connection connects again, and may send again what it does not know the end of. Were an earlier change carried
+//! out behind that, it would undo it. So a Connect waits until all changes that its host left behind are done, for as long as a
+//! connection may take to connect.
+
+use esker_nvme::Nqn;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+
+/// A host: its name (HOSTNQN), and the id (HOSTID) that tells those apart that share a name.
+pub(crate) type Host = (Nqn, [u8; 16]);
+
+#[derive(Default)]
+pub(crate) struct LostChanges {
+    /// How many, if there are any.
+    by_host: Mutex<HashMap<Host, usize>>,
+}
+
+impl LostChanges {
+    /// A connection of `host` is gone that had so many changes under way.
+    pub(crate) fn add(&self, host: &Host, changes: usize) {
+        if changes > 0 {
+            *self.by_host.lock().entry(host.clone()).or_default() += changes;
+        }
+    }
+
+    /// One of them is done.
+    pub(crate) fn done(&self, host: &Host) {
+        let mut by_host = self.by_host.lock();
+        if let Some(left) = by_host.get_mut(host) {
+            *left -= 1;
+            if *left == 0 {
+                by_host.remove(host);
+            }
+        }
+    }
+
+    /// Whether some of `host` are not done.
+    pub(crate) fn has_any(&self, host: &Host) -> bool {
+        self.by_host.lock().contains_key(host)
+    }
+}
