@@ -21,7 +21,13 @@ pub(super) struct Limits(PathBuf);
 
 /// Opens a block device past the page cache, to read it only if not `writable`. Anything else is refused.
 pub(super) fn open(path: &Path, writable: bool) -> io::Result<File> {
-    if !fs::metadata(path)?.file_type().is_block_device() {
+    let kind = fs::metadata(path)?.file_type();
+    if kind.is_char_device() {
+        let what = "it is no block device but a character device; if it is an NVMe namespace, such as /dev/ng0n1, name \
+                    its block device, such as /dev/nvme0n1";
+        return Err(unsupported(what));
+    }
+    if !kind.is_block_device() {
         return Err(unsupported("it is no block device"));
     }
     const DIRECT: i32 = OFlags::DIRECT.bits() as i32;

@@ -100,14 +100,15 @@ pub trait Zones: Send + Sync + 'static {
     fn lock(&self) -> Result<Box<dyn Send + Sync>>;
 }
 
-/// Whether a path is a device of chunks: a directory with one, or a block device.
+/// Whether a path is a device of chunks: a directory with one, or a disk.
 pub fn is_device(path: &Path) -> bool {
-    is_block_device(path) || FileZones::is_in(path)
+    is_disk(path) || FileZones::is_in(path)
 }
 
-/// Whether a path is a block device: a zoned one, or one with placement identifiers.
-pub fn is_block_device(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device())
+/// Whether a path is a device file: to be used, it has to be a block device with zones or with placement identifiers.
+pub fn is_disk(path: &Path) -> bool {
+    let is_special = |kind: fs::FileType| kind.is_block_device() || kind.is_char_device();
+    fs::metadata(path).is_ok_and(|found| is_special(found.file_type()))
 }
 
 /// Whether a block device has zones.
@@ -118,7 +119,7 @@ pub fn has_zones(path: &Path) -> Result<bool> {
 
 /// Opens the device at a path.
 pub fn open(path: &Path) -> Result<Arc<dyn Zones>> {
-    Ok(match is_block_device(path) {
+    Ok(match is_disk(path) {
         true if has_zones(path)? => Arc::new(ZonedDisk::open(path)?),
         true => Arc::new(PlacedDisk::open(path)?),
         false => Arc::new(FileZones::open(path)?),
@@ -127,7 +128,7 @@ pub fn open(path: &Path) -> Result<Arc<dyn Zones>> {
 
 /// Opens the device at a path to look at it, beside a user.
 pub fn open_to_look(path: &Path) -> Result<Arc<dyn Zones>> {
-    Ok(match is_block_device(path) {
+    Ok(match is_disk(path) {
         true if has_zones(path)? => Arc::new(ZonedDisk::open_to_look(path)?),
         true => Arc::new(PlacedDisk::open_to_look(path)?),
         false => Arc::new(FileZones::open(path)?),
@@ -151,5 +152,20 @@ fn check(geometry: &Geometry) -> Result<()> {
             Err(refused("a chunk is at least 8 blocks of 4 KiB, and whole blocks"))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_character_device_is_refused_with_what_to_name_instead() {
+        let path = Path::new("/dev/null");
+        assert!(is_device(path));
+        for refused in [open(path), open_to_look(path)] {
+            let refused = refused.err().unwrap().to_string();
+            assert!(refused.contains("name its block device"), "{refused}");
+        }
     }
 }

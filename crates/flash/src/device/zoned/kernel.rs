@@ -22,9 +22,9 @@ pub struct KernelDisk {
     request_bytes: usize,
 }
 
-/// Whether a block device has zones.
+/// Whether a block device has zones. Anything else is refused.
 pub fn has_zones(path: &Path) -> io::Result<bool> {
-    Ok(ioctl::zone_bytes(&File::open(path)?)? > 0)
+    Ok(ioctl::zone_bytes(&block::open(path, false)?)? > 0)
 }
 
 impl KernelDisk {

@@ -95,9 +95,7 @@ impl PlacedDisk {
         let geometry = geometry_of(disk.bytes(), disk.reclaim_unit_bytes());
         check(&geometry)?;
         let claim = disk.claim().map_err(|source| Error::io("lock", disk.name(), source))?;
-        let emptied = disk.zero(0, disk.bytes() / BLOCK_BYTES * BLOCK_BYTES);
-        let emptied = emptied.and_then(|()| disk.flush());
-        emptied.map_err(|source| Error::io("empty", disk.name(), source))?;
+        empty(&disk).map_err(|source| Error::io("empty", disk.name(), source))?;
         let placed = Self::with(disk, geometry, Some(0));
         *placed.claim.lock() = Some(claim);
         Ok(placed)
@@ -166,6 +164,14 @@ fn header_of(disk: &dyn Disk) -> Result<Option<Geometry>> {
     read.map_err(|source| Error::io("read the header of", disk.name(), source))?;
     let found = header::decode(&block);
     found.map_err(|what| Error::corruption(disk.name(), 0, format!("{what}; nothing was changed")))
+}
+
+/// Empties a disk. The header goes first: nobody opens a disk that is half empty.
+fn empty(disk: &dyn Disk) -> io::Result<()> {
+    disk.zero(0, HEADER_BYTES)?;
+    disk.flush()?;
+    disk.zero(HEADER_BYTES, disk.bytes() / BLOCK_BYTES * BLOCK_BYTES - HEADER_BYTES)?;
+    disk.flush()
 }
 
 fn not_laid_out(disk: &dyn Disk) -> Error {

@@ -101,6 +101,31 @@ fn power_loss_while_a_disk_is_laid_out_leaves_one_that_is_or_one_that_is_not() {
 }
 
 #[test]
+fn power_loss_while_a_disk_is_laid_out_anew_leaves_all_that_it_had_or_nothing() {
+    let (mut kept, mut refused, mut new) = (0, 0, 0);
+    // The first calls empty the disk, which may leave any of its blocks.
+    for number in 0..200 {
+        let calls = if number < 160 { number % 4 } else { number - 160 };
+        let disk = EmulatedDisk::new(16 + HEADER_BYTES as usize / UNIT_BYTES, UNIT_BYTES, 4);
+        write(&laid_out(&disk), "a", 1, &[7; 300_000]).unwrap();
+        disk.fail_after(calls);
+        let made = PlacedDisk::lay_out(disk.clone());
+        drop(made.and_then(|zones| FlashStorage::open(Arc::new(zones))));
+        disk.lose_power(&mut Rng::new(number));
+        match PlacedDisk::of(disk.clone()) {
+            Ok(zones) => {
+                let storage = FlashStorage::open(Arc::new(zones)).unwrap();
+                let is_kept = storage.exists("a").unwrap();
+                assert!(!is_kept || content(&storage, "a") == [7; 300_000], "call {calls}");
+                *(if is_kept { &mut kept } else { &mut new }) += 1;
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(kept > 0 && refused > 3 && new > 20, "{kept}, {refused}, {new}");
+}
+
+#[test]
 fn one_user_at_a_time_has_the_disk_and_finds_what_the_last_one_wrote() {
     let disk = disk(4);
     let early = laid_out(&disk);
