@@ -31,7 +31,7 @@ const UNITS: u16 = 16;
 
 impl Create {
     pub fn run(self) -> Outcome {
-        let zones = match zones::is_block_device(&self.path) {
+        let zones = match zones::is_disk(&self.path) {
             true => self.on_disk()?,
             false => self.in_directory()?,
         };

@@ -1,5 +1,12 @@
 # What was not laid out is refused, and left as it is.
 
+names_the_block_device() {
+    character=$(echo "$disk" | sed s/nvme/ng/)
+    [ -c "$character" ]
+    refused 1 "name its block device" esker flash create --overwrite "$character"
+    refused 1 "name its block device" esker put "$character" key value
+}
+
 # Bare commands count blocks from the beginning of the whole disk.
 leaves_a_part_alone() {
     printf 'n\np\n1\n\n\nw\n' | fdisk "$small"
@@ -36,6 +43,7 @@ lays_out_when_told() {
 
 check "refusals: a conventional disk, to create, create --overwrite, info and put" leaves_a_conventional_disk_alone
 check "refusals: a regular file" leaves_a_file_alone
+check "refusals: a namespace's character device" names_the_block_device
 check "refusals: a part of a disk" leaves_a_part_alone
 check "refusals: a disk that was not laid out" leaves_foreign_data_alone
 check "create --overwrite empties it; info says its identifiers and reclaim units" lays_out_when_told
