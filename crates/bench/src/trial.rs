@@ -8,8 +8,9 @@
 //! `latency_{mean,p10,p25,p50,p75,p90,p99,p999,p9999,max}_us`; `found`, the part of the operations that
 //! look for something which found it; where kinds of operation are mixed, `KIND_operations` and
 //! `KIND_latency_…` for `read`, `update`, `insert`, `scan`, `rmw`; in an open loop, `rate`,
-//! `rate_reached`, the part of it that the engine kept up with, and `unstarted`, operations that were
-//! due and given up.
+//! `rate_reached`, the part of it that the engine kept up with, `unstarted`, operations that were
+//! due and given up, and `idle_latency_…`, those of operations that do nothing at the same rate before
+//! it all: what the machine alone is late by.
 //!
 //! What the workload is known by, a minute: `new_orders_per_minute`, `tpmc`.
 //! Of a workload of transactions: its kinds of operation by its own names; `commits`, `rollbacks` and
@@ -41,6 +42,7 @@
 //! Series, a point for each [`Trial::interval`]: `throughput`, `latency_p99_us`, `latency_p999_us`,
 //! `latency_max_us`, `stall_ms` (in each second), `disk_bytes`.
 
+mod idle;
 mod sampler;
 
 use crate::accounting::{self, Costs, CpuAccount, LoadCosts};
@@ -49,6 +51,7 @@ use crate::rows::Rows;
 use crate::{CommitTimes, Distribution, Engine, Latencies, Progress, Row, Series};
 use esker_base::{Clock, Result};
 use esker_workload::{OperationKind, Workload};
+use idle::Idle;
 use sampler::{LOOK, Sampler};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -94,8 +97,12 @@ pub struct Outcome {
     pub distributions: Vec<Distribution>,
 }
 
+/// For how long an open loop watches operations that do nothing.
+const IDLE: Duration = Duration::from_secs(2);
+
 /// All that rows are made of.
 struct Numbers<'a> {
+    idle: Option<Latencies>,
     measured: &'a Measurement,
     of_load: &'a LoadCosts,
     commits: Option<Latencies>,
@@ -114,6 +121,7 @@ fn point_reads(measured: &Measurement) -> u64 {
 impl Trial<'_> {
     /// Runs it. `progress` is told about ten times a second.
     pub fn run(&self, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<Outcome> {
+        let idle = self.rate.is_some().then(|| self.idle()).transpose()?;
         if self.workload.endless() && self.warm_up > Duration::ZERO {
             self.warm_up(progress)?;
         }
@@ -153,6 +161,7 @@ impl Trial<'_> {
         let written = written.map(|(now, before)| now.saturating_sub(before) + pool_bytes);
         Ok(Outcome {
             rows: self.rows(&Numbers {
+                idle,
                 measured: &measured,
                 of_load: &of_load,
                 commits,
@@ -178,6 +187,12 @@ impl Trial<'_> {
             seed: self.seed,
             label,
         }
+    }
+
+    /// The latencies of operations that do nothing.
+    fn idle(&self) -> Result<Latencies> {
+        let load = Load { workload: &Idle, duration: Some(IDLE), ..self.load("idle") };
+        Ok(load.run(self.clock, &mut |_| {})?.latencies)
     }
 
     fn warm_up(&self, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<()> {
@@ -248,6 +263,9 @@ impl Trial<'_> {
             rows.add("rate", rate, "ops/s");
             rows.add("rate_reached", (reached / rate).min(1.0), "ratio");
             rows.add("unstarted", measured.unstarted as f64, "ops");
+        }
+        if let Some(idle) = &numbers.idle {
+            rows.add_latencies("idle_", idle);
         }
         rows.add_transactions(measured, of_load);
         if let Some((kind, name)) = self.workload.figure()

@@ -9,6 +9,7 @@ use esker_workload::model::TransactionalModel;
 use esker_workload::tpcc;
 use esker_workload::updates::{self, Updates};
 use esker_workload::ycsb::{self, Preset};
+use std::sync::atomic::Ordering::Relaxed;
 
 fn run_on(
     engine: &Counting,
@@ -202,6 +203,19 @@ fn an_open_loop_says_how_much_of_its_rate_was_reached() {
     let reached = value(&slow, "rate_reached").unwrap();
     assert!((reached - 0.5).abs() < 0.01, "{reached}");
     assert_eq!(value(&run(Preset::C, |_| {}), "rate"), None);
+}
+
+#[test]
+fn an_open_loop_says_what_the_machine_alone_is_late_by() {
+    let engine = loaded(&options(Preset::C));
+    let before = engine.reads.load(Relaxed);
+    let open =
+        run_on(&engine, &ycsb::Run::new(&options(Preset::C)), |trial| trial.rate = Some(100.0));
+    let open = open.unwrap();
+    // A look at the clock takes a millisecond, and nothing else takes any time here.
+    assert_eq!(value(&open, "idle_latency_p50_us"), value(&open, "latency_p50_us"));
+    assert_eq!(engine.reads.load(Relaxed) - before, 3_000);
+    assert_eq!(value(&run(Preset::C, |_| {}), "idle_latency_p50_us"), None);
 }
 
 #[test]
