@@ -6,9 +6,9 @@
 //! that it would settle with, a little at a time and within its goal.
 
 use super::busy::Busy;
-use super::candidates::Search;
 use super::leveled::{Targets, into_base, move_down};
 use super::plan::{Plan, PlanInput, Reason};
+use super::search::Search;
 use super::sizes::Sizes;
 use super::space::{Ledger, Surroundings};
 use super::span::Span;

@@ -18,6 +18,7 @@
 pub mod busy;
 mod candidates;
 pub mod coverage;
+mod cuts;
 pub mod estimate;
 pub mod execute;
 pub mod fold;
@@ -28,6 +29,8 @@ pub mod output;
 mod per_level;
 pub mod pick;
 pub mod plan;
+mod reach;
+mod search;
 pub mod sizes;
 pub mod space;
 mod space_goal;

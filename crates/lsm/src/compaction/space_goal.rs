@@ -26,9 +26,10 @@
 //! garbage or not.
 
 use super::busy::Busy;
-use super::candidates::{Search, cuts, height};
+use super::cuts::cuts;
 use super::pick::Debt;
 use super::plan::Plan;
+use super::search::{Search, height};
 use super::sizes::Sizes;
 use super::space::{Ledger, Surroundings};
 use crate::dedup::Ratio;
