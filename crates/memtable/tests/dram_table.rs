@@ -161,6 +161,19 @@ fn no_fill_from_below_a_floor_comes_in_even_after_the_floor_is_forgotten() {
 }
 
 #[test]
+fn a_floor_is_not_forgotten_before_every_older_entry_was_seen() {
+    let table = table();
+    fill(&table, b"a", 1, 1);
+    table.raise_floor(OTHER, 2);
+    // The collector is past the first slot now, and the table grows while it goes round again.
+    table.collect();
+    fill(&table, b"b", 3, 3);
+    table.raise_floor(KS, 4);
+    fill(&table, b"c", 5, 5);
+    assert_eq!(get(&table, b"a", 6), None);
+}
+
+#[test]
 fn a_floor_is_its_keyspaces_alone() {
     let table = table();
     fill(&table, b"k", 5, 9);

@@ -35,7 +35,10 @@ struct State {
     passed: [Seqno; BUCKETS],
     /// By keyspace, the seqno below whose mark entries are stale; as long as there may be some.
     floors: Vec<(KeyspaceId, Seqno)>,
-    /// How many slots the collector has yet to see before it has seen every stale one.
+    /// The slots that there were when the collector was last set going. What came into later ones is
+    /// above all floors.
+    sweep_end: usize,
+    /// How many of them the collector has yet to see before it has seen every stale one.
     sweep_left: usize,
     /// The slot that the collector sees next.
     hand: usize,
@@ -56,6 +59,7 @@ impl Shard {
             store: Store::new(bytes, Shard::BYTES),
             passed: [0; BUCKETS],
             floors: Vec::new(),
+            sweep_end: 0,
             sweep_left: 0,
             hand: 0,
             fills: 0,
@@ -74,7 +78,7 @@ impl Shard {
         let mut state = self.state.write();
         state.store.set_budget(bytes);
         // Slots may have moved.
-        state.sweep_left = state.store.slots();
+        state.start_sweep();
     }
 
     #[inline]
@@ -279,8 +283,15 @@ impl State {
             Some((_, floor)) => *floor = seqno.max(*floor),
             None => self.floors.push((keyspace, seqno)),
         }
-        self.sweep_left = self.store.slots();
+        self.start_sweep();
         self.count_floors();
+    }
+
+    /// Has the collector see every slot that there is. It goes on from where it stands, so that floors
+    /// that come often do not keep it from the last ones.
+    fn start_sweep(&mut self) {
+        self.sweep_end = self.store.slots();
+        self.sweep_left = self.sweep_end;
     }
 
     /// Looks for stale entries in up to `steps` slots. Once all are seen, the floors may go: what
@@ -290,7 +301,7 @@ impl State {
             return;
         }
         for _ in 0..steps.min(self.sweep_left) {
-            if self.hand >= self.store.slots() {
+            if self.hand >= self.sweep_end {
                 self.hand = 0;
             }
             let number = self.hand as u32;
