@@ -60,13 +60,14 @@ impl Logs {
     }
 
     /// A MemTable for the segment `epoch`, in what `spare` has, with an index that suits what is
-    /// written now, as far as `like` shows it; and the file its bytes go to if there is one. Whatever
+    /// written now, as far as `like` shows it, and has room for `most_entries` if nothing shows that; and the file its bytes go to if there is one. Whatever
     /// recovery needs to find the segment is durable, but for its mention in the manifest.
     pub(crate) fn begin(
         &self,
         epoch: u32,
         spare: Spare,
         like: Option<&MemTable>,
+        most_entries: usize,
     ) -> Result<(MemTable, Option<Arc<dyn LogFile>>)> {
         let in_dram = |segment_bytes: usize| SegmentHeader {
             epoch,
@@ -95,7 +96,7 @@ impl Logs {
             }
         };
         let wanted = like.and_then(|like| like.room_wanted(header.capacity as usize));
-        let entries = wanted.or(entries).unwrap_or(usize::MAX);
+        let entries = wanted.or(entries).unwrap_or(most_entries);
         Ok((MemTable::with_room_for(entries, memory, header, frames, arrays), file))
     }
 

@@ -3,7 +3,6 @@
 //! The versions of a key are folded from the newest on: the highest range tombstone met so far is
 //! carried along, and a version counts only if it is not older. Each place on the way holds newer
 //! versions of the key than the next, so the first version found decides.
-
 //!
 //! Between the MemTables and the tables stands the DRAMTable, if there is one: a key that is in no
 //! MemTable of the view may be answered by it, and what the tables answer goes into it. See

@@ -14,6 +14,7 @@ use crate::compact::{Merge, compact};
 use crate::compaction::{self, Busy, Plan};
 use crate::flush;
 use crate::inner::Inner;
+use crate::log_files::log_file_name;
 use crate::logs::Spare;
 use crate::manifest::{Change, Edit, State};
 use crate::settings::Settings;
@@ -289,11 +290,19 @@ fn has_room(inner: &Inner, view: &View) -> bool {
 fn next_flush(inner: &Inner, jobs: &Jobs) -> Option<Job> {
     let view = inner.view.pin();
     let oldest = view.memtables.last()?;
-    if oldest.is_sealed()
-        && oldest.last_seqno() <= inner.commit.visible()
-        && (has_space(inner, jobs, &view, oldest) || !makes_space(inner, jobs))
-    {
-        return Some(Job::Flush(oldest.clone()));
+    if oldest.is_sealed() && oldest.last_seqno() <= inner.commit.visible() {
+        let mut keyspaces = view.version.keyspaces.values();
+        if !keyspaces.any(|keyspace| keyspace.settings.has_space_goal()) {
+            return Some(Job::Flush(oldest.clone()));
+        }
+        // What keyspaces it has is known once it is sorted. All its entries would be read before, under
+        // the lock that a writer needs for its next segment.
+        if oldest.wants_order() {
+            return Some(Job::Sort(oldest.clone()));
+        }
+        if has_space(inner, jobs, &view, oldest) || !makes_space(inner, jobs) {
+            return Some(Job::Flush(oldest.clone()));
+        }
     }
     let active = view.memtables.first();
     active.filter(|memtable| memtable.wants_order()).map(|memtable| Job::Sort(memtable.clone()))
@@ -362,10 +371,7 @@ fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
     let schedule = &inner.schedule;
     let outcome = match &job {
         Job::Prepare => prepare(inner),
-        Job::Sort(memtable) => {
-            memtable.build_order(inner.commit.visible());
-            Ok(())
-        }
+        Job::Sort(memtable) => sort(inner, memtable),
         Job::Flush(memtable) => flush_one(inner, memtable),
         Job::Sync(seqno) => inner.commit.sync_through(*seqno),
         Job::Compact(plan) => compact(inner, plan),
@@ -401,6 +407,15 @@ fn help(inner: &Inner, merge: Arc<Merge>) {
     schedule.progress.notify_all();
 }
 
+fn sort(inner: &Inner, memtable: &MemTable) -> Result<()> {
+    if memtable.is_sealed() {
+        // Every entry is about to be read.
+        memtable.verify(&log_file_name(memtable.epoch()))?;
+    }
+    memtable.build_order(inner.commit.visible());
+    Ok(())
+}
+
 fn prepare(inner: &Inner) -> Result<()> {
     inner.installer.mend()?;
     let settled = std::mem::take(&mut inner.schedule.jobs.lock().doubtful);
@@ -417,7 +432,11 @@ fn prepare(inner: &Inner) -> Result<()> {
         inner.installer.install(&inner.view, |_| Ok(Edit::of([])), |_| {})?;
     }
     let newest = inner.view.load().memtables.iter().find(|memtable| memtable.is_sealed()).cloned();
-    let (memtable, file) = inner.logs.begin(epoch, spare(inner), newest.as_deref())?;
+    // An eighth of the memory at most before it is known how large entries are: the pool's segments
+    // may be larger than all of it.
+    let most_entries = inner.settings.memory_bytes / 8 / MemTable::INDEX_BYTES_AN_ENTRY;
+    let (memtable, file) =
+        inner.logs.begin(epoch, spare(inner), newest.as_deref(), most_entries)?;
     drop(newest);
     if inner.logs.is_kept() {
         let added = |_: &State| Ok(Edit::of([Change::AddLog { epoch, end: None }]));

@@ -188,6 +188,11 @@ impl Default for KeyspaceSettings {
 }
 
 impl KeyspaceSettings {
+    /// Whether there is a limit to the space that the keyspace takes.
+    pub(crate) fn has_space_goal(&self) -> bool {
+        matches!(self.dedup, Dedup::SpaceGoal { .. })
+    }
+
     /// Checks every setting's range.
     pub fn validate(&self) -> Result<()> {
         match self.shape {

@@ -7,6 +7,7 @@ use esker_lsm::inspect::{Inspector, MissingLogs, Repaired};
 use esker_lsm::{Db, Log, Settings};
 use esker_pmem::{Accept, Pool};
 use pool_place::{POOL_BYTES, Place, assert_all, put_all};
+use std::os::unix::fs::FileExt;
 
 /// The bytes that `put_all`'s frames take.
 const FRAME_BYTES: u64 = 192;
@@ -44,6 +45,14 @@ fn flip(place: &Place, at: u64) {
     let mut bytes = std::fs::read(place.pool()).unwrap();
     bytes[at as usize] ^= 0x40;
     std::fs::write(place.pool(), bytes).unwrap();
+}
+
+/// Flips a bit of the pool that whoever has it open sees.
+fn damage_in_place(place: &Place, at: u64) {
+    let pool = std::fs::OpenOptions::new().read(true).write(true).open(place.pool()).unwrap();
+    let mut byte = [0];
+    pool.read_exact_at(&mut byte, at).unwrap();
+    pool.write_all_at(&[byte[0] ^ 0x80], at).unwrap();
 }
 
 /// The extent with the writes: its number, and where it starts.
@@ -92,6 +101,22 @@ fn of_a_pool_with_a_damaged_frame_the_writes_before_it_are_kept() {
     assert_eq!((repaired.log_entries, repaired.cut_logs.len()), (50, 1), "{repaired:?}");
     assert!(repaired.set_aside.is_empty(), "{repaired:?}");
     goes_on(&place, IN_TABLES + 50);
+}
+
+#[test]
+fn a_frame_that_is_damaged_under_an_open_database_is_reported_by_the_flush() {
+    // Every byte of a frame's header, and one of its entry.
+    for byte in (0..32).chain([40]) {
+        let place = Place::new();
+        let db = place.open().unwrap();
+        put_all(&db, 0..WRITES);
+        damage_in_place(&place, extent(&place).1 + 64 + 50 * FRAME_BYTES + byte);
+        let error = db.flush().unwrap_err();
+        assert!(error.is_corruption(), "byte {byte}: {error}");
+        // It keeps being reported, and what was written stays in the pool.
+        assert!(db.flush().unwrap_err().is_corruption(), "byte {byte}");
+        assert_eq!(db.stats().flushes, 0);
+    }
 }
 
 #[test]

@@ -231,6 +231,8 @@ impl EntryCursor for MemTableCursor {
 
     #[inline]
     fn value(&self) -> &[u8] {
-        self.entry().value
+        let value = self.entry().value;
+        self.memtable.segment().before_value(value.len());
+        value
     }
 }

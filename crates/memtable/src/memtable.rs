@@ -99,6 +99,9 @@ fn entry_cap(segment_bytes: usize) -> usize {
 }
 
 impl MemTable {
+    /// What the index takes for each entry that there is room for: a node, and a slot and a half.
+    pub const INDEX_BYTES_AN_ENTRY: usize = 20;
+
     /// An empty MemTable in `memory`, into which it writes `header`, for as many entries as a segment
     /// of its size takes at most. Allocates and touches the index: this is for the background.
     pub fn new(memory: impl Into<Memory>, header: SegmentHeader, frames: Frames) -> MemTable {
@@ -413,6 +416,7 @@ impl MemTable {
 
     #[inline]
     fn found<'a>(&self, number: u32, entry: Entry<'a>) -> Found<'a> {
+        self.segment.before_value(entry.value.len());
         Found { seqno: self.seqno(number), kind: entry.kind, value: entry.value }
     }
 

@@ -346,18 +346,24 @@ impl Segment {
     /// The end of the frame at `position`, if that is complete.
     pub fn after_frame(&self, position: Position) -> Option<Position> {
         self.nodes.place(position.number)?;
-        let (header, _) = FrameHeader::decode(self.frame_header(position));
-        let offset = position.offset + self.header.frame_bytes(header.bytes as usize) as u32;
-        Some(Position { offset, number: position.number + header.count, ..position })
+        let (header, _) = FrameHeader::decode(self.frame_header(position)?);
+        // The memory may be damaged by now. What a frame says of itself leads no further than the
+        // segment's end, and whoever checks the frame sees it.
+        let end = position.offset as usize + self.header.frame_bytes(header.bytes as usize);
+        let offset = end.min(self.header.capacity as usize) as u32;
+        Some(Position { offset, number: position.number.wrapping_add(header.count), ..position })
     }
 
-    /// The header of the complete frame at `position`.
-    fn frame_header(&self, position: Position) -> &[u8; FRAME_HEADER_BYTES] {
+    /// The header of the complete frame at `position`, unless the segment has no room for one there.
+    fn frame_header(&self, position: Position) -> Option<&[u8; FRAME_HEADER_BYTES]> {
         let start = position.offset as usize;
-        assert!(start + FRAME_HEADER_BYTES <= self.header.capacity as usize, "frames lie inside");
+        if start + FRAME_HEADER_BYTES > self.header.capacity as usize {
+            return None;
+        }
         self.races.read(start, FRAME_HEADER_BYTES);
-        // SAFETY: the frame's first node is stored, so the frame is written and lies in the memory.
-        unsafe { &*self.start.add(start).cast() }
+        // SAFETY: in bounds, and below the end of what is reserved: a frame whose first node is stored
+        // is written. Only damage leads elsewhere, to bytes that have been mapped all the same.
+        Some(unsafe { &*self.start.add(start).cast() })
     }
 
     /// The bytes of the complete frames from `from` to `to`.
@@ -372,7 +378,7 @@ impl Segment {
         unsafe { std::slice::from_raw_parts(self.start.add(from.offset as usize), bytes) }
     }
 
-    /// Reads a filled entry, and the entry's length.
+    /// Reads a filled entry. Whoever goes on to read its value says so by [`Segment::before_value`].
     #[inline]
     pub fn entry(&self, place: Place) -> Entry<'_> {
         let start = place.offset() as usize;
@@ -389,7 +395,7 @@ impl Segment {
         assert!(key + key_bytes + value_bytes <= end, "entries lie in the segment");
         self.races.read(start, head + key_bytes + value_bytes);
         if let Memory::Pmem(extent) = &self.memory {
-            extent.before_read(head + key_bytes + value_bytes);
+            extent.before_read(head + key_bytes);
         }
         // SAFETY: as above: the bytes of a filled entry, in bounds, are never written again.
         let (key, value) = unsafe {
@@ -401,6 +407,16 @@ impl Segment {
         };
         let kind = Kind::from_u8(kind as u8).expect("fill has decoded the entry");
         Entry { keyspace: KeyspaceId(keyspace), kind, key, value }
+    }
+
+    /// To be called before a value of `bytes` bytes is read; see [`Extent::before_read`].
+    ///
+    /// [`Extent::before_read`]: esker_pmem::Extent::before_read
+    #[inline]
+    pub fn before_value(&self, bytes: usize) {
+        if let Memory::Pmem(extent) = &self.memory {
+            extent.before_read(bytes);
+        }
     }
 
     /// The fields of an entry at least one of which takes more than a byte, and their length.

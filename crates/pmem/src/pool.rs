@@ -250,9 +250,10 @@ impl Pool {
         // SAFETY: as above; the header fits.
         unsafe { self.write(at, header) };
         self.fence();
+        // `settle` writes states back that it has read, under the same lock.
+        let mut slots = self.slots.lock();
         self.store_state(index, ExtentState::Used(epoch));
         self.fence();
-        let mut slots = self.slots.lock();
         let slot = &mut slots[index as usize];
         (slot.state, slot.present) = (Use::Used(epoch), true);
         drop(slots);

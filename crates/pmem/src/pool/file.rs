@@ -93,5 +93,7 @@ fn open_through(
 /// What a writer does first, once it has seen that the file is a pool.
 fn own(region: &MappedRegion, path: &Path) -> Result<()> {
     region.fill_holes(path)?;
+    // Whoever created the file may have died before its name was durable.
+    sync_directory(path)?;
     write_holder(region, HOLDER_AT, path)
 }
