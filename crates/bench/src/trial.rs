@@ -37,7 +37,8 @@
 //! `mapped_peak_mib` (pages of mapped files and shared memory, likewise).
 //!
 //! A trial that does not settle is over with its last operation. What it wrote is then not yet all
-//! that it will have cost, so there are neither `sustained_throughput` nor `write_amp`.
+//! that it will have cost, so there is no `sustained_throughput`, and `write_amp_so_far` in place of
+//! `write_amp`.
 //!
 //! Series, a point for each [`Trial::interval`]: `throughput`, `latency_p99_us`, `latency_p999_us`,
 //! `latency_max_us`, `stall_ms` (in each second), `disk_bytes`.
@@ -288,8 +289,9 @@ impl Trial<'_> {
         rows.add_costs_but_amplification(costs);
         rows.add_bytes("written_bytes", written);
         let user_bytes = costs.during.user_bytes;
-        if let Some(written) = written.filter(|_| self.settles && user_bytes > 0) {
-            rows.add("write_amp", written as f64 / user_bytes as f64, "ratio");
+        if let Some(written) = written.filter(|_| user_bytes > 0) {
+            let metric = if self.settles { "write_amp" } else { "write_amp_so_far" };
+            rows.add(metric, written as f64 / user_bytes as f64, "ratio");
         }
         if let Some(amp) = costs.during.table_write_amp(written).filter(|_| self.settles) {
             rows.add("table_write_amp", amp, "ratio");

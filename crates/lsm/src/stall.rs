@@ -216,6 +216,20 @@ mod tests {
     }
 
     #[test]
+    fn a_pool_is_filled_to_a_half_before_it_slows_writers_and_then_step_by_step() {
+        let pool = |sealed| {
+            let (stall, debt) = (Stall::new(), Debt { segment_bytes: 1, ..Debt::default() });
+            stall.set_debt(|| Debt { sealed, sealed_limit: 14, sealed_free: 7, ..debt });
+            stall.rate.load(Ordering::Relaxed)
+        };
+        assert!((0..=7).all(|sealed| pool(sealed) == 0));
+        let rates: Vec<u64> = (8..=15).map(pool).collect();
+        assert!(rates.windows(2).all(|pair| pair[1] < pair[0]), "{rates:?}");
+        // The first segment beyond slows nobody to less than what is flushed meanwhile.
+        assert!(rates[0] as f64 > DRAIN_INITIAL && rates[7] == RATE_FLOOR as u64, "{rates:?}");
+    }
+
+    #[test]
     fn index_that_outgrows_its_share_of_the_memory_slows_writers() {
         assert_eq!(rate(Debt { index_share: INDEX_FREE, ..Debt::default() }), 0);
         let rates =

@@ -56,6 +56,54 @@ fn a_commit_takes_one_fence_and_stores_its_bytes_once() {
 }
 
 #[test]
+fn many_writers_and_batches_take_one_fence_a_commit() {
+    const WRITERS: u64 = 4;
+    const BATCHES: u64 = 250;
+    const ENTRIES: u64 = 3;
+    let place = Place::new();
+    let db = place.open().unwrap();
+    let before = db.stats();
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let db = &db;
+            scope.spawn(move || {
+                let keyspace = db.default_keyspace();
+                for number in writer * BATCHES..(writer + 1) * BATCHES {
+                    let mut batch = db.batch();
+                    for entry in 0..ENTRIES {
+                        batch.put(&keyspace, &pool_place::key(number * ENTRIES + entry), b"value");
+                    }
+                    db.write(&batch).unwrap();
+                }
+            });
+        }
+    });
+    let after = db.stats();
+    assert_eq!(after.flushes, 0);
+    let commits = WRITERS * BATCHES;
+    let fences = after.log_fences - before.log_fences;
+    // Beside the commits, two segments are prepared.
+    assert!((commits..=commits + 4).contains(&fences), "{fences} fences");
+    // Header 32, three entries of 4 + 12 + 5: two lines a batch.
+    let bytes = after.log_bytes - before.log_bytes;
+    assert!((commits * 128..=commits * 128 + 2 * 72).contains(&bytes), "{bytes} bytes");
+}
+
+#[test]
+fn a_clean_close_leaves_nothing_in_the_pool() {
+    let place = Place::new();
+    let db = place.open().unwrap();
+    put_all(&db, 0..1_000);
+    db.close().unwrap();
+    let pool = Pool::open_read_only(place.pool(), Accept::Emulated).unwrap();
+    assert_eq!(pool.used(), [0; 0]);
+    drop(pool);
+    let db = place.open().unwrap();
+    assert_eq!(db.stats().flushed_seqno, 1_000);
+    assert_all(&db, 0..1_000);
+}
+
+#[test]
 fn a_pool_of_another_database_is_refused() {
     let place = Place::new();
     place.open().unwrap().close().unwrap();

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// How much longer things take.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Delays {
-    /// For each cache line read, if the reader says so by [`Region::before_read`].
+    /// For each cache line of what is read as one piece, if the reader says so by [`Region::before_read`].
     pub line_read: Duration,
     /// For each cache line stored.
     pub line_write: Duration,

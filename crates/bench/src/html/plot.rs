@@ -83,6 +83,7 @@ pub(super) fn metric_title(metric: &str, unit: &str) -> (String, Quantity) {
         "table_reads_per_hit" => "Tables read by a get that finds its key",
         "table_reads_per_miss" => "Tables read by a get that does not",
         "write_amp" => "Write amplification",
+        "write_amp_so_far" => "Write amplification, until the last operation",
         "space_amp_peak" => "Space amplification, peak",
         "table_write_amp" => "Write amplification of tables",
         "table_space_amp_mean" => "Space amplification of tables, mean",

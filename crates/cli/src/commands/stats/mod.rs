@@ -7,7 +7,7 @@ use crate::failure::Outcome;
 use crate::place::Home;
 use crate::units::{bytes, count};
 use cost::Cost;
-use esker::{Db, Stats as Figures};
+use esker::{Db, DramTableStats, Stats as Figures};
 use serde_json::{Value as Json, json};
 use std::io::Write;
 
@@ -113,6 +113,7 @@ fn text(figures: &Figures, shape: &Shape, cost: &Cost) -> String {
                 ),
                 ("indexes and filters", bytes(figures.table_memory_bytes)),
                 ("block cache", bytes(figures.cache_bytes)),
+                ("DRAMTable", dram_table(&figures.dram_table)),
             ],
         ),
     ];
@@ -128,6 +129,14 @@ fn text(figures: &Figures, shape: &Shape, cost: &Cost) -> String {
         out.push_str(&format!("Background work stands still\n  {error}\n"));
     }
     out
+}
+
+/// What the DRAMTable holds and did.
+fn dram_table(table: &DramTableStats) -> String {
+    let hits = table.hits + table.exact_hits;
+    let asked = hits + table.misses + table.exact_misses;
+    let entries = count(table.entries);
+    format!("{} in {entries} entries, {} of {} hit", bytes(table.bytes), count(hits), count(asked))
 }
 
 /// The levels that hold keys more than once.
@@ -149,6 +158,7 @@ fn json(figures: &Figures, shape: &Shape, cost: &Cost) -> Json {
         (keyspace.clone(), Json::Object(levels.collect()))
     });
     let rates = Json::Object(rates.collect());
+    let table = &figures.dram_table;
     json!({
         "duplicate_rates": rates,
         "keyspaces": shape.keyspaces,
@@ -167,6 +177,23 @@ fn json(figures: &Figures, shape: &Shape, cost: &Cost) -> Json {
         "table_memory_bytes": figures.table_memory_bytes,
         "cache_bytes": figures.cache_bytes,
         "cache_capacity_bytes": figures.cache_capacity_bytes,
+        "dram_table": {
+            "bytes": table.bytes,
+            "entries": table.entries,
+            "hits": table.hits,
+            "misses": table.misses,
+            "exact_hits": table.exact_hits,
+            "exact_misses": table.exact_misses,
+            "fills": table.fills,
+            "fills_refused": table.fills_refused,
+            "forwards": table.forwards,
+            "refreshes": table.refreshes,
+            "invalidations": table.invalidations,
+            "evictions": table.evictions,
+            "collected": table.collected,
+        },
+        "log_fences": figures.log_fences,
+        "log_flushed_lines": figures.log_flushes,
         "background_error": figures.background_error,
         "cost": cost.json(),
     })

@@ -79,10 +79,12 @@ impl Plan<'_> {
             Ok(Case { settles: false, ..self.case(&burst(name), preset, operations)? })
         };
         let about = "As many operations as fit into the pool, until the last of them: what was \
-                     written is still to be flushed.";
+                     written is still to be flushed, so that neither the writes nor the space are \
+                     all that they will have cost.";
         let metrics = ["throughput", "latency_p50_us", "latency_p99_us", "latency_p999_us"];
+        let costs = ["write_amp_so_far", "space_amp_peak"];
         let cases = WORKLOADS.into_iter().map(case).collect::<Outcome<_>>()?;
-        Ok(part("Bursts", about, cases, &[&metrics[..], &HITS].concat()))
+        Ok(part("Bursts", about, cases, &[&metrics[..], &costs, &HITS].concat()))
     }
 
     fn sustained(&self) -> Outcome<Part> {
@@ -188,11 +190,13 @@ impl Plan<'_> {
         let about = "Inserts while flushes and compactions go on, the pool being small against the \
                      data. In the open loop they are due at 70% of the rate that the same engine \
                      sustained in the closed one, settling included; a latency counts from the time \
-                     at which the insert was due.";
-        let metrics = ["throughput", "latency_p99_us", "latency_p999_us", "latency_max_us"];
+                     at which the insert was due. What operations that do nothing had at that rate \
+                     is the machine's own part of it.";
+        let series = ["throughput", "latency_p99_us", "latency_p999_us", "latency_max_us"];
+        let beside = ["latency_p50_us", "idle_latency_p999_us", "stall_us"];
         let (cases, group) =
-            part("Inserts over time", about, cases, &[&metrics[..], &["stall_us"]].concat());
-        let series = [&metrics[..], &["stall_ms"]].concat();
+            part("Inserts over time", about, cases, &[&series[..], &beside].concat());
+        let series = [&series[..], &["stall_ms"]].concat();
         let series = series.into_iter().map(str::to_owned).collect();
         Ok((cases, Group { series, ..group }))
     }
