@@ -1,0 +1,137 @@
+//! What a lane does next, from what there is.
+
+use super::{Job, Jobs, Lane};
+use crate::compaction::{self, Plan};
+use crate::inner::Inner;
+use crate::view::View;
+use esker_base::KeyspaceId;
+use esker_memtable::MemTable;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job> {
+    let now = inner.clock.now();
+    if !jobs.lane(lane).ready(now) {
+        return None;
+    }
+    if lane == Lane::Compaction {
+        let plan = next_plan(inner, jobs)?;
+        jobs.begin_plan(&plan);
+        return Some(Job::Compact(plan));
+    }
+    if jobs.lane(lane).running > 0 {
+        return None;
+    }
+    let job = match lane {
+        Lane::Prepare => next_segment(inner, jobs),
+        Lane::Flush => next_flush(inner, jobs),
+        _ => next_sync(inner, jobs, now),
+    }?;
+    jobs.lane(lane).running += 1;
+    Some(job)
+}
+
+fn next_segment(inner: &Inner, jobs: &Jobs) -> Option<Job> {
+    let wanted = jobs.wants_segment && jobs.prepared.is_none();
+    (wanted && can_prepare(inner, jobs, &inner.view.pin())).then_some(Job::Prepare)
+}
+
+/// Whether another segment may be prepared and the log has a place for it.
+pub(crate) fn can_prepare(inner: &Inner, jobs: &Jobs, view: &View) -> bool {
+    // A flushed MemTable that nobody reads any more gives its extent back.
+    let has_log =
+        || inner.logs.has_room() || !jobs.doubtful.is_empty() || jobs.retired.iter().any(is_unused);
+    match inner.logs.pool() {
+        // A pool is there to be filled.
+        Some(_) => has_log(),
+        None => has_room(inner, view),
+    }
+}
+
+/// Whether another segment may be prepared. One beyond the limit may, or writers could never fill
+/// the limit.
+fn has_room(inner: &Inner, view: &View) -> bool {
+    let sealed = view.memtables.iter().filter(|memtable| memtable.is_sealed()).count();
+    sealed <= inner.settings.sealed_segments
+}
+
+fn next_flush(inner: &Inner, jobs: &Jobs) -> Option<Job> {
+    let view = inner.view.pin();
+    let oldest = view.memtables.last()?;
+    if oldest.is_sealed() && oldest.last_seqno() <= inner.commit.visible() {
+        let mut keyspaces = view.version.keyspaces.values();
+        if !keyspaces.any(|keyspace| keyspace.settings.has_space_goal()) {
+            return Some(Job::Flush(oldest.clone()));
+        }
+        // What keyspaces it has is known once it is sorted. All its entries would be read before, under
+        // the lock that a writer needs for its next segment.
+        if oldest.wants_order() {
+            return Some(Job::Sort(oldest.clone()));
+        }
+        if has_space(inner, jobs, &view, oldest) || !makes_space(inner, jobs) {
+            return Some(Job::Flush(oldest.clone()));
+        }
+    }
+    let active = view.memtables.first();
+    active.filter(|memtable| memtable.wants_order()).map(|memtable| Job::Sort(memtable.clone()))
+}
+
+/// Whether a flush of `memtable` leaves its keyspaces within their goals for space.
+fn has_space(inner: &Inner, jobs: &Jobs, view: &View, memtable: &MemTable) -> bool {
+    let around = inner.surroundings(view, jobs);
+    let bytes = memtable.bytes_used();
+    let keyspaces = memtable.keyspaces();
+    let mut there = keyspaces.iter().filter_map(|id| view.version.keyspaces.get(id));
+    there.all(|it| compaction::admits_flush(it, bytes, &jobs.busy, inner.sizes, &around))
+}
+
+/// Whether compaction is at work, or can be. If not, waiting for it would be for ever.
+fn makes_space(inner: &Inner, jobs: &Jobs) -> bool {
+    let lane = &jobs.lanes[Lane::Compaction as usize];
+    lane.running > 0 || (lane.error.is_none() && next_plan(inner, jobs).is_some())
+}
+
+/// Sealed segments are synced at once, off the write path: the frames written from then on say that
+/// these are durable, so that damage in them is told from a torn end. The active one is synced by
+/// the clock, if the settings say so.
+fn next_sync(inner: &Inner, jobs: &mut Jobs, now: Duration) -> Option<Job> {
+    if !inner.commit.syncs_later() || inner.commit.failure().is_some() {
+        return None;
+    }
+    let (synced, visible) = (inner.commit.synced(), inner.commit.visible());
+    if let Some(interval) = inner.sync_interval()
+        && now >= jobs.synced_at + interval
+        && synced < visible
+    {
+        jobs.synced_at = now;
+        return Some(Job::Sync(visible));
+    }
+    let view = inner.view.pin();
+    let sealed = view.memtables.iter().filter(|memtable| memtable.is_sealed());
+    let through = sealed.map(|memtable| memtable.last_seqno()).max()?;
+    (synced < through && through <= visible).then_some(Job::Sync(through))
+}
+
+/// The next plan of any keyspace, each in its turn: one with much to do, or whose plans fail, must not
+/// keep the others waiting.
+pub(crate) fn next_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
+    if inner.gate.is_cancelled() {
+        return None;
+    }
+    let view = inner.view.pin();
+    let around = inner.surroundings(&view, jobs);
+    let keyspaces = &view.version.keyspaces;
+    let (after, upto) = match jobs.served {
+        Some(served) => (Bound::Excluded(served), Bound::Included(served)),
+        None => (Bound::Unbounded, Bound::Excluded(KeyspaceId::DEFAULT)),
+    };
+    let after = keyspaces.range((after, Bound::Unbounded));
+    let mut in_turn = after.chain(keyspaces.range((Bound::Unbounded, upto)));
+    in_turn.find_map(|(_, keyspace)| compaction::pick(keyspace, &jobs.busy, inner.sizes, &around))
+}
+
+/// Whether only the schedule still holds a flushed MemTable.
+pub(super) fn is_unused(memtable: &Arc<MemTable>) -> bool {
+    Arc::strong_count(memtable) == 1
+}

@@ -1,0 +1,243 @@
+//! Background work: what there is to do, who does it, and who waits for it.
+//!
+//! The work runs in lanes, so that none waits behind another: *prepare* makes the next segment, *flush*
+//! sorts MemTables and writes them to tables, *sync* makes the log durable when writers do not wait
+//! for that, and *compaction* does plans. The first three have a thread each, the last as many as the
+//! settings say. Without threads (in a simulation) the owner steps all lanes by hand.
+//!
+//! A job that fails is kept as the lane's error and tried again after a pause; a writer that needs its
+//! result asks for a try at once, and gets the fresh error if that fails too. So a full disk stops
+//! writers with a reason, and freeing space starts them again.
+
+mod choose;
+mod run;
+
+pub(crate) use choose::{can_prepare, next_plan};
+pub(crate) use run::{run_plan, update_debt};
+
+use crate::commit::LogSegment;
+use crate::compact::Merge;
+use crate::compaction::{Busy, Plan};
+use crate::inner::Inner;
+use crate::settings::Settings;
+use choose::next_job;
+use esker_base::{Error, KeyspaceId, Result, Seqno};
+use esker_memtable::MemTable;
+use parking_lot::{Condvar, Mutex};
+use run::{help, run};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The pause before a failed job is tried again.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// A thread with nothing to do looks again after this, as a precaution.
+pub(crate) const IDLE: Duration = Duration::from_millis(200);
+
+/// Which thread does a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lane {
+    Prepare,
+    Flush,
+    Sync,
+    Compaction,
+}
+
+impl Lane {
+    const ALL: [Lane; 4] = [Lane::Prepare, Lane::Flush, Lane::Sync, Lane::Compaction];
+}
+
+/// One piece of work.
+enum Job {
+    Prepare,
+    Sort(Arc<MemTable>),
+    Flush(Arc<MemTable>),
+    /// Of everything up to this seqno.
+    Sync(Seqno),
+    Compact(Plan),
+}
+
+/// The state of all background work.
+#[derive(Default)]
+pub(crate) struct Schedule {
+    pub(crate) jobs: Mutex<Jobs>,
+    /// Wakes lanes.
+    pub(crate) work: Condvar,
+    /// Wakes whoever waits for a lane's results.
+    pub(crate) progress: Condvar,
+}
+
+/// What the schedule's lock protects.
+#[derive(Default)]
+pub(crate) struct Jobs {
+    pub(crate) closing: bool,
+    pub(crate) has_threads: bool,
+    /// A writer came, so segments are worth preparing.
+    pub(crate) wants_segment: bool,
+    pub(crate) prepared: Option<LogSegment>,
+    /// Segments whose listing failed: the manifest may list them until it is mended.
+    doubtful: Vec<u32>,
+    /// MemTables flushed, kept for the memory if nobody else holds them.
+    pub(crate) retired: Vec<Arc<MemTable>>,
+    pub(crate) busy: Busy,
+    /// Plans under way that have several parts.
+    shared: Vec<Arc<Merge>>,
+    pub(crate) synced_at: Duration,
+    pub(crate) lanes: [LaneState; 4],
+    /// Why a table could not be opened when that was last tried.
+    pub(crate) unopened: Option<Error>,
+    /// The keyspace of the plan begun last: the others come before it.
+    served: Option<KeyspaceId>,
+    /// A lane's thread has panicked: what it was doing will never be done.
+    pub(crate) panicked: bool,
+}
+
+/// How a lane's jobs fare.
+#[derive(Default)]
+pub(crate) struct LaneState {
+    /// Jobs that run now.
+    pub(crate) running: usize,
+    pub(crate) error: Option<Error>,
+    pub(crate) retry_at: Duration,
+    pub(crate) attempts: u64,
+}
+
+impl LaneState {
+    fn ready(&self, now: Duration) -> bool {
+        self.error.is_none() || now >= self.retry_at
+    }
+
+    fn finish(&mut self, outcome: Result<()>, now: Duration) {
+        self.running -= 1;
+        self.attempts += 1;
+        self.retry_at = now + RETRY;
+        self.error = outcome.err();
+    }
+}
+
+impl Schedule {
+    /// Says that threads serve the lanes.
+    pub(crate) fn set_threaded(&self) {
+        self.jobs.lock().has_threads = true;
+    }
+
+    /// How many threads do compactions: one, the caller's, if none serves the lane.
+    pub(crate) fn compaction_threads(&self, settings: &Settings) -> usize {
+        if self.jobs.lock().has_threads { settings.background_threads } else { 1 }
+    }
+
+    /// Has idle threads take parts of `merge`.
+    pub(crate) fn share(&self, merge: &Arc<Merge>) {
+        self.jobs.lock().shared.push(merge.clone());
+        self.work.notify_all();
+    }
+
+    /// Forgets `merge`, of which no part is left, and waits until those who helped have, too.
+    pub(crate) fn unshare(&self, merge: &Arc<Merge>) {
+        let mut jobs = self.jobs.lock();
+        jobs.shared.retain(|other| !Arc::ptr_eq(other, merge));
+        while Arc::strong_count(merge) > 1 {
+            self.progress.wait_for(&mut jobs, IDLE);
+        }
+    }
+
+    /// Says that there may be work.
+    pub(crate) fn wake(&self) {
+        // The lock makes sure that a lane that just found nothing is asleep by now.
+        drop(self.jobs.lock());
+        self.work.notify_all();
+    }
+
+    /// Ends the lanes after their present jobs.
+    pub(crate) fn close(&self) {
+        self.jobs.lock().closing = true;
+        self.work.notify_all();
+        self.progress.notify_all();
+    }
+
+    /// Why a lane stands still, if one does, or why a table can't be opened.
+    pub(crate) fn error(&self) -> Option<Error> {
+        let jobs = self.jobs.lock();
+        jobs.lanes.iter().find_map(|lane| lane.error.clone()).or_else(|| jobs.unopened.clone())
+    }
+
+    /// Gives up the memory and the segment held in readiness.
+    pub(crate) fn release(&self) {
+        let mut jobs = self.jobs.lock();
+        jobs.prepared = None;
+        jobs.retired.clear();
+    }
+}
+
+/// What a lane's thread runs until the database closes.
+pub(crate) fn serve(inner: &Inner, lane: Lane) {
+    let _alarm = Alarm(inner);
+    let schedule = &inner.schedule;
+    let mut jobs = schedule.jobs.lock();
+    while !jobs.closing {
+        if let Some(job) = next_job(inner, &mut jobs, lane) {
+            drop(jobs);
+            // What failed is kept as the lane's error.
+            let _ = run(inner, lane, job);
+            jobs = schedule.jobs.lock();
+        } else if let Some(merge) = jobs.next_to_help(lane) {
+            drop(jobs);
+            help(inner, merge);
+            jobs = schedule.jobs.lock();
+        } else {
+            let wait = inner.sync_interval().unwrap_or(IDLE).min(IDLE);
+            schedule.work.wait_for(&mut jobs, wait);
+        }
+    }
+}
+
+/// Tells those who wait if a lane's thread panics.
+struct Alarm<'a>(&'a Inner);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.schedule.jobs.lock().panicked = true;
+            self.0.schedule.progress.notify_all();
+        }
+    }
+}
+
+/// Does one job of any lane in the calling thread. False if there is none, or it failed.
+pub(crate) fn step(inner: &Inner) -> bool {
+    Lane::ALL.into_iter().any(|lane| step_lane(inner, lane))
+}
+
+/// Does one job of `lane` in the calling thread. False if there is none, or it failed.
+pub(crate) fn step_lane(inner: &Inner, lane: Lane) -> bool {
+    let job = {
+        let mut jobs = inner.schedule.jobs.lock();
+        jobs.lane(lane).error = None;
+        next_job(inner, &mut jobs, lane)
+    };
+    match job {
+        Some(job) => run(inner, lane, job).is_ok(),
+        None => false,
+    }
+}
+
+impl Jobs {
+    pub(crate) fn lane(&mut self, lane: Lane) -> &mut LaneState {
+        &mut self.lanes[lane as usize]
+    }
+
+    /// A merge of which a part is left, for a thread of the compaction lane that has nothing else to do.
+    fn next_to_help(&mut self, lane: Lane) -> Option<Arc<Merge>> {
+        let left = self.shared.iter().find(|merge| merge.parts.are_left());
+        let merge = left.filter(|_| lane == Lane::Compaction)?.clone();
+        self.lane(lane).running += 1;
+        Some(merge)
+    }
+
+    /// Takes up a plan, by a lane or by a caller.
+    pub(crate) fn begin_plan(&mut self, plan: &Plan) {
+        self.busy.claim(plan);
+        self.served = Some(plan.keyspace);
+        self.lane(Lane::Compaction).running += 1;
+    }
+}

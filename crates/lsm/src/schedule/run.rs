@@ -1,0 +1,157 @@
+//! Doing a job, and what everybody is told when it is done.
+
+use super::choose::is_unused;
+use super::{Job, Lane};
+use crate::commit::LogSegment;
+use crate::compact::{Merge, compact};
+use crate::compaction::{self, Plan};
+use crate::flush;
+use crate::inner::Inner;
+use crate::log_files::log_file_name;
+use crate::logs::Spare;
+use crate::manifest::{Change, Edit, State};
+use crate::stall::Debt;
+use esker_base::{Error, Result};
+use esker_memtable::MemTable;
+use std::sync::Arc;
+
+/// Does a plan that a caller took up.
+pub(crate) fn run_plan(inner: &Inner, plan: Plan) -> Result<()> {
+    run(inner, Lane::Compaction, Job::Compact(plan))
+}
+
+pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
+    let schedule = &inner.schedule;
+    let outcome = match &job {
+        Job::Prepare => prepare(inner),
+        Job::Sort(memtable) => sort(inner, memtable),
+        Job::Flush(memtable) => flush_one(inner, memtable),
+        Job::Sync(seqno) => inner.commit.sync_through(*seqno),
+        Job::Compact(plan) => compact(inner, plan),
+    };
+    let mut jobs = schedule.jobs.lock();
+    if let Job::Compact(plan) = &job {
+        jobs.busy.release(plan);
+    }
+    // A compaction that was cancelled has not failed.
+    let outcome =
+        if inner.gate.is_cancelled() && lane == Lane::Compaction { Ok(()) } else { outcome };
+    jobs.lane(lane).finish(outcome.clone(), inner.clock.now());
+    drop(jobs);
+    let changes_debt = !matches!(job, Job::Sort(_) | Job::Sync(_));
+    // Whoever is woken must find that nobody uses a flushed MemTable any more.
+    drop(job);
+    if changes_debt {
+        update_debt(inner);
+    }
+    schedule.work.notify_all();
+    schedule.progress.notify_all();
+    outcome
+}
+
+/// Does a part of a merge. What fails in it is the error of whoever took the plan up.
+pub(super) fn help(inner: &Inner, merge: Arc<Merge>) {
+    merge.take_one(inner);
+    // Before the lock: whoever took the plan up waits until it alone has the merge.
+    drop(merge);
+    let schedule = &inner.schedule;
+    schedule.jobs.lock().lane(Lane::Compaction).running -= 1;
+    schedule.work.notify_all();
+    schedule.progress.notify_all();
+}
+
+fn sort(inner: &Inner, memtable: &MemTable) -> Result<()> {
+    if memtable.is_sealed() {
+        // Every entry is about to be read.
+        memtable.verify(&log_file_name(memtable.epoch()))?;
+    }
+    memtable.build_order(inner.commit.visible());
+    Ok(())
+}
+
+fn prepare(inner: &Inner) -> Result<()> {
+    inner.installer.mend()?;
+    let settled = std::mem::take(&mut inner.schedule.jobs.lock().doubtful);
+    settled.into_iter().for_each(|epoch| inner.logs.retire(epoch));
+    let epoch = u32::try_from(inner.installer.next_file()).map_err(|_| Error::InvalidSetting {
+        setting: "log epoch",
+        value: "beyond 4,294,967,295".into(),
+        reason: "the database has used up its file ids; export it and import it into a new one"
+            .into(),
+    })?;
+    if inner.logs.pool().is_some() {
+        // The epoch is known to be given out before the extent says so. An open with its logs in files
+        // does not see the extent, and must not give the epoch to a log file.
+        inner.installer.install(&inner.view, |_| Ok(Edit::of([])), |_| {})?;
+    }
+    let newest = inner.view.load().memtables.iter().find(|memtable| memtable.is_sealed()).cloned();
+    // An eighth of the memory at most before it is known how large entries are: the pool's segments
+    // may be larger than all of it.
+    let most_entries = inner.settings.memory_bytes / 8 / MemTable::INDEX_BYTES_AN_ENTRY;
+    let (memtable, file) =
+        inner.logs.begin(epoch, spare(inner), newest.as_deref(), most_entries)?;
+    drop(newest);
+    if inner.logs.is_kept() {
+        let added = |_: &State| Ok(Edit::of([Change::AddLog { epoch, end: None }]));
+        inner.installer.install(&inner.view, added, |_| {}).inspect_err(|_| {
+            // The edit may be in the manifest all the same, and the next open must find what it lists:
+            // a segment with nothing in it.
+            inner.schedule.jobs.lock().doubtful.push(epoch);
+        })?;
+    }
+    let memtable = Arc::new(memtable);
+    inner.schedule.jobs.lock().prepared = Some(LogSegment { memtable, file });
+    Ok(())
+}
+
+/// What a retired MemTable leaves, if one is free.
+fn spare(inner: &Inner) -> Spare {
+    let mut jobs = inner.schedule.jobs.lock();
+    let free = jobs.retired.iter().position(is_unused);
+    let memtable = free.and_then(|at| Arc::try_unwrap(jobs.retired.swap_remove(at)).ok());
+    drop(jobs);
+    memtable.map(Spare::of).unwrap_or_default()
+}
+
+fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
+    let view = inner.view.load();
+    inner.gate.set_urgent_flushes(view.memtables.iter().filter(|m| m.is_sealed()).count());
+    drop(view);
+    let flushed = flush::flush(inner, memtable);
+    inner.gate.set_urgent_flushes(0);
+    flushed?;
+    let mut jobs = inner.schedule.jobs.lock();
+    // Recovered segments may have another size.
+    if memtable.header().capacity == inner.settings.segment_bytes as u64 && jobs.retired.is_empty()
+    {
+        jobs.retired.push(memtable.clone());
+    }
+    drop(jobs);
+    inner.open_new_tables();
+    inner.look_at_space();
+    Ok(())
+}
+
+/// Tells writers how fast they may go now.
+pub(crate) fn update_debt(inner: &Inner) {
+    inner.stall.set_debt(|| {
+        let view = inner.view.pin();
+        let sealed = || view.memtables.iter().filter(|memtable| memtable.is_sealed());
+        let index: usize = sealed().map(|memtable| memtable.index_bytes()).sum();
+        let mut debt = Debt {
+            sealed: sealed().count(),
+            index_share: index as f64 / (inner.settings.memory_bytes / 2) as f64,
+            sealed_limit: inner.settings.sealed_segments,
+            sealed_free: inner.logs.pool().map_or(0, |_| inner.settings.sealed_segments / 2),
+            segment_bytes: inner.settings.segment_bytes,
+            ..Debt::default()
+        };
+        for keyspace in view.version.keyspaces.values() {
+            let owed = compaction::debt(keyspace, inner.sizes);
+            let excess = owed.level_0_runs.saturating_sub(owed.level_0_trigger);
+            debt.level_0_excess_runs = debt.level_0_excess_runs.max(excess);
+            debt.compaction_bytes += owed.bytes;
+        }
+        debt
+    });
+}
