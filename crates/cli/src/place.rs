@@ -71,14 +71,7 @@ impl Home {
             let reason = "a database on a device of chunks has its log there, too";
             return Err(Failure::Usage(reason.to_owned()));
         }
-        Ok(Some(Env {
-            storage: Arc::new(FlashStorage::open(zones::open(&self.db)?)?),
-            log_storage: None,
-            pool: None,
-            clock: Arc::new(SystemClock::new()),
-            background: Arc::new(Threads),
-            seed: ambient_seed(),
-        }))
+        Ok(Some(Env::over(Arc::new(FlashStorage::open(zones::open(&self.db)?)?))))
     }
 }
 

@@ -28,6 +28,18 @@ pub struct Env {
 }
 
 impl Env {
+    /// `storage` for everything, with the operating system's clock, threads and chance.
+    pub fn over(storage: Arc<dyn Storage>) -> Env {
+        Env {
+            storage,
+            log_storage: None,
+            pool: None,
+            clock: Arc::new(SystemClock::new()),
+            background: Arc::new(Threads),
+            seed: ambient_seed(),
+        }
+    }
+
     /// The world as the settings ask for it, and the settings as they hold in it.
     pub(crate) fn fit(self, settings: Settings) -> Result<(Env, Settings)> {
         match (&settings.log, self.pool.clone()) {
@@ -97,12 +109,5 @@ pub(crate) fn posix_env(storage: PosixStorage, settings: &Settings, writable: bo
         Log::File { dir: Some(dir), .. } => Some(Arc::new(PosixStorage::open(dir)?)),
         _ => None,
     };
-    Ok(Env {
-        storage,
-        log_storage,
-        pool,
-        clock: Arc::new(SystemClock::new()),
-        background: Arc::new(Threads),
-        seed: ambient_seed(),
-    })
+    Ok(Env { log_storage, pool, ..Env::over(storage) })
 }

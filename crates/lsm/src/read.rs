@@ -200,14 +200,8 @@ mod tests {
     /// R1: what such a reader finds in its tables is older than what has left the MemTables since.
     #[test]
     fn a_reader_whose_view_is_old_fills_in_nothing_outdated() {
-        let env = Env {
-            storage: Arc::new(MemoryStorage::new()),
-            log_storage: None,
-            pool: None,
-            clock: Arc::new(SystemClock::new()),
-            background: Arc::new(Stepped),
-            seed: 1,
-        };
+        let env =
+            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
         let db = Db::open_with(env, Settings::default()).unwrap();
         let (keyspace, inner) = (db.default_keyspace(), db.inner());
         db.put(&keyspace, b"k", b"old").unwrap();

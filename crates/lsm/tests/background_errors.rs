@@ -45,14 +45,7 @@ impl Layer for Bad {
 }
 
 fn open(storage: &Bad, background: Arc<dyn Background>) -> Db {
-    let env = Env {
-        storage: Arc::new(storage.clone()),
-        log_storage: None,
-        pool: None,
-        clock: Arc::new(SystemClock::new()),
-        background,
-        seed: 1,
-    };
+    let env = Env { background, ..Env::over(Arc::new(storage.clone())) };
     Db::open_with(env, Settings { log: Log::None, ..Settings::default() }).unwrap()
 }
 

@@ -177,12 +177,8 @@ fn a_reader_whose_pool_was_opened_before_the_writer_went_on_sees_what_is_there_n
     let db = place.open().unwrap();
     put_all(&db, 0..100);
     let env = Env {
-        storage: Arc::new(PosixStorage::open(place.dir()).unwrap()),
-        log_storage: None,
         pool: Some(Pool::open_read_only(place.pool(), Accept::Emulated).unwrap()),
-        clock: Arc::new(SystemClock::new()),
-        background: Arc::new(Threads),
-        seed: 1,
+        ..Env::over(Arc::new(PosixStorage::open(place.dir()).unwrap()))
     };
     put_all(&db, 100..40_000);
     // The segments of the beginning are gone.

@@ -49,12 +49,9 @@ fn key(n: u64) -> Vec<u8> {
 impl Overwritten {
     fn new(shape: Shape, dedup: Dedup, segment_bytes: usize) -> Self {
         let env = Env {
-            storage: Arc::new(MemoryStorage::new()),
-            log_storage: None,
-            pool: None,
             clock: Arc::new(Standing),
             background: Arc::new(Stepped),
-            seed: 1,
+            ..Env::over(Arc::new(MemoryStorage::new()))
         };
         let settings = Settings {
             log: Log::None,

@@ -49,14 +49,7 @@ impl Watched {
     }
 
     fn open(&self) -> Db {
-        let env = Env {
-            storage: Arc::new(self.clone()),
-            log_storage: None,
-            pool: None,
-            clock: Arc::new(SystemClock::default()),
-            background: Arc::new(Threads),
-            seed: 1,
-        };
+        let env = Env::over(Arc::new(self.clone()));
         let settings = Settings {
             log: Log::None,
             segment_bytes: 64 << 10,

@@ -44,14 +44,7 @@ impl Gated {
     }
 
     fn open(&self, sync: Sync) -> Db {
-        let env = Env {
-            storage: Arc::new(self.clone()),
-            log_storage: None,
-            pool: None,
-            clock: Arc::new(SystemClock::default()),
-            background: Arc::new(Threads),
-            seed: 1,
-        };
+        let env = Env::over(Arc::new(self.clone()));
         let log = Log::File { sync, dir: None };
         let settings = Settings {
             log,

@@ -60,14 +60,7 @@ fn bytes_of(value: &[u8]) -> f64 {
 }
 
 fn open(storage: &Watched, clock: Arc<dyn Clock>, background: Arc<dyn Background>) -> Db {
-    let env = Env {
-        storage: Arc::new(storage.clone()),
-        log_storage: None,
-        pool: None,
-        clock,
-        background,
-        seed: 1,
-    };
+    let env = Env { clock, background, ..Env::over(Arc::new(storage.clone())) };
     let settings = Settings {
         log: Log::None,
         segment_bytes: SEGMENT_BYTES,

@@ -29,14 +29,7 @@ impl Store {
     }
 
     fn new(is_forgetful: bool) -> Store {
-        let env = Env {
-            storage: Arc::new(MemoryStorage::new()),
-            log_storage: None,
-            pool: None,
-            clock: Arc::new(SystemClock::new()),
-            background: Arc::new(Threads),
-            seed: 1,
-        };
+        let env = Env::over(Arc::new(MemoryStorage::new()));
         // Small segments: flushes come in between.
         let settings = Settings {
             log: Log::None,

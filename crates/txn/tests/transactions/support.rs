@@ -22,14 +22,7 @@ pub fn memory_db() -> Db {
 
 /// An empty database on `storage`.
 pub fn db_on(storage: Arc<dyn Storage>, log: Log) -> Db {
-    let env = Env {
-        storage,
-        log_storage: None,
-        pool: None,
-        clock: Arc::new(SystemClock::new()),
-        background: Arc::new(Threads),
-        seed: 1,
-    };
+    let env = Env::over(storage);
     let settings =
         Settings { log, segment_bytes: 256 << 10, memory_bytes: 8 << 20, ..Settings::default() };
     Db::open_with(env, settings).unwrap()

@@ -62,14 +62,8 @@ impl EskerEngine {
     ) -> Outcome<Self> {
         let mut named = named(&settings, &keyspace);
         named.extend(pool.named());
-        let env = Env {
-            storage: Arc::new(PosixStorage::create(dir)?),
-            log_storage: None,
-            pool: Some(pool.make()?),
-            clock: Arc::new(SystemClock::new()),
-            background: Arc::new(Threads),
-            seed: ambient_seed(),
-        };
+        let env =
+            Env { pool: Some(pool.make()?), ..Env::over(Arc::new(PosixStorage::create(dir)?)) };
         let has_dram_table = settings.dram_table_bytes != Some(0);
         let db = Db::open_with(env, settings)?;
         let engine = EskerEngine::new(name, dir, db, named, keyspace)?;
@@ -87,12 +81,8 @@ impl EskerEngine {
         let mut named = named(&settings, &keyspace);
         named.extend(log.named());
         let env = Env {
-            storage: Arc::new(PosixStorage::create(dir)?),
             log_storage: Some(log.storage()?),
-            pool: None,
-            clock: Arc::new(SystemClock::new()),
-            background: Arc::new(Threads),
-            seed: ambient_seed(),
+            ..Env::over(Arc::new(PosixStorage::create(dir)?))
         };
         let has_dram_table = settings.dram_table_bytes != Some(0);
         let db = Db::open_with(env, settings)?;

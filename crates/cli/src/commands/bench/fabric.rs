@@ -148,14 +148,7 @@ fn own(
     let keyspace =
         KeyspaceSettings { compression: settings.compression()?, ..KeyspaceSettings::default() };
     named.extend(super::engine::named(&own, &keyspace));
-    let env = Env {
-        storage: node.storage(&settings.fabric)?,
-        log_storage: None,
-        pool: None,
-        clock: Arc::new(SystemClock::new()),
-        background: Arc::new(Threads),
-        seed: ambient_seed(),
-    };
+    let env = Env::over(node.storage(&settings.fabric)?);
     let db = Db::open_with(env, own)?;
     let store = db.store(&db.keyspace(super::engine::KEYSPACE, keyspace)?);
     Ok(Side::Own { db, store })
