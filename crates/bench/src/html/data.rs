@@ -50,6 +50,11 @@ impl<'a> Data<'a> {
         Data { results, engines, cases, metrics, numbers }
     }
 
+    /// The unit of `metric`; empty if nothing has that name.
+    pub(super) fn unit(&self, metric: &str) -> &'a str {
+        self.metrics.iter().find(|(name, _)| *name == metric).map_or("", |(_, unit)| unit)
+    }
+
     fn rounds(&self, engine: &str, case: &str, metric: &str) -> Option<&Rounds> {
         self.numbers.get(case)?.get(engine)?.get(metric)
     }

@@ -120,9 +120,7 @@ impl Page<'_> {
 
     /// A metric of some cases, drawn as the page draws it elsewhere.
     fn plots_of(&self, metric: &str, cases: &[&str]) -> Vec<Markup> {
-        let known = self.data.metrics.iter().find(|(name, _)| *name == metric);
-        let unit = known.map_or("", |(_, unit)| unit);
-        let (title, quantity) = metric_title(metric, unit);
+        let (title, quantity) = metric_title(metric, self.data.unit(metric));
         let axis = match metric.contains("latency") {
             true => Axis::Log,
             false => Axis::Linear,

@@ -158,8 +158,7 @@ impl Page<'_> {
         metric: &str,
         axis: Axis,
     ) -> Vec<Markup> {
-        let unit = self.data.metrics.iter().find(|(name, _)| *name == metric);
-        let quantity = unit.map_or(Quantity::Plain, |(_, unit)| Quantity::of_unit(unit));
+        let quantity = Quantity::of_unit(self.data.unit(metric));
         self.by_case(cases, &ByCase { title, hint, quantity, axis }, |engine, case| {
             let spread = self.data.spread(engine, case, metric)?;
             Some((vec![spread.median], spread))

@@ -119,7 +119,7 @@ fn summary_by_engine(
 
 fn summary_cell(data: &Data<'_>, compared: &Compared<'_>, engine: &str, case: &str) -> Markup {
     let Compared { baseline, metric, .. } = *compared;
-    let unit = data.metrics.iter().find(|(name, _)| *name == metric).map_or("", |(_, unit)| unit);
+    let unit = data.unit(metric);
     let show: fn(f64) -> String = match Quantity::of_unit(unit) {
         Quantity::Ratio => times,
         _ => grouped,
@@ -180,10 +180,6 @@ pub(super) fn metrics(
 ) -> Option<Markup> {
     let is_known = |metric: &&str| cases.iter().any(|c| data.spread(engine, c, metric).is_some());
     let metrics: Vec<&str> = metrics.iter().map(String::as_str).filter(is_known).collect();
-    let unit = |metric: &str| {
-        let found = data.metrics.iter().find(|(name, _)| *name == metric);
-        found.map_or("", |(_, unit)| *unit)
-    };
     let table = html! {
         table.long {
             thead {
@@ -197,7 +193,7 @@ pub(super) fn metrics(
                     tr {
                         th scope="row" { (case) }
                         @for metric in &metrics {
-                            td { (number(data.spread(engine, case, metric), unit(metric))) }
+                            td { (number(data.spread(engine, case, metric), data.unit(metric))) }
                         }
                     }
                 }
@@ -250,10 +246,6 @@ pub(super) fn published(data: &Data<'_>, published: &Published) -> Markup {
 
 /// Published figures, each beside the number of the engine that stands for its system here.
 pub(super) fn figures(data: &Data<'_>, figures: &[Figure]) -> Markup {
-    let unit = |metric: &str| {
-        let found = data.metrics.iter().find(|(name, _)| *name == metric);
-        found.map_or("", |(_, unit)| *unit)
-    };
     let table = html! {
         table.long {
             thead {
@@ -276,7 +268,7 @@ pub(super) fn figures(data: &Data<'_>, figures: &[Figure]) -> Markup {
                         td {
                             (number(
                                 data.spread(&figure.engine, &figure.case, &figure.metric),
-                                unit(&figure.metric),
+                                data.unit(&figure.metric),
                             ))
                         }
                         td { (figure.engine) }
