@@ -5,7 +5,6 @@ use crate::text::Form;
 use clap::Args;
 use esker::inspect::Inspector;
 use esker::{Cursor, Db, Env, KeyRange, Keyspace, Log, Settings, Sync};
-use esker_base::{SystemClock, Threads, ambient_seed};
 use esker_flash::{FlashStorage, zones};
 use std::ffi::OsString;
 use std::ops::Bound;

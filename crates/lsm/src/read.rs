@@ -193,7 +193,6 @@ pub(crate) fn unknown(keyspace: KeyspaceId) -> Error {
 mod tests {
     use super::*;
     use crate::{Db, Env, Settings};
-    use esker_base::SystemClock;
     use esker_base::background::Stepped;
     use esker_storage::MemoryStorage;
 

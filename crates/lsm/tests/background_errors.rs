@@ -1,7 +1,7 @@
 //! Background work in which something goes wrong: who is told, and that the rest goes on.
 
 use esker_base::background::{Background, Stepped, Threads};
-use esker_base::{Error, Hint, Result, SystemClock};
+use esker_base::{Error, Hint, Result};
 use esker_lsm::version::parse_table_file_name;
 use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape};
 use esker_storage::{Layer, MemoryStorage, Storage, WritableFile};

@@ -2,7 +2,7 @@
 
 mod pool_place;
 
-use esker_base::{Error, SystemClock, Threads};
+use esker_base::Error;
 use esker_lsm::{Db, Env, Log, Settings, Sync};
 use esker_pmem::{Accept, Pool};
 use esker_storage::PosixStorage;

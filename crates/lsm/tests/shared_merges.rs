@@ -1,6 +1,6 @@
 //! Merges that several threads do together.
 
-use esker_base::{Error, Hint, Result, Rng, SystemClock, Threads};
+use esker_base::{Error, Hint, Result, Rng};
 use esker_lsm::{Db, Env, Log, Settings};
 use esker_storage::{Layer, MemoryStorage, Storage, WritableFile};
 use parking_lot::{Condvar, Mutex};

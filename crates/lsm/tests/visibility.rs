@@ -1,7 +1,7 @@
 //! What readers see while, and after, the log's device has a sync in hand.
 
 use esker_api::WriteBatch;
-use esker_base::{Error, Result, SystemClock, Threads};
+use esker_base::{Error, Result};
 use esker_lsm::{Db, Env, Log, Settings, Sync};
 use esker_storage::{Layer, LogFile, MemoryStorage, Storage};
 use parking_lot::{Condvar, Mutex};

@@ -2,7 +2,7 @@
 //! write.
 
 use esker_api::{BatchLimits, Cursor, KeyRange, Keyspaces, Value, WriteBatch};
-use esker_base::{KeyspaceId, Result, SystemClock, Threads};
+use esker_base::{KeyspaceId, Result};
 use esker_lsm::{Db, Env, Log, Settings, Snapshot};
 use esker_storage::MemoryStorage;
 use esker_txn::TransactionDb;

@@ -3,7 +3,7 @@
 use esker_api::{
     Concurrency, Isolation, KeyRange, Transaction, TransactionOptions, Transactional, WriteBatch,
 };
-use esker_base::{KeyspaceId, Result, SystemClock, Threads};
+use esker_base::{KeyspaceId, Result};
 use esker_lsm::{Db, Env, Log, Settings};
 use esker_storage::{MemoryStorage, Storage};
 use esker_txn::{HeldNow, TransactionDb};

@@ -9,7 +9,6 @@ use esker::{
     Db, Env, KeyspaceSettings, Log, Result, Settings, Stats, Store, Sync, TransactionDb,
     Transactional,
 };
-use esker_base::{SystemClock, Threads, ambient_seed};
 use esker_bench::accounting::{Reclaim, TableGets, TableSpace, disk_usage, table_usage};
 use esker_bench::{Counters, Engine};
 use esker_peers::Peer;

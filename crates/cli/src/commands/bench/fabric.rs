@@ -15,14 +15,12 @@ use super::node_process::Node;
 use super::node_store::NodeStore;
 use crate::failure::Outcome;
 use esker::{Db, Env, KeyspaceSettings, Log, Result, Store, Sync};
-use esker_base::{SystemClock, Threads, ambient_seed};
 use esker_bench::accounting::TableSpace;
 use esker_bench::{Counters, Engine, Row};
 use esker_peers::Peer;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
 /// The engines by name.
 pub const NAMES: [&str; 4] = ["rocksdb-compute", "esker-compute", "hashstore-node", "lsm-node"];
