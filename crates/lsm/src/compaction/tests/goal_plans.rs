@@ -1,6 +1,8 @@
 //! What a space goal's picker does with single trees. Tables are lists of keys with real sketches.
 
-use crate::compaction::{Busy, Plan, PlanInput, Reason, Sizes, Surroundings, admits_flush, pick};
+use crate::compaction::{
+    Busy, Plan, PlanInput, Reason, Sizes, Surroundings, admits_flush, full, pick,
+};
 use crate::dedup::{Dedup, Ratio};
 use crate::settings::{KeyspaceSettings, Shape};
 use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle, TableId, TableMeta};
@@ -56,6 +58,18 @@ impl Tree {
         keys.for_each(|key| sketches.insert(hash64(&key.to_be_bytes()), ENTRY_BYTES));
         sketches.theta.seal();
         TableHandle::sketched(meta, sketches)
+    }
+
+    /// A table with every so many-th of `keys`, the last included.
+    fn sparse(&mut self, keys: Range<u32>, step: usize, seqnos: Range<Seqno>) -> Arc<TableHandle> {
+        let (meta, last) = (self.meta(&keys, seqnos), keys.end - 1);
+        let mut sketches = Sketches::default();
+        let own = keys.step_by(step).chain([last]);
+        let entries = own.clone().count() as u64;
+        own.for_each(|key| sketches.insert(hash64(&key.to_be_bytes()), ENTRY_BYTES));
+        sketches.theta.seal();
+        let (bytes, raw_bytes) = (entries * ENTRY_BYTES, entries * ENTRY_BYTES);
+        TableHandle::sketched(TableMeta { bytes, entries, raw_bytes, ..meta }, sketches)
     }
 
     /// A table of a range tombstone at each end of `keys` and nothing else.
@@ -159,6 +173,30 @@ fn what_a_keyspace_s_plans_may_write_counts_toward_its_goal_and_not_toward_other
     assert!(tree.admits(&Busy::default(), &around));
     assert!(!tree.admits(&tree.rewriting(BASE, 6), &around), "three segments are being written");
     assert!(tree.admits(&other.rewriting(BASE, 6), &around), "elsewhere");
+}
+
+/// Ten segments in the base, and a table of half a segment over all of them.
+fn with_a_wide_table(amp: u32) -> Tree {
+    let mut tree = Tree::new(amp);
+    let wide = tree.sparse(0..1000, 20, 1..51);
+    tree.add(0, 50, vec![wide]);
+    tree.add_base(20);
+    tree
+}
+
+#[test]
+fn a_full_compaction_cuts_a_table_that_lies_over_more_of_the_base_than_there_is_room_for() {
+    let next = |tree: &Tree| {
+        let around = Surroundings::default();
+        full(&tree.keyspace, u64::MAX, &Busy::default(), SIZES, &around).unwrap()
+    };
+    // 12 segments and three beside are the limit, four and a half of them free.
+    let plan = next(&with_a_wide_table(120));
+    assert_eq!((plan.reason, plan.output_level, plan.tables().count()), (Reason::Manual, 0, 1));
+    assert!(plan.cutting.unwrap().keys.len() >= 4);
+    // Where there is room for all, it goes into the base as it is.
+    let plan = next(&with_a_wide_table(300));
+    assert_eq!((plan.reason, plan.output_level, plan.tables().count()), (Reason::Manual, BASE, 21));
 }
 
 #[test]
