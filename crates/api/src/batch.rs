@@ -26,7 +26,7 @@ pub struct WriteBatch {
     first_keyspace: Option<KeyspaceId>,
     more_keyspaces: Vec<KeyspaceId>,
     has_empty_range: bool,
-    has_range_delete: bool,
+    range_deletes: u32,
     sync: bool,
 }
 
@@ -69,10 +69,10 @@ impl WriteBatch {
         self.push(Entry { keyspace: keyspace.into(), kind: Kind::Delete, key, value: b"" });
     }
 
-    /// Removes all keys from `start` up to, not including, `end`.
+    /// Removes all keys from `start` up to, not including, `end`. A database takes 1,024 of these in a batch.
     pub fn delete_range(&mut self, keyspace: impl Into<KeyspaceId>, start: &[u8], end: &[u8]) {
         self.has_empty_range |= end <= start;
-        self.has_range_delete = true;
+        self.range_deletes += 1;
         self.push(Entry {
             keyspace: keyspace.into(),
             kind: Kind::RangeDelete,
@@ -178,7 +178,12 @@ impl WriteBatch {
 
     /// Whether there is a range delete.
     pub fn has_range_delete(&self) -> bool {
-        self.has_range_delete
+        self.range_deletes > 0
+    }
+
+    /// How many range deletes there are.
+    pub fn range_deletes(&self) -> usize {
+        self.range_deletes as usize
     }
 
     /// The length of the longest value.

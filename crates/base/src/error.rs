@@ -76,6 +76,17 @@ pub enum Error {
         entries_limit: usize,
     },
 
+    /// A batch with more range deletes than one MemTable may have.
+    #[error(
+        "the batch has {range_deletes} range deletes, and at most {limit} fit; write it in several batches"
+    )]
+    TooManyRangeDeletes {
+        /// Its range deletes.
+        range_deletes: usize,
+        /// The most that fit.
+        limit: usize,
+    },
+
     /// A range whose end is not after its start.
     #[error("the range is empty: its end is not after its start")]
     EmptyRange,

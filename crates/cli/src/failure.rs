@@ -49,7 +49,7 @@ impl From<esker::Error> for Failure {
     fn from(error: esker::Error) -> Self {
         use esker::Error::{
             BadKeyspaceName, BatchTooLarge, EmptyKey, EmptyRange, InvalidSetting, Io, KeyTooLong,
-            ValueTooLarge,
+            TooManyRangeDeletes, ValueTooLarge,
         };
         match error {
             Io { ref path, .. } if error.is_out_of_space() && path.ends_with(".log") => {
@@ -62,6 +62,7 @@ impl From<esker::Error> for Failure {
             | KeyTooLong { .. }
             | ValueTooLarge { .. }
             | BatchTooLarge { .. }
+            | TooManyRangeDeletes { .. }
             | EmptyRange
             | BadKeyspaceName { .. } => Failure::Usage(error.to_string()),
             error => Failure::Failed(error.to_string()),

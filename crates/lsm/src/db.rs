@@ -368,7 +368,7 @@ impl Db {
     /// Does one piece of background work in the calling thread; false if there is none, or it failed.
     /// For a database whose [`Background`](esker_base::Background) has no threads.
     pub fn step(&self) -> bool {
-        schedule::step(self.inner())
+        self.writable().is_ok_and(schedule::step)
     }
 
     /// Why background work stands still, if it does: a full disk, damage, or a failed log.

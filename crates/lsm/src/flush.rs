@@ -130,10 +130,9 @@ impl Content {
         let span = span_of(&mut cursor)?;
         let bits = span.map(|span| filter_share::of_flush(keyspace, versions, &span));
         cursor.seek_first()?;
-        let tombstones = memtable.range_tombstones(id).unwrap_or_default();
         Ok(Some(Content {
             cursor,
-            tombstones: tombstones.tombstones().collect(),
+            tombstones: memtable.range_deletes_in(id),
             fold: Fold::new(inner.snapshots.list(), false),
             cuts: compaction::flush_cuts(keyspace, inner.sizes),
             options: TableOptions {

@@ -1,7 +1,7 @@
 //! What the handles and the background threads of one open database share.
 
 use crate::account::{Account, SpaceSeen, Unwritten};
-use crate::commit::Commit;
+use crate::commit::{Commit, RANGE_DELETES_MAX};
 use crate::compaction::{Sizes, Surroundings};
 use crate::cursor::{Leases, Walk};
 use crate::dedup::Dedup;
@@ -65,6 +65,7 @@ impl Inner {
             || batch.longest_key() > MAX_KEY_BYTES
             || !fits
             || batch.has_empty_range()
+            || batch.range_deletes() > RANGE_DELETES_MAX
         {
             return Err(self.refuse(batch));
         }
@@ -90,6 +91,9 @@ impl Inner {
             Error::KeyTooLong { bytes: batch.longest_key() }
         } else if batch.has_empty_range() {
             Error::EmptyRange
+        } else if batch.range_deletes() > RANGE_DELETES_MAX {
+            let (range_deletes, limit) = (batch.range_deletes(), RANGE_DELETES_MAX);
+            Error::TooManyRangeDeletes { range_deletes, limit }
         } else if batch.longest_value() >= limit || batch.len() == 1 {
             Error::ValueTooLarge { bytes: batch.longest_value(), limit }
         } else {

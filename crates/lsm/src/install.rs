@@ -99,6 +99,10 @@ impl Installer {
         change: impl FnOnce(&mut View),
     ) -> Result<()> {
         let mut open = self.manifest.lock();
+        if open.state.closed {
+            // To whoever reads it, what follows the closing record is damage.
+            return Err(Error::Closed);
+        }
         let mut edit = plan(&open.state)?;
         edit.changes.push(Change::NextFile(self.next_file.load(Ordering::Relaxed)));
         let Some(manifest) = &open.manifest else { return Err(Error::ReadOnly) };
@@ -137,8 +141,7 @@ impl Installer {
         let id = self.next_file();
         let mut state = open.state.clone();
         state.next_file = self.next_file.load(Ordering::Relaxed);
-        // If this fails, `CURRENT` may name the new file all the same, so the file must stay: the
-        // next attempt takes another id, and the next open removes what is not named.
+        // If this fails, `CURRENT` may name the new file all the same: the next attempt takes another id.
         let manifest = Manifest::create(&*self.storage, id, self.identity, &state.snapshot())?;
         open.snapshot_bytes = manifest.bytes();
         let Some(old) = open.manifest.replace(manifest) else { return Ok(()) };

@@ -222,6 +222,8 @@ fn reopen(env: &Env, manifest_name: &str, cache: &Arc<BlockCache>) -> Result<Ope
     let manifest = Manifest::create(&*env.storage, id, identity, &state.snapshot())?;
     remove_strays(env, &state, manifest.name());
     let version = state.version.clone();
+    // The fresh manifest has no closing record.
+    state.closed = false;
     let installer = Installer::new(env.storage.clone(), identity, manifest, state);
     Ok(Opened { installer, version, recovered })
 }

@@ -177,7 +177,7 @@ fn pass_keyspace(
         }
         cursor.next()?;
     }
-    let newest = tombstones.and_then(|list| list.tombstones().map(|one| one.seqno).max());
+    let newest = memtable.range_deletes_in(keyspace).iter().map(|one| one.seqno).max();
     if let Some(seqno) = newest {
         dram_table.raise_floor(keyspace, seqno);
     }

@@ -88,6 +88,12 @@ impl Inner {
             if jobs.closing || jobs.panicked {
                 return Err(Error::Closed);
             }
+            if lane != Lane::Compaction
+                && let Some(cause) = self.commit.failure()
+            {
+                // What was not acknowledged is never flushed, and fails no lane.
+                return Err(Error::LogFailed { cause: Arc::new(cause) });
+            }
             if !jobs.has_threads {
                 jobs = self.step_while_waiting(jobs, lane)?;
                 continue;

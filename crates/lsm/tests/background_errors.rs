@@ -1,10 +1,11 @@
 //! Background work in which something goes wrong: who is told, and that the rest goes on.
 
 use esker_base::background::{Background, Stepped, Threads};
-use esker_base::{Error, Hint, Result};
+use esker_base::{Error, Hint, Result, Rng};
 use esker_lsm::version::parse_table_file_name;
-use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape};
-use esker_storage::{Layer, MemoryStorage, Storage, WritableFile};
+use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape, Sync};
+use esker_storage::{FaultStorage, Layer, MemoryStorage, Storage, WritableFile};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -108,4 +109,59 @@ fn a_table_that_cannot_be_opened_is_reported_until_it_can_be_and_others_are_open
     storage.find_again();
     flush_to(&db, &sound);
     assert!(db.background_error().is_none());
+}
+
+#[test]
+fn a_manifest_that_finds_no_room_gives_back_what_it_took() {
+    let storage = FaultStorage::new(Rng::new(1));
+    let db = stepped(&storage, Log::None).unwrap();
+    let used = storage.used_bytes();
+    storage.set_space_limit(Some(used));
+    db.keyspace("k", KeyspaceSettings::default()).unwrap_err();
+    for _ in 0..3 {
+        // The header fits, what follows does not.
+        storage.set_space_limit(Some(storage.used_bytes() + 60));
+        db.keyspace("k", KeyspaceSettings::default()).unwrap_err();
+        assert_eq!(storage.used_bytes(), used);
+    }
+    storage.set_space_limit(None);
+    db.keyspace("k", KeyspaceSettings::default()).unwrap();
+}
+
+#[test]
+fn nothing_follows_the_closing_record() {
+    let log = || Log::File { sync: Sync::Always, dir: None };
+    for seed in 0..16 {
+        let storage = FaultStorage::new(Rng::new(seed));
+        let db = stepped(&storage, log()).unwrap();
+        db.put(&db.default_keyspace(), b"k", b"v").unwrap();
+        let other = db.clone();
+        db.close().unwrap();
+        // In the middle of the edit that would list another log.
+        storage.crash_after(4);
+        while other.step() {}
+        assert!(other.keyspace("k", KeyspaceSettings::default()).is_err());
+        let storage = storage.crash();
+        stepped(&storage, log()).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+}
+
+#[test]
+fn a_reader_that_is_stepped_writes_nothing() {
+    let storage = Arc::new(MemoryStorage::new());
+    let env = || Env { background: Arc::new(Stepped), ..Env::over(storage.clone()) };
+    let db = Db::open_with(env(), Settings::default()).unwrap();
+    db.put(&db.default_keyspace(), b"k", b"v").unwrap();
+    let reader = Db::open_read_only_with(env(), Settings::default()).unwrap();
+    let names = || storage.list().unwrap().into_iter().collect::<BTreeSet<_>>();
+    let before = names();
+    assert!(!reader.step());
+    assert_eq!(names(), before);
+}
+
+/// A small database whose background work the test does.
+fn stepped(storage: &FaultStorage, log: Log) -> Result<Db> {
+    let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(storage.clone())) };
+    let (segment_bytes, memory_bytes) = (64 << 10, 8 << 20);
+    Db::open_with(env, Settings { log, segment_bytes, memory_bytes, ..Settings::default() })
 }

@@ -1,6 +1,7 @@
 //! What readers see while, and after, the log's device has a sync in hand.
 
 use esker_api::WriteBatch;
+use esker_base::background::Stepped;
 use esker_base::{Error, Result};
 use esker_lsm::{Db, Env, Log, Settings, Sync};
 use esker_storage::{Layer, LogFile, MemoryStorage, Storage};
@@ -44,7 +45,15 @@ impl Gated {
     }
 
     fn open(&self, sync: Sync) -> Db {
-        let env = Env::over(Arc::new(self.clone()));
+        self.open_in(Env::over(Arc::new(self.clone())), sync)
+    }
+
+    fn open_stepped(&self, sync: Sync) -> Db {
+        let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(self.clone())) };
+        self.open_in(env, sync)
+    }
+
+    fn open_in(&self, env: Env, sync: Sync) -> Db {
         let log = Log::File { sync, dir: None };
         let settings = Settings {
             log,
@@ -130,5 +139,20 @@ fn a_write_whose_sync_failed_is_never_seen_in_any_mode() {
         assert!(matches!(synced(&db, b"failed"), Err(Error::LogFailed { .. })));
         assert_eq!(db.get(&keyspace, b"failed").unwrap(), None, "{sync:?}");
         assert!(db.get(&keyspace, b"before").unwrap().is_some());
+    }
+}
+
+#[test]
+fn after_the_log_failed_background_work_comes_to_rest() {
+    for open in [Gated::open_stepped, Gated::open] {
+        let storage = Gated::new();
+        let db = open(&storage, Sync::Always);
+        synced(&db, b"before").unwrap();
+        storage.set(Gate::Broken);
+        assert!(matches!(synced(&db, b"failed"), Err(Error::LogFailed { .. })));
+        // It seals the MemTable, whose last write will never be seen.
+        assert!(matches!(db.flush(), Err(Error::LogFailed { .. })));
+        assert!(matches!(db.settle(), Err(Error::LogFailed { .. })));
+        assert!((0..100).any(|_| !db.step()), "there is nothing that can be done");
     }
 }

@@ -98,6 +98,11 @@ fn entry_cap(segment_bytes: usize) -> usize {
     segment_bytes / MIN_BYTES_AN_ENTRY
 }
 
+/// The entries in whole chunks, of so many.
+fn closed(entries: u32) -> u32 {
+    entries / CHUNK_ENTRIES * CHUNK_ENTRIES
+}
+
 impl MemTable {
     /// What the index takes for each entry that there is room for: a node, and a slot and a half.
     pub const INDEX_BYTES_AN_ENTRY: usize = 20;
@@ -247,7 +252,6 @@ impl MemTable {
         if numbers.is_empty() {
             return;
         }
-        self.order.inserted(numbers.clone());
         if let Some(hash) = filled.hash {
             self.index.insert(self.segment.nodes(), hash, numbers.start);
             numbers.start += 1;
@@ -448,6 +452,11 @@ impl MemTable {
         self.tombstones.get(keyspace)
     }
 
+    /// The range deletes of `keyspace` as they were written.
+    pub fn range_deletes_in(&self, keyspace: KeyspaceId) -> Vec<RangeTombstone> {
+        self.tombstones.all(keyspace)
+    }
+
     /// Sorts the closed chunks at or below `visible` that are not sorted yet; of a sealed MemTable
     /// that is visible as a whole, makes one run of everything. Any thread may call this, any time.
     pub fn build_order(&self, visible: Seqno) {
@@ -457,16 +466,21 @@ impl MemTable {
             self.order.collapse(&self.segment, entries);
             return;
         }
-        let closed = numbers.min(entries) / CHUNK_ENTRIES * CHUNK_ENTRIES;
+        let closed = closed(numbers.min(entries));
         if closed > self.order.covered() {
             self.order.extend(&self.segment, closed);
         }
     }
 
-    /// Whether [`MemTable::build_order`] has something to do, as soon as it is visible.
-    pub fn wants_order(&self) -> bool {
-        self.order.has_closed_chunk()
-            || self.is_sealed() && !self.order.is_one_run(self.segment.entries())
+    /// Whether [`MemTable::build_order`] has something to do. What is not visible does not count: after a
+    /// failed log it never will be.
+    pub fn wants_order(&self, visible: Seqno) -> bool {
+        let numbers = self.segment.numbers_through(visible);
+        let entries = self.segment.entries();
+        if self.is_sealed() && numbers >= entries {
+            return !self.order.is_one_run(entries);
+        }
+        closed(numbers.min(entries)) > self.order.covered()
     }
 
     /// A cursor over the versions of `keyspace` at or below `visible`, all of which are inserted.

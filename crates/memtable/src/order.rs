@@ -9,7 +9,6 @@
 
 use crate::part::{Collector, Part};
 use crate::segment::Segment;
-use crate::sync::{AtomicU32, Ordering};
 use arc_swap::ArcSwap;
 use esker_base::{KeyspaceId, Kind};
 use parking_lot::Mutex;
@@ -132,28 +131,12 @@ fn covered(runs: &Runs) -> u32 {
 pub(crate) struct Order {
     runs: ArcSwap<Runs>,
     building: Mutex<()>,
-    /// The highest multiple of the chunk size that an insert has passed.
-    closed: AtomicU32,
 }
 
 impl Order {
     /// No runs.
     pub fn new() -> Order {
-        Order { runs: ArcSwap::default(), building: Mutex::new(()), closed: AtomicU32::new(0) }
-    }
-
-    /// Takes note that the entries `numbers` were inserted.
-    #[inline]
-    pub fn inserted(&self, numbers: Range<u32>) {
-        if numbers.start / CHUNK_ENTRIES != numbers.end / CHUNK_ENTRIES {
-            let boundary = numbers.end / CHUNK_ENTRIES * CHUNK_ENTRIES;
-            self.closed.fetch_max(boundary, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether there is a closed chunk that no run covers.
-    pub fn has_closed_chunk(&self) -> bool {
-        self.closed.load(Ordering::Relaxed) > covered(&self.runs.load())
+        Order { runs: ArcSwap::default(), building: Mutex::new(()) }
     }
 
     /// Whether one run covers `entries` entries.

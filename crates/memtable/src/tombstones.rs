@@ -61,6 +61,11 @@ impl Tombstones {
         self.fresh(count).lists.get(&keyspace).cloned()
     }
 
+    /// Those of `keyspace` as they were added: where they overlap, far fewer than once they are cut.
+    pub fn all(&self, keyspace: KeyspaceId) -> Vec<RangeTombstone> {
+        self.lists.lock().get(&keyspace).map_or_else(Vec::new, |list| list.all.clone())
+    }
+
     /// The keyspaces that have some, in order.
     pub fn keyspaces(&self) -> Vec<KeyspaceId> {
         self.lists.lock().keys().copied().collect()
@@ -97,6 +102,18 @@ mod tests {
 
     fn tombstone(seqno: u64) -> RangeTombstone {
         RangeTombstone { start: b"a".to_vec(), end: b"m".to_vec(), seqno }
+    }
+
+    #[test]
+    fn nested_tombstones_are_given_as_they_were_added() {
+        let tombstones = Tombstones::default();
+        for (end, seqno) in (b'b'..=b'k').zip(1..) {
+            let tombstone = RangeTombstone { start: b"a".to_vec(), end: vec![end], seqno };
+            tombstones.add(KeyspaceId(1), tombstone);
+        }
+        assert_eq!(tombstones.all(KeyspaceId(1)).len(), 10);
+        assert_eq!(tombstones.get(KeyspaceId(1)).unwrap().tombstones().count(), 55);
+        assert!(tombstones.all(KeyspaceId(2)).is_empty());
     }
 
     #[test]

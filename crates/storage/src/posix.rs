@@ -160,13 +160,19 @@ fn list(directory: &Path) -> io::Result<Vec<String>> {
 
 /// Creates `directory` and what is missing above it, and makes each new name durable in its parent.
 fn create_durably(directory: &Path) -> io::Result<()> {
-    if directory.is_dir() {
-        return Ok(());
-    }
     let parent = match directory.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
+    if directory.is_dir() {
+        // Whoever made it may have died before its name was durable. Who may not look into the parent did not
+        // make it.
+        let synced = File::open(parent).and_then(|parent| parent.sync_all());
+        return synced.or_else(|source| match source.kind() {
+            ErrorKind::PermissionDenied => Ok(()),
+            _ => Err(source),
+        });
+    }
     create_durably(parent)?;
     match fs::create_dir(directory) {
         // Someone else made it meanwhile; if it is a plain file, opening it says so.

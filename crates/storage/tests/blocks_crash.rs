@@ -128,6 +128,36 @@ impl History {
 }
 
 #[test]
+fn a_removal_that_a_log_s_sync_made_durable_is_not_undone_without_its_bytes() {
+    for seed in 0..64 {
+        let device = MemoryDevice::new(DEVICE_BYTES);
+        let storage = open(&device);
+        let log = storage.create_log("log", 4096).unwrap();
+        // More than a block of directory, so that it can be torn.
+        for number in 0..6 {
+            drop(storage.create(&name_of(number), TABLE).unwrap());
+        }
+        let mut first = storage.create("a", TABLE).unwrap();
+        first.append(&[1; 1 << 20]).unwrap();
+        first.sync().unwrap();
+        drop(first);
+        storage.remove("a").unwrap();
+        log.write_at(0, &[7]).unwrap();
+        log.sync().unwrap();
+        // Its chunk is free now, and the directories that follow are not durable.
+        let mut second = storage.create("b", TABLE).unwrap();
+        second.append(&[2; 1 << 20]).unwrap();
+        drop(storage.create("c", TABLE).unwrap());
+        device.lose_power(&mut Rng::new(seed));
+        if let Ok(file) = open(&device).open("a") {
+            let mut found = vec![0; 1 << 20];
+            file.read_exact_at(0, &mut found).unwrap();
+            assert!(found.iter().all(|&byte| byte == 1), "seed {seed}");
+        }
+    }
+}
+
+#[test]
 fn after_power_loss_synced_bytes_are_there_under_names_of_some_moment() {
     for seed in 0..800 {
         let mut rng = Rng::new(seed);

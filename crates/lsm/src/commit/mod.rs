@@ -36,9 +36,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Frames in flight, at most. Each writing thread has one, so more than any machine's threads.
 const RING_SLOTS: usize = 4096;
 
-/// A MemTable with so many range deletes is sealed. Each of its fragments lists every tombstone over
+/// A MemTable with so many range deletes is sealed, and no batch may have more. Each of its fragments lists every tombstone over
 /// it, which for ranges that all start alike makes n²/2 seqnos: 4 MiB here.
-const RANGE_DELETES_MAX: usize = 1024;
+pub(crate) const RANGE_DELETES_MAX: usize = 1024;
 
 /// How far an acknowledged write has got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -19,6 +19,8 @@ use esker_storage::{Storage, WritableFile};
 
 /// The file that names the manifest in force.
 pub const CURRENT: &str = "CURRENT";
+/// What becomes it.
+const TEMPORARY: &str = "CURRENT.new";
 
 const MAGIC: [u8; 8] = *b"ESKRMAN\n";
 const VERSION: u32 = 1;
@@ -48,7 +50,7 @@ pub struct Manifest {
 
 impl Manifest {
     /// Writes a fresh manifest file `id` that starts with `snapshot`, makes it durable and points
-    /// `CURRENT` at it.
+    /// `CURRENT` at it. After an error either nothing is left of it, or `CURRENT` may name it.
     pub fn create(
         storage: &dyn Storage,
         id: u64,
@@ -57,11 +59,22 @@ impl Manifest {
     ) -> Result<Manifest> {
         let name = manifest_file_name(id);
         let mut file = storage.create(&name, Hint::of(FileKind::Manifest))?;
-        file.append(&encode_header(identity))?;
-        append_record(&mut *file, snapshot)?;
-        file.sync()?;
+        let written = file
+            .append(&encode_header(identity))
+            .and_then(|()| append_record(&mut *file, snapshot))
+            .and_then(|()| file.sync())
+            .and_then(|()| storage.sync_names())
+            .and_then(|()| write_pointer(storage, &name));
+        if let Err(error) = written {
+            // `CURRENT` does not name it. On a full disk every further try would take more.
+            drop(file);
+            let _ = storage.remove(&name);
+            let _ = storage.remove(TEMPORARY);
+            return Err(error);
+        }
+        // From here on `CURRENT` may name the file, even if this fails: it stays.
+        storage.rename(TEMPORARY, CURRENT)?;
         storage.sync_names()?;
-        point_current_at(storage, &name)?;
         Ok(Manifest { file, name, failed: None })
     }
 
@@ -106,7 +119,12 @@ fn encode_header(identity: u64) -> [u8; HEADER_BYTES] {
 
 fn append_record(file: &mut dyn WritableFile, edit: &Edit) -> Result<()> {
     let edit = edit.encode();
-    let length = u32::try_from(edit.len()).expect("an edit is far below 4 GiB");
+    if edit.len() > RECORD_BYTES_MAX {
+        // It would not be read back. Whoever asks keeps the manifest that there is.
+        let source = std::io::ErrorKind::FileTooLarge.into();
+        return Err(Error::io("append an edit of more than a GiB to", "the manifest", source));
+    }
+    let length = edit.len() as u32;
     let mut record = Vec::with_capacity(RECORD_HEADER_BYTES + edit.len());
     record.extend_from_slice(&length.to_le_bytes());
     record.extend_from_slice(&record_crc(file.len(), &edit).to_le_bytes());
@@ -120,17 +138,15 @@ fn record_crc(offset: u64, edit: &[u8]) -> u32 {
     crc32c_append(crc, edit)
 }
 
-fn point_current_at(storage: &dyn Storage, manifest: &str) -> Result<()> {
-    const TEMPORARY: &str = "CURRENT.new";
+/// Writes what is to become `CURRENT`.
+fn write_pointer(storage: &dyn Storage, manifest: &str) -> Result<()> {
     if storage.exists(TEMPORARY)? {
         storage.remove(TEMPORARY)?;
     }
     let mut file = storage.create(TEMPORARY, Hint::of(FileKind::Meta))?;
     let crc = crc32c(manifest.as_bytes());
     file.append(format!("{manifest} {crc:08x}\n").as_bytes())?;
-    file.sync()?;
-    storage.rename(TEMPORARY, CURRENT)?;
-    storage.sync_names()
+    file.sync()
 }
 
 /// The name of the manifest in force.

@@ -59,14 +59,15 @@ fn has_room(inner: &Inner, view: &View) -> bool {
 fn next_flush(inner: &Inner, jobs: &Jobs) -> Option<Job> {
     let view = inner.view.pin();
     let oldest = view.memtables.last()?;
-    if oldest.is_sealed() && oldest.last_seqno() <= inner.commit.visible() {
+    let visible = inner.commit.visible();
+    if oldest.is_sealed() && oldest.last_seqno() <= visible {
         let mut keyspaces = view.version.keyspaces.values();
         if !keyspaces.any(|keyspace| keyspace.settings.has_space_goal()) {
             return Some(Job::Flush(oldest.clone()));
         }
         // What keyspaces it has is known once it is sorted. All its entries would be read before, under
         // the lock that a writer needs for its next segment.
-        if oldest.wants_order() {
+        if oldest.wants_order(visible) {
             return Some(Job::Sort(oldest.clone()));
         }
         if has_space(inner, jobs, &view, oldest) || !makes_space(inner, jobs) {
@@ -74,7 +75,9 @@ fn next_flush(inner: &Inner, jobs: &Jobs) -> Option<Job> {
         }
     }
     let active = view.memtables.first();
-    active.filter(|memtable| memtable.wants_order()).map(|memtable| Job::Sort(memtable.clone()))
+    active
+        .filter(|memtable| memtable.wants_order(visible))
+        .map(|memtable| Job::Sort(memtable.clone()))
 }
 
 /// Whether a flush of `memtable` leaves its keyspaces within their goals for space.

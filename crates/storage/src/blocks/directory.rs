@@ -2,7 +2,9 @@
 //!
 //! Every change writes the whole directory, with the next sequence number, into one of three slots: neither into that
 //! of the last directory known durable, which power loss may leave as the only whole one, nor into that of the last
-//! one written, which a process that dies in the middle leaves as the newest. The newest whole one counts.
+//! one written, which a process that dies in the middle leaves as the newest. The newest whole one counts. So a
+//! directory between those two is flushed before the next is written: any sync may have made it durable, and given
+//! out the chunks that it frees.
 //!
 //! After a write that failed it is not known what the device has, so that nothing more is written. A change that makes
 //! the directory too large is not written, and undone.
@@ -104,6 +106,11 @@ impl Directory {
     /// Writes the directory as it is now. It survives the death of the process.
     pub(super) fn write(&mut self) -> Result<()> {
         self.check()?;
+        // The slot to be written may have a directory that a log's sync has made durable, and whose free chunks
+        // have others' bytes since. It goes only once a newer one is safe.
+        if self.sequence > self.durable.0 + 1 {
+            self.flush()?;
+        }
         let bytes = self.encode()?;
         let written = self.put(&bytes);
         self.keep(written)
