@@ -28,7 +28,8 @@ pub struct Report {
 }
 
 /// Reads the superblock and each partition's journal and window, as an opening does, and sees that no two values
-/// lie in the same place. Changes nothing. Fails only if there is no store; what is damaged is in the report.
+/// lie in the same place. Changes nothing. Fails only if there is no store; what is damaged or can't be read is in the
+/// report.
 pub fn check(device: &dyn Device) -> Result<Report> {
     look_over(device, false)
 }
@@ -45,11 +46,10 @@ fn look_over(device: &dyn Device, read_values: bool) -> Result<Report> {
     for number in 0..layout.partitions {
         let recovered = match recover(device, &layout, number) {
             Ok(recovered) => recovered,
-            Err(problem @ Error::HashStoreDamaged { .. }) => {
+            Err(problem) => {
                 report.problems.push(problem);
                 continue;
             }
-            Err(error) => return Err(error),
         };
         let blocks = u64::from(layout.blocks());
         report.keys += recovered.start.directory.len() as u64;

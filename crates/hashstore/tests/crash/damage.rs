@@ -1,8 +1,14 @@
 //! Damage: a bit that flips on the disk is found, and its place is told.
 
-use crate::disk::Disk;
+use crate::disk::{Disk, SimDevice};
 use crate::machine::{Ledger, Machine, create};
 use esker_base::{Error, Rng};
+use esker_hashstore::check::{check, scrub};
+use esker_hashstore::device::Device;
+use esker_hashstore::partition::{Item, Only, Request};
+use esker_hashstore::volume::{self, CreateSettings};
+use esker_uring::Buffer;
+use std::io;
 
 fn stored() -> Machine {
     let mut machine = Machine::open(create(1 << 20, 7), Ledger::default()).unwrap();
@@ -79,5 +85,58 @@ fn a_flipped_bit_behind_the_last_checkpoint_is_no_torn_tail() {
         let mut disk = machine.disk.clone();
         disk.flip(sector as u64 * 4096 + rng.below(100));
         assert_eq!(Machine::open(disk, Ledger::default()).unwrap().find(b"k\x09").unwrap(), None);
+    }
+}
+
+/// A disk that can't read the sector at an offset.
+struct Unreadable(SimDevice, u64);
+
+impl Device for Unreadable {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.bytes()
+    }
+
+    fn block_bytes(&self) -> u32 {
+        self.0.block_bytes()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut Buffer) -> io::Result<()> {
+        match (offset..offset + out.len() as u64).contains(&self.1) {
+            true => Err(io::Error::other("an unreadable sector")),
+            false => self.0.read_at(offset, out),
+        }
+    }
+
+    fn write_at(&self, offset: u64, bytes: &Buffer) -> io::Result<()> {
+        self.0.write_at(offset, bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+}
+
+#[test]
+fn a_partition_that_cannot_be_read_is_a_problem_and_the_others_are_looked_over() {
+    let device = SimDevice::new(Disk::new(4 << 20));
+    let settings = CreateSettings { partitions: Some(2), ..CreateSettings::default() };
+    volume::create(&device, &settings, &mut Rng::new(1)).unwrap();
+    let (layout, mut partitions, _) = volume::open(&device).unwrap();
+    for partition in &mut partitions {
+        for key in 0..5 + partition.number() {
+            let item = Item::new(&key.to_be_bytes(), 700, 512);
+            partition.request(0, Request::Store(item, Only::Always));
+        }
+        volume::drive(partition, &device);
+    }
+    let device = Unreadable(device, layout.half(0, 1));
+    for report in [check(&device).unwrap(), scrub(&device).unwrap()] {
+        let [problem] = &report.problems[..] else { panic!("{:?}", report.problems) };
+        assert!(problem.to_string().contains("an unreadable sector"), "{problem}");
+        assert_eq!(report.keys, 6);
     }
 }
