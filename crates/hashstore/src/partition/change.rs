@@ -12,7 +12,7 @@ use esker_uring::{Buffer, Slice};
 use std::collections::VecDeque;
 
 /// A change that waits for a checkpoint can wait through the one that is under way and one more; what does
-/// not fit then does not fit.
+/// not fit then does not fit. Those after which others took the room that there was do not count.
 const CHECKPOINTS_WAITED_MAX: u32 = 2;
 
 /// A store or delete that has not begun.
@@ -69,7 +69,9 @@ impl Partition {
 
     /// Begins a change of a key that is marked busy. False if it is over already.
     fn begin(&mut self, planned: Planned, checkpoints_waited: u32) -> bool {
-        let is_present = self.directory.contains(&planned.item.key);
+        let key = &planned.item.key;
+        let old = self.directory.get(key).map(|extents| entry_bytes(key, &extents));
+        let is_present = old.is_some();
         let answer = match (planned.only, is_present) {
             (Only::IfPresent, false) => Some(Answer::Absent),
             (Only::IfAbsent, true) => Some(Answer::Present),
@@ -84,19 +86,21 @@ impl Partition {
             return true;
         }
         let is_delete = planned.kind == RecordKind::Delete;
-        if !is_delete && let Err(error) = self.check_journal(&planned.item.key) {
-            self.reply(planned.token, Err(error));
-            return false;
-        }
         let need = Need {
-            key_bytes: planned.item.key.len(),
+            key_bytes: key.len(),
             value_bytes: planned.item.value_bytes,
             block_bytes: self.layout.block_bytes,
         };
         match self.space.allocate(&need, is_delete) {
-            Ok(extents) => {
-                self.write_record(planned, extents);
+            Ok(extents) if is_delete || self.journal_holds(key, &extents, old) => {
+                self.write_record(planned, extents, old.unwrap_or(0));
                 true
+            }
+            Ok(extents) => {
+                self.space.give_back(extents);
+                let error = self.journal_is_full();
+                self.reply(planned.token, Err(error));
+                false
             }
             Err(NoSpace::Now) if checkpoints_waited < CHECKPOINTS_WAITED_MAX => {
                 self.stalled.push_back((planned, checkpoints_waited));
@@ -110,17 +114,20 @@ impl Partition {
         }
     }
 
-    /// Whether the journal has room for one more key.
-    fn check_journal(&self, key: &[u8]) -> Result<(), Error> {
-        let entry = entry_bytes_max(key.len());
-        if self.entry_bytes + entry <= self.journal.entry_bytes_max(&self.layout) {
-            return Ok(());
-        }
+    /// Whether the journal has room for a key's entry in place of its `old` bytes, if it has any. New keys leave room
+    /// for the entries that are there to become longer.
+    fn journal_holds(&self, key: &[u8], extents: &[Extent], old: Option<u64>) -> bool {
+        let left = if old.is_some() { 0 } else { entry_bytes_max(0) };
+        let more = entry_bytes(key, extents).saturating_sub(old.unwrap_or(0));
+        self.entry_bytes + more + left <= self.journal.entry_bytes_max(&self.layout)
+    }
+
+    fn journal_is_full(&self) -> Error {
         let what = format!(
             "has as many keys as its journal has room for, {} in this partition: it was made for more bytes a key",
             self.directory.len()
         );
-        Err(Error::CapacityExceeded { store: self.name.to_string(), what })
+        Error::CapacityExceeded { store: self.name.to_string(), what }
     }
 
     fn full(&self, blocks: u64) -> Error {
@@ -132,7 +139,8 @@ impl Partition {
         Error::CapacityExceeded { store: self.name.to_string(), what }
     }
 
-    fn write_record(&mut self, planned: Planned, extents: Vec<Extent>) {
+    /// Writes the record of a change of a key whose entry takes `old` bytes now.
+    fn write_record(&mut self, planned: Planned, extents: Vec<Extent>, old: u64) {
         let Planned { token, kind, item: Item { key, value_bytes, buffer, start }, .. } = planned;
         let under_way = self.changes.first_key_value().map(|(&oldest, _)| oldest);
         let oldest = under_way.into_iter().chain(self.cache.oldest()).min();
@@ -151,7 +159,9 @@ impl Partition {
             value_checksum,
             extents,
         };
-        self.entry_bytes += entry_bytes(&record.key, &record.extents);
+        if kind == RecordKind::Store {
+            self.entry_bytes += entry_bytes(&record.key, &record.extents).saturating_sub(old);
+        }
         let slices = self.lay_out(&record, buffer, start);
         let Record { key, extents, .. } = record;
         let writes_left = slices.len();
@@ -213,22 +223,24 @@ impl Partition {
     pub(super) fn change_takes_effect(&mut self, seqno: u64) {
         let Some(change) = self.changes.remove(&seqno) else { return };
         let Change { token, extents, kind, key, value_bytes, .. } = change;
-        let own_bytes = entry_bytes(&key, &extents);
         let old = match kind {
             RecordKind::Store => {
                 put_change(&mut self.journal.changes, &key, &extents);
                 self.stats.stored_bytes += (key.len() + value_bytes) as u64;
-                self.directory.insert(&key, &extents)
+                let old = self.directory.insert(&key, &extents);
+                let old_bytes = old.as_ref().map_or(0, |old| entry_bytes(&key, old));
+                self.entry_bytes -= old_bytes.saturating_sub(entry_bytes(&key, &extents));
+                old
             }
             RecordKind::Delete => {
                 put_change(&mut self.journal.changes, &key, &[]);
-                self.entry_bytes -= own_bytes;
                 self.space.free(&extents);
-                self.directory.remove(&key)
+                let old = self.directory.remove(&key);
+                self.entry_bytes -= old.as_ref().map_or(0, |old| entry_bytes(&key, old));
+                old
             }
         };
         if let Some(old) = &old {
-            self.entry_bytes -= entry_bytes(&key, old);
             self.space.free(old);
         }
         self.stats.changes += 1;
@@ -260,9 +272,11 @@ impl Partition {
 
     /// Tries again what waited for a checkpoint.
     pub(super) fn resume_stalled(&mut self) {
+        let before = self.seqno;
         for (planned, waited) in std::mem::take(&mut self.stalled) {
             let key = planned.item.key.clone();
-            if !self.begin(planned, waited + 1) {
+            let is_first = self.seqno == before;
+            if !self.begin(planned, waited + u32::from(is_first)) {
                 self.next_of(&key);
             }
         }

@@ -81,7 +81,7 @@ pub struct Partition {
     /// The store's name, for messages.
     name: Arc<str>,
     directory: Directory,
-    /// The bytes of a snapshot's entries, those of changes on their way included.
+    /// The bytes of a snapshot's entries, at the most: of a key that is being stored, the longer of its old and new one.
     entry_bytes: u64,
     space: Space,
     journal: Journal,

@@ -122,10 +122,15 @@ impl Space {
                 return Ok(taken);
             }
         }
-        for extent in taken {
+        self.give_back(taken);
+        Err(NoSpace::Now)
+    }
+
+    /// Puts back what was allocated and not written.
+    pub fn give_back(&mut self, extents: Vec<Extent>) {
+        for extent in extents {
             self.window.insert(extent);
         }
-        Err(NoSpace::Now)
     }
 
     /// Takes note that nobody needs these any more: what replaces them is durable.

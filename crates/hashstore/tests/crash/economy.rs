@@ -113,6 +113,21 @@ fn stores_that_wait_for_others_are_answered_when_there_is_no_room_for_them() {
 }
 
 #[test]
+fn large_stores_that_wait_for_others_are_done_while_there_is_room() {
+    const STORES: u64 = 16;
+    let (device, mut partition) = new_store(8 << 20);
+    let bytes = partition.value_bytes_max();
+    for number in 0..STORES {
+        let item = Item::new(&number.to_be_bytes(), bytes, 512);
+        partition.request(number, Request::Store(item, Only::Always));
+    }
+    volume::drive(&mut partition, &device);
+    let replies: Vec<_> = std::iter::from_fn(|| partition.take_reply()).collect();
+    let stored = replies.iter().filter(|reply| reply.result.is_ok()).count() as u64;
+    assert_eq!(stored, STORES, "{:?}", partition.stats());
+}
+
+#[test]
 fn in_a_store_in_pieces_values_lie_in_several_extents() {
     let (device, mut partition) = new_store(2 << 20);
     let mut number = 0u32;
@@ -154,6 +169,19 @@ fn more_keys_than_the_journal_has_room_for_are_refused() {
     };
     assert!(refused.contains("as many keys as its journal has room for"), "{refused}");
     assert!(number > 2000);
+    // Those that are there can be replaced, several at a time, wherever the new ones lie.
+    for turn in 0..4 {
+        let replaced: Vec<_> = (turn..number).step_by(4).collect();
+        for key in &replaced {
+            let item = Item::new(&key.to_be_bytes(), 0, 512);
+            partition.request(1, Request::Store(item, Only::Always));
+        }
+        volume::drive(partition, &device);
+        for key in replaced {
+            let result = partition.take_reply().unwrap().result;
+            assert!(matches!(result, Ok(Answer::Done { was_present: true })), "{key}: {result:?}");
+        }
+    }
     let (_, _, opened) = volume::open(&device).unwrap();
     assert_eq!(opened.keys, u64::from(number));
 }
