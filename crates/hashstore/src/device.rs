@@ -7,7 +7,7 @@ use esker_uring::{Buffer, Descriptor};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// What holds a store. Offsets and lengths are whole blocks.
@@ -83,13 +83,18 @@ impl FileDevice {
         if path.try_exists().map_err(create_failed)? {
             return Err(create_failed(io::ErrorKind::AlreadyExists.into()));
         }
-        // It gets its name once it is whole: a process that dies meanwhile leaves no short file to be served.
+        // It gets its name once it is whole: a process that dies meanwhile leaves no short file to be served. It is
+        // locked before it is touched: what another process fills, or has filled and serves, is left alone.
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
         let partial = PathBuf::from(partial);
-        let _ = std::fs::remove_file(&partial);
         let (file, is_direct) = open(&partial, true).map_err(create_failed)?;
-        let made = fill(&file, bytes / PAGE_BYTES * PAGE_BYTES)
+        lock(&file, &name)?;
+        if !is_only_name(&file, &partial).map_err(create_failed)? {
+            return Err(create_failed(io::ErrorKind::AlreadyExists.into()));
+        }
+        let made = (file.set_len(0))
+            .and_then(|()| fill(&file, bytes / PAGE_BYTES * PAGE_BYTES))
             .and_then(|()| file.sync_all())
             .and_then(|()| std::fs::hard_link(&partial, path));
         // The first failure says more than that of the clean-up.
@@ -101,13 +106,7 @@ impl FileDevice {
 
     fn of(file: File, is_direct: bool, name: String) -> Result<Self> {
         let failure = |source| Error::io("open", &name, source);
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(Error::Locked { dir: name, pid: holder(&file) });
-            }
-            Err(error) => return Err(failure(error.into())),
-        }
+        lock(&file, &name)?;
         let bytes = io::Seek::seek(&mut &file, io::SeekFrom::End(0)).map_err(failure)?;
         // What reads in units of 512 bytes writes in them.
         let mut sector = Buffer::zeroed(512);
@@ -130,15 +129,33 @@ impl FileDevice {
 
 fn open(path: &Path, create: bool) -> io::Result<(File, bool)> {
     let mut options = File::options();
-    options.read(true).write(true).create_new(create);
+    options.read(true).write(true).create(create);
     const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
     match options.clone().custom_flags(O_DIRECT).open(path) {
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => {
             // The file system has no direct I/O. It may have made the file before it said so.
-            Ok((options.create_new(false).create(create).open(path)?, false))
+            Ok((options.open(path)?, false))
         }
         opened => Ok((opened?, true)),
     }
+}
+
+/// Locks a file until it is closed, for this process alone.
+fn lock(file: &File, name: &str) -> Result<()> {
+    flock(file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+        rustix::io::Errno::WOULDBLOCK => Error::Locked { dir: name.to_owned(), pid: holder(file) },
+        error => Error::io("lock", name, error.into()),
+    })
+}
+
+/// Whether `path` names `file`, and nothing else does: it may have got its name, or lost this one, before it was locked.
+fn is_only_name(file: &File, path: &Path) -> io::Result<bool> {
+    let locked = file.metadata()?;
+    Ok(match std::fs::metadata(path) {
+        Ok(named) => (named.dev(), named.ino(), named.nlink()) == (locked.dev(), locked.ino(), 1),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        Err(error) => return Err(error),
+    })
 }
 
 /// Has the name of `path` survive power loss.

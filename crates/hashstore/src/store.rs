@@ -96,7 +96,7 @@ impl HashStore {
         for partition in first..self.layout.partitions {
             let from = after.filter(|_| partition == first).map(<[u8]>::to_vec);
             // One more, in case the first is the one that was listed already.
-            let request = Request::List { from, limit: limit - keys.len() + 1 };
+            let request = Request::List { from, limit: (limit - keys.len()).saturating_add(1) };
             if let Answer::Keys(found) = self.ask(partition, request)? {
                 keys.extend(found.into_iter().filter(|key| Some(&key[..]) != after));
             }
@@ -193,6 +193,9 @@ impl Kv for HashStore {
 
     /// Applies a batch of one write. More would not be atomic, and are refused.
     fn write(&self, batch: &WriteBatch) -> Result<()> {
+        if batch.has_empty_key() {
+            return Err(Error::EmptyKey);
+        }
         if batch.len() > 1 || batch.has_range_delete() {
             return Err(Error::NotOffered {
                 store: "a hash store",

@@ -126,7 +126,7 @@ fn a_list_can_be_resumed_and_is_in_order_of_hash_and_key() {
         store.put(key, b"").unwrap();
     }
     expected.sort_by_key(|key| (hash64(key), key.clone()));
-    for page in [1, 7, 300, 1000] {
+    for page in [1, 7, 300, 1000, usize::MAX] {
         let mut listed: Vec<Vec<u8>> = Vec::new();
         loop {
             let next = store.list(listed.last().map(|key| &key[..]), page).unwrap();
@@ -168,6 +168,9 @@ fn what_a_hash_store_cannot_do_is_refused() {
     batch.put(KeyspaceId::DEFAULT, b"b", b"2");
     let refused = store.write(&batch).unwrap_err();
     assert!(refused.to_string().contains("write them one by one"), "{refused}");
+    let mut batch = WriteBatch::new();
+    batch.put(KeyspaceId::DEFAULT, b"", b"1");
+    assert!(matches!(store.write(&batch), Err(Error::EmptyKey)));
     let refused = store.put(b"k", &vec![0; 4 << 20]).unwrap_err();
     assert!(matches!(refused, Error::ValueTooLong { .. }), "{refused}");
     assert_eq!(store.stats().unwrap().keys, 0);
@@ -197,6 +200,46 @@ fn a_store_is_opened_once_at_a_time() {
     assert!(matches!(&second, Err(Error::Locked { pid, .. }) if *pid == own), "{second:?}");
     drop(store);
     place.open();
+}
+
+/// What another process does that makes a store on the same new path: this one leaves its file alone.
+#[test]
+fn a_file_that_somebody_else_fills_is_left_alone() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (path, partial) = (directory.path().join("store"), directory.path().join("store.partial"));
+    std::fs::write(&partial, b"theirs").unwrap();
+    let theirs = std::fs::File::open(&partial).unwrap();
+    theirs.lock().unwrap();
+    let created = FileDevice::create(&path, Some(1 << 20)).map(drop);
+    let own = std::process::id().to_string();
+    assert!(matches!(&created, Err(Error::Locked { pid, .. }) if *pid == own), "{created:?}");
+    assert_eq!(std::fs::read(&partial).unwrap(), b"theirs");
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_file_that_somebody_else_has_filled_is_left_alone() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (path, partial) = (directory.path().join("store"), directory.path().join("store.partial"));
+    std::fs::write(&partial, b"theirs").unwrap();
+    std::fs::hard_link(&partial, directory.path().join("served")).unwrap();
+    let created = FileDevice::create(&path, Some(1 << 20)).map(drop);
+    assert!(created.unwrap_err().to_string().contains("exists"));
+    assert_eq!(std::fs::read(&partial).unwrap(), b"theirs");
+    assert!(!path.exists());
+}
+
+#[test]
+fn what_is_left_of_a_process_that_died_is_filled_anew() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (path, partial) = (directory.path().join("store"), directory.path().join("store.partial"));
+    std::fs::write(&partial, vec![7; 3 << 20]).unwrap();
+    let device = FileDevice::create(&path, Some(2 << 20)).unwrap();
+    assert!(!partial.exists());
+    assert!(std::fs::read(&path).unwrap() == vec![0; 2 << 20]);
+    let second = FileDevice::open(&path).map(drop);
+    assert!(matches!(second, Err(Error::Locked { .. })), "{second:?}");
+    drop(device);
 }
 
 #[test]
