@@ -24,9 +24,10 @@ mod tests;
 
 pub use clock::HostClock;
 pub use pace::Pace;
-pub(crate) use queues::{Queues, Sending};
+pub(crate) use queues::{Order, Queues};
 
 use crate::device::media::Refused;
+use crate::placement::Sending;
 use crate::{Chunk, Form, Geometry, Preset, Sim};
 use esker_base::background::Running;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -68,8 +69,8 @@ pub struct Activity {
 
 impl Host {
     /// A new device of this kind in virtual time; `seed` decides which of its chunks are bad.
-    pub fn in_virtual_time(preset: &Preset, form: Form, reads_go_first: bool, seed: u64) -> Self {
-        let shared = Arc::new(Shared::new(preset, form, reads_go_first, seed, None));
+    pub fn in_virtual_time(preset: &Preset, form: Form, sending: Sending, seed: u64) -> Self {
+        let shared = Arc::new(Shared::new(preset, form, sending, seed, None));
         Host { shared, pump: Mutex::default() }
     }
 
@@ -77,12 +78,12 @@ impl Host {
     pub fn paced(
         preset: &Preset,
         form: Form,
-        reads_go_first: bool,
+        sending: Sending,
         seed: u64,
         pace: Pace,
     ) -> esker_base::Result<Self> {
         let background = pace.background.clone();
-        let shared = Arc::new(Shared::new(preset, form, reads_go_first, seed, Some(pace)));
+        let shared = Arc::new(Shared::new(preset, form, sending, seed, Some(pace)));
         let pumped = shared.clone();
         let body = Box::new(move || pumped.pump());
         let pump =
@@ -211,20 +212,15 @@ impl Host {
 }
 
 impl Shared {
-    fn new(
-        preset: &Preset,
-        form: Form,
-        reads_go_first: bool,
-        seed: u64,
-        pace: Option<Pace>,
-    ) -> Self {
-        let sending = match (reads_go_first, form) {
-            (false, _) => Sending::AtOnce,
-            (true, Form::HostOnly) => Sending::ReadsFirst,
-            (true, _) => Sending::OneByOne,
+    fn new(preset: &Preset, form: Form, sending: Sending, seed: u64, pace: Option<Pace>) -> Self {
+        let order = match (sending, form) {
+            (Sending::AtOnce, _) => Order::AtOnce,
+            (Sending::ReadsFirst, Form::HostOnly) => Order::ReadsFirst,
+            (Sending::ReadsFirst, _) => Order::OneByOne,
+            (Sending::InTurns, form) => Order::in_turns(form),
         };
         let real = pace.as_ref().map_or(Duration::ZERO, |pace| pace.clock.now());
-        let state = State::new(Sim::new(preset, form, seed), sending, real);
+        let state = State::new(Sim::new(preset, form, seed), order, real);
         Shared {
             preset: preset.name.clone(),
             geometry: preset.geometry(),

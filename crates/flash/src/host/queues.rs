@@ -3,22 +3,26 @@
 //! A unit's writes are sent in order. A reset goes alone, as a chunk takes nothing before it is done.
 //! Where reads go first, a unit is sent a write only when it has no other to do and no read waits for
 //! it, or when the write is late.
+//!
+//! In turns, only some units are sent a write at a time, those first that no read waits for: one, and as large a part
+//! of a share of all as waits of what the buffer holds. So a read seldom meets a write where every unit is read alike, a
+//! burst of writes does not stop all units at once, and a buffer that fills sets more of them going.
 
-use crate::{Chunk, Sim};
+use crate::{Chunk, Form, Sim};
 use std::collections::VecDeque;
 
 /// A write is late after so long: about two programs' time, so that what is put off is made up for.
 const LATE_NS: u64 = 2_500_000;
 
 #[derive(Clone, Copy, Debug)]
-enum Order {
+enum Task {
     Reset(Chunk),
     Write { chunk: Chunk, number: u32, tag: u32, since: u64 },
 }
 
 #[derive(Clone, Debug, Default)]
 struct Queue {
-    orders: VecDeque<Order>,
+    tasks: VecDeque<Task>,
     sent: u32,
     is_resetting: bool,
     /// Reads that the unit has not answered.
@@ -27,27 +31,41 @@ struct Queue {
 
 /// When a unit is sent its next write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Sending {
+pub(crate) enum Order {
     /// At once.
     AtOnce,
     /// When it has done the one before: what follows in a burst is not yet late when its turn comes.
     OneByOne,
     /// As that, and when no read waits for the unit or the write is late.
     ReadsFirst,
+    /// As that, and few units at a time: of so many one, if the buffer is full.
+    InTurns { share: u64 },
+}
+
+impl Order {
+    /// In turns on a device of this form. Programs that give way to reads take many times as long where reads always
+    /// wait; with few at a time they would not be done as fast as they come.
+    pub(crate) fn in_turns(form: Form) -> Order {
+        Order::InTurns { share: if form == Form::HostOnly { 4 } else { 1 } }
+    }
 }
 
 /// All units' queues.
 #[derive(Debug)]
 pub(crate) struct Queues {
     queues: Vec<Queue>,
-    order: Sending,
+    order: Order,
+    /// Write units that the buffer holds.
+    room: u64,
     /// Write units that wait in the queues.
     pub(crate) waiting: u64,
+    /// Writes and resets that the device has.
+    sent: u64,
 }
 
 impl Queues {
-    pub(crate) fn new(units: usize, order: Sending) -> Self {
-        Queues { queues: vec![Queue::default(); units], order, waiting: 0 }
+    pub(crate) fn new(units: usize, order: Order, room: u64) -> Self {
+        Queues { queues: vec![Queue::default(); units], order, room, waiting: 0, sent: 0 }
     }
 
     /// A read was sent to a unit.
@@ -60,7 +78,7 @@ impl Queues {
     #[inline]
     pub(crate) fn read_done(&mut self, sim: &mut Sim, unit: usize) {
         self.queues[unit].reads -= 1;
-        if !self.queues[unit].orders.is_empty() {
+        if !self.queues[unit].tasks.is_empty() {
             self.send(sim, unit);
         }
     }
@@ -70,65 +88,102 @@ impl Queues {
         let queue = &mut self.queues[unit];
         queue.sent -= 1;
         queue.is_resetting = false;
+        self.sent -= 1;
         self.send(sim, unit);
     }
 
     /// Adds a reset.
     pub(crate) fn reset(&mut self, sim: &mut Sim, chunk: Chunk) {
         let unit = usize::from(chunk.unit.0);
-        self.queues[unit].orders.push_back(Order::Reset(chunk));
+        self.queues[unit].tasks.push_back(Task::Reset(chunk));
         self.send(sim, unit);
     }
 
     /// Adds a write unit, which is answered under `tag`.
     pub(crate) fn write(&mut self, sim: &mut Sim, chunk: Chunk, number: u32, tag: u32) {
         let unit = usize::from(chunk.unit.0);
-        let order = Order::Write { chunk, number, tag, since: sim.now() };
-        self.queues[unit].orders.push_back(order);
+        let task = Task::Write { chunk, number, tag, since: sim.now() };
+        self.queues[unit].tasks.push_back(task);
         self.waiting += 1;
         self.send(sim, unit);
     }
 
     /// Looks for writes that have become late.
     pub(crate) fn send_late(&mut self, sim: &mut Sim) {
+        if let Order::InTurns { share } = self.order {
+            return self.send_in_turns(sim, share);
+        }
         for unit in 0..self.queues.len() {
-            if !self.queues[unit].orders.is_empty() {
+            if !self.queues[unit].tasks.is_empty() {
                 self.send(sim, unit);
             }
         }
     }
 
     fn send(&mut self, sim: &mut Sim, unit: usize) {
-        loop {
-            let queue = &mut self.queues[unit];
-            let Some(&order) = queue.orders.front() else { return };
-            let must_wait = match order {
-                _ if queue.is_resetting => true,
-                Order::Reset(_) => queue.sent > 0,
-                Order::Write { since, .. } => match self.order {
-                    Sending::AtOnce => false,
-                    Sending::OneByOne => queue.sent > 0,
-                    Sending::ReadsFirst => {
-                        let is_late = sim.now() - since > LATE_NS;
-                        queue.sent > 0 || (queue.reads > 0 && !is_late)
-                    }
-                },
-            };
-            if must_wait {
+        match self.order {
+            Order::InTurns { share } => self.send_in_turns(sim, share),
+            _ => while self.send_next(sim, unit) {},
+        }
+    }
+
+    /// Sends units what they are to do next, as many as may be at it at a time.
+    fn send_in_turns(&mut self, sim: &mut Sim, share: u64) {
+        let units = self.queues.len() as u64;
+        while self.sent <= units * self.waiting / (share * self.room) {
+            let (order, now) = (self.order, sim.now());
+            let queues = self.queues.iter().enumerate();
+            let ready = queues.filter(|(_, queue)| queue.next(order, now).is_some());
+            let Some((unit, _)) = ready.min_by_key(|(_, queue)| (queue.reads, queue.since()))
+            else {
                 return;
+            };
+            self.send_next(sim, unit);
+        }
+    }
+
+    /// Sends a unit its next task, if it may be sent one. Says whether it did.
+    fn send_next(&mut self, sim: &mut Sim, unit: usize) -> bool {
+        let queue = &mut self.queues[unit];
+        let Some(task) = queue.next(self.order, sim.now()) else { return false };
+        queue.tasks.pop_front();
+        queue.sent += 1;
+        self.sent += 1;
+        match task {
+            Task::Reset(chunk) => {
+                queue.is_resetting = true;
+                sim.reset(chunk, 0).expect("a free chunk is good");
             }
-            queue.orders.pop_front();
-            queue.sent += 1;
-            match order {
-                Order::Reset(chunk) => {
-                    queue.is_resetting = true;
-                    sim.reset(chunk, 0).expect("a free chunk is good");
-                }
-                Order::Write { chunk, number, tag, .. } => {
-                    self.waiting -= 1;
-                    sim.write(chunk, number, tag).expect("writes of a chunk are in order");
-                }
+            Task::Write { chunk, number, tag, .. } => {
+                self.waiting -= 1;
+                sim.write(chunk, number, tag).expect("writes of a chunk are in order");
             }
+        }
+        true
+    }
+}
+
+impl Queue {
+    /// What the unit may be sent now.
+    fn next(&self, order: Order, now: u64) -> Option<Task> {
+        let task = *self.tasks.front()?;
+        let must_wait = match (task, order) {
+            _ if self.is_resetting => true,
+            (Task::Reset(_), _) => self.sent > 0,
+            (Task::Write { .. }, Order::AtOnce) => false,
+            (Task::Write { .. }, Order::OneByOne) => self.sent > 0,
+            (Task::Write { since, .. }, Order::ReadsFirst | Order::InTurns { .. }) => {
+                self.sent > 0 || (self.reads > 0 && now - since <= LATE_NS)
+            }
+        };
+        (!must_wait).then_some(task)
+    }
+
+    /// Since when its next task waits; a reset counts as old.
+    fn since(&self) -> u64 {
+        match self.tasks.front() {
+            Some(Task::Write { since, .. }) => *since,
+            _ => 0,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What the host knows: what waits, what was answered, and what is in the buffer.
 
-use super::{Queues, Sending};
+use super::{Order, Queues};
 use crate::device::media::Refused;
 use crate::device::sim::{Completion, Kind};
 use crate::{Chunk, Sim};
@@ -67,25 +67,26 @@ struct Away {
 }
 
 impl State {
-    pub(super) fn new(sim: Sim, sending: Sending, real_at: Duration) -> Self {
+    pub(super) fn new(sim: Sim, order: Order, real_at: Duration) -> Self {
         let geometry = *sim.media().geometry();
         let units = geometry.units();
         let known = |index| {
             let is_bad = sim.media().is_bad(geometry.chunk(index));
             Known { is_bad, ..Known::default() }
         };
+        let room = u64::from(geometry.mw_cunits.max(1)) * units as u64;
         State {
             chunks: (0..geometry.chunks()).map(known).collect(),
             sim,
-            queues: Queues::new(units, sending),
+            queues: Queues::new(units, order, room),
             buffered: 0,
-            room: u64::from(geometry.mw_cunits.max(1)) * units as u64,
+            room,
             resets: 0,
             waits: Vec::new(),
             free: Vec::new(),
             away: VecDeque::new(),
             is_looking: false,
-            looks_for_late: sending == Sending::ReadsFirst,
+            looks_for_late: matches!(order, Order::ReadsFirst | Order::InTurns { .. }),
             is_timeless: false,
             is_closing: false,
             real_at,

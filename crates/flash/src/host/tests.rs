@@ -1,4 +1,5 @@
 use super::*;
+use crate::placement::Sending;
 use crate::zones::ModelledZones;
 use crate::{FlashStorage, Zones};
 use esker_base::{Clock, Hint, SystemClock, Threads};
@@ -22,7 +23,7 @@ fn written(host: &Host) -> u32 {
 
 #[test]
 fn a_read_takes_as_long_as_the_model_says_and_time_stands_otherwise() {
-    let host = Host::in_virtual_time(&preset(), Form::HostOnly, false, 3);
+    let host = Host::in_virtual_time(&preset(), Form::HostOnly, Sending::AtOnce, 3);
     host.set_timeless(true);
     written(&host);
     host.set_timeless(false);
@@ -35,7 +36,7 @@ fn a_read_takes_as_long_as_the_model_says_and_time_stands_otherwise() {
 
 #[test]
 fn what_is_in_the_buffer_is_read_without_the_device() {
-    let host = Host::in_virtual_time(&preset(), Form::HostOnly, false, 3);
+    let host = Host::in_virtual_time(&preset(), Form::HostOnly, Sending::AtOnce, 3);
     let units = written(&host);
     host.read(first(), [(units - 1, 65_536)].into_iter()).unwrap();
     assert_eq!((host.now(), host.activity().reads[0]), (Duration::ZERO, 0));
@@ -43,7 +44,7 @@ fn what_is_in_the_buffer_is_read_without_the_device() {
 
 #[test]
 fn a_write_waits_when_the_buffer_is_full() {
-    let host = Host::in_virtual_time(&preset(), Form::HostOnly, false, 3);
+    let host = Host::in_virtual_time(&preset(), Form::HostOnly, Sending::AtOnce, 3);
     let geometry = host.geometry();
     let room = geometry.mw_cunits as usize * geometry.units();
     let per_chunk = geometry.write_units() as usize;
@@ -59,7 +60,7 @@ fn a_write_waits_when_the_buffer_is_full() {
 
 #[test]
 fn a_chunk_is_written_again_behind_its_reset() {
-    let host = Host::in_virtual_time(&preset(), Form::HostOnly, false, 3);
+    let host = Host::in_virtual_time(&preset(), Form::HostOnly, Sending::AtOnce, 3);
     let units = written(&host);
     assert!(host.reset(first()));
     assert_eq!(written(&host), units);
@@ -78,7 +79,7 @@ fn a_chunk_is_written_again_behind_its_reset() {
 #[test]
 fn files_on_the_model_take_its_time() {
     let run = || {
-        let host = Arc::new(Host::in_virtual_time(&preset(), Form::HostOnly, false, 3));
+        let host = Arc::new(Host::in_virtual_time(&preset(), Form::HostOnly, Sending::AtOnce, 3));
         let zones: Arc<dyn Zones> = Arc::new(ModelledZones::new(host.clone()));
         let storage = FlashStorage::open(zones).unwrap();
         let mut file = storage.create("a", Hint::table(4)).unwrap();
@@ -111,7 +112,7 @@ impl Clock for Hurried {
 
 fn paced(clock: Arc<dyn Clock>, dilation: f64) -> Arc<Host> {
     let pace = Pace { clock, dilation, background: Arc::new(Threads) };
-    let host = Host::paced(&preset(), Form::HostOnly, false, 3, pace).unwrap();
+    let host = Host::paced(&preset(), Form::HostOnly, Sending::AtOnce, 3, pace).unwrap();
     host.set_timeless(true);
     written(&host);
     host.set_timeless(false);
@@ -167,4 +168,36 @@ fn a_thread_that_comes_back_with_a_write_or_a_reset_is_back() {
         come();
         assert!(!is_away());
     }
+}
+
+/// How many units are being written a millisecond after each was given so many write units.
+fn units_written(sending: Sending, write_units: u32) -> usize {
+    let host = Host::in_virtual_time(&preset(), Form::HostOnly, sending, 3);
+    for unit in host.geometry().all_units() {
+        let chunks = (0..4).map(|number| Chunk { unit, number });
+        let good = chunks.into_iter().find(|chunk| !host.is_bad(*chunk));
+        host.write(good.expect("one is"), write_units);
+    }
+    host.sleep(Duration::from_millis(1));
+    host.activity().write_ns.iter().filter(|busy| **busy > 0).count()
+}
+
+#[test]
+fn in_turns_few_units_are_written_at_a_time_and_more_if_more_waits() {
+    let at_once = units_written(Sending::AtOnce, 1);
+    let few = units_written(Sending::InTurns, 1);
+    let more = units_written(Sending::InTurns, 8);
+    assert!(at_once > 64, "{at_once}");
+    assert!((3..=10).contains(&few), "{few}");
+    assert!((20..=66).contains(&more), "{more}");
+}
+
+#[test]
+fn what_is_sent_in_turns_is_all_written() {
+    let host = Host::in_virtual_time(&preset(), Form::HostOnly, Sending::InTurns, 3);
+    let write_units = host.geometry().write_units();
+    host.write(first(), write_units);
+    host.reset(first());
+    host.set_timeless(true);
+    assert_eq!(host.activity().programs, u64::from(write_units));
 }

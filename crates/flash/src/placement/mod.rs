@@ -2,15 +2,18 @@
 //!
 //! * [`State`]: what is known of them;
 //! * [`Shared`], [`Static`]: sets of units that never change, to compare with;
-//! * [`Rotating`]: a small write set that moves.
+//! * [`Rotating`]: a small write set that moves, of units that are read least;
+//! * [`Even`]: every unit is written and read alike, and few are written at a time.
 //!
 //! Whoever writes asks for a [`Policy::stripe`]: units that take one chunk each of data that lives
 //! equally long.
 
+mod even;
 mod rotating;
 mod state;
 mod statics;
 
+pub use even::Even;
 pub use rotating::Rotating;
 pub use state::{State, UnitState};
 pub use statics::{Shared, Static};
@@ -19,6 +22,17 @@ use crate::Unit;
 
 /// How long data lives, as a class: 0 is the shortest. An engine's levels are such classes.
 pub type Lifetime = usize;
+
+/// When a unit is sent its next write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sending {
+    /// At once.
+    AtOnce,
+    /// When the unit has no other to do, and no read before it, up to a deadline.
+    ReadsFirst,
+    /// As that, and few units at a time: the more, the more waits.
+    InTurns,
+}
 
 /// Decides where data is written.
 pub trait Policy {
@@ -30,9 +44,9 @@ pub trait Policy {
     /// this lifetime.
     fn stripe(&mut self, state: &State, lifetime: Lifetime, needed: f64) -> Vec<Unit>;
 
-    /// Whether a write waits for the reads that its unit has before it, up to a deadline.
-    fn lets_reads_go_first(&self) -> bool {
-        false
+    /// When the host sends units what they are to write.
+    fn sending(&self) -> Sending {
+        Sending::AtOnce
     }
 
     /// How many chunks of this lifetime may be written and not be read yet, what they replace being read

@@ -22,7 +22,7 @@
 //! A unit that is never filled would wear out before others: so it is left for another, too, when it was
 //! erased much more often than the rest.
 
-use super::{Lifetime, Policy, State};
+use super::{Lifetime, Policy, Sending, State};
 use crate::{Geometry, Unit};
 
 /// What follows from how a device treats reads beside writes.
@@ -192,8 +192,8 @@ impl Policy for Rotating {
         (self.fit.held_sets * set) as usize
     }
 
-    fn lets_reads_go_first(&self) -> bool {
-        true
+    fn sending(&self) -> Sending {
+        Sending::ReadsFirst
     }
 
     fn is_read(&self) -> bool {

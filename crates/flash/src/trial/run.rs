@@ -4,8 +4,8 @@ use super::store::{LEVELS, Open, Store};
 use crate::Preset;
 use crate::device::sim::{Completion, Kind};
 use crate::device::{Form, Media, Sim};
-use crate::host::{Queues, Sending};
-use crate::placement::Policy;
+use crate::host::{Order, Queues};
+use crate::placement::{Policy, Sending};
 use esker_base::Rng;
 
 /// What is measured.
@@ -92,9 +92,13 @@ impl Trial {
         let store = Store::aged(policy, &mut media, self.fill, needed);
         let sim = Sim::with_media(&self.preset, self.form, media);
         let units = self.preset.geometry().units();
-        let gates = policy.lets_reads_go_first() && self.form == Form::HostOnly;
-        let sending = if gates { Sending::ReadsFirst } else { Sending::AtOnce };
-        let writer = Queues::new(units, sending);
+        let order = match (policy.sending(), self.form) {
+            (Sending::InTurns, form) => Order::in_turns(form),
+            (Sending::ReadsFirst, Form::HostOnly) => Order::ReadsFirst,
+            _ => Order::AtOnce,
+        };
+        let room = u64::from(self.preset.geometry().mw_cunits.max(1)) * units as u64;
+        let writer = Queues::new(units, order, room);
         let rng = Rng::new(self.seed);
         let reads_of = vec![0; units];
         let (open, tables, asked) = (Vec::new(), 0, 0);

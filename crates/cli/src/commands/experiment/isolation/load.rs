@@ -1,14 +1,15 @@
 //! What threads do with a store on a modelled device, and what it did meanwhile.
 
 use super::SEED;
-use super::engine::{RECORDS, THREADS, VALUE_BYTES};
-use crate::failure::Outcome;
+use super::engine::{THREADS, VALUE_BYTES};
 use esker::api::Kv;
 use esker::{Error, Store, WriteBatch};
 use esker_base::{Clock, Rng};
 use esker_flash::host::Activity;
 use esker_flash::{FlashStorage, Host};
-use std::sync::atomic::{AtomicBool, Ordering};
+use esker_workload::Distribution;
+use esker_workload::distributions::{Latest, ScrambledZipfian, Uniform};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Updates after the load, as a part of the records: so that levels are as updates leave them.
@@ -22,9 +23,42 @@ pub(super) struct Load<'a> {
     pub(super) host: &'a Host,
     pub(super) storage: &'a FlashStorage,
     pub(super) clock: &'a dyn Clock,
+    /// How many records were put by [`Load::fill`], and how many there are.
+    pub(super) filled: u64,
+    pub(super) records: AtomicU64,
+}
+
+/// What threads do.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Mix {
+    /// Puts of a hundred operations.
+    pub(super) put_percent: u64,
+    pub(super) keys: Keys,
+}
+
+/// Which records are read, and put.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Keys {
+    /// All alike.
+    Uniform,
+    /// Some often, as in YCSB A to C.
+    Zipfian,
+    /// The newest; puts are of new ones. As in YCSB D.
+    Latest,
+}
+
+impl Keys {
+    fn distribution(self) -> Box<dyn Distribution> {
+        match self {
+            Keys::Uniform => Box::new(Uniform),
+            Keys::Zipfian => Box::new(ScrambledZipfian::new()),
+            Keys::Latest => Box::new(Latest::new()),
+        }
+    }
 }
 
 /// What came out, by the model's time.
+#[derive(Clone)]
 pub(super) struct Moment {
     pub(super) reads_per_second: f64,
     pub(super) puts_per_second: f64,
@@ -36,6 +70,8 @@ pub(super) struct Moment {
     /// Reads that went to units as long as they were written, beside uniform reads.
     pub(super) heat: f64,
     pub(super) media_over_host: f64,
+    /// What was written to the device for each byte of values that were put.
+    pub(super) written_per_put: f64,
     /// Time on the clock over the model's.
     pub(super) dilation: f64,
 }
@@ -62,13 +98,13 @@ struct Phase {
 
 impl Load<'_> {
     /// Puts all records, and updates some.
-    pub(super) fn fill(&self) -> Outcome<()> {
+    pub(super) fn fill(&self) -> Result<(), Error> {
         let mut rng = Rng::new(SEED);
-        for number in 0..RECORDS {
+        for number in 0..self.filled {
             self.put(number, &mut rng)?;
         }
-        for _ in 0..(RECORDS as f64 * UPDATES) as u64 {
-            let number = rng.below(RECORDS);
+        for _ in 0..(self.filled as f64 * UPDATES) as u64 {
+            let number = rng.below(self.filled);
             self.put(number, &mut rng)?;
         }
         Ok(())
@@ -82,13 +118,13 @@ impl Load<'_> {
         self.store.write(&batch)
     }
 
-    /// Lets threads read, and put so many times in a hundred, for so many seconds of the model.
-    pub(super) fn run(&self, put_percent: u64, seconds: f64) -> Outcome<Moment> {
+    /// Lets threads read and put for so many seconds of the model.
+    pub(super) fn run(&self, mix: Mix, seconds: f64) -> Result<Moment, Error> {
         let phase = Phase::default();
         let (mut counted, mut around) = (Vec::new(), None);
         std::thread::scope(|scope| {
             let phase = &phase;
-            let thread = |number| scope.spawn(move || self.work(number, put_percent, phase));
+            let thread = |number| scope.spawn(move || self.work(number, mix, phase));
             let threads: Vec<_> = (0..THREADS as u64).map(thread).collect();
             self.host.sleep(Duration::from_secs_f64(seconds * WARM_UP));
             phase.counts.store(true, Ordering::Relaxed);
@@ -104,20 +140,27 @@ impl Load<'_> {
         Ok(moment(&before, &after, counted))
     }
 
-    fn work(&self, number: u64, put_percent: u64, phase: &Phase) -> Result<Counted, Error> {
-        let mut rng = Rng::new(SEED + 1 + number + (put_percent << 32));
+    fn work(&self, number: u64, mix: Mix, phase: &Phase) -> Result<Counted, Error> {
+        let mut rng = Rng::new(SEED + 1 + number + (mix.put_percent << 32));
+        let mut keys = mix.keys.distribution();
         let mut counted = Counted::default();
         while !phase.ends.load(Ordering::Relaxed) {
-            let record = rng.below(RECORDS);
+            let record = keys.next(&mut rng, self.records.load(Ordering::Relaxed));
             let counts = phase.counts.load(Ordering::Relaxed);
-            if rng.below(100) < put_percent {
+            if rng.below(100) < mix.put_percent {
+                let record = match mix.keys {
+                    Keys::Latest => self.records.fetch_add(1, Ordering::Relaxed),
+                    _ => record,
+                };
                 self.put(record, &mut rng)?;
                 counted.puts += u64::from(counts);
                 continue;
             }
             let begin = self.host.now();
             let found = self.store.get(&key(record))?;
-            assert!(found.is_some_and(|value| value.len() == VALUE_BYTES), "{record} is there");
+            // A new one may be on its way.
+            let is_there = found.is_some_and(|value| value.len() == VALUE_BYTES);
+            assert!(is_there || record >= self.filled, "{record} is there");
             if counts {
                 counted.latencies.push((self.host.now() - begin).as_nanos() as u32);
             }
@@ -169,6 +212,7 @@ fn moment(before: &Look, after: &Look, counted: Vec<Counted>) -> Moment {
         write_share: sum(&write_ns) / passed_ns / dies,
         heat: met * dies / (sum(&write_ns) * sum(&reads)).max(1.0),
         media_over_host: (host_bytes + moved_bytes) / host_bytes.max(1.0),
+        written_per_put: host_bytes / (puts * VALUE_BYTES as u64).max(1) as f64,
         dilation: (after.real - before.real).as_nanos() as f64 / passed_ns,
     }
 }

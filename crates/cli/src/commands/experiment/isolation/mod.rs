@@ -41,10 +41,10 @@ pub fn results(wishes: &Wishes<'_>) -> Outcome<Results> {
     }
     let sizes = match wishes.scale {
         Scale::Quick => Sizes { measured_ns: 300_000_000, rounds: 1, depths: &[64] },
-        Scale::Full => Sizes { measured_ns: 2_000_000_000, rounds: 3, depths: &[64, 16, 256] },
+        Scale::Full => Sizes { measured_ns: 1_000_000_000, rounds: 2, depths: &[64, 16, 256] },
     };
-    let mut rows = policies::rows(&sizes);
-    rows.extend(engine::rows(wishes.scale == Scale::Quick)?);
+    let mut rows = engine::rows(wishes.scale == Scale::Quick)?;
+    rows.extend(policies::rows(&sizes));
     rows.extend(sequential::rows(&sizes));
     let of = |prefix: &str| cases(&rows, prefix);
     let groups = vec![
@@ -60,6 +60,13 @@ pub fn results(wishes: &Wishes<'_>) -> Outcome<Results> {
             about: engine::ABOUT.to_owned(),
             cases: of(engine::PREFIX),
             metrics: engine::METRICS.map(str::to_owned).into(),
+            ..Group::default()
+        },
+        Group {
+            title: "YCSB on the paced model".to_owned(),
+            about: engine::YCSB_ABOUT.to_owned(),
+            cases: of(engine::YCSB_PREFIX),
+            metrics: engine::YCSB_METRICS.map(str::to_owned).into(),
             ..Group::default()
         },
         Group {
