@@ -148,6 +148,9 @@ impl Kv for KeyClient {
     }
 
     fn write(&self, batch: &WriteBatch) -> esker_base::Result<()> {
+        if batch.has_empty_key() {
+            return Err(esker_base::Error::EmptyKey);
+        }
         for entry in batch.iter() {
             match entry.kind {
                 Kind::Put => self.store(entry.key, entry.value)?,

@@ -2,7 +2,8 @@
 
 use crate::silent::Silent;
 use crate::{HOST, NODE, keys as connect, node, nqn, serve, serve_at, start};
-use esker_base::{SystemClock, SystemEntropy};
+use esker_api::{Kv, WriteBatch};
+use esker_base::{Error, KeyspaceId, SystemClock, SystemEntropy};
 use esker_initiator::{KeyClient, RemoteError, Settings, discover};
 use esker_nvme::Status;
 use esker_nvme::auth::Secret;
@@ -86,6 +87,18 @@ fn a_list_longer_than_one_answer_is_put_together() {
     assert_eq!(client.list(b"", usize::MAX).unwrap(), keys);
     assert_eq!(client.list(&keys[5], 3).unwrap(), keys[5..8]);
     assert_eq!(client.list(b"zzz", 10).unwrap(), Vec::<Vec<u8>>::new());
+}
+
+#[test]
+fn a_batch_with_an_empty_key_is_refused_and_nothing_of_it_is_written() {
+    let target = target();
+    let client = connect(settings(&target)).unwrap();
+    let mut batch = WriteBatch::new();
+    for key in [&b"a"[..], b"", b"c"] {
+        batch.put(KeyspaceId::DEFAULT, key, b"v");
+    }
+    assert!(matches!(client.write(&batch), Err(Error::EmptyKey)));
+    assert_eq!(client.get(b"a").unwrap(), None);
 }
 
 #[test]
