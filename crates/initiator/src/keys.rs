@@ -93,7 +93,8 @@ impl KeyClient {
         found("look for a key", self.read(&command, 0, self.session.deadline())?.0)
     }
 
-    /// The value of `key`.
+    /// The value of `key`. One that is longer than the node gives at a time, stored there by other means than this, is an
+    /// error.
     pub fn retrieve(&self, key: &[u8]) -> Result<Option<Vec<u8>>, RemoteError> {
         let name = self.form.name(key)?;
         let deadline = self.session.deadline();
@@ -106,6 +107,9 @@ impl KeyClient {
             }
             // The value may have become longer in between.
             if cqe.word() <= bytes {
+                if data.len() != cqe.word() as usize {
+                    return Err(unexpected("a value of which it gives only the beginning"));
+                }
                 return self.form.value(key, data);
             }
             bytes = cqe.word();

@@ -3,15 +3,17 @@
 use crate::silent::Silent;
 use crate::{HOST, NODE, keys as connect, node, nqn, serve, serve_at, start};
 use esker_api::{Kv, WriteBatch};
-use esker_base::{Error, KeyspaceId, SystemClock, SystemEntropy};
+use esker_base::{Error, KeyspaceId, SystemClock, SystemEntropy, Threads};
 use esker_initiator::{KeyClient, RemoteError, Settings, discover};
+use esker_lsm::{Db, Env, KeyspaceSettings};
 use esker_nvme::Status;
 use esker_nvme::auth::Secret;
 use esker_nvme::command::kv::Condition;
 use esker_nvme::pdu::Digests;
+use esker_storage::MemoryStorage;
 use esker_target::{
-    Access, Answer, Description, HostAccess, MemoryBlocks, MemoryKeys, Namespace, Reply, Request,
-    Target,
+    Access, Answer, Description, HostAccess, MemoryBlocks, MemoryKeys, Namespace, OrderedKeys,
+    Reply, Request, Target,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -66,6 +68,23 @@ fn values_of_all_lengths_come_back() {
     assert!(matches!(refused, Err(RemoteError::Value { limit: 1_048_576, .. })), "{refused:?}");
     assert!(matches!(client.store(b"", b"v"), Err(RemoteError::Key { bytes: 0, .. })));
     assert!(matches!(client.retrieve(&[0; 17]), Err(RemoteError::Key { bytes: 17, limit: 16 })));
+}
+
+#[test]
+fn a_value_longer_than_a_retrieve_can_give_is_an_error() {
+    let settings = esker_lsm::Settings { segment_bytes: 8 << 20, ..Default::default() };
+    let db = Db::open_with(Env::over(Arc::new(MemoryStorage::new())), settings).unwrap();
+    let keyspace = db.keyspace("k", KeyspaceSettings::default()).unwrap();
+    let longest = vec![7; 1 << 20];
+    db.put(&keyspace, b"longest", &longest).unwrap();
+    db.put(&keyspace, b"longer", &[&longest[..], b"x"].concat()).unwrap();
+    let store = Arc::new(db.store(&keyspace));
+    let target =
+        serve(vec![Arc::new(OrderedKeys::new([3; 16], 1 << 30, store, &Threads).unwrap())]);
+    let client = connect(crate::settings(target.address())).unwrap();
+    assert!(client.retrieve(b"longest").unwrap().unwrap() == longest);
+    let cut_off = client.retrieve(b"longer").map(|value| value.map(|value| value.len()));
+    assert!(matches!(cut_off, Err(RemoteError::Protocol { .. })), "{cut_off:?}");
 }
 
 #[test]
