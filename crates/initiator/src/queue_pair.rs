@@ -15,10 +15,15 @@ use esker_base::Clock;
 use esker_nvme::pdu::{Decoder, Encoder, FromController, ReadyToTransfer};
 use esker_nvme::{Cqe, Sqe};
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use rustix::io::Errno;
+use rustix::net::connect_unspec;
 use std::io::Read;
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Between two attempts to reset a socket that a thread still waits for.
+const BUSY_TIME: Duration = Duration::from_millis(1);
 
 pub(crate) struct QueuePair {
     // Constant after construction.
@@ -75,7 +80,8 @@ impl QueuePair {
         self.fail(&mut self.state.lock(), error.clone());
     }
 
-    /// Waits until the node has closed a queue that failed, or until a time.
+    /// Waits until the node has closed a queue that failed, or until a time. What it did not receive until then it never
+    /// does.
     pub(crate) fn part(&self, until: Duration) {
         let mut unread = [0; 4096];
         while self.clock.now() < until {
@@ -85,6 +91,16 @@ impl QueuePair {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 _ => return,
             }
+        }
+        self.throw_away();
+    }
+
+    /// Resets the connection: the system would go on to send what it took, whatever the next association does meanwhile.
+    fn throw_away(&self) {
+        // Who reads stops: while a thread waits for the socket, Linux says that it is busy.
+        let _ = self.socket.shutdown(Shutdown::Read);
+        while let Err(Errno::BUSY) = connect_unspec(&self.socket) {
+            self.clock.sleep(BUSY_TIME);
         }
     }
 

@@ -1,18 +1,15 @@
 //! An association that nobody uses: it is kept while the node answers, and made anew when the node does not.
 
+use crate::clock::{HandClock, wait_until};
+use crate::proxy::{Proxy, QUEUES};
 use crate::{node, settings, start};
-use esker_base::{Background, Clock, Priority, SystemClock, Threads};
+use esker_base::{Clock, SystemClock};
 use esker_initiator::{KeyClient, Settings};
 use esker_target::{MemoryKeys, Target};
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::Shutdown;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
-
-/// Queues that the client has, with the admin queue: each a connection.
-const QUEUES: usize = 2;
 
 fn serve(clock: Arc<dyn Clock>) -> Target {
     start(node(vec![Arc::new(MemoryKeys::new([1; 16], 1 << 30))]), clock)
@@ -20,27 +17,6 @@ fn serve(clock: Arc<dyn Clock>) -> Target {
 
 fn connect(settings: Settings) -> KeyClient {
     crate::keys(settings).unwrap()
-}
-
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let clock = SystemClock::new();
-    while !is_so() {
-        assert!(clock.now() < Duration::from_secs(20), "still not so: {what}");
-        clock.sleep(Duration::from_millis(1));
-    }
-}
-
-/// A clock that is set by hand, in milliseconds.
-#[derive(Default)]
-struct HandClock(AtomicU64);
-
-impl Clock for HandClock {
-    fn now(&self) -> Duration {
-        Duration::from_millis(self.0.load(SeqCst))
-    }
-    fn sleep(&self, duration: Duration) {
-        self.0.fetch_add(duration.as_millis() as u64, SeqCst);
-    }
 }
 
 #[test]
@@ -63,73 +39,6 @@ fn an_idle_client_keeps_its_connections() {
     client.store(b"k", b"v").unwrap();
     let totals = target.totals();
     assert_eq!((totals.connections_opened, totals.connections_closed), (QUEUES as u64, 0));
-}
-
-/// Between client and node.
-#[derive(Default)]
-struct Proxy {
-    /// Connections that the client ended.
-    ended: AtomicUsize,
-    /// The client's ends of all connections, in the order of their beginning.
-    clients: Mutex<Vec<TcpStream>>,
-    /// Whether the node's answers on the first connections are lost, and their end, too.
-    answers_are_lost: AtomicBool,
-}
-
-impl Proxy {
-    fn start(node: SocketAddr) -> (Arc<Self>, SocketAddr) {
-        let (proxy, listener) = (Arc::new(Proxy::default()), TcpListener::bind("127.0.0.1:0"));
-        let listener = listener.unwrap();
-        let address = listener.local_addr().unwrap();
-        let shared = proxy.clone();
-        run(move || {
-            for client in listener.incoming() {
-                shared.join(client.unwrap(), TcpStream::connect(node).unwrap());
-            }
-        });
-        (proxy, address)
-    }
-
-    fn clients(&self) -> MutexGuard<'_, Vec<TcpStream>> {
-        self.clients.lock().unwrap()
-    }
-
-    fn join(self: &Arc<Self>, mut client: TcpStream, mut node: TcpStream) {
-        let (mut to_client, mut from_node) =
-            (client.try_clone().unwrap(), node.try_clone().unwrap());
-        let number = self.clients().len();
-        self.clients().push(client.try_clone().unwrap());
-        let proxy = self.clone();
-        let is_lost = move || number < QUEUES && proxy.answers_are_lost.load(SeqCst);
-        run(move || {
-            while let Some(bytes) = receive(&mut from_node) {
-                if !is_lost() && to_client.write_all(&bytes).is_err() {
-                    break;
-                }
-            }
-            if !is_lost() {
-                let _ = to_client.shutdown(Shutdown::Write);
-            }
-        });
-        let proxy = self.clone();
-        run(move || {
-            while let Some(bytes) = receive(&mut client) {
-                let _ = node.write_all(&bytes);
-            }
-            proxy.ended.fetch_add(1, SeqCst);
-        });
-    }
-}
-
-fn run(body: impl FnOnce() + Send + 'static) {
-    Threads.spawn("proxy", Priority::Normal, Box::new(body)).unwrap();
-}
-
-fn receive(from: &mut TcpStream) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; 1 << 16];
-    let received = from.read(&mut bytes).ok().filter(|&received| received > 0)?;
-    bytes.truncate(received);
-    Some(bytes)
 }
 
 #[test]

@@ -2,8 +2,11 @@
 
 mod blocks;
 mod client;
+mod clock;
 mod keep_alive;
 mod long_keys;
+mod parting;
+mod proxy;
 mod silent;
 
 use esker_base::{Background, Clock, SystemClock, SystemEntropy, Threads};
