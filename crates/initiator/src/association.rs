@@ -134,7 +134,7 @@ impl Association {
     /// Waits until the node has done with all connections of an association that failed, or until a time. From then on it knows which
     /// changes it still has, and has the next association wait for them; what it has not received is thrown away.
     pub(crate) fn part(&self, until: Duration) {
-        self.queues.iter().for_each(|queue| queue.end(&RemoteError::Deadline));
+        self.queues.iter().for_each(|queue| queue.lose("its association was given up"));
         self.queues.iter().for_each(|queue| queue.part(until));
     }
 

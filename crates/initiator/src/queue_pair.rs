@@ -80,6 +80,15 @@ impl QueuePair {
         self.fail(&mut self.state.lock(), error.clone());
     }
 
+    /// As [`end`](Self::end), for a reason that does not keep another connection from doing better.
+    pub(crate) fn lose(&self, why: &str) {
+        self.fail(&mut self.state.lock(), self.lost(why));
+    }
+
+    fn lost(&self, why: &str) -> RemoteError {
+        RemoteError::Lost { address: self.address.clone(), why: why.to_owned() }
+    }
+
     /// Waits until the node has closed a queue that failed, or until a time. What it did not receive until then it never
     /// does.
     pub(crate) fn part(&self, until: Duration) {
@@ -152,7 +161,7 @@ impl QueuePair {
     }
 
     /// Waits for the answer to `ticket`. `data` is what it was begun with. After the deadline the queue has failed:
-    /// nobody knows what else will not come.
+    /// nobody knows what else will not come. The deadline is this caller's alone: to others the connection is lost.
     pub(crate) fn finish(
         &self,
         ticket: Ticket,
@@ -183,7 +192,9 @@ impl QueuePair {
                 }
                 Next::Wait => {
                     if self.clock.now() >= deadline {
-                        self.fail(&mut state, RemoteError::Deadline);
+                        let lost = self.lost("a command was not answered in time");
+                        self.fail(&mut state, lost);
+                        return Err(RemoteError::Deadline);
                     } else if let Some(decoder) = state.decoder.take() {
                         self.read(&mut state, decoder);
                     } else {
