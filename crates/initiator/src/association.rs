@@ -1,6 +1,6 @@
 //! An admin queue, and the I/O queues of its controller.
 
-use crate::auth::authenticate;
+use crate::auth::authenticate_if_asked;
 use crate::keep_alive::KeepAlive;
 use crate::link::{Link, unexpected};
 use crate::queue_pair::QueuePair;
@@ -8,7 +8,7 @@ use crate::{RemoteError, Settings};
 use esker_base::{Background, Clock, Entropy};
 use esker_nvme::command::CommandSet;
 use esker_nvme::command::admin::{AdminCommand, GetLogPage, Identify};
-use esker_nvme::command::fabrics::{ANY_CONTROLLER, AUTH_REQUIRED, Connect, FabricsCommand};
+use esker_nvme::command::fabrics::{ANY_CONTROLLER, Connect, FabricsCommand};
 use esker_nvme::feature::{self, QueueCounts};
 use esker_nvme::identify::{self, IDENTIFY_BYTES, KvNamespace, NvmNamespace, Structure, structure};
 use esker_nvme::property::{self, Configuration};
@@ -42,12 +42,7 @@ impl Admin {
             keep_alive_ms: keep_alive.as_millis().try_into().unwrap_or(u32::MAX),
         };
         let word = link.connect(settings, subsystem, ANY_CONTROLLER, connect)?;
-        if word & AUTH_REQUIRED != 0 {
-            authenticate(&mut link, settings, subsystem, 0, entropy)?;
-        } else if settings.controller_secret.is_some() {
-            let why = "the node does not ask for authentication, and so proves nothing either";
-            return Err(RemoteError::Authentication { why });
-        }
+        authenticate_if_asked(word, &mut link, settings, subsystem, 0, entropy)?;
         let capabilities = get(&mut link, property::CAPABILITIES, true)?;
         let start = FabricsCommand::PropertySet {
             offset: property::CONFIGURATION,
@@ -174,9 +169,7 @@ impl Association {
                 keep_alive_ms: 0,
             };
             let word = link.connect(settings, subsystem, admin.controller, connect)?;
-            if word & AUTH_REQUIRED != 0 {
-                authenticate(&mut link, settings, subsystem, number, entropy)?;
-            }
+            authenticate_if_asked(word, &mut link, settings, subsystem, number, entropy)?;
             QueuePair::new(link, depth, clock.clone())
         };
         let queues: Arc<[QueuePair]> = (1..=queues).map(queue).collect::<Result<_, _>>()?;

@@ -6,7 +6,7 @@ use esker_base::Entropy;
 use esker_nvme::Nqn;
 use esker_nvme::auth::message::{Challenge, Message, Negotiate, Reply};
 use esker_nvme::auth::{Digest, Group, Hash, KeyPair, Role, Secret, Transaction};
-use esker_nvme::command::fabrics::FabricsCommand;
+use esker_nvme::command::fabrics::{AUTH_REQUIRED, FabricsCommand};
 
 /// The longest message fetched.
 const MESSAGE_BYTES: u32 = 4096;
@@ -15,8 +15,28 @@ fn failed(why: &'static str) -> RemoteError {
     RemoteError::Authentication { why }
 }
 
+/// Authenticates a queue if `word`, Connect's answer, asks for that. Fails if it does not and the node must prove itself.
+pub(crate) fn authenticate_if_asked(
+    word: u32,
+    link: &mut Link,
+    settings: &Settings,
+    subsystem: &Nqn,
+    queue: u16,
+    entropy: &dyn Entropy,
+) -> Result<(), RemoteError> {
+    if word & AUTH_REQUIRED != 0 {
+        return authenticate(link, settings, subsystem, queue, entropy);
+    }
+    match settings.controller_secret {
+        None => Ok(()),
+        Some(_) => {
+            Err(failed("the node does not ask for authentication, and so proves nothing either"))
+        }
+    }
+}
+
 /// Proves on `link` who this host is, and lets the node prove itself if a secret says what it must know.
-pub(crate) fn authenticate(
+fn authenticate(
     link: &mut Link,
     settings: &Settings,
     subsystem: &Nqn,

@@ -1,5 +1,6 @@
 //! Keys of up to 16 bytes.
 
+use crate::proxy::Proxy;
 use crate::silent::Silent;
 use crate::{HOST, NODE, keys as connect, node, nqn, serve, serve_at, start};
 use esker_api::{Kv, WriteBatch};
@@ -173,6 +174,13 @@ fn both_sides_prove_who_they_are() {
     assert!(fails(with(secret(), secret())), "a node that is another");
     let stranger = connect(Settings { host: nqn("nqn.stranger"), ..settings(&target) });
     assert!(matches!(stranger, Err(RemoteError::Refused { .. })));
+    let (proxy, address) = Proxy::start(target.address());
+    proxy.io_needs_no_proof.store(true, SeqCst);
+    let between = |controller_secret| {
+        connect(Settings { secret: secret(), controller_secret, ..crate::settings(address) })
+    };
+    assert!(fails(between(other())), "an I/O queue that asks for nothing");
+    assert!(between(None).is_ok(), "nor need it, for a host that does not ask");
 }
 
 #[test]
