@@ -31,7 +31,7 @@ impl DatabaseOptions {
         let default = Settings::default();
         let settings = Settings {
             log: home.log(self.sync.unwrap_or(Sync::Os)),
-            segment_bytes: self.segment.unwrap_or(default.segment_bytes),
+            segment_bytes: home.extent_bytes().or(self.segment).unwrap_or(default.segment_bytes),
             memory_bytes: self.memory.unwrap_or(default.memory_bytes),
             background_threads: self.background_threads.unwrap_or(default.background_threads),
             ..default

@@ -6,6 +6,8 @@ use clap::Args;
 use esker::inspect::Inspector;
 use esker::{Cursor, Db, Env, KeyRange, Keyspace, Log, Settings, Sync};
 use esker_flash::{FlashStorage, zones};
+use esker_pmem::pool::Inspect;
+use esker_pmem::{Accept, Pool};
 use std::ffi::OsString;
 use std::ops::Bound;
 use std::path::PathBuf;
@@ -36,8 +38,21 @@ impl Home {
         }
     }
 
+    /// The bytes of an extent of its pool, which is a segment there, if it has one that can be looked at. What is
+    /// wrong with another is said when it is opened.
+    pub fn extent_bytes(&self) -> Option<usize> {
+        let accept = if self.emulated { Accept::Emulated } else { Accept::Persistent };
+        let inspected = Pool::inspect(self.pool.as_ref()?, accept, Inspect::Beside);
+        Some(inspected.ok()?.0.extent_bytes())
+    }
+
     /// Looks at its files without opening it.
     pub fn inspect(&self) -> Outcome<Inspector> {
+        if zones::is_device(&self.db) {
+            let reason =
+                "the files of a database on a device of chunks can't be looked at one by one";
+            return Err(Failure::Usage(reason.to_owned()));
+        }
         Ok(match &self.pool {
             Some(pool) => Inspector::open_with_pool(&self.db, pool, self.emulated)?,
             None => Inspector::open(&self.db, self.log_dir.as_deref())?,
@@ -58,6 +73,14 @@ impl Home {
         Ok(match self.on_flash()? {
             Some(env) => Db::open_with(env, settings)?,
             None => Db::open(&self.db, settings)?,
+        })
+    }
+
+    /// Opens it, if it is there.
+    pub fn open_existing(&self, settings: Settings) -> Outcome<Db> {
+        Ok(match self.on_flash()? {
+            Some(env) => Db::open_existing_with(env, settings)?,
+            None => Db::open_existing(&self.db, settings)?,
         })
     }
 

@@ -78,6 +78,12 @@ impl Db {
         Db::open_in(env, settings, Create::IfMissing)
     }
 
+    /// Like [`Db::open_existing`], in a world of the caller's making.
+    pub fn open_existing_with(env: Env, settings: Settings) -> Result<Db> {
+        settings.validate()?;
+        Db::open_in(env, settings, Create::Never)
+    }
+
     /// Like [`Db::open_read_only`], in a world of the caller's making.
     pub fn open_read_only_with(env: Env, settings: Settings) -> Result<Db> {
         settings.validate()?;

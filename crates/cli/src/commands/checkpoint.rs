@@ -4,7 +4,6 @@ use super::print_json;
 use crate::failure::Outcome;
 use crate::options::DatabaseOptions;
 use crate::place::Home;
-use esker::Db;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -27,7 +26,7 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     pub fn run(self) -> Outcome {
-        let db = Db::open_existing(&self.home.db, self.database.settings(&self.home)?)?;
+        let db = self.home.open_existing(self.database.settings(&self.home)?)?;
         db.checkpoint(&self.target)?;
         db.close()?;
         if self.json {

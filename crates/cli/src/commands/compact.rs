@@ -4,7 +4,6 @@ use super::print_json;
 use crate::failure::Outcome;
 use crate::options::DatabaseOptions;
 use crate::place::Home;
-use esker::Db;
 use serde_json::json;
 
 /// Flush and merge the tables, of one keyspace or of all
@@ -24,7 +23,7 @@ pub struct Compact {
 
 impl Compact {
     pub fn run(self) -> Outcome {
-        let db = Db::open_existing(&self.home.db, self.database.settings(&self.home)?)?;
+        let db = self.home.open_existing(self.database.settings(&self.home)?)?;
         match self.keyspace {
             Some(name) => db.compact_keyspace(&db.existing_keyspace(&name)?)?,
             None => db.compact()?,

@@ -4,7 +4,7 @@ use crate::failure::{Failure, Outcome};
 use crate::options::DatabaseOptions;
 use crate::place::{Place, Stretch};
 use crate::text::Form;
-use esker::{Db, KeyRange};
+use esker::KeyRange;
 use std::ffi::OsString;
 use std::ops::Bound;
 
@@ -37,7 +37,7 @@ impl Delete {
             let what = "say what to delete: keys, --prefix, or --from and --to";
             return Err(Failure::Usage(what.into()));
         }
-        let db = Db::open_existing(&self.place.home.db, self.database.settings(&self.place.home)?)?;
+        let db = self.place.home.open_existing(self.database.settings(&self.place.home)?)?;
         let keyspace = db.existing_keyspace(&self.place.keyspace)?;
         let mut batch = db.batch();
         for key in &keys {

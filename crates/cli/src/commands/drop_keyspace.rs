@@ -3,7 +3,6 @@
 use crate::failure::Outcome;
 use crate::options::DatabaseOptions;
 use crate::place::Home;
-use esker::Db;
 
 /// Remove a keyspace, with all of its pairs
 ///
@@ -21,7 +20,7 @@ pub struct DropKeyspace {
 
 impl DropKeyspace {
     pub fn run(self) -> Outcome {
-        let db = Db::open_existing(&self.home.db, self.database.settings(&self.home)?)?;
+        let db = self.home.open_existing(self.database.settings(&self.home)?)?;
         db.drop_keyspace(&self.name)?;
         Ok(db.close()?)
     }

@@ -2,7 +2,7 @@
 
 use super::print_json;
 use crate::failure::{Failure, Outcome};
-use crate::import::{Format, Job, OnError, Progress, Rules, Source, Stopped, Tally};
+use crate::import::{Format, Job, OnError, Progress, Rules, Source, Stopped, Tally, longest_line};
 use crate::interrupt::Interrupt;
 use crate::options::{DatabaseOptions, KeyspaceOptions};
 use crate::place::Place;
@@ -110,6 +110,7 @@ impl Import {
             interrupt: &interrupt,
             progress: &Progress::on_terminal(total_bytes),
             batch_bytes,
+            line_bytes: longest_line(settings.max_batch_bytes()),
         };
         // A file that can't be meant is refused before there is a database.
         let begun = job.begin(source)?;

@@ -3,7 +3,7 @@
 use super::show::Show;
 use super::{finding, prove};
 use crate::failure::{Failure, Outcome};
-use crate::import::{Format, Job, OnError, Progress, Rules};
+use crate::import::{Format, Job, OnError, Progress, Rules, longest_line};
 use crate::interrupt::Interrupt;
 use crate::text::escape;
 use crate::units;
@@ -42,6 +42,7 @@ pub fn import(db: &Db, show: &mut Show) -> Outcome {
         interrupt: &Interrupt::default(),
         progress: &Progress::hidden(),
         batch_bytes: BATCH_BYTES,
+        line_bytes: longest_line(BATCH_BYTES),
     };
     let begun = job.begin(UNICODE)?;
     let tally = job.run(db, &keyspace, begun)?;

@@ -2,9 +2,11 @@
 
 use std::io::BufRead;
 
-/// The longest line, and the longest CSV record, in bytes. Values end at a quarter of a log segment,
-/// 16 MiB unless the user asks for more; the rest is room for escapes and other columns.
-pub const LINE_BYTES_MAX: usize = 64 << 20;
+/// The longest line, and the longest CSV record, for values of up to so many bytes: JSON writes a control
+/// character as six bytes, and there is room for other columns.
+pub fn longest_line(value_bytes: usize) -> usize {
+    6 * value_bytes + (1 << 20)
+}
 
 /// What came.
 #[derive(PartialEq, Eq, Debug)]
@@ -26,12 +28,7 @@ pub struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    /// The lines of `input`.
-    pub fn new(input: R) -> Self {
-        Self::with_limit(input, LINE_BYTES_MAX)
-    }
-
-    /// The same, with another limit than [`LINE_BYTES_MAX`].
+    /// The lines of `input`, none of them longer than `limit` bytes.
     pub fn with_limit(input: R, limit: usize) -> Self {
         Lines { input, limit, number: 0, bytes_read: 0 }
     }

@@ -16,6 +16,7 @@ mod progress;
 mod sink;
 mod source;
 
+pub use lines::longest_line;
 pub use progress::Progress;
 pub use source::Source;
 
@@ -160,6 +161,8 @@ pub struct Job<'a> {
     pub progress: &'a Progress,
     /// The most that one write batch may hold, in bytes.
     pub batch_bytes: usize,
+    /// The longest line, in bytes: see [`longest_line`].
+    pub line_bytes: usize,
 }
 
 /// An input whose beginning was read, so far as it says what the records look like.
@@ -175,7 +178,8 @@ impl Job<'_> {
     /// Reads the beginning of `input`. Fails if the file can't be what the user meant.
     pub fn begin<R: BufRead>(&self, input: R) -> Outcome<Begun<R>> {
         let rules = || self.rules.clone();
-        let mut begun = Begun { lines: Lines::new(input), parser: None, skipped: 0 };
+        let mut begun =
+            Begun { lines: Lines::with_limit(input, self.line_bytes), parser: None, skipped: 0 };
         if self.format == Format::Jsonl {
             begun.parser = Some(Parser::Json(JsonLines::new(rules())));
             return Ok(begun);

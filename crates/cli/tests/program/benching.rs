@@ -430,3 +430,16 @@ fn a_log_directory_that_is_not_there_is_refused_before_anything_runs() {
     refused.expect_failure(1, "a directory for pools and logs in none");
     assert!(names(&scratch.path(".")).is_empty());
 }
+
+#[test]
+fn results_at_other_rates_are_merged_as_other_cases() {
+    let scratch = Scratch::new();
+    for (rate, out) in [("1000", "one"), ("2000", "two")] {
+        let arguments = ["--workload", "c", "--rounds", "1", "--rate", rate, "--out", out];
+        scratch.run(&ycsb(&arguments)).expect_status(0);
+    }
+    scratch.run(&["bench", "report", "one", "two", "--out", "both"]).expect_status(0);
+    let merged = measured(&results(&scratch.path("both")));
+    assert!(merged.contains(&"esker-wal C (rate 1000) 0".to_owned()), "{merged:?}");
+    assert!(merged.contains(&"esker-wal C (rate 2000) 0".to_owned()), "{merged:?}");
+}

@@ -120,3 +120,15 @@ fn an_export_that_cannot_be_written_leaves_nothing_behind() {
     scratch.run(&["export", "db", &old, "-k", "none"]).expect_failure(1, "there is no keyspace");
     assert_eq!(std::fs::read(scratch.path("old.tsv")).unwrap(), b"old");
 }
+
+#[test]
+fn a_long_value_of_zeros_survives_every_format() {
+    let scratch = Scratch::new();
+    scratch.run_with(&["put", "db", "k", "-"], &vec![0; 12 << 20]).expect_status(0);
+    for format in ["tsv", "csv", "jsonl"] {
+        let (file, copy) = (format!("all.{format}"), format!("copy-{format}"));
+        scratch.run(&["export", "db", &file]).expect_status(0);
+        scratch.run(&["import", &copy, &file]).expect_status(0);
+        assert!(contents(&scratch, &copy) == contents(&scratch, "db"), "{format}");
+    }
+}

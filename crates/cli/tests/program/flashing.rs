@@ -28,3 +28,15 @@ fn what_can_be_no_device_is_refused_and_left_as_it_is() {
     }
     assert!(!scratch.path("device").exists());
 }
+
+#[test]
+fn a_database_on_a_device_is_written_to_by_every_command_that_may() {
+    let scratch = Scratch::new();
+    scratch.run(&["flash", "create", "d", "--bytes", "512MiB", "--chunk", "1MiB"]).expect_status(0);
+    scratch.run(&["put", "d", "k", "v"]).expect_status(0);
+    scratch.run(&["put", "d", "l", "v"]).expect_status(0);
+    scratch.run(&["delete", "d", "k"]).expect_status(0);
+    scratch.run(&["compact", "d"]).expect_status(0);
+    scratch.run(&["scan", "d"]).expect("l\tv\n");
+    scratch.run(&["check", "d"]).expect_failure(2, "device of chunks");
+}

@@ -260,3 +260,14 @@ fn a_torn_tail_that_a_recovery_went_on_from_is_no_problem() {
     assert!(done.text().ends_with("everything holds\n"), "{done:?}");
     db.close().unwrap();
 }
+
+#[test]
+fn batches_and_refusals_go_by_the_pool_s_extents() {
+    // Of a pool of a MiB, 16 KiB or 256 entries are a batch.
+    let pooled = Pooled::new();
+    pooled.run(&["put", "db", "k", &"v".repeat(32 << 10)]).expect_status(2);
+    assert!(!pooled.scratch.path("db").exists());
+    let lines: String = (0..2_000).map(|number| format!("k{number:04}\tv\n")).collect();
+    pooled.scratch.file("all.tsv", format!("esker:key\tesker:value\n{lines}").as_bytes());
+    pooled.run(&["import", "db", "all.tsv"]).expect_status(0);
+}

@@ -1,5 +1,6 @@
-//! The consistency conditions, clause 3.3.2, numbered as there, and a thirteenth of our own for the
-//! indexes.
+//! The consistency conditions, clause 3.3.2, numbered as there, and some of our own: a thirteenth for the
+//! indexes, a fourteenth for the stocks, which must have given what the lines of orders took, and a fifteenth
+//! for the tables whose number of rows never changes.
 //!
 //! All tables are streamed side by side, a district at a time; of a district, what is needed of each
 //! customer and order is held, a few numbers.
@@ -11,15 +12,16 @@
 mod district;
 
 use super::Options;
-use super::rows::{District, History, Row, Warehouse};
+use super::options::DISTRICTS;
+use super::rows::{District, History, OrderLine, Row, Stock, Warehouse};
 use super::session::decode;
-use super::tables::{DISTRICT_BYTES, DistrictId, Table, Tables};
+use super::tables::{DISTRICT_BYTES, DistrictId, Table, Tables, last_number};
 use crate::Differences;
 use crate::groups::{Groups, next_prefix};
 use district::DistrictCheck;
 use esker_api::{KeyRange, Transactional};
 use esker_base::Result;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Tests the conditions on the company of `options` in `store`. Nobody may write meanwhile. A difference
 /// names its condition.
@@ -61,7 +63,10 @@ pub fn check(store: &dyn Transactional, options: &Options) -> Result<Differences
             }
         }
     }
-    warehouses(store, &tables, &ytd_of_districts, &by_warehouse, &mut found)?;
+    let sums = [&ytd_of_districts, &by_warehouse];
+    warehouses(store, &tables, options, sums, &mut found)?;
+    stocks(store, &tables, options, &mut found)?;
+    fixed_tables(store, &tables, options, &mut found)?;
     Ok(found)
 }
 
@@ -82,16 +87,18 @@ fn payments(
     Ok((by_district, by_warehouse))
 }
 
-/// Conditions 1 and 8.
+/// Conditions 1 and 8, of the sums of D_YTD and of H_AMOUNT.
 fn warehouses(
     store: &dyn Transactional,
     tables: &Tables,
-    ytd_of_districts: &BTreeMap<u32, i64>,
-    paid: &PaymentsByWarehouse,
+    options: &Options,
+    [ytd_of_districts, paid]: [&BTreeMap<u32, i64>; 2],
     found: &mut Differences,
 ) -> Result<()> {
+    let mut seen = BTreeSet::new();
     each_row(store, tables, |key, row: Warehouse| {
-        let number = key.iter().fold(0, |number, &byte| (number << 8) | u32::from(byte));
+        let number = last_number(key);
+        seen.insert(number);
         let of = |sums: &BTreeMap<u32, i64>| sums.get(&number).copied().unwrap_or(0);
         found.expect(of(ytd_of_districts), row.ytd, || {
             format!("condition 1: W_YTD of warehouse {number}, the sum of D_YTD")
@@ -99,7 +106,67 @@ fn warehouses(
         found.expect(of(paid), row.ytd, || {
             format!("condition 8: W_YTD of warehouse {number}, the sum of H_AMOUNT")
         });
-    })
+    })?;
+    for number in (1..=options.warehouses).filter(|number| !seen.contains(number)) {
+        found.add(format!("conditions 1 and 8: warehouse {number} has no row"));
+    }
+    Ok(())
+}
+
+/// Condition 14: what stocks gave is what the lines of orders took that were not loaded.
+fn stocks(
+    store: &dyn Transactional,
+    tables: &Tables,
+    options: &Options,
+    found: &mut Differences,
+) -> Result<()> {
+    let mut taken: BTreeMap<(u32, u32), (u64, u32)> = BTreeMap::new();
+    each_row(store, tables, |key, line: OrderLine| {
+        // Each district is loaded with an order a customer.
+        if last_number(&key[DISTRICT_BYTES..DISTRICT_BYTES + 4]) > options.customers {
+            let (quantity, orders) = taken.entry((line.supply_warehouse, line.item)).or_default();
+            *quantity += u64::from(line.quantity);
+            *orders += 1;
+        }
+    })?;
+    each_row(store, tables, |key, stock: Stock| {
+        let (warehouse, item) = (last_number(&key[..4]), last_number(key));
+        let expected = taken.remove(&(warehouse, item)).unwrap_or_default();
+        found.expect(expected, (stock.ytd, stock.orders), || {
+            format!("condition 14: S_YTD and S_ORDER_CNT of item {item} in warehouse {warehouse}")
+        });
+    })?;
+    for (warehouse, item) in taken.into_keys() {
+        found.add(format!("condition 14: item {item} in warehouse {warehouse} has no stock"));
+    }
+    Ok(())
+}
+
+/// Condition 15: no transaction adds rows to these tables, or removes any.
+fn fixed_tables(
+    store: &dyn Transactional,
+    tables: &Tables,
+    options: &Options,
+    found: &mut Differences,
+) -> Result<()> {
+    let (items, warehouses) = (u64::from(options.items), u64::from(options.warehouses));
+    let customers = u64::from(options.customers) * u64::from(DISTRICTS) * warehouses;
+    let fixed = [
+        (Table::Item, items),
+        (Table::Stock, items * warehouses),
+        (Table::CustomerByName, customers),
+    ];
+    for (table, expected) in fixed {
+        let mut cursor = store.cursor(tables.id(table), KeyRange::all())?;
+        cursor.seek_first()?;
+        let mut rows = 0u64;
+        while cursor.current().is_some() {
+            rows += 1;
+            cursor.next()?;
+        }
+        found.expect(expected, rows, || format!("condition 15: rows of {}", table.name()));
+    }
+    Ok(())
 }
 
 fn each_row<R: Row>(

@@ -161,6 +161,10 @@ mod tests {
             ("orders", "condition 2"),
             ("new_order", "condition 2"),
             ("order_line", "condition 4"),
+            ("warehouse", "warehouse 1 has no row"),
+            ("stock", "condition 15: rows of stock"),
+            ("item", "condition 15: rows of item"),
+            ("customer_by_name", "condition 1"),
         ] {
             fails(tpcc(Some(table)), "consistency conditions are broken (");
             fails(tpcc(Some(table)), condition);

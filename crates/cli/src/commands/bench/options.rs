@@ -7,6 +7,7 @@ use crate::limits::check_sizes;
 use crate::units::parse_bytes;
 use clap::Args;
 use esker::Log;
+use esker_bench::results::Settings;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -67,6 +68,14 @@ pub struct CampaignOptions {
 }
 
 impl CampaignOptions {
+    /// What the run was told of time: runs that differ in it are no rounds of one case.
+    pub fn named(&self) -> Settings {
+        let duration =
+            self.duration.map(|time| ("duration_seconds", time.as_secs_f64().to_string()));
+        let rate = self.rate.map(|rate| ("rate", rate.to_string()));
+        duration.into_iter().chain(rate).map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
     /// What each engine is given.
     pub fn settings(&self) -> EngineSettings {
         EngineSettings {

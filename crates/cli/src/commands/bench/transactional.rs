@@ -102,6 +102,7 @@ fn measure(
     let mut run_settings: Settings =
         given.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect();
     run_settings.insert("clients".to_owned(), clients.to_string());
+    run_settings.extend(common.named());
     let campaign = Campaign {
         experiment: name.to_owned(),
         scale: crate::units::counted(given[0].1, given[0].0.trim_end_matches('s')),

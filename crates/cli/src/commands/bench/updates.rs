@@ -84,7 +84,11 @@ impl Updates {
             // The first write of a key counts as much as the last: nothing is written before.
             warm_up: std::time::Duration::ZERO,
             seed: common.seed,
-            run_settings: given.map(|(name, value)| (name.to_owned(), value)).into(),
+            run_settings: given
+                .map(|(name, value)| (name.to_owned(), value))
+                .into_iter()
+                .chain(common.named())
+                .collect(),
             groups: Vec::new(),
             published: Vec::new(),
         };

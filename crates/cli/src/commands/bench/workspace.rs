@@ -96,7 +96,8 @@ impl Drop for Workspace {
         }
         // All that is in it was made here: it was empty.
         for file in self.root.read_dir().into_iter().flatten().flatten() {
-            let _ = fs::remove_dir_all(file.path());
+            let path = file.path();
+            let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
         }
         if !self.was_there {
             let _ = fs::remove_dir(&self.root);
@@ -167,6 +168,7 @@ mod tests {
         for dir in [&new, &old] {
             let workspace = Workspace::create(Some(dir)).unwrap();
             fs::write(workspace.empty("store").unwrap().join("a"), "1").unwrap();
+            fs::write(dir.join("node-blocks"), "1").unwrap();
         }
         assert!(!new.exists());
         assert_eq!(old.read_dir().unwrap().count(), 0);

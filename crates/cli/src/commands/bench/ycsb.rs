@@ -82,7 +82,7 @@ impl Ycsb {
             cases: cases.collect::<Outcome<_>>()?,
             warm_up: self.campaign.warm_up,
             seed: self.campaign.seed,
-            run_settings: run_settings(&first)?,
+            run_settings: run_settings(&first)?.into_iter().chain(self.campaign.named()).collect(),
             groups: Vec::new(),
             published: Vec::new(),
         };
@@ -142,7 +142,16 @@ pub fn run_settings(task: &YcsbTask) -> Outcome<esker_bench::results::Settings> 
         ("field_bytes", field_bytes.to_string()),
         ("verify", verify.to_string()),
     ];
-    Ok(given.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    let mut settings: esker_bench::results::Settings =
+        given.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    if let YcsbWorkload::File { text, .. } = &task.workload {
+        // Two files of one name may ask for different things.
+        settings.insert(
+            "property_file".to_owned(),
+            text.split_whitespace().collect::<Vec<_>>().join(" "),
+        );
+    }
+    Ok(settings)
 }
 
 fn scale(task: &YcsbTask) -> Outcome<String> {

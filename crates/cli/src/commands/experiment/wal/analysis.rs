@@ -10,7 +10,7 @@ use esker_bench::Row;
 use esker_bench::results::{Paired, Results};
 use esker_bench::table::columns_of;
 use esker_storage::device::Profile;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The engine without a log that `engine` is held against.
 pub fn without_log(engine: &str) -> &'static str {
@@ -144,8 +144,14 @@ fn table(results: &Results) -> Vec<Vec<String>> {
     let titles = ["case", "engine"].into_iter().chain(COLUMNS.map(|(title, _)| title));
     let titles = titles.chain(["95% of the loss lie below", "pairs"]).map(str::to_owned);
     let mut lines = vec![titles.collect::<Vec<_>>()];
+    let sound = without_void(results);
     for case in results.cases() {
         for engine in results.engines() {
+            // Where a device did not do as it was asked, the round says nothing. If none of them did, that is
+            // shown and said.
+            let is_void = results.values(engine, case, "void").iter().all(|void| *void > 0.0)
+                && !results.values(engine, case, "void").is_empty();
+            let results = if is_void { results } else { &sound };
             let median = |metric| {
                 let spread = esker_bench::results::spread(&results.values(engine, case, metric));
                 spread.map(|spread| spread.median)
@@ -153,10 +159,7 @@ fn table(results: &Results) -> Vec<Vec<String>> {
             if median("commits").is_none() {
                 continue;
             }
-            let name = match median("void") {
-                Some(void) if void > 0.0 => format!("{engine} (VOID)"),
-                _ => engine.to_owned(),
-            };
+            let name = if is_void { format!("{engine} (VOID)") } else { engine.to_owned() };
             let mut line = vec![case.to_owned(), name];
             let shown = |value: Option<f64>| value.map_or(String::new(), short);
             line.extend(COLUMNS.map(|(_, metric)| shown(median(metric))));
@@ -172,6 +175,16 @@ fn table(results: &Results) -> Vec<Vec<String>> {
         }
     }
     lines
+}
+
+/// The results without the rounds that are void.
+fn without_void(results: &Results) -> Results {
+    let round = |row: &Row| (row.engine.clone(), row.case.clone(), row.round);
+    let is_void = |row: &&Row| row.metric == "void" && row.value > 0.0;
+    let void: BTreeSet<_> = results.rows.iter().filter(is_void).map(round).collect();
+    let mut sound = results.clone();
+    sound.rows.retain(|row| !void.contains(&round(row)));
+    sound
 }
 
 const SERVICES: [(&str, &str); 5] = [
