@@ -203,10 +203,3 @@ fn the_prefix_comes_before_every_key() {
     let rules = Rules { key_prefix: b"p/".to_vec(), ..columns("k", Some("k")) };
     assert_eq!(parse(Format::Jsonl, rules, b"{\"k\":1}").unwrap(), ["p/1=1"]);
 }
-
-#[test]
-fn a_record_that_is_too_long_is_passed_over_up_to_its_closing_quote() {
-    let text = b"k,v\na,\"123456789012345\nq,r\nx,y\n\"\nb,2\n";
-    let out = parse_limited(Format::Csv, columns("k", Some("v")), text, 20).unwrap();
-    assert!(out.len() == 2 && out[0].starts_with("!2 ") && out[1] == "b=2", "{out:?}");
-}

@@ -308,4 +308,27 @@ mod tests {
         let text = text(&results(1.05));
         assert!(text.contains("esker-log-sata (VOID)") && text.contains("1 of 1"), "{text}");
     }
+
+    #[test]
+    fn a_void_round_counts_in_no_median() {
+        let mut all = Results::default();
+        for round in 0..3 {
+            let mut one = results(1.05);
+            for row in &mut one.rows {
+                row.round = round;
+                match &row.metric[..] {
+                    "void" => row.value = f64::from(u8::from(round == 2)),
+                    "throughput" if round == 2 => row.value /= 2.0,
+                    _ => {}
+                }
+            }
+            all.machine.cores = one.machine.cores;
+            all.rows.extend(one.rows);
+        }
+        let derived = rows(&all);
+        all.rows.extend(derived);
+        let lines = table(&all);
+        let line = lines.iter().find(|line| line[1] == "esker-log-sata").expect("it is not void");
+        assert_eq!(line.last().map(String::as_str), Some("2"), "{lines:?}");
+    }
 }
