@@ -1,7 +1,8 @@
 //! Any ordered store as a namespace of keys: reads that memory can answer are answered at once, all else by workers.
 //!
 //! A key belongs to one worker, by its hash, so that what depends on the key's presence sees no other write between its
-//! look and its own. Plain stores and deletes that wait together are written in one batch, and so synced once.
+//! look and its own. Plain stores that wait together are written in one batch, and so synced once; what depends on the
+//! key's presence, as a delete does, is written by itself.
 
 use super::workers::Workers;
 use super::{Answer, Description, Namespace, Request};
@@ -100,17 +101,27 @@ fn run(store: &dyn Ordered, jobs: &mut Vec<Job>) {
     write(store, &mut batch, &mut waiting);
 }
 
+/// Writes the stores of those who wait in one batch. If the store does not take it for its size, each by itself, for the
+/// others may be small enough.
 fn write(store: &dyn Ordered, batch: &mut WriteBatch, waiting: &mut Vec<Reply>) {
     if batch.is_empty() {
         return;
     }
-    let written = store.write(batch);
+    match store.write(batch) {
+        Err(Error::BatchTooLarge { .. } | Error::ValueTooLarge { .. }) if waiting.len() > 1 => {
+            for (entry, reply) in batch.iter().zip(waiting.drain(..)) {
+                reply.send(answer_to_write(&store.put(entry.key, entry.value)));
+            }
+        }
+        written => waiting.drain(..).for_each(|reply| reply.send(answer_to_write(&written))),
+    }
     batch.clear();
-    for reply in waiting.drain(..) {
-        reply.send(match &written {
-            Ok(()) => Answer::Done,
-            Err(error) => Answer::Failed(status_of(error)),
-        });
+}
+
+fn answer_to_write(written: &Result<()>) -> Answer {
+    match written {
+        Ok(()) => Answer::Done,
+        Err(error) => Answer::Failed(status_of(error)),
     }
 }
 

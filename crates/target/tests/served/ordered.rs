@@ -1,6 +1,6 @@
 //! A store of `esker_api` behind workers.
 
-use crate::wire::{Wire, key_command, pattern, u32_at};
+use crate::wire::{Wire, in_capsule, key_command, pattern, u32_at};
 use crate::{Access, start, subsystem};
 use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, Value, WriteBatch};
 use esker_base::{Error, Kind, Result, Threads};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-/// A map that counts its writes, and fails or would block when told.
+/// A map that counts its writes, and fails or would block or waits when told.
 #[derive(Default)]
 struct Store {
     pairs: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
@@ -17,6 +17,10 @@ struct Store {
     full: AtomicBool,
     in_memory: AtomicBool,
     waits: AtomicUsize,
+    /// The longest batch that it takes; 0 is any.
+    batch_bytes_max: AtomicUsize,
+    /// Held, it stops writes.
+    gate: Mutex<()>,
 }
 
 impl Kv for Store {
@@ -37,6 +41,12 @@ impl Kv for Store {
             return Err(Error::io("write", "x", std::io::ErrorKind::StorageFull.into()));
         }
         self.writes.fetch_add(1, SeqCst);
+        let _open = self.gate.lock().unwrap();
+        let (bytes, limit) = (batch.encoded().len(), self.batch_bytes_max.load(SeqCst));
+        if limit > 0 && bytes > limit {
+            let (entries, entries_limit) = (batch.len(), usize::MAX);
+            return Err(Error::BatchTooLarge { bytes, limit, entries, entries_limit });
+        }
         let mut pairs = self.pairs.lock().unwrap();
         for entry in batch.iter() {
             match entry.kind {
@@ -174,4 +184,29 @@ fn a_full_store_is_capacity_exceeded() {
     store.full.store(false, SeqCst);
     assert_eq!(io.store(b"k", b"v").status, 0);
     assert_eq!(store.writes.load(SeqCst), 1);
+}
+
+#[test]
+fn of_stores_that_wait_together_only_what_the_store_does_not_take_fails() {
+    let (store, target) = served();
+    let (_admin, mut io) = Wire::queues(target.address(), 0);
+    store.batch_bytes_max.store(1000, SeqCst);
+    store.in_memory.store(true, SeqCst);
+    let gate = store.gate.lock().unwrap();
+    // One key has one worker.
+    for bytes in [1, 600, 2000, 700] {
+        let mut sqe = key_command(0x01, b"k", bytes, 0);
+        in_capsule(&mut sqe, bytes as usize);
+        io.send(&mut sqe, &pattern(bytes as usize, 0));
+        while store.writes.load(SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+    }
+    // Answered at once, when the others wait for their worker.
+    assert_eq!(io.retrieve(b"none", 9).1.status, 0x87);
+    drop(gate);
+    let statuses = [(); 4].map(|()| io.completion().status);
+    assert_eq!(statuses, [0, 0, 0x85, 0], "the third is too large by itself");
+    assert!(io.retrieve(b"k", 1 << 10).0 == pattern(700, 0));
+    assert_eq!(store.writes.load(SeqCst), 1 + 1 + 3, "alone, together, one by one");
 }
