@@ -25,10 +25,12 @@ struct State {
     gone: bool,
 }
 
-struct IoQueue {
-    id: u16,
-    connection: ConnectionId,
-    mailbox: Sender<Message>,
+pub(crate) struct IoQueue {
+    pub(crate) id: u16,
+    pub(crate) connection: ConnectionId,
+    pub(crate) mailbox: Sender<Message>,
+    /// Whether its host has proved who it is, or need not.
+    pub(crate) is_proved: bool,
 }
 
 impl Controller {
@@ -68,25 +70,31 @@ impl Controller {
         !state.gone && state.status & property::READY != 0 && !state.configuration.shutdown()
     }
 
-    /// An I/O queue connects, or is told why not.
-    pub(crate) fn add_queue(
-        &self,
-        id: u16,
-        connection: ConnectionId,
-        mailbox: Sender<Message>,
-    ) -> Result<(), Status> {
+    /// An I/O queue connects, or is told why not. One of the same id that has not been proved makes way: whoever names the host may
+    /// have opened it, and would keep the host out.
+    pub(crate) fn add_queue(&self, new: IoQueue) -> Result<(), Status> {
         let mut state = self.state.lock();
         if state.gone || state.status & property::READY == 0 {
             return Err(Status::SEQUENCE_ERROR);
         }
-        if id == 0 || id > IO_QUEUES || self.is_discovery() {
+        if new.id == 0 || new.id > IO_QUEUES || self.is_discovery() {
             return Err(Status::CONNECT_INVALID);
         }
-        if state.io_queues.iter().any(|queue| queue.id == id) {
-            return Err(Status::SEQUENCE_ERROR);
+        match state.io_queues.iter_mut().find(|queue| queue.id == new.id) {
+            Some(holder) if holder.is_proved => return Err(Status::SEQUENCE_ERROR),
+            Some(holder) => std::mem::replace(holder, new).close(),
+            None => state.io_queues.push(new),
         }
-        state.io_queues.push(IoQueue { id, connection, mailbox });
         Ok(())
+    }
+
+    /// The host has proved who it is on this connection.
+    pub(crate) fn queue_is_proved(&self, connection: ConnectionId) {
+        let mut state = self.state.lock();
+        let queue = state.io_queues.iter_mut().find(|queue| queue.connection == connection);
+        if let Some(queue) = queue {
+            queue.is_proved = true;
+        }
     }
 
     pub(crate) fn remove_queue(&self, connection: ConnectionId) {
@@ -107,10 +115,14 @@ impl Controller {
 
 impl State {
     fn close_io_queues(&mut self) {
-        for queue in self.io_queues.drain(..) {
-            // A reactor that is gone has closed it.
-            let _ = queue.mailbox.send(Message::Close { connection: queue.connection });
-        }
+        self.io_queues.drain(..).for_each(IoQueue::close);
+    }
+}
+
+impl IoQueue {
+    fn close(self) {
+        // A reactor that is gone has closed it.
+        let _ = self.mailbox.send(Message::Close { connection: self.connection });
     }
 }
 

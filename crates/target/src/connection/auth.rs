@@ -231,6 +231,7 @@ impl Connection {
             Verdict::Proved => {
                 if let Some(queue) = &mut self.queue {
                     queue.auth = None;
+                    queue.controller.queue_is_proved(self.id);
                 }
                 self.host_lives();
             }

@@ -5,7 +5,7 @@ use super::auth::Authenticator;
 use super::commands::{Command, Purpose, State};
 use super::io::Capsule;
 use super::queue::Queue;
-use crate::controller::Controller;
+use crate::controller::{Controller, IoQueue};
 use esker_nvme::command::fabrics::{
     ANY_CONTROLLER, AUTH_REQUIRED, Connect, ConnectData, ConnectError, FabricsCommand,
     connect_field,
@@ -131,13 +131,14 @@ impl Connection {
         let entries = entries
             .filter(|&entries| entries <= longest)
             .ok_or(ConnectError::command(connect_field::ENTRIES))?;
+        let auth = self.authenticator(subsystem, &data);
         let controller = match connect.queue {
             0 => self.new_controller(subsystem, &data)?,
-            _ => self.join_controller(connect, subsystem, &data)?,
+            _ => self.join_controller(connect, subsystem, &data, auth.is_none())?,
         };
         Ok(Queue {
             id: connect.queue,
-            auth: self.authenticator(subsystem, &data),
+            auth,
             controller,
             entries,
             head: (!connect.no_flow_control).then_some(1 % entries),
@@ -168,6 +169,7 @@ impl Connection {
         connect: &Connect,
         subsystem: Option<usize>,
         data: &ConnectData,
+        is_proved: bool,
     ) -> Result<Arc<Controller>, ConnectError> {
         let unknown = ConnectError::data(connect_field::CONTROLLER);
         let controller = self.shared.registry.get(data.controller).ok_or(unknown)?;
@@ -177,7 +179,8 @@ impl Connection {
         if controller.subsystem != subsystem {
             return Err(ConnectError::data(connect_field::SUBSYSTEM));
         }
-        let added = controller.add_queue(connect.queue, self.id, self.mailbox.clone());
+        let (id, connection, mailbox) = (connect.queue, self.id, self.mailbox.clone());
+        let added = controller.add_queue(IoQueue { id, connection, mailbox, is_proved });
         added.map_err(|status| match status {
             Status::CONNECT_INVALID => ConnectError::command(connect_field::QUEUE),
             status => ConnectError { status, word: 0 },

@@ -118,6 +118,22 @@ fn a_host_with_the_secret_gets_in_on_every_queue() {
 }
 
 #[test]
+fn a_host_that_did_not_prove_itself_keeps_no_io_queue_from_one_that_does() {
+    let target = guarded();
+    let (mut admin, controller) = connected(&target, 0xffff, 0);
+    prove(&mut admin, Group::Null, Hash::Sha256);
+    admin.enable();
+    let (mut stranger, _) = connected(&target, controller, 1);
+    let (mut io, _) = connected(&target, controller, 1);
+    stranger.ends();
+    prove(&mut io, Group::Null, Hash::Sha256);
+    assert_eq!(io.store(b"k", b"v").status, 0);
+    let refused = Wire::open(target.address(), 0).connect(NODE, HOST, controller, 1, 31, 0);
+    assert_eq!(refused.status, 0x0c, "a queue that is proved stays");
+    assert_eq!(io.store(b"k", b"v").status, 0);
+}
+
+#[test]
 fn before_the_proof_nothing_is_done() {
     let target = guarded();
     let (mut admin, _) = connected(&target, 0xffff, 0);
