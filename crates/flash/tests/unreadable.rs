@@ -135,3 +135,29 @@ fn a_new_device_with_bad_chunks_is_laid_out() {
         storage.sync_names().unwrap();
     }
 }
+
+/// Both of the first two data chunks are half dead; what is alive in the first can't be read.
+#[test]
+fn room_is_made_elsewhere_if_a_chunk_cannot_be_moved() {
+    const HALF: usize = 16 << 10;
+    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 12, 2 * HALF as u32));
+    let storage = open(&device).unwrap();
+    let make = |number: u8| {
+        let mut file = storage.create(&format!("file-{number}"), Hint::table(6)).unwrap();
+        file.append(&[number; HALF])?;
+        file.sync()
+    };
+    (0..14).for_each(|number| make(number).unwrap());
+    [0, 2].iter().for_each(|number| storage.remove(&format!("file-{number}")).unwrap());
+    storage.sync_names().unwrap();
+    device.set_readable(device.geometry().chunk(4), HALF as u64, false);
+    make(14).unwrap();
+    device.set_readable(device.geometry().chunk(4), HALF as u64, true);
+    drop(storage);
+    let found = content(&open(&device).unwrap());
+    assert_eq!(found.len(), 13);
+    for (name, bytes) in found {
+        let number: u8 = name["file-".len()..].parse().unwrap();
+        assert!(bytes == [number; HALF], "{name}");
+    }
+}

@@ -11,7 +11,7 @@ use crate::placement::{Lifetime, Policy};
 use crate::zones::{BLOCK_BYTES, Zones};
 use esker_base::{Error, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,6 +33,8 @@ pub(super) struct State {
     /// Removed, and perhaps still open; and the edit that says so.
     leaving: Vec<(Arc<Body>, u64)>,
     pub(super) space: Space,
+    /// Chunks that can't be emptied to make room, as something alive in them can't be read.
+    unmovable: BTreeSet<u32>,
     pub(super) journal: Journal,
     pub(super) next_id: u64,
 }
@@ -48,7 +50,8 @@ impl Core {
         let (names, next_id, mut space) = files(&*zones, policy, &found)?;
         slots::settle(&mut space, &*zones)?;
         let journal = Journal::begin(zones.clone(), &found, &snapshot(&names))?;
-        let state = State { names, leaving: Vec::new(), space, journal, next_id };
+        let (leaving, unmovable) = Default::default();
+        let state = State { names, leaving, space, unmovable, journal, next_id };
         let (given_back, host_bytes, moved_bytes) = Default::default();
         let state = Mutex::new(state);
         Ok(Core { zones, state, given_back, host_bytes, moved_bytes, _lock: lock })
@@ -203,6 +206,7 @@ impl State {
             let outcome = zones.reset(chunk);
             let is_good = outcome.is_ok() || !zones.is_bad(chunk);
             self.space.was_reset(chunk, is_good);
+            self.unmovable.remove(&(self.space.geometry.index(chunk) as u32));
             match outcome {
                 Ok(()) => return Ok(Some(Lease { chunk, at: 0 })),
                 Err(error) if is_good => {
@@ -215,13 +219,15 @@ impl State {
         Ok(None)
     }
 
-    /// Moves what is alive out of a chunk that is mostly dead, so that it becomes free. `false` if there is none.
+    /// Moves what is alive out of a chunk that is mostly dead, so that it becomes free. `false` if there is none. One that
+    /// can't be read is left as it is, and not tried again: then nothing became free, and another chunk may do.
     fn make_room(&mut self, core: &Core) -> Result<bool> {
         // What is being written is not in the journal yet.
         let all = self.bodies();
         let open = all.clone().filter(|body| body.is_open());
         let chunks = |body: &Arc<Body>| body.pieces.read().extents.clone();
-        let busy = open.flat_map(chunks).map(|extent| extent.chunk).collect();
+        let written = open.flat_map(chunks).map(|extent| extent.chunk);
+        let busy = written.chain(self.unmovable.iter().copied()).collect();
         let Some(emptiest) = self.space.emptiest(&busy) else { return Ok(false) };
         let has_it = |body: &&Arc<Body>| {
             body.pieces.read().extents.iter().any(|extent| extent.chunk == emptiest)
@@ -236,6 +242,10 @@ impl State {
             // Nobody will ever have what was copied before.
             let sequence = self.journal.sequence;
             copies.pieces.iter().for_each(|piece| self.space.remove(piece, sequence));
+        }
+        if copies.is_unreadable {
+            self.unmovable.insert(emptiest);
+            return Ok(true);
         }
         let moved = moved?;
         // The copies have to be durable before anything says that they are what counts.
@@ -291,7 +301,10 @@ impl State {
     ) -> Result<()> {
         let geometry = self.space.geometry;
         let mut bytes = vec![0; extent.taken() as usize];
-        core.zones.read(geometry.chunk(extent.chunk as usize), extent.start(), &mut bytes)?;
+        let chunk = geometry.chunk(extent.chunk as usize);
+        let read = core.zones.read(chunk, extent.start(), &mut bytes);
+        copies.is_unreadable = read.is_err();
+        read?;
         let mut left = extent.bytes;
         while left > 0 {
             let mut to = match copies.lease.take() {
@@ -340,6 +353,8 @@ impl State {
 struct Copies {
     pieces: Vec<Extent>,
     lease: Option<Lease>,
+    /// Something that should be copied could not be read.
+    is_unreadable: bool,
 }
 
 /// Files by name, the next file's number, and the chunks.
