@@ -119,6 +119,21 @@ fn is_empty(zones: &dyn Zones, has_header: bool) -> Result<bool> {
     Ok(true)
 }
 
+/// The journal's chunks, in the order in which they can be emptied one after the other: what is left is never an older
+/// directory without the newer one. What can't be read may be the newest.
+pub(crate) fn from_the_oldest(zones: &dyn Zones) -> Vec<Chunk> {
+    let geometry = zones.geometry();
+    let generation = |chunk: &Chunk| -> Result<u64> {
+        let mut content = Content::of(zones, *chunk)?;
+        let block = content.from(0, BLOCK_BYTES as usize)?.get(..BLOCK_BYTES as usize);
+        let header = block.and_then(|block| format::check_header(block, &geometry).ok()?);
+        Ok(header.map_or(0, |header| header.generation))
+    };
+    let mut chunks: Vec<Chunk> = (0..JOURNAL_CHUNKS).map(|place| geometry.chunk(place)).collect();
+    chunks.sort_by_key(|chunk| generation(chunk).unwrap_or(u64::MAX));
+    chunks
+}
+
 /// The changes in a chunk, and the number of the last edit. `None` without a whole snapshot.
 fn edits(content: &mut Content<'_>) -> Result<Option<(u64, Vec<Op>)>> {
     let block = BLOCK_BYTES as usize;

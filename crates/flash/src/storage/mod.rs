@@ -32,6 +32,7 @@ use body::{Body, Reader};
 use esker_base::{Error, FileKind, Hint, Result};
 use esker_storage::{LogFile, ReadableFile, Storage, WritableFile, check_name, copy_durably};
 use format::{Made, Op};
+pub(crate) use journal::from_the_oldest;
 use log::Log;
 use parking_lot::MutexGuard;
 pub use space::LIFETIMES;

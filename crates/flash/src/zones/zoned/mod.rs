@@ -9,6 +9,7 @@
 
 use super::{BLOCK_BYTES, Zones, check};
 use crate::device::zoned::{Condition, Disk, KernelDisk, Zone, zones_of};
+use crate::storage::from_the_oldest;
 use crate::{Chunk, Geometry};
 use esker_base::{Error, Result};
 use esker_uring::Buffer;
@@ -72,11 +73,14 @@ impl ZonedDisk {
         Ok(ZonedDisk { disk, geometry, active_max, active_beside, zones, flushing })
     }
 
-    /// Resets all zones that hold something, whoever wrote it. One that turns out bad then is left.
+    /// Resets all zones that hold something, whoever wrote it. One that turns out bad then is left. A disk on which this
+    /// was interrupted has the files that it had, or is refused until it is erased.
     pub fn erase(&self) -> Result<()> {
         let _lock = self.lock()?;
-        for index in 0..self.geometry.chunks() {
-            let chunk = self.geometry.chunk(index);
+        let mut chunks = from_the_oldest(self);
+        let rest = chunks.len()..self.geometry.chunks();
+        chunks.extend(rest.map(|index| self.geometry.chunk(index)));
+        for chunk in chunks {
             if self.written(chunk)? > 0
                 && let Err(error) = self.reset(chunk)
                 && !self.is_bad(chunk)

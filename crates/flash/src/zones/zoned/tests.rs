@@ -136,6 +136,30 @@ fn a_disk_with_data_of_others_is_refused_until_it_is_erased() {
     assert_eq!(disk.zone(9).written, 0);
 }
 
+/// Of five generations of the journal the newest is in the first zone, and the one before it knows one file less.
+#[test]
+fn a_disk_whose_erase_was_interrupted_is_as_it_was_or_refused() {
+    let mut was_erased = false;
+    for resets in 0..16 {
+        let disk = MemoryDisk::new(16);
+        for round in 0..5 {
+            let storage = store(&disk).unwrap();
+            let mut file = storage.create(&format!("file-{round}"), Hint::table(1)).unwrap();
+            file.append(&blocks(20, round)).unwrap();
+            file.sync().unwrap();
+        }
+        disk.change(|state| state.resets_left = Some(resets));
+        was_erased = open(&disk).erase().is_ok();
+        disk.change(|state| state.resets_left = None);
+        match store(&disk) {
+            Ok(storage) if was_erased => assert!(storage.list().unwrap().is_empty()),
+            Ok(storage) => assert_eq!(storage.list().unwrap().len(), 5, "{resets} resets"),
+            Err(refused) => assert!(refused.to_string().contains("journal is lost"), "{refused}"),
+        }
+    }
+    assert!(was_erased);
+}
+
 #[test]
 fn one_user_at_a_time_has_the_disk_and_finds_what_the_last_one_wrote() {
     let disk = MemoryDisk::new(16);

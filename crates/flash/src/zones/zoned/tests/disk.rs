@@ -24,6 +24,8 @@ pub(super) struct State {
     pub(super) active_max: Option<usize>,
     /// The next write stops after so many bytes.
     pub(super) tear: Option<usize>,
+    /// Resets until they fail.
+    pub(super) resets_left: Option<usize>,
     bytes: Vec<u8>,
     /// Most zones that were active at a time.
     pub(super) active_most: usize,
@@ -48,6 +50,7 @@ impl MemoryDisk {
             zones,
             active_max: None,
             tear: None,
+            resets_left: None,
             bytes,
             active_most: 0,
             flushes: 0,
@@ -137,6 +140,9 @@ impl Disk for MemoryDisk {
 
     fn reset(&self, zone: &Zone) -> io::Result<()> {
         let state = &mut *self.state.lock();
+        if let Some(left) = &mut state.resets_left {
+            *left = left.checked_sub(1).ok_or_else(|| io::Error::other("it was taken away"))?;
+        }
         let zone = state.zone(zone.start)?;
         (zone.written, zone.condition) = (0, Condition::Empty);
         let start = zone.start as usize;
