@@ -303,3 +303,31 @@ fn power_loss_on_a_disk_with_placement_leaves_what_was_promised() {
         lose_power_after(placed_device(), Rng::new(seed).below(1_200), seed, 600);
     }
 }
+
+/// The second log has the number and the chunk of the first.
+#[test]
+fn a_log_made_anew_has_nothing_of_a_removed_one_after_power_loss() {
+    const BYTES: u64 = 4096;
+    let mut found = 0;
+    for seed in 0..64 {
+        let device = device();
+        let storage = device.open().unwrap();
+        let log = storage.create_log("old", BYTES).unwrap();
+        log.write_at(0, &[7; 100]).unwrap();
+        log.sync().unwrap();
+        storage.remove("old").unwrap();
+        storage.sync_names().unwrap();
+        drop((storage, log));
+        drop(device.open().unwrap());
+        let storage = device.open().unwrap();
+        drop(storage.create_log("new", BYTES).unwrap());
+        drop(storage);
+        device.lose_power(&mut Rng::new(seed));
+        let again = device.open().unwrap();
+        if again.exists("new").unwrap() {
+            found += 1;
+            assert_eq!(content(&again, "new"), [0; BYTES as usize], "seed {seed}");
+        }
+    }
+    assert!(found > 10, "{found}");
+}

@@ -21,6 +21,11 @@ pub(super) struct Log {
 /// A chunk for a log, as a piece that takes all of it.
 pub(super) fn take_chunk(core: &Core, lifetime: u8) -> Result<Extent> {
     let lease = core.lease_whole(lifetime.into())?;
+    // Power loss must not bring back what was in the chunk: a removed log's records may have this log's number.
+    if let Err(error) = core.zones.flush() {
+        core.close(lease.chunk);
+        return Err(error);
+    }
     let geometry = core.zones.geometry();
     let index = geometry.index(lease.chunk) as u32;
     let extent = Extent { chunk: index, block: 0, bytes: geometry.chunk_bytes };
