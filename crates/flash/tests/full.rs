@@ -178,3 +178,20 @@ fn tables_that_were_overwritten_five_times_fill_the_device() {
     assert!(part >= 0.93, "{part}");
     assert!(moved <= 0.02, "{moved}");
 }
+
+#[test]
+fn a_log_that_is_longer_than_the_device_is_refused_and_the_device_goes_on() {
+    let device = MemoryZones::new(Geometry::of_blocks(2, 2, 8, 64 << 10));
+    let storage = open(&device);
+    let free = storage.usage().free_chunks;
+    for bytes in [33 * (64 << 10), 1 << 52, u64::MAX] {
+        let refused = storage.create_log("log", bytes).err().unwrap();
+        assert!(refused.is_out_of_space(), "{bytes}: {refused}");
+    }
+    assert_eq!(storage.usage().free_chunks, free);
+    write(&storage, "a", 3, 50_000, 5).unwrap();
+    drop(storage);
+    let again = open(&device);
+    assert_eq!(again.list().unwrap(), ["a"]);
+    check(&again, "a", 50_000, 5);
+}

@@ -170,3 +170,17 @@ fn a_full_directory_takes_no_more_and_goes_on() {
     let is_whole = |number: usize| again.open(&name(number)).unwrap().len().unwrap() == 5;
     assert_eq!((0..8).filter(|number| is_whole(*number)).count(), synced);
 }
+
+#[test]
+fn a_log_that_is_longer_than_the_device_is_refused_and_the_device_goes_on() {
+    let device = MemoryDevice::new(DEVICE_BYTES);
+    let open = || BlockStorage::open(Arc::new(device.clone()), &Stepped).unwrap();
+    let storage = open();
+    for bytes in [DEVICE_BYTES + 1, 1 << 52, (1 << 52) + 1, u64::MAX] {
+        assert!(is_full(storage.create_log("log", bytes)), "{bytes}");
+    }
+    storage.create_log("short", 5_000).unwrap();
+    storage.sync_names().unwrap();
+    drop(storage);
+    assert_eq!(open().list().unwrap(), ["short"]);
+}

@@ -188,8 +188,11 @@ impl Storage for FlashStorage {
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
         drop(self.free("create", name)?);
         let lifetime = lifetime_of(Hint::of(FileKind::Log));
-        let chunk_bytes = u64::from(self.core.zones.geometry().chunk_bytes);
-        let count = bytes.div_ceil(chunk_bytes).max(1);
+        let geometry = self.core.zones.geometry();
+        let count = bytes.div_ceil(geometry.chunk_bytes.into()).max(1);
+        if count > geometry.chunks() as u64 {
+            return Err(self.failure("create", name, ErrorKind::StorageFull));
+        }
         let mut extents = Vec::with_capacity(count as usize);
         for _ in 0..count {
             match log::take_chunk(&self.core, lifetime) {

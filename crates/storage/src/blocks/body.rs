@@ -102,7 +102,7 @@ impl Body {
         let held: u64 = self.place.read().runs.iter().map(|run| u64::from(run.count)).sum();
         let wanted = len.div_ceil(CHUNK_BYTES);
         if wanted > held {
-            let more = self.core.allocate((wanted - held) as u32)?;
+            let more = self.core.allocate(wanted - held)?;
             let runs = &mut self.place.write().runs;
             more.into_iter().for_each(|run| push(runs, run));
         }

@@ -25,14 +25,16 @@ impl Core {
     }
 
     /// Gives out chunks. If there are not enough, removals are made durable, and what they free is used.
-    pub(super) fn allocate(&self, chunks: u32) -> Result<Vec<Run>> {
+    pub(super) fn allocate(&self, chunks: u64) -> Result<Vec<Run>> {
+        let full = || {
+            Error::io("find space on", self.device.describe(), io::ErrorKind::StorageFull.into())
+        };
+        let chunks = u32::try_from(chunks).map_err(|_| full())?;
         if let Some(runs) = self.space.lock().allocate(chunks) {
             return Ok(runs);
         }
         self.flush()?;
-        self.space.lock().allocate(chunks).ok_or_else(|| {
-            Error::io("find space on", self.device.describe(), io::ErrorKind::StorageFull.into())
-        })
+        self.space.lock().allocate(chunks).ok_or_else(full)
     }
 
     pub(super) fn free_after(&self, sequence: u64, runs: Vec<Run>) {
