@@ -184,3 +184,20 @@ fn a_log_that_is_longer_than_the_device_is_refused_and_the_device_goes_on() {
     drop(storage);
     assert_eq!(open().list().unwrap(), ["short"]);
 }
+
+#[test]
+fn what_is_written_behind_a_write_that_failed_is_not_there_to_read() {
+    const PIECE: usize = 1 << 20;
+    let device = Late::new();
+    let storage = open(&device);
+    let mut file = storage.create("a", TABLE).unwrap();
+    let length = || storage.open("a").unwrap().len().unwrap();
+    file.append(&[1; PIECE]).unwrap();
+    assert_eq!(length(), PIECE as u64);
+    device.is_slow.store(true, SeqCst);
+    file.append(&[2; PIECE]).unwrap();
+    device.is_slow.store(false, SeqCst);
+    file.append(&[3; PIECE]).unwrap();
+    assert_eq!(length(), PIECE as u64);
+    file.sync().unwrap_err();
+}

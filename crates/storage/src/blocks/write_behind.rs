@@ -28,6 +28,10 @@ impl Underway {
         state.1.clone().map_or(Ok(()), Err)
     }
 
+    fn has_failed(&self) -> bool {
+        self.state.lock().1.is_some()
+    }
+
     fn finish(&self, outcome: Result<()>) {
         let mut state = self.state.lock();
         state.0 -= 1;
@@ -50,7 +54,8 @@ struct Job {
 impl Job {
     fn run(self) {
         let written = self.body.write(self.offset, &self.blocks);
-        if written.is_ok() {
+        // What is behind a failed write is not there to read: the file would have a hole.
+        if written.is_ok() && !self.underway.has_failed() {
             self.body.wrote(self.len);
         }
         // Before anybody hears of it, so that the one who waits holds the last handle.
