@@ -115,6 +115,13 @@ impl Core {
         self.given_back.notify_all();
     }
 
+    /// Gives up pieces that no file came to have.
+    pub(super) fn forsake(&self, extents: &[Extent]) {
+        let mut state = self.state.lock();
+        let sequence = state.journal.sequence;
+        extents.iter().for_each(|extent| state.space.remove(extent, sequence));
+    }
+
     /// Takes a place for a chunk that has to be begun. It is taken until [`placed`](Core::placed).
     pub(super) fn place(&self, chunk: Chunk) -> Result<()> {
         let mut state = self.state.lock();

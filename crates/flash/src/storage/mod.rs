@@ -198,14 +198,13 @@ impl Storage for FlashStorage {
             match log::take_chunk(&self.core, lifetime) {
                 Ok(extent) => extents.push(extent),
                 Err(error) => {
-                    let mut state = self.core.state.lock();
-                    let sequence = state.journal.sequence;
-                    extents.iter().for_each(|extent| state.space.remove(extent, sequence));
+                    self.core.forsake(&extents);
                     return Err(error);
                 }
             }
         }
-        let mut state = self.free("create", name)?;
+        let free = self.free("create", name);
+        let mut state = free.inspect_err(|_| self.core.forsake(&extents))?;
         let id = state.next_id;
         state.next_id += 1;
         let made = Made { id, lifetime, log_bytes: Some(bytes), name: name.to_owned() };

@@ -1,0 +1,65 @@
+//! Two that make a log of the same name at the same time.
+
+use esker_base::Result;
+use esker_flash::zones::{MemoryZones, Zones};
+use esker_flash::{Chunk, FlashStorage, Geometry};
+use esker_storage::Storage;
+use std::sync::{Arc, OnceLock};
+
+/// A device that does something else once, in the midst of a flush.
+struct Interrupted {
+    device: MemoryZones,
+    work: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    is_done: OnceLock<()>,
+}
+
+impl Zones for Interrupted {
+    fn describe(&self) -> String {
+        self.device.describe()
+    }
+    fn geometry(&self) -> Geometry {
+        self.device.geometry()
+    }
+    fn is_bad(&self, chunk: Chunk) -> bool {
+        self.device.is_bad(chunk)
+    }
+    fn written(&self, chunk: Chunk) -> Result<u64> {
+        self.device.written(chunk)
+    }
+    fn write(&self, chunk: Chunk, at: u64, bytes: &[u8]) -> Result<()> {
+        self.device.write(chunk, at, bytes)
+    }
+    fn read(&self, chunk: Chunk, at: u64, out: &mut [u8]) -> Result<()> {
+        self.device.read(chunk, at, out)
+    }
+    fn reset(&self, chunk: Chunk) -> Result<()> {
+        self.device.reset(chunk)
+    }
+    fn flush(&self) -> Result<()> {
+        if let Some(work) = self.work.get()
+            && self.is_done.set(()).is_ok()
+        {
+            work();
+        }
+        self.device.flush()
+    }
+    fn lock(&self) -> Result<Box<dyn Send + Sync>> {
+        self.device.lock()
+    }
+}
+
+#[test]
+fn the_second_of_two_gives_its_chunks_back() {
+    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 12, 32 << 10));
+    let (work, is_done) = Default::default();
+    let zones = Arc::new(Interrupted { device, work, is_done });
+    let storage = Arc::new(FlashStorage::open(zones.clone()).unwrap());
+    let other = Arc::downgrade(&storage);
+    let work = move || drop(other.upgrade().unwrap().create_log("log", 5_000).unwrap());
+    zones.work.set(Box::new(work)).ok().unwrap();
+    let free = storage.usage().free_chunks;
+    let refused = storage.create_log("log", 100_000).err().unwrap();
+    assert_eq!(refused.io_kind(), Some(std::io::ErrorKind::AlreadyExists), "{refused}");
+    assert_eq!(storage.usage().free_chunks, free - 1, "the chunk of the first");
+    assert_eq!(storage.list().unwrap(), ["log"]);
+}
