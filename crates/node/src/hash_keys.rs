@@ -35,7 +35,7 @@ pub struct HashKeys {
 pub(crate) struct Shared {
     /// Bytes in use, each partition's own.
     pub(crate) used_bytes: Vec<AtomicU64>,
-    /// A sync failed, in whichever part. The system may tell only one of an error.
+    /// A sync or a durable write failed, in whichever part. The system may tell only one of an error.
     pub(crate) failed: AtomicBool,
 }
 

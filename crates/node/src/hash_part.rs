@@ -5,6 +5,9 @@
 //!
 //! A record that its partition wants written durably is alone there, but perhaps not here. Only if nothing else of this
 //! part is being written or synced is that done, which saves a wait; otherwise it is written, and shares a sync with the others.
+//!
+//! After a sync or a durable write that failed, in whichever part, no sync is taken for one: what the device's cache had of others may
+//! be lost, and the system tells of that once, to who happened to wait.
 
 use crate::hash_keys::Shared;
 use esker_base::{Error, hash64};
@@ -265,6 +268,9 @@ impl Resident for HashPart {
         }
         if tag == SYNC {
             return self.synced(&result, out);
+        }
+        if result.is_err() && matches!(operation, Operation::WriteDurablyAt { .. }) {
+            self.store.shared.failed.store(true, Relaxed);
         }
         let place = (tag & ((1 << PLACE_BITS) - 1)) as usize;
         let is_synced_next = tag & THEN_SYNC != 0 && result.is_ok();
