@@ -14,7 +14,7 @@ pub struct DatabaseOptions {
     /// When the log is synced: always, os, or every so many milliseconds [default: os]
     #[arg(long, value_name = "always|os|MS", value_parser = parse_sync)]
     pub sync: Option<Sync>,
-    /// The size of a log segment, and so of a MemTable [default: 64MiB]
+    /// The size of a log segment, and so of a MemTable; with --pool, that of its extents [default: 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub segment: Option<usize>,
     /// The memory budget, for everything [default: 1GiB]

@@ -91,7 +91,8 @@ impl FileDevice {
         let (file, is_direct) = open(&partial, true).map_err(create_failed)?;
         lock(&file, &name)?;
         if !is_only_name(&file, &partial).map_err(create_failed)? {
-            return Err(create_failed(io::ErrorKind::AlreadyExists.into()));
+            let partial = partial.display().to_string();
+            return Err(Error::io("create", partial, io::ErrorKind::AlreadyExists.into()));
         }
         let made = (file.set_len(0))
             .and_then(|()| fill(&file, bytes / PAGE_BYTES * PAGE_BYTES))

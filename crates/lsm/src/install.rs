@@ -169,3 +169,27 @@ fn mark_obsolete(version: &Version, removed: &[Arc<TableHandle>]) {
 fn broken_edit(what: String) -> Error {
     Error::corruption("the edit about to be installed", 0, what)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Db, Env, Settings};
+    use esker_base::background::Stepped;
+    use esker_storage::MemoryStorage;
+
+    #[test]
+    fn nothing_is_installed_behind_the_closing_record() {
+        let storage = Arc::new(MemoryStorage::new());
+        let env = Env { background: Arc::new(Stepped), ..Env::over(storage) };
+        let db = Db::open_with(env, Settings::default()).unwrap();
+        let late = db.clone();
+        db.close().unwrap();
+        // A compaction by hand may have passed all other checks by then.
+        let inner = late.inner();
+        let bytes = || inner.installer.manifest.lock().manifest.as_ref().map(Manifest::bytes);
+        let before = bytes();
+        let installed = inner.installer.install(&inner.view, |_| Ok(Edit::of([])), |_| {});
+        assert!(matches!(installed, Err(Error::Closed)));
+        assert_eq!(bytes(), before);
+    }
+}

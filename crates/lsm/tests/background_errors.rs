@@ -3,7 +3,7 @@
 use esker_base::background::{Background, Stepped, Threads};
 use esker_base::{Error, Hint, Result, Rng};
 use esker_lsm::version::parse_table_file_name;
-use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape, Sync};
+use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape};
 use esker_storage::{FaultStorage, Layer, MemoryStorage, Storage, WritableFile};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -126,24 +126,6 @@ fn a_manifest_that_finds_no_room_gives_back_what_it_took() {
     }
     storage.set_space_limit(None);
     db.keyspace("k", KeyspaceSettings::default()).unwrap();
-}
-
-#[test]
-fn nothing_follows_the_closing_record() {
-    let log = || Log::File { sync: Sync::Always, dir: None };
-    for seed in 0..16 {
-        let storage = FaultStorage::new(Rng::new(seed));
-        let db = stepped(&storage, log()).unwrap();
-        db.put(&db.default_keyspace(), b"k", b"v").unwrap();
-        let other = db.clone();
-        db.close().unwrap();
-        // In the middle of the edit that would list another log.
-        storage.crash_after(4);
-        while other.step() {}
-        assert!(other.keyspace("k", KeyspaceSettings::default()).is_err());
-        let storage = storage.crash();
-        stepped(&storage, log()).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-    }
 }
 
 #[test]

@@ -280,6 +280,20 @@ unsafe impl Region for MappedRegion {
     }
 }
 
+/// Makes the name of a file that is there durable, where that can be done: who created it may have died before
+/// it was. Who may not look into the directory did not create the file there.
+pub(crate) fn sync_directory_again(path: &Path) -> Result<()> {
+    use std::io::ErrorKind::{InvalidInput, PermissionDenied};
+    match sync_directory(path) {
+        Err(Error::Io { source, .. })
+            if matches!(source.kind(), PermissionDenied | InvalidInput) =>
+        {
+            Ok(())
+        }
+        synced => synced,
+    }
+}
+
 /// Makes the file's name durable.
 pub(crate) fn sync_directory(path: &Path) -> Result<()> {
     let parent = match path.parent() {

@@ -166,10 +166,10 @@ fn create_durably(directory: &Path) -> io::Result<()> {
     };
     if directory.is_dir() {
         // Whoever made it may have died before its name was durable. Who may not look into the parent did not
-        // make it.
+        // make it, and where a directory can't be synced there is nothing that could be done.
         let synced = File::open(parent).and_then(|parent| parent.sync_all());
         return synced.or_else(|source| match source.kind() {
-            ErrorKind::PermissionDenied => Ok(()),
+            ErrorKind::PermissionDenied | ErrorKind::InvalidInput => Ok(()),
             _ => Err(source),
         });
     }

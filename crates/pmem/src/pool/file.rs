@@ -4,7 +4,7 @@ use super::{Inspect, Pool, check_bytes, examine};
 use crate::delayed::{Delayed, Delays};
 use crate::domain::Accept;
 use crate::format::HOLDER_AT;
-use crate::mapped::{MappedRegion, sync_directory, write_holder};
+use crate::mapped::{MappedRegion, sync_directory, sync_directory_again, write_holder};
 use crate::region::Region;
 use esker_base::{Clock, Error, Result};
 use std::path::Path;
@@ -93,7 +93,6 @@ fn open_through(
 /// What a writer does first, once it has seen that the file is a pool.
 fn own(region: &MappedRegion, path: &Path) -> Result<()> {
     region.fill_holes(path)?;
-    // Whoever created the file may have died before its name was durable.
-    sync_directory(path)?;
+    sync_directory_again(path)?;
     write_holder(region, HOLDER_AT, path)
 }

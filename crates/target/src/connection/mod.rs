@@ -274,7 +274,9 @@ impl Connection {
         if self.deadline.is_some_and(|deadline| now >= deadline) {
             self.phase = Phase::Over;
         }
-        self.connect_again();
+        if !matches!(self.phase, Phase::Ending | Phase::Over) {
+            self.connect_again();
+        }
     }
 
     /// Whose it is, and the slots of changes that a namespace has and has not answered. None if there are none.

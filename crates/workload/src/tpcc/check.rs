@@ -3,7 +3,8 @@
 //! for the tables whose number of rows never changes.
 //!
 //! All tables are streamed side by side, a district at a time; of a district, what is needed of each
-//! customer and order is held, a few numbers.
+//! customer and order is held, a few numbers. The fourteenth holds two for each stock that an order since the
+//! load took.
 //!
 //! Condition 11 as written, that a district has 2,100 orders more than new orders, holds before the first
 //! delivery. Here deliveries since then are added, as the customers have them counted, so that it can be

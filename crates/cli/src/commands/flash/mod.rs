@@ -8,8 +8,8 @@ use crate::failure::Outcome;
 /// Make or look at a device of chunks, which a database can lie on
 ///
 /// A device is a zoned block device, whose zones are the chunks, or an NVMe disk with placement (FDP), whose chunks are
-/// as long as its reclaim units, or a directory with a file for each chunk. get, put, scan, import, export, stats,
-/// levels and keyspaces take its path as a database's: the database's files lie on the chunks then.
+/// as long as its reclaim units, or a directory with a file for each chunk. get, put, delete, scan, import,
+/// export, stats, levels, keyspaces, drop-keyspace, compact and checkpoint take its path as a database's: the database's files lie on the chunks then.
 #[derive(clap::Args)]
 pub struct Flash {
     #[command(subcommand)]

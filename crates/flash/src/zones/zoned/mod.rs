@@ -78,14 +78,18 @@ impl ZonedDisk {
     pub fn erase(&self) -> Result<()> {
         let _lock = self.lock()?;
         let mut chunks = from_the_oldest(self);
-        let rest = chunks.len()..self.geometry.chunks();
-        chunks.extend(rest.map(|index| self.geometry.chunk(index)));
-        for chunk in chunks {
+        let journal = chunks.len();
+        chunks.extend((journal..self.geometry.chunks()).map(|index| self.geometry.chunk(index)));
+        for (place, chunk) in chunks.into_iter().enumerate() {
             if self.written(chunk)? > 0
                 && let Err(error) = self.reset(chunk)
                 && !self.is_bad(chunk)
             {
                 return Err(error);
+            }
+            if place < journal {
+                // Power loss may undo any reset that is not flushed, of an older journal and not of a newer one.
+                self.flush()?;
             }
         }
         self.flush()
