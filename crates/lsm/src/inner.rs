@@ -4,7 +4,6 @@ use crate::account::{Account, SpaceSeen, Unwritten};
 use crate::commit::{Commit, RANGE_DELETES_MAX};
 use crate::compaction::{Sizes, Surroundings};
 use crate::cursor::{Leases, Walk};
-use crate::dedup::Dedup;
 use crate::install::Installer;
 use crate::io::IoGate;
 use crate::logs::Logs;
@@ -151,8 +150,7 @@ impl Inner {
     /// What pickers have to know beside the version of `view`.
     pub(crate) fn surroundings(&self, view: &View, jobs: &Jobs) -> Surroundings {
         let mut keyspaces = view.version.keyspaces.values();
-        let has_goal = |dedup| matches!(dedup, Dedup::SpaceGoal { .. });
-        if !keyspaces.any(|keyspace| has_goal(keyspace.settings.dedup)) {
+        if !keyspaces.any(|keyspace| keyspace.settings.has_space_goal()) {
             return Surroundings::default();
         }
         let flushing =
