@@ -60,7 +60,9 @@ pub(super) fn pick(
     // What does not fit waits for what runs.
     let stack = stack.filter(|plan| plan.expected_bytes as f64 <= room || search.is_idle());
     let old_deletes = || search.old_deletes(ledger.whole.live_keys, room);
-    let is_due = keyspace.levels[0].bytes() as f64 > most_above(amp, sizes, &ledger);
+    let above = keyspace.levels[0].bytes() as f64;
+    let is_due = above > most_above(amp, sizes, &ledger)
+        || above > most_above_a_small_base(keyspace, sizes, &ledger);
     let settling = || is_due.then(|| search.settling(room)).flatten();
     stack.or_else(old_deletes).or_else(settling)
 }
@@ -72,6 +74,18 @@ fn most_above(amp: Ratio, sizes: Sizes, ledger: &Ledger) -> f64 {
     const ALLOWANCE: f64 = 1.5;
     let share = ALLOWANCE * (amp.get() - 1.0) * ledger.whole.live_bytes;
     share.max(sizes.segment_bytes as f64)
+}
+
+/// How much may lie above a base that is but a small part of the keyspace: it is grown, to twice its size
+/// at a time, however far away the goal is. Merges over a small base take in wide stretches of all that
+/// lies above it.
+fn most_above_a_small_base(keyspace: &KeyspaceVersion, sizes: Sizes, ledger: &Ledger) -> f64 {
+    const SMALL: f64 = 0.5;
+    let base = keyspace.levels[LEVELS - 1].bytes() as f64;
+    match base < SMALL * ledger.whole.live_bytes {
+        true => base.max(sizes.segment_bytes as f64),
+        false => f64::INFINITY,
+    }
 }
 
 /// Only level 0's runs count: space is kept by flushes that wait.

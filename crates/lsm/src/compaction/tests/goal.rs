@@ -222,6 +222,14 @@ fn uniform(keys: u32) -> impl FnMut() -> u32 {
     move || rng.below(u64::from(keys)) as u32
 }
 
+fn shuffled(keys: u32, rng: &mut Rng) -> Vec<u32> {
+    let mut places: Vec<u32> = (0..keys).collect();
+    for at in (1..places.len()).rev() {
+        places.swap(at, rng.below(at as u64 + 1) as usize);
+    }
+    places
+}
+
 /// Zipf's law with exponent 0.99 over keys in no order of heat.
 fn zipf(keys: u32) -> impl FnMut() -> u32 {
     let mut rng = Rng::new(9);
@@ -232,10 +240,7 @@ fn zipf(keys: u32) -> impl FnMut() -> u32 {
             sum
         })
         .collect();
-    let mut places: Vec<u32> = (0..keys).collect();
-    for at in (1..places.len()).rev() {
-        places.swap(at, rng.below(at as u64 + 1) as usize);
-    }
+    let places = shuffled(keys, &mut rng);
     move || {
         let at = rng.below(1 << 53) as f64 / (1u64 << 53) as f64 * sum;
         places[sums.partition_point(|&upto| upto < at).min(places.len() - 1)]
@@ -285,6 +290,29 @@ fn skewed_overwrites_cost_less_than_uniform_ones() {
     let skewed = cost(8, 120, SEGMENTS, zipf(KEYS));
     assert!(skewed.writes < 0.7 * even.writes, "{:.2}, not {:.2}", skewed.writes, even.writes);
     assert!(skewed.excess_segments <= 4.0, "{:.2} segments over", skewed.excess_segments);
+}
+
+/// Loaded in no order, so that every flush lies over all keys, and then overwritten 9 times.
+#[test]
+fn a_load_in_no_order_leaves_a_base_that_merges_can_be_cut_by() {
+    for (amp, most) in [(200, 2.4), (400, 2.3)] {
+        let mut tree = Tree::new(16, Ratio::of_hundredths(amp));
+        let segments = 30;
+        let keys = (segments * SEGMENT_KEYS) as u32;
+        for part in shuffled(keys, &mut Rng::new(3)).chunks(SEGMENT_KEYS) {
+            tree.flush(part.iter().copied());
+            tree.settle();
+        }
+        let mut next = uniform(keys);
+        for _ in 0..9 * segments {
+            tree.flush((0..SEGMENT_KEYS).map(|_| next()));
+            tree.settle();
+        }
+        let writes = (tree.flushed + tree.merged) as f64 / tree.put as f64;
+        println!("amp {amp}: {writes:.2} written, {:+.2} segments over", tree.excess_most);
+        assert!(writes < most, "{amp}: {writes:.2} written");
+        assert!(tree.excess_most <= 4.0, "{amp}: {:.2} segments over", tree.excess_most);
+    }
 }
 
 /// Larger, for docs/design/0002: `cargo test --release -p esker-lsm --lib the_plane -- --ignored
