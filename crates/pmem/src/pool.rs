@@ -230,24 +230,15 @@ impl Pool {
     }
 
     /// Takes a free extent for the segment `epoch`, which starts with `header`: both are durable
-    /// when this returns. `None` if the pool is full. Takes a millisecond for every few MiB the
-    /// first time: this is for the background.
+    /// when this returns. `None` if the pool is full. Fails if no free extent's memory can be had.
+    /// Takes a millisecond for every few MiB the first time: this is for the background.
     pub fn acquire(self: &Arc<Self>, epoch: u32, header: &[u8]) -> Result<Option<Extent>> {
         assert!(epoch > 0, "no epoch is zero");
         assert!(header.len() <= self.extent_bytes(), "a segment's header fits its extent");
         self.check_writable()?;
-        let Some((index, present)) = self.take(epoch)? else { return Ok(None) };
+        let Some(index) = self.take_sound(epoch)? else { return Ok(None) };
         let at = self.extent_at(index);
-        if !present {
-            // SAFETY: the extent is this call's alone until it is handed out.
-            let faulted = unsafe { self.region.fault_in(at, self.extent_bytes()) };
-            if let Err(source) = faulted {
-                let slot = &mut self.slots.lock()[index as usize];
-                (slot.state, slot.handles) = (Use::Free, 0);
-                return Err(Error::io("get memory for a segment in", self.describe(), source));
-            }
-        }
-        // SAFETY: as above; the header fits.
+        // SAFETY: the extent is this call's alone until it is handed out; the header fits.
         unsafe { self.write(at, header) };
         self.fence();
         // `settle` writes states back that it has read, under the same lock.
@@ -260,8 +251,29 @@ impl Pool {
         Ok(Some(Extent::new(self.clone(), index, epoch)))
     }
 
-    /// Reserves a free extent, and says whether its pages are present.
-    fn take(&self, epoch: u32) -> Result<Option<(u32, bool)>> {
+    /// Reserves a free extent whose pages are present. One whose pages can't be had keeps no other
+    /// from being taken; it is tried again the next time.
+    fn take_sound(&self, epoch: u32) -> Result<Option<u32>> {
+        let mut failed = None;
+        let mut from = 0;
+        while let Some((index, present)) = self.take(epoch, from)? {
+            if present {
+                return Ok(Some(index));
+            }
+            // SAFETY: the extent is this call's alone until it is handed out.
+            let faulted =
+                unsafe { self.region.fault_in(self.extent_at(index), self.extent_bytes()) };
+            let Err(source) = faulted else { return Ok(Some(index)) };
+            let slot = &mut self.slots.lock()[index as usize];
+            (slot.state, slot.handles) = (Use::Free, 0);
+            failed = Some(Error::io("get memory for a segment in", self.describe(), source));
+            from = index as usize + 1;
+        }
+        failed.map_or(Ok(None), Err)
+    }
+
+    /// Reserves the first free extent from number `from` on, and says whether its pages are present.
+    fn take(&self, epoch: u32, from: usize) -> Result<Option<(u32, bool)>> {
         let mut slots = self.slots.lock();
         let same = |slot: &Slot| matches!(slot.state, Use::Taken(e) | Use::Used(e) if e == epoch);
         if slots.iter().any(same) {
@@ -271,10 +283,10 @@ impl Pool {
                  belong to the pool"
             )));
         }
-        let Some(index) = slots.iter().position(|slot| slot.state == Use::Free) else {
+        let mut from_on = slots.iter_mut().enumerate().skip(from);
+        let Some((index, slot)) = from_on.find(|(_, slot)| slot.state == Use::Free) else {
             return Ok(None);
         };
-        let slot = &mut slots[index];
         (slot.state, slot.handles) = (Use::Taken(epoch), 1);
         Ok(Some((index as u32, slot.present)))
     }

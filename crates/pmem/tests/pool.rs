@@ -4,6 +4,7 @@
 use esker_base::Error;
 use esker_pmem::sim::SimRegion;
 use esker_pmem::{Accept, Domain, Extent, Pool, Region};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -301,8 +302,8 @@ fn a_copy_with_holes_has_its_blocks_again_once_it_is_open_for_writing() {
     assert!(blocks() >= BYTES);
 }
 
-/// Memory whose pages are not to be had.
-struct Exhausted(SimRegion);
+/// Memory whose pages are not to be had in a range.
+struct Exhausted(SimRegion, Range<usize>);
 
 // SAFETY: all memory and all stores are the inner region's.
 unsafe impl Region for Exhausted {
@@ -330,18 +331,36 @@ unsafe impl Region for Exhausted {
     fn fence(&self) {
         self.0.fence();
     }
-    unsafe fn fault_in(&self, _at: usize, _bytes: usize) -> std::io::Result<()> {
-        Err(std::io::ErrorKind::StorageFull.into())
+    unsafe fn fault_in(&self, at: usize, _bytes: usize) -> std::io::Result<()> {
+        match self.1.contains(&at) {
+            true => Err(std::io::ErrorKind::StorageFull.into()),
+            false => Ok(()),
+        }
     }
 }
 
 #[test]
 fn without_memory_for_an_extent_acquiring_it_fails_and_it_stays_free() {
-    let region = Arc::new(Exhausted(SimRegion::new(BYTES as usize)));
+    let region = Arc::new(Exhausted(SimRegion::new(BYTES as usize), 0..BYTES as usize));
     let pool = Pool::format(region, "pool", 7).unwrap();
     let error = pool.acquire(5, &[9; 64]).err().unwrap();
     assert!(error.is_out_of_space() && error.to_string().contains("pool"), "{error}");
     assert_eq!((pool.free(), pool.used()), (pool.extents(), vec![]));
     // Nor is the epoch taken.
     assert!(matches!(pool.acquire(5, &[9; 64]), Err(Error::Io { .. })));
+}
+
+#[test]
+fn an_extent_whose_memory_cannot_be_had_keeps_no_other_from_being_acquired() {
+    let sound = Pool::format(Arc::new(SimRegion::new(BYTES as usize)), "pool", 7).unwrap();
+    let second = sound.acquire(1, &[9; 64]).and_then(|_first| sound.acquire(2, &[9; 64]));
+    let start = second.unwrap().unwrap().offset() as usize;
+
+    // The first is the one that would be taken.
+    let region = Arc::new(Exhausted(SimRegion::new(BYTES as usize), 0..start));
+    let pool = Pool::format(region, "pool", 7).unwrap();
+    let extent = pool.acquire(5, &[9; 64]).unwrap().unwrap();
+    assert_eq!((extent.index(), pool.used(), pool.free()), (1, vec![5], pool.extents() - 1));
+    let held: Vec<_> = (6..).map_while(|epoch| pool.acquire(epoch, &[9; 64]).ok()).collect();
+    assert_eq!((held.len(), pool.free()), (pool.extents() - 2, 1));
 }
