@@ -1,10 +1,13 @@
 //! The database as a user meets it, on a real directory.
 
 use esker_api::{Cursor, KeyRange};
-use esker_lsm::{Db, KeyspaceSettings, Log, Settings, Shape, Sync};
+use esker_base::background::Stepped;
+use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Shape, Sync};
+use esker_storage::MemoryStorage;
 use esker_table::Compression;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 fn small() -> Settings {
     Settings { segment_bytes: 256 << 10, memory_bytes: 8 << 20, ..Settings::default() }
@@ -443,6 +446,29 @@ fn a_queue_that_is_trimmed_from_its_front_stays_small() {
     assert!(db.stats().flushes >= 4, "many range deletes seal a MemTable");
     db.compact().unwrap();
     assert_eq!(pairs(&db), [(key(3_999), b"job".to_vec())]);
+}
+
+/// Writers that were let in one by one, and counted only when all had written, overfilled it.
+#[test]
+fn a_batch_whose_range_deletes_find_no_room_in_a_memtable_goes_to_the_next() {
+    let storage = Arc::new(MemoryStorage::new());
+    let env = Env { background: Arc::new(Stepped), ..Env::over(storage) };
+    let db = Db::open_with(env, small()).unwrap();
+    let keyspace = db.default_keyspace();
+    let delete = |from: u64, many: u64| {
+        let mut batch = db.batch();
+        (from..from + many).for_each(|n| batch.delete_range(&keyspace, b"a", &key(n)));
+        db.write(&batch).unwrap();
+    };
+    delete(0, 600);
+    assert_eq!(db.stats().memtables, 1);
+    delete(600, 600);
+    assert_eq!(db.stats().memtables, 2);
+    // There the count began anew.
+    delete(1_200, 424);
+    assert_eq!(db.stats().memtables, 2);
+    delete(1_624, 1);
+    assert_eq!(db.stats().memtables, 3);
 }
 
 #[test]

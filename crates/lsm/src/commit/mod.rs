@@ -36,8 +36,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Frames in flight, at most. Each writing thread has one, so more than any machine's threads.
 const RING_SLOTS: usize = 4096;
 
-/// A MemTable with so many range deletes is sealed, and no batch may have more. Each of its fragments lists every tombstone over
-/// it, which for ranges that all start alike makes n²/2 seqnos: 4 MiB here.
+/// A MemTable takes at most so many range deletes, and no batch may have more. Each of its fragments lists
+/// every tombstone over it, which for ranges that all start alike makes n²/2 seqnos: 4 MiB here.
 pub(crate) const RANGE_DELETES_MAX: usize = 1024;
 
 /// How far an acknowledged write has got.
@@ -68,6 +68,8 @@ pub(crate) struct TailState {
     active: Option<(Arc<MemTable>, Tail)>,
     /// The first seqno of the active segment.
     active_from: Seqno,
+    /// How many range deletes are in it, those of writers on their way included.
+    range_deletes: usize,
     /// Set for good when the database closes.
     closed: bool,
     next_ticket: u64,
@@ -108,6 +110,7 @@ impl TailGuard<'_> {
         self.seal();
         self.state.active = Some((memtable, tail));
         self.state.active_from = base_seqno;
+        self.state.range_deletes = 0;
     }
 
     /// Seals the active segment, if anything is in it: the next write starts another.
@@ -116,13 +119,6 @@ impl TailGuard<'_> {
             && let Some((memtable, tail)) = self.state.active.take()
         {
             memtable.seal(tail);
-        }
-    }
-
-    /// Seals `memtable` if it is still the active one.
-    fn seal_if_active(&mut self, memtable: &Arc<MemTable>) {
-        if self.state.active.as_ref().is_some_and(|(active, _)| Arc::ptr_eq(active, memtable)) {
-            self.seal();
         }
     }
 
@@ -154,6 +150,7 @@ impl Commit {
             tail: Mutex::new(TailState {
                 active: None,
                 active_from: last_seqno + 1,
+                range_deletes: 0,
                 closed: false,
                 next_ticket: 0,
                 next_seqno: last_seqno + 1,
@@ -235,9 +232,6 @@ impl Commit {
         if !self.ring.wait_indexed(last_seqno, &given_up) {
             return Err(self.log_failed());
         }
-        if batch.has_range_delete() && memtable.range_deletes() >= RANGE_DELETES_MAX {
-            self.lock_tail().seal_if_active(&memtable);
-        }
         Ok(last_seqno)
     }
 
@@ -252,7 +246,6 @@ impl Commit {
     }
 
     fn reserve(&self, batch: &WriteBatch, rotation: &impl Rotation) -> Result<Reserved> {
-        let (bytes, count) = (batch.encoded().len(), batch.len() as u32);
         loop {
             let mut tail = self.lock_tail();
             if self.group.has_failed() {
@@ -261,7 +254,7 @@ impl Commit {
             if tail.state.closed {
                 return Err(Error::Closed);
             }
-            if let Some(reserved) = tail.state.reserve(bytes, count) {
+            if let Some(reserved) = tail.state.reserve(batch) {
                 return Ok(reserved);
             }
             if !rotation.rotate(&mut tail)? {
@@ -325,9 +318,16 @@ impl Commit {
 }
 
 impl TailState {
-    fn reserve(&mut self, bytes: usize, count: u32) -> Option<Reserved> {
+    /// A place for `batch` in the active segment, or `None` if another is to follow it.
+    fn reserve(&mut self, batch: &WriteBatch) -> Option<Reserved> {
         let (memtable, tail) = self.active.as_mut()?;
-        let reservation = memtable.reserve(tail, bytes, count)?;
+        let range_deletes = self.range_deletes + batch.range_deletes();
+        if range_deletes > RANGE_DELETES_MAX {
+            return None;
+        }
+        let count = batch.len() as u32;
+        let reservation = memtable.reserve(tail, batch.encoded().len(), count)?;
+        self.range_deletes = range_deletes;
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.next_seqno += u64::from(count);
