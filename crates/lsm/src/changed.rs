@@ -35,7 +35,9 @@ pub(crate) fn key_changed(
         if tombstones.is_some_and(|list| list.covering(key, visible) > since) {
             return Ok(true);
         }
-        if let Some(found) = memtable.get(keyspace, key, hash, visible) {
+        let found = memtable.get(keyspace, key, hash, visible);
+        memtable.sound()?;
+        if let Some(found) = found {
             return Ok(found.seqno > since);
         }
     }

@@ -63,6 +63,7 @@ pub(crate) fn flush(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
 /// file of its own, so that it can go by itself.
 fn write_tables(inner: &Inner, memtable: &Arc<MemTable>, written: &mut Written) -> Result<()> {
     memtable.build_order(memtable.last_seqno());
+    memtable.sound()?;
     let mut shared = None;
     for keyspace_id in memtable.keyspaces() {
         let Some(mut content) = Content::of(inner, memtable, keyspace_id)? else { continue };

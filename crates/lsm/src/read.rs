@@ -53,7 +53,9 @@ pub(crate) fn get(
         if let Some(tombstones) = memtable.range_tombstones(keyspace) {
             deleted_below = deleted_below.max(tombstones.covering(key, snapshot));
         }
-        if let Some(answer) = get_from_memtable(inner, memtable, sought, deleted_below) {
+        let answer = get_from_memtable(inner, memtable, sought, deleted_below);
+        memtable.sound()?;
+        if let Some(answer) = answer {
             return Ok(answer);
         }
     }

@@ -2,12 +2,16 @@
 
 mod pool_place;
 
+use esker_api::{Cursor, KeyRange};
 use esker_base::Error;
+use esker_base::background::Stepped;
 use esker_lsm::inspect::{Inspector, MissingLogs, Repaired};
-use esker_lsm::{Db, Log, Settings};
+use esker_lsm::{Db, Env, Log, Settings};
 use esker_pmem::{Accept, Pool};
+use esker_storage::PosixStorage;
 use pool_place::{POOL_BYTES, Place, assert_all, put_all};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 /// The bytes that `put_all`'s frames take.
 const FRAME_BYTES: u64 = 192;
@@ -238,4 +242,60 @@ fn a_pool_that_was_forgotten_is_asked_for() {
     let log = Log::File { dir, sync: esker_lsm::Sync::Os };
     let text = Db::open(place.dir(), Settings { log, ..Settings::default() }).err().unwrap();
     assert!(text.to_string().contains("the pool"), "{text}");
+}
+
+/// A database whose background work is done when it is asked for.
+fn stepped(place: &Place) -> Db {
+    let env = Env {
+        background: Arc::new(Stepped),
+        pool: Some(Pool::open(place.pool(), Accept::Emulated).unwrap()),
+        ..Env::over(Arc::new(PosixStorage::open(place.dir()).unwrap()))
+    };
+    Db::open_with(env, place.settings()).unwrap()
+}
+
+#[test]
+fn an_entry_that_is_damaged_where_writes_go_on_is_reported_by_reads_and_by_sorting() {
+    let place = Place::new();
+    let db = stepped(&place);
+    let keyspace = db.default_keyspace();
+    // More than a chunk, which is sorted while its segment takes writes.
+    for number in 0..5_000_u64 {
+        db.put(&keyspace, &number.to_be_bytes(), b"").unwrap();
+    }
+    // The kind of entry 7. Every frame takes a line.
+    damage_in_place(&place, extent(&place).1 + 64 + 64 * 7 + 32 + 1);
+    assert_eq!(db.get(&keyspace, &8_u64.to_be_bytes()).unwrap().as_deref(), Some(&b""[..]));
+    assert_eq!(db.background_error().map(|error| error.to_string()), None);
+    while db.step() {}
+    assert!(db.background_error().unwrap().is_corruption());
+    let error = db.get(&keyspace, &7_u64.to_be_bytes()).unwrap_err();
+    assert!(error.is_corruption() && error.to_string().contains("offset 544"), "{error}");
+}
+
+#[test]
+fn a_cursor_reports_the_damaged_entry_that_it_comes_to() {
+    let place = Place::new();
+    let db = stepped(&place);
+    let keyspace = db.default_keyspace();
+    for number in 0..10_u64 {
+        db.put(&keyspace, &number.to_be_bytes(), b"").unwrap();
+    }
+    let mut cursor = db.cursor(&keyspace, KeyRange::all()).unwrap();
+    assert!(cursor.seek(&6_u64.to_be_bytes()).is_ok() && cursor.current().is_some());
+    damage_in_place(&place, extent(&place).1 + 64 + 64 * 7 + 32 + 1);
+    let moved = (0..3).map(|_| cursor.next()).find_map(Result::err);
+    assert!(moved.unwrap().is_corruption());
+}
+
+#[test]
+fn a_length_that_damage_made_huge_is_reported() {
+    let place = Place::new();
+    let db = stepped(&place);
+    let keyspace = db.default_keyspace();
+    // With the value's length going on, its bytes are the next of that number.
+    let key = [&[0xff; 8][..], &[1]].concat();
+    db.put(&keyspace, &key, b"value").unwrap();
+    damage_in_place(&place, extent(&place).1 + 64 + 32 + 3);
+    assert!(db.get(&keyspace, &key).unwrap_err().is_corruption());
 }

@@ -4,6 +4,8 @@
 //! A lane is a place in the sorted part of one run. Moving on, the cursor stands on the lane with
 //! the smallest version; moving back, on the one with the greatest. Where the direction turns, the
 //! other lanes are placed anew around the version that the cursor stands on.
+//!
+//! After every move the entry stood on is looked at, and the move fails if the MemTable is not sound.
 
 use crate::MemTable;
 use crate::part::Part;
@@ -101,6 +103,16 @@ impl MemTableCursor {
         }
     }
 
+    /// Fails if this or any other entry was found damaged.
+    #[inline]
+    fn check(&self) -> Result<()> {
+        if self.current.is_some() {
+            let lane = self.standing();
+            self.memtable.segment().look_at(lane.part.items()[lane.at].place());
+        }
+        self.memtable.sound()
+    }
+
     #[inline]
     fn standing(&self) -> &Lane {
         &self.lanes[self.current.expect("the cursor is valid")]
@@ -159,12 +171,12 @@ impl EntryCursor for MemTableCursor {
 
     fn seek_first(&mut self) -> Result<()> {
         self.place_forward(|_, _| 0);
-        Ok(())
+        self.check()
     }
 
     fn seek_last(&mut self) -> Result<()> {
         self.place_back(|_, part| part.items().len());
-        Ok(())
+        self.check()
     }
 
     fn seek(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
@@ -172,7 +184,7 @@ impl EntryCursor for MemTableCursor {
             let segment = memtable.segment();
             part.seek(segment, key, segment.numbers_through(seqno))
         });
-        Ok(())
+        self.check()
     }
 
     fn seek_before(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
@@ -180,7 +192,7 @@ impl EntryCursor for MemTableCursor {
             let segment = memtable.segment();
             part.seek(segment, key, segment.numbers_through(seqno))
         });
-        Ok(())
+        self.check()
     }
 
     #[inline]
@@ -191,11 +203,11 @@ impl EntryCursor for MemTableCursor {
         {
             // The first version after this one: the same key's with a smaller number, or beyond.
             self.place_forward(|memtable, part| part.seek(memtable.segment(), &key, number));
-            return Ok(());
+            return self.check();
         }
         self.direction = Direction::Forward;
         self.advance(1);
-        Ok(())
+        self.check()
     }
 
     #[inline]
@@ -205,11 +217,11 @@ impl EntryCursor for MemTableCursor {
             && let Some((key, number)) = self.turning_point()
         {
             self.place_back(|memtable, part| part.seek(memtable.segment(), &key, number + 1));
-            return Ok(());
+            return self.check();
         }
         self.direction = Direction::Back;
         self.advance(usize::MAX);
-        Ok(())
+        self.check()
     }
 
     #[inline]

@@ -355,8 +355,26 @@ impl MemTable {
         self.segment.sealed()
     }
 
+    /// Fails if an entry was met here that does not hold any more: then nothing that was read here
+    /// before counts. Whoever has asked [`MemTable::get`], or has had the order built, asks this
+    /// before the answer is used; a cursor asks it by itself.
+    #[inline]
+    pub fn sound(&self) -> Result<()> {
+        match self.segment.damage() {
+            None => Ok(()),
+            Some(at) => Err(self.damaged(at)),
+        }
+    }
+
+    #[cold]
+    fn damaged(&self, at: u32) -> Error {
+        let log = format!("log {}", self.epoch());
+        Error::corruption(log, u64::from(at), "an entry there no longer holds")
+    }
+
     /// The newest version of `key`, whose [`hash64`] is `key_hash`, with a seqno at or below
-    /// `snapshot`. Range deletes are beside this: see [`MemTable::range_tombstones`].
+    /// `snapshot`, if the MemTable is [sound](MemTable::sound) after this. Range deletes are beside
+    /// this: see [`MemTable::range_tombstones`].
     #[inline]
     pub fn get(
         &self,
@@ -459,6 +477,7 @@ impl MemTable {
 
     /// Sorts the closed chunks at or below `visible` that are not sorted yet; of a sealed MemTable
     /// that is visible as a whole, makes one run of everything. Any thread may call this, any time.
+    /// Entries may be met that do not hold: see [`MemTable::sound`].
     pub fn build_order(&self, visible: Seqno) {
         let numbers = self.segment.numbers_through(visible);
         let entries = self.segment.entries();

@@ -154,14 +154,16 @@ fn sort_equal_words(segment: &Segment, group: &mut [Item], depth: usize) {
     for item in &group[1..] {
         let key = segment.entry(item.place).key;
         longest = longest.max(key.len());
-        common = depth + common_bytes(&first[depth..common], &key[depth..]);
+        // Damage may have made a key shorter meanwhile.
+        let (Some(first), Some(key)) = (first.get(depth..common), key.get(depth..)) else { return };
+        common = depth + common_bytes(first, key);
     }
     if longest == common {
         return; // All are versions of one key.
     }
     let mut again: Vec<Item> = group
         .iter()
-        .map(|item| Item { word: word_of(&segment.entry(item.place).key[common..]), ..*item })
+        .map(|item| Item { word: word_after(segment, item, common), ..*item })
         .collect();
     again.sort_unstable_by_key(Item::rank);
     let size = again.len();
@@ -176,6 +178,11 @@ fn sort_equal_words(segment: &Segment, group: &mut [Item], depth: usize) {
     for (item, sorted) in group.iter_mut().zip(again) {
         *item = Item { word: item.word, ..sorted };
     }
+}
+
+/// The word of a version's key after so many bytes.
+fn word_after(segment: &Segment, item: &Item, bytes: usize) -> u64 {
+    word_of(segment.entry(item.place).key.get(bytes..).unwrap_or_default())
 }
 
 /// Compares two versions by whole keys, then newest first.

@@ -65,6 +65,8 @@ pub(crate) struct Segment {
     races: Races,
     /// The seqno of entry 0, or zero as long as the segment is not active.
     base: AtomicU64,
+    /// The place of an entry that was found damaged, or zero as long as none was.
+    damaged_at: AtomicU32,
     reserved: Reserved,
 }
 
@@ -130,6 +132,7 @@ impl Segment {
             nodes,
             races: Races::new(header.capacity as usize),
             base: AtomicU64::new(0),
+            damaged_at: AtomicU32::new(0),
             reserved: Reserved {
                 entries: AtomicU32::new(0),
                 offset: AtomicU32::new(header.first_frame() as u32),
@@ -379,25 +382,20 @@ impl Segment {
     }
 
     /// Reads a filled entry. Whoever goes on to read its value says so by [`Segment::before_value`].
+    ///
+    /// The memory may have been damaged since. What is no entry any more is noted, and an entry that
+    /// nobody wrote is returned: before an answer is used, [`Segment::damage`] is asked.
     #[inline]
     pub fn entry(&self, place: Place) -> Entry<'_> {
         let start = place.offset() as usize;
-        let end = self.header.capacity as usize;
-        assert!(start + MIN_ENTRY_BYTES <= end, "places lie in the segment");
-        // SAFETY: a place is where a filled entry starts, which is five bytes long at least.
-        let word = u32::from_le_bytes(unsafe { self.start.add(start).cast::<[u8; 4]>().read() });
-        let (keyspace, kind, key_bytes, value_bytes, head) = if word & ONE_BYTE_FIELDS == 0 {
-            (word & 0xff, word >> 8 & 0xff, (word >> 16 & 0xff) as usize, (word >> 24) as usize, 4)
-        } else {
-            self.long_fields(start)
-        };
-        let key = start + head;
-        assert!(key + key_bytes + value_bytes <= end, "entries lie in the segment");
-        self.races.read(start, head + key_bytes + value_bytes);
+        let Some(head) = self.head(start) else { return self.note_damage(place) };
+        let Head { keyspace, kind, key, key_bytes, value_bytes } = head;
+        self.races.read(start, key - start + key_bytes + value_bytes);
         if let Memory::Pmem(extent) = &self.memory {
-            extent.before_read(head + key_bytes);
+            extent.before_read(key - start + key_bytes);
         }
-        // SAFETY: as above: the bytes of a filled entry, in bounds, are never written again.
+        // SAFETY: `head` has checked that the bytes lie in the segment; as there, they are a filled
+        // entry's, and never written again.
         let (key, value) = unsafe {
             let key = self.start.add(key);
             (
@@ -405,8 +403,81 @@ impl Segment {
                 std::slice::from_raw_parts(key.add(key_bytes), value_bytes),
             )
         };
-        let kind = Kind::from_u8(kind as u8).expect("fill has decoded the entry");
-        Entry { keyspace: KeyspaceId(keyspace), kind, key, value }
+        Entry { keyspace, kind, key, value }
+    }
+
+    /// Notes it if what lies at `place` is no entry any more.
+    #[inline]
+    pub fn look_at(&self, place: Place) {
+        if self.head(place.offset() as usize).is_none() {
+            self.note_damage(place);
+        }
+    }
+
+    /// Where an entry was found damaged, if one was.
+    #[inline]
+    pub fn damage(&self) -> Option<u32> {
+        let at = self.damaged_at.load(Ordering::Relaxed);
+        (at != 0).then_some(at)
+    }
+
+    /// An entry that no writer makes, for one that does not hold.
+    #[cold]
+    fn note_damage(&self, place: Place) -> Entry<'static> {
+        self.damaged_at.store(place.offset(), Ordering::Relaxed);
+        let keyspace = KeyspaceId(u32::MAX);
+        Entry { keyspace, kind: Kind::Delete, key: b"\0", value: b"" }
+    }
+
+    /// What an entry says before its key, if that is possible.
+    #[inline]
+    fn head(&self, start: usize) -> Option<Head> {
+        let end = self.header.capacity as usize;
+        assert!(start + MIN_ENTRY_BYTES <= end, "places lie in the segment");
+        // SAFETY: a place is where a filled entry starts, which is five bytes long at least.
+        let word = u32::from_le_bytes(unsafe { self.start.add(start).cast::<[u8; 4]>().read() });
+        if word & ONE_BYTE_FIELDS != 0 {
+            return self.long_head(start);
+        }
+        let head = Head {
+            keyspace: KeyspaceId(word & 0xff),
+            kind: Kind::from_u8((word >> 8) as u8)?,
+            key: start + 4,
+            key_bytes: (word >> 16 & 0xff) as usize,
+            value_bytes: (word >> 24) as usize,
+        };
+        head.within(end)
+    }
+
+    /// The same if a field takes more than a byte.
+    #[cold]
+    fn long_head(&self, start: usize) -> Option<Head> {
+        let mut at = start;
+        let keyspace = KeyspaceId(u32::try_from(self.varint(&mut at)?).ok()?);
+        let kind = Kind::from_u8(u8::try_from(self.varint(&mut at)?).ok()?)?;
+        let key_bytes = usize::try_from(self.varint(&mut at)?).ok()?;
+        let value_bytes = usize::try_from(self.varint(&mut at)?).ok()?;
+        let head = Head { keyspace, kind, key: at, key_bytes, value_bytes };
+        head.within(self.header.capacity as usize)
+    }
+
+    /// Reads a varint of a filled entry.
+    #[inline]
+    fn varint(&self, at: &mut usize) -> Option<u64> {
+        let mut value = 0;
+        let mut shift = 0;
+        while *at < self.header.capacity as usize && shift < 64 {
+            // SAFETY: in bounds, and a byte of a filled entry, in which fill has decoded the same
+            // varint. Only damage leads elsewhere, to bytes that have been mapped all the same.
+            let byte = unsafe { self.start.add(*at).read() };
+            *at += 1;
+            value |= u64::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
     }
 
     /// To be called before a value of `bytes` bytes is read; see [`Extent::before_read`].
@@ -419,40 +490,29 @@ impl Segment {
         }
     }
 
-    /// The fields of an entry at least one of which takes more than a byte, and their length.
-    #[cold]
-    fn long_fields(&self, start: usize) -> (u32, u32, usize, usize, usize) {
-        let mut at = start;
-        let keyspace = self.varint(&mut at) as u32;
-        let kind = self.varint(&mut at) as u32;
-        let key_bytes = self.varint(&mut at) as usize;
-        let value_bytes = self.varint(&mut at) as usize;
-        (keyspace, kind, key_bytes, value_bytes, at - start)
-    }
-
-    /// Reads a varint of a filled entry.
-    #[inline]
-    fn varint(&self, at: &mut usize) -> u64 {
-        let mut value = 0;
-        let mut shift = 0;
-        loop {
-            assert!(*at < self.header.capacity as usize && shift < 64, "entries are well formed");
-            // SAFETY: in bounds, and a byte of a filled entry: fill has decoded the same varint.
-            let byte = unsafe { self.start.add(*at).read() };
-            *at += 1;
-            value |= u64::from(byte & 0x7f) << shift;
-            shift += 7;
-            if byte < 0x80 {
-                return value;
-            }
-        }
-    }
-
     /// Asks the processor for the first bytes of the entry at `place`.
     #[inline]
     pub fn prefetch(&self, place: Place) {
         prefetch(self.start.wrapping_add(place.offset() as usize));
         prefetch(self.start.wrapping_add(place.offset() as usize + 64));
+    }
+}
+
+/// What an entry says before its key, and where that starts in the segment.
+struct Head {
+    keyspace: KeyspaceId,
+    kind: Kind,
+    key: usize,
+    key_bytes: usize,
+    value_bytes: usize,
+}
+
+impl Head {
+    /// Itself, if key and value end at `end` at the latest.
+    #[inline]
+    fn within(self, end: usize) -> Option<Head> {
+        let value = self.key.checked_add(self.key_bytes)?;
+        (value.checked_add(self.value_bytes)? <= end).then_some(self)
     }
 }
 

@@ -66,7 +66,7 @@ fn sort(inner: &Inner, memtable: &MemTable) -> Result<()> {
         memtable.verify(&log_file_name(memtable.epoch()))?;
     }
     memtable.build_order(inner.commit.visible());
-    Ok(())
+    memtable.sound()
 }
 
 fn prepare(inner: &Inner) -> Result<()> {
