@@ -23,9 +23,9 @@ pub enum Error {
 
     /// Stored bytes are not what was written.
     #[error(
-        "{file} is damaged at offset {offset}: {what}; \
-         run `esker check` to see how far it goes; restore the file from a copy, or else \
-         `esker repair` keeps what is sound and gives up the rest"
+        "{}; run `esker check` to see how far it goes; restore the file from a copy, or else \
+         `esker repair` keeps what is sound and gives up the rest",
+        damaged(file, *offset, what)
     )]
     Corruption {
         /// The damaged file.
@@ -309,6 +309,10 @@ pub enum Error {
     NoSavepoint,
 }
 
+fn damaged(of: &str, offset: u64, what: &str) -> String {
+    format!("{of} is damaged at offset {offset}: {what}")
+}
+
 impl Error {
     /// An I/O error about `path`.
     pub fn io(action: &'static str, path: impl Into<String>, source: std::io::Error) -> Self {
@@ -318,6 +322,16 @@ impl Error {
     /// A corruption report.
     pub fn corruption(file: impl Into<String>, offset: u64, what: impl Into<String>) -> Self {
         Error::Corruption { file: file.into(), offset, what: what.into() }
+    }
+
+    /// What happened, to what: the message without the advice on damage, for who follows that already.
+    pub fn fact(&self) -> String {
+        match self {
+            Error::Corruption { file: of, offset, what }
+            | Error::PoolDamaged { pool: of, offset, what }
+            | Error::HashStoreDamaged { store: of, offset, what } => damaged(of, *offset, what),
+            other => other.to_string(),
+        }
     }
 
     /// Whether the same transaction, run again from its start, may well succeed.

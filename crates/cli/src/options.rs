@@ -4,7 +4,10 @@ use crate::failure::Outcome;
 use crate::place::Home;
 use crate::units::parse_bytes;
 use clap::Args;
-use esker::{Compression, Db, Dedup, Keyspace, KeyspaceSettings, Ratio, Settings, Shape, Sync};
+use esker::{
+    Compression, DEFAULT_KEYSPACE, Db, Dedup, Keyspace, KeyspaceSettings, Ratio, Settings, Shape,
+    Sync,
+};
 use std::time::Duration;
 
 /// Settings of a database.
@@ -90,6 +93,15 @@ impl KeyspaceOptions {
             eprintln!("esker: keyspace {name} exists already and stays as it is: {kept}");
         }
         Ok(db.keyspace(name, settings)?)
+    }
+}
+
+/// The settings for a database in which the keyspace `name` is made with its own: the default keyspace is
+/// made with the database.
+pub fn with_default(settings: Settings, name: &str, own: KeyspaceSettings) -> Settings {
+    match name == DEFAULT_KEYSPACE {
+        true => Settings { default_keyspace: own, ..settings },
+        false => settings,
     }
 }
 

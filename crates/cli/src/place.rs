@@ -62,7 +62,7 @@ impl Home {
     /// Opens it for reading, which works beside a writer.
     pub fn open_for_reading(&self) -> Outcome<Db> {
         let settings = Settings { log: self.log(Sync::Os), ..Settings::default() };
-        Ok(match self.on_flash()? {
+        warned(match self.on_flash()? {
             Some(env) => Db::open_read_only_with(env, settings)?,
             None => Db::open_read_only(&self.db, settings)?,
         })
@@ -70,7 +70,7 @@ impl Home {
 
     /// Opens it, or creates it.
     pub fn open(&self, settings: Settings) -> Outcome<Db> {
-        Ok(match self.on_flash()? {
+        warned(match self.on_flash()? {
             Some(env) => Db::open_with(env, settings)?,
             None => Db::open(&self.db, settings)?,
         })
@@ -78,7 +78,7 @@ impl Home {
 
     /// Opens it, if it is there.
     pub fn open_existing(&self, settings: Settings) -> Outcome<Db> {
-        Ok(match self.on_flash()? {
+        warned(match self.on_flash()? {
             Some(env) => Db::open_existing_with(env, settings)?,
             None => Db::open_existing(&self.db, settings)?,
         })
@@ -95,6 +95,14 @@ impl Home {
         }
         Ok(Some(Env::over(Arc::new(FlashStorage::open(zones::open(&self.db)?)?))))
     }
+}
+
+/// Says what opening gave up.
+fn warned(db: Db) -> Outcome<Db> {
+    if let Some(torn) = db.torn_log() {
+        eprintln!("esker: {torn}");
+    }
+    Ok(db)
 }
 
 /// A database and one of its keyspaces.

@@ -14,6 +14,7 @@ use crate::schedule;
 use crate::settings::{KeyspaceSettings, Log, Settings};
 use crate::snapshot::Snapshot;
 use crate::stats::{self, KeyspaceLevels, LiveData, Stats};
+use crate::torn::TornLog;
 use crate::version::KeyspaceVersion;
 use esker_api::{KeyRange, Value, WriteBatch};
 use esker_base::{Error, KeyspaceId, Kind, Result, Seqno, hash64};
@@ -434,6 +435,12 @@ impl Db {
             background_error: self.background_error().map(|error| error.to_string()),
             account: inner.account(),
         }
+    }
+
+    /// What opening gave up although whole frames of the log hold it: writes that were not synced when
+    /// power was lost, or a file damaged since. `None` if the log ended as it should.
+    pub fn torn_log(&self) -> Option<&TornLog> {
+        self.inner().torn_log.as_ref()
     }
 
     /// What of the tables is live, as far as samples of their keys tell. `None` if a table can't be

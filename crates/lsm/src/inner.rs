@@ -15,6 +15,7 @@ use crate::snapshot::Snapshots;
 use crate::stall::Stall;
 use crate::stats::{self, Counters};
 use crate::table_space::{MeteredStorage, TableSpace};
+use crate::torn::TornLog;
 use crate::version::Version;
 use crate::view::{View, ViewCell};
 use esker_api::WriteBatch;
@@ -36,6 +37,8 @@ pub(crate) struct Inner {
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) dram_table: Option<DramTable>,
     pub(crate) read_only: bool,
+    /// What opening gave up.
+    pub(crate) torn_log: Option<TornLog>,
     /// The storage, as what knows how much its tables take. `None`: opened for reading.
     pub(crate) meter: Option<Arc<MeteredStorage>>,
 

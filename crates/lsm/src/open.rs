@@ -59,7 +59,7 @@ impl Db {
         let cache = Arc::new(BlockCache::new(cache_bytes(&settings, 0)));
         let opened = match recover::look(&*env.storage)? {
             Found::Database(manifest) => reopen(&env, &manifest, &cache)?,
-            Found::Nothing => create_new(&env)?,
+            Found::Nothing => create_new(&env, settings.default_keyspace)?,
         };
         let db = Db::assemble(env.clone(), settings, opened, cache, locks, Some(meter));
         db.inner().share_memory();
@@ -125,6 +125,7 @@ impl Db {
             cache,
             dram_table,
             read_only: meter.is_none(),
+            torn_log: recovered.torn,
             meter,
             view: ViewCell::new(view),
             installer,
@@ -172,7 +173,7 @@ struct Opened {
     recovered: Recovered,
 }
 
-fn create_new(env: &Env) -> Result<Opened> {
+fn create_new(env: &Env, default: KeyspaceSettings) -> Result<Opened> {
     let identity = esker_base::Rng::new(env.seed).next_u64();
     match (&env.pool, &env.log_storage) {
         (Some(pool), _) => pool_logs::check_unclaimed(pool)?,
@@ -183,7 +184,7 @@ fn create_new(env: &Env) -> Result<Opened> {
     let default = Change::CreateKeyspace {
         id: KeyspaceId::DEFAULT,
         name: DEFAULT_KEYSPACE.into(),
-        settings: KeyspaceSettings::default(),
+        settings: default,
         retention_seqno: None,
     };
     let mut state = State::default();

@@ -18,6 +18,7 @@ use crate::manifest::{
     read_current, read_manifest,
 };
 use crate::parallel;
+use crate::torn::TornLog;
 use crate::version::{parse_table_file_name, table_file_name};
 use esker_base::{Error, KeyspaceId, Result, Seqno};
 use esker_memtable::{MemTable, Scan, Stop};
@@ -119,13 +120,15 @@ pub(crate) struct Recovered {
     pub(crate) unsettled: Vec<u32>,
     /// The last seqno recovered.
     pub(crate) last_seqno: Seqno,
+    /// What they held beyond that.
+    pub(crate) torn: Option<TornLog>,
 }
 
 impl Recovered {
     /// From logs that hold nothing after `last_seqno`.
     pub(crate) fn nothing_after(last_seqno: Seqno) -> Self {
         let (memtables, logs, unsettled) = Default::default();
-        Recovered { memtables, logs, unsettled, last_seqno }
+        Recovered { memtables, logs, unsettled, last_seqno, torn: None }
     }
 }
 
@@ -145,7 +148,7 @@ pub(crate) fn read_logs(source: &LogSource<'_>, state: &State) -> Result<Recover
     });
     let mut recovered = Recovered::nothing_after(state.version.flushed_through);
     let mut accepted = Vec::new();
-    for (read, scanned) in follow(scanned, &mut recovered.last_seqno)? {
+    for (read, scanned) in follow(scanned, &mut recovered)? {
         if read.known_end.is_none() {
             recovered.unsettled.push(read.header.epoch);
         }
@@ -163,17 +166,18 @@ pub(crate) fn read_logs(source: &LogSource<'_>, state: &State) -> Result<Recover
     Ok(recovered)
 }
 
-/// Follows the logs, in their order, from `last_seqno` as far as they go on from each other, and
-/// returns those that hold something. What comes after the end must not have been durable.
+/// Follows the logs, in their order, from the last seqno recovered as far as they go on from each other,
+/// and returns those that hold something. What comes after the end must not have been durable.
 fn follow(
     scanned: Vec<(LogRead, Result<Scan>)>,
-    last_seqno: &mut Seqno,
+    recovered: &mut Recovered,
 ) -> Result<Vec<(LogRead, Scan)>> {
-    let mut expected = *last_seqno + 1;
+    let mut expected = recovered.last_seqno + 1;
     let mut accepted = Vec::new();
     // Where the log ends as far as is known, and what later frames say was durable.
     let mut end: Option<End> = None;
     let mut durable_through = 0;
+    let mut later = None;
     for (mut read, scanned) in scanned {
         let mut scanned = scanned?;
         let goes_on = scanned.frames.first().is_some_and(|frame| frame.first_seqno == expected);
@@ -181,8 +185,10 @@ fn follow(
             // It was scanned as if it could start with any seqno.
             scanned = read.scan(Some(expected))?;
         }
-        durable_through =
-            scanned.later.map_or(0, |later| later.durable_through).max(durable_through);
+        if let Some(found) = scanned.later {
+            durable_through = found.durable_through.max(durable_through);
+            later.get_or_insert_with(|| (read.path.clone(), found.offset));
+        }
         if let Some(frame) = scanned.frames.last() {
             expected = frame.next_seqno();
         }
@@ -195,9 +201,9 @@ fn follow(
             accepted.push((read, scanned));
         }
     }
-    if let Some(end) = end
-        && durable_through >= expected
-    {
+    recovered.last_seqno = expected - 1;
+    let (Some(end), Some(later)) = (end, later) else { return Ok(accepted) };
+    if durable_through >= expected {
         let what = format!(
             "{}; frames behind it show that writes up to seqno {durable_through} were durable, and \
              those from {expected} on are damaged",
@@ -205,7 +211,8 @@ fn follow(
         );
         return Err(Error::corruption(end.path, end.offset, what));
     }
-    *last_seqno = expected - 1;
+    let End { path, offset, what } = end;
+    recovered.torn = Some(TornLog { path, offset, what, first_seqno: expected, later });
     Ok(accepted)
 }
 

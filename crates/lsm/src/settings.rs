@@ -93,6 +93,8 @@ pub struct Settings {
     pub forwarding: Forwarding,
     /// Threads for flush and compaction, 1 to 64. Default 2.
     pub background_threads: usize,
+    /// What the default keyspace is made with if the database is made; no matter later.
+    pub default_keyspace: KeyspaceSettings,
 }
 
 impl Default for Settings {
@@ -105,6 +107,7 @@ impl Default for Settings {
             dram_table_bytes: None,
             forwarding: Forwarding::OnFlush,
             background_threads: 2,
+            default_keyspace: KeyspaceSettings::default(),
         }
     }
 }
@@ -146,6 +149,7 @@ impl Settings {
                 reason: "it must lie between 1 ms and 1 h".into(),
             });
         }
+        self.default_keyspace.validate()?;
         let least = self.segment_bytes * 2;
         if self.memory_bytes < least && !matches!(self.log, Log::Pmem { .. }) {
             return Err(Error::InvalidSetting {

@@ -122,6 +122,7 @@ fn summary_cell(data: &Data<'_>, compared: &Compared<'_>, engine: &str, case: &s
     let unit = data.unit(metric);
     let show: fn(f64) -> String = match Quantity::of_unit(unit) {
         Quantity::Ratio => times,
+        Quantity::Share => |share| Quantity::Share.short(share),
         _ => grouped,
     };
     let number = data.spread(engine, case, metric);

@@ -25,7 +25,7 @@ impl Check {
     pub fn run(self) -> Outcome {
         let inspector = self.home.inspect()?;
         let mut problems = Vec::new();
-        let checked = inspector.check(&mut |error| problems.push(error.to_string()))?;
+        let checked = inspector.check(&mut |error| problems.push(error.fact()))?;
         if self.json {
             print_json(&json!({
                 "keyspaces": checked.keyspaces,
@@ -36,6 +36,7 @@ impl Check {
                 "frames": checked.frames,
                 "log_entries": checked.log_entries,
                 "strays": checked.strays,
+                "torn_log": checked.torn_log.as_ref().map(|torn| torn.to_string()),
                 "problems": problems,
             }))?;
         } else {
@@ -73,8 +74,10 @@ fn text(checked: &Checked, problems: &[String]) -> String {
         let names = checked.strays.join(", ");
         out.push_str(&format!("left over, and removed at the next open for writing: {names}\n"));
     }
-    if problems.is_empty() {
-        out.push_str("everything holds\n");
+    match &checked.torn_log {
+        Some(torn) => out.push_str(&format!("{torn}\n")),
+        None if problems.is_empty() => out.push_str("everything holds\n"),
+        None => {}
     }
     out
 }

@@ -4,7 +4,7 @@ use super::print_json;
 use crate::failure::{Failure, Outcome};
 use crate::import::{Format, Job, OnError, Progress, Rules, Source, Stopped, Tally, longest_line};
 use crate::interrupt::Interrupt;
-use crate::options::{DatabaseOptions, KeyspaceOptions};
+use crate::options::{DatabaseOptions, KeyspaceOptions, with_default};
 use crate::place::Place;
 use crate::units;
 
@@ -93,6 +93,7 @@ impl Import {
 
         let keyspace_settings = self.options.settings(&self.place.keyspace)?;
         let settings = self.database.settings(&self.place.home)?;
+        let settings = with_default(settings, &self.place.keyspace, keyspace_settings);
         // A batch may be a quarter of a segment.
         let batch_bytes = BATCH_BYTES.min(settings.segment_bytes / 8);
         let clock = SystemClock::new();

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::limits::check_pair;
-use crate::options::{DatabaseOptions, KeyspaceOptions};
+use crate::options::{DatabaseOptions, KeyspaceOptions, with_default};
 use crate::place::Place;
 use crate::text::Form;
 
@@ -41,6 +41,7 @@ impl Put {
         };
         let keyspace_settings = self.options.settings(&self.place.keyspace)?;
         let settings = self.database.settings(&self.place.home)?;
+        let settings = with_default(settings, &self.place.keyspace, keyspace_settings);
         check_pair(&settings, &key, &value)?;
         let db = self.place.home.open(settings)?;
         let keyspace = self.options.open(&db, &self.place.keyspace, keyspace_settings)?;

@@ -1,7 +1,7 @@
 //! `esker repair`: a database of what can still be read.
 
 use super::{print_json, stdout};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::place::Home;
 use crate::text::{Form, escape};
 use crate::units;
@@ -32,7 +32,14 @@ impl Repair {
     pub fn run(self) -> Outcome {
         let missing_logs =
             if self.give_up_logs { MissingLogs::GiveUp } else { MissingLogs::Refuse };
-        let repaired = self.home.inspect()?.repair(missing_logs)?;
+        let beyond_repair = |error: esker::Error| match error.is_corruption() {
+            true => Failure::new(format!(
+                "{}; a repair finds nothing to go by: use a copy",
+                error.fact()
+            )),
+            false => error.into(),
+        };
+        let repaired = self.home.inspect()?.repair(missing_logs).map_err(beyond_repair)?;
         if self.json {
             return print_json(&json(&repaired));
         }
@@ -74,7 +81,14 @@ fn text(repaired: &Repaired) -> String {
     for name in &repaired.set_aside {
         out.push_str(&format!("renamed {name} to {name}.damaged\n"));
     }
-    let Repaired { given_up_manifests, lost_tables, cut_logs, .. } = repaired;
+    let Repaired { given_up_manifests, lost_tables, cut_logs, torn_log, .. } = repaired;
+    if let Some(torn) = torn_log {
+        out.push_str(&format!("{torn}\n"));
+        out.push_str(
+            "the next open for writing drops them: copy that file first, if they are wanted\n",
+        );
+        return out;
+    }
     if given_up_manifests.is_empty() && lost_tables.is_empty() && cut_logs.is_empty() {
         out.push_str("nothing had to be given up\n");
     }
@@ -103,6 +117,7 @@ fn json(repaired: &Repaired) -> Json {
         "lost_tables": lost,
         "adopted_logs": repaired.adopted_logs,
         "cut_logs": repaired.cut_logs,
+        "torn_log": repaired.torn_log.as_ref().map(|torn| torn.to_string()),
         "mended_pool": repaired.mended_pool,
         "set_aside": repaired.set_aside,
     })

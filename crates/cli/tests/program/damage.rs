@@ -223,3 +223,26 @@ fn a_log_that_is_empty_or_torn_is_dumped_with_its_end() {
     let kinds: Vec<_> = lines.iter().map(|line| line["object"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["segment", "end"]);
 }
+
+/// Without a sync, what a power loss leaves and what damage leaves look alike: it is said, and not refused.
+#[test]
+fn writes_that_are_given_up_though_whole_frames_hold_them_are_told() {
+    let scratch = sample();
+    let lines = objects(&scratch.run(&["dump-frames", "copy", "--json"]).expect_status(0));
+    let first = lines.iter().find(|line| line["object"] == "frame").unwrap();
+    let log = scratch.path("copy").join(format!("{:0>8}.log", first["segment"].to_string()));
+    flip(&log, first["frame_offset"].as_u64().unwrap() as usize + 34);
+    let told = "whole frames follow in copy/";
+    let done = scratch.run(&["check", "copy"]).expect_status(0);
+    assert!(done.text().contains(told) && !done.text().contains("everything holds"), "{done:?}");
+    let json = scratch.run(&["check", "copy", "--json"]).json();
+    assert!(json["torn_log"].as_str().unwrap().contains(told), "{json}");
+    let done = scratch.run(&["repair", "copy"]).expect_status(0);
+    assert!(done.text().contains("copy that file first"), "{done:?}");
+    let done = scratch.run(&["scan", "copy"]).expect_status(0);
+    assert!(done.err.contains(told), "{done:?}");
+    let done = scratch.run(&["put", "copy", "e", "5"]).expect_status(0);
+    assert!(done.err.contains("writes from seqno 4 on are given up"), "{done:?}");
+    let done = scratch.run(&["check", "copy"]).expect_status(0);
+    assert!(done.text().ends_with("everything holds\n"), "{done:?}");
+}

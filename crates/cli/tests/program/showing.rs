@@ -32,7 +32,7 @@ fn keyspaces_are_listed_with_their_settings() {
 
 #[test]
 fn settings_of_an_existing_keyspace_stand_and_the_user_is_told() {
-    let scratch = Scratch::with_pairs(&[]);
+    let scratch = Scratch::with_pairs(&[("a", "1")]);
     let done = scratch.run(&["put", "db", "k", "v", "--compression", "zstd"]).expect_status(0);
     assert!(
         done.err.contains("default exists already and stays as it is: leveled:10, lz4"),
@@ -40,6 +40,32 @@ fn settings_of_an_existing_keyspace_stand_and_the_user_is_told() {
     );
     scratch.run(&["put", "db", "k", "v", "--compression", "lz4"]).expect("");
     scratch.run(&["get", "db", "k"]).expect("v\n");
+}
+
+#[test]
+fn a_new_database_has_the_default_keyspace_that_was_asked_for() {
+    let scratch = Scratch::with_pairs(&[]);
+    let settings = ["--shape", "tiered:8", "--dedup", "space-goal:1.2"];
+    scratch.run(&[&["put", "new", "k", "v"][..], &settings].concat()).expect("");
+    let list = scratch.run(&["keyspaces", "new"]).expect_status(0);
+    assert!(list.text().contains("default  tiered:8, space-goal:1.2"), "{list:?}");
+}
+
+#[test]
+fn what_compression_saves_brings_no_tree_nearer_to_the_limit_line() {
+    let scratch = Scratch::with_pairs(&[]);
+    for key in ["a", "b", "a", "b", "a", "b"] {
+        scratch.run(&["put", "db", key, &"v".repeat(50_000)]).expect("");
+    }
+    let stats = scratch.run(&["stats", "db", "--json"]).json();
+    let distance = |stats: &serde_json::Value| stats["cost"]["limit_line_distance"].as_f64();
+    assert!(distance(&stats).unwrap() > 0.5, "{stats}");
+    for key in ["a", "b"] {
+        scratch.run(&["delete", "db", key]).expect("");
+    }
+    scratch.run(&["compact", "db"]).expect_status(0);
+    let stats = scratch.run(&["stats", "db", "--json"]).json();
+    assert_eq!(distance(&stats), None, "{stats}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::{Inspector, path, places};
 use crate::manifest::{CURRENT, State, parse_manifest_file_name};
 use crate::recover;
+use crate::torn::TornLog;
 use crate::version::{TableMeta, parse_table_file_name};
 use crate::{log_files::parse_log_file_name, manifest::read_current};
 use esker_base::{Error, KeyspaceId, Result};
@@ -28,6 +29,9 @@ pub struct Checked {
     pub log_entries: u64,
     /// Files that the manifest does not name. The next open for writing removes them.
     pub strays: Vec<String>,
+    /// Where the log ends though whole frames follow: the next open for writing gives those up. After a
+    /// power loss this is no damage.
+    pub torn_log: Option<TornLog>,
     /// What does not hold, as far as it was reported.
     pub problems: u64,
 }
@@ -106,8 +110,9 @@ impl Inspector {
 
     fn check_logs(&self, state: &State, checked: &mut Checked, report: &mut dyn FnMut(Error)) {
         // As an open would read them: this finds what is missing between logs as well.
-        if let Err(error) = recover::read_logs(&self.log_source(), state) {
-            report(error);
+        match recover::read_logs(&self.log_source(), state) {
+            Ok(recovered) => checked.torn_log = recovered.torn,
+            Err(error) => report(error),
         }
         for &epoch in state.logs.keys() {
             checked.logs += 1;

@@ -33,7 +33,7 @@ impl Inspector {
             match self.load(&name, damages.is_empty()) {
                 Ok((identity, state)) => {
                     let in_force = Some(&name) == current.as_ref();
-                    let given_up = damages.iter().map(Error::to_string).collect();
+                    let given_up = damages.iter().map(Error::fact).collect();
                     return Ok(Chosen { name, identity, state, in_force, given_up });
                 }
                 Err(error) if error.is_corruption() => damages.push(error),

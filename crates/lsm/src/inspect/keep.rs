@@ -33,7 +33,7 @@ impl Inspector {
             }
             repaired.lost_tables.push(LostTable {
                 file: path(&*self.storage, &file),
-                error: error.to_string(),
+                error: error.fact(),
                 smallest: meta.smallest,
                 largest: meta.largest,
             });
@@ -67,7 +67,9 @@ impl Inspector {
             state.logs.insert(epoch, LogState { end: None });
             repaired.adopted_logs.push(log_file_name(epoch));
         }
-        let follow = unless_damaged(recover::read_logs(&self.log_source(), state))?.is_some();
+        let recovered = unless_damaged(recover::read_logs(&self.log_source(), state))?;
+        let follow = recovered.is_some();
+        repaired.torn_log = recovered.and_then(|recovered| recovered.torn);
         let next_keyspace = state.next_keyspace;
         let mut expected = state.version.flushed_through + 1;
         for (epoch, log) in std::mem::take(&mut state.logs) {
@@ -92,7 +94,7 @@ impl Inspector {
                 // Prepared, and never written to.
                 (None, Ok(read)) if read.scan.stop == Stop::Blank => continue,
                 (None, Ok(_)) => "nothing in it follows what is kept".to_owned(),
-                (None, Err(error)) => error.to_string(),
+                (None, Err(error)) => error.fact(),
             };
             let name = log_file_name(epoch);
             repaired.cut_logs.push(format!("{name}: {what}"));

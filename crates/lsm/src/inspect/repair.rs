@@ -22,6 +22,7 @@ use super::Inspector;
 use super::choose::Chosen;
 use crate::log_files::{log_file_name, parse_log_file_name};
 use crate::manifest::{LogEnd, Manifest, State, parse_manifest_file_name};
+use crate::torn::TornLog;
 use crate::version::parse_table_file_name;
 use esker_base::{Error, Result, Seqno};
 use esker_pmem::pool::Inspect;
@@ -56,6 +57,9 @@ pub struct Repaired {
     pub adopted_logs: Vec<String>,
     /// Logs cut or given up, and why.
     pub cut_logs: Vec<String>,
+    /// Where the log ends though whole frames follow. They are left to the next open for writing, which gives
+    /// them up.
+    pub torn_log: Option<TornLog>,
     /// What the pool said wrongly of its extents or its owner, and says rightly again.
     pub mended_pool: Vec<String>,
     /// Files renamed to `NAME.damaged`, under their old names.

@@ -10,11 +10,20 @@ pub struct Cost {
     account: Account,
     live: Option<LiveData>,
     table_bytes: u64,
+    /// Keys and values in tables, before compression.
+    raw_bytes: u64,
 }
 
 impl Cost {
-    pub fn of(figures: &Figures, live: Option<LiveData>) -> Self {
-        Cost { account: figures.account, live, table_bytes: figures.table_bytes }
+    pub fn of(figures: &Figures, live: Option<LiveData>, raw_bytes: u64) -> Self {
+        Cost { account: figures.account, live, table_bytes: figures.table_bytes, raw_bytes }
+    }
+
+    /// What users wrote, in bytes as tables hold them: what compression saves is not the tree's merit.
+    /// As far as what is there tells of what was there before.
+    fn user_table_bytes(&self) -> Option<f64> {
+        let packed = self.table_bytes as f64 / self.raw_bytes as f64;
+        (self.raw_bytes > 0).then_some(self.account.user_bytes as f64 * packed.min(1.0))
     }
 
     /// Bytes of tables, less what snapshots pin, for each live byte.
@@ -23,17 +32,14 @@ impl Cost {
         Some((self.table_bytes as f64 - live.pinned_bytes).max(0.0) / live.bytes)
     }
 
-    /// Bytes that went to tables for each byte written.
-    fn table_write_amp(&self) -> Option<f64> {
-        self.account.write_amp(self.account.flush_bytes + self.account.compaction_bytes)
-    }
-
     /// What the limit line for uniform updates asks for the mean space that was taken, its MemTables as
     /// large as those flushed here.
     fn limit(&self) -> Option<f64> {
+        let live = self.live.filter(|live| live.bytes >= 1.0)?;
+        let flushes = (self.account.flushes > 0).then_some(self.account.flushes as f64)?;
         let line = LimitLine {
-            live_bytes: self.live?.bytes as u64,
-            memtable_bytes: self.account.user_bytes.checked_div(self.account.flushes)?.max(1),
+            live_bytes: live.bytes as u64,
+            memtable_bytes: (self.user_table_bytes()? / flushes).max(1.0) as u64,
             runs: limit_line::RUNS,
             skew: 1.0,
         };
@@ -42,7 +48,8 @@ impl Cost {
 
     /// How many times the limit line's the table writes are.
     fn distance(&self) -> Option<f64> {
-        Some(self.table_write_amp()? / self.limit()?)
+        let written = (self.account.flush_bytes + self.account.compaction_bytes) as f64;
+        Some(written / self.user_table_bytes()? / self.limit()?)
     }
 
     pub fn lines(&self) -> Vec<(&'static str, String)> {

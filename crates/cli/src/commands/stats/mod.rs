@@ -25,7 +25,7 @@ impl Stats {
     pub fn run(self) -> Outcome {
         let db = self.home.open_for_reading()?;
         let (figures, shape) = (db.stats(), Shape::of(&db));
-        let cost = Cost::of(&figures, db.live_data());
+        let cost = Cost::of(&figures, db.live_data(), shape.raw_bytes);
         if self.json {
             return print_json(&json(&figures, &shape, &cost));
         }
