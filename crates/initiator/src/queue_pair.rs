@@ -20,6 +20,8 @@ use rustix::net::connect_unspec;
 use std::io::Read;
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
 
 /// Between two attempts to reset a socket that a thread still waits for.
@@ -40,6 +42,8 @@ pub(crate) struct QueuePair {
     state: Mutex<State>,
     /// Held while a PDU is written, so that none comes between.
     writing: Mutex<()>,
+    /// Whether the state has an error, for who does not want to wait for it.
+    has_failed: AtomicBool,
 }
 
 struct State {
@@ -72,6 +76,7 @@ impl QueuePair {
             freed: Condvar::new(),
             state: Mutex::new(state),
             writing: Mutex::new(()),
+            has_failed: AtomicBool::new(false),
         })
     }
 
@@ -114,7 +119,12 @@ impl QueuePair {
     }
 
     pub(crate) fn has_failed(&self) -> bool {
-        self.state.lock().failed.is_some()
+        self.has_failed.load(Acquire)
+    }
+
+    /// Whether somebody writes just now: a command would have to wait.
+    pub(crate) fn is_written(&self) -> bool {
+        self.writing.is_locked()
     }
 
     /// Sends a command that writes `data` or reads up to `reads` bytes, when a place is free. After an error it was
@@ -176,15 +186,16 @@ impl QueuePair {
             }
             match state.slots.next(place)? {
                 Next::Done { cqe, data, intact } => {
+                    self.pass_on(state);
                     self.freed.notify_one();
-                    self.pass_on(&state);
                     let damaged = || link::unexpected("data that does not match its digest");
                     return intact.then_some((cqe, data)).ok_or_else(damaged);
                 }
                 Next::Transfer(ready) => {
                     // Another reads while this one writes: the node may not take more before its answers are taken.
-                    self.pass_on(&state);
-                    let sent = MutexGuard::unlocked(&mut state, || self.transfer(&ready, data));
+                    self.pass_on(state);
+                    let sent = self.transfer(&ready, data);
+                    state = self.state.lock();
                     if let Err(error) = sent {
                         self.fail(&mut state, error.clone());
                         return Err(error);
@@ -237,14 +248,15 @@ impl QueuePair {
         })
     }
 
-    /// Reads once for all.
+    /// Reads once for all. Others are woken when the state is free: they want it at once.
     fn read(&self, state: &mut MutexGuard<'_, State>, mut decoder: Decoder) {
         let read = MutexGuard::unlocked(state, || (&self.socket).read(decoder.space()));
+        let mut answered = Vec::new();
         let outcome = match read {
             Ok(0) => Err(link::closed(&self.address)),
             Ok(bytes) => {
                 decoder.filled(bytes);
-                self.hand_out(&mut decoder, &mut state.slots)
+                hand_out(&mut decoder, &mut state.slots, &mut answered)
             }
             Err(error) if link::is_timeout(&error) => Ok(()),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Ok(()),
@@ -254,23 +266,22 @@ impl QueuePair {
         if let Err(error) = outcome {
             self.fail(state, error);
         }
+        answered.retain(|&place| state.slots.get(place).is_ok_and(|slot| slot.waits));
+        if !answered.is_empty() {
+            MutexGuard::unlocked(state, || answered.iter().for_each(|&place| self.wake(place)));
+        }
     }
 
-    fn hand_out(&self, decoder: &mut Decoder, slots: &mut Slots) -> Result<(), RemoteError> {
-        while let Some(frame) = decoder.next_frame()? {
-            if let Some(place) = slots.received(FromController::parse(&frame)?)? {
-                self.answered[usize::from(place)].notify_one();
-            }
-        }
-        Ok(())
+    fn wake(&self, place: u16) {
+        self.answered[usize::from(place)].notify_one();
     }
 
     /// Wakes another to read, if nobody does.
-    fn pass_on(&self, state: &State) {
-        if state.decoder.is_some()
-            && let Some(place) = state.slots.sleeper()
-        {
-            self.answered[usize::from(place)].notify_one();
+    fn pass_on(&self, state: MutexGuard<'_, State>) {
+        let reader = state.decoder.as_ref().and_then(|_| state.slots.sleeper());
+        drop(state);
+        if let Some(place) = reader {
+            self.wake(place);
         }
     }
 
@@ -289,6 +300,7 @@ impl QueuePair {
     fn fail(&self, state: &mut State, error: RemoteError) {
         if state.failed.is_none() {
             state.failed = Some(error);
+            self.has_failed.store(true, Release);
             // The node takes all that was sent, and closes.
             let _ = self.socket.shutdown(Shutdown::Write);
         }
@@ -297,4 +309,16 @@ impl QueuePair {
         });
         self.freed.notify_all();
     }
+}
+
+/// Brings what came to the places that it is for, and says which have something to do.
+fn hand_out(
+    decoder: &mut Decoder,
+    slots: &mut Slots,
+    answered: &mut Vec<u16>,
+) -> Result<(), RemoteError> {
+    while let Some(frame) = decoder.next_frame()? {
+        answered.extend(slots.received(FromController::parse(&frame)?)?);
+    }
+    Ok(())
 }

@@ -7,7 +7,7 @@ use crate::{RemoteError, Settings};
 use esker_base::{Background, Clock, Entropy};
 use esker_nvme::command::CommandSet;
 use esker_nvme::{Cqe, Sqe};
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) struct Session {
     entropy: Arc<dyn Entropy>,
     background: Arc<dyn Background>,
     /// None after it failed, until somebody connects again.
-    association: Mutex<Option<Arc<Association>>>,
+    association: RwLock<Option<Arc<Association>>>,
     /// What the first association found; no other namespace may take its place.
     namespace: OnceLock<Namespace>,
     /// Whose turn it is among the queues.
@@ -47,7 +47,7 @@ impl Session {
         session.draw_host_id()?;
         let association = session.connect_once()?;
         let namespace = association.namespace;
-        *session.association.lock() = Some(Arc::new(association));
+        *session.association.write() = Some(Arc::new(association));
         Ok((session, namespace))
     }
 
@@ -107,13 +107,19 @@ impl Session {
 
     /// The association in force, or a new one.
     pub(crate) fn association(&self, deadline: Duration) -> Result<Arc<Association>, RemoteError> {
+        let in_force = |association: &Option<Arc<Association>>| {
+            association.as_ref().filter(|association| !has_failed(association)).cloned()
+        };
+        if let Some(association) = in_force(&self.association.read()) {
+            return Ok(association);
+        }
         // Held while connecting: others wait for the same connection.
-        let mut association = self.association.lock();
+        let mut association = self.association.write();
         if !self.is_before(deadline) {
             return Err(RemoteError::Deadline);
         }
-        if let Some(association) = association.as_ref().filter(|a| !has_failed(a)) {
-            return Ok(association.clone());
+        if let Some(association) = in_force(&association) {
+            return Ok(association);
         }
         if let Some(failed) = association.take() {
             let now = self.clock.now();
@@ -226,10 +232,13 @@ impl Session {
         }
     }
 
-    /// The queue whose turn it is.
+    /// The queue whose turn it is, or the next one that nobody writes to just now.
     pub(crate) fn queue<'a>(&self, association: &'a Association) -> &'a QueuePair {
-        let turn = self.turn.fetch_add(1, Relaxed);
-        &association.queues[turn % association.queues.len()]
+        let queues = &association.queues;
+        let turn = self.turn.fetch_add(1, Relaxed) % queues.len();
+        let (behind, before) = (&queues[turn..], &queues[..turn]);
+        let free = behind.iter().chain(before).find(|queue| !queue.is_written());
+        free.unwrap_or(&queues[turn])
     }
 }
 

@@ -66,9 +66,11 @@ impl Slots {
         Ok(Next::Done { cqe, data, intact })
     }
 
-    /// A place whose owner sleeps.
+    /// A place whose owner sleeps and has nothing to do yet.
     pub(crate) fn sleeper(&self) -> Option<u16> {
-        let waits = |slot: &Option<Slot>| slot.as_ref().is_some_and(|slot| slot.waits);
+        let has_nothing = |slot: &Slot| slot.done.is_none() && slot.ready.is_none();
+        let waits =
+            |slot: &Option<Slot>| slot.as_ref().is_some_and(|slot| slot.waits && has_nothing(slot));
         self.slots.iter().position(waits).map(|place| place as u16)
     }
 
@@ -108,5 +110,26 @@ impl Slots {
             return Err(unexpected("two completions of one command"));
         }
         Ok(Some(cqe.command_id()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_nvme::Status;
+
+    #[test]
+    fn who_is_called_to_read_has_nothing_else_to_do() {
+        let mut slots = Slots::new(3);
+        let places: Vec<u16> = std::iter::from_fn(|| slots.take(0)).collect();
+        assert_eq!(slots.sleeper(), None, "nobody sleeps");
+        for &place in &places[..2] {
+            slots.get(place).unwrap().waits = true;
+        }
+        let answer = |place| FromController::Response(Cqe::new(place, Status::SUCCESS));
+        assert_eq!(slots.received(answer(places[0])).unwrap(), Some(places[0]));
+        assert_eq!(slots.sleeper(), Some(places[1]));
+        slots.received(answer(places[1])).unwrap();
+        assert_eq!(slots.sleeper(), None);
     }
 }
