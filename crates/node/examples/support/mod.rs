@@ -39,10 +39,18 @@ pub fn connected() -> Result<[TcpStream; 2], Failure> {
 }
 
 pub fn hash_store(path: &Path, bytes: u64) -> Result<HashKeys, Failure> {
+    hash_store_with(path, bytes, false)
+}
+
+pub fn hash_store_with(
+    path: &Path,
+    bytes: u64,
+    has_volatile_cache: bool,
+) -> Result<HashKeys, Failure> {
     let device = FileDevice::create(path, Some(bytes))?;
     volume::create(&device, &CreateSettings::default(), &mut Rng::new(1))?;
     drop(device);
-    Ok(HashKeys::open([2; 16], path, false)?)
+    Ok(HashKeys::open([2; 16], path, has_volatile_cache)?)
 }
 
 pub fn serve(namespaces: Vec<Arc<dyn Namespace>>) -> Result<Target, Failure> {
