@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// The paper's clients.
 const THREADS: usize = 15;
-/// Connections, where nothing else is said: more cost the two sides more waking than they carry.
-const CONNECTIONS: usize = 4;
+/// Connections, where nothing else is said: one for each client, so that what comes wakes who waits for it and nobody else.
+const CONNECTIONS: usize = THREADS;
 
 /// What one case fills at most with each kind of value: as many writes of small ones as take about as long.
 const SMALL_PART: u64 = 4;
