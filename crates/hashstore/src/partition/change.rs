@@ -91,9 +91,16 @@ impl Partition {
             value_bytes: planned.item.value_bytes,
             block_bytes: self.layout.block_bytes,
         };
+        let may_wait = checkpoints_waited < CHECKPOINTS_WAITED_MAX;
         match self.space.allocate(&need, is_delete) {
             Ok(extents) if is_delete || self.journal_holds(key, &extents, old) => {
                 self.write_record(planned, extents, old.unwrap_or(0));
+                true
+            }
+            // A checkpoint comes after a sync.
+            Ok(extents) if may_wait && self.cache.unsafe_entry_bytes() > 0 => {
+                self.space.give_back(extents);
+                self.stalled.push_back((planned, checkpoints_waited));
                 true
             }
             Ok(extents) => {
@@ -102,7 +109,7 @@ impl Partition {
                 self.reply(planned.token, Err(error));
                 false
             }
-            Err(NoSpace::Now) if checkpoints_waited < CHECKPOINTS_WAITED_MAX => {
+            Err(NoSpace::Now) if may_wait => {
                 self.stalled.push_back((planned, checkpoints_waited));
                 true
             }
@@ -229,14 +236,16 @@ impl Partition {
                 self.stats.stored_bytes += (key.len() + value_bytes) as u64;
                 let old = self.directory.insert(&key, &extents);
                 let old_bytes = old.as_ref().map_or(0, |old| entry_bytes(&key, old));
-                self.entry_bytes -= old_bytes.saturating_sub(entry_bytes(&key, &extents));
+                let shorter = old_bytes.saturating_sub(entry_bytes(&key, &extents));
+                self.entry_bytes -= self.cache.frees(shorter);
                 old
             }
             RecordKind::Delete => {
                 put_change(&mut self.journal.changes, &key, &[]);
                 self.space.free(&extents);
                 let old = self.directory.remove(&key);
-                self.entry_bytes -= old.as_ref().map_or(0, |old| entry_bytes(&key, old));
+                let old_bytes = old.as_ref().map_or(0, |old| entry_bytes(&key, old));
+                self.entry_bytes -= self.cache.frees(old_bytes);
                 old
             }
         };

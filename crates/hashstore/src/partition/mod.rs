@@ -81,7 +81,8 @@ pub struct Partition {
     /// The store's name, for messages.
     name: Arc<str>,
     directory: Directory,
-    /// The bytes of a snapshot's entries, at the most: of a key that is being stored, the longer of its old and new one.
+    /// The bytes of a snapshot's entries, at the most: of a key that is being stored, the longer of its old and new one; and those that
+    /// a crash may bring back.
     entry_bytes: u64,
     space: Space,
     journal: Journal,
@@ -313,7 +314,7 @@ impl Partition {
 
     /// A sync has ended.
     fn synced(&mut self) {
-        self.cache.sync_ended();
+        self.entry_bytes -= self.cache.sync_ended();
         for seqno in self.syncing.take().unwrap_or_default() {
             self.change_takes_effect(seqno);
         }

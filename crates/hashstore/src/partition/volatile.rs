@@ -1,4 +1,7 @@
 //! What a volatile cache has that a crash may take back.
+//!
+//! Also room in the journal: an entry that a change takes away, or makes shorter, may be there again after a crash, beside those that
+//! were stored since. So its bytes are free when a sync has made that change safe.
 
 use super::Partition;
 
@@ -10,6 +13,9 @@ pub(super) struct Cache {
     unsynced: Option<u64>,
     /// The oldest of those that the sync under way covers.
     covered: Option<u64>,
+    /// Bytes of entries that are free when `unsynced` is safe, and when `covered` is.
+    unsynced_entry_bytes: u64,
+    covered_entry_bytes: u64,
     /// A sync is under way that makes all acknowledged writes safe, so that a checkpoint may follow: meanwhile nothing is
     /// acknowledged without a sync.
     is_cleaning: bool,
@@ -47,14 +53,31 @@ impl Cache {
         self.unsynced.is_some()
     }
 
+    /// An entry became shorter, or is gone. Says how many of its bytes are free now.
+    pub(super) fn frees(&mut self, entry_bytes: u64) -> u64 {
+        if !self.is_on {
+            return entry_bytes;
+        }
+        self.unsynced_entry_bytes += entry_bytes;
+        0
+    }
+
+    /// The bytes of entries that a sync would make free.
+    pub(super) fn unsafe_entry_bytes(&self) -> u64 {
+        self.unsynced_entry_bytes + self.covered_entry_bytes
+    }
+
     pub(super) fn sync_begins(&mut self, cleans: bool) {
         self.covered = self.unsynced.take();
+        self.covered_entry_bytes = std::mem::take(&mut self.unsynced_entry_bytes);
         self.is_cleaning = cleans;
     }
 
-    pub(super) fn sync_ended(&mut self) {
+    /// Says how many bytes of entries are free now.
+    pub(super) fn sync_ended(&mut self) -> u64 {
         self.covered = None;
         self.is_cleaning = false;
+        std::mem::take(&mut self.covered_entry_bytes)
     }
 
     /// The oldest write that was acknowledged and is not known to be safe.

@@ -185,3 +185,36 @@ fn more_keys_than_the_journal_has_room_for_are_refused() {
     let (_, _, opened) = volume::open(&device).unwrap();
     assert_eq!(opened.keys, u64::from(number));
 }
+
+/// With a volatile cache a crash may take deletes back and keep what was stored in their place.
+#[test]
+fn deletes_that_a_crash_may_take_back_make_no_room_for_other_keys() {
+    let device = SimDevice::new(Disk::new(4 << 20));
+    let settings = CreateSettings { bytes_a_key: 8192, partitions: Some(1) };
+    volume::create(&device, &settings, &mut Rng::new(1)).unwrap();
+    let (_, mut partitions, _) = volume::open(&device).unwrap();
+    let mut partition = partitions.remove(0).with_volatile_cache();
+    // Long keys, so that few of them fill the journal.
+    let key = |number: u32| [vec![b'k'; 396], number.to_be_bytes().to_vec()].concat();
+    let fill = |partition: &mut Partition, from: u32| {
+        let is_stored = |number: &u32| store(partition, &device, &key(*number), 0).result.is_ok();
+        (from..).take_while(is_stored).count() as u32
+    };
+    let count = fill(&mut partition, 0);
+    partition.checkpoint();
+    volume::drive(&mut partition, &device);
+    device.0.borrow_mut().sync(|_| true);
+    for number in 0..count {
+        partition.request(1, Request::Delete(key(number)));
+        volume::drive(&mut partition, &device);
+        let answer = partition.take_reply().unwrap().result.unwrap();
+        assert!(matches!(answer, Answer::Done { was_present: true }));
+    }
+    let deletes = device.0.borrow().last_write();
+    let others = fill(&mut partition, count);
+    assert!(others > count / 2, "the deletes made room: {others} for {count}");
+    device.0.borrow_mut().sync(|write| write > deletes);
+    let left = device.0.borrow().crash(0);
+    let (_, _, opened) = volume::open(&SimDevice::new(left)).unwrap();
+    assert!(opened.keys >= u64::from(others), "{opened:?}");
+}
