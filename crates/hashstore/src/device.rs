@@ -67,42 +67,47 @@ impl FileDevice {
     /// Makes a file of `bytes` zeros, rounded down to whole pages, all of them written, so that later writes change no metadata. If `path` is a
     /// block device, it is opened as it is, and `bytes` may be left out.
     pub fn create(path: &Path, bytes: Option<u64>) -> Result<Self> {
+        Self::create_with(path, bytes, |_| Ok(())).map(|(device, ())| device)
+    }
+
+    /// The same, with something put there, and synced, by `content` before the file has its name: who finds the file finds that in it.
+    /// If `content` fails there is no file.
+    pub fn create_with<T, E: From<Error>>(
+        path: &Path,
+        bytes: Option<u64>,
+        content: impl FnOnce(&Self) -> std::result::Result<T, E>,
+    ) -> std::result::Result<(Self, T), E> {
         let name = path.display().to_string();
         if std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device()) {
-            return Self::open(path);
+            let device = Self::open(path)?;
+            return content(&device).map(|content| (device, content));
         }
         let Some(bytes) = bytes else {
-            let reason = "a file needs a size".to_owned();
-            return Err(Error::InvalidSetting {
-                setting: "size",
-                value: "none".to_owned(),
-                reason,
-            });
+            let (value, reason) = ("none".to_owned(), "a file needs a size".to_owned());
+            return Err(Error::InvalidSetting { setting: "size", value, reason }.into());
         };
         let create_failed = |source| Error::io("create", &name, source);
         if path.try_exists().map_err(create_failed)? {
-            return Err(create_failed(io::ErrorKind::AlreadyExists.into()));
+            return Err(create_failed(io::ErrorKind::AlreadyExists.into()).into());
         }
-        // It gets its name once it is whole: a process that dies meanwhile leaves no short file to be served. It is
-        // locked before it is touched: what another process fills, or has filled and serves, is left alone.
+        // It gets its name once it is whole: a process that dies meanwhile leaves nothing to be served.
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
         let partial = PathBuf::from(partial);
-        let (file, is_direct) = open(&partial, true).map_err(create_failed)?;
-        lock(&file, &name)?;
-        if !is_only_name(&file, &partial).map_err(create_failed)? {
-            let partial = partial.display().to_string();
-            return Err(Error::io("create", partial, io::ErrorKind::AlreadyExists.into()));
-        }
-        let made = (file.set_len(0))
-            .and_then(|()| fill(&file, bytes / PAGE_BYTES * PAGE_BYTES))
-            .and_then(|()| file.sync_all())
-            .and_then(|()| std::fs::hard_link(&partial, path));
+        let (file, is_direct) = open_partial(&partial, &name)?;
+        let filled = filled(&file, bytes).map_err(|source| Error::io("fill", &name, source));
+        // It keeps the lock until the other name is gone, whatever fails.
+        let device = Self::of(file, is_direct, name.clone());
+        let whole = filled.and(device.as_ref().map_err(Error::clone)).map_err(E::from);
+        let named = whole.and_then(content).and_then(|content| {
+            std::fs::hard_link(&partial, path).map_err(create_failed)?;
+            Ok(content)
+        });
         // The first failure says more than that of the clean-up.
         let _ = std::fs::remove_file(&partial);
-        made.and_then(|()| sync_directory_of(path))
-            .map_err(|source| Error::io("fill", &name, source))?;
-        Self::of(file, is_direct, name)
+        let content = named?;
+        sync_directory_of(path).map_err(create_failed)?;
+        Ok((device?, content))
     }
 
     fn of(file: File, is_direct: bool, name: String) -> Result<Self> {
@@ -141,6 +146,19 @@ fn open(path: &Path, create: bool) -> io::Result<(File, bool)> {
     }
 }
 
+/// Opens the file that a new one is made as. It is locked before it is touched: what another process fills, or has filled and serves, is
+/// left alone. `name` is that of the new file.
+fn open_partial(partial: &Path, name: &str) -> Result<(File, bool)> {
+    let create_failed = |source| Error::io("create", name, source);
+    let (file, is_direct) = open(partial, true).map_err(create_failed)?;
+    lock(&file, name)?;
+    if !is_only_name(&file, partial).map_err(create_failed)? {
+        let partial = partial.display().to_string();
+        return Err(Error::io("create", partial, io::ErrorKind::AlreadyExists.into()));
+    }
+    Ok((file, is_direct))
+}
+
 /// Locks a file until it is closed, for this process alone.
 fn lock(file: &File, name: &str) -> Result<()> {
     flock(file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
@@ -165,15 +183,17 @@ fn sync_directory_of(path: &Path) -> io::Result<()> {
     std::fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-fn fill(file: &File, bytes: u64) -> io::Result<()> {
-    let zeros = Buffer::zeroed(FILL_BYTES);
+/// Makes a file of so many zeros, in whole pages, that survives power loss.
+fn filled(file: &File, bytes: u64) -> io::Result<()> {
+    file.set_len(0)?;
+    let (bytes, zeros) = (bytes / PAGE_BYTES * PAGE_BYTES, Buffer::zeroed(FILL_BYTES));
     let mut at = 0;
     while at < bytes {
         let part = (bytes - at).min(FILL_BYTES as u64) as usize;
         file.write_all_at(&zeros[..part], at)?;
         at += part as u64;
     }
-    Ok(())
+    file.sync_all()
 }
 
 impl Drop for FileDevice {

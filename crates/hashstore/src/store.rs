@@ -34,8 +34,8 @@ impl HashStore {
         settings: &CreateSettings,
         rng: &mut Rng,
     ) -> Result<()> {
-        let device = FileDevice::create(path, bytes)?;
-        volume::create(&device, settings, rng).map(drop)
+        FileDevice::create_with(path, bytes, |device| volume::create(device, settings, rng))
+            .map(drop)
     }
 
     /// Opens a store, with threads from `background`.

@@ -5,7 +5,7 @@ use esker_base::{Error, KeyspaceId, Rng, Threads, hash64};
 use esker_hashstore::check::{check, scrub};
 use esker_hashstore::device::FileDevice;
 use esker_hashstore::partition::Only;
-use esker_hashstore::{CreateSettings, HashStore};
+use esker_hashstore::{CreateSettings, HashStore, volume};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
@@ -240,6 +240,25 @@ fn what_is_left_of_a_process_that_died_is_filled_anew() {
     let second = FileDevice::open(&path).map(drop);
     assert!(matches!(second, Err(Error::Locked { .. })), "{second:?}");
     drop(device);
+}
+
+#[test]
+fn a_file_has_no_name_before_there_is_a_store_in_it() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = directory.path().join("store");
+    let names = || std::fs::read_dir(directory.path()).unwrap().count();
+    let create = |fails: bool| {
+        FileDevice::create_with(&path, Some(1 << 20), |device| {
+            let created = volume::create(device, &CreateSettings::default(), &mut Rng::new(1));
+            assert!(created.is_ok() && !path.exists());
+            if fails { Err(Error::Closed) } else { Ok(()) }
+        })
+    };
+    assert!(matches!(create(true), Err(Error::Closed)));
+    assert_eq!(names(), 0);
+    drop(create(false).unwrap());
+    assert_eq!(names(), 1);
+    HashStore::open(&path, &Threads).unwrap();
 }
 
 #[test]

@@ -33,19 +33,17 @@ pub struct Create {
 impl Create {
     pub fn run(self) -> Outcome {
         let is_new = !self.path.exists();
-        let device = FileDevice::create(&self.path, self.bytes.map(|bytes| bytes as u64))?;
-        // What was there is a block device: a file would have been refused.
-        if !is_new && !self.overwrite {
-            expect_nothing(&device)?;
-        }
         let settings =
             CreateSettings { bytes_a_key: self.bytes_a_key as u64, partitions: self.partitions };
-        let created = volume::create(&device, &settings, &mut Rng::new(ambient_seed()));
-        if created.is_err() && is_new {
-            // The first failure says more than that of the clean-up.
-            let _ = std::fs::remove_file(&self.path);
-        }
-        let layout = created?;
+        let bytes = self.bytes.map(|bytes| bytes as u64);
+        let made = FileDevice::create_with(&self.path, bytes, |device| -> Outcome<_> {
+            // What was there is a block device: a file would have been refused.
+            if !is_new && !self.overwrite {
+                expect_nothing(device)?;
+            }
+            Ok(volume::create(device, &settings, &mut Rng::new(ambient_seed()))?)
+        });
+        let (device, layout) = made?;
         let mut out = stdout();
         let data = u64::from(layout.partitions)
             * u64::from(layout.blocks())

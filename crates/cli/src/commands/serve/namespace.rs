@@ -66,14 +66,9 @@ fn in_database(path: &Path, nqn: &Nqn, capacity: u64) -> Outcome<Served> {
 
 fn in_hash_store(path: &Path, nqn: &Nqn, bytes: Option<u64>, has_cache: bool) -> Outcome<Served> {
     if !path.exists() {
-        let device = FileDevice::create(path, bytes)?;
-        let created =
-            volume::create(&device, &CreateSettings::default(), &mut Rng::new(ambient_seed()));
-        if created.is_err() {
-            // The first failure says more than that of the clean-up.
-            let _ = std::fs::remove_file(path);
-        }
-        created?;
+        FileDevice::create_with(path, bytes, |device| {
+            volume::create(device, &CreateSettings::default(), &mut Rng::new(ambient_seed()))
+        })?;
     }
     let namespace = HashKeys::open(guid_of(nqn, path)?, path, has_cache)?;
     let keys = units::counted(namespace.opened().keys, "key");
