@@ -58,7 +58,7 @@ fn look_over(device: &dyn Device, read_values: bool) -> Result<Report> {
         report.used_bytes += (blocks - recovered.start.free.blocks()) * block_bytes;
         if read_values {
             for (key, extents) in recovered.start.directory.iter() {
-                match flaw(device, &layout, number, key, &extents)? {
+                match flaw(device, &layout, number, key, &extents) {
                     None => report.sound_values += 1,
                     Some(what) => {
                         let (store, offset) =
@@ -80,23 +80,23 @@ fn flaw(
     number: u32,
     key: &[u8],
     extents: &[Extent],
-) -> Result<Option<&'static str>> {
+) -> Option<&'static str> {
     let mut bytes = Vec::new();
     for extent in extents {
         let size = extent.blocks as usize * layout.block_bytes as usize;
         match read(device, layout.block(number, extent.start), size) {
             Ok(part) => bytes.extend_from_slice(&part),
-            Err(_) => return Ok(Some("its blocks can't be read")),
+            Err(_) => return Some("its blocks can't be read"),
         }
     }
     let place = (number, extents[0].start);
     let record = Record::decode(&bytes, place, layout.block_bytes, layout.secret);
-    Ok(match record {
+    match record {
         None => Some("the header is not what was written"),
         Some(record) if record.key != key || record.kind != RecordKind::Store => {
             Some("another record lies there")
         }
         Some(record) if !record.has_value(&bytes) => Some("the value is not what was written"),
         Some(_) => None,
-    })
+    }
 }
