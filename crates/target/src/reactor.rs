@@ -1,8 +1,9 @@
 //! The shell around connections: one thread that receives, sends, passes messages on and looks at the time.
 //!
 //! It goes round: first all that is done and all messages, also those that come of it, are given to whom they are for; then
-//! connections that were touched send and receive. So what a round answers on a connection goes out together, and one system call
-//! begins what was submitted and waits. What a socket takes at once is sent at once, past the ring.
+//! what namespaces want of their devices is begun; then connections that were touched send and receive. So what a round answers on a
+//! connection goes out together while devices work, and one system call begins what was submitted since and waits. What a socket takes at
+//! once is sent at once, past the ring.
 
 use crate::connection::Connection;
 use crate::limits::{CONNECTIONS, OPERATIONS};
@@ -133,6 +134,10 @@ impl Shell {
             }
             self.take_messages();
             self.residents.go_on(&mut self.io);
+            // The device works while answers are sent.
+            if !self.touched.is_empty() && self.io.begin().is_err() {
+                return;
+            }
             for id in std::mem::take(&mut self.touched) {
                 self.go_on(id);
             }

@@ -105,6 +105,15 @@ impl Reactor {
         }
     }
 
+    /// Begins what was submitted of files, for who has something else to do before the next [`wait`](Self::wait).
+    pub fn begin(&mut self) -> io::Result<()> {
+        match &mut self.worker {
+            Worker::Ring(ring) => ring.begin(),
+            // Its workers have begun.
+            Worker::Blocking(_) => Ok(()),
+        }
+    }
+
     /// Begins what was submitted and appends to `out` what is done, without waiting.
     pub fn poll(&mut self, out: &mut Vec<Completion>) -> io::Result<()> {
         match &mut self.worker {

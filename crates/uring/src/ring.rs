@@ -112,6 +112,11 @@ impl Ring {
         }
     }
 
+    pub fn begin(&mut self) -> io::Result<()> {
+        let is_due = !self.ring.submission().is_empty();
+        if is_due { expect_some(self.ring.submit()) } else { Ok(()) }
+    }
+
     pub fn poll(&mut self, out: &mut Vec<Completion>) -> io::Result<()> {
         let queue = self.ring.submission();
         let is_due = !queue.is_empty() || queue.taskrun() || queue.cq_overflow();

@@ -30,6 +30,23 @@ fn what_was_written_is_read() {
 }
 
 #[test]
+fn what_was_begun_is_done_without_a_wait() {
+    const LOOKS_MAX: u32 = 1_000_000;
+    on_both(|mut reactor| {
+        let (path, file) = temporary();
+        let from = Buffer::from_slice(b"hello").whole();
+        reactor.submit(1, Operation::WriteAt { file, offset: 0, from }).unwrap();
+        reactor.begin().unwrap();
+        let is_there = |_| {
+            std::thread::yield_now();
+            path.path().metadata().unwrap().len() == 5
+        };
+        assert!((0..LOOKS_MAX).any(is_there));
+        assert_eq!(bytes(&mut reactor), 5);
+    });
+}
+
+#[test]
 fn what_was_written_durably_is_read() {
     on_both(|mut reactor| {
         let (_path, file) = temporary();
