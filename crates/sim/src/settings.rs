@@ -79,6 +79,7 @@ impl OpenSettings {
             dram_table_bytes: self.dram_bytes,
             forwarding: self.forwarding,
             background_threads: 1,
+            ..Settings::default()
         }
     }
 }
