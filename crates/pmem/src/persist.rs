@@ -13,6 +13,9 @@ mod machine;
 #[path = "persist/portable.rs"]
 mod machine;
 
+#[cfg(all(test, target_arch = "x86_64"))]
+mod trace;
+
 pub(crate) use machine::REACHES_MEDIUM;
 pub use machine::{Flush, Stream};
 

@@ -1,5 +1,7 @@
 //! x86-64: streaming stores, cache line flushes, and the store fence.
 
+#[cfg(test)]
+use super::trace::{Event, note};
 use crate::region::LINE_BYTES;
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -78,6 +80,8 @@ impl Stream {
     /// `to` is aligned to a line; both ranges are valid and apart; the processor has the way.
     #[inline]
     pub unsafe fn lines(self, to: *mut u8, from: *const u8, count: usize) {
+        #[cfg(test)]
+        (0..count).for_each(|line| note(Event::Streamed(to.addr() + line * LINE_BYTES)));
         // SAFETY: the caller's.
         unsafe {
             match self {
@@ -183,6 +187,8 @@ impl Flush {
             // SAFETY: the line holds a byte of the range, so it is mapped.
             unsafe {
                 let line = at.wrapping_sub(skew).wrapping_add(number * LINE_BYTES);
+                #[cfg(test)]
+                note(Event::Flushed(line.addr()));
                 match self {
                     Flush::Clwb => {
                         asm!("clwb [{}]", in(reg) line, options(nostack, preserves_flags))
@@ -201,6 +207,8 @@ impl Flush {
 /// Waits until this thread's stores, streams and flushes have arrived.
 #[inline]
 pub fn fence() {
+    #[cfg(test)]
+    note(Event::Fenced);
     // SAFETY: SSE is part of x86-64, and a fence touches no memory.
     unsafe { _mm_sfence() };
 }
