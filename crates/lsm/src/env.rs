@@ -4,7 +4,7 @@ use crate::log_files;
 use crate::log_read::LogSource;
 use crate::pool_logs::{self, PoolStorage};
 use crate::settings::{Log, Settings};
-use esker_base::{Background, Clock, Error, Result, SystemClock, Threads, ambient_seed};
+use esker_base::{Background, Clock, Error, Result, SystemClock, Threads, ambient_seed, hash64};
 use esker_pmem::{Accept, Pool};
 use esker_storage::{PosixStorage, Storage};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct Env {
     pub clock: Arc<dyn Clock>,
     /// Threads.
     pub background: Arc<dyn Background>,
-    /// Chance, for the identity of a new database.
+    /// Chance, for the identity of a new database and the salt of the segments written now.
     pub seed: u64,
 }
 
@@ -53,6 +53,12 @@ impl Env {
             }),
             _ => Ok((Env { pool: None, ..self }, settings)),
         }
+    }
+
+    /// A number that follows from the chance given and from what it is for. Who is shown one of them can't
+    /// work out another: the hash does not run backwards.
+    pub(crate) fn draw(&self, purpose: &[u8; 8]) -> u64 {
+        hash64(&[*purpose, self.seed.to_le_bytes()].concat())
     }
 
     /// Where logs are read from, and strays are removed from.

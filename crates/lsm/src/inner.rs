@@ -30,6 +30,8 @@ use std::time::Duration;
 pub(crate) struct Inner {
     // Constant after opening.
     pub(crate) settings: Settings,
+    /// Of the segments that this process writes.
+    pub(crate) salt: u64,
     pub(crate) sizes: Sizes,
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) logs: Logs,

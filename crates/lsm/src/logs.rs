@@ -37,6 +37,16 @@ impl Spare {
     }
 }
 
+/// The salt of the segment `epoch` of a process that has drawn `drawn`.
+///
+/// It is one salt for all of them, so that their marks differ as their epochs do, but for the one epoch
+/// that would have zero for its mark.
+pub(crate) fn salt_of(drawn: u64, epoch: u32) -> u64 {
+    // Neither half is zero: no segment is of version 1, by its mark or by its checksums.
+    let salt = drawn | 1 << 63 | 1 << 31;
+    if salt as u32 == epoch { salt ^ (1 << 32 | 1) } else { salt }
+}
+
 impl Logs {
     /// The pool, if the log lies in one.
     pub(crate) fn pool(&self) -> Option<&Arc<Pool>> {
@@ -59,12 +69,13 @@ impl Logs {
         !matches!(self, Logs::None { .. })
     }
 
-    /// A MemTable for the segment `epoch`, in what `spare` has, with an index that suits what is
-    /// written now, as far as `like` shows it, and has room for `most_entries` if nothing shows that; and the file its bytes go to if there is one. Whatever
+    /// A MemTable for the segment `epoch` with this salt, in what `spare` has, with an index that suits what
+    /// is written now, as far as `like` shows it, and has room for `most_entries` if nothing shows that; and the file its bytes go to if there is one. Whatever
     /// recovery needs to find the segment is durable, but for its mention in the manifest.
     pub(crate) fn begin(
         &self,
         epoch: u32,
+        salt: u64,
         spare: Spare,
         like: Option<&MemTable>,
         most_entries: usize,
@@ -74,6 +85,7 @@ impl Logs {
             capacity: segment_bytes as u64,
             alignment: LOG_ALIGNMENT,
             key_id: 0,
+            salt,
         };
         let Spare { heap, arrays, entries } = spare;
         let heap_of = |header: &SegmentHeader| {
@@ -86,7 +98,7 @@ impl Logs {
                 (heap_of(&header), header, Frames::Logged, Some(file))
             }
             Logs::Pool(pool) => {
-                let header = pool_logs::header_in(pool, epoch);
+                let header = pool_logs::header_in(pool, epoch, salt);
                 let extent = pool_logs::acquire(pool, &header)?;
                 (Memory::Pmem(extent), header, Frames::Logged, None)
             }

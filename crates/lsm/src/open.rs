@@ -102,6 +102,7 @@ impl Db {
         meter: Option<Arc<MeteredStorage>>,
     ) -> Db {
         let Opened { installer, version, recovered } = opened;
+        let salt = env.draw(b"segments");
         let log_storage = env.log_storage.clone().unwrap_or_else(|| env.storage.clone());
         let logs = match (&settings.log, env.pool) {
             (Log::File { .. }, _) => {
@@ -119,6 +120,7 @@ impl Db {
             sizes: Sizes { segment_bytes: settings.segment_bytes as u64 },
             commit: Commit::new(&settings.log, recovered.last_seqno),
             settings,
+            salt,
             storage: env.storage,
             logs,
             clock: env.clock,
@@ -174,7 +176,7 @@ struct Opened {
 }
 
 fn create_new(env: &Env, default: KeyspaceSettings) -> Result<Opened> {
-    let identity = esker_base::Rng::new(env.seed).next_u64();
+    let identity = env.draw(b"identity");
     match (&env.pool, &env.log_storage) {
         (Some(pool), _) => pool_logs::check_unclaimed(pool)?,
         (None, Some(logs)) => log_files::check_unclaimed(&**logs)?,

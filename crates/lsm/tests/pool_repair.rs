@@ -7,6 +7,7 @@ use esker_base::Error;
 use esker_base::background::Stepped;
 use esker_lsm::inspect::{Inspector, MissingLogs, Repaired};
 use esker_lsm::{Db, Env, Log, Settings};
+use esker_memtable::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use esker_pmem::{Accept, Pool};
 use esker_storage::PosixStorage;
 use pool_place::{POOL_BYTES, Place, assert_all, put_all};
@@ -64,9 +65,10 @@ fn extent(place: &Place) -> (u32, u64) {
     let pool = Pool::open_read_only(place.pool(), Accept::Emulated).unwrap();
     let extents = pool.used().into_iter().map(|epoch| pool.extent(epoch).unwrap());
     let mut written = extents.filter(|extent| {
-        let mut first = [0; 4];
-        extent.read(64, &mut first);
-        first == extent.epoch().to_le_bytes()
+        let (mut header, mut first) = ([0; SEGMENT_HEADER_BYTES], [0; 4]);
+        extent.read(0, &mut header);
+        extent.read(header.len(), &mut first);
+        first == SegmentHeader::decode(&header, "pool").unwrap().mark().to_le_bytes()
     });
     let extent = written.next().unwrap();
     (extent.index(), extent.offset())

@@ -13,15 +13,17 @@ pub const SEGMENT_HEADER_BYTES: usize = 64;
 /// The bytes that open a frame.
 pub const FRAME_HEADER_BYTES: usize = 32;
 
-/// The newest segment format that this code reads, and the one it writes.
-pub const SEGMENT_VERSION: u32 = 1;
+/// The newest segment format that this code reads. It writes that, and the one before, which is the
+/// same without a salt, for segments that have none.
+pub const SEGMENT_VERSION: u32 = 2;
 
 /// The shortest encoding of an entry: four one-byte fields and a key of one byte.
 pub(crate) const MIN_ENTRY_BYTES: usize = 5;
 
 const MAGIC: [u8; 8] = *b"ESKRSEG1";
 const CHECKSUM_AT: usize = 60;
-const RESERVED: std::ops::Range<usize> = 32..CHECKSUM_AT;
+const SALT_AT: usize = 32;
+const RESERVED: std::ops::Range<usize> = 40..CHECKSUM_AT;
 
 /// The alignments that a segment may have. Frames start at multiples of it.
 const ALIGNMENTS: std::ops::RangeInclusive<u32> = 8..=4096;
@@ -38,18 +40,40 @@ pub struct SegmentHeader {
     pub alignment: u32,
     /// The key that the segment is encrypted with; 0 for none, which is all there is so far.
     pub key_id: u32,
+    /// What keeps frames from being made by who does not know it: see [`SegmentHeader::mark`]. Zero
+    /// for none, as in version 1.
+    pub salt: u64,
 }
 
 impl SegmentHeader {
+    /// What each frame of the segment starts with, so that a value that is read as frames is none.
+    /// Never zero.
+    #[inline]
+    pub fn mark(&self) -> u32 {
+        self.epoch ^ self.salt as u32
+    }
+
+    /// What the checksum of each frame begins with.
+    #[inline]
+    pub(crate) fn checksum_start(&self) -> u32 {
+        (self.salt >> 32) as u32
+    }
+
+    /// Which version the header is of.
+    fn version(&self) -> u32 {
+        if self.salt == 0 { 1 } else { SEGMENT_VERSION }
+    }
+
     /// The header as it is stored.
     pub fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
         let mut bytes = [0; SEGMENT_HEADER_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8..12].copy_from_slice(&SEGMENT_VERSION.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.version().to_le_bytes());
         bytes[12..16].copy_from_slice(&self.epoch.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.capacity.to_le_bytes());
         bytes[24..28].copy_from_slice(&self.alignment.to_le_bytes());
         bytes[28..32].copy_from_slice(&self.key_id.to_le_bytes());
+        bytes[SALT_AT..RESERVED.start].copy_from_slice(&self.salt.to_le_bytes());
         let checksum = crc32c(&bytes[..CHECKSUM_AT]);
         bytes[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
         bytes
@@ -81,11 +105,15 @@ impl SegmentHeader {
             capacity: u64_at(bytes, 16),
             alignment: u32_at(bytes, 24),
             key_id: u32_at(bytes, 28),
+            salt: u64_at(bytes, SALT_AT),
         };
         match header.flaw() {
             Some(what) => bad(8, what),
             None if bytes[RESERVED].iter().any(|&byte| byte != 0) => {
                 bad(RESERVED.start, "reserved bytes of the segment header are not zero")
+            }
+            None if header.version() != version => {
+                bad(SALT_AT, "the segment's salt is not what its version says")
             }
             None => Ok(header),
         }
@@ -116,6 +144,8 @@ impl SegmentHeader {
             Some("the segment's alignment is not a power of two from 8 to 4096")
         } else if self.key_id != 0 {
             Some("the segment is encrypted, which this version can't read")
+        } else if self.mark() == 0 {
+            Some("the segment's salt and epoch make a mark of zero")
         } else {
             None
         }
@@ -138,8 +168,8 @@ impl SegmentHeader {
 /// The header of a frame, without its checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FrameHeader {
-    /// The epoch of the segment.
-    pub epoch: u32,
+    /// The mark of the segment.
+    pub mark: u32,
     /// The length of the entries, without padding.
     pub bytes: u32,
     /// The number of entries.
@@ -151,11 +181,11 @@ pub(crate) struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// The header as it is stored before `entries`, with the checksum over both.
+    /// The header as it is stored before `entries` in `segment`, with the checksum over both.
     #[inline]
-    pub fn encode(&self, entries: &[u8]) -> [u8; FRAME_HEADER_BYTES] {
+    pub fn encode(&self, segment: &SegmentHeader, entries: &[u8]) -> [u8; FRAME_HEADER_BYTES] {
         let mut bytes = self.encode_unchecked();
-        let checksum = frame_checksum(&bytes, entries);
+        let checksum = frame_checksum(segment, &bytes, entries);
         bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
@@ -164,7 +194,7 @@ impl FrameHeader {
     #[inline]
     pub fn encode_unchecked(&self) -> [u8; FRAME_HEADER_BYTES] {
         let mut bytes = [0; FRAME_HEADER_BYTES];
-        bytes[..4].copy_from_slice(&self.epoch.to_le_bytes());
+        bytes[..4].copy_from_slice(&self.mark.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.bytes.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.count.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.first_seqno.to_le_bytes());
@@ -176,7 +206,7 @@ impl FrameHeader {
     #[inline]
     pub fn decode(bytes: &[u8; FRAME_HEADER_BYTES]) -> (FrameHeader, u32) {
         let header = FrameHeader {
-            epoch: u32_at(bytes, 0),
+            mark: u32_at(bytes, 0),
             bytes: u32_at(bytes, 8),
             count: u32_at(bytes, 12),
             first_seqno: u64_at(bytes, 16),
@@ -186,14 +216,18 @@ impl FrameHeader {
     }
 }
 
-/// The checksum of a frame: everything but the checksum field itself and the padding, which is
-/// zero. The field's four bytes are left out by moving the epoch up to the bytes after it.
+/// The checksum of a frame of `segment`: everything but the checksum field itself and the padding,
+/// which is zero. The field's four bytes are left out by moving the mark up to the bytes after it.
 #[inline]
-pub(crate) fn frame_checksum(header: &[u8; FRAME_HEADER_BYTES], entries: &[u8]) -> u32 {
+pub(crate) fn frame_checksum(
+    segment: &SegmentHeader,
+    header: &[u8; FRAME_HEADER_BYTES],
+    entries: &[u8],
+) -> u32 {
     let mut covered = [0; FRAME_HEADER_BYTES - 4];
     covered[..4].copy_from_slice(&header[..4]);
     covered[4..].copy_from_slice(&header[8..]);
-    crc32c_append(crc32c(&covered), entries)
+    crc32c_append(crc32c_append(segment.checksum_start(), &covered), entries)
 }
 
 #[cfg(test)]
@@ -201,12 +235,20 @@ mod tests {
     use super::*;
 
     fn sample() -> SegmentHeader {
-        SegmentHeader { epoch: 7, capacity: 4096, alignment: 8, key_id: 0 }
+        SegmentHeader {
+            epoch: 7,
+            capacity: 4096,
+            alignment: 8,
+            key_id: 0,
+            salt: 0x1234_5678_9abc_def0,
+        }
     }
 
     #[test]
     fn a_segment_header_round_trips() {
-        assert_eq!(SegmentHeader::decode(&sample().encode(), "f").unwrap(), sample());
+        for header in [sample(), SegmentHeader { salt: 0, ..sample() }] {
+            assert_eq!(SegmentHeader::decode(&header.encode(), "f").unwrap(), header);
+        }
     }
 
     #[test]
@@ -216,6 +258,23 @@ mod tests {
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert!(SegmentHeader::decode(&bytes, "f").unwrap_err().is_corruption(), "bit {bit}");
         }
+    }
+
+    /// A header that says `version`, with a checksum that holds.
+    fn of_version(version: u32, header: SegmentHeader) -> [u8; SEGMENT_HEADER_BYTES] {
+        let mut bytes = header.encode();
+        bytes[8..12].copy_from_slice(&version.to_le_bytes());
+        let checksum = crc32c(&bytes[..CHECKSUM_AT]);
+        bytes[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_salt_belongs_to_version_2_and_to_no_other() {
+        let salted = of_version(1, sample());
+        assert!(SegmentHeader::decode(&salted, "f").unwrap_err().is_corruption());
+        let plain = of_version(2, SegmentHeader { salt: 0, ..sample() });
+        assert!(SegmentHeader::decode(&plain, "f").unwrap_err().is_corruption());
     }
 
     #[test]
@@ -228,13 +287,9 @@ mod tests {
 
     #[test]
     fn a_newer_version_is_named_as_such() {
-        let mut bytes = sample().encode();
-        bytes[8] = 2;
-        let checksum = crc32c(&bytes[..CHECKSUM_AT]);
-        bytes[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
         assert!(matches!(
-            SegmentHeader::decode(&bytes, "f"),
-            Err(Error::NewerVersion { found: 2, supported: 1, .. })
+            SegmentHeader::decode(&of_version(3, sample()), "f"),
+            Err(Error::NewerVersion { found: 3, supported: 2, .. })
         ));
     }
 
@@ -247,6 +302,7 @@ mod tests {
             SegmentHeader { alignment: 24, ..sample() },
             SegmentHeader { alignment: 4, ..sample() },
             SegmentHeader { key_id: 1, ..sample() },
+            SegmentHeader { salt: 7, ..sample() },
         ] {
             assert!(SegmentHeader::decode(&flawed.encode(), "f").is_err(), "{flawed:?}");
         }
@@ -255,8 +311,9 @@ mod tests {
     #[test]
     fn a_frame_header_round_trips_with_its_checksum() {
         let header =
-            FrameHeader { epoch: 3, bytes: 5, count: 1, first_seqno: 9, durable_through: 8 };
-        let bytes = header.encode(b"entry");
-        assert_eq!(FrameHeader::decode(&bytes), (header, frame_checksum(&bytes, b"entry")));
+            FrameHeader { mark: 3, bytes: 5, count: 1, first_seqno: 9, durable_through: 8 };
+        let bytes = header.encode(&sample(), b"entry");
+        let checksum = frame_checksum(&sample(), &bytes, b"entry");
+        assert_eq!(FrameHeader::decode(&bytes), (header, checksum));
     }
 }

@@ -1,15 +1,16 @@
 //! Reading a segment back: which frames hold, where they end, and what lies beyond.
 //!
-//! Frames are accepted from the front while each one is whole, of this epoch, and takes up the
-//! seqnos where the one before left off. At the first that does not hold, the scan looks on for
-//! frames that do, at every multiple of the alignment: a later frame says what was durable when it
-//! was written, and so tells damage from the torn end of the last write.
+//! Frames are accepted from the front while each one is whole, of this use of the segment, as its mark
+//! and its checksum say, and takes up the seqnos where the one before left off. At the first that does
+//! not hold, the scan looks on for frames that do, at every multiple of the alignment: a later frame
+//! says what was durable when it was written, and so tells damage from the torn end of the last write.
 //!
-//! A value may hold bytes that look like a frame. An accepted frame is stepped over as a whole, so
-//! they are only ever met past the end, where they are not accepted, only found as [`Later`].
-//! Found frames can raise `durable_through`, and so make recovery report damage where there is a
-//! torn write; they can never make it report less. Only frames beyond the expected seqno
-//! count, because an older one says nothing about what is missing.
+//! A value may hold bytes that look like a frame, and memory that is used again is full of values. An
+//! accepted frame is stepped over as a whole, so they are only ever met past the end; and there they
+//! do not start with the mark, which who makes a value does not know. So what does is looked at as a
+//! frame, down to its checksum, and the look past the end takes time proportional to what is there.
+//! Only frames beyond the expected seqno count, because an older one says nothing about what is
+//! missing.
 
 use crate::frame::{
     FRAME_HEADER_BYTES, FrameHeader, MIN_ENTRY_BYTES, SegmentHeader, frame_checksum,
@@ -67,7 +68,7 @@ impl Scan {
 pub enum Stop {
     /// There is no room for another frame header.
     Full,
-    /// Nothing of this epoch starts here, and no valid frame of it lies further on.
+    /// No frame of this use of the segment starts here, and no valid one lies further on.
     Blank,
     /// Something is here, or was: a frame that does not hold, or anything but a frame while there
     /// are valid frames further on.
@@ -79,7 +80,7 @@ pub enum Stop {
     },
 }
 
-/// Valid frames of the segment's epoch that lie beyond the accepted ones.
+/// Valid frames of this use of the segment that lie beyond the accepted ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Later {
     /// Where the first of them starts.
@@ -92,7 +93,7 @@ pub struct Later {
 
 /// Why bytes are no frame.
 enum Refused {
-    /// They do not start with the epoch.
+    /// They do not start with the mark.
     NotHere,
     /// They do, but then something is wrong.
     Bad(String),
@@ -145,7 +146,7 @@ fn look_on(
 ) -> Option<Later> {
     let mut later: Option<Later> = None;
     let mut at = start;
-    while let Some(offset) = next_epoch_word(bytes, at, header) {
+    while let Some(offset) = next_mark(bytes, at, header) {
         at = match read_frame(bytes, offset, header) {
             Ok(frame) => {
                 if expected.is_none_or(|seqno| frame.first_seqno > seqno) {
@@ -164,11 +165,11 @@ fn look_on(
     later
 }
 
-/// The first multiple of the alignment, from `start` on, where a frame of this epoch could start.
-fn next_epoch_word(bytes: &[u8], start: usize, header: &SegmentHeader) -> Option<usize> {
-    let epoch = header.epoch.to_le_bytes();
+/// The first multiple of the alignment, from `start` on, where a frame of the segment could start.
+fn next_mark(bytes: &[u8], start: usize, header: &SegmentHeader) -> Option<usize> {
+    let mark = header.mark().to_le_bytes();
     let step = header.alignment as usize;
-    let found = bytes.get(start..)?.chunks_exact(step).position(|chunk| chunk[..4] == epoch)?;
+    let found = bytes.get(start..)?.chunks_exact(step).position(|chunk| chunk[..4] == mark)?;
     Some(start + found * step)
 }
 
@@ -179,7 +180,7 @@ fn read_frame(bytes: &[u8], offset: usize, segment: &SegmentHeader) -> Result<Fr
     let Some((head, rest)) = rest.split_first_chunk::<FRAME_HEADER_BYTES>() else {
         return Err(Refused::NotHere);
     };
-    if u32_at(head, 0) != segment.epoch {
+    if u32_at(head, 0) != segment.mark() {
         return Err(Refused::NotHere);
     }
     let (header, checksum) = FrameHeader::decode(head);
@@ -196,7 +197,7 @@ fn read_frame(bytes: &[u8], offset: usize, segment: &SegmentHeader) -> Result<Fr
     {
         return refuse("a frame's seqnos are out of bounds");
     }
-    if frame_checksum(head, entries) != checksum {
+    if frame_checksum(segment, head, entries) != checksum {
         return refuse("a frame's checksum does not match");
     }
     if padding.iter().any(|&byte| byte != 0) {
@@ -223,7 +224,7 @@ fn decodes_to(mut entries: &[u8], count: u32) -> bool {
 pub(crate) fn recheck(bytes: &[u8], offset: usize, segment: &SegmentHeader) -> Option<String> {
     match read_frame(bytes, offset, segment) {
         Ok(_) => None,
-        Err(Refused::NotHere) => Some("a frame's epoch does not match".to_owned()),
+        Err(Refused::NotHere) => Some("a frame does not start with the segment's mark".to_owned()),
         Err(Refused::Bad(what)) => Some(what),
     }
 }
@@ -233,8 +234,10 @@ mod tests {
     use super::*;
     use esker_base::{KeyspaceId, Kind};
 
+    const SALT: u64 = 0x8765_4321_89ab_cdef;
+
     const SEGMENT: SegmentHeader =
-        SegmentHeader { epoch: 5, capacity: 256, alignment: 8, key_id: 0 };
+        SegmentHeader { epoch: 5, capacity: 256, alignment: 8, key_id: 0, salt: SALT };
 
     fn entries() -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -246,14 +249,14 @@ mod tests {
 
     fn sound() -> FrameHeader {
         let bytes = entries().len() as u32;
-        FrameHeader { epoch: 5, bytes, count: 2, first_seqno: 10, durable_through: 9 }
+        FrameHeader { mark: SEGMENT.mark(), bytes, count: 2, first_seqno: 10, durable_through: 9 }
     }
 
     /// Scans a segment that starts with this frame, whose checksum is right.
     fn scan_frame(header: FrameHeader, entries: &[u8], padding: u8) -> Scan {
         let mut bytes = vec![0; 256];
         bytes[..64].copy_from_slice(&SEGMENT.encode());
-        let frame = [&header.encode(entries)[..], entries].concat();
+        let frame = [&header.encode(&SEGMENT, entries)[..], entries].concat();
         bytes[64..64 + frame.len()].copy_from_slice(&frame);
         let padded = frame.len().next_multiple_of(8);
         bytes[64 + frame.len()..64 + padded].fill(padding);
@@ -287,6 +290,44 @@ mod tests {
             let Stop::Bad { offset: 64, what } = found.stop else { panic!("{header:?}") };
             assert!(what.contains(reason), "{header:?}: {what}");
         }
+    }
+
+    /// A frame with the bytes of a sound one, made for another salt.
+    fn made_for(salt: u64) -> Vec<u8> {
+        let segment = SegmentHeader { salt, ..SEGMENT };
+        let header = FrameHeader { mark: segment.mark(), ..sound() };
+        [&header.encode(&segment, &entries())[..], &entries()].concat()
+    }
+
+    #[test]
+    fn a_frame_is_accepted_only_with_both_halves_of_the_salt() {
+        let found = |salt| {
+            let mut bytes = SEGMENT.encode().to_vec();
+            bytes.extend(made_for(salt));
+            bytes.resize(256, 0);
+            scan(&bytes, &SEGMENT, None)
+        };
+        assert_eq!(found(SALT).frames.len(), 1);
+        assert_eq!(found(0).stop, Stop::Blank, "as version 1 has it");
+        assert_eq!(found(SALT ^ 1).stop, Stop::Blank, "another mark");
+        let Stop::Bad { offset: 64, what } = found(SALT ^ 1 << 32).stop else { panic!() };
+        assert!(what.contains("checksum"), "{what}");
+    }
+
+    /// Each that is costs a checksum, over as many bytes as it claims to have.
+    #[test]
+    fn of_values_made_of_frames_none_is_looked_at() {
+        let looked_at = |bytes: &[u8]| {
+            let mut at = 0;
+            std::iter::from_fn(|| {
+                let found = next_mark(bytes, at, &SEGMENT)?;
+                at = found + 8;
+                Some(found)
+            })
+            .count()
+        };
+        assert_eq!(looked_at(&made_for(0).repeat(100)), 0);
+        assert_eq!(looked_at(&made_for(SALT).repeat(100)), 100, "frames of the segment are");
     }
 
     #[test]

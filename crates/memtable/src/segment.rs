@@ -264,9 +264,9 @@ impl Segment {
         assert!(rest.is_empty(), "the batch holds no more entries than reserved");
 
         let header =
-            FrameHeader { epoch: self.header.epoch, bytes, count, first_seqno, durable_through };
+            FrameHeader { mark: self.header.mark(), bytes, count, first_seqno, durable_through };
         let encoded = match self.frames {
-            Frames::Logged => header.encode(entries),
+            Frames::Logged => header.encode(&self.header, entries),
             Frames::Unlogged => header.encode_unchecked(),
         };
         // SAFETY: the space is this reservation's, which is spent here.

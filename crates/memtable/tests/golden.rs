@@ -1,13 +1,13 @@
-//! The format of version 1 as it was first written. It never changes: a new format gets a new file.
+//! The formats as they were first written. They never change: a new version gets a new file.
 //!
-//! `ESKER_WRITE_GOLDEN=1 cargo test -p esker-memtable --test golden` writes the file of a new version.
+//! `ESKER_WRITE_GOLDEN=1 cargo test -p esker-memtable --test golden` writes the files.
 #![cfg(not(loom))]
 
 mod common;
 
 use common::*;
 use esker_base::Kind;
-use esker_memtable::{MemTable, SegmentHeader, Stop, scan};
+use esker_memtable::{Frames, HeapMemory, MemTable, SegmentHeader, Stop, scan};
 use std::sync::Arc;
 
 const CAPACITY: usize = 1024;
@@ -22,8 +22,17 @@ fn batches() -> Vec<Vec<Write>> {
     ]
 }
 
-fn written() -> (Arc<MemTable>, Model) {
-    let memtable = memtable(CAPACITY, 8);
+/// Version 1 is without a salt, version 2 with one.
+const VERSIONS: [(&str, SegmentHeader); 2] =
+    [("segment-v1.bin", with_salt(0)), ("segment-v2.bin", with_salt(0xfedc_ba98_7654_3210))];
+
+const fn with_salt(salt: u64) -> SegmentHeader {
+    SegmentHeader { epoch: 1, capacity: CAPACITY as u64, alignment: 8, key_id: 0, salt }
+}
+
+fn written(header: SegmentHeader) -> (Arc<MemTable>, Model) {
+    let memory = HeapMemory::new(CAPACITY);
+    let memtable = Arc::new(MemTable::new(memory, header, Frames::Logged));
     let mut tail = memtable.activate(1000);
     let mut model = Model::default();
     for batch in batches() {
@@ -34,27 +43,30 @@ fn written() -> (Arc<MemTable>, Model) {
     (memtable, model)
 }
 
-fn golden() -> Vec<u8> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/segment-v1.bin");
+fn golden(name: &str, header: SegmentHeader) -> Vec<u8> {
+    let path = format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("ESKER_WRITE_GOLDEN").is_some() {
-        std::fs::write(path, file_of(&written().0)).unwrap();
+        std::fs::write(&path, file_of(&written(header).0)).unwrap();
     }
     std::fs::read(path).unwrap()
 }
 
 #[test]
-fn version_1_is_written_as_ever() {
-    assert_eq!(file_of(&written().0), golden());
+fn each_version_is_written_as_ever() {
+    for (name, header) in VERSIONS {
+        assert_eq!(file_of(&written(header).0), golden(name, header), "{name}");
+    }
 }
 
 #[test]
-fn version_1_is_read_as_ever() {
-    let file = golden();
-    let header = SegmentHeader::decode(&file, "segment-v1.bin").unwrap();
-    let expected = SegmentHeader { epoch: 1, capacity: 1024, alignment: 8, key_id: 0 };
-    assert_eq!(header, expected);
-    let found = scan(&file, &header, Some(1000));
-    assert_eq!((found.frames.len(), &found.stop, found.later), (3, &Stop::Blank, None));
-    let memtable = Arc::new(MemTable::recover(memory_with(&file), header, &found));
-    assert_agrees(&memtable, &written().1, 1004);
+fn each_version_is_read_as_ever() {
+    for (name, expected) in VERSIONS {
+        let file = golden(name, expected);
+        let header = SegmentHeader::decode(&file, name).unwrap();
+        assert_eq!(header, expected, "{name}");
+        let found = scan(&file, &header, Some(1000));
+        assert_eq!((found.frames.len(), &found.stop, found.later), (3, &Stop::Blank, None));
+        let memtable = Arc::new(MemTable::recover(memory_with(&file), header, &found));
+        assert_agrees(&memtable, &written(header).1, 1004);
+    }
 }

@@ -8,7 +8,7 @@ use crate::compaction::{self, Plan};
 use crate::flush;
 use crate::inner::Inner;
 use crate::log_files::log_file_name;
-use crate::logs::Spare;
+use crate::logs::{Spare, salt_of};
 use crate::manifest::{Change, Edit, State};
 use crate::stall::Debt;
 use esker_base::{Error, Result};
@@ -88,8 +88,9 @@ fn prepare(inner: &Inner) -> Result<()> {
     // An eighth of the memory at most before it is known how large entries are: the pool's segments
     // may be larger than all of it.
     let most_entries = inner.settings.memory_bytes / 8 / MemTable::INDEX_BYTES_AN_ENTRY;
+    let salt = salt_of(inner.salt, epoch);
     let (memtable, file) =
-        inner.logs.begin(epoch, spare(inner), newest.as_deref(), most_entries)?;
+        inner.logs.begin(epoch, salt, spare(inner), newest.as_deref(), most_entries)?;
     drop(newest);
     if inner.logs.is_kept() {
         let added = |_: &State| Ok(Edit::of([Change::AddLog { epoch, end: None }]));

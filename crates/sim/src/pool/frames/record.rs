@@ -19,6 +19,7 @@ struct Writer {
     pool: Arc<Pool>,
     active: Option<(Arc<MemTable>, Tail)>,
     epoch: u32,
+    salt: u64,
     next_seqno: Seqno,
 }
 
@@ -26,7 +27,7 @@ impl Writer {
     fn begin_segment(&mut self) {
         self.epoch += 1;
         let (epoch, capacity) = (self.epoch, EXTENT_BYTES as u64);
-        let header = SegmentHeader { epoch, capacity, alignment: 64, key_id: 0 };
+        let header = SegmentHeader { epoch, capacity, alignment: 64, key_id: 0, salt: self.salt };
         let extent = self.pool.acquire(epoch, &header.encode()).expect("the pool is writable");
         let extent = extent.expect("an extent is free");
         let memtable = Arc::new(MemTable::new(Memory::Pmem(extent), header, Frames::Logged));
@@ -89,7 +90,10 @@ pub(super) fn record(seed: u64, bounds: Bounds, mutation: Option<Mutation>) -> R
     let region = Arc::new(SimRegion::new((8 << 10) + 2 * EXTENT_BYTES));
     let pool = Pool::format(region.clone(), "pool", rng.next_u64()).expect("the size is in bounds");
     pool.claim(1).expect("the pool is nobody's");
-    let mut writer = Writer { region: region.clone(), pool, active: None, epoch: 0, next_seqno: 1 };
+    // No mark is zero: no epoch has that bit.
+    let salt = Rng::new(seed).next_u64() | 1 << 31;
+    let mut writer =
+        Writer { region: region.clone(), pool, active: None, epoch: 0, salt, next_seqno: 1 };
     for _ in 0..rng.below(4) {
         writer.begin_segment();
         (0..rng.below(12)).for_each(|_| writer.commit(&[encode(&some_batch(&mut rng))]));
