@@ -2,8 +2,10 @@
 
 mod pool_place;
 
-use esker_base::Error;
+use esker_api::WriteBatch;
+use esker_base::{Entry, Error, KeyspaceId, Kind};
 use esker_lsm::{Db, Env, Log, Settings, Sync};
+use esker_memtable::{Frames, MemTable, Memory, SEGMENT_HEADER_BYTES, SegmentHeader};
 use esker_pmem::{Accept, Pool};
 use esker_storage::PosixStorage;
 use pool_place::{POOL_BYTES, Place, assert_all, put_all};
@@ -187,4 +189,80 @@ fn a_reader_whose_pool_was_opened_before_the_writer_went_on_sees_what_is_there_n
     }
     let looking = Db::open_read_only_with(env, place.settings()).unwrap();
     assert_all(&looking, 0..40_000);
+}
+
+/// A process with the chance, and so the salt, of all others of the test.
+fn open_with_one_seed(place: &Place) -> Db {
+    let env = Env {
+        pool: Some(Pool::open(place.pool(), Accept::Emulated).unwrap()),
+        seed: 1,
+        ..Env::over(Arc::new(PosixStorage::open(place.dir()).unwrap()))
+    };
+    Db::open_with(env, place.settings()).unwrap()
+}
+
+/// Writes frames of a line, each a put of one of `keys`, into the segment `epoch` of a pool, from
+/// `first_seqno` on, as writers do who all knew `durable_through`. Where the segment lies in the pool.
+fn write_frames(pool: &Arc<Pool>, epoch: u32, seqnos: (u64, u64), keys: &[&[u8]]) -> u64 {
+    let (first_seqno, durable_through) = seqnos;
+    let extent = pool.extent(epoch).unwrap();
+    let at = extent.offset();
+    let mut header = [0; SEGMENT_HEADER_BYTES];
+    extent.read(0, &mut header);
+    let header = SegmentHeader::decode(&header, "pool").unwrap();
+    let memtable = MemTable::new(Memory::Pmem(extent), header, Frames::Logged);
+    let mut tail = memtable.activate(first_seqno);
+    for key in keys {
+        let mut entry = Vec::new();
+        Entry { keyspace: KeyspaceId::DEFAULT, kind: Kind::Put, key, value: b"" }
+            .encode(&mut entry);
+        let reserved = memtable.reserve(&mut tail, entry.len(), 1).unwrap();
+        memtable.insert(&memtable.fill(reserved, durable_through, &entry).fence());
+    }
+    at
+}
+
+/// Writes over 64 bytes of the pool's file, and gives what was there.
+fn exchange(place: &Place, at: u64, line: &[u8]) -> Vec<u8> {
+    let mut bytes = std::fs::read(place.pool()).unwrap();
+    let there = &mut bytes[at as usize..][..64];
+    let before = there.to_vec();
+    there.copy_from_slice(line);
+    std::fs::write(place.pool(), bytes).unwrap();
+    before
+}
+
+/// A crash lost the second of the frames that three writers had stored.
+#[test]
+fn a_frame_behind_a_missing_one_never_comes_back() {
+    let place = Place::new();
+    let db = open_with_one_seed(&place);
+    db.put(&db.default_keyspace(), b"kept", b"").unwrap();
+    let place = place.after_kill(db);
+    let pool = Pool::open(place.pool(), Accept::Emulated).unwrap();
+    let [first, next] = pool.used()[..] else { panic!("one is written to, one is prepared") };
+    let start = write_frames(&pool, first, (1, 0), &[b"kept", b"missing", b"rejected"]);
+    // In the segment that was prepared, where writes will go on.
+    write_frames(&pool, next, (4, 1), &[b"rejected", b"rejected", b"rejected"]);
+    drop(pool);
+    let hole = start + 64 + 64;
+    let missing = exchange(&place, hole, &[0; 64]);
+
+    let check = |db: &Db, keys: &[&[u8]]| {
+        let pairs = db.range::<[u8]>(&db.default_keyspace(), ..);
+        let found: Vec<_> = pairs.into_iter().map(|pair| pair.unwrap().0).collect();
+        assert_eq!(found, keys);
+    };
+    let db = open_with_one_seed(&place);
+    check(&db, &[b"kept"]);
+    // One line, too, behind which the next frame there has the seqno after these.
+    let mut batch: WriteBatch = db.batch();
+    [b"x", b"y", b"z"].iter().for_each(|key| batch.put(&db.default_keyspace(), *key, b""));
+    db.write(&batch).unwrap();
+    let place = place.after_kill(db);
+    check(&open_with_one_seed(&place.copy()), &[b"kept", b"x", b"y", b"z"]);
+
+    // Nor does it if what was missing is there after all.
+    exchange(&place, hole, &missing);
+    check(&open_with_one_seed(&place), &[b"kept", b"x", b"y", b"z"]);
 }
