@@ -1,4 +1,6 @@
 //! No bytes make a parser panic.
+//!
+//! `PROPTEST_CASES` says how many are tried, from other seeds each time: see `fuzz/README.md`.
 
 use esker_nvme::command::{admin, fabrics, kv, nvm};
 use esker_nvme::pdu::{Decoder, Digests, FromController, FromHost, Limits, Sender};
@@ -39,8 +41,16 @@ fn almost_a_stream() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// As many as are tried where nothing is said.
+const TRIES: u32 = 2000;
+
+fn tries() -> ProptestConfig {
+    let said = std::env::var_os("PROPTEST_CASES").is_some();
+    if said { ProptestConfig::default() } else { ProptestConfig::with_cases(TRIES) }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(tries())]
 
     #[test]
     fn the_decoder_takes_anything(bytes in almost_a_stream(), header in any::<bool>(), data in any::<bool>()) {
