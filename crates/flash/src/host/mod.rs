@@ -242,9 +242,10 @@ impl Shared {
 
     /// Waits until all that a ticket stands for is answered.
     fn wait(&self, mut state: MutexGuard<'_, State>, ticket: u32) {
-        if self.pace.is_some() {
+        if let Some(pace) = &self.pace {
             self.work.notify_one();
             let answered = state.answered(ticket);
+            self.advance(&mut state, pace);
             while !state.is_answered(ticket) {
                 answered.wait(&mut state);
             }

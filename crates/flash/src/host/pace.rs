@@ -2,9 +2,13 @@
 //!
 //! Time goes on whenever anybody looks, by what has passed on the clock over the dilation, and events happen that
 //! are due by then. But once a thread was answered, time goes no further than [`LATE_NS`] from there until it comes
-//! back with the next thing to do. What passes on the clock meanwhile is lost to the model: so it never runs ahead of
-//! a machine that has too few processors for its threads, and what they do on them takes that long at most. A thread
-//! that does not come back in [`AWAY`] waits for something else.
+//! back with the next thing to do: so it never runs ahead of a machine that has too few processors for its threads, and
+//! what they do on them takes that long at most. A thread that does not come back in [`AWAY`] waits for something else.
+//!
+//! What passes on the clock meanwhile is made up for, up to [`OWED_NS`]; more is lost to the model. As long as any is
+//! owed, a thread that begins to wait makes happen what is due, and hands on to the thread that this answers. Where
+//! others want the processors, too, a thread that just looks every now and then would be late each time, and every
+//! step of [`LATE_NS`] would take as long as that.
 
 use super::Shared;
 use super::state::State;
@@ -18,8 +22,13 @@ const LATE_NS: u64 = 10_000;
 /// For how long that holds on the clock: longer than a thread waits for a processor among a hundred others.
 const AWAY: Duration = Duration::from_millis(100);
 
+/// What is made up for at the most, in the model's time: more than a machine that others use keeps threads from it.
+const OWED_NS: u64 = 20_000_000;
+
 /// How often it is looked, on the clock, whether something is due. An operating system adds about as much.
 const LOOK: Duration = Duration::from_micros(50);
+/// The same while time is owed: then those who wait look.
+const LOOK_BEHIND: Duration = Duration::from_millis(1);
 
 /// What a paced model goes by.
 #[derive(Clone)]
@@ -38,16 +47,17 @@ impl Shared {
         let real = pace.clock.now();
         let passed = real.saturating_sub(state.real_at).as_nanos() as f64 / pace.dilation;
         state.real_at = real;
-        let target = state.sim.now() + passed as u64;
+        let target = state.sim.now() + (state.owed_ns + passed as u64).min(OWED_NS);
         loop {
             let limit =
                 state.oldest_answer(real.saturating_sub(AWAY)).map_or(u64::MAX, |at| at + LATE_NS);
             let until = target.min(limit).max(state.sim.now());
-            let Some(done) = state.sim.completion_by(until) else { return };
+            let Some(done) = state.sim.completion_by(until) else { break };
             if state.take(&done) {
                 self.room.notify_all();
             }
         }
+        state.owed_ns = target.saturating_sub(state.sim.now());
     }
 
     /// Makes events happen until the host is dropped.
@@ -60,8 +70,9 @@ impl Shared {
                 self.work.wait(&mut state);
                 continue;
             }
+            let pause = if state.owed_ns > 0 { LOOK_BEHIND } else { LOOK };
             drop(state);
-            pace.clock.sleep(LOOK);
+            pace.clock.sleep(pause);
             state = self.state.lock();
         }
     }

@@ -36,6 +36,8 @@ pub(super) struct State {
     pub(super) is_closing: bool,
     /// The clock when time went on last.
     pub(super) real_at: Duration,
+    /// What has passed on the clock and not in the model, in the model's time, and is to be made up for.
+    pub(super) owed_ns: u64,
     pub(super) reads: Vec<u64>,
     pub(super) reads_out: u32,
     pub(super) programs: u64,
@@ -90,6 +92,7 @@ impl State {
             is_timeless: false,
             is_closing: false,
             real_at,
+            owed_ns: 0,
             reads: vec![0; units],
             reads_out: 0,
             programs: 0,
