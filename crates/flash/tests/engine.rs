@@ -20,6 +20,10 @@ impl Clock for Standing {
 }
 
 fn open(device: &MemoryZones) -> esker_base::Result<Db> {
+    open_with(device, 64 << 10)
+}
+
+fn open_with(device: &MemoryZones, segment_bytes: usize) -> esker_base::Result<Db> {
     let env = Env {
         storage: Arc::new(FlashStorage::open(Arc::new(device.clone()))?),
         log_storage: None,
@@ -30,7 +34,8 @@ fn open(device: &MemoryZones) -> esker_base::Result<Db> {
     };
     let settings = Settings {
         log: Log::File { dir: None, sync: Sync::Always },
-        segment_bytes: 64 << 10,
+        segment_bytes,
+        sealed_segments: 1,
         ..Settings::default()
     };
     Db::open_with(env, settings)
@@ -86,4 +91,42 @@ fn acknowledged_writes_are_there_after_power_loss_and_after_a_close() {
         }
     }
     assert!(losses >= 6, "{losses}");
+}
+
+/// Large values, so that a log takes hardly more than its size.
+fn put_large(db: &Db, number: u64) -> esker_base::Result<()> {
+    let keyspace = db.keyspace("load", KeyspaceSettings::default())?;
+    db.put(&keyspace, &number.to_be_bytes(), &[number as u8; 12_000])?;
+    while db.step() {}
+    Ok(())
+}
+
+#[test]
+fn a_database_on_a_full_device_opens_and_what_is_deleted_makes_room() {
+    const SEGMENT_BYTES: usize = 128 << 10;
+    let device = MemoryZones::new(Geometry::of_blocks(4, 4, 16, 128 << 10));
+    let mut held = 0;
+    let full = {
+        let db = open_with(&device, SEGMENT_BYTES).unwrap();
+        loop {
+            match put_large(&db, held) {
+                Ok(()) => held += 1,
+                Err(error) => break error,
+            }
+        }
+    };
+    assert!(full.is_out_of_space() && full.to_string().contains("find room"), "{full}");
+    assert!(held > 1_800, "{held} of the 2,700 that there are bytes for");
+    let db = open_with(&device, SEGMENT_BYTES).unwrap();
+    let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
+    for number in 0..held {
+        let found = db.get(&keyspace, &number.to_be_bytes()).unwrap();
+        assert_eq!(found.as_deref(), Some(&[number as u8; 12_000][..]), "{number}");
+    }
+    let mut batch = db.batch();
+    batch.delete_range(&keyspace, &0u64.to_be_bytes(), &(held / 2).to_be_bytes());
+    db.write(&batch).unwrap();
+    db.flush().unwrap();
+    db.compact().unwrap();
+    (held..held + 300).for_each(|number| put_large(&db, number).unwrap());
 }

@@ -161,3 +161,33 @@ fn room_is_made_elsewhere_if_a_chunk_cannot_be_moved() {
         assert!(bytes == [number; HALF], "{name}");
     }
 }
+
+/// The only chunk that could be emptied can't be read: that is no full device, and removing files helps.
+#[test]
+fn a_chunk_that_cannot_be_read_is_told_when_no_other_can_be_emptied() {
+    const HALF: usize = 16 << 10;
+    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 12, 2 * HALF as u32));
+    let storage = open(&device).unwrap();
+    let make = |number: u8| {
+        let mut file = storage.create(&format!("file-{number}"), Hint::table(6)).unwrap();
+        let done = file.append(&[number; HALF]).and_then(|()| file.sync());
+        drop(file);
+        done.inspect_err(|_| storage.remove(&format!("file-{number}")).unwrap())
+    };
+    (0..14).for_each(|number| make(number).unwrap());
+    storage.remove("file-0").unwrap();
+    device.set_readable(device.geometry().chunk(4), HALF as u64, false);
+    let refused = make(14).unwrap_err();
+    assert!(!refused.is_out_of_space(), "{refused}");
+    assert!(refused.to_string().contains("can't be read"), "{refused}");
+    storage.remove("file-2").unwrap();
+    storage.remove("file-3").unwrap();
+    make(15).unwrap();
+    // The chunk is free, so nothing but room is missing.
+    let full = (16..30).find_map(|number| make(number).err()).unwrap();
+    assert!(!full.is_out_of_space(), "{full}");
+    storage.remove("file-1").unwrap();
+    make(30).unwrap();
+    let full = (31..40).find_map(|number| make(number).err()).unwrap();
+    assert!(full.is_out_of_space(), "{full}");
+}

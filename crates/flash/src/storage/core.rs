@@ -2,16 +2,17 @@
 //! data is read or written, but for data that is moved to make room.
 
 use super::body::Body;
+use super::directory::{files, snapshot};
 use super::format::{Extent, Op};
-use super::journal::{self, Found, Journal};
+use super::journal::{self, Journal};
 use super::slots::{self, Need};
-use super::space::{Lease, Space};
+use super::space::{Lease, SHORTEST, Space};
 use crate::Chunk;
 use crate::placement::{Lifetime, Policy};
-use crate::zones::{BLOCK_BYTES, Zones};
+use crate::zones::Zones;
 use esker_base::{Error, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,14 +34,18 @@ pub(super) struct State {
     /// Removed, and perhaps still open; and the edit that says so.
     leaving: Vec<(Arc<Body>, u64)>,
     pub(super) space: Space,
-    /// Chunks that can't be emptied to make room, as something alive in them can't be read.
-    unmovable: BTreeSet<u32>,
+    /// Chunks that can't be emptied to make room, as something alive in them can't be read, and why.
+    pub(super) unmovable: BTreeMap<u32, Error>,
     pub(super) journal: Journal,
     pub(super) next_id: u64,
 }
 
 /// Free chunks that only data which is moved may take.
 const KEPT_CHUNKS: u32 = 1;
+
+/// Tables leave one in so many chunks to logs, manifests and what else is of no level: so a database on a device that
+/// tables have filled can be opened, and keys deleted from it.
+const RESERVED_OF_CHUNKS: u32 = 64;
 
 impl Core {
     /// Reads what a device holds, or lays it out if that is nothing.
@@ -73,15 +78,20 @@ impl Core {
             self.wait(&mut state)?;
         }
         state.sweep();
-        while state.space.free_chunks() <= KEPT_CHUNKS && state.make_room(self)? {}
-        if state.space.free_chunks() > KEPT_CHUNKS
+        let kept = self.kept_from(lifetime);
+        while state.space.free_chunks() <= kept && state.make_room(self)? {}
+        if state.space.free_chunks() > kept
             && let Some(lease) = state.lease_free(&*self.zones, lifetime)?
         {
             return Ok(lease);
         }
-        let full =
-            || Error::io("find room on", self.zones.describe(), ErrorKind::StorageFull.into());
-        state.space.any_pooled().ok_or_else(full)
+        state.space.any_pooled().ok_or_else(|| state.no_room(self))
+    }
+
+    /// Free chunks that data of this lifetime leaves to others.
+    fn kept_from(&self, lifetime: Lifetime) -> u32 {
+        let reserved = self.zones.geometry().chunks() as u32 / RESERVED_OF_CHUNKS;
+        KEPT_CHUNKS + if lifetime == SHORTEST { 0 } else { reserved }
     }
 
     /// A whole chunk.
@@ -95,12 +105,11 @@ impl Core {
         }
         state.sweep();
         while state.space.free_chunks() <= KEPT_CHUNKS && state.make_room(self)? {}
-        let full =
-            || Error::io("find room on", self.zones.describe(), ErrorKind::StorageFull.into());
         if state.space.free_chunks() <= KEPT_CHUNKS {
-            return Err(full());
+            return Err(state.no_room(self));
         }
-        state.lease_free(&*self.zones, lifetime)?.ok_or_else(full)
+        let lease = state.lease_free(&*self.zones, lifetime)?;
+        lease.ok_or_else(|| state.no_room(self))
     }
 
     /// Gives back a chunk that was written up to `lease.at`.
@@ -201,7 +210,11 @@ impl State {
     }
 
     /// A free chunk, reset. One that can't be reset is out for good, and another is taken.
-    fn lease_free(&mut self, zones: &dyn Zones, lifetime: Lifetime) -> Result<Option<Lease>> {
+    pub(super) fn lease_free(
+        &mut self,
+        zones: &dyn Zones,
+        lifetime: Lifetime,
+    ) -> Result<Option<Lease>> {
         while let Some((chunk, free_after)) = self.space.free(lifetime) {
             zones.expect(chunk, lifetime);
             if !self.space.needs_reset(chunk) {
@@ -225,225 +238,4 @@ impl State {
         }
         Ok(None)
     }
-
-    /// Moves what is alive out of a chunk that is mostly dead, so that it becomes free. `false` if there is none. One that
-    /// can't be read is left as it is, and not tried again: then nothing became free, and another chunk may do.
-    fn make_room(&mut self, core: &Core) -> Result<bool> {
-        // What is being written is not in the journal yet.
-        let all = self.bodies();
-        let open = all.clone().filter(|body| body.is_open());
-        let chunks = |body: &Arc<Body>| body.pieces.read().extents.clone();
-        let written = open.flat_map(chunks).map(|extent| extent.chunk);
-        let busy = written.chain(self.unmovable.iter().copied()).collect();
-        let Some(emptiest) = self.space.emptiest(&busy) else { return Ok(false) };
-        let has_it = |body: &&Arc<Body>| {
-            body.pieces.read().extents.iter().any(|extent| extent.chunk == emptiest)
-        };
-        let bodies: Vec<Arc<Body>> = all.filter(has_it).cloned().collect();
-        let mut copies = Copies::default();
-        let moved = self.copy_all(core, emptiest, &bodies, &mut copies);
-        if let Some(lease) = copies.lease {
-            self.space.give_back(lease, bodies[0].lifetime.into());
-        }
-        if moved.is_err() {
-            // Nobody will ever have what was copied before.
-            let sequence = self.journal.sequence;
-            copies.pieces.iter().for_each(|piece| self.space.remove(piece, sequence));
-        }
-        if copies.is_unreadable {
-            self.unmovable.insert(emptiest);
-            return Ok(true);
-        }
-        let moved = moved?;
-        // The copies have to be durable before anything says that they are what counts.
-        self.journal.flush()?;
-        let ops: Vec<Op> = moved
-            .iter()
-            .filter(|(body, _)| self.names.values().any(|named| Arc::ptr_eq(named, body)))
-            .map(|(body, new)| Op::Replace(body.id, new.clone()))
-            .collect();
-        for (body, new) in moved {
-            body.replace(new);
-            body.record();
-        }
-        self.write(&ops)?;
-        let sequence = self.journal.sequence;
-        self.space.empty(emptiest, sequence);
-        self.journal.flush()?;
-        Ok(true)
-    }
-
-    /// Copies what bodies have in a chunk. Says which pieces each of them has then.
-    fn copy_all(
-        &mut self,
-        core: &Core,
-        from: u32,
-        bodies: &[Arc<Body>],
-        copies: &mut Copies,
-    ) -> Result<Vec<(Arc<Body>, Vec<Extent>)>> {
-        let mut moved = Vec::with_capacity(bodies.len());
-        for body in bodies {
-            let mut new = Vec::new();
-            for extent in body.pieces.read().extents.clone() {
-                if extent.chunk == from {
-                    let first = copies.pieces.len();
-                    self.copy(core, extent, body.lifetime.into(), copies)?;
-                    new.extend_from_slice(&copies.pieces[first..]);
-                } else {
-                    new.push(extent);
-                }
-            }
-            moved.push((body.clone(), new));
-        }
-        Ok(moved)
-    }
-
-    /// Copies a piece; it may come to lie in two.
-    fn copy(
-        &mut self,
-        core: &Core,
-        extent: Extent,
-        lifetime: Lifetime,
-        copies: &mut Copies,
-    ) -> Result<()> {
-        let geometry = self.space.geometry;
-        let mut bytes = vec![0; extent.taken() as usize];
-        let chunk = geometry.chunk(extent.chunk as usize);
-        let read = core.zones.read(chunk, extent.start(), &mut bytes);
-        copies.is_unreadable = read.is_err();
-        read?;
-        let mut left = extent.bytes;
-        while left > 0 {
-            let mut to = match copies.lease.take() {
-                Some(lease) => lease,
-                None => self.lease_for_copy(core, lifetime)?,
-            };
-            let room = u64::from(geometry.chunk_bytes) - to.at;
-            let here = u64::from(left).min(room) as u32;
-            let index = geometry.index(to.chunk) as u32;
-            let piece = Extent { chunk: index, block: (to.at / BLOCK_BYTES) as u32, bytes: here };
-            let rest = bytes.split_off(piece.taken().min(bytes.len() as u64) as usize);
-            if let Err(error) = core.zones.write(to.chunk, to.at, &bytes) {
-                self.space.close(to.chunk);
-                return Err(error);
-            }
-            core.moved_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-            (bytes, left) = (rest, left - here);
-            self.space.add(&piece);
-            to.at += piece.taken();
-            copies.pieces.push(piece);
-            if to.at + BLOCK_BYTES > u64::from(geometry.chunk_bytes) {
-                self.space.give_back(to, lifetime);
-            } else {
-                copies.lease = Some(to);
-            }
-        }
-        Ok(())
-    }
-
-    /// A chunk that is written already, of any lifetime, or else a free one.
-    fn lease_for_copy(&mut self, core: &Core, lifetime: Lifetime) -> Result<Lease> {
-        if let Some(lease) = self.space.pooled(lifetime).or_else(|| self.space.any_pooled()) {
-            return Ok(lease);
-        }
-        let full =
-            || Error::io("find room on", core.zones.describe(), ErrorKind::StorageFull.into());
-        if !self.make_place(&*core.zones, Need::Must)? {
-            return Err(full());
-        }
-        self.lease_free(&*core.zones, lifetime)?.ok_or_else(full)
-    }
-}
-
-/// What was copied to make room, and where the next piece goes.
-#[derive(Default)]
-struct Copies {
-    pieces: Vec<Extent>,
-    lease: Option<Lease>,
-    /// Something that should be copied could not be read.
-    is_unreadable: bool,
-}
-
-/// Files by name, the next file's number, and the chunks.
-pub(super) type Files = (BTreeMap<String, Arc<Body>>, u64, Space);
-
-/// The files that a journal says there are.
-pub(super) fn files(
-    zones: &dyn Zones,
-    policy: Box<dyn Policy + Send>,
-    found: &Found,
-) -> Result<Files> {
-    let mut names = BTreeMap::<String, Arc<Body>>::new();
-    let mut next_id = 1;
-    let lost = |what: String| Error::corruption(zones.describe(), 0, what);
-    for op in &found.ops {
-        replay(&mut names, &mut next_id, op).map_err(lost)?;
-    }
-    let mut space = Space::new(zones, policy)?;
-    for (name, body) in &names {
-        let extents = body.pieces.read().extents.clone();
-        if !extents.iter().all(|extent| space.found(extent)) {
-            return Err(lost(format!("{name} has chunks that are not there, or bad")));
-        }
-        if body.log_bytes.is_some() {
-            body.scan(zones)?;
-        }
-    }
-    for body in names.values().filter(|body| body.log_bytes.is_none()) {
-        let pieces = body.pieces.read();
-        let lifetime = body.lifetime.into();
-        for extent in &pieces.extents {
-            if space.pool_found(extent, lifetime) {
-                zones.expect(zones.geometry().chunk(extent.chunk as usize), lifetime);
-            }
-        }
-    }
-    Ok((names, next_id, space))
-}
-
-/// The directory as changes that make it.
-fn snapshot(names: &BTreeMap<String, Arc<Body>>) -> Vec<Op> {
-    let of_one = |(name, body): (&String, &Arc<Body>)| {
-        let extents = body.recorded();
-        [Op::Create(body.made(name)), Op::Extend(body.id, extents)]
-    };
-    names.iter().flat_map(of_one).collect()
-}
-
-fn replay(
-    names: &mut BTreeMap<String, Arc<Body>>,
-    next_id: &mut u64,
-    op: &Op,
-) -> std::result::Result<(), String> {
-    let of_id = |names: &BTreeMap<String, Arc<Body>>, id: u64| {
-        names.values().find(|body| body.id == id).cloned()
-    };
-    match op {
-        Op::Create(made) => {
-            *next_id = made.id.max(*next_id - 1) + 1;
-            let body = Body::new(made);
-            if names.insert(made.name.clone(), body).is_some() {
-                return Err(format!("its journal makes {} twice", made.name));
-            }
-        }
-        // A file that was removed while it was written is extended by its writer still.
-        Op::Extend(id, extents) => {
-            let body = of_id(names, *id);
-            body.iter().for_each(|body| extents.iter().for_each(|extent| body.push(*extent)));
-            body.iter().for_each(|body| body.record());
-        }
-        Op::Replace(id, extents) => {
-            let body = of_id(names, *id);
-            body.iter().for_each(|body| body.replace(extents.clone()));
-            body.iter().for_each(|body| body.record());
-        }
-        Op::Remove(name) => _ = names.remove(name),
-        Op::Rename(from, to) => {
-            let body = names.remove(from);
-            let body =
-                body.ok_or_else(|| format!("its journal renames {from}, which is not there"))?;
-            names.insert(to.clone(), body);
-        }
-    }
-    Ok(())
 }

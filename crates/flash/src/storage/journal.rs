@@ -31,6 +31,8 @@ pub(super) struct Journal {
     pub(super) sequence: u64,
     pub(super) durable: u64,
     failed: Option<Error>,
+    /// Since it was opened.
+    pub(super) written_bytes: u64,
 }
 
 /// What a device was found to hold.
@@ -165,8 +167,16 @@ impl Journal {
         zones.flush()?;
         let (generation, sequence) = (found.generation, found.sequence);
         let current = found.current.unwrap_or(JOURNAL_CHUNKS - 1);
-        let (at, durable, failed) = (0, sequence, None);
-        let mut journal = Journal { zones, generation, current, at, sequence, durable, failed };
+        let mut journal = Journal {
+            zones,
+            generation,
+            current,
+            at: 0,
+            sequence,
+            durable: sequence,
+            failed: None,
+            written_bytes: 0,
+        };
         // What one chunk held fits into one.
         let edit = journal.snapshot_edit(snapshot, journal.chunk_bytes())?;
         journal.turn(&edit)?;
@@ -184,6 +194,7 @@ impl Journal {
         let written = if self.at + bytes.len() as u64 <= self.chunk_bytes() {
             let written = self.zones.write(self.chunk(self.current), self.at, &bytes);
             self.at += bytes.len() as u64;
+            self.written_bytes += bytes.len() as u64;
             self.sequence += 1;
             written
         } else if ops.iter().any(|op| matches!(op, Op::Create(_) | Op::Extend(..))) {
@@ -239,6 +250,7 @@ impl Journal {
             let mut bytes = format::header(&self.zones.geometry(), header);
             bytes.extend_from_slice(snapshot);
             self.zones.write(chunk, 0, &bytes)?;
+            self.written_bytes += bytes.len() as u64;
             self.zones.flush()?;
             self.generation += 1;
             self.sequence += 1;

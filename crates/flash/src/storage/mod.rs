@@ -8,17 +8,19 @@
 //!
 //! A file's bytes lie in chunks together with those of files that live about as long, which its hint says
 //! (`space`); so chunks become free as wholes when files are removed. Only when no chunk is free is something moved
-//! (`core`), and counted. Appended bytes go to a few chunks in turn (`writer`); a log has chunks of its own (`log`).
-//! The names are in a journal of edits with snapshots (`journal`); `docs/formats/flash.md` has the bytes (`format`).
+//! (`room`), and counted. Appended bytes go to a few chunks in turn (`writer`); a log has chunks of its own (`log`).
+//! The names (`directory`) are in a journal of edits with snapshots (`journal`); `docs/formats/flash.md` has the bytes (`format`).
 //!
 //! Nothing is cached: whoever reads the same bytes twice keeps them.
 
 mod body;
 mod content;
 mod core;
+mod directory;
 mod format;
 mod journal;
 mod log;
+mod room;
 mod slots;
 mod space;
 mod writer;
@@ -36,6 +38,7 @@ pub(crate) use journal::from_the_oldest;
 use log::Log;
 use parking_lot::MutexGuard;
 pub use space::LIFETIMES;
+use space::SHORTEST;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -65,7 +68,7 @@ pub struct Content {
 /// Looks at what a device holds. Beside somebody who writes it, what is found may be of a moment ago, or a failure.
 pub fn look(zones: &dyn Zones) -> Result<Content> {
     let (names, _, space) =
-        core::files(zones, rotating(&zones.geometry()), &journal::find(zones)?)?;
+        directory::files(zones, rotating(&zones.geometry()), &journal::find(zones)?)?;
     let (good_bytes, live_bytes) = space.usage();
     let names = names.into_keys().collect();
     Ok(Content { names, good_bytes, live_bytes, free_chunks: space.free_chunks() })
@@ -84,8 +87,18 @@ pub struct Usage {
     pub host_bytes: u64,
     /// Bytes that were moved so that their chunks become free.
     pub moved_bytes: u64,
+    /// Bytes of the journal.
+    pub journal_bytes: u64,
     /// How often the chunk that was reset least was, and the one that was reset most.
     pub erases: (u32, u32),
+}
+
+impl Usage {
+    /// What was written to the device for each byte that users wrote; 1 if they wrote none.
+    pub fn media_over_host(&self) -> f64 {
+        let media_bytes = self.host_bytes + self.moved_bytes + self.journal_bytes;
+        if self.host_bytes == 0 { 1.0 } else { media_bytes as f64 / self.host_bytes as f64 }
+    }
 }
 
 impl FlashStorage {
@@ -112,6 +125,7 @@ impl FlashStorage {
             free_chunks: state.space.free_chunks(),
             host_bytes: self.core.host_bytes.load(Ordering::Relaxed),
             moved_bytes: self.core.moved_bytes.load(Ordering::Relaxed),
+            journal_bytes: state.journal.written_bytes,
             erases: state.space.erases(),
         }
     }
@@ -150,7 +164,7 @@ fn rotating(geometry: &Geometry) -> Box<dyn Policy + Send> {
 /// How long a file lives, as a class: deeper tables longer.
 fn lifetime_of(hint: Hint) -> u8 {
     let of_level = || (1 + hint.level).min(LIFETIMES as u8 - 1);
-    if hint.kind == FileKind::Table { of_level() } else { 0 }
+    if hint.kind == FileKind::Table { of_level() } else { SHORTEST as u8 }
 }
 
 /// The chunks that a file is written to in turn: many where it is read and written while somebody waits, one where

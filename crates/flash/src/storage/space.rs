@@ -15,6 +15,9 @@ use std::collections::BTreeSet;
 /// How long data lives, as classes: what belongs to no level, and tables of seven levels.
 pub const LIFETIMES: usize = 8;
 
+/// That of what belongs to no level.
+pub(super) const SHORTEST: Lifetime = 0;
+
 /// The part of all units that one lifetime is taken to keep busy: an eighth for all of them.
 const NEEDED_OF_UNITS: f64 = 1.0 / (8 * LIFETIMES) as f64;
 
@@ -260,6 +263,11 @@ impl Space {
         let all = (0..self.records.len()).filter(is_closed);
         let found = all.min_by_key(|index| self.records[*index].live)?;
         (self.records[found].live <= most).then_some(found as u32)
+    }
+
+    /// Bytes in a chunk that files have.
+    pub(super) fn live(&self, index: u32) -> u64 {
+        self.records[index as usize].live
     }
 
     /// All that was alive in a chunk is elsewhere since the edit `sequence`.

@@ -1,0 +1,166 @@
+//! How room is made when no chunk is free: what is alive in the chunk that is mostly dead is moved elsewhere.
+
+use super::body::Body;
+use super::core::{Core, State};
+use super::format::{Extent, Op};
+use super::slots::Need;
+use super::space::Lease;
+use crate::placement::Lifetime;
+use crate::zones::BLOCK_BYTES;
+use esker_base::{Error, Result};
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl State {
+    /// Moves what is alive out of a chunk that is mostly dead, so that it becomes free. `false` if there is none. One that
+    /// can't be read is left as it is, and not tried again: then nothing became free, and another chunk may do.
+    pub(super) fn make_room(&mut self, core: &Core) -> Result<bool> {
+        // What is being written is not in the journal yet.
+        let all = self.bodies();
+        let open = all.clone().filter(|body| body.is_open());
+        let chunks = |body: &Arc<Body>| body.pieces.read().extents.clone();
+        let written = open.flat_map(chunks).map(|extent| extent.chunk);
+        let busy = written.chain(self.unmovable.keys().copied()).collect();
+        let Some(emptiest) = self.space.emptiest(&busy) else { return Ok(false) };
+        let has_it = |body: &&Arc<Body>| {
+            body.pieces.read().extents.iter().any(|extent| extent.chunk == emptiest)
+        };
+        let bodies: Vec<Arc<Body>> = all.filter(has_it).cloned().collect();
+        let mut copies = Copies::default();
+        let moved = self.copy_all(core, emptiest, &bodies, &mut copies);
+        if let Some(lease) = copies.lease {
+            self.space.give_back(lease, bodies[0].lifetime.into());
+        }
+        if moved.is_err() {
+            // Nobody will ever have what was copied before.
+            let sequence = self.journal.sequence;
+            copies.pieces.iter().for_each(|piece| self.space.remove(piece, sequence));
+        }
+        if let Some(error) = copies.unreadable {
+            self.unmovable.insert(emptiest, error);
+            return Ok(true);
+        }
+        let moved = moved?;
+        // The copies have to be durable before anything says that they are what counts.
+        self.journal.flush()?;
+        let ops: Vec<Op> = moved
+            .iter()
+            .filter(|(body, _)| self.names.values().any(|named| Arc::ptr_eq(named, body)))
+            .map(|(body, new)| Op::Replace(body.id, new.clone()))
+            .collect();
+        for (body, new) in moved {
+            body.replace(new);
+            body.record();
+        }
+        self.write(&ops)?;
+        let sequence = self.journal.sequence;
+        self.space.empty(emptiest, sequence);
+        self.journal.flush()?;
+        Ok(true)
+    }
+
+    /// Copies what bodies have in a chunk. Says which pieces each of them has then.
+    fn copy_all(
+        &mut self,
+        core: &Core,
+        from: u32,
+        bodies: &[Arc<Body>],
+        copies: &mut Copies,
+    ) -> Result<Vec<(Arc<Body>, Vec<Extent>)>> {
+        let mut moved = Vec::with_capacity(bodies.len());
+        for body in bodies {
+            let mut new = Vec::new();
+            for extent in body.pieces.read().extents.clone() {
+                if extent.chunk == from {
+                    let first = copies.pieces.len();
+                    self.copy(core, extent, body.lifetime.into(), copies)?;
+                    new.extend_from_slice(&copies.pieces[first..]);
+                } else {
+                    new.push(extent);
+                }
+            }
+            moved.push((body.clone(), new));
+        }
+        Ok(moved)
+    }
+
+    /// Copies a piece; it may come to lie in two.
+    fn copy(
+        &mut self,
+        core: &Core,
+        extent: Extent,
+        lifetime: Lifetime,
+        copies: &mut Copies,
+    ) -> Result<()> {
+        let geometry = self.space.geometry;
+        let mut bytes = vec![0; extent.taken() as usize];
+        let chunk = geometry.chunk(extent.chunk as usize);
+        let read = core.zones.read(chunk, extent.start(), &mut bytes);
+        copies.unreadable = read.clone().err();
+        read?;
+        let mut left = extent.bytes;
+        while left > 0 {
+            let mut to = match copies.lease.take() {
+                Some(lease) => lease,
+                None => self.lease_for_copy(core, lifetime)?,
+            };
+            let room = u64::from(geometry.chunk_bytes) - to.at;
+            let here = u64::from(left).min(room) as u32;
+            let index = geometry.index(to.chunk) as u32;
+            let piece = Extent { chunk: index, block: (to.at / BLOCK_BYTES) as u32, bytes: here };
+            let rest = bytes.split_off(piece.taken().min(bytes.len() as u64) as usize);
+            if let Err(error) = core.zones.write(to.chunk, to.at, &bytes) {
+                self.space.close(to.chunk);
+                return Err(error);
+            }
+            core.moved_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            (bytes, left) = (rest, left - here);
+            self.space.add(&piece);
+            to.at += piece.taken();
+            copies.pieces.push(piece);
+            if to.at + BLOCK_BYTES > u64::from(geometry.chunk_bytes) {
+                self.space.give_back(to, lifetime);
+            } else {
+                copies.lease = Some(to);
+            }
+        }
+        Ok(())
+    }
+
+    /// A chunk that is written already, of any lifetime, or else a free one.
+    fn lease_for_copy(&mut self, core: &Core, lifetime: Lifetime) -> Result<Lease> {
+        if let Some(lease) = self.space.pooled(lifetime).or_else(|| self.space.any_pooled()) {
+            return Ok(lease);
+        }
+        if !self.make_place(&*core.zones, Need::Must)? {
+            return Err(self.no_room(core));
+        }
+        let lease = self.lease_free(&*core.zones, lifetime)?;
+        lease.ok_or_else(|| self.no_room(core))
+    }
+
+    /// Why there is no room: everything is alive, or what is alive in a chunk that is mostly dead can't be read.
+    pub(super) fn no_room(&self, core: &Core) -> Error {
+        let is_alive = |(index, _): &(&u32, &Error)| self.space.live(**index) > 0;
+        let mut unmovable = self.unmovable.iter().filter(is_alive);
+        let source = match unmovable.next() {
+            None => ErrorKind::StorageFull.into(),
+            Some((_, error)) => io::Error::other(format!(
+                "{} of its chunks can't be emptied, as files in them can't be read; remove these files, or others. The \
+                 first failure: {error}",
+                1 + unmovable.count()
+            )),
+        };
+        Error::io("find room on", core.zones.describe(), source)
+    }
+}
+
+/// What was copied to make room, and where the next piece goes.
+#[derive(Default)]
+struct Copies {
+    pieces: Vec<Extent>,
+    lease: Option<Lease>,
+    /// Why something that should be copied could not be read.
+    unreadable: Option<Error>,
+}
