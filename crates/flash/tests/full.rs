@@ -1,6 +1,9 @@
 //! A full device, one with bad chunks, and how much of it can be used.
 
-use esker_base::{Hint, Rng};
+use esker_base::Hint;
+use esker_flash::placement::{Even, Policy, Rotating, Shared};
+use esker_flash::storage::LIFETIMES;
+use esker_flash::trial::Overwrite;
 use esker_flash::zones::MemoryZones;
 use esker_flash::{FlashStorage, Geometry};
 use esker_storage::Storage;
@@ -144,39 +147,17 @@ fn chunks_that_are_bad_or_go_bad_are_passed_over() {
 /// written than files are.
 #[test]
 fn tables_that_were_overwritten_five_times_fill_the_device() {
-    let device = MemoryZones::new(Geometry::of_blocks(4, 4, 64, 128 << 10));
-    let storage = open(&device);
-    let mut rng = Rng::new(1);
-    let (table, mut made) = (512 << 10, 0u64);
-    let mut live: Vec<String> = Vec::new();
-    let (good, _) = (storage.usage().good_bytes, ());
-    let kept = (good as usize * 85 / 100) / table;
-    let level = |rng: &mut Rng| if rng.below(10) == 0 { 3 } else { 4 };
-    let mut add = |rng: &mut Rng, live: &mut Vec<String>| {
-        let name = format!("{made}");
-        made += 1;
-        let len = table - rng.below(60_000) as usize;
-        write(&storage, &name, level(rng), len, made as u8).map(|()| live.push(name))
-    };
-    for _ in 0..6 * kept {
-        if live.len() == kept {
-            let name = live.swap_remove(rng.below(kept as u64) as usize);
-            storage.remove(&name).unwrap();
-        }
-        add(&mut rng, &mut live).unwrap();
+    let geometry = Geometry::of_blocks(4, 4, 64, 256 << 10);
+    let policies: [Box<dyn Policy + Send>; 3] =
+        [Box::new(Shared), Box::new(Rotating::new(LIFETIMES, false, 4)), Box::new(Even)];
+    for policy in policies {
+        let name = policy.name();
+        let overwrite = Overwrite { table_bytes: 2 << 20, kept: 0.85, times: 5, seed: 1 };
+        let filled = overwrite.run(&MemoryZones::new(geometry), policy).unwrap();
+        println!("{name}: {filled:?}");
+        assert!(filled.live >= 0.93, "{name}: {filled:?}");
+        assert!(filled.media_over_host <= 1.02, "{name}: {filled:?}");
     }
-    while add(&mut rng, &mut live).is_ok() {}
-    let usage = storage.usage();
-    let bytes: u64 = live.iter().map(|name| storage.open(name).unwrap().len().unwrap()).sum();
-    let part = bytes as f64 / usage.good_bytes as f64;
-    let amplification = device.written_in_all() as f64 / usage.host_bytes as f64;
-    let moved = usage.moved_bytes as f64 / usage.host_bytes as f64;
-    println!(
-        "live {part:.3}, media over host {amplification:.3}, moved {moved:.4}, {:?}",
-        usage.erases
-    );
-    assert!(part >= 0.93, "{part}");
-    assert!(moved <= 0.02, "{moved}");
 }
 
 #[test]

@@ -120,18 +120,28 @@ pub fn open(name: &str, dir: &Path, settings: &PeerSettings) -> Result<Box<dyn P
     open_built_in(name, dir, settings)
 }
 
-/// Opens RocksDB, as `rocksdb-wal` or with `is_synced` as `rocksdb-wal-sync`, with all its files in `storage`, or
-/// creates a store there.
+/// The log of a RocksDB whose files are in a storage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StorageLog {
+    /// Written and not synced: `rocksdb-wal`.
+    Written,
+    /// Synced before a write is acknowledged: `rocksdb-wal-sync`.
+    Synced,
+    /// None: `rocksdb-nolog`.
+    None,
+}
+
+/// Opens RocksDB with all its files in `storage`, or creates a store there.
 pub fn open_in_storage(
     storage: Arc<dyn Storage>,
-    is_synced: bool,
+    log: StorageLog,
     settings: &PeerSettings,
 ) -> Result<Box<dyn Peer>> {
     check_settings("rocksdb-wal", settings)?;
     #[cfg(feature = "rocksdb")]
-    return rocksdb::open_in(storage, is_synced, settings);
+    return rocksdb::open_in(storage, log, settings);
     #[cfg(not(feature = "rocksdb"))]
-    unreachable!("{} {is_synced}: it was checked", storage.describe())
+    unreachable!("{} {log:?}: it was checked", storage.describe())
 }
 
 #[cfg_attr(

@@ -27,7 +27,7 @@ use crate::moments::Moments;
 use crate::settings::PeerSettings;
 use crate::single::single;
 use crate::tally::Tally;
-use crate::{Peer, Written};
+use crate::{Peer, StorageLog, Written};
 use ::rocksdb::{
     DB, Error as RocksError, InfoLogger, LogLevel, Options, ReadOptions, WaitForCompactOptions,
     WriteOptions,
@@ -106,15 +106,17 @@ pub(crate) fn open(name: &str, dir: &Path, settings: &PeerSettings) -> Result<Bo
 /// Opens RocksDB with all its files in `storage`.
 pub(crate) fn open_in(
     storage: Arc<dyn Storage>,
-    is_synced: bool,
+    log: StorageLog,
     settings: &PeerSettings,
 ) -> Result<Box<dyn Peer>> {
-    let (name, variant) = match is_synced {
-        true => ("rocksdb-wal-sync", Variant::WalSync),
-        false => ("rocksdb-wal", Variant::Wal),
+    let (name, variant) = match log {
+        StorageLog::Synced => ("rocksdb-wal-sync", Variant::WalSync),
+        StorageLog::Written => ("rocksdb-wal", Variant::Wal),
+        StorageLog::None => ("rocksdb-nolog", Variant::NoLog),
     };
     let mut configuration = Configuration::default();
     let mut options = options::options(variant, settings, &mut configuration);
+    let is_synced = log == StorageLog::Synced;
     let log_bytes = is_synced.then(|| 3 * settings.write_buffer_bytes as u64 / 2);
     configuration.note(
         "files",
@@ -350,21 +352,21 @@ mod tests {
     }
 
     /// A RocksDB with all its files in memory.
-    fn in_memory(storage: &MemoryStorage, is_synced: bool) -> Box<dyn Peer> {
+    fn in_memory(storage: &MemoryStorage, log: StorageLog) -> Box<dyn Peer> {
         let settings = PeerSettings {
             write_buffer_bytes: 1 << 20,
             memory_bytes: 8 << 20,
             ..PeerSettings::default()
         };
-        open_in(Arc::new(storage.clone()), is_synced, &settings).unwrap()
+        open_in(Arc::new(storage.clone()), log, &settings).unwrap()
     }
 
     #[test]
     fn in_a_storage_everything_is_found_again() {
-        for is_synced in [false, true] {
+        for log in [StorageLog::Written, StorageLog::Synced, StorageLog::None] {
             let storage = MemoryStorage::new();
             for round in 0..3u32 {
-                let peer = in_memory(&storage, is_synced);
+                let peer = in_memory(&storage, log);
                 for number in 0..round * 2_000 {
                     let value = peer.get(&number.to_be_bytes()).unwrap();
                     assert_eq!(value.as_deref(), Some(&[number as u8; 2_000][..]), "{number}");
@@ -372,6 +374,7 @@ mod tests {
                 for number in round * 2_000..(round + 1) * 2_000 {
                     peer.put(&number.to_be_bytes(), &[number as u8; 2_000]).unwrap();
                 }
+                peer.flush().unwrap();
             }
             let names = storage.list().unwrap();
             assert!(names.iter().any(|name| name.ends_with(".sst")), "{names:?}");
@@ -382,7 +385,7 @@ mod tests {
     #[test]
     fn in_a_storage_the_lock_is_held_and_given_back() {
         let storage = MemoryStorage::new();
-        let peer = in_memory(&storage, false);
+        let peer = in_memory(&storage, StorageLog::Written);
         assert!(storage.lock().is_err());
         drop(peer);
         drop(storage.lock().unwrap());

@@ -17,7 +17,7 @@ use crate::failure::Outcome;
 use esker::{Db, Env, KeyspaceSettings, Log, Result, Store, Sync};
 use esker_bench::accounting::TableSpace;
 use esker_bench::{Counters, Engine, Row};
-use esker_peers::Peer;
+use esker_peers::{Peer, StorageLog};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -100,9 +100,12 @@ impl FabricEngine {
         let mut named = named(fabric);
         let side = match name {
             "rocksdb-compute" => {
-                let is_synced = fabric.durability == Durability::PowerSafe;
+                let log = match fabric.durability {
+                    Durability::PowerSafe => StorageLog::Synced,
+                    Durability::Paper => StorageLog::Written,
+                };
                 let storage = node.storage(fabric)?;
-                let peer = esker_peers::open_in_storage(storage, is_synced, &settings.peer()?)?;
+                let peer = esker_peers::open_in_storage(storage, log, &settings.peer()?)?;
                 named.extend(peer.configuration());
                 Side::RocksDb { peer }
             }

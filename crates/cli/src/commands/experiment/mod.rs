@@ -39,7 +39,8 @@ pub struct Run {
     /// The cases. Of plexdb, each a distribution and a number of updates of each key
     /// [default: uniform-9,uniform-20,zipf-9,zipf-20]; of wal, each a benchmark and its clients
     /// [default: linkbench-10,linkbench-64,tpcc-10,tpcc-64]; of fabric, each a durability, an access and the
-    /// size of a value [default: all, such as paper-same-32k]
+    /// size of a value [default: all, such as paper-same-32k]; of isolation, its parts
+    /// [default: capacity,policies,sequential and, of a full run, engine,ycsb]
     #[arg(long, value_name = "LIST", verbatim_doc_comment)]
     cases: Option<String>,
     /// Of plexdb: the keys, with write buffers and memory in proportion
@@ -135,7 +136,7 @@ static EXPERIMENTS: [Experiment; 6] = [
     Experiment {
         name: "isolation",
         about: "what reads lose beside writes inside a flash device, on a model",
-        flags: &[],
+        flags: &["--cases"],
         how: How::Model(isolation::results),
     },
     Experiment {

@@ -1,31 +1,30 @@
 //! What threads do with a store on a modelled device, and what it did meanwhile.
 
 use super::SEED;
-use super::engine::{THREADS, VALUE_BYTES};
-use esker::api::Kv;
-use esker::{Error, Store, WriteBatch};
+use super::device::Device;
+use esker::Error;
 use esker_base::{Clock, Rng};
 use esker_flash::host::Activity;
-use esker_flash::{FlashStorage, Host};
+use esker_flash::storage::Usage;
 use esker_workload::Distribution;
 use esker_workload::distributions::{Latest, ScrambledZipfian, Uniform};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Updates after the load, as a part of the records: so that levels are as updates leave them.
-const UPDATES: f64 = 0.5;
+pub(super) const VALUE_BYTES: usize = 1_100;
+/// Of 64 reads outstanding at random, 16 dies are busy four fifths of the time at the most; of so many, nearly all.
+pub(super) const THREADS: usize = 96;
+
+/// Updates after records were added, as a part of these: so that levels are as updates leave them.
+const UPDATES: f64 = 0.25;
 /// The part of the measured time that goes before it.
 const WARM_UP: f64 = 0.5;
 
-/// A store and the device under it.
+/// A store under load.
 pub(super) struct Load<'a> {
-    pub(super) store: &'a Store,
-    pub(super) host: &'a Host,
-    pub(super) storage: &'a FlashStorage,
-    pub(super) clock: &'a dyn Clock,
-    /// How many records were put by [`Load::fill`], and how many there are.
-    pub(super) filled: u64,
-    pub(super) records: AtomicU64,
+    device: &'a Device,
+    /// How many records there are.
+    records: AtomicU64,
 }
 
 /// What threads do.
@@ -69,6 +68,7 @@ pub(super) struct Moment {
     pub(super) write_share: f64,
     /// Reads that went to units as long as they were written, beside uniform reads.
     pub(super) heat: f64,
+    /// What was written to the medium for each byte that was written to files, since the device was made.
     pub(super) media_over_host: f64,
     /// What was written to the device for each byte of values that were put.
     pub(super) written_per_put: f64,
@@ -92,19 +92,29 @@ struct Counted {
 
 #[derive(Default)]
 struct Phase {
+    /// How many records there were before it.
+    there: u64,
     counts: AtomicBool,
     ends: AtomicBool,
 }
 
 impl Load<'_> {
-    /// Puts all records, and updates some.
-    pub(super) fn fill(&self) -> Result<(), Error> {
-        let mut rng = Rng::new(SEED);
-        for number in 0..self.filled {
+    pub(super) fn on(device: &Device) -> Load<'_> {
+        Load { device, records: AtomicU64::new(0) }
+    }
+
+    /// Adds so many records in the order of their keys, which leaves little to merge, and updates some of all there are
+    /// then.
+    pub(super) fn grow(&self, count: u64) -> Result<(), Error> {
+        let before = self.records.fetch_add(count, Ordering::Relaxed);
+        let mut rng = Rng::new(SEED + before);
+        let mut numbers: Vec<u64> = (before..before + count).collect();
+        numbers.sort_by_key(|number| key(*number));
+        for number in numbers {
             self.put(number, &mut rng)?;
         }
-        for _ in 0..(self.filled as f64 * UPDATES) as u64 {
-            let number = rng.below(self.filled);
+        for _ in 0..(count as f64 * UPDATES) as u64 {
+            let number = rng.below(before + count);
             self.put(number, &mut rng)?;
         }
         Ok(())
@@ -113,23 +123,21 @@ impl Load<'_> {
     fn put(&self, number: u64, rng: &mut Rng) -> Result<(), Error> {
         let mut value = [0; VALUE_BYTES];
         rng.fill(&mut value);
-        let mut batch = WriteBatch::new();
-        batch.put(self.store.keyspace_id(), &key(number), &value);
-        self.store.write(&batch)
+        self.device.store().put(&key(number), &value)
     }
 
     /// Lets threads read and put for so many seconds of the model.
     pub(super) fn run(&self, mix: Mix, seconds: f64) -> Result<Moment, Error> {
-        let phase = Phase::default();
+        let phase = Phase { there: self.records.load(Ordering::Relaxed), ..Phase::default() };
         let (mut counted, mut around) = (Vec::new(), None);
         std::thread::scope(|scope| {
             let phase = &phase;
             let thread = |number| scope.spawn(move || self.work(number, mix, phase));
             let threads: Vec<_> = (0..THREADS as u64).map(thread).collect();
-            self.host.sleep(Duration::from_secs_f64(seconds * WARM_UP));
+            self.device.host.sleep(Duration::from_secs_f64(seconds * WARM_UP));
             phase.counts.store(true, Ordering::Relaxed);
             let before = self.look();
-            self.host.sleep(Duration::from_secs_f64(seconds));
+            self.device.host.sleep(Duration::from_secs_f64(seconds));
             phase.counts.store(false, Ordering::Relaxed);
             around = Some((before, self.look()));
             phase.ends.store(true, Ordering::Relaxed);
@@ -156,29 +164,27 @@ impl Load<'_> {
                 counted.puts += u64::from(counts);
                 continue;
             }
-            let begin = self.host.now();
-            let found = self.store.get(&key(record))?;
+            let begin = self.device.host.now();
+            let found = self.device.store().get(&key(record))?;
             // A new one may be on its way.
             let is_there = found.is_some_and(|value| value.len() == VALUE_BYTES);
-            assert!(is_there || record >= self.filled, "{record} is there");
+            assert!(is_there || record >= phase.there, "{record} is there");
             if counts {
-                counted.latencies.push((self.host.now() - begin).as_nanos() as u32);
+                counted.latencies.push((self.device.host.now() - begin).as_nanos() as u32);
             }
         }
         Ok(counted)
     }
 
     fn look(&self) -> Look {
-        let usage = self.storage.usage();
-        let (host_bytes, moved_bytes) = (usage.host_bytes, usage.moved_bytes);
-        Look { activity: self.host.activity(), host_bytes, moved_bytes, real: self.clock.now() }
+        let Device { host, clock, .. } = self.device;
+        Look { activity: host.activity(), usage: self.device.usage(), real: clock.now() }
     }
 }
 
 struct Look {
     activity: Activity,
-    host_bytes: u64,
-    moved_bytes: u64,
+    usage: Usage,
     real: Duration,
 }
 
@@ -199,8 +205,7 @@ fn moment(before: &Look, after: &Look, counted: Vec<Counted>) -> Moment {
         (grown(&from.read_ns, &to.read_ns), grown(&from.write_ns, &to.write_ns));
     let reads = grown(&from.reads, &to.reads);
     let met: f64 = write_ns.iter().zip(&reads).map(|(write, reads)| write * reads).sum();
-    let host_bytes = (after.host_bytes - before.host_bytes) as f64;
-    let moved_bytes = (after.moved_bytes - before.moved_bytes) as f64;
+    let host_bytes = (after.usage.host_bytes - before.usage.host_bytes) as f64;
     let puts = counted.iter().map(|one| one.puts).sum::<u64>();
     let mut latencies: Vec<u32> = counted.into_iter().flat_map(|one| one.latencies).collect();
     latencies.sort_unstable();
@@ -211,7 +216,7 @@ fn moment(before: &Look, after: &Look, counted: Vec<Counted>) -> Moment {
         read_share: sum(&read_ns) / passed_ns / dies,
         write_share: sum(&write_ns) / passed_ns / dies,
         heat: met * dies / (sum(&write_ns) * sum(&reads)).max(1.0),
-        media_over_host: (host_bytes + moved_bytes) / host_bytes.max(1.0),
+        media_over_host: after.usage.media_over_host(),
         written_per_put: host_bytes / (puts * VALUE_BYTES as u64).max(1) as f64,
         dilation: (after.real - before.real).as_nanos() as f64 / passed_ns,
     }

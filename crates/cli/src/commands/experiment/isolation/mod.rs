@@ -1,23 +1,29 @@
 //! `esker experiment isolation`: what reads lose beside writes inside a flash device, after the paper on
 //! read/write isolation. All of it on a model.
 //!
-//! * [`sequential`]: its first figure, reads and writes in one sequential mix on a conventional device;
+//! * [`capacity`]: how much of a device files can have, and what is written beside them;
 //! * [`policies`]: its third figure, the loss by write share on an open-channel device, for each policy
 //!   and each form of the device;
-//! * [`engine`]: its second figure, random reads and puts with the whole engine on the paced model, under
-//!   what [`load`] does; a full run only, as filling the devices takes minutes;
+//! * [`sequential`]: its first figure, reads and writes in one sequential mix on a conventional device;
+//! * [`engine`]: its second figure, random reads and puts with the whole engine on the paced model, and
+//!   [`ycsb`] there, both under what [`load`] does on a [`device`]; of a full run only;
 //! * [`paper`]: what the paper reports.
 
+mod capacity;
+mod device;
 mod engine;
 mod load;
 mod paper;
 mod policies;
+mod rows;
 mod sequential;
+mod ycsb;
 
 use super::{Scale, Wishes};
 use crate::failure::{Failure, Outcome};
 use esker_bench::results::{Group, RUN, Settings};
 use esker_bench::{Machine, Results, Row};
+use rows::Rows;
 
 /// What is said wherever the results are shown.
 const EMULATED: &str =
@@ -31,6 +37,29 @@ struct Sizes {
     rounds: u32,
     /// Reads outstanding.
     depths: &'static [u32],
+    /// Parts of the device that are alive, beside the usual one.
+    fills: &'static [f64],
+}
+
+/// The parts of the experiment, by the names of their cases.
+const PARTS: [&str; 5] = ["capacity", "policies", "sequential", "engine", "ycsb"];
+/// Those of a quick run.
+const QUICK: usize = 3;
+
+/// The parts that were asked for.
+fn parts(wishes: &Wishes<'_>) -> Outcome<Vec<&'static str>> {
+    let Some(cases) = wishes.cases else {
+        let count = if wishes.scale == Scale::Quick { QUICK } else { PARTS.len() };
+        return Ok(PARTS[..count].to_vec());
+    };
+    let of_name = |name: &str| {
+        let found = PARTS.into_iter().find(|part| *part == name);
+        found.ok_or_else(|| {
+            let there = PARTS.join(", ");
+            Failure::Usage(format!("--cases: isolation has no {name:?}; there are {there}"))
+        })
+    };
+    cases.split(',').map(of_name).collect()
 }
 
 /// Runs it.
@@ -40,12 +69,25 @@ pub fn results(wishes: &Wishes<'_>) -> Outcome<Results> {
         return Err(Failure::Usage(reason.to_owned()));
     }
     let sizes = match wishes.scale {
-        Scale::Quick => Sizes { measured_ns: 300_000_000, rounds: 1, depths: &[64] },
-        Scale::Full => Sizes { measured_ns: 1_000_000_000, rounds: 2, depths: &[64, 16, 256] },
+        Scale::Quick => Sizes { measured_ns: 300_000_000, rounds: 1, depths: &[64], fills: &[] },
+        Scale::Full => Sizes {
+            measured_ns: 1_000_000_000,
+            rounds: 2,
+            depths: &[64, 16, 256],
+            fills: &[policies::FULL],
+        },
     };
-    let mut rows = engine::rows(wishes.scale == Scale::Quick)?;
-    rows.extend(policies::rows(&sizes));
-    rows.extend(sequential::rows(&sizes));
+    let mut rows = Rows::new();
+    for part in parts(wishes)? {
+        match part {
+            "capacity" => capacity::run(wishes.scale == Scale::Quick, &mut rows)?,
+            "policies" => policies::run(&sizes, &mut rows),
+            "sequential" => sequential::run(&sizes, &mut rows),
+            "engine" => engine::run(&mut rows)?,
+            _ => ycsb::run(&mut rows)?,
+        }
+    }
+    let rows = rows.all();
     let of = |prefix: &str| cases(&rows, prefix);
     let groups = vec![
         Group {
@@ -64,9 +106,16 @@ pub fn results(wishes: &Wishes<'_>) -> Outcome<Results> {
         },
         Group {
             title: "YCSB on the paced model".to_owned(),
-            about: engine::YCSB_ABOUT.to_owned(),
-            cases: of(engine::YCSB_PREFIX),
-            metrics: engine::YCSB_METRICS.map(str::to_owned).into(),
+            about: ycsb::ABOUT.to_owned(),
+            cases: of(ycsb::PREFIX),
+            metrics: ycsb::METRICS.map(str::to_owned).into(),
+            ..Group::default()
+        },
+        Group {
+            title: "A device that is filled".to_owned(),
+            about: capacity::ABOUT.to_owned(),
+            cases: of(capacity::PREFIX),
+            metrics: capacity::METRICS.map(str::to_owned).into(),
             ..Group::default()
         },
         Group {
@@ -82,9 +131,9 @@ pub fn results(wishes: &Wishes<'_>) -> Outcome<Results> {
         ("read_depths", format!("{:?}", sizes.depths)),
         ("fill", policies::FILL.to_string()),
         ("chunks_per_unit", policies::CHUNKS_PER_UNIT.to_string()),
-        ("engine_value_bytes", engine::VALUE_BYTES.to_string()),
+        ("engine_value_bytes", load::VALUE_BYTES.to_string()),
         ("engine_records", engine::RECORDS.to_string()),
-        ("engine_threads", engine::THREADS.to_string()),
+        ("engine_threads", load::THREADS.to_string()),
         ("seed", SEED.to_string()),
     ]
     .map(|(name, value)| (name.to_owned(), value))

@@ -1,5 +1,6 @@
 //! The loss of random reads beside writes on the open-channel device.
 
+use super::rows::Rows;
 use super::{SEED, Sizes, row};
 use esker_bench::Row;
 use esker_flash::placement::{Policy, Rotating, Shared, Static};
@@ -10,6 +11,8 @@ use esker_flash::{Form, Preset};
 pub(super) const PRESET: &str = "cnex-mlc";
 /// The part of the device that is alive.
 pub(super) const FILL: f64 = 0.8;
+/// The part that is alive on a device that is as full as it should get (`capacity`).
+pub(super) const FULL: f64 = 0.93;
 /// A device of a quarter of the preset's size is aged in a quarter of the time, and loses as much.
 pub(super) const CHUNKS_PER_UNIT: u16 = 256;
 
@@ -27,51 +30,58 @@ pub(super) const METRICS: [&str; 5] = [
 ];
 
 pub(super) const ABOUT: &str = "\
-    Random reads of 4 KiB, 64 outstanding unless the case says otherwise, beside writes at a fixed rate; \
+    Random reads of 4 KiB, 64 outstanding and 80% of the device alive unless the case says otherwise, beside writes at a \
+    fixed rate; \
     a case names the device, the part of its dies' time that writes take, and what the device does by \
     itself: nothing (host-only), or stop a program for a read in so many microseconds, reads going first on \
     dies and channels. Of halves and small-set, what is read is never written, as in the paper; rotating \
     places a leveled tree's tables, of which all is read alike. Where writes missed their rate, the row is \
     void and gives only the part that was written. The drop is against reads alone, shared.";
 
-pub(super) fn rows(sizes: &Sizes) -> Vec<Row> {
-    (0..sizes.rounds).flat_map(|round| one_round(sizes, round)).collect()
+pub(super) fn run(sizes: &Sizes, rows: &mut Rows) {
+    for round in 0..sizes.rounds {
+        // Of the further rounds, what is compared with the paper.
+        let depths = if round == 0 { sizes.depths } else { &sizes.depths[..1] };
+        for &depth in depths {
+            one_round(sizes, round, FILL, depth, rows);
+        }
+    }
+    for &fill in sizes.fills {
+        one_round(sizes, 0, fill, sizes.depths[0], rows);
+    }
 }
 
 /// Devices of other rounds are bad at other places, and filled otherwise.
-fn one_round(sizes: &Sizes, round: u32) -> Vec<Row> {
+fn one_round(sizes: &Sizes, round: u32, fill: f64, depth: u32, rows: &mut Rows) {
     let preset = Preset::named(PRESET).expect("it comes with the program");
     let preset = preset.with_chunks_per_unit(CHUNKS_PER_UNIT);
-    let mut rows = Vec::new();
-    // Of the further rounds, what is compared with the paper.
-    let depths = if round == 0 { sizes.depths } else { &sizes.depths[..1] };
-    for &depth in depths {
-        let trial = Trial {
-            preset: preset.clone(),
-            form: Form::HostOnly,
-            reads: depth,
-            write_bytes_per_second: 0,
-            fill: FILL,
-            measured_ns: sizes.measured_ns,
-            seed: SEED + u64::from(round),
-        };
-        let alone = trial.run(&mut Shared);
-        for (rate, share, small) in RATES {
-            for form in Form::ALL {
-                let trial = Trial { form, write_bytes_per_second: rate, ..trial.clone() };
-                let mut case = format!("{PRESET}/{share}/{}", form.name());
-                if depth != 64 {
-                    case += &format!("/depth-{depth}");
-                }
-                for mut policy in all(&preset, small, form) {
-                    let measured = trial.run(&mut *policy);
-                    let of_one = of_one(policy.name(), &case, &measured, &alone, rate);
-                    rows.extend(of_one.into_iter().map(|row| Row { round, ..row }));
-                }
+    let trial = Trial {
+        preset: preset.clone(),
+        form: Form::HostOnly,
+        reads: depth,
+        write_bytes_per_second: 0,
+        fill,
+        measured_ns: sizes.measured_ns,
+        seed: SEED + u64::from(round),
+    };
+    let alone = trial.run(&mut Shared);
+    for (rate, share, small) in RATES {
+        for form in Form::ALL {
+            let trial = Trial { form, write_bytes_per_second: rate, ..trial.clone() };
+            let mut case = format!("{PRESET}/{share}/{}", form.name());
+            if depth != 64 {
+                case += &format!("/depth-{depth}");
+            }
+            if fill != FILL {
+                case += &format!("/{}%-alive", fill * 100.0);
+            }
+            for mut policy in all(&preset, small, form) {
+                let measured = trial.run(&mut *policy);
+                let of_one = of_one(policy.name(), &case, &measured, &alone, rate);
+                rows.add(of_one.into_iter().map(|row| Row { round, ..row }).collect());
             }
         }
     }
-    rows
 }
 
 fn all(preset: &Preset, small: usize, form: Form) -> [Box<dyn Policy>; 4] {

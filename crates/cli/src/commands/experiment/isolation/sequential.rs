@@ -1,7 +1,7 @@
 //! Sequential reads and writes in one mix, on a conventional device that was fitted to its pure rates.
 
+use super::rows::Rows;
 use super::{SEED, Sizes, row};
-use esker_bench::Row;
 use esker_flash::Preset;
 use esker_flash::trial::Mix;
 
@@ -20,9 +20,8 @@ pub(super) const ABOUT: &str = "\
     data sheet's pure rates alone, so the mixed points are predictions. Engines are the model at so many \
     requests outstanding, which the paper does not tell.";
 
-pub(super) fn rows(sizes: &Sizes) -> Vec<Row> {
+pub(super) fn run(sizes: &Sizes, rows: &mut Rows) {
     let preset = Preset::named(PRESET).expect("it comes with the program");
-    let mut rows = Vec::new();
     for depth in DEPTHS {
         let run = |percent: u32| {
             let read_share = f64::from(percent) / 100.0;
@@ -35,10 +34,10 @@ pub(super) fn rows(sizes: &Sizes) -> Vec<Row> {
             let engine = format!("model-depth-{depth}");
             let case = format!("{PRESET}/reads-{percent}%");
             let parts = [mixed.read / pure_read, mixed.written / pure_written];
-            for (metric, part) in METRICS.into_iter().zip(parts) {
-                rows.push(row(&engine, &case, metric, part * 100.0, "%"));
-            }
+            let of_one = METRICS.into_iter().zip(parts);
+            let of_one =
+                of_one.map(|(metric, part)| row(&engine, &case, metric, part * 100.0, "%"));
+            rows.add(of_one.collect());
         }
     }
-    rows
 }

@@ -1,0 +1,155 @@
+//! A modelled device, small enough that this machine keeps its dies busy, with a store on it.
+
+use super::{SEED, policies};
+use crate::failure::Outcome;
+use esker::api::Kv;
+use esker::{Db, Env, Error, KeyspaceSettings, Log, Settings, Store};
+use esker_base::background::{Body, Priority, Running};
+use esker_base::{Background, SystemClock, Threads};
+use esker_flash::host::{HostClock, Pace};
+use esker_flash::placement::{Even, Policy, Rotating, Shared};
+use esker_flash::storage::{LIFETIMES, Usage};
+use esker_flash::{FlashStorage, Form, Host, ModelledZones, Preset};
+use esker_peers::{Peer, PeerSettings, StorageLog};
+use std::sync::Arc;
+
+// A quarter of the preset's channels with half of their dies, and chunks of a thirty-second: as many chunks as a policy
+// needs to choose among.
+const GROUPS: u16 = 4;
+const UNITS_PER_GROUP: u16 = 4;
+const CHUNK_BYTES: u32 = 512 << 10;
+const CHUNKS_PER_UNIT: u16 = 64;
+
+/// Hardly more than indexes and filters.
+const MEMORY_BYTES: usize = 24 << 20;
+/// A merge takes in 25 tables of this size at the most: 2% of the device, so that it can be filled.
+const SEGMENT_BYTES: usize = 512 << 10;
+/// The least that the clock is slowed down: a processor of this machine does as much in the model's time as six.
+const DILATION: f64 = 6.0;
+
+/// What is under test, by the names in the results: Esker under a policy, or RocksDB where units are shared.
+pub(super) fn policies(form: Form) -> [Box<dyn Policy + Send>; 3] {
+    let rotating = Rotating::new(LIFETIMES, form != Form::HostOnly, preset().channel_units());
+    [Box::new(Shared), Box::new(rotating), Box::new(Even)]
+}
+
+fn preset() -> Preset {
+    let preset = Preset::named(policies::PRESET).expect("it comes with the program");
+    preset
+        .with_units(GROUPS, UNITS_PER_GROUP)
+        .with_chunk_bytes(CHUNK_BYTES)
+        .with_chunks_per_unit(CHUNKS_PER_UNIT)
+}
+
+/// Threads without priorities. The device is what is measured: who gets this machine's processors first must not decide
+/// how far compaction comes.
+struct EqualThreads;
+
+impl Background for EqualThreads {
+    fn spawn(
+        &self,
+        name: &str,
+        _: Priority,
+        body: Body,
+    ) -> Result<Option<Box<dyn Running>>, Error> {
+        Threads.spawn(name, Priority::Normal, body)
+    }
+}
+
+/// A store on a device of its own. It is written without time at first.
+pub(super) struct Device {
+    pub(super) host: Arc<Host>,
+    pub(super) storage: Arc<FlashStorage>,
+    pub(super) clock: Arc<SystemClock>,
+    store: AnyStore,
+}
+
+enum AnyStore {
+    Esker { db: Db, store: Store },
+    Peer(Box<dyn Peer>),
+}
+
+impl Device {
+    /// Esker on a device that a policy places data on.
+    pub(super) fn with_esker(form: Form, policy: Box<dyn Policy + Send>) -> Outcome<Device> {
+        Device::with(form, policy, |host, storage| {
+            let db = open(host, storage)?;
+            let keyspace = db.keyspace("load", KeyspaceSettings::default())?;
+            let store = db.store(&keyspace);
+            Ok(AnyStore::Esker { db, store })
+        })
+    }
+
+    /// RocksDB on a device whose units are shared.
+    pub(super) fn with_rocksdb(form: Form) -> Outcome<Device> {
+        Device::with(form, Box::new(Shared), |_, storage| {
+            let settings = PeerSettings {
+                memory_bytes: MEMORY_BYTES,
+                write_buffer_bytes: SEGMENT_BYTES,
+                ..PeerSettings::default()
+            };
+            let peer = esker_peers::open_in_storage(storage, StorageLog::None, &settings)?;
+            Ok(AnyStore::Peer(peer))
+        })
+    }
+
+    fn with(
+        form: Form,
+        policy: Box<dyn Policy + Send>,
+        store: impl FnOnce(&Arc<Host>, Arc<FlashStorage>) -> Result<AnyStore, Error>,
+    ) -> Outcome<Device> {
+        let clock = Arc::new(SystemClock::new());
+        let pace = Pace { clock: clock.clone(), dilation: DILATION, background: Arc::new(Threads) };
+        let host = Arc::new(Host::paced(&preset(), form, policy.sending(), SEED, pace)?);
+        let zones = Arc::new(ModelledZones::new(host.clone()));
+        let storage = Arc::new(FlashStorage::placed_by(zones, policy)?);
+        host.set_timeless(true);
+        let store = store(&host, storage.clone())?;
+        Ok(Device { host, storage, clock, store })
+    }
+
+    pub(super) fn store(&self) -> &dyn Kv {
+        match &self.store {
+            AnyStore::Esker { store, .. } => store,
+            AnyStore::Peer(peer) => &**peer,
+        }
+    }
+
+    /// Lets compactions end.
+    pub(super) fn settle(&self) -> Result<(), Error> {
+        match &self.store {
+            AnyStore::Esker { db, .. } => db.settle(),
+            AnyStore::Peer(peer) => peer.settle(),
+        }
+    }
+
+    /// How full it is, and what was written to it.
+    pub(super) fn usage(&self) -> Usage {
+        self.storage.usage()
+    }
+
+    /// The percentage of the device that files have.
+    pub(super) fn alive_percent(&self) -> f64 {
+        let usage = self.usage();
+        usage.live_bytes as f64 / usage.good_bytes as f64 * 100.0
+    }
+}
+
+fn open(host: &Arc<Host>, storage: Arc<FlashStorage>) -> Result<Db, Error> {
+    let env = Env {
+        storage,
+        log_storage: None,
+        pool: None,
+        clock: Arc::new(HostClock(host.clone())),
+        background: Arc::new(EqualThreads),
+        seed: SEED,
+    };
+    let settings = Settings {
+        log: Log::None,
+        segment_bytes: SEGMENT_BYTES,
+        memory_bytes: MEMORY_BYTES,
+        dram_table_bytes: Some(0),
+        ..Settings::default()
+    };
+    Db::open_with(env, settings)
+}
