@@ -126,7 +126,12 @@ impl Store {
         lifetime: Lifetime,
         needed: f64,
     ) -> Option<Table> {
-        let units = policy.stripe(&self.state, lifetime, needed);
+        let mut units = policy.stripe(&self.state, lifetime, needed);
+        if units.is_empty() {
+            // Other lifetimes have all units that are left.
+            let has_room = |unit: &Unit| self.state.unit(*unit).free_chunks > 0;
+            units.extend(self.state.geometry.all_units().find(has_room));
+        }
         let table: Table = units
             .iter()
             .map(|unit| {
@@ -253,6 +258,18 @@ mod tests {
         let [.., upper, last] = &store.levels[..] else { unreachable!() };
         let ratio = last.chunks as f64 / upper.chunks as f64;
         assert!((9.5..10.5).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
+    fn a_device_of_which_little_is_free_is_aged_too() {
+        let preset = Preset::named("cnex-mlc").unwrap().with_chunks_per_unit(100);
+        for (gives_way, needed) in [(false, 1.6), (true, 0.8), (true, 1.6), (true, 3.2)] {
+            let (mut media, mut policy) =
+                (Media::new(&preset, 1), Rotating::new(LEVELS, gives_way, 6));
+            let store = Store::aged(&mut policy, &mut media, 0.93, needed);
+            let share = store.readable.len() as f64 / (128.0 * 99.0);
+            assert!((0.9..0.94).contains(&share), "{share}");
+        }
     }
 
     #[test]

@@ -171,3 +171,23 @@ fn cases(rows: &[Row], prefix: &str) -> Vec<String> {
     }
     cases
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_those_asked_for_or_those_of_the_scale() {
+        let quick = Wishes::default();
+        assert_eq!(parts(&quick).unwrap(), ["capacity", "policies", "sequential"]);
+        let full = Wishes { scale: Scale::Full, ..quick };
+        assert_eq!(parts(&full).unwrap(), PARTS);
+        let some = Wishes { cases: Some("ycsb,capacity"), ..quick };
+        assert_eq!(parts(&some).unwrap(), ["ycsb", "capacity"]);
+        let unknown = Wishes { cases: Some("ycsb,fio"), ..quick };
+        let refused = parts(&unknown).unwrap_err();
+        assert!(
+            matches!(&refused, Failure::Usage(what) if what.contains("isolation has no \"fio\""))
+        );
+    }
+}
