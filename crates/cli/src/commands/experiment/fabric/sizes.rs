@@ -61,7 +61,8 @@ impl Sizes {
         };
         match shape.access {
             ShelfAccess::FillSame => each,
-            ShelfAccess::FillOwn => each * shape.threads as u64,
+            // However many share them: the device has room for so many.
+            ShelfAccess::FillOwn => each * THREADS as u64,
             // Filled by one thread before it begins; several write buffers all the same.
             ShelfAccess::Read | ShelfAccess::Half => each * 8,
         }
