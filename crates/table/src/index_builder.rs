@@ -10,6 +10,7 @@ pub(crate) struct IndexBuilder {
     encoded: Vec<u8>,
     blocks: u64,
     last_separator: Vec<u8>,
+    separator_bytes: u64,
 }
 
 impl IndexBuilder {
@@ -21,6 +22,11 @@ impl IndexBuilder {
     /// The number of blocks so far.
     pub(crate) fn blocks(&self) -> u64 {
         self.blocks
+    }
+
+    /// Bytes of all separators so far, each whole: what a reader has in memory for a moment.
+    pub(crate) fn separator_bytes(&self) -> u64 {
+        self.separator_bytes
     }
 
     /// Adds a block of `block_bytes` bytes, whose last version is `last` and after which `next`
@@ -38,6 +44,7 @@ impl IndexBuilder {
         put_varint64(&mut self.encoded, seqno);
         put_varint64(&mut self.encoded, block_bytes);
         self.encoded.extend_from_slice(&separator[shared..]);
+        self.separator_bytes += separator.len() as u64;
         self.last_separator = separator;
         self.blocks += 1;
     }

@@ -149,12 +149,15 @@ impl<'f> TableWriter<'f> {
         }
     }
 
-    /// About how long the table would be if it ended now.
+    /// About how long the table would be if it ended now; and no less than the separators of its index
+    /// take unpacked. Long keys that are much alike pack to next to nothing, but readers hold separators
+    /// whole and refuse 4 GiB of them: so whoever cuts tables by this stays far below.
     pub fn estimated_bytes(&self) -> u64 {
         let fingerprint_bits = self.options.fingerprint_bits;
         let filter = filter::estimated_bytes(fingerprint_bits, self.key_hashes.len());
         let open_block = if self.block.is_empty() { 0 } else { self.block.bytes() };
-        self.bytes() + (open_block + filter + self.index.bytes() + FOOTER_BYTES) as u64
+        let rest = open_block + filter + self.index.bytes() + FOOTER_BYTES;
+        (self.bytes() + rest as u64).max(self.index.separator_bytes())
     }
 
     /// Whether there is neither a version nor a range tombstone.

@@ -2,8 +2,8 @@
 
 mod support;
 
-use esker_base::{EntryCursor, Error, KeyspaceId, Kind, MAX_SEQNO, RangeTombstone};
-use esker_table::{BlockCache, CursorPurpose, Table, TableOptions, TableWriter};
+use esker_base::{EntryCursor, Error, KeyspaceId, Kind, MAX_KEY_BYTES, MAX_SEQNO, RangeTombstone};
+use esker_table::{BlockCache, Compression, CursorPurpose, Table, TableOptions, TableWriter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use support::*;
@@ -140,6 +140,22 @@ fn the_size_is_estimated_while_writing() {
     let estimate = writer.estimated_bytes() as f64;
     let bytes = writer.finish().unwrap().bytes as f64;
     assert!((estimate / bytes - 1.0).abs() < 0.03, "{estimate} estimated, {bytes} written");
+}
+
+#[test]
+fn a_table_of_long_keys_that_are_alike_is_as_large_as_its_separators() {
+    let mut file = Growing::default();
+    let options = TableOptions { compression: Compression::Lz4, ..options() };
+    let mut writer = TableWriter::new(&mut file, options);
+    let prefix = vec![b'k'; MAX_KEY_BYTES - 8];
+    for n in 0..200u64 {
+        writer.add(&[&prefix, &n.to_be_bytes()[..]].concat(), 1, Kind::Put, b"").unwrap();
+    }
+    let estimate = writer.estimated_bytes();
+    // Of the last block it is not known yet what comes after it.
+    assert!(estimate >= 199 * prefix.len() as u64, "{estimate}");
+    let bytes = writer.finish().unwrap().bytes;
+    assert!(bytes < estimate / 20, "{bytes} bytes: keys that pack well are what this is about");
 }
 
 #[test]
