@@ -197,6 +197,12 @@ impl TableHandle {
         }
     }
 
+    /// Versions of keys that it holds newer ones of: once kept for a snapshot. 0 before its reader is open.
+    pub fn repeats(&self) -> u64 {
+        let keys = self.contents().map(|contents| contents.keys);
+        keys.map_or(0, |keys| self.meta.entries.saturating_sub(keys))
+    }
+
     /// The file behind the table.
     pub fn file(&self) -> Option<&Arc<TableFile>> {
         self.file.as_ref()

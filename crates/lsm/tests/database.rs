@@ -2,7 +2,7 @@
 
 use esker_api::{Cursor, KeyRange};
 use esker_base::background::Stepped;
-use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Shape, Sync};
+use esker_lsm::{Db, Dedup, Env, KeyspaceSettings, Log, Ratio, Settings, Shape, Sync};
 use esker_storage::MemoryStorage;
 use esker_table::Compression;
 use std::collections::BTreeMap;
@@ -432,6 +432,51 @@ fn a_synced_batch_survives_even_without_a_log() {
 }
 
 #[test]
+fn compaction_by_hand_drops_what_only_a_snapshot_kept() {
+    for shape in [Shape::Leveled { ratio: 10 }, Shape::Tiered { runs: 4 }] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = open(dir.path());
+        let keyspace = db.keyspace("k", KeyspaceSettings { shape, ..Default::default() }).unwrap();
+        let put_all = |value| (0..100).for_each(|n| db.put(&keyspace, &key(n), value).unwrap());
+        put_all(b"old");
+        let snapshot = db.snapshot();
+        put_all(b"new");
+        db.compact().unwrap();
+        assert_eq!(entries(&db), 200, "{shape:?}: the snapshot sees the old ones");
+        drop(snapshot);
+        db.compact().unwrap();
+        assert_eq!(entries(&db), 100, "{shape:?}");
+    }
+}
+
+#[test]
+fn a_goal_for_space_is_met_again_after_a_snapshot() {
+    const SEGMENT_BYTES: usize = 64 << 10;
+    let dir = tempfile::tempdir().unwrap();
+    let settings = Settings { segment_bytes: SEGMENT_BYTES, ..small() };
+    let db = Db::open(dir.path(), settings).unwrap();
+    let goal = KeyspaceSettings {
+        shape: Shape::Tiered { runs: 8 },
+        dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) },
+        compression: Compression::None,
+        ..Default::default()
+    };
+    let keyspace = db.keyspace("k", goal).unwrap();
+    let put = |n| db.put(&keyspace, &key(n), &[7; 400]).unwrap();
+    (0..4_000).for_each(put);
+    let snapshot = db.snapshot();
+    (0..4_000).for_each(put);
+    db.compact().unwrap();
+    drop(snapshot);
+    (0..60).for_each(|_| (0..400).for_each(put));
+    db.flush().unwrap();
+    db.settle().unwrap();
+    let (taken, live) = (db.stats().table_file_bytes, db.live_data().unwrap().bytes);
+    let allowed = 1.2 * live + (4 * SEGMENT_BYTES) as f64;
+    assert!(taken as f64 <= allowed, "{taken} bytes taken, {allowed:.0} allowed");
+}
+
+#[test]
 fn a_queue_that_is_trimmed_from_its_front_stays_small() {
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path());
@@ -564,4 +609,11 @@ fn files_of_the_tree(db: &Db) -> Vec<String> {
     names.sort();
     names.dedup();
     names
+}
+
+/// The versions in all tables.
+fn entries(db: &Db) -> u64 {
+    let levels = db.levels().into_iter().flat_map(|keyspace| keyspace.levels);
+    let tables = levels.flat_map(|level| level.runs).flat_map(|run| run.tables);
+    tables.map(|table| table.entries).sum()
 }

@@ -67,8 +67,8 @@ pub fn estimate<'a>(
     let (mut bytes, mut raw, mut sampled, mut kept) = (0.0, 0.0, 0.0, 0.0);
     for table in &tables {
         let (meta, contents) = (&table.meta, table.contents()?);
-        let repeats = meta.entries.saturating_sub(contents.keys) as f64;
-        let repeated_bytes = meta.raw_bytes as f64 * repeats / meta.entries.max(1) as f64;
+        let repeated = table.repeats() as f64 / meta.entries.max(1) as f64;
+        let repeated_bytes = meta.raw_bytes as f64 * repeated;
         let delete_bytes = meta.deletes as f64 * contents.mean_key_bytes;
         bytes += meta.bytes as f64;
         raw += meta.raw_bytes as f64;
@@ -96,7 +96,7 @@ pub fn estimate<'a>(
 }
 
 /// Whether a snapshot stands between versions of the table.
-fn is_split(meta: &TableMeta, snapshots: &[Seqno]) -> bool {
+pub(super) fn is_split(meta: &TableMeta, snapshots: &[Seqno]) -> bool {
     snapshots.iter().any(|&snapshot| meta.min_seqno <= snapshot && snapshot < meta.max_seqno)
 }
 

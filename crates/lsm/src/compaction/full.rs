@@ -1,4 +1,5 @@
-//! The plans of a compaction that a user asks for: everything down to one run, and deletes gone.
+//! The plans of a compaction that a user asks for: everything down to one run, and deletes and what only
+//! a snapshot kept gone.
 //!
 //! [`full`] names the next plan; it is asked again after each until it has none. Plans are kept small
 //! where runs allow it: a leveled keyspace goes level by level, a stretch of tables at a time; a
@@ -22,8 +23,8 @@ use std::sync::Arc;
 /// the plan may run beside those is for [`Busy::permits`] to say.
 ///
 /// Runs of level 0 from `before_file` on are left alone, and tables in such files are not rewritten just
-/// to lose their deletes: with the file id that was next when the compaction began, it ends even while
-/// others write, and while a snapshot keeps deletes alive.
+/// to lose their garbage: with the file id that was next when the compaction began, it ends even while
+/// others write, and while a snapshot keeps garbage alive.
 pub fn full(
     keyspace: &KeyspaceVersion,
     before_file: u64,
@@ -46,7 +47,7 @@ pub fn full(
         }
         _ => merge_group(&older, last.max(1), sizes),
     };
-    gather.or_else(|| rewrite_deletes(&older, last, before_file, most_bytes, sizes))
+    gather.or_else(|| rewrite_garbage(&older, last, before_file, most_bytes, sizes))
 }
 
 /// Level 0 into the base, else a stretch of the highest level into the next that holds data.
@@ -90,7 +91,7 @@ fn merge_group(keyspace: &KeyspaceVersion, last: usize, sizes: Sizes) -> Option<
     Plan::new(keyspace, inputs.collect(), last, output_run, Reason::Manual, sizes)
 }
 
-/// The merges into the base that the keyspace would settle with, then those that rid it of its deletes.
+/// The merges into the base that the keyspace would settle with, then those that rid it of its garbage.
 fn within_goal(search: &Search<'_>, room: f64, before_file: u64) -> Option<Plan> {
     let (older, sizes, base) = (search.keyspace, search.sizes, LEVELS - 1);
     if older.levels[base].runs.len() > 1 {
@@ -101,7 +102,7 @@ fn within_goal(search: &Search<'_>, room: f64, before_file: u64) -> Option<Plan>
         plan.reason = Reason::Manual;
         return Some(plan);
     }
-    let plan = rewrite_deletes(older, base, before_file, sizes.goal_plan_bytes(), sizes)?;
+    let plan = rewrite_garbage(older, base, before_file, sizes.goal_plan_bytes(), sizes)?;
     let fits = plan.expected_bytes as f64 <= room || search.is_idle();
     fits.then(|| search.cut_for_base(plan))
 }
@@ -129,9 +130,9 @@ fn groups(keyspace: &KeyspaceVersion) -> Vec<Vec<Placed<'_>>> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Rewrites, in place, a stretch of the one run left that still holds deletes, of up to `most_bytes` or
-/// one table.
-fn rewrite_deletes(
+/// Rewrites, in place, a stretch of the one run left that still holds deletes, or several versions of a
+/// key, of up to `most_bytes` or one table.
+fn rewrite_garbage(
     keyspace: &KeyspaceVersion,
     last: usize,
     before_file: u64,
@@ -141,7 +142,8 @@ fn rewrite_deletes(
     let run = keyspace.levels[last].runs.first()?;
     let has_garbage = |table: &Arc<TableHandle>| {
         let meta = &table.meta;
-        meta.id.file < before_file && (meta.deletes > 0 || meta.range_tombstones > 0)
+        let has_deletes = meta.deletes > 0 || meta.range_tombstones > 0;
+        meta.id.file < before_file && (has_deletes || table.repeats() > 0)
     };
     let mut bytes = 0;
     let from = run.tables.iter().position(has_garbage)?;

@@ -5,7 +5,7 @@
 
 use super::busy::Busy;
 use super::candidates::Candidate;
-use super::estimate::estimate;
+use super::estimate::{estimate, is_split};
 use super::plan::{Cutting, Plan, PlanInput, Reason};
 use super::reach::{Reach, down_from};
 use super::sizes::Sizes;
@@ -37,6 +37,16 @@ pub(super) struct Search<'a> {
 pub(super) fn height(keyspace: &KeyspaceVersion, table: &TableHandle) -> usize {
     let span = Span::of_table(&table.meta);
     keyspace.levels[0].runs.iter().filter(|run| !span.tables_of(run).is_empty()).count()
+}
+
+/// What a plan frees for each byte it writes.
+fn yields(plan: &Plan) -> f64 {
+    plan.expected_freed() / plan.expected_bytes.max(1) as f64
+}
+
+/// Whether a plan frees enough: less would go on for ever about what estimates err by.
+fn pays(plan: &Plan) -> bool {
+    yields(plan) > 0.02
 }
 
 impl<'a> Search<'a> {
@@ -82,23 +92,44 @@ impl<'a> Search<'a> {
         /// Cutting costs a rewrite of what lies above the base.
         const FAR_MORE: f64 = 2.0;
         let candidates = self.candidates();
+        let unpinned = self.unpinned();
+        let has_room = |plan: &Plan| plan.expected_bytes as f64 <= room;
         let fits = |candidate: &&Candidate<'_>| candidate.least_written() <= room;
-        let promised = candidates.iter().find(fits).map_or(0.0, |candidate| candidate.promise);
+        let from_above = candidates.iter().find(fits).map_or(0.0, |candidate| candidate.promise);
+        let promised = unpinned.as_ref().filter(|it| has_room(it)).map_or(0.0, yields);
+        let promised = promised.max(from_above);
         let better = candidates.iter().filter(|it| it.promise > FAR_MORE * promised);
         if let Some(plan) = better.filter(|it| !fits(it)).find_map(|it| self.narrowing(it, room)) {
             return Some(plan);
         }
-        let best = self.paying(candidates.iter().filter(fits)).into_iter();
-        let best = best.filter(|plan| plan.expected_bytes as f64 <= room).max_by(|a, b| {
-            let yields = |plan: &Plan| plan.expected_freed() / plan.expected_bytes.max(1) as f64;
-            yields(a).total_cmp(&yields(b))
-        });
+        let best = self.paying(candidates.iter().filter(fits)).into_iter().chain(unpinned.clone());
+        let best = best.filter(has_room).max_by(|a, b| yields(a).total_cmp(&yields(b)));
         let parts = || candidates.iter().find_map(|it| self.narrowing(it, room));
         best.or_else(parts).or_else(|| {
             let mut by_bytes: Vec<_> = candidates.iter().filter(|_| self.is_idle()).collect();
             by_bytes.sort_by(|a, b| a.least_written().total_cmp(&b.least_written()));
-            self.paying(by_bytes.into_iter()).into_iter().min_by_key(|plan| plan.expected_bytes)
+            let unpinned = unpinned.filter(|_| self.is_idle());
+            let paying = self.paying(by_bytes.into_iter()).into_iter().chain(unpinned);
+            paying.min_by_key(|plan| plan.expected_bytes)
         })
+    }
+
+    /// The rewrite of a table of the base that frees most bytes for each byte it writes, of versions
+    /// that were kept for a snapshot which has gone. Nothing need ever come from above to take them along.
+    fn unpinned(&self) -> Option<Plan> {
+        let base = self.keyspace.levels[BASE].runs.iter();
+        let tables = base.flat_map(|run| run.tables.iter().map(|table| (run.id, table)));
+        let share = |table: &TableHandle| table.repeats() as f64 / table.meta.entries as f64;
+        let mut tables: Vec<_> = tables
+            .filter(|(_, table)| table.repeats() > 0 && !is_split(&table.meta, self.snapshots))
+            .collect();
+        tables.sort_by(|a, b| share(b.1).total_cmp(&share(a.1)));
+        let plans = tables.into_iter().filter_map(|(run, table)| {
+            let inputs = down_from(self.keyspace, BASE, run, std::slice::from_ref(table));
+            self.plan_into_base(inputs, Reason::Garbage)
+        });
+        let permitted = plans.filter(|plan| self.busy.permits(plan)).take(PAYING);
+        permitted.map(|plan| self.judged(plan)).find(pays)
     }
 
     /// The first few candidates as plans that free something worth their while.
@@ -106,10 +137,7 @@ impl<'a> Search<'a> {
     where
         'a: 'c,
     {
-        let plans = self.first_judged(candidates, Reason::Garbage);
-        // What frees less than this would go on for ever about what estimates err by.
-        let pays = |plan: &Plan| plan.expected_freed() * 50.0 > plan.expected_bytes as f64;
-        plans.filter(pays).take(PAYING).collect()
+        self.first_judged(candidates, Reason::Garbage).filter(pays).take(PAYING).collect()
     }
 
     /// The first few candidates that may run, as plans that are judged by their tables' samples.
