@@ -154,8 +154,7 @@ impl Inner {
 
     /// What pickers have to know beside the version of `view`.
     pub(crate) fn surroundings(&self, view: &View, jobs: &Jobs) -> Surroundings {
-        let mut keyspaces = view.version.keyspaces.values();
-        if !keyspaces.any(|keyspace| keyspace.settings.has_space_goal()) {
+        if !view.version.has_space_goal() {
             return Surroundings::default();
         }
         let flushing =

@@ -338,6 +338,11 @@ impl Version {
         opened.fold(Ok(()), Result::and)
     }
 
+    /// Whether a keyspace has a goal for space.
+    pub(crate) fn has_space_goal(&self) -> bool {
+        self.keyspaces.values().any(|keyspace| keyspace.settings.has_space_goal())
+    }
+
     /// The keyspace called `name`.
     pub fn keyspace_named(&self, name: &str) -> Option<&Arc<KeyspaceVersion>> {
         self.keyspaces.values().find(|keyspace| keyspace.name == name)

@@ -3,6 +3,7 @@
 use super::{Job, Jobs, Lane};
 use crate::compaction::{self, Plan};
 use crate::inner::Inner;
+use crate::version::KeyspaceVersion;
 use crate::view::View;
 use esker_base::KeyspaceId;
 use esker_memtable::MemTable;
@@ -61,8 +62,7 @@ fn next_flush(inner: &Inner, jobs: &Jobs) -> Option<Job> {
     let oldest = view.memtables.last()?;
     let visible = inner.commit.visible();
     if oldest.is_sealed() && oldest.last_seqno() <= visible {
-        let mut keyspaces = view.version.keyspaces.values();
-        if !keyspaces.any(|keyspace| keyspace.settings.has_space_goal()) {
+        if !view.version.has_space_goal() {
             return Some(Job::Flush(oldest.clone()));
         }
         // What keyspaces it has is known once it is sorted. All its entries would be read before, under
@@ -70,7 +70,8 @@ fn next_flush(inner: &Inner, jobs: &Jobs) -> Option<Job> {
         if oldest.wants_order(visible) {
             return Some(Job::Sort(oldest.clone()));
         }
-        if has_space(inner, jobs, &view, oldest) || !makes_space(inner, jobs) {
+        let short = short_of_space(inner, jobs, &view, oldest);
+        if short.is_empty() || !makes_space(inner, jobs, &view, &short) {
             return Some(Job::Flush(oldest.clone()));
         }
     }
@@ -80,19 +81,31 @@ fn next_flush(inner: &Inner, jobs: &Jobs) -> Option<Job> {
         .map(|memtable| Job::Sort(memtable.clone()))
 }
 
-/// Whether a flush of `memtable` leaves its keyspaces within their goals for space.
-fn has_space(inner: &Inner, jobs: &Jobs, view: &View, memtable: &MemTable) -> bool {
+/// The keyspaces that a flush of `memtable` would take beyond their goals for space.
+fn short_of_space(
+    inner: &Inner,
+    jobs: &Jobs,
+    view: &View,
+    memtable: &MemTable,
+) -> Vec<Arc<KeyspaceVersion>> {
     let around = inner.surroundings(view, jobs);
     let bytes = memtable.bytes_used();
     let keyspaces = memtable.keyspaces();
-    let mut there = keyspaces.iter().filter_map(|id| view.version.keyspaces.get(id));
-    there.all(|it| compaction::admits_flush(it, bytes, &jobs.busy, inner.sizes, &around))
+    let there = keyspaces.iter().filter_map(|id| view.version.keyspaces.get(id));
+    let short =
+        there.filter(|it| !compaction::admits_flush(it, bytes, &jobs.busy, inner.sizes, &around));
+    short.cloned().collect()
 }
 
-/// Whether compaction is at work, or can be. If not, waiting for it would be for ever.
-fn makes_space(inner: &Inner, jobs: &Jobs) -> bool {
-    let lane = &jobs.lanes[Lane::Compaction as usize];
-    lane.running > 0 || (lane.error.is_none() && next_plan(inner, jobs).is_some())
+/// Whether compaction is at work in one of the keyspaces that are `short` of space, or can be. If not,
+/// waiting for it would be for ever, or for what others have to merge.
+fn makes_space(inner: &Inner, jobs: &Jobs, view: &View, short: &[Arc<KeyspaceVersion>]) -> bool {
+    let around = inner.surroundings(view, jobs);
+    let fails = jobs.lanes[Lane::Compaction as usize].error.is_some();
+    let can_merge = |keyspace: &KeyspaceVersion| {
+        !fails && compaction::pick(keyspace, &jobs.busy, inner.sizes, &around).is_some()
+    };
+    short.iter().any(|it| !jobs.busy.is_idle(it.id) || can_merge(it))
 }
 
 /// Sealed segments are synced at once, off the write path: the frames written from then on say that
@@ -137,4 +150,71 @@ pub(crate) fn next_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
 /// Whether only the schedule still holds a flushed MemTable.
 pub(super) fn is_unused(memtable: &Arc<MemTable>) -> bool {
     Arc::strong_count(memtable) == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::step_lane;
+    use super::*;
+    use crate::db::Db;
+    use crate::dedup::{Dedup, Ratio};
+    use crate::env::Env;
+    use crate::keyspace::Keyspace;
+    use crate::settings::{KeyspaceSettings, Log, Settings, Shape};
+    use esker_base::background::Stepped;
+    use esker_storage::MemoryStorage;
+    use esker_table::Compression;
+
+    fn open() -> Db {
+        let env =
+            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let settings = Settings {
+            log: Log::None,
+            segment_bytes: 64 << 10,
+            memory_bytes: 4 << 20,
+            ..Settings::default()
+        };
+        Db::open_with(env, settings).unwrap()
+    }
+
+    fn keyspace(db: &Db, name: &str, runs: u32, dedup: Dedup) -> Keyspace {
+        let (shape, compression) = (Shape::Tiered { runs }, Compression::None);
+        let settings = KeyspaceSettings { shape, dedup, compression, ..Default::default() };
+        db.keyspace(name, settings).unwrap()
+    }
+
+    fn put_and_flush(db: &Db, keyspace: &Keyspace, keys: u32) {
+        (0..keys).for_each(|n| db.put(keyspace, &n.to_be_bytes(), &[7; 400]).unwrap());
+        db.flush().unwrap();
+    }
+
+    #[test]
+    fn a_flush_waits_for_no_merges_but_those_that_make_room_for_it() {
+        let db = open();
+        let goal = Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) };
+        let short = keyspace(&db, "short", 8, goal);
+        let other = keyspace(&db, "other", 2, Dedup::None);
+        put_and_flush(&db, &short, 1000);
+        db.settle().unwrap();
+        // Its files stay, whatever is merged.
+        let held = db.inner().view.load();
+        put_and_flush(&db, &short, 1000);
+        db.settle().unwrap();
+        put_and_flush(&db, &other, 10);
+        put_and_flush(&db, &other, 10);
+        db.put(&short, b"key", b"value").unwrap();
+        db.inner().commit.lock_tail().seal();
+        {
+            let (inner, jobs) = (db.inner(), db.inner().schedule.jobs.lock());
+            let view = inner.view.load();
+            let oldest = view.memtables.last().unwrap();
+            let short = short_of_space(inner, &jobs, &view, oldest);
+            assert_eq!(short.len(), 1, "it is short of space");
+            assert!(next_plan(inner, &jobs).is_some(), "the other has something to merge");
+        }
+        while step_lane(db.inner(), Lane::Flush) {}
+        let view = db.inner().view.load();
+        assert!(view.memtables.iter().all(|memtable| !memtable.is_sealed()), "it is flushed");
+        drop(held);
+    }
 }
