@@ -29,9 +29,11 @@ impl Handle {
         }
         // Held to the end: a second call waits for the first.
         let mut threads = self.threads.lock();
-        if inner.gate.cancel() {
+        if inner.gate.is_cancelled() {
             return Ok(());
         }
+        inner.flush_within_goals();
+        inner.gate.cancel();
         inner.schedule.close();
         let mut sound = true;
         for thread in threads.drain(..) {
@@ -49,6 +51,15 @@ impl Drop for Handle {
 }
 
 impl Inner {
+    /// Flushes while there are lanes, if a keyspace has a goal for space: they merge what a flush has to
+    /// wait for. After them only what is written meanwhile is flushed regardless. A failure here shows
+    /// again when that is flushed.
+    fn flush_within_goals(&self) {
+        if self.view.load().version.has_space_goal() {
+            let _ = self.flush_all();
+        }
+    }
+
     /// After the lanes are gone: waits for the writers, flushes, and says in the manifest that all is
     /// well.
     fn finish_close(&self) -> Result<()> {

@@ -69,9 +69,9 @@ impl IoGate {
         }
     }
 
-    /// Ends all compactions at their next look. Says whether that was done before.
-    pub(crate) fn cancel(&self) -> bool {
-        self.cancelled.swap(true, Ordering::AcqRel)
+    /// Ends all compactions at their next look.
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Release);
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
