@@ -4,16 +4,25 @@ use esker_base::{Hint, Result};
 use esker_lsm::version::parse_table_file_name;
 use esker_storage::memory::MemoryStorage;
 use esker_storage::{Layer, Storage, WritableFile};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What is known of the data at a moment.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct Moment {
     /// User bytes written so far.
     pub written: f64,
     /// What table files may take.
     pub allowed: f64,
+    /// What is live: where the data shrinks, what was allowed counts until so much more was written.
+    pub grace: f64,
+}
+
+impl Moment {
+    /// The bytes written up to which it counts.
+    fn until(&self) -> f64 {
+        self.written + self.grace
+    }
 }
 
 /// Sizes of table files, and what they may add up to.
@@ -21,30 +30,29 @@ pub struct Moment {
 pub struct Ceiling {
     files: HashMap<String, u64>,
     bytes: u64,
-    /// Since when the data was larger: as far back as it may still show.
-    recent: VecDeque<Moment>,
+    /// The present, and those before that still count.
+    recent: Vec<Moment>,
+    /// The most that any of them allows.
+    allowed: f64,
     /// The most that was above the ceiling, in bytes; less than 0 if nothing was.
     pub excess_most: f64,
 }
 
 impl Ceiling {
-    /// Says what is allowed from now on. Where that is less than before, the former counts until
-    /// `grace` more bytes were written.
-    pub fn set(&mut self, now: Moment, grace: f64) {
-        self.recent.retain(|moment| moment.written + grace >= now.written);
-        while self.recent.back().is_some_and(|last| last.allowed <= now.allowed) {
-            self.recent.pop_back();
-        }
-        self.recent.push_back(now);
+    /// Says what is allowed from now on, beside what still counts.
+    pub fn set(&mut self, now: Moment) {
+        let is_over = |it: &Moment| it.until() < now.written;
+        let adds_nothing = |it: &Moment| it.allowed <= now.allowed && it.until() <= now.until();
+        self.recent.retain(|it| !is_over(it) && !adds_nothing(it));
+        self.recent.push(now);
+        self.allowed = self.recent.iter().map(|it| it.allowed).fold(0.0, f64::max);
     }
 
     fn grow(&mut self, name: &str, bytes: u64) {
         let Some(file) = self.files.get_mut(name) else { return };
         *file += bytes;
         self.bytes += bytes;
-        // The largest of the recent ones is in front.
-        let allowed = self.recent.front().map_or(f64::MAX, |moment| moment.allowed);
-        self.excess_most = self.excess_most.max(self.bytes as f64 - allowed);
+        self.excess_most = self.excess_most.max(self.bytes as f64 - self.allowed);
     }
 }
 
@@ -60,7 +68,7 @@ type Meanwhile = Box<dyn FnOnce() + Send>;
 
 impl Watched {
     pub fn new() -> Self {
-        let ceiling = Ceiling { excess_most: f64::MIN, ..Ceiling::default() };
+        let ceiling = Ceiling { allowed: f64::MAX, excess_most: f64::MIN, ..Ceiling::default() };
         Watched {
             storage: MemoryStorage::new(),
             ceiling: Arc::new(Mutex::new(ceiling)),

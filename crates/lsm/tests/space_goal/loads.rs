@@ -32,7 +32,10 @@ impl Clock for Steady {
 
 /// A database under load, and what it should hold.
 pub struct Load {
-    db: Db,
+    /// None only while it is opened again.
+    db: Option<Db>,
+    clock: Arc<dyn Clock>,
+    background: Arc<dyn Background>,
     keyspace: Keyspace,
     storage: Watched,
     amp: f64,
@@ -41,7 +44,6 @@ pub struct Load {
     rng: Rng,
     values: BTreeMap<u64, Vec<u8>>,
     live_bytes: f64,
-    live_most: f64,
     written: f64,
     snapshot: Option<Snapshot>,
     /// What the snapshot alone keeps: by key, the bytes of the version that it sees.
@@ -153,7 +155,7 @@ impl Load {
         background: Arc<dyn Background>,
     ) -> Self {
         let storage = Watched::new();
-        let db = open(&storage, clock, background);
+        let db = open(&storage, clock.clone(), background.clone());
         let settings = KeyspaceSettings {
             shape: Shape::Tiered { runs: 8 },
             dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(amp) },
@@ -162,7 +164,9 @@ impl Load {
         };
         let keyspace = db.keyspace("load", settings).unwrap();
         Load {
-            db,
+            db: Some(db),
+            clock,
+            background,
             keyspace,
             storage,
             amp: f64::from(amp) / 100.0,
@@ -170,13 +174,24 @@ impl Load {
             rng: Rng::new(u64::from(amp)),
             values: BTreeMap::new(),
             live_bytes: 0.0,
-            live_most: 0.0,
             written: 0.0,
             snapshot: None,
             pinned: BTreeMap::new(),
             pinned_bytes: 0.0,
             seen: Default::default(),
         }
+    }
+
+    fn db(&self) -> &Db {
+        self.db.as_ref().expect("it is open")
+    }
+
+    /// Closes the database and opens it again.
+    pub fn reopen(&mut self) {
+        self.db.take().expect("it is open").close().unwrap();
+        let db = open(&self.storage, self.clock.clone(), self.background.clone());
+        self.keyspace = db.existing_keyspace("load").unwrap();
+        self.db = Some(db);
     }
 
     pub fn put_all(&mut self, value_bytes: usize) {
@@ -205,6 +220,16 @@ impl Load {
         (0..KEYS).for_each(|n| self.delete(n));
     }
 
+    /// Leaves every tenth key, and overwrites these at random until 1.2 times what was there is written.
+    pub fn shrink_to_a_tenth(&mut self, value_bytes: usize) {
+        let until = self.written + 1.2 * self.live_bytes;
+        (0..KEYS).filter(|n| n % 10 != 0).for_each(|n| self.delete(n));
+        while self.written < until {
+            let n = 10 * self.rng.below(KEYS / 10);
+            self.put(n, value_bytes);
+        }
+    }
+
     pub fn delete_at_random(&mut self, share: f64) {
         for _ in 0..(KEYS as f64 * share) as u64 {
             let n = self.rng.below(KEYS);
@@ -216,7 +241,7 @@ impl Load {
         for _ in 0..ranges {
             let from = self.rng.below(KEYS);
             let to = (from + 1 + self.rng.below(KEYS / 5)).min(KEYS);
-            self.db.delete_range(&self.keyspace, &key(from), &key(to)).unwrap();
+            self.db().delete_range(&self.keyspace, &key(from), &key(to)).unwrap();
             let gone: Vec<u64> = self.values.range(from..to).map(|(n, _)| *n).collect();
             gone.into_iter().for_each(|n| self.forget(n));
             self.after_write(40.0);
@@ -224,7 +249,7 @@ impl Load {
     }
 
     pub fn hold_snapshot(&mut self) {
-        self.snapshot = Some(self.db.snapshot());
+        self.snapshot = Some(self.db().snapshot());
         self.seen = self.values.keys().copied().collect();
     }
 
@@ -240,7 +265,7 @@ impl Load {
         let mut value = vec![0; value_bytes];
         // So that no two versions are alike.
         value[..8].copy_from_slice(&self.rng.next_u64().to_le_bytes());
-        self.db.put(&self.keyspace, &key(n), &value).unwrap();
+        self.db().put(&self.keyspace, &key(n), &value).unwrap();
         self.forget(n);
         let bytes = bytes_of(&value);
         self.live_bytes += bytes;
@@ -249,7 +274,7 @@ impl Load {
     }
 
     fn delete(&mut self, n: u64) {
-        self.db.delete(&self.keyspace, &key(n)).unwrap();
+        self.db().delete(&self.keyspace, &key(n)).unwrap();
         self.forget(n);
         self.after_write(bytes_of(b""));
     }
@@ -266,18 +291,17 @@ impl Load {
 
     fn after_write(&mut self, bytes: f64) {
         self.written += bytes;
-        self.live_most = self.live_most.max(self.live_bytes);
         let data = self.amp * self.live_bytes + self.pinned_bytes;
         let allowed = data * TABLE_SHARE + 4.0 * SEGMENT_BYTES as f64;
-        let now = Moment { written: self.written, allowed };
-        self.storage.ceiling().set(now, self.live_most);
-        while self.diligent && self.db.step() {}
+        let now = Moment { written: self.written, allowed, grace: self.live_bytes };
+        self.storage.ceiling().set(now);
+        while self.diligent && self.db().step() {}
     }
 
     /// Merges everything, and looks whether that is so.
     pub fn compact(&mut self) {
-        self.db.compact().unwrap();
-        for tree in self.db.levels() {
+        self.db().compact().unwrap();
+        for tree in self.db().levels() {
             let runs: Vec<_> = tree.levels.iter().flat_map(|level| &level.runs).collect();
             assert!(runs.len() <= 1, "{} runs are left", runs.len());
             let mut tables = runs.iter().flat_map(|run| &run.tables);
@@ -287,26 +311,28 @@ impl Load {
 
     /// No delete is in a table that as many writes have passed twice as there are live keys.
     pub fn expect_no_old_deletes(&mut self) {
-        self.db.flush().unwrap();
-        self.db.settle().unwrap();
-        let through = self.db.stats().flushed_seqno;
-        let levels = self.db.levels();
+        self.db().flush().unwrap();
+        self.db().settle().unwrap();
+        let through = self.db().stats().flushed_seqno;
+        let levels = self.db().levels();
         let tables = levels.iter().flat_map(|tree| &tree.levels).flat_map(|level| &level.runs);
-        for table in tables.flat_map(|run| &run.tables).filter(|table| table.deletes > 0) {
+        for table in tables.flat_map(|run| &run.tables) {
+            let deletes = table.deletes + table.range_tombstones;
             let age = through - table.min_seqno;
-            assert!(age < 2 * KEYS, "{} deletes, {age} writes old", table.deletes);
+            assert!(deletes == 0 || age < 2 * KEYS, "{deletes} deletes, {age} writes old");
         }
     }
 
     /// Checks the ceiling and the data.
     pub fn finish(mut self) {
-        self.db.flush().unwrap();
-        self.db.settle().unwrap();
+        self.db().flush().unwrap();
+        self.db().settle().unwrap();
         let excess = self.storage.ceiling().excess_most / SEGMENT_BYTES as f64;
         let context = format!("amp {}, diligent {}", self.amp, self.diligent);
         println!("{context}: {excess:+.2} segments above");
         assert!(excess <= 0.0, "{context}: {excess:.2} segments above the ceiling");
-        let found = self.db.range::<[u8]>(&self.keyspace, ..).into_iter().map(|pair| pair.unwrap());
+        let found =
+            self.db().range::<[u8]>(&self.keyspace, ..).into_iter().map(|pair| pair.unwrap());
         let expected = self.values.iter().map(|(n, value)| (key(*n), value.clone()));
         assert!(found.eq(expected), "{context}: what was written is not what is found");
         self.snapshot = None;

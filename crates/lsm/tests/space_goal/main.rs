@@ -61,6 +61,15 @@ fn values_that_shrink() {
 }
 
 #[test]
+fn data_that_shrinks_to_a_tenth() {
+    check(|load| {
+        load.put_all(400);
+        load.shrink_to_a_tenth(400);
+        load.overwrite_the_first_tenth(3, 400);
+    });
+}
+
+#[test]
 fn in_order_and_then_at_random() {
     check(|load| {
         load.put_all(400);
@@ -154,6 +163,17 @@ fn compactions_by_hand() {
     });
 }
 
+#[test]
+fn closing_and_opening_again() {
+    check(|load| {
+        load.put_all(400);
+        for _ in 0..8 {
+            load.overwrite_at_random(1, 400);
+            load.reopen();
+        }
+    });
+}
+
 /// Plans of several threads and flushes overlap here, as chance has it: `cargo test -p esker-lsm --test
 /// space_goal threads -- --ignored --nocapture`.
 #[test]
@@ -173,6 +193,16 @@ fn deletes_are_gone_before_long() {
         load.put_all(400);
         load.delete_at_random(0.3);
         // As many writes as there are live keys, and as many again for what is under way.
+        load.overwrite_at_random(2, 400);
+        load.expect_no_old_deletes();
+    });
+}
+
+#[test]
+fn range_deletes_are_gone_before_long() {
+    check(|load| {
+        load.put_all(400);
+        load.delete_ranges(10);
         load.overwrite_at_random(2, 400);
         load.expect_no_old_deletes();
     });
