@@ -26,8 +26,9 @@ const MAGIC: [u8; 8] = *b"ESKRMAN\n";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 32;
 const RECORD_HEADER_BYTES: usize = 8;
-/// No edit comes near this: a snapshot of a million tables takes about 100 MiB.
-const RECORD_BYTES_MAX: usize = 1 << 30;
+/// What a length can say. A table takes about 100 bytes in a snapshot with keys of 16, so that tens of
+/// millions fit; with the longest keys, 64 KiB at each end, 32,700.
+const RECORD_BYTES_MAX: usize = u32::MAX as usize;
 
 /// The name of the manifest file with this id.
 pub fn manifest_file_name(id: u64) -> String {
@@ -122,7 +123,7 @@ fn append_record(file: &mut dyn WritableFile, edit: &Edit) -> Result<()> {
     if edit.len() > RECORD_BYTES_MAX {
         // It would not be read back. Whoever asks keeps the manifest that there is.
         let source = std::io::ErrorKind::FileTooLarge.into();
-        return Err(Error::io("append an edit of more than a GiB to", "the manifest", source));
+        return Err(Error::io("append an edit of more than 4 GiB to", "the manifest", source));
     }
     let length = edit.len() as u32;
     let mut record = Vec::with_capacity(RECORD_HEADER_BYTES + edit.len());
@@ -177,13 +178,6 @@ pub struct Record {
     pub edit: Edit,
 }
 
-impl Record {
-    /// The offset after the record.
-    pub fn end(&self) -> u64 {
-        self.offset + (RECORD_HEADER_BYTES + self.edit.encode().len()) as u64
-    }
-}
-
 /// Where the manifest `name`, which holds `records`, goes on with bytes that are no record, if it
 /// does: a write that was cut off, or a last record that was damaged.
 pub(crate) fn cut_off_at(
@@ -191,8 +185,17 @@ pub(crate) fn cut_off_at(
     name: &str,
     records: &[Record],
 ) -> Result<Option<u64>> {
-    let end = records.last().map_or(HEADER_BYTES as u64, Record::end);
-    Ok((end < storage.open(name)?.len()?).then_some(end))
+    let file = storage.open(name)?;
+    let end = match records.last() {
+        // By the record's own length: encoded here, the edit of another version may take another.
+        Some(last) => {
+            let mut length = [0; 4];
+            file.read_exact_at(last.offset, &mut length)?;
+            last.offset + RECORD_HEADER_BYTES as u64 + u64::from(u32::from_le_bytes(length))
+        }
+        None => HEADER_BYTES as u64,
+    };
+    Ok((end < file.len()?).then_some(end))
 }
 
 /// A manifest file's identity and records, the snapshot first. A cut-off last record is left out.
@@ -256,7 +259,7 @@ fn parse_manifest(bytes: &[u8], path: &str) -> Result<(u64, Vec<Record>)> {
 fn record_at(bytes: &[u8], offset: usize) -> Option<&[u8]> {
     let header = bytes.get(offset..offset + RECORD_HEADER_BYTES)?;
     let length = u32_at(header, 0) as usize;
-    if length == 0 || length > RECORD_BYTES_MAX {
+    if length == 0 {
         return None;
     }
     let start = offset + RECORD_HEADER_BYTES;
@@ -366,6 +369,26 @@ mod tests {
                 let mut bad = bytes.clone();
                 bad[at] ^= 1 << bit;
                 assert!(parse_manifest(&bad, "m").is_err(), "bit {bit} of byte {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_manifest_ends_where_the_record_says_whatever_its_account_holds() {
+        // The tag of an account, the number of its bytes, and figures: fewer than now, or more.
+        let accounts: [&[u8]; 2] = [&[13, 1, 5], &[&[13, 20][..], &[1; 20]].concat()];
+        for edit in accounts {
+            let mut bytes = encode_header(42).to_vec();
+            bytes.extend_from_slice(&(edit.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(&record_crc(HEADER_BYTES as u64, edit).to_le_bytes());
+            bytes.extend_from_slice(edit);
+            let end = bytes.len() as u64;
+            for (tail, expected) in [(&[][..], None), (&[7; 4][..], Some(end))] {
+                let storage = esker_storage::MemoryStorage::new();
+                let mut file = storage.create("m", Hint::of(FileKind::Manifest)).unwrap();
+                file.append(&[&bytes[..], tail].concat()).unwrap();
+                let (_, records) = read_manifest(&storage, "m").unwrap();
+                assert_eq!(cut_off_at(&storage, "m", &records).unwrap(), expected, "{edit:?}");
             }
         }
     }
