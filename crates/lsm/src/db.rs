@@ -54,8 +54,16 @@ impl Db {
     /// what was acknowledged is damaged.
     pub fn open(dir: impl AsRef<Path>, settings: Settings) -> Result<Db> {
         settings.validate()?;
-        let storage = PosixStorage::create(dir.as_ref())?;
-        Db::open_in(posix_env(storage, &settings, true)?, settings, Create::IfMissing)
+        let dir = dir.as_ref();
+        let is_new = !dir.exists();
+        let opened = PosixStorage::create(dir)
+            .and_then(|storage| posix_env(storage, &settings, true))
+            .and_then(|env| Db::open_in(env, settings, Create::IfMissing));
+        if is_new && opened.is_err() {
+            // It stays if anything is in it.
+            let _ = std::fs::remove_dir(dir);
+        }
+        opened
     }
 
     /// Like [`Db::open`], but fails with [`Error::NotADatabase`] if there is no database in `dir`.

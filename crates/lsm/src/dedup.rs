@@ -54,6 +54,17 @@ impl Dedup {
     }
 }
 
+/// `none`, `per-level:1.6` or `space-goal:1.2`.
+impl fmt::Display for Dedup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Dedup::None => f.write_str("none"),
+            Dedup::PerLevel { threshold } => write!(f, "per-level:{threshold}"),
+            Dedup::SpaceGoal { amp } => write!(f, "space-goal:{amp}"),
+        }
+    }
+}
+
 /// A ratio to two decimal places: exact on disk and in comparisons.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ratio {

@@ -46,8 +46,11 @@ impl Db {
         let (env, settings) = env.fit(settings)?;
         // Before the lock: a directory that is not ours is not to be written to at all.
         let found = recover::look(&*env.storage)?;
-        if create == Create::Never && matches!(found, Found::Nothing) {
-            return Err(nothing_there(&env.storage.describe()));
+        if matches!(found, Found::Nothing) {
+            if create == Create::Never {
+                return Err(nothing_there(&env.storage.describe()));
+            }
+            check_logs_unclaimed(&env)?;
         }
         let mut locks = vec![env.storage.lock()?];
         if let Some(logs) = &env.log_storage {
@@ -177,11 +180,7 @@ struct Opened {
 
 fn create_new(env: &Env, default: KeyspaceSettings) -> Result<Opened> {
     let identity = env.draw(b"identity");
-    match (&env.pool, &env.log_storage) {
-        (Some(pool), _) => pool_logs::check_unclaimed(pool)?,
-        (None, Some(logs)) => log_files::check_unclaimed(&**logs)?,
-        (None, None) => {}
-    }
+    check_logs_unclaimed(env)?;
     remove_strays(env, &State::default(), "");
     let default = Change::CreateKeyspace {
         id: KeyspaceId::DEFAULT,
@@ -199,6 +198,15 @@ fn create_new(env: &Env, default: KeyspaceSettings) -> Result<Opened> {
     let version = state.version.clone();
     let installer = Installer::new(env.storage.clone(), identity, manifest, state);
     Ok(Opened { installer, version, recovered })
+}
+
+/// Fails if what a new database is to keep its logs in is another's.
+fn check_logs_unclaimed(env: &Env) -> Result<()> {
+    match (&env.pool, &env.log_storage) {
+        (Some(pool), _) => pool_logs::check_unclaimed(pool),
+        (None, Some(logs)) => log_files::check_unclaimed(&**logs),
+        (None, None) => Ok(()),
+    }
 }
 
 fn reopen(env: &Env, manifest_name: &str, cache: &Arc<BlockCache>) -> Result<Opened> {

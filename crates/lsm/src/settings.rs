@@ -206,7 +206,7 @@ impl KeyspaceSettings {
         if self.dedup != Dedup::None && !matches!(self.shape, Shape::Tiered { .. }) {
             return Err(Error::InvalidSetting {
                 setting: "dedup",
-                value: format!("{:?}", self.dedup),
+                value: self.dedup.to_string(),
                 reason: "it is for tiered keyspaces: leveled ones keep one run a level".into(),
             });
         }
@@ -247,6 +247,7 @@ mod tests {
         assert!(bad.validate().unwrap_err().to_string().contains("filter_bits"));
         let dedup = Dedup::PerLevel { threshold: Ratio::of_hundredths(120) };
         let bad = KeyspaceSettings { dedup, ..KeyspaceSettings::default() };
-        assert!(bad.validate().unwrap_err().to_string().contains("dedup"));
+        let message = bad.validate().unwrap_err().to_string();
+        assert!(message.contains("dedup is per-level:1.2"), "{message}");
     }
 }

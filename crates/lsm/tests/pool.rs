@@ -110,9 +110,12 @@ fn a_pool_of_another_database_is_refused() {
     let place = Place::new();
     place.open().unwrap().close().unwrap();
     let other = tempfile::tempdir().unwrap();
-    let refused = Db::open(other.path(), place.settings()).err().unwrap();
-    assert!(matches!(refused, Error::PoolRefused { .. }), "{refused}");
-    assert!(refused.to_string().contains("another database"), "{refused}");
+    for dir in [other.path().join("new"), other.path().to_owned()] {
+        let refused = Db::open(dir, place.settings()).err().unwrap();
+        assert!(matches!(refused, Error::PoolRefused { .. }), "{refused}");
+        assert!(refused.to_string().contains("another database"), "{refused}");
+        assert_eq!(other.path().read_dir().unwrap().count(), 0, "nothing is left of it");
+    }
 }
 
 #[test]
