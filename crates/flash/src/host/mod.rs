@@ -213,12 +213,7 @@ impl Host {
 
 impl Shared {
     fn new(preset: &Preset, form: Form, sending: Sending, seed: u64, pace: Option<Pace>) -> Self {
-        let order = match (sending, form) {
-            (Sending::AtOnce, _) => Order::AtOnce,
-            (Sending::ReadsFirst, Form::HostOnly) => Order::ReadsFirst,
-            (Sending::ReadsFirst, _) => Order::OneByOne,
-            (Sending::InTurns, form) => Order::in_turns(form),
-        };
+        let order = Order::of(sending, form);
         let real = pace.as_ref().map_or(Duration::ZERO, |pace| pace.clock.now());
         let state = State::new(Sim::new(preset, form, seed), order, real);
         Shared {

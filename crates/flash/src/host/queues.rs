@@ -8,6 +8,7 @@
 //! of a share of all as waits of what the buffer holds. So a read seldom meets a write where every unit is read alike, a
 //! burst of writes does not stop all units at once, and a buffer that fills sets more of them going.
 
+use crate::placement::Sending;
 use crate::{Chunk, Form, Sim};
 use std::collections::VecDeque;
 
@@ -43,9 +44,19 @@ pub(crate) enum Order {
 }
 
 impl Order {
+    /// In which order writes are sent to a device of this form by a policy that sends so.
+    pub(crate) fn of(sending: Sending, form: Form) -> Order {
+        match (sending, form) {
+            (Sending::AtOnce, _) => Order::AtOnce,
+            (Sending::ReadsFirst, Form::HostOnly) => Order::ReadsFirst,
+            (Sending::ReadsFirst, _) => Order::OneByOne,
+            (Sending::InTurns, form) => Order::in_turns(form),
+        }
+    }
+
     /// In turns on a device of this form. Programs that give way to reads take many times as long where reads always
     /// wait; with few at a time they would not be done as fast as they come.
-    pub(crate) fn in_turns(form: Form) -> Order {
+    fn in_turns(form: Form) -> Order {
         Order::InTurns { share: if form == Form::HostOnly { 4 } else { 1 } }
     }
 }

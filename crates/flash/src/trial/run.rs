@@ -5,7 +5,7 @@ use crate::Preset;
 use crate::device::sim::{Completion, Kind};
 use crate::device::{Form, Media, Sim};
 use crate::host::{Order, Queues};
-use crate::placement::{Policy, Sending};
+use crate::placement::Policy;
 use esker_base::Rng;
 
 /// What is measured.
@@ -92,11 +92,7 @@ impl Trial {
         let store = Store::aged(policy, &mut media, self.fill, needed);
         let sim = Sim::with_media(&self.preset, self.form, media);
         let units = self.preset.geometry().units();
-        let order = match (policy.sending(), self.form) {
-            (Sending::InTurns, form) => Order::in_turns(form),
-            (Sending::ReadsFirst, Form::HostOnly) => Order::ReadsFirst,
-            _ => Order::AtOnce,
-        };
+        let order = Order::of(policy.sending(), self.form);
         let room = u64::from(self.preset.geometry().mw_cunits.max(1)) * units as u64;
         let writer = Queues::new(units, order, room);
         let rng = Rng::new(self.seed);
