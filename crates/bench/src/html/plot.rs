@@ -88,6 +88,7 @@ pub(super) fn metric_title(metric: &str, unit: &str) -> (String, Quantity) {
         "table_write_amp" => "Write amplification of tables",
         "table_space_amp_mean" => "Space amplification of tables, mean",
         "table_space_amp_peak" => "Space amplification of tables, peak",
+        "segments_above_goal" => "Segments above the goal, of four",
         "limit_line_distance" => "Writes beside the limit line",
         "predicted_reclaim_error" => "Reclaimed bytes, error of prediction",
         "reclaims_within_tenth" => "Compactions predicted to a tenth",

@@ -1,9 +1,10 @@
 //! Discovery, identity, features, keep-alive, and how queues belong together.
 
+use crate::held::holding;
 use crate::wire::{Wire, entry, key_command};
 use crate::{Access, HOST, NODE, open_target, start, subsystem};
 use esker_nvme::Nqn;
-use esker_target::{HostAccess, Target};
+use esker_target::{Answer, HostAccess, Target};
 
 const DISCOVERY: &str = "nqn.2014-08.org.nvmexpress.discovery";
 
@@ -214,14 +215,23 @@ fn a_host_may_do_without_flow_control() {
 
 #[test]
 fn draining_finishes_what_is_under_way() {
-    let target = open_target();
-    let (_admin, mut io) = Wire::queues(target.address(), 0);
+    let (held, target) = holding(false);
+    let address = target.address();
+    let (_admin, controller) = Wire::admin(address, 0);
+    let [mut io, mut idle] = [1, 2].map(|queue| Wire::io(address, 0, controller, queue));
     let mut sqe = key_command(0x01, b"k", 8192, 0);
     crate::wire::in_capsule(&mut sqe, 8192);
-    io.send(&mut sqe, &[1; 8192]);
-    assert_eq!(io.completion().status, 0);
-    let address = target.address();
-    target.drain();
-    io.ends();
+    let id = io.send(&mut sqe, &[1; 8192]);
+    while held.count() == 0 {
+        std::thread::yield_now();
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| target.drain());
+        idle.ends();
+        held.answer_one(Answer::Done);
+        let done = io.completion();
+        assert_eq!((done.id, done.status), (id, 0));
+        io.ends();
+    });
     assert!(std::net::TcpStream::connect(address).is_err(), "nobody listens");
 }

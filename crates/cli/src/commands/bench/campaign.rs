@@ -388,10 +388,8 @@ impl Running<'_> {
                     is_done,
                 });
             }
-            // What a case has for itself, its name says.
-            Message::Settings(_) if case.settings.is_some() => {}
             Message::Settings(settings) => {
-                self.results.settings.insert(engine.clone(), settings);
+                note(self.results.settings.entry(engine.clone()).or_default(), settings);
             }
             Message::Done(_) | Message::Failed { .. } => {}
         })?;
@@ -399,6 +397,17 @@ impl Running<'_> {
         self.results.series.extend(outcome.series);
         self.results.distributions.extend(outcome.distributions);
         self.workspace.remove(RUNNING)
+    }
+}
+
+/// Adds what an engine was told in a case. Which of several values it was, the case's name says.
+fn note(told: &mut Settings, of_case: Settings) {
+    for (name, value) in of_case {
+        match told.get_mut(&name) {
+            None => drop(told.insert(name, value)),
+            Some(values) if values.split(" or ").any(|known| known == value) => {}
+            Some(values) => values.push_str(&format!(" or {value}")),
+        }
     }
 }
 

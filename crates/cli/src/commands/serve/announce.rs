@@ -13,6 +13,7 @@ pub fn announce(
     nqn: &Nqn,
     address: SocketAddr,
     metrics: Option<SocketAddr>,
+    is_open: bool,
     served: &[Served],
 ) -> Outcome {
     let (ip, port) = (address.ip(), address.port());
@@ -20,6 +21,12 @@ pub fn announce(
     writeln!(out, "listening on {address}, subsystem {nqn}")?;
     if let Some(metrics) = metrics {
         writeln!(out, "metrics on http://{metrics}/metrics, health on http://{metrics}/health")?;
+    }
+    if is_open && !ip.is_loopback() {
+        writeln!(
+            out,
+            "everybody who reaches this address can read and write: --hosts says who may"
+        )?;
     }
     for (number, served) in (1..).zip(served) {
         writeln!(out, "namespace {number}: {}", served.what)?;
@@ -30,6 +37,13 @@ pub fn announce(
     writeln!(out, "  nvme discover -t tcp -a {ip} -s {port}")?;
     writeln!(out, "  nvme connect -t tcp -a {ip} -s {port} -n {nqn}")?;
     for (number, served) in (1..).zip(served) {
+        if served.namespace.has_long_keys() {
+            writeln!(
+                out,
+                "  # namespace {number} has keys of any length, which take `esker nvme`: for others a key is its hash"
+            )?;
+            continue;
+        }
         for line in commands(number, served.namespace.description().command_set()) {
             writeln!(out, "  {line}")?;
         }
@@ -47,6 +61,9 @@ fn commands(number: u32, set: CommandSet) -> Vec<String> {
                 format!("printf hello | {pass} -o 0x01 -w -l 5 --cdw10=5    # store"),
                 format!("{pass} -o 0x02 -r -b -l 4096 --cdw10=4096    # retrieve"),
                 format!("{pass} -o 0x14    # exist"),
+                format!(
+                    "nvme io-passthru /dev/ng0n{number} -n {number} -o 0x06 -r -b -l 4096 --cdw10=4096    # list"
+                ),
                 format!("{pass} -o 0x10    # delete"),
             ]
         }

@@ -87,7 +87,7 @@ impl Serve {
         let metrics_address = metrics.as_ref().map(Metrics::address).transpose();
         let metrics_address =
             metrics_address.map_err(|error| Failure::io("ask for", "the metrics' port", error))?;
-        announce(&nqn, target.address(), metrics_address, &served)?;
+        announce(&nqn, target.address(), metrics_address, config.hosts.is_none(), &served)?;
         let clock = SystemClock::new();
         while !interrupt.is_set() {
             clock.sleep(LOOK);

@@ -4,17 +4,19 @@
 //! * [`sizes`]: how much is measured;
 //! * [`loads`]: what: updates of all keys alike or of few above all, so many of each;
 //! * [`plane`]: what is written against the space it takes, and the line that nobody is expected beyond;
-//! * [`paper`]: what the paper reports.
+//! * [`paper`]: what the paper reports;
+//! * [`analysis`]: whether goals for space were kept.
 //!
 //! Space costs writes, and who has more of one can do with less of the other. So an engine is a point in
 //! a plane, and one that can be tuned is measured at several of its tunings.
 
+mod analysis;
 mod loads;
 mod paper;
 mod plane;
 mod sizes;
 
-use super::super::bench::campaign::{Campaign, Case};
+use super::super::bench::campaign::{Analysis, Campaign, Case};
 use super::super::bench::engines::{EngineSettings, ForwardingName};
 use super::super::bench::options::parse_engines;
 use super::super::bench::plan::Task;
@@ -88,7 +90,7 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
         rounds: 1,
         load: None,
         shared: None,
-        analysis: None,
+        analysis: Some(Analysis { rows: analysis::rows, text: analysis::text }),
         cases,
         // The first write of a key counts as much as the last: nothing is written before.
         warm_up: Duration::ZERO,
@@ -122,8 +124,8 @@ const COSTS: &str = "\
     peak with what compactions hold twice. Below and left of another engine is better in both. The line \
     is the best of a class of policies, not a proven bound; 'beside the limit line' is how many times \
     its writes an engine needed, in the mean space that it took.";
-const METRICS_OF_COSTS: [&str; 3] =
-    ["table_write_amp", "table_space_amp_peak", "limit_line_distance"];
+const METRICS_OF_COSTS: [&str; 4] =
+    ["table_write_amp", "table_space_amp_peak", "limit_line_distance", "segments_above_goal"];
 
 const WRITES: &str = "\
     Writes a second, one thread, as fast as the engine takes them; and by the time that the settling \
