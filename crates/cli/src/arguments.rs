@@ -3,6 +3,7 @@
 use crate::commands::*;
 use crate::demo;
 use crate::failure::{Failure, Outcome};
+use crate::message::tell;
 use clap::Parser;
 use clap::error::ErrorKind;
 
@@ -88,7 +89,7 @@ pub fn parse() -> Outcome<Command> {
     Arguments::try_parse().map(|arguments| arguments.command).map_err(|error| {
         if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
             // Help, though not asked for: no failure to be told about.
-            eprint!("{}", error.render());
+            tell(error.render().to_string().trim_end());
             return Failure::Said(2);
         }
         if !error.use_stderr() {

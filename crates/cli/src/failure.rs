@@ -1,5 +1,6 @@
 //! How a command ends when it does not end well.
 
+use crate::message::tell;
 use std::process::ExitCode;
 
 /// A command's result.
@@ -40,7 +41,7 @@ impl Failure {
             Failure::Said(status) => return ExitCode::from(status),
             Failure::PipeClosed => return ExitCode::SUCCESS,
         };
-        eprintln!("esker: {message}");
+        tell(format_args!("esker: {message}"));
         ExitCode::from(status)
     }
 }

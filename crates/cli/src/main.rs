@@ -7,6 +7,7 @@
 //! * [`limits`]: what is refused before a database is created;
 //! * [`temporary`]: directories that do not outlive the program;
 //! * [`text`]: bytes as text that can be read, and read back;
+//! * [`message`]: what is said beside the facts, whether it is heard or not;
 //! * [`failure`]: what the user is told, and the exit status: 0 done, 1 failed or not found, 2 wrong
 //!   usage, 130 interrupted.
 //!
@@ -14,6 +15,8 @@
 //! `head`, ends the program quietly.
 
 #![forbid(unsafe_code)]
+// These panic when nobody hears them: `message::tell` and a `Write` that may fail are there instead.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod arguments;
 mod commands;
@@ -22,6 +25,7 @@ mod failure;
 mod import;
 mod interrupt;
 mod limits;
+mod message;
 mod options;
 mod place;
 mod style;

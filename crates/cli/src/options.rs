@@ -1,6 +1,7 @@
 //! Settings as flags.
 
 use crate::failure::Outcome;
+use crate::message::tell;
 use crate::place::Home;
 use crate::units::parse_bytes;
 use clap::Args;
@@ -90,7 +91,7 @@ impl KeyspaceOptions {
             && existing.settings != settings
         {
             let kept = describe(existing.settings);
-            eprintln!("esker: keyspace {name} exists already and stays as it is: {kept}");
+            tell(format_args!("esker: keyspace {name} exists already and stays as it is: {kept}"));
         }
         Ok(db.keyspace(name, settings)?)
     }

@@ -2,6 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
+use crate::message::tell;
 use esker_base::{Background, Clock, Priority, SystemClock, Threads};
 use std::path::{Path, PathBuf};
 use std::process::exit;
@@ -49,6 +50,6 @@ fn remove_when_interrupted(interrupt: &Interrupt, dir: PathBuf) {
         }
         clock.sleep(GLANCE);
     }
-    eprintln!("esker: interrupted");
+    tell("esker: interrupted");
     exit(130);
 }

@@ -6,6 +6,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::import::Format;
+use crate::message::tell;
 use crate::place::{Place, Stretch, for_each};
 use crate::text::{Form, escape_into};
 use crate::units;
@@ -66,7 +67,7 @@ impl Export {
         let name = self.file.display().to_string();
         let failed = |error| Failure::io("write to", name.clone(), error);
         into_file(&self.file, |out| write(out, &failed))?;
-        eprintln!("exported {} to {name}", units::counted(pairs, "pair"));
+        tell(format_args!("exported {} to {name}", units::counted(pairs, "pair")));
         Ok(())
     }
 }

@@ -22,6 +22,7 @@ pub use source::Source;
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
+use crate::message::tell;
 use crate::units;
 use delimited::{Delimited, Opened};
 use esker::{Db, Keyspace};
@@ -255,7 +256,7 @@ impl Job<'_> {
         self.progress.finish();
         if tally.skipped > REPORTED_MAX {
             let more = units::counted(tally.skipped - REPORTED_MAX, "more bad line");
-            eprintln!("esker: {}: {more} skipped", self.name);
+            tell(format_args!("esker: {}: {more} skipped", self.name));
         }
         Ok(tally)
     }

@@ -1,5 +1,6 @@
 //! How far an import is: a bar on a terminal, nothing elsewhere.
 
+use crate::message::tell;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 
@@ -41,8 +42,8 @@ impl Progress {
     /// Prints a line on standard error, above the bar if there is one.
     pub fn say(&self, line: &str) {
         match &self.0 {
-            Some(bar) => bar.suspend(|| eprintln!("{line}")),
-            None => eprintln!("{line}"),
+            Some(bar) => bar.suspend(|| tell(line)),
+            None => tell(line),
         }
     }
 

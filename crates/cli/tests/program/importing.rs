@@ -222,3 +222,21 @@ fn an_interrupt_is_heard_while_the_input_is_silent() {
     assert!(said.starts_with("esker: interrupted; "), "{said}");
     drop(stdin);
 }
+
+#[test]
+fn a_message_that_nobody_hears_costs_no_record() {
+    let scratch = Scratch::new();
+    let rows = format!("id\tname\nbroken\n{}", "1\tone\n2\ttwo\n".repeat(20_000));
+    let file = scratch.file("rows.tsv", rows.as_bytes());
+    let import = ["import", "db", &file, "--key", "id", "--value", "name", "--on-error", "skip"];
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let done = scratch.command(&import).stderr(full).output().unwrap();
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    scratch.run(&["scan", "db"]).expect("1\tone\n2\ttwo\n");
+
+    // The same of a pipe whose reader has gone, and of the message that says why the program failed.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let done = scratch.command(&import[..7]).stderr(writer).output().unwrap();
+    assert_eq!(done.status.code(), Some(1), "{done:?}");
+}

@@ -18,6 +18,7 @@ use super::workspace::{self, Workspace};
 use crate::commands::stdout;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
+use crate::message::tell;
 use esker_bench::results::{self, Group, Published, RUN, Settings};
 use esker_bench::{Machine, Progress, Results, Row};
 use std::io::Write;
@@ -177,7 +178,7 @@ impl Places {
         if let Some(out) = self.out.as_deref() {
             let output = Output::create(out)?;
             output.write(results)?;
-            eprintln!("esker: the results are in {}", output.path().display());
+            tell(format_args!("esker: the results are in {}", output.path().display()));
         }
         print(results, self.json)
     }
@@ -236,7 +237,7 @@ impl Campaign {
         }
         let place = output.as_ref().map(|output| output.path().display());
         match (ended, place) {
-            (Ok(()), Some(place)) => eprintln!("esker: the results are in {place}"),
+            (Ok(()), Some(place)) => tell(format_args!("esker: the results are in {place}")),
             (Err(Failure::Interrupted(_)), Some(place)) => {
                 let message = format!("interrupted; the results so far are in {place}");
                 return Err(Failure::Interrupted(message));
@@ -447,18 +448,18 @@ fn print(results: &Results, json: bool) -> Outcome {
         if row.metric == "rate_reached" && row.value < REACHED {
             let (engine, case, round) = (&row.engine, &row.case, row.round + 1);
             let percent = 100.0 * row.value;
-            eprintln!(
+            tell(format_args!(
                 "esker: {engine} reached {percent:.1} % of the rate in {case}, round {round}: \
                  its latencies grow with the length of the run"
-            );
+            ));
         }
         if row.metric == "unstarted" && row.value > 0.0 {
             let (engine, case, round) = (&row.engine, &row.case, row.round + 1);
             let given_up = crate::units::counted(row.value as u64, "operation");
-            eprintln!(
+            tell(format_args!(
                 "esker: {engine} was so far behind in {case}, round {round}, that {given_up} were \
                  never begun; their latencies are not counted"
-            );
+            ));
         }
     }
     Ok(())

@@ -4,6 +4,7 @@ use super::campaign::{Campaign, Case, Places, Rate};
 use super::options::{CampaignOptions, parse_engines};
 use super::plan::{Task, YcsbTask, YcsbWorkload};
 use crate::failure::{Failure, Outcome};
+use crate::message::tell;
 use clap::Args;
 use esker_workload::ycsb::{self, Preset};
 use std::path::{Path, PathBuf};
@@ -67,7 +68,7 @@ impl Ycsb {
         };
         places.check()?;
         for warning in first.resolve()?.warnings {
-            eprintln!("esker: {warning}");
+            tell(format_args!("esker: {warning}"));
         }
         let cases = workloads.into_iter().map(|(name, workload)| self.case(name, workload));
         let campaign = Campaign {

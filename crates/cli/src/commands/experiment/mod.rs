@@ -12,6 +12,7 @@ mod ycsb;
 use super::bench::campaign::{Campaign, Places};
 use super::bench::engines;
 use crate::failure::{Failure, Outcome};
+use crate::message::tell;
 use crate::units::parse_bytes;
 use clap::Args;
 use esker_bench::Results;
@@ -213,10 +214,10 @@ fn those_built_in(engines: &[&str]) -> String {
         engines.iter().partition(|name| built_in.contains(name));
     if !missing.is_empty() {
         let missing = missing.join(", ");
-        eprintln!(
+        tell(format_args!(
             "esker: left out, for they are not built in: {missing}. To have them: \
              scripts/install-peers, then cargo build --release -p esker-cli --features peers"
-        );
+        ));
     }
     there.join(",")
 }

@@ -8,6 +8,7 @@ mod namespace;
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
+use crate::message::tell;
 use crate::units;
 use announce::announce;
 use config::{Config, Kind};
@@ -95,7 +96,7 @@ impl Serve {
                 metrics.serve(&target, &served, &clock);
             }
         }
-        eprintln!("finishing what is under way; Ctrl-C again ends at once");
+        tell("finishing what is under way; Ctrl-C again ends at once");
         target.drain();
         for Served { namespace, db, .. } in served {
             // Its workers use the database.
