@@ -1,10 +1,37 @@
 //! What a database would refuse, refused before there is a database.
 //!
-//! A command that creates the database checks its input first: a refusal leaves nothing behind.
+//! A command that creates the database checks its input first: a refusal leaves nothing behind. And what
+//! can't be stored is not read to its end, which it may not have.
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
+use crate::text::Form;
+use crate::units;
 use esker::{Error, Settings, WriteBatch};
 use esker_base::{KeyspaceId, MAX_KEY_BYTES};
+use std::ffi::OsString;
+use std::io::Read;
+
+/// The value that `argument` stands for, `-` being the bytes of standard input: at most `limit` of them,
+/// because of `why`.
+pub fn value(argument: OsString, form: Form, limit: usize, why: &str) -> Outcome<Vec<u8>> {
+    if argument == "-" {
+        read_within(std::io::stdin().lock(), limit, why)
+    } else {
+        form.parse(argument)
+    }
+}
+
+fn read_within(input: impl Read, limit: usize, why: &str) -> Outcome<Vec<u8>> {
+    let mut value = Vec::new();
+    let read = input.take(limit as u64 + 1).read_to_end(&mut value);
+    read.map_err(|error| Failure::io("read", "standard input", error))?;
+    if value.len() > limit {
+        let limit = units::counted(limit as u64, "byte");
+        let message = format!("standard input holds more than {limit}, {why}");
+        return Err(Failure::Usage(message));
+    }
+    Ok(value)
+}
 
 /// Fails if a database with these settings can't take this pair.
 pub fn check_pair(settings: &Settings, key: &[u8], value: &[u8]) -> Outcome {
@@ -40,4 +67,17 @@ pub fn check_sizes(
         return Err(Error::BatchTooLarge { bytes, limit, entries, entries_limit }.into());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn input_is_read_to_its_end_or_one_byte_beyond_the_limit() {
+        assert_eq!(read_within(&b"abc"[..], 3, "").unwrap(), b"abc");
+        let mut input = std::io::Cursor::new([0; 100]);
+        assert!(matches!(read_within(&mut input, 3, ""), Err(Failure::Usage(_))));
+        assert_eq!(input.position(), 4);
+    }
 }

@@ -1,13 +1,11 @@
 //! `esker put`: one pair.
 
-use crate::failure::{Failure, Outcome};
-use crate::limits::check_pair;
+use crate::failure::Outcome;
+use crate::limits;
 use crate::options::{DatabaseOptions, KeyspaceOptions, with_default};
 use crate::place::Place;
 use crate::text::Form;
-
 use std::ffi::OsString;
-use std::io::Read;
 
 /// Set a key to a value
 ///
@@ -31,18 +29,16 @@ pub struct Put {
 impl Put {
     pub fn run(self) -> Outcome {
         let key = self.form.parse(self.key)?;
-        let value = if self.value == "-" {
-            let mut value = Vec::new();
-            let read = std::io::stdin().lock().read_to_end(&mut value);
-            read.map_err(|error| Failure::io("read", "standard input", error))?;
-            value
-        } else {
-            self.form.parse(self.value)?
-        };
         let keyspace_settings = self.options.settings(&self.place.keyspace)?;
         let settings = self.database.settings(&self.place.home)?;
         let settings = with_default(settings, &self.place.keyspace, keyspace_settings);
-        check_pair(&settings, &key, &value)?;
+        let value = limits::value(
+            self.value,
+            self.form,
+            settings.max_batch_bytes(),
+            "a quarter of a log segment",
+        )?;
+        limits::check_pair(&settings, &key, &value)?;
         let db = self.place.home.open(settings)?;
         let keyspace = self.options.open(&db, &self.place.keyspace, keyspace_settings)?;
         let mut batch = db.batch();

@@ -1,6 +1,6 @@
 //! get, put, delete.
 
-use crate::Scratch;
+use crate::{Done, Scratch};
 
 #[test]
 fn what_was_put_is_got_until_it_is_deleted() {
@@ -97,4 +97,14 @@ fn an_open_or_empty_range_is_not_deleted() {
     scratch.run(&["delete", "db", "--from", "a"]).expect_failure(2, "needs both --from and --to");
     scratch.run(&["delete", "db", "--from", "b", "--to", "a"]).expect_failure(2, "range is empty");
     scratch.run(&["get", "db", "a"]).expect("1\n");
+}
+
+#[test]
+fn a_value_without_end_is_refused_before_there_is_a_database() {
+    let scratch = Scratch::new();
+    let zero = std::fs::File::open("/dev/zero").unwrap();
+    let put = ["put", "db", "k", "-", "--segment", "256K", "--memory", "16M"];
+    let output = scratch.command(&put).stdin(zero).output().unwrap();
+    Done::of(output).expect_failure(2, "standard input holds more than 65,");
+    assert!(!scratch.path("db").exists());
 }

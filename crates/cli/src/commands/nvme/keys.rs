@@ -3,10 +3,12 @@
 use super::Node;
 use crate::commands::stdout;
 use crate::failure::{Failure, Outcome};
+use crate::limits;
 use crate::text::{Form, escape};
 use esker_nvme::command::kv::Condition;
+use esker_nvme::limits::VALUE_BYTES;
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::Write;
 
 /// Set a key to a value
 ///
@@ -69,14 +71,12 @@ fn absent(key: &[u8]) -> Failure {
 impl Store {
     pub fn run(self) -> Outcome {
         let key = self.form.parse(self.key)?;
-        let value = if self.value == "-" {
-            let mut value = Vec::new();
-            let read = std::io::stdin().lock().read_to_end(&mut value);
-            read.map_err(|error| Failure::io("read", "standard input", error))?;
-            value
-        } else {
-            self.form.parse(self.value)?
-        };
+        let value = limits::value(
+            self.value,
+            self.form,
+            VALUE_BYTES as usize,
+            "which a node takes at most",
+        )?;
         let condition = match (self.if_absent, self.if_exists) {
             (true, _) => Condition::IfAbsent,
             (_, true) => Condition::IfExists,
