@@ -1,7 +1,7 @@
 //! The seam between a workload and whoever runs it.
 
 use esker_api::Ordered;
-use esker_base::{Result, Rng};
+use esker_base::{Error, Result, Rng};
 use std::time::Duration;
 
 /// The kind of an operation, so that latencies can be told apart where a load mixes them.
@@ -163,6 +163,18 @@ pub trait Workload: Sync {
     fn companion(&self) -> Option<Box<dyn Workload + '_>> {
         None
     }
+}
+
+/// The most threads of one run: beyond, what is measured is the system's scheduler.
+pub(crate) const MOST_THREADS: usize = 1024;
+
+/// Refuses a number of threads that can't be meant, given by the name `setting`.
+pub(crate) fn check_threads(setting: &'static str, threads: usize) -> Result<()> {
+    if (1..=MOST_THREADS).contains(&threads) {
+        return Ok(());
+    }
+    let reason = format!("it is from 1 to {MOST_THREADS}");
+    Err(Error::InvalidSetting { setting, value: threads.to_string(), reason })
 }
 
 /// The part of `total` operations that thread number `thread` of `threads` does: the first threads

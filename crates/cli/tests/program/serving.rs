@@ -217,3 +217,24 @@ fn a_node_that_is_not_there_is_named() {
     let done = scratch.run(&["nvme", "exist", "k", "--nqn", "node"]);
     done.expect_failure(2, "nqn.");
 }
+
+#[test]
+fn more_threads_than_can_be_meant_are_refused() {
+    let scratch = Scratch::new();
+    let serve = ["serve", "--memory", "1M", "--reactors", "257"];
+    scratch.run(&serve).expect_failure(2, "257 is not in 1..=256");
+    let namespace = "[[namespace]]\nkind = \"ram\"\nbytes = \"1M\"\n";
+    let file = scratch.file("node.toml", format!("reactors = 257\n{namespace}").as_bytes());
+    scratch.run(&["serve", "--config", &file]).expect_failure(2, "a node has 1 to 256 reactors");
+    let bench = ["bench", "db", "--threads", "1025"];
+    scratch.run(&bench).expect_failure(2, "threads is 1025: it is from 1 to 1024");
+}
+
+#[test]
+fn a_value_without_end_is_refused_before_the_node_is_asked() {
+    let scratch = Scratch::new();
+    let zero = std::fs::File::open("/dev/zero").unwrap();
+    let store = ["nvme", "store", "k", "-", "--address", "127.0.0.1:1"];
+    let output = scratch.command(&store).stdin(zero).output().unwrap();
+    Done::of(output).expect_failure(2, "standard input holds more than 1,048,576 bytes");
+}

@@ -1,6 +1,7 @@
 //! How much is done, and to what.
 
 use crate::KeyBuffer;
+use crate::worker::check_threads;
 use esker_base::{Error, MAX_KEY_BYTES, Result};
 use std::time::Duration;
 
@@ -67,10 +68,7 @@ impl Options {
         if self.batch == 0 {
             return invalid("batch-size", 0, "a batch has at least one entry");
         }
-        if self.threads == 0 {
-            return invalid("threads", 0, "there must be at least one thread");
-        }
-        Ok(())
+        check_threads("threads", self.threads)
     }
 
     /// Reads of each reading thread.
@@ -98,6 +96,7 @@ mod tests {
             (Options { key_bytes: MAX_KEY_BYTES, ..good.clone() }, "key-size"),
             (Options { batch: 0, ..good.clone() }, "batch-size"),
             (Options { threads: 0, ..good.clone() }, "threads"),
+            (Options { threads: 1025, ..good.clone() }, "threads"),
         ] {
             let message = options.check().unwrap_err().to_string();
             assert!(message.starts_with(name), "{message}");

@@ -1,5 +1,6 @@
 //! How large the graph is, and who asks for it.
 
+use crate::worker::check_threads;
 use esker_api::{Isolation, TransactionOptions};
 use esker_base::{Error, Result};
 
@@ -47,10 +48,7 @@ impl Options {
         if !(1..=MAX_NODES).contains(&self.nodes) {
             return refuse("nodes", self.nodes, "a graph has 1 to 2^40 nodes");
         }
-        if self.threads == 0 {
-            return refuse("threads", 0, "there is at least one client");
-        }
-        Ok(())
+        check_threads("clients", self.threads)
     }
 
     pub(super) fn transaction(&self) -> TransactionOptions {

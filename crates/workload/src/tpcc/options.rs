@@ -1,5 +1,6 @@
 //! How large the company is, and how many work for it.
 
+use crate::worker::check_threads;
 use esker_api::{Isolation, TransactionOptions};
 use esker_base::{Error, Result};
 
@@ -60,7 +61,7 @@ impl Options {
         // An order has up to 15 items, of which one may be no item at all.
         within("items", self.items.into(), 20, ITEMS.into())?;
         within("customers", self.customers.into(), 10, CUSTOMERS.into())?;
-        within("clients", self.clients as u64, 1, 1 << 20)
+        check_threads("clients", self.clients)
     }
 
     /// Whether the tables are as large as specified: results of others can't be compared.

@@ -3,6 +3,7 @@
 use super::limit_line::{LimitLine, RUNS};
 use crate::KeyBuffer;
 use crate::distributions::{Distribution, Uniform, YCSB_THETA, Zipfian};
+use crate::worker::check_threads;
 use esker_base::{Error, MAX_KEY_BYTES, Result};
 
 /// Which keys are updated how often.
@@ -98,9 +99,7 @@ impl Options {
             let reason = "all writes together are more than 2^64 bytes";
             return refuse("value-size", self.value_bytes, reason);
         }
-        if self.threads == 0 {
-            return refuse("threads", 0, "there must be at least one thread");
-        }
+        check_threads("threads", self.threads)?;
         if self.threads as u64 > self.records {
             return refuse("threads", self.threads, "each thread needs a key of its own");
         }

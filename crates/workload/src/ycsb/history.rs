@@ -20,6 +20,7 @@
 //! consistent.
 
 use crate::checker::Version;
+use crate::worker::MOST_THREADS;
 use esker_base::ambient_seed;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -37,8 +38,8 @@ const BEGUN_SHIFT: u32 = 28;
 const FLIGHT_MASK: u64 = (1 << GROUP_SHIFT) - 1;
 const GROUP_MASK: u64 = (1 << (BEGUN_SHIFT - GROUP_SHIFT)) - 1;
 
-/// The most threads, each of which may have a write in flight.
-pub(super) const MOST_THREADS: usize = FLIGHT_MASK as usize;
+// Each thread may have a write in flight.
+const _: () = assert!(MOST_THREADS as u64 <= FLIGHT_MASK);
 
 /// The most writes of a record in one run.
 const MOST_WRITES: u64 = u64::MAX >> BEGUN_SHIFT;

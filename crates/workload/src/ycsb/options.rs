@@ -1,8 +1,8 @@
 //! What is done to which records, and how often.
 
-use super::history::MOST_THREADS;
 use super::{KeyOrder, Lengths, Mix, Preset, RecordKey, Requests, Scans};
 use crate::checker::MIN_VALUE_BYTES;
+use crate::worker::check_threads;
 use esker_base::{Error, Result};
 use std::ops::Range;
 
@@ -93,7 +93,7 @@ impl Options {
     pub(super) fn check_each(&self) -> Result<()> {
         at_least_one("records", self.records)?;
         at_least_one("operations", self.operations)?;
-        at_least_one("threads", self.threads as u64)?;
+        check_threads("threads", self.threads)?;
         at_least_one("fields", self.fields as u64)?;
         at_least_one("field-size", self.field_bytes as u64)?;
         at_least_one("insertcount", self.load_count.unwrap_or(1))?;
@@ -118,10 +118,6 @@ impl Options {
     /// Refuses sizes that do not go together.
     fn check_together(&self) -> Result<()> {
         let most_threads = usize::try_from(self.records.min(self.operations)).unwrap_or(usize::MAX);
-        if self.verify && self.threads > MOST_THREADS {
-            let reason = "runs that are verified have at most 4,095";
-            return refuse("threads", self.threads, reason);
-        }
         if self.threads > most_threads {
             let reason = "each thread needs a record and an operation of its own";
             return refuse("threads", self.threads, reason);
@@ -199,7 +195,7 @@ mod tests {
             (Options { operations: 0, ..good.clone() }, "operations"),
             (Options { threads: 0, ..good.clone() }, "threads"),
             (Options { threads: 9, records: 8, ..good.clone() }, "threads"),
-            (Options { threads: 4_096, verify: true, ..good.clone() }, "threads"),
+            (Options { threads: 1_025, ..good.clone() }, "threads"),
             (Options { threads: 9, operations: 8, ..good.clone() }, "threads"),
             (Options { records: u64::MAX, ..good.clone() }, "records"),
             (Options { operations: MOST + 1, ..good.clone() }, "operations"),

@@ -17,6 +17,9 @@ use serde::{Deserialize, Deserializer};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+/// Each reactor is a thread that polls for itself: more than any machine has processors for.
+pub const MOST_REACTORS: usize = 256;
+
 /// A node.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
@@ -119,8 +122,11 @@ impl Config {
         let wrong = |why: String| Failure::Usage(format!("{name}: {why}"));
         let mut config: Config = toml::from_str(&text)
             .map_err(|error| wrong(error.to_string().trim_end().to_owned()))?;
-        if config.namespaces.is_empty() || config.reactors == 0 {
-            return Err(wrong("a node has at least one namespace and one reactor".to_owned()));
+        if config.namespaces.is_empty() {
+            return Err(wrong("a node has at least one namespace".to_owned()));
+        }
+        if !(1..=MOST_REACTORS).contains(&config.reactors) {
+            return Err(wrong(format!("a node has 1 to {MOST_REACTORS} reactors")));
         }
         let dir = path.parent().unwrap_or(Path::new(""));
         let paths = config.namespaces.iter_mut().filter_map(Kind::path_mut);

@@ -59,8 +59,8 @@ pub struct Serve {
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, default_value = "1024G")]
     capacity: usize,
     /// Threads that serve connections
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    reactors: usize,
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=config::MOST_REACTORS as i64))]
+    reactors: u16,
     /// Hosts that may connect, one a line: its NQN, then its DHHC-1 secret and the node's, if they are to prove themselves
     #[arg(long, value_name = "FILE")]
     hosts: Option<PathBuf>,
@@ -116,7 +116,7 @@ impl Serve {
         Ok(Config {
             listen: self.listen,
             nqn: self.nqn,
-            reactors: self.reactors,
+            reactors: self.reactors.into(),
             hosts: self.hosts,
             metrics: self.metrics,
             namespaces: vec![kind],
