@@ -33,14 +33,18 @@ fn read_within(input: impl Read, limit: usize, why: &str) -> Outcome<Vec<u8>> {
     Ok(value)
 }
 
+/// Fails if no database can have this key.
+pub fn check_key(key: &[u8]) -> Outcome {
+    match key.len() {
+        0 => Err(Error::EmptyKey.into()),
+        bytes if bytes > MAX_KEY_BYTES => Err(Error::KeyTooLong { bytes }.into()),
+        _ => Ok(()),
+    }
+}
+
 /// Fails if a database with these settings can't take this pair.
 pub fn check_pair(settings: &Settings, key: &[u8], value: &[u8]) -> Outcome {
-    if key.is_empty() {
-        return Err(Error::EmptyKey.into());
-    }
-    if key.len() > MAX_KEY_BYTES {
-        return Err(Error::KeyTooLong { bytes: key.len() }.into());
-    }
+    check_key(key)?;
     check_sizes(settings, key.len(), value.len(), 1)
 }
 

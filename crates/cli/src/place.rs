@@ -18,6 +18,22 @@ use std::sync::Arc;
 pub struct Home {
     /// The database directory, or a device of chunks
     pub db: PathBuf,
+    #[command(flatten)]
+    pub log: LogPlace,
+}
+
+/// A database whose files are looked at one by one.
+#[derive(Args)]
+pub struct Files {
+    /// The database directory
+    pub db: PathBuf,
+    #[command(flatten)]
+    pub log: LogPlace,
+}
+
+/// Where a database's log is.
+#[derive(Args)]
+pub struct LogPlace {
     /// Where the log files are, if not in the database directory
     #[arg(long, value_name = "DIR")]
     pub log_dir: Option<PathBuf>,
@@ -29,34 +45,37 @@ pub struct Home {
     pub emulated: bool,
 }
 
-impl Home {
-    /// Where the log is, synced as `sync` says.
-    pub fn log(&self, sync: Sync) -> Log {
-        match &self.pool {
-            Some(pool) => Log::Pmem { pool: pool.clone(), emulated: self.emulated },
-            None => Log::File { dir: self.log_dir.clone(), sync },
-        }
-    }
-
-    /// The bytes of an extent of its pool, which is a segment there, if it has one that can be looked at. What is
-    /// wrong with another is said when it is opened.
-    pub fn extent_bytes(&self) -> Option<usize> {
-        let accept = if self.emulated { Accept::Emulated } else { Accept::Persistent };
-        let inspected = Pool::inspect(self.pool.as_ref()?, accept, Inspect::Beside);
-        Some(inspected.ok()?.0.extent_bytes())
-    }
-
-    /// Looks at its files without opening it.
+impl Files {
+    /// Looks at them, without opening the database.
     pub fn inspect(&self) -> Outcome<Inspector> {
         if zones::is_device(&self.db) {
             let reason =
                 "the files of a database on a device of chunks can't be looked at one by one";
             return Err(Failure::Usage(reason.to_owned()));
         }
-        Ok(match &self.pool {
-            Some(pool) => Inspector::open_with_pool(&self.db, pool, self.emulated)?,
-            None => Inspector::open(&self.db, self.log_dir.as_deref())?,
+        let LogPlace { log_dir, pool, emulated } = &self.log;
+        Ok(match pool {
+            Some(pool) => Inspector::open_with_pool(&self.db, pool, *emulated)?,
+            None => Inspector::open(&self.db, log_dir.as_deref())?,
         })
+    }
+}
+
+impl Home {
+    /// What its log is, synced as `sync` says.
+    pub fn log(&self, sync: Sync) -> Log {
+        match &self.log.pool {
+            Some(pool) => Log::Pmem { pool: pool.clone(), emulated: self.log.emulated },
+            None => Log::File { dir: self.log.log_dir.clone(), sync },
+        }
+    }
+
+    /// The bytes of an extent of its pool, which is a segment there, if it has one that can be looked at. What is
+    /// wrong with another is said when it is opened.
+    pub fn extent_bytes(&self) -> Option<usize> {
+        let accept = if self.log.emulated { Accept::Emulated } else { Accept::Persistent };
+        let inspected = Pool::inspect(self.log.pool.as_ref()?, accept, Inspect::Beside);
+        Some(inspected.ok()?.0.extent_bytes())
     }
 
     /// Opens it for reading, which works beside a writer.
@@ -89,7 +108,7 @@ impl Home {
         if !zones::is_device(&self.db) {
             return Ok(None);
         }
-        if self.log_dir.is_some() || self.pool.is_some() {
+        if self.log.log_dir.is_some() || self.log.pool.is_some() {
             let reason = "a database on a device of chunks has its log there, too";
             return Err(Failure::Usage(reason.to_owned()));
         }

@@ -2,7 +2,7 @@
 
 use super::{print_json, stdout};
 use crate::failure::{Failure, Outcome};
-use crate::place::Home;
+use crate::place::Files;
 use crate::units;
 use esker::inspect::Checked;
 use serde_json::json;
@@ -15,7 +15,7 @@ use std::io::Write;
 #[derive(clap::Args)]
 pub struct Check {
     #[command(flatten)]
-    home: Home,
+    files: Files,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -23,7 +23,7 @@ pub struct Check {
 
 impl Check {
     pub fn run(self) -> Outcome {
-        let inspector = self.home.inspect()?;
+        let inspector = self.files.inspect()?;
         let mut problems = Vec::new();
         let checked = inspector.check(&mut |error| problems.push(error.fact()))?;
         if self.json {
@@ -48,7 +48,7 @@ impl Check {
             0 => Ok(()),
             number => {
                 let problems = units::counted(number, "problem");
-                let db = self.home.db.display();
+                let db = self.files.db.display();
                 Err(Failure::new(format!("{db} has {problems}; see `esker repair --help`")))
             }
         }

@@ -34,8 +34,9 @@ pub struct Export {
     format: Option<Format>,
     #[command(flatten)]
     stretch: Stretch,
-    #[command(flatten)]
-    form: Form,
+    /// --from, --to and --prefix are hexadecimal digits; in JSON Lines, keys and values are, too
+    #[arg(long)]
+    hex: bool,
 }
 
 impl Export {
@@ -46,7 +47,8 @@ impl Export {
             None if to_stdout => Format::Tsv,
             None => Format::of_file(&self.file)?,
         };
-        let range = self.stretch.range(self.form)?;
+        let form = Form { hex: self.hex };
+        let range = self.stretch.range(form)?;
         let (db, keyspace) = self.place.open_for_reading()?;
         let mut pairs = 0;
         let mut write = |out: &mut dyn Write, failed: &dyn Fn(std::io::Error) -> Failure| {
@@ -54,7 +56,7 @@ impl Export {
             out.write_all(line.as_bytes()).map_err(failed)?;
             for_each(&db, &keyspace, range.clone(), false, |key, value| {
                 line.clear();
-                put_line(format, key, value, &mut line);
+                put_line(format, form, key, value, &mut line);
                 out.write_all(line.as_bytes()).map_err(failed)?;
                 pairs += 1;
                 Ok(true)
@@ -123,7 +125,7 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn put_line(format: Format, key: &[u8], value: &[u8], line: &mut String) {
+fn put_line(format: Format, form: Form, key: &[u8], value: &[u8], line: &mut String) {
     match format {
         Format::Tsv => {
             escape_into(key, line);
@@ -135,7 +137,7 @@ fn put_line(format: Format, key: &[u8], value: &[u8], line: &mut String) {
             line.push(',');
             put_csv_field(value, line);
         }
-        Format::Jsonl => line.push_str(&Form::default().pair(key, value).to_string()),
+        Format::Jsonl => line.push_str(&form.pair(key, value).to_string()),
     }
     line.push('\n');
 }
@@ -163,7 +165,7 @@ mod tests {
             (Format::Jsonl, "{\"key\":\"a\\tb\",\"value\":\"c,\\\"d\"}\n"),
         ] {
             let mut line = String::new();
-            put_line(format, b"a\tb", b"c,\"d", &mut line);
+            put_line(format, Form::default(), b"a\tb", b"c,\"d", &mut line);
             assert_eq!(line, expected);
         }
     }

@@ -2,6 +2,7 @@
 
 use super::{print_json, stdout};
 use crate::failure::{Failure, Outcome};
+use crate::limits;
 use crate::place::Place;
 use crate::text::{Form, escape, hex};
 use std::ffi::OsString;
@@ -30,6 +31,7 @@ pub struct Get {
 impl Get {
     pub fn run(self) -> Outcome {
         let key = self.form.parse(self.key)?;
+        limits::check_key(&key)?;
         let (db, keyspace) = self.place.open_for_reading()?;
         let Some(value) = db.get(&keyspace, &key)? else {
             let keyspace = &self.place.keyspace;

@@ -2,7 +2,7 @@
 
 use super::{print_json, stdout};
 use crate::failure::{Failure, Outcome};
-use crate::place::Home;
+use crate::place::Files;
 use crate::text::{Form, escape};
 use crate::units;
 use esker::inspect::{MissingLogs, Repaired};
@@ -19,7 +19,7 @@ use std::io::Write;
 #[derive(clap::Args)]
 pub struct Repair {
     #[command(flatten)]
-    home: Home,
+    files: Files,
     /// Go on if log files are missing, and drop the writes that they held
     #[arg(long)]
     give_up_logs: bool,
@@ -39,7 +39,7 @@ impl Repair {
             )),
             false => error.into(),
         };
-        let repaired = self.home.inspect()?.repair(missing_logs).map_err(beyond_repair)?;
+        let repaired = self.files.inspect()?.repair(missing_logs).map_err(beyond_repair)?;
         if self.json {
             return print_json(&json(&repaired));
         }

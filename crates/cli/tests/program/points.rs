@@ -62,6 +62,7 @@ fn json_says_key_and_value_as_text_or_hex() {
 fn keys_beyond_the_limits_are_refused_and_nothing_is_written() {
     let scratch = Scratch::with_pairs(&[("a", "1")]);
     scratch.run(&["put", "db", "", "value"]).expect_failure(2, "the key is empty");
+    scratch.run(&["get", "db", ""]).expect_failure(2, "the key is empty");
     let longest = "k".repeat(65_536);
     scratch.run(&["put", "db", &longest, "v"]).expect("");
     scratch.run(&["get", "db", &longest]).expect("v\n");

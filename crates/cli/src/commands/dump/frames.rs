@@ -3,7 +3,7 @@
 use super::{SHOWN, kind_name, object, version};
 use crate::commands::stdout;
 use crate::failure::{Failure, Outcome};
-use crate::place::Home;
+use crate::place::Files;
 use crate::text::shorten;
 use clap::Args;
 use esker::inspect::{FrameInfo, Inspector, LogDump, Stop};
@@ -14,7 +14,7 @@ use std::io::Write;
 #[derive(Args)]
 pub struct DumpFrames {
     #[command(flatten)]
-    home: Home,
+    files: Files,
     /// Only the segment with this number: 7 is the file 00000007.log
     segment: Option<u32>,
     /// Print one JSON object for each segment, frame, entry and end
@@ -24,7 +24,7 @@ pub struct DumpFrames {
 
 impl DumpFrames {
     pub fn run(self) -> Outcome {
-        let inspector = self.home.inspect()?;
+        let inspector = self.files.inspect()?;
         let segments = match self.segment {
             Some(segment) => vec![existing(&inspector, segment)?],
             None => inspector.logs()?,

@@ -5,7 +5,7 @@ use crate::commands::levels::table_json;
 use crate::commands::stdout;
 use crate::failure::Outcome;
 use crate::options::{dedup_name, describe, shape_name};
-use crate::place::Home;
+use crate::place::Files;
 use crate::text::shorten;
 use clap::Args;
 use esker::inspect::Change;
@@ -16,7 +16,7 @@ use std::io::Write;
 #[derive(Args)]
 pub struct DumpManifest {
     #[command(flatten)]
-    home: Home,
+    files: Files,
     /// Print a JSON object for the manifest, and one for each change
     #[arg(long)]
     json: bool,
@@ -24,7 +24,7 @@ pub struct DumpManifest {
 
 impl DumpManifest {
     pub fn run(self) -> Outcome {
-        let manifest = self.home.inspect()?.manifest()?;
+        let manifest = self.files.inspect()?.manifest()?;
         let mut out = stdout();
         let identity = format!("{:016x}", manifest.identity);
         if self.json {

@@ -4,7 +4,7 @@ use super::{SHOWN, kind_name, object, version};
 use crate::commands::levels;
 use crate::commands::stdout;
 use crate::failure::{Failure, Outcome};
-use crate::place::Home;
+use crate::place::Files;
 use crate::text::{Form, shorten};
 use clap::Args;
 use esker::inspect::{CursorPurpose, Properties, TableMeta, TablePlace};
@@ -16,7 +16,7 @@ use std::io::Write;
 #[derive(Args)]
 pub struct DumpTable {
     #[command(flatten)]
-    home: Home,
+    files: Files,
     /// The table, FILE+OFFSET as `esker levels --tables` shows it
     #[arg(value_parser = parse_table)]
     table: (u64, u64),
@@ -34,7 +34,7 @@ fn parse_table(text: &str) -> Result<(u64, u64), String> {
 
 impl DumpTable {
     pub fn run(self) -> Outcome {
-        let inspector = self.home.inspect()?;
+        let inspector = self.files.inspect()?;
         let tables = inspector.tables()?;
         let (file, offset) = self.table;
         let is_wanted = |meta: &TableMeta| (meta.id.file, meta.id.offset) == self.table;

@@ -4,7 +4,7 @@ use super::Node;
 use crate::commands::stdout;
 use crate::failure::{Failure, Outcome};
 use crate::limits;
-use crate::text::{Form, escape};
+use crate::text::{Form, escape, hex};
 use esker_nvme::command::kv::Condition;
 use esker_nvme::limits::VALUE_BYTES;
 use std::ffi::OsString;
@@ -31,7 +31,7 @@ pub struct Store {
     node: Node,
 }
 
-/// Write the exact bytes of a key's value
+/// Write the exact bytes of a key's value, or with --hex their digits and a newline
 #[derive(clap::Args)]
 pub struct Retrieve {
     /// The key
@@ -97,7 +97,11 @@ impl Retrieve {
         let key = self.form.parse(self.key)?;
         let value = self.node.connect()?.retrieve(&key)?.ok_or_else(|| absent(&key))?;
         let mut out = stdout();
-        out.write_all(&value)?;
+        if self.form.hex {
+            writeln!(out, "{}", hex(&value))?;
+        } else {
+            out.write_all(&value)?;
+        }
         Ok(out.flush()?)
     }
 }
