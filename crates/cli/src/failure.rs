@@ -32,6 +32,16 @@ impl Failure {
         esker::Error::io(action, path, source).into()
     }
 
+    /// The same, with `more` said behind what is said already.
+    pub fn and(self, more: &str) -> Self {
+        match self {
+            Failure::Failed(message) => Failure::Failed(message + more),
+            Failure::Usage(message) => Failure::Usage(message + more),
+            Failure::Interrupted(message) => Failure::Interrupted(message + more),
+            Failure::Said(_) | Failure::PipeClosed => self,
+        }
+    }
+
     /// Tells the user, and gives the exit status.
     pub fn report(self) -> ExitCode {
         let (message, status) = match self {

@@ -7,6 +7,7 @@
 //! * [`limits`]: what is refused before a database is created;
 //! * [`temporary`]: directories that do not outlive the program;
 //! * [`text`]: bytes as text that can be read, and read back;
+//! * [`progress`]: how far a command is, on a terminal;
 //! * [`message`]: what is said beside the facts, whether it is heard or not;
 //! * [`failure`]: what the user is told, and the exit status: 0 done, 1 failed or not found, 2 wrong
 //!   usage, 130 interrupted.
@@ -28,6 +29,7 @@ mod limits;
 mod message;
 mod options;
 mod place;
+mod progress;
 mod style;
 mod temporary;
 mod text;

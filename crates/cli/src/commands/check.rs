@@ -3,6 +3,7 @@
 use super::{print_json, stdout};
 use crate::failure::{Failure, Outcome};
 use crate::place::Files;
+use crate::progress::Progress;
 use crate::units;
 use esker::inspect::Checked;
 use serde_json::json;
@@ -25,7 +26,9 @@ impl Check {
     pub fn run(self) -> Outcome {
         let inspector = self.files.inspect()?;
         let mut problems = Vec::new();
-        let checked = inspector.check(&mut |error| problems.push(error.fact()))?;
+        let checked = Progress::during("checking", || {
+            inspector.check(&mut |error| problems.push(error.fact()))
+        })?;
         if self.json {
             print_json(&json!({
                 "keyspaces": checked.keyspaces,

@@ -1,10 +1,12 @@
 //! `esker checkpoint`: a copy that opens by itself.
 
-use super::print_json;
+use super::{print_json, stdout};
 use crate::failure::Outcome;
 use crate::options::DatabaseOptions;
 use crate::place::Home;
+use crate::progress::Progress;
 use serde_json::json;
+use std::io::Write;
 use std::path::PathBuf;
 
 /// Make a consistent copy of the database in a new directory
@@ -27,11 +29,12 @@ pub struct Checkpoint {
 impl Checkpoint {
     pub fn run(self) -> Outcome {
         let db = self.home.open_existing(self.database.settings(&self.home)?)?;
-        db.checkpoint(&self.target)?;
+        Progress::during("copying", || db.checkpoint(&self.target))?;
         db.close()?;
+        let target = self.target.display();
         if self.json {
-            print_json(&json!({ "checkpoint": self.target.display().to_string() }))?;
+            return print_json(&json!({ "checkpoint": target.to_string() }));
         }
-        Ok(())
+        Ok(writeln!(stdout(), "checkpoint {target}")?)
     }
 }

@@ -1,10 +1,13 @@
 //! `esker compact`: merge everything now.
 
-use super::print_json;
+use super::{print_json, stdout};
 use crate::failure::Outcome;
 use crate::options::DatabaseOptions;
 use crate::place::Home;
+use crate::progress::Progress;
+use crate::units;
 use serde_json::json;
+use std::io::Write;
 
 /// Flush and merge the tables, of one keyspace or of all
 #[derive(clap::Args)]
@@ -24,19 +27,22 @@ pub struct Compact {
 impl Compact {
     pub fn run(self) -> Outcome {
         let db = self.home.open_existing(self.database.settings(&self.home)?)?;
-        match self.keyspace {
-            Some(name) => db.compact_keyspace(&db.existing_keyspace(&name)?)?,
-            None => db.compact()?,
-        }
+        let keyspace = self.keyspace.map(|name| db.existing_keyspace(&name)).transpose()?;
+        Progress::during("merging tables", || match &keyspace {
+            Some(keyspace) => db.compact_keyspace(keyspace),
+            None => db.compact(),
+        })?;
         let stats = db.stats();
         db.close()?;
         if self.json {
-            print_json(&json!({
+            return print_json(&json!({
                 "tables": stats.tables,
                 "table_bytes": stats.table_bytes,
                 "compaction_bytes": stats.compaction_bytes,
-            }))?;
+            }));
         }
-        Ok(())
+        let (tables, written) = (units::counted(stats.tables, "table"), stats.compaction_bytes);
+        let (bytes, written) = (units::bytes(stats.table_bytes), units::bytes(written));
+        Ok(writeln!(stdout(), "{tables} of {bytes}; merging wrote {written}")?)
     }
 }

@@ -6,8 +6,10 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::import::Format;
+use crate::interrupt::Interrupt;
 use crate::message::tell;
 use crate::place::{Place, Stretch, for_each};
+use crate::progress::Progress;
 use crate::text::{Form, escape_into};
 use crate::units;
 use std::fs::{File, Permissions};
@@ -50,17 +52,29 @@ impl Export {
         let form = Form { hex: self.hex };
         let range = self.stretch.range(form)?;
         let (db, keyspace) = self.place.open_for_reading()?;
+        // What goes to standard output needs no tidying up: the system ends the program.
+        let interrupt = if to_stdout { Ok(Interrupt::default()) } else { Interrupt::listen() };
+        let interrupt =
+            interrupt.map_err(|error| Failure::io("listen for", "interrupts", error))?;
+        let progress = Progress::of_pairs();
         let mut pairs = 0;
         let mut write = |out: &mut dyn Write, failed: &dyn Fn(std::io::Error) -> Failure| {
-            let mut line = header(format).to_owned();
+            let (mut line, mut is_stopped) = (header(format).to_owned(), false);
             out.write_all(line.as_bytes()).map_err(failed)?;
             for_each(&db, &keyspace, range.clone(), false, |key, value| {
                 line.clear();
                 put_line(format, form, key, value, &mut line);
                 out.write_all(line.as_bytes()).map_err(failed)?;
                 pairs += 1;
-                Ok(true)
+                progress.at(pairs);
+                is_stopped = interrupt.is_set();
+                Ok(!is_stopped)
             })?;
+            if is_stopped {
+                let pairs = units::counted(pairs, "pair");
+                let message = format!("interrupted after {pairs}; the export is not whole");
+                return Err(Failure::Interrupted(message));
+            }
             out.flush().map_err(failed)
         };
         if to_stdout {
@@ -69,6 +83,7 @@ impl Export {
         let name = self.file.display().to_string();
         let failed = |error| Failure::io("write to", name.clone(), error);
         into_file(&self.file, |out| write(out, &failed))?;
+        progress.finish();
         tell(format_args!("exported {} to {name}", units::counted(pairs, "pair")));
         Ok(())
     }

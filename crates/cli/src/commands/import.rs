@@ -2,10 +2,11 @@
 
 use super::print_json;
 use crate::failure::{Failure, Outcome};
-use crate::import::{Format, Job, OnError, Progress, Rules, Source, Stopped, Tally, longest_line};
+use crate::import::{Format, Job, OnError, Rules, Source, Stopped, Tally, longest_line};
 use crate::interrupt::Interrupt;
 use crate::options::{DatabaseOptions, KeyspaceOptions, with_default};
 use crate::place::Place;
+use crate::progress::Progress;
 use crate::units;
 
 use esker_base::{Clock, SystemClock};
@@ -109,7 +110,7 @@ impl Import {
             },
             on_error: self.on_error,
             interrupt: &interrupt,
-            progress: &Progress::on_terminal(total_bytes),
+            progress: &Progress::of_bytes(total_bytes),
             batch_bytes,
             line_bytes: longest_line(settings.max_batch_bytes()),
         };
@@ -117,9 +118,11 @@ impl Import {
         let begun = job.begin(source)?;
         let db = self.place.home.open(settings)?;
         let keyspace = self.options.open(&db, &self.place.keyspace, keyspace_settings)?;
-        let tally = job.run(&db, &keyspace, begun)?;
+        let mut tally = job.run(&db, &keyspace, begun);
         let seconds = clock.now().as_secs_f64();
-        db.close()?;
+        if let Err(error) = db.close() {
+            tally.stopped.get_or_insert(Stopped::Failed(error.into()));
+        }
         summarise(tally, seconds, &self.place.keyspace, self.json)
     }
 }
@@ -135,14 +138,17 @@ fn summarise(tally: Tally, seconds: f64, keyspace: &str, as_json: bool) -> Outco
         }))?;
     }
     let records = units::counted(tally.records, "record");
+    let were = if tally.records == 1 { "was" } else { "were" };
     match tally.stopped {
+        Some(Stopped::Failed(failure)) => {
+            Err(failure.and(&format!("; {records} before that {were} imported")))
+        }
         Some(Stopped::Interrupted) => Err(Failure::Interrupted(format!(
             "interrupted; {records} read so far {} committed",
             if tally.records == 1 { "is" } else { "are" }
         ))),
         Some(Stopped::BadLine(what)) => Err(Failure::new(format!(
-            "{what}; {records} before it {} imported (--on-error skip goes on)",
-            if tally.records == 1 { "was" } else { "were" }
+            "{what}; {records} before it {were} imported (--on-error skip goes on)"
         ))),
         None if as_json => Ok(()),
         None => {

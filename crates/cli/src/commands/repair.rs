@@ -3,6 +3,7 @@
 use super::{print_json, stdout};
 use crate::failure::{Failure, Outcome};
 use crate::place::Files;
+use crate::progress::Progress;
 use crate::text::{Form, escape};
 use crate::units;
 use esker::inspect::{MissingLogs, Repaired};
@@ -39,7 +40,9 @@ impl Repair {
             )),
             false => error.into(),
         };
-        let repaired = self.files.inspect()?.repair(missing_logs).map_err(beyond_repair)?;
+        let inspector = self.files.inspect()?;
+        let repaired = Progress::during("repairing", || inspector.repair(missing_logs));
+        let repaired = repaired.map_err(beyond_repair)?;
         if self.json {
             return print_json(&json(&repaired));
         }

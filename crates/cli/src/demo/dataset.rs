@@ -3,8 +3,9 @@
 use super::show::Show;
 use super::{finding, prove};
 use crate::failure::{Failure, Outcome};
-use crate::import::{Format, Job, OnError, Progress, Rules, longest_line};
+use crate::import::{Format, Job, OnError, Rules, Stopped, longest_line};
 use crate::interrupt::Interrupt;
+use crate::progress::Progress;
 use crate::text::escape;
 use crate::units;
 use esker::{Db, KeyRange, Keyspace, KeyspaceSettings};
@@ -45,7 +46,10 @@ pub fn import(db: &Db, show: &mut Show) -> Outcome {
         line_bytes: longest_line(BATCH_BYTES),
     };
     let begun = job.begin(UNICODE)?;
-    let tally = job.run(db, &keyspace, begun)?;
+    let tally = job.run(db, &keyspace, begun);
+    if let Some(Stopped::Failed(failure)) = tally.stopped {
+        return Err(failure);
+    }
     let seconds = clock.now().as_secs_f64();
     show.line(&format!(
         "{} in {:.0} ms, {} records/s, each as a JSON object",

@@ -12,17 +12,16 @@
 mod delimited;
 mod json;
 mod lines;
-mod progress;
 mod sink;
 mod source;
 
 pub use lines::longest_line;
-pub use progress::Progress;
 pub use source::Source;
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::message::tell;
+use crate::progress::Progress;
 use crate::units;
 use delimited::{Delimited, Opened};
 use esker::{Db, Keyspace};
@@ -135,12 +134,14 @@ pub struct Tally {
 }
 
 /// Why an import ended before its input.
-#[derive(PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub enum Stopped {
     /// The user wished so.
     Interrupted,
     /// A bad line, described.
     BadLine(String),
+    /// The input could not be read, or the database not be written.
+    Failed(Failure),
 }
 
 /// Bad lines are reported one by one up to here, then counted.
@@ -213,31 +214,53 @@ impl Job<'_> {
         }
     }
 
-    /// Imports all of the input. Everything counted in the tally is committed when this returns, and
-    /// survives power loss.
-    pub fn run<R: BufRead>(self, db: &Db, keyspace: &Keyspace, begun: Begun<R>) -> Outcome<Tally> {
+    /// Imports all of the input. Everything counted in the tally is committed when this returns, and survives
+    /// power loss; unless the tally says that something failed: then it survives the process.
+    pub fn run<R: BufRead>(self, db: &Db, keyspace: &Keyspace, begun: Begun<R>) -> Tally {
         let Begun { mut lines, parser, skipped } = begun;
         let mut sink = Sink::new(db, keyspace, self.batch_bytes);
         let mut tally = Tally { skipped, ..Tally::default() };
+        let Some(mut parser) = parser else { return tally };
+        let moved = self.move_all(&mut parser, &mut lines, &mut sink, &mut tally.skipped);
+        let (records, ended) = sink.finish();
+        tally.records = records;
+        tally.stopped = match (moved, ended) {
+            (Err(failure), _) | (Ok(_), Err(failure)) => Some(Stopped::Failed(failure)),
+            (Ok(stopped), Ok(())) => stopped,
+        };
+        tally.bytes = lines.bytes_read();
+        self.progress.finish();
+        if tally.skipped > REPORTED_MAX {
+            let more = units::counted(tally.skipped - REPORTED_MAX, "more bad line");
+            tell(format_args!("esker: {}: {more} skipped", self.name));
+        }
+        tally
+    }
+
+    /// Moves records until the input ends, or gives what stopped it.
+    fn move_all(
+        &self,
+        parser: &mut Parser,
+        lines: &mut Lines<impl BufRead>,
+        sink: &mut Sink<'_>,
+        skipped: &mut u64,
+    ) -> Outcome<Option<Stopped>> {
         let mut record = Record::default();
-        let Some(mut parser) = parser else { return Ok(tally) };
         loop {
-            let step = match parser.next(&mut lines, &mut record) {
+            let step = match parser.next(lines, &mut record) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {
-                    tally.stopped = Some(Stopped::Interrupted);
-                    break;
+                    return Ok(Some(Stopped::Interrupted));
                 }
                 step => step.map_err(|error| self.read_failed(error))?,
             };
             let (line, what) = match step {
-                Step::End => break,
+                Step::End => return Ok(None),
                 Step::Bad { line, what } => (line, what),
                 Step::Record => match sink.add(&record)? {
                     Ok(()) => {
                         self.progress.at(lines.bytes_read());
                         if self.interrupt.is_set() {
-                            tally.stopped = Some(Stopped::Interrupted);
-                            break;
+                            return Ok(Some(Stopped::Interrupted));
                         }
                         continue;
                     }
@@ -246,19 +269,10 @@ impl Job<'_> {
             };
             let message = format!("{}:{line}: {what}", self.name);
             if self.on_error == OnError::Fail {
-                tally.stopped = Some(Stopped::BadLine(message));
-                break;
+                return Ok(Some(Stopped::BadLine(message)));
             }
-            self.skip(&mut tally.skipped, &message);
+            self.skip(skipped, &message);
         }
-        tally.records = sink.finish()?;
-        tally.bytes = lines.bytes_read();
-        self.progress.finish();
-        if tally.skipped > REPORTED_MAX {
-            let more = units::counted(tally.skipped - REPORTED_MAX, "more bad line");
-            tell(format_args!("esker: {}: {more} skipped", self.name));
-        }
-        Ok(tally)
     }
 
     fn read_failed(&self, error: std::io::Error) -> Failure {

@@ -73,10 +73,10 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    /// Commits what is left, has all of it survive power loss, and says how many records went in.
-    pub fn finish(mut self) -> Outcome<u64> {
-        self.commit()?;
-        self.db.sync()?;
-        Ok(self.committed)
+    /// Commits what is left and has all of it survive power loss. Says how many records went in, also if not all
+    /// did.
+    pub fn finish(mut self) -> (u64, Outcome) {
+        let ended = self.commit().and_then(|()| Ok(self.db.sync()?));
+        (self.committed, ended)
     }
 }

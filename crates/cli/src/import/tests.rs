@@ -1,4 +1,4 @@
-//! Parsers on well-formed, odd and broken input, without a database.
+//! Parsers on well-formed, odd and broken input, without a database; and an import into one that fails.
 
 use super::lines::Lines;
 use super::*;
@@ -202,4 +202,34 @@ fn the_prefix_comes_before_every_key() {
     }
     let rules = Rules { key_prefix: b"p/".to_vec(), ..columns("k", Some("k")) };
     assert_eq!(parse(Format::Jsonl, rules, b"{\"k\":1}").unwrap(), ["p/1=1"]);
+}
+
+#[test]
+fn an_import_that_the_disk_ends_says_how_many_records_it_has_kept() {
+    use esker::{Env, KeyspaceSettings, Settings};
+    use esker_storage::fault::FaultStorage;
+
+    let disk = FaultStorage::new(esker_base::Rng::new(1));
+    disk.set_space_limit(Some(2 << 20));
+    let settings =
+        Settings { segment_bytes: 256 << 10, memory_bytes: 16 << 20, ..Settings::default() };
+    let db = Db::open_with(Env::over(std::sync::Arc::new(disk)), settings).unwrap();
+    let keyspace = db.keyspace("default", KeyspaceSettings::default()).unwrap();
+    let mut rng = esker_base::Rng::new(2);
+    let rows: String = (0..100_000).map(|n| format!("{n:06}\t{:0100}\n", rng.next_u64())).collect();
+    let job = Job {
+        name: "rows".into(),
+        format: Format::Tsv,
+        rules: Rules { no_header: true, ..columns("1", Some("2")) },
+        on_error: OnError::Fail,
+        interrupt: &Interrupt::default(),
+        progress: &Progress::hidden(),
+        batch_bytes: 16 << 10,
+        line_bytes: 1 << 20,
+    };
+    let begun = job.begin(rows.as_bytes()).unwrap();
+    let tally = job.run(&db, &keyspace, begun);
+    assert!(matches!(tally.stopped, Some(Stopped::Failed(_))), "{tally:?}");
+    let kept = db.range::<[u8]>(&keyspace, ..).into_iter().count() as u64;
+    assert!(0 < tally.records && tally.records == kept && kept < 100_000, "{tally:?}, {kept} kept");
 }

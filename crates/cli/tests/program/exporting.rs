@@ -1,7 +1,9 @@
 //! export, and import of what it wrote.
 
-use crate::{Scratch, names};
+use crate::{Done, Scratch, names};
 use esker_base::Rng;
+use std::io::Read;
+use std::process::{Command, Stdio};
 
 /// Pairs of bytes that every format finds hard.
 fn hard_pairs() -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -145,4 +147,27 @@ fn hexadecimal_digits_are_what_json_lines_hold_and_are_read_back() {
     scratch
         .run(&["export", "db", "--hex", "--from", "62"])
         .expect("esker:key\tesker:value\nb\t2\n");
+}
+
+#[test]
+fn an_interrupt_ends_an_export_which_says_that_it_is_not_whole() {
+    let scratch = Scratch::new();
+    let rows: String = (0..100_000).map(|n| format!("{n:06}\t{}\n", "v".repeat(80))).collect();
+    let import = ["import", "db", "-", "--format", "tsv", "--no-header", "--key", "1"];
+    let import = [&import[..], &["--value", "2"]].concat();
+    scratch.run_with(&import, rows.as_bytes()).expect_status(0);
+
+    // A pipe, so that the program waits in the middle of its work until it was interrupted.
+    assert!(Command::new("mkfifo").arg(scratch.path("pipe")).status().unwrap().success());
+    let mut command = scratch.command(&["export", "db", "pipe", "--format", "tsv"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut pipe = std::fs::File::open(scratch.path("pipe")).unwrap();
+    pipe.read_exact(&mut [0; 1000]).unwrap();
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let mut rest = Vec::new();
+    pipe.read_to_end(&mut rest).unwrap();
+    let done = Done::of(child.wait_with_output().unwrap());
+    assert!(rest.len() < rows.len() / 2, "{} bytes were written all the same", rest.len());
+    done.expect_failure(130, "the export is not whole");
 }

@@ -2,6 +2,7 @@
 
 use crate::commands::{print_json, stdout};
 use crate::failure::{Failure, Outcome};
+use crate::progress::Progress;
 use crate::units;
 use esker_hashstore::check::{Report, check, scrub};
 use esker_hashstore::device::FileDevice;
@@ -48,7 +49,8 @@ impl Scrub {
 
 fn show(path: &std::path::Path, as_json: bool, with_values: bool) -> Outcome {
     let device = FileDevice::open(path)?;
-    let report = if with_values { scrub(&device)? } else { check(&device)? };
+    let report =
+        Progress::during("reading", || if with_values { scrub(&device) } else { check(&device) })?;
     if as_json {
         print_json(&json!({
             "partitions": report.partitions,

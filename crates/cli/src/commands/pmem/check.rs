@@ -8,6 +8,7 @@
 use super::{TO_LOOK_AT, header_json};
 use crate::commands::{print_json, stdout};
 use crate::failure::{Failure, Outcome};
+use crate::progress::Progress;
 use crate::units;
 use esker_base::Seqno;
 use esker_memtable::{SEGMENT_HEADER_BYTES, Scan, SegmentHeader, Stop, scan};
@@ -16,6 +17,7 @@ use esker_pmem::{Extent, Pool};
 use serde_json::{Value as Json, json};
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Read all of a pool and report whatever does not hold
 ///
@@ -53,13 +55,7 @@ impl Check {
         let (pool, problems) = Pool::inspect(&self.path, TO_LOOK_AT, Inspect::Alone)?;
         let mut report = Report::default();
         report.problems.extend(problems.iter().map(ToString::to_string));
-        let mut segments = Vec::new();
-        for extent in pool.used().into_iter().filter_map(|epoch| pool.extent(epoch)) {
-            match read(&pool, &extent) {
-                Ok(segment) => segments.push(segment),
-                Err(problem) => report.problems.push(problem),
-            }
-        }
+        let segments = Progress::during("checking", || report.read(&pool));
         report.judge(&pool, &segments);
         let problems = report.problems.len() as u64;
         if self.json {
@@ -115,6 +111,18 @@ impl Segment {
 }
 
 impl Report {
+    /// Reads the segments. What is wrong with one that can't be read is noted.
+    fn read(&mut self, pool: &Arc<Pool>) -> Vec<Segment> {
+        let mut segments = Vec::new();
+        for extent in pool.used().into_iter().filter_map(|epoch| pool.extent(epoch)) {
+            match read(pool, &extent) {
+                Ok(segment) => segments.push(segment),
+                Err(problem) => self.problems.push(problem),
+            }
+        }
+        segments
+    }
+
     /// Tells damage from torn tails. `segments` are in the order of their epochs.
     fn judge(&mut self, pool: &Pool, segments: &[Segment]) {
         // The seqno that is due, once there is one.
