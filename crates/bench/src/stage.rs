@@ -61,9 +61,9 @@ impl std::str::FromStr for Stage {
         Stage::all().find(|stage| stage.name() == name).ok_or_else(|| {
             let names: Vec<_> = Stage::all().map(Stage::name).collect();
             Error::InvalidSetting {
-                setting: "benchmarks",
+                setting: "benchmark",
                 value: name.to_owned(),
-                reason: format!("no such benchmark; there are {}", names.join(", ")),
+                reason: format!("there are {}", names.join(", ")),
             }
         })
     }

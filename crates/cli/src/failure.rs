@@ -60,9 +60,15 @@ impl From<esker::Error> for Failure {
     fn from(error: esker::Error) -> Self {
         use esker::Error::{
             BadKeyspaceName, BatchTooLarge, EmptyKey, EmptyRange, InvalidSetting, Io, KeyTooLong,
-            TooManyRangeDeletes, ValueTooLarge,
+            TooManyRangeDeletes, UnknownKeyspace, ValueTooLarge,
         };
+        let error = in_words(error);
         match error {
+            // A directory that is not the database's, or has lost a file: the command may be as it should.
+            InvalidSetting { setting: "log directory", .. } => Failure::Failed(error.to_string()),
+            UnknownKeyspace { name } => Failure::Failed(format!(
+                "there is no keyspace {name:?}; `esker keyspaces` lists those there are"
+            )),
             Io { ref path, .. } if error.is_out_of_space() && path.ends_with(".log") => {
                 Failure::Failed(format!(
                     "{error}; the log is allocated a segment at a time: --segment makes it smaller"
@@ -78,6 +84,37 @@ impl From<esker::Error> for Failure {
             | BadKeyspaceName { .. } => Failure::Usage(error.to_string()),
             error => Failure::Failed(error.to_string()),
         }
+    }
+}
+
+/// The same, with a setting called as the flag is by which it is given.
+fn in_words(error: esker::Error) -> esker::Error {
+    match error {
+        esker::Error::InvalidSetting { setting, value, reason } => {
+            esker::Error::InvalidSetting { setting: flag(setting), value, reason }
+        }
+        error => error,
+    }
+}
+
+/// How a setting is given, if it is by a flag of another name.
+fn flag(setting: &'static str) -> &'static str {
+    match setting {
+        "segment_bytes" => "--segment",
+        "memory_bytes" => "--memory",
+        "background_threads" => "--background-threads",
+        "dram_table_bytes" => "--dram-table",
+        "log sync interval" => "--sync",
+        "filter_bits" => "--filter-bits",
+        "ratio" => "--shape leveled",
+        "runs" => "--shape tiered",
+        "dedup" => "--dedup",
+        "threshold" => "--dedup per-level",
+        "amp" => "--dedup space-goal",
+        "benchmark" => "--cases",
+        "batch-size" => "--batch",
+        "size" => "--bytes",
+        other => other,
     }
 }
 

@@ -139,8 +139,11 @@ pub fn open_to_look(path: &Path) -> Result<Arc<dyn Zones>> {
 fn check(geometry: &Geometry) -> Result<()> {
     let units = u64::from(geometry.groups) * u64::from(geometry.units_per_group);
     let refused = |reason: &str| Error::InvalidSetting {
-        setting: "flash geometry",
-        value: format!("{geometry:?}"),
+        setting: "device",
+        value: format!(
+            "{units} units of {} chunks of {} bytes",
+            geometry.chunks_per_unit, geometry.chunk_bytes
+        ),
         reason: reason.to_owned(),
     };
     match geometry.chunks_per_unit {

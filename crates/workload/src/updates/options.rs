@@ -33,7 +33,7 @@ impl std::str::FromStr for Heat {
         match name {
             "uniform" => Ok(Heat::Uniform),
             "zipfian" | "zipf" => Ok(Heat::Zipfian),
-            _ => refuse("distribution", name, "there are uniform, zipfian"),
+            _ => refuse("distribution", name, "there are uniform and zipf"),
         }
     }
 }
