@@ -1,6 +1,7 @@
 //! The database, the keyspace and the range that a command works on.
 
 use crate::failure::{Failure, Outcome};
+use crate::message::tell;
 use crate::text::Form;
 use clap::Args;
 use esker::inspect::Inspector;
@@ -73,9 +74,12 @@ impl Home {
     /// The bytes of an extent of its pool, which is a segment there, if it has one that can be looked at. What is
     /// wrong with another is said when it is opened.
     pub fn extent_bytes(&self) -> Option<usize> {
-        let accept = if self.log.emulated { Accept::Emulated } else { Accept::Persistent };
-        let inspected = Pool::inspect(self.log.pool.as_ref()?, accept, Inspect::Beside);
+        let inspected = Pool::inspect(self.log.pool.as_ref()?, self.accept(), Inspect::Beside);
         Some(inspected.ok()?.0.extent_bytes())
+    }
+
+    fn accept(&self) -> Accept {
+        if self.log.emulated { Accept::Emulated } else { Accept::Persistent }
     }
 
     /// Opens it for reading, which works beside a writer.
@@ -89,6 +93,12 @@ impl Home {
 
     /// Opens it, or creates it.
     pub fn open(&self, settings: Settings) -> Outcome<Db> {
+        if let Some(pool) = &self.log.pool
+            && !self.db.exists()
+        {
+            // A pool that can't be used is refused before there is a directory.
+            Pool::inspect(pool, self.accept(), Inspect::Beside)?;
+        }
         warned(match self.on_flash()? {
             Some(env) => Db::open_with(env, settings)?,
             None => Db::open(&self.db, settings)?,
@@ -119,7 +129,7 @@ impl Home {
 /// Says what opening gave up.
 fn warned(db: Db) -> Outcome<Db> {
     if let Some(torn) = db.torn_log() {
-        eprintln!("esker: {torn}");
+        tell(format_args!("esker: {torn}"));
     }
     Ok(db)
 }

@@ -45,6 +45,18 @@ fn failure(action: &'static str, path: &Path, source: impl Into<io::Error>) -> E
     Error::io(action, path.display().to_string(), source.into())
 }
 
+/// Refuses what is there and no file: to open a named pipe is to wait for whoever writes to it.
+fn expect_file(path: &Path) -> Result<()> {
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() => Err(Error::PoolRefused {
+            pool: path.display().to_string(),
+            reason: "it is no regular file; `esker pmem create` makes a pool".to_owned(),
+        }),
+        // Opening it says what is wrong, if anything is.
+        _ => Ok(()),
+    }
+}
+
 impl MappedRegion {
     /// Creates the file with all its blocks and maps it, zeroed and locked. Refuses an existing
     /// file, and removes the new one again if it can't be used.
@@ -71,6 +83,7 @@ impl MappedRegion {
 
     /// Maps an existing file for its one writer.
     pub fn open(path: &Path, accept: Accept) -> Result<MappedRegion> {
+        expect_file(path)?;
         let file = File::options()
             .read(true)
             .write(true)
@@ -82,6 +95,7 @@ impl MappedRegion {
 
     /// Maps an existing file to look at, beside its writer if there is one.
     pub fn open_read_only(path: &Path, accept: Accept) -> Result<MappedRegion> {
+        expect_file(path)?;
         let file = File::open(path).map_err(|source| cannot_open(path, source))?;
         Self::map(file, path, accept, Use::Read)
     }

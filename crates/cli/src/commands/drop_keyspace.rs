@@ -1,8 +1,9 @@
 //! `esker drop-keyspace`: a keyspace and all that it holds.
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::options::DatabaseOptions;
 use crate::place::Home;
+use esker::DEFAULT_KEYSPACE;
 
 /// Remove a keyspace, with all of its pairs
 ///
@@ -20,6 +21,10 @@ pub struct DropKeyspace {
 
 impl DropKeyspace {
     pub fn run(self) -> Outcome {
+        if self.name == DEFAULT_KEYSPACE {
+            let what = "the default keyspace can't be dropped; `esker delete` removes its keys";
+            return Err(Failure::Usage(what.to_owned()));
+        }
         let db = self.home.open_existing(self.database.settings(&self.home)?)?;
         db.drop_keyspace(&self.name)?;
         Ok(db.close()?)

@@ -76,6 +76,10 @@ impl Import {
             }
             None => Format::of_file(&self.file)?,
         };
+        if format == Format::Jsonl && (self.no_header || self.escaped) {
+            let what = "--no-header and --escaped are for TSV and CSV";
+            return Err(Failure::Usage(what.into()));
+        }
         let interrupt =
             Interrupt::listen().map_err(|error| Failure::io("listen for", "interrupts", error))?;
         let (name, total_bytes, source) = if from_stdin {

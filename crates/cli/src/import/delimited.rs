@@ -138,13 +138,27 @@ impl Delimited {
         };
         self.key = self.column(key)?;
         self.value = self.rules.value.as_ref().map(|name| self.column(name)).transpose()?;
-        Ok(())
+        if self.value.is_some() {
+            return Ok(());
+        }
+        // An object has one field of a name.
+        match (1..self.columns).find(|&at| self.names[..at].contains(&self.names[at])) {
+            None => Ok(()),
+            Some(at) => Err(format!(
+                "two columns are called {:?}, which a JSON object can't hold; give a column as --value",
+                self.names[at]
+            )),
+        }
     }
 
     /// The column of this name, or else of this number, from 1.
     fn column(&self, wanted: &str) -> Result<usize, String> {
-        if let Some(at) = self.names.iter().position(|name| name == wanted) {
-            return Ok(at);
+        let mut named = (0..self.columns).filter(|&at| self.names[at] == wanted);
+        if let Some(at) = named.next() {
+            return match named.next() {
+                None => Ok(at),
+                Some(_) => Err(format!("two columns are called {wanted}; give the number of one")),
+            };
         }
         let number: Option<usize> = wanted.parse().ok();
         number

@@ -240,3 +240,30 @@ fn a_message_that_nobody_hears_costs_no_record() {
     let done = scratch.command(&import[..7]).stderr(writer).output().unwrap();
     assert_eq!(done.status.code(), Some(1), "{done:?}");
 }
+
+#[test]
+fn two_columns_of_a_name_are_told_apart_by_their_numbers() {
+    let scratch = Scratch::new();
+    let file = scratch.file("rows.tsv", b"id\tid\n1\t2\n");
+    let import = ["import", "db", &file, "--key"];
+    scratch
+        .run(&[&import[..], &["id"]].concat())
+        .expect_failure(2, "two columns are called id; give the number of one");
+    scratch
+        .run(&[&import[..], &["1"]].concat())
+        .expect_failure(2, "which a JSON object can't hold; give a column as --value");
+    assert!(!scratch.path("db").exists());
+    scratch.run(&[&import[..], &["2", "--value", "1"]].concat()).expect_status(0);
+    scratch.run(&["scan", "db"]).expect("2\t1\n");
+}
+
+#[test]
+fn flags_of_other_formats_are_refused_for_json_lines() {
+    let scratch = Scratch::new();
+    let file = scratch.file("rows.jsonl", b"{\"id\":1}\n");
+    for flag in ["--no-header", "--escaped"] {
+        scratch
+            .run(&["import", "db", &file, "--key", "id", flag])
+            .expect_failure(2, "are for TSV and CSV");
+    }
+}

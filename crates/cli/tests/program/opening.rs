@@ -52,7 +52,7 @@ fn input_that_is_refused_leaves_no_database_behind() {
     for (arguments, status, part) in [
         (&["put", "db", "", "v"][..], 2, "the key is empty"),
         (&["put", "db", "k", "v", "-k", "a\nb"], 2, "can't name a keyspace"),
-        (&["put", "db", "k", "v", "--memory", "1M"], 2, "memory_bytes"),
+        (&["put", "db", "k", "v", "--memory", "1M"], 2, "--memory is 1048576"),
         (&["import", "db", "rows.csv", "--key", "nope"], 2, "rows.csv: there is no column nope"),
         (&["import", "db", "rows.csv", "--key", "id", "-k", ""], 2, "can't name a keyspace"),
         (&["import", "db", "bad.csv", "--key", "1", "--no-header"], 1, "bad.csv:1: a quote"),
@@ -127,17 +127,17 @@ fn nonsense_settings_are_wrong_usage() {
     let scratch = Scratch::new();
     for (flag, value, part) in [
         ("--segment", "lots", "is not a size"),
-        ("--segment", "1K", "segment_bytes is 1024"),
-        ("--memory", "1M", "memory_bytes is 1048576"),
+        ("--segment", "1K", "--segment is 1024"),
+        ("--memory", "1M", "--memory is 1048576"),
         ("--sync", "often", "neither always, nor os"),
-        ("--sync", "0", "log sync interval"),
-        ("--background-threads", "0", "background_threads is 0"),
+        ("--sync", "0", "--sync is 0ns"),
+        ("--background-threads", "0", "--background-threads is 0"),
         ("--shape", "round", "is not a shape"),
-        ("--shape", "tiered:1", "runs is 1"),
+        ("--shape", "tiered:1", "--shape tiered is 1"),
         ("--compression", "rar", "neither none, nor lz4, nor zstd"),
         ("--dedup", "twice", "is not none"),
-        ("--dedup", "per-level:1.6", "it is for tiered keyspaces"),
-        ("--filter-bits", "33", "filter_bits is 33"),
+        ("--dedup", "per-level:1.6", "--dedup is per-level:1.6: it is for tiered keyspaces"),
+        ("--filter-bits", "33", "--filter-bits is 33"),
         ("--filter-bits", "-1", "unexpected argument '-1'"),
         ("--keyspace", "", "can't name a keyspace"),
     ] {
@@ -164,4 +164,25 @@ fn wrong_usage_says_so_with_status_2() {
     assert!(!help.text().contains("demo-writer"));
     let version = scratch.run(&["--version"]).expect_status(0);
     assert_eq!(version.text(), format!("esker {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn benchmarks_that_cannot_be_meant_are_wrong_usage() {
+    let scratch = Scratch::new();
+    let bench = ["bench", "db", "--cases", "nope"];
+    scratch.run(&bench).expect_failure(2, "--cases is nope: there are fillseq");
+    let sync = ["bench", "db", "--log", "none", "--sync", "always"];
+    scratch.run(&sync).expect_failure(2, "no log to sync");
+}
+
+#[test]
+fn a_pool_that_is_no_file_is_refused_and_leaves_no_directory() {
+    let scratch = Scratch::new();
+    scratch.run(&["put", "db", "k", "v", "--pool", "nope"]).expect_failure(1, "nope");
+    let made = std::process::Command::new("mkfifo").arg(scratch.path("fifo")).status().unwrap();
+    assert!(made.success());
+    let put = ["put", "db", "k", "v", "--pool", "fifo", "--emulated"];
+    scratch.run(&put).expect_failure(1, "it is no regular file");
+    scratch.run(&["pmem", "info", "fifo"]).expect_failure(1, "it is no regular file");
+    assert_eq!(names(&scratch.path(".")), ["fifo"]);
 }

@@ -238,3 +238,20 @@ fn a_value_without_end_is_refused_before_the_node_is_asked() {
     let output = scratch.command(&store).stdin(zero).output().unwrap();
     Done::of(output).expect_failure(2, "standard input holds more than 1,048,576 bytes");
 }
+
+#[test]
+fn a_node_is_found_by_name_and_asked_at_least_once() {
+    let scratch = Scratch::new();
+    let serving = Serving::start(&scratch, &["--memory", "1M"]);
+    let port = serving.address.rsplit(':').next().unwrap();
+    let address = format!("localhost:{port}");
+    let ping = ["nvme", "ping", "--address", &address, "--count"];
+    let done = scratch.run(&[&ping[..], &["3"]].concat()).expect_status(0);
+    assert!(done.text().starts_with("3 round trips"), "{done:?}");
+    scratch.run(&[&ping[..], &["0"]].concat()).expect_failure(2, "0 is not in 1..");
+    scratch.run(&["nvme", "ping", "--timeout", "0"]).expect_failure(2, "0 is not in 1..");
+    scratch
+        .run(&["nvme", "ping", "--address", "localhost"])
+        .expect_failure(2, "such as localhost:4420");
+    serving.stop();
+}

@@ -3,7 +3,7 @@
 use super::display::Display;
 use super::engine::{self, EskerEngine};
 use crate::commands::stdout;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::limits::check_sizes;
 use crate::options::{KeyspaceOptions, parse_sync};
 use crate::temporary::Temporary;
@@ -65,9 +65,9 @@ pub struct DbBench {
     /// Where the log is
     #[arg(long, value_name = "WHERE", default_value = "file")]
     log: LogKind,
-    /// When the log is synced: always, os, or every so many milliseconds
-    #[arg(long, value_name = "always|os|MS", default_value = "os", value_parser = parse_sync)]
-    sync: Sync,
+    /// When the log is synced: always, os, or every so many milliseconds [default: os]
+    #[arg(long, value_name = "always|os|MS", value_parser = parse_sync)]
+    sync: Option<Sync>,
     /// The size of a log segment, and so of a MemTable
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_bytes)]
     segment: usize,
@@ -92,6 +92,9 @@ pub struct DbBench {
 
 impl DbBench {
     pub fn run(self) -> Outcome {
+        if self.log == LogKind::None && self.sync.is_some() {
+            return Err(Failure::Usage("--sync: there is no log to sync with --log none".into()));
+        }
         let stages = Stage::parse_list(&self.cases)?;
         let options = self.options();
         options.check()?;
@@ -142,7 +145,7 @@ impl DbBench {
 
     fn settings(&self) -> Settings {
         let log = match self.log {
-            LogKind::File => Log::File { dir: None, sync: self.sync },
+            LogKind::File => Log::File { dir: None, sync: self.sync.unwrap_or(Sync::Os) },
             LogKind::None => Log::None,
         };
         Settings {
@@ -157,7 +160,7 @@ impl DbBench {
     fn engine_name(&self) -> &'static str {
         match (self.log, self.sync) {
             (LogKind::None, _) => "esker-nolog",
-            (LogKind::File, Sync::Always) => "esker-wal-sync",
+            (LogKind::File, Some(Sync::Always)) => "esker-wal-sync",
             (LogKind::File, _) => "esker-wal",
         }
     }

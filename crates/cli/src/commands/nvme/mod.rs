@@ -10,7 +10,7 @@ use esker_base::{SystemClock, SystemEntropy, Threads};
 use esker_initiator::{KeyClient, RemoteError, Settings};
 use esker_nvme::Nqn;
 use esker_nvme::auth::Secret;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +62,7 @@ impl Nvme {
 #[derive(clap::Args)]
 struct Node {
     /// Where the node listens
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4420")]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:4420", value_parser = parse_address)]
     address: SocketAddr,
     /// The subsystem's name
     #[arg(long, value_name = "NQN", default_value = NODE)]
@@ -77,8 +77,16 @@ struct Node {
     #[arg(long, value_name = "FILE")]
     secret: Option<PathBuf>,
     /// How long to wait for the node, in seconds
-    #[arg(long, value_name = "S", default_value_t = 10)]
+    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
+}
+
+/// An address, or one that a name stands for: of IPv4 if there is one, as `esker serve` listens there by default.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let wrong = |why: String| format!("{why}; it is a host and a port, such as localhost:4420");
+    let found = text.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
+    let preferred = found.min_by_key(SocketAddr::is_ipv6);
+    preferred.ok_or_else(|| wrong("the name has no address".to_owned()))
 }
 
 impl Node {

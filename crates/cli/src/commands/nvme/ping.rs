@@ -13,8 +13,8 @@ const KEY: &[u8] = b"esker ping";
 #[derive(clap::Args)]
 pub struct Ping {
     /// How many times
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    count: usize,
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    count: u32,
     #[command(flatten)]
     node: Node,
 }
@@ -23,8 +23,8 @@ impl Ping {
     pub fn run(self) -> Outcome {
         let client = self.node.connect()?;
         let clock = SystemClock::new();
-        let mut times = Vec::with_capacity(self.count);
-        for _ in 0..self.count.max(1) {
+        let mut times = Vec::new();
+        for _ in 0..self.count {
             let start = clock.now();
             client.exist(KEY)?;
             times.push(clock.now() - start);
