@@ -52,11 +52,11 @@ impl Export {
         let form = Form { hex: self.hex };
         let range = self.stretch.range(form)?;
         let (db, keyspace) = self.place.open_for_reading()?;
-        // What goes to standard output needs no tidying up: the system ends the program.
+        // What goes to standard output needs no tidying up, and shows itself how far it is.
         let interrupt = if to_stdout { Ok(Interrupt::default()) } else { Interrupt::listen() };
         let interrupt =
             interrupt.map_err(|error| Failure::io("listen for", "interrupts", error))?;
-        let progress = Progress::of_pairs();
+        let progress = if to_stdout { Progress::hidden() } else { Progress::of_pairs() };
         let mut pairs = 0;
         let mut write = |out: &mut dyn Write, failed: &dyn Fn(std::io::Error) -> Failure| {
             let (mut line, mut is_stopped) = (header(format).to_owned(), false);
