@@ -531,7 +531,7 @@ mod tests {
     fn settings_that_an_engine_cannot_have_are_refused() {
         let tight = EngineSettings { memory_bytes: 1, ..settings() };
         for name in ["esker-wal", NOVELSM] {
-            assert!(refusal(name, &tight).contains("memory_bytes"), "{name}");
+            assert!(refusal(name, &tight).contains("--memory"), "{name}");
         }
         let odd = EngineSettings { compression: "zip".into(), ..settings() };
         assert!(refusal("esker-nolog", &odd).contains("zip"));
