@@ -1,5 +1,6 @@
 //! Rows as they come out: kept for the report, and told at once, for a full run takes a quarter of an hour.
 
+use crate::message::tell;
 use esker_base::{Clock, SystemClock};
 use esker_bench::Row;
 
@@ -27,7 +28,7 @@ impl Rows {
     /// Says what is done now.
     pub(super) fn say(&self, what: &str) {
         let seconds = self.clock.now().as_secs();
-        eprintln!("{:>2}:{:02} {what}", seconds / 60, seconds % 60);
+        tell(format!("{:>2}:{:02} {what}", seconds / 60, seconds % 60));
     }
 
     pub(super) fn all(self) -> Vec<Row> {
