@@ -71,7 +71,7 @@ impl FileDevice {
     }
 
     /// The same, with something put there, and synced, by `content` before the file has its name: who finds the file finds that in it.
-    /// If `content` fails there is no file.
+    /// If `content` fails there is no file; a block device has what was written.
     pub fn create_with<T, E: From<Error>>(
         path: &Path,
         bytes: Option<u64>,

@@ -445,8 +445,8 @@ impl Db {
         }
     }
 
-    /// What opening gave up although whole frames of the log hold it: writes that were not synced when
-    /// power was lost, or a file damaged since. `None` if the log ended as it should.
+    /// What opening gave up although whole frames of the log hold it: writes that were under way when a
+    /// process ended, or not synced when power was lost, or a file damaged since. `None` if the log ended as it should.
     pub fn torn_log(&self) -> Option<&TornLog> {
         self.inner().torn_log.as_ref()
     }

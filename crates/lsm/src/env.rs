@@ -4,9 +4,10 @@ use crate::log_files;
 use crate::log_read::LogSource;
 use crate::pool_logs::{self, PoolStorage};
 use crate::settings::{Log, Settings};
-use esker_base::{Background, Clock, Error, Result, SystemClock, Threads, ambient_seed, hash64};
+use esker_base::{Background, Clock, Error, Result, SystemClock, Threads, ambient_seed};
 use esker_pmem::{Accept, Pool};
 use esker_storage::{PosixStorage, Storage};
+use std::hash::Hasher;
 use std::sync::Arc;
 
 /// What a database takes from the world around it. [`Db::open`](crate::Db::open) takes the operating
@@ -56,9 +57,12 @@ impl Env {
     }
 
     /// A number that follows from the chance given and from what it is for. Who is shown one of them can't
-    /// work out another: the hash does not run backwards.
+    /// work out another: the hash, SipHash, does not run backwards.
     pub(crate) fn draw(&self, purpose: &[u8; 8]) -> u64 {
-        hash64(&[*purpose, self.seed.to_le_bytes()].concat())
+        let mut hasher = std::hash::DefaultHasher::new();
+        hasher.write(purpose);
+        hasher.write_u64(self.seed);
+        hasher.finish()
     }
 
     /// Where logs are read from, and strays are removed from.

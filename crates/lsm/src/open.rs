@@ -81,10 +81,16 @@ impl Db {
         // A live writer may replace the manifest, or flush and recycle a log, between two reads of
         // ours. Then what we read does not fit together, and the next try sees the newer state.
         const TRIES: u32 = 20;
+        // While it writes, one log may have been read before a frame was there that those behind it go on
+        // from. A log that ends like that for good is no error.
+        const TRIES_OF_TORN: u32 = 4;
         let mut tries = 0;
         loop {
             tries += 1;
             match open_read_only_once(&env, &settings) {
+                Ok(db) if db.torn_log().is_some() && tries < TRIES_OF_TORN => {
+                    env.clock.sleep(Duration::from_millis(5));
+                }
                 Ok(db) => return Ok(db),
                 Err(error) if tries == TRIES => return Err(error),
                 Err(Error::NewerVersion { file, found, supported }) => {
@@ -162,10 +168,11 @@ impl Db {
         for (lane, priority, name) in lanes {
             let inner = self.handle.inner.clone();
             let body = Box::new(move || schedule::serve(&inner, lane));
-            if let Some(thread) = env.background.spawn(&name, priority, body)? {
-                self.inner().schedule.set_threaded();
-                threads.push(thread);
-            }
+            threads.extend(env.background.spawn(&name, priority, body)?);
+        }
+        if !threads.is_empty() {
+            // Only now: if one can't be had, nobody may wait for what it would have done.
+            self.inner().schedule.set_threaded();
         }
         Ok(())
     }

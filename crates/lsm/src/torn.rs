@@ -1,7 +1,7 @@
 //! Where a log ends although whole frames follow.
 //!
-//! What a power loss leaves of writes that were not synced, and what damage leaves of those that were
-//! not known to be durable, look alike: a frame that does not hold, and whole ones behind it. Recovery
+//! What a power loss leaves of writes that were not synced, what the end of a process leaves of several that were
+//! under way in a pool, and what damage leaves of those that were not known to be durable, look alike: a frame that does not hold, and whole ones behind it. Recovery
 //! keeps the prefix, as promised. But nobody should have to find out by counting keys that there was
 //! more.
 
@@ -29,8 +29,8 @@ impl fmt::Display for TornLog {
         write!(
             f,
             "{path} ends at offset {offset}: {what}; writes from seqno {first_seqno} on are given up, though whole \
-             frames follow in {later} at offset {at}: power was lost before they were synced, or the file is \
-             damaged"
+             frames follow in {later} at offset {at}: they were under way when a process ended, power was lost before \
+             they were synced, or the file is damaged"
         )
     }
 }

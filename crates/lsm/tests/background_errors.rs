@@ -1,10 +1,10 @@
 //! Background work in which something goes wrong: who is told, and that the rest goes on.
 
-use esker_base::background::{Background, Stepped, Threads};
+use esker_base::background::{Background, Body, Priority, Running, Stepped, Threads};
 use esker_base::{Error, Hint, Result, Rng};
 use esker_lsm::version::parse_table_file_name;
-use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape};
-use esker_storage::{FaultStorage, Layer, MemoryStorage, Storage, WritableFile};
+use esker_lsm::{Db, Dedup, Env, Keyspace, KeyspaceSettings, Log, Ratio, Settings, Shape};
+use esker_storage::{FaultStorage, Layer, MemoryStorage, PosixStorage, Storage, WritableFile};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -146,4 +146,48 @@ fn stepped(storage: &FaultStorage, log: Log) -> Result<Db> {
     let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(storage.clone())) };
     let (segment_bytes, memory_bytes) = (64 << 10, 8 << 20);
     Db::open_with(env, Settings { log, segment_bytes, memory_bytes, ..Settings::default() })
+}
+
+/// Has one thread, and no second one.
+struct OneThread(AtomicBool);
+
+impl Background for OneThread {
+    fn spawn(
+        &self,
+        name: &str,
+        priority: Priority,
+        body: Body,
+    ) -> Result<Option<Box<dyn Running>>> {
+        if self.0.swap(true, Ordering::Relaxed) {
+            let source = std::io::ErrorKind::WouldBlock.into();
+            return Err(Error::io("start", name, source));
+        }
+        Threads.spawn(name, priority, body)
+    }
+}
+
+#[test]
+fn an_open_that_cannot_start_all_its_threads_fails() {
+    let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let db = Db::open(dir.path(), Settings::default()).unwrap();
+    let goal = KeyspaceSettings {
+        shape: Shape::Tiered { runs: 8 },
+        dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) },
+        ..KeyspaceSettings::default()
+    };
+    let keyspace = db.keyspace("goal", goal).unwrap();
+    db.put(&keyspace, b"k", b"v").unwrap();
+    // What a killed process leaves: a log with a write.
+    for file in std::fs::read_dir(dir.path()).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+    }
+    let storage = Arc::new(PosixStorage::open(copy.path()).unwrap());
+    let background = Arc::new(OneThread(false.into()));
+    let env = Env { background, ..Env::over(storage) };
+    let refused = Db::open_with(env, Settings::default()).err().unwrap();
+    assert!(refused.to_string().contains("could not start"), "{refused}");
+    let db = Db::open(copy.path(), Settings::default()).unwrap();
+    let keyspace = db.keyspace("goal", goal).unwrap();
+    assert_eq!(db.get(&keyspace, b"k").unwrap().as_deref(), Some(&b"v"[..]));
 }

@@ -125,7 +125,7 @@ impl Import {
         let mut tally = job.run(&db, &keyspace, begun);
         let seconds = clock.now().as_secs_f64();
         if let Err(error) = db.close() {
-            tally.stopped.get_or_insert(Stopped::Failed(error.into()));
+            tally.stopped = Some(Stopped::Failed(error.into()));
         }
         summarise(tally, seconds, &self.place.keyspace, self.json)
     }

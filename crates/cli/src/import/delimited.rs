@@ -7,6 +7,7 @@
 use super::lines::{Line, Lines, split_end};
 use super::{Format, Record, Rules, Step};
 use crate::text::unescape;
+use std::collections::HashSet;
 use std::io::BufRead;
 
 /// The header of a file that `esker export` wrote.
@@ -142,7 +143,8 @@ impl Delimited {
             return Ok(());
         }
         // An object has one field of a name.
-        match (1..self.columns).find(|&at| self.names[..at].contains(&self.names[at])) {
+        let mut seen = HashSet::new();
+        match (0..self.columns).find(|&at| !seen.insert(&self.names[at])) {
             None => Ok(()),
             Some(at) => Err(format!(
                 "two columns are called {:?}, which a JSON object can't hold; give a column as --value",

@@ -44,7 +44,8 @@ pub(super) struct State {
 const KEPT_CHUNKS: u32 = 1;
 
 /// Tables leave one in so many chunks to logs, manifests and what else is of no level: so a database on a device that
-/// tables have filled can be opened, and keys deleted from it.
+/// tables have filled can be opened, and keys deleted from it, if the device has room for some 320 segments of its log; on a
+/// smaller one logs may take all of it.
 const RESERVED_OF_CHUNKS: u32 = 64;
 
 impl Core {

@@ -30,7 +30,7 @@ pub struct Checked {
     /// Files that the manifest does not name. The next open for writing removes them.
     pub strays: Vec<String>,
     /// Where the log ends though whole frames follow: the next open for writing gives those up. After a
-    /// power loss this is no damage.
+    /// power loss, or the end of a process in which several threads wrote, this is no damage.
     pub torn_log: Option<TornLog>,
     /// What does not hold, as far as it was reported.
     pub problems: u64,

@@ -32,6 +32,8 @@ impl Drop for DirectoryLock {
     /// that another thread is just starting has one until it runs its program.
     fn drop(&mut self) {
         if let Some(file) = &self.file {
+            // The next holder may not be able to say who it is: better no name than a wrong one.
+            let _ = file.set_len(0);
             let _ = flock(file, FlockOperation::Unlock);
         }
     }

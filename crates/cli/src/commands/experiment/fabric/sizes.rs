@@ -72,8 +72,11 @@ impl Sizes {
     pub(super) fn named(&self) -> Vec<(String, String)> {
         let given = [
             ("seconds of reads", self.duration.as_secs_f64().to_string()),
-            ("values of 32 KiB that each thread fills", self.writes.to_string()),
-            ("smaller values that each thread fills", (self.writes * SMALL_PART).to_string()),
+            ("values of 32 KiB that each of up to 15 threads fills", self.writes.to_string()),
+            (
+                "smaller values that each of up to 15 threads fills",
+                (self.writes * SMALL_PART).to_string(),
+            ),
             ("node device bytes", self.device_bytes.to_string()),
             ("key bytes", "4".to_owned()),
         ];

@@ -1,4 +1,4 @@
-//! Rows as they come out: kept for the report, and told at once, for a full run takes a quarter of an hour.
+//! Rows as they come out: kept for the report, and told at once, for a full run takes some twenty minutes.
 
 use crate::message::tell;
 use esker_base::{Clock, SystemClock};

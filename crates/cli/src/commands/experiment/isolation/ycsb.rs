@@ -50,15 +50,16 @@ pub(super) fn run(rows: &mut Rows) -> Outcome {
         let name = policy.name();
         let device = Device::with_esker(Form::HostOnly, policy)?;
         let load = Load::on(&device);
+        // What was not written for want of room is missing from then on.
+        let mut room = Ok(());
         for fill in FILLS {
             rows.say(&format!("filling the device of {name} to {fill}%"));
             device.host.set_timeless(true);
-            let filled = fill_to(fill, &device, &load);
+            room = room.and_then(|()| fill_to(fill, &device, &load));
             for workload in WORKLOADS {
-                let of_one = match &filled {
-                    Ok(()) => of_one(name, &device, &load, fill, workload),
-                    Err(error) => Err(error.clone()),
-                };
+                let of_one =
+                    room.clone().and_then(|()| of_one(name, &device, &load, fill, workload));
+                room = of_one.as_ref().map(drop).map_err(Error::clone);
                 let (name_of_load, ..) = workload;
                 rows.add(of_one.or_else(|error| match error.is_out_of_space() {
                     true => Ok(vec![void(name, &case(name_of_load, fill), &device)]),
