@@ -33,6 +33,11 @@ pub trait Engine: Sync {
         None
     }
 
+    /// What of its tables is live, with what tables add to keys and values, if it is known.
+    fn live_table_bytes(&self) -> Option<f64> {
+        None
+    }
+
     /// Writes everything in memory to tables, and waits for it.
     fn flush(&self) -> Result<()>;
 

@@ -299,6 +299,9 @@ impl Trial<'_> {
         if let Some(live_bytes) = sampler.live_bytes() {
             rows.add("live_bytes", live_bytes as f64, "bytes");
         }
+        if let Some(live_bytes) = self.engine.live_table_bytes().filter(|_| self.settles) {
+            rows.add("live_table_bytes", live_bytes, "bytes");
+        }
         if let Some((mean, peak)) = sampler.space_amp() {
             rows.add("space_amp_mean", mean, "ratio");
             rows.add("space_amp_peak", peak, "ratio");

@@ -182,6 +182,10 @@ impl Engine for EskerEngine {
         reclaim_of(&self.db.stats())
     }
 
+    fn live_table_bytes(&self) -> Option<f64> {
+        self.db.live_data().map(|live| live.bytes)
+    }
+
     fn flush(&self) -> Result<()> {
         self.db.flush()
     }
