@@ -165,16 +165,7 @@ pub fn arrangement(settings: KeyspaceSettings) -> String {
     let shape = shape_name(settings.shape);
     match settings.dedup {
         Dedup::None => shape,
-        dedup => format!("{shape}, {}", dedup_name(dedup)),
-    }
-}
-
-/// A way to deduplicate as [`parse_dedup`] reads it.
-pub fn dedup_name(dedup: Dedup) -> String {
-    match dedup {
-        Dedup::None => "none".to_owned(),
-        Dedup::PerLevel { threshold } => format!("per-level:{threshold}"),
-        Dedup::SpaceGoal { amp } => format!("space-goal:{amp}"),
+        dedup => format!("{shape}, {dedup}"),
     }
 }
 
@@ -203,7 +194,7 @@ mod tests {
     #[test]
     fn ways_to_deduplicate_are_read_as_they_are_shown() {
         for text in ["none", "per-level:1.6", "space-goal:1.25"] {
-            assert_eq!(dedup_name(parse_dedup(text).unwrap()), text);
+            assert_eq!(parse_dedup(text).unwrap().to_string(), text);
         }
         for bad in ["", "some", "none:1.2", "per-level:", "space-goal:x"] {
             assert!(parse_dedup(bad).is_err(), "{bad}");

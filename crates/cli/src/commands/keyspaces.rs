@@ -2,7 +2,7 @@
 
 use super::{print_json, stdout};
 use crate::failure::Outcome;
-use crate::options::{dedup_name, describe, shape_name};
+use crate::options::{describe, shape_name};
 use crate::place::Home;
 use serde_json::json;
 use std::io::Write;
@@ -29,7 +29,7 @@ impl Keyspaces {
                         "name": keyspace.name,
                         "id": keyspace.id.0,
                         "shape": shape_name(keyspace.settings.shape),
-                        "dedup": dedup_name(keyspace.settings.dedup),
+                        "dedup": keyspace.settings.dedup.to_string(),
                         "compression": keyspace.settings.compression.to_string(),
                         "filter_bits": keyspace.settings.filter_bits,
                     })

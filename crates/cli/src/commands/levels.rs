@@ -2,7 +2,7 @@
 
 use super::{print_json, stdout};
 use crate::failure::{Failure, Outcome};
-use crate::options::{dedup_name, shape_name};
+use crate::options::shape_name;
 use crate::place::Home;
 use crate::style::Style;
 use crate::text::Form;
@@ -67,7 +67,7 @@ fn keyspace_json(tree: &KeyspaceLevels) -> Json {
         "name": tree.name,
         "id": tree.id.0,
         "shape": shape_name(tree.settings.shape),
-        "dedup": dedup_name(tree.settings.dedup),
+        "dedup": tree.settings.dedup.to_string(),
         "compression": tree.settings.compression.to_string(),
         "filter_bits": tree.settings.filter_bits,
         "levels": levels,

@@ -3,7 +3,7 @@
 use super::log_device::OpenLog;
 use super::pool::PoolSettings;
 use crate::failure::Outcome;
-use crate::options::{dedup_name, shape_name};
+use crate::options::shape_name;
 use esker::api::Ordered;
 use esker::{
     Db, Env, KeyspaceSettings, Log, Result, Settings, Stats, Store, Sync, TransactionDb,
@@ -223,7 +223,7 @@ pub(super) fn named(settings: &Settings, keyspace: &KeyspaceSettings) -> BTreeMa
         ("forwarding", format!("{:?}", settings.forwarding)),
         ("background_threads", settings.background_threads.to_string()),
         ("shape", shape_name(keyspace.shape)),
-        ("dedup", dedup_name(keyspace.dedup)),
+        ("dedup", keyspace.dedup.to_string()),
         ("compression", keyspace.compression.to_string()),
         ("filter_bits", keyspace.filter_bits.to_string()),
     ];

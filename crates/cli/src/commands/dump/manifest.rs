@@ -4,7 +4,7 @@ use super::SHOWN;
 use crate::commands::levels::table_json;
 use crate::commands::stdout;
 use crate::failure::Outcome;
-use crate::options::{dedup_name, describe, shape_name};
+use crate::options::{describe, shape_name};
 use crate::place::Files;
 use crate::text::shorten;
 use clap::Args;
@@ -87,7 +87,7 @@ fn change_json(offset: u64, change: &Change) -> Json {
     let mut object = match change {
         Change::CreateKeyspace { id, name, settings, retention_seqno } => json!({
             "change": "create-keyspace", "keyspace": id.0, "name": name,
-            "shape": shape_name(settings.shape), "dedup": dedup_name(settings.dedup),
+            "shape": shape_name(settings.shape), "dedup": settings.dedup.to_string(),
             "compression": settings.compression.to_string(), "filter_bits": settings.filter_bits,
             "retention_seqno": retention_seqno,
         }),
