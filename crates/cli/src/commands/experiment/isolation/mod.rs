@@ -88,43 +88,19 @@ pub fn results(wishes: &Wishes<'_>) -> Outcome<Results> {
         }
     }
     let rows = rows.all();
-    let of = |prefix: &str| cases(&rows, prefix);
+    let group = |title: &str, about: &str, prefix: &str, metrics: &[&str]| Group {
+        title: title.to_owned(),
+        about: about.to_owned(),
+        cases: cases(&rows, prefix),
+        metrics: metrics.iter().map(|&metric| metric.to_owned()).collect(),
+        ..Group::default()
+    };
     let groups = vec![
-        Group {
-            title: "Open-channel device".to_owned(),
-            about: policies::ABOUT.to_owned(),
-            cases: of(policies::PRESET),
-            metrics: policies::METRICS.map(str::to_owned).into(),
-            ..Group::default()
-        },
-        Group {
-            title: "The engine on the paced model".to_owned(),
-            about: engine::ABOUT.to_owned(),
-            cases: of(engine::PREFIX),
-            metrics: engine::METRICS.map(str::to_owned).into(),
-            ..Group::default()
-        },
-        Group {
-            title: "YCSB on the paced model".to_owned(),
-            about: ycsb::ABOUT.to_owned(),
-            cases: of(ycsb::PREFIX),
-            metrics: ycsb::METRICS.map(str::to_owned).into(),
-            ..Group::default()
-        },
-        Group {
-            title: "A device that is filled".to_owned(),
-            about: capacity::ABOUT.to_owned(),
-            cases: of(capacity::PREFIX),
-            metrics: capacity::METRICS.map(str::to_owned).into(),
-            ..Group::default()
-        },
-        Group {
-            title: "Sequential mix".to_owned(),
-            about: sequential::ABOUT.to_owned(),
-            cases: of(sequential::PRESET),
-            metrics: sequential::METRICS.map(str::to_owned).into(),
-            ..Group::default()
-        },
+        group("Open-channel device", policies::ABOUT, policies::PRESET, &policies::METRICS),
+        group("The engine on the paced model", engine::ABOUT, engine::PREFIX, &engine::METRICS),
+        group("YCSB on the paced model", ycsb::ABOUT, ycsb::PREFIX, &ycsb::METRICS),
+        group("A device that is filled", capacity::ABOUT, capacity::PREFIX, &capacity::METRICS),
+        group("Sequential mix", sequential::ABOUT, sequential::PRESET, &sequential::METRICS),
     ];
     let settings: Settings = [
         ("virtual_seconds", (sizes.measured_ns as f64 / 1e9).to_string()),
