@@ -3,6 +3,7 @@
 
 use esker_lsm::{Db, Log, Settings};
 use esker_pmem::{Accept, Pool};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 pub const POOL_BYTES: u64 = 8 << 20;
@@ -36,7 +37,9 @@ impl Place {
 
     /// What a process finds that comes after `db` was killed. The original stays mapped and locked.
     pub fn after_kill(&self, db: Db) -> Place {
-        // One segment is written to, one is prepared, and then nothing changes any more.
+        // Once flush and compaction have nothing left, one segment is written to, and one is prepared,
+        // nothing changes any more.
+        db.settle().unwrap();
         while db.stats().logs < 2 {
             std::thread::yield_now();
         }
@@ -58,7 +61,11 @@ impl Place {
         let tables = tempfile::tempdir().unwrap();
         for file in std::fs::read_dir(self.dir()).unwrap() {
             let file = file.unwrap();
-            std::fs::copy(file.path(), tables.path().join(file.file_name())).unwrap();
+            match std::fs::copy(file.path(), tables.path().join(file.file_name())) {
+                // The last view that had a merged table is let go after the merge, by whoever held it.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                copied => drop(copied.unwrap()),
+            }
         }
         tables
     }
