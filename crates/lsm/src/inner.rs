@@ -145,8 +145,11 @@ impl Inner {
     /// Notes what table files take for what is live, as far as that can be told now.
     pub(crate) fn look_at_space(&self) {
         let Some(meter) = &self.meter else { return };
-        let live = stats::live_data(&self.view.load().version, &self.snapshots.list());
-        let Some(live) = live else { return };
+        let version = self.view.load().version.clone();
+        // A merge may just have put tables there that nobody has opened. What can't be opened can't be
+        // told of.
+        let _ = version.open_tables(&self.cache);
+        let Some(live) = stats::live_data(&version, &self.snapshots.list()) else { return };
         let (space, peak) = (meter.table_space(), meter.take_peak());
         let look = SpaceSeen::look(space.bytes, peak, live.bytes, live.pinned_bytes);
         self.unwritten.look(look);

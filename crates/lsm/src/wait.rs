@@ -107,7 +107,8 @@ impl Inner {
                     Some((before, _)) if before == lane => {}
                     // An old error: ask for another try.
                     _ => {
-                        failed_before = Some((lane, state.attempts));
+                        // A try under way began before this call.
+                        failed_before = Some((lane, state.attempts + state.running as u64));
                         state.retry_at = Duration::ZERO;
                     }
                 }

@@ -107,8 +107,8 @@ impl LaneState {
         self.error.is_none() || now >= self.retry_at
     }
 
-    fn finish(&mut self, outcome: Result<()>, now: Duration) {
-        self.running -= 1;
+    /// What came of a job, whose thread still cleans up after it.
+    fn record(&mut self, outcome: Result<()>, now: Duration) {
         self.attempts += 1;
         self.retry_at = now + RETRY;
         self.error = outcome.err();

@@ -36,14 +36,16 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
     // A compaction that was cancelled has not failed.
     let outcome =
         if inner.gate.is_cancelled() && lane == Lane::Compaction { Ok(()) } else { outcome };
-    jobs.lane(lane).finish(outcome.clone(), inner.clock.now());
+    jobs.lane(lane).record(outcome.clone(), inner.clock.now());
     drop(jobs);
     let changes_debt = !matches!(job, Job::Sort(_) | Job::Sync(_));
-    // Whoever is woken must find that nobody uses a flushed MemTable any more.
+    // Before the lane is at rest: whoever waited for that must find that nobody uses a flushed MemTable
+    // any more, and that the files of merged tables are gone.
     drop(job);
     if changes_debt {
         update_debt(inner);
     }
+    schedule.jobs.lock().lane(lane).running -= 1;
     schedule.work.notify_all();
     schedule.progress.notify_all();
     outcome
