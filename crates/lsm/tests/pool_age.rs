@@ -6,7 +6,7 @@ use esker_base::Error;
 use esker_lsm::inspect::{Inspector, MissingLogs};
 use esker_lsm::{Db, Log, Settings, Sync};
 use esker_pmem::{Accept, Pool};
-use pool_place::{POOL_BYTES, Place, assert_all, put_all};
+use pool_place::{POOL_BYTES, Place, assert_all, killed, put_all};
 
 /// A database with writes in its pool, and its directory as it was before them.
 fn older_and_newer() -> (tempfile::TempDir, Place) {
@@ -58,21 +58,17 @@ fn an_older_copy_goes_on_without_the_pool() {
 fn an_older_copy_of_the_directory_removes_nothing_from_its_log_directory() {
     let (dir, logs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let log = Log::File { dir: Some(logs.path().to_owned()), sync: Sync::Always };
-    let settings = Settings { log, ..Settings::default() };
+    let settings =
+        Settings { log, segment_bytes: 256 << 10, memory_bytes: 8 << 20, ..Settings::default() };
     let older = Place::new();
     Db::open(older.dir(), settings.clone()).unwrap().close().unwrap();
-    for file in std::fs::read_dir(older.dir()).unwrap() {
-        let file = file.unwrap();
-        std::fs::copy(file.path(), dir.path().join(file.file_name())).unwrap();
-    }
+    killed::copy_files(older.dir(), dir.path());
     let db = Db::open(dir.path(), settings.clone()).unwrap();
     put_all(&db, 0..10);
     // The logs as a killed process leaves them.
     let left = tempfile::tempdir().unwrap();
-    for file in std::fs::read_dir(logs.path()).unwrap() {
-        let file = file.unwrap();
-        std::fs::copy(file.path(), left.path().join(file.file_name())).unwrap();
-    }
+    killed::rest(&db);
+    killed::copy_files(logs.path(), left.path());
     db.close().unwrap();
     let names = || {
         let names = std::fs::read_dir(left.path()).unwrap().map(|file| file.unwrap().file_name());

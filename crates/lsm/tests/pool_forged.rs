@@ -7,7 +7,7 @@ use esker_base::checksum::{crc32c, crc32c_append};
 use esker_base::{Entry, KeyspaceId, Kind};
 use esker_lsm::{Db, Env, Log, Settings, Sync};
 use esker_storage::PosixStorage;
-use pool_place::{Place, assert_all, put_all};
+use pool_place::{Place, assert_all, killed, put_all};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -76,15 +76,7 @@ fn a_value_made_of_frames_keeps_no_database_with_log_files_from_opening() {
     put_all(&db, 0..10);
     db.sync().unwrap();
     let copy = tempfile::tempdir().unwrap();
-    copy_as_killed(dir.path(), copy.path());
+    killed::copy_files(dir.path(), copy.path());
     drop(db);
     assert_all(&open(copy.path()).unwrap(), 0..10);
-}
-
-/// Copies what a process leaves that is killed.
-fn copy_as_killed(from: &Path, to: &Path) {
-    for file in std::fs::read_dir(from).unwrap() {
-        let file = file.unwrap();
-        std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
-    }
 }

@@ -7,6 +7,7 @@ use esker_lsm::{Db, Env, Log, Settings, Sync};
 use esker_storage::{Layer, LogFile, MemoryStorage, Storage};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Gate {
@@ -34,14 +35,14 @@ impl Gated {
         self.gate.1.notify_all();
     }
 
-    /// Waits until a sync stands before the gate.
+    /// Waits until a sync of frames stands before the gate.
     fn wait_for_sync(&self) {
         let mut state = self.gate.0.lock();
         self.gate.1.wait_while(&mut state, |(_, waiting)| *waiting == 0);
     }
 
     fn gated(&self, log: Arc<dyn LogFile>) -> Arc<dyn LogFile> {
-        Arc::new(GatedLog { log, gate: self.gate.clone() })
+        Arc::new(GatedLog { log, gate: self.gate.clone(), has_frames: false.into() })
     }
 
     fn open(&self, sync: Sync) -> Db {
@@ -77,18 +78,22 @@ impl Layer for Gated {
 struct GatedLog {
     log: Arc<dyn LogFile>,
     gate: Arc<(Mutex<(Gate, usize)>, Condvar)>,
+    /// The sync of the header of a log that is prepared is nobody's write.
+    has_frames: AtomicBool,
 }
 
 impl LogFile for GatedLog {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.has_frames.fetch_or(offset > 0, Ordering::Relaxed);
         self.log.write_at(offset, bytes)
     }
     fn sync(&self) -> Result<()> {
         let mut state = self.gate.0.lock();
-        state.1 += 1;
+        let waits = usize::from(self.has_frames.load(Ordering::Relaxed));
+        state.1 += waits;
         self.gate.1.notify_all();
         self.gate.1.wait_while(&mut state, |(gate, _)| *gate == Gate::Shut);
-        state.1 -= 1;
+        state.1 -= waits;
         match state.0 {
             Gate::Broken => Err(Error::io("sync", self.name(), std::io::ErrorKind::Other.into())),
             _ => self.log.sync(),

@@ -15,6 +15,8 @@ const KEYS: u64 = 48;
 const WRITERS: u64 = 2;
 const READERS: u64 = 3;
 const WRITES: u64 = 1500;
+/// Of readers and the flush, which may get no processor before the writers are done.
+const LEAST_ROUNDS: u64 = 200;
 
 fn op(rng: &mut Rng) -> Op {
     let key = rng.below(KEYS) as K;
@@ -42,7 +44,10 @@ fn write(world: &World, mut rng: Rng) {
 }
 
 fn read(world: &World, mut rng: Rng, over: &AtomicBool) {
-    while !over.load(Ordering::Relaxed) {
+    for round in 0.. {
+        if round >= LEAST_ROUNDS && over.load(Ordering::Relaxed) {
+            break;
+        }
         let snapshot = world.visible();
         let keys = [(); 3].map(|_| (rng.below(KEYS) * rng.below(KEYS) / KEYS) as K);
         world.check(&keys);
@@ -56,7 +61,10 @@ fn read(world: &World, mut rng: Rng, over: &AtomicBool) {
 }
 
 fn flush(world: &World, mut rng: Rng, over: &AtomicBool) {
-    while !over.load(Ordering::Relaxed) {
+    for round in 0.. {
+        if round >= LEAST_ROUNDS && over.load(Ordering::Relaxed) {
+            break;
+        }
         if !world.flush() {
             std::thread::yield_now();
         }

@@ -165,7 +165,8 @@ pub fn run(
     Ok(seen)
 }
 
-/// Runs a child until it has acknowledged `enough` batches, then kills it. The last it acknowledged.
+/// Runs a child until it has acknowledged `enough` batches, then kills it. The last it acknowledged. Fails
+/// if it ends before that.
 fn run_child(program: &Path, place: Place<'_>, round: u64, enough: u64) -> io::Result<Option<u64>> {
     let mut child = Command::new(program)
         .arg(CHILD_COMMAND)
@@ -181,14 +182,19 @@ fn run_child(program: &Path, place: Place<'_>, round: u64, enough: u64) -> io::R
         let got = pipe.read_exact(&mut number);
         got.is_ok().then(|| u64::from_be_bytes(number))
     };
+    let mut ended = false;
     for _ in 0..enough {
-        match read() {
-            Some(number) => last = Some(number),
-            None => break,
-        }
+        let Some(number) = read() else {
+            ended = true;
+            break;
+        };
+        last = Some(number);
     }
     child.kill()?;
-    child.wait()?;
+    let status = child.wait()?;
+    if ended {
+        return Err(io::Error::other(format!("the child ended by itself: {status}")));
+    }
     // What it said before it died counts too.
     while let Some(number) = read() {
         last = Some(number);

@@ -87,9 +87,10 @@ fn start_long_run(scratch: &Scratch) -> Child {
     let arguments =
         ycsb(&["--workload", "c", "--duration", "600", "--out", "out", "--dir", "work"]);
     let mut command = scratch.command(&arguments);
-    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let out = scratch.path("out");
     while !out.join("results.json").is_file() || measured(&results(&out)).is_empty() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
         std::thread::yield_now();
     }
     child
@@ -147,12 +148,14 @@ fn a_run_whose_terminal_is_closed_leaves_what_it_had() {
 #[cfg(target_os = "linux")]
 fn a_run_that_is_interrupted_while_it_copies_leaves_no_store() {
     let scratch = Scratch::new();
-    let mut arguments = ycsb(&["--workload", "c", "--out", "out", "--dir", "work"]);
+    let mut arguments =
+        ycsb(&["--workload", "c", "--duration", "600", "--out", "out", "--dir", "work"]);
     // Enough to be at it for a while.
     arguments[3] = "100000";
     let mut command = scratch.command(&arguments);
-    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     while !scratch.path("work/running").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
         std::thread::yield_now();
     }
     signal("-INT", &child.id().to_string());

@@ -1,14 +1,26 @@
 //! check, repair, dump-frames, dump-table, dump-manifest.
 
 use crate::{Done, Scratch, names};
+use esker::{Env, Settings};
+use esker_base::background::Stepped;
+use esker_storage::{PosixStorage, Storage};
 use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A database without threads: no file is made, changed or removed beside whoever copies its directory.
+pub fn open_still(dir: PathBuf, logs: Option<PathBuf>) -> esker::Db {
+    let storage = |dir| -> Arc<dyn Storage> { Arc::new(PosixStorage::open(dir).unwrap()) };
+    let env = Env { background: Arc::new(Stepped), ..Env::over(storage(dir)) };
+    let settings = Settings { segment_bytes: 1 << 20, ..Settings::default() };
+    esker::Db::open_with(Env { log_storage: logs.map(storage), ..env }, settings).unwrap()
+}
 
 /// Tables with `a`, `b`, `c`; then, only in the log, `d` and no `b`.
 pub fn sample() -> Scratch {
     let scratch = Scratch::with_pairs(&[("a", "1"), ("b", "2"), ("c", "3")]);
     scratch.run(&["compact", "db"]).expect_status(0);
     // A writer that ends without closing leaves its log behind.
-    let db = scratch.open();
+    let db = open_still(scratch.path("db"), None);
     db.put(&db.default_keyspace(), b"d", b"4").unwrap();
     db.delete(&db.default_keyspace(), b"b").unwrap();
     std::fs::create_dir(scratch.path("copy")).unwrap();

@@ -85,6 +85,10 @@ fn check(node: &Serving, namespace: u32, known: &[Known]) {
     }
 }
 
+fn acknowledged(known: &[Vec<Known>]) -> u64 {
+    known.iter().flatten().map(|known| known.acknowledged.load(SeqCst)).sum()
+}
+
 #[test]
 fn a_node_that_is_killed_has_all_that_it_acknowledged() {
     let rounds = std::env::var("ESKER_KILL_ROUNDS").map_or(4, |rounds| rounds.parse().unwrap());
@@ -98,19 +102,24 @@ fn a_node_that_is_killed_has_all_that_it_acknowledged() {
         for (namespace, known) in (1..).zip(&known) {
             check(&node, namespace, known);
         }
+        let before = acknowledged(&known);
         std::thread::scope(|scope| {
+            let mut loads = Vec::new();
             for (namespace, known) in (1..).zip(&known) {
                 for share in 0..2 {
                     let node = &node;
-                    scope.spawn(move || load(node, namespace, known, share));
+                    loads.push(scope.spawn(move || load(node, namespace, known, share)));
                 }
             }
-            // Long enough for some stores, and never the same.
-            SystemClock::new().sleep(Duration::from_millis(100 + rng.below(400)));
+            // Some stores, however long they take; then never the same.
+            while acknowledged(&known) <= before + 10 && !loads.iter().all(|it| it.is_finished()) {
+                std::thread::yield_now();
+            }
+            SystemClock::new().sleep(Duration::from_millis(rng.below(400)));
             node.kill();
         });
     }
-    let acknowledged: u64 = known.iter().flatten().map(|k| k.acknowledged.load(SeqCst)).sum();
+    let acknowledged = acknowledged(&known);
     assert!(acknowledged > rounds * 10, "{acknowledged} stores in {rounds} rounds are no load");
     println!("{rounds} rounds, {acknowledged} acknowledged stores");
 }

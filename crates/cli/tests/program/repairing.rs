@@ -1,6 +1,6 @@
 //! repair: what it refuses, and what it does to files that nobody can vouch for.
 
-use crate::damage::{file, flip, sample};
+use crate::damage::{file, flip, open_still, sample};
 use crate::{Scratch, names};
 use esker::{Log, Settings, Sync};
 use esker_base::checksum::crc32c;
@@ -22,7 +22,7 @@ fn with_log_directory() -> Scratch {
     let scratch = Scratch::new();
     scratch.run(&["put", "live", "a", "1", "--log-dir", "live-logs"]).expect("");
     // A writer that ends without closing leaves its log behind.
-    let db = esker::Db::open(scratch.path("live"), logging_to(scratch.path("live-logs"))).unwrap();
+    let db = open_still(scratch.path("live"), Some(scratch.path("live-logs")));
     db.put(&db.default_keyspace(), b"b", b"2").unwrap();
     copy_all(&scratch.path("live"), &scratch.path("db"));
     copy_all(&scratch.path("live-logs"), &scratch.path("logs"));

@@ -123,7 +123,8 @@ fn paced(clock: Arc<dyn Clock>, dilation: f64) -> Arc<Host> {
 fn a_paced_model_is_never_ahead_of_its_clock() {
     let clock = Arc::new(SystemClock::new());
     let host = paced(clock.clone(), 4.0);
-    let (begin, real) = (host.now(), clock.now());
+    let real = clock.now();
+    let begin = host.now();
     for _ in 0..20 {
         host.read(first(), [(0, 4096)].into_iter()).unwrap();
     }

@@ -1,15 +1,16 @@
 //! Files, and a database, in a namespace of blocks on a node.
 
+use crate::clock::{HandClock, wait_until};
 use crate::silent::Silent;
-use crate::{blocks as connect, serve, serve_at, settings};
-use esker_base::{FileKind, Hint, SystemClock, Threads};
+use crate::{blocks as connect, blocks_by, serve, serve_at, settings};
+use esker_base::background::Stepped;
+use esker_base::{Background, Clock, FileKind, Hint, SystemClock, Threads};
 use esker_initiator::{BlockClient, RemoteError, Settings};
 use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings as DbSettings, Sync};
 use esker_storage::blocks::BlockDevice;
 use esker_storage::{BlockStorage, Storage};
 use esker_target::{Description, MemoryBlocks, MemoryKeys, Namespace, Reply, Request, Target};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 const DEVICE_BYTES: usize = 96 << 20;
 
@@ -89,14 +90,14 @@ fn a_namespace_of_keys_is_refused() {
     assert!(matches!(refused, Some(RemoteError::Refused { .. })), "{refused:?}");
 }
 
-fn database(target: &Target) -> Db {
+fn database(target: &Target, background: Arc<dyn Background>) -> Db {
     let storage = BlockStorage::open(client(target), &Threads).unwrap();
     let env = Env {
         storage: Arc::new(storage),
         log_storage: None,
         pool: None,
         clock: Arc::new(SystemClock::new()),
-        background: Arc::new(Threads),
+        background,
         seed: 1,
     };
     let settings = DbSettings {
@@ -112,9 +113,13 @@ fn a_database_on_a_node_has_what_was_acknowledged_when_its_process_is_gone() {
     let target = serve(vec![blocks(12)]);
     let written = 600u32;
     {
-        let db = database(&target);
+        // Without threads: nothing of it goes on writing when it is forgotten.
+        let db = database(&target, Arc::new(Stepped));
         let keys = db.keyspace("k", KeyspaceSettings::default()).unwrap();
         for number in 0..written {
+            if number == written / 2 {
+                db.flush().unwrap();
+            }
             db.put(&keys, &number.to_be_bytes(), &pattern(10_000, number as u8)).unwrap();
         }
         let stats = db.stats();
@@ -122,7 +127,7 @@ fn a_database_on_a_node_has_what_was_acknowledged_when_its_process_is_gone() {
         // As if it were killed: nothing is closed.
         std::mem::forget((db, keys));
     }
-    let db = database(&target);
+    let db = database(&target, Arc::new(Threads));
     let keys = db.keyspace("k", KeyspaceSettings::default()).unwrap();
     for number in 0..written {
         let value = db.get(&keys, &number.to_be_bytes()).unwrap().unwrap();
@@ -151,9 +156,15 @@ fn files_outlive_a_restart_of_the_node() {
 fn a_write_that_was_not_answered_is_unknown_and_not_sent_again() {
     let silent = Silent::of_blocks();
     let target = serve(vec![silent.clone()]);
-    let deadline = Duration::from_millis(200);
-    let client = connect(Settings { deadline, ..settings(target.address()) }).unwrap();
-    let error = client.write(0, &[1; 4096]).unwrap_err();
+    let (settings, clock) = (settings(target.address()), Arc::new(HandClock::default()));
+    let deadline = settings.deadline;
+    let client = blocks_by(clock.clone(), settings).unwrap();
+    let error = std::thread::scope(|scope| {
+        let write = scope.spawn(|| client.write(0, &[1; 4096]));
+        wait_until("the node has the write", || silent.count() == 1);
+        clock.sleep(deadline);
+        write.join().unwrap().unwrap_err()
+    });
     assert!(error.to_string().contains("it was done or it was not"), "{error}");
     assert_eq!(silent.count(), 1);
     silent.answer_all();

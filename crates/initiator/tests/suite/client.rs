@@ -1,10 +1,11 @@
 //! Keys of up to 16 bytes.
 
+use crate::clock::{HandClock, wait_until};
 use crate::proxy::Proxy;
 use crate::silent::Silent;
-use crate::{HOST, NODE, keys as connect, node, nqn, serve, serve_at, start};
+use crate::{HOST, NODE, keys as connect, keys_by, node, nqn, serve, serve_at, start};
 use esker_api::{Kv, WriteBatch};
-use esker_base::{Error, KeyspaceId, SystemClock, SystemEntropy, Threads};
+use esker_base::{Clock, Error, KeyspaceId, SystemClock, SystemEntropy, Threads};
 use esker_initiator::{KeyClient, RemoteError, Settings, discover};
 use esker_lsm::{Db, Env, KeyspaceSettings};
 use esker_nvme::Status;
@@ -209,8 +210,7 @@ fn after_a_restart_of_the_node_work_goes_on() {
 fn a_node_that_is_gone_is_an_error_that_names_it() {
     let target = target();
     let address = target.address();
-    let deadline = Duration::from_millis(300);
-    let client = connect(Settings { deadline, ..settings(&target) }).unwrap();
+    let client = keys_by(Arc::new(HandClock::default()), settings(&target)).unwrap();
     target.drain();
     let error = client.retrieve(b"k").unwrap_err();
     assert!(error.is_of_connection() && error.to_string().contains(&address.to_string()));
@@ -237,18 +237,30 @@ fn a_store_that_was_not_answered_is_unknown() {
 
 #[test]
 fn a_node_that_does_not_answer_is_not_waited_for_beyond_the_deadline() {
-    let target = impatient(Silent::of_keys());
-    let deadline = Duration::from_millis(200);
-    let client = connect(Settings { deadline, ..settings(&target) }).unwrap();
-    assert!(matches!(client.retrieve(b"k"), Err(RemoteError::Deadline)));
-    assert!(matches!(client.store(b"k", b"v"), Err(RemoteError::Unknown { .. })));
+    let (silent, clock) = (Silent::of_keys(), Arc::new(HandClock::default()));
+    let target = impatient(silent.clone());
+    let settings = settings(&target);
+    let deadline = settings.deadline;
+    let client = keys_by(clock.clone(), settings).unwrap();
+    let late_at = |requests| {
+        wait_until("the node has the request", || silent.count() == requests);
+        clock.sleep(deadline);
+    };
+    std::thread::scope(|scope| {
+        let retrieve = scope.spawn(|| client.retrieve(b"k"));
+        late_at(1);
+        assert!(matches!(retrieve.join().unwrap(), Err(RemoteError::Deadline)));
+        let store = scope.spawn(|| client.store(b"k", b"v"));
+        late_at(2);
+        assert!(matches!(store.join().unwrap(), Err(RemoteError::Unknown { .. })));
+    });
 }
 
 #[test]
 fn a_store_after_one_that_was_not_answered_waits_until_that_is_done() {
     let silent = Silent::of_keys();
     let target = serve(vec![silent.clone()]);
-    let first = Settings { deadline: Duration::from_millis(200), ..settings(&target) };
+    let first = Settings { deadline: Duration::from_secs(1), ..settings(&target) };
     let (client, other) = (connect(first).unwrap(), connect(settings(&target)).unwrap());
     assert!(matches!(client.store(b"k", b"1"), Err(RemoteError::Unknown { .. })));
     // The node has it still: until then it lets this host not in again.

@@ -56,7 +56,8 @@ fn a_client_that_the_node_gave_up_connects_again() {
 
 #[test]
 fn a_node_that_stops_answering_is_noticed_before_the_next_call() {
-    let target = serve(Arc::new(SystemClock::new()));
+    // The node itself gives nobody up.
+    let target = serve(Arc::new(HandClock::default()));
     let (proxy, address) = Proxy::start(target.address());
     let (keep_alive, deadline) = (Duration::from_millis(60), Duration::from_secs(1));
     let client = connect(Settings { keep_alive, deadline, ..settings(address) });

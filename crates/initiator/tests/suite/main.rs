@@ -56,11 +56,19 @@ fn settings(address: SocketAddr) -> Settings {
 }
 
 fn keys(settings: Settings) -> Result<KeyClient, RemoteError> {
-    let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
-    KeyClient::connect(settings, clock, entropy, Arc::new(Threads))
+    keys_by(Arc::new(SystemClock::new()), settings)
+}
+
+/// A client whose deadlines go by `clock`.
+fn keys_by(clock: Arc<dyn Clock>, settings: Settings) -> Result<KeyClient, RemoteError> {
+    KeyClient::connect(settings, clock, Arc::new(SystemEntropy), Arc::new(Threads))
 }
 
 fn blocks(settings: Settings) -> Result<BlockClient, RemoteError> {
-    let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
-    BlockClient::connect(settings, clock, entropy, Arc::new(Threads))
+    blocks_by(Arc::new(SystemClock::new()), settings)
+}
+
+/// A client whose deadlines go by `clock`.
+fn blocks_by(clock: Arc<dyn Clock>, settings: Settings) -> Result<BlockClient, RemoteError> {
+    BlockClient::connect(settings, clock, Arc::new(SystemEntropy), Arc::new(Threads))
 }

@@ -2,9 +2,9 @@
 
 use crate::clock::{HandClock, wait_until};
 use crate::proxy::{Proxy, QUEUES};
-use crate::{keys, serve, settings};
-use esker_base::{Clock, SystemEntropy, Threads};
-use esker_initiator::{KeyClient, RemoteError, Settings};
+use crate::{keys_by, serve, settings};
+use esker_base::Clock;
+use esker_initiator::{RemoteError, Settings};
 use esker_target::{Description, MemoryKeys, Namespace, Reply, Request};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
@@ -17,13 +17,28 @@ const CAPSULE_BYTES: usize = 60_000;
 fn a_store_that_was_given_up_does_not_come_after_the_next() {
     let target = serve(vec![Arc::new(MemoryKeys::new([1; 16], 1 << 30))]);
     let (proxy, address) = Proxy::start(target.address());
-    let (keep_alive, deadline) = (Duration::ZERO, Duration::from_millis(500));
-    let client = keys(Settings { keep_alive, deadline, ..settings(address) }).unwrap();
+    let clock = Arc::new(HandClock::default());
+    let (keep_alive, deadline) = (Duration::ZERO, Duration::from_secs(3600));
+    let settings = Settings { keep_alive, deadline, ..settings(address) };
+    let client = keys_by(clock.clone(), settings).unwrap();
     client.store(b"k", b"first").unwrap();
     proxy.requests_wait.store(QUEUES, SeqCst);
-    let given_up = client.store(b"k", &[7; CAPSULE_BYTES]);
+    let given_up = std::thread::scope(|scope| {
+        let store = scope.spawn(|| client.store(b"k", &[7; CAPSULE_BYTES]));
+        wait_until("its beginning waits", || proxy.waiting.load(SeqCst) > 0);
+        clock.sleep(deadline);
+        store.join().unwrap()
+    });
     assert!(matches!(given_up, Err(RemoteError::Unknown { .. })), "{given_up:?}");
-    client.store(b"k", b"next").unwrap();
+    std::thread::scope(|scope| {
+        let next = scope.spawn(|| client.store(b"k", b"next"));
+        // It waits for the end of what was before, for a part of its own time.
+        wait_until("it connects anew", || {
+            clock.sleep(Duration::from_secs(1));
+            proxy.clients().len() > QUEUES || next.is_finished()
+        });
+        next.join().unwrap().unwrap();
+    });
     // The node has the controller still: the admin queue's end waits.
     proxy.requests_wait.store(1, SeqCst);
     let has_all = || target.totals().connections_closed == 1;
@@ -66,8 +81,7 @@ fn a_retrieve_on_another_queue_than_one_that_was_not_answered_is_sent_again() {
     let clock = Arc::new(HandClock::default());
     let deadline = Duration::from_secs(20);
     let settings = Settings { queues: QUEUES as u16, deadline, ..settings(target.address()) };
-    let (entropy, background) = (Arc::new(SystemEntropy), Arc::new(Threads));
-    let client = KeyClient::connect(settings, clock.clone(), entropy, background).unwrap();
+    let client = keys_by(clock.clone(), settings).unwrap();
     client.store(b"a", b"1").unwrap();
     std::thread::scope(|scope| {
         let first = scope.spawn(|| client.retrieve(b"a"));

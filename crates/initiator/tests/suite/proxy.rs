@@ -22,6 +22,8 @@ pub struct Proxy {
     pub answers_are_lost: AtomicBool,
     /// On how many of the first connections what the client sends waits, and their end, too.
     pub requests_wait: AtomicUsize,
+    /// How often something that the client sent began to wait.
+    pub waiting: AtomicUsize,
     /// Whether the client is told that I/O queues need no authentication.
     pub io_needs_no_proof: AtomicBool,
 }
@@ -88,6 +90,9 @@ impl Proxy {
     }
 
     fn wait_with_requests(&self, number: usize) {
+        if number < self.requests_wait.load(SeqCst) {
+            self.waiting.fetch_add(1, SeqCst);
+        }
         while number < self.requests_wait.load(SeqCst) {
             SystemClock::new().sleep(Duration::from_millis(1));
         }

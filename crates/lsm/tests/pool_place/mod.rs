@@ -1,9 +1,11 @@
 //! A database on disk with its pool on tmpfs, for tests.
 #![allow(dead_code, reason = "each test uses some of it")]
 
+#[path = "../killed/mod.rs"]
+pub mod killed;
+
 use esker_lsm::{Db, Log, Settings};
 use esker_pmem::{Accept, Pool};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 pub const POOL_BYTES: u64 = 8 << 20;
@@ -35,17 +37,10 @@ impl Place {
         Settings { log, memory_bytes: 64 << 20, ..Settings::default() }
     }
 
-    /// What a process finds that comes after `db` was killed. The original stays mapped and locked.
+    /// What a process finds that comes after `db` was killed.
     pub fn after_kill(&self, db: Db) -> Place {
-        // Once flush and compaction have nothing left, one segment is written to, and one is prepared,
-        // nothing changes any more.
-        db.settle().unwrap();
-        while db.stats().logs < 2 {
-            std::thread::yield_now();
-        }
-        let copy = self.copy();
-        std::mem::forget(db);
-        copy
+        killed::rest(&db);
+        self.copy()
     }
 
     /// A copy of all files.
@@ -59,14 +54,7 @@ impl Place {
     /// A copy of the directory.
     pub fn copy_dir(&self) -> tempfile::TempDir {
         let tables = tempfile::tempdir().unwrap();
-        for file in std::fs::read_dir(self.dir()).unwrap() {
-            let file = file.unwrap();
-            match std::fs::copy(file.path(), tables.path().join(file.file_name())) {
-                // The last view that had a merged table is let go after the merge, by whoever held it.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                copied => drop(copied.unwrap()),
-            }
-        }
+        killed::copy_files(self.dir(), tables.path());
         tables
     }
 

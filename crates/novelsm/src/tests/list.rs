@@ -48,14 +48,14 @@ fn check_list(memory: impl Memory) {
 fn a_list_is_ordered_wherever_it_lies() {
     check_list(Blocks::new(1 << 20, 1).take());
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
-    let pool = pool_in(&dir, 32 << 20);
+    let pool = pool_in(&dir, 18 << 20);
     check_list(Arena::new(pool.acquire(1, &[]).unwrap().unwrap(), 0));
 }
 
 #[test]
 fn a_put_into_persistent_memory_takes_two_fences() {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
-    let pool = pool_in(&dir, 32 << 20);
+    let pool = pool_in(&dir, 18 << 20);
     let list = SkipList::new(Arena::new(pool.acquire(1, &[]).unwrap().unwrap(), 0));
     let (mut rng, mut scratch) = (Rng::new(1), Scratch::new(2));
     let before = pool.traffic();

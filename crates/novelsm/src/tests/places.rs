@@ -1,16 +1,7 @@
 //! Where writes go, on a store that flushes nothing until it is told to.
 
 use super::*;
-use esker_base::background::Stepped;
 use std::sync::atomic::AtomicBool;
-
-/// A store that flushes nothing until it is told to.
-fn open_held() -> Open {
-    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir_in("/dev/shm").unwrap()];
-    let (pool, keyspace) = (pool_in(&dirs[1], 512 << 10), KeyspaceSettings::default());
-    let store = NoveLsm::open_with(dirs[0].path(), &settings(), keyspace, pool, &Stepped).unwrap();
-    Open { dirs, store }
-}
 
 /// Puts numbers to one key until all MemTables that there can be are full but the last, and gives the
 /// highest. After each, the key reads as it.

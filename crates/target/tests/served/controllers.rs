@@ -2,9 +2,26 @@
 
 use crate::held::holding;
 use crate::wire::{Wire, entry, key_command};
-use crate::{Access, HOST, NODE, open_target, start, subsystem};
+use crate::{Access, HOST, NODE, open_target, start, start_by, subsystem};
+use esker_base::Clock;
 use esker_nvme::Nqn;
 use esker_target::{Answer, HostAccess, Target};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A clock that is set by hand, in milliseconds.
+#[derive(Default)]
+struct HandClock(AtomicU64);
+
+impl Clock for HandClock {
+    fn now(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::SeqCst))
+    }
+    fn sleep(&self, duration: Duration) {
+        self.0.fetch_add(duration.as_millis() as u64, Ordering::SeqCst);
+    }
+}
 
 const DISCOVERY: &str = "nqn.2014-08.org.nvmexpress.discovery";
 
@@ -106,12 +123,14 @@ fn event_requests_are_held_up_to_four_and_can_be_aborted() {
 
 #[test]
 fn a_silent_host_loses_its_controller() {
-    let target = open_target();
+    let clock = Arc::new(HandClock::default());
+    let target = start_by(subsystem(Access::Anyone), clock.clone());
     let mut admin = Wire::open(target.address(), 0);
     let controller = admin.connect(NODE, HOST, 0xffff, 0, 31, 2000).word as u16;
     admin.enable();
     let mut io = Wire::io(target.address(), 0, controller, 1);
     assert_eq!(admin.plain(entry(0x18, 0)).status, 0, "keep alive");
+    clock.sleep(Duration::from_millis(2000));
     admin.ends();
     io.ends();
 }

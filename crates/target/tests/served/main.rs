@@ -13,7 +13,7 @@ mod returning;
 mod transfers;
 mod wire;
 
-use esker_base::{Background, SystemClock, SystemEntropy, Threads};
+use esker_base::{Background, Clock, SystemClock, SystemEntropy, Threads};
 use esker_nvme::Nqn;
 use esker_target::{Access, MemoryBlocks, MemoryKeys, Namespace, Settings, Subsystem, Target};
 use std::sync::Arc;
@@ -35,6 +35,10 @@ fn subsystem(access: Access) -> Subsystem {
 }
 
 fn start(subsystem: Subsystem) -> Target {
+    start_by(subsystem, Arc::new(SystemClock::new()))
+}
+
+fn start_by(subsystem: Subsystem, clock: Arc<dyn Clock>) -> Target {
     let settings = Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
         reactors: 2,
@@ -42,7 +46,6 @@ fn start(subsystem: Subsystem) -> Target {
         subsystems: vec![subsystem],
     };
     let background: Arc<dyn Background> = Arc::new(Threads);
-    let clock = Arc::new(SystemClock::new());
     Target::start(settings, clock, Arc::new(SystemEntropy), &background).unwrap()
 }
 

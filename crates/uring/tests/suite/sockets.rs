@@ -161,12 +161,13 @@ fn a_late_cancel_leaves_the_next_operation_alone() {
 #[test]
 fn timeouts_end_in_the_order_of_their_times() {
     on_both(|mut reactor| {
-        for (token, after) in [(1, 30), (2, 0), (3, 10)] {
+        // The longest holds up nobody. The others in their order, or a pause between would change it.
+        let far = Operation::Timeout { after: Duration::from_secs(1000) };
+        let far = reactor.submit(4, far).unwrap();
+        for (token, after) in [(2, 0), (3, 10), (1, 30)] {
             let after = Duration::from_millis(after);
             reactor.submit(token, Operation::Timeout { after }).unwrap();
         }
-        let far = Operation::Timeout { after: Duration::from_secs(1000) };
-        let far = reactor.submit(4, far).unwrap();
         let mut found = Vec::new();
         while found.len() < 3 {
             reactor.wait(None, &mut found).unwrap();
