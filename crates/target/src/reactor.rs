@@ -333,6 +333,7 @@ impl Shell {
     fn go_on(&mut self, id: ConnectionId) {
         let Some(served) = self.connections.get_mut(&id) else { return };
         served.is_touched = false;
+        add(&self.counters.visits, 1);
         let is_over = |shell: &Self| shell.connections[&id].connection.is_over();
         if is_over(self) || self.send(id).is_err() {
             return self.forget(id);
@@ -411,11 +412,13 @@ impl Shell {
         let ids: Vec<_> = self.connections.keys().copied().collect();
         for id in ids {
             if let Some(served) = self.connections.get_mut(&id) {
-                served.connection.tick(now);
+                let has_more = served.connection.tick(now);
                 if late {
                     served.connection.close();
                 }
-                self.touch(id);
+                if late || has_more {
+                    self.touch(id);
+                }
             }
         }
     }

@@ -12,6 +12,7 @@ pub(crate) struct Counters {
     pub(crate) failed: AtomicU64,
     pub(crate) received_bytes: AtomicU64,
     pub(crate) sent_bytes: AtomicU64,
+    pub(crate) visits: AtomicU64,
 }
 
 /// Adds to a counter that one thread writes.
@@ -36,6 +37,8 @@ pub struct Totals {
     pub received_bytes: u64,
     /// Payload bytes of sockets, out.
     pub sent_bytes: u64,
+    /// How often a connection was looked after: because something came or was answered, or its time was over.
+    pub visits: u64,
 }
 
 impl Totals {
@@ -47,5 +50,6 @@ impl Totals {
         self.failed += counters.failed.load(Relaxed);
         self.received_bytes += counters.received_bytes.load(Relaxed);
         self.sent_bytes += counters.sent_bytes.load(Relaxed);
+        self.visits += counters.visits.load(Relaxed);
     }
 }

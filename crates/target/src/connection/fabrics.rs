@@ -84,21 +84,22 @@ impl Connection {
         data.is_ok_and(|data| self.shared.lost_changes.has_any(&(data.host, data.host_id)))
     }
 
-    /// A Connect that waited for such changes goes on, if they are done by now.
-    pub(super) fn connect_again(&mut self) {
+    /// A Connect that waited for such changes goes on, if they are done by now. Says whether it did.
+    pub(super) fn connect_again(&mut self) -> bool {
         // Until it is connected, a connection has one command at a time.
         let Some(Command { state: State::AwaitsLostChanges { connect, data }, .. }) =
             self.commands.get(0)
         else {
-            return;
+            return false;
         };
         let (connect, data) = (*connect, data.to_vec());
-        if !self.has_lost_changes(&data)
-            && let Some(Command { id, reserved, .. }) = self.commands.free(0)
-        {
-            self.commands.release(reserved);
-            self.connect(id, &connect, &data);
+        if self.has_lost_changes(&data) {
+            return false;
         }
+        let Some(Command { id, reserved, .. }) = self.commands.free(0) else { return false };
+        self.commands.release(reserved);
+        self.connect(id, &connect, &data);
+        true
     }
 
     /// Connect, with its data: answers in any case.

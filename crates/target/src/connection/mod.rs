@@ -269,13 +269,15 @@ impl Connection {
         self.phase = Phase::Over;
     }
 
-    /// Looks at the time.
-    pub(crate) fn tick(&mut self, now: Duration) {
+    /// Looks at the time. Says whether there is anything to do about it.
+    pub(crate) fn tick(&mut self, now: Duration) -> bool {
         if self.deadline.is_some_and(|deadline| now >= deadline) {
             self.phase = Phase::Over;
         }
-        if !matches!(self.phase, Phase::Ending | Phase::Over) {
-            self.connect_again();
+        match self.phase {
+            Phase::Over => true,
+            Phase::Ending => false,
+            _ => self.connect_again(),
         }
     }
 

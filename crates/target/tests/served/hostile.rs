@@ -2,8 +2,11 @@
 
 use crate::open_target;
 use crate::wire::{Wire, by_transport, entry, key_command, pattern};
+use esker_base::{Clock, SystemClock};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::Write;
 use std::net::Shutdown;
+use std::time::Duration;
 
 #[test]
 fn garbage_before_the_opening_is_told_and_closed() {
@@ -79,20 +82,45 @@ fn an_id_that_is_in_use_is_refused() {
 }
 
 #[test]
-fn half_open_connections_cost_others_nothing() {
+fn a_thousand_half_open_connections_are_looked_after_only_when_something_comes() {
+    const HALF_OPEN: u64 = 1000;
+    const REQUESTS: u64 = 300;
+    // Both ends are in this process.
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(4096), ..limit }).unwrap();
     let target = open_target();
     let (_admin, mut io) = Wire::queues(target.address(), 0);
-    let idle: Vec<Wire> = (0..200).map(|_| Wire::raw(target.address())).collect();
-    let half: Vec<Wire> = (0..200)
-        .map(|_| {
+    let before = target.totals();
+    let half: Vec<Wire> = (0..HALF_OPEN)
+        .map(|number| {
             let mut wire = Wire::raw(target.address());
-            wire.stream.write_all(&[0, 0, 128]).unwrap();
+            wire.stream.write_all(&[0, 0, 128][..number as usize % 4]).unwrap();
             wire
         })
         .collect();
-    assert_eq!(io.store(b"k", b"v").status, 0);
-    assert_eq!(io.retrieve(b"k", 9).0, b"v");
-    drop((idle, half));
+    let sent: u64 = (0..HALF_OPEN).map(|number| number % 4).sum();
+    while target.totals().received_bytes < before.received_bytes + sent
+        || target.totals().connections_opened < before.connections_opened + HALF_OPEN
+    {
+        std::thread::yield_now();
+    }
+    let before = target.totals();
+    for _ in 0..REQUESTS {
+        assert_eq!(io.store(b"k", b"v").status, 0);
+        assert_eq!(io.retrieve(b"k", 9).0, b"v");
+    }
+    // So long that the reactors look at the time some ten times.
+    SystemClock::new().sleep(Duration::from_secs(1));
+    let after = target.totals();
+    // A visit for each piece of a command and one for its answer, at the most; and one to end a connection, should this machine be so slow
+    // that the time to open has passed.
+    let ended = after.connections_closed - before.connections_closed;
+    let visits = after.visits - before.visits - ended;
+    assert!(
+        visits <= 4 * 2 * REQUESTS,
+        "{visits} visits for {REQUESTS} stores and as many retrieves"
+    );
+    drop(half);
     assert_eq!(io.retrieve(b"k", 9).0, b"v");
 }
 
