@@ -17,12 +17,18 @@ pub struct Report {
     pub keys: u64,
     /// Records found behind the last checkpoints.
     pub replayed: u64,
+    /// Memory that the indexes take when it is open, in bytes.
+    pub index_bytes: u64,
+    /// Bytes read to find the keys: what an opening reads.
+    pub recovery_bytes: u64,
     /// Bytes of blocks in use.
     pub used_bytes: u64,
     /// Bytes of blocks there are.
     pub data_bytes: u64,
     /// Values that were read and are what was written.
     pub sound_values: u64,
+    /// Bytes of their keys and of them.
+    pub sound_bytes: u64,
     /// What is not as it must be.
     pub problems: Vec<Error>,
 }
@@ -54,13 +60,18 @@ fn look_over(device: &dyn Device, read_values: bool) -> Result<Report> {
         let blocks = u64::from(layout.blocks());
         report.keys += recovered.start.directory.len() as u64;
         report.replayed += recovered.replayed;
+        report.index_bytes += recovered.start.directory.memory_bytes() as u64;
+        report.recovery_bytes += recovered.read_bytes;
         report.data_bytes += blocks * block_bytes;
         report.used_bytes += (blocks - recovered.start.free.blocks()) * block_bytes;
         if read_values {
             for (key, extents) in recovered.start.directory.iter() {
-                match flaw(device, &layout, number, key, &extents) {
-                    None => report.sound_values += 1,
-                    Some(what) => {
+                match sound_bytes(device, &layout, number, key, &extents) {
+                    Ok(bytes) => {
+                        report.sound_values += 1;
+                        report.sound_bytes += bytes;
+                    }
+                    Err(what) => {
                         let (store, offset) =
                             (device.name().to_owned(), layout.block(number, extents[0].start));
                         let what = format!("key {}: {what}", key.escape_ascii());
@@ -73,30 +84,30 @@ fn look_over(device: &dyn Device, read_values: bool) -> Result<Report> {
     Ok(report)
 }
 
-/// What is wrong with a key's record, if anything is.
-fn flaw(
+/// The bytes of a key and its value, or what is wrong with their record.
+fn sound_bytes(
     device: &dyn Device,
     layout: &Layout,
     number: u32,
     key: &[u8],
     extents: &[Extent],
-) -> Option<&'static str> {
+) -> std::result::Result<u64, &'static str> {
     let mut bytes = Vec::new();
     for extent in extents {
         let size = extent.blocks as usize * layout.block_bytes as usize;
         match read(device, layout.block(number, extent.start), size) {
             Ok(part) => bytes.extend_from_slice(&part),
-            Err(_) => return Some("its blocks can't be read"),
+            Err(_) => return Err("its blocks can't be read"),
         }
     }
     let place = (number, extents[0].start);
     let record = Record::decode(&bytes, place, layout.block_bytes, layout.secret);
     match record {
-        None => Some("the header is not what was written"),
+        None => Err("the header is not what was written"),
         Some(record) if record.key != key || record.kind != RecordKind::Store => {
-            Some("another record lies there")
+            Err("another record lies there")
         }
-        Some(record) if !record.has_value(&bytes) => Some("the value is not what was written"),
-        Some(_) => None,
+        Some(record) if !record.has_value(&bytes) => Err("the value is not what was written"),
+        Some(record) => Ok(key.len() as u64 + u64::from(record.value_bytes)),
     }
 }

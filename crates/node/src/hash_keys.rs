@@ -33,10 +33,44 @@ pub struct HashKeys {
 /// What the parts of a namespace tell each other and everybody: nothing that a request waits for.
 #[derive(Default)]
 pub(crate) struct Shared {
-    /// Bytes in use, each partition's own.
-    pub(crate) used_bytes: Vec<AtomicU64>,
+    /// Each partition's own.
+    pub(crate) figures: Vec<Figures>,
     /// A sync or a durable write failed, in whichever part. The system may tell only one of an error.
     pub(crate) failed: AtomicBool,
+}
+
+/// What a partition last told of itself.
+#[derive(Default)]
+pub(crate) struct Figures {
+    used_bytes: AtomicU64,
+    keys: AtomicU64,
+    index_bytes: AtomicU64,
+    stored_bytes: AtomicU64,
+    written_bytes: AtomicU64,
+}
+
+impl Figures {
+    pub(crate) fn tell(&self, partition: &Partition) {
+        let (stored_bytes, written_bytes) = partition.stored_and_written_bytes();
+        self.used_bytes.store(partition.used_bytes(), Relaxed);
+        self.keys.store(partition.keys(), Relaxed);
+        self.index_bytes.store(partition.index_bytes(), Relaxed);
+        self.stored_bytes.store(stored_bytes, Relaxed);
+        self.written_bytes.store(written_bytes, Relaxed);
+    }
+}
+
+/// What a store has, and what it has done since it was opened. Its partitions tell that after each request, not all at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HashFigures {
+    /// Keys.
+    pub keys: u64,
+    /// Memory that the indexes take, in bytes.
+    pub index_bytes: u64,
+    /// Bytes of keys and values that were stored.
+    pub stored_bytes: u64,
+    /// Bytes written to the device, for whatever purpose.
+    pub written_bytes: u64,
 }
 
 impl HashKeys {
@@ -50,8 +84,13 @@ impl HashKeys {
         }
         let value_bytes_max = partitions.iter().map(Partition::value_bytes_max).min().unwrap_or(0);
         let value_bytes_max = value_bytes_max.min(VALUE_BYTES as usize) as u32;
-        let used_bytes = partitions.iter().map(|partition| partition.used_bytes().into()).collect();
-        let shared = Arc::new(Shared { used_bytes, ..Shared::default() });
+        let figures = |partition: &Partition| {
+            let figures = Figures::default();
+            figures.tell(partition);
+            figures
+        };
+        let figures = partitions.iter().map(figures).collect();
+        let shared = Arc::new(Shared { figures, ..Shared::default() });
         let partitions = Mutex::new(partitions);
         Ok(HashKeys {
             guid,
@@ -70,6 +109,20 @@ impl HashKeys {
         self.opened
     }
 
+    /// What it has and has done.
+    pub fn figures(&self) -> HashFigures {
+        HashFigures {
+            keys: self.sum(|figures| &figures.keys),
+            index_bytes: self.sum(|figures| &figures.index_bytes),
+            stored_bytes: self.sum(|figures| &figures.stored_bytes),
+            written_bytes: self.sum(|figures| &figures.written_bytes),
+        }
+    }
+
+    fn sum(&self, of: fn(&Figures) -> &AtomicU64) -> u64 {
+        self.shared.figures.iter().map(|figures| of(figures).load(Relaxed)).sum()
+    }
+
     /// Whether it is read and written past the page cache.
     pub fn is_direct(&self) -> bool {
         self.device.is_direct()
@@ -85,7 +138,7 @@ impl Namespace for HashKeys {
         let blocks = u64::from(self.layout.partitions) * u64::from(self.layout.blocks());
         Description::Keys {
             capacity_bytes: blocks * u64::from(self.layout.block_bytes),
-            used_bytes: self.shared.used_bytes.iter().map(|used| used.load(Relaxed)).sum(),
+            used_bytes: self.sum(|figures| &figures.used_bytes),
             value_bytes_max: self.value_bytes_max,
         }
     }

@@ -137,8 +137,7 @@ impl HashPart {
             }
         }
         let partition = &self.partitions[place];
-        let used = &self.store.shared.used_bytes[partition.number() as usize];
-        used.store(partition.used_bytes(), Relaxed);
+        self.store.shared.figures[partition.number() as usize].tell(partition);
     }
 
     /// Submits a write or a sync.

@@ -11,4 +11,4 @@
 mod hash_keys;
 mod hash_part;
 
-pub use hash_keys::HashKeys;
+pub use hash_keys::{HashFigures, HashKeys};

@@ -146,7 +146,7 @@ fn a_file_says_what_is_served_and_it_is_there_again_after_a_kill() {
     {
         let mut node = Serving::run(&scratch, &["serve", "--config", &config]);
         assert!(node.line().starts_with("metrics on http://127.0.0.1:"));
-        assert!(node.line().starts_with("namespace 1: a hash store with 0 keys; what is ack"));
+        assert!(node.line().starts_with("namespace 1: a hash store with 0 keys, opened in "));
         assert!(node.line().starts_with("namespace 2: keys; what is ack"));
         assert!(node.line().starts_with("namespace 3: keys in memory; nothing"));
         assert!(node.line().starts_with("namespace 4: 8.00 MiB in blocks of 4096 bytes; "));
@@ -197,6 +197,34 @@ fn metrics_count_what_was_done_and_health_asks_every_reactor() {
         assert!(page.contains(expected), "{expected:?} in {page}");
     }
     assert!(get(address, "/").starts_with("HTTP/1.1 404 "));
+    node.stop();
+}
+
+#[test]
+fn metrics_of_a_hash_store_have_its_index_its_writes_and_its_recovery() {
+    let scratch = Scratch::new();
+    let config = scratch.file("node.toml", ALL_KINDS.as_bytes());
+    let mut node = Serving::run(&scratch, &["serve", "--config", &config]);
+    let line = node.line();
+    let address = line.split("//").nth(1).unwrap().split('/').next().unwrap();
+    let figure = |name: &str| -> Option<f64> {
+        let start = format!("\nesker_node_namespace_{name}{{namespace=\"1\",kind=\"hash\"}} ");
+        let page = get(address, "/metrics");
+        Some(page.split_once(&start)?.1.lines().next()?.parse().unwrap())
+    };
+    assert_eq!((figure("keys"), figure("index_bytes_per_key")), (Some(0.0), None));
+    let value = vec![7; 100_000];
+    for key in ["a", "b", "a"] {
+        node.nvme(&scratch, &["store", key, "-"], &value).expect("");
+    }
+    assert_eq!(figure("keys"), Some(2.0));
+    assert_eq!(figure("index_bytes_per_key"), figure("index_bytes").map(|bytes| bytes / 2.0));
+    assert_eq!(figure("stored_bytes_total"), Some(3.0 * 100_001.0));
+    let written = figure("device_bytes_per_stored_byte").unwrap();
+    assert!((1.0..2.0).contains(&written), "{written}");
+    assert!(figure("recovery_seconds").unwrap() > 0.0);
+    assert!(figure("recovery_read_bytes").unwrap() > 0.0);
+    assert_eq!(figure("recovery_replayed_writes"), Some(0.0));
     node.stop();
 }
 

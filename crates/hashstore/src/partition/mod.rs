@@ -243,11 +243,26 @@ impl Partition {
         (u64::from(self.layout.blocks()) - self.space.unused()) * u64::from(self.layout.block_bytes)
     }
 
+    /// Its keys.
+    pub fn keys(&self) -> u64 {
+        self.directory.len() as u64
+    }
+
+    /// Memory that the directory takes, in bytes.
+    pub fn index_bytes(&self) -> u64 {
+        self.directory.memory_bytes() as u64
+    }
+
+    /// Bytes of keys and values that were stored since it was opened, and those written to the device meanwhile.
+    pub fn stored_and_written_bytes(&self) -> (u64, u64) {
+        (self.stats.stored_bytes, self.stats.written_bytes)
+    }
+
     /// Counters and sizes.
     pub fn stats(&self) -> PartitionStats {
         PartitionStats {
-            keys: self.directory.len() as u64,
-            index_bytes: self.directory.memory_bytes() as u64,
+            keys: self.keys(),
+            index_bytes: self.index_bytes(),
             unused_bytes: self.space.unused() * u64::from(self.layout.block_bytes),
             data_bytes: u64::from(self.layout.blocks()) * u64::from(self.layout.block_bytes),
             ..self.stats.clone()

@@ -26,14 +26,14 @@ impl Bench {
         let settings = CreateSettings { partitions: Some(partitions), ..Default::default() };
         volume::create(&device, &settings, &mut Rng::new(1)).unwrap();
         let (layout, partitions, _) = volume::open(&device).unwrap();
-        let used_bytes = partitions.iter().map(|_| Default::default()).collect();
+        let figures = partitions.iter().map(|_| Default::default()).collect();
         let store = Store {
             reactors: 1,
             layout,
             file: device.descriptor().unwrap(),
             durable: device.descriptor().unwrap(),
             has_volatile_cache: false,
-            shared: Arc::new(Shared { used_bytes, ..Shared::default() }),
+            shared: Arc::new(Shared { figures, ..Shared::default() }),
         };
         let part = HashPart::new(partitions, store);
         Bench {

@@ -4,11 +4,13 @@ use crate::commands::{print_json, stdout};
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
 use crate::units;
+use esker_base::{Clock, SystemClock};
 use esker_hashstore::check::{Report, check, scrub};
 use esker_hashstore::device::FileDevice;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Read what opening a store reads, and report whatever does not hold
 ///
@@ -49,21 +51,31 @@ impl Scrub {
 
 fn show(path: &std::path::Path, as_json: bool, with_values: bool) -> Outcome {
     let device = FileDevice::open(path)?;
+    let clock = SystemClock::new();
+    let began = clock.now();
     let report =
         Progress::during("reading", || if with_values { scrub(&device) } else { check(&device) })?;
+    // With values it took longer than that.
+    let recovery = (!with_values).then(|| clock.now() - began);
     if as_json {
         print_json(&json!({
             "partitions": report.partitions,
             "keys": report.keys,
             "replayed": report.replayed,
+            "index_bytes": report.index_bytes,
+            "index_bytes_a_key": a_key(&report),
+            "recovery_bytes": report.recovery_bytes,
+            "recovery_seconds": recovery.map(|time| time.as_secs_f64()),
             "used_bytes": report.used_bytes,
             "data_bytes": report.data_bytes,
             "sound_values": with_values.then_some(report.sound_values),
+            "sound_bytes": with_values.then_some(report.sound_bytes),
+            "device_bytes_a_stored_byte": a_stored_byte(&report),
             "problems": report.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
         }))?;
     } else {
         let mut out = stdout();
-        out.write_all(text(&report, with_values).as_bytes())?;
+        out.write_all(text(&report, recovery).as_bytes())?;
         out.flush()?;
     }
     match report.problems.len() as u64 {
@@ -75,7 +87,19 @@ fn show(path: &std::path::Path, as_json: bool, with_values: bool) -> Outcome {
     }
 }
 
-fn text(report: &Report, with_values: bool) -> String {
+/// Memory of the indexes for each key. `None` without keys.
+fn a_key(report: &Report) -> Option<f64> {
+    (report.keys > 0).then(|| report.index_bytes as f64 / report.keys as f64)
+}
+
+/// Bytes in use for each byte of keys and values. `None` if those were not read, or not all are sound.
+fn a_stored_byte(report: &Report) -> Option<f64> {
+    let is_known = report.problems.is_empty() && report.sound_bytes > 0;
+    is_known.then(|| report.used_bytes as f64 / report.sound_bytes as f64)
+}
+
+/// `recovery` is the time that it took to find the keys, if nothing else was read.
+fn text(report: &Report, recovery: Option<Duration>) -> String {
     let mut text: String = report.problems.iter().map(|problem| format!("{problem}\n")).collect();
     text += &format!(
         "{} in {}, {} of {} in use, {} behind the last checkpoints\n",
@@ -85,8 +109,19 @@ fn text(report: &Report, with_values: bool) -> String {
         units::bytes(report.data_bytes),
         units::counted(report.replayed, "write"),
     );
-    if with_values {
-        text += &format!("{} read and sound\n", units::counted(report.sound_values, "value"));
+    let index = units::bytes(report.index_bytes);
+    let each = a_key(report).map_or(String::new(), |bytes| format!(", {bytes:.1} bytes a key"));
+    text += &format!("the index takes {index} of memory{each}\n");
+    let read = units::bytes(report.recovery_bytes);
+    match recovery {
+        Some(time) => text += &format!("recovered in {time:.1?}: {read} read\n"),
+        None => {
+            let values = units::counted(report.sound_values, "value");
+            text += &format!("recovery reads {read}; {values} read and sound\n");
+        }
+    }
+    if let Some(ratio) = a_stored_byte(report) {
+        text += &format!("{ratio:.4} bytes in use a byte of keys and values\n");
     }
     text
 }

@@ -1,23 +1,29 @@
 //! Metrics for Prometheus and a health check, over HTTP on a port of their own. Asked every few seconds by one or two
-//! programs: so it is served by the thread that waits for Ctrl-C, one request at a time.
+//! programs: so it is served by the thread that waits for Ctrl-C, which looks after its clients in between and waits for none of them.
 
 use super::namespace::Served;
 use crate::failure::{Failure, Outcome};
 use esker_base::Clock;
+use esker_node::HashFigures;
 use esker_target::{Description, Target};
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// How long a client may take to ask, and to take its answer; and a reactor to show that it is alive.
+/// How long a client may take to ask; and a reactor to show that it is alive.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The longest request that is read. Only its first line matters.
 const REQUEST_BYTES: usize = 4096;
 
+/// Clients that are heard at a time; more wait to be accepted.
+const CLIENTS: usize = 64;
+
 pub struct Metrics {
     listener: TcpListener,
+    /// Those that have not said all yet.
+    clients: Vec<Client>,
 }
 
 impl Metrics {
@@ -28,7 +34,7 @@ impl Metrics {
             Ok(listener)
         });
         let failure = |error| Failure::io("listen on", address.to_string(), error);
-        Ok(Metrics { listener: listener.map_err(failure)? })
+        Ok(Metrics { listener: listener.map_err(failure)?, clients: Vec::new() })
     }
 
     /// Where, with the port that the system chose.
@@ -36,77 +42,86 @@ impl Metrics {
         self.listener.local_addr()
     }
 
-    /// Answers one client, if one is there: however many come, in between the caller sees to other things.
-    pub fn serve(&self, target: &Target, served: &[Served], clock: &dyn Clock) {
-        if let Ok((stream, _)) = self.listener.accept() {
-            let deadline = clock.now() + PATIENCE;
-            // Whoever does not wait for the answer does without it.
-            let _ = answer(Client { stream, clock, deadline }, target, served);
+    /// Answers the clients that have asked by now. Who says nothing keeps nobody waiting.
+    pub fn serve(&mut self, target: &Target, served: &[Served], clock: &dyn Clock) {
+        while self.clients.len() < CLIENTS
+            && let Ok((stream, _)) = self.listener.accept()
+        {
+            if stream.set_nonblocking(true).is_ok() {
+                let deadline = clock.now() + PATIENCE;
+                self.clients.push(Client { stream, request: Vec::new(), deadline });
+            }
         }
+        let now = clock.now();
+        let mut waiting = Vec::new();
+        for mut client in std::mem::take(&mut self.clients) {
+            match client.hear() {
+                Heard::All => client.answer(target, served),
+                Heard::Part if now < client.deadline => waiting.push(client),
+                // It has gone, has said too much, or took too long.
+                Heard::Part | Heard::Nonsense => {}
+            }
+        }
+        self.clients = waiting;
     }
 }
 
-/// A client that has until a deadline, however many pieces it asks and reads in.
-struct Client<'a> {
+/// A client that has until a deadline, however many pieces it asks in.
+struct Client {
     stream: TcpStream,
-    clock: &'a dyn Clock,
+    request: Vec<u8>,
     deadline: Duration,
 }
 
-impl Client<'_> {
-    /// The time that is left. A timeout of zero would be none.
-    fn left(&self) -> io::Result<Option<Duration>> {
-        let left = self.deadline.saturating_sub(self.clock.now());
-        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
-    }
+/// What of its request a client has sent.
+enum Heard {
+    All,
+    Part,
+    Nonsense,
 }
 
-impl Read for Client<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(self.left()?)?;
-        self.stream.read(into)
-    }
-}
-
-impl Write for Client<'_> {
-    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(self.left()?)?;
-        self.stream.write(from)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.stream.flush()
-    }
-}
-
-fn answer(mut client: Client<'_>, target: &Target, served: &[Served]) -> io::Result<()> {
-    client.stream.set_nonblocking(false)?;
-    let (mut request, mut length) = ([0; REQUEST_BYTES], 0);
-    while !request[..length].windows(4).any(|end| end == b"\r\n\r\n") {
-        match client.read(&mut request[length..])? {
-            0 => return Ok(()),
-            read => length += read,
+impl Client {
+    /// Takes what has come.
+    fn hear(&mut self) -> Heard {
+        let mut piece = [0; REQUEST_BYTES];
+        loop {
+            if self.request.windows(4).any(|end| end == b"\r\n\r\n") {
+                return Heard::All;
+            }
+            match self.stream.read(&mut piece) {
+                Ok(read) if read > 0 && self.request.len() + read <= REQUEST_BYTES => {
+                    self.request.extend_from_slice(&piece[..read]);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Heard::Part,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(_) | Err(_) => return Heard::Nonsense,
+            }
         }
     }
-    let line = request[..length].split(|&byte| byte == b'\r').next().unwrap_or_default();
-    let (status, text) = match line.strip_prefix(b"GET ").map(|rest| rest.split(|&b| b == b' ')) {
-        Some(mut words) => match words.next() {
-            Some(b"/metrics") => ("200 OK", page(target, served)),
-            Some(b"/health") if target.is_alive(PATIENCE) => ("200 OK", "ok\n".to_owned()),
-            Some(b"/health") => {
-                ("503 Service Unavailable", "a reactor does not answer\n".to_owned())
-            }
-            _ => ("404 Not Found", "there are /metrics and /health\n".to_owned()),
-        },
-        None => ("405 Method Not Allowed", "GET only\n".to_owned()),
+
+    /// Answers. What the socket has no room for is lost: it has room for a page.
+    fn answer(mut self, target: &Target, served: &[Served]) {
+        let line = self.request.split(|&byte| byte == b'\r').next().unwrap_or_default();
+        let (status, text) = answer(line, target, served);
+        let length = text.len();
+        let _ = write!(
+            self.stream,
+            "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}"
+        );
+    }
+}
+
+/// The answer to a request by its first line.
+fn answer(line: &[u8], target: &Target, served: &[Served]) -> (&'static str, String) {
+    let Some(rest) = line.strip_prefix(b"GET ") else {
+        return ("405 Method Not Allowed", "GET only\n".to_owned());
     };
-    let length = text.len();
-    client.deadline = client.clock.now() + PATIENCE;
-    // In one piece, so that it goes out in few.
-    let answer = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}"
-    );
-    client.write_all(answer.as_bytes())
+    match rest.split(|&byte| byte == b' ').next() {
+        Some(b"/metrics") => ("200 OK", page(target, served)),
+        Some(b"/health") if target.is_alive(PATIENCE) => ("200 OK", "ok\n".to_owned()),
+        Some(b"/health") => ("503 Service Unavailable", "a reactor does not answer\n".to_owned()),
+        _ => ("404 Not Found", "there are /metrics and /health\n".to_owned()),
+    }
 }
 
 /// The page: text format 0.0.4.
@@ -128,23 +143,57 @@ fn page(target: &Target, served: &[Served]) -> String {
     ] {
         let _ = writeln!(page, "# TYPE esker_node_{name} {kind}\nesker_node_{name} {value}");
     }
-    for (name, value) in
-        [("capacity_bytes", capacity as fn(&Served) -> Option<u64>), ("used_bytes", used)]
-    {
-        let _ = writeln!(page, "# TYPE esker_node_namespace_{name} gauge");
-        for (number, served) in (1..).zip(served) {
-            let Some(value) = value(served) else { continue };
+    for (name, kind, value) in OF_NAMESPACES {
+        let of_each =
+            (1..).zip(served).filter_map(|(number, served)| Some((number, served, value(served)?)));
+        let mut lines = String::new();
+        for (number, served, value) in of_each {
             let labels = format!("namespace=\"{number}\",kind=\"{}\"", served.kind);
-            let _ = writeln!(page, "esker_node_namespace_{name}{{{labels}}} {value}");
+            let _ = writeln!(lines, "esker_node_namespace_{name}{{{labels}}} {value}");
+        }
+        if !lines.is_empty() {
+            let _ = write!(page, "# TYPE esker_node_namespace_{name} {kind}\n{lines}");
         }
     }
     page
 }
 
-fn capacity(served: &Served) -> Option<u64> {
+/// A figure of a namespace, by its name and its kind, if it has it.
+type Figure = (&'static str, &'static str, fn(&Served) -> Option<f64>);
+
+/// Those of a hash store count from its opening.
+const OF_NAMESPACES: [Figure; 11] = [
+    ("capacity_bytes", "gauge", |served| Some(capacity(served) as f64)),
+    ("used_bytes", "gauge", |served| used(served).map(|bytes| bytes as f64)),
+    ("keys", "gauge", |served| Some(figures(served)?.keys as f64)),
+    ("index_bytes", "gauge", |served| Some(figures(served)?.index_bytes as f64)),
+    ("index_bytes_per_key", "gauge", |served| {
+        let figures = figures(served).filter(|figures| figures.keys > 0)?;
+        Some(figures.index_bytes as f64 / figures.keys as f64)
+    }),
+    ("stored_bytes_total", "counter", |served| Some(figures(served)?.stored_bytes as f64)),
+    ("device_written_bytes_total", "counter", |served| Some(figures(served)?.written_bytes as f64)),
+    ("device_bytes_per_stored_byte", "gauge", |served| {
+        let figures = figures(served).filter(|figures| figures.stored_bytes > 0)?;
+        Some(figures.written_bytes as f64 / figures.stored_bytes as f64)
+    }),
+    ("recovery_seconds", "gauge", |served| Some(served.hash.as_ref()?.1.as_secs_f64())),
+    ("recovery_read_bytes", "gauge", |served| {
+        Some(served.hash.as_ref()?.0.opened().read_bytes as f64)
+    }),
+    ("recovery_replayed_writes", "gauge", |served| {
+        Some(served.hash.as_ref()?.0.opened().replayed as f64)
+    }),
+];
+
+fn figures(served: &Served) -> Option<HashFigures> {
+    served.hash.as_ref().map(|(keys, _)| keys.figures())
+}
+
+fn capacity(served: &Served) -> u64 {
     match served.namespace.description() {
-        Description::Keys { capacity_bytes, .. } => Some(capacity_bytes),
-        Description::Blocks { bytes, .. } => Some(bytes),
+        Description::Keys { capacity_bytes, .. } => capacity_bytes,
+        Description::Blocks { bytes, .. } => bytes,
     }
 }
 
@@ -154,5 +203,59 @@ fn used(served: &Served) -> Option<u64> {
         _ if served.kind == "lsm" => None,
         Description::Keys { used_bytes, .. } => Some(used_bytes),
         Description::Blocks { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::{Config, Kind};
+    use super::super::{namespace, start};
+    use super::*;
+    use esker_nvme::Nqn;
+    use esker_target::Access;
+
+    /// It stands: nobody's patience ends.
+    struct Standing;
+
+    impl Clock for Standing {
+        fn now(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn sleep(&self, _time: Duration) {}
+    }
+
+    #[test]
+    fn clients_that_say_nothing_keep_nobody_from_the_health_page() {
+        let local: SocketAddr = ([127, 0, 0, 1], 0).into();
+        let kind = Kind::Ram { bytes: 1 << 20 };
+        let nqn = Nqn::new("nqn.test").unwrap();
+        let served = [namespace::open(&kind, &nqn, 1).unwrap()];
+        let config = Config {
+            listen: local,
+            nqn: nqn.as_str().to_owned(),
+            reactors: 1,
+            hosts: None,
+            metrics: None,
+            namespaces: vec![kind],
+        };
+        let target = start(&config, &nqn, &served, Access::Anyone).unwrap();
+        let mut metrics = Metrics::listen(local).unwrap();
+        let connect = || TcpStream::connect(metrics.address().unwrap()).unwrap();
+        let mut silent: Vec<TcpStream> = (0..20).map(|_| connect()).collect();
+        silent[0].write_all(b"GET /hea").unwrap();
+        let mut asking = connect();
+        asking.write_all(b"GET /health HTTP/1.1\r\n\r\n").unwrap();
+        asking.set_nonblocking(true).unwrap();
+        let mut answer = [0; 1000];
+        let length = loop {
+            metrics.serve(&target, &served, &Standing);
+            match asking.read(&mut answer) {
+                Ok(length) => break length,
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+        };
+        assert!(answer[..length].ends_with(b"\r\n\r\nok\n"));
+        assert_eq!(metrics.clients.len(), 20, "they are waited for meanwhile");
     }
 }

@@ -79,7 +79,7 @@ impl Serve {
             Some(file) => Access::Listed(hosts::read(file)?),
             None => Access::Anyone,
         };
-        let metrics = config.metrics.map(Metrics::listen).transpose()?;
+        let mut metrics = config.metrics.map(Metrics::listen).transpose()?;
         let opened = (1..).zip(&config.namespaces);
         let served: Vec<Served> = opened
             .map(|(number, kind)| namespace::open(kind, &nqn, number))
@@ -92,15 +92,15 @@ impl Serve {
         let clock = SystemClock::new();
         while !interrupt.is_set() {
             clock.sleep(LOOK);
-            if let Some(metrics) = &metrics {
+            if let Some(metrics) = &mut metrics {
                 metrics.serve(&target, &served, &clock);
             }
         }
         tell("finishing what is under way; Ctrl-C again ends at once");
         target.drain();
-        for Served { namespace, db, .. } in served {
+        for Served { namespace, hash, db, .. } in served {
             // Its workers use the database.
-            drop(namespace);
+            drop((namespace, hash));
             db.map(Db::close).transpose()?;
         }
         Ok(())

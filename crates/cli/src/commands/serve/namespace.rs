@@ -4,17 +4,23 @@ use super::config::Kind;
 use crate::failure::{Failure, Outcome};
 use crate::units;
 use esker::{Db, KeyspaceSettings, Log, Settings, Sync};
-use esker_base::{Rng, Threads, ambient_seed, hash64};
+use esker_base::{Clock, Rng, SystemClock, Threads, ambient_seed, hash64};
 use esker_hashstore::device::{Device, FileDevice};
 use esker_hashstore::{CreateSettings, volume};
 use esker_node::HashKeys;
 use esker_nvme::Nqn;
 use esker_target::{DeviceBlocks, LongKeys, MemoryKeys, Namespace, OrderedKeys};
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The keyspace of a database that its namespace is.
 const KEYSPACE: &str = "default";
+
+/// Files that are made have a multiple of it.
+const PAGE_BYTES: u64 = 4096;
 
 /// A namespace, and what it needs to stay open.
 pub struct Served {
@@ -23,6 +29,8 @@ pub struct Served {
     pub kind: &'static str,
     /// What it is and what it promises, in a line.
     pub what: String,
+    /// The hash store that it is, and how long it took to open.
+    pub hash: Option<(Arc<HashKeys>, Duration)>,
     /// Closed at the end.
     pub db: Option<Db>,
     /// Holds the device's lock.
@@ -48,7 +56,7 @@ pub fn open(kind: &Kind, nqn: &Nqn, number: usize) -> Outcome<Served> {
             let what = "keys in memory; nothing survives this process".to_owned();
             let guid = guid(nqn, format!("ram {number}").as_bytes());
             let namespace = Arc::new(MemoryKeys::new(guid, *bytes));
-            Ok(Served { namespace, kind: "ram", what, db: None, _device: None })
+            Ok(Served { namespace, kind: "ram", what, hash: None, db: None, _device: None })
         }
     }
 }
@@ -61,7 +69,7 @@ fn in_database(path: &Path, nqn: &Nqn, capacity: u64) -> Outcome<Served> {
     let store = Arc::new(db.store(&keyspace));
     let namespace = Arc::new(OrderedKeys::new(guid_of(nqn, path)?, capacity, store, &Threads)?);
     let what = format!("keys; {}", promise(false));
-    Ok(Served { namespace, kind: "lsm", what, db: Some(db), _device: None })
+    Ok(Served { namespace, kind: "lsm", what, hash: None, db: Some(db), _device: None })
 }
 
 fn in_hash_store(path: &Path, nqn: &Nqn, bytes: Option<u64>, has_cache: bool) -> Outcome<Served> {
@@ -70,10 +78,15 @@ fn in_hash_store(path: &Path, nqn: &Nqn, bytes: Option<u64>, has_cache: bool) ->
             volume::create(device, &CreateSettings::default(), &mut Rng::new(ambient_seed()))
         })?;
     }
-    let namespace = HashKeys::open(guid_of(nqn, path)?, path, has_cache)?;
-    let keys = units::counted(namespace.opened().keys, "key");
-    let what = format!("a hash store with {keys}; {}", promise(has_cache));
-    Ok(Served { namespace: Arc::new(namespace), kind: "hash", what, db: None, _device: None })
+    check_size(path, bytes)?;
+    let clock = SystemClock::new();
+    let began = clock.now();
+    let keys = Arc::new(HashKeys::open(guid_of(nqn, path)?, path, has_cache)?);
+    let took = clock.now() - began;
+    let found = units::counted(keys.opened().keys, "key");
+    let what = format!("a hash store with {found}, opened in {took:.1?}; {}", promise(has_cache));
+    let (namespace, hash) = (keys.clone(), Some((keys, took)));
+    Ok(Served { namespace, kind: "hash", what, hash, db: None, _device: None })
 }
 
 fn on_device(
@@ -84,7 +97,10 @@ fn on_device(
     has_cache: bool,
 ) -> Outcome<Served> {
     let device = match path.exists() {
-        true => FileDevice::open(path)?,
+        true => {
+            check_size(path, bytes)?;
+            existing_blocks(path)?
+        }
         false => FileDevice::create(path, bytes)?,
     };
     let block_bytes = block_bytes.max(device.block_bytes());
@@ -93,7 +109,36 @@ fn on_device(
     let namespace = Arc::new(DeviceBlocks::new(guid, file, size, block_bytes, has_cache)?);
     let size = units::bytes(size);
     let what = format!("{size} in blocks of {block_bytes} bytes; {}", promise(has_cache));
-    Ok(Served { namespace, kind: "block", what, db: None, _device: Some(device) })
+    Ok(Served { namespace, kind: "block", what, hash: None, db: None, _device: Some(device) })
+}
+
+/// What is there, to be served as blocks, unless it is a hash store: the first write would end that.
+fn existing_blocks(path: &Path) -> Outcome<FileDevice> {
+    let device = FileDevice::open(path)?;
+    if volume::layout(&device).is_ok() {
+        let path = path.display();
+        let message = format!(
+            "{path} holds a hash store, which writes of blocks would destroy: serve it with kind = \"hash\", or name another file"
+        );
+        return Err(Failure::Usage(message));
+    }
+    Ok(device)
+}
+
+/// Fails if what is at `path` has another size than it is said to have: nothing makes it grow or shrink.
+fn check_size(path: &Path, bytes: Option<u64>) -> Outcome {
+    let Some(bytes) = bytes else { return Ok(()) };
+    let size = File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0)));
+    let size = size.map_err(|error| Failure::io("open", path.display().to_string(), error))?;
+    // A file is made of whole pages.
+    if size != bytes / PAGE_BYTES * PAGE_BYTES {
+        let (path, size, bytes) = (path.display(), units::bytes(size), units::bytes(bytes));
+        let message = format!(
+            "{path} is there and has {size}, and `bytes` says {bytes}: it keeps its size, so leave `bytes` out, or name another file"
+        );
+        return Err(Failure::Usage(message));
+    }
+    Ok(())
 }
 
 fn promise(has_cache: bool) -> &'static str {
@@ -137,6 +182,49 @@ mod tests {
         assert_eq!((guid(&a, b"1"), serial(&a)), (guid(&a, b"1"), serial(&a)));
         assert!(guid(&a, b"1") != guid(&b, b"1") && guid(&a, b"1") != guid(&a, b"2"));
         assert!(serial(&a) != serial(&b) && serial(&a).len() == 16);
+    }
+
+    #[test]
+    fn a_hash_store_is_not_served_as_blocks() {
+        let dir = tempfile::tempdir().unwrap();
+        let nqn = Nqn::new("nqn.a").unwrap();
+        let path = dir.path().join("store");
+        let (bytes, volatile_cache) = (Some(1 << 20), false);
+        let hash = Kind::Hash { path: path.clone(), bytes, volatile_cache, long_keys: false };
+        drop(open(&hash, &nqn, 1).unwrap());
+        let blocks = Kind::Block { path, bytes: None, block_bytes: 4096, volatile_cache };
+        assert!(matches!(open(&blocks, &nqn, 1), Err(Failure::Usage(why)) if why.contains("hash")));
+        assert!(open(&hash, &nqn, 1).is_ok(), "it is as it was");
+    }
+
+    #[test]
+    fn a_size_that_is_not_that_of_what_is_there_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let nqn = Nqn::new("nqn.a").unwrap();
+        for is_hash in [true, false] {
+            let path = dir.path().join(is_hash.to_string());
+            let of = |bytes: Option<u64>| match is_hash {
+                true => Kind::Hash {
+                    path: path.clone(),
+                    bytes,
+                    volatile_cache: false,
+                    long_keys: false,
+                },
+                false => Kind::Block {
+                    path: path.clone(),
+                    bytes,
+                    block_bytes: 4096,
+                    volatile_cache: false,
+                },
+            };
+            drop(open(&of(Some((1 << 20) + 5)), &nqn, 1).unwrap());
+            for same in [None, Some(1 << 20), Some((1 << 20) + 5)] {
+                assert!(open(&of(same), &nqn, 1).is_ok(), "{same:?}");
+            }
+            for other in [2 << 20, 1 << 19] {
+                assert!(matches!(open(&of(Some(other)), &nqn, 1), Err(Failure::Usage(_))));
+            }
+        }
     }
 
     #[test]
