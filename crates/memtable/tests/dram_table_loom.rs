@@ -135,6 +135,25 @@ fn a_forward_that_comes_late_brings_nothing_back() {
     });
 }
 
+/// A copy that a reader made of what it met in a MemTable, and that arrives after that has left.
+#[test]
+fn a_reader_s_copy_that_comes_late_brings_nothing_back() {
+    for update in [put(1, b"newer"), Op::Delete(1), Op::DeleteRange(0, 2)] {
+        explore(move || {
+            let world = world(Forwarding::Adaptive);
+            world.write(&put(1, b"new"), false);
+            let reader = read_beside(&world, &[1]);
+            world.rotate();
+            world.write(&update, false);
+            world.rotate();
+            while world.flush() {}
+            world.dram.collect();
+            reader.join().unwrap();
+            world.check(&[1]);
+        });
+    }
+}
+
 /// A range delete's floor against a fill that began before it.
 #[test]
 fn a_fill_that_comes_late_brings_nothing_deleted_back() {
