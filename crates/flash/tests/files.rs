@@ -172,6 +172,17 @@ fn files_on_a_directory_of_chunks_are_found_again() {
 }
 
 #[test]
+fn a_directory_whose_creation_was_cut_off_is_made_a_device_by_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let unfinished = dir.path().join("GEOMETRY.new");
+    std::fs::write(&unfinished, "esker zones 1\ngro").unwrap();
+    assert!(!esker_flash::zones::is_device(dir.path()));
+    FileZones::create(dir.path(), geometry()).unwrap();
+    assert!(!unfinished.exists());
+    assert_eq!(FileZones::open(dir.path()).unwrap().geometry(), geometry());
+}
+
+#[test]
 fn foreign_data_and_another_geometry_are_refused_and_left_as_they_are() {
     let device = device();
     let chunk = geometry().chunk(20);

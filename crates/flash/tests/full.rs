@@ -139,8 +139,13 @@ fn chunks_that_are_bad_or_go_bad_are_passed_over() {
     }
     assert_eq!(storage.usage().good_bytes, (32 - 4 - 3 - 3) * (64 << 10));
     (0..8u8).for_each(|number| check(&storage, &format!("{number}"), 60_000, 119 ^ number));
-    let (least, most) = storage.usage().erases;
-    assert!(most - least <= 20, "{least} to {most}");
+    let worn = storage.usage().erases;
+    assert!(worn.most - worn.least <= 20, "{worn:?}");
+    assert!(worn.mean > 20.0, "{worn:?}");
+    drop(storage);
+    // What was reset after the last edit of the journal is forgotten.
+    let again = open(&device).usage().erases;
+    assert!(worn.mean - again.mean < 0.1 && again.most + 1 >= worn.most, "{again:?}, {worn:?}");
 }
 
 /// The goal: 93% of the good bytes are files' when the device is full for the first time, and no more than 2% more is

@@ -2,6 +2,7 @@
 
 use super::content::Content;
 use super::format::{self, Extent, LOG_HEADER, Made};
+use super::heat::Reads;
 use crate::Chunk;
 use crate::zones::{BLOCK_BYTES, Zones};
 use esker_base::{Error, Result};
@@ -121,7 +122,7 @@ impl Body {
         pieces.extents.push(extent);
     }
 
-    fn read(&self, zones: &dyn Zones, name: &str, offset: u64, out: &mut [u8]) -> Result<()> {
+    fn read(&self, source: &Source, name: &str, offset: u64, out: &mut [u8]) -> Result<()> {
         let pieces = self.pieces.read();
         let len = self.log_bytes.unwrap_or(pieces.len);
         if offset.checked_add(out.len() as u64).is_none_or(|end| end > len) {
@@ -129,8 +130,8 @@ impl Body {
             return Err(Error::corruption(name, offset, what));
         }
         match self.log_bytes {
-            Some(_) => read_log(&pieces, zones, offset, out),
-            None => read_pieces(&pieces, zones, offset, out),
+            Some(_) => read_log(&pieces, source, offset, out),
+            None => read_pieces(&pieces, source, offset, out),
         }
     }
 
@@ -167,8 +168,8 @@ impl Body {
     }
 }
 
-fn read_pieces(pieces: &Pieces, zones: &dyn Zones, offset: u64, out: &mut [u8]) -> Result<()> {
-    let geometry = zones.geometry();
+fn read_pieces(pieces: &Pieces, source: &Source, offset: u64, out: &mut [u8]) -> Result<()> {
+    let geometry = source.zones.geometry();
     let mut done = 0;
     while done < out.len() {
         let at = offset + done as u64;
@@ -176,28 +177,14 @@ fn read_pieces(pieces: &Pieces, zones: &dyn Zones, offset: u64, out: &mut [u8]) 
         let (extent, skip) = (pieces.extents[place], at - pieces.starts[place]);
         let here = (u64::from(extent.bytes) - skip).min((out.len() - done) as u64) as usize;
         let chunk = geometry.chunk(extent.chunk as usize);
-        read_unaligned(zones, chunk, extent.start() + skip, &mut out[done..done + here])?;
+        source.read(chunk, extent.start() + skip, &mut out[done..done + here])?;
         done += here;
     }
     Ok(())
 }
 
-/// Reads whole blocks, and out of these what is wanted.
-fn read_unaligned(zones: &dyn Zones, chunk: Chunk, start: u64, out: &mut [u8]) -> Result<()> {
-    let first = start / BLOCK_BYTES * BLOCK_BYTES;
-    let end = (start + out.len() as u64).next_multiple_of(BLOCK_BYTES);
-    if (first, end) == (start, start + out.len() as u64) {
-        return zones.read(chunk, first, out);
-    }
-    let mut blocks = vec![0; (end - first) as usize];
-    zones.read(chunk, first, &mut blocks)?;
-    let skip = (start - first) as usize;
-    out.copy_from_slice(&blocks[skip..skip + out.len()]);
-    Ok(())
-}
-
 /// Zeros, and over them what was written, in order.
-fn read_log(pieces: &Pieces, zones: &dyn Zones, offset: u64, out: &mut [u8]) -> Result<()> {
+fn read_log(pieces: &Pieces, source: &Source, offset: u64, out: &mut [u8]) -> Result<()> {
     out.fill(0);
     let end = offset + out.len() as u64;
     for write in &pieces.writes {
@@ -206,22 +193,45 @@ fn read_log(pieces: &Pieces, zones: &dyn Zones, offset: u64, out: &mut [u8]) -> 
         if from < to {
             let at = write.at + LOG_HEADER as u64 + (from - write.offset);
             let part = &mut out[(from - offset) as usize..(to - offset) as usize];
-            read_unaligned(zones, write.chunk, at, part)?;
+            source.read(write.chunk, at, part)?;
         }
     }
     Ok(())
 }
 
+/// The device that is read, and what counts that.
+pub(super) struct Source {
+    pub(super) zones: Arc<dyn Zones>,
+    pub(super) reads: Arc<Reads>,
+}
+
+impl Source {
+    /// Reads whole blocks, and out of these what is wanted.
+    fn read(&self, chunk: Chunk, start: u64, out: &mut [u8]) -> Result<()> {
+        let first = start / BLOCK_BYTES * BLOCK_BYTES;
+        let end = (start + out.len() as u64).next_multiple_of(BLOCK_BYTES);
+        self.reads.count(self.zones.geometry().index(chunk), end - first);
+        if (first, end) == (start, start + out.len() as u64) {
+            return self.zones.read(chunk, first, out);
+        }
+        let mut blocks = vec![0; (end - first) as usize];
+        self.zones.read(chunk, first, &mut blocks)?;
+        let skip = (start - first) as usize;
+        out.copy_from_slice(&blocks[skip..skip + out.len()]);
+        Ok(())
+    }
+}
+
 /// An open file.
 pub(super) struct Reader {
-    pub(super) zones: Arc<dyn Zones>,
+    pub(super) source: Source,
     pub(super) body: Arc<Body>,
     pub(super) name: String,
 }
 
 impl ReadableFile for Reader {
     fn read_exact_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        self.body.read(&*self.zones, &self.name, offset, out)
+        self.body.read(&self.source, &self.name, offset, out)
     }
 
     fn len(&self) -> Result<u64> {

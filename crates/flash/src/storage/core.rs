@@ -4,6 +4,7 @@
 use super::body::Body;
 use super::directory::{files, snapshot};
 use super::format::{Extent, Op};
+use super::heat::Reads;
 use super::journal::{self, Journal};
 use super::slots::{self, Need};
 use super::space::{Lease, SHORTEST, Space};
@@ -22,6 +23,8 @@ pub(super) struct Core {
     pub(super) state: Mutex<State>,
     /// A chunk was given back.
     given_back: Condvar,
+    /// What was read of which chunk.
+    pub(super) reads: Arc<Reads>,
     /// Bytes that users wrote, in whole blocks, and bytes of these that were moved to free their chunks.
     pub(super) host_bytes: AtomicU64,
     pub(super) moved_bytes: AtomicU64,
@@ -55,12 +58,13 @@ impl Core {
         let found = journal::find(&*zones)?;
         let (names, next_id, mut space) = files(&*zones, policy, &found)?;
         slots::settle(&mut space, &*zones)?;
-        let journal = Journal::begin(zones.clone(), &found, &snapshot(&names))?;
+        let journal = Journal::begin(zones.clone(), &found, &snapshot(&names, &space))?;
         let (leaving, unmovable) = Default::default();
+        let reads = space.heat.reads.clone();
         let state = State { names, leaving, space, unmovable, journal, next_id };
         let (given_back, host_bytes, moved_bytes) = Default::default();
         let state = Mutex::new(state);
-        Ok(Core { zones, state, given_back, host_bytes, moved_bytes, _lock: lock })
+        Ok(Core { zones, state, given_back, reads, host_bytes, moved_bytes, _lock: lock })
     }
 
     /// A chunk to write data of this lifetime into. Fails with an error that says so if the device is full.
@@ -165,10 +169,11 @@ impl Core {
 }
 
 impl State {
-    /// Writes changes that were made to the names.
+    /// Writes changes that were made to the names, and which chunks were reset meanwhile.
     pub(super) fn write(&mut self, ops: &[Op]) -> Result<()> {
-        let names = &self.names;
-        self.journal.write(ops, || snapshot(names))
+        let ops: Vec<Op> = ops.iter().cloned().chain(self.space.wear.tell()).collect();
+        let (names, space) = (&self.names, &self.space);
+        self.journal.write(&ops, || snapshot(names, space))
     }
 
     /// Writes that a file was made. It has no name if that fails.

@@ -2,8 +2,9 @@
 
 use super::body::Body;
 use super::format::Op;
-use super::journal::Found;
+use super::journal::{Found, journal_bytes};
 use super::space::Space;
+use super::wear::Wear;
 use crate::placement::Policy;
 use crate::zones::Zones;
 use esker_base::{Error, Result};
@@ -13,6 +14,9 @@ use std::sync::Arc;
 /// Files by name, the next file's number, and the chunks.
 pub(super) type Files = (BTreeMap<String, Arc<Body>>, u64, Space);
 
+/// The part of the journal's chunk that may tell how worn chunks are: what is left is for names.
+const WEAR_OF_JOURNAL: u64 = 8;
+
 /// The files that a journal says there are.
 pub(super) fn files(
     zones: &dyn Zones,
@@ -20,12 +24,12 @@ pub(super) fn files(
     found: &Found,
 ) -> Result<Files> {
     let mut names = BTreeMap::<String, Arc<Body>>::new();
-    let mut next_id = 1;
+    let (mut next_id, mut wear) = (1, Wear::new(zones.geometry().chunks()));
     let lost = |what: String| Error::corruption(zones.describe(), 0, what);
     for op in &found.ops {
-        replay(&mut names, &mut next_id, op).map_err(lost)?;
+        replay(&mut names, &mut next_id, &mut wear, op).map_err(lost)?;
     }
-    let mut space = Space::new(zones, policy)?;
+    let mut space = Space::new(zones, policy, wear)?;
     for (name, body) in &names {
         let extents = body.pieces.read().extents.clone();
         if !extents.iter().all(|extent| space.found(extent)) {
@@ -47,18 +51,21 @@ pub(super) fn files(
     Ok((names, next_id, space))
 }
 
-/// The directory as changes that make it.
-pub(super) fn snapshot(names: &BTreeMap<String, Arc<Body>>) -> Vec<Op> {
+/// The directory as changes that make it, and how worn the chunks are.
+pub(super) fn snapshot(names: &BTreeMap<String, Arc<Body>>, space: &Space) -> Vec<Op> {
     let of_one = |(name, body): (&String, &Arc<Body>)| {
         let extents = body.recorded();
         [Op::Create(body.made(name)), Op::Extend(body.id, extents)]
     };
-    names.iter().flat_map(of_one).collect()
+    let wear_bytes = journal_bytes(&space.geometry) / WEAR_OF_JOURNAL;
+    let wear = space.wear.snapshot(wear_bytes as usize);
+    names.iter().flat_map(of_one).chain([wear]).collect()
 }
 
 fn replay(
     names: &mut BTreeMap<String, Arc<Body>>,
     next_id: &mut u64,
+    wear: &mut Wear,
     op: &Op,
 ) -> std::result::Result<(), String> {
     let of_id = |names: &BTreeMap<String, Arc<Body>>, id: u64| {
@@ -83,6 +90,8 @@ fn replay(
             body.iter().for_each(|body| body.replace(extents.clone()));
             body.iter().for_each(|body| body.record());
         }
+        Op::Reset(chunks) => wear.learn_more(chunks),
+        Op::Resets(resets) => wear.learn(resets),
         Op::Remove(name) => _ = names.remove(name),
         Op::Rename(from, to) => {
             let body = names.remove(from);

@@ -1,15 +1,18 @@
 //! What stands in the journal and in logs: `docs/formats/flash.md`.
 
+mod ops;
+
 use crate::Geometry;
 use crate::zones::BLOCK_BYTES;
 use esker_base::checksum::{crc32c, crc32c_append};
-use esker_base::coding::{
-    put_bytes, put_varint32, put_varint64, take_bytes, take_u8, take_varint32, take_varint64,
-    u32_at, u64_at,
-};
+use esker_base::coding::{u32_at, u64_at};
+pub(super) use ops::{Extent, Made, Op, Resets};
+use ops::{put_op, take_op};
 
 const HEADER_MAGIC: &[u8; 8] = b"ESKRFLSH";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Before it, nothing was said of resets.
+const FIRST_VERSION: u32 = 1;
 const HEADER_CHECKED: usize = 32;
 const EDIT_MAGIC: u32 = 0x4a46_4b45;
 const EDIT_HEADER: usize = 24;
@@ -18,50 +21,6 @@ const LOG_MAGIC: u32 = 0x4c46_4b45;
 pub(super) const LOG_HEADER: usize = 32;
 
 const BLOCK: usize = BLOCK_BYTES as usize;
-
-/// A piece of a file: bytes in a row in one chunk, from the beginning of a block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Extent {
-    /// The place of the chunk among all of them.
-    pub(super) chunk: u32,
-    pub(super) block: u32,
-    pub(super) bytes: u32,
-}
-
-impl Extent {
-    /// The bytes of whole blocks that it takes.
-    pub(super) fn taken(&self) -> u64 {
-        u64::from(self.bytes).next_multiple_of(BLOCK_BYTES)
-    }
-
-    pub(super) fn start(&self) -> u64 {
-        u64::from(self.block) * BLOCK_BYTES
-    }
-}
-
-/// A file without its bytes.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Made {
-    pub(super) id: u64,
-    /// How long it lives, as a class.
-    pub(super) lifetime: u8,
-    /// The size of a log; `None` for a file that grows.
-    pub(super) log_bytes: Option<u64>,
-    pub(super) name: String,
-}
-
-/// A change of the directory.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Op {
-    Create(Made),
-    /// A file goes on with these; a log has these chunks, too.
-    Extend(u64, Vec<Extent>),
-    Remove(String),
-    /// What had the second name has none any more.
-    Rename(String, String),
-    /// A file's bytes lie here now.
-    Replace(u64, Vec<Extent>),
-}
 
 /// What the first block of a chunk of the journal says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,9 +32,13 @@ pub(super) struct Header {
 
 /// The first block of a chunk of the journal.
 pub(super) fn header(geometry: &Geometry, header: Header) -> Vec<u8> {
+    header_of(VERSION, geometry, header)
+}
+
+fn header_of(version: u32, geometry: &Geometry, header: Header) -> Vec<u8> {
     let mut block = Vec::with_capacity(BLOCK);
     block.extend_from_slice(HEADER_MAGIC);
-    block.extend_from_slice(&VERSION.to_le_bytes());
+    block.extend_from_slice(&version.to_le_bytes());
     for number in [geometry.groups, geometry.units_per_group, geometry.chunks_per_unit, header.bad]
     {
         block.extend_from_slice(&number.to_le_bytes());
@@ -94,16 +57,17 @@ pub(super) fn check_header(block: &[u8], geometry: &Geometry) -> Result<Option<H
     if !block.starts_with(HEADER_MAGIC) {
         return Ok(None);
     }
-    if u32_at(block, 8) != VERSION {
-        let found = u32_at(block, 8);
-        return Err(format!("its layout has version {found}; this program reads {VERSION}"));
+    let version = u32_at(block, 8);
+    if !(FIRST_VERSION..=VERSION).contains(&version) {
+        let read = format!("{FIRST_VERSION} to {VERSION}");
+        return Err(format!("its layout has version {version}; this program reads {read}"));
     }
     if crc32c(&block[..HEADER_CHECKED]) != u32_at(block, HEADER_CHECKED) {
         return Ok(None);
     }
     let found =
         Header { generation: u64_at(block, 24), bad: u16::from_le_bytes([block[18], block[19]]) };
-    if block[..HEADER_CHECKED] != header(geometry, found)[..HEADER_CHECKED] {
+    if block[..HEADER_CHECKED] != header_of(version, geometry, found)[..HEADER_CHECKED] {
         let reason = "it was laid out with other numbers of groups, units or chunks, or their size";
         return Err(format!("{reason}; open it as it was made"));
     }
@@ -154,60 +118,6 @@ pub(super) fn sequence_of(input: &[u8]) -> u64 {
     u64_at(input, 8)
 }
 
-fn put_op(out: &mut Vec<u8>, op: &Op) {
-    match op {
-        Op::Create(made) => {
-            out.push(1);
-            put_varint64(out, made.id);
-            out.push(made.lifetime);
-            put_varint64(out, made.log_bytes.map_or(0, |bytes| bytes + 1));
-            put_bytes(out, made.name.as_bytes());
-        }
-        Op::Extend(id, extents) | Op::Replace(id, extents) => {
-            out.push(if matches!(op, Op::Extend(..)) { 2 } else { 5 });
-            put_varint64(out, *id);
-            put_varint32(out, extents.len() as u32);
-            for extent in extents {
-                put_varint32(out, extent.chunk);
-                put_varint32(out, extent.block);
-                put_varint32(out, extent.bytes);
-            }
-        }
-        Op::Remove(name) => {
-            out.push(3);
-            put_bytes(out, name.as_bytes());
-        }
-        Op::Rename(from, to) => {
-            out.push(4);
-            put_bytes(out, from.as_bytes());
-            put_bytes(out, to.as_bytes());
-        }
-    }
-}
-
-fn take_op(input: &mut &[u8]) -> Option<Op> {
-    let name = |input: &mut &[u8]| String::from_utf8(take_bytes(input)?.to_vec()).ok();
-    match take_u8(input)? {
-        kind @ (2 | 5) => {
-            let (id, count) = (take_varint64(input)?, take_varint32(input)?);
-            let extent = |_| {
-                let (chunk, block) = (take_varint32(input)?, take_varint32(input)?);
-                Some(Extent { chunk, block, bytes: take_varint32(input)? })
-            };
-            let extents = (0..count).map(extent).collect::<Option<_>>()?;
-            Some(if kind == 2 { Op::Extend(id, extents) } else { Op::Replace(id, extents) })
-        }
-        1 => {
-            let (id, lifetime) = (take_varint64(input)?, take_u8(input)?);
-            let log_bytes = take_varint64(input)?.checked_sub(1);
-            Some(Op::Create(Made { id, lifetime, log_bytes, name: name(input)? }))
-        }
-        3 => Some(Op::Remove(name(input)?)),
-        4 => Some(Op::Rename(name(input)?, name(input)?)),
-        _ => None,
-    }
-}
-
 /// A write into the log `id` at `offset`, as bytes: whole blocks.
 pub(super) fn encode_log(id: u64, offset: u64, bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity((LOG_HEADER + bytes.len()).next_multiple_of(BLOCK));
@@ -254,6 +164,8 @@ mod tests {
             Op::Rename("000007.table".to_owned(), "b".to_owned()),
             Op::Remove("log".to_owned()),
             Op::Replace(7, vec![extent]),
+            Op::Reset(vec![900, 3]),
+            Op::Resets(Resets { chunks_each: 2, counts: vec![0, 300, 7] }),
         ]
     }
 
@@ -292,8 +204,11 @@ mod tests {
         assert_eq!(check_header(&[0; BLOCK], &geometry), Ok(None));
         let other = Geometry::of_blocks(4, 2, 100, 1 << 20);
         assert!(check_header(&block, &other).unwrap_err().contains("as it was made"));
+        let older = header_of(1, &geometry, written);
+        assert_eq!(check_header(&older, &geometry), Ok(Some(written)));
+        assert!(check_header(&older, &other).unwrap_err().contains("as it was made"));
         let mut newer = block.clone();
-        newer[8] = 2;
-        assert!(check_header(&newer, &geometry).unwrap_err().contains("version 2"));
+        newer[8] = 3;
+        assert!(check_header(&newer, &geometry).unwrap_err().contains("version 3"));
     }
 }

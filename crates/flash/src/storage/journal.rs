@@ -9,8 +9,8 @@
 
 use super::content::Content;
 use super::format::{self, Header, Op};
-use crate::Chunk;
 use crate::zones::{BLOCK_BYTES, Zones};
+use crate::{Chunk, Geometry};
 use esker_base::{Error, Result};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -33,6 +33,11 @@ pub(super) struct Journal {
     failed: Option<Error>,
     /// Since it was opened.
     pub(super) written_bytes: u64,
+}
+
+/// How much of one of its chunks is written.
+pub(super) fn journal_bytes(geometry: &Geometry) -> u64 {
+    u64::from(geometry.chunk_bytes).min(JOURNAL_BYTES_MAX)
 }
 
 /// What a device was found to hold.
@@ -269,7 +274,7 @@ impl Journal {
 
     /// How much of a chunk is written.
     fn chunk_bytes(&self) -> u64 {
-        u64::from(self.zones.geometry().chunk_bytes).min(JOURNAL_BYTES_MAX)
+        journal_bytes(&self.zones.geometry())
     }
 
     /// The chunk that is written.
@@ -285,7 +290,6 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Geometry;
     use crate::zones::MemoryZones;
 
     #[test]

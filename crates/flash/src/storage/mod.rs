@@ -9,7 +9,8 @@
 //! A file's bytes lie in chunks together with those of files that live about as long, which its hint says
 //! (`space`); so chunks become free as wholes when files are removed. Only when no chunk is free is something moved
 //! (`room`), and counted. Appended bytes go to a few chunks in turn (`writer`); a log has chunks of its own (`log`).
-//! The names (`directory`) are in a journal of edits with snapshots (`journal`); `docs/formats/flash.md` has the bytes (`format`).
+//! The names (`directory`) are in a journal of edits with snapshots (`journal`), which tells how worn chunks are, too (`wear`); what is read is
+//! counted (`heat`), for the policy; `docs/formats/flash.md` has the bytes (`format`).
 //!
 //! Nothing is cached: whoever reads the same bytes twice keeps them.
 
@@ -18,11 +19,13 @@ mod content;
 mod core;
 mod directory;
 mod format;
+mod heat;
 mod journal;
 mod log;
 mod room;
 mod slots;
 mod space;
+mod wear;
 mod writer;
 
 use self::core::{Core, State};
@@ -30,15 +33,15 @@ use crate::Geometry;
 use crate::in_use::InUse;
 use crate::placement::{Policy, Rotating};
 use crate::zones::Zones;
-use body::{Body, Reader};
+use body::{Body, Reader, Source};
 use esker_base::{Error, FileKind, Hint, Result};
 use esker_storage::{LogFile, ReadableFile, Storage, WritableFile, check_name, copy_durably};
 use format::{Made, Op};
 pub(crate) use journal::from_the_oldest;
 use log::Log;
 use parking_lot::MutexGuard;
-pub use space::LIFETIMES;
 use space::SHORTEST;
+pub use space::{Erases, LIFETIMES};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -53,7 +56,7 @@ pub struct FlashStorage {
 }
 
 /// What a device holds, looked at without changing it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Content {
     /// The names of the files.
     pub names: Vec<String>,
@@ -63,6 +66,8 @@ pub struct Content {
     pub live_bytes: u64,
     /// Chunks in which nothing is alive.
     pub free_chunks: u32,
+    /// How often chunks were reset.
+    pub erases: Erases,
 }
 
 /// Looks at what a device holds. Beside somebody who writes it, what is found may be of a moment ago, or a failure.
@@ -70,12 +75,12 @@ pub fn look(zones: &dyn Zones) -> Result<Content> {
     let (names, _, space) =
         directory::files(zones, rotating(&zones.geometry()), &journal::find(zones)?)?;
     let (good_bytes, live_bytes) = space.usage();
-    let names = names.into_keys().collect();
-    Ok(Content { names, good_bytes, live_bytes, free_chunks: space.free_chunks() })
+    let (free_chunks, erases) = (space.free_chunks(), space.erases());
+    Ok(Content { names: names.into_keys().collect(), good_bytes, live_bytes, free_chunks, erases })
 }
 
 /// How full a device is, and what was written since it was opened.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Usage {
     /// Bytes of chunks that are good and not the journal's.
     pub good_bytes: u64,
@@ -89,8 +94,8 @@ pub struct Usage {
     pub moved_bytes: u64,
     /// Bytes of the journal.
     pub journal_bytes: u64,
-    /// How often the chunk that was reset least was, and the one that was reset most.
-    pub erases: (u32, u32),
+    /// How often chunks were reset since the device was laid out.
+    pub erases: Erases,
 }
 
 impl Usage {
@@ -196,7 +201,8 @@ impl Storage for FlashStorage {
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
         let body = self.find("open", name)?;
-        Ok(Arc::new(Reader { zones: self.core.zones.clone(), body, name: name.to_owned() }))
+        let source = Source { zones: self.core.zones.clone(), reads: self.core.reads.clone() };
+        Ok(Arc::new(Reader { source, body, name: name.to_owned() }))
     }
 
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {

@@ -5,8 +5,10 @@
 //! written again, and not before the removal of what was in it is durable.
 
 use super::format::Extent;
+use super::heat::Heat;
 use super::journal::JOURNAL_CHUNKS;
-use crate::placement::{Lifetime, Policy, State};
+use super::wear::Wear;
+use crate::placement::{Lifetime, Policy, State, UnitState};
 use crate::zones::{BLOCK_BYTES, Zones};
 use crate::{Chunk, Geometry, Unit};
 use esker_base::Result;
@@ -40,7 +42,17 @@ struct Record {
     live: u64,
     /// The edit after which nothing in it is alive.
     free_after: u64,
-    erases: u32,
+}
+
+/// How often chunks were reset, those that can be used.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Erases {
+    /// Of the one that was reset least.
+    pub least: u32,
+    /// Of all of them.
+    pub mean: f64,
+    /// Of the one that was reset most.
+    pub most: u32,
 }
 
 /// A chunk that somebody writes, and where the next write goes.
@@ -56,9 +68,11 @@ pub(super) struct Space {
     /// Whether a chunk that is found can be written on behind what files have of it, however far it was written.
     is_rewritable: bool,
     policy: Box<dyn Policy + Send>,
-    /// What the policy knows. How much of a unit is alive stands for how much it is read.
+    /// What the policy knows.
     state: State,
     records: Vec<Record>,
+    pub(super) wear: Wear,
+    pub(super) heat: Heat,
     /// Closed chunks that a log writes for the first time.
     starting: BTreeSet<Chunk>,
     turn: usize,
@@ -66,7 +80,11 @@ pub(super) struct Space {
 
 impl Space {
     /// The chunks as the device has them, with nothing alive.
-    pub(super) fn new(zones: &dyn Zones, policy: Box<dyn Policy + Send>) -> Result<Self> {
+    pub(super) fn new(
+        zones: &dyn Zones,
+        policy: Box<dyn Policy + Send>,
+        wear: Wear,
+    ) -> Result<Self> {
         let geometry = zones.geometry();
         let mut state = State::new(geometry);
         let mut records = Vec::with_capacity(geometry.chunks());
@@ -75,13 +93,15 @@ impl Space {
             let is_out = index < JOURNAL_CHUNKS || zones.is_bad(chunk);
             let used = if is_out { Use::Out } else { Use::Free };
             let written = zones.written(chunk)?;
-            records.push(Record { used, written, live: 0, free_after: 0, erases: 0 });
+            records.push(Record { used, written, live: 0, free_after: 0 });
+            state.units[usize::from(chunk.unit.0)].erases += u64::from(wear.of(index));
             if is_out {
                 state.units[usize::from(chunk.unit.0)].free_chunks -= 1;
             }
         }
         let (starting, is_rewritable) = (BTreeSet::new(), zones.is_rewritable());
-        Ok(Space { geometry, is_rewritable, policy, state, records, starting, turn: 0 })
+        let (heat, turn) = (Heat::new(geometry.chunks()), 0);
+        Ok(Space { geometry, is_rewritable, policy, state, records, wear, heat, starting, turn })
     }
 
     /// Good bytes of the device, without the journal's, and how many of them files have.
@@ -91,11 +111,16 @@ impl Space {
         (good * u64::from(self.geometry.chunk_bytes), live)
     }
 
-    /// How often the chunk that was reset least, and the one that was reset most, was since the storage was opened.
-    pub(super) fn erases(&self) -> (u32, u32) {
-        let used = self.records.iter().filter(|record| record.used != Use::Out);
-        let all = used.map(|record| record.erases);
-        (all.clone().min().unwrap_or(0), all.max().unwrap_or(0))
+    /// How often chunks were reset since the device was laid out.
+    pub(super) fn erases(&self) -> Erases {
+        let is_used = |index: &usize| self.records[*index].used != Use::Out;
+        let counts = (0..self.records.len()).filter(is_used).map(|index| self.wear.of(index));
+        let sum: u64 = counts.clone().map(u64::from).sum();
+        Erases {
+            least: counts.clone().min().unwrap_or(0),
+            mean: sum as f64 / counts.clone().count().max(1) as f64,
+            most: counts.max().unwrap_or(0),
+        }
     }
 
     /// Counts a piece of a file as alive, as it is found at an open. Says whether it can be there.
@@ -127,21 +152,47 @@ impl Space {
 
     /// A file has this piece.
     pub(super) fn add(&mut self, extent: &Extent) {
-        self.records[extent.chunk as usize].live += extent.taken();
-        let unit = self.geometry.chunk(extent.chunk as usize).unit;
-        self.state.units[usize::from(unit.0)].reads += extent.taken() as f64;
+        let index = extent.chunk as usize;
+        self.records[index].live += extent.taken();
+        let added = self.heat.add(index, extent.taken());
+        self.unit_of(index).reads += added;
     }
 
     /// No file has this piece any more, once the edit `sequence` is durable.
     pub(super) fn remove(&mut self, extent: &Extent, sequence: u64) {
         let index = extent.chunk as usize;
-        let unit = self.geometry.chunk(index).unit;
-        self.state.units[usize::from(unit.0)].reads -= extent.taken() as f64;
-        let record = &mut self.records[index];
-        record.live -= extent.taken();
-        record.free_after = record.free_after.max(sequence);
+        self.take(index, extent.taken(), sequence);
+        let record = &self.records[index];
         if record.live == 0 && matches!(record.used, Use::Closed | Use::Pooled(_)) {
             self.set_use(index, Use::Free);
+        }
+    }
+
+    /// So many bytes of a chunk are alive no more once the edit `sequence` is durable.
+    fn take(&mut self, index: usize, bytes: u64, sequence: u64) {
+        let live = self.records[index].live;
+        let taken = self.heat.remove(index, bytes, live);
+        let unit = self.unit_of(index);
+        unit.reads = (unit.reads - taken).max(0.0);
+        let record = &mut self.records[index];
+        record.live -= bytes;
+        record.free_after = record.free_after.max(sequence);
+    }
+
+    fn unit_of(&mut self, index: usize) -> &mut UnitState {
+        let unit = self.geometry.chunk(index).unit;
+        &mut self.state.units[usize::from(unit.0)]
+    }
+
+    /// Tells the policy what was read.
+    fn learn_reads(&mut self) {
+        if !self.heat.learn() {
+            return;
+        }
+        self.state.units.iter_mut().for_each(|unit| unit.reads = 0.0);
+        for index in 0..self.records.len() {
+            let heat = self.heat.of(index);
+            self.unit_of(index).reads += heat;
         }
     }
 
@@ -164,6 +215,7 @@ impl Space {
     /// A free chunk for data of this lifetime, and the edit that has to be durable before it is used. The least worn
     /// of the unit that the policy says.
     pub(super) fn free(&mut self, lifetime: Lifetime) -> Option<(Chunk, u64)> {
+        self.learn_reads();
         let needed = self.state.units.len() as f64 * NEEDED_OF_UNITS;
         let stripe = self.policy.stripe(&self.state, lifetime, needed);
         self.turn += 1;
@@ -178,7 +230,7 @@ impl Space {
         let chunks = usize::from(self.geometry.chunks_per_unit);
         let first = usize::from(unit.0) * chunks;
         let is_free = |index: &usize| self.records[*index].used == Use::Free;
-        let least = |index: &usize| (self.records[*index].erases, self.records[*index].free_after);
+        let least = |index: &usize| (self.wear.of(*index), self.records[*index].free_after);
         let index = (first..first + chunks).filter(is_free).min_by_key(least)?;
         self.set_use(index, Use::Leased);
         Some((self.geometry.chunk(index), self.records[index].free_after))
@@ -197,8 +249,8 @@ impl Space {
     /// A leased chunk was reset, or turned out bad.
     pub(super) fn was_reset(&mut self, chunk: Chunk, is_good: bool) {
         let index = self.geometry.index(chunk);
-        let record = &mut self.records[index];
-        (record.written, record.erases) = (0, record.erases + 1);
+        self.records[index].written = 0;
+        self.wear.count(index);
         self.state.units[usize::from(chunk.unit.0)].erases += 1;
         if !is_good {
             self.set_use(index, Use::Out);
@@ -272,16 +324,14 @@ impl Space {
 
     /// All that was alive in a chunk is elsewhere since the edit `sequence`.
     pub(super) fn empty(&mut self, index: u32, sequence: u64) {
-        let unit = self.geometry.chunk(index as usize).unit;
-        let record = &mut self.records[index as usize];
-        self.state.units[usize::from(unit.0)].reads -= record.live as f64;
-        (record.live, record.free_after) = (0, record.free_after.max(sequence));
-        self.set_use(index as usize, Use::Free);
+        let index = index as usize;
+        self.take(index, self.records[index].live, sequence);
+        self.set_use(index, Use::Free);
     }
 
     fn set_use(&mut self, index: usize, used: Use) {
-        let unit = &mut self.state.units[usize::from(self.geometry.chunk(index).unit.0)];
         let before = std::mem::replace(&mut self.records[index].used, used);
+        let unit = self.unit_of(index);
         unit.free_chunks -= u32::from(before == Use::Free);
         unit.free_chunks += u32::from(used == Use::Free);
     }

@@ -5,6 +5,7 @@
 
 use crate::FlashStorage;
 use crate::placement::Policy;
+use crate::storage::Erases;
 use crate::zones::MemoryZones;
 use esker_base::{Hint, Result, Rng};
 use esker_storage::Storage;
@@ -38,8 +39,8 @@ pub struct Filled {
     pub media_over_host: f64,
     /// What of that was moved to make room.
     pub moved_over_host: f64,
-    /// How often the chunk that was reset least was, and the one that was reset most.
-    pub erases: (u32, u32),
+    /// How often chunks were reset.
+    pub erases: Erases,
 }
 
 impl Overwrite {

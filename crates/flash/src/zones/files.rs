@@ -1,6 +1,6 @@
 //! Chunks as files in a directory: to use what manages flash on any file system.
 //!
-//! `GEOMETRY` says what the device is made of, and `zone-00000` and so on are its chunks, each as long as what is
+//! `GEOMETRY` says what the device is made of (`GEOMETRY.new` until that is whole), and `zone-00000` and so on are its chunks, each as long as what is
 //! written into it. A chunk that was never written has no file.
 
 use super::unflushed::Unflushed;
@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const GEOMETRY: &str = "GEOMETRY";
+/// The same until it is whole: so a creation that was cut off can be done again.
+const UNFINISHED: &str = "GEOMETRY.new";
 const HEADER: &str = "esker zones 1";
 const CHUNK: &str = "zone-";
 
@@ -39,7 +41,7 @@ impl FileZones {
     pub fn create(dir: &Path, geometry: Geometry) -> Result<Self> {
         check(&geometry)?;
         let names = PosixStorage::create(dir)?;
-        if !names.list()?.is_empty() {
+        if names.list()?.iter().any(|name| name != UNFINISHED) {
             let found = io::Error::new(ErrorKind::AlreadyExists, "it is not empty; choose another");
             return Err(Error::io("make a device in", dir.display().to_string(), found));
         }
@@ -50,9 +52,15 @@ impl FileZones {
             geometry.chunks_per_unit,
             geometry.chunk_bytes
         );
-        let mut file = names.create(GEOMETRY, esker_base::Hint::of(esker_base::FileKind::Meta))?;
+        if names.exists(UNFINISHED)? {
+            names.remove(UNFINISHED)?;
+        }
+        let mut file =
+            names.create(UNFINISHED, esker_base::Hint::of(esker_base::FileKind::Meta))?;
         file.append(text.as_bytes())?;
         file.sync()?;
+        drop(file);
+        names.rename(UNFINISHED, GEOMETRY)?;
         names.sync_names()?;
         FileZones::open(dir)
     }

@@ -4,7 +4,7 @@ use crate::commands::stdout;
 use crate::failure::Outcome;
 use crate::units;
 use esker_flash::device::fdp::Statistics;
-use esker_flash::storage::look;
+use esker_flash::storage::{Erases, look};
 use esker_flash::zones::Placement;
 use esker_flash::{Zones, zones};
 use std::io::Write;
@@ -42,6 +42,8 @@ pub fn print(zones: &dyn Zones) -> Outcome {
         units::bytes(content.good_bytes),
         units::counted(u64::from(content.free_chunks), "chunk"),
     )?;
+    let Erases { least, mean, most } = content.erases;
+    writeln!(out, "chunks were erased {mean:.1} times on average, {least} to {most}")?;
     if let Some(placement) = zones.placement()? {
         writeln!(out, "{}", describe(&placement))?;
     }

@@ -62,7 +62,7 @@ fn of_one(policy: &str, case: &str, filled: &Filled) -> Vec<Row> {
         row("live_percent", filled.live * 100.0, "%"),
         row("media_over_host_bytes", filled.media_over_host, "ratio"),
         row("moved_over_host_bytes", filled.moved_over_host, "ratio"),
-        row("erases_least", filled.erases.0.into(), "erases"),
-        row("erases_most", filled.erases.1.into(), "erases"),
+        row("erases_least", filled.erases.least.into(), "erases"),
+        row("erases_most", filled.erases.most.into(), "erases"),
     ]
 }

@@ -6,6 +6,7 @@
 use super::device::{Device, policies};
 use super::engine::measured;
 use super::load::{Keys, Load, Mix, VALUE_BYTES};
+use super::policies::PRESET;
 use super::row;
 use super::rows::Rows;
 use crate::failure::Outcome;
@@ -72,7 +73,7 @@ pub(super) fn run(rows: &mut Rows) -> Outcome {
 }
 
 fn case(workload: &str, fill: f64) -> String {
-    format!("{PREFIX}-{workload}/{fill}%-alive")
+    format!("{PREFIX}-{workload}/{PRESET}/{fill}%-alive")
 }
 
 fn void(name: &str, case: &str, device: &Device) -> Row {
@@ -103,10 +104,10 @@ fn of_one(
     let alive = device.alive_percent();
     device.host.set_timeless(false);
     let moment = load.run(Mix { put_percent, keys }, SECONDS)?;
-    let (least, most) = device.usage().erases;
+    let erases = device.usage().erases;
     let mut rows = measured(name, &case, &moment);
     rows.push(row(name, &case, "alive_percent", alive, "%"));
-    rows.push(row(name, &case, "erases_least", least.into(), "erases"));
-    rows.push(row(name, &case, "erases_most", most.into(), "erases"));
+    rows.push(row(name, &case, "erases_least", erases.least.into(), "erases"));
+    rows.push(row(name, &case, "erases_most", erases.most.into(), "erases"));
     Ok(rows)
 }

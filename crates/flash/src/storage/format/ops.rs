@@ -1,0 +1,139 @@
+//! Changes of the directory, as values and as bytes.
+
+use crate::zones::BLOCK_BYTES;
+use esker_base::coding::{
+    put_bytes, put_varint32, put_varint64, take_bytes, take_u8, take_varint32, take_varint64,
+};
+
+/// A piece of a file: bytes in a row in one chunk, from the beginning of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) struct Extent {
+    /// The place of the chunk among all of them.
+    pub(in super::super) chunk: u32,
+    pub(in super::super) block: u32,
+    pub(in super::super) bytes: u32,
+}
+
+impl Extent {
+    /// The bytes of whole blocks that it takes.
+    pub(in super::super) fn taken(&self) -> u64 {
+        u64::from(self.bytes).next_multiple_of(BLOCK_BYTES)
+    }
+
+    pub(in super::super) fn start(&self) -> u64 {
+        u64::from(self.block) * BLOCK_BYTES
+    }
+}
+
+/// A file without its bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in super::super) struct Made {
+    pub(in super::super) id: u64,
+    /// How long it lives, as a class.
+    pub(in super::super) lifetime: u8,
+    /// The size of a log; `None` for a file that grows.
+    pub(in super::super) log_bytes: Option<u64>,
+    pub(in super::super) name: String,
+}
+
+/// A change of the directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in super::super) enum Op {
+    Create(Made),
+    /// A file goes on with these; a log has these chunks, too.
+    Extend(u64, Vec<Extent>),
+    Remove(String),
+    /// What had the second name has none any more.
+    Rename(String, String),
+    /// A file's bytes lie here now.
+    Replace(u64, Vec<Extent>),
+    /// These chunks were reset once more each.
+    Reset(Vec<u32>),
+    /// How often chunks were reset so far.
+    Resets(Resets),
+}
+
+/// How often chunks were reset, in order: each number is the mean of so many in a row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in super::super) struct Resets {
+    pub(in super::super) chunks_each: u32,
+    pub(in super::super) counts: Vec<u32>,
+}
+
+pub(super) fn put_op(out: &mut Vec<u8>, op: &Op) {
+    match op {
+        Op::Create(made) => {
+            out.push(1);
+            put_varint64(out, made.id);
+            out.push(made.lifetime);
+            put_varint64(out, made.log_bytes.map_or(0, |bytes| bytes + 1));
+            put_bytes(out, made.name.as_bytes());
+        }
+        Op::Extend(id, extents) | Op::Replace(id, extents) => {
+            out.push(if matches!(op, Op::Extend(..)) { 2 } else { 5 });
+            put_varint64(out, *id);
+            put_varint32(out, extents.len() as u32);
+            for extent in extents {
+                put_varint32(out, extent.chunk);
+                put_varint32(out, extent.block);
+                put_varint32(out, extent.bytes);
+            }
+        }
+        Op::Remove(name) => {
+            out.push(3);
+            put_bytes(out, name.as_bytes());
+        }
+        Op::Rename(from, to) => {
+            out.push(4);
+            put_bytes(out, from.as_bytes());
+            put_bytes(out, to.as_bytes());
+        }
+        Op::Reset(chunks) => {
+            out.push(6);
+            put_numbers(out, chunks);
+        }
+        Op::Resets(Resets { chunks_each, counts }) => {
+            out.push(7);
+            put_varint32(out, *chunks_each);
+            put_numbers(out, counts);
+        }
+    }
+}
+
+fn put_numbers(out: &mut Vec<u8>, numbers: &[u32]) {
+    put_varint32(out, numbers.len() as u32);
+    numbers.iter().for_each(|number| put_varint32(out, *number));
+}
+
+fn take_numbers(input: &mut &[u8]) -> Option<Vec<u32>> {
+    let count = take_varint32(input)?;
+    (0..count).map(|_| take_varint32(input)).collect()
+}
+
+pub(super) fn take_op(input: &mut &[u8]) -> Option<Op> {
+    let name = |input: &mut &[u8]| String::from_utf8(take_bytes(input)?.to_vec()).ok();
+    match take_u8(input)? {
+        kind @ (2 | 5) => {
+            let (id, count) = (take_varint64(input)?, take_varint32(input)?);
+            let extent = |_| {
+                let (chunk, block) = (take_varint32(input)?, take_varint32(input)?);
+                Some(Extent { chunk, block, bytes: take_varint32(input)? })
+            };
+            let extents = (0..count).map(extent).collect::<Option<_>>()?;
+            Some(if kind == 2 { Op::Extend(id, extents) } else { Op::Replace(id, extents) })
+        }
+        1 => {
+            let (id, lifetime) = (take_varint64(input)?, take_u8(input)?);
+            let log_bytes = take_varint64(input)?.checked_sub(1);
+            Some(Op::Create(Made { id, lifetime, log_bytes, name: name(input)? }))
+        }
+        3 => Some(Op::Remove(name(input)?)),
+        4 => Some(Op::Rename(name(input)?, name(input)?)),
+        6 => Some(Op::Reset(take_numbers(input)?)),
+        7 => {
+            let chunks_each = take_varint32(input).filter(|each| *each > 0)?;
+            Some(Op::Resets(Resets { chunks_each, counts: take_numbers(input)? }))
+        }
+        _ => None,
+    }
+}

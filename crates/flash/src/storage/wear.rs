@@ -1,0 +1,102 @@
+//! How often each chunk was reset since the device was laid out.
+//!
+//! The journal's snapshots say it of all chunks, and its edits what was reset since: with the next edit, whatever that
+//! is about, for a block of its own would cost more than a count is worth. So a crash forgets the last few.
+
+use super::format::{Op, Resets};
+
+/// A count takes so many bytes at the most.
+const COUNT_BYTES_MAX: usize = 5;
+
+/// Counts by the place of the chunk.
+pub(super) struct Wear {
+    counts: Vec<u32>,
+    /// Chunks that were reset, and the journal has not been told.
+    untold: Vec<u32>,
+}
+
+impl Wear {
+    /// Of a device of so many chunks that were never reset.
+    pub(super) fn new(chunks: usize) -> Self {
+        Wear { counts: vec![0; chunks], untold: Vec::new() }
+    }
+
+    pub(super) fn of(&self, index: usize) -> u32 {
+        self.counts[index]
+    }
+
+    /// A chunk is reset now.
+    pub(super) fn count(&mut self, index: usize) {
+        self.counts[index] += 1;
+        self.untold.push(index as u32);
+    }
+
+    /// What the journal is to be told next, if anything.
+    pub(super) fn tell(&mut self) -> Option<Op> {
+        (!self.untold.is_empty()).then(|| Op::Reset(std::mem::take(&mut self.untold)))
+    }
+
+    /// All of it, for a snapshot, in so many bytes at the most: where there are too many chunks, neighbours are one.
+    pub(super) fn snapshot(&self, bytes_max: usize) -> Op {
+        let counts_max = (bytes_max / COUNT_BYTES_MAX).max(1);
+        let chunks_each = self.counts.len().div_ceil(counts_max).max(1);
+        let mean = |some: &[u32]| {
+            let sum: u64 = some.iter().map(|count| u64::from(*count)).sum();
+            (sum as f64 / some.len() as f64).round() as u32
+        };
+        let counts = self.counts.chunks(chunks_each).map(mean).collect();
+        Op::Resets(Resets { chunks_each: chunks_each as u32, counts })
+    }
+
+    /// The journal says that these chunks were reset.
+    pub(super) fn learn_more(&mut self, chunks: &[u32]) {
+        for chunk in chunks {
+            if let Some(count) = self.counts.get_mut(*chunk as usize) {
+                *count += 1;
+            }
+        }
+    }
+
+    /// The journal says this of all chunks.
+    pub(super) fn learn(&mut self, resets: &Resets) {
+        let each = resets.chunks_each as usize;
+        for (chunks, count) in self.counts.chunks_mut(each).zip(&resets.counts) {
+            chunks.fill(*count);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn worn() -> Wear {
+        let mut wear = Wear::new(5);
+        [0, 0, 3, 4, 4, 4].into_iter().for_each(|index| wear.count(index));
+        wear
+    }
+
+    fn learned(op: &Op) -> Vec<u32> {
+        let mut wear = Wear::new(5);
+        let Op::Resets(resets) = op else { unreachable!("{op:?}") };
+        wear.learn(resets);
+        wear.counts
+    }
+
+    #[test]
+    fn counts_are_told_whole_where_there_is_room_and_otherwise_as_means() {
+        let wear = worn();
+        assert_eq!(learned(&wear.snapshot(25)), [2, 0, 0, 1, 3]);
+        assert_eq!(learned(&wear.snapshot(15)), [1, 1, 1, 1, 3]);
+        assert_eq!(learned(&wear.snapshot(0)), [1; 5]);
+    }
+
+    #[test]
+    fn a_reset_is_told_once() {
+        let (mut wear, mut again) = (worn(), Wear::new(5));
+        let Some(Op::Reset(chunks)) = wear.tell() else { unreachable!("some were reset") };
+        again.learn_more(&chunks);
+        assert_eq!(again.counts, wear.counts);
+        assert_eq!(wear.tell(), None);
+    }
+}
