@@ -27,7 +27,7 @@ pub use pace::Pace;
 pub(crate) use queues::{Order, Queues};
 
 use crate::device::media::Refused;
-use crate::placement::Sending;
+use crate::placement::{Admission, Sending};
 use crate::{Chunk, Form, Geometry, Preset, Sim};
 use esker_base::background::Running;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -162,17 +162,27 @@ impl Host {
         outcome
     }
 
-    /// Accepts the next write units of a chunk, up to number `end`, when there is room for them.
+    /// From now on writers are held back as a policy says.
+    pub fn hold_writers(&self, admission: Option<Admission>) {
+        self.shared.lock().admission = admission;
+    }
+
+    /// Accepts the next write units of a chunk, up to number `end`, when there is room for them and they are admitted.
     pub fn write(&self, chunk: Chunk, end: u32) {
         let mut state = self.shared.lock();
         state.is_back();
+        let mut since = state.sim.now();
         while state.accepted(chunk) < end {
             if state.is_timeless {
                 state.write_at_once(chunk);
-            } else if state.has_room() {
+            } else if state.has_room() && state.admits(since) {
                 state.write(chunk);
+                since = state.sim.now();
             } else {
+                state.held.push(since);
                 self.shared.wait_for_room(&mut state);
+                let held = state.held.iter().position(|other| *other == since);
+                state.held.swap_remove(held.expect("it was pushed"));
             }
         }
         self.shared.work.notify_one();

@@ -8,7 +8,7 @@
 //! of a share of all as waits of what the buffer holds. So a read seldom meets a write where every unit is read alike, a
 //! burst of writes does not stop all units at once, and a buffer that fills sets more of them going.
 
-use crate::placement::Sending;
+use crate::placement::{Pressure, Sending};
 use crate::{Chunk, Form, Sim};
 use std::collections::VecDeque;
 
@@ -77,6 +77,18 @@ pub(crate) struct Queues {
 impl Queues {
     pub(crate) fn new(units: usize, order: Order, room: u64) -> Self {
         Queues { queues: vec![Queue::default(); units], order, room, waiting: 0, sent: 0 }
+    }
+
+    /// What is under way when a writer wants to write that was held back so long.
+    pub(crate) fn pressure(&self, held_ns: u64) -> Pressure {
+        let reads = |queue: &Queue| u64::from(queue.reads);
+        Pressure {
+            units: self.queues.len() as u64,
+            reads: self.queues.iter().map(reads).sum(),
+            reads_behind_writes: self.queues.iter().filter(|queue| queue.sent > 0).map(reads).sum(),
+            waiting: self.waiting,
+            held_ns,
+        }
     }
 
     /// A read was sent to a unit.

@@ -3,6 +3,7 @@
 use super::{Order, Queues};
 use crate::device::media::Refused;
 use crate::device::sim::{Completion, Kind};
+use crate::placement::Admission;
 use crate::{Chunk, Sim};
 use parking_lot::Condvar;
 use std::collections::VecDeque;
@@ -24,6 +25,9 @@ pub(super) struct State {
     /// anyway until it can be read from the medium.
     pub(super) buffered: u64,
     pub(super) room: u64,
+    pub(super) admission: Option<Admission>,
+    /// Since when writers wait, each for one write unit.
+    pub(super) held: Vec<u64>,
     /// Resets under way.
     pub(super) resets: u32,
     waits: Vec<Wait>,
@@ -83,6 +87,8 @@ impl State {
             queues: Queues::new(units, order, room),
             buffered: 0,
             room,
+            admission: None,
+            held: Vec::new(),
             resets: 0,
             waits: Vec::new(),
             free: Vec::new(),
@@ -176,6 +182,13 @@ impl State {
         self.buffered < self.room
     }
 
+    /// Whether a writer that waits since then may write.
+    pub(super) fn admits(&self, since: u64) -> bool {
+        let held_ns = self.sim.now() - since;
+        let admission = self.admission.as_ref();
+        admission.is_none_or(|admission| admission.admits(&self.queues.pressure(held_ns)))
+    }
+
     /// Takes the next write unit of a chunk into the buffer.
     pub(super) fn write(&mut self, chunk: Chunk) {
         let index = self.index(chunk);
@@ -219,7 +232,7 @@ impl State {
         self.sim.alarm(self.sim.now() + after_ns, ticket);
     }
 
-    /// Takes what the device has done. Says whether that left room in the buffer.
+    /// Takes what the device has done. Says whether a writer that waits may go on.
     pub(super) fn take(&mut self, done: &Completion) -> bool {
         let unit = usize::from(done.unit.0);
         match done.kind {
@@ -250,7 +263,9 @@ impl State {
             }
             Kind::Alarm => self.answer(done),
         }
+        let oldest = self.held.iter().min();
         matches!(done.kind, Kind::Write | Kind::Reset)
+            || oldest.is_some_and(|since| self.has_room() && self.admits(*since))
     }
 
     fn answer(&mut self, done: &Completion) {

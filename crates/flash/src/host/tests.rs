@@ -59,6 +59,26 @@ fn a_write_waits_when_the_buffer_is_full() {
 }
 
 #[test]
+fn a_writer_is_held_back_while_reads_wait_behind_writes_and_not_for_ever() {
+    let host = Host::in_virtual_time(&preset(), Form::HostOnly, Sending::AtOnce, 3);
+    host.set_timeless(true);
+    written(&host);
+    host.set_timeless(false);
+    host.sleep(Duration::from_millis(20));
+    let mut state = host.shared.lock();
+    let now = state.sim.now();
+    state.write(first());
+    for _ in 0..host.geometry().units() {
+        let ticket = state.ticket();
+        state.read(first(), 0, 4096, ticket).unwrap();
+    }
+    assert!(state.admits(now), "no policy holds anybody back");
+    state.admission = Some(Admission::default());
+    assert!(!state.admits(now));
+    assert!(state.admits(now - 5_000_000));
+}
+
+#[test]
 fn a_chunk_is_written_again_behind_its_reset() {
     let host = Host::in_virtual_time(&preset(), Form::HostOnly, Sending::AtOnce, 3);
     let units = written(&host);

@@ -8,8 +8,8 @@
 //! The write set is not a matter of placement here. It is what the host writes at a moment ([`Sending::InTurns`]):
 //! units that no read waits for, of all those that have something to write.
 
-use super::{Lifetime, Policy, Sending, State};
-use crate::Unit;
+use super::{Admission, Lifetime, Policy, Sending, State};
+use crate::{Form, Unit};
 
 /// The least read unit is written next.
 #[derive(Debug, Default)]
@@ -30,6 +30,10 @@ impl Policy for Even {
 
     fn sending(&self) -> Sending {
         Sending::InTurns
+    }
+
+    fn admission(&self, form: Form) -> Option<Admission> {
+        Admission::of(form)
     }
 
     fn is_read(&self) -> bool {

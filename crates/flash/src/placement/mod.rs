@@ -3,22 +3,25 @@
 //! * [`State`]: what is known of them;
 //! * [`Shared`], [`Static`]: sets of units that never change, to compare with;
 //! * [`Rotating`]: a small write set that moves, of units that are read least;
-//! * [`Even`]: every unit is written and read alike, and few are written at a time.
+//! * [`Even`]: every unit is written and read alike, and few are written at a time;
+//! * [`Admission`]: when writers are held back, because there is more than these can hide.
 //!
 //! Whoever writes asks for a [`Policy::stripe`]: units that take one chunk each of data that lives
 //! equally long.
 
+mod admission;
 mod even;
 mod rotating;
 mod state;
 mod statics;
 
+pub use admission::{Admission, Pressure};
 pub use even::Even;
 pub use rotating::Rotating;
 pub use state::{State, UnitState};
 pub use statics::{Shared, Static};
 
-use crate::Unit;
+use crate::{Form, Unit};
 
 /// How long data lives, as a class: 0 is the shortest. An engine's levels are such classes.
 pub type Lifetime = usize;
@@ -47,6 +50,11 @@ pub trait Policy {
     /// When the host sends units what they are to write.
     fn sending(&self) -> Sending {
         Sending::AtOnce
+    }
+
+    /// How far writers are held back on a device of this form; `None` if never.
+    fn admission(&self, _form: Form) -> Option<Admission> {
+        None
     }
 
     /// How many chunks of this lifetime may be written and not be read yet, what they replace being read

@@ -22,8 +22,8 @@
 //! A unit that is never filled would wear out before others: so it is left for another, too, when it was
 //! erased much more often than the rest.
 
-use super::{Lifetime, Policy, Sending, State};
-use crate::{Geometry, Unit};
+use super::{Admission, Lifetime, Policy, Sending, State, UnitState};
+use crate::{Form, Geometry, Unit};
 
 /// What follows from how a device treats reads beside writes.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ const GIVES_WAY: Fit = Fit { slack: 1.3, slack_of_reads: 1.4, held_sets: 1.0 };
 
 /// Empty units beside the write set, so that the next unit is one.
 const EMPTY_UNITS: u32 = 3;
-/// A unit counts as empty if it is read no more than this part of the mean unit.
+/// A unit counts as empty if it has room and is read no more than this part of the mean unit.
 const EMPTY_READS: f64 = 0.05;
 
 // What a unit costs that is to be written, beside what reads of the mean unit's channel cost.
@@ -65,6 +65,7 @@ pub struct Rotating {
     lifetimes: usize,
     fit: Fit,
     channel_units: usize,
+    holds_writers: bool,
     // What changes: the units of all short lifetimes, and those of each long one.
     sets: Vec<Vec<Unit>>,
 }
@@ -83,7 +84,12 @@ impl Rotating {
     pub fn new(lifetimes: usize, gives_way: bool, channel_units: usize) -> Self {
         let sets = vec![Vec::new(); lifetimes.min(LONG + 1)];
         let fit = if gives_way { GIVES_WAY } else { WAITS };
-        Rotating { lifetimes, fit, channel_units, sets }
+        Rotating { lifetimes, fit, channel_units, holds_writers: true, sets }
+    }
+
+    /// The same, and it never holds writers back: to see what that does.
+    pub fn unheld(self) -> Self {
+        Rotating { holds_writers: false, ..self }
     }
 
     /// The units that are being written.
@@ -111,11 +117,11 @@ impl Rotating {
         let reads_mean = state.reads_mean().max(f64::MIN_POSITIVE);
         let mut is_written = vec![false; state.units.len()];
         self.write_set().for_each(|unit| is_written[usize::from(unit.0)] = true);
-        let is_empty = |(number, reads): (usize, f64)| {
-            !is_written[number] && reads <= reads_mean * EMPTY_READS
+        let is_empty = |(number, unit): &(usize, &UnitState)| {
+            let is_unread = unit.reads <= reads_mean * EMPTY_READS;
+            !is_written[*number] && unit.free_chunks > 0 && is_unread
         };
-        let reads = state.units.iter().map(|unit| unit.reads).enumerate();
-        let empty = reads.filter(|unit| is_empty(*unit)).count() as u32;
+        let empty = state.units.iter().enumerate().filter(is_empty).count() as u32;
         let free: u32 = state.units.iter().map(|unit| unit.free_chunks).sum();
         let kept = self.write_set().count() as u32 + EMPTY_UNITS;
         let others = (state.units.len() as u32).saturating_sub(kept).max(1);
@@ -144,12 +150,15 @@ impl Rotating {
                 + counts(all[channel] >= self.channel_units, FULL_CHANNEL_COST);
             (known.free_chunks <= scene.spare, cost, known.erases)
         };
-        let is_new = |unit: &Unit| {
-            let is_taken = chosen.contains(unit) || self.write_set().any(|taken| taken == *unit);
-            state.unit(*unit).free_chunks > 0 && !is_taken
-        };
+        let mut is_taken = vec![false; state.units.len()];
+        let taken = self.write_set().chain(chosen.iter().copied());
+        taken.for_each(|unit| is_taken[usize::from(unit.0)] = true);
+        let is_new =
+            |unit: &Unit| state.unit(*unit).free_chunks > 0 && !is_taken[usize::from(unit.0)];
         let candidates = state.geometry.all_units().filter(is_new);
-        candidates.min_by(|one, other| cost(*one).partial_cmp(&cost(*other)).expect("no NaN"))
+        let costs = candidates.map(|unit| (cost(unit), unit));
+        let cheapest = costs.min_by(|one, other| one.0.partial_cmp(&other.0).expect("no NaN"));
+        cheapest.map(|(_, unit)| unit)
     }
 }
 
@@ -162,7 +171,11 @@ fn per_channel(geometry: &Geometry, units: impl Iterator<Item = Unit>) -> Vec<us
 
 impl Policy for Rotating {
     fn name(&self) -> &'static str {
-        "rotating"
+        if self.holds_writers { "rotating" } else { "rotating-unheld" }
+    }
+
+    fn admission(&self, form: Form) -> Option<Admission> {
+        if self.holds_writers { Admission::of(form) } else { None }
     }
 
     fn stripe(&mut self, state: &State, lifetime: Lifetime, needed: f64) -> Vec<Unit> {

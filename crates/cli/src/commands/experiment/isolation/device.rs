@@ -101,6 +101,7 @@ impl Device {
         let clock = Arc::new(SystemClock::new());
         let pace = Pace { clock: clock.clone(), dilation: DILATION, background: Arc::new(Threads) };
         let host = Arc::new(Host::paced(&preset(), form, policy.sending(), SEED, pace)?);
+        host.hold_writers(policy.admission(form));
         let zones = Arc::new(ModelledZones::new(host.clone()));
         let storage = Arc::new(FlashStorage::placed_by(zones, policy)?);
         host.set_timeless(true);

@@ -6,6 +6,7 @@
 
 use super::device::{Device, policies};
 use super::load::{Keys, Load, Mix, Moment};
+use super::policies::PRESET;
 use super::row;
 use super::rows::Rows;
 use crate::failure::Outcome;
@@ -51,14 +52,15 @@ pub(super) fn run(rows: &mut Rows) -> Outcome {
     if let Err(error) = &rocksdb {
         rows.say(&format!("without RocksDB: {error}"));
     }
-    for form in [Form::HostOnly, Form::Suspend(15_000)] {
+    for form in Form::ALL {
         let mut shared = Vec::new();
         for policy in policies(form) {
             let name = policy.name();
             of_engine(name, form, &Device::with_esker(form, policy)?, &mut shared, rows)?;
         }
         if rocksdb.is_ok() {
-            of_engine("rocksdb", form, &Device::with_rocksdb(form)?, &mut Vec::new(), rows)?;
+            let device = Device::with_rocksdb(form)?;
+            of_engine("rocksdb", form, &device, &mut Vec::new(), rows)?;
         }
     }
     Ok(())
@@ -77,9 +79,11 @@ fn of_engine(
     load.grow(RECORDS)?;
     device.settle()?;
     device.host.set_timeless(false);
-    for (place, put_percent) in PUT_PERCENTS.into_iter().enumerate() {
+    // RocksDB takes minutes to end the compactions that more leave.
+    let loads = if name == "rocksdb" { PUT_PERCENTS.len() - 1 } else { PUT_PERCENTS.len() };
+    for (place, &put_percent) in PUT_PERCENTS[..loads].iter().enumerate() {
         let moment = load.run(Mix { put_percent, keys: Keys::Uniform }, SECONDS)?;
-        let case = format!("{PREFIX}/{put_percent}%-puts/{}", form.name());
+        let case = format!("{PREFIX}/{PRESET}/{put_percent}%-puts/{}", form.name());
         if shared.len() == place {
             shared.push(moment.clone());
         }

@@ -106,7 +106,6 @@ pub fn results(wishes: &Wishes<'_>) -> Outcome<Results> {
         ("virtual_seconds", (sizes.measured_ns as f64 / 1e9).to_string()),
         ("read_depths", format!("{:?}", sizes.depths)),
         ("fill", policies::FILL.to_string()),
-        ("chunks_per_unit", policies::CHUNKS_PER_UNIT.to_string()),
         ("engine_value_bytes", load::VALUE_BYTES.to_string()),
         ("engine_records", engine::RECORDS.to_string()),
         ("engine_threads", load::THREADS.to_string()),

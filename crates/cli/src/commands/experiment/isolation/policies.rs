@@ -13,16 +13,18 @@ pub(super) const PRESET: &str = "cnex-mlc";
 pub(super) const FILL: f64 = 0.8;
 /// The part that is alive on a device that is as full as it should get (`capacity`).
 pub(super) const FULL: f64 = 0.93;
-/// A device of a quarter of the preset's size is aged in a quarter of the time, and loses as much.
-pub(super) const CHUNKS_PER_UNIT: u16 = 256;
 
 /// Write rates, the part of all dies' time that they take, and the units of a small set for them: half as
 /// many again as they keep busy.
 const RATES: [(u64, &str, usize); 3] =
     [(187_000_000, "3%", 6), (375_000_000, "6%", 12), (750_000_000, "12.5%", 24)];
 
-pub(super) const METRICS: [&str; 5] = [
+/// More than placement hides: there writers are held back.
+const TOO_MUCH: (u64, &str, usize) = (1_500_000_000, "25%", 48);
+
+pub(super) const METRICS: [&str; 6] = [
     "read_drop_percent",
+    "written_percent",
     "latency_p999_us",
     "p999_beside_read_only",
     "write_die_share_percent",
@@ -36,7 +38,8 @@ pub(super) const ABOUT: &str = "\
     itself: nothing (host-only), or stop a program for a read in so many microseconds, reads going first on \
     dies and channels. Of halves and small-set, what is read is never written, as in the paper; rotating \
     places a leveled tree's tables, of which all is read alike. Where writes missed their rate, the row is \
-    void and gives only the part that was written. The drop is against reads alone, shared.";
+    void and gives only the part that was written. At 25% of the dies' time rotating holds writers back, rotating-unheld does not, and \
+    both say how much was written of what was asked for. The drop is against reads alone, shared.";
 
 pub(super) fn run(sizes: &Sizes, rows: &mut Rows) {
     for round in 0..sizes.rounds {
@@ -54,7 +57,6 @@ pub(super) fn run(sizes: &Sizes, rows: &mut Rows) {
 /// Devices of other rounds are bad at other places, and filled otherwise.
 fn one_round(sizes: &Sizes, round: u32, fill: f64, depth: u32, rows: &mut Rows) {
     let preset = Preset::named(PRESET).expect("it comes with the program");
-    let preset = preset.with_chunks_per_unit(CHUNKS_PER_UNIT);
     let trial = Trial {
         preset: preset.clone(),
         form: Form::HostOnly,
@@ -65,8 +67,12 @@ fn one_round(sizes: &Sizes, round: u32, fill: f64, depth: u32, rows: &mut Rows) 
         seed: SEED + u64::from(round),
     };
     let alone = trial.run(&mut Shared);
-    for (rate, share, small) in RATES {
-        for form in Form::ALL {
+    let is_usual = (depth, fill) == (sizes.depths[0], FILL);
+    for (rate, share, small) in RATES.into_iter().chain(is_usual.then_some(TOO_MUCH)) {
+        let is_too_much = rate == TOO_MUCH.0;
+        // Where programs give way to reads, no writer is held back.
+        let forms = if is_too_much { &Form::ALL[..1] } else { &Form::ALL[..] };
+        for &form in forms {
             let trial = Trial { form, write_bytes_per_second: rate, ..trial.clone() };
             let mut case = format!("{PRESET}/{share}/{}", form.name());
             if depth != 64 {
@@ -75,23 +81,45 @@ fn one_round(sizes: &Sizes, round: u32, fill: f64, depth: u32, rows: &mut Rows) 
             if fill != FILL {
                 case += &format!("/{}%-alive", fill * 100.0);
             }
-            for mut policy in all(&preset, small, form) {
+            let policies =
+                if is_too_much { held(&preset, form) } else { all(&preset, small, form) };
+            for mut policy in policies {
                 let measured = trial.run(&mut *policy);
-                let of_one = of_one(policy.name(), &case, &measured, &alone, rate);
+                let of_one = match is_too_much {
+                    true => of_held(policy.name(), &case, &measured, &alone, rate),
+                    false => of_one(policy.name(), &case, &measured, &alone, rate),
+                };
                 rows.add(of_one.into_iter().map(|row| Row { round, ..row }).collect());
             }
         }
     }
 }
 
-fn all(preset: &Preset, small: usize, form: Form) -> [Box<dyn Policy>; 4] {
+fn rotating(preset: &Preset, form: Form) -> Rotating {
+    Rotating::new(LEVELS, form != Form::HostOnly, preset.channel_units())
+}
+
+/// With writers held back, and without.
+fn held(preset: &Preset, form: Form) -> Vec<Box<dyn Policy>> {
+    vec![Box::new(rotating(preset, form)), Box::new(rotating(preset, form).unheld())]
+}
+
+fn all(preset: &Preset, small: usize, form: Form) -> Vec<Box<dyn Policy>> {
     let geometry = preset.geometry();
-    [
+    vec![
         Box::new(Shared),
         Box::new(Static::halves(&geometry)),
         Box::new(Static::small_set(&geometry, small)),
-        Box::new(Rotating::new(LEVELS, form != Form::HostOnly, preset.channel_units())),
+        Box::new(rotating(preset, form)),
     ]
+}
+
+/// Where writers are held back, less is written than was asked for.
+fn of_held(policy: &str, case: &str, measured: &Measured, alone: &Measured, rate: u64) -> Vec<Row> {
+    let percent = measured.written_per_second / rate as f64 * 100.0;
+    let mut rows = vec![row(policy, case, "written_percent", percent, "%")];
+    rows.extend(of_measured(policy, case, measured, alone));
+    rows
 }
 
 fn of_one(policy: &str, case: &str, measured: &Measured, alone: &Measured, rate: u64) -> Vec<Row> {
@@ -100,6 +128,11 @@ fn of_one(policy: &str, case: &str, measured: &Measured, alone: &Measured, rate:
         let part = measured.written_per_second / rate as f64;
         return vec![row("void_written_part", part, "share")];
     }
+    of_measured(policy, case, measured, alone)
+}
+
+fn of_measured(policy: &str, case: &str, measured: &Measured, alone: &Measured) -> Vec<Row> {
+    let row = |metric, value, unit| row(policy, case, metric, value, unit);
     let micros = |part| f64::from(measured.latency(part)) / 1e3;
     let tail = f64::from(measured.latency(0.999)) / f64::from(alone.latency(0.999));
     let drop = 100.0 * (1.0 - measured.reads_per_second / alone.reads_per_second);

@@ -1,0 +1,99 @@
+//! When writers are held back: when reads lose more beside writes than placement and the order of sending hide.
+//!
+//! Of reads in a closed loop, what is lost beside writes is the part of them that waits at units that are written: the
+//! others go on as if nothing was written. So that part is what is looked at, each time a writer asks to be let into
+//! the buffer. Where reads leave half of the units without work, nothing is lost that they could have. A writer is let
+//! in after its deadline whatever reads lose, so that writes are slowed down and never starve.
+
+use crate::Form;
+
+/// What is under way when a writer asks to write one more write unit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pressure {
+    /// Units of the device.
+    pub units: u64,
+    /// Reads that are not answered.
+    pub reads: u64,
+    /// Those of them at units that have writes or resets to do.
+    pub reads_behind_writes: u64,
+    /// Write units that were let in and are not sent.
+    pub waiting: u64,
+    /// For how long the writer is held back already, in nanoseconds.
+    pub held_ns: u64,
+}
+
+/// How far writers are held back.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Admission {
+    /// The part of reads that may wait behind writes.
+    behind_most: f64,
+    /// The longest that a writer is held back for one write unit, in nanoseconds.
+    deadline_ns: u64,
+}
+
+impl Admission {
+    /// Of a device of this form: where programs give way to reads, these wait behind none.
+    pub(super) fn of(form: Form) -> Option<Admission> {
+        (form == Form::HostOnly).then(Admission::default)
+    }
+}
+
+impl Default for Admission {
+    /// A quarter of reads behind writes: the goal where writes take 12.5% of the dies' time is that reads lose 24%, so
+    /// that there nobody is held back. Five programs' time of the open-channel preset.
+    fn default() -> Self {
+        Admission { behind_most: 0.25, deadline_ns: 5_000_000 }
+    }
+}
+
+impl Admission {
+    /// Whether a writer may write now.
+    pub fn admits(&self, pressure: &Pressure) -> bool {
+        let Pressure { units, reads, reads_behind_writes, waiting, held_ns } = *pressure;
+        let leaves_units_idle = 2 * reads < units;
+        let is_hidden = reads_behind_writes as f64 <= self.behind_most * reads as f64;
+        // What was let in and waits goes before reads once it is late.
+        let is_hidden = is_hidden && waiting <= units;
+        held_ns >= self.deadline_ns || leaves_units_idle || is_hidden
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUSY: Pressure =
+        Pressure { units: 16, reads: 60, reads_behind_writes: 30, waiting: 0, held_ns: 0 };
+
+    fn admits(pressure: Pressure) -> bool {
+        Admission::default().admits(&pressure)
+    }
+
+    #[test]
+    fn writers_are_held_back_while_many_reads_wait_behind_writes() {
+        assert!(!admits(BUSY));
+        assert!(!admits(Pressure { reads_behind_writes: 16, ..BUSY }));
+        assert!(admits(Pressure { reads_behind_writes: 15, ..BUSY }));
+    }
+
+    #[test]
+    fn writers_are_held_back_while_more_than_one_write_a_unit_waits() {
+        let hidden = Pressure { reads_behind_writes: 0, ..BUSY };
+        assert!(admits(Pressure { waiting: 16, ..hidden }));
+        assert!(!admits(Pressure { waiting: 17, ..hidden }));
+    }
+
+    #[test]
+    fn writes_never_starve() {
+        let Admission { deadline_ns, .. } = Admission::default();
+        let worst = Pressure { reads_behind_writes: BUSY.reads, ..BUSY };
+        assert!(!admits(Pressure { held_ns: deadline_ns - 1, ..worst }));
+        assert!(admits(Pressure { held_ns: deadline_ns, ..worst }));
+    }
+
+    #[test]
+    fn few_reads_hold_nobody_back() {
+        assert!(admits(Pressure { reads: 7, reads_behind_writes: 7, ..BUSY }));
+        assert!(admits(Pressure { reads: 0, reads_behind_writes: 0, ..BUSY }));
+    }
+}
