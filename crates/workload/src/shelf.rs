@@ -9,6 +9,7 @@ use crate::distributions::{Distribution, Uniform};
 use crate::{KeyBuffer, OperationKind, Step, ValuePool, Values, Worker, Workload, stream};
 use esker_api::Ordered;
 use esker_base::{Result, Rng};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,6 +18,8 @@ pub enum Access {
     FillSame,
     /// Every thread writes its own range of the keys, in order.
     FillOwn,
+    /// The threads together write all keys, in order: what reads are to find, soon there.
+    FillTogether,
     /// Reads of random keys.
     Read,
     /// Half reads, half writes, of random keys.
@@ -44,13 +47,15 @@ pub struct Options {
 pub struct Shelf {
     options: Options,
     pool: ValuePool,
+    /// The key to be written next, of those who write together.
+    next: AtomicU64,
 }
 
 impl Shelf {
     /// The workload of `options`.
     pub fn new(options: &Options) -> Self {
         let pool = ValuePool::new(options.value_bytes, &mut stream(options.seed, "values", 0));
-        Shelf { options: options.clone(), pool }
+        Shelf { options: options.clone(), pool, next: AtomicU64::new(0) }
     }
 }
 
@@ -62,17 +67,23 @@ impl Workload for Shelf {
         rng: Rng,
     ) -> Result<Box<dyn Worker + 'a>> {
         let Options { access, keys, key_bytes, threads, .. } = self.options;
+        let together = &self.next;
         let next = match access {
             Access::FillOwn => thread as u64 * (keys / threads as u64),
             _ => 0,
         };
         let key = KeyBuffer::new(key_bytes);
-        Ok(Box::new(Reacher { store, access, keys, next, key, values: self.pool.values(), rng }))
+        let values = self.pool.values();
+        Ok(Box::new(Reacher { store, access, keys, next, together, key, values, rng }))
     }
 
     fn operations(&self) -> u64 {
         let Options { access, keys, threads, .. } = self.options;
-        if access == Access::FillSame { keys } else { keys / threads as u64 }
+        match access {
+            // Of those who write together, one may come to write them all.
+            Access::FillSame | Access::FillTogether => keys,
+            Access::FillOwn | Access::Read | Access::Half => keys / threads as u64,
+        }
     }
 
     fn endless(&self) -> bool {
@@ -94,6 +105,7 @@ struct Reacher<'a> {
     keys: u64,
     /// The key to be written next, of those who write in order.
     next: u64,
+    together: &'a AtomicU64,
     key: KeyBuffer,
     values: Values<'a>,
     rng: Rng,
@@ -123,6 +135,10 @@ impl Worker for Reacher<'_> {
                 self.next += 1;
                 self.put(self.next - 1)
             }
+            Access::FillTogether => match self.together.fetch_add(1, Relaxed) {
+                number if number < self.keys => self.put(number),
+                _ => Ok(Step::END),
+            },
             Access::Half if self.rng.below(2) == 0 => {
                 let number = Uniform.next(&mut self.rng, self.keys);
                 self.put(number)
@@ -151,15 +167,17 @@ mod tests {
             for _ in 0..shelf.operations() {
                 let step = worker.step().unwrap();
                 operations += step.operations;
-                assert!(step.bytes == 104, "a read finds what a fill wrote");
+                assert!(step.bytes == 104 * step.operations, "a read finds what a fill wrote");
             }
         }
         operations
     }
 
     #[test]
-    fn both_fills_leave_the_same_keys() {
-        for (access, operations) in [(Access::FillSame, 90), (Access::FillOwn, 30)] {
+    fn all_fills_leave_the_same_keys() {
+        for (access, operations) in
+            [(Access::FillSame, 90), (Access::FillOwn, 30), (Access::FillTogether, 30)]
+        {
             let model = Model::default();
             assert_eq!(run(access, &model), operations);
             for number in 0..30u32 {

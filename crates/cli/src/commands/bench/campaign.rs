@@ -285,6 +285,17 @@ impl Campaign {
         steps
     }
 
+    /// What is not what it stands for.
+    pub fn emulated(&self) -> Vec<String> {
+        let settings = self.cases.iter().filter_map(|case| case.settings.as_ref());
+        let networks = settings.filter_map(|settings| settings.fabric.network.emulation());
+        let mut all = engines::emulated(&self.engines);
+        all.extend(networks);
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
     fn empty_results(&self, workspace: &Workspace) -> Results {
         let mut run = self.run_settings.clone();
         let given = [
@@ -303,7 +314,7 @@ impl Campaign {
             command: std::env::args().collect(),
             machine: Machine::of(workspace.path()),
             started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            emulated: engines::emulated(&self.engines),
+            emulated: self.emulated(),
             settings: [(RUN.to_owned(), run)].into(),
             groups: self.groups.clone(),
             published: self.published.clone(),

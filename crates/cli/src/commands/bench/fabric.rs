@@ -7,16 +7,18 @@
 //! | `rocksdb-compute` | here: RocksDB, its files in a namespace of blocks | blocks |
 //! | `esker-compute` | here: Esker, likewise | blocks |
 //!
-//! The node is a process of its own ([`node`](super::node)), reached through loopback.
+//! The node is a process of its own ([`node`](super::node)), reached through loopback, or through a [network](super::network) that
+//! is emulated there.
 
 use super::engines::EngineSettings;
-use super::node::{NodeCosts, NodeKind, NodePlan};
-use super::node_process::Node;
+use super::network::Network;
+use super::node::{NodeKind, NodePlan};
+use super::node_process::{Node, NodeSpent};
 use super::node_store::NodeStore;
 use crate::failure::Outcome;
 use esker::{Db, Env, KeyspaceSettings, Log, Result, Store, Sync};
 use esker_bench::accounting::TableSpace;
-use esker_bench::{Counters, Engine, Row};
+use esker_bench::{Counters, Engine, Outcome as Measured, Row};
 use esker_peers::{Peer, StorageLog};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -34,13 +36,16 @@ pub struct FabricSettings {
     pub connections: usize,
     /// What an acknowledged write survives.
     pub durability: Durability,
+    /// What lies between.
+    pub network: Network,
 }
 
 /// What an acknowledged write survives, on both sides alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Durability {
-    /// The death of a process, as in the paper: the node announces a volatile cache, direct writes are done and not
-    /// flushed, and the logs of LSM engines are not synced.
+    /// No loss of power for certain, as in the paper: the node announces a volatile cache, direct writes are done and not flushed, and
+    /// the logs of LSM engines are not synced. The end of such a log may be lost with its process, too: it is gathered in memory, where a file
+    /// system would have a page cache.
     Paper,
     /// The loss of power: there is no volatile cache, and logs are synced at each write.
     PowerSafe,
@@ -48,7 +53,12 @@ pub enum Durability {
 
 impl Default for FabricSettings {
     fn default() -> Self {
-        FabricSettings { device_bytes: 1 << 30, connections: 4, durability: Durability::PowerSafe }
+        FabricSettings {
+            device_bytes: 1 << 30,
+            connections: 4,
+            durability: Durability::PowerSafe,
+            network: Network::Loopback,
+        }
     }
 }
 
@@ -89,14 +99,15 @@ impl FabricEngine {
             "lsm-node" => (NodeKind::Lsm, dir.to_owned()),
             _ => (NodeKind::Blocks, dir.with_file_name("node-blocks")),
         };
-        let node = Node::start(&NodePlan {
+        let plan = NodePlan {
             kind,
             path,
             bytes: fabric.device_bytes,
             is_volatile: fabric.durability == Durability::Paper,
             segment_bytes: settings.segment_bytes,
             memory_bytes: settings.memory_bytes,
-        })?;
+        };
+        let node = Node::start(&plan, fabric.network)?;
         let mut named = named(fabric);
         let side = match name {
             "rocksdb-compute" => {
@@ -120,9 +131,9 @@ impl FabricEngine {
         self.settings.clone()
     }
 
-    /// What the node has done so far.
-    pub fn node_costs(&self) -> Outcome<NodeCosts> {
-        self.node.costs()
+    /// What the node has done so far, and what lies before it.
+    pub fn node_spent(&self) -> Outcome<NodeSpent> {
+        self.node.spent()
     }
 
     /// Closes the engine, and ends the node.
@@ -165,7 +176,8 @@ fn named(fabric: &FabricSettings) -> BTreeMap<String, String> {
     let pairs = [
         ("durability", durability.to_owned()),
         ("connections", fabric.connections.to_string()),
-        ("node", "a process of its own, one reactor, through loopback".to_owned()),
+        ("node", "a process of its own, one reactor".to_owned()),
+        ("network", fabric.network.about()),
         ("node device", format!("a file of {} bytes, O_DIRECT", fabric.device_bytes)),
     ];
     pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
@@ -239,7 +251,7 @@ impl Engine for FabricEngine {
 }
 
 /// What a process on this side can't tell of what lies on the other.
-const ELSEWHERE: [&str; 8] = [
+const ELSEWHERE: [&str; 9] = [
     "written_bytes",
     "write_amp",
     "disk_peak_bytes",
@@ -248,22 +260,83 @@ const ELSEWHERE: [&str; 8] = [
     "table_space_amp_mean",
     "table_space_amp_peak",
     "table_write_amp",
+    // Its pages of mapped files, beside which the node's are not told.
+    "mapped_peak_mib",
 ];
 
-/// Puts what the node did in the place of what this process did, which says nothing.
-pub fn account(rows: &mut Vec<Row>, before: NodeCosts, after: NodeCosts, user_bytes: u64) {
+/// Puts what the node did in the place of what this process did, which says nothing, and adds the node's processor time and memory
+/// to this process's: what either side of a comparison costs is what both of its machines would.
+pub fn account(outcome: &mut Measured, before: NodeSpent, after: NodeSpent, user_bytes: u64) {
+    let rows = &mut outcome.rows;
     rows.retain(|row| !ELSEWHERE.contains(&&row.metric[..]));
+    // This process's store has no files.
+    outcome.series.retain(|series| series.metric != "disk_bytes");
     let Some(first) = rows.first().cloned() else { return };
+    let node = after.node.since(&before.node);
+    let node_cpu = node.cpu_us as f64 / 1e6;
+    let relay_cpu = after.relay_cpu.saturating_sub(before.relay_cpu).as_secs_f64();
+    let node_memory = node.memory_peak_bytes as f64 / f64::from(1 << 20);
+    for row in &mut *rows {
+        row.value += match &row.metric[..] {
+            "cpu_s" => node_cpu - relay_cpu,
+            "rss_peak_mib" => node_memory,
+            _ => 0.0,
+        };
+    }
     let mut add = |metric: &str, value: f64, unit: &str| {
         rows.push(Row { metric: metric.to_owned(), value, unit: unit.to_owned(), ..first.clone() });
     };
-    let network = (after.network_bytes - before.network_bytes) as f64;
-    let device = (after.device_bytes - before.device_bytes) as f64;
+    let (network, device) = (node.network_bytes as f64, node.device_bytes as f64);
     add("network_bytes", network, "bytes");
     add("device_bytes", device, "bytes");
-    add("node_commands", (after.commands - before.commands) as f64, "ops");
+    add("node_commands", node.commands as f64, "ops");
+    add("node_cpu_s", node_cpu, "s");
+    add("node_rss_peak_mib", node_memory, "MiB");
+    if relay_cpu > 0.0 {
+        add("relay_cpu_s", relay_cpu, "s");
+    }
     if user_bytes > 0 {
         add("network_amp", network / user_bytes as f64, "ratio");
         add("node_write_amp", device / user_bytes as f64, "ratio");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::node::NodeCosts;
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_side_costs_what_client_and_node_cost_without_the_relay() {
+        let row = |metric: &str, value| Row {
+            engine: "hashstore-node".to_owned(),
+            case: "own".to_owned(),
+            metric: metric.to_owned(),
+            value,
+            unit: "s".to_owned(),
+            round: 0,
+        };
+        let rows = vec![row("cpu_s", 5.0), row("rss_peak_mib", 100.0), row("write_amp", 0.0)];
+        let mut outcome = Measured { rows, ..Measured::default() };
+        let spent = |cpu_us, relay_seconds, device_bytes| NodeSpent {
+            node: NodeCosts {
+                cpu_us,
+                device_bytes,
+                memory_peak_bytes: 7 << 20,
+                ..NodeCosts::default()
+            },
+            relay_cpu: Duration::from_secs(relay_seconds),
+        };
+        let (before, after) = (spent(1_000_000, 1, 5), spent(4_000_000, 3, 35));
+        account(&mut outcome, before, after, 10);
+        let value = |metric: &str| {
+            outcome.rows.iter().find(|row| row.metric == metric).map(|row| row.value)
+        };
+        // This process's 5 s had 2 s of the relay's thread; the node had 3 s.
+        assert_eq!(value("cpu_s"), Some(5.0 - 2.0 + 3.0));
+        assert_eq!((value("node_cpu_s"), value("relay_cpu_s")), (Some(3.0), Some(2.0)));
+        assert_eq!((value("rss_peak_mib"), value("node_rss_peak_mib")), (Some(107.0), Some(7.0)));
+        assert_eq!((value("write_amp"), value("node_write_amp")), (None, Some(3.0)));
     }
 }

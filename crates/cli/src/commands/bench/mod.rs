@@ -12,7 +12,7 @@
 //! * [`engines`]: the engines by name; [`novelsm`]: the one that is a model of another; [`pool`]: the
 //!   persistent memory of those that have some; [`log_device`]: what logs lie on;
 //! * [`fabric`]: engines with a storage node between them and their device; [`node`]: such a node;
-//!   [`node_process`]: it from the outside; [`node_store`]: its keys;
+//!   [`node_process`]: it from the outside; [`node_store`]: its keys; [`network`]: what lies between, emulated;
 //! * [`transactions`]: loads of transactions, in a worker; [`audit`]: what they must leave;
 //!   [`transaction_engine`]: peers that run them.
 
@@ -25,6 +25,7 @@ mod engine;
 pub mod engines;
 pub mod fabric;
 pub mod log_device;
+pub mod network;
 mod node;
 mod node_process;
 mod node_store;

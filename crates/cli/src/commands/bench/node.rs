@@ -8,6 +8,7 @@ use crate::failure::{Failure, Outcome};
 use clap::Args;
 use esker::{Db, KeyspaceSettings, Log, Settings, Sync};
 use esker_base::{Background, Rng, SystemClock, SystemEntropy, Threads, ambient_seed};
+use esker_bench::accounting::cpu_time;
 use esker_hashstore::device::FileDevice;
 use esker_hashstore::{CreateSettings, volume};
 use esker_node::HashKeys;
@@ -74,6 +75,23 @@ pub struct NodeCosts {
     pub device_bytes: u64,
     /// Commands received.
     pub commands: u64,
+    /// Processor time, in microseconds.
+    pub cpu_us: u64,
+    /// The most memory that it had resident since it was started.
+    pub memory_peak_bytes: u64,
+}
+
+impl NodeCosts {
+    /// What was added since `earlier`. A peak is that of all.
+    pub fn since(&self, earlier: &NodeCosts) -> NodeCosts {
+        NodeCosts {
+            network_bytes: self.network_bytes - earlier.network_bytes,
+            device_bytes: self.device_bytes - earlier.device_bytes,
+            commands: self.commands - earlier.commands,
+            cpu_us: self.cpu_us - earlier.cpu_us,
+            memory_peak_bytes: self.memory_peak_bytes,
+        }
+    }
 }
 
 /// Serve a namespace for a measurement, as told on standard input
@@ -95,6 +113,8 @@ impl Node {
                 network_bytes: totals.received_bytes + totals.sent_bytes,
                 device_bytes: device_bytes()? - written,
                 commands: totals.commands,
+                cpu_us: cpu_time().as_micros() as u64,
+                memory_peak_bytes: memory_peak_bytes()?,
             }))?;
         }
         target.drain();
@@ -182,11 +202,21 @@ fn start(namespace: Arc<dyn Namespace>) -> Outcome<Target> {
 
 /// What the system wrote to devices for this process: `proc_pid_io(5)`, `write_bytes`.
 fn device_bytes() -> Outcome<u64> {
-    let failed = |error| Failure::io("read", "/proc/self/io", error);
-    let text = std::fs::read_to_string("/proc/self/io").map_err(failed)?;
-    let found = text.lines().find_map(|line| line.strip_prefix("write_bytes:"));
-    let bytes = found.and_then(|bytes| bytes.trim().parse().ok());
-    bytes.ok_or_else(|| Failure::new("/proc/self/io does not tell write_bytes".to_owned()))
+    of_system("/proc/self/io", "write_bytes:")
+}
+
+/// The peak of what this process had resident: `proc_pid_status(5)`, `VmHWM`, in KiB.
+fn memory_peak_bytes() -> Outcome<u64> {
+    Ok(of_system("/proc/self/status", "VmHWM:")? << 10)
+}
+
+/// The first number of a line of a file.
+fn of_system(file: &str, name: &str) -> Outcome<u64> {
+    let failed = |error| Failure::io("read", file, error);
+    let text = std::fs::read_to_string(file).map_err(failed)?;
+    let found = text.lines().find_map(|line| line.strip_prefix(name));
+    let number = found.and_then(|text| text.split_whitespace().next()?.parse().ok());
+    number.ok_or_else(|| Failure::new(format!("{file} does not tell {name}")))
 }
 
 fn tell(message: &NodeMessage) -> Outcome {

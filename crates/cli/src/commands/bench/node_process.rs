@@ -2,6 +2,7 @@
 
 use super::child::Ended;
 use super::fabric::FabricSettings;
+use super::network::{Network, Relay};
 use super::node::{NodeCosts, NodeMessage, NodePlan, SUBSYSTEM};
 use super::node_store::NodeStore;
 use super::plan::line;
@@ -14,6 +15,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// I/O queues of one controller, at most.
 const QUEUES: usize = 64;
@@ -21,13 +23,23 @@ const QUEUES: usize = 64;
 /// The process.
 pub struct Node {
     address: SocketAddr,
+    /// What lies before it, if anything.
+    relay: Option<Relay>,
     lines: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
     /// Ends when standard input does, which is before it in the order of fields.
     _process: Ended,
 }
 
+/// What a node has done since it listens, and what lies before it.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct NodeSpent {
+    pub node: NodeCosts,
+    /// The processor time of the emulated network, which is this process's.
+    pub relay_cpu: Duration,
+}
+
 impl Node {
-    pub fn start(plan: &NodePlan) -> Outcome<Self> {
+    pub fn start(plan: &NodePlan, network: Network) -> Outcome<Self> {
         let failed = |error| Failure::io("start", "a storage node", error);
         let program = std::env::current_exe().map_err(failed)?;
         let mut command = Command::new(program);
@@ -39,7 +51,9 @@ impl Node {
         stdin.write_all(&line(plan)?).map_err(failed)?;
         match hear(&mut stdout)? {
             NodeMessage::Listening(address) => {
-                Ok(Node { address, lines: Mutex::new((stdin, stdout)), _process: process })
+                let relay = Relay::start(network, address)?;
+                let lines = Mutex::new((stdin, stdout));
+                Ok(Node { address, relay, lines, _process: process })
             }
             NodeMessage::Done(_) => {
                 Err(Failure::new("the storage node does not listen".to_owned()))
@@ -47,7 +61,13 @@ impl Node {
         }
     }
 
-    pub fn costs(&self) -> Outcome<NodeCosts> {
+    /// What it has cost, and what lies before it.
+    pub fn spent(&self) -> Outcome<NodeSpent> {
+        let relay_cpu = self.relay.as_ref().map(Relay::cpu_time).unwrap_or_default();
+        Ok(NodeSpent { node: self.costs()?, relay_cpu })
+    }
+
+    fn costs(&self) -> Outcome<NodeCosts> {
         let mut lines = self.lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         lines.0.write_all(b"\n").map_err(|error| Failure::io("ask", "the storage node", error))?;
         match hear(&mut lines.1)? {
@@ -61,7 +81,8 @@ impl Node {
     fn settings(&self, queues: usize) -> Outcome<esker_initiator::Settings> {
         let nqn = |name| Nqn::new(name).map_err(|error| Failure::new(error.to_string()));
         let host = nqn("nqn.2024-01.io.esker:bench-host")?;
-        let settings = esker_initiator::Settings::new(self.address, host, nqn(SUBSYSTEM)?);
+        let address = self.relay.as_ref().map_or(self.address, Relay::address);
+        let settings = esker_initiator::Settings::new(address, host, nqn(SUBSYSTEM)?);
         Ok(esker_initiator::Settings { queues: queues as u16, ..settings })
     }
 

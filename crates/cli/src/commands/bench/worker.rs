@@ -8,9 +8,9 @@ use super::plan::{Message, Plan, ShelfTask, Task, line};
 use super::{engines, reading, transactions};
 use crate::failure::{Failure, Outcome};
 use clap::Args;
-use esker_base::{Background, Priority, Rng, SystemClock, Threads};
+use esker_base::{Background, Clock, Priority, SystemClock, Threads};
+use esker_bench::driver::{Load, TICK};
 use esker_bench::{Engine, Progress, Report, Row, Trial};
-use esker_workload::Workload;
 use esker_workload::shelf::{self, Shelf};
 use esker_workload::updates::Updates;
 use std::io::{BufRead, Write};
@@ -91,15 +91,15 @@ fn measure(plan: &Plan) -> Outcome<esker_bench::Outcome> {
     if let Task::Shelf(task) = &plan.task
         && task.starts_full()
     {
-        fill(task, opened.engine())?;
+        fill(task, opened.engine(), progress)?;
     }
     let node = opened.fabric();
-    let before = node.map(FabricEngine::node_costs).transpose()?;
+    let before = node.map(FabricEngine::node_spent).transpose()?;
     let user_bytes = opened.engine().counters().user_bytes;
     let mut outcome = trial.run(progress)?;
     if let Some((node, before)) = node.zip(before) {
         let user_bytes = opened.engine().counters().user_bytes - user_bytes;
-        fabric::account(&mut outcome.rows, before, node.node_costs()?, user_bytes);
+        fabric::account(&mut outcome, before, node.node_spent()?, user_bytes);
     }
     outcome.rows.extend(limit_line_distance(plan, &outcome)?);
     if let Some((updates, reads)) = updates.as_ref().filter(|(_, reads)| *reads > 0) {
@@ -110,13 +110,28 @@ fn measure(plan: &Plan) -> Outcome<esker_bench::Outcome> {
 }
 
 /// Puts what a load of reads is to find.
-fn fill(task: &ShelfTask, engine: &dyn Engine) -> Outcome {
-    let options = shelf::Options { access: shelf::Access::FillSame, threads: 1, ..task.options() };
-    let shelf = Shelf::new(&options);
-    let mut worker = shelf.worker(engine.store(), 0, Rng::new(task.seed))?;
-    for _ in 0..options.keys {
-        worker.step()?;
-    }
+fn fill(task: &ShelfTask, engine: &dyn Engine, progress: &mut dyn FnMut(&Progress<'_>)) -> Outcome {
+    let options = shelf::Options { access: shelf::Access::FillTogether, ..task.options() };
+    let load = Load {
+        workload: &Shelf::new(&options),
+        store: engine.store(),
+        threads: options.threads,
+        duration: None,
+        rate: None,
+        intervals: None,
+        tick: TICK,
+        seed: task.seed,
+        label: "filling",
+    };
+    let clock = SystemClock::new();
+    let began = clock.now();
+    let mut tell = |stage: &str, operations, wanted| {
+        let elapsed = clock.now().saturating_sub(began);
+        let (index, stages, is_done) = (0, 1, false);
+        progress(&Progress { stage, index, stages, operations, wanted, elapsed, is_done });
+    };
+    load.run(&clock, &mut |operations| tell("filling", operations, Some(options.keys)))?;
+    tell("settling what was filled", options.keys, None);
     engine.flush()?;
     Ok(engine.settle()?)
 }

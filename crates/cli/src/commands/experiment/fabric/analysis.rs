@@ -1,5 +1,6 @@
 //! Every engine against RocksDB on the compute node, in the same round.
 
+use super::super::super::bench::network::Network;
 use esker_bench::Row;
 use esker_bench::results::{Paired, Results, spread};
 use esker_bench::table::columns_of;
@@ -86,7 +87,37 @@ pub fn text(results: &Results) -> String {
         "\nAgainst {baseline} in the same rounds, with 95% bounds; bytes through the network and to the node's device \
          for each byte written by users\n"
     );
-    about + &columns_of(&lines)
+    about + &columns_of(&lines) + &relay_text(results)
+}
+
+/// What the emulation of a network costs by itself, if there is one: cases through its relay, which holds nothing back, by the same
+/// cases without.
+fn relay_text(results: &Results) -> String {
+    let titles = ["case", "engine", "mean", "throughput", "relay's processor s"];
+    let mut lines = vec![titles.map(str::to_owned).to_vec()];
+    for case in results.cases() {
+        let Some(plain) = case.strip_suffix(Network::Relay.suffix()) else { continue };
+        for engine in results.engines() {
+            let median = |case: &str, metric: &str| {
+                spread(&results.values(engine, case, metric)).map(|spread| spread.median)
+            };
+            let ratio = |metric: &str| Some(median(case, metric)? / median(plain, metric)?);
+            let number =
+                |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.2}"));
+            lines.push(vec![
+                plain.to_owned(),
+                engine.to_owned(),
+                number(ratio("latency_mean_us")),
+                number(ratio("throughput")),
+                number(median(case, "relay_cpu_s")),
+            ]);
+        }
+    }
+    if lines.len() == 1 {
+        return String::new();
+    }
+    let about = "\nWhat the emulation costs: through its relay, which holds nothing back, by the same case without one\n";
+    about.to_owned() + &columns_of(&lines)
 }
 
 #[cfg(test)]
@@ -119,5 +150,21 @@ mod tests {
             rows(&results).iter().map(|row| (row.round, row.value)).collect();
         assert_eq!(ratios, [(0, 0.2), (1, 0.3)]);
         assert!(text(&results).contains("hashstore-node"));
+        assert!(!text(&results).contains("relay"), "there is none");
+    }
+
+    #[test]
+    fn what_the_relay_costs_is_told_beside_what_the_network_does() {
+        let of = |case: &str, value: f64| Row {
+            case: case.to_owned(),
+            ..row("rocksdb-compute", "latency_mean_us", value, 0)
+        };
+        let rows = vec![
+            of("paper-own-32k", 100.0),
+            of("paper-own-32k-relay-alone", 125.0),
+            of("paper-own-32k-emulated-10gbe", 150.0),
+        ];
+        let told = relay_text(&Results { rows, ..Results::default() });
+        assert!(told.contains("1.25") && !told.contains("1.50"), "{told}");
     }
 }

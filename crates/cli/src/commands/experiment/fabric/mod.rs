@@ -7,7 +7,8 @@
 //!
 //! Both sides are equally durable: as the paper has it, where nothing that is acknowledged survives power loss for
 //! certain, and power-safe, where everything does. The node is a process of its own on this machine, reached through
-//! loopback: what a network adds is not in the figures.
+//! loopback: what a network adds is not in the figures, unless `--network` asks for one, which is emulated
+//! ([`network`](super::super::bench::network)).
 
 mod analysis;
 mod paper;
@@ -16,6 +17,8 @@ mod sizes;
 use super::super::bench::campaign::{Analysis, Campaign, Case};
 use super::super::bench::engines::{EngineSettings, ForwardingName};
 use super::super::bench::fabric::{self, Durability, FabricSettings};
+#[cfg(test)]
+use super::super::bench::network::Network;
 use super::super::bench::options::parse_engines;
 use super::super::bench::plan::{ShelfTask, Task};
 use super::super::bench::pool::PoolSettings;
@@ -44,7 +47,10 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
         let needed = crate::units::bytes(4 * sizes.device_bytes);
         return Err(Failure::Usage(format!("the nodes' files need {needed} of space in --dir")));
     }
-    let shapes = sizes::chosen(wishes.scale, wishes.cases)?;
+    let mut shapes = sizes::chosen(wishes.scale, wishes.cases)?;
+    if wishes.network {
+        sizes::add_networks(&mut shapes, wishes.cases.is_some());
+    }
     let settings = |shape: &Shape| EngineSettings {
         memory_bytes: MEMORY_BYTES,
         segment_bytes: WRITE_BUFFER_BYTES,
@@ -61,6 +67,7 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
                 true => Durability::PowerSafe,
                 false => Durability::Paper,
             },
+            network: shape.network,
         },
     };
     let cases: Vec<Case> =
@@ -118,8 +125,13 @@ fn groups(cases: &[Case]) -> Vec<Group> {
         ..Group::default()
     };
     let groups = [
-        group("As the paper has it", OF_THE_PAPER, &LATENCIES, |name| name.starts_with(PAPER)),
-        group("Power-safe", POWER_SAFE, &LATENCIES, |name| !name.starts_with(PAPER)),
+        group("As the paper has it", OF_THE_PAPER, &LATENCIES, |name| {
+            name.starts_with(PAPER) && !sizes::has_network(name)
+        }),
+        group("Power-safe", POWER_SAFE, &LATENCIES, |name| {
+            !name.starts_with(PAPER) && !sizes::has_network(name)
+        }),
+        group("Over a network, EMULATED", EMULATED, &LATENCIES, sizes::has_network),
         group("What it costs", COSTS, &METRICS_OF_COSTS, |_| true),
     ];
     groups.into_iter().filter(|group| !group.cases.is_empty()).collect()
@@ -131,6 +143,10 @@ const OF_THE_PAPER: &str = "\
 const POWER_SAFE: &str = "\
     There is no volatile cache: the node acknowledges what an fdatasync has made safe, and LSM engines sync their log at \
     every write, those who wait together together. RocksDB's logs are zeroed when they are made, and recycled.";
+const EMULATED: &str = "\
+    The same cases over a link of 10 Gigabit Ethernet that a relay in user space emulates on loopback (emulated-10gbe), and through \
+    that relay while it holds nothing back (relay-alone): what these take longer than the cases without a relay is what the \
+    emulation itself costs, and no network would.";
 const LATENCIES: [&str; 6] = [
     "latency_mean_us",
     "latency_p50_us",
@@ -142,9 +158,19 @@ const LATENCIES: [&str; 6] = [
 
 const COSTS: &str = "\
     Payload bytes of the node's sockets, both ways, and what the system wrote to the node's device, for each byte that \
-    users wrote; fills with all that is left to do afterwards.";
-const METRICS_OF_COSTS: [&str; 4] =
-    ["network_amp", "node_write_amp", "network_bytes", "sustained_throughput"];
+    users wrote; fills with all that is left to do afterwards. Processor time and memory are those of client and node together; the \
+    node's part, and the emulated network's, which is in neither, stand beside.";
+const METRICS_OF_COSTS: [&str; 9] = [
+    "network_amp",
+    "node_write_amp",
+    "network_bytes",
+    "sustained_throughput",
+    "cpu_s",
+    "node_cpu_s",
+    "relay_cpu_s",
+    "rss_peak_mib",
+    "node_rss_peak_mib",
+];
 
 #[cfg(test)]
 mod tests {
@@ -186,6 +212,28 @@ mod tests {
             let has = |case: &Case| case.task.pair_bytes().unwrap() == (4, bytes);
             assert!(campaign.cases.iter().any(has), "{bytes}");
         }
+    }
+
+    #[test]
+    fn a_network_is_measured_beside_its_relay_and_loopback_and_called_emulated() {
+        let cases = Some("paper-own-32k,paper-read-4k");
+        let campaign = of(&Wishes { network: true, cases, ..Wishes::default() });
+        let networks = |prefix: &str| -> Vec<(String, Network)> {
+            let cases = campaign.cases.iter().filter(|case| case.name.starts_with(prefix));
+            let network = |case: &Case| case.settings.as_ref().unwrap().fabric.network;
+            cases.map(|case| (case.name[prefix.len()..].to_owned(), network(case))).collect()
+        };
+        for case in ["paper-own-32k", "paper-read-4k"] {
+            let expected = [
+                ("", Network::Loopback),
+                ("-relay-alone", Network::Relay),
+                ("-emulated-10gbe", Network::TenGigabit),
+            ];
+            assert_eq!(networks(case), expected.map(|(name, network)| (name.to_owned(), network)));
+        }
+        assert!(campaign.emulated().iter().any(|said| said.contains("10 Gigabit")));
+        let plain = of(&Wishes { cases, ..Wishes::default() });
+        assert!(plain.emulated().is_empty() && plain.cases.len() == 2);
     }
 
     #[test]

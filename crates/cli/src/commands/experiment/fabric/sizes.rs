@@ -1,5 +1,6 @@
 //! How much the experiment measures, and the cases by name.
 
+use super::super::super::bench::network::Network;
 use super::super::super::bench::plan::ShelfAccess;
 use super::super::Scale;
 use crate::failure::{Failure, Outcome};
@@ -10,8 +11,8 @@ const THREADS: usize = 15;
 /// Connections, where nothing else is said: one for each client, so that what comes wakes who waits for it and nobody else.
 const CONNECTIONS: usize = THREADS;
 
-/// What one case fills at most with each kind of value: as many writes of small ones as take about as long.
-const SMALL_PART: u64 = 4;
+/// So many more writes of small values than of large ones.
+const SMALL_PART: u64 = 2;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Sizes {
@@ -33,6 +34,7 @@ pub(super) struct Shape {
     pub(super) threads: usize,
     pub(super) connections: usize,
     pub(super) is_power_safe: bool,
+    pub(super) network: Network,
 }
 
 impl Sizes {
@@ -45,10 +47,10 @@ impl Sizes {
                 writes: 500,
             },
             Scale::Full => Sizes {
-                rounds: 5,
-                duration: Duration::from_secs(10),
-                device_bytes: 12 << 30,
-                writes: 4_000,
+                rounds: 2,
+                duration: Duration::from_millis(1500),
+                device_bytes: 3 << 30,
+                writes: 1_500,
             },
         }
     }
@@ -84,7 +86,7 @@ impl Sizes {
     }
 }
 
-/// What cases are called: durability, access, value, and the connections if they are not the usual ones.
+/// All that there are. What they are called: durability, access, value, and the connections if they are not the usual ones.
 fn all() -> Vec<Shape> {
     let mut shapes = Vec::new();
     for (durability, is_power_safe) in [("paper", false), ("safe", true)] {
@@ -95,15 +97,14 @@ fn all() -> Vec<Shape> {
             ("half", ShelfAccess::Half),
         ] {
             for (value, value_bytes) in [("32k", 32 << 10), ("4k", 4 << 10), ("100", 100)] {
-                let name = format!("{durability}-{access_name}-{value}");
-                let (threads, connections) = (THREADS, CONNECTIONS);
                 shapes.push(Shape {
-                    name,
+                    name: format!("{durability}-{access_name}-{value}"),
                     access,
                     value_bytes,
-                    threads,
-                    connections,
+                    threads: THREADS,
+                    connections: CONNECTIONS,
                     is_power_safe,
+                    network: Network::Loopback,
                 });
             }
         }
@@ -117,19 +118,35 @@ fn all() -> Vec<Shape> {
                 threads: THREADS.max(connections),
                 connections,
                 is_power_safe: false,
+                network: Network::Loopback,
             });
         }
     }
     shapes
 }
 
+/// Whether a case of a full run, where none are asked for. What a value survives makes no difference to who reads it; and whether
+/// all write the same keys is a question about the paper's values.
+fn is_in_full(shape: &Shape) -> bool {
+    match shape.access {
+        ShelfAccess::FillSame => shape.value_bytes == 32 << 10,
+        ShelfAccess::Read => !shape.is_power_safe,
+        ShelfAccess::FillOwn | ShelfAccess::Half => true,
+    }
+}
+
 /// What a minute is enough for.
 const QUICK: &str = "paper-same-32k,paper-own-32k,paper-read-32k,paper-half-32k,safe-own-32k";
+
+/// What is also measured over networks where no cases are asked for.
+const NETWORKED: [&str; 3] = ["paper-own-32k", "paper-read-32k", "safe-own-32k"];
 
 /// The cases of a list, or those of a scale.
 pub(super) fn chosen(scale: Scale, list: Option<&str>) -> Outcome<Vec<Shape>> {
     let all = all();
-    let Some(list) = list.or((scale == Scale::Quick).then_some(QUICK)) else { return Ok(all) };
+    let Some(list) = list.or((scale == Scale::Quick).then_some(QUICK)) else {
+        return Ok(all.into_iter().filter(is_in_full).collect());
+    };
     let find = |name: &str| {
         let found = all.iter().find(|shape| shape.name == name).cloned();
         found.ok_or_else(|| {
@@ -138,4 +155,26 @@ pub(super) fn chosen(scale: Scale, list: Option<&str>) -> Outcome<Vec<Shape>> {
         })
     };
     list.split(',').map(|name| find(name.trim())).collect()
+}
+
+/// Puts behind each case the same over the emulation's relay, and over the emulated link: behind all, or those that are chosen here.
+pub(super) fn add_networks(shapes: &mut Vec<Shape>, of_all: bool) {
+    let over = |shape: Shape| {
+        let networks: &[Network] = match of_all || NETWORKED.contains(&&shape.name[..]) {
+            true => &[Network::Loopback, Network::Relay, Network::TenGigabit],
+            false => &[Network::Loopback],
+        };
+        let name = shape.name.clone();
+        networks.iter().map(move |&network| Shape {
+            name: format!("{name}{}", network.suffix()),
+            network,
+            ..shape.clone()
+        })
+    };
+    *shapes = std::mem::take(shapes).into_iter().flat_map(over).collect();
+}
+
+/// Whether a case of this name is over one of the networks that are added.
+pub(super) fn has_network(name: &str) -> bool {
+    [Network::Relay, Network::TenGigabit].iter().any(|network| name.ends_with(network.suffix()))
 }
