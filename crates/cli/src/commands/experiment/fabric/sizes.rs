@@ -49,7 +49,7 @@ impl Sizes {
             Scale::Full => Sizes {
                 rounds: 2,
                 duration: Duration::from_millis(1500),
-                device_bytes: 3 << 30,
+                device_bytes: 2 << 30,
                 writes: 1_500,
             },
         }
