@@ -43,6 +43,21 @@ impl Claim {
     }
 }
 
+/// What a running plan holds, without a hold on its tables' files.
+#[derive(Debug)]
+pub struct Held {
+    tables: Vec<TableId>,
+    claim: Claim,
+}
+
+impl Held {
+    /// What `plan` holds.
+    pub fn by(plan: &Plan) -> Self {
+        let tables = plan.tables().map(|table| table.meta.id).collect();
+        Held { tables, claim: Claim::of(plan) }
+    }
+}
+
 impl Busy {
     /// Whether a table is an input of a running plan.
     pub fn holds(&self, table: TableId) -> bool {
@@ -63,13 +78,12 @@ impl Busy {
         self.claims.push(Claim::of(plan));
     }
 
-    /// Marks `plan`, claimed before, as no longer running.
-    pub fn release(&mut self, plan: &Plan) {
-        for table in plan.tables() {
-            self.tables.remove(&table.meta.id);
+    /// Marks a plan, claimed before, as no longer running.
+    pub fn release(&mut self, held: &Held) {
+        for table in &held.tables {
+            self.tables.remove(table);
         }
-        let claim = Claim::of(plan);
-        let at = self.claims.iter().position(|other| *other == claim);
+        let at = self.claims.iter().position(|other| *other == held.claim);
         self.claims.swap_remove(at.expect("only a claimed plan is released"));
     }
 

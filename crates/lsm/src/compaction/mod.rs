@@ -42,7 +42,7 @@ pub(crate) mod testing;
 mod tests;
 mod tiered;
 
-pub use busy::Busy;
+pub use busy::{Busy, Held};
 pub use estimate::{Estimate, estimate};
 pub use execute::{Context, Outcome, execute_part};
 pub use fold::{Fate, Fold};

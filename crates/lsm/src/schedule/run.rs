@@ -4,7 +4,7 @@ use super::choose::is_unused;
 use super::{Job, Lane};
 use crate::commit::LogSegment;
 use crate::compact::{Merge, compact};
-use crate::compaction::{self, Plan};
+use crate::compaction::{self, Held, Plan};
 use crate::flush;
 use crate::inner::Inner;
 use crate::log_files::log_file_name;
@@ -29,10 +29,11 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
         Job::Sync(seqno) => inner.commit.sync_through(*seqno),
         Job::Compact(plan) => compact(inner, plan),
     };
+    let held = match &job {
+        Job::Compact(plan) => Some(Held::by(plan)),
+        _ => None,
+    };
     let mut jobs = schedule.jobs.lock();
-    if let Job::Compact(plan) = &job {
-        jobs.busy.release(plan);
-    }
     // A compaction that was cancelled has not failed.
     let outcome =
         if inner.gate.is_cancelled() && lane == Lane::Compaction { Ok(()) } else { outcome };
@@ -40,12 +41,16 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
     drop(jobs);
     let changes_debt = !matches!(job, Job::Sort(_) | Job::Sync(_));
     // Before the lane is at rest: whoever waited for that must find that nobody uses a flushed MemTable
-    // any more, and that the files of merged tables are gone.
+    // any more, and that the files of merged tables are gone: they take of the room of a goal for space, and
+    // with nothing under way that could make room, a merge would be begun that does not fit.
     drop(job);
     if changes_debt {
         update_debt(inner);
     }
-    schedule.jobs.lock().lane(lane).running -= 1;
+    let mut jobs = schedule.jobs.lock();
+    held.iter().for_each(|held| jobs.busy.release(held));
+    jobs.lane(lane).running -= 1;
+    drop(jobs);
     schedule.work.notify_all();
     schedule.progress.notify_all();
     outcome

@@ -2,7 +2,7 @@
 //! seeing what it saw.
 
 use super::store::{Store, Write};
-use crate::compaction::Plan;
+use crate::compaction::{Held, Plan};
 use crate::dedup::{Dedup, Ratio};
 use crate::settings::Shape;
 use esker_base::Rng;
@@ -75,7 +75,7 @@ fn finish_plan(rng: &mut Rng, store: &mut Store, running: &mut Vec<Plan>) {
     }
     let plan = running.swap_remove(rng.below(running.len() as u64) as usize);
     store.run(&plan, 1 + rng.below(3) as usize);
-    store.busy.release(&plan);
+    store.busy.release(&Held::by(&plan));
 }
 
 #[test]
