@@ -111,9 +111,10 @@ pub use esker_api::{
 pub use esker_base::{Error, Result};
 pub use esker_lsm::version::{TableId, TableMeta};
 pub use esker_lsm::{
-    Account, DEFAULT_KEYSPACE, Db, DbCursor, Dedup, DramTableStats, Env, Forwarding, Keyspace,
-    KeyspaceInfo, KeyspaceLevels, KeyspaceSettings, LevelInfo, LiveData, Log, Pairs, Range, Ratio,
-    RunInfo, Settings, Shape, Snapshot, SpaceSeen, Stats, Store, Sync, TableGets, TornLog,
+    Account, DEFAULT_KEYSPACE, Db, DbCursor, Dedup, DramTableStats, Env, Forwarding, GoalInfo,
+    Keyspace, KeyspaceInfo, KeyspaceLevels, KeyspaceSettings, LevelInfo, LiveData, Log, Pairs,
+    RECLAIM_PERCENTS, Range, Ratio, ReclaimErrors, RunInfo, Settings, Shape, Snapshot, SpaceSeen,
+    Stats, Store, Sync, TableGets, TornLog,
 };
 pub use esker_table::Compression;
 pub use esker_txn::TransactionDb;

@@ -5,6 +5,7 @@
 //! is flushed, in the edit that adds its tables: a crash neither loses nor doubles them. Table reads,
 //! and looks at space, since the last such edit are lost in a crash, or by a process that only reads.
 
+use crate::reclaim::ReclaimErrors;
 use crate::table_gets::TableGets;
 use esker_base::coding::{put_varint64, take_varint64};
 use parking_lot::Mutex;
@@ -34,6 +35,8 @@ pub struct Account {
     pub table_gets: TableGets,
     /// What table files took, for what is live.
     pub space: SpaceSeen,
+    /// How well compactions were judged. Of a database that older programs wrote, those since.
+    pub reclaim_errors: ReclaimErrors,
 }
 
 /// Looks at space, one after each flush: space amplification is what table files take, those in the
@@ -144,6 +147,7 @@ impl Account {
             &mut space.bytes_peak,
         ]
         .into_iter()
+        .chain(self.reclaim_errors.figures())
     }
 }
 

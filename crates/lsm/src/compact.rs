@@ -7,6 +7,7 @@ use crate::filter_share;
 use crate::inner::Inner;
 use crate::manifest::{Change, Edit, State};
 use crate::parts::Parts;
+use crate::reclaim::ReclaimErrors;
 use crate::schedule::Schedule;
 use crate::settings::KeyspaceSettings;
 use crate::version::{KeyspaceVersion, TableMeta, table_file_name};
@@ -156,6 +157,11 @@ fn cost_of(outcome: &Outcome) -> Account {
         compaction_bytes: outcome.written_bytes,
         predicted_reclaim_bytes: outcome.predicted_reclaim_bytes,
         reclaims_within_tenth: u64::from(outcome.freed_what_was_expected()),
+        reclaim_errors: ReclaimErrors::of(
+            outcome.predicted_reclaim_bytes,
+            outcome.freed_bytes(),
+            outcome.was_doubtful,
+        ),
         ..Account::default()
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::account::Account;
 use crate::close::Handle;
+use crate::compaction::Surroundings;
 use crate::cursor::DbCursor;
 use crate::env::{Env, posix_env};
 use crate::inner::{Inner, table_memory};
@@ -13,7 +14,7 @@ use crate::read::{self, Patience};
 use crate::schedule;
 use crate::settings::{KeyspaceSettings, Log, Settings};
 use crate::snapshot::Snapshot;
-use crate::stats::{self, KeyspaceLevels, LiveData, Stats};
+use crate::stats::{self, GoalInfo, KeyspaceLevels, LiveData, Stats};
 use crate::torn::TornLog;
 use crate::version::KeyspaceVersion;
 use esker_api::{KeyRange, Value, WriteBatch};
@@ -458,6 +459,19 @@ impl Db {
         let version = inner.view.load().version.clone();
         version.open_tables(&inner.cache).ok()?;
         stats::live_data(&version, &inner.snapshots.list())
+    }
+
+    /// How the keyspaces that have a goal for space stand to it now.
+    pub fn goals(&self) -> Vec<GoalInfo> {
+        let inner = self.inner();
+        let version = inner.view.load().version.clone();
+        let _ = version.open_tables(&inner.cache);
+        let around = Surroundings {
+            snapshots: inner.snapshots.list(),
+            left_bytes: inner.installer.left_bytes(),
+            flushing_bytes: 0,
+        };
+        stats::goals(&version, inner.sizes, &around)
     }
 
     /// The tree of every keyspace.

@@ -1,9 +1,11 @@
 //! What a database says of itself.
 
 use crate::account::Account;
+use crate::compaction::{Busy, Ledger, Sizes, Surroundings};
+use crate::dedup::{Dedup, Ratio};
 use crate::settings::KeyspaceSettings;
 use crate::table_gets::{GetCounters, TableGets};
-use crate::version::{TableMeta, Version};
+use crate::version::{KeyspaceVersion, TableMeta, Version};
 use esker_base::{KeyspaceId, Seqno};
 use esker_memtable::DramTableStats;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -120,6 +122,42 @@ pub(crate) fn live_data(version: &Version, snapshots: &[Seqno]) -> Option<LiveDa
     })
 }
 
+/// How a keyspace stands to its goal for space. In bytes of files.
+#[derive(Clone, PartialEq, Debug)]
+pub struct GoalInfo {
+    /// The keyspace's name.
+    pub keyspace: String,
+    /// The goal: tables may take so many times what is live.
+    pub amp: Ratio,
+    /// What is live, judged by samples of keys: the least that may be, where other counts contradict them.
+    pub live_bytes: f64,
+    /// What snapshots alone keep.
+    pub pinned_bytes: f64,
+    /// What table files may take: the goal times what is live, what is pinned, and four segments of the
+    /// size that this process writes.
+    pub ceiling_bytes: f64,
+    /// What they take, those that only readers still hold included, those in the making not.
+    pub bytes: u64,
+}
+
+/// How the keyspaces of `version` that have a goal stand to it. One whose tables can't be opened is left
+/// out.
+pub(crate) fn goals(version: &Version, sizes: Sizes, around: &Surroundings) -> Vec<GoalInfo> {
+    let goal = |keyspace: &KeyspaceVersion| {
+        let Dedup::SpaceGoal { amp } = keyspace.settings.dedup else { return None };
+        let ledger = Ledger::of(keyspace, amp, &Busy::default(), sizes, around)?;
+        Some(GoalInfo {
+            keyspace: keyspace.name.clone(),
+            amp,
+            live_bytes: ledger.whole.live_bytes,
+            pinned_bytes: ledger.whole.pinned_bytes(),
+            ceiling_bytes: ledger.ceiling,
+            bytes: ledger.used as u64,
+        })
+    };
+    version.keyspaces.values().filter_map(|keyspace| goal(keyspace)).collect()
+}
+
 /// The tree of one keyspace.
 #[derive(Clone, PartialEq, Debug)]
 pub struct KeyspaceLevels {
@@ -162,7 +200,7 @@ impl RunInfo {
 
 /// The trees of `version`.
 pub(crate) fn levels(version: &Version) -> Vec<KeyspaceLevels> {
-    let of_keyspace = |keyspace: &crate::version::KeyspaceVersion| KeyspaceLevels {
+    let of_keyspace = |keyspace: &KeyspaceVersion| KeyspaceLevels {
         id: keyspace.id,
         name: keyspace.name.clone(),
         settings: keyspace.settings,

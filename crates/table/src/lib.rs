@@ -32,5 +32,5 @@ pub use cursor::{CursorPurpose, HeldValue, TableCursor};
 pub use filter::{FILTER_PLACES_PER_KEY, FINGERPRINT_BITS_MAX};
 pub use properties::Properties;
 pub use reader::{Found, Table};
-pub use sketch::{Hll, Layer, Overlay, Sketches, ThetaSample};
+pub use sketch::{Hll, Layer, Overlay, Share, Sketches, ThetaSample};
 pub use writer::{TableInfo, TableOptions, TableWriter};

@@ -3,8 +3,10 @@
 //! Three things in a table may be garbage: versions that the table itself holds newer ones of, which
 //! its counts tell; deletes, which its counts tell too; and versions that other tables hold newer
 //! ones of, or delete, which an [`Overlay`] of the tables' samples tells. Everything is worked out in
-//! bytes of keys and values, and turned into bytes of files by the tables' own proportion.
+//! bytes of keys and values, and turned into bytes of files by the tables' own proportion. The tables'
+//! counters of distinct keys check the samples (`second_count`).
 
+use super::second_count::SecondCount;
 use super::stripes::Stripes;
 use crate::version::{TableHandle, TableMeta};
 use esker_base::Seqno;
@@ -27,7 +29,10 @@ pub struct Estimate {
     /// Live keys.
     pub live_keys: f64,
     /// Bytes of files for each byte of keys and values.
-    proportion: f64,
+    pub(super) proportion: f64,
+    /// By what factor more of the keys are distinct by their counters than by the samples; 1 if they
+    /// agree.
+    pub(super) second_count: f64,
 }
 
 impl Estimate {
@@ -64,6 +69,7 @@ pub fn estimate<'a>(
     let stripes = Stripes::new(snapshots.to_vec());
     let mut layers = Vec::with_capacity(tables.len());
     let mut with_tombstones: Vec<&TableHandle> = Vec::new();
+    let mut second = SecondCount::default();
     let (mut bytes, mut raw, mut sampled, mut kept) = (0.0, 0.0, 0.0, 0.0);
     for table in &tables {
         let (meta, contents) = (&table.meta, table.contents()?);
@@ -77,6 +83,7 @@ pub fn estimate<'a>(
         // Deletes go when every reader sees them, and nothing lies below.
         let seen_by_all = snapshots.iter().all(|&snapshot| meta.max_seqno <= snapshot);
         kept += if bottommost && seen_by_all { 0.0 } else { delete_bytes };
+        second.add(contents.keys, &contents.sketches.hll);
         layers.push(Layer {
             sample: &contents.sketches.theta,
             stripe: stripes.of(meta.max_seqno),
@@ -92,6 +99,7 @@ pub fn estimate<'a>(
         kept_bytes: (kept + sampled * overlay.kept_share()) * proportion,
         live_keys: overlay.live_keys(),
         proportion,
+        second_count: second.factor(&overlay),
     })
 }
 

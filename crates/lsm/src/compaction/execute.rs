@@ -63,15 +63,21 @@ pub struct Outcome {
     pub entries_in: u64,
     /// Versions written.
     pub entries_out: u64,
-    /// How many bytes the inputs' samples of keys had promised to free. What was freed is
-    /// `read_bytes` − `written_bytes`.
+    /// How many bytes the inputs' samples of keys had promised to free.
     pub predicted_reclaim_bytes: u64,
+    /// Whether the inputs' counters of distinct keys contradicted those samples.
+    pub was_doubtful: bool,
 }
 
 impl Outcome {
+    /// Bytes that were made free.
+    pub fn freed_bytes(&self) -> u64 {
+        self.read_bytes.saturating_sub(self.written_bytes)
+    }
+
     /// Whether as many bytes were freed as the samples had promised, give or take a tenth of them.
     pub fn freed_what_was_expected(&self) -> bool {
-        let freed = self.read_bytes.saturating_sub(self.written_bytes);
+        let freed = self.freed_bytes();
         freed.abs_diff(self.predicted_reclaim_bytes) <= freed / 10
     }
 
@@ -83,6 +89,7 @@ impl Outcome {
         self.entries_in += next.entries_in;
         self.entries_out += next.entries_out;
         self.predicted_reclaim_bytes += next.predicted_reclaim_bytes;
+        self.was_doubtful |= next.was_doubtful;
     }
 }
 
@@ -99,6 +106,7 @@ pub fn execute_part(plan: &Plan, part: &Part, context: &Context<'_>) -> Result<O
         let estimate = estimate(plan.tables(), &context.snapshots, plan.bottommost);
         let reclaimed = estimate.map_or(0.0, |estimate| estimate.reclaimed_bytes());
         outcome.predicted_reclaim_bytes = reclaimed as u64;
+        outcome.was_doubtful = estimate.is_some_and(|estimate| estimate.is_doubtful());
     }
     let mut work = Work {
         plan,

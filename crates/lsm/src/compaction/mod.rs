@@ -31,6 +31,7 @@ pub mod pick;
 pub mod plan;
 mod reach;
 mod search;
+mod second_count;
 pub mod sizes;
 pub mod space;
 mod space_goal;

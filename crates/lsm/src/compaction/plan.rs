@@ -153,8 +153,10 @@ pub struct Plan {
     pub grandparents: Vec<Arc<TableHandle>>,
     /// Where outputs are cut, if not by size and grandparents.
     pub cutting: Option<Cutting>,
-    /// About how many bytes it writes.
+    /// About how many bytes it writes: not less than that, if that is in doubt.
     pub expected_bytes: u64,
+    /// About how many bytes it makes free: not more than that, if that is in doubt.
+    pub expected_freed: u64,
     moves: bool,
 }
 
@@ -183,12 +185,14 @@ impl Plan {
             span,
             cutting: None,
             expected_bytes: 0,
+            expected_freed: 0,
             moves: false,
         };
         let oldest = plan.oldest_place();
         plan.bottommost = !plan.outsiders(keyspace, &plan.span).any(|place| place > oldest);
         plan.moves = plan.could_move(sizes);
         plan.expected_bytes = if plan.moves { 0 } else { plan.input_bytes() };
+        plan.expected_freed = plan.input_bytes() - plan.expected_bytes;
         debug_assert!(plan.keeps_order(keyspace), "a plan must not put older data above newer");
         Some(plan)
     }
@@ -212,11 +216,6 @@ impl Plan {
     /// All input tables, newest run first.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
         self.inputs.iter().flat_map(|input| &input.tables)
-    }
-
-    /// About how many bytes it makes free.
-    pub fn expected_freed(&self) -> f64 {
-        self.input_bytes().saturating_sub(self.expected_bytes) as f64
     }
 
     /// The bytes of all input tables.

@@ -41,7 +41,7 @@ pub(super) fn height(keyspace: &KeyspaceVersion, table: &TableHandle) -> usize {
 
 /// What a plan frees for each byte it writes.
 fn yields(plan: &Plan) -> f64 {
-    plan.expected_freed() / plan.expected_bytes.max(1) as f64
+    plan.expected_freed as f64 / plan.expected_bytes.max(1) as f64
 }
 
 /// Whether a plan frees enough: less would go on for ever about what estimates err by.
@@ -244,12 +244,14 @@ impl<'a> Search<'a> {
         Some(self.cut_for_base(plan))
     }
 
-    /// The plan with what it is thought to write.
+    /// The plan with what it is thought to write and to free. Where the samples are doubtful both are
+    /// the most that may be: it has to fit, and is done the sooner, for the outputs' samples are new.
     fn judged(&self, mut plan: Plan) -> Plan {
         if !plan.is_trivial_move()
             && let Some(estimate) = estimate(plan.tables(), self.snapshots, plan.bottommost)
         {
-            plan.expected_bytes = estimate.kept_bytes as u64;
+            plan.expected_bytes = estimate.most().kept_bytes as u64;
+            plan.expected_freed = estimate.least().reclaimed_bytes() as u64;
         }
         plan
     }

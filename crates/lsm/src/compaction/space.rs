@@ -29,9 +29,11 @@ const STACK_SHARE: f64 = 0.3;
 /// See the file's head. In bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Ledger {
-    /// What stays if everything is merged.
+    /// What stays if everything is merged; the least of it, if that is in doubt.
     pub whole: Estimate,
-    /// What table files may take.
+    /// What table files may take at any moment: the goal, what snapshots pin, and the segments beside.
+    pub ceiling: f64,
+    /// What they may take by any plan.
     pub limit: f64,
     /// What they take, with what a running flush and running plans may add.
     pub used: f64,
@@ -50,13 +52,16 @@ impl Ledger {
         sizes: Sizes,
         around: &Surroundings,
     ) -> Option<Ledger> {
-        let whole = keyspace.estimate(&around.snapshots)?;
-        let slack = (SLACK_SEGMENTS - SPARE_SEGMENTS) * sizes.segment_bytes;
+        let whole = keyspace.estimate(&around.snapshots)?.least();
+        let segments = |count: u64| (count * sizes.segment_bytes) as f64;
+        let ceiling =
+            amp.get() * whole.live_bytes + whole.pinned_bytes() + segments(SLACK_SEGMENTS);
         let left = around.left_bytes.get(&keyspace.id).copied().unwrap_or(0);
         let running = left + busy.expected_bytes(keyspace.id) + around.flushing_bytes;
         Some(Ledger {
             whole,
-            limit: amp.get() * whole.live_bytes + whole.pinned_bytes() + slack as f64,
+            ceiling,
+            limit: ceiling - segments(SPARE_SEGMENTS),
             used: (keyspace.bytes() + running) as f64,
             flush: sizes.segment_bytes as f64,
             plan: sizes.goal_plan_bytes() as f64,

@@ -287,6 +287,8 @@ fn file_path(storage: &dyn Storage, name: &str) -> String {
 mod tests {
     use super::super::edit::tests::sample_edit;
     use super::*;
+    use crate::account::Account;
+    use crate::reclaim::ReclaimErrors;
 
     /// Everything but the closing change, which only ever ends a file.
     fn open_edit() -> Edit {
@@ -319,8 +321,11 @@ mod tests {
 
     #[test]
     fn a_manifest_with_an_account_is_read_for_ever() {
-        let account = crate::account::tests::sample_account();
+        let whole = crate::account::tests::sample_account();
+        // As it was before it told how well compactions were judged.
+        let account = Account { reclaim_errors: ReclaimErrors::default(), ..whole };
         reads("version_1_account", &Edit::of([Change::Account(account), Change::NextFile(9)]));
+        reads("version_1_reclaims", &Edit::of([Change::Account(whole), Change::NextFile(9)]));
     }
 
     /// The bytes in `tests/golden`, and what they say. `ESKER_REWRITE=1` writes both anew, which only a

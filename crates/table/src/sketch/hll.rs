@@ -12,7 +12,7 @@
 
 use esker_base::coding::{put_varint32, take_u8, take_varint32};
 
-/// Bits of the hash that choose the register. The standard error is 1.04 / sqrt(2^12) = 1.6%.
+/// Bits of the hash that choose the register.
 const INDEX_BITS: u32 = 12;
 const REGISTERS: usize = 1 << INDEX_BITS;
 const RANK_BITS: u32 = 64 - INDEX_BITS;
@@ -41,6 +41,10 @@ impl std::fmt::Debug for Hll {
 }
 
 impl Hll {
+    /// The standard error, as a part of what is counted: 1.04 / sqrt(2^12) = 1.6% (Flajolet and others,
+    /// "HyperLogLog", 2007); less where most registers are empty.
+    pub const ERROR: f64 = 1.04 / 64.0;
+
     /// A counter that has seen nothing.
     pub fn new() -> Self {
         Self::default()

@@ -13,7 +13,7 @@ mod overlay;
 mod theta;
 
 pub use hll::Hll;
-pub use overlay::{Layer, Overlay};
+pub use overlay::{Layer, Overlay, Share};
 pub use theta::{Sample, ThetaSample};
 
 use esker_base::coding::{put_bytes, take_bytes};

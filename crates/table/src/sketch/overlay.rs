@@ -26,6 +26,20 @@ pub struct Overlay {
     total_bytes: u64,
     live_bytes: u64,
     kept_bytes: u64,
+    /// Keys, live or not.
+    distinct: u64,
+    /// Versions of them, one a layer at most, and the sum of the squares of their number by key.
+    versions: u64,
+    squares: u64,
+}
+
+/// A share found by sampling.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Share {
+    /// Between 0 and 1.
+    pub value: f64,
+    /// Its standard error, as a part of `value`.
+    pub error: f64,
 }
 
 /// A version in the overlay.
@@ -61,6 +75,10 @@ impl Overlay {
         let bytes_of = |version: &Version| {
             if layers[version.layer as usize].deleted { 0 } else { u64::from(version.bytes) }
         };
+        let count = versions.len() as u64;
+        self.distinct += 1;
+        self.versions += count;
+        self.squares += count * count;
         self.total_bytes += versions.iter().map(|version| u64::from(version.bytes)).sum::<u64>();
         let newest = bytes_of(&versions[0]);
         self.live_bytes += newest;
@@ -89,6 +107,19 @@ impl Overlay {
     /// About how many keys are live.
     pub fn live_keys(&self) -> f64 {
         self.keys as f64 * f64::from(self.level).exp2()
+    }
+
+    /// The share of all keys, counted in each layer, that are distinct: what a counter of distinct keys
+    /// can be compared with. `None` if nothing was sampled.
+    ///
+    /// Keys are sampled, each with all its versions, so the share is the inverse of a mean over keys; its
+    /// error is that mean's, and none where every key is in the sample.
+    pub fn distinct_share(&self) -> Option<Share> {
+        let (keys, versions) = (self.distinct as f64, self.versions as f64);
+        let left_out = 1.0 - f64::from(self.level).exp2().recip();
+        let spread = (self.squares as f64 * keys / (versions * versions) - 1.0).max(0.0);
+        let error = (left_out * spread / keys).sqrt();
+        (self.distinct > 0).then_some(Share { value: keys / versions, error })
     }
 
     fn share(&self, bytes: u64) -> f64 {
@@ -158,6 +189,32 @@ mod tests {
     #[test]
     fn without_samples_everything_is_thought_to_stay() {
         assert_eq!(Overlay::of(&[], 10).kept_share(), 1.0);
+    }
+
+    #[test]
+    fn the_share_of_distinct_keys_errs_by_what_it_says() {
+        let mut rng = Rng::new(8);
+        let (rounds, mut squares) = (60, 0.0);
+        for _ in 0..rounds {
+            // Other keys each time, 50,000 and half of them twice.
+            let from = rng.next_u64() >> 1;
+            let (newer, older) = (sample(from..from + 25_000, 9), sample(from..from + 50_000, 9));
+            let overlay = Overlay::of(&[layer(&newer, 0), layer(&older, 0)], 1500);
+            let share = overlay.distinct_share().unwrap();
+            squares += ((share.value * 1.5 - 1.0) / share.error).powi(2);
+        }
+        let in_errors = (squares / f64::from(rounds)).sqrt();
+        // A standard deviation from 60 draws is known to a tenth.
+        assert!((0.7..1.3).contains(&in_errors), "off by {in_errors:.2} standard errors");
+    }
+
+    #[test]
+    fn where_every_key_is_sampled_the_share_of_distinct_ones_is_exact() {
+        let (newer, older) = (sample(0..100, 0), sample(50..200, 10));
+        let overlay = Overlay::of(&[layer(&newer, 0), layer(&older, 0)], usize::MAX);
+        let exact = Share { value: 200.0 / 250.0, error: 0.0 };
+        assert_eq!(overlay.distinct_share(), Some(exact));
+        assert_eq!(Overlay::of(&[], 10).distinct_share(), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a database has cost since it was made: the part of `esker stats` that is kept across opens.
 
 use crate::units::{bytes, count};
-use esker::{Account, LiveData, Stats as Figures};
+use esker::{Account, LiveData, RECLAIM_PERCENTS, ReclaimErrors, Stats as Figures};
 use esker_workload::updates::{LimitLine, limit_line};
 use serde_json::{Value as Json, json};
 
@@ -82,6 +82,8 @@ impl Cost {
             ("made free", bytes(account.reclaimed_bytes())),
             ("  expected", bytes(account.predicted_reclaim_bytes)),
             ("  right within a tenth", of_all),
+            ("  off by, in all", bytes(account.reclaim_errors.off_bytes)),
+            ("  in doubt before", count(account.reclaim_errors.doubtful)),
         ]
     }
 
@@ -118,6 +120,17 @@ impl Cost {
             "reclaimed_bytes": account.reclaimed_bytes(),
             "predicted_reclaim_bytes": account.predicted_reclaim_bytes,
             "reclaims_within_tenth": account.reclaims_within_tenth,
+            "reclaim_errors": reclaim_errors(&account.reclaim_errors),
         })
     }
+}
+
+/// Compactions by how far off their estimate was, and what is summed of all.
+fn reclaim_errors(errors: &ReclaimErrors) -> Json {
+    let names = RECLAIM_PERCENTS.map(|percent| format!("to_{percent}_percent"));
+    let names = names.into_iter().chain(["more".to_owned()]);
+    let mut of: serde_json::Map<_, _> = names.zip(errors.by_percent.map(Json::from)).collect();
+    of.insert("off_bytes".into(), errors.off_bytes.into());
+    of.insert("doubtful".into(), errors.doubtful.into());
+    Json::Object(of)
 }

@@ -6,5 +6,6 @@ mod goal_plans;
 mod golden;
 mod model;
 mod monitor;
+mod second_count;
 mod simulated;
 mod store;

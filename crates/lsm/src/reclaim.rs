@@ -1,0 +1,54 @@
+//! How well compactions were judged before they were done: what they were expected to free, by the samples
+//! of their inputs' keys, against what they freed.
+
+/// The bounds of [`ReclaimErrors::by_percent`], in percent of what was freed.
+pub const RECLAIM_PERCENTS: [u64; 6] = [1, 2, 5, 10, 20, 50];
+
+/// Every compaction since the database was made, by how far off its estimate was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ReclaimErrors {
+    /// Compactions that were off by at most so many percent of what they freed, and by more than the one
+    /// before: of [`RECLAIM_PERCENTS`], and last of all by more than those.
+    pub by_percent: [u64; RECLAIM_PERCENTS.len() + 1],
+    /// By how many bytes they were off, in all, whichever way.
+    pub off_bytes: u64,
+    /// Compactions of tables whose counters of distinct keys contradicted their samples.
+    pub doubtful: u64,
+}
+
+impl ReclaimErrors {
+    /// One compaction.
+    pub fn of(predicted_bytes: u64, freed_bytes: u64, is_doubtful: bool) -> Self {
+        let off_bytes = predicted_bytes.abs_diff(freed_bytes);
+        let within = |percent: &u64| {
+            u128::from(off_bytes) * 100 <= u128::from(freed_bytes) * u128::from(*percent)
+        };
+        let at = RECLAIM_PERCENTS.iter().position(within).unwrap_or(RECLAIM_PERCENTS.len());
+        let mut by_percent = [0; RECLAIM_PERCENTS.len() + 1];
+        by_percent[at] = 1;
+        ReclaimErrors { by_percent, off_bytes, doubtful: u64::from(is_doubtful) }
+    }
+
+    /// All figures, in the order of the manifest's format.
+    pub(crate) fn figures(&mut self) -> impl Iterator<Item = &mut u64> {
+        self.by_percent.iter_mut().chain([&mut self.off_bytes, &mut self.doubtful])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_compaction_is_counted_by_how_far_off_it_was() {
+        let place = |predicted, freed| {
+            let errors = ReclaimErrors::of(predicted, freed, false);
+            assert_eq!(errors.off_bytes, u64::abs_diff(predicted, freed));
+            errors.by_percent.iter().position(|&count| count == 1).unwrap()
+        };
+        let places =
+            [(1000, 1000), (990, 1000), (1020, 1000), (949, 1000), (1200, 1000), (400, 1000)];
+        assert_eq!(places.map(|(predicted, freed)| place(predicted, freed)), [0, 0, 1, 3, 4, 6]);
+        assert_eq!((place(0, 0), place(1, 0)), (0, 6), "what frees nothing was right or not");
+    }
+}
