@@ -13,7 +13,9 @@ use crate::slots::Slots;
 use crate::{Completion, Descriptor, Operation, OperationId, Refused, Waker};
 use esker_base::Background;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::HashMap;
 use std::io;
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 use workers::Workers;
 
@@ -21,8 +23,18 @@ use workers::Workers;
 enum State {
     /// A worker has it.
     Away,
-    /// It waits for its socket, or its timer, to be ready.
-    Waits { pending: Pending, timer: Option<Descriptor> },
+    /// It waits for its socket to be ready, or its time to be over.
+    Waits { pending: Pending, end: Option<Duration> },
+}
+
+/// What a poll is about.
+#[derive(Default)]
+struct Asked {
+    descriptors: Vec<(Descriptor, PollFlags)>,
+    /// The operations that wait, the places of their descriptors, and for what.
+    waiting: Vec<(OperationId, usize, PollFlags)>,
+    /// The timeouts, and when they are over.
+    ends: Vec<(OperationId, Duration)>,
 }
 
 pub(crate) struct Blocking {
@@ -67,17 +79,9 @@ impl Blocking {
             self.workers.give(id, pending);
             return Ok(id);
         }
-        match sockets::timer_of(&pending.operation) {
-            Ok(timer) => {
-                *self.slots.get_mut(id).expect("it was just taken") =
-                    State::Waits { pending, timer };
-                self.waiting.push(id);
-            }
-            Err(error) => {
-                self.slots.remove(id);
-                self.done.push(pending.complete(Err(error)));
-            }
-        }
+        let end = sockets::end_of(&pending.operation);
+        *self.slots.get_mut(id).expect("it was just taken") = State::Waits { pending, end };
+        self.waiting.push(id);
         Ok(id)
     }
 
@@ -111,16 +115,13 @@ impl Blocking {
 
     /// The waiting slots that can go on.
     fn ready(&mut self, timeout: Option<Duration>) -> io::Result<Vec<OperationId>> {
-        let timeout = timeout.map(|timeout| Timespec {
+        let Asked { descriptors, waiting, ends } = self.asked();
+        let now = sockets::now();
+        let first_end = ends.iter().map(|(_, end)| end.saturating_sub(now)).min();
+        let timeout = timeout.into_iter().chain(first_end).min().map(|timeout| Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(timeout.subsec_nanos()),
         });
-        let mut descriptors = Vec::new();
-        for &id in &self.waiting {
-            if let Some(State::Waits { pending, timer }) = self.slots.get_mut(id) {
-                descriptors.push(sockets::awaited(pending, timer));
-            }
-        }
         let event = self.waker.event();
         let mut asked: Vec<_> =
             descriptors.iter().map(|(descriptor, flags)| PollFd::new(descriptor, *flags)).collect();
@@ -132,9 +133,37 @@ impl Blocking {
         if asked.last().is_some_and(|last| !last.revents().is_empty()) {
             rustix::io::read(event, &mut [0; 8])?;
         }
-        let ready =
-            self.waiting.iter().zip(&asked).filter(|(_, asked)| !asked.revents().is_empty());
-        Ok(ready.map(|(id, _)| *id).collect())
+        let now = sockets::now();
+        let over = ends.iter().filter(|(_, end)| *end <= now).map(|(id, _)| *id);
+        let failures = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+        let is_ready = |(_, place, flags): &&(OperationId, usize, PollFlags)| {
+            asked[*place].revents().intersects(*flags | failures)
+        };
+        Ok(waiting.iter().filter(is_ready).map(|(id, ..)| *id).chain(over).collect())
+    }
+
+    /// What there is to wait for. Each descriptor once, whatever operations wait for it: the system takes no
+    /// more entries than a process may have descriptors.
+    fn asked(&mut self) -> Asked {
+        let mut places: HashMap<RawFd, usize> = HashMap::new();
+        let mut asked = Asked::default();
+        for &id in &self.waiting {
+            match self.slots.get_mut(id) {
+                Some(State::Waits { end: Some(end), .. }) => asked.ends.push((id, *end)),
+                Some(State::Waits { pending, .. }) => {
+                    let (descriptor, flags) = sockets::awaited(pending);
+                    let next = asked.descriptors.len();
+                    let place = *places.entry(descriptor.as_raw_fd()).or_insert(next);
+                    match asked.descriptors.get_mut(place) {
+                        Some((_, all)) => *all |= flags,
+                        None => asked.descriptors.push((descriptor, flags)),
+                    }
+                    asked.waiting.push((id, place, flags));
+                }
+                _ => {}
+            }
+        }
+        asked
     }
 
     fn serve(&mut self, id: OperationId, out: &mut Vec<Completion>) {

@@ -6,35 +6,28 @@ use rustix::event::PollFlags;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
-};
-use std::io;
+use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// The timer that a timeout waits for: a descriptor that becomes readable.
-pub(super) fn timer_of(operation: &Operation) -> io::Result<Option<Descriptor>> {
-    let Operation::Timeout { after } = operation else { return Ok(None) };
-    // A timer of zero never goes off.
-    let after = (*after).max(Duration::from_nanos(1));
-    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
-    let value = Timespec {
-        tv_sec: i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(after.subsec_nanos()),
-    };
-    let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
-    timerfd_settime(&timer, TimerfdTimerFlags::empty(), &once)?;
-    Ok(Some(timer.into()))
+/// The system's monotonic clock.
+pub(super) fn now() -> Duration {
+    let now = clock_gettime(ClockId::Monotonic);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+/// When a timeout is over. It takes no descriptor: there may be none left.
+pub(super) fn end_of(operation: &Operation) -> Option<Duration> {
+    let Operation::Timeout { after } = operation else { return None };
+    Some(now().saturating_add(*after))
 }
 
 /// What has to become ready, and for what.
-pub(super) fn awaited(pending: &Pending, timer: &Option<Descriptor>) -> (Descriptor, PollFlags) {
+pub(super) fn awaited(pending: &Pending) -> (Descriptor, PollFlags) {
     match &pending.operation {
         Operation::Accept { listener } => (listener.clone(), PollFlags::IN),
         Operation::Receive { socket, .. } => (socket.clone(), PollFlags::IN),
         Operation::Send { socket, .. } => (socket.clone(), PollFlags::OUT),
-        _ => (timer.clone().expect("what is no socket's is a timer's"), PollFlags::IN),
+        _ => unreachable!("files' operations are the workers', and a timeout has an end"),
     }
 }
 
