@@ -201,3 +201,49 @@ fn what_is_written_behind_a_write_that_failed_is_not_there_to_read() {
     assert_eq!(length(), PIECE as u64);
     file.sync().unwrap_err();
 }
+
+/// A device one of whose flushes fails and loses what it had to write, for all it matters; the next succeeds.
+struct Forgetful {
+    device: MemoryDevice,
+    fails: AtomicBool,
+}
+
+impl BlockDevice for Forgetful {
+    fn describe(&self) -> String {
+        "a forgetful device".to_owned()
+    }
+    fn bytes(&self) -> u64 {
+        self.device.bytes()
+    }
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.device.read(offset, out)
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.device.write(offset, bytes)
+    }
+    fn write_zeroes(&self, offset: u64, bytes: u64) -> Result<()> {
+        self.device.write_zeroes(offset, bytes)
+    }
+    fn flush(&self) -> Result<()> {
+        if self.fails.swap(false, SeqCst) {
+            self.device.lose_power(&mut esker_base::Rng::new(1));
+            return Err(Error::io("flush", self.describe(), io::Error::other("it failed")));
+        }
+        self.device.flush()
+    }
+}
+
+#[test]
+fn after_a_flush_that_failed_nobody_hears_that_bytes_are_safe() {
+    let device = MemoryDevice::new(DEVICE_BYTES);
+    let device = Arc::new(Forgetful { device, fails: AtomicBool::new(false) });
+    let storage = BlockStorage::open(device.clone(), &Stepped).unwrap();
+    let log = storage.create_log("log", 4096).unwrap();
+    let mut table = storage.create("table", TABLE).unwrap();
+    // The device has it, in its cache.
+    table.append(&[1; 1 << 20]).unwrap();
+    device.fails.store(true, SeqCst);
+    log.sync().unwrap_err();
+    assert!(table.sync().is_err(), "what it wrote is lost");
+    assert!(storage.sync_names().is_err() && log.sync().is_err());
+}

@@ -7,8 +7,8 @@ use super::write_behind::WriteBehind;
 use esker_base::{Error, Result};
 use parking_lot::Mutex;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 
 pub(super) struct Core {
     pub(super) device: Arc<dyn BlockDevice>,
@@ -17,11 +17,15 @@ pub(super) struct Core {
     space: Mutex<Space>,
     /// The last directory that was written.
     written: AtomicU64,
+    /// The first flush that failed. What the device had to write then, whoever's it was, it may have
+    /// forgotten, and a later flush that succeeds says nothing of that: so there is none.
+    failed: OnceLock<Error>,
 }
 
 impl Core {
     pub(super) fn new(device: Arc<dyn BlockDevice>, behind: WriteBehind, space: Space) -> Self {
-        Core { device, behind, space: Mutex::new(space), written: AtomicU64::new(0) }
+        let (space, written) = (Mutex::new(space), AtomicU64::new(0));
+        Core { device, behind, space, written, failed: OnceLock::new() }
     }
 
     /// Gives out chunks. If there are not enough, removals are made durable, and what they free is used.
@@ -50,10 +54,19 @@ impl Core {
         self.written.store(sequence, SeqCst);
     }
 
-    /// Makes every earlier write survive power loss. Says which directory does, at least.
+    /// Makes every earlier write survive power loss. Says which directory does, at least. Once it has
+    /// failed it fails for ever: what is on the device shows when it is opened anew.
     pub(super) fn flush(&self) -> Result<u64> {
         let written = self.written.load(SeqCst);
-        self.device.flush()?;
+        if self.failed.get().is_none()
+            && let Err(error) = self.device.flush()
+        {
+            self.failed.get_or_init(|| error);
+        }
+        // One beside this may have failed meanwhile.
+        if let Some(error) = self.failed.get() {
+            return Err(error.clone());
+        }
         self.space.lock().durable(written);
         Ok(written)
     }

@@ -23,6 +23,7 @@ pub trait BlockDevice: Send + Sync + 'static {
     /// Makes `bytes` bytes from `offset` on zero.
     fn write_zeroes(&self, offset: u64, bytes: u64) -> Result<()>;
 
-    /// Makes every earlier write survive power loss.
+    /// Makes every earlier write survive power loss. After a failure, a later success proves nothing of what
+    /// was written before it.
     fn flush(&self) -> Result<()>;
 }
