@@ -24,6 +24,8 @@ pub struct Counters {
     pub dram_hits: Option<u64>,
     /// Point reads that went on from there. A store may count either, or both.
     pub dram_misses: Option<u64>,
+    /// What became of the copies there, if they are a table of their own.
+    pub copies: Option<Copies>,
     /// Blocks that were found in the block cache.
     pub cache_hits: Option<u64>,
     /// Blocks that were not.
@@ -32,6 +34,28 @@ pub struct Counters {
     pub table_hits: Option<TableGets>,
     /// Point reads that came to tables, none of which had the key.
     pub table_misses: Option<TableGets>,
+}
+
+/// What became of copies in DRAM.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Copies {
+    /// Made by readers of what they found in tables.
+    pub fills: u64,
+    /// Dropped because something newer was written.
+    pub invalidations: u64,
+    /// Dropped for want of room.
+    pub evictions: u64,
+}
+
+impl Copies {
+    fn since(now: Option<Self>, earlier: Option<Self>) -> Option<Self> {
+        let (now, earlier) = (now?, earlier?);
+        Some(Copies {
+            fills: now.fills.saturating_sub(earlier.fills),
+            invalidations: now.invalidations.saturating_sub(earlier.invalidations),
+            evictions: now.evictions.saturating_sub(earlier.evictions),
+        })
+    }
 }
 
 /// Point reads that came to tables, and in how many tables these looked beyond the filter.
@@ -71,6 +95,7 @@ impl Counters {
             stall_us: since(self.stall_us, earlier.stall_us),
             dram_hits: since(self.dram_hits, earlier.dram_hits),
             dram_misses: since(self.dram_misses, earlier.dram_misses),
+            copies: Copies::since(self.copies, earlier.copies),
             cache_hits: since(self.cache_hits, earlier.cache_hits),
             cache_misses: since(self.cache_misses, earlier.cache_misses),
             table_hits: TableGets::since(self.table_hits, earlier.table_hits),
@@ -332,6 +357,7 @@ mod tests {
         stall_us: Some(0),
         dram_hits: None,
         dram_misses: None,
+        copies: None,
         cache_hits: None,
         cache_misses: None,
         table_hits: None,

@@ -116,6 +116,11 @@ impl Rows {
         if let Some(ratio) = of_load.dram_hit_ratio(point_reads) {
             self.add("dram_hit_ratio", ratio, "share");
         }
+        if let Some(copies) = of_load.copies {
+            self.add("dram_fills", copies.fills as f64, "copies");
+            self.add("dram_invalidations", copies.invalidations as f64, "copies");
+            self.add("dram_evictions", copies.evictions as f64, "copies");
+        }
         if let Some(ratio) = of_load.cache_hit_ratio() {
             self.add("cache_hit_ratio", ratio, "share");
         }

@@ -92,6 +92,7 @@ impl Engine for Counting {
             stall_us: Some(0),
             dram_hits: Some(self.reads.load(Relaxed) / 4),
             dram_misses: None,
+            copies: None,
             cache_hits: Some(0),
             cache_misses: Some(0),
             table_hits: None,

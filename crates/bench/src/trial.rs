@@ -204,9 +204,9 @@ impl Trial<'_> {
             let elapsed = self.clock.now().saturating_sub(start);
             self.tell(progress, &label, operations, None, elapsed);
         })?;
-        if self.workload.writes() && self.settles {
-            // What the warm-up wrote is not on the account of what follows. Where there is none, the
-            // engine stays as warm as it is.
+        if self.workload.writes() && self.commits.is_none() {
+            // What the warm-up wrote is not on the account of what follows, nor in the pool that a burst
+            // is to find empty. Transactions go on as they are: of them only commits are timed.
             self.engine.flush()?;
             self.engine.settle()?;
         }

@@ -91,6 +91,7 @@ impl Engine for NoveLsm {
             stall_us: Some(counts.stall_us.load(Ordering::Relaxed)),
             dram_hits: Some(counts.dram_hits.load(Ordering::Relaxed)),
             dram_misses: None,
+            copies: None,
             cache_hits: Some(tables.cache_hits),
             cache_misses: Some(tables.cache_misses),
             table_hits: None,

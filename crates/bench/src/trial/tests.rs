@@ -183,6 +183,19 @@ fn tables_are_accounted_for_without_the_log() {
 }
 
 #[test]
+fn what_a_warm_up_wrote_is_flushed_even_if_what_follows_is_not() {
+    let options = options(Preset::G);
+    let engine = loaded(&options);
+    let run = ycsb::Run::new(&options);
+    let change = |trial: &mut Trial<'_>| {
+        (trial.warm_up, trial.settles) = (Duration::from_secs(5), false);
+    };
+    run_on(&engine, &run, change).unwrap();
+    let unflushed = engine.user_bytes.load(Relaxed) - engine.flushed_bytes.load(Relaxed);
+    assert!((unflushed as f64 / 3_000.0 - 123.0).abs() < 1.0, "{unflushed}");
+}
+
+#[test]
 fn a_warm_up_does_not_count() {
     let options = options(Preset::G);
     let engine = loaded(&options);

@@ -9,7 +9,7 @@ use esker::{
     Db, Env, KeyspaceSettings, Log, Result, Settings, Stats, Store, Sync, TransactionDb,
     Transactional,
 };
-use esker_bench::accounting::{Reclaim, TableGets, TableSpace, disk_usage, table_usage};
+use esker_bench::accounting::{Copies, Reclaim, TableGets, TableSpace, disk_usage, table_usage};
 use esker_bench::{Counters, Engine};
 use esker_peers::Peer;
 use esker_storage::PosixStorage;
@@ -162,6 +162,11 @@ impl Engine for EskerEngine {
             stall_us: Some(stats.stalled.as_micros() as u64),
             dram_hits,
             dram_misses,
+            copies: self.has_dram_table.then_some(Copies {
+                fills: copies.fills,
+                invalidations: copies.invalidations,
+                evictions: copies.evictions,
+            }),
             cache_hits: Some(stats.cache_hits),
             cache_misses: Some(stats.cache_misses),
             table_hits: Some(TableGets { gets: gets.hits, table_reads: gets.hit_reads }),

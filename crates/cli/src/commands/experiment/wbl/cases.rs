@@ -172,8 +172,8 @@ impl Plan<'_> {
             self.effect(&format!("A delay={delay}ns"), Preset::A, change)
         };
         let about = "Persistent memory is slower than the DRAM that stands in for it. Every cache \
-                     line read from the pool, and every fence, takes so much longer here: the thread \
-                     waits.";
+                     line of a key or value that is read in its place, and every fence, takes so much \
+                     longer here: the thread waits. Passes over whole segments are not slowed.";
         let cases = [0, 100, 300, 600].into_iter().map(case).collect::<Outcome<_>>()?;
         Ok(part("Latency of persistent memory", about, cases, &EFFECTS))
     }
@@ -206,10 +206,13 @@ impl Plan<'_> {
 const HITS: [&str; 2] = ["dram_hit_ratio", "cache_hit_ratio"];
 
 /// What is shown of an effect.
-const EFFECTS: [&str; 6] = [
+const EFFECTS: [&str; 9] = [
     "throughput",
     "sustained_throughput",
     "dram_hit_ratio",
+    "dram_fills",
+    "dram_invalidations",
+    "dram_evictions",
     "cache_hit_ratio",
     "latency_p50_us",
     "latency_p99_us",

@@ -43,9 +43,9 @@ const MOST_DATA_BYTES: u64 = 40_000_000_000;
 const LEAST_DATA_BYTES: u64 = 500_000_000;
 /// The paper's MemTables.
 const SEGMENT_BYTES: usize = 16 << 20;
-/// The space of a running store beside its records: what it writes, what is not yet compacted, and
-/// what a compaction holds twice.
-const SLACK_BYTES: u64 = 3 * OPERATIONS * RECORD_BYTES;
+/// The space of a running store beside its records: what it writes, in its warm-up too, what is not yet
+/// compacted, and what a compaction holds twice.
+const SLACK_BYTES: u64 = 6 * OPERATIONS * RECORD_BYTES;
 /// A pool is cut into so many extents, about.
 const EXTENTS: usize = 16;
 /// A pool is at most so large, or tmpfs alone would take minutes to fill it.
