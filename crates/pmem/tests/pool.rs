@@ -158,8 +158,12 @@ fn newer_formats_are_refused_by_name() {
             bytes[60..64].copy_from_slice(&checksum.to_le_bytes());
         })
     };
-    assert!(matches!(with(8, 2).0, Error::NewerVersion { found: 2, supported: 1, .. }));
-    assert!(matches!(with(12, 4).0, Error::UnknownFeatures { flags: 4, .. }));
+    for (at, value, what) in [(8, 2, "format version 2, "), (12, 4, "format features 0x4, ")] {
+        let refused = with(at, value).0;
+        assert!(matches!(refused, Error::PoolRefused { .. }), "{refused}");
+        let text = refused.to_string();
+        assert!(text.contains(what) && text.contains("are in it alone"), "{text}");
+    }
 }
 
 #[test]

@@ -37,6 +37,17 @@ fn no_image_of_the_engine_loses_or_halves_a_commit() {
     assert!(seen.images >= 10_000 && seen.unacknowledged > 0, "{seen:?}");
 }
 
+#[test]
+fn no_image_at_all_of_the_engine_s_small_commits_loses_or_halves_one() {
+    let mut seen = Seen::default();
+    for seed in 0..4 {
+        seen += whole::enumerate(seed).unwrap_or_else(|what| panic!("{what}"));
+    }
+    println!("the whole engine's small commits: {seen}");
+    assert_eq!(seen.enumerated, seen.moments, "{seen:?}");
+    assert!(seen.images >= 500 && seen.unacknowledged > 0, "{seen:?}");
+}
+
 /// Every flush and every fence of a history is needed. What is dropped after the history's last
 /// acknowledgement is not missed in it: then a longer history is to say so.
 #[test]

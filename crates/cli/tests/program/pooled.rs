@@ -188,7 +188,7 @@ fn a_pool_of_a_newer_format_is_refused_by_every_command() {
         let crc = crc32c(&bytes[..60]);
         bytes[60..64].copy_from_slice(&crc.to_le_bytes());
     });
-    pooled.expect_refusal("pool", &["has format version 9"]);
+    pooled.expect_refusal("pool", &["has format version 9", "in it alone"]);
 }
 
 #[test]

@@ -107,12 +107,14 @@ fn refuse(name: &str, bad: BadHeader) -> Error {
             "it is no Esker pool: its first eight bytes are not the magic; give the path of a pool, \
              or if this was one, {RESTORE}"
         )),
-        BadHeader::Newer(found) => {
-            Error::NewerVersion { file: name.to_owned(), found, supported: POOL_VERSION }
-        }
-        BadHeader::UnknownFeatures(flags) => {
-            Error::UnknownFeatures { file: name.to_owned(), flags }
-        }
+        BadHeader::Newer(found) => refused(format!(
+            "it has format version {found}, and this program reads up to {POOL_VERSION}: use a newer \
+             one; writes that no table has yet are in it alone, all others are safe"
+        )),
+        BadHeader::UnknownFeatures(flags) => refused(format!(
+            "it needs format features {flags:#x}, which this program does not know: use a newer one; \
+             writes that no table has yet are in it alone, all others are safe"
+        )),
         BadHeader::Damaged { offset, what } => {
             Error::PoolDamaged { pool: name.to_owned(), offset, what: what.to_owned() }
         }

@@ -64,3 +64,36 @@ impl Pool {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::examine;
+    use crate::region::Region;
+    use crate::sim::SimRegion;
+
+    /// Mends an owner and a state word. How many words a crash may then take back.
+    fn mend(mutate: impl FnOnce(&SimRegion)) -> usize {
+        let region = Arc::new(SimRegion::new(256 << 10));
+        Pool::format(region.clone(), "pool", 1).unwrap().claim(70).unwrap();
+        for at in [OWNER_AT, 4096] {
+            // SAFETY: an aligned word of the region, which nobody else has.
+            unsafe { region.store_word(at, 5) };
+        }
+        region.fence();
+        let pool = Arc::new(Pool::of(region.clone(), "pool", &examine(&*region, "pool").unwrap()));
+        assert!(pool.presume_owner(70));
+        pool.presume(0, Some(7));
+        mutate(&region);
+        pool.write_presumed().unwrap();
+        region.crash().unsettled()
+    }
+
+    #[test]
+    fn what_was_presumed_needs_the_fence_and_the_flush_of_each_word() {
+        assert_eq!(mend(|_| {}), 0);
+        assert_eq!(mend(|region| region.drop_fence(region.fences())), 2);
+        let missed = (0..5).filter(|n| mend(|region| region.drop_flush(region.flushes() + n)) == 1);
+        assert_eq!(missed.count(), 2);
+    }
+}

@@ -3,6 +3,7 @@
 
 mod frames;
 mod scenarios;
+mod settled;
 mod simulator;
 
 use esker_base::Rng;

@@ -106,3 +106,19 @@ fn encode(batch: &Batch) -> WriteBatch {
     }
     encoded
 }
+
+/// A batch whose frame takes one cache line.
+fn one_line_batch(rng: &mut Rng) -> Batch {
+    // Two bytes each: with the frame's header and the entry's own bytes, 26 are left for a value.
+    let key = |number: u64| content::key(5 * number as u16);
+    let at = rng.below(3);
+    let write = match rng.below(8) {
+        0 => Write::Delete(0, key(at)),
+        1 => Write::DeleteRange(0, key(at), key(at + 1)),
+        _ => {
+            let value: Vec<u8> = (0..=rng.below(26)).map(|_| 1 + rng.below(255) as u8).collect();
+            Write::Put(0, key(at), value.into())
+        }
+    };
+    vec![write]
+}

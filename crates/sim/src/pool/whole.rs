@@ -2,7 +2,7 @@
 //! at each moment all that a power loss may leave of pool and disk. Whatever is found must open, and hold
 //! what was acknowledged; and so must whatever a power loss leaves of that opening.
 
-use super::{Seen, draw_batch, encode};
+use super::{Seen, draw_batch, encode, one_line_batch};
 use crate::clock::SimClock;
 use crate::harness::check_pairs;
 use crate::model::Model;
@@ -26,6 +26,8 @@ struct Moment {
 
 /// A machine whose every moment is kept.
 struct Machine {
+    /// Frames take one line, and nobody is killed: so few images that all can be opened.
+    small: bool,
     memory: Arc<SimRegion>,
     disk: FaultStorage,
     /// What must be found if the world ended now.
@@ -46,7 +48,7 @@ impl Machine {
 
     fn on(memory: Arc<SimRegion>, disk: FaultStorage, model: Model, rng: Rng) -> Machine {
         let model = Arc::new(Mutex::new(model));
-        Machine { memory, disk, model, moments: Arc::default(), rng }
+        Machine { small: false, memory, disk, model, moments: Arc::default(), rng }
     }
 
     /// Keeps each moment from here on.
@@ -90,7 +92,8 @@ impl Machine {
     }
 
     fn commit(&mut self, db: &Db) -> Result<()> {
-        let batch = draw_batch(&mut self.rng);
+        let draw = if self.small { one_line_batch } else { draw_batch };
+        let batch = draw(&mut self.rng);
         if batch.is_empty() {
             return Ok(());
         }
@@ -164,7 +167,7 @@ impl Machine {
     /// Runs a history from an empty database on.
     fn run(&mut self) -> std::result::Result<(), String> {
         let fails = |error: Error| error.to_string();
-        if self.rng.one_in(2) {
+        if !self.small && self.rng.one_in(2) {
             self.kill_creation();
         }
         self.keep_moments();
@@ -173,7 +176,7 @@ impl Machine {
             self.commit(&db).map_err(fails)?;
             match self.rng.below(8) {
                 0 | 1 => db.flush().map_err(fails)?,
-                2 => db = self.kill(db)?,
+                2 if !self.small => db = self.kill(db)?,
                 3 => {
                     db.close().map_err(fails)?;
                     db = self.open().map_err(fails)?;
@@ -222,14 +225,22 @@ fn recover(db: &Db, model: &mut Model) -> std::result::Result<u64, String> {
 /// Crashes the history of `seed` after each of its events in the pool, opens up to `most` images each
 /// time, and crashes some of these openings in the same way.
 pub fn crash_everywhere(seed: u64, most: u64) -> std::result::Result<Seen, String> {
+    crash(Machine::new(seed), seed, most)
+}
+
+/// Opens every image that a crash may leave of a small history, after each of its events in the pool.
+pub fn enumerate(seed: u64) -> std::result::Result<Seen, String> {
+    crash(Machine { small: true, ..Machine::new(seed) }, seed, u64::MAX)
+}
+
+fn crash(mut machine: Machine, seed: u64, most: u64) -> std::result::Result<Seen, String> {
     let named = |what: String| format!("whole, seed {seed}: {what}");
-    let mut machine = Machine::new(seed);
     machine.run().map_err(named)?;
     let moments = std::mem::take(&mut *machine.moments.lock().expect("no panic"));
     let mut seen = Seen { histories: 1, ..Seen::default() };
     let mut rng = Rng::new(seed);
     for (at, moment) in moments.iter().enumerate() {
-        open_images(moment, most, &mut rng, &mut seen)
+        open_images(moment, most, !machine.small, &mut rng, &mut seen)
             .map_err(|what| named(format!("moment {at}: {what}")))?;
     }
     Ok(seen)
@@ -238,6 +249,7 @@ pub fn crash_everywhere(seed: u64, most: u64) -> std::result::Result<Seen, Strin
 fn open_images(
     moment: &Moment,
     most: u64,
+    again: bool,
     rng: &mut Rng,
     seen: &mut Seen,
 ) -> std::result::Result<(), String> {
@@ -247,7 +259,7 @@ fn open_images(
         let disk = moment.disk.crash_image(Rng::new(rng.next_u64()));
         let memory = Arc::new(image.to_region());
         let mut next = Machine::on(memory, disk, moment.model.clone(), Rng::new(rng.next_u64()));
-        let crash_again = rng.one_in(8);
+        let crash_again = again && rng.one_in(8);
         if crash_again {
             next.keep_moments();
         }

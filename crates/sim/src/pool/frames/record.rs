@@ -2,9 +2,9 @@
 
 use super::known::Mark;
 use super::{Bounds, COMMITS_MAX, Mutation};
-use crate::content;
-use crate::model::{Batch, Write};
-use crate::pool::{EXTENT_BYTES, draw_batch, encode};
+
+use crate::model::Batch;
+use crate::pool::{EXTENT_BYTES, draw_batch, encode, one_line_batch};
 use esker_api::WriteBatch;
 use esker_base::{Rng, Seqno};
 use esker_memtable::{Frames, MemTable, Memory, Reservation, SegmentHeader, Tail};
@@ -130,22 +130,6 @@ pub(super) fn some_batch(rng: &mut Rng) -> Batch {
             return batch;
         }
     }
-}
-
-/// A batch whose frame takes one cache line.
-fn one_line_batch(rng: &mut Rng) -> Batch {
-    // Two bytes each: with the frame's header and the entry's own bytes, 26 are left for a value.
-    let key = |number: u64| content::key(5 * number as u16);
-    let at = rng.below(3);
-    let write = match rng.below(8) {
-        0 => Write::Delete(0, key(at)),
-        1 => Write::DeleteRange(0, key(at), key(at + 1)),
-        _ => {
-            let value: Vec<u8> = (0..=rng.below(26)).map(|_| 1 + rng.below(255) as u8).collect();
-            Write::Put(0, key(at), value.into())
-        }
-    };
-    vec![write]
 }
 
 fn run(writer: &mut Writer, batches: &[WriteBatch], bounds: Bounds, rng: &mut Rng) {
