@@ -23,8 +23,8 @@ pub enum Error {
 
     /// Stored bytes are not what was written.
     #[error(
-        "{}; run `esker check` to see how far it goes; restore the file from a copy, or else \
-         `esker repair` keeps what is sound and gives up the rest",
+        "{}; restore the file from a copy; in a database directory `esker check` shows how far it goes, \
+         and `esker repair` keeps what is sound and gives up the rest",
         damaged(file, *offset, what)
     )]
     Corruption {
@@ -108,7 +108,7 @@ pub enum Error {
     },
 
     /// Another process has the database open for writing.
-    #[error("{dir} is in use by process {pid}; close it there, or open read-only")]
+    #[error("{dir} is in use by process {pid}; close it there first")]
     Locked {
         /// The database directory.
         dir: String,
@@ -160,8 +160,9 @@ pub enum Error {
     #[error(
         "the pool {pool} is damaged at offset {offset}: {what}; writes that no table has yet are in \
          it alone, all others are safe; run `esker pmem check` to see how far it goes; restore the \
-         pool from a copy, or else `esker repair DB --pool` mends what it says of its extents, and \
-         `esker repair DB --give-up-logs`, without `--pool`, goes on with what is in tables"
+         pool from a copy, or else `esker repair DB --pool FILE` mends what it says of its extents, if \
+         its header is sound, and `esker repair DB --give-up-logs`, without `--pool`, goes on with what \
+         is in tables"
     )]
     PoolDamaged {
         /// The pool's file.

@@ -84,6 +84,7 @@ impl Home {
 
     /// Opens it for reading, which works beside a writer.
     pub fn open_for_reading(&self) -> Outcome<Db> {
+        self.expect_files_if_flash()?;
         let settings = Settings { log: self.log(Sync::Os), ..Settings::default() };
         warned(match self.on_flash()? {
             Some(env) => Db::open_read_only_with(env, settings)?,
@@ -111,6 +112,18 @@ impl Home {
             Some(env) => Db::open_existing_with(env, settings)?,
             None => Db::open_existing(&self.db, settings)?,
         })
+    }
+
+    /// Refuses a device of chunks with no file on it: to open it would lay it out.
+    fn expect_files_if_flash(&self) -> Outcome {
+        if zones::is_device(&self.db)
+            && esker_flash::storage::look(&*zones::open_to_look(&self.db)?)?.names.is_empty()
+        {
+            let (dir, reason) =
+                (self.db.display().to_string(), "there is no database in it".to_owned());
+            return Err(esker::Error::NotADatabase { dir, reason }.into());
+        }
+        Ok(())
     }
 
     /// The world of a database on a device of chunks, if the path is one.

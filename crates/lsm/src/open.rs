@@ -220,7 +220,7 @@ fn reopen(env: &Env, manifest_name: &str, cache: &Arc<BlockCache>) -> Result<Ope
     let (identity, mut state) = recover::load_state(&env.storage, manifest_name)?;
     recover::check_table_files(&*env.storage, &state)?;
     // Before anything is written: a table of a newer format shows here.
-    state.version.open_tables(cache)?;
+    state.version.open_tables_at_once(cache, &*env.background)?;
     if env.pool.is_some() || env.log_storage.is_some() {
         // The process that created the database may have died, or failed, before the name CURRENT was
         // durable; a claim must not outlive it. Where the pool says its owner, the name was durable
@@ -305,7 +305,9 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
     let logs = env.log_storage_now()?;
     // Copied: the writer goes on with what is in the pool.
     let copied = LogSource { storage: &*logs, pool: None, background: &*env.background };
-    let recovered = read_logs(env, copied, &manifest_name, &state)?;
+    let mut recovered = read_logs(env, copied, &manifest_name, &state)?;
+    // Beside a writer, a last frame that does not hold is one that it is just writing.
+    recovered.torn.take_if(|torn| torn.later.is_none());
     let version = state.version.clone();
     let installer = Installer::read_only(env.storage.clone(), identity, state);
     let opened = Opened { installer, version, recovered };

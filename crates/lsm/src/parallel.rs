@@ -4,6 +4,14 @@ use esker_base::{Background, Priority};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
+/// More threads than this would only wait for each other's memory.
+const HELPERS: usize = 7;
+
+/// How many threads may help the one that opens a database.
+pub(crate) fn helpers() -> usize {
+    std::thread::available_parallelism().map_or(0, |many| many.get() - 1).min(HELPERS)
+}
+
 /// Does `work` on every item and returns the results in the items' order. The calling thread takes
 /// part, `helpers` of `background` beside it at most; without threads it does everything.
 pub(crate) fn for_each<T, R, W>(

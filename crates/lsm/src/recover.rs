@@ -132,14 +132,10 @@ impl Recovered {
     }
 }
 
-/// More threads than this would only wait for each other's memory.
-const HELPERS: usize = 7;
-
 /// Reads the logs of `state`: each by itself, as many at once as there are processors; then, in
 /// order, where they follow from each other; then each becomes a MemTable, again at once.
 pub(crate) fn read_logs(source: &LogSource<'_>, state: &State) -> Result<Recovered> {
-    let helpers =
-        std::thread::available_parallelism().map_or(0, |many| many.get() - 1).min(HELPERS);
+    let helpers = parallel::helpers();
     let read = state.logs.iter().map(|(&epoch, log)| source.read(epoch, log));
     let read = read.collect::<Result<Vec<_>>>()?;
     let scanned = parallel::for_each(source.background, helpers, read, |mut read| {
@@ -202,7 +198,7 @@ fn follow(
         }
     }
     recovered.last_seqno = expected - 1;
-    let (Some(end), Some(later)) = (end, later) else { return Ok(accepted) };
+    let Some(end) = end.filter(|end| end.is_bad || later.is_some()) else { return Ok(accepted) };
     if durable_through >= expected {
         let what = format!(
             "{}; frames behind it show that writes up to seqno {durable_through} were durable, and \
@@ -211,7 +207,7 @@ fn follow(
         );
         return Err(Error::corruption(end.path, end.offset, what));
     }
-    let End { path, offset, what } = end;
+    let End { path, offset, what, .. } = end;
     recovered.torn = Some(TornLog { path, offset, what, first_seqno: expected, later });
     Ok(accepted)
 }
@@ -239,11 +235,18 @@ struct End {
     path: String,
     offset: u64,
     what: String,
+    /// Whether there is a frame that does not hold, of which nobody was told yet.
+    is_bad: bool,
 }
 
 impl End {
     fn of(read: &LogRead, scanned: &Scan) -> End {
-        End { path: read.path.clone(), offset: scanned.end, what: describe_stop(&scanned.stop) }
+        End {
+            path: read.path.clone(),
+            offset: scanned.end,
+            what: describe_stop(&scanned.stop),
+            is_bad: read.known_end.is_none() && matches!(scanned.stop, Stop::Bad { .. }),
+        }
     }
 }
 

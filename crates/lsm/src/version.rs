@@ -16,8 +16,9 @@
 //! A version never changes. An [`Edit`](crate::manifest::Edit) makes a new one from an old one.
 
 use crate::compaction::Monitors;
+use crate::parallel;
 use crate::settings::KeyspaceSettings;
-use esker_base::{FragmentedTombstones, KeyspaceId, Result, Seqno};
+use esker_base::{Background, FragmentedTombstones, KeyspaceId, Result, Seqno};
 use esker_storage::Storage;
 use esker_table::{BlockCache, Sketches, Table};
 use std::collections::BTreeMap;
@@ -336,6 +337,22 @@ impl Version {
         let tables = self.keyspaces.values().flat_map(|keyspace| keyspace.tables());
         let opened = tables.map(|(_, _, table)| table.reader(cache).map(|_| ()));
         opened.fold(Ok(()), Result::and)
+    }
+
+    /// As [`Version::open_tables`], by this thread and others that are free: most of it is waiting for
+    /// devices and checksums, a table's after another's.
+    pub(crate) fn open_tables_at_once(
+        &self,
+        cache: &Arc<BlockCache>,
+        background: &dyn Background,
+    ) -> Result<()> {
+        let tables = self.keyspaces.values().flat_map(|keyspace| keyspace.tables());
+        let tables = tables.map(|(_, _, table)| table.clone()).collect();
+        let cache = cache.clone();
+        let open = move |table: Arc<TableHandle>| table.reader(&cache).map(|_| ());
+        parallel::for_each(background, parallel::helpers(), tables, open)
+            .into_iter()
+            .fold(Ok(()), Result::and)
     }
 
     /// Whether a keyspace has a goal for space.

@@ -158,7 +158,7 @@ fn a_damaged_state_word_is_made_out_from_the_segment() {
         flip(&place, 4096 + 8 * index + 3);
         let refused = place.open().err().unwrap();
         assert!(matches!(refused, Error::PoolDamaged { .. }), "{refused}");
-        assert!(refused.to_string().contains("`esker repair DB --pool`"), "{refused}");
+        assert!(refused.to_string().contains("`esker repair DB --pool FILE`"), "{refused}");
         let found = problems(&place);
         assert!(found.len() == 1 && found[0].contains("state word"), "{index}: {found:?}");
         let repaired = repair(&place);

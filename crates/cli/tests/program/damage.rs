@@ -258,3 +258,19 @@ fn writes_that_are_given_up_though_whole_frames_hold_them_are_told() {
     let done = scratch.run(&["check", "copy"]).expect_status(0);
     assert!(done.text().ends_with("everything holds\n"), "{done:?}");
 }
+
+#[test]
+fn a_last_frame_that_does_not_hold_is_told() {
+    let scratch = sample();
+    let lines = objects(&scratch.run(&["dump-frames", "copy", "--json"]).expect_status(0));
+    let last = lines.iter().rfind(|line| line["object"] == "frame").unwrap();
+    let log = scratch.path("copy").join(format!("{:0>8}.log", last["segment"].to_string()));
+    flip(&log, last["frame_offset"].as_u64().unwrap() as usize + 34);
+    let told = "writes from seqno 5 on are given up";
+    let done = scratch.run(&["check", "copy"]).expect_status(0);
+    assert!(done.text().contains(told) && !done.text().contains("everything holds"), "{done:?}");
+    let done = scratch.run(&["repair", "copy"]).expect_status(0);
+    assert!(!done.text().contains("nothing had to be given up"), "{done:?}");
+    let done = scratch.run(&["put", "copy", "e", "5"]).expect_status(0);
+    assert!(done.err.contains(told), "{done:?}");
+}

@@ -40,3 +40,17 @@ fn a_database_on_a_device_is_written_to_by_every_command_that_may() {
     scratch.run(&["scan", "d"]).expect("l\tv\n");
     scratch.run(&["check", "d"]).expect_failure(2, "device of chunks");
 }
+
+#[test]
+fn a_read_leaves_a_device_alone_that_nobody_laid_out() {
+    let scratch = Scratch::new();
+    let create = ["flash", "create", "d", "--bytes", "64MiB", "--chunk", "1MiB"];
+    scratch.run(&create).expect_status(0);
+    let chunks = || {
+        let names = crate::names(&scratch.path("d")).into_iter();
+        names.filter(|name| name.starts_with("zone-")).collect::<Vec<_>>()
+    };
+    chunks().iter().for_each(|name| std::fs::remove_file(scratch.path("d").join(name)).unwrap());
+    scratch.run(&["get", "d", "k"]).expect_failure(1, "no database");
+    assert!(chunks().is_empty());
+}

@@ -205,7 +205,7 @@ fn a_damaged_state_word_is_mended_without_loss() {
     let pooled = Pooled::killed();
     flip(&pooled.path("pool"), 4096);
     let done = pooled.run(&["get", "db", "a"]).expect_status(1);
-    assert!(done.err.contains("`esker repair DB --pool`"), "{done:?}");
+    assert!(done.err.contains("`esker repair DB --pool FILE`"), "{done:?}");
     let done = pooled.run(&["check", "db"]).expect_status(1);
     assert!(done.text().contains("state word of extent 0"), "{done:?}");
     let done = pooled.run(&["repair", "db"]).expect_status(0);

@@ -25,14 +25,19 @@ pub fn announce(
     if is_open && !ip.is_loopback() {
         writeln!(
             out,
-            "everybody who reaches this address can read and write: --hosts says who may"
+            "everybody who reaches this address can read and write: --hosts, or `hosts` in the configuration, says who may"
         )?;
     }
     for (number, served) in (1..).zip(served) {
         writeln!(out, "namespace {number}: {}", served.what)?;
     }
-    writeln!(out, "From here:")?;
-    writeln!(out, "  esker nvme ping --address {address} --nqn {nqn}")?;
+    let has_keys =
+        |served: &Served| served.namespace.description().command_set() == CommandSet::KeyValue;
+    if let Some(first) = served.iter().position(has_keys) {
+        let namespace = first + 1;
+        writeln!(out, "From here:")?;
+        writeln!(out, "  esker nvme ping --address {address} --nqn {nqn} --namespace {namespace}")?;
+    }
     writeln!(out, "With the kernel's initiator, whose first controller is nvme0:")?;
     writeln!(out, "  nvme discover -t tcp -a {ip} -s {port}")?;
     writeln!(out, "  nvme connect -t tcp -a {ip} -s {port} -n {nqn}")?;
@@ -68,10 +73,7 @@ fn commands(number: u32, set: CommandSet) -> Vec<String> {
             ]
         }
         CommandSet::Nvm => {
-            vec![
-                format!("nvme read /dev/nvme0n{number} -s 0 -c 0 -z 4096"),
-                format!("mkfs.ext4 /dev/nvme0n{number}"),
-            ]
+            vec![format!("nvme read /dev/nvme0n{number} -s 0 -c 0 -z 4096")]
         }
     }
 }

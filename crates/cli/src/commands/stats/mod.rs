@@ -136,7 +136,15 @@ fn dram_table(table: &DramTableStats) -> String {
     let hits = table.hits + table.exact_hits;
     let asked = hits + table.misses + table.exact_misses;
     let entries = count(table.entries);
-    format!("{} in {entries} entries, {} of {} hit", bytes(table.bytes), count(hits), count(asked))
+    format!(
+        "{} in {entries} entries, {} of {} hit; {} filled, {} invalidated, {} evicted",
+        bytes(table.bytes),
+        count(hits),
+        count(asked),
+        count(table.fills),
+        count(table.invalidations),
+        count(table.evictions)
+    )
 }
 
 /// The levels that hold keys more than once.
