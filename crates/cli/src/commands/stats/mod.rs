@@ -1,13 +1,14 @@
 //! `esker stats`: figures.
 
 mod cost;
+mod goals;
 
 use super::{print_json, stdout};
 use crate::failure::Outcome;
 use crate::place::Home;
 use crate::units::{bytes, count};
 use cost::Cost;
-use esker::{Db, DramTableStats, Stats as Figures};
+use esker::{Db, DramTableStats, GoalInfo, Stats as Figures};
 use serde_json::{Value as Json, json};
 use std::io::Write;
 
@@ -46,6 +47,7 @@ struct Shape {
     deletes: u64,
     range_tombstones: u64,
     raw_bytes: u64,
+    goals: Vec<GoalInfo>,
     /// By keyspace.
     duplicate_rates: Vec<(String, Vec<LevelRate>)>,
 }
@@ -62,6 +64,7 @@ impl Shape {
             deletes: tables().map(|table| table.deletes).sum(),
             range_tombstones: tables().map(|table| table.range_tombstones).sum(),
             raw_bytes: tables().map(|table| table.raw_bytes).sum(),
+            goals: db.goals(),
             duplicate_rates: trees
                 .iter()
                 .map(|tree| {
@@ -124,6 +127,7 @@ fn text(figures: &Figures, shape: &Shape, cost: &Cost) -> String {
             out.push_str(&format!("  {name:<26}{figure}\n"));
         }
     }
+    out.push_str(&goals::text(&shape.goals));
     out.push_str(&repeating(shape));
     if let Some(error) = &figures.background_error {
         out.push_str(&format!("Background work stands still\n  {error}\n"));
@@ -169,6 +173,7 @@ fn json(figures: &Figures, shape: &Shape, cost: &Cost) -> Json {
     let table = &figures.dram_table;
     json!({
         "duplicate_rates": rates,
+        "goals": goals::json(&shape.goals),
         "keyspaces": shape.keyspaces,
         "runs": shape.runs,
         "tables": figures.tables,

@@ -1,0 +1,62 @@
+//! How keyspaces stand to their goals for space: a part of `esker stats`.
+
+use crate::units::bytes;
+use esker::GoalInfo;
+use serde_json::{Value as Json, json};
+
+fn above_bytes(goal: &GoalInfo) -> f64 {
+    (goal.bytes as f64 - goal.ceiling_bytes).max(0.0)
+}
+
+/// A line for each goal; nothing if there is none.
+pub fn text(goals: &[GoalInfo]) -> String {
+    let mut out = String::new();
+    for goal in goals {
+        let above = match above_bytes(goal) as u64 {
+            0 => String::new(),
+            above => format!(", {} above it", bytes(above)),
+        };
+        let (now, ceiling) = (bytes(goal.bytes), bytes(goal.ceiling_bytes as u64));
+        out.push_str(&format!("  {:<26}{now} of {ceiling}{above}\n", goal.keyspace));
+    }
+    if out.is_empty() { out } else { format!("Space that a goal allows\n{out}") }
+}
+
+pub fn json(goals: &[GoalInfo]) -> Json {
+    let figures = |goal: &GoalInfo| {
+        json!({
+            "amp": f64::from(goal.amp.hundredths()) / 100.0,
+            "live_bytes": goal.live_bytes as u64,
+            "pinned_bytes": goal.pinned_bytes as u64,
+            "ceiling_bytes": goal.ceiling_bytes as u64,
+            "table_bytes": goal.bytes,
+            "above_bytes": above_bytes(goal) as u64,
+        })
+    };
+    Json::Object(goals.iter().map(|goal| (goal.keyspace.clone(), figures(goal))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn goal(bytes: u64) -> GoalInfo {
+        GoalInfo {
+            keyspace: "default".into(),
+            amp: esker::Ratio::of_hundredths(120),
+            live_bytes: 1000.0,
+            pinned_bytes: 50.0,
+            ceiling_bytes: 1650.0,
+            bytes,
+        }
+    }
+
+    #[test]
+    fn what_is_above_a_ceiling_is_told_and_what_is_below_is_not() {
+        assert_eq!(json(&[goal(1600)])["default"]["above_bytes"], 0);
+        assert_eq!(json(&[goal(1700)])["default"]["above_bytes"], 50);
+        assert!(!text(&[goal(1600)]).contains("above"));
+        assert!(text(&[goal(1700)]).contains("50 B above it"), "{}", text(&[goal(1700)]));
+        assert_eq!(text(&[]), "");
+    }
+}
