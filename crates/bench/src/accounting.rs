@@ -6,7 +6,8 @@ use std::time::Duration;
 /// Totals of a store since it was opened. They only grow. What a store does not tell is `None`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Bytes of keys and values that users wrote.
+    /// Bytes of keys and values that users wrote, as a batch holds them: some five more for each pair, of
+    /// all engines alike.
     pub user_bytes: u64,
     /// Bytes written to the log.
     pub log_bytes: Option<u64>,

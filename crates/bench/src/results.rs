@@ -17,7 +17,7 @@ pub use summary::{Spread, geometric_mean, spread, summary_table};
 
 use crate::Row;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The key of [`Results::settings`] for what the run itself was told, whatever the engine.
 pub const RUN: &str = "run";
@@ -135,6 +135,21 @@ impl Results {
     /// The results of a JSON text that [`Results::to_json`] wrote, now or in a later release.
     pub fn from_json(json: &str) -> serde_json::Result<Self> {
         serde_json::from_str(json)
+    }
+
+    /// The metric by which a round says that it measured nothing: above zero if so.
+    pub const VOID: &str = "void";
+
+    /// Without what was measured in void rounds, but for what says why they are. Of an engine that has no
+    /// other round of a case, nothing else is left.
+    pub fn sound(&self) -> Results {
+        let place = |row: &Row| (row.engine.clone(), row.case.clone(), row.round);
+        let is_void = |row: &&Row| row.metric == Self::VOID && row.value > 0.0;
+        let void: BTreeSet<_> = self.rows.iter().filter(is_void).map(place).collect();
+        let says_why = |row: &Row| row.metric == Self::VOID || row.metric.starts_with("service_");
+        let mut sound = self.clone();
+        sound.rows.retain(|row| says_why(row) || !void.contains(&place(row)));
+        sound
     }
 
     /// The names of the engines in order of their appearance.

@@ -12,7 +12,8 @@ const STYLE: &str = include_str!("style.css");
 
 /// The page of `results`, its engines compared with `baseline`.
 pub(super) fn render(results: &Results, baseline: &str) -> Markup {
-    let data = Data::new(results);
+    let sound = results.sound();
+    let data = Data::new(&sound);
     let palette = Palette::new(&data.engines);
     let page = Page { data, palette, baseline };
     html! {

@@ -39,6 +39,7 @@ pub fn geometric_mean(values: &[f64]) -> Option<f64> {
 /// slows the machine for a whole round does not count. Where none did, as where runs were merged, the
 /// medians are compared.
 pub fn summary_table(results: &Results) -> String {
+    let results = &results.sound();
     let engines = results.engines();
     let several_rounds = results.rows.iter().any(|row| row.round > 0);
     let titles = ["case", "engine", "ops/s", "least – most", "ratio"].into_iter();

@@ -100,3 +100,12 @@ fn a_file_that_is_no_result_is_named() {
     std::fs::write(dir.path().join(FILE_NAME), "{").unwrap();
     assert!(read(dir.path()).unwrap_err().to_string().contains("results.json"));
 }
+
+#[test]
+fn a_void_round_is_in_no_table() {
+    let mut rows = vec![row("one", "a", 0, 100.0), row("one", "a", 1, 10.0)];
+    rows.push(Row { metric: Results::VOID.into(), value: 1.0, ..row("one", "a", 1, 0.0) });
+    let sound = results(rows).sound();
+    assert_eq!(sound.values("one", "a", "throughput"), [100.0]);
+    assert_eq!(sound.values("one", "a", Results::VOID), [1.0]);
+}

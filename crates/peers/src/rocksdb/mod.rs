@@ -76,7 +76,7 @@ const VARIANTS: [(&str, Variant); 11] = [
 ];
 
 /// Before a record of a log that is written over: the log's number, too.
-const RECYCLED_HEADER_BYTES: usize = RECORD_HEADER_BYTES + 4;
+pub(super) const RECYCLED_HEADER_BYTES: usize = RECORD_HEADER_BYTES + 4;
 
 struct RocksDb {
     name: &'static str,

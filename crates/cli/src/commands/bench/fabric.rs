@@ -16,12 +16,13 @@ use super::node::{NodeKind, NodePlan};
 use super::node_process::{Node, NodeSpent};
 use super::node_store::NodeStore;
 use crate::failure::Outcome;
-use esker::{Db, Env, KeyspaceSettings, Log, Result, Store, Sync};
+use esker::{Db, Env, Error, KeyspaceSettings, Log, Result, Store, Sync};
 use esker_bench::accounting::TableSpace;
 use esker_bench::{Counters, Engine, Outcome as Measured, Row};
 use esker_peers::{Peer, StorageLog};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 
 /// The engines by name.
@@ -243,7 +244,9 @@ impl Engine for FabricEngine {
 
     fn settle(&self) -> Result<()> {
         match &self.side {
-            Side::Keys(_) => Ok(()),
+            Side::Keys(_) => self.node.settle().map_err(|failure| {
+                Error::io("settle", "the storage node", io::Error::other(format!("{failure:?}")))
+            }),
             Side::RocksDb { peer } => peer.settle(),
             Side::Own { db, .. } => db.settle(),
         }

@@ -46,6 +46,10 @@ pub struct NodePlan {
     pub memory_bytes: usize,
 }
 
+/// What a node is told for which its store does all that is left to do, before it tells what it has done. Any other
+/// line asks for nothing else.
+pub const SETTLE: &str = "settle";
+
 /// What a namespace is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum NodeKind {
@@ -103,11 +107,17 @@ impl Node {
         let mut lines = std::io::stdin().lock().lines();
         let plan = lines.next().and_then(Result::ok).unwrap_or_default();
         let plan: NodePlan = serde_json::from_str(&plan)?;
-        let (namespace, _held) = plan.open()?;
+        let (namespace, held) = plan.open()?;
         let target = start(namespace)?;
         tell(&NodeMessage::Listening(target.address()))?;
         let written = device_bytes()?;
-        for _ in lines.map_while(Result::ok) {
+        for line in lines.map_while(Result::ok) {
+            if line == SETTLE
+                && let Held::Database(db) = &held
+            {
+                db.flush()?;
+                db.settle()?;
+            }
             let totals = target.totals();
             tell(&NodeMessage::Done(NodeCosts {
                 network_bytes: totals.received_bytes + totals.sent_bytes,
@@ -125,6 +135,7 @@ impl Node {
 /// What a namespace stands on, while it is served.
 enum Held {
     Device { _device: FileDevice },
+    Database(Db),
     Nothing,
 }
 
@@ -158,7 +169,7 @@ impl NodePlan {
                 let keyspace = db.keyspace("bench", KeyspaceSettings::default())?;
                 let store = Arc::new(db.store(&keyspace));
                 let keys = OrderedKeys::new(guid, self.bytes, store, &Threads)?;
-                Ok((Arc::new(keys), Held::Nothing))
+                Ok((Arc::new(keys), Held::Database(db)))
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::child::Ended;
 use super::fabric::FabricSettings;
 use super::network::{Network, Relay};
-use super::node::{NodeCosts, NodeMessage, NodePlan, SUBSYSTEM};
+use super::node::{NodeCosts, NodeMessage, NodePlan, SETTLE, SUBSYSTEM};
 use super::node_store::NodeStore;
 use super::plan::line;
 use crate::failure::{Failure, Outcome};
@@ -64,12 +64,18 @@ impl Node {
     /// What it has cost, and what lies before it.
     pub fn spent(&self) -> Outcome<NodeSpent> {
         let relay_cpu = self.relay.as_ref().map(Relay::cpu_time).unwrap_or_default();
-        Ok(NodeSpent { node: self.costs()?, relay_cpu })
+        Ok(NodeSpent { node: self.ask("")?, relay_cpu })
     }
 
-    fn costs(&self) -> Outcome<NodeCosts> {
+    /// Waits until the node's store has nothing left to do.
+    pub fn settle(&self) -> Outcome {
+        self.ask(SETTLE).map(drop)
+    }
+
+    fn ask(&self, what: &str) -> Outcome<NodeCosts> {
         let mut lines = self.lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        lines.0.write_all(b"\n").map_err(|error| Failure::io("ask", "the storage node", error))?;
+        let asked = lines.0.write_all(format!("{what}\n").as_bytes());
+        asked.map_err(|error| Failure::io("ask", "the storage node", error))?;
         match hear(&mut lines.1)? {
             NodeMessage::Done(costs) => Ok(costs),
             NodeMessage::Listening(_) => {

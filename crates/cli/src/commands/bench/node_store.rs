@@ -1,7 +1,7 @@
 //! Keys on a storage node as the benchmark sees them: puts and gets. What a node has no commands for is refused.
 
 use esker::api::{Cursor, KeyRange, Kv, Ordered, Snapshot, Value, WriteBatch};
-use esker_base::{Error, Result};
+use esker_base::{Entry, Error, KeyspaceId, Kind, Result};
 use esker_initiator::KeyClient;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -45,7 +45,9 @@ impl Kv for NodeStore {
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.client().store(key, value)?;
-        self.user_bytes.fetch_add((key.len() + value.len()) as u64, Relaxed);
+        // As the others count: what a batch of it takes.
+        let entry = Entry { keyspace: KeyspaceId::DEFAULT, kind: Kind::Put, key, value };
+        self.user_bytes.fetch_add(entry.encoded_bytes() as u64, Relaxed);
         Ok(())
     }
 

@@ -11,6 +11,7 @@
 mod families;
 mod transaction;
 
+use super::RECYCLED_HEADER_BYTES;
 use super::cursor::{RocksCursor, within};
 use super::events::{self, Events};
 use super::{file_system, options};
@@ -78,7 +79,7 @@ pub(crate) fn open(
         reads: ReadOptions::default(),
         writes,
         user_bytes: Tally::default(),
-        log_bytes: LogBytes::new(RECORD_HEADER_BYTES),
+        log_bytes: LogBytes::new(if has_log { RECYCLED_HEADER_BYTES } else { RECORD_HEADER_BYTES }),
         configuration,
     }))
 }

@@ -70,13 +70,18 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
             network: shape.network,
         },
     };
-    let cases: Vec<Case> =
+    let mut cases: Vec<Case> =
         shapes.iter().map(|shape| case(shape, &sizes, settings(shape))).collect();
     let base = settings(&shapes[0]);
     let engines = parse_engines(&list, &base, cases[0].task.pair_bytes()?)?;
     if let Some(other) = engines.iter().find(|engine| !fabric::is_one(engine)) {
         let known = fabric::NAMES.join(", ");
         return Err(Failure::Usage(format!("{other} has no storage node; these have: {known}")));
+    }
+    // Its reads come from the page cache of its node, the others' from devices.
+    let direct: Vec<_> = engines.iter().filter(|&engine| engine != "lsm-node").cloned().collect();
+    for case in cases.iter_mut().filter(|case| !direct.is_empty() && !case.settles) {
+        case.engines = Some(direct.clone());
     }
     Ok(Campaign {
         experiment: "fabric".to_owned(),
@@ -139,7 +144,8 @@ fn groups(cases: &[Case]) -> Vec<Group> {
 
 const OF_THE_PAPER: &str = "\
     The node announces a volatile write cache: a direct write that is done is acknowledged, and nobody flushes. Logs of \
-    LSM engines are not synced.";
+    LSM engines are not synced. lsm-node's tables go through the page cache of its node, the others' devices are written \
+    directly; so reads are of those alone.";
 const POWER_SAFE: &str = "\
     There is no volatile cache: the node acknowledges what an fdatasync has made safe, and LSM engines sync their log at \
     every write, those who wait together together. RocksDB's logs are zeroed when they are made, and recycled.";

@@ -10,7 +10,7 @@ use esker_bench::Row;
 use esker_bench::results::{Paired, Results};
 use esker_bench::table::columns_of;
 use esker_storage::device::Profile;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The engine without a log that `engine` is held against.
 pub fn without_log(engine: &str) -> &'static str {
@@ -144,7 +144,7 @@ fn table(results: &Results) -> Vec<Vec<String>> {
     let titles = ["case", "engine"].into_iter().chain(COLUMNS.map(|(title, _)| title));
     let titles = titles.chain(["95% of the loss lie below", "pairs"]).map(str::to_owned);
     let mut lines = vec![titles.collect::<Vec<_>>()];
-    let sound = without_void(results);
+    let sound = results.sound();
     for case in results.cases() {
         for engine in results.engines() {
             // Where a device did not do as it was asked, the round says nothing. If none of them did, that is
@@ -175,16 +175,6 @@ fn table(results: &Results) -> Vec<Vec<String>> {
         }
     }
     lines
-}
-
-/// The results without the rounds that are void.
-fn without_void(results: &Results) -> Results {
-    let round = |row: &Row| (row.engine.clone(), row.case.clone(), row.round);
-    let is_void = |row: &&Row| row.metric == "void" && row.value > 0.0;
-    let void: BTreeSet<_> = results.rows.iter().filter(is_void).map(round).collect();
-    let mut sound = results.clone();
-    sound.rows.retain(|row| !void.contains(&round(row)));
-    sound
 }
 
 const SERVICES: [(&str, &str); 5] = [
