@@ -103,15 +103,7 @@ fn write_parts(
         let file_id = inner.installer.next_file();
         Ok((create(inner, file_id, written)?, TableOptions { file_id, ..options }))
     };
-    let merged_with = inner.sizes.goal_table_bytes();
-    let tables = compaction::write_cut_tables(
-        &mut cursor,
-        tombstones,
-        &mut fold,
-        cuts,
-        merged_with,
-        next_file,
-    )?;
+    let tables = compaction::write_cut_tables(&mut cursor, tombstones, &mut fold, cuts, next_file)?;
     tables.into_iter().for_each(|meta| written.add(options.keyspace, meta));
     written.user_bytes += fold.bytes_seen();
     Ok(())

@@ -67,8 +67,6 @@ pub struct TableWriter<'f> {
     sketches: Sketches,
     tombstones: Vec<RangeTombstone>,
     properties: Properties,
-    /// See [`TableWriter::is_merged_with`].
-    beside_bytes: u64,
 }
 
 impl<'f> TableWriter<'f> {
@@ -93,14 +91,7 @@ impl<'f> TableWriter<'f> {
             sketches: Sketches::default(),
             tombstones: Vec::new(),
             properties,
-            beside_bytes: 0,
         }
-    }
-
-    /// Says that the table will be merged with tables of so many bytes: a sample of its keys that is finer
-    /// than theirs would be of no use.
-    pub fn is_merged_with(&mut self, table_bytes: u64) {
-        self.beside_bytes = table_bytes;
     }
 
     /// Adds a version. Versions come in strictly increasing order: key ascending, seqno descending.
@@ -251,9 +242,7 @@ impl<'f> TableWriter<'f> {
     }
 
     fn put_sketches(&mut self) -> u64 {
-        let bytes = self.properties.raw_key_bytes + self.properties.raw_value_bytes;
-        let mean = (bytes / self.properties.entries.max(1)).max(1);
-        self.sketches.theta.seal_beside(self.beside_bytes / mean);
+        self.sketches.theta.seal();
         let encoded = self.sketches.encode();
         self.properties.sketches = Arc::new(std::mem::take(&mut self.sketches));
         self.put_section(BlockKind::Sketches, &encoded)

@@ -17,7 +17,7 @@ use super::estimate::estimate;
 use super::fold::Fold;
 use super::output::{Filled, Next, OutputFiles, fill, finish};
 use super::plan::{Part, Plan, PlanInput};
-use super::sizes::{GRANDPARENT_TABLES, Sizes};
+use super::sizes::GRANDPARENT_TABLES;
 use crate::merge::MergeCursor;
 use crate::run_cursor::RunCursor;
 use crate::settings::KeyspaceSettings;
@@ -180,10 +180,6 @@ impl Work<'_> {
         };
         let mut file = self.files.create(&mut options)?;
         let mut writer = TableWriter::new(&mut file, options);
-        if self.plan.cutting.is_some() {
-            let sizes = Sizes { segment_bytes: self.context.table_bytes };
-            writer.is_merged_with(sizes.goal_table_bytes());
-        }
         let filled = self.fill(&mut writer)?;
         if self.context.cancelled.load(Ordering::Relaxed) {
             return Err(Error::Closed);

@@ -22,14 +22,13 @@ pub fn write_table(
 }
 
 /// Writes tables, cut before each of `cuts`, ascending, each to a file of its own that `create` makes
-/// and whose id goes to `options`; tables of `merged_with` bytes are what they will be merged with. Gives what was written, in key order. Files are synced, when all
+/// and whose id goes to `options`. Gives what was written, in key order. Files are synced, when all
 /// are written: the first sync then does much of the others' work.
 pub fn write_cut_tables(
     cursor: &mut dyn EntryCursor,
     tombstones: Vec<RangeTombstone>,
     fold: &mut Fold,
     cuts: &[Vec<u8>],
-    merged_with: u64,
     mut create: impl FnMut() -> Result<(Box<dyn WritableFile>, TableOptions)>,
 ) -> Result<Vec<TableMeta>> {
     fold.set_tombstones(tombstones);
@@ -44,7 +43,6 @@ pub fn write_cut_tables(
         }
         let (mut file, options) = create()?;
         let mut writer = TableWriter::new(&mut *file, options);
-        writer.is_merged_with(merged_with);
         let filled = fill(&mut writer, cursor, fold, |_, key| match is_after(key) {
             true => Next::Cut,
             false => Next::Add,

@@ -3,9 +3,8 @@
 //! At *level* `l` the sample holds every hash seen whose top `l` bits are zero, so one in `2^l`. It
 //! starts at level 0 and goes a level up whenever it holds more than 4,096. When the table ends, it
 //! goes up until it holds at most one in 96 of the hashes, if that is at least 512: about 8 bytes
-//! each, so that a large table's sample takes less than a bit a key. A small table that is merged with
-//! large ones goes up to their level, at which the merge is judged: what it had below would only take
-//! space. A merge of many tables is judged by all their samples together. The level follows from the set alone, not from the order of
+//! each, so that a large table's sample takes less than a bit a key. A merge of many tables is judged
+//! by all their samples together. The level follows from the set alone, not from the order of
 //! insertion.
 //!
 //! Samples of different levels are compared at the higher one. A union is not cut to 4,096 again:
@@ -165,11 +164,6 @@ impl ThetaSample {
 
     /// Brings the sample of one table, never merged, to its final level.
     pub fn seal(&mut self) {
-        self.seal_beside(0);
-    }
-
-    /// The same for a table that is merged with tables of so many keys.
-    pub fn seal_beside(&mut self, keys: u64) {
         self.settle();
         self.shrink();
         let distinct = self.samples.len() << self.level;
@@ -177,8 +171,6 @@ impl ThetaSample {
         while self.samples.len() > most {
             self.raise_to(self.level + 1);
         }
-        let most = (keys / ONE_IN as u64).max(SAMPLES_FEW as u64);
-        self.raise_to((0..63).find(|level| keys >> level <= most).unwrap_or(63));
         self.samples.shrink_to_fit();
     }
 
@@ -277,20 +269,6 @@ mod tests {
             let bytes = sample.encode().len();
             assert!(bytes <= (count as usize / 8).max(12 * SAMPLES_FEW), "{bytes} for {count}");
         }
-    }
-
-    #[test]
-    fn a_small_table_is_sampled_as_the_large_ones_that_it_is_merged_with() {
-        for keys in [0, 300, 1_400, 20_000, 1_000_000] {
-            let (mut small, mut large) = (of(0, 100), of(0, keys));
-            small.seal_beside(keys);
-            large.seal();
-            assert!(small.level().abs_diff(large.level()) <= 1, "{small:?} beside {large:?}");
-        }
-        let (mut alone, mut beside) = (of(0, 20_000), of(0, 20_000));
-        alone.seal();
-        beside.seal_beside(100);
-        assert_eq!(alone, beside, "a large one beside small ones");
     }
 
     #[test]
