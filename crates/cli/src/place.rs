@@ -116,8 +116,10 @@ impl Home {
 
     /// Refuses a device of chunks with no file on it: to open it would lay it out.
     fn expect_files_if_flash(&self) -> Outcome {
+        // If it can't be looked at, beside a writer say, the open that follows says why.
         if zones::is_device(&self.db)
-            && esker_flash::storage::look(&*zones::open_to_look(&self.db)?)?.names.is_empty()
+            && let Ok(found) = esker_flash::storage::look(&*zones::open_to_look(&self.db)?)
+            && found.names.is_empty()
         {
             let (dir, reason) =
                 (self.db.display().to_string(), "there is no database in it".to_owned());

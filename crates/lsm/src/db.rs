@@ -446,8 +446,10 @@ impl Db {
         }
     }
 
-    /// What opening gave up although whole frames of the log hold it: writes that were under way when a
-    /// process ended, or not synced when power was lost, or a file damaged since. `None` if the log ended as it should.
+    /// What opening gave up where the log ends in a frame that does not hold: writes that were under way
+    /// when a process ended, or not synced when power was lost, or a file damaged since. `None` if the log
+    /// ended as it should. A database opened to be read tells only of an end behind which whole frames
+    /// follow: its writer may just be writing any other.
     pub fn torn_log(&self) -> Option<&TornLog> {
         self.inner().torn_log.as_ref()
     }

@@ -190,8 +190,14 @@ fn follow(
         }
         check_known_end(&read, &scanned, expected)?;
         if scanned.frames.is_empty() {
-            // Prepared and never used, or cut off from what came before.
-            end.get_or_insert(End::of(&read, &scanned));
+            // Prepared and never used, cut off from what came before, or its first frame does not hold.
+            let here = End::of(&read, &scanned);
+            let was_sound = end.as_ref().is_none_or(|end| !end.is_bad);
+            if here.is_bad && was_sound && later.is_none() {
+                end = Some(here);
+            } else {
+                end.get_or_insert(here);
+            }
         } else {
             end = Some(End::of(&read, &scanned));
             accepted.push((read, scanned));

@@ -104,7 +104,8 @@ impl Inner {
                     Some((before, attempts)) if before == lane && state.attempts > attempts => {
                         return Err(error);
                     }
-                    Some((before, _)) if before == lane => {}
+                    // Counted as failed while it still cleans up, a try may be asked for that comes later.
+                    Some((before, _)) if before == lane => state.retry_at = Duration::ZERO,
                     // An old error: ask for another try.
                     _ => {
                         // A try under way began before this call.

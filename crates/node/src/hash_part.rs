@@ -129,6 +129,9 @@ impl HashPart {
             }
         }
         self.sync(out);
+        // Before the replies: who has one finds it counted.
+        let partition = &self.partitions[place];
+        self.store.shared.figures[partition.number() as usize].tell(partition);
         while let Some(reply) = self.partitions[place].take_reply() {
             let token = reply.token as usize;
             if let Some(caller) = self.callers[token].take() {
@@ -136,8 +139,6 @@ impl HashPart {
                 caller.reply.send(answer_of(reply.result, caller.asked_for_presence));
             }
         }
-        let partition = &self.partitions[place];
-        self.store.shared.figures[partition.number() as usize].tell(partition);
     }
 
     /// Submits a write or a sync.

@@ -108,6 +108,7 @@ fn stats_add_up() {
             "duplicate_rates",
             "entries",
             "flushed_seqno",
+            "goals",
             "keyspaces",
             "log_fences",
             "log_flushed_lines",

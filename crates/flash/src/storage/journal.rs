@@ -228,7 +228,13 @@ impl Journal {
 
     /// A snapshot, as an edit. Refused if a chunk that begins with it has more bytes than `most`.
     fn snapshot_edit(&self, snapshot: &[Op], most: u64) -> Result<Vec<u8>> {
-        let edit = format::encode_edit(self.sequence + 1, snapshot);
+        let mut edit = format::encode_edit(self.sequence + 1, snapshot);
+        if BLOCK_BYTES + edit.len() as u64 > most
+            && let Some((Op::Resets(_), names)) = snapshot.split_last()
+        {
+            // Names are worth more than how often chunks were reset.
+            edit = format::encode_edit(self.sequence + 1, names);
+        }
         if BLOCK_BYTES + edit.len() as u64 > most {
             let kind = ErrorKind::StorageFull;
             return Err(Error::io("keep so many names on", self.zones.describe(), kind.into()));

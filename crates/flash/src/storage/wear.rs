@@ -1,7 +1,7 @@
 //! How often each chunk was reset since the device was laid out.
 //!
 //! The journal's snapshots say it of all chunks, and its edits what was reset since: with the next edit, whatever that
-//! is about, for a block of its own would cost more than a count is worth. So a crash forgets the last few.
+//! is about, for a block of its own would cost more than a count is worth. So a crash, or closing, forgets the last few.
 
 use super::format::{Op, Resets};
 

@@ -38,7 +38,7 @@ pub struct Measured {
     pub written_per_second: f64,
     /// The part of all dies' time that went into writes and resets.
     pub write_share: f64,
-    /// Whether the writes met their rate to 1%, and what waits has not grown by more than that.
+    /// Whether the writes met their rate to 1% and 10 ms of it, and what waits has not grown by more.
     pub writes_met: bool,
     /// Reads of the mean unit that was written, as a part of those of the mean unit, each written unit
     /// counting as long as it was busy with writes. Over 1 if what is written is read more.

@@ -29,7 +29,7 @@ pub struct Checked {
     pub log_entries: u64,
     /// Files that the manifest does not name. The next open for writing removes them.
     pub strays: Vec<String>,
-    /// Where the log ends though whole frames follow: the next open for writing gives those up. After a
+    /// Where the log ends in a frame that does not hold: the next open for writing gives those up. After a
     /// power loss, or the end of a process in which several threads wrote, this is no damage.
     pub torn_log: Option<TornLog>,
     /// What does not hold, as far as it was reported.

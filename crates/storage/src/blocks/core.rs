@@ -20,12 +20,14 @@ pub(super) struct Core {
     /// The first flush that failed. What the device had to write then, whoever's it was, it may have
     /// forgotten, and a later flush that succeeds says nothing of that: so there is none.
     failed: OnceLock<Error>,
+    /// Held by a flush, so that none succeeds that another's failure overtakes.
+    flushing: Mutex<()>,
 }
 
 impl Core {
     pub(super) fn new(device: Arc<dyn BlockDevice>, behind: WriteBehind, space: Space) -> Self {
         let (space, written) = (Mutex::new(space), AtomicU64::new(0));
-        Core { device, behind, space, written, failed: OnceLock::new() }
+        Core { device, behind, space, written, failed: OnceLock::new(), flushing: Mutex::new(()) }
     }
 
     /// Gives out chunks. If there are not enough, removals are made durable, and what they free is used.
@@ -57,13 +59,13 @@ impl Core {
     /// Makes every earlier write survive power loss. Says which directory does, at least. Once it has
     /// failed it fails for ever: what is on the device shows when it is opened anew.
     pub(super) fn flush(&self) -> Result<u64> {
+        let _flushing = self.flushing.lock();
         let written = self.written.load(SeqCst);
         if self.failed.get().is_none()
             && let Err(error) = self.device.flush()
         {
             self.failed.get_or_init(|| error);
         }
-        // One beside this may have failed meanwhile.
         if let Some(error) = self.failed.get() {
             return Err(error.clone());
         }

@@ -115,7 +115,12 @@ fn on_device(
 /// What is there, to be served as blocks, unless it is a hash store: the first write would end that.
 fn existing_blocks(path: &Path) -> Outcome<FileDevice> {
     let device = FileDevice::open(path)?;
-    if volume::layout(&device).is_ok() {
+    // One that is newer or damaged is one, too.
+    let is_none = matches!(
+        volume::layout(&device),
+        Err(esker::Error::NotADatabase { .. } | esker::Error::Io { .. })
+    );
+    if !is_none {
         let path = path.display();
         let message = format!(
             "{path} holds a hash store, which writes of blocks would destroy: serve it with kind = \"hash\", or name another file"
@@ -131,7 +136,7 @@ fn check_size(path: &Path, bytes: Option<u64>) -> Outcome {
     let size = File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0)));
     let size = size.map_err(|error| Failure::io("open", path.display().to_string(), error))?;
     // A file is made of whole pages.
-    if size != bytes / PAGE_BYTES * PAGE_BYTES {
+    if size != bytes && size != bytes / PAGE_BYTES * PAGE_BYTES {
         let (path, size, bytes) = (path.display(), units::bytes(size), units::bytes(bytes));
         let message = format!(
             "{path} is there and has {size}, and `bytes` says {bytes}: it keeps its size, so leave `bytes` out, or name another file"

@@ -109,7 +109,8 @@ impl Relay {
         let failed = |error| Failure::io("start", "the emulated network", error);
         let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let (ended, alive) = rustix::pipe::pipe().map_err(|error| failed(error.into()))?;
+        let (ended, alive) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .map_err(|error| failed(error.into()))?;
         let cpu = Arc::new(AtomicU64::new(0));
         let wires = [network.wire(), network.wire()];
         let clock = Arc::new(SystemClock::new());

@@ -65,7 +65,7 @@ impl Sizes {
             ShelfAccess::FillSame => each,
             // However many share them: the device has room for so many.
             ShelfAccess::FillOwn => each * THREADS as u64,
-            // Filled by one thread before it begins; several write buffers all the same.
+            // Filled by all together before it begins; several write buffers all the same.
             ShelfAccess::Read | ShelfAccess::Half => each * 8,
         }
     }

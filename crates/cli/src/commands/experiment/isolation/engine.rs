@@ -45,7 +45,7 @@ pub(super) const ABOUT: &str = "\
     memory. Reads are shown as a part of what the same engine reads without puts where units are shared; rows are void \
     if that takes less than 80% of the dies' time, or if for each byte put less than half of what shared units wrote was written: \
     then compaction fell behind. What the device is asked to \
-    write follows from puts and compaction, and is not smoothed.";
+    write follows from puts and compaction, and is not smoothed. RocksDB is not measured at 50% puts.";
 
 pub(super) fn run(rows: &mut Rows) -> Outcome {
     let rocksdb = esker_peers::check("rocksdb-nolog");

@@ -1,4 +1,4 @@
-//! Rows as they come out: kept for the report, and told at once, for a full run takes some twenty minutes.
+//! Rows as they come out: kept for the report, and told at once, for a full run takes half an hour.
 
 use crate::message::tell;
 use esker_base::{Clock, SystemClock};
