@@ -230,9 +230,10 @@ impl Journal {
     fn snapshot_edit(&self, snapshot: &[Op], most: u64) -> Result<Vec<u8>> {
         let mut edit = format::encode_edit(self.sequence + 1, snapshot);
         if BLOCK_BYTES + edit.len() as u64 > most
+            && most == self.chunk_bytes()
             && let Some((Op::Resets(_), names)) = snapshot.split_last()
         {
-            // Names are worth more than how often chunks were reset.
+            // What names there are must be kept: they are worth more than how often chunks were reset.
             edit = format::encode_edit(self.sequence + 1, names);
         }
         if BLOCK_BYTES + edit.len() as u64 > most {
