@@ -2,10 +2,11 @@
 //! plans are the picker's own. Written bytes are compared with the limit line, `m(K, n) + BC² / x`:
 //! see docs/design/0002.
 
+use super::table_of;
 use crate::compaction::{Busy, Cutting, Plan, Sizes, Surroundings, flush_cuts, pick};
 use crate::dedup::{Dedup, Ratio};
 use crate::settings::{KeyspaceSettings, Shape};
-use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle, TableId, TableMeta};
+use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle, TableId};
 use esker_base::{KeyspaceId, Rng, hash64};
 use esker_table::Sketches;
 use std::collections::{BTreeSet, HashMap};
@@ -57,22 +58,9 @@ impl Tree {
         }
         sketches.theta.seal();
         self.keys.insert(id, keys.to_vec());
-        let bytes = keys.len() as u64 * ENTRY_BYTES;
-        let meta = TableMeta {
-            id,
-            bytes,
-            smallest: keys[0].to_be_bytes().to_vec(),
-            largest: keys[keys.len() - 1].to_be_bytes().to_vec(),
-            largest_is_exclusive: false,
-            entries: keys.len() as u64,
-            deletes: 0,
-            range_tombstones: 0,
-            raw_bytes: bytes,
-            min_seqno: 0,
-            max_seqno: 0,
-            global_seqno: None,
-        };
-        TableHandle::sketched(meta, sketches)
+        let ends = [keys[0], keys[keys.len() - 1]].map(|key| key.to_be_bytes().to_vec());
+        let entries = keys.len() as u64;
+        table_of(id, ends, entries, entries * ENTRY_BYTES, sketches)
     }
 
     fn tables(&mut self, keys: &[u32], cutting: &Cutting) -> Vec<Arc<TableHandle>> {

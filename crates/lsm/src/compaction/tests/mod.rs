@@ -9,3 +9,33 @@ mod monitor;
 mod second_count;
 mod simulated;
 mod store;
+
+use crate::version::{TableHandle, TableId, TableMeta};
+use esker_table::Sketches;
+use std::sync::Arc;
+
+/// A table of as many puts as `entries` says, from the first of `ends` to the last.
+fn table_of(
+    id: TableId,
+    ends: [Vec<u8>; 2],
+    entries: u64,
+    bytes: u64,
+    sketches: Sketches,
+) -> Arc<TableHandle> {
+    let [smallest, largest] = ends;
+    let meta = TableMeta {
+        id,
+        bytes,
+        smallest,
+        largest,
+        largest_is_exclusive: false,
+        entries,
+        deletes: 0,
+        range_tombstones: 0,
+        raw_bytes: bytes,
+        min_seqno: 0,
+        max_seqno: 0,
+        global_seqno: None,
+    };
+    TableHandle::sketched(meta, sketches)
+}

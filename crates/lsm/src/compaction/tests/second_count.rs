@@ -1,11 +1,12 @@
 //! Tables whose samples of keys are not theirs, or not all of them, against their counters.
 
+use super::table_of;
 use crate::compaction::{
     Busy, Estimate, Reason, Sizes, Surroundings, admits_flush, estimate, pick,
 };
 use crate::dedup::{Dedup, Ratio};
 use crate::settings::{KeyspaceSettings, Shape};
-use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle, TableId, TableMeta};
+use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle, TableId};
 use esker_base::{KeyspaceId, Rng, hash64};
 use esker_table::Sketches;
 use std::sync::Arc;
@@ -23,22 +24,9 @@ fn sketches(keys: impl Iterator<Item = u64>) -> Sketches {
 
 /// A table of `keys`, ascending.
 fn table(file: u64, keys: &[u64], sketches: Sketches) -> Arc<TableHandle> {
-    let bytes = keys.len() as u64 * ENTRY_BYTES;
-    let meta = TableMeta {
-        id: TableId { file, offset: 0 },
-        bytes,
-        smallest: keys[0].to_be_bytes().to_vec(),
-        largest: keys[keys.len() - 1].to_be_bytes().to_vec(),
-        largest_is_exclusive: false,
-        entries: keys.len() as u64,
-        deletes: 0,
-        range_tombstones: 0,
-        raw_bytes: bytes,
-        min_seqno: 0,
-        max_seqno: 0,
-        global_seqno: None,
-    };
-    TableHandle::sketched(meta, sketches)
+    let ends = [keys[0], keys[keys.len() - 1]].map(|key| key.to_be_bytes().to_vec());
+    let entries = keys.len() as u64;
+    table_of(TableId { file, offset: 0 }, ends, entries, entries * ENTRY_BYTES, sketches)
 }
 
 fn honest(file: u64, keys: &[u64]) -> Arc<TableHandle> {
