@@ -57,8 +57,8 @@ pub struct Repaired {
     pub adopted_logs: Vec<String>,
     /// Logs cut or given up, and why.
     pub cut_logs: Vec<String>,
-    /// Where the log ends in a frame that does not hold. Whole ones behind it are left to the next open for writing, which gives
-    /// them up.
+    /// Where the log ends in a frame that does not hold. Whole ones behind it are left to the next open
+    /// for writing, which gives them up.
     pub torn_log: Option<TornLog>,
     /// What the pool said wrongly of its extents or its owner, and says rightly again.
     pub mended_pool: Vec<String>,
