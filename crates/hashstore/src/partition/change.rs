@@ -113,6 +113,11 @@ impl Partition {
                 self.stalled.push_back((planned, checkpoints_waited));
                 true
             }
+            // Deletes under way have what stores left to deletes, and give back more than they took.
+            Err(_) if is_delete && !self.changes.is_empty() => {
+                self.crowded.push_back(planned);
+                true
+            }
             Err(_) => {
                 let error = self.full(need.blocks(1));
                 self.reply(planned.token, Err(error));
@@ -255,13 +260,20 @@ impl Partition {
         self.stats.changes += 1;
         self.reply(token, Ok(Answer::Done { was_present: old.is_some() }));
         self.next_of(&key);
-        // One that fails, for want of space say, makes room for none: all that have room are tried.
+        self.resume_crowded();
+    }
+
+    /// Begins what waited for others, until one has to wait again. One that fails, for want of space say, makes room for
+    /// none: all that have room are tried.
+    fn resume_crowded(&mut self) {
         while self.changes.len() < CHANGES_MAX
             && let Some(next) = self.crowded.pop_front()
         {
-            let key = next.item.key.clone();
+            let (key, waiting) = (next.item.key.clone(), self.crowded.len());
             if !self.begin(next, 0) {
                 self.next_of(&key);
+            } else if self.crowded.len() > waiting {
+                return;
             }
         }
     }

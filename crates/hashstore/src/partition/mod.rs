@@ -95,7 +95,7 @@ pub struct Partition {
     busy: BTreeMap<Vec<u8>, VecDeque<Planned>>,
     /// Changes that wait for space, with the number of checkpoints they have waited for.
     stalled: VecDeque<(Planned, u32)>,
-    /// Changes that wait because too many are on their way.
+    /// Changes that wait because too many are on their way, and deletes for which those leave no room.
     crowded: VecDeque<Planned>,
     /// Records that are written and wait for a sync.
     written: Vec<u64>,

@@ -95,6 +95,26 @@ fn a_store_that_is_full_says_so_and_can_be_emptied() {
     }
 }
 
+/// Each needs a block, and there are no more than stores leave to deletes.
+#[test]
+fn a_full_store_takes_any_number_of_deletes_at_a_time() {
+    let (device, mut partition) = new_store(4 << 20);
+    let mut stored = 0u32;
+    while store(&mut partition, &device, &stored.to_be_bytes(), 5000).result.is_ok() {
+        stored += 1;
+    }
+    for number in 0..stored {
+        partition.request(number.into(), Request::Delete(number.to_be_bytes().to_vec()));
+    }
+    volume::drive(&mut partition, &device);
+    for _ in 0..stored {
+        let reply = partition.take_reply().expect("each is answered");
+        let result = reply.result;
+        assert!(matches!(result, Ok(Answer::Done { was_present: true })), "{result:?}");
+    }
+    assert_eq!(partition.keys(), 0);
+}
+
 #[test]
 fn stores_that_wait_for_others_are_answered_when_there_is_no_room_for_them() {
     const STORES: u32 = 40_000;
