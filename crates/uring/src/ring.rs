@@ -128,12 +128,11 @@ impl Ring {
         Ok(())
     }
 
-    /// Whether a poll may bring something.
+    /// Whether a poll brings something. Task work that is due does not count: a wait does it first, and its flag may be up for nothing. The kernel
+    /// raises it behind the work that it adds, which may have been done by then, and takes it down with the next work only.
     pub fn is_something_done(&mut self) -> bool {
-        let queue = self.ring.submission();
-        let is_due = queue.taskrun() || queue.cq_overflow();
-        drop(queue);
-        is_due || !self.harvested.is_empty() || !self.ring.completion().is_empty()
+        let has_overflown = self.ring.submission().cq_overflow();
+        has_overflown || !self.harvested.is_empty() || !self.ring.completion().is_empty()
     }
 
     /// Begins what was submitted, and waits for a completion.
