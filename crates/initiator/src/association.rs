@@ -1,11 +1,12 @@
 //! An admin queue, and the I/O queues of its controller.
 
 use crate::auth::authenticate_if_asked;
+use crate::deadline::Deadline;
 use crate::keep_alive::KeepAlive;
 use crate::link::{Link, unexpected};
 use crate::queue_pair::QueuePair;
 use crate::{RemoteError, Settings};
-use esker_base::{Background, Clock, Entropy};
+use esker_base::{Background, Entropy};
 use esker_nvme::command::CommandSet;
 use esker_nvme::command::admin::{AdminCommand, GetLogPage, Identify};
 use esker_nvme::command::fabrics::{ANY_CONTROLLER, Connect, FabricsCommand};
@@ -32,9 +33,10 @@ impl Admin {
         settings: &Settings,
         subsystem: &Nqn,
         keep_alive: Duration,
+        deadline: &Deadline,
         entropy: &dyn Entropy,
     ) -> Result<Self, RemoteError> {
-        let mut link = Link::open(settings)?;
+        let mut link = Link::open(settings, deadline)?;
         let connect = Connect {
             queue: 0,
             entries_less_one: ADMIN_ENTRIES - 1,
@@ -137,12 +139,13 @@ impl Association {
     pub(crate) fn connect(
         settings: &Settings,
         set: CommandSet,
-        clock: &Arc<dyn Clock>,
+        deadline: &Deadline,
         entropy: &dyn Entropy,
         background: &dyn Background,
     ) -> Result<Self, RemoteError> {
         let keep_alive = settings.keep_alive;
-        let mut admin = Admin::connect(settings, &settings.subsystem, keep_alive, entropy)?;
+        let subsystem = &settings.subsystem;
+        let mut admin = Admin::connect(settings, subsystem, keep_alive, deadline, entropy)?;
         let controller = admin.identify(Identify {
             structure: structure::CONTROLLER,
             namespace: 0,
@@ -159,9 +162,8 @@ impl Association {
         let queues = queue_count(&mut admin.link, settings.queues)?;
         let depth = settings.depth.clamp(1, 127).min((admin.queue_entries - 1) as u16);
         let queue = |number| {
-            let mut link = Link::open(settings)?;
+            let mut link = Link::open(settings, deadline)?;
             link.capsule_bytes = controller.in_capsule_bytes as usize;
-            let subsystem = &settings.subsystem;
             let connect = Connect {
                 queue: number,
                 entries_less_one: depth,
@@ -170,7 +172,7 @@ impl Association {
             };
             let word = link.connect(settings, subsystem, admin.controller, connect)?;
             authenticate_if_asked(word, &mut link, settings, subsystem, number, entropy)?;
-            QueuePair::new(link, depth, clock.clone())
+            Ok::<_, RemoteError>(QueuePair::new(link, depth))
         };
         let queues: Arc<[QueuePair]> = (1..=queues).map(queue).collect::<Result<_, _>>()?;
         let keep_alive = KeepAlive::start(admin.link, queues.clone(), settings, background)?;

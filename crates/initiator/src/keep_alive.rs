@@ -5,6 +5,7 @@
 //! answer does not come within the deadline of an operation, all queues fail: who waits is told, and the next call finds
 //! a failed association and connects, rather than send a store where nobody answers.
 
+use crate::deadline::{Deadline, WAIT_TIME};
 use crate::link::{Link, closed, is_timeout, lost};
 use crate::queue_pair::QueuePair;
 use crate::{RemoteError, Settings};
@@ -71,6 +72,7 @@ impl Keeper {
         loop {
             let kept = self.wait().and_then(|()| {
                 let sqe = AdminCommand::KeepAlive.encode();
+                self.link.deadline = Deadline::after(&self.link.deadline.clock, self.deadline);
                 self.link.call("keep the connection", sqe, &[], 0)
             });
             match kept {
@@ -98,6 +100,6 @@ impl Keeper {
                 Err(error) => return Err(lost(address, &error)),
             }
         }
-        timed(Some(self.deadline))
+        timed(Some(WAIT_TIME))
     }
 }

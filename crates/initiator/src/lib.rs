@@ -21,6 +21,7 @@
 mod association;
 mod auth;
 mod blocks;
+mod deadline;
 mod discovery;
 mod error;
 mod keep_alive;

@@ -1,6 +1,8 @@
 //! A connection with one command at a time: how every queue begins, and all that an admin queue needs.
 
+use crate::deadline::{Deadline, WAIT_TIME, left};
 use crate::{RemoteError, Settings};
+use esker_base::Clock;
 use esker_nvme::command::Sgl;
 use esker_nvme::command::fabrics::{Connect, ConnectData, FabricsCommand};
 use esker_nvme::pdu::{
@@ -12,15 +14,14 @@ use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Reads wait so long at a time, so that deadlines are seen.
-pub(crate) const READ_TIME: Duration = Duration::from_millis(50);
-
 /// Data that one PDU of a controller may carry: all that a command can ask for.
 const LIMITS: Limits = Limits { command_data_bytes: 0, data_bytes: 2 << 20 };
 
 pub(crate) struct Link {
     pub(crate) socket: TcpStream,
     pub(crate) address: String,
+    /// Of all that is done with it.
+    pub(crate) deadline: Deadline,
     pub(crate) decoder: Decoder,
     pub(crate) encoder: Encoder,
     /// The most data of one H2CData.
@@ -35,20 +36,21 @@ const ADMIN_CAPSULE_BYTES: usize = 8192;
 
 impl Link {
     /// Connects a socket and agrees on digests.
-    pub(crate) fn open(settings: &Settings) -> Result<Self, RemoteError> {
+    pub(crate) fn open(settings: &Settings, deadline: &Deadline) -> Result<Self, RemoteError> {
         let address = settings.address.to_string();
         let unreachable = |source| RemoteError::Unreachable {
             address: address.clone(),
             source: std::sync::Arc::new(source),
         };
-        let socket = TcpStream::connect_timeout(&settings.address, settings.deadline)
-            .map_err(unreachable)?;
+        let socket =
+            TcpStream::connect_timeout(&settings.address, deadline.left()?).map_err(unreachable)?;
         socket.set_nodelay(true).map_err(unreachable)?;
-        socket.set_read_timeout(Some(settings.deadline)).map_err(unreachable)?;
-        socket.set_write_timeout(Some(settings.deadline)).map_err(unreachable)?;
+        socket.set_read_timeout(Some(WAIT_TIME)).map_err(unreachable)?;
+        socket.set_write_timeout(Some(WAIT_TIME)).map_err(unreachable)?;
         let mut link = Link {
             socket,
             address,
+            deadline: deadline.clone(),
             decoder: Decoder::new(Sender::Controller, LIMITS),
             encoder: Encoder::new(settings.digests, 0),
             data_bytes_max: 0,
@@ -152,19 +154,20 @@ impl Link {
     }
 
     fn write(&mut self, pdus: &[Outgoing<'_>]) -> Result<(), RemoteError> {
-        let written = pdus.iter().try_for_each(|pdu| pdu.write_to(&self.socket));
-        written.map_err(|error| lost(&self.address, &error))
+        let Deadline { clock, at } = &self.deadline;
+        write_all(&self.socket, &self.address, pdus, &**clock, *at)
     }
 
+    /// Reads once, if anything comes.
     fn fill(&mut self) -> Result<(), RemoteError> {
+        self.deadline.left()?;
         match self.socket.read(self.decoder.space()) {
             Ok(0) => Err(closed(&self.address)),
             Ok(bytes) => {
                 self.decoder.filled(bytes);
                 Ok(())
             }
-            Err(error) if is_timeout(&error) => Err(RemoteError::Deadline),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) if is_no_failure(&error) => Ok(()),
             Err(error) => Err(lost(&self.address, &error)),
         }
     }
@@ -177,22 +180,29 @@ pub(crate) struct Outgoing<'a> {
     tail: Vec<u8>,
 }
 
-impl Outgoing<'_> {
-    /// Writes all of it.
-    pub(crate) fn write_to(&self, mut socket: &TcpStream) -> io::Result<()> {
-        let mut parts = [&self.head[..], self.data, &self.tail].map(IoSlice::new);
+/// Writes all of `pdus` by `at`, however slowly the node takes them.
+pub(crate) fn write_all(
+    mut socket: &TcpStream,
+    address: &str,
+    pdus: &[Outgoing<'_>],
+    clock: &dyn Clock,
+    at: Duration,
+) -> Result<(), RemoteError> {
+    for pdu in pdus {
+        let mut parts = [&pdu.head[..], pdu.data, &pdu.tail].map(IoSlice::new);
         let mut parts = &mut parts[..];
         IoSlice::advance_slices(&mut parts, 0);
         while !parts.is_empty() {
+            left(clock, at)?;
             match socket.write_vectored(parts) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(0) => return Err(lost(address, &io::ErrorKind::WriteZero.into())),
                 Ok(bytes) => IoSlice::advance_slices(&mut parts, bytes),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                Err(error) if is_no_failure(&error) => {}
+                Err(error) => return Err(lost(address, &error)),
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// The capsule of a command: with its data, if that fits.
@@ -260,4 +270,45 @@ pub(crate) fn closed(address: &str) -> RemoteError {
 
 pub(crate) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// Whether the same may be tried again, if there is time.
+pub(crate) fn is_no_failure(error: &io::Error) -> bool {
+    is_timeout(error) || error.kind() == io::ErrorKind::Interrupted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::sync::Mutex;
+
+    /// Each look at this clock takes a second, and some of what a peer was sent.
+    struct Draining(Mutex<(TcpStream, Duration)>);
+
+    impl Clock for Draining {
+        fn now(&self) -> Duration {
+            let (peer, time) = &mut *self.0.lock().unwrap();
+            let _ = peer.read(&mut vec![0; 1 << 20]);
+            *time += Duration::from_secs(1);
+            *time
+        }
+        fn sleep(&self, _duration: Duration) {}
+    }
+
+    #[test]
+    fn a_node_that_takes_data_slowly_is_given_up_at_the_deadline() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        socket.set_write_timeout(Some(Duration::from_millis(1))).unwrap();
+        let (peer, _) = listener.accept().unwrap();
+        peer.set_nonblocking(true).unwrap();
+        let clock = Draining(Mutex::new((peer, Duration::ZERO)));
+        let data = vec![7; 64 << 20];
+        let pdu = Outgoing { head: vec![1; 24], data: &data, tail: Vec::new() };
+        let at = Duration::from_secs(5);
+        let outcome = write_all(&socket, "the node", &[pdu], &clock, at);
+        assert!(matches!(outcome, Err(RemoteError::Deadline)), "{outcome:?}");
+        assert_eq!(clock.now(), at + Duration::from_secs(1));
+    }
 }

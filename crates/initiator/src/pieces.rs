@@ -34,7 +34,7 @@ pub(crate) fn run(
             let (sqe, reads) = (piece.sqe, piece.reads as u32);
             let begun = match under_way.is_empty() {
                 true => queue.begin(sqe, piece.data, reads, deadline).map(Some),
-                false => queue.begin_now(sqe, piece.data, reads),
+                false => queue.begin_now(sqe, piece.data, reads, deadline),
             };
             match begun {
                 Ok(Some(ticket)) => under_way.push_back((ticket, piece.data)),

@@ -9,7 +9,8 @@
 //! A queue that failed stays so: every caller gets the error, and the association is made anew.
 
 use crate::RemoteError;
-use crate::link::{self, Link, Outgoing, READ_TIME};
+use crate::deadline::{WAIT_TIME, left};
+use crate::link::{self, Link, Outgoing};
 use crate::slots::{Next, Slots};
 use esker_base::Clock;
 use esker_nvme::pdu::{Decoder, Encoder, FromController, ReadyToTransfer};
@@ -60,24 +61,22 @@ pub(crate) struct Ticket {
 }
 
 impl QueuePair {
-    pub(crate) fn new(link: Link, depth: u16, clock: Arc<dyn Clock>) -> Result<Self, RemoteError> {
-        let timed = link.socket.set_read_timeout(Some(READ_TIME));
-        timed.map_err(|error| link::lost(&link.address, &error))?;
+    pub(crate) fn new(link: Link, depth: u16) -> Self {
         let slots = Slots::new(depth);
         let state = State { slots, decoder: Some(link.decoder), failed: None };
-        Ok(QueuePair {
+        QueuePair {
             socket: link.socket,
             address: link.address,
             encoder: link.encoder,
             data_bytes_max: link.data_bytes_max,
             capsule_bytes: link.capsule_bytes,
-            clock,
+            clock: link.deadline.clock,
             answered: (0..depth).map(|_| Condvar::new()).collect(),
             freed: Condvar::new(),
             state: Mutex::new(state),
             writing: Mutex::new(()),
             has_failed: AtomicBool::new(false),
-        })
+        }
     }
 
     /// Fails all commands under way, and those to come.
@@ -101,8 +100,7 @@ impl QueuePair {
         while self.clock.now() < until {
             match (&self.socket).read(&mut unread) {
                 Ok(1..) => {}
-                Err(error) if link::is_timeout(&error) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) if link::is_no_failure(&error) => {}
                 _ => return,
             }
         }
@@ -137,7 +135,7 @@ impl QueuePair {
         deadline: Duration,
     ) -> Result<Ticket, RemoteError> {
         let place = self.take_place(reads as usize, deadline)?;
-        self.send(place, sqe, data, reads)
+        self.send(place, sqe, data, reads, deadline)
     }
 
     /// As [`begin`](Self::begin), if a place is free now. Who has commands under way must not wait for a place: those
@@ -147,6 +145,7 @@ impl QueuePair {
         sqe: Sqe,
         data: &[u8],
         reads: u32,
+        deadline: Duration,
     ) -> Result<Option<Ticket>, RemoteError> {
         let mut state = self.state.lock();
         if let Some(error) = &state.failed {
@@ -154,7 +153,7 @@ impl QueuePair {
         }
         let place = state.slots.take(reads as usize);
         drop(state);
-        place.map(|place| self.send(place, sqe, data, reads)).transpose()
+        place.map(|place| self.send(place, sqe, data, reads, deadline)).transpose()
     }
 
     fn send(
@@ -163,10 +162,11 @@ impl QueuePair {
         mut sqe: Sqe,
         data: &[u8],
         reads: u32,
+        deadline: Duration,
     ) -> Result<Ticket, RemoteError> {
         sqe.set_command_id(place);
         let out = link::command(&self.encoder, self.capsule_bytes, &mut sqe, data, reads);
-        self.write(&[out])?;
+        self.write(&[out], deadline)?;
         Ok(Ticket { place })
     }
 
@@ -194,7 +194,7 @@ impl QueuePair {
                 Next::Transfer(ready) => {
                     // Another reads while this one writes: the node may not take more before its answers are taken.
                     self.pass_on(state);
-                    let sent = self.transfer(&ready, data);
+                    let sent = self.transfer(&ready, data, deadline);
                     state = self.state.lock();
                     if let Err(error) = sent {
                         self.fail(&mut state, error.clone());
@@ -216,8 +216,13 @@ impl QueuePair {
         }
     }
 
-    fn transfer(&self, ready: &ReadyToTransfer, data: &[u8]) -> Result<(), RemoteError> {
-        self.write(&link::transfer(&self.encoder, self.data_bytes_max, ready, data)?)
+    fn transfer(
+        &self,
+        ready: &ReadyToTransfer,
+        data: &[u8],
+        deadline: Duration,
+    ) -> Result<(), RemoteError> {
+        self.write(&link::transfer(&self.encoder, self.data_bytes_max, ready, data)?, deadline)
     }
 
     fn take_place(&self, reads: usize, deadline: Duration) -> Result<u16, RemoteError> {
@@ -229,23 +234,31 @@ impl QueuePair {
             if let Some(place) = state.slots.take(reads) {
                 return Ok(place);
             }
-            let left = deadline.saturating_sub(self.clock.now());
-            if left.is_zero() {
-                return Err(RemoteError::Deadline);
-            }
-            self.freed.wait_for(&mut state, left.min(READ_TIME));
+            let left = left(&*self.clock, deadline)?;
+            self.freed.wait_for(&mut state, left.min(WAIT_TIME));
         }
     }
 
-    fn write(&self, pdus: &[Outgoing<'_>]) -> Result<(), RemoteError> {
-        let writing = self.writing.lock();
-        let written = pdus.iter().try_for_each(|pdu| pdu.write_to(&self.socket));
+    /// Writes all, or the queue has failed: nobody knows where the next PDU would begin. Here, too, a deadline is its caller's
+    /// alone.
+    fn write(&self, pdus: &[Outgoing<'_>], deadline: Duration) -> Result<(), RemoteError> {
+        let written = self.write_in_turn(pdus, deadline);
+        if let Err(error) = &written {
+            let error = match error {
+                RemoteError::Deadline => self.lost("a command could not be sent in time"),
+                error => error.clone(),
+            };
+            self.fail(&mut self.state.lock(), error);
+        }
+        written
+    }
+
+    fn write_in_turn(&self, pdus: &[Outgoing<'_>], deadline: Duration) -> Result<(), RemoteError> {
+        let (clock, left) = (&*self.clock, left(&*self.clock, deadline)?);
+        let writing = self.writing.try_lock_for(left).ok_or(RemoteError::Deadline)?;
+        let written = link::write_all(&self.socket, &self.address, pdus, clock, deadline);
         drop(writing);
-        written.map_err(|error| {
-            let error = link::lost(&self.address, &error);
-            self.fail(&mut self.state.lock(), error.clone());
-            error
-        })
+        written
     }
 
     /// Reads once for all. Others are woken when the state is free: they want it at once.
@@ -258,8 +271,7 @@ impl QueuePair {
                 decoder.filled(bytes);
                 hand_out(&mut decoder, &mut state.slots, &mut answered)
             }
-            Err(error) if link::is_timeout(&error) => Ok(()),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Ok(()),
+            Err(error) if link::is_no_failure(&error) => Ok(()),
             Err(error) => Err(link::lost(&self.address, &error)),
         };
         state.decoder = Some(decoder);

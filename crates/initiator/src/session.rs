@@ -1,6 +1,7 @@
 //! An association that is made anew when it is lost, what is sent again then, and which association a flush answers for.
 
 use crate::association::{Association, Namespace};
+use crate::deadline::Deadline;
 use crate::queue_pair::QueuePair;
 use crate::unflushed::Unflushed;
 use crate::{RemoteError, Settings};
@@ -45,7 +46,7 @@ impl Session {
     ) -> Result<(Self, Namespace), RemoteError> {
         let mut session = Self::unconnected(settings, set, clock, entropy, background);
         session.draw_host_id()?;
-        let association = session.connect_once()?;
+        let association = session.connect_once(session.deadline())?;
         let namespace = association.namespace;
         *session.association.write() = Some(Arc::new(association));
         Ok((session, namespace))
@@ -80,9 +81,10 @@ impl Session {
         Ok(())
     }
 
-    fn connect_once(&self) -> Result<Association, RemoteError> {
+    fn connect_once(&self, deadline: Duration) -> Result<Association, RemoteError> {
         let (entropy, background) = (self.entropy.as_ref(), self.background.as_ref());
-        let new = Association::connect(&self.settings, self.set, &self.clock, entropy, background)?;
+        let deadline = Deadline::new(&self.clock, deadline);
+        let new = Association::connect(&self.settings, self.set, &deadline, entropy, background)?;
         match self.namespace.get_or_init(|| new.namespace).is_same(&new.namespace) {
             true => Ok(new),
             false => Err(RemoteError::Replaced { namespace: self.settings.namespace }),
@@ -110,11 +112,15 @@ impl Session {
         let in_force = |association: &Option<Arc<Association>>| {
             association.as_ref().filter(|association| !has_failed(association)).cloned()
         };
-        if let Some(association) = in_force(&self.association.read()) {
+        let left = deadline.saturating_sub(self.clock.now());
+        let association = self.association.try_read_for(left).ok_or(RemoteError::Deadline)?;
+        if let Some(association) = in_force(&association) {
             return Ok(association);
         }
+        drop(association);
         // Held while connecting: others wait for the same connection.
-        let mut association = self.association.write();
+        let left = deadline.saturating_sub(self.clock.now());
+        let mut association = self.association.try_write_for(left).ok_or(RemoteError::Deadline)?;
         if !self.is_before(deadline) {
             return Err(RemoteError::Deadline);
         }
@@ -127,7 +133,7 @@ impl Session {
             failed.part(now + PARTING_TIME.min(deadline.saturating_sub(now) / 2));
         }
         loop {
-            match self.connect_once() {
+            match self.connect_once(deadline) {
                 Ok(new) => return Ok(association.insert(Arc::new(new)).clone()),
                 Err(error) if !error.is_of_connection() => return Err(error),
                 Err(error) if self.clock.now() + CONNECT_AGAIN >= deadline => return Err(error),

@@ -1,7 +1,7 @@
 //! Keys of up to 16 bytes.
 
 use crate::clock::{HandClock, wait_until};
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, QUEUES};
 use crate::silent::Silent;
 use crate::{HOST, NODE, keys as connect, keys_by, node, nqn, serve, serve_at, start};
 use esker_api::{Kv, WriteBatch};
@@ -17,6 +17,7 @@ use esker_target::{
     Access, Answer, Description, HostAccess, MemoryBlocks, MemoryKeys, Namespace, OrderedKeys,
     Reply, Request, Target,
 };
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -147,7 +148,8 @@ fn many_threads_share_queues() {
 #[test]
 fn discovery_lists_the_subsystem() {
     let target = target();
-    let found = discover(&settings(&target), &SystemEntropy).unwrap();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let found = discover(&settings(&target), &clock, &SystemEntropy).unwrap();
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].subsystem.as_str(), found[0].address), (NODE, target.address()));
 }
@@ -233,6 +235,31 @@ fn a_store_that_was_not_answered_is_unknown() {
         assert!(matches!(delete, Err(RemoteError::Unknown { what: "delete" })), "{delete:?}");
     });
     silent.answer_all();
+}
+
+/// Each step to connect takes less than the deadline, and all of them more.
+#[test]
+fn connecting_takes_no_longer_than_the_deadline() {
+    let target = target();
+    let (proxy, address) = Proxy::start(target.address());
+    let clock = Arc::new(HandClock::default());
+    let (deadline, step) = (Duration::from_secs(4), Duration::from_secs(3));
+    let settings = Settings { deadline, ..crate::settings(address) };
+    let client = keys_by(clock.clone(), settings.clone()).unwrap();
+    *proxy.slowness.lock().unwrap() = Some((clock.clone(), step));
+    let connected = keys_by(clock.clone(), settings.clone()).err();
+    assert!(matches!(connected, Some(RemoteError::Deadline)), "{connected:?}");
+    assert_eq!(clock.now(), 2 * step);
+    let by_hand: Arc<dyn Clock> = clock.clone();
+    let found = discover(&settings, &by_hand, &SystemEntropy).err();
+    assert!(matches!(found, Some(RemoteError::Deadline)), "{found:?}");
+    assert_eq!(clock.now(), 4 * step);
+    // Nor does it when an operation has to connect anew.
+    let of_first = proxy.clients().drain(..QUEUES).collect::<Vec<_>>();
+    of_first.iter().for_each(|socket| socket.shutdown(Shutdown::Both).unwrap());
+    let found = client.exist(b"k");
+    assert!(matches!(found, Err(RemoteError::Deadline)), "{found:?}");
+    assert!((6 * step..7 * step).contains(&clock.now()));
 }
 
 #[test]

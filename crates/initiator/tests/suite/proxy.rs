@@ -1,5 +1,6 @@
 //! What lies between client and node, and does harm when told.
 
+use crate::clock::HandClock;
 use esker_base::{Background, Clock, Priority, SystemClock, Threads};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use std::io::{Read, Write};
@@ -24,6 +25,8 @@ pub struct Proxy {
     pub requests_wait: AtomicUsize,
     /// How often something that the client sent began to wait.
     pub waiting: AtomicUsize,
+    /// How long each answer takes, by a clock.
+    pub slowness: Mutex<Option<(Arc<HandClock>, Duration)>>,
     /// Whether the client is told that I/O queues need no authentication.
     pub io_needs_no_proof: AtomicBool,
 }
@@ -68,6 +71,9 @@ impl Proxy {
                     && bytes[0] == RESPONSE
                 {
                     bytes[AUTH_REQUIRED.0] &= !AUTH_REQUIRED.1;
+                }
+                if let Some((clock, time)) = &*shared.slowness.lock().unwrap() {
+                    clock.sleep(*time);
                 }
                 if !is_lost() && to_client.write_all(&bytes).is_err() {
                     break;

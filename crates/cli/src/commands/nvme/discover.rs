@@ -3,8 +3,9 @@
 use super::Node;
 use crate::commands::stdout;
 use crate::failure::Outcome;
-use esker_base::SystemEntropy;
+use esker_base::{Clock, SystemClock, SystemEntropy};
 use std::io::Write;
+use std::sync::Arc;
 
 /// List the subsystems that a node has for this host
 #[derive(clap::Args)]
@@ -15,7 +16,8 @@ pub struct Discover {
 
 impl Discover {
     pub fn run(self) -> Outcome {
-        let found = esker_initiator::discover(&self.node.settings()?, &SystemEntropy)?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let found = esker_initiator::discover(&self.node.settings()?, &clock, &SystemEntropy)?;
         let mut out = stdout();
         for entry in found {
             writeln!(out, "{}\t{}", entry.subsystem, entry.address)?;

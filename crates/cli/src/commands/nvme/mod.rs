@@ -76,7 +76,7 @@ struct Node {
     /// A file with this host's DHHC-1 secret, and behind it the node's, if that is to prove itself
     #[arg(long, value_name = "FILE")]
     secret: Option<PathBuf>,
-    /// How long to wait for the node, in seconds
+    /// How long to wait for a connection to the node, and then for the answer, in seconds
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
 }
