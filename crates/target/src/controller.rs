@@ -1,12 +1,15 @@
 //! A controller: what one host sees of a subsystem. Its admin queue and its I/O queues are connections that may live on
 //! different reactors; what they share is here, and changes only when queues come and go and by admin commands.
 
+use crate::limits::DISCOVERY_KEEP_ALIVE;
 use crate::message::{ConnectionId, Message};
 use esker_nvme::limits::IO_QUEUES;
 use esker_nvme::property::{self, Configuration};
 use esker_nvme::{Nqn, Status};
 use esker_uring::Sender;
 use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
 
 pub(crate) struct Controller {
     pub(crate) id: u16,
@@ -14,6 +17,8 @@ pub(crate) struct Controller {
     pub(crate) subsystem: Option<usize>,
     pub(crate) host: Nqn,
     pub(crate) host_id: [u8; 16],
+    /// In milliseconds, 0 for none.
+    keep_alive_ms: AtomicU32,
     state: Mutex<State>,
 }
 
@@ -35,11 +40,24 @@ pub(crate) struct IoQueue {
 
 impl Controller {
     pub(crate) fn new(id: u16, subsystem: Option<usize>, host: Nqn, host_id: [u8; 16]) -> Self {
-        Controller { id, subsystem, host, host_id, state: Mutex::default() }
+        let (keep_alive_ms, state) = Default::default();
+        Controller { id, subsystem, host, host_id, keep_alive_ms, state }
     }
 
     pub(crate) fn is_discovery(&self) -> bool {
         self.subsystem.is_none()
+    }
+
+    /// How long its host may say nothing on the admin queue; zero is for ever.
+    pub(crate) fn keep_alive(&self) -> Duration {
+        Duration::from_millis(self.keep_alive_ms.load(Relaxed).into())
+    }
+
+    /// What the host wishes. Discovery is for anybody, so nobody stays there for ever.
+    pub(crate) fn set_keep_alive(&self, milliseconds: u32) {
+        let is_for_ever = milliseconds == 0 && self.is_discovery();
+        let default = DISCOVERY_KEEP_ALIVE.as_millis() as u32;
+        self.keep_alive_ms.store(if is_for_ever { default } else { milliseconds }, Relaxed);
     }
 
     pub(crate) fn configuration(&self) -> Configuration {

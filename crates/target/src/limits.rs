@@ -22,6 +22,16 @@ pub(crate) const OUTPUT_BYTES: usize = TRANSFER_BYTES_UNDER_WAY + (1 << 20);
 /// How long a new connection may take until its queue is connected.
 pub const CONNECT_TIME: Duration = Duration::from_secs(10);
 
+/// Controllers of discovery at one time. Whoever reaches the port can have one, so that they leave most of a reactor's
+/// connections to those who have to do with keys and blocks.
+pub const DISCOVERY_CONTROLLERS: usize = CONNECTIONS / 4;
+
+/// The keep-alive time of a discovery controller whose host names none: the specification's default.
+pub const DISCOVERY_KEEP_ALIVE: Duration = Duration::from_secs(120);
+
+/// A queue without keep-alive time that was silent for so long makes room, if its host's name is all that let it in.
+pub const SILENCE_TIME: Duration = Duration::from_secs(120);
+
 /// How long a connection that was told why it ends is read from, so that the message is not lost in a reset.
 pub const LINGER_TIME: Duration = Duration::from_secs(2);
 

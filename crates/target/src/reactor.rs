@@ -6,7 +6,7 @@
 //! once is sent at once, past the ring.
 
 use crate::connection::Connection;
-use crate::limits::{CONNECTIONS, OPERATIONS};
+use crate::limits::{CONNECTIONS, OPERATIONS, SILENCE_TIME};
 use crate::lost::Host;
 use crate::message::{ACCEPT, ACCEPT_TIMER, ConnectionId, Message, RECEIVE, RESIDENT, SEND, TICK};
 use crate::namespace::Resident;
@@ -311,7 +311,7 @@ impl Shell {
     }
 
     fn welcome(&mut self, socket: Descriptor) {
-        if self.connections.len() >= CONNECTIONS || self.drain_until.is_some() {
+        if self.drain_until.is_some() || !self.has_room() {
             return;
         }
         // Answers are small and somebody waits for them.
@@ -327,6 +327,21 @@ impl Shell {
         let served = Served { connection, socket, shut: false, is_touched: false };
         self.connections.insert(id, served);
         self.touch(id);
+    }
+
+    /// Whether one more connection is taken. If there are too many, the one whose host was silent longest may make room.
+    fn has_room(&mut self) -> bool {
+        if self.connections.len() < CONNECTIONS {
+            return true;
+        }
+        let now = self.shared.clock.now();
+        let silent = self.connections.iter().filter_map(|(&id, served)| {
+            let since = served.connection.silent_since()?;
+            (now >= since + SILENCE_TIME).then_some((since, id))
+        });
+        let Some((_, id)) = silent.min() else { return false };
+        self.forget(id);
+        true
     }
 
     /// Submits what the connection wants, or drops it.

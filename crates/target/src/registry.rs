@@ -1,6 +1,7 @@
 //! The controllers there are: one for each host's association with a subsystem. Taken when queues connect and go.
 
 use crate::controller::Controller;
+use crate::limits::DISCOVERY_CONTROLLERS;
 use esker_nvme::command::fabrics::ANY_CONTROLLER;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -14,19 +15,28 @@ pub(crate) struct Registry {
 #[derive(Default)]
 struct Controllers {
     by_id: HashMap<u16, Arc<Controller>>,
+    of_discovery: usize,
     last: u16,
 }
 
-/// Controllers of a target at one time.
-const CONTROLLERS: usize = 4096;
+/// Controllers of a target at one time, at most half of the ids. Each has a connection, and the connections of 16 reactors
+/// come to their limit before.
+const CONTROLLERS: usize = 32 << 10;
 
 impl Registry {
     /// Adds the controller that `make` makes from its id, or `None` if there are too many.
-    pub(crate) fn add(&self, make: impl FnOnce(u16) -> Controller) -> Option<Arc<Controller>> {
+    pub(crate) fn add(
+        &self,
+        is_discovery: bool,
+        make: impl FnOnce(u16) -> Controller,
+    ) -> Option<Arc<Controller>> {
         let mut controllers = self.controllers.lock();
-        if controllers.by_id.len() >= CONTROLLERS {
+        if controllers.by_id.len() >= CONTROLLERS
+            || is_discovery && controllers.of_discovery >= DISCOVERY_CONTROLLERS
+        {
             return None;
         }
+        controllers.of_discovery += usize::from(is_discovery);
         // Ids go round, so that a late queue of one that is gone does not meet another by chance.
         let id = loop {
             controllers.last = controllers.last.wrapping_add(1);
@@ -45,6 +55,9 @@ impl Registry {
     }
 
     pub(crate) fn remove(&self, id: u16) {
-        self.controllers.lock().by_id.remove(&id);
+        let mut controllers = self.controllers.lock();
+        if let Some(gone) = controllers.by_id.remove(&id) {
+            controllers.of_discovery -= usize::from(gone.is_discovery());
+        }
     }
 }

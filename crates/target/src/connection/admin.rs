@@ -8,7 +8,6 @@ use esker_nvme::feature::{self, QueueCounts};
 use esker_nvme::limits::{EVENT_REQUESTS, IO_QUEUES};
 use esker_nvme::{Cqe, Sqe, Status};
 use esker_uring::Buffer;
-use std::time::Duration;
 
 impl Connection {
     pub(super) fn admin(&mut self, sqe: &Sqe) -> Result<(), Status> {
@@ -47,9 +46,9 @@ impl Connection {
     /// The keep-alive time starts again. Before a host has proved who it is, it has only the time to connect.
     pub(super) fn host_lives(&mut self) {
         let Some(queue) = self.queue.as_ref().filter(|queue| queue.auth.is_none()) else { return };
-        let milliseconds = queue.keep_alive_ms;
-        let time = Duration::from_millis(u64::from(milliseconds));
-        self.deadline = (milliseconds > 0).then(|| self.shared.clock.now() + time);
+        let time = Some(queue.controller.keep_alive()).filter(|_| queue.is_admin());
+        let time = time.filter(|time| !time.is_zero());
+        self.deadline = time.map(|time| self.shared.clock.now() + time);
     }
 
     /// Sends as much of `data` as the host takes.
@@ -66,7 +65,7 @@ impl Connection {
         let current = match feature {
             feature::NUMBER_OF_QUEUES => queues(),
             feature::ASYNC_EVENTS => queue.events,
-            feature::KEEP_ALIVE => queue.keep_alive_ms,
+            feature::KEEP_ALIVE => queue.controller.keep_alive().as_millis() as u32,
             feature::VOLATILE_WRITE_CACHE if self.has_cache() => 1,
             feature::COMMAND_SET_PROFILE => 0,
             _ => return Err(Status::INVALID_FIELD),
@@ -93,7 +92,7 @@ impl Connection {
             }
             feature::ASYNC_EVENTS => queue.events = value,
             feature::KEEP_ALIVE => {
-                queue.keep_alive_ms = value;
+                queue.controller.set_keep_alive(value);
                 self.host_lives();
             }
             feature::VOLATILE_WRITE_CACHE if has_cache && value & 1 == 1 => {}

@@ -137,14 +137,18 @@ impl Connection {
             0 => self.new_controller(subsystem, &data)?,
             _ => self.join_controller(connect, subsystem, &data, auth.is_none())?,
         };
+        let has_secret = auth.is_some();
+        if connect.queue == 0 {
+            controller.set_keep_alive(connect.keep_alive_ms);
+        }
         Ok(Queue {
             id: connect.queue,
             auth,
+            has_secret,
             controller,
             entries,
             head: (!connect.no_flow_control).then_some(1 % entries),
             events: 0,
-            keep_alive_ms: if connect.queue == 0 { connect.keep_alive_ms } else { 0 },
         })
     }
 
@@ -162,7 +166,7 @@ impl Connection {
         }
         let make = |id| Controller::new(id, subsystem, data.host.clone(), data.host_id);
         let busy = ConnectError { status: Status::CONNECT_BUSY, word: 0 };
-        self.shared.registry.add(make).ok_or(busy)
+        self.shared.registry.add(subsystem.is_none(), make).ok_or(busy)
     }
 
     fn join_controller(

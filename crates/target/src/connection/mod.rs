@@ -62,6 +62,9 @@ pub(crate) struct Connection {
     phase: Phase,
     /// When the phase, or the host's silence, ends the connection.
     deadline: Option<Duration>,
+    /// Whether anything came since the last tick, and the tick behind what came last.
+    was_heard: bool,
+    last_heard: Duration,
     input: Input,
     output: Output,
     encoder: Encoder,
@@ -90,13 +93,16 @@ impl Connection {
         mailbox: Sender<Message>,
         counters: Arc<Counters>,
     ) -> Self {
+        let now = shared.clock.now();
         Connection {
             id: shared.next_connection(),
             local,
             mailbox,
             counters,
             phase: Phase::Opening,
-            deadline: Some(shared.clock.now() + CONNECT_TIME),
+            deadline: Some(now + CONNECT_TIME),
+            was_heard: false,
+            last_heard: now,
             input: Input::new(Side::Host, LIMITS),
             output: Output::default(),
             encoder: Encoder::new(Default::default(), 0),
@@ -130,6 +136,7 @@ impl Connection {
     pub(crate) fn received(&mut self, room: Slice, bytes: usize) {
         add(&self.counters.received_bytes, bytes as u64);
         self.input.give_back(room, bytes);
+        self.was_heard = true;
         if bytes == 0 {
             self.phase = Phase::Over;
         } else if self.phase == Phase::Ending {
@@ -274,11 +281,22 @@ impl Connection {
         if self.deadline.is_some_and(|deadline| now >= deadline) {
             self.phase = Phase::Over;
         }
+        if std::mem::take(&mut self.was_heard) {
+            self.last_heard = now;
+        }
         match self.phase {
             Phase::Over => true,
             Phase::Ending => false,
             _ => self.connect_again(),
         }
+    }
+
+    /// When the host was last heard, if nothing but a claimed name let it in and nothing else ends its silence: then the
+    /// connection may make room for another. An admin queue goes after its I/O queues.
+    pub(crate) fn silent_since(&self) -> Option<Duration> {
+        let queue = self.queue.as_ref().filter(|queue| !queue.has_secret)?;
+        let may_go = queue.controller.keep_alive().is_zero() && !self.has_io_queues();
+        may_go.then_some(self.last_heard)
     }
 
     /// Whose it is, and the slots of changes that a namespace has and has not answered. None if there are none.

@@ -10,14 +10,14 @@ pub(super) struct Queue {
     pub(super) controller: Arc<Controller>,
     /// None once the host has proved who it is, or need not.
     pub(super) auth: Option<Authenticator>,
+    /// Whether the host had, or has, to prove who it is.
+    pub(super) has_secret: bool,
     /// How many entries it has.
     pub(super) entries: u16,
     /// Commands taken, modulo `entries`: SQHD. None without flow control.
     pub(super) head: Option<u16>,
     /// Which events the host wants, on an admin queue.
     pub(super) events: u32,
-    /// In milliseconds, 0 for none; on an admin queue.
-    pub(super) keep_alive_ms: u32,
 }
 
 impl Queue {

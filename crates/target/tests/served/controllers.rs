@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// A clock that is set by hand, in milliseconds.
 #[derive(Default)]
-struct HandClock(AtomicU64);
+pub struct HandClock(AtomicU64);
 
 impl Clock for HandClock {
     fn now(&self) -> Duration {
@@ -23,7 +23,7 @@ impl Clock for HandClock {
     }
 }
 
-const DISCOVERY: &str = "nqn.2014-08.org.nvmexpress.discovery";
+pub const DISCOVERY: &str = "nqn.2014-08.org.nvmexpress.discovery";
 
 fn identify(admin: &mut Wire, structure: u8, namespace: u32, set: u8) -> (Vec<u8>, u16) {
     let mut sqe = entry(0x06, namespace);

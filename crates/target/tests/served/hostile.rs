@@ -3,7 +3,6 @@
 use crate::open_target;
 use crate::wire::{Wire, by_transport, entry, key_command, pattern};
 use esker_base::{Clock, SystemClock};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::Write;
 use std::net::Shutdown;
 use std::time::Duration;
@@ -85,9 +84,7 @@ fn an_id_that_is_in_use_is_refused() {
 fn a_thousand_half_open_connections_are_looked_after_only_when_something_comes() {
     const HALF_OPEN: u64 = 1000;
     const REQUESTS: u64 = 300;
-    // Both ends are in this process.
-    let limit = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: Some(4096), ..limit }).unwrap();
+    crate::allow_connections();
     let target = open_target();
     let (_admin, mut io) = Wire::queues(target.address(), 0);
     let before = target.totals();

@@ -3,6 +3,7 @@
 mod auth;
 mod blocks;
 mod controllers;
+mod crowds;
 mod devices;
 mod held;
 mod hostile;
@@ -15,7 +16,10 @@ mod wire;
 
 use esker_base::{Background, Clock, SystemClock, SystemEntropy, Threads};
 use esker_nvme::Nqn;
-use esker_target::{Access, MemoryBlocks, MemoryKeys, Namespace, Settings, Subsystem, Target};
+use esker_target::{
+    Access, MemoryBlocks, MemoryKeys, Namespace, Settings, Subsystem, Target, limits,
+};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,14 +43,25 @@ fn start(subsystem: Subsystem) -> Target {
 }
 
 fn start_by(subsystem: Subsystem, clock: Arc<dyn Clock>) -> Target {
+    start_reactors(2, subsystem, clock)
+}
+
+fn start_reactors(reactors: usize, subsystem: Subsystem, clock: Arc<dyn Clock>) -> Target {
     let settings = Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
-        reactors: 2,
+        reactors,
         drain_time: Duration::from_secs(10),
         subsystems: vec![subsystem],
     };
     let background: Arc<dyn Background> = Arc::new(Threads);
     Target::start(settings, clock, Arc::new(SystemEntropy), &background).unwrap()
+}
+
+/// Allows the descriptors of several thousand connections: both ends of all tests' are in this process.
+fn allow_connections() {
+    let limit = getrlimit(Resource::Nofile);
+    let current = Some(6 * limits::CONNECTIONS as u64);
+    setrlimit(Resource::Nofile, Rlimit { current, ..limit }).expect("the hard limit is above that");
 }
 
 fn open_target() -> Target {
