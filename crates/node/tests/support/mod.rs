@@ -6,7 +6,7 @@ use esker_hashstore::{CreateSettings, volume};
 use esker_initiator::{KeyClient, Settings};
 use esker_node::HashKeys;
 use esker_nvme::Nqn;
-use esker_target::{Access, Subsystem, Target};
+use esker_target::{Access, Namespace, Subsystem, Target};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,22 +39,26 @@ impl Store {
     }
 
     pub fn serve(&self, reactors: usize, keys: Arc<HashKeys>) -> Target {
-        let subsystem = Subsystem {
-            nqn: Nqn::new(NODE).unwrap(),
-            serial: "TEST".to_owned(),
-            namespaces: vec![keys],
-            access: Access::Anyone,
-        };
-        let settings = esker_target::Settings {
-            listen: "127.0.0.1:0".parse().unwrap(),
-            reactors,
-            drain_time: Duration::from_secs(5),
-            subsystems: vec![subsystem],
-        };
-        let background: Arc<dyn Background> = Arc::new(Threads);
-        Target::start(settings, Arc::new(SystemClock::new()), Arc::new(SystemEntropy), &background)
-            .unwrap()
+        serve(reactors, keys)
     }
+}
+
+pub fn serve(reactors: usize, keys: Arc<dyn Namespace>) -> Target {
+    let subsystem = Subsystem {
+        nqn: Nqn::new(NODE).unwrap(),
+        serial: "TEST".to_owned(),
+        namespaces: vec![keys],
+        access: Access::Anyone,
+    };
+    let settings = esker_target::Settings {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        reactors,
+        drain_time: Duration::from_secs(5),
+        subsystems: vec![subsystem],
+    };
+    let background: Arc<dyn Background> = Arc::new(Threads);
+    Target::start(settings, Arc::new(SystemClock::new()), Arc::new(SystemEntropy), &background)
+        .unwrap()
 }
 
 pub fn client(target: &Target) -> KeyClient {
