@@ -35,12 +35,18 @@ impl Journal {
 #[derive(Debug)]
 pub(super) struct Underway {
     state: State,
+    /// Its bytes, until they are written.
+    bytes: Option<Buffer>,
     /// Where the journal will be.
     next: Journal,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
+    /// What it says is not all safe: a sync comes before it is written.
+    Held,
+    /// That sync is under way.
+    Cleaning,
     Writing,
     Written,
     Syncing,
@@ -48,19 +54,21 @@ enum State {
 
 impl Underway {
     pub fn waits_for_sync(&self) -> bool {
-        self.state == State::Written
+        matches!(self.state, State::Held | State::Written)
     }
 
-    /// A sync begins, which covers it if it is written.
+    /// A sync begins, which covers what it says, or itself if it is written.
     pub fn sync_begins(&mut self) {
-        if self.state == State::Written {
-            self.state = State::Syncing;
-        }
+        self.state = match self.state {
+            State::Held => State::Cleaning,
+            State::Written => State::Syncing,
+            other => other,
+        };
     }
 }
 
 impl Partition {
-    /// Begins a checkpoint of what is durable now. None must be under way.
+    /// Begins a checkpoint of what is known now. None must be under way.
     pub(crate) fn begin_checkpoint(&mut self) {
         let oldest_read = self.reads.first_key_value().map_or(self.next_read, |(&read, _)| read);
         let windows = self.space.begin_window(oldest_read, self.next_read);
@@ -89,12 +97,23 @@ impl Partition {
             next.used + bytes.len() as u64 <= self.layout.half_bytes,
             "a half holds a snapshot"
         );
-        let offset = place(&next);
         next.used += bytes.len() as u64;
         self.stats.checkpoints += 1;
         self.stats.journal_bytes += bytes.len() as u64;
-        self.checkpoint = Some(Underway { state: State::Writing, next });
-        self.write(Purpose::Checkpoint, offset, Buffer::from_slice(&bytes).whole());
+        let bytes = Some(Buffer::from_slice(&bytes));
+        self.checkpoint = Some(Underway { state: State::Held, bytes, next });
+        if self.cache.is_clean() {
+            self.write_checkpoint();
+        }
+    }
+
+    /// Writes the checkpoint that was begun: all that it says is safe.
+    fn write_checkpoint(&mut self) {
+        let Some(checkpoint) = &mut self.checkpoint else { return };
+        let Some(bytes) = checkpoint.bytes.take() else { return };
+        checkpoint.state = State::Writing;
+        let end = self.layout.half(self.number, checkpoint.next.half) + checkpoint.next.used;
+        self.write(Purpose::Checkpoint, end - bytes.len() as u64, bytes.whole());
     }
 
     /// The directory's entries. This is the one step that takes time in proportion to the keys.
@@ -112,9 +131,12 @@ impl Partition {
         }
     }
 
-    /// A sync has ended. If it covers a checkpoint, that is in force now.
+    /// A sync has ended. If it covers what a checkpoint says, that is written now; if it covers the checkpoint, that is in force.
     pub(super) fn checkpoint_synced(&mut self) {
-        let covered = self.checkpoint.take_if(|checkpoint| checkpoint.state == State::Syncing);
+        if self.checkpoint.as_ref().is_some_and(|it| it.state == State::Cleaning) {
+            return self.write_checkpoint();
+        }
+        let covered = self.checkpoint.take_if(|it| it.state == State::Syncing);
         let Some(Underway { next, .. }) = covered else { return };
         let changes = std::mem::take(&mut self.journal.changes);
         self.journal = Journal { changes, ..next };

@@ -11,8 +11,9 @@
 //! writes a record without a value. Writes of one key take place one after the other.
 //!
 //! **With a volatile cache** ([`Partition::with_volatile_cache`]) a change takes effect and is acknowledged when its record is
-//! written; whoever wants it safe syncs the device. The directory then knows of records that a crash may take back, so a sync that covers all
-//! that was acknowledged comes before a checkpoint is written, and what is written during that sync is acknowledged after the next.
+//! written; whoever wants it safe syncs the device. The directory then knows of records that a crash may take back, so a checkpoint is made of
+//! what is known at a moment, and written after a sync that began later: by then all that it says is safe. What is acknowledged meanwhile lies
+//! behind it, as what comes after any checkpoint does, so nobody waits for that sync.
 //!
 //! **A checkpoint** (`checkpoint`) appends the directory's changes to the journal, or writes all of it to
 //! the journal's other half, and says in which blocks, the window, later records will lie. When it is durable, what was freed
@@ -309,16 +310,14 @@ impl Partition {
         }
         let is_wanted =
             self.is_checkpoint_due || self.space.wants_checkpoint() || !self.stalled.is_empty();
-        let is_wanted = is_wanted && self.checkpoint.is_none();
-        if is_wanted && self.cache.is_clean() {
+        if is_wanted && self.checkpoint.is_none() {
             self.is_checkpoint_due = false;
             self.begin_checkpoint();
         }
-        let covers_checkpoint = self.checkpoint.as_ref().is_some_and(Underway::waits_for_sync);
-        let cleans = is_wanted && self.cache.is_dirty();
-        if self.syncing.is_none() && (!self.written.is_empty() || covers_checkpoint || cleans) {
+        let is_awaited = self.checkpoint.as_ref().is_some_and(Underway::waits_for_sync);
+        if self.syncing.is_none() && (!self.written.is_empty() || is_awaited) {
             self.syncing = Some(std::mem::take(&mut self.written));
-            self.cache.sync_begins(cleans);
+            self.cache.sync_begins();
             if let Some(checkpoint) = &mut self.checkpoint {
                 checkpoint.sync_begins();
             }

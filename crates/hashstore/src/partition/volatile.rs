@@ -16,9 +16,6 @@ pub(super) struct Cache {
     /// Bytes of entries that are free when `unsynced` is safe, and when `covered` is.
     unsynced_entry_bytes: u64,
     covered_entry_bytes: u64,
-    /// A sync is under way that makes all acknowledged writes safe, so that a checkpoint may follow: meanwhile nothing is
-    /// acknowledged without a sync.
-    is_cleaning: bool,
 }
 
 impl Partition {
@@ -32,11 +29,10 @@ impl Partition {
 impl Cache {
     /// Whether a record that is written is acknowledged at once; it is taken note of then.
     pub(super) fn takes(&mut self, seqno: u64) -> bool {
-        let takes = self.is_on && !self.is_cleaning;
-        if takes {
+        if self.is_on {
             self.unsynced = Some(self.unsynced.map_or(seqno, |oldest| oldest.min(seqno)));
         }
-        takes
+        self.is_on
     }
 
     pub(super) fn is_on(&self) -> bool {
@@ -46,11 +42,6 @@ impl Cache {
     /// Whether all that was acknowledged is safe.
     pub(super) fn is_clean(&self) -> bool {
         self.unsynced.is_none() && self.covered.is_none()
-    }
-
-    /// Whether a sync is needed for that.
-    pub(super) fn is_dirty(&self) -> bool {
-        self.unsynced.is_some()
     }
 
     /// An entry became shorter, or is gone. Says how many of its bytes are free now.
@@ -67,16 +58,14 @@ impl Cache {
         self.unsynced_entry_bytes + self.covered_entry_bytes
     }
 
-    pub(super) fn sync_begins(&mut self, cleans: bool) {
+    pub(super) fn sync_begins(&mut self) {
         self.covered = self.unsynced.take();
         self.covered_entry_bytes = std::mem::take(&mut self.unsynced_entry_bytes);
-        self.is_cleaning = cleans;
     }
 
     /// Says how many bytes of entries are free now.
     pub(super) fn sync_ended(&mut self) -> u64 {
         self.covered = None;
-        self.is_cleaning = false;
         std::mem::take(&mut self.covered_entry_bytes)
     }
 

@@ -180,6 +180,11 @@ impl Machine {
         self.under_way.len()
     }
 
+    /// Changes that are not answered.
+    pub fn unanswered(&self) -> usize {
+        self.ledger.begun.len()
+    }
+
     /// Reports one of what is under way as failed.
     pub fn fail(&mut self, which: usize) {
         let UnderWay { io, .. } = self.under_way.swap_remove(which);

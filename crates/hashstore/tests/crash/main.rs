@@ -217,6 +217,34 @@ fn many_lives_with_a_volatile_cache_keep_what_was_flushed_and_tear_nothing() {
 }
 
 #[test]
+fn with_a_volatile_cache_nobody_waits_for_the_sync_before_a_checkpoint() {
+    let mut machine = Machine::open_with(create(1 << 20, 7), Ledger::default(), true).unwrap();
+    machine.store(b"before", 700);
+    machine.settle();
+    machine.checkpoint();
+    assert_eq!(
+        (machine.unanswered(), machine.under_way()),
+        (0, 1),
+        "a sync, and no checkpoint yet"
+    );
+    machine.store(b"before", 800);
+    machine.store(b"during", 700);
+    machine.finish(1);
+    machine.finish(1);
+    assert_eq!((machine.unanswered(), machine.under_way()), (0, 1));
+    let mut rng = Rng::new(1);
+    while machine.under_way() > 0 {
+        for _ in 0..50 {
+            let left = machine.disk.crash_somehow(&mut rng);
+            recovered(left, &machine.ledger).map(drop).unwrap();
+        }
+        machine.finish(0);
+    }
+    let mut again = recovered(machine.disk.crash(0), &machine.ledger).unwrap();
+    assert_eq!(again.find(b"before").unwrap().map(|value| value.len()), Some(800));
+}
+
+#[test]
 fn a_clean_end_leaves_all() {
     let mut machine = Machine::open(create(1 << 20, 7), Ledger::default()).unwrap();
     for number in 0..200u32 {
