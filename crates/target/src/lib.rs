@@ -34,6 +34,7 @@ pub mod limits;
 mod lost;
 mod message;
 mod namespace;
+mod proofs;
 mod reactor;
 mod registry;
 mod reply;
@@ -42,6 +43,7 @@ mod settings;
 mod shared;
 mod stats;
 mod target;
+mod workers;
 
 pub use namespace::{
     Answer, Description, DeviceBlocks, GroupSync, LongKeys, MemoryBlocks, MemoryKeys, Namespace,

@@ -1,5 +1,6 @@
 //! What reactors are told by other threads.
 
+use crate::proofs::Computed;
 use crate::{Answer, Reply, Request};
 use esker_uring::{Descriptor, Sender};
 use std::sync::mpsc;
@@ -29,6 +30,8 @@ pub(crate) enum Message {
         slot: u16,
         answer: Answer,
     },
+    /// What a proof on this connection takes was computed.
+    Computed { connection: ConnectionId, slot: u16, computed: Computed },
     /// The controller of this connection's queue is gone.
     Close { connection: ConnectionId },
     /// A request for a part that is yours.

@@ -266,6 +266,12 @@ impl Shell {
                     None => self.answered_in_vain(connection, slot),
                 }
             }
+            Message::Computed { connection, slot, computed } => {
+                if let Some(served) = self.connections.get_mut(&connection) {
+                    served.connection.computed(slot, computed);
+                    self.touch(connection);
+                }
+            }
             Message::Close { connection } => {
                 if let Some(served) = self.connections.get_mut(&connection) {
                     served.connection.close();

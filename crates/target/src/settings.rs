@@ -62,6 +62,14 @@ impl Subsystem {
         }
     }
 
+    /// Whether some host has to prove who it is.
+    pub(crate) fn has_secrets(&self) -> bool {
+        match &self.access {
+            Access::Anyone => false,
+            Access::Listed(hosts) => hosts.iter().any(|host| host.secret.is_some()),
+        }
+    }
+
     /// Whether one of its namespaces has a volatile cache: then VWC says so.
     pub(crate) fn has_volatile_cache(&self) -> bool {
         self.namespaces.iter().any(|namespace| namespace.has_volatile_cache())

@@ -1,9 +1,10 @@
 //! What all reactors of a target know.
 
 use crate::lost::LostChanges;
+use crate::proofs::Proofs;
 use crate::registry::Registry;
 use crate::{Namespace, Settings, Subsystem};
-use esker_base::{Clock, Entropy};
+use esker_base::{Background, Clock, Entropy, Result};
 use esker_nvme::Nqn;
 use esker_nvme::log_page::{Discovery, DiscoveryEntry, SubsystemKind};
 use std::net::SocketAddr;
@@ -18,6 +19,8 @@ pub(crate) struct Shared {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) registry: Registry,
     pub(crate) lost_changes: LostChanges,
+    /// If there is a host that has to prove who it is.
+    pub(crate) proofs: Option<Proofs>,
     /// The namespaces with parts in the reactors.
     pub(crate) residents: Vec<Arc<dyn Namespace>>,
     connections: AtomicU64,
@@ -30,9 +33,22 @@ impl Shared {
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
         residents: Vec<Arc<dyn Namespace>>,
-    ) -> Self {
+        background: &dyn Background,
+    ) -> Result<Self> {
         let (registry, lost_changes, connections) = Default::default();
-        Shared { settings, address, clock, entropy, registry, lost_changes, residents, connections }
+        let has_secrets = settings.subsystems.iter().any(Subsystem::has_secrets);
+        let proofs = has_secrets.then(|| Proofs::start(background)).transpose()?;
+        Ok(Shared {
+            settings,
+            address,
+            clock,
+            entropy,
+            registry,
+            lost_changes,
+            proofs,
+            residents,
+            connections,
+        })
     }
 
     /// The number of a namespace among those with parts.

@@ -39,7 +39,9 @@ impl Target {
             listener.local_addr().map_err(|source| Error::io("ask for", &name, source))?;
         let reactors = settings.reactors.max(1);
         let (residents, parts) = parts(&settings, reactors)?;
-        let shared = Arc::new(Shared::new(settings, address, clock.clone(), entropy, residents));
+        let shared =
+            Shared::new(settings, address, clock.clone(), entropy, residents, background.as_ref())?;
+        let shared = Arc::new(shared);
         let (mailboxes, counters, threads) = Default::default();
         let mut target = Target { address, clock, mailboxes, counters, threads };
         let mut listener = Some(listener);

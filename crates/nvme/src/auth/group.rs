@@ -4,6 +4,7 @@
 use super::primes;
 use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
 use crypto_bigint::{BoxedUint, Odd, Resize};
+use std::sync::OnceLock;
 
 /// A group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,17 +62,20 @@ impl Group {
         }
     }
 
-    fn parameters(self) -> (BoxedUint, BoxedMontyParams) {
-        let bits = self.bytes() as u32 * 8;
-        let prime = BoxedUint::from_str_radix_with_precision_vartime(self.prime(), 16, bits)
-            .expect("the prime is written in hexadecimal");
-        let odd = Odd::new(prime.clone()).expect("the prime is odd");
-        (prime, BoxedMontyParams::new(odd))
+    /// Computed once: that takes a good part of the time of an exchange.
+    fn parameters(self) -> &'static BoxedMontyParams {
+        static OF_GROUPS: [OnceLock<BoxedMontyParams>; 4] = [const { OnceLock::new() }; 4];
+        OF_GROUPS[self as usize].get_or_init(|| {
+            let bits = self.bytes() as u32 * 8;
+            let prime = BoxedUint::from_str_radix_with_precision_vartime(self.prime(), 16, bits)
+                .expect("the prime is written in hexadecimal");
+            BoxedMontyParams::new(Odd::new(prime).expect("the prime is odd"))
+        })
     }
 
     fn power(self, base: BoxedUint, exponent: &BoxedUint) -> Vec<u8> {
-        let (_, parameters) = self.parameters();
-        BoxedMontyForm::new(base, &parameters).pow(exponent).retrieve().to_be_bytes().to_vec()
+        let base = BoxedMontyForm::new(base, self.parameters());
+        base.pow(exponent).retrieve().to_be_bytes().to_vec()
     }
 }
 
@@ -93,7 +97,7 @@ impl KeyPair {
             return None;
         }
         let theirs = BoxedUint::from_be_slice(theirs, self.group.bytes() as u32 * 8).ok()?;
-        let (prime, _) = self.group.parameters();
+        let prime = self.group.parameters().modulus().as_ref();
         let one = BoxedUint::one_with_precision(theirs.bits_precision());
         let largest = prime.wrapping_sub(&one);
         let in_range = theirs > one && theirs < largest;

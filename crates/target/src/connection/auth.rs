@@ -1,10 +1,15 @@
 //! DH-HMAC-CHAP on a queue, the controller's part: Negotiate → Challenge → Reply → Success1 → (Success2).
 //!
+//! What takes milliseconds is computed elsewhere ([`proofs`](crate::proofs)): meanwhile the command that brought the message is not
+//! completed, and the host has nothing to fetch.
+//!
 //! Until it ends well, the queue takes nothing but its messages. When it ends badly the host is told by Failure1, and
 //! may not begin again on this connection.
 
+use super::commands::{Command, State};
 use super::{Connection, Phase};
 use crate::limits::CONNECT_TIME;
+use crate::proofs::{self, Computed};
 use esker_base::Entropy;
 use esker_nvme::auth::message::{Challenge, Failure, Message, Negotiate, Reply, Success1};
 use esker_nvme::auth::{Group, Hash, KeyPair, Role, Secret, Transaction};
@@ -29,7 +34,11 @@ pub(super) struct Authenticator {
 
 enum Step {
     AwaitsNegotiate,
+    /// The challenge, but for its key pair.
+    AwaitsPair(Box<Challenge>),
     AwaitsReply(Box<Challenged>),
+    /// The session key, to check the reply.
+    AwaitsSession(Box<(Challenged, Reply)>),
     /// Success1 was prepared, with the controller's proof: the host says whether it believes it.
     AwaitsSuccess2 {
         transaction: u16,
@@ -42,16 +51,18 @@ enum Step {
 struct Challenged {
     transaction: u16,
     hash: Hash,
-    pair: KeyPair,
+    /// Until the session key is computed.
+    pair: Option<Box<KeyPair>>,
     group: Group,
     challenge: Vec<u8>,
     sequence: u32,
 }
 
 /// What is left to do after a message.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Pending,
+    /// This is to be computed first.
+    Computes(proofs::Step),
     Proved,
     Refused,
 }
@@ -72,11 +83,11 @@ impl Authenticator {
         let transaction = self.transaction().unwrap_or(0);
         let outcome = match (Message::parse(data), &self.step) {
             (Ok(Message::Negotiate(offer)), Step::AwaitsNegotiate) => {
-                let answered = self.challenge(&offer, entropy);
-                answered.map_err(|why| (offer.transaction, why))
+                let begun = self.negotiate(&offer, entropy);
+                begun.map_err(|why| (offer.transaction, why))
             }
             (Ok(Message::Reply(reply)), Step::AwaitsReply(_)) => {
-                self.check(reply).map_err(|why| (transaction, why))
+                self.replied(reply).map_err(|why| (transaction, why))
             }
             (Ok(Message::Success2(id)), Step::AwaitsSuccess2 { transaction })
                 if id == *transaction =>
@@ -91,22 +102,46 @@ impl Authenticator {
             (Ok(_), _) => Err((transaction, Failure::Message)),
             (Err(why), _) => Err((transaction, why)),
         };
-        if let Err((transaction, why)) = outcome {
-            self.step = Step::Failed;
-            self.outbox = Some(Message::Failure1(transaction, why));
-        }
+        outcome.map_or_else(|why| self.failed(why), Verdict::Computes)
+    }
+
+    fn failed(&mut self, (transaction, why): (u16, Failure)) -> Verdict {
+        self.step = Step::Failed;
+        self.outbox = Some(Message::Failure1(transaction, why));
         Verdict::Pending
+    }
+
+    /// What was to be computed is there.
+    fn computed(&mut self, computed: Computed) {
+        let transaction = self.transaction().unwrap_or(0);
+        match (std::mem::replace(&mut self.step, Step::Failed), computed) {
+            (Step::AwaitsPair(challenge), Computed::Pair(pair)) => self.challenge(*challenge, pair),
+            (Step::AwaitsSession(waiting), Computed::Session(session)) => {
+                let (challenged, reply) = *waiting;
+                if let Err(why) = self.check(&challenged, &reply, session.as_deref()) {
+                    self.failed((transaction, why));
+                }
+            }
+            // A message that was out of order came meanwhile.
+            (step, _) => self.step = step,
+        }
     }
 
     fn transaction(&self) -> Option<u16> {
         match &self.step {
+            Step::AwaitsPair(challenge) => Some(challenge.transaction),
             Step::AwaitsReply(challenged) => Some(challenged.transaction),
+            Step::AwaitsSession(waiting) => Some(waiting.0.transaction),
             Step::AwaitsSuccess2 { transaction } => Some(*transaction),
             _ => None,
         }
     }
 
-    fn challenge(&mut self, offer: &Negotiate, entropy: &dyn Entropy) -> Result<(), Failure> {
+    fn negotiate(
+        &mut self,
+        offer: &Negotiate,
+        entropy: &dyn Entropy,
+    ) -> Result<proofs::Step, Failure> {
         if offer.channel != 0 {
             return Err(Failure::Channel);
         }
@@ -114,52 +149,66 @@ impl Authenticator {
         let hash = hash.ok_or(Failure::NoHash)?;
         let group = GROUPS.into_iter().find(|group| offer.groups.contains(group));
         let group = group.ok_or(Failure::NoGroup)?;
-        let (mut private, mut sequence) = ([0; Group::PRIVATE_BYTES], [0; 4]);
+        let (mut private, mut sequence) = (Box::new([0; Group::PRIVATE_BYTES]), [0; 4]);
         let mut challenge = vec![0; hash.bytes()];
         for bytes in [&mut private[..], &mut sequence[..], &mut challenge[..]] {
             entropy.fill(bytes).map_err(|_| Failure::Failed)?;
         }
-        // Zero is what a side that asks for no proof sends.
-        let sequence = u32::from_le_bytes(sequence).max(1);
-        let pair = KeyPair::new(group, &private);
-        let transaction = offer.transaction;
-        self.outbox = Some(Message::Challenge(Challenge {
-            transaction,
+        self.step = Step::AwaitsPair(Box::new(Challenge {
+            transaction: offer.transaction,
             hash,
             group,
-            sequence,
-            challenge: challenge.clone(),
-            public: pair.public.clone(),
-        }));
-        self.step = Step::AwaitsReply(Box::new(Challenged {
-            transaction,
-            hash,
-            pair,
-            group,
+            // Zero is what a side that asks for no proof sends.
+            sequence: u32::from_le_bytes(sequence).max(1),
             challenge,
-            sequence,
+            public: Vec::new(),
         }));
-        Ok(())
+        Ok(proofs::Step::Pair { group, private })
     }
 
-    fn check(&mut self, reply: Reply) -> Result<(), Failure> {
+    fn challenge(&mut self, mut challenge: Challenge, pair: Box<KeyPair>) {
+        challenge.public.clone_from(&pair.public);
+        self.step = Step::AwaitsReply(Box::new(Challenged {
+            transaction: challenge.transaction,
+            hash: challenge.hash,
+            pair: Some(pair),
+            group: challenge.group,
+            challenge: challenge.challenge.clone(),
+            sequence: challenge.sequence,
+        }));
+        self.outbox = Some(Message::Challenge(challenge));
+    }
+
+    fn replied(&mut self, reply: Reply) -> Result<proofs::Step, Failure> {
         let step = std::mem::replace(&mut self.step, Step::Failed);
-        let Step::AwaitsReply(challenged) = step else { return Err(Failure::Message) };
-        if reply.transaction != challenged.transaction {
+        let Step::AwaitsReply(mut challenged) = step else { return Err(Failure::Message) };
+        if reply.transaction != challenged.transaction
+            || challenged.group == Group::Null && !reply.public.is_empty()
+        {
             return Err(Failure::Payload);
         }
-        let session = match challenged.group {
-            Group::Null if reply.public.is_empty() => None,
-            Group::Null => return Err(Failure::Payload),
-            _ => Some(challenged.pair.session(&reply.public).ok_or(Failure::Payload)?),
-        };
+        let (pair, theirs) = (challenged.pair.take(), reply.public.clone());
+        let pair = pair.ok_or(Failure::Failed)?;
+        self.step = Step::AwaitsSession(Box::new((*challenged, reply)));
+        Ok(proofs::Step::Session { pair, theirs })
+    }
+
+    fn check(
+        &mut self,
+        challenged: &Challenged,
+        reply: &Reply,
+        session: Option<&[u8]>,
+    ) -> Result<(), Failure> {
+        if session.is_none() && challenged.group != Group::Null {
+            return Err(Failure::Payload);
+        }
         let transaction = Transaction {
             hash: challenged.hash,
             id: challenged.transaction,
             channel: 0,
             host: &self.host,
             subsystem: &self.subsystem,
-            session: session.as_deref(),
+            session,
         };
         let expected = transaction.response(
             Role::Host,
@@ -203,12 +252,36 @@ impl Authenticator {
 }
 
 impl Connection {
-    pub(super) fn auth_send(&mut self, id: u16, data: &[u8]) -> Result<(), Status> {
+    /// A message of a proof came. Says where the command waits, if something is to be computed.
+    pub(super) fn auth_send(&mut self, id: u16, data: &[u8]) -> Result<Option<u16>, Status> {
         let entropy = self.shared.entropy.clone();
-        let verdict = self.authenticator_of_queue()?.take(data, entropy.as_ref());
+        match self.authenticator_of_queue()?.take(data, entropy.as_ref()) {
+            Verdict::Computes(step) => {
+                let proofs = self.shared.proofs.as_ref().ok_or(Status::INTERNAL_ERROR)?;
+                let slot = self.commands.add(id, State::Computes);
+                proofs.submit(step, self.mailbox.clone(), self.id, slot);
+                Ok(Some(slot))
+            }
+            verdict => {
+                self.complete(Cqe::new(id, Status::SUCCESS));
+                self.apply(&verdict);
+                Ok(None)
+            }
+        }
+    }
+
+    /// What the command in `slot` waits for is computed.
+    pub(crate) fn computed(&mut self, slot: u16, computed: Computed) {
+        let Some(Command { id, reserved, .. }) = self.commands.free(slot) else { return };
+        self.commands.release(reserved);
+        if !self.takes_frames() {
+            return;
+        }
+        if let Ok(authenticator) = self.authenticator_of_queue() {
+            authenticator.computed(computed);
+        }
         self.complete(Cqe::new(id, Status::SUCCESS));
-        self.apply(verdict);
-        Ok(())
+        self.go_on();
     }
 
     pub(super) fn auth_receive(&mut self, id: u16, bytes: u32) -> Result<(), Status> {
@@ -216,7 +289,7 @@ impl Connection {
         let (message, verdict) = fetched.ok_or(Status::SEQUENCE_ERROR)?;
         self.send_data(id, Buffer::from_slice(&message).whole(), bytes, 0);
         self.complete(Cqe::new(id, Status::SUCCESS));
-        self.apply(verdict);
+        self.apply(&verdict);
         Ok(())
     }
 
@@ -225,9 +298,9 @@ impl Connection {
         queue.auth.as_mut().ok_or(Status::SEQUENCE_ERROR)
     }
 
-    fn apply(&mut self, verdict: Verdict) {
+    fn apply(&mut self, verdict: &Verdict) {
         match verdict {
-            Verdict::Pending => {}
+            Verdict::Pending | Verdict::Computes(_) => {}
             Verdict::Proved => {
                 if let Some(queue) = &mut self.queue {
                     queue.auth = None;

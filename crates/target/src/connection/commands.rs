@@ -33,6 +33,8 @@ pub(super) enum State {
     Submitted { answer: Option<Reading> },
     /// Changes of its host to be done that earlier connections left behind. `data` is the Connect's.
     AwaitsLostChanges { connect: Connect, data: Slice },
+    /// What a proof takes, to be computed.
+    Computes,
     /// Something to tell.
     Event,
 }

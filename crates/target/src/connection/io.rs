@@ -334,7 +334,7 @@ impl Connection {
                 self.connect(id, &connect, &data);
                 Ok(None)
             }
-            Purpose::Auth => self.auth_send(id, &data).map(|()| None),
+            Purpose::Auth => self.auth_send(id, &data),
             Purpose::Store { namespace, key, bytes, condition } => {
                 let start = data.range().start;
                 let value = data.into_buffer().slice(start..start + bytes as usize);

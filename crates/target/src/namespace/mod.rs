@@ -7,7 +7,6 @@ mod keys;
 mod long_keys;
 mod ordered;
 mod resident;
-mod workers;
 
 pub use blocks::MemoryBlocks;
 pub use device_blocks::DeviceBlocks;

@@ -4,9 +4,9 @@
 //! look and its own. Plain stores that wait together are written in one batch, and so synced once; what depends on the
 //! key's presence, as a delete does, is written by itself.
 
-use super::workers::Workers;
 use super::{Answer, Description, Namespace, Request};
 use crate::Reply;
+use crate::workers::Workers;
 use esker_api::{KeyRange, Ordered, WriteBatch};
 use esker_base::{Background, Error, Result, hash64};
 use esker_nvme::Status;

@@ -2,11 +2,16 @@
 //! `esker_nvme::auth`, whose own tests hold it against other implementations.
 
 use crate::wire::{Wire, entry, key_command};
-use crate::{Access, HOST, NODE, start, subsystem};
+use crate::{Access, HOST, NODE, start, start_with, subsystem};
+use esker_base::background::{Body, Running};
+use esker_base::{Background, Priority, Result, SystemClock, Threads};
 use esker_nvme::Nqn;
 use esker_nvme::auth::message::{Challenge, Message, Negotiate, Reply};
 use esker_nvme::auth::{Group, Hash, KeyPair, Role, Secret, Transaction};
 use esker_target::{HostAccess, Target};
+use std::io::{ErrorKind, Write};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 
 const SECRET: &str = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";
 
@@ -216,4 +221,55 @@ fn messages_out_of_order_and_without_sense_fail() {
     let (mut admin, _) = connected(&target, 0xffff, 0);
     let (_, done) = admin.reading(security(6, 4096), 4096);
     assert_eq!(done.status, 0x0c, "nothing to fetch");
+}
+
+/// Threads, of which those that compute begin when they are told.
+struct Gated(Mutex<Option<Receiver<()>>>);
+
+impl Background for Gated {
+    fn spawn(
+        &self,
+        name: &str,
+        priority: Priority,
+        body: Body,
+    ) -> Result<Option<Box<dyn Running>>> {
+        let gate = self.0.lock().unwrap().take_if(|_| name.starts_with("esker-proofs"));
+        let gated = Box::new(move || {
+            gate.map(|gate| gate.recv());
+            body();
+        });
+        Threads.spawn(name, priority, gated)
+    }
+}
+
+#[test]
+fn while_a_key_is_computed_others_are_served() {
+    let open = Nqn::new("nqn.open").unwrap();
+    let entry = |host, secret| HostAccess { host, secret, controller_secret: None };
+    let hosts = vec![entry(Nqn::new(HOST).unwrap(), Some(secret())), entry(open, None)];
+    let (begin, gate) = channel();
+    let gated = Arc::new(Gated(Mutex::new(Some(gate))));
+    let access = Access::Listed(hosts);
+    let target = start_with(1, subsystem(access), Arc::new(SystemClock::new()), gated);
+
+    let (mut slow, _) = connected(&target, 0xffff, 0);
+    let groups = vec![Group::Ffdhe4096];
+    let offer = Negotiate { transaction: 77, channel: 0, hashes: vec![Hash::Sha256], groups };
+    let offer = Message::Negotiate(offer).encode();
+    let mut sqe = security(5, offer.len() as u32);
+    crate::wire::in_capsule(&mut sqe, offer.len());
+    let pdu = slow.capsule(&sqe, &offer);
+    slow.stream.write_all(&pdu).unwrap();
+
+    let mut other = Wire::open(target.address(), 0);
+    assert_eq!(other.connect(NODE, "nqn.open", 0xffff, 0, 31, 0).status, 0);
+    other.enable();
+    slow.stream.set_nonblocking(true).unwrap();
+    let answer = slow.stream.peek(&mut [0]).map_err(|error| error.kind());
+    assert_eq!(answer, Err(ErrorKind::WouldBlock), "its key is not computed");
+
+    slow.stream.set_nonblocking(false).unwrap();
+    begin.send(()).unwrap();
+    assert_eq!(slow.completion().status, 0);
+    assert!(matches!(fetch(&mut slow), Message::Challenge(_)));
 }

@@ -47,13 +47,21 @@ fn start_by(subsystem: Subsystem, clock: Arc<dyn Clock>) -> Target {
 }
 
 fn start_reactors(reactors: usize, subsystem: Subsystem, clock: Arc<dyn Clock>) -> Target {
+    start_with(reactors, subsystem, clock, Arc::new(Threads))
+}
+
+fn start_with(
+    reactors: usize,
+    subsystem: Subsystem,
+    clock: Arc<dyn Clock>,
+    background: Arc<dyn Background>,
+) -> Target {
     let settings = Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
         reactors,
         drain_time: Duration::from_secs(10),
         subsystems: vec![subsystem],
     };
-    let background: Arc<dyn Background> = Arc::new(Threads);
     Target::start(settings, clock, Arc::new(SystemEntropy), &background).unwrap()
 }
 

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 const JOBS_TOGETHER: usize = 64;
 
 /// Workers, each with a queue of its own: jobs with the same number are done in their order.
-pub(super) struct Workers<J> {
+pub(crate) struct Workers<J> {
     queues: Vec<Sender<J>>,
     /// Locked only when they are joined.
     threads: Mutex<Vec<Box<dyn Running>>>,
@@ -17,7 +17,7 @@ pub(super) struct Workers<J> {
 
 impl<J: Send + 'static> Workers<J> {
     /// Starts `count` threads that give jobs to `run`, as many at once as wait.
-    pub(super) fn start(
+    pub(crate) fn start(
         background: &dyn Background,
         name: &str,
         count: usize,
@@ -36,7 +36,7 @@ impl<J: Send + 'static> Workers<J> {
     }
 
     /// Hands a job to the worker of `number`.
-    pub(super) fn submit(&self, number: u64, job: J) {
+    pub(crate) fn submit(&self, number: u64, job: J) {
         let worker = &self.queues[(number % self.queues.len() as u64) as usize];
         // Workers end only when this does; a job that is dropped answers for itself.
         let _ = worker.send(job);

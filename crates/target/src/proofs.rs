@@ -1,0 +1,82 @@
+//! Diffie-Hellman for hosts that prove who they are: milliseconds for each step, which a reactor would keep everybody else waiting
+//! for. So a thread of its own computes, for all reactors, one step at a time.
+//!
+//! A connection has one step here at most, so that there are no more than connections. One that is gone gets no answer.
+
+use crate::message::{ConnectionId, Message};
+use crate::workers::Workers;
+use esker_base::{Background, Result};
+use esker_nvme::auth::{Group, KeyPair};
+use esker_uring::Sender;
+
+/// What is to be computed.
+pub(crate) enum Step {
+    Pair { group: Group, private: Box<[u8; Group::PRIVATE_BYTES]> },
+    Session { pair: Box<KeyPair>, theirs: Vec<u8> },
+}
+
+/// What came of it.
+pub(crate) enum Computed {
+    Pair(Box<KeyPair>),
+    /// None if the other side's key is none.
+    Session(Option<Vec<u8>>),
+}
+
+/// See the file's head.
+pub(crate) struct Proofs {
+    workers: Workers<Job>,
+}
+
+struct Job {
+    step: Step,
+    to: Sender<Message>,
+    connection: ConnectionId,
+    slot: u16,
+}
+
+impl Proofs {
+    pub(crate) fn start(background: &dyn Background) -> Result<Self> {
+        let run = |jobs: &mut Vec<Job>| jobs.drain(..).for_each(Job::run);
+        Ok(Proofs { workers: Workers::start(background, "esker-proofs", 1, run)? })
+    }
+
+    /// Computes `step`, and tells the command in `slot` of `connection`.
+    pub(crate) fn submit(
+        &self,
+        step: Step,
+        to: Sender<Message>,
+        connection: ConnectionId,
+        slot: u16,
+    ) {
+        self.workers.submit(0, Job { step, to, connection, slot });
+    }
+}
+
+impl Job {
+    fn run(self) {
+        let Job { step, to, connection, slot } = self;
+        // A reactor that is gone has no connection to tell.
+        let _ = to.send(Message::Computed { connection, slot, computed: step.compute() });
+    }
+}
+
+impl Step {
+    pub(crate) fn compute(self) -> Computed {
+        match self {
+            Step::Pair { group, private } => {
+                Computed::Pair(Box::new(KeyPair::new(group, &private)))
+            }
+            Step::Session { pair, theirs } => Computed::Session(pair.session(&theirs)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Computed {
+    /// Without what is secret.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Computed::Pair(_) => "Pair",
+            Computed::Session(_) => "Session",
+        })
+    }
+}
