@@ -85,7 +85,8 @@ impl BlockClient {
             let part = part.ok_or_else(|| unexpected("fewer blocks than asked for"))?;
             part.copy_from_slice(&data);
             Ok(())
-        })
+        })?;
+        Ok(())
     }
 
     /// Sends what changes blocks, once it has a connection.
@@ -106,8 +107,8 @@ impl BlockClient {
     ) -> Result<(), RemoteError> {
         let queue = self.session.queue(association);
         let changed = run(queue, pieces, deadline, |cqe, _| succeeded(what, cqe));
-        changed.map_err(|error| match error {
-            RemoteError::Refused { .. } => error,
+        changed.map_err(|stopped| match stopped.error {
+            error @ RemoteError::Refused { .. } => error,
             _ => RemoteError::Unknown { what },
         })
     }

@@ -6,16 +6,17 @@ use crate::link::unexpected;
 use crate::session::Session;
 use crate::{RemoteError, Settings};
 use esker_api::{Kv, Value, WriteBatch};
-use esker_base::{Background, Clock, Entropy, Kind};
+use esker_base::{Background, Clock, Entropy};
 use esker_nvme::command::CommandSet;
-use esker_nvme::command::kv::{Condition, KvCommand};
+use esker_nvme::command::kv::{Condition, Key, KvCommand};
 use esker_nvme::{Cqe, Status};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What a retrieve asks for at first. A longer value is asked for again, with room for all of it: most are shorter,
 /// and room that is asked for counts on the node.
-const RETRIEVE_BYTES: u32 = 64 << 10;
+pub(crate) const RETRIEVE_BYTES: u32 = 64 << 10;
 
 /// A namespace of keys on a node, of up to 16 bytes or, if it is one of long keys, of up to 65,535. Shared between threads.
 ///
@@ -68,8 +69,7 @@ impl KeyClient {
     ) -> Result<bool, RemoteError> {
         let name = self.form.name(key)?;
         let deadline = self.session.deadline();
-        let limit = self.session.association(deadline)?.namespace.value_bytes_max();
-        let stored = self.form.stored(key, value, limit)?;
+        let stored = self.stored(key, value, deadline)?;
         let command = KvCommand::Store { key: name, bytes: stored.len() as u32, condition };
         let cqe = self.change("store", &command, &stored, deadline)?;
         match cqe.status() {
@@ -97,23 +97,57 @@ impl KeyClient {
     /// error.
     pub fn retrieve(&self, key: &[u8]) -> Result<Option<Vec<u8>>, RemoteError> {
         let name = self.form.name(key)?;
-        let deadline = self.session.deadline();
-        let mut bytes = RETRIEVE_BYTES;
+        self.retrieve_by(key, name, RETRIEVE_BYTES, self.session.deadline())
+    }
+
+    /// The same by its name, with room for `bytes` at first.
+    pub(crate) fn retrieve_by(
+        &self,
+        key: &[u8],
+        name: Key,
+        mut bytes: u32,
+        deadline: Duration,
+    ) -> Result<Option<Vec<u8>>, RemoteError> {
         loop {
             let command = KvCommand::Retrieve { key: name, bytes };
             let (cqe, data) = self.read(&command, bytes, deadline)?;
-            if !found("retrieve", cqe)? {
-                return Ok(None);
+            match self.retrieved(key, cqe, data, bytes)? {
+                Retrieved::Value(value) => return Ok(value),
+                // It may have become longer in between.
+                Retrieved::Longer(longer) => bytes = longer,
             }
-            // The value may have become longer in between.
-            if cqe.word() <= bytes {
-                if data.len() != cqe.word() as usize {
-                    return Err(unexpected("a value of which it gives only the beginning"));
-                }
-                return self.form.value(key, data);
-            }
-            bytes = cqe.word();
         }
+    }
+
+    /// What an answer to a retrieve of `bytes` says.
+    pub(crate) fn retrieved(
+        &self,
+        key: &[u8],
+        cqe: Cqe,
+        data: Vec<u8>,
+        bytes: u32,
+    ) -> Result<Retrieved, RemoteError> {
+        if !found("retrieve", cqe)? {
+            return Ok(Retrieved::Value(None));
+        }
+        if cqe.word() > bytes {
+            return Ok(Retrieved::Longer(cqe.word()));
+        }
+        if data.len() != cqe.word() as usize {
+            return Err(unexpected("a value of which it gives only the beginning"));
+        }
+        Ok(Retrieved::Value(self.form.value(key, data)?))
+    }
+
+    /// What a store of `value` stores.
+    pub(crate) fn stored<'a>(
+        &self,
+        key: &[u8],
+        value: &'a [u8],
+        deadline: Duration,
+    ) -> Result<Cow<'a, [u8]>, RemoteError> {
+        let limit = self.session.association(deadline)?.namespace.value_bytes_max();
+        self.form.stored(key, value, limit)
     }
 
     pub(crate) fn read(
@@ -136,6 +170,14 @@ impl KeyClient {
     }
 }
 
+/// What came of a retrieve.
+pub(crate) enum Retrieved {
+    /// The value, or that the key is not there.
+    Value(Option<Vec<u8>>),
+    /// The value is of so many bytes: more than were asked for.
+    Longer(u32),
+}
+
 pub(crate) fn found(action: &'static str, cqe: Cqe) -> Result<bool, RemoteError> {
     match cqe.status() {
         status if status.is_success() => Ok(true),
@@ -144,27 +186,23 @@ pub(crate) fn found(action: &'static str, cqe: Cqe) -> Result<bool, RemoteError>
     }
 }
 
-/// A batch is not atomic here: a node takes one key at a time. Each write of it is as durable as the node promises when
-/// this returns.
+/// A batch is not atomic here: a node takes one key at a time. Several of its keys are written at a time, those of one key in their order.
+/// Each write of it is as durable as the node promises when this returns. If it fails, each of its writes was done or was not: but none
+/// if the batch has an entry that no node takes. [`multi_get`](Kv::multi_get) has several values fetched at a time, and not as of one moment.
 impl Kv for KeyClient {
     fn get(&self, key: &[u8]) -> esker_base::Result<Option<Value>> {
         Ok(self.retrieve(key)?.map(Value::from))
+    }
+
+    fn multi_get(&self, keys: &[&[u8]]) -> esker_base::Result<Vec<Option<Value>>> {
+        let values = self.retrieve_many(keys)?;
+        Ok(values.into_iter().map(|value| value.map(Value::from)).collect())
     }
 
     fn write(&self, batch: &WriteBatch) -> esker_base::Result<()> {
         if batch.has_empty_key() {
             return Err(esker_base::Error::EmptyKey);
         }
-        for entry in batch.iter() {
-            match entry.kind {
-                Kind::Put => self.store(entry.key, entry.value)?,
-                Kind::Delete => drop(self.delete(entry.key)?),
-                _ => {
-                    let status = Status::INVALID_OPCODE;
-                    return Err(RemoteError::Refused { action: "delete a range", status }.into());
-                }
-            }
-        }
-        Ok(())
+        Ok(self.change_many(batch)?)
     }
 }

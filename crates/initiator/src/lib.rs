@@ -29,6 +29,7 @@ mod key_form;
 mod keys;
 mod link;
 mod listing;
+mod many;
 mod pieces;
 mod queue_pair;
 mod session;

@@ -17,6 +17,18 @@ pub(crate) struct Piece<'a> {
     pub(crate) reads: usize,
 }
 
+/// Why not all pieces were carried out, and how many were sent: each of those was carried out or not.
+pub(crate) struct Stopped {
+    pub(crate) error: RemoteError,
+    pub(crate) begun: usize,
+}
+
+impl From<Stopped> for RemoteError {
+    fn from(stopped: Stopped) -> Self {
+        stopped.error
+    }
+}
+
 /// Has all of `pieces` carried out, several at a time, and hands on the answers in order. Tells the first failure, when
 /// nothing is under way any more.
 pub(crate) fn run(
@@ -24,20 +36,23 @@ pub(crate) fn run(
     pieces: &[Piece<'_>],
     deadline: Duration,
     mut answer: impl FnMut(Cqe, Vec<u8>) -> Result<(), RemoteError>,
-) -> Result<(), RemoteError> {
+) -> Result<(), Stopped> {
     let mut under_way: VecDeque<(Ticket, &[u8])> = VecDeque::new();
-    let mut outcome = Ok(());
+    let (mut outcome, mut begun) = (Ok(()), 0);
     let mut rest = pieces.iter();
     let mut next = rest.next();
     loop {
         while let Some(piece) = next.filter(|_| outcome.is_ok() && under_way.len() < WINDOW) {
             let (sqe, reads) = (piece.sqe, piece.reads as u32);
-            let begun = match under_way.is_empty() {
+            let sent = match under_way.is_empty() {
                 true => queue.begin(sqe, piece.data, reads, deadline).map(Some),
                 false => queue.begin_now(sqe, piece.data, reads, deadline),
             };
-            match begun {
-                Ok(Some(ticket)) => under_way.push_back((ticket, piece.data)),
+            match sent {
+                Ok(Some(ticket)) => {
+                    begun += 1;
+                    under_way.push_back((ticket, piece.data));
+                }
                 Ok(None) => break,
                 Err(error) => outcome = outcome.and(Err(error)),
             }
@@ -45,7 +60,9 @@ pub(crate) fn run(
                 next = rest.next();
             }
         }
-        let Some((ticket, data)) = under_way.pop_front() else { return outcome };
+        let Some((ticket, data)) = under_way.pop_front() else {
+            return outcome.map_err(|error| Stopped { error, begun });
+        };
         let finished = queue.finish(ticket, data, deadline);
         let finished = finished.and_then(|(cqe, data)| answer(cqe, data));
         outcome = outcome.and(finished);

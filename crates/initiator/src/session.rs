@@ -103,7 +103,7 @@ impl Session {
         self.clock.now() + self.settings.deadline
     }
 
-    fn is_before(&self, deadline: Duration) -> bool {
+    pub(crate) fn is_before(&self, deadline: Duration) -> bool {
         self.clock.now() < deadline
     }
 

@@ -5,6 +5,7 @@ mod client;
 mod clock;
 mod keep_alive;
 mod long_keys;
+mod many;
 mod parting;
 mod proxy;
 mod silent;

@@ -1,0 +1,139 @@
+//! Several keys for one call: their commands are under way at a time, on one queue.
+
+use crate::RemoteError;
+use crate::keys::{KeyClient, RETRIEVE_BYTES, Retrieved, found};
+use crate::pieces::{Piece, Stopped, run};
+use crate::queue_pair::QueuePair;
+use esker_api::WriteBatch;
+use esker_base::{Entry, Kind};
+use esker_nvme::command::kv::{Condition, Key, KvCommand};
+use esker_nvme::{Cqe, Sqe, Status};
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::time::Duration;
+
+/// Commands that share a deadline.
+const TOGETHER: usize = 128;
+
+/// A store or delete of a batch.
+struct Change<'a> {
+    key: &'a [u8],
+    action: &'static str,
+    sqe: Sqe,
+    data: Cow<'a, [u8]>,
+}
+
+impl KeyClient {
+    /// The values of `keys`, in their order.
+    pub(crate) fn retrieve_many(
+        &self,
+        keys: &[&[u8]],
+    ) -> Result<Vec<Option<Vec<u8>>>, RemoteError> {
+        let names = keys.iter().map(|key| self.form.name(key)).collect::<Result<Vec<_>, _>>()?;
+        let mut values = Vec::with_capacity(keys.len());
+        for (keys, names) in keys.chunks(TOGETHER).zip(names.chunks(TOGETHER)) {
+            let deadline = self.session.deadline();
+            let attempt = |queue: &QueuePair| self.try_retrieve(queue, keys, names, deadline);
+            let retrieved = self.session.retry(deadline, attempt)?;
+            for ((key, name), retrieved) in keys.iter().zip(names).zip(retrieved) {
+                values.push(match retrieved {
+                    Retrieved::Value(value) => value,
+                    Retrieved::Longer(bytes) => self.retrieve_by(key, *name, bytes, deadline)?,
+                });
+            }
+        }
+        Ok(values)
+    }
+
+    fn try_retrieve(
+        &self,
+        queue: &QueuePair,
+        keys: &[&[u8]],
+        names: &[Key],
+        deadline: Duration,
+    ) -> Result<Vec<Retrieved>, RemoteError> {
+        let pieces = names.iter().map(|&key| {
+            let retrieve = KvCommand::Retrieve { key, bytes: RETRIEVE_BYTES };
+            let sqe = retrieve.encode(self.session.namespace());
+            Piece { sqe, data: &[], reads: RETRIEVE_BYTES as usize }
+        });
+        let mut retrieved = Vec::with_capacity(names.len());
+        run(queue, &pieces.collect::<Vec<_>>(), deadline, |cqe, data| {
+            retrieved.push(self.retrieved(keys[retrieved.len()], cqe, data, RETRIEVE_BYTES)?);
+            Ok(())
+        })?;
+        Ok(retrieved)
+    }
+
+    /// Carries out a batch: changes of distinct keys at a time. Nothing is done of one with an entry that can't be.
+    pub(crate) fn change_many(&self, batch: &WriteBatch) -> Result<(), RemoteError> {
+        let changes = batch.iter().map(|entry| self.change_of(&entry));
+        let changes = changes.collect::<Result<Vec<_>, _>>()?;
+        let mut rest = &changes[..];
+        while !rest.is_empty() {
+            let mut seen = HashSet::new();
+            let distinct = rest.iter().take(TOGETHER).take_while(|change| seen.insert(change.key));
+            let (together, later) = rest.split_at(distinct.count());
+            self.change_together(together)?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    fn change_of<'a>(&self, entry: &Entry<'a>) -> Result<Change<'a>, RemoteError> {
+        let (key, name) = (entry.key, self.form.name(entry.key)?);
+        let (action, command, data) = match entry.kind {
+            Kind::Put => {
+                let data = self.stored(key, entry.value, self.session.deadline())?;
+                let (bytes, condition) = (data.len() as u32, Condition::Always);
+                ("store", KvCommand::Store { key: name, bytes, condition }, data)
+            }
+            Kind::Delete => ("delete", KvCommand::Delete { key: name }, Cow::default()),
+            _ => {
+                let status = Status::INVALID_OPCODE;
+                return Err(RemoteError::Refused { action: "delete a range", status });
+            }
+        };
+        Ok(Change { key, action, sqe: command.encode(self.session.namespace()), data })
+    }
+
+    /// Carries out changes of distinct keys. They are sent again only if none of them was sent whole.
+    fn change_together(&self, changes: &[Change<'_>]) -> Result<(), RemoteError> {
+        let piece = |change| {
+            let Change { sqe, data, .. }: &Change<'_> = change;
+            Piece { sqe: *sqe, data, reads: 0 }
+        };
+        let pieces: Vec<Piece<'_>> = changes.iter().map(piece).collect();
+        let what = if let [change] = changes { change.action } else { "batch" };
+        let deadline = self.session.deadline();
+        loop {
+            let association = self.session.association(deadline)?;
+            let (mut answered, mut is_acknowledged) = (changes.iter(), false);
+            let answer = |cqe: Cqe, _| {
+                let action = answered.next().map_or(what, |change| change.action);
+                let is_done = found(action, cqe)?;
+                is_acknowledged |= is_done;
+                match is_done || action == "delete" {
+                    true => Ok(()),
+                    false => Err(RemoteError::Refused { action, status: cqe.status() }),
+                }
+            };
+            let outcome = run(self.session.queue(&association), &pieces, deadline, answer);
+            if is_acknowledged {
+                self.session.wrote(&association);
+            }
+            match outcome {
+                Ok(()) => return Ok(()),
+                Err(Stopped { error, begun: 0 }) => {
+                    if !error.is_of_connection() || !self.session.is_before(deadline) {
+                        return Err(error);
+                    }
+                }
+                Err(Stopped { error: error @ RemoteError::Refused { .. }, .. }) => {
+                    return Err(error);
+                }
+                Err(_) => return Err(RemoteError::Unknown { what }),
+            }
+        }
+    }
+}
