@@ -10,6 +10,9 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+/// So much of a buffer may be kept in vain beside a value.
+const PAGE_BYTES: usize = 4096;
+
 /// A volatile namespace of keys, in their order.
 pub struct MemoryKeys {
     guid: [u8; 16],
@@ -57,6 +60,16 @@ fn weight(key: &Key, value: &[u8]) -> u64 {
     (key.as_bytes().len() + value.len()) as u64
 }
 
+/// A value without much of a buffer that is longer: a host may send a value of a byte in a megabyte, and what is kept is to be
+/// what is counted.
+fn trimmed(value: Slice) -> Slice {
+    let (range, buffer) = (value.range(), value.into_buffer());
+    match buffer.len() - range.len() > PAGE_BYTES {
+        true => Buffer::from_slice(&buffer[range]).whole(),
+        false => buffer.slice(range),
+    }
+}
+
 impl Pairs {
     fn store(
         &mut self,
@@ -76,7 +89,7 @@ impl Pairs {
             return Err(Status::CAPACITY_EXCEEDED);
         }
         self.bytes = bytes;
-        self.values.insert(key, value);
+        self.values.insert(key, trimmed(value));
         Ok(Answer::Done)
     }
 
@@ -107,5 +120,28 @@ impl Namespace for MemoryKeys {
 
     fn submit(&self, request: Request, reply: Reply) {
         reply.send(self.carry_out(request).unwrap_or_else(Answer::Failed));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_keeps_no_long_buffer_and_a_fitting_one_is_not_copied() {
+        let mut pairs = Pairs::default();
+        let mut store = |key: &[u8], value: Slice| {
+            let key = Key::new(key).unwrap();
+            pairs.store(key, value, Condition::Always, 1 << 20).unwrap();
+            pairs.values.remove(&key).unwrap()
+        };
+        let mut long = Buffer::zeroed(1 << 20);
+        long[7] = 9;
+        let kept = store(b"short in long", long.slice(7..8));
+        assert_eq!((kept.to_vec(), kept.into_buffer().len()), (vec![9], 1));
+        let fitting = Buffer::zeroed(20_000);
+        let place = fitting.as_ptr();
+        let kept = store(b"fitting", fitting.slice(72..20_000));
+        assert_eq!((kept.len(), kept.into_buffer().as_ptr()), (19_928, place));
     }
 }
