@@ -37,7 +37,7 @@ impl KvNamespace {
     pub fn encode(&self, out: &mut Structure) {
         out.fill(0);
         put_u64(out, 0, self.capacity_bytes);
-        put_u64(out, 8, self.used_bytes);
+        put_u64(out, 16, self.used_bytes);
         out[48..64].copy_from_slice(&self.guid);
         put_u16(out, FORMATS, self.key_bytes_max);
         put_u32(out, FORMATS + 4, self.value_bytes_max);
@@ -49,7 +49,7 @@ impl KvNamespace {
     pub fn parse(data: &Structure) -> Self {
         KvNamespace {
             capacity_bytes: u64_at(data, 0),
-            used_bytes: u64_at(data, 8),
+            used_bytes: u64_at(data, 16),
             guid: data[48..64].try_into().expect("a slice of 16 bytes"),
             key_bytes_max: u16_at(data, FORMATS),
             value_bytes_max: u32_at(data, FORMATS + 4),

@@ -61,7 +61,7 @@ fn a_namespace_of_keys_says_how_long_they_and_values_may_be() {
         has_long_keys: true,
     };
     namespace.encode(&mut out);
-    assert_eq!((out[5], out[8], out[25]), (1, 5, 0), "NSZE, NUSE, one format");
+    assert_eq!((out[5], out[8], out[16], out[25]), (1, 0, 5, 0), "NSZE, NUSE, one format");
     assert_eq!(out[48..64], GUID);
     assert_eq!((out[72], out[78]), (16, 16), "the key's and the value's limit");
     assert_eq!(KvNamespace::parse(&out), namespace);

@@ -107,6 +107,16 @@ fn what_spdk_asks_is_answered() {
 }
 
 #[test]
+fn bytes_in_use_stand_where_the_command_set_has_them() {
+    let target = open_target();
+    let (mut admin, mut io) = Wire::queues(target.address(), 0);
+    assert_eq!(io.store(b"key", &[1; 1000]).status, 0);
+    let (keys, _) = identify(&mut admin, 5, 1, 1);
+    let at = |place: usize| u64::from_le_bytes(keys[place..place + 8].try_into().unwrap());
+    assert_eq!((at(0), at(8), at(16)), (1 << 30, 0, 1003), "NSZE, nothing, NUSE");
+}
+
+#[test]
 fn event_requests_are_held_up_to_four_and_can_be_aborted() {
     let target = open_target();
     let (mut admin, _) = Wire::admin(target.address(), 0);
