@@ -84,9 +84,8 @@ impl Home {
 
     /// Opens it for reading, which works beside a writer.
     pub fn open_for_reading(&self) -> Outcome<Db> {
-        self.expect_files_if_flash()?;
         let settings = Settings { log: self.log(Sync::Os), ..Settings::default() };
-        warned(match self.on_flash()? {
+        warned(match self.on_flash(Access::Read)? {
             Some(env) => Db::open_read_only_with(env, settings)?,
             None => Db::open_read_only(&self.db, settings)?,
         })
@@ -100,7 +99,7 @@ impl Home {
             // A pool that can't be used is refused before there is a directory.
             Pool::inspect(pool, self.accept(), Inspect::Beside)?;
         }
-        warned(match self.on_flash()? {
+        warned(match self.on_flash(Access::Write)? {
             Some(env) => Db::open_with(env, settings)?,
             None => Db::open(&self.db, settings)?,
         })
@@ -108,28 +107,14 @@ impl Home {
 
     /// Opens it, if it is there.
     pub fn open_existing(&self, settings: Settings) -> Outcome<Db> {
-        warned(match self.on_flash()? {
+        warned(match self.on_flash(Access::Write)? {
             Some(env) => Db::open_existing_with(env, settings)?,
             None => Db::open_existing(&self.db, settings)?,
         })
     }
 
-    /// Refuses a device of chunks with no file on it: to open it would lay it out.
-    fn expect_files_if_flash(&self) -> Outcome {
-        // If it can't be looked at, beside a writer say, the open that follows says why.
-        if zones::is_device(&self.db)
-            && let Ok(found) = esker_flash::storage::look(&*zones::open_to_look(&self.db)?)
-            && found.names.is_empty()
-        {
-            let (dir, reason) =
-                (self.db.display().to_string(), "there is no database in it".to_owned());
-            return Err(esker::Error::NotADatabase { dir, reason }.into());
-        }
-        Ok(())
-    }
-
     /// The world of a database on a device of chunks, if the path is one.
-    fn on_flash(&self) -> Outcome<Option<Env>> {
+    fn on_flash(&self, access: Access) -> Outcome<Option<Env>> {
         if !zones::is_device(&self.db) {
             return Ok(None);
         }
@@ -137,8 +122,22 @@ impl Home {
             let reason = "a database on a device of chunks has its log there, too";
             return Err(Failure::Usage(reason.to_owned()));
         }
-        Ok(Some(Env::over(Arc::new(FlashStorage::open(zones::open(&self.db)?)?))))
+        let storage = match access {
+            Access::Read => FlashStorage::open_to_read(zones::open_to_look(&self.db)?)?,
+            Access::Write => FlashStorage::open(zones::open(&self.db)?)?,
+        };
+        if let Some(doubt) = storage.doubt() {
+            tell(format_args!("esker: {}: {doubt}: what is read may be older", self.db.display()));
+        }
+        Ok(Some(Env::over(Arc::new(storage))))
     }
+}
+
+/// What a device of chunks is opened for.
+#[derive(Clone, Copy)]
+enum Access {
+    Read,
+    Write,
 }
 
 /// Says what opening gave up.

@@ -64,7 +64,7 @@ fn a_journal_that_cannot_be_read_fails_the_open_and_nothing_is_changed() {
             failed += 1;
         }
     }
-    assert!(failed > 12, "{failed}");
+    assert!(failed > 10, "{failed}");
     assert_eq!(device.calls(), calls);
     assert!(content(&open(&device).unwrap()) == expected);
 }
@@ -113,9 +113,17 @@ fn a_device_whose_newest_journal_went_bad_is_refused_and_left_as_it_is() {
 fn journals_that_are_known_to_be_bad_are_passed_over() {
     let device = device();
     let expected = content(&open(&device).unwrap());
+    let begin_another = || {
+        let storage = open(&device).unwrap();
+        drop(storage.create("passing", Hint::table(1)).unwrap());
+        storage.remove("passing").unwrap();
+        storage.sync_names().unwrap();
+    };
+    begin_another();
     // The newest is in the fourth chunk now, and the one after it would be in the first but for that.
     take_offline(&device, 1);
     for _ in 0..6 {
+        begin_another();
         assert!(content(&open(&device).unwrap()) == expected);
     }
     // Of the chunks 0, 2 and 3 the newest is in the last.

@@ -16,6 +16,25 @@ fn a_database_lies_on_the_chunks_of_a_directory() {
 }
 
 #[test]
+fn reads_leave_every_byte_of_a_device_as_it_is() {
+    let scratch = Scratch::new();
+    scratch.run(&["flash", "create", "d", "--bytes", "256MiB", "--chunk", "1MiB"]).expect_status(0);
+    scratch.run(&["put", "d", "key", "value"]).expect_status(0);
+    let chunks = || {
+        let names = crate::names(&scratch.path("d")).into_iter();
+        let names = names.filter(|name| name.starts_with("zone-"));
+        let read = |name: String| std::fs::read(scratch.path("d").join(name)).unwrap();
+        names.map(read).collect::<Vec<_>>()
+    };
+    let before = chunks();
+    for command in [&["get", "d", "key"][..], &["scan", "d"], &["stats", "d"], &["levels", "d"]] {
+        scratch.run(command).expect_status(0);
+        scratch.run(&["flash", "info", "d"]).expect_status(0);
+        assert!(chunks() == before, "{command:?}");
+    }
+}
+
+#[test]
 fn what_can_be_no_device_is_refused_and_left_as_it_is() {
     let scratch = Scratch::new();
     scratch.file("letter", b"dear");

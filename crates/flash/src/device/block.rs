@@ -35,10 +35,10 @@ pub(super) fn open(path: &Path, writable: bool) -> io::Result<File> {
 }
 
 /// Without a file to create, this is a claim on the device: there is one at a time, and file systems that are mounted
-/// have theirs (open(2)). It ends with the process.
+/// have theirs (open(2)). It ends with the process. Whoever may only read can have it.
 pub(super) fn claim(path: &Path) -> io::Result<Box<dyn Send + Sync>> {
     const EXCLUSIVE: i32 = OFlags::EXCL.bits() as i32;
-    let claimed = File::options().read(true).write(true).custom_flags(EXCLUSIVE).open(path);
+    let claimed = File::options().read(true).custom_flags(EXCLUSIVE).open(path);
     let claimed = claimed.map_err(|source| match source.kind() {
         ErrorKind::ResourceBusy => {
             let what =

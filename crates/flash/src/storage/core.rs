@@ -28,6 +28,8 @@ pub(super) struct Core {
     /// Bytes that users wrote, in whole blocks, and bytes of these that were moved to free their chunks.
     pub(super) host_bytes: AtomicU64,
     pub(super) moved_bytes: AtomicU64,
+    /// Why what was found may not be the newest.
+    pub(super) doubt: Option<String>,
     /// Two that write the journal would destroy each other's files.
     _lock: Box<dyn Send + Sync>,
 }
@@ -52,19 +54,28 @@ const KEPT_CHUNKS: u32 = 1;
 const RESERVED_OF_CHUNKS: u32 = 64;
 
 impl Core {
-    /// Reads what a device holds, or lays it out if that is nothing.
-    pub(super) fn open(zones: Arc<dyn Zones>, policy: Box<dyn Policy + Send>) -> Result<Self> {
+    /// Reads what a device holds, or lays it out if that is nothing. `to_read`: changes nothing, ever.
+    pub(super) fn open(
+        zones: Arc<dyn Zones>,
+        policy: Box<dyn Policy + Send>,
+        to_read: bool,
+    ) -> Result<Self> {
         let lock = zones.lock()?;
         let found = journal::find(&*zones)?;
         let (names, next_id, mut space) = files(&*zones, policy, &found)?;
-        slots::settle(&mut space, &*zones)?;
-        let journal = Journal::begin(zones.clone(), &found, &snapshot(&names, &space))?;
+        let journal = if to_read {
+            Journal::to_read(zones.clone(), &found)
+        } else {
+            slots::settle(&mut space, &*zones)?;
+            Journal::begin(zones.clone(), &found)?
+        };
+        let doubt = found.doubt;
         let (leaving, unmovable) = Default::default();
         let reads = space.heat.reads.clone();
         let state = State { names, leaving, space, unmovable, journal, next_id };
         let (given_back, host_bytes, moved_bytes) = Default::default();
         let state = Mutex::new(state);
-        Ok(Core { zones, state, given_back, reads, host_bytes, moved_bytes, _lock: lock })
+        Ok(Core { zones, state, given_back, reads, host_bytes, moved_bytes, doubt, _lock: lock })
     }
 
     /// A chunk to write data of this lifetime into. Fails with an error that says so if the device is full.

@@ -1,7 +1,7 @@
 //! The directory on the device: a snapshot of it and the edits since then, in one of the device's first chunks.
 //!
-//! When the chunk is full, and at every open, the directory is written as a snapshot into another of these chunks,
-//! with the next generation. A chunk counts if its snapshot is whole; of several, the newest generation does. So the
+//! When the chunk is full, and at the first change after an open, the directory is written as a snapshot into another of
+//! these chunks, with the next generation. Who only reads writes nothing. A chunk counts if its snapshot is whole; of several, the newest generation does. So the
 //! one before is left until the new one is whole, and what a process that died left half written is never appended to.
 //!
 //! A chunk that has gone bad may have had the newest. So a generation says which of these chunks were bad when it was
@@ -30,7 +30,10 @@ pub(super) struct Journal {
     /// The last edit written, and the last known durable.
     pub(super) sequence: u64,
     pub(super) durable: u64,
+    /// The first failure; or that nothing may be written.
     failed: Option<Error>,
+    /// Whether its generation is of this process.
+    is_begun: bool,
     /// Since it was opened.
     pub(super) written_bytes: u64,
 }
@@ -47,6 +50,8 @@ pub(super) struct Found {
     /// Which of the journal's chunks it knows to be bad.
     bad: u16,
     sequence: u64,
+    /// Why there may have been a newer one.
+    pub(super) doubt: Option<String>,
     /// All changes that lead to the directory as it is.
     pub(super) ops: Vec<Op>,
 }
@@ -54,7 +59,8 @@ pub(super) struct Found {
 /// Reads the journal of a device. Changes nothing.
 pub(super) fn find(zones: &dyn Zones) -> Result<Found> {
     let geometry = zones.geometry();
-    let mut found = Found { generation: 0, current: None, bad: 0, sequence: 0, ops: Vec::new() };
+    let mut found =
+        Found { generation: 0, current: None, bad: 0, sequence: 0, doubt: None, ops: Vec::new() };
     let (mut has_header, mut has_other) = (false, false);
     for place in 0..JOURNAL_CHUNKS {
         let chunk = geometry.chunk(place);
@@ -76,11 +82,11 @@ pub(super) fn find(zones: &dyn Zones) -> Result<Found> {
         if let Some((sequence, ops)) = edits(&mut content)?
             && generation > found.generation
         {
-            found = Found { generation, current: Some(place), bad, sequence, ops };
+            found = Found { generation, current: Some(place), bad, sequence, doubt: None, ops };
         }
     }
     if let Some(current) = found.current {
-        check_following(zones, current, found.bad)?;
+        found.doubt = doubt(zones, current, found.bad);
     } else if has_other || !is_empty(zones, has_header)? {
         let what = "it holds data that is not Esker's, or whose journal is lost; nothing was changed. \
                     Empty it, or choose another";
@@ -90,23 +96,22 @@ pub(super) fn find(zones: &dyn Zones) -> Result<Found> {
     Ok(found)
 }
 
-/// Refuses a device of which the generation after the one that was found may have been lost.
-fn check_following(zones: &dyn Zones, current: usize, bad: u16) -> Result<()> {
+/// Why the generation after the one that was found may have been lost.
+fn doubt(zones: &dyn Zones, current: usize, bad: u16) -> Option<String> {
     for place in following(current) {
         let chunk = zones.geometry().chunk(place);
         let is_known = bad & 1 << place != 0;
         if zones.is_bad(chunk) && !is_known {
-            let what = format!(
+            return Some(format!(
                 "chunk {place} has gone bad, which may have had the newest journal, and the one before does not \
-                 know its files; nothing was changed. Restore a copy to another device"
-            );
-            return Err(Error::io("use", zones.describe(), io::Error::other(what)));
+                 know its files"
+            ));
         }
         if !zones.is_bad(chunk) && !zones.is_read_only(chunk) {
             break;
         }
     }
-    Ok(())
+    None
 }
 
 /// Where the next generation is written: the first of these that can be.
@@ -166,26 +171,53 @@ fn edit(content: &mut Content<'_>, at: u64, sequence: u64) -> Result<Option<(Vec
 }
 
 impl Journal {
-    /// Goes on after what was found. `snapshot` is the directory; the journal begins a new generation with it.
-    pub(super) fn begin(zones: Arc<dyn Zones>, found: &Found, snapshot: &[Op]) -> Result<Self> {
+    /// Goes on after what was found, in a new generation, which begins with the first change, or now on a device that
+    /// has none.
+    pub(super) fn begin(zones: Arc<dyn Zones>, found: &Found) -> Result<Self> {
+        if let Some(doubt) = &found.doubt {
+            let what = format!("{doubt}; nothing was changed. Restore a copy to another device");
+            return Err(Error::io("use", zones.describe(), io::Error::other(what)));
+        }
         // What a process before this one wrote may be in the device's cache still.
         zones.flush()?;
-        let (generation, sequence) = (found.generation, found.sequence);
+        let mut journal = Journal::after(zones, found);
+        if found.current.is_none() {
+            let edit = journal.snapshot_edit(&[], journal.chunk_bytes())?;
+            journal.turn(&edit)?;
+        }
+        Ok(journal)
+    }
+
+    /// What was found, to be read only: every change is refused.
+    pub(super) fn to_read(zones: Arc<dyn Zones>, found: &Found) -> Self {
+        let source = io::Error::new(ErrorKind::ReadOnlyFilesystem, "it was opened to be read");
+        let refusal = Error::io("write to", zones.describe(), source);
+        Journal { failed: Some(refusal), ..Journal::after(zones, found) }
+    }
+
+    fn after(zones: Arc<dyn Zones>, found: &Found) -> Self {
+        let &Found { generation, sequence, .. } = found;
         let current = found.current.unwrap_or(JOURNAL_CHUNKS - 1);
-        let mut journal = Journal {
+        // What is written next has to be a snapshot.
+        let at = journal_bytes(&zones.geometry());
+        let (durable, failed) = (sequence, None);
+        let (is_begun, written_bytes) = (false, 0);
+        Journal {
             zones,
             generation,
             current,
-            at: 0,
+            at,
             sequence,
-            durable: sequence,
-            failed: None,
-            written_bytes: 0,
-        };
-        // What one chunk held fits into one.
-        let edit = journal.snapshot_edit(snapshot, journal.chunk_bytes())?;
-        journal.turn(&edit)?;
-        Ok(journal)
+            durable,
+            failed,
+            is_begun,
+            written_bytes,
+        }
+    }
+
+    /// Fails if it can't be written any more.
+    pub(super) fn check(&self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)
     }
 
     /// Writes a change. `snapshot` is the directory after it, which is asked for if the chunk is full.
@@ -194,7 +226,7 @@ impl Journal {
     /// snapshot, as every edit would soon write one. Then nothing was written, and the journal goes on; any other
     /// failure is for good.
     pub(super) fn write(&mut self, ops: &[Op], snapshot: impl FnOnce() -> Vec<Op>) -> Result<()> {
-        self.failed.clone().map_or(Ok(()), Err)?;
+        self.check()?;
         let bytes = format::encode_edit(self.sequence + 1, ops);
         let written = if self.at + bytes.len() as u64 <= self.chunk_bytes() {
             let written = self.zones.write(self.chunk(self.current), self.at, &bytes);
@@ -205,7 +237,9 @@ impl Journal {
         } else if ops.iter().any(|op| matches!(op, Op::Create(_) | Op::Extend(..))) {
             // The caller may have parts of the change still: what is written next has to be a snapshot.
             self.at = self.chunk_bytes();
-            let edit = self.snapshot_edit(&snapshot(), self.chunk_bytes() / 2)?;
+            // What a process before this one had may fill a chunk: it goes on where that did.
+            let most = if self.is_begun { self.chunk_bytes() / 2 } else { self.chunk_bytes() };
+            let edit = self.snapshot_edit(&snapshot(), most)?;
             self.turn(&edit)
         } else {
             let edit = self.snapshot_edit(&snapshot(), self.chunk_bytes());
@@ -217,7 +251,7 @@ impl Journal {
 
     /// Makes all that was written on the device survive power loss.
     pub(super) fn flush(&mut self) -> Result<()> {
-        self.failed.clone().map_or(Ok(()), Err)?;
+        self.check()?;
         let flushed = self.zones.flush();
         match &flushed {
             Ok(()) => self.durable = self.sequence,
@@ -266,6 +300,7 @@ impl Journal {
             self.zones.flush()?;
             self.generation += 1;
             self.sequence += 1;
+            self.is_begun = true;
             (self.current, self.at, self.durable) = (place, bytes.len() as u64, self.sequence);
             return Ok(());
         }
@@ -303,7 +338,7 @@ mod tests {
     fn an_edit_is_not_durable_after_a_flush_that_failed() {
         let zones = MemoryZones::new(Geometry::of_blocks(1, 1, 8, 32 << 10));
         let found = find(&zones).unwrap();
-        let mut journal = Journal::begin(Arc::new(zones.clone()), &found, &[]).unwrap();
+        let mut journal = Journal::begin(Arc::new(zones.clone()), &found).unwrap();
         journal.write(&[Op::Remove("a".to_owned())], Vec::new).unwrap();
         zones.fail_after(1);
         journal.flush().unwrap_err();

@@ -68,15 +68,18 @@ pub struct Content {
     pub free_chunks: u32,
     /// How often chunks were reset.
     pub erases: Erases,
+    /// Why this may not be the newest state, if that is so.
+    pub doubt: Option<String>,
 }
 
 /// Looks at what a device holds. Beside somebody who writes it, what is found may be of a moment ago, or a failure.
 pub fn look(zones: &dyn Zones) -> Result<Content> {
-    let (names, _, space) =
-        directory::files(zones, rotating(&zones.geometry()), &journal::find(zones)?)?;
+    let found = journal::find(zones)?;
+    let (names, _, space) = directory::files(zones, rotating(&zones.geometry()), &found)?;
     let (good_bytes, live_bytes) = space.usage();
     let (free_chunks, erases) = (space.free_chunks(), space.erases());
-    Ok(Content { names: names.into_keys().collect(), good_bytes, live_bytes, free_chunks, erases })
+    let (names, doubt) = (names.into_keys().collect(), found.doubt);
+    Ok(Content { names, good_bytes, live_bytes, free_chunks, erases, doubt })
 }
 
 /// How full a device is, and what was written since it was opened.
@@ -114,10 +117,24 @@ impl FlashStorage {
         FlashStorage::placed_by(zones, policy)
     }
 
+    /// Opens the files on a device to read them. The device is not changed, and may be one that can't be: every
+    /// change is refused. Nobody else may use it meanwhile, as a writer would reset chunks that are read.
+    pub fn open_to_read(zones: Arc<dyn Zones>) -> Result<Self> {
+        let policy = rotating(&zones.geometry());
+        let core = Arc::new(Core::open(zones, policy, true)?);
+        Ok(FlashStorage { core, locked: InUse::default() })
+    }
+
     /// As [`open`](FlashStorage::open), and data is placed by a policy, which knows [`LIFETIMES`] lifetimes. One
     /// policy may go on where another did.
     pub fn placed_by(zones: Arc<dyn Zones>, policy: Box<dyn Policy + Send>) -> Result<Self> {
-        Ok(FlashStorage { core: Arc::new(Core::open(zones, policy)?), locked: InUse::default() })
+        let core = Arc::new(Core::open(zones, policy, false)?);
+        Ok(FlashStorage { core, locked: InUse::default() })
+    }
+
+    /// Why what is read may not be the newest state, if that is so. A device like that can only be read.
+    pub fn doubt(&self) -> Option<&str> {
+        self.core.doubt.as_deref()
     }
 
     /// How full the device is, and what was written.
@@ -135,10 +152,17 @@ impl FlashStorage {
         }
     }
 
+    /// The state, if it can be changed.
+    fn changeable(&self) -> Result<MutexGuard<'_, State>> {
+        let state = self.core.state.lock();
+        state.journal.check()?;
+        Ok(state)
+    }
+
     /// The state, in which `name` is free.
     fn free(&self, action: &'static str, name: &str) -> Result<MutexGuard<'_, State>> {
         check_name(name)?;
-        let state = self.core.state.lock();
+        let state = self.changeable()?;
         match state.names.contains_key(name) {
             true => Err(self.failure(action, name, ErrorKind::AlreadyExists)),
             false => Ok(state),
@@ -244,7 +268,9 @@ impl Storage for FlashStorage {
     }
 
     fn open_log(&self, name: &str) -> Result<Arc<dyn LogFile>> {
-        Ok(self.log(self.find("open", name)?, name))
+        let body = self.find("open", name)?;
+        drop(self.changeable()?);
+        Ok(self.log(body, name))
     }
 
     fn list(&self) -> Result<Vec<String>> {
@@ -258,7 +284,7 @@ impl Storage for FlashStorage {
 
     fn remove(&self, name: &str) -> Result<()> {
         check_name(name)?;
-        let mut state = self.core.state.lock();
+        let mut state = self.changeable()?;
         match state.take_out(name) {
             true => state.write(&[Op::Remove(name.to_owned())]),
             false => Err(self.failure("remove", name, ErrorKind::NotFound)),
@@ -267,7 +293,7 @@ impl Storage for FlashStorage {
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         check_name(to)?;
-        let mut state = self.core.state.lock();
+        let mut state = self.changeable()?;
         let Some(body) = state.names.remove(from) else {
             return Err(self.failure("rename", from, ErrorKind::NotFound));
         };

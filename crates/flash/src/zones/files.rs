@@ -31,6 +31,7 @@ pub struct FileZones {
     dir: PathBuf,
     geometry: Geometry,
     names: PosixStorage,
+    is_writable: bool,
     // What changes.
     open: Mutex<BTreeMap<usize, Arc<File>>>,
     unflushed: Unflushed<File>,
@@ -67,6 +68,15 @@ impl FileZones {
 
     /// Opens a device that is there.
     pub fn open(dir: &Path) -> Result<Self> {
+        Self::open_as(dir, true)
+    }
+
+    /// Opens a device that is there to read it, which works where nothing may be written.
+    pub fn open_to_look(dir: &Path) -> Result<Self> {
+        Self::open_as(dir, false)
+    }
+
+    fn open_as(dir: &Path, is_writable: bool) -> Result<Self> {
         let names = PosixStorage::open(dir)?;
         let file = names.open(GEOMETRY)?;
         let mut text = vec![0; file.len()?.min(BLOCK_BYTES) as usize];
@@ -80,7 +90,7 @@ impl FileZones {
         let numbers = listed.iter().filter_map(|name| name.strip_prefix(CHUNK)?.parse().ok());
         let unflushed = Unflushed::of(numbers.filter(|index| *index < geometry.chunks()));
         let open = Mutex::default();
-        Ok(FileZones { dir: dir.to_owned(), geometry, names, open, unflushed })
+        Ok(FileZones { dir: dir.to_owned(), geometry, names, is_writable, open, unflushed })
     }
 
     /// Whether there is a device in a directory.
@@ -98,7 +108,7 @@ impl FileZones {
         if let Some(file) = open.get(&index) {
             return Ok(Some(file.clone()));
         }
-        match File::options().read(true).write(true).open(self.path(index)) {
+        match File::options().read(true).write(self.is_writable).open(self.path(index)) {
             Ok(file) => Ok(Some(keep(&mut open, index, file))),
             Err(source) if source.kind() == ErrorKind::NotFound => Ok(None),
             Err(source) => Err(self.failure("open", index, source)),
@@ -250,6 +260,21 @@ mod tests {
         let written = |index| again.written(geometry.chunk(index)).unwrap();
         assert!((0..400).all(|index| written(index) == 4096));
         assert!(again.open.lock().is_empty());
+    }
+
+    #[test]
+    fn a_device_that_is_looked_at_is_opened_without_the_right_to_write() {
+        let dir = tempfile::tempdir().unwrap();
+        let geometry = Geometry::of_blocks(2, 2, 8, 65_536);
+        open_after(&FileZones::create(dir.path(), geometry).unwrap(), 2, 1);
+        for (zones, is_writable) in [
+            (FileZones::open_to_look(dir.path()).unwrap(), false),
+            (FileZones::open(dir.path()).unwrap(), true),
+        ] {
+            zones.read(geometry.chunk(1), 0, &mut [0; 4096]).unwrap();
+            let file = zones.open.lock()[&1].clone();
+            assert_eq!(file.write_all_at(&[2], 0).is_ok(), is_writable);
+        }
     }
 
     #[test]

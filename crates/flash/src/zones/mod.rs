@@ -126,12 +126,12 @@ pub fn open(path: &Path) -> Result<Arc<dyn Zones>> {
     })
 }
 
-/// Opens the device at a path to look at it, beside a user.
+/// Opens the device at a path to look at it, beside a user, or to read it. It need not be writable.
 pub fn open_to_look(path: &Path) -> Result<Arc<dyn Zones>> {
     Ok(match is_disk(path) {
         true if has_zones(path)? => Arc::new(ZonedDisk::open_to_look(path)?),
         true => Arc::new(PlacedDisk::open_to_look(path)?),
-        false => Arc::new(FileZones::open(path)?),
+        false => Arc::new(FileZones::open_to_look(path)?),
     })
 }
 
