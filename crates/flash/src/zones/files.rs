@@ -125,6 +125,22 @@ impl FileZones {
         Ok(keep(&mut self.open.lock(), index, file))
     }
 
+    /// Changes a chunk's file. A flush makes that durable.
+    fn change(
+        &self,
+        index: usize,
+        file: &Arc<File>,
+        change: impl FnOnce(&File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let outcome = self.unflushed.change(index, file, change);
+        self.unflushed.relieve(|index, file| self.sync(index, file));
+        outcome
+    }
+
+    fn sync(&self, index: usize, file: &File) -> Result<()> {
+        file.sync_all().map_err(|source| self.failure("sync", index, source))
+    }
+
     fn failure(&self, action: &'static str, index: usize, source: io::Error) -> Error {
         Error::io(action, self.path(index).display().to_string(), source)
     }
@@ -177,7 +193,7 @@ impl Zones for FileZones {
     fn write(&self, chunk: Chunk, at: u64, bytes: &[u8]) -> Result<()> {
         let index = self.geometry.index(chunk);
         let file = self.file(index)?;
-        let written = self.unflushed.change(index, &file, |file| file.write_all_at(bytes, at));
+        let written = self.change(index, &file, |file| file.write_all_at(bytes, at));
         written.map_err(|source| self.failure("write to", index, source))
     }
 
@@ -198,7 +214,7 @@ impl Zones for FileZones {
     fn reset(&self, chunk: Chunk) -> Result<()> {
         let index = self.geometry.index(chunk);
         let Some(file) = self.existing(index)? else { return Ok(()) };
-        let emptied = self.unflushed.change(index, &file, |file| file.set_len(0));
+        let emptied = self.change(index, &file, |file| file.set_len(0));
         emptied.map_err(|source| self.failure("empty", index, source))
     }
 
@@ -208,7 +224,7 @@ impl Zones for FileZones {
                 if let Some(file) =
                     file.map_or_else(|| self.existing(index), |file| Ok(Some(file)))?
                 {
-                    file.sync_all().map_err(|source| self.failure("sync", index, source))?;
+                    self.sync(index, &file)?;
                 }
             }
             self.names.sync_names()
@@ -275,6 +291,16 @@ mod tests {
             let file = zones.open.lock()[&1].clone();
             assert_eq!(file.write_all_at(&[2], 0).is_ok(), is_writable);
         }
+    }
+
+    #[test]
+    fn writes_to_2000_chunks_without_a_flush_keep_few_files_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let geometry = Geometry::of_blocks(2, 25, 40, 32_768);
+        let zones = FileZones::create(dir.path(), geometry).unwrap();
+        assert!(open_after(&zones, 2_000, usize::MAX) <= KEPT_OPEN);
+        zones.flush().unwrap();
+        assert!((0..2_000).all(|index| zones.written(geometry.chunk(index)).unwrap() == 4096));
     }
 
     #[test]

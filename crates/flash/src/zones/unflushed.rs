@@ -6,44 +6,95 @@
 //!
 //! A sync that fails drops what was not written; the next may succeed, and the bytes are lost all the same. So the
 //! first failure stays.
+//!
+//! A note keeps its file open: one that is opened anew may not tell of what failed before. So that these are few, the
+//! file that was changed longest ago is synced when there are more: as a flush, one at a time, and a flush waits for it.
 
 use esker_base::{Error, Result};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// By the chunk's number; `None` is a file that nobody has open.
+/// How many notes keep files open.
+pub(super) const KEPT_NOTES: usize = 128;
+
+/// Files by the chunk's number; `None` is one that nobody has open.
 type Files<F> = BTreeMap<usize, Option<Arc<F>>>;
+
+/// Files that were changed, and those that a process before this one may have.
+struct Notes<F> {
+    changed: BTreeMap<usize, Note<F>>,
+    before: BTreeSet<usize>,
+    changes: u64,
+}
+
+struct Note<F> {
+    file: Arc<F>,
+    change: u64,
+}
 
 /// Files by chunk that a flush has to sync.
 pub(super) struct Unflushed<F> {
-    files: Mutex<Files<F>>,
-    /// Held for the whole of a flush: the first failure.
+    notes: Mutex<Notes<F>>,
+    /// Held for the whole of a flush, and of a sync in its place: the first failure.
     flushing: Mutex<Option<Error>>,
 }
 
 impl<F> Unflushed<F> {
     /// What processes before this one wrote may be unsafe in all of `chunks`.
     pub(super) fn of(chunks: impl Iterator<Item = usize>) -> Self {
-        let files = chunks.map(|index| (index, None)).collect();
-        Unflushed { files: Mutex::new(files), flushing: Mutex::default() }
+        let notes = Notes { changed: BTreeMap::new(), before: chunks.collect(), changes: 0 };
+        Unflushed { notes: Mutex::new(notes), flushing: Mutex::default() }
     }
 
     /// Changes a file. One whose change failed may be changed in part, and is noted as well.
     pub(super) fn change<T>(&self, index: usize, file: &Arc<F>, change: impl FnOnce(&F) -> T) -> T {
         let outcome = change(file);
-        self.files.lock().insert(index, Some(file.clone()));
+        let notes = &mut *self.notes.lock();
+        notes.changes += 1;
+        notes.changed.insert(index, Note { file: file.clone(), change: notes.changes });
         outcome
+    }
+
+    /// Syncs files until no more are noted than may be kept open. The next flush tells of a failure.
+    pub(super) fn relieve(&self, mut sync: impl FnMut(usize, &F) -> Result<()>) {
+        while self.notes.lock().changed.len() > KEPT_NOTES {
+            let mut failed = self.flushing.lock();
+            let Some((index, file)) = self.notes.lock().take_oldest() else { return };
+            if failed.is_none() {
+                *failed = sync(index, &file).err();
+            }
+        }
     }
 
     /// Syncs what was changed since the last flush.
     pub(super) fn flush(&self, sync: impl FnOnce(Files<F>) -> Result<()>) -> Result<()> {
         let mut failed = self.flushing.lock();
         failed.clone().map_or(Ok(()), Err)?;
-        let files = std::mem::take(&mut *self.files.lock());
+        let files = self.notes.lock().take_all();
         let synced = sync(files);
         *failed = synced.clone().err();
         synced
+    }
+}
+
+impl<F> Notes<F> {
+    /// The file that was changed longest ago, if there are too many.
+    fn take_oldest(&mut self) -> Option<(usize, Arc<F>)> {
+        if self.changed.len() <= KEPT_NOTES {
+            return None;
+        }
+        let (index, _) = self.changed.iter().min_by_key(|(_, note)| note.change)?;
+        let index = *index;
+        self.changed.remove(&index).map(|note| (index, note.file))
+    }
+
+    fn take_all(&mut self) -> Files<F> {
+        let mut files: Files<F> =
+            std::mem::take(&mut self.before).into_iter().map(|index| (index, None)).collect();
+        let changed = std::mem::take(&mut self.changed).into_iter();
+        files.extend(changed.map(|(index, note)| (index, Some(note.file))));
+        files
     }
 }
 
@@ -99,6 +150,29 @@ mod tests {
             first.unwrap();
         });
         assert!(has_returned.recv().unwrap());
+    }
+
+    #[test]
+    fn of_too_many_files_those_that_were_changed_longest_ago_are_synced_and_a_failure_is_told() {
+        let unflushed = none();
+        let mut synced = Vec::new();
+        for index in [1].into_iter().chain(0..KEPT_NOTES + 3) {
+            unflushed.change(index, &Arc::new(()), |()| ());
+            unflushed.relieve(|index, ()| {
+                synced.push(index);
+                Ok(())
+            });
+        }
+        assert_eq!(synced, [0, 1, 2]);
+        assert_eq!(flushed(&unflushed).len(), KEPT_NOTES);
+        (0..KEPT_NOTES + 2).for_each(|index| unflushed.change(index, &Arc::new(()), |()| ()));
+        let mut tries = 0;
+        unflushed.relieve(|_, ()| {
+            tries += 1;
+            Err(Error::io("sync", "zone-00000", std::io::Error::other("lost")))
+        });
+        let told = unflushed.flush(|_| panic!("nothing is synced any more")).unwrap_err();
+        assert!(tries == 1 && told.to_string().contains("lost"), "{tries}, {told}");
     }
 
     #[test]
