@@ -22,6 +22,8 @@ pub(super) struct Body {
     pub(super) position: Mutex<Position>,
     /// Whether somebody appends to it.
     pub(super) open: AtomicBool,
+    /// Whether its name was taken out.
+    nameless: AtomicBool,
 }
 
 /// Where a log is written next: in which of its chunks, and where there.
@@ -58,8 +60,17 @@ pub(super) struct Write {
 impl Body {
     pub(super) fn new(made: &Made) -> Arc<Self> {
         let &Made { id, lifetime, log_bytes, .. } = made;
-        let (pieces, position, open) = Default::default();
-        Arc::new(Body { id, lifetime, log_bytes, pieces, position, open })
+        let (pieces, position, open, nameless) = Default::default();
+        Arc::new(Body { id, lifetime, log_bytes, pieces, position, open, nameless })
+    }
+
+    /// Whether the journal has it: one without a name is told nothing of.
+    pub(super) fn has_name(&self) -> bool {
+        !self.nameless.load(Ordering::Acquire)
+    }
+
+    pub(super) fn lose_name(&self) {
+        self.nameless.store(true, Ordering::Release);
     }
 
     pub(super) fn is_open(&self) -> bool {

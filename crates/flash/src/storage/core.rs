@@ -199,6 +199,7 @@ impl State {
     /// Takes a name out. Its chunks become free when nobody reads it any more and the edit is durable.
     pub(super) fn take_out(&mut self, name: &str) -> bool {
         let found = self.names.remove(name);
+        found.iter().for_each(|body| body.lose_name());
         let sequence = self.journal.sequence + 1;
         let is_found = found.is_some();
         self.leaving.extend(found.map(|body| (body, sequence)));

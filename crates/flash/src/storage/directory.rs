@@ -23,12 +23,10 @@ pub(super) fn files(
     policy: Box<dyn Policy + Send>,
     found: &Found,
 ) -> Result<Files> {
-    let mut names = BTreeMap::<String, Arc<Body>>::new();
-    let (mut next_id, mut wear) = (1, Wear::new(zones.geometry().chunks()));
     let lost = |what: String| Error::corruption(zones.describe(), 0, what);
-    for op in &found.ops {
-        replay(&mut names, &mut next_id, &mut wear, op).map_err(lost)?;
-    }
+    let mut replay = Replay::new(zones.geometry().chunks());
+    found.ops.iter().try_for_each(|op| replay.apply(op)).map_err(lost)?;
+    let Replay { names, next_id, wear, .. } = replay;
     let mut space = Space::new(zones, policy, wear)?;
     for (name, body) in &names {
         let extents = body.pieces.read().extents.clone();
@@ -62,43 +60,61 @@ pub(super) fn snapshot(names: &BTreeMap<String, Arc<Body>>, space: &Space) -> Ve
     names.iter().flat_map(of_one).chain([wear]).collect()
 }
 
-fn replay(
-    names: &mut BTreeMap<String, Arc<Body>>,
-    next_id: &mut u64,
-    wear: &mut Wear,
-    op: &Op,
-) -> std::result::Result<(), String> {
-    let of_id = |names: &BTreeMap<String, Arc<Body>>, id: u64| {
-        names.values().find(|body| body.id == id).cloned()
-    };
-    match op {
-        Op::Create(made) => {
-            *next_id = made.id.max(*next_id - 1) + 1;
-            let body = Body::new(made);
-            if names.insert(made.name.clone(), body).is_some() {
-                return Err(format!("its journal makes {} twice", made.name));
+/// The files while the journal's changes are made anew.
+struct Replay {
+    names: BTreeMap<String, Arc<Body>>,
+    /// The same by number. A journal may have so many that to look through all of them for each change is felt.
+    ids: BTreeMap<u64, Arc<Body>>,
+    next_id: u64,
+    wear: Wear,
+}
+
+impl Replay {
+    fn new(chunks: usize) -> Self {
+        let (names, ids) = Default::default();
+        Replay { names, ids, next_id: 1, wear: Wear::new(chunks) }
+    }
+
+    fn apply(&mut self, op: &Op) -> std::result::Result<(), String> {
+        match op {
+            Op::Create(made) => {
+                self.next_id = made.id.max(self.next_id - 1) + 1;
+                let body = Body::new(made);
+                self.ids.insert(made.id, body.clone());
+                if self.names.insert(made.name.clone(), body).is_some() {
+                    return Err(format!("its journal makes {} twice", made.name));
+                }
+            }
+            // A file that was removed while it was written is extended by its writer still.
+            Op::Extend(id, extents) => {
+                if let Some(body) = self.ids.get(id) {
+                    extents.iter().for_each(|extent| body.push(*extent));
+                    body.record();
+                }
+            }
+            Op::Replace(id, extents) => {
+                if let Some(body) = self.ids.get(id) {
+                    body.replace(extents.clone());
+                    body.record();
+                }
+            }
+            Op::Reset(chunks) => self.wear.learn_more(chunks),
+            Op::Resets(resets) => self.wear.learn(resets),
+            Op::Remove(name) => _ = self.take_out(name),
+            Op::Rename(from, to) => {
+                let body = self.take_out(from);
+                let body =
+                    body.ok_or_else(|| format!("its journal renames {from}, which is not there"))?;
+                self.take_out(to);
+                self.ids.insert(body.id, body.clone());
+                self.names.insert(to.clone(), body);
             }
         }
-        // A file that was removed while it was written is extended by its writer still.
-        Op::Extend(id, extents) => {
-            let body = of_id(names, *id);
-            body.iter().for_each(|body| extents.iter().for_each(|extent| body.push(*extent)));
-            body.iter().for_each(|body| body.record());
-        }
-        Op::Replace(id, extents) => {
-            let body = of_id(names, *id);
-            body.iter().for_each(|body| body.replace(extents.clone()));
-            body.iter().for_each(|body| body.record());
-        }
-        Op::Reset(chunks) => wear.learn_more(chunks),
-        Op::Resets(resets) => wear.learn(resets),
-        Op::Remove(name) => _ = names.remove(name),
-        Op::Rename(from, to) => {
-            let body = names.remove(from);
-            let body =
-                body.ok_or_else(|| format!("its journal renames {from}, which is not there"))?;
-            names.insert(to.clone(), body);
-        }
+        Ok(())
     }
-    Ok(())
+
+    fn take_out(&mut self, name: &str) -> Option<Arc<Body>> {
+        let body = self.names.remove(name)?;
+        self.ids.remove(&body.id)
+    }
 }

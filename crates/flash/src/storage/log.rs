@@ -87,7 +87,7 @@ impl Log {
         self.body.push(extent);
         let mut state = self.core.state.lock();
         self.body.record();
-        if state.names.values().any(|body| Arc::ptr_eq(body, &self.body)) {
+        if self.body.has_name() {
             let written = state.write(&[Op::Extend(self.body.id, vec![extent])]);
             *failed = written.clone().err();
             written?;

@@ -46,7 +46,7 @@ impl State {
         self.journal.flush()?;
         let ops: Vec<Op> = moved
             .iter()
-            .filter(|(body, _)| self.names.values().any(|named| Arc::ptr_eq(named, body)))
+            .filter(|(body, _)| body.has_name())
             .map(|(body, new)| Op::Replace(body.id, new.clone()))
             .collect();
         for (body, new) in moved {

@@ -110,10 +110,9 @@ impl Writer {
         }
         self.core.zones.flush()?;
         let mut state = self.core.state.lock();
-        let has_name = state.names.values().any(|body| Arc::ptr_eq(body, &self.body));
         let ops = [Op::Extend(self.body.id, self.body.unrecorded())];
         self.body.record();
-        if has_name {
+        if self.body.has_name() {
             state.write(&ops)?;
             state.journal.flush()?;
         }
