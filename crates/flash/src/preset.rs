@@ -149,7 +149,7 @@ impl Preset {
     pub fn with_chunks_per_unit(mut self, chunks: u16) -> Preset {
         let source = "chosen for the run".to_owned();
         self.geometry.chunks_per_unit = Sourced { value: chunks, source };
-        self
+        self.checked()
     }
 
     /// The same with other numbers of channels and dies on each: a part of it.
@@ -157,14 +157,18 @@ impl Preset {
         let source = || "chosen for the run".to_owned();
         self.geometry.groups = Sourced { value: groups, source: source() };
         self.geometry.units_per_group = Sourced { value: units_per_group, source: source() };
-        self
+        self.checked()
     }
 
-    /// The same with chunks of another size, a multiple of the write unit.
+    /// The same with chunks of another size, a multiple of the write unit. Of a chunk that is shorter than what has to
+    /// be written behind a page before it can be read, all but one write unit has to be.
     pub fn with_chunk_bytes(mut self, bytes: u32) -> Preset {
         let source = "chosen for the run".to_owned();
         self.geometry.chunk_bytes = Sourced { value: bytes, source };
-        self
+        let most = self.geometry().write_units().saturating_sub(1);
+        let later = &mut self.geometry.mw_cunits.value;
+        *later = most.min(*later);
+        self.checked()
     }
 
     /// How often a chunk can be erased before it goes bad.
@@ -203,6 +207,13 @@ impl Preset {
     pub fn channel_units(&self) -> usize {
         let on_bus = self.bus_ns(self.geometry().write_unit_bytes).max(1);
         ((self.write_unit_ns() + on_bus / 2) / on_bus).max(1) as usize
+    }
+
+    /// Panics if a choice made it no device.
+    fn checked(self) -> Preset {
+        let fault = self.fault();
+        assert_eq!(fault, None, "{} as it was chosen", self.name);
+        self
     }
 
     /// What makes no device of it.
@@ -256,6 +267,7 @@ mod tests {
     fn every_preset_is_a_device_with_a_name_of_its_own() {
         let all = Preset::all();
         let mut names: Vec<_> = all.iter().map(|preset| preset.name.clone()).collect();
+        names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), FILES.len());
         for name in names {
@@ -270,6 +282,17 @@ mod tests {
         let bytes = f64::from(preset.geometry().write_unit_bytes);
         let megabytes_per_second = bytes / preset.write_unit_ns() as f64 * 1_000.0;
         assert!((46.5..48.0).contains(&megabytes_per_second), "{megabytes_per_second}");
+    }
+
+    #[test]
+    fn short_chunks_ask_for_fewer_later_writes_and_other_choices_are_checked() {
+        let preset = Preset::named("cnex-mlc").unwrap();
+        let unit = preset.geometry().write_unit_bytes;
+        assert!(preset.geometry().mw_cunits > 3);
+        assert_eq!(preset.clone().with_chunk_bytes(4 * unit).geometry().mw_cunits, 3);
+        let (short, none) = (preset.clone(), preset);
+        assert!(std::panic::catch_unwind(|| short.with_chunk_bytes(1)).is_err());
+        assert!(std::panic::catch_unwind(|| none.with_units(0, 1)).is_err());
     }
 
     #[test]

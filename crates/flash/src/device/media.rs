@@ -43,6 +43,9 @@ pub enum Refused {
         "the reset of {0:?} is not complete; wait for it, or reset it again after a power loss"
     )]
     HalfReset(Chunk),
+    /// A reset of a chunk that writes are on their way to.
+    #[error("writes to {0:?} are on their way; reset it when they are programmed")]
+    Writing(Chunk),
     /// A read of what was not written.
     #[error("{chunk:?} has {written} write units, and number {number} was to be read")]
     Unwritten {
@@ -95,8 +98,9 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct Record {
     state: State,
-    /// Write units that were accepted.
+    /// Write units that were accepted, and how many of these have no room in the buffer yet.
     written: u32,
+    outside: u32,
     /// How many of these are in the cells.
     programmed: u32,
     erases: u32,
@@ -121,7 +125,7 @@ impl Media {
         let mut record = || {
             let is_bad = rng.below(1_000) < u64::from(preset.bad_chunks_per_mille());
             let state = if is_bad { State::Bad } else { State::Usable };
-            Record { state, written: 0, programmed: 0, erases: 0 }
+            Record { state, written: 0, outside: 0, programmed: 0, erases: 0 }
         };
         Media {
             geometry,
@@ -142,9 +146,9 @@ impl Media {
         self.at(chunk).is_ok_and(|at| self.chunks[at].state == State::Bad)
     }
 
-    /// Whether a chunk goes bad when it is reset next.
-    pub fn is_worn(&self, chunk: Chunk) -> bool {
-        self.erases(chunk) >= self.endurance
+    /// How often a chunk can be reset and is good after it.
+    pub fn endurance(&self) -> u32 {
+        self.endurance
     }
 
     /// How often a chunk was reset.
@@ -171,6 +175,18 @@ impl Media {
         }
     }
 
+    /// Says that the last accepted write unit of a chunk waits for room in the buffer: it is not on the device.
+    pub(crate) fn waits(&mut self, chunk: Chunk) {
+        let at = self.at(chunk).expect("it was written");
+        self.chunks[at].outside += 1;
+    }
+
+    /// Says that the first write unit of a chunk that waited is in the buffer.
+    pub(crate) fn buffered(&mut self, chunk: Chunk) {
+        let at = self.at(chunk).expect("it was written");
+        self.chunks[at].outside -= 1;
+    }
+
     /// Says that the next accepted write unit of a chunk is in its cells.
     pub(crate) fn programmed(&mut self, chunk: Chunk) {
         let at = self.at(chunk).expect("it was written");
@@ -182,7 +198,8 @@ impl Media {
     /// Where write unit `number` of a chunk is to be read from.
     pub fn read(&self, chunk: Chunk, number: u32) -> Result<Place, Refused> {
         let at = self.at(chunk)?;
-        let Record { state, written, programmed, .. } = self.chunks[at];
+        let Record { state, written, outside, programmed, .. } = self.chunks[at];
+        let written = written - outside;
         match state {
             State::Bad => return Err(Refused::Bad(chunk)),
             State::Resetting => return Err(Refused::HalfReset(chunk)),
@@ -212,6 +229,9 @@ impl Media {
         if record.state == State::Bad {
             return Err(Refused::Bad(chunk));
         }
+        if record.programmed < record.written {
+            return Err(Refused::Writing(chunk));
+        }
         *record = Record { state: State::Resetting, written: 0, programmed: 0, ..*record };
         if !self.lost.is_empty() {
             self.lost.retain(|(lost_at, _)| *lost_at != at);
@@ -232,6 +252,9 @@ impl Media {
     /// Power fails while the first write unit that is not programmed of each chunk in `programming` is
     /// being programmed.
     pub(crate) fn power_cut(&mut self, programming: &[Chunk]) {
+        for record in &mut self.chunks {
+            record.written -= std::mem::take(&mut record.outside);
+        }
         if self.buffer_survives {
             // What the buffer holds is programmed on what is left of the power.
             for record in &mut self.chunks {

@@ -55,6 +55,8 @@ struct Known {
     programmed: u32,
     /// Write units of before the last reset that are still in the buffer.
     stale: u32,
+    /// Resets that were accepted, and those before.
+    erases: u32,
     is_bad: bool,
 }
 
@@ -77,8 +79,9 @@ impl State {
         let geometry = *sim.media().geometry();
         let units = geometry.units();
         let known = |index| {
-            let is_bad = sim.media().is_bad(geometry.chunk(index));
-            Known { is_bad, ..Known::default() }
+            let chunk = geometry.chunk(index);
+            let (is_bad, erases) = (sim.media().is_bad(chunk), sim.media().erases(chunk));
+            Known { is_bad, erases, ..Known::default() }
         };
         let room = u64::from(geometry.mw_cunits.max(1)) * units as u64;
         State {
@@ -216,7 +219,8 @@ impl State {
         }
         known.stale += known.accepted - known.programmed;
         (known.accepted, known.programmed) = (0, 0);
-        known.is_bad = self.sim.media().is_worn(chunk);
+        known.is_bad = known.erases >= self.sim.media().endurance();
+        known.erases += 1;
         let is_good = !known.is_bad;
         if self.is_timeless {
             self.sim.reset_at_once(chunk).expect("it was good");

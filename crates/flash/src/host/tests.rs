@@ -222,3 +222,14 @@ fn what_is_sent_in_turns_is_all_written() {
     host.set_timeless(true);
     assert_eq!(host.activity().programs, u64::from(write_units));
 }
+
+#[test]
+fn resets_that_are_not_done_yet_wear_a_chunk() {
+    let host = Host::in_virtual_time(&preset(), Form::HostOnly, Sending::AtOnce, 3);
+    host.set_timeless(true);
+    (1..preset().endurance_erases()).for_each(|_| assert!(host.reset(first())));
+    host.set_timeless(false);
+    let done = [host.reset(first()), host.reset(first())];
+    assert_eq!(done, [true, false]);
+    assert!(host.is_bad(first()));
+}

@@ -57,6 +57,11 @@ impl Measured {
     }
 }
 
+/// A time in four bytes: one that is longer than they tell, 4.3 s, is the longest.
+fn saturated(ns: u64) -> u32 {
+    u32::try_from(ns).unwrap_or(u32::MAX)
+}
+
 const PACE: u32 = 0;
 
 /// What may wait at the end of a run and not at its beginning: writes of so long, which is when the device puts writes before
@@ -136,7 +141,7 @@ impl Run<'_> {
         let mut latencies = Vec::with_capacity(expected as usize);
         let mut written = 0u64;
         self.go_until(end, |done| match done.kind {
-            Kind::Read => latencies.push((done.at - done.submitted) as u32),
+            Kind::Read => latencies.push(saturated(done.at - done.submitted)),
             Kind::Write => written += 1,
             _ => {}
         });
@@ -304,6 +309,11 @@ fn unevenness(reads: &[u64]) -> f64 {
 mod tests {
     use super::*;
     use crate::placement::Rotating;
+
+    #[test]
+    fn a_read_of_ten_seconds_counts_as_a_long_one() {
+        assert_eq!([7, 10_000_000_000].map(saturated), [7, u32::MAX]);
+    }
 
     #[test]
     fn writers_that_are_held_back_leave_more_to_reads_and_do_not_starve() {

@@ -93,6 +93,22 @@ fn a_buffer_that_survives_loses_nothing() {
 }
 
 #[test]
+fn what_had_no_room_in_a_buffer_that_survives_is_not_there() {
+    let mut media = media("wd-zn540");
+    let chunk = good(&media);
+    for number in 0..3 {
+        media.write(chunk, number).unwrap();
+        media.waits(chunk);
+    }
+    media.buffered(chunk);
+    assert_eq!(media.read(chunk, 0), Ok(Place::Buffer));
+    assert!(matches!(media.read(chunk, 1), Err(Refused::Unwritten { written: 1, .. })));
+    media.power_cut(&[]);
+    assert_eq!(media.written(chunk), 1);
+    media.write(chunk, 1).unwrap();
+}
+
+#[test]
 fn an_interrupted_reset_has_to_be_done_again() {
     let mut media = media("cnex-mlc");
     let chunk = good(&media);

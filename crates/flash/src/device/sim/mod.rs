@@ -160,6 +160,7 @@ impl Sim {
         request.array_ns = self.times.program_ns[usize::from(is_upper)];
         let slot = self.requests.add(request);
         self.unbuffered.push_back(slot);
+        self.media.waits(chunk);
         self.fill_buffer();
         Ok(())
     }

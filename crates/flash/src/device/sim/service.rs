@@ -13,6 +13,7 @@ impl Sim {
         let has_none = self.times.buffer_bytes == 0;
         while has_none || self.buffer_used + bytes <= self.times.buffer_bytes {
             let Some(slot) = self.unbuffered.pop_front() else { return };
+            self.media.buffered(self.requests.get(slot).chunk);
             self.buffer_used += bytes;
             let begin = self.from_host_free.max(self.now);
             self.from_host_free = begin + self.times.write_host_ns;

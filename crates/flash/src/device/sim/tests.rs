@@ -264,3 +264,17 @@ fn equal_runs_are_equal_to_the_event() {
         assert_ne!(history(form, 3), history(form, 4));
     }
 }
+
+#[test]
+fn a_chunk_that_is_written_is_not_reset_before_it_is_programmed() {
+    let preset = Preset::named("cnex-mlc").unwrap().with_chunks_per_unit(4);
+    let mut sim = Sim::new(&preset, Form::HostOnly, 1);
+    let mut chunks = (0..4).map(|number| Chunk { unit: Unit(0), number });
+    let chunk = chunks.find(|chunk| !sim.media().is_bad(*chunk)).unwrap();
+    sim.write(chunk, 0, 0).unwrap();
+    assert_eq!(sim.reset(chunk, 1), Err(Refused::Writing(chunk)));
+    while sim.next_completion().is_some() {}
+    sim.reset(chunk, 1).unwrap();
+    while sim.next_completion().is_some() {}
+    assert_eq!(sim.media().erases(chunk), 1);
+}

@@ -170,7 +170,8 @@ impl Load<'_> {
             let is_there = found.is_some_and(|value| value.len() == VALUE_BYTES);
             assert!(is_there || record >= phase.there, "{record} is there");
             if counts {
-                counted.latencies.push((self.device.host.now() - begin).as_nanos() as u32);
+                let latency_ns = (self.device.host.now() - begin).as_nanos();
+                counted.latencies.push(u32::try_from(latency_ns).unwrap_or(u32::MAX));
             }
         }
         Ok(counted)
