@@ -149,8 +149,8 @@ fn checkpoint(partition: &mut Partition, device: &dyn Device) -> Result<()> {
 pub fn drive(partition: &mut Partition, device: &dyn Device) {
     while let Some(io) = partition.take_io() {
         match io.what {
-            IoKind::Read { offset, into } => {
-                let mut buffer = into.into_buffer();
+            IoKind::Read { offset, bytes } => {
+                let mut buffer = Buffer::stale(bytes);
                 let result = device.read_at(offset, &mut buffer).map(|()| buffer.len());
                 partition.report(io.tag, result, Some(buffer.whole()));
             }

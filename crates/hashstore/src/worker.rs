@@ -9,7 +9,7 @@ use crate::stats::PartitionStats;
 use esker_base::background::Running;
 use esker_base::{Background, Error, Priority, Result, Threads};
 use esker_uring::{
-    Completion, Descriptor, Inbox, Operation, Reactor, Refused, Sender, Slice, mailbox,
+    Buffer, Completion, Descriptor, Inbox, Operation, Reactor, Refused, Sender, Slice, mailbox,
 };
 use std::collections::VecDeque;
 use std::sync::mpsc;
@@ -187,7 +187,10 @@ impl Worker {
 fn operation(slot: usize, openings: &Openings, io: Io) -> (u64, Operation) {
     let file = openings.file.clone();
     let operation = match io.what {
-        IoKind::Read { offset, into } => Operation::ReadAt { file, offset, into },
+        IoKind::Read { offset, bytes } => {
+            // A read that does not fill it fails.
+            Operation::ReadAt { file, offset, into: Buffer::stale(bytes).whole() }
+        }
         IoKind::Write { offset, from } => Operation::WriteAt { file, offset, from },
         IoKind::WriteDurably { offset, from } => {
             Operation::WriteDurablyAt { file: openings.durable.clone(), offset, from }
@@ -200,7 +203,6 @@ fn operation(slot: usize, openings: &Openings, io: Io) -> (u64, Operation) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker_uring::Buffer;
     use std::fs::File;
     use std::io::{Seek, SeekFrom};
     use std::os::fd::AsFd;

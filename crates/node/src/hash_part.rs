@@ -17,6 +17,7 @@ use esker_nvme::Status;
 use esker_nvme::command::kv::{Condition, Key, ListBuilder};
 use esker_target::{Answer, GroupSync, Outlet, Reply, Request, Resident};
 use esker_uring::{Buffer, Descriptor, Operation, Slice};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -31,6 +32,17 @@ const TAG_SHIFT: u32 = PLACE_BITS + 1;
 
 /// Keys are taken from a partition so many at a time.
 const LISTED_TOGETHER: usize = 256;
+
+/// Reads of one part on their way, in bytes; more wait. A connection is not asked for what it reads on the device: of a value all is
+/// read, however little of it the host wants.
+const READ_BYTES: usize = 64 << 20;
+
+/// A read without memory.
+struct WaitingRead {
+    token: u64,
+    offset: u64,
+    bytes: usize,
+}
 
 /// What all parts of a store know: constant, but for what is shared.
 pub(crate) struct Store {
@@ -51,6 +63,10 @@ pub(crate) struct HashPart {
     callers: Vec<Option<Caller>>,
     free_callers: Vec<usize>,
     syncs: GroupSync<Waiter>,
+    /// Reads that there is no memory for yet.
+    reads_waiting: VecDeque<WaitingRead>,
+    /// What those on their way read.
+    reading_bytes: usize,
     /// Writes and syncs on their way.
     changing: usize,
     closing: bool,
@@ -75,6 +91,8 @@ impl HashPart {
             callers: Vec::new(),
             free_callers: Vec::new(),
             syncs: GroupSync::default(),
+            reads_waiting: VecDeque::new(),
+            reading_bytes: 0,
             changing: 0,
             closing: false,
         }
@@ -111,8 +129,8 @@ impl HashPart {
             let file = self.store.file.clone();
             let token = tag << TAG_SHIFT | place as u64;
             match what {
-                IoKind::Read { offset, into } => {
-                    out.submit(token, Operation::ReadAt { file, offset, into });
+                IoKind::Read { offset, bytes } => {
+                    self.reads_waiting.push_back(WaitingRead { token, offset, bytes });
                 }
                 IoKind::Write { offset, from } => {
                     self.change(token, Operation::WriteAt { file, offset, from }, out);
@@ -128,6 +146,7 @@ impl HashPart {
                 IoKind::Sync => self.syncs.add(Waiter::Partition { place, tag }),
             }
         }
+        self.read(out);
         self.sync(out);
         // Before the replies: who has one finds it counted.
         let partition = &self.partitions[place];
@@ -138,6 +157,20 @@ impl HashPart {
                 self.free_callers.push(token);
                 caller.reply.send(answer_of(reply.result, caller.asked_for_presence));
             }
+        }
+    }
+
+    /// Begins the reads that there is memory for, in their order. One always is.
+    fn read(&mut self, out: &mut Outlet) {
+        while let Some(next) = self.reads_waiting.front()
+            && (self.reading_bytes == 0 || self.reading_bytes + next.bytes <= READ_BYTES)
+            && let Some(WaitingRead { token, offset, bytes }) = self.reads_waiting.pop_front()
+        {
+            self.reading_bytes += bytes;
+            let file = self.store.file.clone();
+            // A read that does not fill it fails.
+            let into = Buffer::stale(bytes).whole();
+            out.submit(token, Operation::ReadAt { file, offset, into });
         }
     }
 
@@ -263,8 +296,9 @@ impl Resident for HashPart {
         operation: Operation,
         out: &mut Outlet,
     ) {
-        if !matches!(operation, Operation::ReadAt { .. }) {
-            self.changing -= 1;
+        match &operation {
+            Operation::ReadAt { into, .. } => self.reading_bytes -= into.len(),
+            _ => self.changing -= 1,
         }
         if tag == SYNC {
             return self.synced(&result, out);

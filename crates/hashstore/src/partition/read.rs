@@ -27,9 +27,8 @@ impl Partition {
         self.next_read += 1;
         for (part, extent) in extents.iter().enumerate() {
             let bytes = extent.blocks as usize * self.layout.block_bytes as usize;
-            // A read that does not fill it fails.
-            let (offset, into) = (self.offset(extent.start), Buffer::stale(bytes).whole());
-            self.do_io(Purpose::Read(number, part), IoKind::Read { offset, into });
+            let offset = self.offset(extent.start);
+            self.do_io(Purpose::Read(number, part), IoKind::Read { offset, bytes });
         }
         let parts = extents.iter().map(|_| None).collect();
         let parts_left = extents.len();

@@ -140,12 +140,12 @@ pub struct Io {
 /// What to do to the device. Offsets and lengths are whole blocks.
 #[derive(Debug)]
 pub enum IoKind {
-    /// Fill a slice.
+    /// Read into a slice, all of it. Whoever does that allocates it, when it begins.
     Read {
         /// In bytes.
         offset: u64,
-        /// What to fill.
-        into: Slice,
+        /// How many.
+        bytes: usize,
     },
     /// Write a slice.
     Write {

@@ -5,6 +5,7 @@ use crate::disk::{Disk, SimDevice};
 use esker_base::Rng;
 use esker_hashstore::partition::{Answer, Io, IoKind, Item, Only, Partition, Request};
 use esker_hashstore::volume;
+use esker_uring::Buffer;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub type Key = Vec<u8>;
@@ -215,7 +216,8 @@ impl Machine {
                 }
                 self.partition.report(io.tag, Ok(0), None);
             }
-            IoKind::Read { offset, mut into } => {
+            IoKind::Read { offset, bytes } => {
+                let mut into = Buffer::stale(bytes).whole();
                 self.disk.read(offset, &mut into);
                 self.partition.report(io.tag, Ok(into.len()), Some(into));
             }

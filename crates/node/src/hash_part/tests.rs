@@ -4,7 +4,6 @@ use super::*;
 use esker_base::Rng;
 use esker_hashstore::device::FileDevice;
 use esker_hashstore::{CreateSettings, volume};
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Seek;
 use std::os::fd::AsFd;
@@ -98,6 +97,7 @@ impl Bench {
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Kind {
+    Read,
     Write,
     WriteDurably,
     Sync,
@@ -106,6 +106,7 @@ enum Kind {
 impl Kind {
     fn of(operation: &Operation) -> Self {
         match operation {
+            Operation::ReadAt { .. } => Kind::Read,
             Operation::WriteAt { .. } => Kind::Write,
             Operation::WriteDurablyAt { .. } => Kind::WriteDurably,
             Operation::SyncData { .. } => Kind::Sync,
@@ -220,4 +221,35 @@ fn a_durable_write_that_failed_fails_every_store_that_waits_for_a_sync() {
     assert_eq!(bench.complete(failure()), WriteDurably);
     assert_eq!(bench.settle(), [Sync, Sync], "the device takes them, and may have lost the writes");
     assert_eq!((bench.failed(), bench.stored()), (vec![0, 1, 2], 0));
+}
+
+#[test]
+fn reads_beyond_the_memory_for_them_wait_in_their_order() {
+    let mut bench = Bench::new(1);
+    let (key, block_bytes) = (b"key", bench.part.store.layout.block_bytes);
+    let value = bench.part.partitions[0].value_bytes_max();
+    bench.part.callers.push(None);
+    let item = Item::new(key, value, block_bytes);
+    let store = partition::Request::Store(item, Only::Always);
+    bench.part.partitions[0].request(0, store);
+    bench.part.turn(0, &mut bench.out);
+    bench.under_way.extend(bench.out.take_operations());
+    bench.settle();
+
+    let reads = 2 * READ_BYTES / value;
+    for _ in 0..reads {
+        let request = partition::Request::Retrieve(key.to_vec());
+        bench.part.partitions[0].request(0, request);
+        bench.part.turn(0, &mut bench.out);
+    }
+    bench.under_way.extend(bench.out.take_operations());
+    let begun = bench.under_way().len();
+    assert!(begun < reads && (begun + 1) * bench.part.reading_bytes / begun > READ_BYTES);
+    let mut done = 0;
+    while !bench.under_way.is_empty() {
+        assert!(bench.part.reading_bytes <= READ_BYTES);
+        assert_eq!(bench.complete(failure()), Kind::Read);
+        done += 1;
+    }
+    assert_eq!((done, bench.part.reading_bytes), (reads, 0));
 }
