@@ -49,6 +49,24 @@ fn what_can_be_no_device_is_refused_and_left_as_it_is() {
 }
 
 #[test]
+fn a_device_that_is_too_small_is_told_and_one_of_no_chunks_is_refused() {
+    let scratch = Scratch::new();
+    let create = |name: &str, bytes: &str| {
+        scratch.run(&["flash", "create", name, "--bytes", bytes, "--chunk", "4MiB"])
+    };
+    create("none", "32MiB").expect_failure(2, "choose a larger --bytes");
+    assert!(!scratch.path("none").exists());
+    for (name, bytes, is_told) in [("small", "64MiB", true), ("large", "192MiB", false)] {
+        let created = create(name, bytes);
+        let created = created.expect_status(0);
+        let told = created.err.contains("takes no database with default settings");
+        assert_eq!(told, is_told, "{created:?}");
+        let put = scratch.run(&["put", name, "key", "value"]);
+        put.expect_status(if is_told { 1 } else { 0 });
+    }
+}
+
+#[test]
 fn a_database_on_a_device_is_written_to_by_every_command_that_may() {
     let scratch = Scratch::new();
     scratch.run(&["flash", "create", "d", "--bytes", "512MiB", "--chunk", "1MiB"]).expect_status(0);

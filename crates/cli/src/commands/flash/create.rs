@@ -2,7 +2,9 @@
 
 use super::info;
 use crate::failure::{Failure, Outcome};
+use crate::message::tell;
 use crate::units;
+use esker::Settings;
 use esker_flash::{FileZones, FlashStorage, Geometry, PlacedDisk, ZonedDisk, Zones, zones};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,6 +30,8 @@ pub struct Create {
 
 const CHUNK_BYTES: usize = 4 << 20;
 const UNITS: u16 = 16;
+/// Chunks that a device has at the least: half of them are the journal's.
+const CHUNKS_MIN: usize = 8;
 
 impl Create {
     pub fn run(self) -> Outcome {
@@ -35,8 +39,20 @@ impl Create {
             true => self.on_disk()?,
             false => self.in_directory()?,
         };
-        drop(FlashStorage::open(zones.clone())?);
-        info::print(&*zones)
+        let storage = FlashStorage::open(zones.clone())?;
+        let (good_bytes, chunk_bytes) = (storage.usage().good_bytes, zones.geometry().chunk_bytes);
+        drop(storage);
+        info::print(&*zones)?;
+        let needed = needed_bytes(Settings::default().segment_bytes as u64, chunk_bytes.into());
+        if good_bytes < needed {
+            tell(format_args!(
+                "esker: {} takes no database with default settings, whose log needs {} that can be used; a directory \
+                 is made larger by --bytes",
+                self.path.display(),
+                units::bytes(needed)
+            ));
+        }
+        Ok(())
     }
 
     /// A zoned disk has zones of its own, and one with placement its reclaim units.
@@ -62,12 +78,26 @@ impl Create {
             return Err(usage("--overwrite is for block devices: remove the directory instead"));
         }
         let bytes = self.bytes.ok_or_else(|| usage("a directory needs a size: --bytes"))?;
-        let (chunk, units) = (self.chunk.unwrap_or(CHUNK_BYTES), self.units.unwrap_or(UNITS));
-        let chunks = bytes / usize::from(units.max(1)) / chunk.max(1);
+        let (chunk, dies) = (self.chunk.unwrap_or(CHUNK_BYTES), self.units.unwrap_or(UNITS));
+        let chunks = bytes / usize::from(dies.max(1)) / chunk.max(1);
+        if chunks * usize::from(dies) < CHUNKS_MIN {
+            return Err(Failure::Usage(format!(
+                "a device has at least {CHUNKS_MIN} chunks, and these would be {chunks} of {} on each of {}: choose a \
+                 larger --bytes, or a smaller --chunk or --units",
+                units::bytes(chunk as u64),
+                units::counted(dies.into(), "unit"),
+            )));
+        }
         let chunks =
             u16::try_from(chunks).map_err(|_| usage("--chunk is too small for --bytes"))?;
         let chunk = u32::try_from(chunk).map_err(|_| usage("--chunk is at most 4 GiB"))?;
-        let geometry = Geometry::of_blocks(1, units, chunks, chunk);
+        let geometry = Geometry::of_blocks(1, dies, chunks, chunk);
         Ok(Arc::new(FileZones::create(&self.path, geometry)?))
     }
+}
+
+/// What two segments of a log take: the one that is written and the next, in whole chunks, and a chunk that is kept
+/// free. Tables and the manifest find room in what a segment leaves.
+fn needed_bytes(segment_bytes: u64, chunk_bytes: u64) -> u64 {
+    (2 * segment_bytes.div_ceil(chunk_bytes) + 1) * chunk_bytes
 }
