@@ -147,6 +147,17 @@ fn the_journal_goes_on_in_another_chunk_when_one_is_full() {
 }
 
 #[test]
+fn what_fills_blocks_is_not_counted_as_written_by_users() {
+    let storage = open(&device());
+    let log = storage.create_log("log", 64 << 10).unwrap();
+    (0..100).for_each(|number| log.write_at(number * 100, &[1; 100]).unwrap());
+    write(&storage, "a", &pattern(5_000, 1));
+    let usage = storage.usage();
+    assert_eq!((usage.host_bytes, usage.padding_bytes), (15_000, 102 * 4_096 - 15_000));
+    assert!(usage.media_over_host() > 27.0, "{usage:?}");
+}
+
+#[test]
 fn a_copy_goes_to_another_storage() {
     let (storage, memory) = (open(&device()), MemoryStorage::new());
     write(&storage, "a", &pattern(100_000, 1));

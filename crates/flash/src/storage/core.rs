@@ -25,8 +25,9 @@ pub(super) struct Core {
     given_back: Condvar,
     /// What was read of which chunk.
     pub(super) reads: Arc<Reads>,
-    /// Bytes that users wrote, in whole blocks, and bytes of these that were moved to free their chunks.
+    /// Bytes that users wrote, what was added to them to fill blocks, and bytes that were moved to free their chunks.
     pub(super) host_bytes: AtomicU64,
+    pub(super) padding_bytes: AtomicU64,
     pub(super) moved_bytes: AtomicU64,
     /// Why what was found may not be the newest.
     pub(super) doubt: Option<String>,
@@ -73,9 +74,19 @@ impl Core {
         let (leaving, unmovable) = Default::default();
         let reads = space.heat.reads.clone();
         let state = State { names, leaving, space, unmovable, journal, next_id };
-        let (given_back, host_bytes, moved_bytes) = Default::default();
-        let state = Mutex::new(state);
-        Ok(Core { zones, state, given_back, reads, host_bytes, moved_bytes, doubt, _lock: lock })
+        let (given_back, state) = (Condvar::new(), Mutex::new(state));
+        let (host_bytes, padding_bytes, moved_bytes) = Default::default();
+        Ok(Core {
+            zones,
+            state,
+            given_back,
+            reads,
+            host_bytes,
+            padding_bytes,
+            moved_bytes,
+            doubt,
+            _lock: lock,
+        })
     }
 
     /// A chunk to write data of this lifetime into. Fails with an error that says so if the device is full.
@@ -174,8 +185,10 @@ impl Core {
         Ok(())
     }
 
-    pub(super) fn count(&self, bytes: u64) {
+    /// Counts what a user wrote, and the bytes that it took on the device.
+    pub(super) fn count(&self, bytes: u64, taken: u64) {
         self.host_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.padding_bytes.fetch_add(taken - bytes, Ordering::Relaxed);
     }
 }
 

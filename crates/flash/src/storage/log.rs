@@ -1,7 +1,11 @@
 //! A log: chunks of its own, and in them one record for each write.
 //!
 //! A chunk can't be written in place. So a write is appended as a record that says where in the log it belongs, and
-//! takes whole blocks; what was never written is zeros. A log of many small writes takes more chunks than its size.
+//! takes whole blocks; what was never written is zeros.
+//!
+//! So a log of small writes takes more chunks than its size: of a hundred bytes each, forty times as many. Those that
+//! its size takes are its own from the beginning, and the others are looked for when they are needed: on a full device
+//! such a write fails as any other does.
 
 use super::body::{Body, Write};
 use super::core::Core;
@@ -69,7 +73,7 @@ impl Log {
             written?;
             let write = Write { offset, len: part.len() as u32, chunk, at: position.at };
             self.body.pieces.write().writes.push(write);
-            self.core.count(record.len() as u64);
+            self.core.count(part.len() as u64, record.len() as u64);
             position.at += record.len() as u64;
             offset += part.len() as u64;
             bytes = after;

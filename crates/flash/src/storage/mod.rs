@@ -91,8 +91,10 @@ pub struct Usage {
     pub live_bytes: u64,
     /// Chunks in which nothing is alive.
     pub free_chunks: u32,
-    /// Bytes that users wrote, in whole blocks.
+    /// Bytes that users wrote.
     pub host_bytes: u64,
+    /// What was added to these to fill blocks: much, where a log is written in small parts.
+    pub padding_bytes: u64,
     /// Bytes that were moved so that their chunks become free.
     pub moved_bytes: u64,
     /// Bytes of the journal.
@@ -104,7 +106,8 @@ pub struct Usage {
 impl Usage {
     /// What was written to the device for each byte that users wrote; 1 if they wrote none.
     pub fn media_over_host(&self) -> f64 {
-        let media_bytes = self.host_bytes + self.moved_bytes + self.journal_bytes;
+        let beside = self.padding_bytes + self.moved_bytes + self.journal_bytes;
+        let media_bytes = self.host_bytes + beside;
         if self.host_bytes == 0 { 1.0 } else { media_bytes as f64 / self.host_bytes as f64 }
     }
 }
@@ -146,6 +149,7 @@ impl FlashStorage {
             live_bytes,
             free_chunks: state.space.free_chunks(),
             host_bytes: self.core.host_bytes.load(Ordering::Relaxed),
+            padding_bytes: self.core.padding_bytes.load(Ordering::Relaxed),
             moved_bytes: self.core.moved_bytes.load(Ordering::Relaxed),
             journal_bytes: state.journal.written_bytes,
             erases: state.space.erases(),

@@ -69,7 +69,7 @@ impl Writer {
                 self.core.close(lease.chunk);
                 return Err(error);
             }
-            self.core.count(extent.taken());
+            self.core.count(here, extent.taken());
             lease.at += extent.taken();
             (rest, left) = (after, left - here);
             self.keep(lane, lease, extent, chunk_bytes);

@@ -206,7 +206,8 @@ fn moment(before: &Look, after: &Look, counted: Vec<Counted>) -> Moment {
         (grown(&from.read_ns, &to.read_ns), grown(&from.write_ns, &to.write_ns));
     let reads = grown(&from.reads, &to.reads);
     let met: f64 = write_ns.iter().zip(&reads).map(|(write, reads)| write * reads).sum();
-    let host_bytes = (after.usage.host_bytes - before.usage.host_bytes) as f64;
+    let host_bytes = |usage: &Usage| usage.host_bytes + usage.padding_bytes;
+    let host_bytes = (host_bytes(&after.usage) - host_bytes(&before.usage)) as f64;
     let puts = counted.iter().map(|one| one.puts).sum::<u64>();
     let mut latencies: Vec<u32> = counted.into_iter().flat_map(|one| one.latencies).collect();
     latencies.sort_unstable();
