@@ -8,7 +8,10 @@ use esker_nvme::property::{self, Configuration};
 use esker_nvme::{Nqn, Status};
 use esker_uring::Sender;
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::time::Duration;
 
 pub(crate) struct Controller {
@@ -19,6 +22,8 @@ pub(crate) struct Controller {
     pub(crate) host_id: [u8; 16],
     /// In milliseconds, 0 for none.
     keep_alive_ms: AtomicU32,
+    /// What `state` says of it, for every command: without a lock.
+    ready: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -40,8 +45,8 @@ pub(crate) struct IoQueue {
 
 impl Controller {
     pub(crate) fn new(id: u16, subsystem: Option<usize>, host: Nqn, host_id: [u8; 16]) -> Self {
-        let (keep_alive_ms, state) = Default::default();
-        Controller { id, subsystem, host, host_id, keep_alive_ms, state }
+        let (keep_alive_ms, ready, state) = Default::default();
+        Controller { id, subsystem, host, host_id, keep_alive_ms, ready, state }
     }
 
     pub(crate) fn is_discovery(&self) -> bool {
@@ -78,14 +83,14 @@ impl Controller {
             (true, false) => property::FATAL,
             (false, false) => 0,
         };
+        self.ready.store(state.is_ready(), Release);
         if !new.enabled() || new.shutdown() {
             state.close_io_queues();
         }
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        let state = self.state.lock();
-        !state.gone && state.status & property::READY != 0 && !state.configuration.shutdown()
+        self.ready.load(Acquire)
     }
 
     /// An I/O queue connects, or is told why not. One of the same id that has not been proved makes way: whoever names the host may
@@ -127,11 +132,16 @@ impl Controller {
     pub(crate) fn end(&self) {
         let mut state = self.state.lock();
         state.gone = true;
+        self.ready.store(false, Release);
         state.close_io_queues();
     }
 }
 
 impl State {
+    fn is_ready(&self) -> bool {
+        !self.gone && self.status & property::READY != 0 && !self.configuration.shutdown()
+    }
+
     fn close_io_queues(&mut self) {
         self.io_queues.drain(..).for_each(IoQueue::close);
     }
@@ -147,4 +157,23 @@ impl IoQueue {
 /// Pages of 4 KiB, and NVM alone or all command sets.
 fn is_possible(configuration: Configuration) -> bool {
     matches!(configuration.command_sets(), 0 | 6) && configuration.page_size() == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whether_it_is_ready_is_known_while_others_have_its_lock() {
+        let controller = Controller::new(1, Some(0), Nqn::new("nqn.host").unwrap(), [1; 16]);
+        for (written, is_ready) in [(0x0046_0061, true), (0x0046_4061, false), (0x0046_0060, false)]
+        {
+            controller.configure(Configuration(written));
+            let held = controller.state.lock();
+            assert_eq!((controller.is_ready(), held.is_ready()), (is_ready, is_ready));
+        }
+        controller.configure(Configuration(0x0046_0061));
+        controller.end();
+        assert!(!controller.is_ready());
+    }
 }
