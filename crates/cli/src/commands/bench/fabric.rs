@@ -13,7 +13,7 @@
 use super::engines::EngineSettings;
 use super::network::Network;
 use super::node::{NodeKind, NodePlan};
-use super::node_process::{Node, NodeSpent};
+use super::node_process::{Node, NodeSpent, connections};
 use super::node_store::NodeStore;
 use crate::failure::Outcome;
 use esker::{Db, Env, Error, KeyspaceSettings, Log, Result, Store, Sync};
@@ -109,7 +109,8 @@ impl FabricEngine {
             memory_bytes: settings.memory_bytes,
         };
         let node = Node::start(&plan, fabric.network)?;
-        let mut named = named(fabric);
+        let mut named = named(fabric, plan.kind);
+        named.extend(node.named()?);
         let side = match name {
             "rocksdb-compute" => {
                 let log = match fabric.durability {
@@ -167,7 +168,7 @@ fn own(
     Ok(Side::Own { db, store })
 }
 
-fn named(fabric: &FabricSettings) -> BTreeMap<String, String> {
+fn named(fabric: &FabricSettings, kind: NodeKind) -> BTreeMap<String, String> {
     let durability = match fabric.durability {
         Durability::Paper => {
             "as the paper has it: a volatile cache is announced, logs are not synced"
@@ -176,7 +177,7 @@ fn named(fabric: &FabricSettings) -> BTreeMap<String, String> {
     };
     let pairs = [
         ("durability", durability.to_owned()),
-        ("connections", fabric.connections.to_string()),
+        ("connections", connections(kind, fabric.connections).to_string()),
         ("node", "a process of its own, one reactor".to_owned()),
         ("network", fabric.network.about()),
         ("node device", format!("a file of {} bytes, O_DIRECT", fabric.device_bytes)),
@@ -309,6 +310,17 @@ mod tests {
     use super::super::node::NodeCosts;
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn each_engine_tells_how_many_connections_it_has() {
+        for (wanted, of_blocks, of_keys) in [(0, "1", "1"), (15, "15", "15"), (256, "64", "256")] {
+            let fabric = FabricSettings { connections: wanted, ..FabricSettings::default() };
+            let told = |kind| named(&fabric, kind)["connections"].clone();
+            assert_eq!(told(NodeKind::Blocks), of_blocks);
+            assert_eq!(told(NodeKind::Hash), of_keys);
+            assert_eq!(told(NodeKind::Lsm), of_keys);
+        }
+    }
 
     #[test]
     fn a_side_costs_what_client_and_node_cost_without_the_relay() {

@@ -3,7 +3,7 @@
 use super::child::Ended;
 use super::fabric::FabricSettings;
 use super::network::{Network, Relay};
-use super::node::{NodeCosts, NodeMessage, NodePlan, SETTLE, SUBSYSTEM};
+use super::node::{NodeCosts, NodeKind, NodeMessage, NodePlan, SETTLE, SUBSYSTEM};
 use super::node_store::NodeStore;
 use super::plan::line;
 use crate::failure::{Failure, Outcome};
@@ -19,6 +19,15 @@ use std::time::Duration;
 
 /// I/O queues of one controller, at most.
 const QUEUES: usize = 64;
+
+/// How many connections an engine has to its node, where `wanted` are: keys are reached through as many controllers as that takes, a
+/// device of blocks through one.
+pub fn connections(kind: NodeKind, wanted: usize) -> usize {
+    match kind {
+        NodeKind::Blocks => wanted.clamp(1, QUEUES),
+        NodeKind::Hash | NodeKind::Lsm => wanted.max(1),
+    }
+}
 
 /// The process.
 pub struct Node {
@@ -92,8 +101,18 @@ impl Node {
         Ok(esker_initiator::Settings { queues: queues as u16, ..settings })
     }
 
+    /// What is set of each connection, by name.
+    pub fn named(&self) -> Outcome<[(String, String); 2]> {
+        let esker_initiator::Settings { depth, digests, .. } = self.settings(1)?;
+        let yes_or_no = |is_on| if is_on { "yes" } else { "no" };
+        let digests =
+            format!("header {}, data {}", yes_or_no(digests.header), yes_or_no(digests.data));
+        Ok([("queue depth", depth.to_string()), ("digests", digests)]
+            .map(|(name, value)| (name.to_owned(), value)))
+    }
+
     pub fn keys(&self, fabric: &FabricSettings) -> Outcome<NodeStore> {
-        let mut left = fabric.connections.max(1);
+        let mut left = connections(NodeKind::Hash, fabric.connections);
         let mut clients = Vec::new();
         while left > 0 {
             let queues = left.min(QUEUES);
@@ -107,7 +126,7 @@ impl Node {
     }
 
     pub fn storage(&self, fabric: &FabricSettings) -> Outcome<Arc<BlockStorage>> {
-        let settings = self.settings(fabric.connections.clamp(1, QUEUES))?;
+        let settings = self.settings(connections(NodeKind::Blocks, fabric.connections))?;
         let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
         let client = BlockClient::connect(settings, clock, entropy, Arc::new(Threads));
         let client = client.map_err(esker_base::Error::from)?;
