@@ -52,7 +52,7 @@ impl Merge {
             settings: self.settings,
             cancelled: inner.gate.cancelled_flag(),
             throttle: &|bytes| {
-                inner.gate.pass_compaction(bytes, &*inner.clock, || inner.storage.is_busy());
+                inner.gate.pass_compaction(bytes, &*inner.clock, || inner.yields_to_reads());
             },
             table_bytes: inner.sizes.table_bytes(),
             fingerprint_bits: self.fingerprint_bits,
@@ -202,4 +202,82 @@ fn add(plan: &Plan, meta: &TableMeta) -> Change {
 fn bytes_from_level_0(plan: &Plan) -> u64 {
     let inputs = plan.inputs.iter().filter(|input| input.level == 0);
     inputs.flat_map(|input| &input.tables).map(|table| table.meta.bytes).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::db::Db;
+    use crate::env::Env;
+    use crate::keyspace::Keyspace;
+    use crate::schedule::{Lane, step_lane};
+    use crate::settings::{KeyspaceSettings, Log, Settings};
+    use esker_base::Clock;
+    use esker_base::background::Stepped;
+    use esker_storage::{Layer, MemoryStorage, Storage};
+    use esker_table::Compression;
+    use parking_lot::Mutex;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    /// Reads always wait for its writes.
+    struct Busy(MemoryStorage);
+
+    impl Layer for Busy {
+        fn below(&self) -> &dyn Storage {
+            &self.0
+        }
+        fn is_busy(&self) -> bool {
+            true
+        }
+    }
+
+    /// Time passes as it is slept.
+    #[derive(Default)]
+    struct Slept(Mutex<Duration>);
+
+    impl Clock for Slept {
+        fn now(&self) -> Duration {
+            *self.0.lock()
+        }
+        fn sleep(&self, duration: Duration) {
+            *self.0.lock() += duration;
+        }
+    }
+
+    fn flush_runs(db: &Db, keyspace: &Keyspace, runs: usize) {
+        for run in 0..runs {
+            let keys = (0..100u32).map(|n| 100 * n + run as u32);
+            keys.for_each(|key| db.put(keyspace, &key.to_be_bytes(), &[7; 400]).unwrap());
+            db.inner().commit.lock_tail().seal();
+            while step_lane(db.inner(), Lane::Flush) {}
+        }
+    }
+
+    /// How long a merge of level 0 pauses when it has so many runs, and whether writers were slowed down.
+    fn paused(runs: usize) -> (Duration, bool) {
+        let clock = Arc::new(Slept::default());
+        let env = Env {
+            background: Arc::new(Stepped),
+            clock: clock.clone(),
+            ..Env::over(Arc::new(Busy(MemoryStorage::new())))
+        };
+        let (segment_bytes, memory_bytes) = (64 << 10, 4 << 20);
+        let settings =
+            Settings { log: Log::None, segment_bytes, memory_bytes, ..Settings::default() };
+        let db = Db::open_with(env, settings).unwrap();
+        let compression = Compression::None;
+        let settings = KeyspaceSettings { compression, ..KeyspaceSettings::default() };
+        let keyspace = db.keyspace("keyspace", settings).unwrap();
+        flush_runs(&db, &keyspace, runs);
+        let (begin, slows) = (clock.now(), db.inner().stall.slows_writers());
+        assert!(step_lane(db.inner(), Lane::Compaction), "level 0 is merged");
+        (clock.now() - begin, slows)
+    }
+
+    #[test]
+    fn a_merge_yields_to_reads_until_writers_wait_for_it() {
+        let (pauses, slows) = paused(4);
+        assert!(!slows && !pauses.is_zero(), "{pauses:?}");
+        assert_eq!(paused(20), (Duration::ZERO, true));
+    }
 }

@@ -4,7 +4,8 @@
 //! theirs, it pauses a little, so that writers are never held up by work that could wait. It never
 //! pauses for long: an old compaction left undone makes reads and later compactions dearer.
 //!
-//! While the storage says that reads wait for writes, compactions pause once for each [`YIELD_BYTES`]
+//! While the storage says that reads wait for writes, and no writer is slowed down by what compactions have
+//! yet to do, compactions pause once for each [`YIELD_BYTES`]
 //! that they write, and so do about as much at least in each pause's time; a flush pauses before each
 //! of its files, a few times at most, and not if another MemTable waited when it began.
 
@@ -36,18 +37,18 @@ impl IoGate {
         self.urgent_flushes.store(waiting, Ordering::Relaxed);
     }
 
-    /// Passes a compaction through that is going to write so many bytes, now or a little later. `is_busy` says
-    /// whether reads wait for writes.
+    /// Passes a compaction through that is going to write so many bytes, now or a little later. `yields` says
+    /// whether it is to pause for reads.
     pub(crate) fn pass_compaction(
         &self,
         bytes: u64,
         clock: &dyn Clock,
-        is_busy: impl FnOnce() -> bool,
+        yields: impl FnOnce() -> bool,
     ) {
         let add = |written| Some((written + bytes) % YIELD_BYTES);
         let before = self.written.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
         let pauses = (before.unwrap_or_else(|same| same) + bytes) / YIELD_BYTES;
-        if pauses > 0 && is_busy() {
+        if pauses > 0 && yields() {
             (0..pauses).take_while(|_| !self.is_cancelled()).for_each(|_| clock.sleep(PAUSE));
         }
         for _ in 0..PAUSES_MAX {

@@ -89,6 +89,11 @@ impl Stall {
         }
     }
 
+    /// Whether there is so much debt that writers may not go as fast as they can.
+    pub(crate) fn slows_writers(&self) -> bool {
+        self.rate.load(Ordering::Relaxed) > 0
+    }
+
     #[cold]
     fn wait(&self, bytes: usize, rate: u64, clock: &dyn Clock) {
         let cost_ns = (bytes as u64).saturating_mul(1_000_000_000) / rate;

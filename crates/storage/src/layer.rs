@@ -26,6 +26,9 @@ pub trait Layer: Send + Sync + 'static {
     fn remove(&self, name: &str) -> Result<()> {
         self.below().remove(name)
     }
+    fn is_busy(&self) -> bool {
+        self.below().is_busy()
+    }
 }
 
 impl<L: Layer> Storage for L {
@@ -69,7 +72,7 @@ impl<L: Layer> Storage for L {
         self.below().directory()
     }
     fn is_busy(&self) -> bool {
-        self.below().is_busy()
+        Layer::is_busy(self)
     }
     fn lock(&self) -> Result<Box<dyn Send + Sync>> {
         self.below().lock()
