@@ -6,10 +6,12 @@
 //! units have time to spare, and what counts is that few reads meet a write.
 //!
 //! The write set is not a matter of placement here. It is what the host writes at a moment ([`Sending::InTurns`]):
-//! units that no read waits for, of all those that have something to write.
+//! units that no read waits for, of all those that have something to write. So it holds no writers back
+//! ([`Admission`](super::Admission)): where reads come from threads that write, too, these would wait for the
+//! compactions that are held.
 
-use super::{Admission, Lifetime, Policy, Sending, State};
-use crate::{Form, Unit};
+use super::{Lifetime, Policy, Sending, State};
+use crate::Unit;
 
 /// The least read unit is written next.
 #[derive(Debug, Default)]
@@ -30,10 +32,6 @@ impl Policy for Even {
 
     fn sending(&self) -> Sending {
         Sending::InTurns
-    }
-
-    fn admission(&self, form: Form) -> Option<Admission> {
-        Admission::of(form)
     }
 
     fn is_read(&self) -> bool {
