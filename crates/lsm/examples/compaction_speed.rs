@@ -153,6 +153,7 @@ impl Bench {
             fingerprint_bits: FINGERPRINT_BITS,
             level: 0,
             file_id,
+            sample_level: 0,
         };
         keys.seek_first().unwrap();
         let writer = TableWriter::new(&mut *file, options);
@@ -179,6 +180,7 @@ impl Bench {
             throttle: &|_| {},
             table_bytes: sizes.table_bytes(),
             fingerprint_bits: FINGERPRINT_BITS,
+            sample_level: 0,
         };
         let outcome = execute_part(&plan, &Part::default(), &context).unwrap();
         let tables = outcome.outputs.into_iter().map(|meta| self.handle(meta)).collect();

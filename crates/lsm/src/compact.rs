@@ -29,6 +29,7 @@ pub(crate) struct Merge {
     /// Read after the plan was made.
     snapshots: Vec<Seqno>,
     fingerprint_bits: u8,
+    sample_level: u8,
 }
 
 impl Merge {
@@ -39,6 +40,7 @@ impl Merge {
             settings: keyspace.settings,
             snapshots: inner.snapshots.list(),
             fingerprint_bits: filter_share::of_plan(keyspace, plan),
+            sample_level: if plan.output_level == 0 { keyspace.sample_level() } else { 0 },
         }
     }
 
@@ -56,6 +58,7 @@ impl Merge {
             },
             table_bytes: inner.sizes.table_bytes(),
             fingerprint_bits: self.fingerprint_bits,
+            sample_level: self.sample_level,
         };
         self.parts.take_one(|part| compaction::execute_part(&self.plan, part, &context))
     }

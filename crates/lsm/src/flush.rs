@@ -142,6 +142,7 @@ impl Content {
                 fingerprint_bits: bits.unwrap_or(0),
                 level: 0,
                 file_id: 0,
+                sample_level: keyspace.sample_level(),
             },
         }))
     }

@@ -9,7 +9,7 @@ use crate::io::IoGate;
 use crate::logs::Logs;
 use crate::manifest::{Change, Edit, State};
 use crate::read;
-use crate::schedule::{Jobs, Lane, Schedule};
+use crate::schedule::{Jobs, Schedule};
 use crate::settings::{Log, Settings, Sync};
 use crate::snapshot::Snapshots;
 use crate::stall::Stall;
@@ -160,8 +160,9 @@ impl Inner {
         if !view.version.has_space_goal() {
             return Surroundings::default();
         }
-        let flushing =
-            view.memtables.last().filter(|_| jobs.lanes[Lane::Flush as usize].running > 0);
+        // Once its tables are there it is in no view any more.
+        let is_flushed = |memtable: &&Arc<MemTable>| Some(memtable.epoch()) == jobs.flushing;
+        let flushing = view.memtables.last().filter(is_flushed);
         Surroundings {
             snapshots: self.snapshots.list(),
             left_bytes: self.installer.left_bytes(),

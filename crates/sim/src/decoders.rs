@@ -116,6 +116,7 @@ pub fn sample_table() -> Vec<u8> {
         fingerprint_bits: 9,
         level: 0,
         file_id: FILE_ID,
+        sample_level: 0,
     };
     let mut writer = TableWriter::new(&mut *file, options);
     for number in 0..40u64 {

@@ -129,7 +129,14 @@ fn measure(compression: Compression) -> Result<()> {
 
 fn write(file: &mut File, compression: Compression, fingerprint_bits: u8) -> Result<TableInfo> {
     let keyspace = KeyspaceId::DEFAULT;
-    let options = TableOptions { keyspace, compression, fingerprint_bits, level: 1, file_id: 1 };
+    let options = TableOptions {
+        keyspace,
+        compression,
+        fingerprint_bits,
+        level: 1,
+        file_id: 1,
+        sample_level: 0,
+    };
     let mut writer = TableWriter::new(file, options);
     let mut rng = Rng::new(1);
     for n in 0..ENTRIES {

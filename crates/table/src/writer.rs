@@ -34,6 +34,9 @@ pub struct TableOptions {
     pub level: u8,
     /// The file's id, the same one that [`crate::Table::open`] will be given.
     pub file_id: u64,
+    /// The least level of the sample of its keys: that of the tables that it will be merged with, at which
+    /// the merge is judged. 0 asks for the finest that a table of its size has.
+    pub sample_level: u8,
 }
 
 /// A table that was written.
@@ -242,7 +245,7 @@ impl<'f> TableWriter<'f> {
     }
 
     fn put_sketches(&mut self) -> u64 {
-        self.sketches.theta.seal();
+        self.sketches.theta.seal(self.options.sample_level);
         let encoded = self.sketches.encode();
         self.properties.sketches = Arc::new(std::mem::take(&mut self.sketches));
         self.put_section(BlockKind::Sketches, &encoded)

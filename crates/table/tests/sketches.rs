@@ -27,7 +27,7 @@ fn counter(keys: Range<u64>) -> Hll {
 fn sample(keys: Range<u64>, bytes: u32) -> ThetaSample {
     let mut sample = ThetaSample::new();
     keys.for_each(|key| sample.insert(hash_of(0, key), bytes));
-    sample.seal();
+    sample.seal(0);
     sample
 }
 
@@ -116,7 +116,7 @@ fn counts_err_as_little_as_theory_says() {
         let sampled = rms(&streams, |stream, exact| {
             let mut sample = ThetaSample::new();
             stream.iter().for_each(|&hash| sample.insert(hash, 1));
-            sample.seal();
+            sample.seal(0);
             // One in 2^level is kept: so many are a binomial's draw.
             let one_in = f64::from(sample.level()).exp2();
             (sample.distinct() - exact) / (exact * one_in).sqrt()

@@ -1,6 +1,6 @@
 //! What running plans hold.
 
-use super::plan::{Place, Plan};
+use super::plan::{Place, Plan, Reason};
 use super::span::Span;
 use crate::version::TableId;
 use esker_base::KeyspaceId;
@@ -22,6 +22,7 @@ struct Claim {
     newest: Place,
     oldest: Place,
     expected_bytes: u64,
+    reason: Reason,
 }
 
 impl Claim {
@@ -32,6 +33,7 @@ impl Claim {
             newest: plan.newest_place(),
             oldest: plan.oldest_place(),
             expected_bytes: plan.expected_bytes,
+            reason: plan.reason,
         }
     }
 
@@ -90,6 +92,11 @@ impl Busy {
     /// About how many bytes the running plans of `keyspace` write in all.
     pub fn expected_bytes(&self, keyspace: KeyspaceId) -> u64 {
         self.claims_of(keyspace).map(|claim| claim.expected_bytes).sum()
+    }
+
+    /// How many running plans of `keyspace` were begun for `reason`.
+    pub fn begun_for(&self, keyspace: KeyspaceId, reason: Reason) -> usize {
+        self.claims_of(keyspace).filter(|claim| claim.reason == reason).count()
     }
 
     /// Whether no plan of `keyspace` is running.

@@ -6,6 +6,7 @@
 //! bytes of keys and values, and turned into bytes of files by the tables' own proportion. The tables'
 //! counters of distinct keys check the samples (`second_count`).
 
+use super::plan::Plan;
 use super::second_count::SecondCount;
 use super::stripes::Stripes;
 use crate::version::{TableHandle, TableMeta};
@@ -101,6 +102,23 @@ pub fn estimate<'a>(
         proportion,
         second_count: second.factor(&overlay),
     })
+}
+
+/// What becomes of the tables of a plan. Where it has tables of the level that it writes to, what is written
+/// takes as much for each byte of keys and values as they do: young, small tables take more.
+pub fn estimate_plan(plan: &Plan, snapshots: &[Seqno]) -> Option<Estimate> {
+    let settled = plan.inputs.iter().filter(|input| input.level == plan.output_level);
+    let found = estimate(plan.tables(), snapshots, plan.bottommost)?;
+    Some(found.at_most(proportion(settled.flat_map(|input| &input.tables))))
+}
+
+/// Bytes of files for each byte of keys and values.
+pub(super) fn proportion<'a>(tables: impl Iterator<Item = &'a Arc<TableHandle>>) -> Option<f64> {
+    let add = |(bytes, raw), table: &Arc<TableHandle>| {
+        (bytes + table.meta.bytes, raw + table.meta.raw_bytes)
+    };
+    let (bytes, raw) = tables.fold((0, 0), add);
+    (raw > 0).then(|| bytes as f64 / raw as f64)
 }
 
 /// Whether a snapshot stands between versions of the table.

@@ -13,7 +13,7 @@
 //! tombstones       [c────────────│──m)              table 1 ends with [c, k), table 2 starts [k, m)
 //! ```
 
-use super::estimate::estimate;
+use super::estimate::estimate_plan;
 use super::fold::Fold;
 use super::output::{Filled, Next, OutputFiles, fill, finish};
 use super::plan::{Part, Plan, PlanInput};
@@ -48,6 +48,8 @@ pub struct Context<'a> {
     pub table_bytes: u64,
     /// Bits of the output tables' filter fingerprints.
     pub fingerprint_bits: u8,
+    /// The least level of the samples of their keys.
+    pub sample_level: u8,
 }
 
 /// What a compaction did.
@@ -103,7 +105,7 @@ pub fn execute_part(plan: &Plan, part: &Part, context: &Context<'_>) -> Result<O
         for table in plan.tables() {
             table.reader(&context.cache)?;
         }
-        let estimate = estimate(plan.tables(), &context.snapshots, plan.bottommost);
+        let estimate = estimate_plan(plan, &context.snapshots);
         let reclaimed = estimate.map_or(0.0, |estimate| estimate.reclaimed_bytes());
         outcome.predicted_reclaim_bytes = reclaimed as u64;
         outcome.was_doubtful = estimate.is_some_and(|estimate| estimate.is_doubtful());
@@ -177,6 +179,7 @@ impl Work<'_> {
             fingerprint_bits: self.context.fingerprint_bits,
             level: self.plan.output_level as u8,
             file_id: 0,
+            sample_level: self.context.sample_level,
         };
         let mut file = self.files.create(&mut options)?;
         let mut writer = TableWriter::new(&mut file, options);

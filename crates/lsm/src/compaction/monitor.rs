@@ -7,8 +7,9 @@
 //! are the same as long as whole levels are compacted; but nothing has to be rebuilt at an open, and
 //! nothing is forgotten that came while a compaction ran, or that it left.
 
-use super::estimate::{Estimate, estimate};
-use crate::version::{KeyspaceVersion, LEVELS, Level};
+use super::estimate::{Estimate, estimate, proportion};
+use crate::dedup::Dedup;
+use crate::version::{KeyspaceVersion, LEVELS, Level, TableHandle};
 use esker_base::Seqno;
 use esker_table::Hll;
 use parking_lot::Mutex;
@@ -52,19 +53,26 @@ impl KeyspaceVersion {
             return Some(*known);
         }
         let found = estimate(self.tables().map(|(_, _, table)| table), snapshots, true)?;
-        let found = found.at_most(settled_proportion(&self.levels[LEVELS - 1]));
+        let base = self.levels[LEVELS - 1].runs.iter().flat_map(|run| &run.tables);
+        let found = found.at_most(proportion(base));
         *whole = Some((snapshots.to_vec(), found));
         Some(found)
     }
 }
 
-/// Bytes of files for each byte of keys and values, in a level of large tables. Young, small ones take
-/// more, which a merge of everything would not keep.
-fn settled_proportion(last: &Level) -> Option<f64> {
-    let metas = || last.runs.iter().flat_map(|run| &run.tables).map(|table| &table.meta);
-    let raw: u64 = metas().map(|meta| meta.raw_bytes).sum();
-    let bytes: u64 = metas().map(|meta| meta.bytes).sum();
-    (raw > 0).then(|| bytes as f64 / raw as f64)
+impl KeyspaceVersion {
+    /// The level of samples at which merges into the last level are judged, if there is a goal for space:
+    /// what tables above have below it would only take space, and they are small. The median's, as some of the
+    /// last level's tables are small, too.
+    pub fn sample_level(&self) -> u8 {
+        let judged = matches!(self.settings.dedup, Dedup::SpaceGoal { .. });
+        let base = self.levels[LEVELS - 1].runs.iter().filter(|_| judged);
+        let level = |table: &TableHandle| Some(table.contents()?.sketches.theta.level());
+        let levels = base.flat_map(|run| &run.tables).map(|table| level(table).unwrap_or(0));
+        let mut levels: Vec<u8> = levels.collect();
+        levels.sort_unstable();
+        levels.get(levels.len() / 2).copied().unwrap_or(0)
+    }
 }
 
 fn duplicate_rate(level: &Level) -> Option<f64> {

@@ -5,7 +5,7 @@
 
 use super::busy::Busy;
 use super::candidates::Candidate;
-use super::estimate::{estimate, is_split};
+use super::estimate::{estimate_plan, is_split};
 use super::plan::{Cutting, Plan, PlanInput, Reason};
 use super::reach::{Reach, down_from};
 use super::sizes::Sizes;
@@ -248,7 +248,7 @@ impl<'a> Search<'a> {
     /// the most that may be: it has to fit, and is done the sooner, for the outputs' samples are new.
     fn judged(&self, mut plan: Plan) -> Plan {
         if !plan.is_trivial_move()
-            && let Some(estimate) = estimate(plan.tables(), self.snapshots, plan.bottommost)
+            && let Some(estimate) = estimate_plan(&plan, self.snapshots)
         {
             plan.expected_bytes = estimate.most().kept_bytes as u64;
             plan.expected_freed = estimate.least().reclaimed_bytes() as u64;

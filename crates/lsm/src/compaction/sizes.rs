@@ -57,6 +57,11 @@ impl Sizes {
         self.table_bytes() * 2
     }
 
+    /// What is kept free for the output of the next such merge: what most of them write.
+    pub fn goal_reserve_bytes(self) -> u64 {
+        self.goal_plan_bytes() * 3 / 4
+    }
+
     /// The least that a table of level 0 is cut down to under a space goal. With larger ones more is
     /// merged than pays; smaller ones are mostly overhead.
     pub fn goal_piece_bytes(self) -> u64 {

@@ -37,7 +37,8 @@ pub struct Ledger {
     pub limit: f64,
     /// What they take, with what a running flush and running plans may add.
     pub used: f64,
-    /// What a flush adds.
+    /// What the next flush adds; 0 while one runs, which is part of what is used: there is time to make
+    /// room for the one after it.
     pub flush: f64,
     /// What a plan that frees garbage adds before its inputs go.
     pub plan: f64,
@@ -63,9 +64,18 @@ impl Ledger {
             ceiling,
             limit: ceiling - segments(SPARE_SEGMENTS),
             used: (keyspace.bytes() + running) as f64,
-            flush: sizes.segment_bytes as f64,
-            plan: sizes.goal_plan_bytes() as f64,
+            flush: if around.flushing_bytes == 0 { sizes.segment_bytes as f64 } else { 0.0 },
+            plan: sizes.goal_reserve_bytes() as f64,
         })
+    }
+
+    /// How many merges may free garbage at a time. Each holds space with its copy that garbage could wait
+    /// in, and one begun while another is about to make room is begun too early, for less.
+    pub fn merges_most(&self, segment_bytes: u64) -> usize {
+        /// What a merge's copy takes is little beside so much garbage.
+        const SEGMENTS_A_MERGE: f64 = 8.0;
+        let garbage = (self.limit - self.whole.live_bytes) / segment_bytes as f64;
+        (garbage / SEGMENTS_A_MERGE) as usize + 1
     }
 
     /// What a plan may write at once.

@@ -28,7 +28,7 @@
 use super::busy::Busy;
 use super::cuts::cuts;
 use super::pick::Debt;
-use super::plan::Plan;
+use super::plan::{Plan, Reason};
 use super::search::{Search, height};
 use super::sizes::Sizes;
 use super::space::{Ledger, Surroundings};
@@ -48,7 +48,9 @@ pub(super) fn pick(
     let room = ledger.room_beside_flush();
     let stack = search.tall_stack(runs, ledger.most_in_a_stack());
     let next = stack.as_ref().map_or(0.0, |plan| plan.expected_bytes as f64);
+    let running = busy.begun_for(keyspace.id, Reason::Garbage);
     if room < next.max(ledger.plan)
+        && running < ledger.merges_most(sizes.segment_bytes)
         && let Some(plan) = search.garbage(ledger.room())
     {
         return Some(plan);

@@ -29,6 +29,10 @@ pub(super) fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job
         Lane::Flush => next_flush(inner, jobs),
         _ => next_sync(inner, jobs, now),
     }?;
+    jobs.flushing = match &job {
+        Job::Flush(memtable) => Some(memtable.epoch()),
+        _ => jobs.flushing,
+    };
     jobs.lane(lane).running += 1;
     Some(job)
 }
@@ -186,6 +190,32 @@ mod tests {
     fn put_and_flush(db: &Db, keyspace: &Keyspace, keys: u32) {
         (0..keys).for_each(|n| db.put(keyspace, &n.to_be_bytes(), &[7; 400]).unwrap());
         db.flush().unwrap();
+    }
+
+    #[test]
+    fn a_memtable_counts_as_being_flushed_from_the_choice_until_it_is_and_not_while_it_is_sorted() {
+        let db = open();
+        let goal = Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) };
+        let keyspace = keyspace(&db, "k", 8, goal);
+        (0..100u32).for_each(|n| db.put(&keyspace, &n.to_be_bytes(), &[7; 400]).unwrap());
+        db.inner().commit.lock_tail().seal();
+        let inner = db.inner();
+        let flushing = |jobs: &Jobs| inner.surroundings(&inner.view.load(), jobs).flushing_bytes;
+        let mut jobs = inner.schedule.jobs.lock();
+        jobs.lane(Lane::Flush).running = 1;
+        assert_eq!(flushing(&jobs), 0, "the lane sorts");
+        jobs.lane(Lane::Flush).running = 0;
+        let mut job = next_job(inner, &mut jobs, Lane::Flush).unwrap();
+        if let Job::Sort(memtable) = &job {
+            assert_eq!(flushing(&jobs), 0, "it is being sorted");
+            memtable.build_order(inner.commit.visible());
+            jobs.lane(Lane::Flush).running = 0;
+            job = next_job(inner, &mut jobs, Lane::Flush).unwrap();
+        }
+        assert!(matches!(job, Job::Flush(_)) && flushing(&jobs) > 40_000);
+        drop(jobs);
+        super::super::run(inner, Lane::Flush, job).unwrap();
+        assert_eq!(flushing(&inner.schedule.jobs.lock()), 0);
     }
 
     #[test]

@@ -80,6 +80,8 @@ pub(crate) struct Jobs {
     /// MemTables flushed, kept for the memory if nobody else holds them.
     pub(crate) retired: Vec<Arc<MemTable>>,
     pub(crate) busy: Busy,
+    /// The epoch of the MemTable that is being flushed.
+    pub(crate) flushing: Option<u32>,
     /// Plans under way that have several parts.
     shared: Vec<Arc<Merge>>,
     pub(crate) synced_at: Duration,

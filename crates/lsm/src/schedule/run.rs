@@ -49,6 +49,7 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
     }
     let mut jobs = schedule.jobs.lock();
     held.iter().for_each(|held| jobs.busy.release(held));
+    jobs.flushing = jobs.flushing.filter(|_| lane != Lane::Flush);
     jobs.lane(lane).running -= 1;
     drop(jobs);
     schedule.work.notify_all();

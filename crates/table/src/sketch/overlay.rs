@@ -146,7 +146,7 @@ mod tests {
     fn sample(keys: impl IntoIterator<Item = u64>, bytes: u32) -> ThetaSample {
         let mut sample = ThetaSample::new();
         keys.into_iter().for_each(|key| sample.insert(hash64(&key.to_le_bytes()), bytes));
-        sample.seal();
+        sample.seal(0);
         sample
     }
 

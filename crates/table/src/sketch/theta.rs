@@ -3,7 +3,8 @@
 //! At *level* `l` the sample holds every hash seen whose top `l` bits are zero, so one in `2^l`. It
 //! starts at level 0 and goes a level up whenever it holds more than 4,096. When the table ends, it
 //! goes up until it holds at most one in 96 of the hashes, if that is at least 512: about 8 bytes
-//! each, so that a large table's sample takes less than a bit a key. A merge of many tables is judged
+//! each, so that a large table's sample takes less than a bit a key. A small table that will be merged
+//! with large ones may begin at their level: what it had below would only take space. A merge of many tables is judged
 //! by all their samples together. The level follows from the set alone, not from the order of
 //! insertion.
 //!
@@ -162,8 +163,8 @@ impl ThetaSample {
         input.is_empty().then_some(ThetaSample { level, samples, waiting: Vec::new() })
     }
 
-    /// Brings the sample of one table, never merged, to its final level.
-    pub fn seal(&mut self) {
+    /// Brings the sample of one table, never merged, to its final level, which is no lower than `least`.
+    pub fn seal(&mut self, least: u8) {
         self.settle();
         self.shrink();
         let distinct = self.samples.len() << self.level;
@@ -171,6 +172,7 @@ impl ThetaSample {
         while self.samples.len() > most {
             self.raise_to(self.level + 1);
         }
+        self.raise_to(least);
         self.samples.shrink_to_fit();
     }
 
@@ -262,13 +264,24 @@ mod tests {
     fn large_sets_are_counted_well_in_little_memory() {
         for count in [5000, 100_000, 1_000_000] {
             let mut sample = of(0, count);
-            sample.seal();
+            sample.seal(0);
             // Three standard deviations of a count of 256.
             assert_about(sample.distinct(), count as f64, 3.0 / 16.0);
             assert_about(sample.bytes(), 100.0 * count as f64, 3.0 / 16.0);
             let bytes = sample.encode().len();
             assert!(bytes <= (count as usize / 8).max(12 * SAMPLES_FEW), "{bytes} for {count}");
         }
+    }
+
+    #[test]
+    fn a_sample_is_no_finer_than_it_is_wanted() {
+        let (mut fine, mut coarse, mut large) = (of(0, 300), of(0, 300), of(0, 200_000));
+        fine.seal(0);
+        coarse.seal(3);
+        assert_eq!((fine.level(), coarse.level()), (0, 3));
+        assert_eq!(coarse.samples, fine.at_level(3));
+        large.seal(3);
+        assert!(large.level() > 3, "a large table's own bound holds, too");
     }
 
     #[test]

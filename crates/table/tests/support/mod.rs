@@ -63,6 +63,7 @@ pub fn options() -> TableOptions {
         fingerprint_bits: 16,
         level: 1,
         file_id: FILE_ID,
+        sample_level: 0,
     }
 }
 

@@ -56,7 +56,7 @@ impl Tree {
         for key in keys {
             sketches.insert(hash64(&key.to_be_bytes()), ENTRY_BYTES);
         }
-        sketches.theta.seal();
+        sketches.theta.seal(0);
         self.keys.insert(id, keys.to_vec());
         let ends = [keys[0], keys[keys.len() - 1]].map(|key| key.to_be_bytes().to_vec());
         let entries = keys.len() as u64;

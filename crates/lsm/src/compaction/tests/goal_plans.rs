@@ -1,7 +1,7 @@
 //! What a space goal's picker does with single trees. Tables are lists of keys with real sketches.
 
 use crate::compaction::{
-    Busy, Plan, PlanInput, Reason, Sizes, Surroundings, admits_flush, full, pick,
+    Busy, Estimate, Ledger, Plan, PlanInput, Reason, Sizes, Surroundings, admits_flush, full, pick,
 };
 use crate::dedup::{Dedup, Ratio};
 use crate::settings::{KeyspaceSettings, Shape};
@@ -56,7 +56,7 @@ impl Tree {
         let meta = self.meta(&keys, seqnos);
         let mut sketches = Sketches::default();
         keys.for_each(|key| sketches.insert(hash64(&key.to_be_bytes()), ENTRY_BYTES));
-        sketches.theta.seal();
+        sketches.theta.seal(0);
         TableHandle::sketched(meta, sketches)
     }
 
@@ -67,7 +67,7 @@ impl Tree {
         let own = keys.step_by(step).chain([last]);
         let entries = own.clone().count() as u64;
         own.for_each(|key| sketches.insert(hash64(&key.to_be_bytes()), ENTRY_BYTES));
-        sketches.theta.seal();
+        sketches.theta.seal(0);
         let (bytes, raw_bytes) = (entries * ENTRY_BYTES, entries * ENTRY_BYTES);
         TableHandle::sketched(TableMeta { bytes, entries, raw_bytes, ..meta }, sketches)
     }
@@ -105,6 +105,11 @@ impl Tree {
         let mut busy = Busy::default();
         busy.claim(&plan.unwrap());
         busy
+    }
+
+    fn ledger(&self, busy: &Busy, around: &Surroundings) -> Ledger {
+        let Dedup::SpaceGoal { amp } = self.keyspace.settings.dedup else { unreachable!() };
+        Ledger::of(&self.keyspace, amp, busy, SIZES, around).unwrap()
     }
 
     fn pick(&self, busy: &Busy) -> Option<Plan> {
@@ -208,6 +213,44 @@ fn files_that_readers_hold_count_toward_the_goal_of_the_keyspace_that_they_were_
     };
     assert!(!tree.admits(&Busy::default(), &left(7)));
     assert!(tree.admits(&Busy::default(), &left(8)), "another keyspace's");
+}
+
+#[test]
+fn room_for_the_next_flush_is_kept_unless_one_runs_which_has_its_own() {
+    let tree = with_a_segment_left();
+    let at_rest = tree.ledger(&Busy::default(), &Surroundings::default());
+    let flushing_bytes = SIZES.segment_bytes;
+    let around = Surroundings { flushing_bytes, ..Surroundings::default() };
+    let flushing = tree.ledger(&Busy::default(), &around);
+    assert_eq!(at_rest.flush, SIZES.segment_bytes as f64);
+    assert_eq!(flushing.flush, 0.0);
+    assert_eq!(at_rest.room_beside_flush(), flushing.room_beside_flush());
+}
+
+#[test]
+fn while_one_merge_makes_room_another_is_not_begun_for_less() {
+    // 15 segments, a goal of 18 and three, and four segments of new versions.
+    let mut tree = Tree::new(120);
+    let newer = (0..8).map(|at| tree.table(at * 50..(at + 1) * 50, 1..51)).collect();
+    tree.add(0, 50, newer);
+    tree.add_base(30);
+    let mut busy = Busy::default();
+    let first = tree.pick(&busy).unwrap();
+    assert_eq!(first.reason, Reason::Garbage);
+    busy.claim(&first);
+    let next = tree.pick(&busy);
+    assert!(next.is_none_or(|plan| plan.reason != Reason::Garbage));
+}
+
+#[test]
+fn a_small_keyspace_frees_garbage_by_one_merge_at_a_time_and_a_large_one_by_several() {
+    let ledger = |segments: f64| Ledger {
+        whole: Estimate { live_bytes: 0.0, ..Estimate::default() },
+        limit: segments * SIZES.segment_bytes as f64,
+        ..with_a_segment_left().ledger(&Busy::default(), &Surroundings::default())
+    };
+    let most = |segments| ledger(segments).merges_most(SIZES.segment_bytes);
+    assert_eq!([0.5, 7.9, 8.1, 80.0].map(most), [1, 1, 2, 11]);
 }
 
 #[test]

@@ -18,7 +18,7 @@ const SIZES: Sizes = Sizes { segment_bytes: 1000 * ENTRY_BYTES };
 fn sketches(keys: impl Iterator<Item = u64>) -> Sketches {
     let mut sketches = Sketches::default();
     keys.for_each(|key| sketches.insert(hash64(&key.to_be_bytes()), ENTRY_BYTES));
-    sketches.theta.seal();
+    sketches.theta.seal(0);
     sketches
 }
 

@@ -122,6 +122,7 @@ impl Store {
             fingerprint_bits: FINGERPRINT_BITS,
             level: 0,
             file_id,
+            sample_level: 0,
         };
         let writer = TableWriter::new(&mut *file, options);
         let mut cursor = ListCursor::new(entries);
@@ -168,6 +169,7 @@ impl Store {
             throttle: &|_| {},
             table_bytes: self.sizes.table_bytes(),
             fingerprint_bits: FINGERPRINT_BITS,
+            sample_level: 0,
         };
         let mut outcome = Outcome::default();
         for part in plan.parts(parts) {
