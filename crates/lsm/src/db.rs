@@ -396,6 +396,9 @@ impl Db {
     /// Figures.
     pub fn stats(&self) -> Stats {
         let inner = self.inner();
+        // These wait for a sync of the manifest: before the view is taken, for merged files stay while it is held.
+        let (logs, account) = (inner.installer.state().logs.len() as u64, inner.account());
+        let background_error = self.background_error().map(|error| error.to_string());
         let view = inner.view.load();
         let (user_bytes, writes) = inner.commit.written();
         let traffic = inner.commit.log_traffic();
@@ -437,12 +440,12 @@ impl Db {
             table_bytes: tables().map(|(_, _, table)| table.meta.bytes).sum(),
             table_file_bytes: space.bytes,
             table_file_bytes_peak: space.peak_bytes,
-            logs: inner.installer.state().logs.len() as u64,
+            logs,
             snapshots: inner.snapshots.len() as u64,
             visible_seqno: inner.commit.visible(),
             flushed_seqno: view.version.flushed_through,
-            background_error: self.background_error().map(|error| error.to_string()),
-            account: inner.account(),
+            background_error,
+            account,
         }
     }
 

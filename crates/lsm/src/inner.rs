@@ -145,10 +145,9 @@ impl Inner {
     /// Notes what table files take for what is live, as far as that can be told now.
     pub(crate) fn look_at_space(&self) {
         let Some(meter) = &self.meter else { return };
+        // A merge may just have put tables there that nobody has opened.
+        self.open_new_tables();
         let version = self.view.load().version.clone();
-        // A merge may just have put tables there that nobody has opened. What can't be opened can't be
-        // told of.
-        let _ = version.open_tables(&self.cache);
         let Some(live) = stats::live_data(&version, &self.snapshots.list()) else { return };
         let (space, peak) = (meter.table_space(), meter.take_peak());
         let look = SpaceSeen::look(space.bytes, peak, live.bytes, live.pinned_bytes);
@@ -192,7 +191,10 @@ impl Inner {
     /// Opens the readers of new tables, so that no get has to. That one can't be opened is kept as an
     /// error of the background, until all can; and it is reported to whoever reads it.
     pub(crate) fn open_new_tables(&self) {
-        let opened = self.view.load().version.open_tables(&self.cache);
+        // No version is held meanwhile: the files that merges are done with would stay.
+        let tables = self.view.load().version.unopened();
+        let opened = tables.into_iter().map(|table| table.reader(&self.cache).map(|_| ()));
+        let opened = opened.fold(Ok(()), Result::and);
         self.schedule.jobs.lock().unopened = opened.err();
         self.share_memory();
     }

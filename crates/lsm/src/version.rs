@@ -339,6 +339,13 @@ impl Version {
         opened.fold(Ok(()), Result::and)
     }
 
+    /// The tables whose reader is not open yet.
+    pub(crate) fn unopened(&self) -> Vec<Arc<TableHandle>> {
+        let tables = self.keyspaces.values().flat_map(|keyspace| keyspace.tables());
+        let unopened = tables.filter(|(_, _, table)| table.opened().is_none());
+        unopened.map(|(_, _, table)| table.clone()).collect()
+    }
+
     /// As [`Version::open_tables`], by this thread and others that are free: most of it is waiting for
     /// devices and checksums, a table's after another's.
     pub(crate) fn open_tables_at_once(

@@ -37,6 +37,8 @@ pub struct Ledger {
     pub limit: f64,
     /// What they take, with what a running flush and running plans may add.
     pub used: f64,
+    /// Of that, files that are in no version any more.
+    pub left: f64,
     /// What the next flush adds; 0 while one runs, which is part of what is used: there is time to make
     /// room for the one after it.
     pub flush: f64,
@@ -64,6 +66,7 @@ impl Ledger {
             ceiling,
             limit: ceiling - segments(SPARE_SEGMENTS),
             used: (keyspace.bytes() + running) as f64,
+            left: left as f64,
             flush: if around.flushing_bytes == 0 { sizes.segment_bytes as f64 } else { 0.0 },
             plan: sizes.goal_reserve_bytes() as f64,
         })
@@ -75,7 +78,7 @@ impl Ledger {
         /// What a merge's copy takes is little beside so much garbage.
         const SEGMENTS_A_MERGE: f64 = 8.0;
         let garbage = (self.limit - self.whole.live_bytes) / segment_bytes as f64;
-        (garbage / SEGMENTS_A_MERGE) as usize + 1
+        ((garbage / SEGMENTS_A_MERGE) as usize).max(1)
     }
 
     /// What a plan may write at once.

@@ -51,7 +51,7 @@ pub(super) fn pick(
     let running = busy.begun_for(keyspace.id, Reason::Garbage);
     if room < next.max(ledger.plan)
         && running < ledger.merges_most(sizes.segment_bytes)
-        && let Some(plan) = search.garbage(ledger.room())
+        && let Some(plan) = search.garbage(ledger.room(), ledger.left > 0.0)
     {
         return Some(plan);
     }
