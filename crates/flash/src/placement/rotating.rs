@@ -12,8 +12,9 @@
 //!   units' writes as its bandwidth allows.
 //!
 //! What lives shortly dies in its units as fast as it is written, and they never hold much that could be
-//! read; in a leveled tree that is most of what is written. What lives long stays unread, its inputs being
-//! read instead, while its units are being filled.
+//! read; in a leveled tree that is most of what is written. What lives long is read as soon as its tables are
+//! closed, and its units are read more and more while they are being filled. [`Rotating::delayed`] is a variant
+//! for an engine that goes on reading what such tables replace until about a unit is full.
 //!
 //! Reads go to as many units as possible if all that are not written are filled alike. So a unit is left with
 //! an equal part of the free space; but not before there are a few empty units to go on with. When they are
@@ -34,7 +35,7 @@ struct Fit {
     /// How much more for a set that is read as much as the mean unit: reads take a unit's time, too, and more
     /// where a program is stopped for each.
     slack_of_reads: f64,
-    /// How much of what a set can take may be written and not read.
+    /// How much of what a set can take may be written and not read, if reads are delayed.
     held_sets: f64,
 }
 
@@ -66,6 +67,7 @@ pub struct Rotating {
     fit: Fit,
     channel_units: usize,
     holds_writers: bool,
+    delays_reads: bool,
     // What changes: the units of all short lifetimes, and those of each long one.
     sets: Vec<Vec<Unit>>,
 }
@@ -84,12 +86,18 @@ impl Rotating {
     pub fn new(lifetimes: usize, gives_way: bool, channel_units: usize) -> Self {
         let sets = vec![Vec::new(); lifetimes.min(LONG + 1)];
         let fit = if gives_way { GIVES_WAY } else { WAITS };
-        Rotating { lifetimes, fit, channel_units, holds_writers: true, sets }
+        Rotating { lifetimes, fit, channel_units, holds_writers: true, delays_reads: false, sets }
     }
 
     /// The same, and it never holds writers back: to see what that does.
     pub fn unheld(self) -> Self {
         Rotating { holds_writers: false, ..self }
+    }
+
+    /// The same, and what lives long is not read until so much of it is written as fills about a unit, what it
+    /// replaces being read instead: to see what that is worth to an engine that would do it.
+    pub fn delayed(self) -> Self {
+        Rotating { delays_reads: true, ..self }
     }
 
     /// The units that are being written.
@@ -171,7 +179,11 @@ fn per_channel(geometry: &Geometry, units: impl Iterator<Item = Unit>) -> Vec<us
 
 impl Policy for Rotating {
     fn name(&self) -> &'static str {
-        if self.holds_writers { "rotating" } else { "rotating-unheld" }
+        match (self.holds_writers, self.delays_reads) {
+            (true, false) => "rotating",
+            (true, true) => "rotating-delayed",
+            (false, _) => "rotating-unheld",
+        }
     }
 
     fn admission(&self, form: Form) -> Option<Admission> {
@@ -200,7 +212,7 @@ impl Policy for Rotating {
     }
 
     fn held_chunks(&self, state: &State, lifetime: Lifetime, needed: f64) -> usize {
-        let is_long = lifetime + LONG >= self.lifetimes;
+        let is_long = self.delays_reads && lifetime + LONG >= self.lifetimes;
         let set = if is_long { needed * f64::from(state.geometry.chunks_per_unit) } else { 0.0 };
         (self.fit.held_sets * set) as usize
     }

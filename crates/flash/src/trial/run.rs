@@ -45,6 +45,8 @@ pub struct Measured {
     pub heat: f64,
     /// How unevenly reads went to units: the mean square of each unit's part, 1 if all had the same.
     pub unevenness: f64,
+    /// The part of the device's chunks that holds what is read.
+    pub alive: f64,
     /// Events of the model, all time counted.
     pub events: u64,
 }
@@ -161,6 +163,7 @@ impl Run<'_> {
             writes_met: written as f64 >= asked - missed_most && grown <= missed_most,
             heat: heat(&busy, &self.reads_of),
             unevenness: unevenness(&self.reads_of),
+            alive: self.store.readable().len() as f64 / self.sim.media().geometry().chunks() as f64,
             events: self.sim.events(),
             latencies,
         }

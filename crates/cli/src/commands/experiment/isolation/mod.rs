@@ -103,9 +103,11 @@ pub fn results(wishes: &Wishes<'_>) -> Outcome<Results> {
         group("Sequential mix", sequential::ABOUT, sequential::PRESET, &sequential::METRICS),
     ];
     let settings: Settings = [
-        ("virtual_seconds", (sizes.measured_ns as f64 / 1e9).to_string()),
+        ("preset", policies::PRESET.to_owned()),
+        ("policies_virtual_seconds", (sizes.measured_ns as f64 / 1e9).to_string()),
+        ("rounds", sizes.rounds.to_string()),
         ("read_depths", format!("{:?}", sizes.depths)),
-        ("fill", policies::FILL.to_string()),
+        ("policies_fill", policies::FILL.to_string()),
         ("engine_value_bytes", load::VALUE_BYTES.to_string()),
         ("engine_records", engine::RECORDS.to_string()),
         ("engine_threads", load::THREADS.to_string()),
