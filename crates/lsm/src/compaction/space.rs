@@ -77,7 +77,8 @@ impl Ledger {
     pub fn merges_most(&self, segment_bytes: u64) -> usize {
         /// What a merge's copy takes is little beside so much garbage.
         const SEGMENTS_A_MERGE: f64 = 8.0;
-        let garbage = (self.limit - self.whole.live_bytes) / segment_bytes as f64;
+        let kept = self.whole.live_bytes + self.whole.pinned_bytes();
+        let garbage = (self.limit - kept) / segment_bytes as f64;
         ((garbage / SEGMENTS_A_MERGE) as usize).max(1)
     }
 
