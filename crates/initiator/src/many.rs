@@ -38,7 +38,10 @@ impl KeyClient {
             for ((key, name), retrieved) in keys.iter().zip(names).zip(retrieved) {
                 values.push(match retrieved {
                     Retrieved::Value(value) => value,
-                    Retrieved::Longer(bytes) => self.retrieve_by(key, *name, bytes, deadline)?,
+                    // An operation of its own.
+                    Retrieved::Longer(bytes) => {
+                        self.retrieve_by(key, *name, bytes, self.session.deadline())?
+                    }
                 });
             }
         }

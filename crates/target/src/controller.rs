@@ -58,11 +58,15 @@ impl Controller {
         Duration::from_millis(self.keep_alive_ms.load(Relaxed).into())
     }
 
-    /// What the host wishes. Discovery is for anybody, so nobody stays there for ever.
+    /// What the host wishes. Discovery is for anybody, so nobody says nothing there for longer than the default.
     pub(crate) fn set_keep_alive(&self, milliseconds: u32) {
-        let is_for_ever = milliseconds == 0 && self.is_discovery();
-        let default = DISCOVERY_KEEP_ALIVE.as_millis() as u32;
-        self.keep_alive_ms.store(if is_for_ever { default } else { milliseconds }, Relaxed);
+        let longest = DISCOVERY_KEEP_ALIVE.as_millis() as u32;
+        let kept = match (self.is_discovery(), milliseconds) {
+            (true, 0) => longest,
+            (true, wished) => wished.min(longest),
+            (false, wished) => wished,
+        };
+        self.keep_alive_ms.store(kept, Relaxed);
     }
 
     pub(crate) fn configuration(&self) -> Configuration {

@@ -1,13 +1,14 @@
 //! Diffie-Hellman for hosts that prove who they are: milliseconds for each step, which a reactor would keep everybody else waiting
 //! for. So a thread of its own computes, for all reactors, one step at a time.
 //!
-//! A connection has one step here at most, so that there are no more than connections. One that is gone gets no answer.
+//! A connection has one step here at most; that of one that is gone is not computed.
 
 use crate::message::{ConnectionId, Message};
 use crate::workers::Workers;
 use esker_base::{Background, Result};
 use esker_nvme::auth::{Group, KeyPair};
 use esker_uring::Sender;
+use std::sync::Weak;
 
 /// What is to be computed.
 pub(crate) enum Step {
@@ -32,6 +33,8 @@ struct Job {
     to: Sender<Message>,
     connection: ConnectionId,
     slot: u16,
+    /// Gone with the connection.
+    lives: Weak<()>,
 }
 
 impl Proofs {
@@ -47,14 +50,18 @@ impl Proofs {
         to: Sender<Message>,
         connection: ConnectionId,
         slot: u16,
+        lives: Weak<()>,
     ) {
-        self.workers.submit(0, Job { step, to, connection, slot });
+        self.workers.submit(0, Job { step, to, connection, slot, lives });
     }
 }
 
 impl Job {
     fn run(self) {
-        let Job { step, to, connection, slot } = self;
+        let Job { step, to, connection, slot, lives } = self;
+        if lives.strong_count() == 0 {
+            return;
+        }
         // A reactor that is gone has no connection to tell.
         let _ = to.send(Message::Computed { connection, slot, computed: step.compute() });
     }

@@ -259,7 +259,8 @@ impl Connection {
             Verdict::Computes(step) => {
                 let proofs = self.shared.proofs.as_ref().ok_or(Status::INTERNAL_ERROR)?;
                 let slot = self.commands.add(id, State::Computes);
-                proofs.submit(step, self.mailbox.clone(), self.id, slot);
+                let lives = std::sync::Arc::downgrade(&self.lives);
+                proofs.submit(step, self.mailbox.clone(), self.id, slot, lives);
                 Ok(Some(slot))
             }
             verdict => {

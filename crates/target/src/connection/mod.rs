@@ -57,6 +57,8 @@ pub(crate) struct Connection {
     local: SocketAddr,
     shared: Arc<Shared>,
     mailbox: Sender<Message>,
+    /// What is computed for the connection is not, once this is gone.
+    lives: Arc<()>,
     counters: Arc<Counters>,
 
     phase: Phase,
@@ -98,6 +100,7 @@ impl Connection {
             id: shared.next_connection(),
             local,
             mailbox,
+            lives: Arc::new(()),
             counters,
             phase: Phase::Opening,
             deadline: Some(now + CONNECT_TIME),
@@ -295,7 +298,9 @@ impl Connection {
     /// connection may make room for another. An admin queue goes after its I/O queues.
     pub(crate) fn silent_since(&self) -> Option<Duration> {
         let queue = self.queue.as_ref().filter(|queue| !queue.has_secret)?;
-        let may_go = queue.controller.keep_alive().is_zero() && !self.has_io_queues();
+        let keep_alive = queue.controller.keep_alive();
+        let is_long = keep_alive.is_zero() || keep_alive > crate::limits::SILENCE_TIME;
+        let may_go = is_long && !self.has_io_queues();
         may_go.then_some(self.last_heard)
     }
 

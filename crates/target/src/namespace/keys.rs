@@ -10,9 +10,6 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// So much of a buffer may be kept in vain beside a value.
-const PAGE_BYTES: usize = 4096;
-
 /// A volatile namespace of keys, in their order.
 pub struct MemoryKeys {
     guid: [u8; 16],
@@ -64,7 +61,7 @@ fn weight(key: &Key, value: &[u8]) -> u64 {
 /// what is counted.
 fn trimmed(value: Slice) -> Slice {
     let (range, buffer) = (value.range(), value.into_buffer());
-    match buffer.len() - range.len() > PAGE_BYTES {
+    match buffer.len() - range.len() > range.len() / 2 {
         true => Buffer::from_slice(&buffer[range]).whole(),
         false => buffer.slice(range),
     }
