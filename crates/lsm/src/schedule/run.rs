@@ -136,7 +136,7 @@ fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
         jobs.retired.push(memtable.clone());
     }
     drop(jobs);
-    inner.open_new_tables();
+    // This opens the new tables, too.
     inner.look_at_space();
     Ok(())
 }
