@@ -1,12 +1,18 @@
 //! Back-pressure: how fast writers may go while flush and compaction catch up.
 //!
-//! There is no cliff. Debt is measured as a fraction `x` of what is tolerable, and writers are
-//! slowed to `drain x (1 - x) / x`: unlimited without debt, just what is drained at one half, and
-//! almost nothing when the limit is near. So a limit is approached ever more slowly, and a put waits
-//! a few milliseconds at a time, never for a whole compaction.
+//! There is no cliff. Debt is measured as a fraction `x` of what is tolerable, and sets a rate: unlimited
+//! without debt, just what is drained at one half, and almost nothing when the limit is near. So a limit
+//! is approached ever more slowly, and each put waits for its own share, microseconds as a rule, never
+//! for a whole compaction.
 //!
 //! Three debts count, and the worst of them rules: sealed MemTables that wait for their flush, runs
 //! in level 0 that every read must visit, and bytes that compaction has yet to rewrite.
+//!
+//! MemTables are flushed one by one, so that debt tells how fast writers should go: `drain x (1 - x) / x`.
+//! Merges take many runs at once, and that debt goes up and down like a saw, which writers are not to do.
+//! So it has the flatter `2 x drain x (1 - x)`, and no rate rises faster than it doubles in a second:
+//! otherwise writers would fill level 0 to its limit whenever a merge ends, and stand almost still until
+//! the next one does.
 
 use esker_base::Clock;
 use parking_lot::Mutex;
@@ -25,13 +31,22 @@ const DEBT_LIMIT_SEGMENTS: f64 = 256.0;
 
 /// Writers keep at least this, in bytes a second, so that none waits for ever.
 const RATE_FLOOR: f64 = 1e6;
+/// A rate that may rise doubles in so long,
+const DOUBLES_IN: Duration = Duration::from_secs(1);
+/// and is none any more beyond this,
+const RATE_FREE: f64 = 4e9;
+/// or once there is no debt and nobody has used it up for so long.
+const UNUSED: Duration = Duration::from_millis(100);
 /// The drain rates before any was measured, in bytes a second.
 const DRAIN_INITIAL: f64 = 100e6;
 /// How much a new measurement of a drain rate counts.
 const DRAIN_WEIGHT: f64 = 0.3;
 
-/// Sleeps shorter than this are saved up: the system's timers are no finer.
-const SLEEP_LEAST: Duration = Duration::from_micros(500);
+/// Waits shorter than this are saved up.
+const SLEEP_LEAST: Duration = Duration::from_micros(1);
+/// So much of the rate as was not used is saved up, so that a sleep that is longer than it was to be
+/// costs nobody anything.
+const CREDIT: Duration = Duration::from_millis(1);
 /// No single wait is longer.
 const SLEEP_MOST: Duration = Duration::from_millis(20);
 /// No write is put off further than this by those before it: what they cost beyond is forgiven, or a
@@ -57,8 +72,14 @@ pub(crate) struct Debt {
 
 /// See the file's head.
 pub(crate) struct Stall {
-    /// Bytes a second that all writers together may write; 0 is no limit.
+    /// Bytes a second that all writers together might write at `since`; 0 is no limit. The three are
+    /// stored under the lock and read without it: who reads new and old ones waits too long, or not
+    /// long enough, once.
     rate: AtomicU64,
+    /// The moment, in nanoseconds of the clock, that `rate` is from.
+    since: AtomicU64,
+    /// What the rate rises to from there; 0 is no limit.
+    target: AtomicU64,
     /// The moment, in nanoseconds of the clock, until which earlier writes have used up the rate.
     busy_until: AtomicU64,
     stalled_ns: AtomicU64,
@@ -74,6 +95,8 @@ impl Stall {
     pub(crate) fn new() -> Self {
         Stall {
             rate: AtomicU64::new(0),
+            since: AtomicU64::new(0),
+            target: AtomicU64::new(0),
             busy_until: AtomicU64::new(0),
             stalled_ns: AtomicU64::new(0),
             drains: Mutex::new(Drains { flush: DRAIN_INITIAL, level_0: DRAIN_INITIAL }),
@@ -96,18 +119,38 @@ impl Stall {
 
     #[cold]
     fn wait(&self, bytes: usize, rate: u64, clock: &dyn Clock) {
-        let cost_ns = (bytes as u64).saturating_mul(1_000_000_000) / rate;
         let now = clock.now().as_nanos() as u64;
-        // Rate that was not used in the past is not saved up.
-        let start = |busy_until: u64| busy_until.max(now);
+        let Some(risen) = self.risen(rate, now) else {
+            // Unless the debt has grown meanwhile.
+            let _ = self.rate.compare_exchange(rate, 0, Ordering::Relaxed, Ordering::Relaxed);
+            return;
+        };
+        let cost_ns = (bytes as u64).saturating_mul(1_000_000_000) / risen;
+        let earliest = now.saturating_sub(CREDIT.as_nanos() as u64);
+        let start = |busy_until: u64| busy_until.max(earliest);
         let latest = now + BACKLOG_MOST.as_nanos() as u64;
         let after = |busy_until| Some(start(busy_until).saturating_add(cost_ns).min(latest));
         let before = self.busy_until.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after);
-        let wait = Duration::from_nanos(start(before.unwrap_or(now)) - now);
+        let wait = Duration::from_nanos(start(before.unwrap_or(now)).saturating_sub(now));
         if wait >= SLEEP_LEAST {
             let wait = wait.min(SLEEP_MOST);
             clock.sleep(wait);
             self.note_stalled(wait);
+        }
+    }
+
+    /// What `rate` has become by `now`, if there still is one.
+    fn risen(&self, rate: u64, now: u64) -> Option<u64> {
+        let since = self.since.load(Ordering::Relaxed);
+        let doublings = now.saturating_sub(since) as f64 / DOUBLES_IN.as_nanos() as f64;
+        let risen = rate as f64 * doublings.exp2();
+        match self.target.load(Ordering::Relaxed) {
+            0 => {
+                let used_until = self.busy_until.load(Ordering::Relaxed);
+                let is_unused = used_until.saturating_add(UNUSED.as_nanos() as u64) < now;
+                (risen < RATE_FREE && !is_unused).then_some(risen as u64)
+            }
+            target => Some(risen.min(target as f64) as u64),
         }
     }
 
@@ -133,7 +176,7 @@ impl Stall {
 
     /// Sets the rate by the debt that there is now. It is measured under the lock, so that of two
     /// callers at once the later one has the last word.
-    pub(crate) fn set_debt(&self, measure: impl FnOnce() -> Debt) {
+    pub(crate) fn set_debt(&self, now: Duration, measure: impl FnOnce() -> Debt) {
         let drains = self.drains.lock();
         let debt = measure();
         let tolerable = (debt.sealed_limit + 1).saturating_sub(debt.sealed_free) as f64;
@@ -143,16 +186,31 @@ impl Stall {
         let segments = debt.compaction_bytes as f64 / debt.segment_bytes.max(1) as f64;
         let bytes = (segments - DEBT_FREE_SEGMENTS) / (DEBT_LIMIT_SEGMENTS - DEBT_FREE_SEGMENTS);
         let rate = rate_at(sealed.max(index), drains.flush)
-            .min(rate_at(runs, drains.level_0))
-            .min(rate_at(bytes, drains.level_0));
-        let stored = if rate.is_finite() { rate.max(RATE_FLOOR) as u64 } else { 0 };
-        self.rate.store(stored, Ordering::Relaxed);
+            .min(even_rate_at(runs, drains.level_0))
+            .min(even_rate_at(bytes, drains.level_0));
+        let now = now.as_nanos() as u64;
+        let before = match self.rate.load(Ordering::Relaxed) {
+            0 => None,
+            rate => self.risen(rate, now),
+        };
+        let target = rate.max(RATE_FLOOR);
+        // What is drained, at least, is no rate to be reached step by step.
+        let rate = before.map_or(target, |before| target.min(drains.level_0.max(before as f64)));
+        let stored = |rate: f64| if rate.is_finite() { rate as u64 } else { 0 };
+        self.target.store(stored(target), Ordering::Relaxed);
+        self.since.store(now, Ordering::Relaxed);
+        self.rate.store(stored(rate), Ordering::Relaxed);
     }
 }
 
 /// The rate at a fraction `x` of the tolerable debt.
 fn rate_at(x: f64, drain: f64) -> f64 {
     if x <= 0.0 { f64::INFINITY } else { drain * (1.0 - x).max(0.0) / x }
+}
+
+/// The same for a debt that is paid in few large pieces.
+fn even_rate_at(x: f64, drain: f64) -> f64 {
+    if x <= 0.0 { f64::INFINITY } else { 2.0 * drain * (1.0 - x).max(0.0) }
 }
 
 fn learn(drain: &mut f64, bytes: u64, took: Duration) {
@@ -166,9 +224,12 @@ fn learn(drain: &mut f64, bytes: u64, took: Duration) {
 mod tests {
     use super::*;
 
+    /// A moment.
+    const NOW: Duration = Duration::from_secs(1000);
+
     fn rate(debt: Debt) -> u64 {
         let stall = Stall::new();
-        stall.set_debt(|| Debt { sealed_limit: 3, segment_bytes: 64 << 20, ..debt });
+        stall.set_debt(NOW, || Debt { sealed_limit: 3, segment_bytes: 64 << 20, ..debt });
         stall.rate.load(Ordering::Relaxed)
     }
 
@@ -184,12 +245,22 @@ mod tests {
             .map(|runs| rate(Debt { level_0_excess_runs: runs, ..Debt::default() }))
             .collect();
         assert!(by_runs.windows(2).all(|pair| pair[1] <= pair[0]));
-        assert!(by_runs.windows(2).all(|pair| pair[1] * 3 >= pair[0] || pair[1] < 20_000_000));
+        assert!(by_runs.windows(2).all(|pair| pair[1] * 2 >= pair[0] || pair[1] < 20_000_000));
         assert!(by_runs.iter().all(|&rate| rate >= RATE_FLOOR as u64));
         let by_sealed: Vec<u64> =
             (1..6).map(|sealed| rate(Debt { sealed, ..Debt::default() })).collect();
         assert!(by_sealed.windows(2).all(|pair| pair[1] <= pair[0]));
     }
+
+    const NONE: Debt = Debt {
+        sealed: 0,
+        sealed_limit: 3,
+        sealed_free: 0,
+        index_share: 0.0,
+        level_0_excess_runs: 0,
+        compaction_bytes: 0,
+        segment_bytes: 1,
+    };
 
     struct Counting(AtomicU64);
 
@@ -206,15 +277,10 @@ mod tests {
     #[test]
     fn a_moment_of_overload_is_soon_over() {
         let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
-        let debt = |level_0_excess_runs| Debt {
-            level_0_excess_runs,
-            sealed_limit: 3,
-            segment_bytes: 1,
-            ..Debt::default()
-        };
-        stall.set_debt(|| debt(60));
+        let debt = |level_0_excess_runs| Debt { level_0_excess_runs, ..NONE };
+        stall.set_debt(clock.now(), || debt(60));
         (0..50).for_each(|_| stall.before_write(1 << 20, &clock));
-        stall.set_debt(|| debt(9));
+        stall.set_debt(clock.now(), || debt(9));
         let eased = clock.now();
         (0..50).for_each(|_| stall.before_write(100, &clock));
         assert!(clock.now() - eased <= BACKLOG_MOST, "{:?}", clock.now() - eased);
@@ -224,7 +290,7 @@ mod tests {
     fn a_pool_is_filled_to_a_half_before_it_slows_writers_and_then_step_by_step() {
         let pool = |sealed| {
             let (stall, debt) = (Stall::new(), Debt { segment_bytes: 1, ..Debt::default() });
-            stall.set_debt(|| Debt { sealed, sealed_limit: 14, sealed_free: 7, ..debt });
+            stall.set_debt(NOW, || Debt { sealed, sealed_limit: 14, sealed_free: 7, ..debt });
             stall.rate.load(Ordering::Relaxed)
         };
         assert!((0..=7).all(|sealed| pool(sealed) == 0));
@@ -244,19 +310,83 @@ mod tests {
 
     #[test]
     fn a_slowed_writer_waits_in_short_turns() {
-        let stall = Stall::new();
-        stall.set_debt(|| Debt {
-            level_0_excess_runs: 22,
-            sealed_limit: 3,
-            segment_bytes: 1,
-            ..Debt::default()
-        });
-        let clock = Counting(AtomicU64::new(0));
+        let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
+        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22, ..NONE });
         // At half of the limit writers get just the drain rate: 100 MB in about a second.
         for _ in 0..100_000 {
             stall.before_write(1000, &clock);
         }
         let seconds = clock.now().as_secs_f64();
         assert!((0.9..1.1).contains(&seconds), "{seconds}");
+    }
+
+    /// The bytes that a writer who never rests writes in `duration`.
+    fn written_in(stall: &Stall, clock: &Counting, duration: Duration) -> u64 {
+        let (end, mut bytes) = (clock.now() + duration, 0);
+        while clock.now() < end {
+            stall.before_write(1000, clock);
+            clock.0.fetch_add(400, Ordering::Relaxed);
+            bytes += 1000;
+        }
+        bytes
+    }
+
+    #[test]
+    fn each_put_waits_its_own_share() {
+        let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
+        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22, ..NONE });
+        written_in(&stall, &clock, Duration::from_secs(1));
+        for _ in 0..1000 {
+            let before = clock.now();
+            stall.before_write(1000, &clock);
+            let waited = clock.now() - before;
+            assert!((9..=11).contains(&waited.as_micros()), "1,000 bytes of 100 MB/s: {waited:?}");
+        }
+    }
+
+    #[test]
+    fn when_a_merge_ends_the_rate_rises_step_by_step() {
+        let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
+        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22, ..NONE });
+        written_in(&stall, &clock, Duration::from_secs(1));
+        stall.set_debt(clock.now(), || NONE);
+        let by_second: Vec<u64> =
+            (0..3).map(|_| written_in(&stall, &clock, Duration::from_secs(1))).collect();
+        // A rate that doubles in a second writes 1.44 times what it began with meanwhile.
+        for (wanted, written) in [144e6, 288e6, 577e6].into_iter().zip(by_second) {
+            assert!((0.95..1.05).contains(&(written as f64 / wanted)), "{written} of {wanted}");
+        }
+    }
+
+    #[test]
+    fn a_rate_that_nobody_used_is_gone() {
+        let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
+        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22, ..NONE });
+        written_in(&stall, &clock, Duration::from_secs(1));
+        stall.set_debt(clock.now(), || NONE);
+        clock.sleep(SLEEP_MOST);
+        stall.before_write(1000, &clock);
+        assert!(stall.slows_writers(), "not after a moment");
+        (0..6).for_each(|_| clock.sleep(SLEEP_MOST));
+        stall.before_write(1000, &clock);
+        assert!(!stall.slows_writers());
+    }
+
+    #[test]
+    fn a_sleep_that_was_too_long_costs_no_rate() {
+        struct Late(Counting);
+        impl Clock for Late {
+            fn now(&self) -> Duration {
+                self.0.now()
+            }
+            fn sleep(&self, duration: Duration) {
+                self.0.0.fetch_add(duration.as_nanos() as u64 + 50_000, Ordering::Relaxed);
+            }
+        }
+        let (stall, clock) = (Stall::new(), Late(Counting(AtomicU64::new(0))));
+        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22, ..NONE });
+        (0..100_000).for_each(|_| stall.before_write(1000, &clock));
+        let seconds = clock.now().as_secs_f64();
+        assert!((0.99..1.01).contains(&seconds), "100 MB of 100 MB/s: {seconds}");
     }
 }

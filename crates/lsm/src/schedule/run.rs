@@ -143,7 +143,7 @@ fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
 
 /// Tells writers how fast they may go now.
 pub(crate) fn update_debt(inner: &Inner) {
-    inner.stall.set_debt(|| {
+    inner.stall.set_debt(inner.clock.now(), || {
         let view = inner.view.pin();
         let sealed = || view.memtables.iter().filter(|memtable| memtable.is_sealed());
         let index: usize = sealed().map(|memtable| memtable.index_bytes()).sum();
