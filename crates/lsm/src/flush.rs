@@ -126,7 +126,7 @@ impl Content {
     fn of(inner: &Inner, memtable: &Arc<MemTable>, id: KeyspaceId) -> Result<Option<Self>> {
         let view = inner.view.load();
         let Some(keyspace) = view.version.keyspaces.get(&id) else { return Ok(None) };
-        let mut cursor = memtable.cursor(id, memtable.last_seqno());
+        let mut cursor = memtable.cursor(id, memtable.last_seqno()).in_one_pass();
         let versions = cursor.versions() as u64;
         let span = span_of(&mut cursor)?;
         let bits = span.map(|span| filter_share::of_flush(keyspace, versions, &span));

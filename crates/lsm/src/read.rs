@@ -163,7 +163,7 @@ fn pass_keyspace(
     through: Seqno,
 ) -> Result<()> {
     let tombstones = memtable.range_tombstones(keyspace);
-    let mut cursor = memtable.cursor(keyspace, through);
+    let mut cursor = memtable.cursor(keyspace, through).in_one_pass();
     cursor.seek_first()?;
     let mut last: Vec<u8> = Vec::new();
     while cursor.valid() {

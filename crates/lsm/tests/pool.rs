@@ -4,13 +4,15 @@ mod pool_place;
 
 use esker_api::WriteBatch;
 use esker_base::background::Stepped;
-use esker_base::{Entry, Error, KeyspaceId, Kind};
+use esker_base::{Clock, Entry, Error, KeyspaceId, Kind};
 use esker_lsm::{Db, Env, Log, Settings, Sync};
 use esker_memtable::{Frames, MemTable, Memory, SEGMENT_HEADER_BYTES, SegmentHeader};
-use esker_pmem::{Accept, Pool};
-use esker_storage::PosixStorage;
+use esker_pmem::{Accept, Delays, Pool};
+use esker_storage::{MemoryStorage, PosixStorage};
 use pool_place::{POOL_BYTES, Place, assert_all, put_all};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 #[test]
 fn writes_are_read_back_through_flush_and_reopening() {
@@ -56,6 +58,43 @@ fn a_commit_takes_one_fence_and_stores_its_bytes_once() {
     // Header 32, entry 4 + 12 + 96: three lines.
     within(after.log_bytes - before.log_bytes, 1_000 * 192, 72);
     within(after.log_flushes - before.log_flushes, 1_000 * 3, 2);
+}
+
+/// A clock by which whoever looks again is a line's latency further, and that counts the looks.
+#[derive(Default)]
+struct Looks(AtomicU64);
+
+impl Clock for Looks {
+    fn now(&self) -> Duration {
+        Duration::from_micros(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+    fn sleep(&self, _: Duration) {
+        unreachable!("a load gives the processor to nobody")
+    }
+}
+
+#[test]
+fn a_slower_medium_holds_up_each_read_and_no_pass_over_a_segment() {
+    let place = Place::new();
+    let looks = Arc::new(Looks::default());
+    let delays = Delays { line_read: Duration::from_micros(1), ..Delays::default() };
+    let pool = Pool::open_delayed(&place.pool(), Accept::Emulated, delays, looks.clone()).unwrap();
+    let env = Env { pool: Some(pool), ..Env::over(Arc::new(MemoryStorage::new())) };
+    let db = Db::open_with(env, place.settings()).unwrap();
+    put_all(&db, 0..500);
+    let waited = || looks.0.load(Ordering::Relaxed);
+    assert_eq!(waited(), 0, "nothing was read");
+    assert_all(&db, 0..10);
+    let by_reads = waited();
+    // Of 96 bytes and their key.
+    assert!((10 * 2..=10 * 4).contains(&by_reads), "{by_reads}");
+    assert_eq!(db.range(&db.default_keyspace(), ..).map(Result::unwrap).count(), 500);
+    let by_scan = waited() - by_reads;
+    assert!((500 * 2..=500 * 8).contains(&by_scan), "{by_scan}");
+    let before = waited();
+    db.flush().unwrap();
+    assert_eq!(waited(), before, "a flush goes by bandwidth");
+    assert_eq!(db.stats().flushes, 1);
 }
 
 #[test]

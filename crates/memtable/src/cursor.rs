@@ -26,6 +26,8 @@ pub struct MemTableCursor {
     /// The lane that the cursor stands on.
     current: Option<usize>,
     direction: Direction,
+    /// Whether it goes over everything once, for no reader.
+    passes: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,7 +45,20 @@ struct Lane {
 impl MemTableCursor {
     pub(crate) fn new(memtable: Arc<MemTable>, numbers: u32, parts: Vec<Arc<Part>>) -> Self {
         let lanes = parts.into_iter().map(|part| Lane { part, at: usize::MAX }).collect();
-        MemTableCursor { memtable, numbers, lanes, current: None, direction: Direction::Forward }
+        let direction = Direction::Forward;
+        MemTableCursor { memtable, numbers, lanes, current: None, direction, passes: false }
+    }
+
+    /// For a pass over everything, which the latency of a slower medium does not hold up at each entry.
+    pub fn in_one_pass(self) -> Self {
+        MemTableCursor { passes: true, ..self }
+    }
+
+    #[inline]
+    fn before_read(&self, bytes: usize) {
+        if !self.passes {
+            self.memtable.segment().before_read(bytes);
+        }
     }
 
     /// How many versions the cursor may come to, at most.
@@ -109,6 +124,7 @@ impl MemTableCursor {
         if self.current.is_some() {
             let lane = self.standing();
             self.memtable.segment().look_at(lane.part.items()[lane.at].place());
+            self.before_read(1);
         }
         self.memtable.sound()
     }
@@ -244,7 +260,7 @@ impl EntryCursor for MemTableCursor {
     #[inline]
     fn value(&self) -> &[u8] {
         let value = self.entry().value;
-        self.memtable.segment().before_value(value.len());
+        self.before_read(value.len());
         value
     }
 }

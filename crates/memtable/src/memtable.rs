@@ -438,7 +438,7 @@ impl MemTable {
 
     #[inline]
     fn found<'a>(&self, number: u32, entry: Entry<'a>) -> Found<'a> {
-        self.segment.before_value(entry.value.len());
+        self.segment.before_read(entry.key.len() + entry.value.len());
         Found { seqno: self.seqno(number), kind: entry.kind, value: entry.value }
     }
 

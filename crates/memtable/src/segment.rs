@@ -381,7 +381,7 @@ impl Segment {
         unsafe { std::slice::from_raw_parts(self.start.add(from.offset as usize), bytes) }
     }
 
-    /// Reads a filled entry. Whoever goes on to read its value says so by [`Segment::before_value`].
+    /// Reads a filled entry. Whoever does so to answer a reader says so by [`Segment::before_read`].
     ///
     /// The memory may have been damaged since. What is no entry any more is noted, and an entry that
     /// nobody wrote is returned: before an answer is used, [`Segment::damage`] is asked.
@@ -391,9 +391,6 @@ impl Segment {
         let Some(head) = self.head(start) else { return self.note_damage(place) };
         let Head { keyspace, kind, key, key_bytes, value_bytes } = head;
         self.races.read(start, key - start + key_bytes + value_bytes);
-        if let Memory::Pmem(extent) = &self.memory {
-            extent.before_read(key - start + key_bytes);
-        }
         // SAFETY: `head` has checked that the bytes lie in the segment; as there, they are a filled
         // entry's, and never written again.
         let (key, value) = unsafe {
@@ -480,11 +477,12 @@ impl Segment {
         None
     }
 
-    /// To be called before a value of `bytes` bytes is read; see [`Extent::before_read`].
+    /// To be called before a reader is given `bytes` bytes of one entry; see [`Extent::before_read`]. A pass
+    /// over the whole segment, to sort, verify or flush it, waits for bandwidth and not for each line.
     ///
     /// [`Extent::before_read`]: esker_pmem::Extent::before_read
     #[inline]
-    pub fn before_value(&self, bytes: usize) {
+    pub fn before_read(&self, bytes: usize) {
         if let Memory::Pmem(extent) = &self.memory {
             extent.before_read(bytes);
         }
