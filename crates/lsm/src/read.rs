@@ -71,9 +71,19 @@ pub(crate) fn get(
     let found = get_from_tables(inner, tables, sought, deleted_below, patience)?;
     // R3: what is returned, and nothing else, is offered.
     Ok(found.map(|(seqno, value)| {
-        dram_table.fill(keyspace, key, hash, seqno, &value, snapshot);
+        let seqno = if seqno == 0 { written_by(view) } else { seqno };
+        if seqno <= snapshot {
+            dram_table.fill(keyspace, key, hash, seqno, &value, snapshot);
+        }
         value
     }))
+}
+
+/// A seqno for a version whose own was forgotten because nobody asks for it any more: what is in tables was
+/// written by then. By its own the DRAMTable would serve it to readers of an older view, as of a moment
+/// before it was written.
+fn written_by(view: &View) -> Seqno {
+    view.version.flushed_through
 }
 
 /// What `memtable` says of the key, if anything.
@@ -214,5 +224,28 @@ mod tests {
         let found = get(inner, &view, keyspace.id(), b"k", now, Patience::MayBlock).unwrap();
         assert_eq!(found.as_deref(), Some(&b"old"[..]), "all that its view has");
         assert_eq!(db.get(&keyspace, b"k").unwrap().as_deref(), Some(&b"new"[..]));
+    }
+
+    /// A merge forgets the seqnos of versions that everybody may see; whoever reads at an older moment
+    /// without a snapshot, as `multi_get` does, is not everybody.
+    #[test]
+    fn a_copy_whose_seqno_was_forgotten_is_not_served_to_readers_of_an_earlier_moment() {
+        let env =
+            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let db = Db::open_with(env, Settings::default()).unwrap();
+        let (keyspace, inner) = (db.default_keyspace(), db.inner());
+        db.put(&keyspace, b"k", b"old").unwrap();
+        db.flush().unwrap();
+        let (view, now) = (inner.view.load(), inner.commit.visible());
+        db.put(&keyspace, b"k", b"new").unwrap();
+        db.flush().unwrap();
+        db.compact().unwrap();
+        assert_eq!(db.get(&keyspace, b"k").unwrap().as_deref(), Some(&b"new"[..]));
+        let dram_table = inner.dram_table.as_ref().unwrap();
+        assert_eq!(dram_table.stats().fills, 1, "the read was offered");
+        let found = get(inner, &view, keyspace.id(), b"k", now, Patience::MayBlock).unwrap();
+        assert_eq!(found.as_deref(), Some(&b"old"[..]));
+        db.get(&keyspace, b"k").unwrap();
+        assert_eq!(dram_table.stats().hits, 1, "whoever reads at present is served");
     }
 }

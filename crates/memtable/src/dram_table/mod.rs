@@ -27,7 +27,8 @@
 //!   its newest seqno there, and for each keyspace with range deletes there the
 //!   [floor is raised](DramTable::raise_floor) to the newest of them. MemTables leave oldest first.
 //! * **R3.** A fill is a value that the reader is about to return: found at its snapshot, and not
-//!   range-deleted at that snapshot, the MemTables' range deletes included.
+//!   range-deleted at that snapshot, the MemTables' range deletes included. Its seqno is the version's,
+//!   or, if a merge has forgotten that, one by which it was written.
 //! * **R4.** Range deletes in the view's MemTables are applied to hits as to tables' versions.
 //!
 //! # Why no reader gets a wrong version
