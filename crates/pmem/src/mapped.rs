@@ -5,7 +5,7 @@ use crate::persist::{Persist, REACHES_MEDIUM};
 use crate::pool::RESTORE;
 use crate::region::{FRAME_HEADER_BYTES, Region};
 use esker_base::{Error, Result};
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, fstatfs};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, fstatfs, fstatvfs};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use std::fs::{self, File};
@@ -68,9 +68,18 @@ impl MappedRegion {
             .open(path)
             .map_err(|source| failure("create", path, source))?;
         let created = lock(&file, path).and_then(|()| {
-            let allocated = fallocate(&file, FallocateFlags::empty(), 0, bytes);
-            allocated.map_err(|source| failure("allocate", path, source))?;
+            // Mapped first: what is no persistent memory is refused before its blocks are taken.
+            file.set_len(bytes).map_err(|source| failure("enlarge", path, source))?;
             let region = Self::map(file, path, accept, Use::Write)?;
+            let room = fstatvfs(&region._file).map_err(|source| failure("ask about", path, source))?;
+            if region.domain == Domain::Emulated && bytes <= room.f_bavail * room.f_frsize {
+                // By the mapping: persistent memory is there from the start, and in large pages where the
+                // system has them. It has not asked for room first, as the allocation does, which fails
+                // before it takes any.
+                let _ = region.advise(0, region.len, Advice::LinuxPopulateWrite);
+            }
+            let allocated = fallocate(&region._file, FallocateFlags::empty(), 0, bytes);
+            allocated.map_err(|source| failure("allocate", path, source))?;
             region._file.sync_all().map_err(|source| failure("sync", path, source))?;
             Ok(region)
         });
