@@ -376,7 +376,7 @@ impl Db {
         self.writable()?.compact_fully(keyspace.id)
     }
 
-    /// Waits until flush and compaction have nothing left to do.
+    /// Waits until flush and compaction have nothing left to do, and the next segment is there for writers.
     pub fn settle(&self) -> Result<()> {
         self.writable()?.settle()
     }

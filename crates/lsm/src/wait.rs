@@ -164,6 +164,13 @@ impl Inner {
 
     /// Waits until background work has nothing left to do.
     pub(crate) fn settle(&self) -> Result<()> {
+        // If it fails, the next write will say so.
+        let _ = self.wait_until(|jobs, view| {
+            let is_running = jobs.lane(Lane::Prepare).running > 0;
+            let is_due = jobs.wants_segment && jobs.prepared.is_none();
+            let waits = is_running || (is_due && can_prepare(self, jobs, view));
+            if waits { Wait::For(Lane::Prepare) } else { Wait::Over }
+        });
         self.wait_until(|jobs, view| {
             let busy = jobs.lane(Lane::Flush).running > 0;
             let waiting = view.memtables.iter().any(|memtable| memtable.is_sealed());
