@@ -71,7 +71,8 @@ impl MappedRegion {
             // Mapped first: what is no persistent memory is refused before its blocks are taken.
             file.set_len(bytes).map_err(|source| failure("enlarge", path, source))?;
             let region = Self::map(file, path, accept, Use::Write)?;
-            let room = fstatvfs(&region._file).map_err(|source| failure("ask about", path, source))?;
+            let room =
+                fstatvfs(&region._file).map_err(|source| failure("ask about", path, source))?;
             if region.domain == Domain::Emulated && bytes <= room.f_bavail * room.f_frsize {
                 // By the mapping: persistent memory is there from the start, and in large pages where the
                 // system has them. It has not asked for room first, as the allocation does, which fails
