@@ -59,7 +59,56 @@ fn a_copy_is_exact_or_it_is_none() {
     let exact = |seqno| table.get_exact(KS, b"k", hash64(b"k"), seqno, <[u8]>::to_vec);
     assert_eq!((exact(4), exact(6)), (None, None));
     assert_eq!(exact(5), Some(5u64.to_le_bytes().to_vec()));
-    assert_eq!((table.stats().exact_hits, table.stats().exact_misses), (1, 2));
+    assert_eq!(table.stats().exact_hits, 1);
+}
+
+#[test]
+fn a_read_that_met_several_entries_before_its_own_missed_once() {
+    for forwarding in [Forwarding::OnFlush, Forwarding::Always, Forwarding::Adaptive] {
+        let table = DramTable::new(1 << 20, forwarding);
+        let hash = hash64(b"k");
+        for seqno in [9, 7, 5] {
+            assert!(table.get_exact(KS, b"k", hash, seqno, |_| ()).is_none());
+        }
+        table.segment_read(KS, b"k", hash, 5, b"value");
+        assert_eq!(table.stats().exact_misses, 1, "{forwarding:?}");
+    }
+}
+
+#[test]
+fn a_fill_of_an_older_version_than_is_held_is_not_taken() {
+    let table = table();
+    assert!(fill(&table, b"k", 7, 9));
+    assert!(!fill(&table, b"k", 5, 9));
+    let stats = table.stats();
+    assert_eq!((stats.fills, stats.fills_refused), (1, 1));
+    assert_eq!(get(&table, b"k", 9), version(7));
+}
+
+#[test]
+fn a_fill_of_what_is_held_is_no_other_fill() {
+    let table = table();
+    assert!(fill(&table, b"k", 5, 9) && fill(&table, b"k", 5, 10));
+    let stats = table.stats();
+    assert_eq!((stats.fills, stats.fills_refused), (1, 0));
+}
+
+#[test]
+fn a_forward_of_an_older_version_than_is_held_is_not_taken() {
+    let table = table();
+    assert!(forward(&table, b"k", 25) && !forward(&table, b"k", 24));
+    assert!(forward(&table, b"k", 25), "it is there");
+    assert_eq!(table.stats().forwards, 1);
+    assert_eq!(get(&table, b"k", 30), version(25));
+}
+
+#[test]
+fn a_forwarded_version_that_is_too_large_drops_what_is_older() {
+    let table = DramTable::new(64 << 10, Forwarding::OnFlush);
+    fill(&table, b"k", 5, 9);
+    assert!(!table.forward(KS, b"k", hash64(b"k"), 12, Some(&[0; 32 << 10])));
+    assert_eq!(get(&table, b"k", 20), None);
+    assert_eq!((table.stats().forwards, table.stats().invalidations), (0, 1));
 }
 
 #[test]
@@ -107,8 +156,7 @@ fn a_late_forward_is_refused() {
     pass(&table, b"k", 12, 20);
     assert!(!forward(&table, b"k", 11));
     assert!(forward(&table, b"k", 12));
-    assert!(forward(&table, b"k", 25) && forward(&table, b"k", 24));
-    assert_eq!(get(&table, b"k", 30), version(25));
+    assert_eq!(get(&table, b"k", 30), version(12));
 }
 
 #[test]

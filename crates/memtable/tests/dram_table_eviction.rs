@@ -63,6 +63,25 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+#[test]
+fn an_entry_that_is_evicted_as_it_is_refreshed_is_not_refreshed() {
+    let table = DramTable::new(16 << 10, Forwarding::OnFlush);
+    let value = [1; 200];
+    // Until one has made room: the table is full, and the oldest is the next to go.
+    let full = (0..).find(|&number| {
+        assert!(fill(&table, number, &value, 1));
+        table.stats().evictions > 0
+    });
+    let oldest = (0..=full.unwrap()).find(|&number| holds(&table, number)).unwrap();
+    let evictions = table.stats().evictions;
+    // Longer than before, and short enough for the table.
+    table.pass(KS, &key(oldest), hash64(&key(oldest)), 2, Some(&[2; 1_500]), 2);
+    assert!(!holds(&table, oldest));
+    let stats = table.stats();
+    assert!(stats.evictions > evictions, "{stats:?}");
+    assert_eq!((stats.refreshes, stats.invalidations), (0, 0), "{stats:?}");
+}
+
 proptest! {
     #[test]
     fn after_every_step_the_bytes_are_within_the_bound_and_cover_what_is_held(

@@ -114,13 +114,13 @@ pub struct DramTableStats {
     pub misses: u64,
     /// Lookups answered, of keys in a MemTable.
     pub exact_hits: u64,
-    /// Lookups not answered, of keys in a MemTable.
+    /// Lookups not answered, of keys with a put in a MemTable, which was read instead.
     pub exact_misses: u64,
-    /// Values taken from readers of tables.
+    /// Values taken from readers of tables. One that is held already is not taken again.
     pub fills: u64,
-    /// Values not taken from readers of tables: they may be outdated, or are too large.
+    /// Values not taken from readers of tables: they are or may be outdated, or are too large.
     pub fills_refused: u64,
-    /// Versions taken from MemTables that stay.
+    /// Versions taken from MemTables that stay. One that is held already is not taken again.
     pub forwards: u64,
     /// Entries brought up to date by a flush.
     pub refreshes: u64,
@@ -181,7 +181,8 @@ impl DramTable {
     }
 
     /// Has `read` copy the value of the version of `key` at `seqno`, which the reader met in a
-    /// MemTable, if there is a copy.
+    /// MemTable, if there is a copy. A reader may ask for the seqnos of other keys' entries, too, if it
+    /// can't tell them apart yet.
     #[inline]
     pub fn get_exact<R>(
         &self,
@@ -195,7 +196,8 @@ impl DramTable {
         self.shard(&key).get_exact(&key, seqno, read)
     }
 
-    /// Offers what a reader at `snapshot` found in tables: see R1 and R3. Whether it was taken.
+    /// Offers what a reader at `snapshot` found in tables: see R1 and R3. Whether the table holds it
+    /// now.
     pub fn fill(
         &self,
         keyspace: KeyspaceId,
@@ -274,7 +276,8 @@ impl DramTable {
     }
 
     /// What a reader calls that met a put in a MemTable of which [`DramTable::get_exact`] had no
-    /// copy, if the segment is slower than DRAM. `OnFlush` takes none.
+    /// copy, if the segment is slower than DRAM. It counts as a lookup not answered. `OnFlush` takes no
+    /// copy.
     pub fn segment_read(
         &self,
         keyspace: KeyspaceId,
@@ -283,8 +286,11 @@ impl DramTable {
         seqno: Seqno,
         value: &[u8],
     ) {
+        let key = Key::new(keyspace, key, key_hash);
+        let shard = self.shard(&key);
+        shard.note_segment_read();
         if self.forwarding != Forwarding::OnFlush {
-            self.forward(keyspace, key, key_hash, seqno, Some(value));
+            shard.forward(&key, seqno, Some(value));
         }
     }
 

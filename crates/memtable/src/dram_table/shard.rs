@@ -5,7 +5,7 @@
 use super::demand::Demand;
 use super::entry::{Entry, Key};
 use super::queue::Place;
-use super::store::Store;
+use super::store::{Store, Taken};
 use super::sync::RwLock;
 use super::{DramTableStats, Hit};
 use esker_base::{KeyspaceId, Seqno};
@@ -120,20 +120,27 @@ impl Shard {
                 return Some(read(slot.entry.value()));
             }
         }
-        self.exact_misses.fetch_add(1, Ordering::Relaxed);
         None
+    }
+
+    /// Counts a read of a MemTable for want of a copy. [`Shard::get_exact`] can't: it may be asked
+    /// several times for one read, once for each entry that the MemTable's index can't tell apart.
+    pub fn note_segment_read(&self) {
+        self.exact_misses.fetch_add(1, Ordering::Relaxed);
     }
 
     pub fn fill(&self, key: &Key<'_>, seqno: Seqno, value: &[u8], snapshot: Seqno) -> bool {
         let mut state = self.state.write();
-        let accepted = state.admits(key, snapshot) && state.take(key, seqno, snapshot, value);
-        if accepted {
-            state.fills += 1;
-        } else {
-            state.fills_refused += 1;
+        let admitted = state.admits(key, snapshot);
+        let taken = admitted.then(|| state.take(key, seqno, snapshot, value));
+        match taken {
+            Some(Taken::Stored) => state.fills += 1,
+            // Another reader was quicker.
+            Some(Taken::Held) => {}
+            _ => state.fills_refused += 1,
         }
         state.sweep(SWEEP_STEP);
-        accepted
+        taken.is_some_and(Taken::is_held)
     }
 
     pub fn pass(&self, key: &Key<'_>, seqno: Seqno, value: Option<&[u8]>, through: Seqno) {
@@ -147,15 +154,16 @@ impl Shard {
     pub fn forward(&self, key: &Key<'_>, seqno: Seqno, value: Option<&[u8]>) -> bool {
         let mut state = self.state.write();
         let taken = match value {
-            Some(value) => state.admits(key, seqno) && state.take(key, seqno, seqno, value),
+            Some(value) if state.admits(key, seqno) => Some(state.take(key, seqno, seqno, value)),
+            Some(_) => None,
             None => {
                 state.drop_older(key, seqno);
-                false
+                None
             }
         };
-        state.forwards += u64::from(taken);
+        state.forwards += u64::from(taken == Some(Taken::Stored));
         state.sweep(SWEEP_STEP);
-        taken
+        taken.is_some_and(Taken::is_held)
     }
 
     /// Whether a put of `key` replaces an entry that was read, and its copy would likely be read
@@ -228,40 +236,41 @@ impl State {
         as_of >= self.passed[bucket(key)] && as_of >= self.floor_of(key.keyspace)
     }
 
-    /// Makes a version the entry of its key, unless a newer one is. False if there is no room.
-    fn take(&mut self, key: &Key<'_>, seqno: Seqno, as_of: Seqno, value: &[u8]) -> bool {
+    /// Makes a version the entry of its key, unless a newer one is or there is no room.
+    fn take(&mut self, key: &Key<'_>, seqno: Seqno, as_of: Seqno, value: &[u8]) -> Taken {
         let Some(number) = self.store.find(key) else {
             return self.store.insert(key, seqno, as_of, value);
         };
         let entry = self.store.entry_mut(number);
         match entry.seqno().cmp(&seqno) {
-            std::cmp::Ordering::Less => self.store.replace(number, key, seqno, as_of, value),
+            std::cmp::Ordering::Less => {
+                let taken = self.store.replace(number, key, seqno, as_of, value);
+                self.invalidations += u64::from(taken == Taken::TooLarge);
+                taken
+            }
             std::cmp::Ordering::Equal => {
                 entry.set_as_of(as_of.max(entry.as_of()));
-                true
+                Taken::Held
             }
-            std::cmp::Ordering::Greater => true,
+            std::cmp::Ordering::Greater => Taken::Outrun,
         }
     }
 
     /// Brings the entry of `key` up to the version that is passed, or drops it.
     fn refresh(&mut self, key: &Key<'_>, seqno: Seqno, value: Option<&[u8]>, through: Seqno) {
         let Some(number) = self.store.find(key) else { return };
-        let before = self.store.slot(number).entry.seqno();
-        if before > seqno {
+        if self.store.slot(number).entry.seqno() > seqno {
             return;
         }
-        let kept = match value {
-            Some(value) if self.admits(key, through) => self.take(key, seqno, through, value),
+        match value {
+            Some(value) if self.admits(key, through) => {
+                let taken = self.take(key, seqno, through, value);
+                self.refreshes += u64::from(taken == Taken::Stored);
+            }
             _ => {
                 self.store.remove(number);
-                false
+                self.invalidations += 1;
             }
-        };
-        if !kept {
-            self.invalidations += 1;
-        } else if before < seqno {
-            self.refreshes += 1;
         }
     }
 

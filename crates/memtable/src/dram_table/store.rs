@@ -30,6 +30,28 @@ const ENTRY_SHARE: usize = 8;
 /// The slots grow by an eighth, at least by this many.
 const SLOTS_STEP_MIN: usize = 16;
 
+/// What became of a version that was offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Taken {
+    /// It is the entry of its key from now on.
+    Stored,
+    /// It was so before.
+    Held,
+    /// A newer version is.
+    Outrun,
+    /// It is too large. An older version, if there was one, is gone.
+    TooLarge,
+    /// It took an older version's place, and had to make room at once.
+    Evicted,
+}
+
+impl Taken {
+    /// Whether it is the entry of its key now.
+    pub fn is_held(self) -> bool {
+        matches!(self, Taken::Stored | Taken::Held)
+    }
+}
+
 /// See the module's text.
 pub(super) struct Store {
     budget: usize,
@@ -96,20 +118,20 @@ impl Store {
             + self.ghost.memory_bytes()
     }
 
-    /// Adds an entry for a key that has none. False if it is too large.
-    pub fn insert(&mut self, key: &Key<'_>, seqno: Seqno, as_of: Seqno, value: &[u8]) -> bool {
+    /// Adds an entry for a key that has none.
+    pub fn insert(&mut self, key: &Key<'_>, seqno: Seqno, as_of: Seqno, value: &[u8]) -> Taken {
         let bytes = Entry::bytes_for(key, value);
         if bytes > self.budget / ENTRY_SHARE || !self.make_room(bytes) {
-            return false;
+            return Taken::TooLarge;
         }
         let tag = key.tag();
         let place = if self.ghost.take(tag) { Place::Main } else { Place::Small };
         self.put(Slot::new(Entry::new(key, seqno, as_of, value), tag, 0, place));
-        true
+        Taken::Stored
     }
 
-    /// Gives the key in slot `number` another version. It keeps its place in its queue. False if
-    /// the version is too large: then the key has no entry any more.
+    /// Gives the key in slot `number` another version. It keeps its place in its queue. If that is
+    /// the next to make room, a longer version may have to go at once.
     pub fn replace(
         &mut self,
         number: u32,
@@ -117,14 +139,14 @@ impl Store {
         seqno: Seqno,
         as_of: Seqno,
         value: &[u8],
-    ) -> bool {
+    ) -> Taken {
         let slot = &mut self.slots[number as usize];
         if slot.entry.overwrite(seqno, as_of, value) {
-            return true;
+            return Taken::Stored;
         }
         if Entry::bytes_for(key, value) > self.budget / ENTRY_SHARE {
             self.remove(number);
-            return false;
+            return Taken::TooLarge;
         }
         let before = slot.entry.memory_bytes();
         slot.entry = Entry::new(key, seqno, as_of, value);
@@ -132,7 +154,11 @@ impl Store {
         let queue = if slot.place == Place::Small { &mut self.small } else { &mut self.main };
         queue.bytes = queue.bytes - before + after;
         self.trim();
-        true
+        // Nothing comes in meanwhile: a slot that is free is this entry's own.
+        match self.slots[number as usize].place {
+            Place::Free => Taken::Evicted,
+            Place::Small | Place::Main => Taken::Stored,
+        }
     }
 
     fn trim(&mut self) {
