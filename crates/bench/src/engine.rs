@@ -21,7 +21,8 @@ pub trait Engine: Sync {
     /// What has been written since the store was opened.
     fn counters(&self) -> Counters;
 
-    /// The space that the store takes on its devices now. Asked for ten times a second.
+    /// The space that the store takes on its devices now, persistent memory included. Asked for ten times
+    /// a second.
     fn disk_bytes(&self) -> u64;
 
     /// What its tables take, those included that are being written or not yet removed. Asked for a

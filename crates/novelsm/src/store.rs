@@ -100,7 +100,11 @@ impl Engine for NoveLsm {
     }
 
     fn disk_bytes(&self) -> u64 {
-        disk_usage(&self.dir)
+        let pool = &self.shared.pool;
+        // Whole extents, as nobody else can have the rest of one; and before the files, so that what a
+        // flush moves meanwhile is seen twice rather than never.
+        let held = (pool.extents() - pool.free()) as u64 * pool.extent_bytes() as u64;
+        held + disk_usage(&self.dir)
     }
 
     fn table_space(&self) -> TableSpace {

@@ -107,7 +107,7 @@ pub(super) fn metric_title(metric: &str, unit: &str) -> (String, Quantity) {
         "latency_p999_us" => "Latency, 99.9th percentile",
         "latency_max_us" => "Latency, longest",
         "stall_us" | "stall_ms" => "Writers held back",
-        "disk_bytes" => "Space on disk",
+        "disk_bytes" => "Space taken",
         "bandwidth_mib_s" => "Bandwidth, MiB/s",
         _ => "",
     };

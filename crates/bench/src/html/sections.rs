@@ -242,7 +242,7 @@ impl Page<'_> {
     /// Space for each byte that is alive, on average and at its peak; or the bytes at their peak.
     pub(super) fn space(&self, cases: &[&str]) -> Vec<Markup> {
         if !self.data.has("space_amp_peak") && !self.data.has("space_amp_mean") {
-            let title = "Space on disk";
+            let title = "Space taken";
             return self.metric(cases, title, "at its peak", "disk_peak_bytes", Axis::Linear);
         }
         self.mean_and_peak(cases, "Space amplification", ["space_amp_mean", "space_amp_peak"])

@@ -77,6 +77,7 @@ fn engines_with_a_pool_find_what_they_loaded_and_say_that_it_is_emulated() {
             assert_eq!(value("operations"), 3_000.0);
             // To a log or a pool, and to tables.
             assert!(value("write_amp") > 1.5, "{engine} {case}: {}", value("write_amp"));
+            assert!(value("space_amp_peak") >= 1.0, "{engine} {case}: {}", value("space_amp_peak"));
         }
         assert_eq!(results["settings"][engine]["pool_bytes"], "1048576");
     }

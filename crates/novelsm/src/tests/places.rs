@@ -1,6 +1,7 @@
 //! Where writes go, on a store that flushes nothing until it is told to.
 
 use super::*;
+use esker_bench::accounting::disk_usage;
 use std::sync::atomic::AtomicBool;
 
 /// Puts numbers to one key until all MemTables that there can be are full but the last, and gives the
@@ -44,6 +45,17 @@ fn writes_go_to_persistent_memory_while_dram_is_full() {
     assert_eq!(number_in(&store, b"first"), 0);
     let hits = Engine::counters(&store).dram_hits.unwrap();
     assert_eq!(hits, used.dram_writes, "one read after each write, and of the first");
+}
+
+#[test]
+fn what_lies_in_the_pool_takes_space() {
+    let Open { dirs, store } = open_held();
+    let in_files = || disk_usage(dirs[0].path());
+    assert_eq!(store.disk_bytes(), in_files());
+    fill(&store);
+    let pool = &store.shared.pool;
+    let all = (pool.extents() * pool.extent_bytes()) as u64;
+    assert_eq!(store.disk_bytes(), in_files() + all);
 }
 
 #[test]

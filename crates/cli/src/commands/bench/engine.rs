@@ -1,7 +1,7 @@
 //! Open stores as the benchmark sees them: an Esker database, and any peer.
 
 use super::log_device::OpenLog;
-use super::pool::PoolSettings;
+use super::pool::{PoolSettings, held_bytes};
 use crate::failure::Outcome;
 use crate::options::shape_name;
 use esker::api::Ordered;
@@ -12,6 +12,7 @@ use esker::{
 use esker_bench::accounting::{Copies, Reclaim, TableGets, TableSpace, disk_usage, table_usage};
 use esker_bench::{Counters, Engine};
 use esker_peers::Peer;
+use esker_pmem::Pool;
 use esker_storage::PosixStorage;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,8 +31,8 @@ pub struct EskerEngine {
     /// Where the log lies, if that is on a device of its own.
     log: Option<OpenLog>,
     settings: BTreeMap<String, String>,
-    /// Whether MemTables lie in persistent memory.
-    has_pool: bool,
+    /// The persistent memory that MemTables lie in, if they do.
+    pool: Option<Arc<Pool>>,
     /// Whether there is a table of copies in DRAM: it is what counts reads.
     has_dram_table: bool,
 }
@@ -59,14 +60,15 @@ impl EskerEngine {
         pool: &PoolSettings,
         keyspace: KeyspaceSettings,
     ) -> Outcome<Self> {
-        let mut named = named(&settings, &keyspace);
-        named.extend(pool.named());
-        let env =
-            Env { pool: Some(pool.make()?), ..Env::over(Arc::new(PosixStorage::create(dir)?)) };
+        let made = pool.make()?;
+        let mut named = named(&in_pool(&settings, &made), &keyspace);
+        named.extend(pool.named(&made));
+        let storage = Arc::new(PosixStorage::create(dir)?);
+        let env = Env { pool: Some(made.clone()), ..Env::over(storage) };
         let has_dram_table = settings.dram_table_bytes != Some(0);
         let db = Db::open_with(env, settings)?;
         let engine = EskerEngine::new(name, dir, db, named, keyspace)?;
-        Ok(EskerEngine { has_pool: true, has_dram_table, ..engine })
+        Ok(EskerEngine { pool: Some(made), has_dram_table, ..engine })
     }
 
     /// Opens the database in `dir`, or creates one there, with its log on a device.
@@ -103,18 +105,8 @@ impl EskerEngine {
     ) -> Outcome<Self> {
         let store = db.store(&db.keyspace(KEYSPACE, keyspace)?);
         let transactions = TransactionDb::new(db.clone());
-        let (dir, log, has_pool, has_dram_table) = (dir.to_owned(), None, false, false);
-        Ok(EskerEngine {
-            name,
-            dir,
-            db,
-            store,
-            transactions,
-            log,
-            settings,
-            has_pool,
-            has_dram_table,
-        })
+        let (dir, log, pool, has_dram_table) = (dir.to_owned(), None, None, false);
+        Ok(EskerEngine { name, dir, db, store, transactions, log, settings, pool, has_dram_table })
     }
 
     /// What was set, by name.
@@ -147,7 +139,8 @@ impl Engine for EskerEngine {
         let (copies, gets) = (&stats.dram_table, &stats.table_gets);
         // MemTables in DRAM answer all reads that do not come to the table of copies behind them.
         // MemTables in persistent memory answer some, which nobody counts; the rest, copies did.
-        let (dram_hits, dram_misses) = match (self.has_pool, self.has_dram_table) {
+        let has_pool = self.pool.is_some();
+        let (dram_hits, dram_misses) = match (has_pool, self.has_dram_table) {
             (true, _) => (Some(copies.hits + copies.exact_hits), None),
             (false, true) => (None, Some(copies.misses)),
             (false, false) => (None, None),
@@ -155,7 +148,7 @@ impl Engine for EskerEngine {
         Counters {
             user_bytes: stats.user_bytes,
             log_bytes: Some(stats.log_bytes),
-            pool_bytes: if self.has_pool { stats.log_bytes } else { 0 },
+            pool_bytes: if has_pool { stats.log_bytes } else { 0 },
             log_syncs: Some(stats.log_syncs),
             flush_bytes: Some(stats.flush_bytes),
             compaction_bytes: Some(stats.compaction_bytes),
@@ -175,7 +168,9 @@ impl Engine for EskerEngine {
     }
 
     fn disk_bytes(&self) -> u64 {
-        disk_usage(&self.dir)
+        // The pool first: what a flush moves meanwhile is seen twice rather than never.
+        let held = self.pool.as_deref().map_or(0, held_bytes);
+        held + disk_usage(&self.dir)
     }
 
     fn table_space(&self) -> TableSpace {
@@ -208,6 +203,16 @@ fn reclaim_of(stats: &Stats) -> Option<Reclaim> {
         predicted_bytes: stats.predicted_reclaim_bytes,
         reclaimed_bytes: stats.reclaimed_bytes,
     })
+}
+
+/// The settings as the database takes them with this pool: a segment is an extent, and all extents but
+/// the active one and the next may wait for their flush, up to 64.
+fn in_pool(settings: &Settings, pool: &Pool) -> Settings {
+    Settings {
+        segment_bytes: pool.extent_bytes(),
+        sealed_segments: pool.extents().saturating_sub(2).clamp(1, 64),
+        ..settings.clone()
+    }
 }
 
 pub(super) fn named(settings: &Settings, keyspace: &KeyspaceSettings) -> BTreeMap<String, String> {
@@ -290,5 +295,64 @@ impl Engine for PeerEngine {
 
     fn settle(&self) -> Result<()> {
         self.peer.settle()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker::{Error, WriteBatch};
+
+    const VALUE: [u8; 1_000] = [7; 1_000];
+
+    fn open(dir: &Path) -> EskerEngine {
+        let log = Log::Pmem { pool: PathBuf::new(), emulated: true };
+        let settings = Settings { log, segment_bytes: 64 << 10, ..Settings::default() };
+        let pool = PoolSettings { pool: 16 << 20, ..PoolSettings::default() };
+        let keyspace = KeyspaceSettings::default();
+        EskerEngine::open_with_pool("esker-wbl", dir, settings, &pool, keyspace).unwrap()
+    }
+
+    #[test]
+    fn what_lies_in_the_pool_takes_space() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = open(dir.path());
+        let put = |numbers: std::ops::Range<u32>| {
+            let one = |number: u32| engine.store().put(&number.to_be_bytes(), &VALUE).unwrap();
+            numbers.for_each(one);
+        };
+        // Less than an extent.
+        put(0..800);
+        let live = 800 * VALUE.len() as u64;
+        assert!(disk_usage(dir.path()) < live, "it is not in files yet");
+        assert!(engine.disk_bytes() >= live, "{} for {live}", engine.disk_bytes());
+        put(800..8_000);
+        engine.flush().unwrap();
+        let held = held_bytes(engine.pool.as_deref().unwrap());
+        assert!(held < 4_000_000, "{held}: what is in tables has left the pool");
+        engine.close().unwrap();
+    }
+
+    #[test]
+    fn the_settings_of_an_engine_with_a_pool_are_those_in_force() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = open(dir.path());
+        let told = engine.settings();
+        let number = |name: &str| told[name].parse::<usize>().unwrap();
+        assert_eq!(number("segment_bytes"), number("pool_extent_bytes"));
+        assert_eq!(number("sealed_segments"), number("pool_extents") - 2);
+        assert!(number("segment_bytes") * number("pool_extents") <= number("pool_bytes"));
+        // A batch takes a quarter of a segment: the database's own word on how large those are.
+        let mut batch = WriteBatch::new();
+        let keyspace = engine.store().keyspace_id();
+        (0..400u32).for_each(|key| batch.put(keyspace, &key.to_be_bytes(), &VALUE));
+        let in_force = Settings { segment_bytes: number("segment_bytes"), ..Settings::default() };
+        match engine.store().write(&batch) {
+            Err(Error::BatchTooLarge { limit, .. }) => {
+                assert_eq!(limit, in_force.max_batch_bytes())
+            }
+            other => panic!("{other:?}"),
+        }
+        engine.close().unwrap();
     }
 }

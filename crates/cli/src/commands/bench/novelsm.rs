@@ -29,10 +29,11 @@ impl NoveLsmEngine {
         keyspace: KeyspaceSettings,
     ) -> Outcome<Self> {
         let mut named = named(&Settings { log: Log::None, ..settings.clone() }, &keyspace);
-        named.extend(pool.named());
+        let made = pool.make()?;
+        named.extend(pool.named(&made));
         named.insert("log".to_owned(), LOG.to_owned());
         named.retain(|name, _| !NOT_USED.contains(&&name[..]));
-        let store = NoveLsm::open(dir, settings, keyspace, pool.make()?)?;
+        let store = NoveLsm::open(dir, settings, keyspace, made)?;
         Ok(NoveLsmEngine { store, settings: named })
     }
 

@@ -56,12 +56,19 @@ impl PoolSettings {
         Ok(Pool::open_delayed(&path, Accept::Emulated, delays, Arc::new(SystemClock::new()))?)
     }
 
-    /// The settings by name.
-    pub fn named(&self) -> BTreeMap<String, String> {
+    /// The settings by name, and what `pool`, made by them, is cut into.
+    pub fn named(&self, pool: &Pool) -> BTreeMap<String, String> {
         BTreeMap::from([
             ("pool_bytes".to_owned(), self.pool.to_string()),
+            ("pool_extents".to_owned(), pool.extents().to_string()),
+            ("pool_extent_bytes".to_owned(), pool.extent_bytes().to_string()),
             ("pool_delay_ns".to_owned(), self.pool_delay.to_string()),
             ("pool_memory".to_owned(), EMULATED.to_owned()),
         ])
     }
+}
+
+/// What a store holds of `pool` now: whole extents, as nobody else can have the rest of one.
+pub fn held_bytes(pool: &Pool) -> u64 {
+    (pool.extents() - pool.free()) as u64 * pool.extent_bytes() as u64
 }
