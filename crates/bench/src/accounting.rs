@@ -27,6 +27,8 @@ pub struct Counters {
     pub dram_misses: Option<u64>,
     /// What became of the copies there, if they are a table of their own.
     pub copies: Option<Copies>,
+    /// Writes by the memory that their MemTable lies in, of a store that has some in either.
+    pub placed: Option<Placed>,
     /// Blocks that were found in the block cache.
     pub cache_hits: Option<u64>,
     /// Blocks that were not.
@@ -55,6 +57,31 @@ impl Copies {
             fills: now.fills.saturating_sub(earlier.fills),
             invalidations: now.invalidations.saturating_sub(earlier.invalidations),
             evictions: now.evictions.saturating_sub(earlier.evictions),
+        })
+    }
+}
+
+/// Entries written to MemTables, of which some lie in DRAM and some in persistent memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Placed {
+    /// To those in DRAM.
+    pub dram_writes: u64,
+    /// To those in persistent memory.
+    pub pmem_writes: u64,
+}
+
+impl Placed {
+    /// The part that went to persistent memory. `None` if nothing was written.
+    pub fn pmem_share(&self) -> Option<f64> {
+        let all = self.dram_writes + self.pmem_writes;
+        (all > 0).then(|| self.pmem_writes as f64 / all as f64)
+    }
+
+    fn since(now: Option<Self>, earlier: Option<Self>) -> Option<Self> {
+        let (now, earlier) = (now?, earlier?);
+        Some(Placed {
+            dram_writes: now.dram_writes.saturating_sub(earlier.dram_writes),
+            pmem_writes: now.pmem_writes.saturating_sub(earlier.pmem_writes),
         })
     }
 }
@@ -97,6 +124,7 @@ impl Counters {
             dram_hits: since(self.dram_hits, earlier.dram_hits),
             dram_misses: since(self.dram_misses, earlier.dram_misses),
             copies: Copies::since(self.copies, earlier.copies),
+            placed: Placed::since(self.placed, earlier.placed),
             cache_hits: since(self.cache_hits, earlier.cache_hits),
             cache_misses: since(self.cache_misses, earlier.cache_misses),
             table_hits: TableGets::since(self.table_hits, earlier.table_hits),
@@ -359,12 +387,24 @@ mod tests {
         dram_hits: None,
         dram_misses: None,
         copies: None,
+        placed: None,
         cache_hits: None,
         cache_misses: None,
         table_hits: None,
         table_misses: None,
         log_syncs: None,
     };
+
+    #[test]
+    fn the_share_of_persistent_memory_is_that_of_the_time_that_is_asked_for() {
+        let placed = |dram_writes, pmem_writes| Counters {
+            placed: Some(Placed { dram_writes, pmem_writes }),
+            ..NOTHING
+        };
+        let share = |counters: Counters| counters.placed.and_then(|placed| placed.pmem_share());
+        assert_eq!(share(placed(40, 90).since(&placed(10, 80))), Some(0.25));
+        assert_eq!((share(placed(5, 5).since(&placed(5, 5))), share(NOTHING)), (None, None));
+    }
 
     #[test]
     fn hits_are_counted_or_follow_from_misses() {

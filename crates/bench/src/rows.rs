@@ -132,6 +132,13 @@ impl Rows {
         }
     }
 
+    /// Where writes went, of an engine with MemTables in either kind of memory.
+    pub(crate) fn add_placement(&mut self, of_load: &Counters) {
+        if let Some(share) = of_load.placed.and_then(|placed| placed.pmem_share()) {
+            self.add("pmem_writes", share, "share");
+        }
+    }
+
     /// A number of bytes, if it is known.
     pub(crate) fn add_bytes(&mut self, metric: &str, bytes: Option<u64>) {
         if let Some(bytes) = bytes {

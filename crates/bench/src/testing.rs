@@ -1,6 +1,6 @@
 //! A clock and an engine for tests.
 
-use crate::accounting::TableSpace;
+use crate::accounting::{Placed, TableSpace};
 use crate::{Counters, Engine};
 use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, Value, WriteBatch};
 use esker_base::{Clock, Error, Result};
@@ -34,7 +34,7 @@ pub(crate) struct Counting {
     pub(crate) compacted_bytes: AtomicU64,
     pub(crate) reads: AtomicU64,
     pub(crate) breaks: bool,
-    /// Whether its log is called persistent memory.
+    /// Whether its log is called persistent memory, and MemTables for a quarter of the writes.
     pub(crate) has_pool: bool,
     /// Whether it knows the peak of its tables, which is more than can be seen.
     pub(crate) keeps_peak: bool,
@@ -93,6 +93,10 @@ impl Engine for Counting {
             dram_hits: Some(self.reads.load(Relaxed) / 4),
             dram_misses: None,
             copies: None,
+            placed: self.has_pool.then(|| Placed {
+                dram_writes: self.model.writes() - self.model.writes() / 4,
+                pmem_writes: self.model.writes() / 4,
+            }),
             cache_hits: Some(0),
             cache_misses: Some(0),
             table_hits: None,

@@ -20,7 +20,8 @@
 //!
 //! `dram_hit_ratio` is the part of the point reads that DRAM answered, MemTables that lie there and
 //! copies of what lies elsewhere, but not the block cache, whose `cache_hit_ratio` is that of the
-//! blocks asked for. Both stand where the engine counts them.
+//! blocks asked for. Both stand where the engine counts them. `pmem_writes` is the part of the writes
+//! that went to MemTables in persistent memory, of an engine that has some there and some in DRAM.
 //!
 //! Of load and settling together: `settle_seconds`, `sustained_throughput` (the operations by the
 //! time of both), `user_bytes`, `written_bytes` (all that the
@@ -279,6 +280,7 @@ impl Trial<'_> {
             rows.add_latencies("commit_", commits);
         }
         rows.add_hits(&of_load.during, point_reads(measured));
+        rows.add_placement(&of_load.during);
         if let Some(settling) = settling {
             rows.add("settle_seconds", settling.as_secs_f64(), "s");
         }

@@ -6,7 +6,7 @@ use crate::list::Found;
 use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, Value, WriteBatch};
 use esker_base::{KeyspaceId, Result};
 use esker_bench::Engine;
-use esker_bench::accounting::{Counters, TableSpace, disk_usage, table_usage};
+use esker_bench::accounting::{Counters, Placed, TableSpace, disk_usage, table_usage};
 use std::sync::atomic::Ordering;
 
 impl Kv for NoveLsm {
@@ -92,6 +92,10 @@ impl Engine for NoveLsm {
             dram_hits: Some(counts.dram_hits.load(Ordering::Relaxed)),
             dram_misses: None,
             copies: None,
+            placed: Some(Placed {
+                dram_writes: counts.dram_writes.load(Ordering::Relaxed),
+                pmem_writes: counts.pmem_writes.load(Ordering::Relaxed),
+            }),
             cache_hits: Some(tables.cache_hits),
             cache_misses: Some(tables.cache_misses),
             table_hits: None,

@@ -79,6 +79,7 @@ pub(super) fn metric_title(metric: &str, unit: &str) -> (String, Quantity) {
         "sustained_throughput" => "Throughput, settling included",
         "settle_seconds" => "Time to settle",
         "dram_hit_ratio" => "Reads answered from DRAM",
+        "pmem_writes" => "Writes that went to persistent memory",
         "dram_fills" => "Copies made in DRAM",
         "dram_invalidations" => "Copies outdated by writes",
         "dram_evictions" => "Copies that had to make room",

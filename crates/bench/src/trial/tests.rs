@@ -101,6 +101,17 @@ fn what_persistent_memory_takes_is_written_as_well() {
 }
 
 #[test]
+fn the_part_of_the_writes_that_persistent_memory_takes_is_told() {
+    let options = updates::Options { records: 100, updates_per_key: 3.0, ..Default::default() };
+    let updates = Updates::new(&options);
+    let with = Counting { has_pool: true, ..Counting::default() };
+    let outcome = run_on(&with, &updates, |_| {}).unwrap();
+    assert_eq!(value(&outcome, "pmem_writes"), Some(0.25));
+    let without = run_on(&Counting::default(), &updates, |_| {}).unwrap();
+    assert_eq!(value(&without, "pmem_writes"), None);
+}
+
+#[test]
 fn kinds_are_told_apart_only_where_there_are_several() {
     let mixed = run(Preset::F, |_| {});
     let sum = value(&mixed, "read_operations").unwrap() + value(&mixed, "rmw_operations").unwrap();

@@ -41,6 +41,9 @@ fn writes_go_to_persistent_memory_while_dram_is_full() {
     let held = SEGMENT_BYTES as u64 / 1_000;
     assert!((held..=2 * held).contains(&(used.dram_writes / 2)), "{used:?}");
     assert!(used.pmem_writes >= (extents - 1) * held, "{used:?}");
+    let placed = Engine::counters(&store).placed.unwrap();
+    let told = (placed.dram_writes, placed.pmem_writes);
+    assert_eq!(told, (used.dram_writes, used.pmem_writes));
     // The oldest MemTable answers what no later one has.
     assert_eq!(number_in(&store, b"first"), 0);
     let hits = Engine::counters(&store).dram_hits.unwrap();

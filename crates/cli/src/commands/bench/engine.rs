@@ -160,6 +160,7 @@ impl Engine for EskerEngine {
                 invalidations: copies.invalidations,
                 evictions: copies.evictions,
             }),
+            placed: None,
             cache_hits: Some(stats.cache_hits),
             cache_misses: Some(stats.cache_misses),
             table_hits: Some(TableGets { gets: gets.hits, table_reads: gets.hit_reads }),

@@ -83,7 +83,7 @@ impl Plan<'_> {
                      all that they will have cost. What engines without a log have in DRAM alone has \
                      no space yet, and may leave them below 1.";
         let metrics = ["throughput", "latency_p50_us", "latency_p99_us", "latency_p999_us"];
-        let costs = ["write_amp_so_far", "space_amp_peak"];
+        let costs = ["write_amp_so_far", "space_amp_peak", "pmem_writes"];
         let cases = WORKLOADS.into_iter().map(case).collect::<Outcome<_>>()?;
         Ok(part("Bursts", about, cases, &[&metrics[..], &costs, &HITS].concat()))
     }
@@ -94,7 +94,7 @@ impl Plan<'_> {
                      compactions until nothing is left to do. Writes to a pool count as writes, and its \
                      extents, as long as they are held, as space.";
         let metrics = ["sustained_throughput", "throughput", "settle_seconds", "latency_p99_us"];
-        let costs = ["write_amp", "space_amp_peak"];
+        let costs = ["write_amp", "space_amp_peak", "pmem_writes"];
         let cases = WORKLOADS.into_iter().map(case).collect::<Outcome<_>>()?;
         Ok(part("Sustained", about, cases, &[&metrics[..], &costs, &HITS].concat()))
     }
@@ -194,7 +194,7 @@ impl Plan<'_> {
                      at which the insert was due. What operations that do nothing had at that rate \
                      is the machine's own part of it.";
         let series = ["throughput", "latency_p99_us", "latency_p999_us", "latency_max_us"];
-        let beside = ["latency_p50_us", "idle_latency_p999_us", "stall_us"];
+        let beside = ["latency_p50_us", "idle_latency_p999_us", "stall_us", "pmem_writes"];
         let (cases, group) =
             part("Inserts over time", about, cases, &[&series[..], &beside].concat());
         let series = [&series[..], &["stall_ms"]].concat();
