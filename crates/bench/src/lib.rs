@@ -40,4 +40,4 @@ pub use results::{Distribution, Machine, Results, Series};
 pub use session::Bench;
 pub use stage::Stage;
 pub use table::{cost_table, latency_table, table};
-pub use trial::{Outcome, Trial};
+pub use trial::{Outcome, Trial, WarmUp};

@@ -1,6 +1,7 @@
 //! One workload on one engine, measured closely.
 //!
-//! A trial may begin with a warm-up, which is the workload itself, not counted. Then comes the load.
+//! A trial may begin with a warm-up, which is the workload itself, not counted, for a time or for a number of
+//! operations. Then comes the load.
 //! If it writes, the engine afterwards flushes and works off what the load has caused, and all that
 //! is on the load's account: who puts work off has still to do it.
 //!
@@ -46,6 +47,9 @@
 
 mod idle;
 mod sampler;
+mod warm_up;
+
+pub use warm_up::WarmUp;
 
 use crate::accounting::{self, Costs, CpuAccount, LoadCosts};
 use crate::driver::{Interval, Load, Measurement, TICK, run_watched};
@@ -57,6 +61,7 @@ use idle::Idle;
 use sampler::{LOOK, Sampler};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+use warm_up::Beginning;
 
 /// A workload to be measured on an engine.
 pub struct Trial<'a> {
@@ -79,7 +84,7 @@ pub struct Trial<'a> {
     /// How many operations to start each second, instead of as many as can be.
     pub rate: Option<f64>,
     /// How long the workload runs before it counts, if it is endless.
-    pub warm_up: Duration,
+    pub warm_up: WarmUp,
     /// Whether the time and the cost of settling are measured.
     pub settles: bool,
     /// The distance of the points of series: a tenth of a second or more.
@@ -124,7 +129,7 @@ impl Trial<'_> {
     /// Runs it. `progress` is told about ten times a second.
     pub fn run(&self, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<Outcome> {
         let idle = self.rate.is_some().then(|| self.idle()).transpose()?;
-        if self.workload.endless() && self.warm_up > Duration::ZERO {
+        if self.workload.endless() && self.warm_up != WarmUp::NONE {
             self.warm_up(progress)?;
         }
         let Trial { engine, clock, .. } = *self;
@@ -199,11 +204,19 @@ impl Trial<'_> {
 
     fn warm_up(&self, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<()> {
         let label = format!("{}: warming up", self.case);
-        let load = Load { duration: Some(self.warm_up), ..self.load(&label) };
-        let start = self.clock.now();
+        let beginning;
+        let load = match self.warm_up {
+            WarmUp::For(duration) => Load { duration: Some(duration), ..self.load(&label) },
+            WarmUp::Operations(operations) => {
+                let threads = self.threads as u64;
+                beginning = Beginning { workload: self.workload, operations, threads };
+                Load { workload: &beginning, ..self.load(&label) }
+            }
+        };
+        let (start, wanted) = (self.clock.now(), load.wanted());
         load.run(self.clock, &mut |operations| {
             let elapsed = self.clock.now().saturating_sub(start);
-            self.tell(progress, &label, operations, None, elapsed);
+            self.tell(progress, &label, operations, wanted, elapsed);
         })?;
         if self.workload.writes() && self.commits.is_none() {
             // What the warm-up wrote is not on the account of what follows, nor in the pool that a burst

@@ -32,7 +32,7 @@ fn trial<'a>(engine: &'a Counting, workload: &'a dyn Workload) -> Trial<'a> {
         threads: 1,
         duration: None,
         rate: None,
-        warm_up: Duration::ZERO,
+        warm_up: WarmUp::NONE,
         settles: true,
         interval: Duration::from_secs(1),
         seed: 1,
@@ -199,7 +199,7 @@ fn what_a_warm_up_wrote_is_flushed_even_if_what_follows_is_not() {
     let engine = loaded(&options);
     let run = ycsb::Run::new(&options);
     let change = |trial: &mut Trial<'_>| {
-        (trial.warm_up, trial.settles) = (Duration::from_secs(5), false);
+        (trial.warm_up, trial.settles) = (Duration::from_secs(5).into(), false);
     };
     run_on(&engine, &run, change).unwrap();
     let unflushed = engine.user_bytes.load(Relaxed) - engine.flushed_bytes.load(Relaxed);
@@ -212,7 +212,10 @@ fn a_warm_up_does_not_count() {
     let engine = loaded(&options);
     let before = engine.model.writes();
     let run = ycsb::Run::new(&options);
-    let outcome = run_on(&engine, &run, |trial| trial.warm_up = Duration::from_secs(5)).unwrap();
+    let outcome = run_on(&engine, &run, |trial| {
+        trial.warm_up = Duration::from_secs(5).into();
+    })
+    .unwrap();
     assert_eq!(engine.model.writes() - before, 5_000 + 3_000);
     assert_eq!(value(&outcome, "operations"), Some(3_000.0));
     let bytes = value(&outcome, "user_bytes").unwrap();
@@ -220,6 +223,22 @@ fn a_warm_up_does_not_count() {
     // New records of the warm-up are live all the same.
     let live = value(&outcome, "live_bytes").unwrap();
     assert!((live / 8_200.0 - 123.0).abs() < 1.0, "{live}");
+}
+
+#[test]
+fn a_warm_up_of_operations_leaves_the_same_data_whoever_is_quicker() {
+    let options = options(Preset::G);
+    let live = |load: fn(&mut Trial<'_>)| {
+        let engine = loaded(&options);
+        let before = engine.model.writes();
+        let outcome = run_on(&engine, &ycsb::Run::new(&options), load).unwrap();
+        assert_eq!(engine.model.writes() - before, 701 + 3_000);
+        assert_eq!(value(&outcome, "operations"), Some(3_000.0));
+        value(&outcome, "live_bytes")
+    };
+    let closed = live(|trial| trial.warm_up = WarmUp::Operations(701));
+    let slow = live(|trial| (trial.warm_up, trial.rate) = (WarmUp::Operations(701), Some(100.0)));
+    assert_eq!(closed, slow);
 }
 
 #[test]

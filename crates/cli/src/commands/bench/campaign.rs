@@ -20,7 +20,7 @@ use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::message::tell;
 use esker_bench::results::{self, Group, Published, RUN, Settings};
-use esker_bench::{Machine, Progress, Results, Row};
+use esker_bench::{Machine, Progress, Results, Row, WarmUp};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub struct Campaign {
     /// What is done.
     pub cases: Vec<Case>,
     /// How long each case runs before it counts.
-    pub warm_up: Duration,
+    pub warm_up: WarmUp,
     /// What chance follows from.
     pub seed: u64,
     /// What the run was told, by name, for the report.
@@ -95,7 +95,7 @@ pub struct Case {
     /// What the engines are given, if not what the campaign says.
     pub settings: Option<EngineSettings>,
     /// How long it runs before it counts, if not as long as the campaign says.
-    pub warm_up: Option<Duration>,
+    pub warm_up: Option<WarmUp>,
     /// Whether settling is measured.
     pub settles: bool,
     /// The distance of the points of series.
@@ -300,7 +300,10 @@ impl Campaign {
         let mut run = self.run_settings.clone();
         let given = [
             ("rounds", self.rounds.to_string()),
-            ("warm_up_seconds", self.warm_up.as_secs_f64().to_string()),
+            match self.warm_up {
+                WarmUp::For(time) => ("warm_up_seconds", time.as_secs_f64().to_string()),
+                WarmUp::Operations(number) => ("warm_up_operations", number.to_string()),
+            },
             ("seed", self.seed.to_string()),
             ("memory_bytes", self.settings.memory_bytes.to_string()),
             ("segment_bytes", self.settings.segment_bytes.to_string()),
@@ -517,7 +520,7 @@ mod tests {
             load,
             shared: None,
             cases: cases.iter().map(|name| case(name)).collect(),
-            warm_up: Duration::ZERO,
+            warm_up: WarmUp::NONE,
             seed: 1,
             run_settings: Settings::new(),
             groups: Vec::new(),

@@ -4,7 +4,7 @@
 use super::engines::EngineSettings;
 use crate::failure::Outcome;
 use esker::Result;
-use esker_bench::Progress;
+use esker_bench::{Progress, WarmUp};
 use esker_workload::shelf::{self, Shelf};
 use esker_workload::updates::LimitLine;
 use esker_workload::ycsb::{self, Preset, property_file};
@@ -36,7 +36,7 @@ pub struct Plan {
     /// How many operations to start each second, if not as many as can be.
     pub rate: Option<f64>,
     /// How long it runs before it counts.
-    pub warm_up: Duration,
+    pub warm_up: WarmUp,
     /// Whether settling is measured.
     pub settles: bool,
     /// The distance of the points of series.

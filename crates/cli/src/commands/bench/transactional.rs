@@ -116,7 +116,7 @@ fn measure(
             rate: common.rate.map(Rate::Fixed),
             ..Case::new(&format!("{name}-{clients}"), run, clients)
         }],
-        warm_up: common.warm_up,
+        warm_up: common.warm_up.into(),
         seed: common.seed,
         run_settings,
         groups: Vec::new(),

@@ -5,6 +5,7 @@ use super::options::{CampaignOptions, parse_engines};
 use super::plan::{Task, UpdatesTask};
 use crate::failure::{Failure, Outcome};
 use clap::Args;
+use esker_bench::WarmUp;
 
 /// Writes alone, each key many times over, on one engine or several
 ///
@@ -82,7 +83,7 @@ impl Updates {
                 ..Case::new("updates", Task::Updates(task), self.threads)
             }],
             // The first write of a key counts as much as the last: nothing is written before.
-            warm_up: std::time::Duration::ZERO,
+            warm_up: WarmUp::NONE,
             seed: common.seed,
             run_settings: given
                 .map(|(name, value)| (name.to_owned(), value))

@@ -81,7 +81,7 @@ impl Ycsb {
             shared: None,
             analysis: None,
             cases: cases.collect::<Outcome<_>>()?,
-            warm_up: self.campaign.warm_up,
+            warm_up: self.campaign.warm_up.into(),
             seed: self.campaign.seed,
             run_settings: run_settings(&first)?.into_iter().chain(self.campaign.named()).collect(),
             groups: Vec::new(),

@@ -8,6 +8,7 @@ use super::super::bench::pool::PoolSettings;
 use super::super::bench::ycsb;
 use super::{Room, Scale};
 use crate::failure::Outcome;
+use esker_bench::WarmUp;
 use esker_workload::ycsb::Preset;
 use std::time::Duration;
 
@@ -88,8 +89,8 @@ pub fn campaign(scale: Scale, engines: Option<&str>, _room: &Room) -> Outcome<Ca
         analysis: None,
         cases: cases.collect::<Outcome<_>>()?,
         warm_up: match scale {
-            Scale::Quick => Duration::ZERO,
-            Scale::Full => Duration::from_secs(10),
+            Scale::Quick => WarmUp::NONE,
+            Scale::Full => Duration::from_secs(10).into(),
         },
         seed: 1,
         run_settings,

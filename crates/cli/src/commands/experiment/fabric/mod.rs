@@ -24,6 +24,7 @@ use super::super::bench::plan::{ShelfTask, Task};
 use super::super::bench::pool::PoolSettings;
 use super::{Room, Wishes, those_built_in};
 use crate::failure::{Failure, Outcome};
+use esker_bench::WarmUp;
 use esker_bench::results::Group;
 use sizes::{Shape, Sizes};
 use std::time::Duration;
@@ -94,7 +95,7 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
         load: None,
         shared: None,
         cases,
-        warm_up: Duration::ZERO,
+        warm_up: WarmUp::NONE,
         seed: 1,
         run_settings: sizes.named().into_iter().collect(),
         analysis: Some(Analysis { rows: analysis::rows, text: analysis::text }),

@@ -23,10 +23,10 @@ use super::super::bench::plan::Task;
 use super::super::bench::pool::PoolSettings;
 use super::{Room, Wishes, those_built_in};
 use crate::failure::Outcome;
+use esker_bench::WarmUp;
 use esker_bench::results::Group;
 use loads::Load;
 use sizes::Sizes;
-use std::time::Duration;
 
 /// What is compared, as far as it is built in.
 const ENGINES: [&str; 21] = [
@@ -93,7 +93,7 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
         analysis: Some(Analysis { rows: analysis::rows, text: analysis::text }),
         cases,
         // The first write of a key counts as much as the last: nothing is written before.
-        warm_up: Duration::ZERO,
+        warm_up: WarmUp::NONE,
         seed: 1,
         run_settings: sizes.named().map(|(name, value)| (name.to_owned(), value)).into(),
     })

@@ -106,7 +106,7 @@ pub fn campaign(wishes: &Wishes<'_>, _room: &Room) -> Outcome<Campaign> {
         load: None,
         shared: Some(Shared { loads, loader: analysis::without_log }),
         cases: measured,
-        warm_up: sizes.warm_up,
+        warm_up: sizes.warm_up.into(),
         seed: 1,
         run_settings,
         analysis: Some(Analysis { rows: analysis::rows, text: analysis::text }),

@@ -6,9 +6,9 @@ use super::super::super::bench::plan::YcsbTask;
 use super::super::super::bench::ycsb;
 use super::sizes::{Sizes, VALUE_BYTES};
 use crate::failure::Outcome;
+use esker_bench::WarmUp;
 use esker_bench::results::Group;
 use esker_workload::ycsb::Preset;
-use std::time::Duration;
 
 /// The paper's workloads by its names. F is its own, not YCSB's.
 pub(super) const WORKLOADS: [(&str, Preset); 7] = [
@@ -121,11 +121,11 @@ impl Plan<'_> {
         let case = |bytes| {
             let change = |own: &mut EngineSettings| own.dram_table_bytes = Some(bytes);
             let case = self.effect(&format!("B dram={}", size(bytes)), Preset::B, change)?;
-            // So that the table is full of what is read.
-            Ok(Case { warm_up: Some(self.sizes.warm_up.max(LEAST_WARM_UP)), ..case })
+            // So that the table is full of what is read, at the quick size too.
+            Ok(Case { warm_up: Some(WarmUp::Operations(self.sizes.effect_operations)), ..case })
         };
         let about = "The table of copies in DRAM takes from the same memory as the block cache. \
-                     Before the load counts, it runs for a while to fill both.";
+                     As many operations as count go before them, to fill both.";
         let cases = sizes.into_iter().map(case).collect::<Outcome<_>>()?;
         Ok(part("Size of the DRAMTable", about, cases, &EFFECTS))
     }
@@ -218,9 +218,6 @@ const EFFECTS: [&str; 9] = [
     "latency_p50_us",
     "latency_p99_us",
 ];
-
-/// Enough to read what is hot, even at the quick size.
-const LEAST_WARM_UP: Duration = Duration::from_millis(200);
 
 /// What a line of Optane takes longer than one of DRAM, about: the delay at which forwarding is
 /// looked at again.

@@ -21,6 +21,7 @@ use super::super::bench::ycsb;
 use super::{Room, Scale, those_built_in};
 use crate::failure::Outcome;
 use cases::Plan;
+use esker_bench::WarmUp;
 use esker_workload::ycsb::Preset;
 use sizes::Sizes;
 
@@ -73,7 +74,7 @@ pub fn campaign(scale: Scale, engines: Option<&str>, room: &Room) -> Outcome<Cam
         shared: None,
         analysis: None,
         cases,
-        warm_up: sizes.warm_up,
+        warm_up: WarmUp::Operations(sizes.warm_up_operations),
         seed: 1,
         run_settings,
         groups,
@@ -160,6 +161,30 @@ mod tests {
         let always = |own: &mut EngineSettings| own.forwarding = ForwardingName::Always;
         assert_eq!(own("A forwarding=always"), with(&always));
         assert_eq!(campaign.cases.iter().filter(|case| !case.settles).count(), 7, "bursts alone");
+    }
+
+    #[test]
+    fn every_engine_has_the_same_data_when_a_case_begins_to_count() {
+        for scale in [Scale::Quick, Scale::Full] {
+            let campaign = campaign(scale, None, &ROOMY).unwrap();
+            for case in &campaign.cases {
+                let warm_up = case.warm_up.unwrap_or(campaign.warm_up);
+                assert!(matches!(warm_up, WarmUp::Operations(_)), "{}: {warm_up:?}", case.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_of_copies_is_filled_before_it_is_measured() {
+        for scale in [Scale::Quick, Scale::Full] {
+            let campaign = campaign(scale, None, &ROOMY).unwrap();
+            let of_dram = campaign.cases.iter().filter(|case| case.name.contains("dram="));
+            let warm_ups: Vec<_> = of_dram.map(|case| case.warm_up).collect();
+            assert_eq!(warm_ups.len(), 5);
+            let enough =
+                |warm_up: &Option<WarmUp>| matches!(warm_up, Some(WarmUp::Operations(1..)));
+            assert!(warm_ups.iter().all(enough), "{warm_ups:?}");
+        }
     }
 
     #[test]
