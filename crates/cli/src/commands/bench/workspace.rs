@@ -9,6 +9,15 @@ use std::path::{Path, PathBuf};
 /// What is copied between two looks at the user's wish to stop: a fraction of a second's writing.
 const PIECE_BYTES: u64 = 16 << 20;
 
+/// Files that one store may share with another: Esker's tables, RocksDB's, LevelDB's.
+///
+/// All three write a table once, into a new file with a number that is never used again, and only read it
+/// from then on; what replaces it is another file, and its own name is removed. So a store that runs on links
+/// leaves what they link to as it was. (RocksDB shortens a file before it removes it if its deletions are
+/// limited by rate, but not if the file has other links; here they are not limited.) Everything else is
+/// copied: logs are written over, and of a file of unknown kind nothing is known.
+const TABLE_EXTENSIONS: [&str; 3] = ["tables", "sst", "ldb"];
+
 /// A directory for stores.
 pub struct Workspace {
     root: PathBuf,
@@ -63,7 +72,8 @@ impl Workspace {
     }
 
     /// A copy of a closed store, on the device before this returns, so that its writing burdens
-    /// nobody's measurement. An interrupt ends it.
+    /// nobody's measurement. An interrupt ends it. Tables are not copied but linked, where the file system
+    /// can: see [`TABLE_EXTENSIONS`].
     pub fn copy(&self, from: &str, to: &str, interrupt: &Interrupt) -> Outcome<PathBuf> {
         let dir = self.empty(to)?;
         let from = self.root.join(from);
@@ -117,11 +127,16 @@ fn copy_files(from: &Path, to: &Path, interrupt: &Interrupt) -> io::Result<()> {
         if file.file_type()?.is_dir() {
             fs::create_dir(&target)?;
             copy_files(&source, &target, interrupt)?;
-        } else {
+        } else if !(is_table(&source) && fs::hard_link(&source, &target).is_ok()) {
             copy_file(&source, &target, interrupt)?;
         }
     }
     Ok(())
+}
+
+fn is_table(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    extension.is_some_and(|extension| TABLE_EXTENSIONS.contains(&extension))
 }
 
 fn copy_file(from: &Path, to: &Path, interrupt: &Interrupt) -> io::Result<()> {
@@ -147,6 +162,54 @@ mod tests {
         let to = workspace.copy("from", "to", &Interrupt::default()).unwrap();
         assert_eq!(fs::read(to.join("inner/a")).unwrap(), b"1");
         assert!(!to.join("old").exists());
+    }
+
+    #[test]
+    fn a_copy_shares_tables_and_nothing_else() {
+        use std::os::unix::fs::MetadataExt;
+        let workspace = Workspace::create(None).unwrap();
+        let from = workspace.empty("from").unwrap();
+        let names = ["1.tables", "2.sst", "3.ldb", "4.log", "MANIFEST-5", "node-blocks", "tables"];
+        for name in names {
+            fs::write(from.join(name), "1").unwrap();
+        }
+        let to = workspace.copy("from", "to", &Interrupt::default()).unwrap();
+        let links = names.map(|name| fs::metadata(to.join(name)).unwrap().nlink());
+        assert_eq!(links, [2, 2, 2, 1, 1, 1, 1]);
+    }
+
+    /// Names and contents of all files in a directory.
+    fn state(dir: &Path) -> Vec<(std::ffi::OsString, Vec<u8>)> {
+        let files = dir.read_dir().unwrap().map(|file| file.unwrap());
+        let mut all: Vec<_> =
+            files.map(|file| (file.file_name(), fs::read(file.path()).unwrap())).collect();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn what_runs_on_a_copy_leaves_the_store_as_it_was() {
+        use esker::{Db, KeyspaceSettings, Settings};
+        let workspace = Workspace::create(None).unwrap();
+        let from = workspace.empty("from").unwrap();
+        let settings = Settings { segment_bytes: 64 << 10, ..Settings::default() };
+        let write = |dir: &Path, value: u8| {
+            let db = Db::open(dir, settings.clone()).unwrap();
+            let keyspace = db.keyspace("bench", KeyspaceSettings::default()).unwrap();
+            for number in 0..2_000u32 {
+                db.put(&keyspace, &number.to_be_bytes(), &[value; 100]).unwrap();
+            }
+            db.flush().unwrap();
+            db.compact().unwrap();
+            db.close().unwrap();
+        };
+        write(&from, 1);
+        let before = state(&from);
+        let to = workspace.copy("from", "to", &Interrupt::default()).unwrap();
+        write(&to, 2);
+        assert_eq!(state(&from), before);
+        workspace.remove("to").unwrap();
+        assert_eq!(state(&from), before);
     }
 
     #[test]

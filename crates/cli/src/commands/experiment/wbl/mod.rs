@@ -63,6 +63,8 @@ pub fn campaign(scale: Scale, engines: Option<&str>, room: &Room) -> Outcome<Cam
     let mut run_settings = ycsb::run_settings(&loaded)?;
     run_settings.extend(sizes.named().map(|(name, value)| (name.to_owned(), value)));
     run_settings.insert("workload F".to_owned(), F.to_owned());
+    let reads = sizes.read_from(engines.len(), room);
+    run_settings.insert("reads of tables".to_owned(), reads.to_owned());
     Ok(Campaign {
         experiment: "wbl".to_owned(),
         scale: scale.name().to_owned(),
@@ -185,6 +187,17 @@ mod tests {
                 |warm_up: &Option<WarmUp>| matches!(warm_up, Some(WarmUp::Operations(1..)));
             assert!(warm_ups.iter().all(enough), "{warm_ups:?}");
         }
+    }
+
+    #[test]
+    fn the_report_says_whether_the_data_fits_in_memory() {
+        let said = |memory_bytes| {
+            let room = Room { memory_bytes, ..ROOMY };
+            let campaign = campaign(Scale::Quick, None, &room).unwrap();
+            campaign.run_settings["reads of tables"].clone()
+        };
+        assert!(said(24 << 30).contains("of all engines fits"));
+        assert!(said(1 << 27).contains("does not fit"));
     }
 
     #[test]

@@ -47,13 +47,22 @@ const MOST_DATA_BYTES: u64 = 40_000_000_000;
 const LEAST_DATA_BYTES: u64 = 500_000_000;
 /// The paper's MemTables.
 const SEGMENT_BYTES: usize = 16 << 20;
-/// The space of a running store beside its records: what it writes, in its warm-up too, the log of that,
-/// what is not yet compacted, and what a compaction holds twice.
+/// The space of a running store beside what it started with: what it writes, in its warm-up too, the
+/// log of that, what is not yet compacted, and what a compaction holds twice.
 const SLACK_BYTES: u64 = 4 * (WARM_UP_OPERATIONS + OPERATIONS) * RECORD_BYTES;
 /// A pool is cut into so many extents, about.
 const EXTENTS: usize = 16;
 /// A pool is at most so large, or tmpfs alone would take minutes to fill it.
 const MOST_POOL_BYTES: u64 = 8 << 30;
+
+/// Where tables are read from, by their size: for the report.
+const FROM_MEMORY: &str = "the data of all engines fits in the machine's memory: what their own caches \
+                           lack comes from the system's, and little or nothing from the disk";
+const FROM_DISK_ONCE: &str = "the data of one engine fits in the machine's memory, and that of all does \
+                              not: what others have driven out of the system's cache comes from the \
+                              disk once in a case";
+const FROM_DISK: &str =
+    "the data does not fit in the machine's memory: what no cache has comes from the disk";
 
 impl Sizes {
     /// For a run of so many engines on a machine with this room.
@@ -88,7 +97,10 @@ impl Sizes {
     }
 
     fn full(engines: usize, room: &Room) -> Outcome<Sizes> {
-        // Each engine keeps what it loaded; one more runs on a copy. A fifth of the disk stays free.
+        // Each engine keeps what it loaded. One at a time runs on links to that, and on what it writes anew:
+        // of reads alone that is nothing, but inserts fall everywhere between the keys, and by the time
+        // that they are merged into the last level none of the tables there may be the one it was. So it
+        // counts as a store of its own. A fifth of the disk stays free.
         let stores = engines as u64 + 1;
         let usable = (room.disk_bytes / 5 * 4).saturating_sub(SLACK_BYTES);
         let data_bytes = (usable / stores).min(MOST_DATA_BYTES);
@@ -123,6 +135,25 @@ impl Sizes {
     /// the write buffers of the others, so that nobody flushes in smaller pieces.
     pub(super) fn small_pool_bytes(&self) -> usize {
         (self.pool_bytes / 8).max(EXTENTS * self.segment_bytes)
+    }
+
+    /// What the data takes on disk.
+    fn data_bytes(&self) -> u64 {
+        self.records * RECORD_BYTES
+    }
+
+    /// Where so many engines, who take turns, read their tables from. The system's cache has what they leave
+    /// of the memory for themselves and for what stands in for persistent memory.
+    pub(super) fn read_from(&self, engines: usize, room: &Room) -> &'static str {
+        let taken = self.memory_bytes as u64 + self.pool_bytes as u64;
+        let cache_bytes = room.memory_bytes.saturating_sub(taken);
+        if engines as u64 * self.data_bytes() <= cache_bytes {
+            FROM_MEMORY
+        } else if self.data_bytes() <= cache_bytes {
+            FROM_DISK_ONCE
+        } else {
+            FROM_DISK
+        }
     }
 
     /// The sizes by name, for the report.
@@ -171,6 +202,27 @@ mod tests {
         assert!((36_000_000..=40_000_000).contains(&most), "no more than the paper's: {most}");
         let stores = 7 * records(60, 6) * RECORD_BYTES + SLACK_BYTES;
         assert!(stores < 60 << 30, "{stores}");
+    }
+
+    #[test]
+    fn a_case_has_room_to_rewrite_all_that_it_starts_on() {
+        for (disk_gib, engines) in [(40, 1), (60, 6), (4_000, 6)] {
+            let room = Room { disk_bytes: disk_gib << 30, ..ROOMY };
+            let sizes = Sizes::of(Scale::Full, engines, &room).unwrap();
+            let loaded = engines as u64 * sizes.data_bytes();
+            let written = (sizes.warm_up_operations + sizes.operations) * RECORD_BYTES;
+            assert!(loaded + sizes.data_bytes() + 2 * written < room.disk_bytes, "{sizes:?}");
+        }
+    }
+
+    #[test]
+    fn tables_are_read_from_the_memory_that_engine_and_pool_leave_as_far_as_they_fit() {
+        let sizes = Sizes::of(Scale::Full, 6, &ROOMY).unwrap();
+        let taken = (sizes.memory_bytes + sizes.pool_bytes) as u64;
+        let from = |memory_bytes| sizes.read_from(6, &Room { memory_bytes, ..ROOMY });
+        assert_eq!(from(taken + 6 * sizes.data_bytes()), FROM_MEMORY);
+        assert_eq!(from(taken + 6 * sizes.data_bytes() - 1), FROM_DISK_ONCE);
+        assert_eq!(from(taken + sizes.data_bytes() - 1), FROM_DISK);
     }
 
     #[test]
