@@ -39,14 +39,14 @@ fn engines_take_turns_on_every_workload() {
         "esker-nolog load 0",
         "esker-wal A 0",
         "esker-nolog A 0",
-        "esker-wal E 0",
         "esker-nolog E 0",
+        "esker-wal E 0",
         "esker-nolog load 1",
         "esker-wal load 1",
         "esker-nolog A 1",
         "esker-wal A 1",
-        "esker-nolog E 1",
         "esker-wal E 1",
+        "esker-nolog E 1",
     ];
     assert_eq!(measured(&results), expected);
     for metric in ["write_amp", "space_amp_peak", "cpu_s", "rss_peak_mib", "read_latency_p99_us"] {
@@ -269,8 +269,8 @@ fn a_small_experiment_on_updates_has_its_planes() {
     let expected = [
         "esker-leveled uniform-3 0",
         "esker-tiered uniform-3 0",
-        "esker-leveled zipf-3 0",
         "esker-tiered zipf-3 0",
+        "esker-leveled zipf-3 0",
     ];
     assert_eq!(measured(&results), expected);
     let planes = results["groups"][0]["planes"].as_array().unwrap();

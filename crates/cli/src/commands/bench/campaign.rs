@@ -2,8 +2,9 @@
 //!
 //! In each round every engine loads its store; then, case by case, each engine runs the case on a
 //! copy of what it had loaded. So no case finds what another left, and loading, which is most of the
-//! time, happens once a round. Within a round the engines take turns at each case, in the opposite
-//! order in every other round: what the machine does meanwhile falls on all of them alike.
+//! time, happens once a round. Within a round the engines take turns at each case. Each case begins with
+//! the next of them, and every other round has the opposite order: what the machine does meanwhile, and
+//! what one leaves behind for the next, falls on all of them alike, even if there is one round.
 //!
 //! The results are written after each case of each engine, so that an interrupted campaign leaves
 //! what it had.
@@ -259,6 +260,12 @@ impl Campaign {
                     What::Load | What::SharedLoad(_) => true,
                 };
                 let mut engines: Vec<usize> = (0..self.engines.len()).filter(takes_part).collect();
+                if let What::Case(case) = what
+                    && !engines.is_empty()
+                {
+                    let first = case % engines.len();
+                    engines.rotate_left(first);
+                }
                 if round % 2 == 1 {
                     engines.reverse();
                 }
@@ -547,10 +554,21 @@ mod tests {
     fn engines_take_turns_and_change_their_order_every_round() {
         let campaign = campaign(&["x", "y"], None, &["a", "b"], 3);
         let expected = [
-            "0 a x", "0 a y", "0 b x", "0 b y", "1 a y", "1 a x", "1 b y", "1 b x", "2 a x",
-            "2 a y", "2 b x", "2 b y",
+            "0 a x", "0 a y", "0 b y", "0 b x", "1 a y", "1 a x", "1 b x", "1 b y", "2 a x",
+            "2 a y", "2 b y", "2 b x",
         ];
         assert_eq!(order(&campaign), expected);
+    }
+
+    #[test]
+    fn each_engine_begins_as_many_cases_of_a_round_as_any_other() {
+        let campaign = campaign(&["x", "y", "z"], None, &["a", "b", "c", "d", "e", "f"], 1);
+        let steps = order(&campaign);
+        let firsts: Vec<&str> = steps.chunks(3).map(|case| &case[0][4..]).collect();
+        assert_eq!(firsts, ["x", "y", "z", "x", "y", "z"]);
+        let mut second: Vec<&str> = steps[3..6].iter().map(|step| &step[4..]).collect();
+        second.sort_unstable();
+        assert_eq!(second, ["x", "y", "z"]);
     }
 
     #[test]
