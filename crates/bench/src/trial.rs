@@ -87,7 +87,8 @@ pub struct Trial<'a> {
     pub warm_up: WarmUp,
     /// Whether the time and the cost of settling are measured.
     pub settles: bool,
-    /// The distance of the points of series: a tenth of a second or more.
+    /// The distance of the points of series: 20 ms or more. Those of `disk_bytes` lie a tenth of a second
+    /// apart at least.
     pub interval: Duration,
     /// What chance follows from.
     pub seed: u64,

@@ -1,7 +1,9 @@
 //! Looks at an engine while it works, and keeps a point for every interval.
 //!
 //! At each tick, a hundred times a second, it looks at the space of the tables, which a small
-//! compaction changes for no longer than that; at every tenth tick at everything else.
+//! compaction changes for no longer than that; at every tenth tick at everything else. A point is made of
+//! the engine's counters, which are quickly read, so that there may be more points than such looks; the
+//! space of all files is a look at each, and has a point for each look at most.
 
 mod tables;
 
@@ -81,13 +83,15 @@ impl<'a> Sampler<'a> {
     /// Looks while the load runs. Gives the time since its start if it looked at everything.
     pub(super) fn tick(&mut self, operations: u64) -> Option<Duration> {
         self.tables.look_if_cheap(self.engine, self.clock, self.workload.live_bytes(operations));
-        if !self.is_time() {
-            return None;
-        }
-        let disk_bytes = self.look_at_load(operations);
+        let disk_bytes = self.is_time().then(|| self.look_at_load(operations));
         let elapsed = self.clock.now().saturating_sub(self.start);
-        if elapsed - self.last.at >= self.interval {
-            self.point(elapsed, operations, disk_bytes);
+        if elapsed.saturating_sub(self.last.at) >= self.interval {
+            self.point(elapsed, operations);
+        }
+        let disk_bytes = disk_bytes?;
+        let last = self.disk_bytes.last().map_or(0.0, |point| point[0]);
+        if elapsed.as_secs_f64() - last >= self.interval.as_secs_f64() {
+            self.disk_bytes.push([elapsed.as_secs_f64(), disk_bytes as f64]);
         }
         Some(elapsed)
     }
@@ -163,7 +167,7 @@ impl<'a> Sampler<'a> {
         disk_bytes
     }
 
-    fn point(&mut self, elapsed: Duration, operations: u64, disk_bytes: u64) {
+    fn point(&mut self, elapsed: Duration, operations: u64) {
         let stall_us = self.engine.counters().stall_us;
         let at = elapsed.as_secs_f64();
         let passed = (elapsed - self.last.at).as_secs_f64();
@@ -173,7 +177,30 @@ impl<'a> Sampler<'a> {
             // In each second, summed over the threads.
             self.stall_ms.push([at, now.saturating_sub(before) as f64 / 1_000.0 / passed]);
         }
-        self.disk_bytes.push([at, disk_bytes as f64]);
         self.last = Moment { at: elapsed, operations, stall_us };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Counting, Ticking};
+    use esker_workload::updates::{Options, Updates};
+
+    #[test]
+    fn points_may_lie_closer_together_than_looks_at_everything() {
+        let (engine, updates) = (Counting::default(), Updates::new(&Options::default()));
+        let interval = Duration::from_millis(5);
+        let mut sampler = Sampler::new(&engine, &updates, &Ticking, interval);
+        // A tick takes two milliseconds or three: it looks at the clock.
+        let looks =
+            (1..=20 * LOOKS).filter_map(|operations| sampler.tick(operations.into())).count();
+        assert_eq!(looks, 20);
+        assert_eq!(sampler.disk_bytes.len(), looks, "one for each look");
+        for points in [&sampler.throughput, &sampler.stall_ms] {
+            let distances = points.windows(2).map(|pair| pair[1][0] - pair[0][0]);
+            let longest = distances.fold(0.0, f64::max);
+            assert!((0.005..0.009).contains(&longest), "{longest}: {points:?}");
+        }
     }
 }

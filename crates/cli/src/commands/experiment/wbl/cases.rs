@@ -184,7 +184,8 @@ impl Plan<'_> {
         settings.pool.pool = self.sizes.small_pool_bytes();
         let case = |name, rate| -> Outcome<Case> {
             let case = self.case(name, Preset::G, self.sizes.insert_operations)?;
-            Ok(Case { rate, settings: Some(settings.clone()), ..case })
+            let interval = self.sizes.interval_over_time;
+            Ok(Case { rate, settings: Some(settings.clone()), interval, ..case })
         };
         let rate = Rate::Part { of: CLOSED.to_owned(), part: OPEN_PART };
         let cases = vec![case(CLOSED, None)?, case(OPEN, Some(rate))?];

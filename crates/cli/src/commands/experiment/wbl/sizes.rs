@@ -32,8 +32,10 @@ pub(super) struct Sizes {
     /// Operations before a case counts. A number and not a time: most of the workloads insert, and the
     /// quicker engines would have millions of records more than the others by then.
     pub(super) warm_up_operations: u64,
-    /// The distance of the points over time.
+    /// The distance of the points of series,
     pub(super) interval: Duration,
+    /// and of those of inserts over time, which are all over in a fraction of a second at the quick size.
+    pub(super) interval_over_time: Duration,
     pub(super) rounds: u32,
 }
 
@@ -92,6 +94,7 @@ impl Sizes {
             pool_bytes: 128 << 20,
             warm_up_operations: 0,
             interval: Duration::from_millis(100),
+            interval_over_time: Duration::from_millis(20),
             rounds: 1,
         }
     }
@@ -127,6 +130,7 @@ impl Sizes {
             pool_bytes: pool_bytes as usize,
             warm_up_operations: WARM_UP_OPERATIONS,
             interval: Duration::from_secs(1),
+            interval_over_time: Duration::from_secs(1),
             rounds: 3,
         })
     }
@@ -223,6 +227,14 @@ mod tests {
         assert_eq!(from(taken + 6 * sizes.data_bytes()), FROM_MEMORY);
         assert_eq!(from(taken + 6 * sizes.data_bytes() - 1), FROM_DISK_ONCE);
         assert_eq!(from(taken + sizes.data_bytes() - 1), FROM_DISK);
+    }
+
+    #[test]
+    fn quick_inserts_over_time_have_several_points() {
+        let quick = Sizes::of(Scale::Quick, 6, &ROOMY).unwrap();
+        // At half a million a second, the rate of the quickest.
+        let seconds = quick.insert_operations as f64 / 500_000.0;
+        assert!(seconds / quick.interval_over_time.as_secs_f64() >= 5.0);
     }
 
     #[test]
