@@ -109,6 +109,18 @@ fn a_device_whose_newest_journal_went_bad_is_refused_and_left_as_it_is() {
     assert_eq!(device.calls(), calls);
 }
 
+/// The log's last chunk is written in part, which an open finishes.
+#[test]
+fn a_refused_device_with_few_active_chunks_has_none_of_them_finished() {
+    let device = device();
+    take_offline(&device, 2);
+    device.limit_active(8);
+    let (calls, active) = (device.calls(), device.active());
+    open(&device).err().unwrap();
+    assert_eq!(device.calls(), calls);
+    assert!(!active.is_empty() && device.active() == active, "{active:?}");
+}
+
 #[test]
 fn journals_that_are_known_to_be_bad_are_passed_over() {
     let device = device();

@@ -67,6 +67,8 @@ impl Core {
         let journal = if to_read {
             Journal::to_read(zones.clone(), &found)
         } else {
+            // Before anything is done to the device.
+            found.check(&*zones)?;
             slots::settle(&mut space, &*zones)?;
             Journal::begin(zones.clone(), &found)?
         };

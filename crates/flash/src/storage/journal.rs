@@ -1,8 +1,9 @@
 //! The directory on the device: a snapshot of it and the edits since then, in one of the device's first chunks.
 //!
 //! When the chunk is full, and at the first change after an open, the directory is written as a snapshot into another of
-//! these chunks, with the next generation. Who only reads writes nothing. A chunk counts if its snapshot is whole; of several, the newest generation does. So the
-//! one before is left until the new one is whole, and what a process that died left half written is never appended to.
+//! these chunks, with the next generation. Who only reads writes nothing into any. A chunk counts if its snapshot is whole; of
+//! several, the newest generation does. So the one before is left until the new one is whole, and what a process that
+//! died left half written is never appended to.
 //!
 //! A chunk that has gone bad may have had the newest. So a generation says which of these chunks were bad when it was
 //! written: the one after it can only be in the first of those that follow and were not.
@@ -54,6 +55,15 @@ pub(super) struct Found {
     pub(super) doubt: Option<String>,
     /// All changes that lead to the directory as it is.
     pub(super) ops: Vec<Op>,
+}
+
+impl Found {
+    /// Refuses to write to a device whose newest state may have been lost.
+    pub(super) fn check(&self, zones: &dyn Zones) -> Result<()> {
+        let Some(doubt) = &self.doubt else { return Ok(()) };
+        let what = format!("{doubt}; nothing was changed. Restore a copy to another device");
+        Err(Error::io("use", zones.describe(), io::Error::other(what)))
+    }
 }
 
 /// Reads the journal of a device. Changes nothing.
@@ -172,12 +182,8 @@ fn edit(content: &mut Content<'_>, at: u64, sequence: u64) -> Result<Option<(Vec
 
 impl Journal {
     /// Goes on after what was found, in a new generation, which begins with the first change, or now on a device that
-    /// has none.
+    /// has none. What was found is the newest: see [`Found::check`].
     pub(super) fn begin(zones: Arc<dyn Zones>, found: &Found) -> Result<Self> {
-        if let Some(doubt) = &found.doubt {
-            let what = format!("{doubt}; nothing was changed. Restore a copy to another device");
-            return Err(Error::io("use", zones.describe(), io::Error::other(what)));
-        }
         // What a process before this one wrote may be in the device's cache still.
         zones.flush()?;
         let mut journal = Journal::after(zones, found);
