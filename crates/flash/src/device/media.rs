@@ -161,6 +161,11 @@ impl Media {
         self.at(chunk).map_or(0, |at| self.chunks[at].written)
     }
 
+    /// Whether writes to a chunk are on their way to its cells: until they are there it is not reset.
+    pub fn is_writing(&self, chunk: Chunk) -> bool {
+        self.at(chunk).is_ok_and(|at| self.chunks[at].programmed < self.chunks[at].written)
+    }
+
     /// Accepts write unit `number` of a chunk.
     pub fn write(&mut self, chunk: Chunk, number: u32) -> Result<(), Refused> {
         let write_units = self.geometry.write_units();
@@ -225,13 +230,13 @@ impl Media {
     /// Begins to reset a chunk: what was in it is gone.
     pub fn reset(&mut self, chunk: Chunk) -> Result<(), Refused> {
         let at = self.at(chunk)?;
-        let record = &mut self.chunks[at];
-        if record.state == State::Bad {
+        if self.chunks[at].state == State::Bad {
             return Err(Refused::Bad(chunk));
         }
-        if record.programmed < record.written {
+        if self.is_writing(chunk) {
             return Err(Refused::Writing(chunk));
         }
+        let record = &mut self.chunks[at];
         *record = Record { state: State::Resetting, written: 0, programmed: 0, ..*record };
         if !self.lost.is_empty() {
             self.lost.retain(|(lost_at, _)| *lost_at != at);

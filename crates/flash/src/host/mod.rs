@@ -31,7 +31,7 @@ use crate::placement::{Admission, Sending};
 use crate::{Chunk, Form, Geometry, Preset, Sim};
 use esker_base::background::Running;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use state::State;
+use state::{LOOK_NS, State};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -201,8 +201,17 @@ impl Host {
     pub fn set_timeless(&self, is_timeless: bool) {
         let mut state = self.shared.lock();
         state.is_back();
-        while state.buffered > 0 || state.resets > 0 {
-            self.shared.wait_for_room(&mut state);
+        loop {
+            while state.buffered > 0 || state.resets > 0 {
+                self.shared.wait_for_room(&mut state);
+            }
+            if state.is_programmed() {
+                break;
+            }
+            // A device with a buffer of its own does not tell when it has emptied it.
+            drop(state);
+            self.sleep(Duration::from_nanos(LOOK_NS));
+            state = self.shared.lock();
         }
         state.is_timeless = is_timeless;
     }

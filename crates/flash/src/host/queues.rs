@@ -1,7 +1,8 @@
 //! Writes that the host has accepted and not yet sent, by unit.
 //!
-//! A unit's writes are sent in order. A reset goes alone, as a chunk takes nothing before it is done.
-//! Where reads go first, a unit is sent a write only when it has no other to do and no read waits for
+//! A unit's writes are sent in order. A reset goes alone, as a chunk takes nothing before it is done; and after what
+//! was written into its chunk is programmed, which a device with a buffer of its own does not tell: so it is looked
+//! for. Where reads go first, a unit is sent a write only when it has no other to do and no read waits for
 //! it, or when the write is late.
 //!
 //! In turns, only some units are sent a write at a time, those first that no read waits for: one, and as large a part
@@ -131,7 +132,16 @@ impl Queues {
         self.send(sim, unit);
     }
 
-    /// Looks for writes that have become late.
+    /// Whether a reset is some unit's next and waits until the device has programmed what its buffer has for the chunk.
+    pub(crate) fn has_waiting_reset(&self, sim: &Sim) -> bool {
+        let waits = |queue: &Queue| {
+            let next = queue.tasks.front();
+            matches!(next, Some(Task::Reset(chunk)) if sim.media().is_writing(*chunk))
+        };
+        self.queues.iter().any(waits)
+    }
+
+    /// Looks for writes that have become late, and for resets that need not wait any more.
     pub(crate) fn send_late(&mut self, sim: &mut Sim) {
         if let Order::InTurns { share } = self.order {
             return self.send_in_turns(sim, share);
@@ -154,9 +164,8 @@ impl Queues {
     fn send_in_turns(&mut self, sim: &mut Sim, share: u64) {
         let units = self.queues.len() as u64;
         while self.sent <= units * self.waiting / (share * self.room) {
-            let (order, now) = (self.order, sim.now());
             let queues = self.queues.iter().enumerate();
-            let ready = queues.filter(|(_, queue)| queue.next(order, now).is_some());
+            let ready = queues.filter(|(_, queue)| queue.next(self.order, sim).is_some());
             let Some((unit, _)) = ready.min_by_key(|(_, queue)| (queue.reads, queue.since()))
             else {
                 return;
@@ -168,14 +177,14 @@ impl Queues {
     /// Sends a unit its next task, if it may be sent one. Says whether it did.
     fn send_next(&mut self, sim: &mut Sim, unit: usize) -> bool {
         let queue = &mut self.queues[unit];
-        let Some(task) = queue.next(self.order, sim.now()) else { return false };
+        let Some(task) = queue.next(self.order, sim) else { return false };
         queue.tasks.pop_front();
         queue.sent += 1;
         self.sent += 1;
         match task {
             Task::Reset(chunk) => {
                 queue.is_resetting = true;
-                sim.reset(chunk, 0).expect("a free chunk is good");
+                sim.reset(chunk, 0).expect("a free chunk is good, and all of it is programmed");
             }
             Task::Write { chunk, number, tag, .. } => {
                 self.waiting -= 1;
@@ -188,15 +197,15 @@ impl Queues {
 
 impl Queue {
     /// What the unit may be sent now.
-    fn next(&self, order: Order, now: u64) -> Option<Task> {
+    fn next(&self, order: Order, sim: &Sim) -> Option<Task> {
         let task = *self.tasks.front()?;
         let must_wait = match (task, order) {
             _ if self.is_resetting => true,
-            (Task::Reset(_), _) => self.sent > 0,
+            (Task::Reset(chunk), _) => self.sent > 0 || sim.media().is_writing(chunk),
             (Task::Write { .. }, Order::AtOnce) => false,
             (Task::Write { .. }, Order::OneByOne) => self.sent > 0,
             (Task::Write { since, .. }, Order::ReadsFirst | Order::InTurns { .. }) => {
-                self.sent > 0 || (self.reads > 0 && now - since <= LATE_NS)
+                self.sent > 0 || (self.reads > 0 && sim.now() - since <= LATE_NS)
             }
         };
         (!must_wait).then_some(task)

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::thread::ThreadId;
 use std::time::Duration;
 
-/// How often it is looked for writes that have become late.
-const LOOK_NS: u64 = 500_000;
+/// How often it is looked for writes that have become late, and for resets that need not wait any more.
+pub(super) const LOOK_NS: u64 = 500_000;
 
 /// The tag of alarms that nobody waits for.
 const NOBODY: u32 = u32::MAX;
@@ -227,6 +227,7 @@ impl State {
         } else {
             self.resets += 1;
             self.queues.reset(&mut self.sim, chunk);
+            self.look_later();
         }
         is_good
     }
@@ -255,10 +256,12 @@ impl State {
                 self.buffered -= 1;
                 self.programs += 1;
                 self.queues.done(&mut self.sim, unit);
+                self.look_later();
             }
             Kind::Reset => {
                 self.resets -= 1;
                 self.queues.done(&mut self.sim, unit);
+                self.look_later();
             }
             Kind::Alarm if done.tag == NOBODY => {
                 self.is_looking = false;
@@ -282,9 +285,19 @@ impl State {
         }
     }
 
-    /// Looks again for writes that have become late, as long as any wait.
+    /// Whether the device has all that it acknowledged in its cells.
+    pub(super) fn is_programmed(&self) -> bool {
+        let geometry = *self.sim.media().geometry();
+        (0..geometry.chunks()).all(|index| !self.sim.media().is_writing(geometry.chunk(index)))
+    }
+
+    /// Looks again for writes that have become late, as long as any wait, and for resets.
     fn look_later(&mut self) {
-        if self.looks_for_late && !self.is_looking && self.queues.waiting > 0 {
+        let has_some = |state: &State| {
+            (state.looks_for_late && state.queues.waiting > 0)
+                || (state.resets > 0 && state.queues.has_waiting_reset(&state.sim))
+        };
+        if !self.is_looking && has_some(self) {
             self.is_looking = true;
             self.sim.alarm(self.sim.now() + LOOK_NS, NOBODY);
         }

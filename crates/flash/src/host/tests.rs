@@ -96,6 +96,32 @@ fn a_chunk_is_written_again_behind_its_reset() {
     assert_eq!(host.activity().reads[0], 1);
 }
 
+/// They acknowledge a write when it is in their buffer, and reset no chunk before it is programmed.
+#[test]
+fn devices_with_a_buffer_of_their_own_reset_a_chunk_that_was_just_written() {
+    for name in ["samsung-960-pro", "samsung-970-pro", "wd-zn540"] {
+        let preset = Preset::named(name).unwrap().with_chunks_per_unit(4);
+        for sending in [Sending::AtOnce, Sending::ReadsFirst, Sending::InTurns] {
+            let host = Host::in_virtual_time(&preset, Form::HostOnly, sending, 3);
+            let geometry = host.geometry();
+            let is_good = |index: &usize| !host.is_bad(geometry.chunk(*index));
+            let chunk = geometry.chunk((0..geometry.chunks()).find(is_good).unwrap());
+            for round in 1..=3 {
+                host.write(chunk, 2);
+                assert!(host.reset(chunk), "{name}");
+                host.write(chunk, 1);
+                host.sleep(Duration::from_secs(1));
+                assert_eq!(host.activity().programs, 3 * round, "{name}, {sending:?}");
+                host.read(chunk, [(0, 4096)].into_iter()).unwrap();
+                assert!(host.reset(chunk), "{name}");
+            }
+            host.write(chunk, 1);
+            host.set_timeless(true);
+            assert!(host.reset(chunk), "{name}");
+        }
+    }
+}
+
 #[test]
 fn files_on_the_model_take_its_time() {
     let run = || {
