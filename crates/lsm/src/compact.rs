@@ -212,7 +212,7 @@ mod tests {
     use crate::db::Db;
     use crate::env::Env;
     use crate::keyspace::Keyspace;
-    use crate::schedule::{Lane, step_lane};
+    use crate::schedule::{Lane, step_lane, update_debt};
     use crate::settings::{KeyspaceSettings, Log, Settings};
     use esker_base::Clock;
     use esker_base::background::Stepped;
@@ -256,8 +256,9 @@ mod tests {
         }
     }
 
-    /// How long a merge of level 0 pauses when it has so many runs, and whether writers were slowed down.
-    fn paused(runs: usize) -> (Duration, bool) {
+    /// How long a merge of level 0 pauses when it has so many runs, and whether it was owed to writers; beside a
+    /// MemTable that waits for its flush, or without.
+    fn paused(runs: usize, is_sealed: bool) -> (Duration, bool) {
         let clock = Arc::new(Slept::default());
         let env = Env {
             background: Arc::new(Stepped),
@@ -272,15 +273,22 @@ mod tests {
         let settings = KeyspaceSettings { compression, ..KeyspaceSettings::default() };
         let keyspace = db.keyspace("keyspace", settings).unwrap();
         flush_runs(&db, &keyspace, runs);
-        let (begin, slows) = (clock.now(), db.inner().stall.slows_writers());
+        if is_sealed {
+            db.put(&keyspace, b"key", b"value").unwrap();
+            db.inner().commit.lock_tail().seal();
+            update_debt(db.inner());
+        }
+        let (begin, slows) = (clock.now(), db.inner().stall.waits_for_compaction());
         assert!(step_lane(db.inner(), Lane::Compaction), "level 0 is merged");
         (clock.now() - begin, slows)
     }
 
     #[test]
     fn a_merge_yields_to_reads_until_writers_wait_for_it() {
-        let (pauses, slows) = paused(4);
-        assert!(!slows && !pauses.is_zero(), "{pauses:?}");
-        assert_eq!(paused(20), (Duration::ZERO, true));
+        for is_sealed in [false, true] {
+            let (pauses, slows) = paused(4, is_sealed);
+            assert!(!slows && !pauses.is_zero(), "{pauses:?}, {is_sealed}");
+            assert_eq!(paused(20, is_sealed), (Duration::ZERO, true));
+        }
     }
 }

@@ -174,10 +174,10 @@ impl Inner {
         self.meter.as_ref().map_or_else(TableSpace::default, |meter| meter.table_space())
     }
 
-    /// Whether compactions pause for reads that wait for writes. While writers are slowed down, a pause
-    /// would only make them wait longer, and most who read write, too.
+    /// Whether compactions pause for reads that wait for writes. While writers are slowed down by what compactions
+    /// have yet to do, a pause would only make them wait longer, and most who read write, too.
     pub(crate) fn yields_to_reads(&self) -> bool {
-        !self.stall.slows_writers() && self.storage.is_busy()
+        !self.stall.waits_for_compaction() && self.storage.is_busy()
     }
 
     /// The interval at which the log is synced, if it is synced by the clock.

@@ -16,7 +16,7 @@
 
 use esker_base::Clock;
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// So many runs in level 0 beyond those at which it is merged cost reads little: their filters answer.
@@ -80,6 +80,8 @@ pub(crate) struct Stall {
     since: AtomicU64,
     /// What the rate rises to from there; 0 is no limit.
     target: AtomicU64,
+    /// Whether what compactions have yet to do limits it.
+    is_owed_by_compaction: AtomicBool,
     /// The moment, in nanoseconds of the clock, until which earlier writes have used up the rate.
     busy_until: AtomicU64,
     stalled_ns: AtomicU64,
@@ -97,6 +99,7 @@ impl Stall {
             rate: AtomicU64::new(0),
             since: AtomicU64::new(0),
             target: AtomicU64::new(0),
+            is_owed_by_compaction: AtomicBool::new(false),
             busy_until: AtomicU64::new(0),
             stalled_ns: AtomicU64::new(0),
             drains: Mutex::new(Drains { flush: DRAIN_INITIAL, level_0: DRAIN_INITIAL }),
@@ -112,9 +115,10 @@ impl Stall {
         }
     }
 
-    /// Whether there is so much debt that writers may not go as fast as they can.
-    pub(crate) fn slows_writers(&self) -> bool {
-        self.rate.load(Ordering::Relaxed) > 0
+    /// Whether compactions have so much to do that writers may not go as fast as they can. Writers that only a flush
+    /// slows down gain nothing by a compaction.
+    pub(crate) fn waits_for_compaction(&self) -> bool {
+        self.is_owed_by_compaction.load(Ordering::Relaxed)
     }
 
     #[cold]
@@ -185,9 +189,10 @@ impl Stall {
         let runs = (debt.level_0_excess_runs as f64 - RUNS_FREE) / (RUNS_LIMIT - RUNS_FREE);
         let segments = debt.compaction_bytes as f64 / debt.segment_bytes.max(1) as f64;
         let bytes = (segments - DEBT_FREE_SEGMENTS) / (DEBT_LIMIT_SEGMENTS - DEBT_FREE_SEGMENTS);
-        let rate = rate_at(sealed.max(index), drains.flush)
-            .min(even_rate_at(runs, drains.level_0))
-            .min(even_rate_at(bytes, drains.level_0));
+        let of_compaction =
+            even_rate_at(runs, drains.level_0).min(even_rate_at(bytes, drains.level_0));
+        self.is_owed_by_compaction.store(of_compaction.is_finite(), Ordering::Relaxed);
+        let rate = rate_at(sealed.max(index), drains.flush).min(of_compaction);
         let now = now.as_nanos() as u64;
         let before = match self.rate.load(Ordering::Relaxed) {
             0 => None,
@@ -284,6 +289,20 @@ mod tests {
         let eased = clock.now();
         (0..50).for_each(|_| stall.before_write(100, &clock));
         assert!(clock.now() - eased <= BACKLOG_MOST, "{:?}", clock.now() - eased);
+    }
+
+    #[test]
+    fn a_memtable_that_waits_for_its_flush_slows_writers_and_is_not_owed_by_compaction() {
+        let stall = Stall::new();
+        let owes = |debt: Debt| {
+            stall.set_debt(NOW, || debt);
+            (stall.rate.load(Ordering::Relaxed) > 0, stall.waits_for_compaction())
+        };
+        assert_eq!(owes(NONE), (false, false));
+        assert_eq!(owes(Debt { sealed: 1, ..NONE }), (true, false));
+        assert_eq!(owes(Debt { sealed: 1, level_0_excess_runs: 9, ..NONE }), (true, true));
+        assert_eq!(owes(Debt { compaction_bytes: 65, ..NONE }), (true, true));
+        assert!(!owes(NONE).1);
     }
 
     #[test]
