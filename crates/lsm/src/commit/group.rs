@@ -123,7 +123,13 @@ impl Group {
 
     /// Says that everything up to `seqno` is in tables, so that no log file is needed for it.
     pub(crate) fn flushed_through(&self, seqno: Seqno) {
-        self.appender.lock().unsynced.retain(|finished| finished.last_seqno > seqno);
+        let appender = &mut *self.appender.lock();
+        appender.unsynced.retain(|finished| finished.last_seqno > seqno);
+        let is_over = |memtable: &MemTable| memtable.is_sealed() && memtable.last_seqno() <= seqno;
+        if appender.current.take_if(|(segment, _)| is_over(&segment.memtable)).is_some() {
+            // Until another segment is written to, its file would be kept open, and its space with it.
+            appender.dirty = false;
+        }
         self.synced.fetch_max(seqno, Ordering::SeqCst);
     }
 
