@@ -96,7 +96,7 @@ impl LogFiles {
     /// Takes back the file of `epoch`, which the manifest does not list any more.
     pub(crate) fn retire(&self, epoch: u32) {
         let mut retired = self.retired.lock();
-        if retired.len() < RETIRED_MAX {
+        if retired.len() < RETIRED_MAX && self.storage.recycles_logs() {
             retired.push(epoch);
         } else {
             // If it can't be removed now, the next open does it.

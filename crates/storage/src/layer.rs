@@ -44,6 +44,9 @@ impl<L: Layer> Storage for L {
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
         Layer::create_log(self, name, bytes)
     }
+    fn recycles_logs(&self) -> bool {
+        self.below().recycles_logs()
+    }
     fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {
         Layer::recycle_log(self, old, new, bytes)
     }

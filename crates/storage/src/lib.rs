@@ -61,6 +61,12 @@ pub trait Storage: Send + Sync + 'static {
     /// writes inside it need no space and no change of metadata. Fails if the name is taken.
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>>;
 
+    /// Whether it is worth keeping a log file that is no longer needed, to [recycle](Storage::recycle_log) it. Where it
+    /// is not, one that is kept takes space for nothing.
+    fn recycles_logs(&self) -> bool {
+        true
+    }
+
     /// Gives a log file of `bytes` bytes that is no longer needed a new name, so that its blocks are
     /// written again. Its content stays. Fails if the new name is taken. `Ok(None)` if this storage cannot, or the size differs: then
     /// create a new one and remove the old.
