@@ -37,6 +37,8 @@ impl Rotation for Inner {
         let waited = self.wait_until(|jobs, view| {
             if jobs.prepared.is_some() {
                 Wait::Over
+            } else if flush_may_make_room(jobs, view) {
+                Wait::For(Lane::Flush)
             } else if jobs.lane(Lane::Prepare).running > 0 || can_prepare(self, jobs, view) {
                 Wait::For(Lane::Prepare)
             } else {
@@ -52,6 +54,13 @@ impl Rotation for Inner {
 /// How often a full pool is looked at again: the last reader of a flushed MemTable, which gives its
 /// extent back, wakes nobody.
 const FULL_POOL: Duration = Duration::from_millis(1);
+
+/// Whether there was no room for a segment when one was last tried for, and a MemTable waits for its flush: its log
+/// goes when it is a table, and makes room.
+fn flush_may_make_room(jobs: &mut Jobs, view: &View) -> bool {
+    let is_full = jobs.lane(Lane::Prepare).error.as_ref().is_some_and(Error::is_out_of_space);
+    is_full && view.memtables.iter().any(|memtable| memtable.is_sealed())
+}
 
 /// What a waiter waits for.
 enum Wait {
@@ -131,6 +140,11 @@ impl Inner {
         let stepped = step_lane(self, lane) || (lane == Lane::Flush && make_room());
         let mut jobs = self.schedule.jobs.lock();
         match jobs.lane(lane).error.clone() {
+            Some(_)
+                if lane == Lane::Prepare && flush_may_make_room(&mut jobs, &self.view.pin()) =>
+            {
+                Ok(jobs)
+            }
             Some(error) => Err(error),
             None if stepped => Ok(jobs),
             // Nothing to do in this lane and not done: only a failed log holds things up.

@@ -6,8 +6,11 @@ use esker_base::background::{Background, Body, Priority, Running, Stepped, Threa
 use esker_base::{Error, Hint, Result, Rng};
 use esker_lsm::version::parse_table_file_name;
 use esker_lsm::{Db, Dedup, Env, Keyspace, KeyspaceSettings, Log, Ratio, Settings, Shape};
-use esker_storage::{FaultStorage, Layer, MemoryStorage, PosixStorage, Storage, WritableFile};
+use esker_storage::{
+    FaultStorage, Layer, LogFile, MemoryStorage, PosixStorage, Storage, WritableFile,
+};
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -111,6 +114,38 @@ fn a_table_that_cannot_be_opened_is_reported_until_it_can_be_and_others_are_open
     storage.find_again();
     flush_to(&db, &sound);
     assert!(db.background_error().is_none());
+}
+
+/// A storage with room for two logs.
+#[derive(Default)]
+struct Narrow(MemoryStorage);
+
+impl Layer for Narrow {
+    fn below(&self) -> &dyn Storage {
+        &self.0
+    }
+    fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
+        let names = self.0.list()?;
+        match names.iter().filter(|name| name.ends_with(".log")).count() {
+            0..2 => self.0.create_log(name, bytes),
+            _ => Err(Error::io("create", name, ErrorKind::StorageFull.into())),
+        }
+    }
+}
+
+#[test]
+fn a_writer_that_finds_no_room_for_a_segment_waits_for_the_flush_that_makes_some() {
+    let backgrounds: [Arc<dyn Background>; 2] = [Arc::new(Stepped), Arc::new(Threads)];
+    for background in backgrounds {
+        let env = Env { background, ..Env::over(Arc::new(Narrow::default())) };
+        let (segment_bytes, memory_bytes) = (64 << 10, 8 << 20);
+        let settings = Settings { segment_bytes, memory_bytes, ..Settings::default() };
+        let db = Db::open_with(env, settings).unwrap();
+        for number in 0..1_000u32 {
+            db.put(&db.default_keyspace(), &number.to_be_bytes(), &[7; 1_000]).unwrap();
+        }
+        db.close().unwrap();
+    }
 }
 
 #[test]
