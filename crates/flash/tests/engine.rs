@@ -130,3 +130,104 @@ fn a_database_on_a_full_device_opens_and_what_is_deleted_makes_room() {
     db.compact().unwrap();
     (held..held + 300).for_each(|number| put_large(&db, number).unwrap());
 }
+
+const SEGMENT_OF_SMALLEST: usize = 512 << 10;
+const VALUE_BYTES: usize = 8_000;
+
+/// The smallest device on which `esker flash create` finds nothing wrong: six segments and a chunk, beside the journal.
+/// A segment is sixteen chunks, as by default.
+fn smallest() -> MemoryZones {
+    MemoryZones::new(Geometry::of_blocks(1, 1, 4 + 6 * 16 + 1, 32 << 10))
+}
+
+/// Bytes that can't be compressed.
+fn value(number: u64) -> Vec<u8> {
+    let mut value = vec![0; VALUE_BYTES];
+    Rng::new(number).fill(&mut value);
+    value
+}
+
+/// Puts keys from `first` on until that fails for want of room. Returns the first that is not there.
+fn fill(db: &Db, first: u64) -> u64 {
+    let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
+    for number in first.. {
+        if let Err(full) = db.put(&keyspace, &number.to_be_bytes(), &value(number)) {
+            assert!(full.is_out_of_space(), "{full}");
+            return number;
+        }
+        while db.step() {}
+    }
+    unreachable!("a device has an end")
+}
+
+/// Whether a key is of those that are left when others are deleted.
+fn is_kept(number: u64) -> bool {
+    number.is_multiple_of(3)
+}
+
+#[test]
+fn the_smallest_device_is_filled_and_goes_on_after_something_is_deleted_again_and_again() {
+    for opens_again in [false, true] {
+        let device = smallest();
+        let mut db = open_with(&device, SEGMENT_OF_SMALLEST).unwrap();
+        let mut from = 0;
+        for round in 0..4 {
+            let context = format!("round {round}, {opens_again}");
+            let to = fill(&db, from);
+            let put_bytes = (to - from) as usize * VALUE_BYTES;
+            assert!(put_bytes > 2 * SEGMENT_OF_SMALLEST, "{context}: {put_bytes}");
+            if opens_again {
+                drop(db);
+                db = open_with(&device, SEGMENT_OF_SMALLEST).unwrap();
+            } else {
+                db.flush().unwrap();
+            }
+            let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
+            for number in from..to {
+                let found = db.get(&keyspace, &number.to_be_bytes()).unwrap();
+                assert_eq!(found.as_deref(), Some(&value(number)[..]), "{context}: {number}");
+            }
+            let mut batch = db.batch();
+            let deleted = (from..to).filter(|number| !is_kept(*number));
+            deleted.for_each(|number| batch.delete(&keyspace, &number.to_be_bytes()));
+            db.write(&batch).unwrap();
+            db.compact().unwrap();
+            for number in from..to {
+                let found = db.get(&keyspace, &number.to_be_bytes()).unwrap();
+                assert_eq!(found.is_some(), is_kept(number), "{context}: {number}");
+            }
+            db.delete_range(&keyspace, &0u64.to_be_bytes(), &to.to_be_bytes()).unwrap();
+            db.compact().unwrap();
+            from = to;
+        }
+    }
+}
+
+/// A log of small writes takes many times its size. What it may not take is the room of tables.
+#[test]
+fn small_writes_that_fill_a_device_can_be_flushed_and_deleted() {
+    let device = smallest();
+    for round in 0..3u64 {
+        let db = open_with(&device, SEGMENT_OF_SMALLEST).unwrap();
+        let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
+        let key = |number: u64| (number << 8 | round).to_be_bytes();
+        let mut number = 0;
+        // No step: the log goes on until there is no room for it.
+        let full = loop {
+            match db.put(&keyspace, &key(number), &[7; 100]) {
+                Ok(()) => number += 1,
+                Err(full) => break full,
+            }
+            assert!(number < 10_000, "the device is not full");
+        };
+        assert!(full.is_out_of_space() && number > 100, "{number}: {full}");
+        drop(db);
+        let db = open_with(&device, SEGMENT_OF_SMALLEST).unwrap();
+        db.flush().unwrap();
+        for number in 0..number {
+            assert!(db.get(&keyspace, &key(number)).unwrap().is_some(), "round {round}: {number}");
+        }
+        db.delete_range(&keyspace, &key(0), &key(number)).unwrap();
+        db.compact().unwrap();
+    }
+}

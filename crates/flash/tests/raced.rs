@@ -50,7 +50,7 @@ impl Zones for Interrupted {
 
 #[test]
 fn the_second_of_two_gives_its_chunks_back() {
-    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 12, 32 << 10));
+    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 16, 32 << 10));
     let (work, is_done) = Default::default();
     let zones = Arc::new(Interrupted { device, work, is_done });
     let storage = Arc::new(FlashStorage::open(zones.clone()).unwrap());

@@ -56,14 +56,18 @@ fn a_device_that_is_too_small_is_told_and_one_of_no_chunks_is_refused() {
     };
     create("none", "32MiB").expect_failure(2, "choose a larger --bytes");
     assert!(!scratch.path("none").exists());
-    for (name, bytes, is_told) in [("small", "64MiB", true), ("large", "192MiB", false)] {
-        let created = create(name, bytes);
+    // Six segments of 64 MiB and a chunk, beside the journal's four.
+    for (name, bytes, is_told) in
+        [("tiny", "64MiB", true), ("small", "400MiB", true), ("enough", "404MiB", false)]
+    {
+        let created = scratch.run(&["flash", "create", name, "--bytes", bytes, "--units", "1"]);
         let created = created.expect_status(0);
-        let told = created.err.contains("takes no database with default settings");
+        let told = created.err.contains("is too small for a database with default settings");
         assert_eq!(told, is_told, "{created:?}");
-        let put = scratch.run(&["put", name, "key", "value"]);
-        put.expect_status(if is_told { 1 } else { 0 });
     }
+    let refused = scratch.run(&["put", "tiny", "key", "value"]);
+    refused.expect_failure(1, "find room for a log");
+    scratch.run(&["put", "enough", "key", "value"]).expect_status(0);
 }
 
 #[test]

@@ -133,7 +133,13 @@ impl Body {
         pieces.extents.push(extent);
     }
 
-    fn read(&self, source: &Source, name: &str, offset: u64, out: &mut [u8]) -> Result<()> {
+    pub(super) fn read(
+        &self,
+        source: &Source,
+        name: &str,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<()> {
         let pieces = self.pieces.read();
         let len = self.log_bytes.unwrap_or(pieces.len);
         if offset.checked_add(out.len() as u64).is_none_or(|end| end > len) {

@@ -7,7 +7,7 @@ use super::format::{Extent, Op};
 use super::heat::Reads;
 use super::journal::{self, Journal};
 use super::slots::{self, Need};
-use super::space::{Lease, SHORTEST, Space};
+use super::space::{LEVEL_0, Lease, SHORTEST, Space};
 use crate::Chunk;
 use crate::placement::{Lifetime, Policy};
 use crate::zones::Zones;
@@ -49,10 +49,12 @@ pub(super) struct State {
 /// Free chunks that only data which is moved may take.
 const KEPT_CHUNKS: u32 = 1;
 
-/// Tables leave one in so many chunks to logs, manifests and what else is of no level: so a database on a device that
-/// tables have filled can be opened, and keys deleted from it, if the device has room for some 320 segments of its log; on a
-/// smaller one logs may take all of it.
+/// Tables leave one in so many chunks to logs, manifests and what else is of no level, beside what logs keep free for
+/// the tables that they become.
 const RESERVED_OF_CHUNKS: u32 = 64;
+
+/// A table may be longer than the log that it is made of, by one byte in so many: filters, indexes and samples.
+const TABLE_OVER_LOG: u64 = 8;
 
 impl Core {
     /// Reads what a device holds, or lays it out if that is nothing. `to_read`: changes nothing, ever.
@@ -94,6 +96,8 @@ impl Core {
     /// A chunk to write data of this lifetime into. Fails with an error that says so if the device is full.
     pub(super) fn lease(&self, lifetime: Lifetime) -> Result<Lease> {
         let mut state = self.state.lock();
+        // A chunk that holds nothing any more is better begun anew than gone on with.
+        state.sweep();
         loop {
             if let Some(lease) = state.space.pooled(lifetime) {
                 return Ok(lease);
@@ -105,9 +109,9 @@ impl Core {
                 return Ok(lease);
             }
             self.wait(&mut state)?;
+            state.sweep();
         }
-        state.sweep();
-        let kept = self.kept_from(lifetime);
+        let kept = self.kept_from(&state, lifetime);
         while state.space.free_chunks() <= kept && state.make_room(self)? {}
         if state.space.free_chunks() > kept
             && let Some(lease) = state.lease_free(&*self.zones, lifetime)?
@@ -117,28 +121,60 @@ impl Core {
         state.space.any_pooled().ok_or_else(|| state.no_room(self))
     }
 
-    /// Free chunks that data of this lifetime leaves to others.
-    fn kept_from(&self, lifetime: Lifetime) -> u32 {
+    /// Free chunks that data of this lifetime leaves to others. Tables of level 0 are what logs become, and their room
+    /// is not for deeper ones: a merge that finds none fails and gives back what it took, and can be done later.
+    fn kept_from(&self, state: &State, lifetime: Lifetime) -> u32 {
         let reserved = self.zones.geometry().chunks() as u32 / RESERVED_OF_CHUNKS;
-        KEPT_CHUNKS + if lifetime == SHORTEST { 0 } else { reserved }
+        match lifetime {
+            SHORTEST => KEPT_CHUNKS,
+            LEVEL_0 => KEPT_CHUNKS + reserved,
+            _ => KEPT_CHUNKS + reserved + state.chunks_for_tables(&[]),
+        }
     }
 
-    /// A whole chunk.
-    pub(super) fn lease_whole(&self, lifetime: Lifetime) -> Result<Lease> {
+    /// Free chunks that another chunk for a log that there is leaves to others.
+    pub(super) fn kept_from_logs(&self) -> u32 {
+        let state = self.state.lock();
+        self.kept_from(&state, LEVEL_0) + state.chunks_for_tables(&[])
+    }
+
+    /// Makes room for a log of `bytes` in `count` chunks, and says how many chunks that leaves free: those that making
+    /// tables of all logs takes, and beside other logs those of one log more. So the last log that can be had can be
+    /// made a table of, as can all before it; and then there is room for one more, in which something is deleted.
+    pub(super) fn make_room_for_log(&self, bytes: u64, count: u32) -> Result<u32> {
         let mut state = self.state.lock();
-        // What is moved to make room may need a place.
-        while state.space.free_chunks() <= KEPT_CHUNKS
-            && !state.make_place(&*self.zones, Need::Must)?
-        {
-            self.wait(&mut state)?;
+        let kept = match state.has_logs() {
+            true => count + state.chunks_for_tables(&[bytes, bytes]),
+            false => state.chunks_for_tables(&[bytes]),
+        };
+        let kept = kept + self.kept_from(&state, LEVEL_0);
+        self.make_free(&mut state, kept + count)?;
+        match state.space.free_chunks() >= kept + count {
+            true => Ok(kept),
+            false => Err(state.no_room_for_log(self, kept)),
         }
-        state.sweep();
-        while state.space.free_chunks() <= KEPT_CHUNKS && state.make_room(self)? {}
-        if state.space.free_chunks() <= KEPT_CHUNKS {
-            return Err(state.no_room(self));
+    }
+
+    /// A whole chunk, if that leaves so many free.
+    pub(super) fn lease_whole(&self, lifetime: Lifetime, kept: u32) -> Result<Lease> {
+        let mut state = self.state.lock();
+        self.make_free(&mut state, kept + 1)?;
+        if state.space.free_chunks() <= kept {
+            return Err(state.no_room_for_log(self, kept));
         }
         let lease = state.lease_free(&*self.zones, lifetime)?;
         lease.ok_or_else(|| state.no_room(self))
+    }
+
+    /// Makes room until so many chunks are free, or none can be made.
+    fn make_free(&self, state: &mut MutexGuard<'_, State>, wanted: u32) -> Result<()> {
+        state.sweep();
+        // What is moved to make room may need a place.
+        while state.space.free_chunks() < wanted && !state.make_place(&*self.zones, Need::Must)? {
+            self.wait(state)?;
+        }
+        while state.space.free_chunks() < wanted && state.make_room(self)? {}
+        Ok(())
     }
 
     /// Gives back a chunk that was written up to `lease.at`.
@@ -219,6 +255,21 @@ impl State {
         let is_found = found.is_some();
         self.leaving.extend(found.map(|body| (body, sequence)));
         is_found
+    }
+
+    fn has_logs(&self) -> bool {
+        self.names.values().any(|body| body.log_bytes.is_some())
+    }
+
+    /// How many chunks the tables take that all logs become, and `more` of so many bytes: one after the other, as a
+    /// log's chunks are free when its table is there.
+    fn chunks_for_tables(&self, more: &[u64]) -> u32 {
+        let logs =
+            self.names.values().filter_map(|body| body.log_bytes).chain(more.iter().copied());
+        let (largest, all) =
+            logs.fold((0, 0), |(largest, all), bytes| (bytes.max(largest), all + bytes));
+        let bytes: u64 = largest + all / TABLE_OVER_LOG;
+        bytes.div_ceil(self.space.geometry.chunk_bytes.into()) as u32
     }
 
     /// All files that take space.

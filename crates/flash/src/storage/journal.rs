@@ -1,9 +1,9 @@
 //! The directory on the device: a snapshot of it and the edits since then, in one of the device's first chunks.
 //!
-//! When the chunk is full, and at the first change after an open, the directory is written as a snapshot into another of
-//! these chunks, with the next generation. Who only reads writes nothing into any. A chunk counts if its snapshot is whole; of
-//! several, the newest generation does. So the one before is left until the new one is whole, and what a process that
-//! died left half written is never appended to.
+//! When the chunk is full, and at the first change after an open, the directory is written as a snapshot into another
+//! of these chunks, with the next generation. Who only reads writes nothing into any. A chunk counts if its snapshot is
+//! whole; of several, the newest generation does. So the one before is left until the new one is whole, and what a
+//! process that died left half written is never appended to.
 //!
 //! A chunk that has gone bad may have had the newest. So a generation says which of these chunks were bad when it was
 //! written: the one after it can only be in the first of those that follow and were not.

@@ -5,9 +5,10 @@
 //!
 //! So a log of small writes takes more chunks than its size: of a hundred bytes each, forty times as many. Those that
 //! its size takes are its own from the beginning, and the others are looked for when they are needed: on a full device
-//! such a write fails as any other does.
+//! such a write fails as any other does. Whichever they are, a log has no chunk that is needed for the tables which logs
+//! become: else a device would be full for good, as only that makes logs' chunks free.
 
-use super::body::{Body, Write};
+use super::body::{Body, Source, Write};
 use super::core::Core;
 use super::format::{self, Extent, LOG_HEADER, Op};
 use crate::zones::BLOCK_BYTES;
@@ -16,15 +17,18 @@ use esker_storage::LogFile;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
+/// How much of a log is compared at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
 pub(super) struct Log {
     pub(super) core: Arc<Core>,
     pub(super) body: Arc<Body>,
     pub(super) name: String,
 }
 
-/// A chunk for a log, as a piece that takes all of it.
-pub(super) fn take_chunk(core: &Core, lifetime: u8) -> Result<Extent> {
-    let lease = core.lease_whole(lifetime.into())?;
+/// A chunk for a log, as a piece that takes all of it, if that leaves so many free.
+pub(super) fn take_chunk(core: &Core, lifetime: u8, kept: u32) -> Result<Extent> {
+    let lease = core.lease_whole(lifetime.into(), kept)?;
     // Power loss must not bring back what was in the chunk: a removed log's records may have this log's number.
     if let Err(error) = core.zones.flush() {
         core.close(lease.chunk);
@@ -81,13 +85,31 @@ impl Log {
         Ok(())
     }
 
+    /// Whether the log has these bytes there. Who opens a database writes again what its logs show, for the system may
+    /// show what a sync that failed has lost; where there is no room for that, the sync that follows has to do, as it
+    /// does for all else on the device: or a full one could not be opened to make room on it.
+    fn has(&self, offset: u64, bytes: &[u8]) -> Result<bool> {
+        let source = Source { zones: self.core.zones.clone(), reads: self.core.reads.clone() };
+        let mut found = vec![0; bytes.len().min(PIECE_BYTES)];
+        let mut at = offset;
+        for piece in bytes.chunks(PIECE_BYTES) {
+            let found = &mut found[..piece.len()];
+            self.body.read(&source, &self.name, at, found)?;
+            if found != piece {
+                return Ok(false);
+            }
+            at += piece.len() as u64;
+        }
+        Ok(true)
+    }
+
     /// The chunk of this number; a new one if there are not so many. If the journal does not take it, what would be
     /// written into it would be lost: the log has `failed` then.
     fn chunk(&self, number: usize, failed: &mut Option<Error>) -> Result<Extent> {
         if let Some(extent) = self.body.pieces.read().extents.get(number) {
             return Ok(*extent);
         }
-        let extent = take_chunk(&self.core, self.body.lifetime)?;
+        let extent = take_chunk(&self.core, self.body.lifetime, self.core.kept_from_logs())?;
         self.body.push(extent);
         let mut state = self.core.state.lock();
         self.body.record();
@@ -108,7 +130,10 @@ impl LogFile for Log {
             let source = io::Error::new(ErrorKind::InvalidInput, what);
             return Err(Error::io("write to", &self.name, source));
         }
-        self.append(offset, bytes)
+        match self.append(offset, bytes) {
+            Err(full) if full.is_out_of_space() && self.has(offset, bytes)? => Ok(()),
+            done => done,
+        }
     }
 
     fn sync(&self) -> Result<()> {

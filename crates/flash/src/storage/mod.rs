@@ -241,9 +241,10 @@ impl Storage for FlashStorage {
         if count > geometry.chunks() as u64 {
             return Err(self.failure("create", name, ErrorKind::StorageFull));
         }
+        let kept = self.core.make_room_for_log(bytes, count as u32)?;
         let mut extents = Vec::with_capacity(count as usize);
         for _ in 0..count {
-            match log::take_chunk(&self.core, lifetime) {
+            match log::take_chunk(&self.core, lifetime, kept) {
                 Ok(extent) => extents.push(extent),
                 Err(error) => {
                     self.core.forsake(&extents);
@@ -267,6 +268,10 @@ impl Storage for FlashStorage {
 
     fn recycles_logs(&self) -> bool {
         // Chunks are not written in place: there is nothing to win.
+        false
+    }
+
+    fn recycle_log(&self, old: &str, new: &str, _bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {
         drop(self.free("recycle a log as", new)?);
         self.find("open", old).map(|_| None)
     }

@@ -142,17 +142,37 @@ impl State {
 
     /// Why there is no room: everything is alive, or what is alive in a chunk that is mostly dead can't be read.
     pub(super) fn no_room(&self, core: &Core) -> Error {
+        self.no_room_unless_unmovable(core, "find room on", ErrorKind::StorageFull.into())
+    }
+
+    /// Why a log can't have another chunk, where logs leave so many free.
+    pub(super) fn no_room_for_log(&self, core: &Core, kept: u32) -> Error {
+        let what = format!(
+            "{} of its chunks are free, and logs leave {kept}, so that tables can be made of them; a database that was \
+             flushed, or is opened again, has room for one log more, to delete something",
+            self.space.free_chunks()
+        );
+        let full = io::Error::new(ErrorKind::StorageFull, what);
+        self.no_room_unless_unmovable(core, "find room for a log on", full)
+    }
+
+    fn no_room_unless_unmovable(
+        &self,
+        core: &Core,
+        action: &'static str,
+        full: io::Error,
+    ) -> Error {
         let is_alive = |(index, _): &(&u32, &Error)| self.space.live(**index) > 0;
         let mut unmovable = self.unmovable.iter().filter(is_alive);
         let source = match unmovable.next() {
-            None => ErrorKind::StorageFull.into(),
+            None => full,
             Some((_, error)) => io::Error::other(format!(
                 "{} of its chunks can't be emptied, as files in them can't be read; remove these files, or others. The \
                  first failure: {error}",
                 1 + unmovable.count()
             )),
         };
-        Error::io("find room on", core.zones.describe(), source)
+        Error::io(action, core.zones.describe(), source)
     }
 }
 

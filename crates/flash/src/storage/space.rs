@@ -19,6 +19,8 @@ pub const LIFETIMES: usize = 8;
 
 /// That of what belongs to no level.
 pub(super) const SHORTEST: Lifetime = 0;
+/// That of tables of level 0.
+pub(super) const LEVEL_0: Lifetime = 1;
 
 /// The part of all units that one lifetime is taken to keep busy: an eighth for all of them.
 const NEEDED_OF_UNITS: f64 = 1.0 / (8 * LIFETIMES) as f64;

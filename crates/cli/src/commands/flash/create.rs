@@ -46,8 +46,8 @@ impl Create {
         let needed = needed_bytes(Settings::default().segment_bytes as u64, chunk_bytes.into());
         if good_bytes < needed {
             tell(format_args!(
-                "esker: {} takes no database with default settings, whose log needs {} that can be used; a directory \
-                 is made larger by --bytes",
+                "esker: {} is too small for a database with default settings, which needs {} that can be used, most of \
+                 it for its log; a directory is made larger by --bytes",
                 self.path.display(),
                 units::bytes(needed)
             ));
@@ -96,8 +96,9 @@ impl Create {
     }
 }
 
-/// What two segments of a log take: the one that is written and the next, in whole chunks, and a chunk that is kept
-/// free. Tables and the manifest find room in what a segment leaves.
+/// What a database needs that is to hold something: two segments of its log, in whole chunks, the one that is written and
+/// the next; what is kept free beside them for tables that they become, and for one segment more to delete something; and
+/// about two for tables.
 fn needed_bytes(segment_bytes: u64, chunk_bytes: u64) -> u64 {
-    (2 * segment_bytes.div_ceil(chunk_bytes) + 1) * chunk_bytes
+    (6 * segment_bytes.div_ceil(chunk_bytes) + 1) * chunk_bytes
 }
