@@ -46,7 +46,8 @@ pub struct Placement {
 ///
 /// What was written survives the death of the process, and power loss after [`flush`](Zones::flush). Power loss
 /// leaves of each chunk what was flushed and a part from the beginning of what was written after that, or what it
-/// was before a reset that was not flushed; of a rewritable device, any blocks of what was written after that.
+/// was before a reset that was not flushed; of a rewritable device, and of one whose pages share cells, any blocks of
+/// what was written after that, and zeros between them.
 pub trait Zones: Send + Sync + 'static {
     /// What to call it in messages.
     fn describe(&self) -> String;
