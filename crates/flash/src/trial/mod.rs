@@ -17,5 +17,5 @@ mod store;
 
 pub use mix::{Mix, Rates};
 pub use overwrite::{Filled, Overwrite};
-pub use run::{Measured, Run, Trial};
+pub use run::{Measured, Run, Trial, saturated};
 pub use store::LEVELS;

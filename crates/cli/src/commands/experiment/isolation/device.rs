@@ -1,6 +1,6 @@
 //! A modelled device, small enough that this machine keeps its dies busy, with a store on it.
 
-use super::{SEED, policies};
+use super::{SEED, load, policies};
 use crate::failure::Outcome;
 use esker::api::Kv;
 use esker::{Db, Env, Error, KeyspaceSettings, Log, Settings, Store};
@@ -26,6 +26,26 @@ const MEMORY_BYTES: usize = 24 << 20;
 const SEGMENT_BYTES: usize = 512 << 10;
 /// The least that the clock is slowed down: a processor of this machine does as much in the model's time as six.
 const DILATION: f64 = 6.0;
+
+/// What engine and YCSB have in common.
+pub(super) fn settings() -> Vec<(&'static str, String)> {
+    let geometry = preset().geometry();
+    vec![
+        ("device_preset", policies::PRESET.to_owned()),
+        ("device_groups", geometry.groups.to_string()),
+        ("device_units_per_group", geometry.units_per_group.to_string()),
+        ("device_chunks_per_unit", geometry.chunks_per_unit.to_string()),
+        ("device_chunk_bytes", geometry.chunk_bytes.to_string()),
+        ("device_dilation_least", DILATION.to_string()),
+        ("device_memory_bytes", MEMORY_BYTES.to_string()),
+        ("device_segment_bytes", SEGMENT_BYTES.to_string()),
+        ("device_log", "none".to_owned()),
+        ("device_value_bytes", load::VALUE_BYTES.to_string()),
+        ("device_threads", load::THREADS.to_string()),
+        ("device_warm_up", load::WARM_UP.to_string()),
+        ("device_updates", load::UPDATES.to_string()),
+    ]
+}
 
 /// What is under test, by the names in the results: Esker under a policy, or RocksDB where units are shared.
 pub(super) fn policies(form: Form) -> [Box<dyn Policy + Send>; 3] {
@@ -116,8 +136,9 @@ impl Device {
         }
     }
 
-    /// Lets compactions end.
+    /// Lets compactions end, without time: what one load left to do is not done beside the next.
     pub(super) fn settle(&self) -> Result<(), Error> {
+        self.host.set_timeless(true);
         match &self.store {
             AnyStore::Esker { db, .. } => db.settle(),
             AnyStore::Peer(peer) => peer.settle(),

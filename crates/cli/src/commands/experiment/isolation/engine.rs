@@ -1,7 +1,7 @@
 //! Random reads and puts with the whole engine on the paced model: the paper's second figure.
 //!
-//! Threads in a closed loop read random keys, and put some. Where reads alone leave more than a fifth of the dies' time,
-//! the row is void. Each policy fills a device of its own, without time, to the same content; then time passes, slower
+//! Threads in a closed loop read random keys, and put some. Where reads alone leave more than a fifth of the dies'
+//! time, the row is void. Each policy fills a device of its own, without time, to the same content; then time passes, slower
 //! than the clock by as much as the machine needs. RocksDB does the same where units are shared, if it is built in.
 
 use super::device::{Device, policies};
@@ -16,8 +16,9 @@ use esker_flash::Form;
 /// What cases of this figure begin with.
 pub(super) const PREFIX: &str = "engine";
 
-/// What is alive takes two thirds of the device: much emptier, units are too unequal for reads to keep all of them busy.
-pub(super) const RECORDS: u64 = 290_000;
+/// What is alive takes two thirds of the device: much emptier, units are too unequal for reads to keep all of them
+/// busy.
+const RECORDS: u64 = 290_000;
 /// How long each load is measured, in the model's time: so that some megabytes of values are put, and compacted.
 const SECONDS: f64 = 0.75;
 /// Puts of a hundred operations.
@@ -38,14 +39,25 @@ pub(super) const METRICS: [&str; 7] = [
 ];
 
 pub(super) const ABOUT: &str = "\
-    The whole engine, and nothing cached but a few blocks, on a model of 4 channels with 4 dies each, paced by the clock \
-    and slowed down as the machine needs (dilation). 96 threads read random keys one after the other; the case says how \
-    many of a hundred operations are puts instead, and what the device does by itself. No log: the puts' is taken to \
-    lie elsewhere. RocksDB, if it is built in, has its files in the same storage, where units are shared, and as much \
-    memory. Reads are shown as a part of what the same engine reads without puts where units are shared; rows are void \
-    if that takes less than 80% of the dies' time, or if for each byte put less than half of what shared units wrote was written: \
-    then compaction fell behind. What the device is asked to \
-    write follows from puts and compaction, and is not smoothed. RocksDB is not measured at 50% puts.";
+    The whole engine, and nothing cached but a few blocks, on a model of 4 channels with 4 dies each, paced \
+    by the clock and slowed down as the machine needs (dilation). 96 threads read random keys one after the \
+    other; the case says how many of a hundred operations are puts instead, and what the device does by \
+    itself. Before each case compactions end, without time. No log: the puts' is taken to lie elsewhere. \
+    The static sets of the other figure are not there: what they read is never written, and an engine \
+    reads what it writes. RocksDB, if it is built in, has its files in the same storage, where units are \
+    shared, and as much memory. Reads are shown as a part of what the same engine reads without puts where \
+    units are shared; rows are void if that takes less than 80% of the dies' time, or if for each byte put \
+    less than half of what shared units wrote was written: then compaction fell behind. What the device is \
+    asked to write follows from puts and compaction, and is not smoothed. RocksDB is not measured at 50% puts.";
+
+pub(super) fn settings() -> Vec<(&'static str, String)> {
+    vec![
+        ("engine_forms", format!("{:?}", Form::ALL.map(Form::name))),
+        ("engine_records", RECORDS.to_string()),
+        ("engine_seconds", SECONDS.to_string()),
+        ("engine_put_percents", format!("{PUT_PERCENTS:?}")),
+    ]
+}
 
 pub(super) fn run(rows: &mut Rows) -> Outcome {
     let rocksdb = esker_peers::check("rocksdb-nolog");
@@ -77,11 +89,11 @@ fn of_engine(
     rows.say(&format!("filling the device of {name}, {}", form.name()));
     let load = Load::on(device);
     load.grow(RECORDS)?;
-    device.settle()?;
-    device.host.set_timeless(false);
     // RocksDB takes minutes to end the compactions that more leave.
     let loads = if name == "rocksdb" { PUT_PERCENTS.len() - 1 } else { PUT_PERCENTS.len() };
     for (place, &put_percent) in PUT_PERCENTS[..loads].iter().enumerate() {
+        device.settle()?;
+        device.host.set_timeless(false);
         let moment = load.run(Mix { put_percent, keys: Keys::Uniform }, SECONDS)?;
         let case = format!("{PREFIX}/{PRESET}/{put_percent}%-puts/{}", form.name());
         if shared.len() == place {

@@ -6,6 +6,7 @@ use esker::Error;
 use esker_base::{Clock, Rng};
 use esker_flash::host::Activity;
 use esker_flash::storage::Usage;
+use esker_flash::trial::saturated;
 use esker_workload::Distribution;
 use esker_workload::distributions::{Latest, ScrambledZipfian, Uniform};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,9 +17,9 @@ pub(super) const VALUE_BYTES: usize = 1_100;
 pub(super) const THREADS: usize = 96;
 
 /// Updates after records were added, as a part of these: so that levels are as updates leave them.
-const UPDATES: f64 = 0.25;
+pub(super) const UPDATES: f64 = 0.25;
 /// The part of the measured time that goes before it.
-const WARM_UP: f64 = 0.5;
+pub(super) const WARM_UP: f64 = 0.5;
 
 /// A store under load.
 pub(super) struct Load<'a> {
@@ -170,8 +171,8 @@ impl Load<'_> {
             let is_there = found.is_some_and(|value| value.len() == VALUE_BYTES);
             assert!(is_there || record >= phase.there, "{record} is there");
             if counts {
-                let latency_ns = (self.device.host.now() - begin).as_nanos();
-                counted.latencies.push(u32::try_from(latency_ns).unwrap_or(u32::MAX));
+                let latency = self.device.host.now() - begin;
+                counted.latencies.push(saturated(latency.as_nanos()));
             }
         }
         Ok(counted)

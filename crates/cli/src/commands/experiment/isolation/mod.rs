@@ -62,6 +62,26 @@ fn parts(wishes: &Wishes<'_>) -> Outcome<Vec<&'static str>> {
     cases.split(',').map(of_name).collect()
 }
 
+/// All that these parts go by.
+fn settings(parts: &[&str], sizes: &Sizes, is_quick: bool) -> Settings {
+    let mut all = vec![("seed", SEED.to_string())];
+    for part in parts {
+        all.extend(match *part {
+            "capacity" => capacity::settings(is_quick),
+            "policies" => policies::settings(sizes),
+            "sequential" => sequential::settings(sizes),
+            "engine" => [engine::settings(), device::settings()].concat(),
+            _ => [ycsb::settings(), device::settings()].concat(),
+        });
+    }
+    all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Seconds of the model, as they are shown.
+fn seconds(ns: u64) -> String {
+    (ns as f64 / 1e9).to_string()
+}
+
 /// Runs it.
 pub fn results(wishes: &Wishes<'_>) -> Outcome<Results> {
     if wishes.engines.is_some() {
@@ -78,9 +98,11 @@ pub fn results(wishes: &Wishes<'_>) -> Outcome<Results> {
         },
     };
     let mut rows = Rows::new();
-    for part in parts(wishes)? {
+    let (parts, is_quick) = (parts(wishes)?, wishes.scale == Scale::Quick);
+    let settings = settings(&parts, &sizes, is_quick);
+    for part in parts {
         match part {
-            "capacity" => capacity::run(wishes.scale == Scale::Quick, &mut rows)?,
+            "capacity" => capacity::run(is_quick, &mut rows)?,
             "policies" => policies::run(&sizes, &mut rows),
             "sequential" => sequential::run(&sizes, &mut rows),
             "engine" => engine::run(&mut rows)?,
@@ -102,19 +124,6 @@ pub fn results(wishes: &Wishes<'_>) -> Outcome<Results> {
         group("A device that is filled", capacity::ABOUT, capacity::PREFIX, &capacity::METRICS),
         group("Sequential mix", sequential::ABOUT, sequential::PRESET, &sequential::METRICS),
     ];
-    let settings: Settings = [
-        ("preset", policies::PRESET.to_owned()),
-        ("policies_virtual_seconds", (sizes.measured_ns as f64 / 1e9).to_string()),
-        ("rounds", sizes.rounds.to_string()),
-        ("read_depths", format!("{:?}", sizes.depths)),
-        ("policies_fill", policies::FILL.to_string()),
-        ("engine_value_bytes", load::VALUE_BYTES.to_string()),
-        ("engine_records", engine::RECORDS.to_string()),
-        ("engine_threads", load::THREADS.to_string()),
-        ("seed", SEED.to_string()),
-    ]
-    .map(|(name, value)| (name.to_owned(), value))
-    .into();
     Ok(Results {
         experiment: "isolation".to_owned(),
         scale: wishes.scale.name().to_owned(),
@@ -152,6 +161,30 @@ fn cases(rows: &[Row], prefix: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn results_tell_the_settings_of_the_parts_that_ran_and_of_no_others() {
+        let sizes = Sizes { measured_ns: 1_500_000_000, rounds: 1, depths: &[64], fills: &[] };
+        let of = |parts: &[&str]| settings(parts, &sizes, true);
+        let all = of(&PARTS);
+        for (name, value) in [
+            ("policies_seconds", "1.5"),
+            ("engine_seconds", "0.75"),
+            ("ycsb_seconds", "0.4"),
+            ("device_chunk_bytes", "524288"),
+            ("device_segment_bytes", "524288"),
+            ("capacity_chunk_bytes", "262144"),
+        ] {
+            assert_eq!(all.get(name).map(String::as_str), Some(value), "{name}");
+        }
+        let some = of(&["capacity"]);
+        assert!(
+            some.keys().all(|name| name == "seed" || name.starts_with("capacity_")),
+            "{some:?}"
+        );
+        let of_parts = PARTS.map(|part| of(&[part]).len() - 1);
+        assert!(of_parts.iter().all(|count| *count >= 3), "{of_parts:?}");
+    }
 
     #[test]
     fn parts_are_those_asked_for_or_those_of_the_scale() {

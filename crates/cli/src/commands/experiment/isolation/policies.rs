@@ -1,7 +1,7 @@
 //! The loss of random reads beside writes on the open-channel device.
 
 use super::rows::Rows;
-use super::{SEED, Sizes, row};
+use super::{SEED, Sizes, row, seconds};
 use esker_bench::Row;
 use esker_flash::placement::{Policy, Rotating, Shared, Static};
 use esker_flash::trial::{LEVELS, Measured, Trial};
@@ -35,15 +35,34 @@ pub(super) const METRICS: [&str; 8] = [
 
 pub(super) const ABOUT: &str = "\
     Random reads of 4 KiB, 64 outstanding unless the case says otherwise, beside writes at a fixed rate; \
-    shared and rotating place data on a device of which 80% is alive unless the case says otherwise, halves and small-set fill \
-    as much of the units that they read, which is less of the device (alive_percent); \
+    shared and rotating place data on a device of which 80% is alive unless the case says otherwise, halves \
+    and small-set fill as much of the units that they read, which is less of the device (alive_percent); \
     a case names the device, the part of its dies' time that writes take, and what the device does by \
     itself: nothing (host-only), or stop a program for a read in so many microseconds, reads going first on \
     dies and channels. Of halves and small-set, what is read is never written, as in the paper; rotating \
-    places a leveled tree's tables, of which all is read alike as soon as they are closed; rotating-delayed goes on \
-    reading what the two last levels' tables replace until about a unit is full, which no engine here does. Where writes missed their rate, the row is \
-    void and gives only the part that was written (void_written_part; a hundredth and 10 ms of writes may be missing). At 25% of the dies' time rotating holds writers back, rotating-unheld does not, and \
-    both say how much was written of what was asked for. The drop is against reads alone, shared.";
+    places a leveled tree's tables, of which all is read alike as soon as they are closed; rotating-delayed \
+    goes on reading what the two last levels' tables replace until about a unit is full, which no engine \
+    here does. Rotating is told how many units what is written keeps busy; under the engine it takes \
+    that to be an eighth of them, whatever is written. Where writes missed their rate, the row is void and \
+    gives only the part that was written (void_written_part; a hundredth and 10 ms of writes may be missing). \
+    At 25% of the dies' time rotating holds writers back, rotating-unheld does not, and both say how much \
+    was written of what was asked for. The drop is against reads alone, shared.";
+
+pub(super) fn settings(sizes: &Sizes) -> Vec<(&'static str, String)> {
+    let rates = RATES.iter().chain([&TOO_MUCH]);
+    let bytes: Vec<u64> = rates.clone().map(|(bytes, ..)| *bytes).collect();
+    let small: Vec<usize> = rates.map(|(.., small)| *small).collect();
+    vec![
+        ("policies_preset", PRESET.to_owned()),
+        ("policies_forms", format!("{:?}", Form::ALL.map(Form::name))),
+        ("policies_seconds", seconds(sizes.measured_ns)),
+        ("policies_rounds", sizes.rounds.to_string()),
+        ("policies_read_depths", format!("{:?}", sizes.depths)),
+        ("policies_fills", format!("{:?}", [&[FILL][..], sizes.fills].concat())),
+        ("policies_write_bytes_per_second", format!("{bytes:?}")),
+        ("policies_small_set_units", format!("{small:?}")),
+    ]
+}
 
 pub(super) fn run(sizes: &Sizes, rows: &mut Rows) {
     for round in 0..sizes.rounds {

@@ -1,7 +1,7 @@
 //! Sequential reads and writes in one mix, on a conventional device that was fitted to its pure rates.
 
 use super::rows::Rows;
-use super::{SEED, Sizes, row};
+use super::{SEED, Sizes, row, seconds};
 use esker_bench::Row;
 use esker_flash::Preset;
 use esker_flash::trial::Mix;
@@ -30,6 +30,15 @@ pub(super) const ABOUT: &str = "\
     data sheet's pure rates alone, so the mixed points are predictions; how far the paper's point is from them is \
     shown in percentage points, too high above zero. Engines are the model at so many \
     requests outstanding, which the paper does not tell.";
+
+pub(super) fn settings(sizes: &Sizes) -> Vec<(&'static str, String)> {
+    vec![
+        ("sequential_preset", PRESET.to_owned()),
+        ("sequential_seconds", seconds(sizes.measured_ns)),
+        ("sequential_depths", format!("{DEPTHS:?}")),
+        ("sequential_read_percents", format!("{READ_PERCENTS:?}")),
+    ]
+}
 
 pub(super) fn run(sizes: &Sizes, rows: &mut Rows) {
     let preset = Preset::named(PRESET).expect("it comes with the program");

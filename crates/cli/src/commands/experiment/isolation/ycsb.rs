@@ -41,10 +41,20 @@ pub(super) const METRICS: [&str; 8] = [
 ];
 
 pub(super) const ABOUT: &str = "\
-    YCSB A, B and D on the same device, host-only, by the part of it that files have when the load begins; throughput \
-    and latencies are of reads. Media over host bytes counts what was moved to make room and the storage's own journal, \
-    and erases are those of the chunk that was erased least and of the one that was erased most, both since the device was \
-    made. A row is void if the device had no room for the load, and says how much was alive when that was found.";
+    YCSB A, B and D on the same device, host-only, by the part of it that files have when the load begins, \
+    when compactions have ended; throughput and latencies are of reads. Media over host bytes counts what \
+    was moved to make room and the storage's own journal, and erases are those of the chunk that was erased \
+    least and of the one that was erased most, both since the device was made. A row is void if the device \
+    had no room for the load, and says how much was alive when that was found.";
+
+pub(super) fn settings() -> Vec<(&'static str, String)> {
+    vec![
+        ("ycsb_forms", format!("{:?}", [Form::HostOnly.name()])),
+        ("ycsb_workloads", format!("{:?}", WORKLOADS.map(|(name, ..)| name))),
+        ("ycsb_fill_percents", format!("{FILLS:?}")),
+        ("ycsb_seconds", SECONDS.to_string()),
+    ]
+}
 
 pub(super) fn run(rows: &mut Rows) -> Outcome {
     for policy in policies(Form::HostOnly) {
@@ -101,6 +111,7 @@ fn of_one(
     (workload, put_percent, keys): (&str, u64, Keys),
 ) -> Result<Vec<Row>, Error> {
     let case = case(workload, fill);
+    device.settle()?;
     let alive = device.alive_percent();
     device.host.set_timeless(false);
     let moment = load.run(Mix { put_percent, keys }, SECONDS)?;
