@@ -37,6 +37,8 @@ pub struct Counters {
     pub table_hits: Option<TableGets>,
     /// Point reads that came to tables, none of which had the key.
     pub table_misses: Option<TableGets>,
+    /// What all of these cost, whether they found their key or not.
+    pub table_cost: Option<TableCost>,
 }
 
 /// What became of copies in DRAM.
@@ -110,6 +112,36 @@ impl TableGets {
     }
 }
 
+/// What point reads that came to tables cost, summed over them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TableCost {
+    /// The point reads.
+    pub gets: u64,
+    /// Sorted runs with a table for the key, each of which is visited, if only by its filter.
+    pub runs: u64,
+    /// Blocks read from files: those that no cache of the store had.
+    pub blocks: u64,
+    /// Bytes of these blocks.
+    pub bytes: u64,
+}
+
+impl TableCost {
+    /// `sum`, one of these, for each point read. `None` if there was none.
+    pub fn each(&self, sum: u64) -> Option<f64> {
+        (self.gets > 0).then(|| sum as f64 / self.gets as f64)
+    }
+
+    fn since(now: Option<Self>, earlier: Option<Self>) -> Option<Self> {
+        let (now, earlier) = (now?, earlier?);
+        Some(TableCost {
+            gets: now.gets.saturating_sub(earlier.gets),
+            runs: now.runs.saturating_sub(earlier.runs),
+            blocks: now.blocks.saturating_sub(earlier.blocks),
+            bytes: now.bytes.saturating_sub(earlier.bytes),
+        })
+    }
+}
+
 impl Counters {
     /// What was added since `earlier`.
     pub fn since(&self, earlier: &Counters) -> Counters {
@@ -129,6 +161,7 @@ impl Counters {
             cache_misses: since(self.cache_misses, earlier.cache_misses),
             table_hits: TableGets::since(self.table_hits, earlier.table_hits),
             table_misses: TableGets::since(self.table_misses, earlier.table_misses),
+            table_cost: TableCost::since(self.table_cost, earlier.table_cost),
         }
     }
 
@@ -392,6 +425,7 @@ mod tests {
         cache_misses: None,
         table_hits: None,
         table_misses: None,
+        table_cost: None,
         log_syncs: None,
     };
 
@@ -429,6 +463,18 @@ mod tests {
         assert_eq!(during.table_hits.and_then(|hits| hits.mean()), Some(1.25));
         assert_eq!(during.table_misses.and_then(|misses| misses.mean()), None, "there was none");
         assert_eq!(after.since(&NOTHING).table_hits, None, "not known");
+    }
+
+    #[test]
+    fn what_reads_cost_is_that_of_a_load_s_own_reads() {
+        let cost = |gets, runs, blocks, bytes| Some(TableCost { gets, runs, blocks, bytes });
+        let before = Counters { table_cost: cost(10, 20, 10, 40_000), ..NOTHING };
+        let after = Counters { table_cost: cost(14, 30, 11, 44_000), ..NOTHING };
+        let during = after.since(&before).table_cost.unwrap();
+        let each = |sum| during.each(sum).unwrap();
+        let found = [during.runs, during.blocks, during.bytes].map(each);
+        assert_eq!(found, [2.5, 0.25, 1000.0]);
+        assert_eq!(after.since(&after).table_cost.unwrap().each(1), None, "there was none");
     }
 
     #[test]

@@ -130,6 +130,16 @@ impl Rows {
         if let Some(reads) = of_load.table_misses.and_then(|misses| misses.mean()) {
             self.add("table_reads_per_miss", reads, "ratio");
         }
+        let Some(cost) = of_load.table_cost else { return };
+        for (metric, sum, unit) in [
+            ("table_runs_per_get", cost.runs, "ratio"),
+            ("table_blocks_read_per_get", cost.blocks, "ratio"),
+            ("table_bytes_read_per_get", cost.bytes, "bytes"),
+        ] {
+            if let Some(each) = cost.each(sum) {
+                self.add(metric, each, unit);
+            }
+        }
     }
 
     /// Where writes went, of an engine with MemTables in either kind of memory.

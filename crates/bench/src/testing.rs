@@ -101,6 +101,7 @@ impl Engine for Counting {
             cache_misses: Some(0),
             table_hits: None,
             table_misses: None,
+            table_cost: None,
             log_syncs: None,
         }
     }

@@ -148,6 +148,7 @@ impl Account {
         ]
         .into_iter()
         .chain(self.reclaim_errors.figures())
+        .chain([&mut gets.runs, &mut gets.blocks, &mut gets.block_bytes])
     }
 }
 

@@ -9,6 +9,7 @@
 //! [`DramTable`] for the rules that make this right; the names R1, R3 and R4 below are theirs.
 
 use crate::inner::Inner;
+use crate::table_gets::GetCost;
 use crate::version::KeyspaceVersion;
 use crate::view::View;
 use esker_api::Value;
@@ -125,9 +126,10 @@ fn get_from_tables(
     patience: Patience,
 ) -> Result<Option<(Seqno, Value)>> {
     let Sought { key, hash, snapshot, .. } = sought;
-    let mut reads = 0;
+    let mut cost = GetCost::default();
     for run in keyspace.levels.iter().flat_map(|level| &level.runs) {
         let Some(handle) = run.table_for(key) else { continue };
+        cost.runs += 1;
         let table = match (handle.opened(), patience) {
             (Some(table), _) => table,
             (None, Patience::MayBlock) => handle.reader(&inner.cache)?,
@@ -140,17 +142,17 @@ fn get_from_tables(
             continue;
         }
         let found = match patience {
-            Patience::MayBlock => table.find(key, snapshot)?,
+            Patience::MayBlock => table.find(key, snapshot, &mut cost.loaded)?,
             Patience::MemoryOnly => table.try_find(key, snapshot)?,
         };
-        reads += 1;
+        cost.reads += 1;
         if let Some(found) = found {
-            inner.counters.table_gets.count(true, reads);
+            inner.counters.table_gets.count(true, cost);
             let lives = found.kind == Kind::Put && found.seqno >= deleted_below;
             return Ok(lives.then(|| (found.seqno, Value::from(found.value))));
         }
     }
-    inner.counters.table_gets.count(false, reads);
+    inner.counters.table_gets.count(false, cost);
     Ok(None)
 }
 

@@ -1,9 +1,11 @@
 //! What point reads cost once they come to tables.
 
+use esker_table::Loaded;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Point reads that came to tables, since the database was opened. A table's filter that says "not
-/// here" costs nothing that is counted; one that says "perhaps" a table read, right or wrong.
+/// Point reads that came to tables, since the database was opened. Every run with a table for the key
+/// is visited. A table's filter that says "not here" costs no more than that; one that says "perhaps"
+/// a table read, right or wrong, which is of a block in the cache or, if it is not there, of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TableGets {
     /// Gets that a table answered, be it by a delete.
@@ -14,9 +16,39 @@ pub struct TableGets {
     pub misses: u64,
     /// Tables that these read.
     pub miss_reads: u64,
+    /// Runs that all of them visited.
+    pub runs: u64,
+    /// Blocks that all of them read from files.
+    pub blocks: u64,
+    /// Bytes of these blocks, as they are stored.
+    pub block_bytes: u64,
 }
 
 impl TableGets {
+    /// All of them.
+    pub fn gets(&self) -> u64 {
+        self.hits + self.misses
+    }
+
+    /// Runs visited by a get, in the mean; 0 before the first.
+    pub fn runs_per_get(&self) -> f64 {
+        self.per_get(self.runs)
+    }
+
+    /// Blocks that a get read from files, in the mean; 0 before the first.
+    pub fn blocks_per_get(&self) -> f64 {
+        self.per_get(self.blocks)
+    }
+
+    /// Bytes that a get read from files, in the mean; 0 before the first.
+    pub fn block_bytes_per_get(&self) -> f64 {
+        self.per_get(self.block_bytes)
+    }
+
+    fn per_get(&self, count: u64) -> f64 {
+        count as f64 / self.gets().max(1) as f64
+    }
+
     /// Tables read by a get that a table answered, in the mean; 0 before the first.
     pub fn reads_per_hit(&self) -> f64 {
         self.hit_reads as f64 / self.hits.max(1) as f64
@@ -34,6 +66,9 @@ impl TableGets {
             hit_reads: self.hit_reads.saturating_sub(before.hit_reads),
             misses: self.misses.saturating_sub(before.misses),
             miss_reads: self.miss_reads.saturating_sub(before.miss_reads),
+            runs: self.runs.saturating_sub(before.runs),
+            blocks: self.blocks.saturating_sub(before.blocks),
+            block_bytes: self.block_bytes.saturating_sub(before.block_bytes),
         }
     }
 }
@@ -55,20 +90,42 @@ struct Stripe {
     hit_reads: AtomicU64,
     misses: AtomicU64,
     miss_reads: AtomicU64,
+    runs: AtomicU64,
+    blocks: AtomicU64,
+    block_bytes: AtomicU64,
+}
+
+/// What one get has cost so far.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct GetCost {
+    /// Runs visited.
+    pub(crate) runs: u64,
+    /// Tables read.
+    pub(crate) reads: u64,
+    pub(crate) loaded: Loaded,
 }
 
 impl GetCounters {
-    /// Counts a get that read `reads` tables.
+    /// Counts a get.
     #[inline]
-    pub(crate) fn count(&self, was_found: bool, reads: u64) {
+    pub(crate) fn count(&self, was_found: bool, cost: GetCost) {
         let stripe = &self.stripes[own_stripe()];
         let (gets, all_reads) = match was_found {
             true => (&stripe.hits, &stripe.hit_reads),
             false => (&stripe.misses, &stripe.miss_reads),
         };
         gets.fetch_add(1, Ordering::Relaxed);
-        if reads > 0 {
-            all_reads.fetch_add(reads, Ordering::Relaxed);
+        let Loaded { blocks, bytes } = cost.loaded;
+        let sums = [
+            (all_reads, cost.reads),
+            (&stripe.runs, cost.runs),
+            (&stripe.blocks, blocks),
+            (&stripe.block_bytes, bytes),
+        ];
+        for (sum, amount) in sums {
+            if amount > 0 {
+                sum.fetch_add(amount, Ordering::Relaxed);
+            }
         }
     }
 
@@ -81,6 +138,9 @@ impl GetCounters {
             hit_reads: sum(|stripe| &stripe.hit_reads),
             misses: sum(|stripe| &stripe.misses),
             miss_reads: sum(|stripe| &stripe.miss_reads),
+            runs: sum(|stripe| &stripe.runs),
+            blocks: sum(|stripe| &stripe.blocks),
+            block_bytes: sum(|stripe| &stripe.block_bytes),
         }
     }
 }

@@ -156,6 +156,28 @@ fn runs_each_half_as_large_as_the_one_below() {
 }
 
 #[test]
+fn a_get_tells_the_runs_that_it_visited_and_the_blocks_that_it_read() {
+    let load = Overwritten::new(Shape::Tiered { runs: 32 }, Dedup::None, FLUSHED_BY_HAND);
+    for _ in 0..3 {
+        (0..2).for_each(|n| load.put(n));
+        load.db.flush().unwrap();
+    }
+    let after = |n| {
+        let _ = load.db.get(&load.keyspace, &key(n)).unwrap();
+        load.db.stats().table_gets
+    };
+    let first = after(0);
+    assert_eq!((first.runs, first.blocks), (1, 1), "the newest run has it");
+    assert!(first.block_bytes > 0);
+    let again = after(0);
+    assert_eq!((again.runs, again.blocks), (2, 1), "its block is cached");
+    assert_eq!(again.block_bytes, first.block_bytes);
+    let missed = after(1);
+    assert_eq!((missed.runs, missed.gets()), (5, 3), "it may be in any of three");
+    assert_eq!(missed.runs_per_get(), 5.0 / 3.0);
+}
+
+#[test]
 fn a_tree_under_a_space_goal() {
     let dedup = Dedup::SpaceGoal { amp: Ratio::of_hundredths(150) };
     let mut load = Overwritten::new(Shape::Tiered { runs: 16 }, dedup, 256 << 10);

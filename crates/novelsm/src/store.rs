@@ -100,6 +100,7 @@ impl Engine for NoveLsm {
             cache_misses: Some(tables.cache_misses),
             table_hits: None,
             table_misses: None,
+            table_cost: None,
         }
     }
 

@@ -31,6 +31,6 @@ pub use compression::Compression;
 pub use cursor::{CursorPurpose, HeldValue, TableCursor};
 pub use filter::{FILTER_PLACES_PER_KEY, FINGERPRINT_BITS_MAX};
 pub use properties::Properties;
-pub use reader::{Found, Table};
+pub use reader::{Found, Loaded, Table};
 pub use sketch::{Hll, Layer, Overlay, Share, Sketches, ThetaSample};
 pub use writer::{TableInfo, TableOptions, TableWriter};

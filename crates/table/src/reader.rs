@@ -30,6 +30,15 @@ pub struct Found {
     pub value: Vec<u8>,
 }
 
+/// What lookups read of files because no cache had it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Loaded {
+    /// Data blocks.
+    pub blocks: u64,
+    /// Their bytes, as stored.
+    pub bytes: u64,
+}
+
 /// A table open for reading. Index, filter and tombstones are in memory; data blocks come and go
 /// through the cache. All methods may be called from any thread.
 pub struct Table {
@@ -103,13 +112,22 @@ impl Table {
     /// tombstones are not looked at. `key_hash` is the key's [`esker_base::hash64`].
     #[inline]
     pub fn get(&self, key: &[u8], key_hash: u64, snapshot: Seqno) -> Result<Option<Found>> {
-        if self.may_contain(key_hash) { self.find(key, snapshot) } else { Ok(None) }
+        let found = || self.find(key, snapshot, &mut Loaded::default());
+        if self.may_contain(key_hash) { found() } else { Ok(None) }
     }
 
-    /// As [`Table::get`], without asking the filter.
+    /// As [`Table::get`], without asking the filter. Adds to `loaded` what it reads of the file.
     #[inline]
-    pub fn find(&self, key: &[u8], snapshot: Seqno) -> Result<Option<Found>> {
-        self.lookup(key, snapshot, Table::cached_block)
+    pub fn find(&self, key: &[u8], snapshot: Seqno, loaded: &mut Loaded) -> Result<Option<Found>> {
+        self.lookup(key, snapshot, |table, n| {
+            if let Some(block) = table.cache.get(table.block_key(n)) {
+                return Ok(block);
+            }
+            let place = table.block_place(n);
+            loaded.blocks += 1;
+            loaded.bytes += place.end - place.start;
+            table.load_block(n)
+        })
     }
 
     /// As [`Table::find`], from memory alone: [`Error::WouldBlock`] if the file would have to be

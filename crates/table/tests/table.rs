@@ -3,7 +3,9 @@
 mod support;
 
 use esker_base::{EntryCursor, Error, KeyspaceId, Kind, MAX_KEY_BYTES, MAX_SEQNO, RangeTombstone};
-use esker_table::{BlockCache, Compression, CursorPurpose, Table, TableOptions, TableWriter};
+use esker_table::{
+    BlockCache, Compression, CursorPurpose, Loaded, Table, TableOptions, TableWriter,
+};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use support::*;
@@ -57,6 +59,22 @@ fn try_find_blocks_only_for_what_is_not_cached() {
     assert_eq!(try_find(b"key000100").unwrap(), found);
     assert_eq!(try_find(b"zzz").unwrap(), None, "behind the last block");
     assert_eq!(file.reads.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_lookup_tells_what_it_read_of_the_file() {
+    let (table, file, _) = large();
+    let mut loaded = Loaded::default();
+    let mut find = |key: &[u8]| {
+        table.find(key, MAX_SEQNO, &mut loaded).unwrap().unwrap();
+        loaded
+    };
+    let first = find(b"key000100");
+    let a_block = table.properties().data_bytes / table.properties().data_blocks;
+    assert!(first.blocks == 1 && first.bytes.abs_diff(a_block) < a_block / 2, "{first:?}");
+    assert_eq!(find(b"key000100"), first, "it is cached now");
+    assert_eq!(find(b"key019999").blocks, 2);
+    assert_eq!(file.reads.load(Ordering::Relaxed), 2);
 }
 
 #[test]

@@ -9,7 +9,9 @@ use esker::{
     Db, Env, KeyspaceSettings, Log, Result, Settings, Stats, Store, Sync, TransactionDb,
     Transactional,
 };
-use esker_bench::accounting::{Copies, Reclaim, TableGets, TableSpace, disk_usage, table_usage};
+use esker_bench::accounting::{
+    Copies, Reclaim, TableCost, TableGets, TableSpace, disk_usage, table_usage,
+};
 use esker_bench::{Counters, Engine};
 use esker_peers::Peer;
 use esker_pmem::Pool;
@@ -165,6 +167,12 @@ impl Engine for EskerEngine {
             cache_misses: Some(stats.cache_misses),
             table_hits: Some(TableGets { gets: gets.hits, table_reads: gets.hit_reads }),
             table_misses: Some(TableGets { gets: gets.misses, table_reads: gets.miss_reads }),
+            table_cost: Some(TableCost {
+                gets: gets.gets(),
+                runs: gets.runs,
+                blocks: gets.blocks,
+                bytes: gets.block_bytes,
+            }),
         }
     }
 

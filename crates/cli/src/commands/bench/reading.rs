@@ -7,8 +7,17 @@ use esker_workload::Workload;
 use esker_workload::updates::{Reads, Updates};
 
 /// What is kept of each.
-const KEPT: [&str; 5] =
-    ["throughput", "latency_p50_us", "latency_p99_us", "latency_p999_us", "latency_max_us"];
+const KEPT: [&str; 9] = [
+    "throughput",
+    "latency_p50_us",
+    "latency_p99_us",
+    "latency_p999_us",
+    "latency_max_us",
+    "table_runs_per_get",
+    "table_reads_per_hit",
+    "table_blocks_read_per_get",
+    "table_bytes_read_per_get",
+];
 
 /// Measures so many reads in each state, after `trial` has done the `updates` and settled. The rows are
 /// those of the trial's case, their metrics with the state before the name.

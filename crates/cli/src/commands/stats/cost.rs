@@ -52,6 +52,17 @@ impl Cost {
         Some(written / self.user_table_bytes()? / self.limit()?)
     }
 
+    /// What a get that comes to tables costs.
+    fn read_cost(&self) -> String {
+        let gets = self.account.table_gets;
+        if gets.gets() == 0 {
+            return "none came to tables".to_owned();
+        }
+        let (runs, blocks) = (gets.runs_per_get(), gets.blocks_per_get());
+        let read = bytes(gets.block_bytes_per_get() as u64);
+        format!("{runs:.2} runs visited; {blocks:.2} blocks read of files, {read}")
+    }
+
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let account = &self.account;
         let ratio =
@@ -79,6 +90,7 @@ impl Cost {
             ("tables against limit line", ratio(self.distance())),
             ("a get that tables answer", reads(gets.hits, gets.reads_per_hit())),
             ("one that they do not", reads(gets.misses, gets.reads_per_miss())),
+            ("one of both", self.read_cost()),
             ("made free", bytes(account.reclaimed_bytes())),
             ("  expected", bytes(account.predicted_reclaim_bytes)),
             ("  right within a tenth", of_all),
@@ -117,6 +129,11 @@ impl Cost {
             "table_misses": gets.misses,
             "table_reads_per_hit": reads(gets.hits, gets.reads_per_hit()),
             "table_reads_per_miss": reads(gets.misses, gets.reads_per_miss()),
+            "table_runs_per_get": reads(gets.gets(), gets.runs_per_get()),
+            "table_blocks_read": gets.blocks,
+            "table_block_bytes_read": gets.block_bytes,
+            "table_blocks_read_per_get": reads(gets.gets(), gets.blocks_per_get()),
+            "table_bytes_read_per_get": reads(gets.gets(), gets.block_bytes_per_get()),
             "reclaimed_bytes": account.reclaimed_bytes(),
             "predicted_reclaim_bytes": account.predicted_reclaim_bytes,
             "reclaims_within_tenth": account.reclaims_within_tenth,
@@ -133,4 +150,41 @@ fn reclaim_errors(errors: &ReclaimErrors) -> Json {
     of.insert("off_bytes".into(), errors.off_bytes.into());
     of.insert("doubtful".into(), errors.doubtful.into());
     Json::Object(of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker::TableGets;
+
+    fn cost(table_gets: TableGets) -> Cost {
+        let account = Account { table_gets, ..Account::default() };
+        Cost { account, live: None, table_bytes: 0, raw_bytes: 0 }
+    }
+
+    #[test]
+    fn what_a_get_cost_is_told_once_there_was_one() {
+        let nothing = cost(TableGets::default());
+        assert_eq!(nothing.json()["table_runs_per_get"], Json::Null);
+        assert_eq!(nothing.json()["table_blocks_read_per_get"], Json::Null);
+        let gets = TableGets {
+            hits: 6,
+            misses: 2,
+            runs: 20,
+            blocks: 4,
+            block_bytes: 16_000,
+            ..TableGets::default()
+        };
+        let (some, json) = (cost(gets), cost(gets).json());
+        assert_eq!(
+            (&json["table_runs_per_get"], &json["table_blocks_read_per_get"]),
+            (&2.5.into(), &0.5.into())
+        );
+        assert_eq!(
+            (&json["table_blocks_read"], &json["table_bytes_read_per_get"]),
+            (&4.into(), &2000.0.into())
+        );
+        let text = some.read_cost();
+        assert!(text.starts_with("2.50 runs visited; 0.50 blocks read of files, "), "{text}");
+    }
 }

@@ -38,7 +38,18 @@ pub fn rows(results: &Results) -> Vec<Row> {
 
 /// What is printed.
 pub fn text(results: &Results) -> String {
-    let titles = ["case", "engine", "writes", "space", "peak", "limit line", "above goal"];
+    let titles = [
+        "case",
+        "engine",
+        "writes",
+        "space",
+        "peak",
+        "limit line",
+        "above goal",
+        "runs",
+        "tables",
+        "blocks",
+    ];
     let mut lines = vec![titles.map(str::to_owned).to_vec()];
     for case in results.cases() {
         for engine in results.engines() {
@@ -54,11 +65,15 @@ pub fn text(results: &Results) -> String {
                 number("table_space_amp_peak"),
                 number("limit_line_distance"),
                 number("segments_above_goal"),
+                number("read_unsettled_table_runs_per_get"),
+                number("read_unsettled_table_reads_per_hit"),
+                number("read_unsettled_table_blocks_read_per_get"),
             ]);
         }
     }
     let about = "\nTables alone, for each byte written and each that is alive; writes against the limit line's; segments above a \
-                 goal's share at the worst moment, of which four are allowed\n";
+                 goal's share at the worst moment, of which four are allowed; runs visited, tables read and blocks read \
+                 from files by a read of an unsettled store\n";
     about.to_owned() + &columns_of(&lines)
 }
 

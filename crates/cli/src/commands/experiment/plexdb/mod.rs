@@ -114,6 +114,7 @@ fn groups(loads: &[Load], sizes: &Sizes) -> Outcome<Vec<Group>> {
         Group { planes: planes?.concat(), ..costs },
         group("Speed of writes", WRITES, &METRICS_OF_WRITES),
         group("Speed of reads", READS, &METRICS_OF_READS),
+        group("Cost of reads", READ_COSTS, &METRICS_OF_READ_COSTS),
         group("The choice of compactions", CHOICES, &METRICS_OF_CHOICES),
     ])
 }
@@ -143,6 +144,22 @@ const METRICS_OF_READS: [&str; 6] = [
     "read_settled_latency_p99_us",
     "read_beside_updates_latency_p99_us",
     "read_unsettled_latency_p99_us",
+];
+
+const READ_COSTS: &str = "\
+    What a read that comes to tables costs, when all is settled and at once after the updates: sorted runs \
+    with a table for the key, each visited, if only by its filter; tables read, beyond their filters; and \
+    blocks, and their bytes, read from files, which is what the block cache did not have. Of engines that \
+    count it.";
+const METRICS_OF_READ_COSTS: [&str; 8] = [
+    "read_settled_table_runs_per_get",
+    "read_unsettled_table_runs_per_get",
+    "read_settled_table_reads_per_hit",
+    "read_unsettled_table_reads_per_hit",
+    "read_settled_table_blocks_read_per_get",
+    "read_unsettled_table_blocks_read_per_get",
+    "read_settled_table_bytes_read_per_get",
+    "read_unsettled_table_bytes_read_per_get",
 ];
 
 const CHOICES: &str = "\
