@@ -474,7 +474,7 @@ impl Db {
         let around = Surroundings {
             snapshots: inner.snapshots.list(),
             left_bytes: inner.installer.left_bytes(),
-            flushing_bytes: 0,
+            ..Surroundings::default()
         };
         stats::goals(&version, inner.sizes, &around)
     }

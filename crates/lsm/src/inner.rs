@@ -23,6 +23,7 @@ use esker_base::{Clock, Error, MAX_KEY_BYTES, Result};
 use esker_memtable::{DramTable, MemTable};
 use esker_storage::Storage;
 use esker_table::BlockCache;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -165,7 +166,10 @@ impl Inner {
         Surroundings {
             snapshots: self.snapshots.list(),
             left_bytes: self.installer.left_bytes(),
-            flushing_bytes: flushing.map_or(0, |memtable| memtable.bytes_used()),
+            // Weighed before the flush was begun, if there was a goal then.
+            flushing_bytes: flushing
+                .and_then(|memtable| memtable.bytes_by_keyspace())
+                .map_or_else(BTreeMap::new, |bytes| bytes.iter().copied().collect()),
         }
     }
 

@@ -21,9 +21,9 @@ use crate::tombstones::Tombstones;
 use esker_base::{
     Entry, Error, FragmentedTombstones, KeyspaceId, Kind, RangeTombstone, Result, Seqno, hash64,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A MemTable holds at most an entry for every so many bytes of its segment, so that the index,
 /// which is allocated up front at 20 bytes an entry of that cap, stays below a third of it.
@@ -91,6 +91,8 @@ pub struct MemTable {
     index: Index,
     order: Order,
     tombstones: Tombstones,
+    /// See [`MemTable::bytes_by_keyspace`].
+    weighed: OnceLock<Vec<(KeyspaceId, u64)>>,
 }
 
 /// The most entries that a segment of so many bytes takes.
@@ -167,7 +169,8 @@ impl MemTable {
     }
 
     fn around(segment: Segment, index: Index) -> MemTable {
-        MemTable { segment, index, order: Order::new(), tombstones: Tombstones::default() }
+        let (order, tombstones, weighed) = (Order::new(), Tombstones::default(), OnceLock::new());
+        MemTable { segment, index, order, tombstones, weighed }
     }
 
     /// The longest encoded batch that a segment of `segment_bytes` takes.
@@ -530,6 +533,33 @@ impl MemTable {
             }
         }
         keyspaces.into_iter().collect()
+    }
+
+    /// Works out [`MemTable::bytes_by_keyspace`] of a sealed MemTable all of whose entries are filled. Reads
+    /// them all if they are of several keyspaces. Entries may be met that do not hold: see
+    /// [`MemTable::sound`].
+    pub fn weigh_keyspaces(&self) {
+        debug_assert!(self.is_sealed(), "what is weighed does not grow");
+        self.weighed.get_or_init(|| {
+            if let [only] = self.keyspaces()[..] {
+                return vec![(only, self.bytes_used())];
+            }
+            let mut sums: BTreeMap<KeyspaceId, u64> = BTreeMap::new();
+            for number in 0..self.segment.entries() {
+                let Some(entry) = self.entry(number) else { break };
+                *sums.entry(entry.keyspace).or_default() +=
+                    (entry.key.len() + entry.value.len()) as u64;
+            }
+            let all: u64 = sums.values().sum();
+            let share = |bytes| u128::from(self.bytes_used()) * u128::from(bytes) / u128::from(all);
+            sums.into_iter().map(|(keyspace, bytes)| (keyspace, share(bytes) as u64)).collect()
+        });
+    }
+
+    /// What each keyspace that has entries here has of [`MemTable::bytes_used`], in proportion to its keys
+    /// and values, in order of keyspaces. `None` before that was [worked out](MemTable::weigh_keyspaces).
+    pub fn bytes_by_keyspace(&self) -> Option<&[(KeyspaceId, u64)]> {
+        self.weighed.get().map(|weighed| &weighed[..])
     }
 
     /// Checks every complete frame against its checksum again, before its bytes become a table's.

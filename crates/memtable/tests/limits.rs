@@ -164,6 +164,39 @@ fn an_empty_memtable_reads_as_empty() {
 }
 
 #[test]
+fn each_keyspace_has_its_part_of_the_bytes() {
+    let memtable = memtable(1 << 16, 8);
+    let mut tail = memtable.activate(1);
+    for n in 0..100u64 {
+        let (key, value) = (n.to_be_bytes(), [7; 92]);
+        write(&memtable, &mut tail, &[Write::put(3, &key, &value)]).unwrap();
+        if n.is_multiple_of(4) {
+            write(&memtable, &mut tail, &[Write::put(9, &key, &value)]).unwrap();
+        }
+    }
+    memtable.seal(tail);
+    assert_eq!(memtable.bytes_by_keyspace(), None, "nobody has weighed them");
+    memtable.weigh_keyspaces();
+    let [(KeyspaceId(3), more), (KeyspaceId(9), less)] = memtable.bytes_by_keyspace().unwrap()
+    else {
+        panic!("{:?}", memtable.bytes_by_keyspace())
+    };
+    assert!(more.abs_diff(4 * less) <= 4, "{more}, {less}");
+    assert!((more + less).abs_diff(memtable.bytes_used()) <= 2);
+}
+
+#[test]
+fn a_keyspace_that_is_alone_has_all_of_the_bytes() {
+    let memtable = memtable(1 << 16, 8);
+    let mut tail = memtable.activate(1);
+    write(&memtable, &mut tail, &[Write::put(3, b"k", b"v")]).unwrap();
+    memtable.seal(tail);
+    memtable.weigh_keyspaces();
+    let all = [(KeyspaceId(3), memtable.bytes_used())];
+    assert_eq!(memtable.bytes_by_keyspace(), Some(&all[..]));
+}
+
+#[test]
 fn a_closed_chunk_wants_sorting_once() {
     let memtable = memtable(1 << 20, 8);
     let mut tail = memtable.activate(1);

@@ -15,8 +15,8 @@ pub struct Surroundings {
     pub snapshots: Vec<Seqno>,
     /// By keyspace, bytes of its tables that are in no version any more and whose files are still there.
     pub left_bytes: BTreeMap<KeyspaceId, u64>,
-    /// Bytes of the MemTable that is being flushed; 0 if none is.
-    pub flushing_bytes: u64,
+    /// What keyspaces have of the MemTable that is being flushed, in bytes. Empty if none is.
+    pub flushing_bytes: BTreeMap<KeyspaceId, u64>,
 }
 
 /// Of the four segments that a goal allows beside its share, these are kept for what estimates err by.
@@ -39,8 +39,8 @@ pub struct Ledger {
     pub used: f64,
     /// Of that, files that are in no version any more.
     pub left: f64,
-    /// What the next flush adds; 0 while one runs, which is part of what is used: there is time to make
-    /// room for the one after it.
+    /// What the next flush may add: a segment, for it may be of this keyspace alone. Less what one that runs
+    /// adds, which is part of what is used: there is time to make room for the one after it.
     pub flush: f64,
     /// What a plan that frees garbage adds before its inputs go.
     pub plan: f64,
@@ -60,14 +60,15 @@ impl Ledger {
         let ceiling =
             amp.get() * whole.live_bytes + whole.pinned_bytes() + segments(SLACK_SEGMENTS);
         let left = around.left_bytes.get(&keyspace.id).copied().unwrap_or(0);
-        let running = left + busy.expected_bytes(keyspace.id) + around.flushing_bytes;
+        let flushing = around.flushing_bytes.get(&keyspace.id).copied().unwrap_or(0);
+        let running = left + busy.expected_bytes(keyspace.id) + flushing;
         Some(Ledger {
             whole,
             ceiling,
             limit: ceiling - segments(SPARE_SEGMENTS),
             used: (keyspace.bytes() + running) as f64,
             left: left as f64,
-            flush: if around.flushing_bytes == 0 { sizes.segment_bytes as f64 } else { 0.0 },
+            flush: sizes.segment_bytes.saturating_sub(flushing) as f64,
             plan: sizes.goal_reserve_bytes() as f64,
         })
     }

@@ -69,9 +69,9 @@ fn next_flush(inner: &Inner, jobs: &Jobs) -> Option<Job> {
         if !view.version.has_space_goal() {
             return Some(Job::Flush(oldest.clone()));
         }
-        // What keyspaces it has is known once it is sorted. All its entries would be read before, under
-        // the lock that a writer needs for its next segment.
-        if oldest.wants_order(visible) {
+        // What keyspaces it has, and what of it each has, is known once it is sorted. All its entries would
+        // be read before, under the lock that a writer needs for its next segment.
+        if oldest.wants_order(visible) || oldest.bytes_by_keyspace().is_none() {
             return Some(Job::Sort(oldest.clone()));
         }
         let short = short_of_space(inner, jobs, &view, oldest);
@@ -93,12 +93,13 @@ fn short_of_space(
     memtable: &MemTable,
 ) -> Vec<Arc<KeyspaceVersion>> {
     let around = inner.surroundings(view, jobs);
-    let bytes = memtable.bytes_used();
-    let keyspaces = memtable.keyspaces();
-    let there = keyspaces.iter().filter_map(|id| view.version.keyspaces.get(id));
-    let short =
-        there.filter(|it| !compaction::admits_flush(it, bytes, &jobs.busy, inner.sizes, &around));
-    short.cloned().collect()
+    let parts = memtable.bytes_by_keyspace().unwrap_or_default().iter();
+    let there = parts.filter_map(|(id, bytes)| Some((view.version.keyspaces.get(id)?, *bytes)));
+    let is_short = |keyspace: &KeyspaceVersion, bytes| {
+        !compaction::admits_flush(keyspace, bytes, &jobs.busy, inner.sizes, &around)
+    };
+    let short = there.filter(|(keyspace, bytes)| is_short(keyspace, *bytes));
+    short.map(|(keyspace, _)| keyspace.clone()).collect()
 }
 
 /// Whether compaction is at work in one of the keyspaces that are `short` of space, or can be. If not,
@@ -200,7 +201,10 @@ mod tests {
         (0..100u32).for_each(|n| db.put(&keyspace, &n.to_be_bytes(), &[7; 400]).unwrap());
         db.inner().commit.lock_tail().seal();
         let inner = db.inner();
-        let flushing = |jobs: &Jobs| inner.surroundings(&inner.view.load(), jobs).flushing_bytes;
+        let flushing = |jobs: &Jobs| {
+            let around = inner.surroundings(&inner.view.load(), jobs);
+            around.flushing_bytes.get(&keyspace.id()).copied().unwrap_or(0)
+        };
         let mut jobs = inner.schedule.jobs.lock();
         jobs.lane(Lane::Flush).running = 1;
         assert_eq!(flushing(&jobs), 0, "the lane sorts");
@@ -209,6 +213,7 @@ mod tests {
         if let Job::Sort(memtable) = &job {
             assert_eq!(flushing(&jobs), 0, "it is being sorted");
             memtable.build_order(inner.commit.visible());
+            memtable.weigh_keyspaces();
             jobs.lane(Lane::Flush).running = 0;
             job = next_job(inner, &mut jobs, Lane::Flush).unwrap();
         }
@@ -216,6 +221,40 @@ mod tests {
         drop(jobs);
         super::super::run(inner, Lane::Flush, job).unwrap();
         assert_eq!(flushing(&inner.schedule.jobs.lock()), 0);
+    }
+
+    #[test]
+    fn a_keyspace_needs_room_for_its_own_part_of_a_flush() {
+        let db = open();
+        let goal = || Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) };
+        let (tight, roomy) = (keyspace(&db, "tight", 8, goal()), keyspace(&db, "roomy", 8, goal()));
+        put_and_flush(&db, &tight, 200);
+        db.settle().unwrap();
+        let inner = db.inner();
+        let admits = |bytes| {
+            let view = inner.view.load();
+            let jobs = inner.schedule.jobs.lock();
+            let around = inner.surroundings(&view, &jobs);
+            let keyspace = &view.version.keyspaces[&tight.id()];
+            compaction::admits_flush(keyspace, bytes, &jobs.busy, inner.sizes, &around)
+        };
+        // Files of merged tables are held until there is no room for a whole flush.
+        let mut held = Vec::new();
+        while admits(50_000) {
+            held.push(inner.view.load());
+            put_and_flush(&db, &tight, 20);
+            db.compact_keyspace(&tight).unwrap();
+        }
+        db.put(&tight, b"key", b"value").unwrap();
+        (0..120u32).for_each(|n| db.put(&roomy, &n.to_be_bytes(), &[7; 400]).unwrap());
+        inner.commit.lock_tail().seal();
+        let view = inner.view.load();
+        let oldest = view.memtables.last().unwrap();
+        oldest.build_order(inner.commit.visible());
+        oldest.weigh_keyspaces();
+        assert!(oldest.bytes_used() > 50_000);
+        let jobs = inner.schedule.jobs.lock();
+        assert!(short_of_space(inner, &jobs, &view, oldest).is_empty());
     }
 
     #[test]
@@ -238,6 +277,7 @@ mod tests {
             let (inner, jobs) = (db.inner(), db.inner().schedule.jobs.lock());
             let view = inner.view.load();
             let oldest = view.memtables.last().unwrap();
+            oldest.weigh_keyspaces();
             let short = short_of_space(inner, &jobs, &view, oldest);
             assert_eq!(short.len(), 1, "it is short of space");
             assert!(next_plan(inner, &jobs).is_some(), "the other has something to merge");

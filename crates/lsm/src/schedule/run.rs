@@ -73,7 +73,11 @@ fn sort(inner: &Inner, memtable: &MemTable) -> Result<()> {
         // Every entry is about to be read.
         memtable.verify(&log_file_name(memtable.epoch()))?;
     }
-    memtable.build_order(inner.commit.visible());
+    let visible = inner.commit.visible();
+    memtable.build_order(visible);
+    if memtable.is_sealed() && memtable.last_seqno() <= visible {
+        memtable.weigh_keyspaces();
+    }
     memtable.sound()
 }
 

@@ -163,6 +163,14 @@ fn old_deletes_that_do_not_fit_wait_for_what_runs() {
     assert_eq!(tree.pick(&Busy::default()).unwrap().reason, Reason::OldDeletes);
 }
 
+/// While a keyspace has so many bytes in the MemTable that is being flushed.
+fn flushing(keyspace: u32, bytes: u64) -> Surroundings {
+    Surroundings {
+        flushing_bytes: [(KeyspaceId(keyspace), bytes)].into(),
+        ..Surroundings::default()
+    }
+}
+
 /// Of 10 segments, and a goal of 18: a flush of five and a plan of two leave one.
 fn with_a_segment_left() -> Tree {
     let mut tree = Tree::new(150);
@@ -219,8 +227,7 @@ fn files_that_readers_hold_count_toward_the_goal_of_the_keyspace_that_they_were_
 fn room_for_the_next_flush_is_kept_unless_one_runs_which_has_its_own() {
     let tree = with_a_segment_left();
     let at_rest = tree.ledger(&Busy::default(), &Surroundings::default());
-    let flushing_bytes = SIZES.segment_bytes;
-    let around = Surroundings { flushing_bytes, ..Surroundings::default() };
+    let around = flushing(7, SIZES.segment_bytes);
     let flushing = tree.ledger(&Busy::default(), &around);
     assert_eq!(at_rest.flush, SIZES.segment_bytes as f64);
     assert_eq!(flushing.flush, 0.0);
@@ -235,7 +242,7 @@ fn a_merge_that_frees_little_is_not_begun_beyond_the_room_for_files_that_readers
     tree.add(0, 50, newer);
     tree.add_base(30);
     let bytes = 6 * SIZES.segment_bytes;
-    let full = Surroundings { flushing_bytes: bytes, ..Surroundings::default() };
+    let full = flushing(7, bytes);
     let held = Surroundings { left_bytes: [(KeyspaceId(7), bytes)].into(), ..Default::default() };
     let next = |around| pick(&tree.keyspace, &Busy::default(), SIZES, around);
     assert_eq!(next(&full).map(|plan| plan.reason), Some(Reason::Garbage), "it has to begin");
@@ -271,7 +278,16 @@ fn a_small_keyspace_frees_garbage_by_one_merge_at_a_time_and_a_large_one_by_seve
 #[test]
 fn the_memtable_that_is_being_flushed_counts_toward_the_goal() {
     let tree = with_a_segment_left();
-    let flushing_bytes = 3 * SIZES.segment_bytes;
-    let around = Surroundings { flushing_bytes, ..Surroundings::default() };
-    assert!(!tree.admits(&Busy::default(), &around));
+    assert!(!tree.admits(&Busy::default(), &flushing(7, 3 * SIZES.segment_bytes)));
+    assert!(tree.admits(&Busy::default(), &flushing(8, 3 * SIZES.segment_bytes)), "another's part");
+}
+
+#[test]
+fn a_keyspace_with_little_in_a_flush_keeps_room_for_one_of_its_own() {
+    let tree = with_a_segment_left();
+    let around = flushing(7, SIZES.segment_bytes / 10);
+    let found = tree.ledger(&Busy::default(), &around);
+    let at_rest = tree.ledger(&Busy::default(), &Surroundings::default());
+    assert_eq!(found.flush, 0.9 * SIZES.segment_bytes as f64);
+    assert_eq!(found.room_beside_flush(), at_rest.room_beside_flush());
 }
