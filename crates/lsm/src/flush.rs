@@ -28,6 +28,8 @@ struct Written {
     bytes: u64,
     /// Bytes of keys and values that the MemTable held, as users wrote them.
     user_bytes: u64,
+    /// The same by keyspace, and with the keys of range deletes.
+    seen: Vec<(KeyspaceId, u64)>,
     /// The files, of which some may hold nothing.
     files: Vec<u64>,
 }
@@ -54,6 +56,7 @@ pub(crate) fn flush(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
     inner.commit.flushed_through(memtable.last_seqno());
     inner.counters.flushes.add(1);
     inner.counters.flush_bytes.add(written.bytes);
+    inner.histories.note(memtable.last_seqno(), &written.seen, &inner.view.load().version);
     let took = inner.clock.now().saturating_sub(started);
     inner.stall.flushed(memtable.bytes_used(), took);
     Ok(())
@@ -77,9 +80,11 @@ fn write_tables(inner: &Inner, memtable: &Arc<MemTable>, written: &mut Written) 
             none => none.insert(create(inner, file_id, written)?),
         };
         let options = TableOptions { file_id, ..content.options };
+        let range_bytes = content.range_bytes();
         let Content { mut cursor, tombstones, mut fold, .. } = content;
         let writer = TableWriter::new(&mut **file, options);
         let table = compaction::write_table(writer, &mut cursor, tombstones, &mut fold)?;
+        written.seen.push((keyspace_id, fold.bytes_seen() + range_bytes));
         table.into_iter().for_each(|meta| written.add(keyspace_id, meta));
         written.user_bytes += fold.bytes_seen();
     }
@@ -98,6 +103,7 @@ fn write_parts(
     cuts: &[Vec<u8>],
     written: &mut Written,
 ) -> Result<()> {
+    let range_bytes = content.range_bytes();
     let Content { mut cursor, tombstones, mut fold, options, .. } = content;
     let next_file = || {
         let file_id = inner.installer.next_file();
@@ -105,6 +111,7 @@ fn write_parts(
     };
     let tables = compaction::write_cut_tables(&mut cursor, tombstones, &mut fold, cuts, next_file)?;
     tables.into_iter().for_each(|meta| written.add(options.keyspace, meta));
+    written.seen.push((options.keyspace, fold.bytes_seen() + range_bytes));
     written.user_bytes += fold.bytes_seen();
     Ok(())
 }
@@ -145,6 +152,11 @@ impl Content {
                 sample_level: keyspace.sample_level(),
             },
         }))
+    }
+
+    /// The bytes of the keys of range deletes.
+    fn range_bytes(&self) -> u64 {
+        self.tombstones.iter().map(|it| (it.start.len() + it.end.len()) as u64).sum()
     }
 }
 

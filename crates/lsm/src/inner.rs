@@ -4,6 +4,7 @@ use crate::account::{Account, SpaceSeen, Unwritten};
 use crate::commit::{Commit, RANGE_DELETES_MAX};
 use crate::compaction::{Sizes, Surroundings};
 use crate::cursor::{Leases, Walk};
+use crate::histories::Histories;
 use crate::install::Installer;
 use crate::io::IoGate;
 use crate::logs::Logs;
@@ -56,6 +57,7 @@ pub(crate) struct Inner {
     pub(crate) gate: IoGate,
     pub(crate) counters: Counters,
     pub(crate) unwritten: Unwritten,
+    pub(crate) histories: Histories,
 
     pub(crate) _locks: Vec<Box<dyn Send + std::marker::Sync>>,
 }
@@ -170,6 +172,7 @@ impl Inner {
             flushing_bytes: flushing
                 .and_then(|memtable| memtable.bytes_by_keyspace())
                 .map_or_else(BTreeMap::new, |bytes| bytes.iter().copied().collect()),
+            histories: self.histories.all(),
         }
     }
 

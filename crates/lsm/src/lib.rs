@@ -21,6 +21,7 @@ pub mod dedup;
 mod env;
 mod filter_share;
 mod flush;
+mod histories;
 mod inner;
 pub mod inspect;
 mod install;

@@ -7,6 +7,7 @@ use crate::compaction::Sizes;
 use crate::cursor::Leases;
 use crate::db::Db;
 use crate::env::Env;
+use crate::histories::Histories;
 use crate::inner::{Inner, cache_bytes, dram_table_bytes};
 use crate::install::Installer;
 use crate::io::IoGate;
@@ -124,6 +125,7 @@ impl Db {
             0 => None,
             bytes => Some(DramTable::new(bytes, settings.forwarding)),
         };
+        let histories = Histories::new(version.flushed_through);
         let view = View { memtables: recovered.memtables, version: Arc::new(version) };
         let inner = Arc::new(Inner {
             sizes: Sizes { segment_bytes: settings.segment_bytes as u64 },
@@ -147,6 +149,7 @@ impl Db {
             gate: IoGate::default(),
             counters: Counters::default(),
             unwritten: Unwritten::default(),
+            histories,
             _locks: locks,
         });
         Db { handle: Arc::new(Handle { inner, threads: Mutex::default() }) }

@@ -315,6 +315,16 @@ impl KeyspaceVersion {
         self.levels.iter().map(Level::bytes).sum()
     }
 
+    /// The bytes of keys and values of a write, in the mean of those in tables.
+    pub fn mean_write_bytes(&self) -> f64 {
+        let add = |(bytes, writes), (_, _, table): (usize, u64, &Arc<TableHandle>)| {
+            let meta = &table.meta;
+            (bytes + meta.raw_bytes, writes + meta.entries + meta.range_tombstones)
+        };
+        let (bytes, writes) = self.tables().fold((0, 0), add);
+        bytes as f64 / writes.max(1) as f64
+    }
+
     /// The highest seqno in a table.
     pub fn newest_seqno(&self) -> Seqno {
         self.tables().map(|(_, _, table)| table.meta.max_seqno).max().unwrap_or(0)

@@ -49,6 +49,11 @@ impl Estimate {
         }
     }
 
+    /// The live versions' bytes of keys and values.
+    pub fn live_raw_bytes(&self) -> f64 {
+        self.live_bytes / self.proportion
+    }
+
     /// What a merge makes free.
     pub fn reclaimed_bytes(&self) -> f64 {
         (self.bytes - self.kept_bytes).max(0.0)

@@ -6,6 +6,7 @@
 use super::busy::Busy;
 use super::candidates::Candidate;
 use super::estimate::{estimate_plan, is_split};
+use super::history::History;
 use super::plan::{Cutting, Plan, PlanInput, Reason};
 use super::reach::{Reach, down_from};
 use super::sizes::Sizes;
@@ -201,15 +202,16 @@ impl<'a> Search<'a> {
         permitted.then(|| self.judged(plan))
     }
 
-    /// Merges a table into the base whose deletes are older than the last `writes` writes, or, if
-    /// that would write too much, cuts it finer where it is. What writes more than `room` waits for what
-    /// runs.
-    pub fn old_deletes(&self, writes: f64, room: f64) -> Option<Plan> {
-        let through = self.keyspace.newest_seqno();
+    /// Merges a table into the base since whose deletes the keyspace has written more than `most_bytes` of
+    /// keys and values, by its `history`; or, if that would write too much, cuts it finer where it is. What
+    /// writes more than `room` waits for what runs.
+    pub fn old_deletes(&self, history: &History, most_bytes: f64, room: f64) -> Option<Plan> {
+        let mean_bytes = self.keyspace.mean_write_bytes();
         let is_due = |meta: &TableMeta| {
             let held = self.snapshots.first().is_some_and(|&first| first < meta.max_seqno);
-            let age = through.saturating_sub(meta.min_seqno) as f64;
-            (meta.deletes > 0 || meta.range_tombstones > 0) && !held && age > writes
+            (meta.deletes > 0 || meta.range_tombstones > 0)
+                && !held
+                && history.bytes_since(meta.min_seqno, mean_bytes) > most_bytes
         };
         let tables = self.keyspace.tables().filter(|(_, _, table)| is_due(&table.meta));
         let plans = tables.filter_map(|(level, run, table)| {

@@ -2,11 +2,13 @@
 
 use super::busy::Busy;
 use super::estimate::Estimate;
+use super::history::History;
 use super::sizes::Sizes;
 use crate::dedup::Ratio;
 use crate::version::KeyspaceVersion;
 use esker_base::{KeyspaceId, Seqno};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What the pickers have to know beside the version.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -17,6 +19,16 @@ pub struct Surroundings {
     pub left_bytes: BTreeMap<KeyspaceId, u64>,
     /// What keyspaces have of the MemTable that is being flushed, in bytes. Empty if none is.
     pub flushing_bytes: BTreeMap<KeyspaceId, u64>,
+    /// What keyspaces have written. Of one that is not here, every write counts as its own.
+    pub histories: BTreeMap<KeyspaceId, Arc<History>>,
+}
+
+impl Surroundings {
+    /// What `keyspace` has written.
+    pub fn history(&self, keyspace: &KeyspaceVersion) -> Arc<History> {
+        let known = self.histories.get(&keyspace.id).cloned();
+        known.unwrap_or_else(|| Arc::new(History::after(keyspace.newest_seqno())))
+    }
 }
 
 /// Of the four segments that a goal allows beside its share, these are kept for what estimates err by.

@@ -22,8 +22,8 @@
 //! over the newest flush. The newest runs are merged up to the first that is larger than all newer ones
 //! together, which writes a byte a number of times that grows with the logarithm of its age.
 //!
-//! **Deletes** that as many writes as there are live keys have passed are merged into the base,
-//! garbage or not.
+//! **Deletes** since which the keyspace has written as many bytes as are live in it are merged into the
+//! base, garbage or not.
 
 use super::busy::Busy;
 use super::cuts::cuts;
@@ -61,7 +61,10 @@ pub(super) fn pick(
     };
     // What does not fit waits for what runs.
     let stack = stack.filter(|plan| plan.expected_bytes as f64 <= room || search.is_idle());
-    let old_deletes = || search.old_deletes(ledger.whole.live_keys, room);
+    let old_deletes = || {
+        let history = around.history(keyspace);
+        search.old_deletes(&history, ledger.whole.live_raw_bytes(), room)
+    };
     let above = keyspace.levels[0].bytes() as f64;
     let is_due = above > most_above(amp, sizes, &ledger)
         || above > most_above_a_small_base(keyspace, sizes, &ledger);

@@ -1,0 +1,78 @@
+//! How long deletes stay under a space goal.
+
+use esker_base::background::Stepped;
+use esker_lsm::{Db, Dedup, Env, Keyspace, KeyspaceSettings, Log, Ratio, Settings, Shape};
+use esker_storage::MemoryStorage;
+use esker_table::Compression;
+use std::sync::Arc;
+
+const KEYS: u32 = 1000;
+
+fn open(storage: &MemoryStorage) -> Db {
+    let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(storage.clone())) };
+    let settings = Settings {
+        log: Log::None,
+        segment_bytes: 64 << 10,
+        memory_bytes: 4 << 20,
+        ..Settings::default()
+    };
+    Db::open_with(env, settings).unwrap()
+}
+
+/// A keyspace in which there is room for much garbage.
+fn keyspace(db: &Db, name: &str) -> Keyspace {
+    let settings = KeyspaceSettings {
+        shape: Shape::Tiered { runs: 16 },
+        dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(300) },
+        compression: Compression::None,
+        ..KeyspaceSettings::default()
+    };
+    db.keyspace(name, settings).unwrap()
+}
+
+fn put(db: &Db, keyspace: &Keyspace, keys: std::ops::Range<u32>) {
+    keys.for_each(|n| db.put(keyspace, &n.to_be_bytes(), &[7; 400]).unwrap());
+    db.flush().unwrap();
+    db.settle().unwrap();
+}
+
+/// Deletes in tables of the keyspace called `name`.
+fn deletes(db: &Db, name: &str) -> u64 {
+    let levels = db.levels();
+    let tree = levels.iter().find(|tree| tree.name == name).unwrap();
+    let runs = tree.levels.iter().flat_map(|level| &level.runs);
+    runs.flat_map(|run| &run.tables).map(|table| table.deletes).sum()
+}
+
+#[test]
+fn what_other_keyspaces_write_makes_deletes_no_older() {
+    let storage = MemoryStorage::new();
+    let db = open(&storage);
+    let (quiet, busy) = (keyspace(&db, "quiet"), keyspace(&db, "busy"));
+    put(&db, &quiet, 0..KEYS);
+    (0..10u32).for_each(|n| db.delete(&quiet, &n.to_be_bytes()).unwrap());
+    db.flush().unwrap();
+    for _ in 0..5 {
+        put(&db, &busy, 0..KEYS);
+        put(&db, &quiet, 20..21);
+    }
+    assert_eq!(deletes(&db, "quiet"), 10, "five times as much was written elsewhere");
+    for _ in 0..2 {
+        put(&db, &quiet, 100..KEYS);
+    }
+    assert_eq!(deletes(&db, "quiet"), 0);
+}
+
+#[test]
+fn deletes_that_an_earlier_process_wrote_are_not_taken_for_young() {
+    let storage = MemoryStorage::new();
+    let db = open(&storage);
+    let (quiet, busy) = (keyspace(&db, "quiet"), keyspace(&db, "busy"));
+    put(&db, &quiet, 0..KEYS);
+    (0..10u32).for_each(|n| db.delete(&quiet, &n.to_be_bytes()).unwrap());
+    put(&db, &busy, 0..2 * KEYS);
+    db.close().unwrap();
+    let db = open(&storage);
+    put(&db, &db.existing_keyspace("quiet").unwrap(), 20..21);
+    assert_eq!(deletes(&db, "quiet"), 0, "nobody knows whose the writes since were");
+}
