@@ -10,7 +10,7 @@ use crate::table_gets::TableGets;
 use esker_base::coding::{put_varint64, take_varint64};
 use parking_lot::Mutex;
 
-/// Sums since the database was made.
+/// Sums since the database was made, and how large its segments are.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Account {
     /// Bytes of keys and values that users wrote and that were flushed since.
@@ -37,6 +37,9 @@ pub struct Account {
     pub space: SpaceSeen,
     /// How well compactions were judged. Of a database that older programs wrote, those since.
     pub reclaim_errors: ReclaimErrors,
+    /// No sum: the size of the log segments of the process that wrote tables last. 0 if older programs
+    /// did, or nobody.
+    pub segment_bytes: u64,
 }
 
 /// Looks at space, one after each flush: space amplification is what table files take, those in the
@@ -100,7 +103,9 @@ impl Account {
             self.space.amp_peak_thousandths.max(more.space.amp_peak_thousandths),
             self.space.bytes_peak.max(more.space.bytes_peak),
         );
+        let segment_bytes = [more.segment_bytes, self.segment_bytes];
         self.figures().zip(more.figures()).for_each(|(sum, more)| *sum += *more);
+        self.segment_bytes = segment_bytes.into_iter().find(|&bytes| bytes > 0).unwrap_or(0);
         (self.space.amp_peak_thousandths, self.space.bytes_peak) = peaks;
     }
 
@@ -149,6 +154,7 @@ impl Account {
         .into_iter()
         .chain(self.reclaim_errors.figures())
         .chain([&mut gets.runs, &mut gets.blocks, &mut gets.block_bytes])
+        .chain([&mut self.segment_bytes])
     }
 }
 
@@ -211,6 +217,16 @@ pub(crate) mod tests {
         assert_eq!((account.space.amp_peak_thousandths, account.space.bytes_peak), (1400, 700));
         account.add(Account::default());
         assert_eq!((account.space.amp_peak_thousandths, account.space.bytes_peak), (1400, 700));
+    }
+
+    #[test]
+    fn of_segments_the_last_size_stays() {
+        let of = |segment_bytes| Account { segment_bytes, ..Account::default() };
+        let mut account = of(64);
+        account.add(Account::default());
+        assert_eq!(account, of(64));
+        account.add(of(16));
+        assert_eq!(account, of(16));
     }
 
     #[test]

@@ -476,7 +476,7 @@ impl Db {
             left_bytes: inner.installer.left_bytes(),
             ..Surroundings::default()
         };
-        stats::goals(&version, inner.sizes, &around)
+        stats::goals(&version, inner.known_segment_bytes(), &around)
     }
 
     /// The tree of every keyspace.

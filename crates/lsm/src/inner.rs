@@ -129,6 +129,7 @@ impl Inner {
             let mut account = state.account;
             account.add(counted);
             account.add(cost);
+            account.segment_bytes = self.sizes.segment_bytes;
             edit.changes.push(Change::Account(account));
             Ok(edit)
         };
@@ -174,6 +175,16 @@ impl Inner {
                 .map_or_else(BTreeMap::new, |bytes| bytes.iter().copied().collect()),
             histories: self.histories.all(),
         }
+    }
+
+    /// The size of the segments of whoever writes the database: this process, or by its newest log, or by
+    /// what the manifest says of it. `None` if nothing tells.
+    pub(crate) fn known_segment_bytes(&self) -> Option<u64> {
+        if !self.read_only {
+            return Some(self.sizes.segment_bytes);
+        }
+        let newest = self.view.pin().memtables.first().map(|it| it.header().capacity);
+        newest.or(Some(self.account().segment_bytes).filter(|&bytes| bytes > 0))
     }
 
     /// What table files take.

@@ -133,16 +133,21 @@ pub struct GoalInfo {
     pub live_bytes: f64,
     /// What snapshots alone keep.
     pub pinned_bytes: f64,
-    /// What table files may take: the goal times what is live, what is pinned, and four segments of the
-    /// size that this process writes.
-    pub ceiling_bytes: f64,
+    /// What table files may take: the goal times what is live, what is pinned, and four segments as large
+    /// as those of the process that writes the database, or wrote it last. `None` if that is not known.
+    pub ceiling_bytes: Option<f64>,
     /// What they take, those that only readers still hold included, those in the making not.
     pub bytes: u64,
 }
 
-/// How the keyspaces of `version` that have a goal stand to it. One whose tables can't be opened is left
-/// out.
-pub(crate) fn goals(version: &Version, sizes: Sizes, around: &Surroundings) -> Vec<GoalInfo> {
+/// How the keyspaces of `version` that have a goal stand to it, with segments of so many bytes. One whose
+/// tables can't be opened is left out.
+pub(crate) fn goals(
+    version: &Version,
+    segment_bytes: Option<u64>,
+    around: &Surroundings,
+) -> Vec<GoalInfo> {
+    let sizes = Sizes { segment_bytes: segment_bytes.unwrap_or(0) };
     let goal = |keyspace: &KeyspaceVersion| {
         let Dedup::SpaceGoal { amp } = keyspace.settings.dedup else { return None };
         let ledger = Ledger::of(keyspace, amp, &Busy::default(), sizes, around)?;
@@ -151,7 +156,7 @@ pub(crate) fn goals(version: &Version, sizes: Sizes, around: &Surroundings) -> V
             amp,
             live_bytes: ledger.whole.live_bytes,
             pinned_bytes: ledger.whole.pinned_bytes(),
-            ceiling_bytes: ledger.ceiling,
+            ceiling_bytes: segment_bytes.map(|_| ledger.ceiling),
             bytes: ledger.used as u64,
         })
     };

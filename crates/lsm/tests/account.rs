@@ -2,8 +2,10 @@
 
 mod killed;
 
-use esker_lsm::{Account, Db, KeyspaceSettings, Settings, Shape};
+use esker_lsm::{Account, Db, Dedup, Env, KeyspaceSettings, Log, Ratio, Settings, Shape};
+use esker_storage::MemoryStorage;
 use std::path::Path;
+use std::sync::Arc;
 
 const VALUE_BYTES: u64 = 100;
 
@@ -97,6 +99,49 @@ fn space_is_told_by_what_is_live() {
     db.compact().unwrap();
     let merged = db.stats().table_bytes as f64;
     assert!((live.bytes / merged - 1.0).abs() < 0.1, "{live:?}, {tables} merged to {merged}");
+}
+
+#[test]
+fn a_reader_tells_the_ceiling_by_the_segments_of_whoever_wrote_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let default_keyspace = KeyspaceSettings {
+        shape: Shape::Tiered { runs: 8 },
+        dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(150) },
+        ..KeyspaceSettings::default()
+    };
+    let write = |segment_bytes, keys| {
+        let settings = Settings { segment_bytes, default_keyspace, ..settings() };
+        let db = Db::open(dir.path(), settings).unwrap();
+        put(&db, keys);
+        db.close().unwrap();
+    };
+    // By a program that knows only the directory.
+    let goal = || {
+        let db = Db::open_read_only(dir.path(), Settings::default()).unwrap();
+        db.goals().remove(0)
+    };
+    for segment_bytes in [256 << 10, 128 << 10] {
+        write(segment_bytes, 1_000);
+        let found = goal();
+        let segments = found.ceiling_bytes.unwrap() - 1.5 * found.live_bytes;
+        assert!((segments - 4.0 * segment_bytes as f64).abs() < 1.0, "{found:?}");
+    }
+}
+
+#[test]
+fn a_reader_to_whom_nothing_tells_the_size_of_segments_tells_no_ceiling() {
+    let storage = MemoryStorage::new();
+    let env = || Env::over(Arc::new(storage.clone()));
+    let default_keyspace = KeyspaceSettings {
+        shape: Shape::Tiered { runs: 8 },
+        dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(150) },
+        ..KeyspaceSettings::default()
+    };
+    let settings = Settings { log: Log::None, default_keyspace, ..settings() };
+    let writer = Db::open_with(env(), settings).unwrap();
+    let reader = Db::open_read_only_with(env(), Settings::default()).unwrap();
+    assert_eq!(reader.goals()[0].ceiling_bytes, None);
+    assert!(writer.goals()[0].ceiling_bytes.is_some(), "who writes knows");
 }
 
 #[test]

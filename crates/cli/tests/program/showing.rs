@@ -52,6 +52,17 @@ fn a_new_database_has_the_default_keyspace_that_was_asked_for() {
 }
 
 #[test]
+fn a_goal_s_ceiling_goes_by_the_segments_that_the_database_was_written_with() {
+    let scratch = Scratch::with_pairs(&[]);
+    let goal = ["--shape", "tiered:8", "--dedup", "space-goal:1.2"];
+    let small = ["--segment", "1MiB", "--memory", "16MiB"];
+    scratch.run(&[&["put", "new", "k", "v"][..], &goal, &small].concat()).expect("");
+    let json = scratch.run(&["stats", "new", "--json"]).json();
+    let ceiling = json["goals"]["default"]["ceiling_bytes"].as_u64().unwrap();
+    assert!((4 << 20..5 << 20).contains(&ceiling), "{json}");
+}
+
+#[test]
 fn what_compression_saves_brings_no_tree_nearer_to_the_limit_line() {
     let scratch = Scratch::with_pairs(&[]);
     for key in ["a", "b", "a", "b", "a", "b"] {

@@ -289,6 +289,7 @@ mod tests {
     use super::*;
     use crate::account::Account;
     use crate::reclaim::ReclaimErrors;
+    use crate::table_gets::TableGets;
 
     /// Everything but the closing change, which only ever ends a file.
     fn open_edit() -> Edit {
@@ -322,10 +323,16 @@ mod tests {
     #[test]
     fn a_manifest_with_an_account_is_read_for_ever() {
         let whole = crate::account::tests::sample_account();
-        // As it was before it told how well compactions were judged.
-        let account = Account { reclaim_errors: ReclaimErrors::default(), ..whole };
-        reads("version_1_account", &Edit::of([Change::Account(account), Change::NextFile(9)]));
-        reads("version_1_reclaims", &Edit::of([Change::Account(whole), Change::NextFile(9)]));
+        // As it was before it told what gets visit and read of files, and how large segments are.
+        let TableGets { hits, hit_reads, misses, miss_reads, .. } = whole.table_gets;
+        let table_gets = TableGets { hits, hit_reads, misses, miss_reads, ..TableGets::default() };
+        let reclaims = Account { table_gets, segment_bytes: 0, ..whole };
+        // And before it told how well compactions were judged.
+        let account = Account { reclaim_errors: ReclaimErrors::default(), ..reclaims };
+        for (name, account) in [("account", account), ("reclaims", reclaims), ("reads", whole)] {
+            let edit = Edit::of([Change::Account(account), Change::NextFile(9)]);
+            reads(&format!("version_1_{name}"), &edit);
+        }
     }
 
     /// The bytes in `tests/golden`, and what they say. `ESKER_REWRITE=1` writes both anew, which only a
@@ -381,7 +388,7 @@ mod tests {
     #[test]
     fn a_manifest_ends_where_the_record_says_whatever_its_account_holds() {
         // The tag of an account, the number of its bytes, and figures: fewer than now, or more.
-        let accounts: [&[u8]; 2] = [&[13, 1, 5], &[&[13, 20][..], &[1; 20]].concat()];
+        let accounts: [&[u8]; 2] = [&[13, 1, 5], &[&[13, 40][..], &[1; 40]].concat()];
         for edit in accounts {
             let mut bytes = encode_header(42).to_vec();
             bytes.extend_from_slice(&(edit.len() as u32).to_le_bytes());

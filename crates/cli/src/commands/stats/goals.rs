@@ -4,19 +4,22 @@ use crate::units::bytes;
 use esker::GoalInfo;
 use serde_json::{Value as Json, json};
 
-fn above_bytes(goal: &GoalInfo) -> f64 {
-    (goal.bytes as f64 - goal.ceiling_bytes).max(0.0)
+/// `None` if the ceiling is not known.
+fn above_bytes(goal: &GoalInfo) -> Option<u64> {
+    Some((goal.bytes as f64 - goal.ceiling_bytes?).max(0.0) as u64)
 }
 
 /// A line for each goal; nothing if there is none.
 pub fn text(goals: &[GoalInfo]) -> String {
     let mut out = String::new();
     for goal in goals {
-        let above = match above_bytes(goal) as u64 {
-            0 => String::new(),
-            above => format!(", {} above it", bytes(above)),
+        let above = match above_bytes(goal) {
+            None | Some(0) => String::new(),
+            Some(above) => format!(", {} above it", bytes(above)),
         };
-        let (now, ceiling) = (bytes(goal.bytes), bytes(goal.ceiling_bytes as u64));
+        let unknown = || "what is not known: nothing tells how large its segments are".to_owned();
+        let ceiling = goal.ceiling_bytes.map_or_else(unknown, |ceiling| bytes(ceiling as u64));
+        let now = bytes(goal.bytes);
         out.push_str(&format!("  {:<26}{now} of {ceiling}{above}\n", goal.keyspace));
     }
     if out.is_empty() { out } else { format!("Space that a goal allows\n{out}") }
@@ -28,9 +31,9 @@ pub fn json(goals: &[GoalInfo]) -> Json {
             "amp": f64::from(goal.amp.hundredths()) / 100.0,
             "live_bytes": goal.live_bytes as u64,
             "pinned_bytes": goal.pinned_bytes as u64,
-            "ceiling_bytes": goal.ceiling_bytes as u64,
+            "ceiling_bytes": goal.ceiling_bytes.map(|ceiling| ceiling as u64),
             "table_bytes": goal.bytes,
-            "above_bytes": above_bytes(goal) as u64,
+            "above_bytes": above_bytes(goal),
         })
     };
     Json::Object(goals.iter().map(|goal| (goal.keyspace.clone(), figures(goal))).collect())
@@ -46,7 +49,7 @@ mod tests {
             amp: esker::Ratio::of_hundredths(120),
             live_bytes: 1000.0,
             pinned_bytes: 50.0,
-            ceiling_bytes: 1650.0,
+            ceiling_bytes: Some(1650.0),
             bytes,
         }
     }
@@ -58,5 +61,13 @@ mod tests {
         assert!(!text(&[goal(1600)]).contains("above"));
         assert!(text(&[goal(1700)]).contains("50 B above it"), "{}", text(&[goal(1700)]));
         assert_eq!(text(&[]), "");
+    }
+
+    #[test]
+    fn of_a_ceiling_that_is_not_known_nothing_is_told() {
+        let unknown = [GoalInfo { ceiling_bytes: None, ..goal(1700) }];
+        assert_eq!(json(&unknown)["default"]["ceiling_bytes"], Json::Null);
+        assert_eq!(json(&unknown)["default"]["above_bytes"], Json::Null);
+        assert!(text(&unknown).contains(" of what is not known"), "{}", text(&unknown));
     }
 }
