@@ -461,31 +461,28 @@ impl Db {
     /// opened.
     pub fn live_data(&self) -> Option<LiveData> {
         let inner = self.inner();
-        let version = inner.view.load().version.clone();
-        version.open_tables(&inner.cache).ok()?;
-        stats::live_data(&version, &inner.snapshots.list())
+        let snapshots = inner.snapshots.list();
+        stats::live_data(&inner.opened_version(), &snapshots)
     }
 
     /// How the keyspaces that have a goal for space stand to it now.
     pub fn goals(&self) -> Vec<GoalInfo> {
         let inner = self.inner();
-        let version = inner.view.load().version.clone();
-        let _ = version.open_tables(&inner.cache);
+        // All that waits for others comes before the version: merged files stay while it is held.
+        let segment_bytes = inner.known_segment_bytes();
         let around = Surroundings {
             snapshots: inner.snapshots.list(),
             left_bytes: inner.installer.left_bytes(),
             ..Surroundings::default()
         };
-        stats::goals(&version, inner.known_segment_bytes(), &around)
+        stats::goals(&inner.opened_version(), segment_bytes, &around)
     }
 
     /// The tree of every keyspace.
     pub fn levels(&self) -> Vec<KeyspaceLevels> {
         // A flush that has just ended may not have come to opening its tables; one that can't be opened
         // leaves its level's figures out.
-        let version = self.inner().view.load().version.clone();
-        let _ = version.open_tables(&self.inner().cache);
-        stats::levels(&version)
+        stats::levels(&self.inner().opened_version())
     }
 
     /// Writes a consistent copy of the database into `dir`, which must be missing or empty. Tables

@@ -209,12 +209,30 @@ impl Inner {
     /// Opens the readers of new tables, so that no get has to. That one can't be opened is kept as an
     /// error of the background, until all can; and it is reported to whoever reads it.
     pub(crate) fn open_new_tables(&self) {
+        let opened = self.open_unopened();
+        self.schedule.jobs.lock().unopened = opened.err();
+        self.share_memory();
+    }
+
+    /// Opens the tables that are not open. Fails with the first error, after it has tried all.
+    fn open_unopened(&self) -> Result<()> {
         // No version is held meanwhile: the files that merges are done with would stay.
         let tables = self.view.load().version.unopened();
         let opened = tables.into_iter().map(|table| table.reader(&self.cache).map(|_| ()));
-        let opened = opened.fold(Ok(()), Result::and);
-        self.schedule.jobs.lock().unopened = opened.err();
-        self.share_memory();
+        opened.fold(Ok(()), Result::and)
+    }
+
+    /// The version in force, for a look that does no I/O: as soon as all of its tables are open, or one
+    /// can't be opened.
+    pub(crate) fn opened_version(&self) -> Arc<Version> {
+        loop {
+            let opened = self.open_unopened();
+            let version = self.view.load().version.clone();
+            // A merge may have ended meanwhile, whose tables are new.
+            if opened.is_err() || version.is_open() {
+                return version;
+            }
+        }
     }
 
     /// Gives the cache what the open tables leave of the memory budget.

@@ -349,6 +349,12 @@ impl Version {
         opened.fold(Ok(()), Result::and)
     }
 
+    /// Whether the reader of every table is open.
+    pub(crate) fn is_open(&self) -> bool {
+        let mut keyspaces = self.keyspaces.values();
+        keyspaces.all(|keyspace| keyspace.tables().all(|(_, _, table)| table.opened().is_some()))
+    }
+
     /// The tables whose reader is not open yet.
     pub(crate) fn unopened(&self) -> Vec<Arc<TableHandle>> {
         let tables = self.keyspaces.values().flat_map(|keyspace| keyspace.tables());

@@ -14,6 +14,9 @@ pub trait Layer: Send + Sync + 'static {
     fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
         self.below().create(name, hint)
     }
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        self.below().open(name)
+    }
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
         self.below().create_log(name, bytes)
     }
@@ -39,7 +42,7 @@ impl<L: Layer> Storage for L {
         Layer::create(self, name, hint)
     }
     fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
-        self.below().open(name)
+        Layer::open(self, name)
     }
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
         Layer::create_log(self, name, bytes)

@@ -3,7 +3,7 @@
 use esker_base::{Hint, Result};
 use esker_lsm::version::parse_table_file_name;
 use esker_storage::memory::MemoryStorage;
-use esker_storage::{Layer, Storage, WritableFile};
+use esker_storage::{Layer, ReadableFile, Storage, WritableFile};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -62,6 +62,8 @@ pub struct Watched {
     storage: MemoryStorage,
     ceiling: Arc<Mutex<Ceiling>>,
     at_sync: Arc<Mutex<Option<Meanwhile>>>,
+    /// The one for the next is the last.
+    at_opens: Arc<Mutex<Vec<Meanwhile>>>,
 }
 
 type Meanwhile = Box<dyn FnOnce() + Send>;
@@ -73,7 +75,14 @@ impl Watched {
             storage: MemoryStorage::new(),
             ceiling: Arc::new(Mutex::new(ceiling)),
             at_sync: Arc::default(),
+            at_opens: Arc::default(),
         }
+    }
+
+    /// Has `meanwhile` done when a table file is opened next, before that is; and before what else waits
+    /// for that.
+    pub fn at_next_open(&self, meanwhile: impl FnOnce() + Send + 'static) {
+        self.at_opens.lock().unwrap().push(Box::new(meanwhile));
     }
 
     /// Has `meanwhile` done when a table file is synced next, before that is.
@@ -124,6 +133,13 @@ impl Layer for Watched {
             self.ceiling().files.insert(name.to_owned(), 0);
         }
         Ok(Box::new(WatchedFile { file, name: name.to_owned(), storage: self.clone() }))
+    }
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        if parse_table_file_name(name).is_some() {
+            let meanwhile = self.at_opens.lock().unwrap().pop();
+            meanwhile.into_iter().for_each(|it| it());
+        }
+        self.storage.open(name)
     }
     fn remove(&self, name: &str) -> Result<()> {
         self.storage.remove(name)?;

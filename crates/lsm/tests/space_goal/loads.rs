@@ -98,6 +98,35 @@ pub fn table_files_beside_a_slow_flush() -> usize {
     files.load(Ordering::Relaxed)
 }
 
+/// The number of table files while `look` opens the table of a flush, after a merge that was done meanwhile
+/// has made one of the two that there were.
+pub fn table_files_beside_a_look(look: fn(&Db)) -> usize {
+    let storage = Watched::new();
+    let db = open(&storage, Arc::new(Steady::default()), Arc::new(Stepped));
+    let shape = Shape::Tiered { runs: 2 };
+    let settings = KeyspaceSettings { shape, ..KeyspaceSettings::default() };
+    let keyspace = db.keyspace("load", settings).unwrap();
+    flush_one(&db, &keyspace);
+    flush_one(&db, &keyspace);
+    let files = Arc::new(AtomicUsize::new(0));
+    let merge = {
+        let (db, storage, files) = (db.clone(), storage.clone(), files.clone());
+        move || {
+            while db.step() {}
+            assert_eq!(db.stats().compactions, 1);
+            files.store(storage.table_files(), Ordering::Relaxed);
+        }
+    };
+    // The flush itself opens its table first.
+    storage.at_next_open(merge);
+    storage.at_next_open({
+        let db = db.clone();
+        move || look(&db)
+    });
+    flush_one(&db, &keyspace);
+    files.load(Ordering::Relaxed)
+}
+
 /// The number of table files after a keyspace was dropped while `work`, a flush or a merge of two runs,
 /// wrote one for it.
 pub fn table_files_after_a_drop_during(work: fn(&Db, &Keyspace)) -> usize {

@@ -7,8 +7,8 @@ mod loads;
 
 use esker_lsm::{Db, Keyspace};
 use loads::{
-    Load, flush_one, table_files_after_a_drop_during, table_files_beside_a_slow_flush,
-    table_files_of_a_flush_of_two_keyspaces,
+    Load, flush_one, table_files_after_a_drop_during, table_files_beside_a_look,
+    table_files_beside_a_slow_flush, table_files_of_a_flush_of_two_keyspaces,
 };
 
 /// A goal in hundredths, and whether background work is done at every write or only when it must be.
@@ -135,6 +135,20 @@ fn snapshots_that_come_and_go() {
 #[test]
 fn a_flush_keeps_no_files_that_merges_are_done_with() {
     assert_eq!(table_files_beside_a_slow_flush(), 2, "what was merged, and the flush's own");
+}
+
+/// Who asks for figures opens tables that nobody has opened yet, and devices may be slow.
+#[test]
+fn figures_keep_no_files_that_merges_are_done_with() {
+    type Look = (&'static str, fn(&Db));
+    let looks: [Look; 3] = [
+        ("levels", |db| drop(db.levels())),
+        ("goals", |db| drop(db.goals())),
+        ("live_data", |db| _ = db.live_data()),
+    ];
+    for (name, look) in looks {
+        assert_eq!(table_files_beside_a_look(look), 2, "{name}: what was merged, and the flush's");
+    }
 }
 
 #[test]
