@@ -16,6 +16,18 @@
 //! little more than its mean. The more space there is, the less the line costs, until flushes that wait
 //! longer are merged with each other so much oftener that it costs more again.
 //!
+//! **Distance.** What a store has written by what the line says for the mean space that it took is its
+//! [distance](LimitLine::distance) from the line. Everybody who tells one asks there: the benches, which
+//! know the load, and `esker stats`, which knows only what has become of it. What they put in is:
+//!
+//! | | benches | `esker stats` |
+//! |---|---|---|
+//! | live bytes | keys and values of all records | what is live now, as tables hold it |
+//! | a memtable | the write buffer that engines were told | users' bytes a flush, in the mean, as tables hold them |
+//! | written, for a byte of the user's | by flushes and compactions, load and settling | the same since the database was made, by users' bytes as tables hold them |
+//! | mean space | sampled while keys are updated | looked at after each flush |
+//! | skew | of the load's distribution | 1 |
+//!
 //! **m.** With at most K runs, `C(i + K, K) - 1` flushes can be merged so that none of them is written
 //! more than i times: the flushes that fit in i writes and in no fewer are written i times each.
 //!
@@ -53,6 +65,12 @@ impl LimitLine {
         }
         let flushes = absorbed * self.live_bytes as f64 / self.memtable_bytes as f64;
         Some(self.staged_writes(flushes) + self.skew / absorbed)
+    }
+
+    /// How many times the line's writes a store's are that wrote `write_amp` bytes to tables for each byte of
+    /// its users, and took `space_amp` times its live bytes on average. `None` if it took no more than those.
+    pub fn distance(&self, write_amp: f64, space_amp: f64) -> Option<f64> {
+        Some(write_amp / self.write_amp(space_amp)?)
     }
 
     /// How often each of so many flushes is written on average before the last level, its own writing
@@ -136,6 +154,14 @@ mod tests {
         for space in [1.0, 0.9, f64::NAN, f64::INFINITY] {
             assert_eq!(line(RUNS, 1.0).write_amp(space), None, "{space}");
         }
+    }
+
+    #[test]
+    fn the_distance_is_by_the_line_s_writes_in_as_much_space() {
+        let line = line(RUNS, 1.0);
+        let least = line.write_amp(1.2).unwrap();
+        assert_eq!(line.distance(1.5 * least, 1.2), Some(1.5));
+        assert_eq!(line.distance(5.0, 1.0), None);
     }
 
     #[test]

@@ -143,8 +143,8 @@ fn limit_line_distance(plan: &Plan, outcome: &esker_bench::Outcome) -> Outcome<O
     let Some(line) = plan.task.limit_line(plan.settings.segment_bytes)? else { return Ok(None) };
     let space = report.value(&plan.case, "table_space_amp_mean");
     let written = report.value(&plan.case, "table_write_amp");
-    let distance = |written| Some(written / line.write_amp(space?)?);
-    Ok(written.and_then(distance).map(|value| Row {
+    let found = written.zip(space).and_then(|(written, space)| line.distance(written, space));
+    Ok(found.map(|value| Row {
         engine: plan.engine.clone(),
         case: plan.case.clone(),
         metric: "limit_line_distance".to_owned(),

@@ -32,24 +32,28 @@ impl Cost {
         Some((self.table_bytes as f64 - live.pinned_bytes).max(0.0) / live.bytes)
     }
 
-    /// What the limit line for uniform updates asks for the mean space that was taken, its MemTables as
-    /// large as those flushed here.
-    fn limit(&self) -> Option<f64> {
+    /// The limit line for uniform updates, its MemTables as large as those flushed here.
+    fn line(&self) -> Option<LimitLine> {
         let live = self.live.filter(|live| live.bytes >= 1.0)?;
         let flushes = (self.account.flushes > 0).then_some(self.account.flushes as f64)?;
-        let line = LimitLine {
+        Some(LimitLine {
             live_bytes: live.bytes as u64,
             memtable_bytes: (self.user_table_bytes()? / flushes).max(1.0) as u64,
             runs: limit_line::RUNS,
             skew: 1.0,
-        };
-        line.write_amp(self.account.space.amp_mean()?)
+        })
     }
 
-    /// How many times the limit line's the table writes are.
+    /// What the line asks for the mean space that was taken.
+    fn limit(&self) -> Option<f64> {
+        self.line()?.write_amp(self.account.space.amp_mean()?)
+    }
+
+    /// How many times that the table writes are.
     fn distance(&self) -> Option<f64> {
         let written = (self.account.flush_bytes + self.account.compaction_bytes) as f64;
-        Some(written / self.user_table_bytes()? / self.limit()?)
+        let write_amp = written / self.user_table_bytes()?;
+        self.line()?.distance(write_amp, self.account.space.amp_mean()?)
     }
 
     /// What a get that comes to tables costs.
@@ -155,11 +159,36 @@ fn reclaim_errors(errors: &ReclaimErrors) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker::TableGets;
+    use esker::{SpaceSeen, TableGets};
 
     fn cost(table_gets: TableGets) -> Cost {
         let account = Account { table_gets, ..Account::default() };
         Cost { account, live: None, table_bytes: 0, raw_bytes: 0 }
+    }
+
+    #[test]
+    fn the_distance_from_the_limit_line_is_the_line_s_own() {
+        let space = SpaceSeen::look(1_200_000, 1_300_000, 1e6, 0.0);
+        let (user_bytes, flushes) = (9_000_000, 90);
+        let (flush_bytes, compaction_bytes) = (9_000_000, 22_500_000);
+        let account = Account {
+            user_bytes,
+            flushes,
+            flush_bytes,
+            compaction_bytes,
+            space,
+            ..Account::default()
+        };
+        let live = Some(LiveData { bytes: 1e6, keys: 1e4, pinned_bytes: 0.0 });
+        let cost = Cost { account, live, table_bytes: 1_100_000, raw_bytes: 1_100_000 };
+        let line = LimitLine {
+            live_bytes: 1_000_000,
+            memtable_bytes: 100_000,
+            runs: limit_line::RUNS,
+            skew: 1.0,
+        };
+        assert_eq!(cost.distance(), line.distance(3.5, 1.2));
+        assert!(cost.distance().is_some());
     }
 
     #[test]
