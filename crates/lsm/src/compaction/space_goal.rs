@@ -48,7 +48,9 @@ pub(super) fn pick(
     let room = ledger.room_beside_flush();
     let stack = search.tall_stack(runs, ledger.most_in_a_stack());
     let next = stack.as_ref().map_or(0.0, |plan| plan.expected_bytes as f64);
-    let running = busy.begun_for(keyspace.id, Reason::Garbage);
+    // A narrowing holds space with its copy as any other, and makes room for those it was begun for.
+    let begun_for = |reason| busy.begun_for(keyspace.id, reason);
+    let running = begun_for(Reason::Garbage) + begun_for(Reason::Narrowing);
     if room < next.max(ledger.plan)
         && running < ledger.merges_most(sizes.segment_bytes)
         && let Some(plan) = search.garbage(ledger.room(), ledger.left > 0.0)

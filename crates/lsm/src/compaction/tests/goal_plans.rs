@@ -265,6 +265,26 @@ fn while_one_merge_makes_room_another_is_not_begun_for_less() {
 }
 
 #[test]
+fn while_a_table_is_narrowed_no_merge_is_begun_for_what_it_makes_room_for() {
+    // As above; and a table over the other end of the base is being cut.
+    let mut tree = Tree::new(120);
+    let wide = tree.sparse(1000..1500, 20, 60..90);
+    tree.add(0, 60, vec![wide]);
+    let newer = (0..8).map(|at| tree.table(at * 50..(at + 1) * 50, 1..51)).collect();
+    tree.add(0, 50, newer);
+    tree.add_base(30);
+    assert_eq!(tree.pick(&Busy::default()).map(|plan| plan.reason), Some(Reason::Garbage));
+    let run = &tree.keyspace.levels[0].runs[0];
+    let input = PlanInput::whole(0, run);
+    let narrowing =
+        Plan::new(&tree.keyspace, vec![input], 0, run.id, Reason::Narrowing, SIZES).unwrap();
+    let mut busy = Busy::default();
+    busy.claim(&narrowing);
+    let next = tree.pick(&busy);
+    assert!(next.is_none_or(|plan| plan.reason != Reason::Garbage));
+}
+
+#[test]
 fn a_small_keyspace_frees_garbage_by_one_merge_at_a_time_and_a_large_one_by_several() {
     let ledger = |segments: f64| Ledger {
         whole: Estimate { live_bytes: 0.0, ..Estimate::default() },
