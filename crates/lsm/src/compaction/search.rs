@@ -88,10 +88,11 @@ impl<'a> Search<'a> {
 
     /// The merge that frees most bytes for each byte it writes, among those that write no more than
     /// `room`. If what does not fit promises far more, that is first cut so that parts of it will. If
-    /// nothing fits, and nothing else runs that could make room, the one that writes least. If files
-    /// are `left` that nothing but readers holds, which may be done soon, only one that frees a good part
-    /// of what it writes.
-    pub fn garbage(&self, room: f64, left: bool) -> Option<Plan> {
+    /// nothing fits, and nothing else runs that could make room, the one that writes least. If `left` bytes
+    /// of files are held by nothing but readers, who may be done soon, what would fit without those waits
+    /// for them, unless it frees a good part of what it writes. What would not fit even then need not wait: the
+    /// goal is missed either way, and by more the longer nothing is freed.
+    pub fn garbage(&self, room: f64, left: f64) -> Option<Plan> {
         /// Cutting costs a rewrite of what lies above the base.
         const FAR_MORE: f64 = 2.0;
         const GOOD: f64 = 0.2;
@@ -114,7 +115,8 @@ impl<'a> Search<'a> {
             by_bytes.sort_by(|a, b| a.least_written().total_cmp(&b.least_written()));
             let unpinned = unpinned.filter(|_| self.is_idle());
             let paying = self.paying(by_bytes.into_iter()).into_iter().chain(unpinned);
-            let good = paying.filter(|plan| !left || yields(plan) >= GOOD);
+            let waits = |plan: &Plan| left > 0.0 && plan.expected_bytes as f64 <= room + left;
+            let good = paying.filter(|plan| !waits(plan) || yields(plan) >= GOOD);
             good.min_by_key(|plan| plan.expected_bytes)
         })
     }

@@ -53,7 +53,7 @@ pub(super) fn pick(
     let running = begun_for(Reason::Garbage) + begun_for(Reason::Narrowing);
     if room < next.max(ledger.plan)
         && running < ledger.merges_most(sizes.segment_bytes)
-        && let Some(plan) = search.garbage(ledger.room(), ledger.left > 0.0)
+        && let Some(plan) = search.garbage(ledger.room(), ledger.left)
     {
         return Some(plan);
     }

@@ -250,6 +250,24 @@ fn a_merge_that_frees_little_is_not_begun_beyond_the_room_for_files_that_readers
 }
 
 #[test]
+fn a_merge_that_would_not_fit_without_held_files_either_does_not_wait_for_their_readers() {
+    // New versions of a tenth of the keys: all that a goal of 1.1 allows.
+    let mut tree = Tree::new(110);
+    let newer = (0..8).map(|at| tree.sparse(at * 50..(at + 1) * 50, 10, 1..51)).collect();
+    tree.add(0, 50, newer);
+    tree.add_base(30);
+    let next = |used: u64, left| {
+        let left_bytes = [(KeyspaceId(7), left)].into();
+        let around = Surroundings { left_bytes, ..flushing(7, used - left) };
+        assert!(tree.ledger(&Busy::default(), &around).room() < 0.0);
+        pick(&tree.keyspace, &Busy::default(), SIZES, &around)
+    };
+    let (used, little) = (6 * SIZES.segment_bytes, SIZES.segment_bytes / 10);
+    assert!(next(used, used).is_none(), "there is room without them");
+    assert_eq!(next(used, little).map(|plan| plan.reason), Some(Reason::Garbage));
+}
+
+#[test]
 fn while_one_merge_makes_room_another_is_not_begun_for_less() {
     // 15 segments, a goal of 18 and three, and four segments of new versions.
     let mut tree = Tree::new(120);
