@@ -34,8 +34,9 @@ pub struct TableOptions {
     pub level: u8,
     /// The file's id, the same one that [`crate::Table::open`] will be given.
     pub file_id: u64,
-    /// The least level of the sample of its keys: that of the tables that it will be merged with, at which
-    /// the merge is judged. 0 asks for the finest that a table of its size has.
+    /// The level that is wanted of the sample of its keys: that of the tables that it will be merged with, at
+    /// which the merge is judged. A table with few keys has a lower one. 0 asks for the finest that a
+    /// table of its size has.
     pub sample_level: u8,
 }
 

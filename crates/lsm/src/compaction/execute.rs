@@ -48,7 +48,7 @@ pub struct Context<'a> {
     pub table_bytes: u64,
     /// Bits of the output tables' filter fingerprints.
     pub fingerprint_bits: u8,
-    /// The least level of the samples of their keys.
+    /// The level that is wanted of the samples of their keys.
     pub sample_level: u8,
 }
 

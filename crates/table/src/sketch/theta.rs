@@ -4,9 +4,11 @@
 //! starts at level 0 and goes a level up whenever it holds more than 4,096. When the table ends, it
 //! goes up until it holds at most one in 96 of the hashes, if that is at least 512: about 8 bytes
 //! each, so that a large table's sample takes less than a bit a key. A small table that will be merged
-//! with large ones may begin at their level: what it had below would only take space. A merge of many tables is judged
-//! by all their samples together. The level follows from the set alone, not from the order of
-//! insertion.
+//! with large ones goes up toward their level, which its writer is told (`sample_level`): what it had
+//! below would only take space. But it keeps 32 hashes, if it has so many, for it may be merged with other
+//! small tables first, and of those that have none nothing can be said. A merge of many tables is
+//! judged by all their samples together. The level follows from the set and what was told alone, not from
+//! the order of insertion.
 //!
 //! Samples of different levels are compared at the higher one. A union is not cut to 4,096 again:
 //! a level of many tables is known better than one table.
@@ -23,6 +25,9 @@ const SAMPLES_MAX: usize = 4096;
 /// A table's sample that holds more than this is one hash in so many at most.
 const SAMPLES_FEW: usize = 512;
 const ONE_IN: usize = 96;
+
+/// A sample that is brought to the level of others keeps at least so many, if it has them.
+const SAMPLES_LEAST: usize = 32;
 
 /// New hashes wait unsorted until there are this many.
 const WAITING_MAX: usize = 1024;
@@ -163,8 +168,9 @@ impl ThetaSample {
         input.is_empty().then_some(ThetaSample { level, samples, waiting: Vec::new() })
     }
 
-    /// Brings the sample of one table, never merged, to its final level, which is no lower than `least`.
-    pub fn seal(&mut self, least: u8) {
+    /// Brings the sample of one table, never merged, to its final level: no lower than `wanted`, unless too
+    /// few hashes would be left.
+    pub fn seal(&mut self, wanted: u8) {
         self.settle();
         self.shrink();
         let distinct = self.samples.len() << self.level;
@@ -172,7 +178,12 @@ impl ThetaSample {
         while self.samples.len() > most {
             self.raise_to(self.level + 1);
         }
-        self.raise_to(least);
+        let kept_at = |sample: &Self, level| {
+            sample.samples.partition_point(|sample| keeps(level, sample.hash))
+        };
+        while self.level < wanted && kept_at(self, self.level + 1) >= SAMPLES_LEAST {
+            self.raise_to(self.level + 1);
+        }
         self.samples.shrink_to_fit();
     }
 
@@ -275,13 +286,23 @@ mod tests {
 
     #[test]
     fn a_sample_is_no_finer_than_it_is_wanted() {
-        let (mut fine, mut coarse, mut large) = (of(0, 300), of(0, 300), of(0, 200_000));
+        let (mut fine, mut coarse, mut large) = (of(0, 500), of(0, 500), of(0, 200_000));
         fine.seal(0);
         coarse.seal(3);
         assert_eq!((fine.level(), coarse.level()), (0, 3));
         assert_eq!(coarse.samples, fine.at_level(3));
         large.seal(3);
         assert!(large.level() > 3, "a large table's own bound holds, too");
+    }
+
+    #[test]
+    fn a_small_sample_keeps_some_hashes_however_coarse_others_are() {
+        let (mut small, mut tiny) = (of(0, 300), of(0, 20));
+        small.seal(20);
+        tiny.seal(20);
+        assert!(small.level() > 0 && small.samples.len() >= SAMPLES_LEAST, "{small:?}");
+        assert!(small.at_level(small.level() + 1).len() < SAMPLES_LEAST, "{small:?}");
+        assert_eq!((tiny.level(), tiny.samples.len()), (0, 20));
     }
 
     #[test]

@@ -16,9 +16,14 @@ const ENTRY_BYTES: u64 = 100;
 const SIZES: Sizes = Sizes { segment_bytes: 1000 * ENTRY_BYTES };
 
 fn sketches(keys: impl Iterator<Item = u64>) -> Sketches {
+    coarse(keys, 0)
+}
+
+/// With a sample as coarse as is wanted of small tables beside large ones.
+fn coarse(keys: impl Iterator<Item = u64>, sample_level: u8) -> Sketches {
     let mut sketches = Sketches::default();
     keys.for_each(|key| sketches.insert(hash64(&key.to_be_bytes()), ENTRY_BYTES));
-    sketches.theta.seal(0);
+    sketches.theta.seal(sample_level);
     sketches
 }
 
@@ -66,6 +71,15 @@ fn sound_tables_are_not_doubted() {
     }
     // Chance has it once in 16,000.
     assert!(doubted <= 1, "{doubted} of {trials}");
+}
+
+#[test]
+fn tiny_tables_are_not_doubted_for_being_sampled_like_large_ones() {
+    let keys: Vec<u64> = (0..200).collect();
+    let coarse = |file| table(file, &keys, coarse(keys.iter().copied(), 9));
+    let found = judge(&[coarse(2), coarse(1)]);
+    assert!(!found.is_doubtful(), "{found:?}");
+    assert_eq!(found.kept_bytes, found.bytes / 2.0);
 }
 
 #[test]
