@@ -43,7 +43,6 @@ impl Written {
 
 /// Flushes `memtable`, the oldest in the view, and takes it out of the view.
 pub(crate) fn flush(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
-    let started = inner.clock.now();
     inner.installer.mend()?;
     memtable.verify(&log_file_name(memtable.epoch()))?;
     let mut written = Written { run: inner.installer.next_file(), ..Written::default() };
@@ -57,8 +56,6 @@ pub(crate) fn flush(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
     inner.counters.flushes.add(1);
     inner.counters.flush_bytes.add(written.bytes);
     inner.histories.note(memtable.last_seqno(), &written.seen, &inner.view.load().version);
-    let took = inner.clock.now().saturating_sub(started);
-    inner.stall.flushed(memtable.bytes_used(), took);
     Ok(())
 }
 

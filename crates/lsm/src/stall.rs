@@ -91,6 +91,8 @@ pub(crate) struct Stall {
 struct Drains {
     flush: f64,
     level_0: f64,
+    /// What sorting the MemTable that is flushed next has taken.
+    sorting: Duration,
 }
 
 impl Stall {
@@ -102,7 +104,11 @@ impl Stall {
             is_owed_by_compaction: AtomicBool::new(false),
             busy_until: AtomicU64::new(0),
             stalled_ns: AtomicU64::new(0),
-            drains: Mutex::new(Drains { flush: DRAIN_INITIAL, level_0: DRAIN_INITIAL }),
+            drains: Mutex::new(Drains {
+                flush: DRAIN_INITIAL,
+                level_0: DRAIN_INITIAL,
+                sorting: Duration::ZERO,
+            }),
         }
     }
 
@@ -168,9 +174,23 @@ impl Stall {
         Duration::from_nanos(self.stalled_ns.load(Ordering::Relaxed))
     }
 
-    /// Learns that a flush emptied `bytes` of segments in `took`.
+    /// Learns that it took so long to verify and sort a sealed MemTable: a part of its flush, where that was
+    /// a job of its own.
+    pub(crate) fn sorted(&self, took: Duration) {
+        self.drains.lock().sorting += took;
+    }
+
+    /// What was learnt of sorting since the last flush.
+    #[cfg(test)]
+    pub(crate) fn sorting(&self) -> Duration {
+        self.drains.lock().sorting
+    }
+
+    /// Learns that a flush emptied `bytes` of segments in `took`, after what was learnt of its sorting.
     pub(crate) fn flushed(&self, bytes: u64, took: Duration) {
-        learn(&mut self.drains.lock().flush, bytes, took);
+        let mut drains = self.drains.lock();
+        let took = took + std::mem::take(&mut drains.sorting);
+        learn(&mut drains.flush, bytes, took);
     }
 
     /// Learns that a compaction took `bytes` out of level 0 in `took`.
@@ -266,6 +286,25 @@ mod tests {
         compaction_bytes: 0,
         segment_bytes: 1,
     };
+
+    #[test]
+    fn what_sorting_takes_is_a_part_of_the_flush() {
+        let drain = |sorting| {
+            let stall = Stall::new();
+            sorting_of(&stall, sorting);
+            stall.flushed(100 << 20, Duration::from_secs(1));
+            let drains = stall.drains.lock();
+            assert_eq!(drains.sorting, Duration::ZERO, "the next one is sorted anew");
+            drains.flush
+        };
+        fn sorting_of(stall: &Stall, seconds: &[u64]) {
+            seconds.iter().for_each(|&took| stall.sorted(Duration::from_secs(took)));
+        }
+        let learnt = |seconds: f64| {
+            DRAIN_INITIAL + DRAIN_WEIGHT * (f64::from(100 << 20) / seconds - DRAIN_INITIAL)
+        };
+        assert_eq!([drain(&[]), drain(&[1]), drain(&[1, 2])], [1.0, 2.0, 4.0].map(learnt));
+    }
 
     struct Counting(AtomicU64);
 

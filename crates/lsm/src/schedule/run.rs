@@ -69,6 +69,15 @@ pub(super) fn help(inner: &Inner, merge: Arc<Merge>) {
 }
 
 fn sort(inner: &Inner, memtable: &MemTable) -> Result<()> {
+    let started = inner.clock.now();
+    let sorted = verify_and_sort(inner, memtable);
+    if memtable.is_sealed() {
+        inner.stall.sorted(inner.clock.now().saturating_sub(started));
+    }
+    sorted
+}
+
+fn verify_and_sort(inner: &Inner, memtable: &MemTable) -> Result<()> {
     if memtable.is_sealed() {
         // Every entry is about to be read.
         memtable.verify(&log_file_name(memtable.epoch()))?;
@@ -127,6 +136,7 @@ fn spare(inner: &Inner) -> Spare {
 }
 
 fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
+    let started = inner.clock.now();
     let view = inner.view.load();
     inner.gate.set_urgent_flushes(view.memtables.iter().filter(|m| m.is_sealed()).count());
     drop(view);
@@ -142,6 +152,8 @@ fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
     drop(jobs);
     // This opens the new tables, too.
     inner.look_at_space();
+    // All that the lane did for it: that is how fast it takes segments from writers.
+    inner.stall.flushed(memtable.bytes_used(), inner.clock.now().saturating_sub(started));
     Ok(())
 }
 
@@ -167,4 +179,55 @@ pub(crate) fn update_debt(inner: &Inner) {
         }
         debt
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::step_lane;
+    use super::*;
+    use crate::dedup::{Dedup, Ratio};
+    use crate::settings::{KeyspaceSettings, Log, Settings, Shape};
+    use crate::{Db, Env};
+    use esker_base::Clock;
+    use esker_base::background::Stepped;
+    use esker_storage::MemoryStorage;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+
+    /// A second passes with each look at it.
+    #[derive(Default)]
+    struct Ticking(AtomicU64);
+
+    impl Clock for Ticking {
+        fn now(&self) -> Duration {
+            Duration::from_secs(self.0.fetch_add(1, Ordering::Relaxed))
+        }
+        fn sleep(&self, _: Duration) {}
+    }
+
+    #[test]
+    fn a_sealed_memtable_that_is_sorted_by_itself_makes_its_flush_longer() {
+        let env = Env {
+            background: Arc::new(Stepped),
+            clock: Arc::new(Ticking::default()),
+            ..Env::over(Arc::new(MemoryStorage::new()))
+        };
+        let default_keyspace = KeyspaceSettings {
+            shape: Shape::Tiered { runs: 8 },
+            dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) },
+            ..KeyspaceSettings::default()
+        };
+        let db = Db::open_with(
+            env,
+            Settings { log: Log::None, default_keyspace, ..Settings::default() },
+        );
+        let db = db.unwrap();
+        (0..100u32).for_each(|n| db.put(&db.default_keyspace(), &n.to_be_bytes(), b"v").unwrap());
+        let inner = db.inner();
+        inner.commit.lock_tail().seal();
+        assert!(step_lane(inner, Lane::Flush), "it is sorted");
+        assert_eq!(inner.stall.sorting(), Duration::from_secs(1));
+        assert!(step_lane(inner, Lane::Flush), "it is flushed");
+        assert_eq!((inner.stall.sorting(), db.stats().flushes), (Duration::ZERO, 1));
+    }
 }
