@@ -234,6 +234,16 @@ impl Load {
         }
     }
 
+    /// Few keys often, many seldom: the k-th most often in proportion to 1 / k, and these far apart.
+    pub fn overwrite_by_heat(&mut self, times: u64, value_bytes: usize) {
+        /// Has no factor in common with the number of keys.
+        const APART: u64 = 2_654_435_761;
+        for _ in 0..times * KEYS {
+            let rank = (KEYS as f64).powf(self.rng.unit()) as u64;
+            self.put(rank * APART % KEYS, value_bytes);
+        }
+    }
+
     pub fn overwrite_one(&mut self, times: u64, value_bytes: usize) {
         (0..times).for_each(|_| self.put(KEYS / 3, value_bytes));
     }

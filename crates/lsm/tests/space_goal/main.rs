@@ -188,7 +188,25 @@ fn closing_and_opening_again() {
     });
 }
 
-/// Plans of several threads and flushes overlap here, as chance has it: `cargo test -p esker-lsm --test
+#[test]
+fn keys_of_unlike_heat() {
+    check(|load| {
+        load.put_all(400);
+        load.overwrite_by_heat(5, 400);
+    });
+}
+
+/// Plans of two threads, flushes and the writer overlap here, as chance has it. Nothing is waited for but
+/// what the database itself waits for.
+#[test]
+fn keys_of_unlike_heat_and_threads() {
+    let mut load = Load::threaded(120);
+    load.put_all(400);
+    load.overwrite_by_heat(2, 400);
+    load.finish();
+}
+
+/// The same for longer: `cargo test -p esker-lsm --test
 /// space_goal threads -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes as long as the machine's other work lets it"]
