@@ -138,9 +138,12 @@ impl Namespace for HashKeys {
         let blocks = u64::from(self.layout.partitions) * u64::from(self.layout.blocks());
         Description::Keys {
             capacity_bytes: blocks * u64::from(self.layout.block_bytes),
-            used_bytes: self.sum(|figures| &figures.used_bytes),
             value_bytes_max: self.value_bytes_max,
         }
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.sum(|figures| &figures.used_bytes)
     }
 
     fn has_volatile_cache(&self) -> bool {

@@ -6,7 +6,7 @@ use esker_initiator::RemoteError;
 use esker_node::HashKeys;
 use esker_nvme::Status;
 use esker_nvme::command::kv::Condition;
-use esker_target::{Description, Namespace};
+use esker_target::Namespace;
 use std::collections::BTreeSet;
 use support::{Store, client};
 
@@ -155,10 +155,7 @@ fn bytes_in_use_are_told_as_they_change_with_a_volatile_cache_too() {
         let keys = store.open(has_cache);
         let target = store.serve(2, keys.clone());
         let client = client(&target);
-        let used = || match keys.description() {
-            Description::Keys { used_bytes, .. } => used_bytes,
-            other => panic!("{other:?}"),
-        };
+        let used = || keys.used_bytes();
         let before = used();
         client.store(b"k", &pattern(100_000, 1)).unwrap();
         // Told after the answer: the next answer of the same partition comes later.

@@ -109,13 +109,10 @@ fn set_namespace(
     out: &mut Structure,
 ) -> Result<(), Status> {
     match (namespace.description(), set) {
-        (
-            Description::Keys { capacity_bytes, used_bytes, value_bytes_max },
-            CommandSet::KeyValue,
-        ) => {
+        (Description::Keys { capacity_bytes, value_bytes_max }, CommandSet::KeyValue) => {
             let namespace = KvNamespace {
                 capacity_bytes,
-                used_bytes,
+                used_bytes: namespace.used_bytes(),
                 key_bytes_max: KEY_BYTES as u16,
                 value_bytes_max,
                 keys_max: 0,

@@ -316,7 +316,7 @@ impl Namespace for Flushed {
         [9; 16]
     }
     fn description(&self) -> Description {
-        Description::Keys { capacity_bytes: 1 << 30, used_bytes: 0, value_bytes_max: 1 << 20 }
+        Description::Keys { capacity_bytes: 1 << 30, value_bytes_max: 1 << 20 }
     }
     fn has_volatile_cache(&self) -> bool {
         self.has_cache

@@ -10,11 +10,7 @@ pub struct Silent {
 
 impl Silent {
     pub fn of_keys() -> Arc<Self> {
-        Self::new(Description::Keys {
-            capacity_bytes: 1 << 30,
-            used_bytes: 0,
-            value_bytes_max: 1 << 20,
-        })
+        Self::new(Description::Keys { capacity_bytes: 1 << 30, value_bytes_max: 1 << 20 })
     }
 
     pub fn of_blocks() -> Arc<Self> {

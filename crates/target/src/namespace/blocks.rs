@@ -10,14 +10,16 @@ use parking_lot::Mutex;
 pub struct MemoryBlocks {
     guid: [u8; 16],
     block_bytes_log2: u8,
+    length: u64,
     bytes: Mutex<Vec<u8>>,
 }
 
 impl MemoryBlocks {
     /// A namespace of `blocks` blocks of 2^`block_bytes_log2` bytes.
     pub fn new(guid: [u8; 16], blocks: usize, block_bytes_log2: u8) -> Self {
-        let bytes = Mutex::new(vec![0; blocks << block_bytes_log2]);
-        MemoryBlocks { guid, block_bytes_log2, bytes }
+        let length = blocks << block_bytes_log2;
+        let bytes = Mutex::new(vec![0; length]);
+        MemoryBlocks { guid, block_bytes_log2, length: length as u64, bytes }
     }
 
     fn carry_out(&self, request: Request) -> Answer {
@@ -46,8 +48,7 @@ impl Namespace for MemoryBlocks {
     }
 
     fn description(&self) -> Description {
-        let bytes = self.bytes.lock().len() as u64;
-        Description::Blocks { bytes, block_bytes_log2: self.block_bytes_log2 }
+        Description::Blocks { bytes: self.length, block_bytes_log2: self.block_bytes_log2 }
     }
 
     fn submit(&self, request: Request, reply: Reply) {

@@ -108,11 +108,11 @@ impl Namespace for MemoryKeys {
     }
 
     fn description(&self) -> Description {
-        Description::Keys {
-            capacity_bytes: self.capacity_bytes,
-            used_bytes: self.pairs.lock().bytes,
-            value_bytes_max: VALUE_BYTES,
-        }
+        Description::Keys { capacity_bytes: self.capacity_bytes, value_bytes_max: VALUE_BYTES }
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.pairs.lock().bytes
     }
 
     fn submit(&self, request: Request, reply: Reply) {

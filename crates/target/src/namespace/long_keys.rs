@@ -27,6 +27,10 @@ impl Namespace for LongKeys {
         self.0.description()
     }
 
+    fn used_bytes(&self) -> u64 {
+        self.0.used_bytes()
+    }
+
     fn has_long_keys(&self) -> bool {
         true
     }

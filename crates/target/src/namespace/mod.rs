@@ -28,8 +28,13 @@ pub trait Namespace: Send + Sync {
     /// NGUID: which one it is, for ever.
     fn guid(&self) -> [u8; 16];
 
-    /// What it is, and how large.
+    /// What it is, and how large. Each command asks: it takes no lock and adds nothing up.
     fn description(&self) -> Description;
+
+    /// Of keys, the bytes in use, as far as that is known. Asked by those who look after it, and by no command of I/O.
+    fn used_bytes(&self) -> u64 {
+        0
+    }
 
     /// Whether its keys are digests of longer ones, which its values begin with.
     fn has_long_keys(&self) -> bool {
@@ -70,15 +75,13 @@ pub trait Namespace: Send + Sync {
     }
 }
 
-/// What a namespace is.
+/// What a namespace is, for as long as a node serves it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Description {
     /// Keys with values.
     Keys {
         /// Bytes that it holds.
         capacity_bytes: u64,
-        /// Bytes in use, as far as that is known.
-        used_bytes: u64,
         /// The longest value. At most [`VALUE_BYTES`](esker_nvme::limits::VALUE_BYTES).
         value_bytes_max: u32,
     },

@@ -58,7 +58,6 @@ impl Namespace for OrderedKeys {
     fn description(&self) -> Description {
         Description::Keys {
             capacity_bytes: self.capacity_bytes,
-            used_bytes: 0,
             value_bytes_max: VALUE_BYTES,
         }
     }

@@ -26,7 +26,7 @@ impl Namespace for Held {
         [9; 16]
     }
     fn description(&self) -> Description {
-        Description::Keys { capacity_bytes: 1 << 30, used_bytes: 0, value_bytes_max: MIB }
+        Description::Keys { capacity_bytes: 1 << 30, value_bytes_max: MIB }
     }
     fn submit(&self, request: Request, reply: Reply) {
         match request {

@@ -211,7 +211,7 @@ fn capacity(served: &Served) -> u64 {
 fn used(served: &Served) -> Option<u64> {
     match served.namespace.description() {
         _ if served.kind == "lsm" => None,
-        Description::Keys { used_bytes, .. } => Some(used_bytes),
+        Description::Keys { .. } => Some(served.namespace.used_bytes()),
         Description::Blocks { .. } => None,
     }
 }
