@@ -8,7 +8,7 @@ use esker_hashstore::partition::{Item, Partition};
 use esker_hashstore::{Layout, Opened, volume};
 use esker_nvme::command::kv::Key;
 use esker_nvme::limits::VALUE_BYTES;
-use esker_target::{Description, Namespace, Request, Resident};
+use esker_target::{Description, Failures, Namespace, Request, Resident};
 use esker_uring::Slice;
 use parking_lot::Mutex;
 use std::path::Path;
@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) figures: Vec<Figures>,
     /// A sync or a durable write failed, in whichever part. The system may tell only one of an error.
     pub(crate) failed: AtomicBool,
+    /// For those who look after the node.
+    pub(crate) failures: Failures,
 }
 
 /// What a partition last told of itself.
@@ -148,6 +150,10 @@ impl Namespace for HashKeys {
 
     fn has_volatile_cache(&self) -> bool {
         self.has_volatile_cache
+    }
+
+    fn failures(&self) -> Option<&Failures> {
+        Some(&self.shared.failures)
     }
 
     fn room(&self, key: &Key, bytes: usize) -> Slice {

@@ -151,8 +151,16 @@ impl HashPart {
         // Before the replies: who has one finds it counted.
         let partition = &self.partitions[place];
         self.store.shared.figures[partition.number() as usize].tell(partition);
+        if let Err(error) = partition.outcome() {
+            self.store.shared.failures.stop(|| error.to_string());
+        }
         while let Some(reply) = self.partitions[place].take_reply() {
             let token = reply.token as usize;
+            if let Err(error) = &reply.result
+                && (error.is_corruption() || matches!(error, Error::Io { .. }))
+            {
+                self.store.shared.failures.fault(|| error.to_string());
+            }
             if let Some(caller) = self.callers[token].take() {
                 self.free_callers.push(token);
                 caller.reply.send(answer_of(reply.result, caller.asked_for_presence));
@@ -188,8 +196,11 @@ impl HashPart {
     }
 
     fn synced(&mut self, result: &io::Result<usize>, out: &mut Outlet) {
-        if result.is_err() {
+        if let Err(error) = result {
             self.store.shared.failed.store(true, Relaxed);
+            // Perhaps it was for a flush alone, and no partition hears of it.
+            let why = || format!("a sync of the hash store failed: {error}");
+            self.store.shared.failures.stop(why);
         }
         let failed = self.store.shared.failed.load(Relaxed);
         for waiter in self.syncs.ended() {

@@ -165,6 +165,29 @@ fn bytes_in_use_are_told_as_they_change_with_a_volatile_cache_too() {
 }
 
 #[test]
+fn a_damaged_value_is_told_to_those_who_look_after_the_node() {
+    let store = Store::new(16 << 20, 1);
+    let value = pattern(100_000, 1);
+    let target = store.serve_with(1, false);
+    client(&target).store(b"k", &value).unwrap();
+    target.drain();
+    let mut bytes = std::fs::read(&store.path).unwrap();
+    let at = bytes.windows(1000).position(|window| window == &value[..1000]).unwrap();
+    bytes[at + 500] ^= 1;
+    std::fs::write(&store.path, bytes).unwrap();
+
+    let keys = store.open(false);
+    let target = store.serve(1, keys.clone());
+    let failures = || keys.failures().expect("it can fail");
+    assert!(failures().reasons().is_empty(), "nobody has read it");
+    let read = client(&target).retrieve(b"k");
+    assert!(matches!(read, Err(RemoteError::Refused { .. })), "{read:?}");
+    let [reason] = &failures().reasons()[..] else { panic!("{:?}", failures()) };
+    assert!(reason.contains("a value is not what was written"), "{reason}");
+    assert!(!failures().has_stopped());
+}
+
+#[test]
 fn what_the_device_does_not_give_back_is_an_unrecovered_read_error() {
     let store = Store::new(16 << 20, 1);
     let target = store.serve_with(1, false);

@@ -139,7 +139,13 @@ pub(crate) fn log_page(
         (page::DISCOVERY, true) => Ok(shared.discovery(&controller.host, local).encode()),
         (page::ERRORS, _) => Ok(vec![0; ERROR_ENTRY_BYTES]),
         (page::HEALTH, false) if matches!(request.namespace, 0 | ALL_NAMESPACES) => {
-            Ok(Health::default().encode().to_vec())
+            let subsystem = controller.subsystem.map(|index| &shared.settings.subsystems[index]);
+            let health = Health {
+                is_unreliable: subsystem.is_some_and(|subsystem| subsystem.failures() > 0),
+                integrity_errors: subsystem.map_or(0, Subsystem::faults),
+                ..Health::default()
+            };
+            Ok(health.encode().to_vec())
         }
         (page::FIRMWARE, false) => {
             Ok(FirmwareSlot(env!("CARGO_PKG_VERSION").to_owned()).encode().to_vec())

@@ -1,6 +1,6 @@
 //! What a target serves, where, and to whom.
 
-use crate::Namespace;
+use crate::{Failures, Namespace};
 use esker_nvme::Nqn;
 use esker_nvme::auth::Secret;
 use std::net::SocketAddr;
@@ -73,6 +73,18 @@ impl Subsystem {
     /// Whether one of its namespaces has a volatile cache: then VWC says so.
     pub(crate) fn has_volatile_cache(&self) -> bool {
         self.namespaces.iter().any(|namespace| namespace.has_volatile_cache())
+    }
+
+    /// Grows with each failure of one of its namespaces; zero while there is none.
+    pub(crate) fn failures(&self) -> u64 {
+        let failures = self.namespaces.iter().filter_map(|namespace| namespace.failures());
+        failures.map(Failures::count).sum()
+    }
+
+    /// How many reads and writes of its namespaces failed, or found damage.
+    pub(crate) fn faults(&self) -> u64 {
+        let failures = self.namespaces.iter().filter_map(|namespace| namespace.failures());
+        failures.map(Failures::faults).sum()
     }
 
     /// The namespace with this id.

@@ -170,6 +170,7 @@ fn a_write_that_failed_is_told_to_its_partition_at_once() {
     bench.complete(Ok(512));
     assert_eq!(bench.complete(failure()), Write);
     assert_eq!((bench.failed(), bench.stored()), (vec![1], 1));
+    assert!(bench.part.store.shared.failures.has_stopped(), "who looks after the node is told");
     bench.store(2, 1);
     assert_eq!(bench.settle(), [WriteDurably], "nothing is left on its way");
 }

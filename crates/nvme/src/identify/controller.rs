@@ -115,7 +115,7 @@ impl Controller {
         put_u16(out, 1804, DISCONNECT);
     }
 
-    /// The event that this controller tells of.
+    /// The notice that this controller may give.
     pub fn event(&self) -> Event {
         match self.kind {
             ControllerKind::Io => Event::NamespacesChanged,

@@ -2,6 +2,7 @@
 //! truly say of itself.
 
 use crate::bytes::{put_text, put_u16, put_u64};
+use crate::event::Event;
 
 /// What was done since the start. Two quadwords each in the page; the upper stay zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -16,6 +17,10 @@ pub struct Health {
     pub writes: u64,
     /// Hours since the start.
     pub hours: u64,
+    /// Something failed for good, or what was stored is damaged: a critical warning.
+    pub is_unreliable: bool,
+    /// How often what was stored could not be read, or was not what was written.
+    pub integrity_errors: u64,
 }
 
 impl Health {
@@ -31,6 +36,9 @@ impl Health {
         const SPARE_PERCENT: u8 = 100;
         const SPARE_THRESHOLD_PERCENT: u8 = 10;
         let mut out = [0; Self::BYTES];
+        if self.is_unreliable {
+            out[0] = Event::ReliabilityDegraded.mask() as u8;
+        }
         put_u16(&mut out, 1, TEMPERATURE);
         out[3] = SPARE_PERCENT;
         out[4] = SPARE_THRESHOLD_PERCENT;
@@ -39,6 +47,7 @@ impl Health {
         put_u64(&mut out, 64, self.reads);
         put_u64(&mut out, 80, self.writes);
         put_u64(&mut out, 128, self.hours);
+        put_u64(&mut out, 160, self.integrity_errors);
         out
     }
 }

@@ -147,5 +147,9 @@ fn health_counts_in_thousands_of_512_bytes() {
     let health = Health { read_bytes: 1, written_bytes: 512_001, reads: 9, ..Health::default() };
     let out = health.encode();
     assert_eq!((out[3], out[32], out[48], out[64]), (100, 1, 2, 9));
+    assert_eq!((out[0], out[160]), (0, 0));
+    let health = Health { is_unreliable: true, integrity_errors: 3, ..Health::default() };
+    let out = health.encode();
+    assert_eq!((out[0], out[160]), (1 << 2, 3), "a critical warning, and why");
     assert_eq!(FirmwareSlot("0.1.0".to_owned()).encode()[8..13], *b"0.1.0");
 }

@@ -1,11 +1,17 @@
 //! Admin commands: all are answered at once, but for requests to be told of events, which are held.
+//!
+//! **Events.** A host is told that a namespace of its subsystem failed, once for all failures since it last was, by the event that the
+//! health log has a critical warning. As the specification has it, no more is told until it has read that log.
 
 use super::Connection;
-use super::commands::State;
+use super::commands::{Command, State};
+use super::queue::Queue;
 use crate::describe;
 use esker_nvme::command::admin::AdminCommand;
+use esker_nvme::event::Event;
 use esker_nvme::feature::{self, QueueCounts};
 use esker_nvme::limits::{EVENT_REQUESTS, IO_QUEUES};
+use esker_nvme::log_page::page;
 use esker_nvme::{Cqe, Sqe, Status};
 use esker_uring::Buffer;
 
@@ -22,10 +28,13 @@ impl Connection {
             }
             AdminCommand::GetLogPage(request) => {
                 let queue = self.queue.as_ref().ok_or(Status::SEQUENCE_ERROR)?;
-                let page =
+                let whole =
                     describe::log_page(&self.shared, &queue.controller, &request, self.local)?;
-                let part = part_of(page, request.offset, request.bytes)?;
+                let part = part_of(whole, request.offset, request.bytes)?;
                 self.answer_with(id, sqe, &part)?;
+                if request.page == page::HEALTH && !request.retain_event {
+                    self.health_is_read();
+                }
                 0
             }
             AdminCommand::GetFeatures { feature, select } => self.feature(feature, select)?,
@@ -76,7 +85,8 @@ impl Connection {
             0 => Ok(current),
             // Defaults, which is also what is saved: nothing is.
             _ => Ok(match feature {
-                feature::ASYNC_EVENTS | feature::KEEP_ALIVE => 0,
+                feature::ASYNC_EVENTS => Queue::events_by_default(&queue.controller),
+                feature::KEEP_ALIVE => 0,
                 _ => current,
             }),
         }
@@ -122,6 +132,31 @@ impl Connection {
         self.commands.free(slot);
         self.fail(command_id, Status::ABORT_REQUESTED);
         true
+    }
+
+    /// Tells the host of failures that it does not know of, if it is to hear of them now. Says whether it did.
+    pub(super) fn tell_of_failures(&mut self) -> bool {
+        let Some(queue) = self.queue.as_mut().filter(|queue| queue.hears_of_failures()) else {
+            return false;
+        };
+        let Some(subsystem) = queue.controller.subsystem else { return false };
+        let failures = self.shared.settings.subsystems[subsystem].failures();
+        let Some(slot) = self.commands.events().next().filter(|_| failures > queue.failures_told)
+        else {
+            return false;
+        };
+        queue.failures_told = failures;
+        queue.is_health_unread = true;
+        let Some(Command { id, .. }) = self.commands.free(slot) else { return false };
+        let word = Event::ReliabilityDegraded.dw0();
+        self.complete(Cqe::new(id, Status::SUCCESS).with_word(word));
+        true
+    }
+
+    fn health_is_read(&mut self) {
+        if let Some(queue) = &mut self.queue {
+            queue.is_health_unread = false;
+        }
     }
 
     fn hold_event_request(&mut self, id: u16) -> Result<(), Status> {

@@ -145,10 +145,12 @@ impl Connection {
             id: connect.queue,
             auth,
             has_secret,
+            events: Queue::events_by_default(&controller),
             controller,
             entries,
             head: (!connect.no_flow_control).then_some(1 % entries),
-            events: 0,
+            failures_told: 0,
+            is_health_unread: false,
         })
     }
 

@@ -290,7 +290,7 @@ impl Connection {
         match self.phase {
             Phase::Over => true,
             Phase::Ending => false,
-            _ => self.connect_again(),
+            _ => self.connect_again() || self.tell_of_failures(),
         }
     }
 

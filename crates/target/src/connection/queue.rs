@@ -2,6 +2,7 @@
 
 use super::auth::Authenticator;
 use crate::controller::Controller;
+use esker_nvme::event::Event;
 use std::sync::Arc;
 
 pub(super) struct Queue {
@@ -18,6 +19,10 @@ pub(super) struct Queue {
     pub(super) head: Option<u16>,
     /// Which events the host wants, on an admin queue.
     pub(super) events: u32,
+    /// How many failures the host was told of, by an event.
+    pub(super) failures_told: u64,
+    /// It was, and has not read the log since: till then it is told of no more.
+    pub(super) is_health_unread: bool,
 }
 
 impl Queue {
@@ -32,6 +37,20 @@ impl Queue {
         if let Some(head) = &mut self.head {
             *head = (*head + 1) % self.entries;
         }
+    }
+
+    /// Which events a host of this controller hears of if it asks for none in particular.
+    pub(super) fn events_by_default(controller: &Controller) -> u32 {
+        if controller.is_discovery() { 0 } else { Event::ReliabilityDegraded.mask() }
+    }
+
+    /// Whether its host may be told of failures now.
+    pub(super) fn hears_of_failures(&self) -> bool {
+        self.is_admin()
+            && self.auth.is_none()
+            && self.events & Event::ReliabilityDegraded.mask() != 0
+            && !self.is_health_unread
+            && self.controller.is_ready()
     }
 
     pub(super) fn is_admin(&self) -> bool {

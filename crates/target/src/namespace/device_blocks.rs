@@ -7,7 +7,7 @@
 //! error by the next: after one, nothing is written any more.
 
 use super::group_sync::GroupSync;
-use super::{Answer, Description, Namespace, Outlet, Request, Resident};
+use super::{Answer, Description, Failures, Namespace, Outlet, Request, Resident};
 use crate::Reply;
 use esker_base::{Error, Result};
 use esker_nvme::Status;
@@ -15,7 +15,6 @@ use esker_uring::{Buffer, Descriptor, Operation, Slice};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Zeros are written in pieces of this length.
 const ZEROS_BYTES: u64 = 128 << 10;
@@ -27,7 +26,7 @@ pub struct DeviceBlocks {
     bytes: u64,
     block_bytes_log2: u8,
     has_volatile_cache: bool,
-    failed: Arc<AtomicBool>,
+    failures: Arc<Failures>,
 }
 
 impl DeviceBlocks {
@@ -48,8 +47,8 @@ impl DeviceBlocks {
         }
         let block_bytes_log2 = block_bytes.ilog2() as u8;
         let bytes = bytes >> block_bytes_log2 << block_bytes_log2;
-        let failed = Arc::default();
-        Ok(DeviceBlocks { guid, file, bytes, block_bytes_log2, has_volatile_cache, failed })
+        let failures = Arc::default();
+        Ok(DeviceBlocks { guid, file, bytes, block_bytes_log2, has_volatile_cache, failures })
     }
 }
 
@@ -66,13 +65,17 @@ impl Namespace for DeviceBlocks {
         self.has_volatile_cache
     }
 
+    fn failures(&self) -> Option<&Failures> {
+        Some(&self.failures)
+    }
+
     fn parts(&self, reactors: usize) -> Result<Vec<Box<dyn Resident>>> {
         let part = |_| -> Result<Box<dyn Resident>> {
             let file = self.file.reopen();
             Ok(Box::new(Part {
                 file: file.map_err(|source| Error::io("open again", "a device", source))?,
                 has_volatile_cache: self.has_volatile_cache,
-                failed: self.failed.clone(),
+                failures: self.failures.clone(),
                 tasks: HashMap::new(),
                 next_tag: 0,
                 syncs: GroupSync::default(),
@@ -87,8 +90,8 @@ struct Part {
     file: Descriptor,
     has_volatile_cache: bool,
 
-    /// Whether a sync failed, in whichever part: told to all.
-    failed: Arc<AtomicBool>,
+    /// Those of all parts: after a sync that failed, in whichever, nothing is written.
+    failures: Arc<Failures>,
     /// What operations are for, by tag.
     tasks: HashMap<u64, Task>,
     next_tag: u64,
@@ -135,7 +138,7 @@ impl Part {
 
     /// What was written is acknowledged now, or after a sync.
     fn written(&mut self, reply: Reply, is_synced: bool, out: &mut Outlet) {
-        if self.failed.load(Relaxed) {
+        if self.failures.has_stopped() {
             return reply.send(Answer::Failed(Status::WRITE_FAULT));
         }
         if !is_synced {
@@ -151,12 +154,20 @@ impl Part {
         }
     }
 
+    fn write_failed(&self, error: &io::Error) -> Status {
+        let status = status_of(error);
+        if status.is(Status::WRITE_FAULT) {
+            self.failures.fault(|| format!("a write to the device failed: {error}"));
+        }
+        status
+    }
+
     fn synced(&mut self, result: &io::Result<usize>, out: &mut Outlet) {
-        if result.is_err() {
-            self.failed.store(true, Relaxed);
+        if let Err(error) = result {
+            self.failures.stop(|| format!("a sync of the device failed: {error}"));
         }
         for reply in self.syncs.ended() {
-            reply.send(match self.failed.load(Relaxed) {
+            reply.send(match self.failures.has_stopped() {
                 false => Answer::Done,
                 true => Answer::Failed(Status::WRITE_FAULT),
             });
@@ -168,7 +179,7 @@ impl Part {
 impl Resident for Part {
     fn request(&mut self, request: Request, reply: Reply, out: &mut Outlet) {
         let is_write = !matches!(request, Request::Read { .. });
-        if is_write && self.failed.load(Relaxed) {
+        if is_write && self.failures.has_stopped() {
             return reply.send(Answer::Failed(Status::WRITE_FAULT));
         }
         match request {
@@ -204,12 +215,18 @@ impl Resident for Part {
             (Some(Task::Read(reply)), Operation::ReadAt { into, .. }) => {
                 reply.send(match result {
                     Ok(bytes) if bytes == into.len() => Answer::Data(into),
-                    _ => Answer::Failed(Status::READ_ERROR),
+                    failed => {
+                        self.failures.fault(|| match failed {
+                            Ok(_) => "a read of the device ended early".to_owned(),
+                            Err(error) => format!("a read of the device failed: {error}"),
+                        });
+                        Answer::Failed(Status::READ_ERROR)
+                    }
                 });
             }
             (Some(Task::Write { reply, is_synced }), _) => match result {
                 Ok(_) => self.written(reply, is_synced, out),
-                Err(error) => reply.send(Answer::Failed(status_of(&error))),
+                Err(error) => reply.send(Answer::Failed(self.write_failed(&error))),
             },
             (Some(Task::WriteZeroes(zeroing)), Operation::WriteAt { from, .. }) => match result {
                 Ok(piece) if piece as u64 == zeroing.bytes => {
@@ -221,7 +238,7 @@ impl Resident for Part {
                     let zeroing = Zeroing { offset, bytes, ..zeroing };
                     self.write_zeroes(zeroing, from.into_buffer(), out);
                 }
-                Err(error) => zeroing.reply.send(Answer::Failed(status_of(&error))),
+                Err(error) => zeroing.reply.send(Answer::Failed(self.write_failed(&error))),
             },
             (Some(Task::Sync), _) => self.synced(&result, out),
             _ => {}
@@ -257,7 +274,7 @@ mod tests {
             let part = Part {
                 file: std::fs::File::open("/dev/null").unwrap().into(),
                 has_volatile_cache,
-                failed: Arc::default(),
+                failures: Arc::default(),
                 tasks: HashMap::new(),
                 next_tag: 0,
                 syncs: GroupSync::default(),
@@ -359,6 +376,25 @@ mod tests {
         bench.request(4, Request::Read { offset: 0, bytes: 512 });
         bench.complete(Ok(512));
         assert_eq!(bench.answered(), [4], "reads go on");
+        assert!(bench.part.failures.has_stopped());
+    }
+
+    #[test]
+    fn what_the_device_fails_is_told_and_a_full_one_is_none() {
+        let mut bench = Bench::new(true);
+        let faults = |bench: &Bench| bench.part.failures.faults();
+        bench.write(1, false);
+        bench.complete(Err(ErrorKind::StorageFull.into()));
+        assert_eq!((bench.answered(), faults(&bench)), (vec![-1], 0));
+        bench.write(2, false);
+        bench.complete(Err(ErrorKind::Other.into()));
+        assert_eq!((bench.answered(), faults(&bench)), (vec![-2], 1));
+        for result in [Err(ErrorKind::Other.into()), Ok(100)] {
+            bench.request(3, Request::Read { offset: 0, bytes: 512 });
+            bench.complete(result);
+        }
+        assert_eq!((bench.answered(), faults(&bench)), (vec![-3, -3], 3));
+        assert!(!bench.part.failures.has_stopped(), "another write may succeed");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Any namespace of keys as one of long keys: what it holds are digests, and values that begin with the full key. The
 //! connection checks and compares them before a store reaches the namespace (`connection/long_keys.rs`).
 
-use super::{Description, Namespace, Request, Resident};
+use super::{Description, Failures, Namespace, Request, Resident};
 use crate::Reply;
 use esker_base::Result;
 use esker_nvme::command::kv::Key;
@@ -37,6 +37,10 @@ impl Namespace for LongKeys {
 
     fn has_volatile_cache(&self) -> bool {
         self.0.has_volatile_cache()
+    }
+
+    fn failures(&self) -> Option<&Failures> {
+        self.0.failures()
     }
 
     fn room(&self, key: &Key, bytes: usize) -> Slice {

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod device_blocks;
+mod failures;
 mod group_sync;
 mod keys;
 mod long_keys;
@@ -10,6 +11,7 @@ mod resident;
 
 pub use blocks::MemoryBlocks;
 pub use device_blocks::DeviceBlocks;
+pub use failures::Failures;
 pub use group_sync::GroupSync;
 pub use keys::MemoryKeys;
 pub use long_keys::LongKeys;
@@ -44,6 +46,11 @@ pub trait Namespace: Send + Sync {
     /// Whether what was acknowledged may be lost with the power until a flush.
     fn has_volatile_cache(&self) -> bool {
         false
+    }
+
+    /// What has failed in it, if it can fail.
+    fn failures(&self) -> Option<&Failures> {
+        None
     }
 
     /// Where a value of `bytes` is to be received, all of it, so that it need not be copied again: it comes as

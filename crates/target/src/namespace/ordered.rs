@@ -4,7 +4,7 @@
 //! look and its own. Plain stores that wait together are written in one batch, and so synced once; what depends on the
 //! key's presence, as a delete does, is written by itself.
 
-use super::{Answer, Description, Namespace, Request};
+use super::{Answer, Description, Failures, Namespace, Request};
 use crate::Reply;
 use crate::workers::Workers;
 use esker_api::{KeyRange, Ordered, WriteBatch};
@@ -22,8 +22,15 @@ const WORKERS: usize = 16;
 pub struct OrderedKeys {
     guid: [u8; 16],
     capacity_bytes: u64,
-    store: Arc<dyn Ordered>,
+    served: Served,
     workers: Workers<Job>,
+}
+
+/// The store, and what has failed in it.
+#[derive(Clone)]
+struct Served {
+    store: Arc<dyn Ordered>,
+    failures: Arc<Failures>,
 }
 
 /// A batch is written when it has so many bytes: stores take batches up to a few MiB, and one value is at most 1 MiB.
@@ -43,10 +50,11 @@ impl OrderedKeys {
         store: Arc<dyn Ordered>,
         background: &dyn Background,
     ) -> Result<Self> {
-        let for_workers = store.clone();
-        let run = move |jobs: &mut Vec<Job>| run(for_workers.as_ref(), jobs);
+        let served = Served { store, failures: Arc::default() };
+        let for_workers = served.clone();
+        let run = move |jobs: &mut Vec<Job>| for_workers.run(jobs);
         let workers = Workers::start(background, "esker-namespace", WORKERS, run)?;
-        Ok(OrderedKeys { guid, capacity_bytes, store, workers })
+        Ok(OrderedKeys { guid, capacity_bytes, served, workers })
     }
 }
 
@@ -56,19 +64,20 @@ impl Namespace for OrderedKeys {
     }
 
     fn description(&self) -> Description {
-        Description::Keys {
-            capacity_bytes: self.capacity_bytes,
-            value_bytes_max: VALUE_BYTES,
-        }
+        Description::Keys { capacity_bytes: self.capacity_bytes, value_bytes_max: VALUE_BYTES }
+    }
+
+    fn failures(&self) -> Option<&Failures> {
+        Some(&self.served.failures)
     }
 
     fn submit(&self, request: Request, reply: Reply) {
         let key = match &request {
             Request::Retrieve { key } | Request::Exist { key } => {
                 let wants_value = matches!(request, Request::Retrieve { .. });
-                match self.store.try_get(key.as_bytes()) {
+                match self.served.store.try_get(key.as_bytes()) {
                     Err(Error::WouldBlock) => *key,
-                    read => return reply.send(answer_to_read(read, wants_value)),
+                    read => return reply.send(self.served.answer_to_read(read, wants_value)),
                 }
             }
             Request::Store { key, .. } | Request::Delete { key } => *key,
@@ -80,77 +89,95 @@ impl Namespace for OrderedKeys {
     }
 }
 
-/// Does jobs in their order, plain writes together.
-fn run(store: &dyn Ordered, jobs: &mut Vec<Job>) {
-    let mut batch = WriteBatch::new();
-    let mut waiting: Vec<Reply> = Vec::new();
-    for job in jobs.drain(..) {
-        if let Request::Store { key, value, condition: Condition::Always } = &job.request {
-            batch.put(store.keyspace_id(), key.as_bytes(), value);
-            waiting.push(job.reply);
-            if batch.encoded().len() >= BATCH_BYTES {
-                write(store, &mut batch, &mut waiting);
+impl Served {
+    /// Does jobs in their order, plain writes together.
+    fn run(&self, jobs: &mut Vec<Job>) {
+        let mut batch = WriteBatch::new();
+        let mut waiting: Vec<Reply> = Vec::new();
+        for job in jobs.drain(..) {
+            if let Request::Store { key, value, condition: Condition::Always } = &job.request {
+                batch.put(self.store.keyspace_id(), key.as_bytes(), value);
+                waiting.push(job.reply);
+                if batch.encoded().len() >= BATCH_BYTES {
+                    self.write(&mut batch, &mut waiting);
+                }
+                continue;
             }
-            continue;
+            self.write(&mut batch, &mut waiting);
+            let answer = self.carry_out(job.request);
+            job.reply.send(answer.unwrap_or_else(|error| self.failed(&error)));
         }
-        write(store, &mut batch, &mut waiting);
-        let answer = carry_out(store, job.request);
-        job.reply.send(answer.unwrap_or_else(|error| Answer::Failed(status_of(&error))));
+        self.write(&mut batch, &mut waiting);
     }
-    write(store, &mut batch, &mut waiting);
-}
 
-/// Writes the stores of those who wait in one batch. If the store does not take it for its size, each by itself, for the
-/// others may be small enough.
-fn write(store: &dyn Ordered, batch: &mut WriteBatch, waiting: &mut Vec<Reply>) {
-    if batch.is_empty() {
-        return;
-    }
-    match store.write(batch) {
-        Err(Error::BatchTooLarge { .. } | Error::ValueTooLarge { .. }) if waiting.len() > 1 => {
-            for (entry, reply) in batch.iter().zip(waiting.drain(..)) {
-                reply.send(answer_to_write(&store.put(entry.key, entry.value)));
+    /// Writes the stores of those who wait in one batch. If the store does not take it for its size, each by itself, for the
+    /// others may be small enough.
+    fn write(&self, batch: &mut WriteBatch, waiting: &mut Vec<Reply>) {
+        if batch.is_empty() {
+            return;
+        }
+        match self.store.write(batch) {
+            Err(Error::BatchTooLarge { .. } | Error::ValueTooLarge { .. }) if waiting.len() > 1 => {
+                for (entry, reply) in batch.iter().zip(waiting.drain(..)) {
+                    reply.send(self.answer_to_write(&self.store.put(entry.key, entry.value)));
+                }
             }
-        }
-        written => waiting.drain(..).for_each(|reply| reply.send(answer_to_write(&written))),
-    }
-    batch.clear();
-}
-
-fn answer_to_write(written: &Result<()>) -> Answer {
-    match written {
-        Ok(()) => Answer::Done,
-        Err(error) => Answer::Failed(status_of(error)),
-    }
-}
-
-fn carry_out(store: &dyn Ordered, request: Request) -> Result<Answer> {
-    match request {
-        Request::Store { key, value, condition } => {
-            let exists = store.get(key.as_bytes())?.is_some();
-            match (condition, exists) {
-                (Condition::IfExists, false) => Ok(Answer::Failed(Status::KEY_NOT_FOUND)),
-                (Condition::IfAbsent, true) => Ok(Answer::Failed(Status::KEY_EXISTS)),
-                _ => store.put(key.as_bytes(), &value).map(|()| Answer::Done),
+            written => {
+                waiting.drain(..).for_each(|reply| reply.send(self.answer_to_write(&written)))
             }
         }
-        Request::Delete { key } => match store.get(key.as_bytes())? {
-            Some(_) => store.delete(key.as_bytes()).map(|()| Answer::Done),
-            None => Ok(Answer::Failed(Status::KEY_NOT_FOUND)),
-        },
-        Request::Retrieve { key } => Ok(answer_to_read(store.get(key.as_bytes()), true)),
-        Request::Exist { key } => Ok(answer_to_read(store.get(key.as_bytes()), false)),
-        Request::List { from, bytes } => list(store, from, bytes).map(Answer::Data),
-        _ => Ok(Answer::Failed(Status::INVALID_OPCODE)),
+        batch.clear();
     }
-}
 
-fn answer_to_read(read: Result<Option<esker_api::Value>>, wants_value: bool) -> Answer {
-    match read {
-        Ok(Some(value)) if wants_value => Answer::Data(Buffer::from_slice(&value).whole()),
-        Ok(Some(_)) => Answer::Done,
-        Ok(None) => Answer::Failed(Status::KEY_NOT_FOUND),
-        Err(error) => Answer::Failed(status_of(&error)),
+    fn answer_to_write(&self, written: &Result<()>) -> Answer {
+        match written {
+            Ok(()) => Answer::Done,
+            Err(error) => self.failed(error),
+        }
+    }
+
+    fn carry_out(&self, request: Request) -> Result<Answer> {
+        let store = self.store.as_ref();
+        match request {
+            Request::Store { key, value, condition } => {
+                let exists = store.get(key.as_bytes())?.is_some();
+                match (condition, exists) {
+                    (Condition::IfExists, false) => Ok(Answer::Failed(Status::KEY_NOT_FOUND)),
+                    (Condition::IfAbsent, true) => Ok(Answer::Failed(Status::KEY_EXISTS)),
+                    _ => store.put(key.as_bytes(), &value).map(|()| Answer::Done),
+                }
+            }
+            Request::Delete { key } => match store.get(key.as_bytes())? {
+                Some(_) => store.delete(key.as_bytes()).map(|()| Answer::Done),
+                None => Ok(Answer::Failed(Status::KEY_NOT_FOUND)),
+            },
+            Request::Retrieve { key } => Ok(self.answer_to_read(store.get(key.as_bytes()), true)),
+            Request::Exist { key } => Ok(self.answer_to_read(store.get(key.as_bytes()), false)),
+            Request::List { from, bytes } => list(store, from, bytes).map(Answer::Data),
+            _ => Ok(Answer::Failed(Status::INVALID_OPCODE)),
+        }
+    }
+
+    fn answer_to_read(&self, read: Result<Option<esker_api::Value>>, wants_value: bool) -> Answer {
+        match read {
+            Ok(Some(value)) if wants_value => Answer::Data(Buffer::from_slice(&value).whole()),
+            Ok(Some(_)) => Answer::Done,
+            Ok(None) => Answer::Failed(Status::KEY_NOT_FOUND),
+            Err(error) => self.failed(&error),
+        }
+    }
+
+    /// The answer to a request that the store failed. What is no fault of the request is told to those who look after the node; a full
+    /// disk is none as long as it may be made room on.
+    fn failed(&self, error: &Error) -> Answer {
+        match error {
+            Error::LogFailed { .. } => self.failures.stop(|| error.to_string()),
+            error if error.is_out_of_space() => {}
+            error if error.is_corruption() => self.failures.fault(|| error.to_string()),
+            Error::Io { .. } => self.failures.fault(|| error.to_string()),
+            _ => {}
+        }
+        Answer::Failed(status_of(error))
     }
 }
 

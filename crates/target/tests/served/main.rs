@@ -5,6 +5,7 @@ mod blocks;
 mod controllers;
 mod crowds;
 mod devices;
+mod failing;
 mod held;
 mod hostile;
 mod keys;

@@ -4,7 +4,7 @@ use crate::wire::{Wire, in_capsule, key_command, pattern, u32_at};
 use crate::{Access, start, subsystem};
 use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, Value, WriteBatch};
 use esker_base::{Error, Kind, Result, Threads};
-use esker_target::{OrderedKeys, Target};
+use esker_target::{Namespace, OrderedKeys, Target};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -15,6 +15,8 @@ struct Store {
     pairs: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
     writes: AtomicUsize,
     full: AtomicBool,
+    /// What writes, and reads past memory, fail with.
+    broken: Mutex<Option<Error>>,
     in_memory: AtomicBool,
     waits: AtomicUsize,
     /// The longest batch that it takes; 0 is any.
@@ -26,6 +28,7 @@ struct Store {
 impl Kv for Store {
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         self.waits.fetch_add(1, SeqCst);
+        self.broken.lock().unwrap().clone().map_or(Ok(()), Err)?;
         Ok(self.pairs.lock().unwrap().get(key).cloned().map(Value::from))
     }
 
@@ -40,6 +43,7 @@ impl Kv for Store {
         if self.full.load(SeqCst) {
             return Err(Error::io("write", "x", std::io::ErrorKind::StorageFull.into()));
         }
+        self.broken.lock().unwrap().clone().map_or(Ok(()), Err)?;
         self.writes.fetch_add(1, SeqCst);
         let _open = self.gate.lock().unwrap();
         let (bytes, limit) = (batch.encoded().len(), self.batch_bytes_max.load(SeqCst));
@@ -104,11 +108,37 @@ impl Ordered for Store {
 }
 
 fn served() -> (Arc<Store>, Target) {
+    let (store, _, target) = served_with_namespace();
+    (store, target)
+}
+
+fn served_with_namespace() -> (Arc<Store>, Arc<OrderedKeys>, Target) {
     let store = Arc::new(Store::default());
     let mut subsystem = subsystem(Access::Anyone);
     let namespace = OrderedKeys::new([3; 16], 1 << 30, store.clone(), &Threads).unwrap();
-    subsystem.namespaces[0] = Arc::new(namespace);
-    (store, start(subsystem))
+    let namespace = Arc::new(namespace);
+    subsystem.namespaces[0] = namespace.clone();
+    (store, namespace, start(subsystem))
+}
+
+#[test]
+fn what_fails_in_the_store_is_told_to_those_who_look_after_it() {
+    let (store, namespace, target) = served_with_namespace();
+    let (_admin, mut io) = Wire::queues(target.address(), 0);
+    let failures = namespace.failures().unwrap();
+    store.full.store(true, SeqCst);
+    assert_eq!(io.store(b"k", b"v").status, 0x81);
+    assert!(failures.reasons().is_empty(), "a full store is none");
+    store.full.store(false, SeqCst);
+    let damage = Error::corruption("a file", 9, "a bad block");
+    *store.broken.lock().unwrap() = Some(damage.clone());
+    assert_eq!(io.retrieve(b"k", 9).1.status, 0x88);
+    assert_eq!((failures.faults(), failures.has_stopped()), (1, false));
+    *store.broken.lock().unwrap() = Some(Error::LogFailed { cause: Arc::new(damage) });
+    assert_eq!(io.store(b"k", b"v").status, 0x06);
+    assert!(failures.has_stopped());
+    let [stop, fault] = &failures.reasons()[..] else { panic!("{failures:?}") };
+    assert!(stop.contains("the log failed") && fault.contains("a bad block"));
 }
 
 #[test]

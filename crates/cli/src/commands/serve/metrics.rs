@@ -3,9 +3,10 @@
 
 use super::namespace::Served;
 use crate::failure::{Failure, Outcome};
+use esker::Db;
 use esker_base::Clock;
 use esker_node::HashFigures;
-use esker_target::{Description, Target};
+use esker_target::{Description, Failures, Target};
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -128,10 +129,37 @@ fn answer(
     };
     match rest.split(|&byte| byte == b' ').next() {
         Some(b"/metrics") => ("200 OK", page(target, served)),
-        Some(b"/health") if is_alive() => ("200 OK", "ok\n".to_owned()),
-        Some(b"/health") => ("503 Service Unavailable", "a reactor does not answer\n".to_owned()),
+        Some(b"/health") => health(served, is_alive()),
         _ => ("404 Not Found", "there are /metrics and /health\n".to_owned()),
     }
+}
+
+/// Whether all is well; if not, what is not, a line each.
+fn health(served: &[Served], is_alive: bool) -> (&'static str, String) {
+    let mut text = String::new();
+    if !is_alive {
+        text.push_str("a reactor does not answer\n");
+    }
+    for (number, served) in (1..).zip(served) {
+        for reason in reasons(served) {
+            let _ = writeln!(text, "namespace {number} ({}): {reason}", served.kind);
+        }
+    }
+    match text.is_empty() {
+        true => ("200 OK", "ok\n".to_owned()),
+        false => ("503 Service Unavailable", text),
+    }
+}
+
+/// What has failed in a namespace, each in a line.
+fn reasons(served: &Served) -> Vec<String> {
+    let mut reasons = served.namespace.failures().map_or_else(Vec::new, Failures::reasons);
+    // What stands still in the background may have met no command yet.
+    if let Some(error) = served.db.as_ref().and_then(Db::background_error) {
+        reasons.push(format!("nothing is done in the background: {error}"));
+    }
+    reasons.iter_mut().for_each(|reason| *reason = reason.replace('\n', " "));
+    reasons
 }
 
 /// The page: text format 0.0.4.
@@ -172,7 +200,9 @@ fn page(target: &Target, served: &[Served]) -> String {
 type Figure = (&'static str, &'static str, fn(&Served) -> Option<f64>);
 
 /// Those of a hash store count from its opening.
-const OF_NAMESPACES: [Figure; 11] = [
+const OF_NAMESPACES: [Figure; 13] = [
+    ("failed", "gauge", |served| Some(if reasons(served).is_empty() { 0.0 } else { 1.0 })),
+    ("faults_total", "counter", |served| Some(served.namespace.failures()?.faults() as f64)),
     ("capacity_bytes", "gauge", |served| Some(capacity(served) as f64)),
     ("used_bytes", "gauge", |served| used(served).map(|bytes| bytes as f64)),
     ("keys", "gauge", |served| Some(figures(served)?.keys as f64)),
@@ -235,10 +265,9 @@ mod tests {
         fn sleep(&self, _time: Duration) {}
     }
 
-    #[test]
-    fn clients_that_say_nothing_keep_nobody_from_the_health_page() {
+    /// A node that serves this, and where it tells of itself.
+    fn node(kind: Kind) -> (Target, [Served; 1], Metrics) {
         let local: SocketAddr = ([127, 0, 0, 1], 0).into();
-        let kind = Kind::Ram { bytes: 1 << 20 };
         let nqn = Nqn::new("nqn.test").unwrap();
         let served = [namespace::open(&kind, &nqn, 1).unwrap()];
         let config = Config {
@@ -250,7 +279,43 @@ mod tests {
             namespaces: vec![kind],
         };
         let target = start(&config, &nqn, &served, Access::Anyone).unwrap();
-        let mut metrics = Metrics::listen(local).unwrap();
+        (target, served, Metrics::listen(local).unwrap())
+    }
+
+    #[test]
+    fn what_failed_in_a_namespace_is_on_both_pages() {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, served, _metrics) = node(Kind::Block {
+            path: dir.path().join("blocks"),
+            bytes: Some(1 << 20),
+            block_bytes: 4096,
+            volatile_cache: false,
+        });
+        let ask = |page: &str| {
+            answer(format!("GET {page} HTTP/1.1").as_bytes(), &target, &served, || true)
+        };
+        let gauge = |value| {
+            let name = "esker_node_namespace_failed";
+            format!("\n{name}{{namespace=\"1\",kind=\"block\"}} {value}\n")
+        };
+        assert_eq!(ask("/health"), ("200 OK", "ok\n".to_owned()));
+        assert!(ask("/metrics").1.contains(&gauge(0)));
+        let failures = served[0].namespace.failures().expect("it can fail");
+        failures.stop(|| "a sync of the device failed:\na bad cable".to_owned());
+        failures.fault(|| "a bad sector".to_owned());
+        let (status, text) = ask("/health");
+        assert_eq!(status, "503 Service Unavailable");
+        let [stop, fault] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
+        assert!(stop.starts_with("namespace 1 (block): ") && stop.ends_with(": a bad cable"));
+        assert!(fault.starts_with("namespace 1 (block): ") && fault.ends_with("a bad sector"));
+        let page = ask("/metrics").1;
+        assert!(page.contains(&gauge(1)));
+        assert!(page.contains("_faults_total{namespace=\"1\",kind=\"block\"} 1\n"));
+    }
+
+    #[test]
+    fn clients_that_say_nothing_keep_nobody_from_the_health_page() {
+        let (target, served, mut metrics) = node(Kind::Ram { bytes: 1 << 20 });
         let connect = || TcpStream::connect(metrics.address().unwrap()).unwrap();
         let mut silent: Vec<TcpStream> = (0..20).map(|_| connect()).collect();
         silent[0].write_all(b"GET /hea").unwrap();
