@@ -74,6 +74,7 @@ struct Shell {
     lost_changes: HashMap<ConnectionId, (Host, Vec<u16>)>,
     /// Connections that may have something to send, to receive or to hand on.
     touched: Vec<ConnectionId>,
+    vacancy: Seldom,
     /// Whether the ring has a timer for the next tick.
     is_tick_armed: bool,
     next_tick: Duration,
@@ -89,6 +90,25 @@ struct Served {
     socket: Descriptor,
     shut: bool,
     is_touched: bool,
+}
+
+/// A look for what is seldom there: after one in vain there is none until the next tick.
+#[derive(Default)]
+struct Seldom {
+    not_before: Duration,
+}
+
+impl Seldom {
+    fn look<T>(&mut self, now: Duration, look: impl FnOnce() -> Option<T>) -> Option<T> {
+        if now < self.not_before {
+            return None;
+        }
+        let found = look();
+        if found.is_none() {
+            self.not_before = now + TICK_TIME;
+        }
+        found
+    }
 }
 
 /// Bits of a token that say what the operation was; above them is the connection.
@@ -110,6 +130,7 @@ impl Shell {
             connections: HashMap::new(),
             lost_changes: HashMap::new(),
             touched: Vec::new(),
+            vacancy: Seldom::default(),
             is_tick_armed: false,
             next_tick: Duration::ZERO,
             residents: Residents::new(start.parts),
@@ -335,7 +356,8 @@ impl Shell {
         self.touch(id);
     }
 
-    /// Whether one more connection is taken. If there are too many, the one whose host was silent longest may make room.
+    /// Whether one more connection is taken. If there are too many, the one whose host was silent longest may make room. It is looked
+    /// for once in a tick, however many are refused: what was heard is known no finer.
     fn has_room(&mut self) -> bool {
         if self.connections.len() < CONNECTIONS {
             return true;
@@ -345,7 +367,7 @@ impl Shell {
             let since = served.connection.silent_since()?;
             (now >= since + SILENCE_TIME).then_some((since, id))
         });
-        let Some((_, id)) = silent.min() else { return false };
+        let Some((_, id)) = self.vacancy.look(now, || silent.min()) else { return false };
         self.forget(id);
         true
     }
@@ -494,6 +516,22 @@ fn behind(slices: Vec<Slice>, mut bytes: usize) -> Vec<Slice> {
 mod tests {
     use super::*;
     use esker_uring::Buffer;
+
+    #[test]
+    fn after_a_look_in_vain_there_is_none_until_the_next_tick() {
+        let (mut vacancy, mut looks) = (Seldom::default(), 0);
+        let mut look = |milliseconds, found: Option<u8>| {
+            let found = vacancy.look(Duration::from_millis(milliseconds), || {
+                looks += 1;
+                found
+            });
+            (found, looks)
+        };
+        assert_eq!((look(5, Some(1)), look(5, Some(2))), ((Some(1), 1), (Some(2), 2)));
+        assert_eq!(look(5, None), (None, 3));
+        assert_eq!((look(5, Some(3)), look(104, Some(3))), ((None, 3), (None, 3)));
+        assert_eq!(look(105, Some(3)), (Some(3), 4));
+    }
 
     #[test]
     fn what_is_behind_some_bytes_is_the_rest_in_order() {
