@@ -24,5 +24,8 @@ pub const KEY_BYTES: usize = 16;
 /// The longest value of a Key Value namespace, in bytes.
 pub const VALUE_BYTES: u32 = TRANSFER_BYTES;
 
+/// Aborts that a controller works on at a time (ACL + 1).
+pub const ABORTS: u8 = 4;
+
 /// Asynchronous event requests that a controller holds (AERL + 1).
 pub const EVENT_REQUESTS: u8 = 4;

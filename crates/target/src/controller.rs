@@ -124,6 +124,13 @@ impl Controller {
         }
     }
 
+    /// Where the connection of an I/O queue is reached.
+    pub(crate) fn io_queue(&self, id: u16) -> Option<(ConnectionId, Sender<Message>)> {
+        let state = self.state.lock();
+        let queue = state.io_queues.iter().find(|queue| queue.id == id)?;
+        Some((queue.connection, queue.mailbox.clone()))
+    }
+
     pub(crate) fn remove_queue(&self, connection: ConnectionId) {
         self.state.lock().io_queues.retain(|queue| queue.connection != connection);
     }

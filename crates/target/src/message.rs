@@ -17,6 +17,14 @@ pub(crate) const ACCEPT_TIMER: u64 = 3;
 pub(crate) const RESIDENT: u64 = 4;
 pub(crate) const TICK: u64 = 5;
 
+/// An Abort that waits for an answer.
+#[derive(Debug)]
+pub(crate) struct AbortedBy {
+    pub(crate) to: Sender<Message>,
+    pub(crate) connection: ConnectionId,
+    pub(crate) slot: u16,
+}
+
 #[derive(Debug)]
 pub(crate) enum Message {
     /// All reactors are there, in their order: begin.
@@ -32,6 +40,10 @@ pub(crate) enum Message {
     },
     /// What a proof on this connection takes was computed.
     Computed { connection: ConnectionId, slot: u16, computed: Computed },
+    /// End this command of this connection, if that can be done at once.
+    Abort { connection: ConnectionId, command_id: u16, by: AbortedBy },
+    /// The command that the one in this slot was to end was ended at once, or was not.
+    Aborted { connection: ConnectionId, slot: u16, is_aborted: bool },
     /// The controller of this connection's queue is gone.
     Close { connection: ConnectionId },
     /// A request for a part that is yours.

@@ -8,7 +8,9 @@
 use crate::connection::Connection;
 use crate::limits::{CONNECTIONS, OPERATIONS, SILENCE_TIME};
 use crate::lost::Host;
-use crate::message::{ACCEPT, ACCEPT_TIMER, ConnectionId, Message, RECEIVE, RESIDENT, SEND, TICK};
+use crate::message::{
+    ACCEPT, ACCEPT_TIMER, AbortedBy, ConnectionId, Message, RECEIVE, RESIDENT, SEND, TICK,
+};
 use crate::namespace::Resident;
 use crate::residents::Residents;
 use crate::shared::Shared;
@@ -74,6 +76,8 @@ struct Shell {
     lost_changes: HashMap<ConnectionId, (Host, Vec<u16>)>,
     /// Connections that may have something to send, to receive or to hand on.
     touched: Vec<ConnectionId>,
+    /// Aborts to be answered when what they ended was sent, and whether they ended it.
+    aborts: Vec<(AbortedBy, bool)>,
     vacancy: Seldom,
     /// Whether the ring has a timer for the next tick.
     is_tick_armed: bool,
@@ -130,6 +134,7 @@ impl Shell {
             connections: HashMap::new(),
             lost_changes: HashMap::new(),
             touched: Vec::new(),
+            aborts: Vec::new(),
             vacancy: Seldom::default(),
             is_tick_armed: false,
             next_tick: Duration::ZERO,
@@ -161,6 +166,10 @@ impl Shell {
             }
             for id in std::mem::take(&mut self.touched) {
                 self.go_on(id);
+            }
+            for (AbortedBy { to, connection, slot }, is_aborted) in self.aborts.drain(..) {
+                // A reactor that is gone has no connection to answer.
+                let _ = to.send(Message::Aborted { connection, slot, is_aborted });
             }
             if self.drain_until.is_some() {
                 self.drop_drained();
@@ -290,6 +299,18 @@ impl Shell {
             Message::Computed { connection, slot, computed } => {
                 if let Some(served) = self.connections.get_mut(&connection) {
                     served.connection.computed(slot, computed);
+                    self.touch(connection);
+                }
+            }
+            Message::Abort { connection, command_id, by } => {
+                let served = self.connections.get_mut(&connection);
+                let is_aborted = served.is_some_and(|served| served.connection.abort(command_id));
+                self.touch(connection);
+                self.aborts.push((by, is_aborted));
+            }
+            Message::Aborted { connection, slot, is_aborted } => {
+                if let Some(served) = self.connections.get_mut(&connection) {
+                    served.connection.abort_is_done(slot, is_aborted);
                     self.touch(connection);
                 }
             }

@@ -4,7 +4,7 @@ use super::Structure;
 use crate::Nqn;
 use crate::bytes::{put_text, put_u16, put_u32, text_of, u16_at, u32_at};
 use crate::event::Event;
-use crate::limits::{EVENT_REQUESTS, IN_CAPSULE_BYTES, QUEUE_ENTRIES, TRANSFER_PAGES_LOG2};
+use crate::limits::{ABORTS, EVENT_REQUESTS, IN_CAPSULE_BYTES, QUEUE_ENTRIES, TRANSFER_PAGES_LOG2};
 use crate::nqn::{NQN_FIELD_BYTES, NqnError};
 use crate::property::VERSION_2_0;
 
@@ -92,6 +92,7 @@ impl Controller {
             ControllerKind::Discovery => 2,
         };
         put_u32(out, 92, self.event().mask());
+        out[258] = ABORTS - 1;
         out[259] = EVENT_REQUESTS - 1;
         out[261] = LOG_ATTRIBUTES;
         put_u16(out, 320, KEEP_ALIVE_GRAIN);

@@ -1,4 +1,5 @@
-//! Admin commands: all are answered at once, but for requests to be told of events, which are held.
+//! Admin commands: all are answered at once, but for requests to be told of events, which are held, and Aborts of commands of other queues,
+//! which the reactors of those answer.
 //!
 //! **Events.** A host is told that a namespace of its subsystem failed, once for all failures since it last was, by the event that the
 //! health log has a critical warning. As the specification has it, no more is told until it has read that log.
@@ -7,6 +8,7 @@ use super::Connection;
 use super::commands::{Command, State};
 use super::queue::Queue;
 use crate::describe;
+use crate::message::{AbortedBy, Message};
 use esker_nvme::command::admin::AdminCommand;
 use esker_nvme::event::Event;
 use esker_nvme::feature::{self, QueueCounts};
@@ -44,7 +46,12 @@ impl Connection {
                 }
                 self.set_feature(feature, value)?
             }
-            AdminCommand::Abort { queue, command_id } => u32::from(!self.abort(queue, command_id)),
+            AdminCommand::Abort { queue, command_id } => {
+                match self.abort_for_host(id, queue, command_id) {
+                    Some(is_aborted) => NOT_ABORTED_AT_ONCE * u32::from(!is_aborted),
+                    None => return Ok(()),
+                }
+            }
             AdminCommand::AsyncEventRequest => return self.hold_event_request(id),
             AdminCommand::KeepAlive => 0,
         };
@@ -120,15 +127,41 @@ impl Connection {
         index.is_some_and(|index| self.shared.settings.subsystems[index].has_volatile_cache())
     }
 
-    /// Ends a command, if that can be done at once: event requests can. What a namespace works on is finished, as the
-    /// specification allows.
-    fn abort(&mut self, queue: u16, command_id: u16) -> bool {
-        let of_this = self.queue.as_ref().is_some_and(|own| own.id == queue);
-        let held: Vec<u16> = self.commands.events().collect();
-        let slot = held
-            .into_iter()
-            .find(|&slot| self.commands.get(slot).is_some_and(|command| command.id == command_id));
-        let Some(slot) = slot.filter(|_| of_this) else { return false };
+    /// Ends a command of a queue of this controller, if that can be done at once, and says whether it was; or has the queue's reactor say that
+    /// to this Abort.
+    fn abort_for_host(&mut self, id: u16, queue: u16, command_id: u16) -> Option<bool> {
+        let own = self.queue.as_ref()?;
+        if own.id == queue {
+            return Some(self.abort_event_request(command_id));
+        }
+        let Some((connection, mailbox)) = own.controller.io_queue(queue) else {
+            return Some(false);
+        };
+        let slot = self.commands.add(id, State::Aborts);
+        let by = AbortedBy { to: self.mailbox.clone(), connection: self.id, slot };
+        match mailbox.send(Message::Abort { connection, command_id, by }) {
+            Ok(()) => None,
+            // The reactor is gone, and the queue with it.
+            Err(_) => {
+                self.commands.free(slot);
+                Some(false)
+            }
+        }
+    }
+
+    /// The command of an Abort was ended at once, or was not.
+    pub(crate) fn abort_is_done(&mut self, slot: u16, is_aborted: bool) {
+        let Some(Command { id, .. }) = self.commands.free(slot) else { return };
+        if self.takes_frames() {
+            let word = NOT_ABORTED_AT_ONCE * u32::from(!is_aborted);
+            self.complete(Cqe::new(id, Status::SUCCESS).with_word(word));
+        }
+    }
+
+    /// Commands of the admin queue are answered at once, but for these.
+    fn abort_event_request(&mut self, command_id: u16) -> bool {
+        let is_it = |&slot: &u16| self.commands.id_of(slot) == Some(command_id);
+        let Some(slot) = self.commands.events().find(is_it) else { return false };
         self.commands.free(slot);
         self.fail(command_id, Status::ABORT_REQUESTED);
         true
@@ -167,6 +200,9 @@ impl Connection {
         Ok(())
     }
 }
+
+/// DW0 of Abort's completion: the command ends by itself, or is not there.
+const NOT_ABORTED_AT_ONCE: u32 = 1;
 
 fn queues() -> u32 {
     QueueCounts { submission: IO_QUEUES, completion: IO_QUEUES }.word()

@@ -22,7 +22,7 @@ pub(super) enum State {
     /// Memory for its data, and what else it will take, before an R2T is sent.
     AwaitsTransfer { purpose: Purpose, bytes: u32, memory: usize },
     /// Data that an R2T asked for.
-    Transfers { purpose: Purpose, data: Slice, received: u32, intact: bool },
+    Transfers { purpose: Purpose, data: Slice, received: u32, intact: bool, is_aborted: bool },
     /// Memory, before it is submitted.
     AwaitsSubmission { namespace: u32, request: Request, answer: Reading },
     /// Memory for the value that is there, before that is retrieved.
@@ -35,6 +35,8 @@ pub(super) enum State {
     AwaitsLostChanges { connect: Connect, data: Slice },
     /// What a proof takes, to be computed.
     Computes,
+    /// Another queue's word whether a command of it was ended.
+    Aborts,
     /// Something to tell.
     Event,
 }
@@ -92,6 +94,26 @@ impl Commands {
                 (self.slots.len() - 1) as u16
             }
         }
+    }
+
+    /// The id of the command in `slot`.
+    pub(super) fn id_of(&self, slot: u16) -> Option<u16> {
+        Some(self.slots.get(usize::from(slot))?.as_ref()?.id)
+    }
+
+    /// The slot of the command with this id.
+    pub(super) fn slot_of(&self, id: u16) -> Option<u16> {
+        let is_it = |command: &Option<Command>| command.as_ref().is_some_and(|it| it.id == id);
+        self.slots.iter().position(is_it).map(|slot| slot as u16)
+    }
+
+    /// Gives up the command in `slot` if it still waits for memory. Says whether it did.
+    pub(super) fn withdraw(&mut self, slot: u16) -> bool {
+        let Some(place) = self.waiting.iter().position(|&waiting| waiting == slot) else {
+            return false;
+        };
+        self.waiting.remove(place);
+        self.free(slot).is_some()
     }
 
     pub(super) fn get(&mut self, slot: u16) -> Option<&mut Command> {
@@ -213,6 +235,18 @@ mod tests {
         assert!(!commands.reserve(large, 1 << 20) && !commands.reserve(small, 1));
         commands.release(8 << 20);
         assert_eq!((commands.next_ready(), commands.next_ready()), (Some(large), Some(small)));
+    }
+
+    #[test]
+    fn a_command_that_is_withdrawn_makes_way_for_those_behind_it() {
+        let mut commands = Commands::default();
+        let slots = [8, 8, 1].map(|mib| commands.add(mib, reading(u32::from(mib) * MIB)));
+        assert!(commands.reserve(slots[0], 8 << 20));
+        assert!(!commands.reserve(slots[1], 8 << 20) && !commands.reserve(slots[2], 1 << 20));
+        assert!(!commands.withdraw(slots[0]), "it has begun");
+        assert!(commands.withdraw(slots[1]) && !commands.withdraw(slots[1]));
+        commands.release(7 << 20);
+        assert_eq!(commands.next_ready(), Some(slots[2]));
     }
 
     #[test]

@@ -253,7 +253,8 @@ impl Connection {
         let State::AwaitsTransfer { purpose, bytes, .. } = command.state else { return };
         let data = self.room(&purpose, bytes as usize);
         let Some(command) = self.commands.get(slot) else { return };
-        command.state = State::Transfers { purpose, data, received: 0, intact: true };
+        let (received, intact, is_aborted) = (0, true, false);
+        command.state = State::Transfers { purpose, data, received, intact, is_aborted };
         let ready =
             ReadyToTransfer { command_id: command.id, transfer_tag: slot, offset: 0, bytes };
         self.encoder.ready_to_transfer(&ready, self.output.text());
@@ -299,10 +300,13 @@ impl Connection {
 
     fn data_is_whole(&mut self, slot: u16) {
         let Some(command) = self.commands.free(slot) else { return };
-        let State::Transfers { purpose, data, intact, .. } = command.state else { return };
-        let done = match intact {
-            true => self.with_data(command.id, purpose, data, command.reserved),
-            false => Err(Status::TRANSPORT_ERROR),
+        let State::Transfers { purpose, data, intact, is_aborted, .. } = command.state else {
+            return;
+        };
+        let done = match (is_aborted, intact) {
+            (true, _) => Err(Status::ABORT_REQUESTED),
+            (false, true) => self.with_data(command.id, purpose, data, command.reserved),
+            (false, false) => Err(Status::TRANSPORT_ERROR),
         };
         match done {
             // The data is there until the namespace is done with it.
@@ -411,6 +415,26 @@ impl Connection {
                 _ => self.submit_waiting(slot),
             }
         }
+    }
+
+    /// Ends a command that its namespace does not have yet, and says whether that is done. One whose data was asked for ends, undone, when
+    /// that is here: the host may be sending it, and nothing tells it to stop. What a namespace has, it finishes.
+    pub(crate) fn abort(&mut self, command_id: u16) -> bool {
+        let Some(slot) = self.commands.slot_of(command_id).filter(|_| self.takes_frames()) else {
+            return false;
+        };
+        if self.commands.withdraw(slot) {
+            self.fail(command_id, Status::ABORT_REQUESTED);
+            // It may have been what others waited for.
+            self.go_on();
+            return true;
+        }
+        if let Some(Command { state: State::Transfers { is_aborted, .. }, .. }) =
+            self.commands.get(slot)
+        {
+            *is_aborted = true;
+        }
+        false
     }
 
     /// Completes the command in `slot` with its namespace's answer.

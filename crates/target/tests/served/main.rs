@@ -1,5 +1,6 @@
 //! A target behind a real socket, spoken to with bytes written by hand: nothing here uses the encoders under test.
 
+mod aborts;
 mod auth;
 mod blocks;
 mod controllers;
