@@ -173,15 +173,30 @@ fn is_possible(configuration: Configuration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use esker_base::{Background, Priority, Threads};
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
 
     #[test]
     fn whether_it_is_ready_is_known_while_others_have_its_lock() {
-        let controller = Controller::new(1, Some(0), Nqn::new("nqn.host").unwrap(), [1; 16]);
+        const PATIENCE: Duration = Duration::from_secs(20);
+        let host = Nqn::new("nqn.host").unwrap();
+        let controller = Arc::new(Controller::new(1, Some(0), host, [1; 16]));
+        // In a thread of its own: one that waited for the lock would wait for ever.
+        let is_ready_by_another = || {
+            let (controller, (answer, answers)) = (controller.clone(), channel());
+            let ask = Box::new(move || {
+                // Who does not wait any more has failed.
+                let _ = answer.send(controller.is_ready());
+            });
+            Threads.spawn("asker", Priority::Normal, ask).unwrap();
+            answers.recv_timeout(PATIENCE).expect("it waits for the lock")
+        };
         for (written, is_ready) in [(0x0046_0061, true), (0x0046_4061, false), (0x0046_0060, false)]
         {
             controller.configure(Configuration(written));
             let held = controller.state.lock();
-            assert_eq!((controller.is_ready(), held.is_ready()), (is_ready, is_ready));
+            assert_eq!((is_ready_by_another(), held.is_ready()), (is_ready, is_ready));
         }
         controller.configure(Configuration(0x0046_0061));
         controller.end();

@@ -87,3 +87,31 @@ impl std::fmt::Debug for Computed {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Message;
+    use esker_base::Threads;
+    use esker_uring::{Reactor, mailbox};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_step_of_a_connection_that_is_gone_is_not_computed() {
+        let (to, answers) = mailbox(&Reactor::new(1, &Threads).unwrap());
+        let (stays, goes) = (Arc::new(()), Arc::new(()));
+        let job = |connection, lives: &Arc<()>| {
+            let step =
+                Step::Pair { group: Group::Null, private: Box::new([7; Group::PRIVATE_BYTES]) };
+            Job { step, to: to.clone(), connection, slot: 0, lives: Arc::downgrade(lives) }
+        };
+        let jobs = [job(1, &stays), job(2, &goes), job(3, &stays)];
+        drop(goes);
+        jobs.into_iter().for_each(Job::run);
+        let told = std::iter::from_fn(|| match answers.take()? {
+            Message::Computed { connection, .. } => Some(connection),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(told.collect::<Vec<_>>(), [1, 3]);
+    }
+}

@@ -53,7 +53,7 @@ impl Bench {
             rng.fill(&mut key);
             key
         });
-        let key = { key }.find(is_its_own).unwrap();
+        let key = { key }.take(10_000).find(is_its_own).expect("one in some has its key here");
         let item = Item::new(&key, 100, self.part.store.layout.block_bytes);
         self.part.callers.push(None);
         let token = self.part.callers.len() as u64 - 1;
@@ -73,9 +73,12 @@ impl Bench {
 
     /// Reports all that is under way and what follows, as done.
     fn settle(&mut self) -> Vec<Kind> {
+        /// More than any test needs: what is broken may go on for ever.
+        const OPERATIONS_MAX: usize = 1000;
         let mut kinds = Vec::new();
         while !self.under_way.is_empty() {
             kinds.push(self.complete(Ok(512)));
+            assert!(kinds.len() < OPERATIONS_MAX, "it does not settle: {:?}", self.under_way());
         }
         kinds
     }
@@ -248,6 +251,7 @@ fn reads_beyond_the_memory_for_them_wait_in_their_order() {
     assert!(begun < reads && (begun + 1) * bench.part.reading_bytes / begun > READ_BYTES);
     let mut done = 0;
     while !bench.under_way.is_empty() {
+        assert!(done < reads, "more reads than were asked for");
         assert!(bench.part.reading_bytes <= READ_BYTES);
         assert_eq!(bench.complete(failure()), Kind::Read);
         done += 1;

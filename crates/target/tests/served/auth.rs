@@ -251,6 +251,8 @@ fn while_a_key_is_computed_others_are_served() {
     let gated = Arc::new(Gated(Mutex::new(Some(gate))));
     let access = Access::Listed(hosts);
     let target = start_with(1, subsystem(access), Arc::new(SystemClock::new()), gated);
+    // Dropped before the target, which waits for the thread behind the gate: a failure ends the test.
+    let begin = begin;
 
     let (mut slow, _) = connected(&target, 0xffff, 0);
     let groups = vec![Group::Ffdhe4096];

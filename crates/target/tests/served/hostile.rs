@@ -84,7 +84,9 @@ fn an_id_that_is_in_use_is_refused() {
 fn a_thousand_half_open_connections_are_looked_after_only_when_something_comes() {
     const HALF_OPEN: u64 = 1000;
     const REQUESTS: u64 = 300;
-    crate::allow_connections();
+    if !crate::allow_connections() {
+        return;
+    }
     let target = open_target();
     let (_admin, mut io) = Wire::queues(target.address(), 0);
     let before = target.totals();
