@@ -155,7 +155,8 @@ impl Link {
 
     fn write(&mut self, pdus: &[Outgoing<'_>]) -> Result<(), RemoteError> {
         let Deadline { clock, at } = &self.deadline;
-        write_all(&self.socket, &self.address, pdus, &**clock, *at)
+        let written = write_all(&self.socket, &self.address, pdus, &**clock, *at);
+        written.map_err(|unwritten| unwritten.error)
     }
 
     /// Reads once, if anything comes.
@@ -180,6 +181,13 @@ pub(crate) struct Outgoing<'a> {
     tail: Vec<u8>,
 }
 
+/// Why not all was written, and whether some of it was: then nobody knows where the next PDU would begin.
+#[derive(Debug)]
+pub(crate) struct Unwritten {
+    pub(crate) error: RemoteError,
+    pub(crate) is_begun: bool,
+}
+
 /// Writes all of `pdus` by `at`, however slowly the node takes them.
 pub(crate) fn write_all(
     mut socket: &TcpStream,
@@ -187,19 +195,25 @@ pub(crate) fn write_all(
     pdus: &[Outgoing<'_>],
     clock: &dyn Clock,
     at: Duration,
-) -> Result<(), RemoteError> {
+) -> Result<(), Unwritten> {
+    let mut is_begun = false;
     for pdu in pdus {
         let mut parts = [&pdu.head[..], pdu.data, &pdu.tail].map(IoSlice::new);
         let mut parts = &mut parts[..];
         IoSlice::advance_slices(&mut parts, 0);
         while !parts.is_empty() {
-            left(clock, at)?;
-            match socket.write_vectored(parts) {
-                Ok(0) => return Err(lost(address, &io::ErrorKind::WriteZero.into())),
-                Ok(bytes) => IoSlice::advance_slices(&mut parts, bytes),
-                Err(error) if is_no_failure(&error) => {}
-                Err(error) => return Err(lost(address, &error)),
-            }
+            left(clock, at).map_err(|error| Unwritten { error, is_begun })?;
+            let error = match socket.write_vectored(parts) {
+                Ok(0) => io::ErrorKind::WriteZero.into(),
+                Ok(bytes) => {
+                    is_begun = true;
+                    IoSlice::advance_slices(&mut parts, bytes);
+                    continue;
+                }
+                Err(error) if is_no_failure(&error) => continue,
+                Err(error) => error,
+            };
+            return Err(Unwritten { error: lost(address, &error), is_begun });
         }
     }
     Ok(())
@@ -308,7 +322,9 @@ mod tests {
         let pdu = Outgoing { head: vec![1; 24], data: &data, tail: Vec::new() };
         let at = Duration::from_secs(5);
         let outcome = write_all(&socket, "the node", &[pdu], &clock, at);
-        assert!(matches!(outcome, Err(RemoteError::Deadline)), "{outcome:?}");
+        let is_late =
+            matches!(outcome, Err(Unwritten { error: RemoteError::Deadline, is_begun: true }));
+        assert!(is_late, "{outcome:?}");
         assert_eq!(clock.now(), at + Duration::from_secs(1));
     }
 }

@@ -6,11 +6,12 @@
 //!
 //! Data that an R2T asks for is sent by the command's owner, who has it; nothing is copied to be kept.
 //!
-//! A queue that failed stays so: every caller gets the error, and the association is made anew.
+//! A queue that failed stays so: every caller gets the error, and the association is made anew. A caller whose time is over before a byte
+//! of its command was written fails alone: the others' may well be answered.
 
 use crate::RemoteError;
 use crate::deadline::{WAIT_TIME, left};
-use crate::link::{self, Link, Outgoing};
+use crate::link::{self, Link, Outgoing, Unwritten};
 use crate::slots::{Next, Slots};
 use esker_base::Clock;
 use esker_nvme::pdu::{Decoder, Encoder, FromController, ReadyToTransfer};
@@ -166,8 +167,15 @@ impl QueuePair {
     ) -> Result<Ticket, RemoteError> {
         sqe.set_command_id(place);
         let out = link::command(&self.encoder, self.capsule_bytes, &mut sqe, data, reads);
-        self.write(&[out], deadline)?;
-        Ok(Ticket { place })
+        match self.write(&[out], deadline) {
+            Ok(()) => Ok(Ticket { place }),
+            Err(Unwritten { error: RemoteError::Deadline, is_begun: false }) => {
+                self.state.lock().slots.give_back(place);
+                self.freed.notify_one();
+                Err(RemoteError::Deadline)
+            }
+            Err(unwritten) => Err(self.broke_off(unwritten)),
+        }
     }
 
     /// Waits for the answer to `ticket`. `data` is what it was begun with. After the deadline the queue has failed:
@@ -222,7 +230,9 @@ impl QueuePair {
         data: &[u8],
         deadline: Duration,
     ) -> Result<(), RemoteError> {
-        self.write(&link::transfer(&self.encoder, self.data_bytes_max, ready, data)?, deadline)
+        let out = link::transfer(&self.encoder, self.data_bytes_max, ready, data)?;
+        // The command was sent, and waits for its data: it can't be taken back.
+        self.write(&out, deadline).map_err(|unwritten| self.broke_off(unwritten))
     }
 
     fn take_place(&self, reads: usize, deadline: Duration) -> Result<u16, RemoteError> {
@@ -239,23 +249,23 @@ impl QueuePair {
         }
     }
 
-    /// Writes all, or the queue has failed: nobody knows where the next PDU would begin. Here, too, a deadline is its caller's
-    /// alone.
-    fn write(&self, pdus: &[Outgoing<'_>], deadline: Duration) -> Result<(), RemoteError> {
-        let written = self.write_in_turn(pdus, deadline);
-        if let Err(error) = &written {
-            let error = match error {
-                RemoteError::Deadline => self.lost("a command could not be sent in time"),
-                error => error.clone(),
-            };
-            self.fail(&mut self.state.lock(), error);
-        }
-        written
+    /// The queue has failed: nobody knows where the next PDU would begin, or its node waits for what does not come. Here, too, a deadline
+    /// is its caller's alone.
+    fn broke_off(&self, Unwritten { error, .. }: Unwritten) -> RemoteError {
+        let to_others = match &error {
+            RemoteError::Deadline => self.lost("a command could not be sent in time"),
+            error => error.clone(),
+        };
+        self.fail(&mut self.state.lock(), to_others);
+        error
     }
 
-    fn write_in_turn(&self, pdus: &[Outgoing<'_>], deadline: Duration) -> Result<(), RemoteError> {
-        let (clock, left) = (&*self.clock, left(&*self.clock, deadline)?);
-        let writing = self.writing.try_lock_for(left).ok_or(RemoteError::Deadline)?;
+    /// Writes all, in its turn.
+    fn write(&self, pdus: &[Outgoing<'_>], deadline: Duration) -> Result<(), Unwritten> {
+        let not_begun = |error| Unwritten { error, is_begun: false };
+        let (clock, left) = (&*self.clock, left(&*self.clock, deadline).map_err(not_begun)?);
+        let writing = self.writing.try_lock_for(left);
+        let writing = writing.ok_or(not_begun(RemoteError::Deadline))?;
         let written = link::write_all(&self.socket, &self.address, pdus, clock, deadline);
         drop(writing);
         written
@@ -333,4 +343,107 @@ fn hand_out(
         answered.extend(slots.received(FromController::parse(&frame)?)?);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_nvme::pdu::{Digests, Limits, Sender};
+    use std::io::{ErrorKind, Write};
+    use std::net::TcpListener;
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+    const DEPTH: u16 = 2;
+    const TIME: Duration = Duration::from_secs(5);
+
+    /// Each look at this clock takes a second.
+    #[derive(Default)]
+    struct Ticking(AtomicU64);
+
+    impl Clock for Ticking {
+        fn now(&self) -> Duration {
+            Duration::from_secs(self.0.fetch_add(1, SeqCst))
+        }
+        fn sleep(&self, _duration: Duration) {}
+    }
+
+    /// A queue, and the node's end of its connection.
+    fn queue() -> (QueuePair, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        socket.set_write_timeout(Some(Duration::from_millis(1))).unwrap();
+        let limits = Limits { command_data_bytes: 0, data_bytes: 1 << 20 };
+        let decoder = Some(Decoder::new(Sender::Controller, limits));
+        let state = State { slots: Slots::new(DEPTH), decoder, failed: None };
+        let queue = QueuePair {
+            socket,
+            address: "the node".to_owned(),
+            encoder: Encoder::new(Digests::default(), 0),
+            data_bytes_max: 1 << 20,
+            capsule_bytes: usize::MAX,
+            clock: Arc::new(Ticking::default()),
+            answered: (0..DEPTH).map(|_| Condvar::new()).collect(),
+            freed: Condvar::new(),
+            state: Mutex::new(state),
+            writing: Mutex::new(()),
+            has_failed: AtomicBool::new(false),
+        };
+        (queue, listener.accept().unwrap().0)
+    }
+
+    fn begin(queue: &QueuePair, data: &[u8]) -> Result<u16, RemoteError> {
+        let deadline = queue.clock.now() + TIME;
+        queue.begin(Sqe([0; 64]), data, 0, deadline).map(|ticket| ticket.place)
+    }
+
+    #[test]
+    fn a_command_of_which_nothing_was_written_in_time_fails_alone() {
+        let (queue, mut node) = queue();
+        let mut waiting = 0;
+        // Where there is no room for much there may be some for little; and what the system holds may shift, and make some once more.
+        for bytes in [1 << 16, 1 << 10, 1] {
+            let mut refused = 0;
+            while refused < 20 {
+                match (&queue.socket).write(&vec![7; bytes]) {
+                    Ok(written) => (waiting, refused) = (waiting + written, 0),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => refused += 1,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+        // More often than there are places: each is given back.
+        for _ in 0..=DEPTH {
+            let late = begin(&queue, b"");
+            assert!(matches!(late, Err(RemoteError::Deadline)), "{late:?}");
+        }
+        assert!(!queue.has_failed());
+        node.read_exact(&mut vec![0; waiting]).unwrap();
+        let place = (0..1000).find_map(|_| begin(&queue, b"").ok()).expect("the node takes it now");
+        let mut capsule = [0; 72];
+        node.read_exact(&mut capsule).unwrap();
+        assert_eq!((capsule[0], capsule[4], capsule[10]), (4, 72, place as u8), "whole");
+    }
+
+    #[test]
+    fn a_command_that_waits_for_its_turn_to_be_written_fails_alone() {
+        let (mut queue, _node) = queue();
+        queue.clock = Arc::new(esker_base::SystemClock::new());
+        let writing = queue.writing.lock();
+        let deadline = queue.clock.now() + Duration::from_millis(20);
+        let late = queue.begin(Sqe([0; 64]), b"", 0, deadline).map(|_| ());
+        assert!(matches!(late, Err(RemoteError::Deadline)), "{late:?}");
+        drop(writing);
+        assert!(!queue.has_failed());
+        assert!(begin(&queue, b"").is_ok());
+    }
+
+    #[test]
+    fn a_command_that_was_written_in_part_fails_the_queue() {
+        let (queue, _node) = queue();
+        let late = begin(&queue, &vec![7; 64 << 20]);
+        assert!(matches!(late, Err(RemoteError::Deadline)), "{late:?}");
+        assert!(queue.has_failed());
+        let next = begin(&queue, b"");
+        assert!(matches!(next, Err(RemoteError::Lost { .. })), "{next:?}");
+    }
 }

@@ -48,6 +48,12 @@ impl Slots {
         Some(place)
     }
 
+    /// Gives back the place of a command that was not sent.
+    pub(crate) fn give_back(&mut self, place: u16) {
+        self.slots[usize::from(place)] = None;
+        self.free.push(place);
+    }
+
     pub(crate) fn get(&mut self, place: u16) -> Result<&mut Slot, RemoteError> {
         let slot = self.slots.get_mut(usize::from(place)).and_then(Option::as_mut);
         slot.ok_or_else(|| unexpected("a PDU for a command that was not sent"))
