@@ -1,7 +1,7 @@
 //! Blocks on a node.
 //!
 //! A long read or write is several commands under way at a time, each with no more data than a capsule carries: so no
-//! R2T, and no round trip, comes between. After a lost connection a read is sent again. A write or flush that was not
+//! R2T, and no round trip, comes between; and 8 MiB have a deadline, not the whole. After a lost connection a read is sent again. A write or flush that was not
 //! answered fails as unknown: the command may still be on its way to the device, where it would go over what was
 //! written after it. So does a flush after writes that another association acknowledged (`unflushed`).
 
@@ -27,6 +27,9 @@ const ZEROES_BYTES: u64 = 1 << 20;
 
 /// Commands of zeros that share a deadline.
 const ZEROES_TOGETHER: usize = 16;
+
+/// Reads and writes that share a deadline: 8 MiB.
+const PIECES_TOGETHER: usize = (8 << 20) / PIECE_BYTES;
 
 /// A namespace of blocks on a node. Shared between threads.
 pub struct BlockClient {
@@ -89,6 +92,21 @@ impl BlockClient {
         Ok(())
     }
 
+    /// Sends what changes blocks, so many commands to a deadline.
+    fn change_in_turn(
+        &self,
+        what: &'static str,
+        pieces: &[Piece<'_>],
+        together: usize,
+    ) -> Result<(), RemoteError> {
+        let is_single = pieces.len() == 1;
+        for (number, pieces) in pieces.chunks(together).enumerate() {
+            let changed = self.change(what, pieces);
+            changed.map_err(|error| error.of_part(what, number == 0, is_single))?;
+        }
+        Ok(())
+    }
+
     /// Sends what changes blocks, once it has a connection.
     fn change(&self, what: &'static str, pieces: &[Piece<'_>]) -> Result<(), RemoteError> {
         let deadline = self.session.deadline();
@@ -132,9 +150,14 @@ impl BlockDevice for BlockClient {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> esker_base::Result<()> {
-        let deadline = self.session.deadline();
-        let read = |queue: &QueuePair| self.try_read(queue, offset, out, deadline);
-        Ok(self.session.retry(deadline, read)?)
+        let mut offset = offset;
+        for part in out.chunks_mut(PIECES_TOGETHER * PIECE_BYTES) {
+            let deadline = self.session.deadline();
+            let read = |queue: &QueuePair| self.try_read(queue, offset, part, deadline);
+            self.session.retry(deadline, read)?;
+            offset += part.len() as u64;
+        }
+        Ok(())
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> esker_base::Result<()> {
@@ -145,7 +168,7 @@ impl BlockDevice for BlockClient {
             let write = NvmCommand::Write { blocks, force_unit_access: false };
             Piece { sqe: self.encode(write), data, reads: 0 }
         });
-        Ok(self.change("write", &pieces.collect::<Vec<_>>())?)
+        Ok(self.change_in_turn("write", &pieces.collect::<Vec<_>>(), PIECES_TOGETHER)?)
     }
 
     fn write_zeroes(&self, offset: u64, bytes: u64) -> esker_base::Result<()> {
@@ -157,10 +180,7 @@ impl BlockDevice for BlockClient {
             Piece { sqe: self.encode(zeroes), data: &[], reads: 0 }
         });
         let pieces: Vec<Piece<'_>> = pieces.collect();
-        for together in pieces.chunks(ZEROES_TOGETHER) {
-            self.change("write zeroes", together)?;
-        }
-        Ok(())
+        Ok(self.change_in_turn("write zeroes", &pieces, ZEROES_TOGETHER)?)
     }
 
     fn flush(&self) -> esker_base::Result<()> {

@@ -37,8 +37,17 @@ pub enum RemoteError {
         what: &'static str,
     },
 
-    /// Nothing came in time.
-    #[error("the node did not answer in time")]
+    /// Of a batch, or of what takes several commands, not all was answered or sent, and some of it was.
+    #[error(
+        "the {what} was cut off: each part of it was done or was not, in any order; read to see, or write all of it again"
+    )]
+    PartUnknown {
+        /// What was sent.
+        what: &'static str,
+    },
+
+    /// The time was over. A store, a delete or a write was not sent then, and not done: once sent, it would be unknown.
+    #[error("the node did not answer, or took nothing more, in time")]
     Deadline,
 
     /// The node refused.
@@ -110,6 +119,18 @@ impl RemoteError {
         matches!(self, RemoteError::Unreachable { .. } | RemoteError::Lost { .. })
     }
 
+    /// What a failure of one of the parts says of the whole `what`: the parts before the first one that fails were done. The whole may be a
+    /// single command.
+    pub(crate) fn of_part(self, what: &'static str, is_first: bool, is_single: bool) -> Self {
+        match self {
+            RemoteError::Refused { .. } => self,
+            error if is_single => error,
+            RemoteError::Unknown { .. } => RemoteError::PartUnknown { what },
+            error if is_first => error,
+            _ => RemoteError::PartUnknown { what },
+        }
+    }
+
     pub(crate) fn terminated(by: Termination) -> Self {
         RemoteError::Protocol { what: format!("it ended the connection with {by:?}") }
     }
@@ -124,5 +145,24 @@ impl From<Fatal> for RemoteError {
 impl From<RemoteError> for esker_base::Error {
     fn from(error: RemoteError) -> Self {
         esker_base::Error::io("use", "the storage node", io::Error::other(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_behind_its_first_part_may_be_done_in_part() {
+        let unknown = || RemoteError::Unknown { what: "store" };
+        let lost = || RemoteError::Lost { address: String::new(), why: String::new() };
+        let refused = RemoteError::Refused { action: "store", status: Status::CAPACITY_EXCEEDED };
+        let is_part = |error| matches!(error, RemoteError::PartUnknown { what: "batch" });
+        assert!(is_part(unknown().of_part("batch", true, false)));
+        assert!(is_part(lost().of_part("batch", false, false)));
+        assert!(is_part(RemoteError::Deadline.of_part("batch", false, false)));
+        assert!(!is_part(lost().of_part("batch", true, false)), "nothing was sent");
+        assert!(!is_part(unknown().of_part("batch", true, true)), "it has no parts");
+        assert!(!is_part(refused.of_part("batch", false, false)), "the node says more");
     }
 }

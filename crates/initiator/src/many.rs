@@ -15,6 +15,9 @@ use std::time::Duration;
 /// Commands that share a deadline.
 const TOGETHER: usize = 128;
 
+/// And what they store, but for a single one that stores more: a connection that takes longer for it than any deadline is of no use.
+const TOGETHER_BYTES: usize = 8 << 20;
+
 /// A store or delete of a batch.
 struct Change<'a> {
     key: &'a [u8],
@@ -74,10 +77,10 @@ impl KeyClient {
         let changes = changes.collect::<Result<Vec<_>, _>>()?;
         let mut rest = &changes[..];
         while !rest.is_empty() {
-            let mut seen = HashSet::new();
-            let distinct = rest.iter().take(TOGETHER).take_while(|change| seen.insert(change.key));
-            let (together, later) = rest.split_at(distinct.count());
-            self.change_together(together)?;
+            let (together, later) = rest.split_at(together(rest));
+            let (is_first, is_single) = (rest.len() == changes.len(), changes.len() == 1);
+            self.change_together(together)
+                .map_err(|error| error.of_part("batch", is_first, is_single))?;
             rest = later;
         }
         Ok(())
@@ -138,5 +141,50 @@ impl KeyClient {
                 Err(_) => return Err(RemoteError::Unknown { what }),
             }
         }
+    }
+}
+
+/// How many of the next changes are carried out together: of distinct keys, and of no more bytes than a deadline is for.
+fn together(changes: &[Change<'_>]) -> usize {
+    let (mut seen, mut bytes) = (HashSet::new(), 0);
+    let fit = changes.iter().take(TOGETHER).take_while(|change| {
+        bytes += change.data.len();
+        let is_new = seen.insert(change.key);
+        is_new && (seen.len() == 1 || bytes <= TOGETHER_BYTES)
+    });
+    fit.count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changes(sizes: &[usize]) -> Vec<Change<'static>> {
+        const KEYS: &[u8; 256] = &{
+            let mut keys = [0; 256];
+            let mut number = 0;
+            while number < 256 {
+                keys[number] = number as u8;
+                number += 1;
+            }
+            keys
+        };
+        let change = |(number, &bytes): (usize, &usize)| {
+            let (sqe, data) = (Sqe([0; 64]), vec![0; bytes].into());
+            Change { key: &KEYS[number..=number], action: "store", sqe, data }
+        };
+        sizes.iter().enumerate().map(change).collect()
+    }
+
+    #[test]
+    fn what_shares_a_deadline_is_no_more_than_it_is_for() {
+        const MIB: usize = 1 << 20;
+        assert_eq!(together(&changes(&[MIB; 20])), 8);
+        assert_eq!(together(&changes(&[MIB, 7 * MIB, 1])), 2);
+        assert_eq!(together(&changes(&[9 * MIB, 1])), 1, "one always is");
+        assert_eq!(together(&changes(&[0; 200])), TOGETHER);
+        let mut twice = changes(&[1; 5]);
+        twice[3].key = twice[1].key;
+        assert_eq!(together(&twice), 3, "a key that comes again waits");
     }
 }

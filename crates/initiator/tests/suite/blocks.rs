@@ -11,6 +11,7 @@ use esker_storage::blocks::BlockDevice;
 use esker_storage::{BlockStorage, Storage};
 use esker_target::{Description, MemoryBlocks, MemoryKeys, Namespace, Reply, Request, Target};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 const DEVICE_BYTES: usize = 96 << 20;
 
@@ -257,4 +258,40 @@ fn much_is_made_zero_in_pieces() {
     let zeroed = namespace.zeroed.lock().unwrap();
     assert_eq!(zeroed.iter().sum::<u64>(), (40 << 20) + 4096);
     assert!(zeroed.iter().all(|bytes| *bytes <= 1 << 20), "{zeroed:?}");
+}
+
+/// Blocks of which each read and write takes a second.
+struct Slow {
+    blocks: MemoryBlocks,
+    clock: Arc<HandClock>,
+}
+
+impl Namespace for Slow {
+    fn guid(&self) -> [u8; 16] {
+        self.blocks.guid()
+    }
+    fn description(&self) -> Description {
+        self.blocks.description()
+    }
+    fn submit(&self, request: Request, reply: Reply) {
+        self.clock.sleep(Duration::from_secs(1));
+        self.blocks.submit(request, reply);
+    }
+}
+
+#[test]
+fn each_8_mib_of_a_write_and_of_a_read_have_a_deadline_of_their_own() {
+    const BYTES: usize = 24 << 20;
+    // 8 MiB are 128 commands, and the whole is 384.
+    let (deadline, keep_alive) = (Duration::from_secs(200), Duration::ZERO);
+    let clock = Arc::new(HandClock::default());
+    let blocks = MemoryBlocks::new([2; 16], BYTES >> 12, 12);
+    let target = serve(vec![Arc::new(Slow { blocks, clock: clock.clone() })]);
+    let settings = Settings { deadline, keep_alive, ..settings(target.address()) };
+    let client = blocks_by(clock, settings).unwrap();
+    let bytes: Vec<u8> = (0..BYTES).map(|at| (at >> 12) as u8).collect();
+    client.write(0, &bytes).unwrap();
+    let mut read = vec![0; BYTES];
+    client.read(0, &mut read).unwrap();
+    assert!(read == bytes);
 }

@@ -1,11 +1,14 @@
 //! Several keys for one call.
 
-use crate::clock::wait_until;
-use crate::{keys as connect, serve, settings};
+use crate::clock::{HandClock, wait_until};
+use crate::{keys as connect, keys_by, serve, settings};
 use esker_api::{Kv, WriteBatch};
-use esker_base::KeyspaceId;
+use esker_base::{Clock, KeyspaceId};
+use esker_initiator::Settings;
 use esker_target::{Description, MemoryKeys, Namespace, Reply, Request};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Commands that one call has under way.
 const WINDOW: usize = 16;
@@ -149,4 +152,62 @@ fn nothing_is_done_of_a_batch_with_an_entry_that_cannot_be() {
     }
     // A delete of what is not there is one all the same.
     client.write(&batch([(1, None), (2, None)])).unwrap();
+}
+
+const DEADLINE: Duration = Duration::from_secs(3200);
+
+/// Entries of a MiB that are written by one deadline.
+const TOGETHER: usize = 8;
+
+/// Keys in memory of which each store takes so long that more than a deadline is for takes longer; and that forget one of them.
+struct Slow {
+    keys: MemoryKeys,
+    clock: Arc<HandClock>,
+    forgets: Option<usize>,
+    stores: AtomicUsize,
+    forgotten: Mutex<Vec<Reply>>,
+}
+
+impl Namespace for Slow {
+    fn guid(&self) -> [u8; 16] {
+        self.keys.guid()
+    }
+    fn description(&self) -> Description {
+        self.keys.description()
+    }
+    fn submit(&self, request: Request, reply: Reply) {
+        if Some(self.stores.fetch_add(1, SeqCst)) == self.forgets {
+            self.forgotten.lock().unwrap().push(reply);
+            return self.clock.sleep(DEADLINE);
+        }
+        self.clock.sleep(DEADLINE / (2 * TOGETHER as u32));
+        self.keys.submit(request, reply);
+    }
+}
+
+/// Writes three times as much as is written by one deadline, to a node that is slow.
+fn write_slowly(forgets: Option<usize>) -> Result<(), String> {
+    let clock = Arc::new(HandClock::default());
+    let keys = MemoryKeys::new([1; 16], 1 << 30);
+    let (stores, forgotten) = Default::default();
+    let slow = Slow { keys, clock: clock.clone(), forgets, stores, forgotten };
+    let target = serve(vec![Arc::new(slow)]);
+    let (keep_alive, deadline) = (Duration::ZERO, DEADLINE);
+    let settings = Settings { keep_alive, deadline, ..settings(target.address()) };
+    let client = keys_by(clock, settings).unwrap();
+    let batch = batch((0..3 * TOGETHER).map(|number| (number, Some(vec![7; 1 << 20]))));
+    client.write(&batch).map_err(|error| error.to_string())
+}
+
+#[test]
+fn each_8_mib_of_a_batch_have_a_deadline_of_their_own() {
+    assert_eq!(write_slowly(None), Ok(()));
+}
+
+#[test]
+fn a_batch_that_is_cut_off_may_be_done_in_part() {
+    for forgotten in [0, TOGETHER] {
+        let error = write_slowly(Some(forgotten)).unwrap_err();
+        assert!(error.contains("each part of it was done or was not"), "{error}");
+    }
 }
