@@ -33,8 +33,9 @@ const TAG_SHIFT: u32 = PLACE_BITS + 1;
 /// Keys are taken from a partition so many at a time.
 const LISTED_TOGETHER: usize = 256;
 
-/// Reads of one part on their way, in bytes; more wait. A connection is not asked for what it reads on the device: of a value all is
-/// read, however little of it the host wants.
+/// Reads of one part on their way, in bytes, and what has come of values that are not whole yet; more wait. A connection is not asked for what
+/// it reads on the device: of a value all is read, however little of it the host wants. Once whole, it goes to the connection, which keeps
+/// what its host wants, and counts that until it is sent.
 const READ_BYTES: usize = 64 << 20;
 
 /// A read without memory.
@@ -67,6 +68,8 @@ pub(crate) struct HashPart {
     reads_waiting: VecDeque<WaitingRead>,
     /// What those on their way read.
     reading_bytes: usize,
+    /// What partitions hold of values that are not whole yet.
+    held_bytes: usize,
     /// Writes and syncs on their way.
     changing: usize,
     closing: bool,
@@ -93,6 +96,7 @@ impl HashPart {
             syncs: GroupSync::default(),
             reads_waiting: VecDeque::new(),
             reading_bytes: 0,
+            held_bytes: 0,
             changing: 0,
             closing: false,
         }
@@ -171,7 +175,8 @@ impl HashPart {
     /// Begins the reads that there is memory for, in their order. One always is.
     fn read(&mut self, out: &mut Outlet) {
         while let Some(next) = self.reads_waiting.front()
-            && (self.reading_bytes == 0 || self.reading_bytes + next.bytes <= READ_BYTES)
+            && (self.reading_bytes == 0
+                || self.reading_bytes + self.held_bytes + next.bytes <= READ_BYTES)
             && let Some(WaitingRead { token, offset, bytes }) = self.reads_waiting.pop_front()
         {
             self.reading_bytes += bytes;
@@ -325,7 +330,9 @@ impl Resident for HashPart {
             return self.sync(out);
         }
         let slice = operation.into_buffer().map(Slice::from);
+        self.held_bytes -= self.partitions[place].held_bytes();
         self.partitions[place].report(tag, result, slice);
+        self.held_bytes += self.partitions[place].held_bytes();
         self.turn(place, out);
     }
 

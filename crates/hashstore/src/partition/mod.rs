@@ -107,6 +107,8 @@ pub struct Partition {
     is_checkpoint_due: bool,
     reads: BTreeMap<u64, Read>,
     next_read: u64,
+    /// Parts of values that are here and wait for the others.
+    held_bytes: usize,
     purposes: BTreeMap<u64, Purpose>,
     next_tag: u64,
     io: VecDeque<Io>,
@@ -152,6 +154,7 @@ impl Partition {
             is_checkpoint_due: false,
             reads: BTreeMap::new(),
             next_read: 0,
+            held_bytes: 0,
             purposes: BTreeMap::new(),
             next_tag: 0,
             io: VecDeque::new(),
@@ -247,6 +250,11 @@ impl Partition {
     /// Its keys.
     pub fn keys(&self) -> u64 {
         self.directory.len() as u64
+    }
+
+    /// What has been read of values whose other parts have not, in bytes.
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes
     }
 
     /// Memory that the directory takes, in bytes.

@@ -47,6 +47,7 @@ impl Partition {
         match result {
             Ok(bytes) if slice.as_ref().is_some_and(|slice| slice.len() == bytes) => {
                 read.parts[part] = slice;
+                self.held_bytes += bytes;
             }
             Ok(_) => {
                 read.failed =
@@ -58,6 +59,7 @@ impl Partition {
             && let Some(read) = self.reads.remove(&number)
         {
             let token = read.token;
+            self.held_bytes -= read.parts.iter().flatten().map(|part| part.len()).sum::<usize>();
             let result = self.value_of(read);
             self.stats.reads += 1;
             self.reply(token, result.map(Answer::Value));

@@ -257,4 +257,75 @@ fn reads_beyond_the_memory_for_them_wait_in_their_order() {
         done += 1;
     }
     assert_eq!((done, bench.part.reading_bytes), (reads, 0));
+    assert_eq!(bench.part.store.shared.failures.faults(), reads as u64);
+}
+
+/// Parts of values that are here count until their values are whole: or those would wait for each other in any amount of memory.
+#[test]
+fn parts_of_values_that_are_not_whole_take_memory() {
+    let mut bench = Bench::new(1);
+    let block_bytes = bench.part.store.layout.block_bytes;
+    let partition = &mut bench.part.partitions[0];
+    let mut done = |request| {
+        partition.request(0, request);
+        volume::drive(partition, &bench._device);
+        partition.take_reply().expect("it is done").result.is_ok()
+    };
+    let mut store = |key: &[u8], bytes| {
+        done(partition::Request::Store(Item::new(key, bytes, block_bytes), Only::Always))
+    };
+    // All space in pieces, of which every second is free again.
+    let full = (0..1000u32).take_while(|number| store(&number.to_be_bytes(), 2000)).count() as u32;
+    for number in (0..full).step_by(2) {
+        assert!(done(partition::Request::Delete(number.to_be_bytes().to_vec())));
+    }
+    let key = b"in pieces";
+    assert!(done(partition::Request::Store(Item::new(key, 8000, block_bytes), Only::Always)));
+
+    bench.part.callers.push(None);
+    let ask = |bench: &mut Bench| {
+        bench.part.partitions[0].request(0, partition::Request::Retrieve(key.to_vec()));
+        bench.part.turn(0, &mut bench.out);
+        bench.under_way.extend(bench.out.take_operations());
+    };
+    let bytes = |operation: &Operation| match operation {
+        Operation::ReadAt { into, .. } => into.len(),
+        other => panic!("{other:?}"),
+    };
+    ask(&mut bench);
+    let parts = bench.under_way.len();
+    assert!(parts > 1, "the value lies in one piece");
+    let value: usize = bench.under_way.iter().map(|(_, operation)| bytes(operation)).sum();
+    for _ in 1..2 * READ_BYTES / value {
+        ask(&mut bench);
+    }
+    // Of each value the last part does not come. What was begun takes memory, whether it came or not.
+    let (mut begun, mut come, mut number) = (0, 0, 0);
+    let mut late = Vec::new();
+    begun += bench.under_way.iter().map(|(_, operation)| bytes(operation)).sum::<usize>();
+    while let Some((tag, operation)) = bench.under_way.pop_front() {
+        assert!(begun <= READ_BYTES, "{begun} bytes were begun, and none is sent");
+        number += 1;
+        if number % parts == 0 {
+            late.push((tag, operation));
+            continue;
+        }
+        let read = bytes(&operation);
+        come += read;
+        bench.part.completed(tag, Ok(read), operation, &mut bench.out);
+        for (tag, operation) in bench.out.take_operations() {
+            begun += bytes(&operation);
+            bench.under_way.push_back((tag, operation));
+        }
+    }
+    assert_eq!(bench.part.held_bytes, come);
+    // They come: all goes on.
+    bench.under_way.extend(late);
+    while let Some((tag, operation)) = bench.under_way.pop_front() {
+        let read = bytes(&operation);
+        bench.part.completed(tag, Ok(read), operation, &mut bench.out);
+        bench.under_way.extend(bench.out.take_operations());
+    }
+    assert_eq!((bench.part.held_bytes, bench.part.reading_bytes), (0, 0));
+    assert!(bench.part.reads_waiting.is_empty());
 }
