@@ -28,6 +28,8 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+#[doc(hidden)]
+pub mod damaged;
 pub mod device;
 mod directory;
 mod extent;

@@ -20,6 +20,12 @@ use std::collections::BTreeMap;
 /// seen. So what is left of them has seqnos that are below any that count.
 const SEQNOS_SKIPPED: u64 = 1 << 20;
 
+/// Epochs and seqnos are lower: no store lives so long.
+const NUMBERS_MAX: u64 = 1 << 62;
+
+/// And by this much lower when a store is opened, so that those that it gives out are, too, whatever its device says.
+const NUMBERS_LEFT: u64 = 1 << 40;
+
 /// What is read of a window at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
@@ -76,6 +82,9 @@ impl Recovery<'_> {
         let mut changes = Vec::new();
         let records = self.later_records(last)?;
         let seqno = records.keys().next_back().copied().unwrap_or(0).max(last.seqno);
+        if seqno.max(last.epoch) > NUMBERS_MAX - NUMBERS_LEFT {
+            return Err(self.damaged(end, "it says of itself that all numbers are used up"));
+        }
         for record in records.values() {
             match record.kind {
                 RecordKind::Store => {
@@ -161,7 +170,23 @@ impl Recovery<'_> {
         };
         let whole = self.read(offset, bytes)?;
         let checkpoint = Checkpoint::decode(&whole, offset, self.layout.secret);
+        let checkpoint = checkpoint.filter(|checkpoint| self.is_possible(checkpoint));
         Ok(checkpoint.map(|checkpoint| (checkpoint, bytes)))
+    }
+
+    /// Whether a checkpoint could have been written, as far as its numbers and lists of blocks tell.
+    fn is_possible(&self, checkpoint: &Checkpoint) -> bool {
+        let Checkpoint { epoch, generation, seqno, windows, late, .. } = checkpoint;
+        let blocks = self.layout.blocks();
+        let mut unlisted = Extents::of(Extent { start: 0, blocks });
+        let is_unlisted = |window: &Extent| {
+            window.blocks > 0
+                && window.start.checked_add(window.blocks).is_some_and(|end| end <= blocks)
+                && unlisted.remove(*window)
+        };
+        [epoch, generation, seqno].iter().all(|number| **number < NUMBERS_MAX)
+            && windows.iter().all(is_unlisted)
+            && late.iter().all(|(seqno, start)| *seqno < NUMBERS_MAX && *start < blocks)
     }
 
     fn apply(&self, directory: &mut Directory, checkpoint: &Checkpoint, end: u64) -> Result<()> {
@@ -191,10 +216,6 @@ impl Recovery<'_> {
 
     /// What was written after a checkpoint, by seqno.
     fn later_records(&mut self, checkpoint: &Checkpoint) -> Result<BTreeMap<u64, Record>> {
-        if !self.are_inside_windows(&checkpoint.windows) {
-            let offset = self.layout.half(self.number, 0);
-            return Err(self.damaged(offset, "a checkpoint lists blocks that there are not"));
-        }
         let mut found = Found { records: BTreeMap::new(), durable_through: 0 };
         for &(seqno, start) in &checkpoint.late {
             let offset = self.layout.block(self.number, start);
@@ -224,11 +245,6 @@ impl Recovery<'_> {
             return Err(self.damaged(offset, &what));
         }
         Ok(found.records)
-    }
-
-    fn are_inside_windows(&self, windows: &[Extent]) -> bool {
-        let blocks = u64::from(self.layout.blocks());
-        windows.iter().all(|window| u64::from(window.start) + u64::from(window.blocks) <= blocks)
     }
 
     /// Looks for records above `seqno` in a window. Where one is, the scan goes on behind it, whether its value is
@@ -276,7 +292,10 @@ impl Recovery<'_> {
         };
         Ok(record.filter(|record| {
             let first = record.extents[0];
-            self.are_inside(&record.extents) && first.start == start && first.end() <= end
+            self.are_inside(&record.extents)
+                && first.start == start
+                && first.end() <= end
+                && (record.durable_through..NUMBERS_MAX).contains(&record.seqno)
         }))
     }
 

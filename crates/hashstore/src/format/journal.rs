@@ -154,6 +154,11 @@ pub fn decode_mark(bytes: &[u8], partition: u32, secret: u64) -> Option<u64> {
     (is_one && is_sealed(bytes, secret)).then(|| u64_at(bytes, 16))
 }
 
+/// The bytes of the mark at the front of `bytes`, if there seems to be one.
+pub fn mark_bytes(bytes: &[u8]) -> Option<usize> {
+    (u32_at(bytes, 8) == MARK_MAGIC).then_some(MARK_BYTES)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

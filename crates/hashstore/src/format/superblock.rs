@@ -37,6 +37,11 @@ const BLOCKS_MAX: u64 = u32::MAX as u64;
 /// The smallest device.
 pub const DEVICE_BYTES_MIN: u64 = 1 << 20;
 
+/// Seals a superblock whose bytes were changed.
+pub(crate) fn seal_again(bytes: &mut [u8]) {
+    seal(&mut bytes[..SUPERBLOCK_BYTES], SEED);
+}
+
 /// Where things lie.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
@@ -198,6 +203,7 @@ impl Layout {
         });
         matches!(self.block_bytes, 512 | 4096)
             && self.partitions.is_power_of_two()
+            && self.partitions <= PARTITIONS_MAX
             && self.half_bytes.is_multiple_of(PAGE_BYTES)
             && self.region_bytes.is_multiple_of(PAGE_BYTES)
             && data.is_some_and(|data| data / u64::from(self.block_bytes) <= BLOCKS_MAX && data > 0)
