@@ -22,6 +22,8 @@ mod association;
 mod auth;
 mod blocks;
 mod deadline;
+#[doc(hidden)]
+pub mod decoding;
 mod discovery;
 mod error;
 mod keep_alive;

@@ -15,7 +15,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 /// Data that one PDU of a controller may carry: all that a command can ask for.
-const LIMITS: Limits = Limits { command_data_bytes: 0, data_bytes: 2 << 20 };
+pub(crate) const LIMITS: Limits = Limits { command_data_bytes: 0, data_bytes: 2 << 20 };
 
 pub(crate) struct Link {
     pub(crate) socket: TcpStream,

@@ -3,6 +3,7 @@
 use crate::open_target;
 use crate::wire::{Wire, by_transport, entry, key_command, pattern};
 use esker_base::{Clock, SystemClock};
+use std::cell::Cell;
 use std::io::Write;
 use std::net::Shutdown;
 use std::time::Duration;
@@ -146,6 +147,71 @@ fn any_bytes_on_a_live_queue_do_no_harm() {
         io.ends();
     }
     assert_eq!(other.retrieve(b"kept", 64).0, b"value");
+}
+
+/// Sends `pdu` with one byte of its header changed after the other, each on a connection of its own, which ends.
+fn send_changed(pdu: &[u8], header: usize, kept: std::ops::Range<usize>, open: impl Fn() -> Wire) {
+    for at in (0..header).filter(|at| !kept.contains(at)) {
+        for byte in [0, 0xff, pdu[at] ^ 1, pdu[at] ^ 0x80] {
+            let mut changed = pdu.to_vec();
+            changed[at] = byte;
+            let mut wire = open();
+            let _ = wire.stream.write_all(&changed);
+            let _ = wire.stream.shutdown(Shutdown::Write);
+            wire.ends();
+        }
+    }
+}
+
+#[test]
+fn any_byte_of_the_header_of_any_kind_of_pdu_changed_does_no_harm() {
+    const NONE: std::ops::Range<usize> = 0..0;
+    let target = open_target();
+    let address = target.address();
+    let (_admin, mut other) = Wire::queues(address, 0);
+    let (_admin, controller) = Wire::admin(address, 0);
+    other.store(b"kept", b"value");
+    // The last one of an id may not be gone quite yet.
+    let number = Cell::new(0);
+    let queue = || {
+        number.set(number.get() % 64 + 1);
+        Wire::io(address, 0, controller, number.get())
+    };
+
+    let mut opening = [0; 128];
+    opening[..8].copy_from_slice(&[0, 0, 128, 0, 128, 0, 0, 0]);
+    send_changed(&opening, 16, NONE, || Wire::raw(address));
+
+    let mut sqe = key_command(0x01, b"other", 64, 0);
+    crate::wire::in_capsule(&mut sqe, 64);
+    let command = queue().capsule(&sqe, &[3; 64]);
+    // The key stays: what is stored by chance is stored elsewhere.
+    send_changed(&command, 72, 16..24, queue);
+
+    // Data that was asked for; a queue's first command has slot 0 and id 2, behind Connect.
+    let asked = || {
+        let mut io = queue();
+        let mut sqe = key_command(0x01, b"other", 64, 0);
+        by_transport(&mut sqe, 64);
+        io.send(&mut sqe, &[]);
+        assert_eq!(io.read()[0], 9, "an R2T");
+        io
+    };
+    send_changed(&other.host_data(2, 0, 0, &[4; 64], true), 24, NONE, asked);
+
+    // What ends a connection, and what only a node sends.
+    for (kind, bytes) in
+        [(2, 96), (1, 128), (3, 96), (5, 24), (7, 88), (9, 24), (8, 24), (0x0a, 24)]
+    {
+        let mut pdu = vec![0; bytes];
+        pdu[..8].copy_from_slice(&[kind, 0, bytes.min(128) as u8, 0, bytes as u8, 0, 0, 0]);
+        if matches!(kind, 2 | 3 | 7) {
+            pdu[2] = 24;
+        }
+        send_changed(&pdu, 8, NONE, queue);
+    }
+    assert_eq!(other.retrieve(b"kept", 64).0, b"value");
+    assert_eq!(other.store(b"k", b"v").status, 0);
 }
 
 #[test]
