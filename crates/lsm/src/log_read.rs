@@ -2,6 +2,7 @@
 
 use crate::log_files::log_file_name;
 use crate::manifest::{LogEnd, LogState};
+use crate::pool_logs;
 use esker_base::{Background, Error, Result, Seqno};
 use esker_memtable::{HeapMemory, Memory, SEGMENT_HEADER_BYTES, Scan, SegmentHeader, scan};
 use esker_pmem::Pool;
@@ -76,7 +77,7 @@ pub(crate) struct LogFound<'a> {
 impl<'a> LogFound<'a> {
     pub(crate) fn of(storage: &'a dyn Storage, epoch: u32) -> Result<Self> {
         let name = log_file_name(epoch);
-        let path = format!("{}/{name}", storage.describe());
+        let path = storage.path_of(&name);
         if !storage.exists(&name)? {
             return Err(missing(path));
         }
@@ -111,7 +112,7 @@ fn missing(path: String) -> Error {
 
 /// The log `epoch` in its extent.
 fn take_extent(pool: &Arc<Pool>, epoch: u32, log: &LogState) -> Result<LogRead> {
-    let path = format!("{}, log {epoch}", pool.describe());
+    let path = pool_logs::log_in(pool, epoch);
     let extent = pool.extent(epoch).ok_or_else(|| Error::PoolRefused {
         pool: pool.describe(),
         reason: format!("the extent of log {epoch} is in use already"),

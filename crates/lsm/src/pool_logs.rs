@@ -107,6 +107,11 @@ pub(crate) fn explain(error: Error, pool: &Path, storage: &Arc<dyn Storage>) -> 
     Error::PoolRefused { pool: pool.display().to_string(), reason }
 }
 
+/// What to call the log `epoch` of a pool in messages: an extent has no path.
+pub(crate) fn log_in(pool: &Pool, epoch: u32) -> String {
+    format!("{}, log {epoch}", pool.describe())
+}
+
 /// The extents of a pool as log files that can be read and removed.
 pub(crate) struct PoolStorage(pub(crate) Arc<Pool>);
 
@@ -126,19 +131,28 @@ impl Storage for PoolStorage {
         self.0.describe()
     }
 
+    fn path_of(&self, name: &str) -> String {
+        match parse_log_file_name(name) {
+            Some(epoch) => log_in(&self.0, epoch),
+            None => format!("{}, {name}", self.0.describe()),
+        }
+    }
+
     fn create(&self, _name: &str, _hint: Hint) -> Result<Box<dyn WritableFile>> {
         self.unsupported("a new file")
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        let Some(epoch) = parse_log_file_name(name) else {
+            return self.unsupported("another file");
+        };
         let extent = self.epoch_of(name).and_then(|epoch| self.0.extent(epoch));
-        match extent {
-            Some(extent) => {
-                let name = format!("{}, log {}", self.0.describe(), extent.epoch());
-                Ok(Arc::new(ExtentFile { extent, name }))
-            }
-            None => self.unsupported("another file"),
-        }
+        let extent = extent.ok_or_else(|| {
+            let reason =
+                "is not in it any more, for its writes are in tables; or it is in use already";
+            refused(&self.0, format!("log {epoch} {reason}"))
+        })?;
+        Ok(Arc::new(ExtentFile { extent, name: log_in(&self.0, epoch) }))
     }
 
     fn create_log(&self, _name: &str, _bytes: u64) -> Result<Arc<dyn LogFile>> {
@@ -209,5 +223,34 @@ impl ReadableFile for ExtentFile {
 
     fn name(&self) -> &str {
         &self.name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log_read::LogFound;
+    use esker_pmem::sim::SimRegion;
+
+    #[test]
+    fn a_log_of_a_pool_has_one_name_whether_it_is_there_or_not() {
+        let region = Arc::new(SimRegion::new(256 << 10));
+        let pool = Pool::format(region, "POOL", 1).unwrap();
+        drop(acquire(&pool, &header_in(&pool, 5, 1)).unwrap());
+        let storage = PoolStorage(pool);
+        assert_eq!(LogFound::of(&storage, 5).unwrap().path, "POOL, log 5");
+        assert_eq!(storage.open("00000005.log").unwrap().name(), "POOL, log 5");
+        let missing = LogFound::of(&storage, 6).err().unwrap().to_string();
+        assert!(missing.contains("POOL, log 6") && !missing.contains(".log"), "{missing}");
+    }
+
+    #[test]
+    fn a_log_that_was_released_is_said_to_be_gone() {
+        let region = Arc::new(SimRegion::new(256 << 10));
+        let pool = Pool::format(region, "POOL", 1).unwrap();
+        drop(acquire(&pool, &header_in(&pool, 5, 1)).unwrap());
+        pool.release(5).unwrap();
+        let gone = PoolStorage(pool).open("00000005.log").err().unwrap().to_string();
+        assert!(gone.contains("log 5 is not in it any more"), "{gone}");
     }
 }

@@ -50,6 +50,11 @@ pub trait Storage: Send + Sync + 'static {
     /// What to call this storage in messages: a path, or `memory`.
     fn describe(&self) -> String;
 
+    /// What to call the file `name` of it in messages.
+    fn path_of(&self, name: &str) -> String {
+        format!("{}/{name}", self.describe())
+    }
+
     /// Creates a file to append to. Fails if the name is taken.
     fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>>;
 
