@@ -2,6 +2,8 @@
 
 use crate::log_files;
 use crate::log_read::LogSource;
+use crate::manifest::State;
+use crate::misplaced;
 use crate::pool_logs::{self, PoolStorage};
 use crate::settings::{Log, Settings};
 use esker_base::{Background, Clock, Error, Result, SystemClock, Threads, ambient_seed};
@@ -74,6 +76,19 @@ impl Env {
     pub(crate) fn log_source(&self) -> LogSource<'_> {
         let pool = self.pool.as_ref();
         LogSource { storage: &**self.log_storage(), pool, background: &*self.background }
+    }
+
+    /// Where logs are read from that lie beside the tables.
+    pub(crate) fn tables_source(&self) -> LogSource<'_> {
+        LogSource { storage: &*self.storage, pool: None, background: &*self.background }
+    }
+
+    /// Fails if a log is not on `logs`, which is where they are to be, but beside the tables.
+    pub(crate) fn check_logs_place(&self, logs: &dyn Storage, state: &State) -> Result<()> {
+        match self.log_storage {
+            Some(_) => misplaced::check(&*self.storage, logs, self.pool.is_some(), state),
+            None => Ok(()),
+        }
     }
 
     /// Where logs are read from beside a writer, as it is at this moment.

@@ -34,6 +34,7 @@ mod log_read;
 mod logs;
 pub mod manifest;
 pub mod merge;
+mod misplaced;
 mod open;
 mod parallel;
 mod parts;

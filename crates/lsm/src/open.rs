@@ -224,6 +224,7 @@ fn reopen(env: &Env, manifest_name: &str, cache: &Arc<BlockCache>) -> Result<Ope
     recover::check_table_files(&*env.storage, &state)?;
     // Before anything is written: a table of a newer format shows here.
     state.version.open_tables_at_once(cache, &*env.background)?;
+    env.check_logs_place(&**env.log_storage(), &state)?;
     if env.pool.is_some() || env.log_storage.is_some() {
         // The process that created the database may have died, or failed, before the name CURRENT was
         // durable; a claim must not outlive it. Where the pool says its owner, the name was durable
@@ -262,9 +263,18 @@ fn read_logs(
         unlisted::check_age(&source, env.pool.is_some(), state, &dir)?;
     }
     let recovered = recover::read_logs(&source, state)?;
-    if let Some(offset) = cut_off {
-        let manifest = format!("{dir}/{manifest_name}");
-        unlisted::check_edits(&source, state, recovered.last_seqno, &manifest, offset)?;
+    let Some(offset) = cut_off else {
+        // What is beside the tables while logs are elsewhere is as much a stray, or not.
+        if env.log_storage.is_some() {
+            unlisted::check_age(&env.tables_source(), false, state, &dir)?;
+        }
+        return Ok(recovered);
+    };
+    let manifest = format!("{dir}/{manifest_name}");
+    unlisted::check_edits(&source, state, recovered.last_seqno, &manifest, offset)?;
+    if env.log_storage.is_some() {
+        let tables = env.tables_source();
+        unlisted::check_edits(&tables, state, recovered.last_seqno, &manifest, offset)?;
     }
     Ok(recovered)
 }
@@ -306,6 +316,7 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
     }
     // After the manifest: a log is where it can be read before the manifest lists it.
     let logs = env.log_storage_now()?;
+    env.check_logs_place(&*logs, &state)?;
     // Copied: the writer goes on with what is in the pool.
     let copied = LogSource { storage: &*logs, pool: None, background: &*env.background };
     let mut recovered = read_logs(env, copied, &manifest_name, &state)?;

@@ -15,7 +15,7 @@ use esker_storage::Storage;
 
 /// The last seqno of a log that `state` does not list and that is of the epoch `epoch`; zero if there is
 /// nothing in it.
-fn last_seqno_of(source: &LogSource<'_>, epoch: u32) -> Result<Seqno> {
+pub(crate) fn last_seqno_of(source: &LogSource<'_>, epoch: u32) -> Result<Seqno> {
     let scanned = source.read(epoch, &LogState::default()).and_then(|mut read| read.scan(None));
     match scanned {
         Ok(scanned) => Ok(scanned.frames.last().map_or(0, |frame| frame.next_seqno() - 1)),
@@ -26,7 +26,7 @@ fn last_seqno_of(source: &LogSource<'_>, epoch: u32) -> Result<Seqno> {
 }
 
 /// The epochs on a log storage that `state` does not list.
-fn unlisted(storage: &dyn Storage, state: &State) -> Result<Vec<u32>> {
+pub(crate) fn epochs(storage: &dyn Storage, state: &State) -> Result<Vec<u32>> {
     let names = storage.list()?;
     let mut epochs: Vec<_> = names.iter().filter_map(|name| parse_log_file_name(name)).collect();
     epochs.retain(|epoch| !state.logs.contains_key(epoch));
@@ -44,7 +44,7 @@ pub(crate) fn check_age(
     state: &State,
     dir: &str,
 ) -> Result<()> {
-    for epoch in unlisted(source.storage, state)? {
+    for epoch in epochs(source.storage, state)? {
         if u64::from(epoch) < state.next_file || !is_pool && last_seqno_of(source, epoch)? == 0 {
             continue;
         }
@@ -76,7 +76,7 @@ pub(crate) fn check_edits(
     manifest: &str,
     cut_off: u64,
 ) -> Result<()> {
-    for epoch in unlisted(source.storage, state)? {
+    for epoch in epochs(source.storage, state)? {
         let last = last_seqno_of(source, epoch)?;
         if last > last_seqno {
             let what = format!(

@@ -8,6 +8,7 @@ use super::Inspector;
 use crate::log_files;
 use crate::log_read::LogSource;
 use crate::manifest::State;
+use crate::misplaced;
 use crate::pool_logs::{self, PoolStorage};
 use crate::unlisted;
 use esker_base::{Error, Result, Threads};
@@ -110,7 +111,25 @@ impl Inspector {
     /// Fails if a log is younger than the manifest, no edit of which is lost.
     pub(super) fn check_age(&self, state: &State) -> Result<()> {
         let dir = self.storage.describe();
-        unlisted::check_age(&self.log_source(), self.pool.is_some(), state, &dir)
+        unlisted::check_age(&self.log_source(), self.pool.is_some(), state, &dir)?;
+        if !self.is_one_storage() {
+            unlisted::check_age(&self.tables_source(), false, state, &dir)?;
+        }
+        Ok(())
+    }
+
+    /// Fails if a log lies beside the tables while another place was named. If the manifest is not
+    /// `whole`, that may be one that it does not list.
+    pub(super) fn check_logs_place(&self, state: &State, whole: bool) -> Result<()> {
+        if self.is_one_storage() {
+            return Ok(());
+        }
+        let (logs, is_pool) = (&*self.log_storage, self.pool.is_some());
+        misplaced::check(&*self.storage, logs, is_pool, state)?;
+        if !whole {
+            misplaced::check_unlisted(&self.tables_source(), logs, is_pool, state)?;
+        }
+        Ok(())
     }
 
     /// The lock of the log directory, if it is another.
@@ -121,6 +140,11 @@ impl Inspector {
     /// Logs in a pool are copied, too: nothing here goes on with them.
     pub(super) fn log_source(&self) -> LogSource<'_> {
         LogSource { storage: &*self.log_storage, pool: None, background: &Threads }
+    }
+
+    /// Logs beside the tables.
+    fn tables_source(&self) -> LogSource<'_> {
+        LogSource { storage: &*self.storage, ..self.log_source() }
     }
 
     /// The logs where they are, to be made durable.

@@ -9,7 +9,8 @@
 //!
 //! Only damage is given up. A file that can't be read for another reason (a permission, a failing
 //! device, a newer format) stops the repair, and so does a listed log that is not there: it may lie in
-//! another directory. All of this is decided before the first file is touched.
+//! another directory. One that lies beside the tables, while a pool or another directory was named, stops it
+//! even if missing logs are to be given up. All of this is decided before the first file is touched.
 //!
 //! What is given up is taken out of the tree, its files renamed to `NAME.damaged`, and a fresh manifest
 //! written; before that, what is kept of the logs is made durable, as the manifest says where they end. In
@@ -117,6 +118,8 @@ impl Inspector {
         let _log_lock = self.lock_logs()?;
         let whole = in_force && self.cut_off_at(&self.read_manifest(&name)?)?.is_none();
         self.presume_states(&state, whole);
+        // Even if missing logs are to be given up: these are not missing.
+        self.check_logs_place(&state, whole)?;
         if whole {
             self.check_age(&state)?;
         }
