@@ -169,6 +169,31 @@ fn a_damaged_state_word_is_made_out_from_the_segment() {
     }
 }
 
+/// Its header is sound, so it is in use, by a newer program.
+#[test]
+fn a_segment_of_a_newer_format_in_an_extent_of_unknown_state_is_not_freed() {
+    let place = killed();
+    let (index, at) = extent(&place);
+    let mut bytes = std::fs::read(place.pool()).unwrap();
+    let header = &mut bytes[at as usize..][..SEGMENT_HEADER_BYTES];
+    header[8] = 9;
+    let checksum = esker_base::checksum::crc32c(&header[..SEGMENT_HEADER_BYTES - 4]);
+    header[SEGMENT_HEADER_BYTES - 4..].copy_from_slice(&checksum.to_le_bytes());
+    bytes[4096 + 8 * index as usize] ^= 0x40;
+    std::fs::write(place.pool(), &bytes).unwrap();
+    for refused in [
+        inspector(&place).repair(MissingLogs::Refuse).err(),
+        inspector(&place).repair(MissingLogs::GiveUp).err(),
+        inspector(&place).check(&mut |_| {}).err(),
+    ] {
+        let refused = refused.unwrap();
+        assert!(matches!(refused, Error::NewerVersion { found: 9, .. }), "{refused}");
+    }
+    // But for the place that says who has it open.
+    let after = std::fs::read(place.pool()).unwrap();
+    assert!(after[..128] == bytes[..128] && after[152..] == bytes[152..]);
+}
+
 #[test]
 fn either_word_of_the_owner_says_whose_the_pool_is() {
     for at in [64, 79] {

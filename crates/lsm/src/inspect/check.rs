@@ -78,7 +78,7 @@ impl Inspector {
         }
         let manifest = self.manifest()?;
         let cut_off = self.cut_off_at(&manifest)?;
-        self.presume_states(&state, cut_off.is_none());
+        self.presume_states(&state, cut_off.is_none())?;
         self.check_logs_place(&state, cut_off.is_none())?;
         self.check_tables(&state, checked, report);
         self.check_logs(&state, checked, report);

@@ -76,16 +76,19 @@ impl Inspector {
     /// Decides what the extents are whose state words do not hold. One whose segment the manifest lists
     /// holds that segment; and so does one whose segment is younger than the manifest, or, if the manifest
     /// is not `whole`, may have been in an edit that is lost. Any other is free.
-    pub(super) fn presume_states(&self, state: &State, whole: bool) {
-        let Some(InspectedPool { pool, .. }) = &self.pool else { return };
+    ///
+    /// Fails if one holds a segment of a newer format: nobody here knows whether that counts.
+    pub(super) fn presume_states(&self, state: &State, whole: bool) -> Result<()> {
+        let Some(InspectedPool { pool, .. }) = &self.pool else { return Ok(()) };
         for index in pool.unknown() {
             let counts = |epoch: &u32| {
                 let listed = state.logs.contains_key(epoch);
                 let used = pool.used().contains(epoch);
                 !used && (listed || !whole || u64::from(*epoch) >= state.next_file)
             };
-            pool.presume(index, segment_in(pool, index).filter(counts));
+            pool.presume(index, segment_in(pool, index)?.filter(counts));
         }
+        Ok(())
     }
 
     /// What the pool says of itself that does not hold, for people.
@@ -158,11 +161,16 @@ impl Inspector {
     }
 }
 
-/// The segment whose header an extent starts with.
-fn segment_in(pool: &Arc<Pool>, index: u32) -> Option<u32> {
+/// The segment whose header an extent starts with, if it starts with one. Fails if the segment is of a
+/// newer format: it is no less in use for that.
+fn segment_in(pool: &Arc<Pool>, index: u32) -> Result<Option<u32>> {
     let extent = pool.look_into(index);
     let mut header = [0; SEGMENT_HEADER_BYTES];
     extent.read(0, &mut header);
-    let header = SegmentHeader::decode(&header, &pool.describe()).ok()?;
-    (header.capacity == extent.len() as u64).then_some(header.epoch)
+    let name = format!("{}, extent {index}", pool.describe());
+    match SegmentHeader::decode(&header, &name) {
+        Ok(header) => Ok((header.capacity == extent.len() as u64).then_some(header.epoch)),
+        Err(error) if error.is_corruption() => Ok(None),
+        Err(error) => Err(error),
+    }
 }

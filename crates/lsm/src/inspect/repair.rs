@@ -117,7 +117,7 @@ impl Inspector {
         self.check_log_directory(identity)?;
         let _log_lock = self.lock_logs()?;
         let whole = in_force && self.cut_off_at(&self.read_manifest(&name)?)?.is_none();
-        self.presume_states(&state, whole);
+        self.presume_states(&state, whole)?;
         // Even if missing logs are to be given up: these are not missing.
         self.check_logs_place(&state, whole)?;
         if whole {
