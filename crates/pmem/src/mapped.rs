@@ -222,12 +222,45 @@ pub(crate) fn write_holder(region: &MappedRegion, at: usize, path: &Path) -> Res
 
 /// The holder's pid as it wrote it, or `unknown`.
 fn holder(file: &File) -> String {
+    let from_kernel = file.metadata().ok().and_then(|file| {
+        let locks = fs::read_to_string("/proc/locks").ok()?;
+        locked_by(&locks, file.dev(), file.ino())
+    });
+    // Who only looks at a pool, with its lock, does not write its number: what stands there may be that of
+    // a process that is gone.
+    let alive = |pid: &String| Path::new("/proc").join(pid).exists();
+    let holder =
+        from_kernel.map(|pid| pid.to_string()).or_else(|| recorded_holder(file).filter(alive));
+    holder.unwrap_or_else(|| "unknown".into())
+}
+
+/// The process that has the whole file locked, in what the kernel says of all locks: lines such as
+/// `7: FLOCK  ADVISORY  WRITE 4711 00:1a:42 0 EOF`. A process that is not to be seen from here has a number
+/// that is not above zero.
+fn locked_by(locks: &str, device: u64, inode: u64) -> Option<u32> {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let file = format!("{major:02x}:{minor:02x}:{inode}");
+    locks.lines().find_map(|line| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        match fields[..] {
+            [_, "FLOCK", _, _, pid, at, ..] if at == file => {
+                pid.parse().ok().filter(|&pid| pid > 0)
+            }
+            _ => None,
+        }
+    })
+}
+
+/// The holder's pid as it wrote it.
+fn recorded_holder(file: &File) -> Option<String> {
     let mut bytes = [0; PID_BYTES_MAX];
     let len = file.read_at(&mut bytes, crate::format::HOLDER_AT as u64).unwrap_or(0);
     let digits = bytes[..len].split(|&byte| byte == 0).next().unwrap_or_default();
     match std::str::from_utf8(digits) {
-        Ok(pid) if !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit()) => pid.into(),
-        _ => "unknown".into(),
+        Ok(pid) if !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Some(pid.into())
+        }
+        _ => None,
     }
 }
 
@@ -326,4 +359,40 @@ pub(crate) fn sync_directory(path: &Path) -> Result<()> {
     };
     let synced = File::open(&parent).and_then(|directory| directory.sync_all());
     synced.map_err(|source| failure("sync", &parent, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_holder_of_a_lock_is_told_from_those_of_other_files_and_of_other_kinds() {
+        let locks = "1: POSIX  ADVISORY  WRITE 7 00:1a:42 0 EOF\n\
+                     2: FLOCK  ADVISORY  WRITE 8 00:1a:421 0 EOF\n\
+                     3: FLOCK  ADVISORY  WRITE 9 00:1a:42 0 EOF\n\
+                     4: FLOCK  ADVISORY  WRITE 0 00:1b:42 0 EOF\n";
+        let device = |minor| rustix::fs::makedev(0, minor);
+        assert_eq!(locked_by(locks, device(0x1a), 42), Some(9));
+        assert_eq!(locked_by(locks, device(0x1b), 42), None, "of another namespace");
+        assert_eq!(locked_by(locks, device(0x1a), 43), None);
+    }
+
+    #[test]
+    fn a_recorded_holder_that_is_gone_is_unknown() {
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let file =
+            File::options().create_new(true).read(true).write(true).open(dir.path().join("pool"));
+        let file = file.unwrap();
+        let record = |pid: &str| {
+            file.set_len(0).unwrap();
+            file.write_all_at(pid.as_bytes(), crate::format::HOLDER_AT as u64).unwrap();
+            file.set_len(4096).unwrap();
+            holder(&file)
+        };
+        let own = std::process::id().to_string();
+        assert_eq!(record(&own), own);
+        // Beyond the greatest number that a process can have.
+        assert_eq!(record("4194305"), "unknown");
+        assert_eq!(record("4711x"), "unknown");
+    }
 }
