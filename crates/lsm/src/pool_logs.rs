@@ -213,8 +213,7 @@ impl ReadableFile for ExtentFile {
         if end.is_none_or(|end| end > self.extent.len() as u64) {
             return Err(Error::corruption(&self.name, offset, "the extent ends before"));
         }
-        self.extent.read(offset as usize, out);
-        Ok(())
+        self.extent.read(offset as usize, out)
     }
 
     fn len(&self) -> Result<u64> {

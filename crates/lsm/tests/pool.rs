@@ -254,7 +254,7 @@ fn write_frames(pool: &Arc<Pool>, epoch: u32, seqnos: (u64, u64), keys: &[&[u8]]
     let extent = pool.extent(epoch).unwrap();
     let at = extent.offset();
     let mut header = [0; SEGMENT_HEADER_BYTES];
-    extent.read(0, &mut header);
+    extent.read(0, &mut header).unwrap();
     let header = SegmentHeader::decode(&header, "pool").unwrap();
     let memtable = MemTable::new(Memory::Pmem(extent), header, Frames::Logged);
     let mut tail = memtable.activate(first_seqno);

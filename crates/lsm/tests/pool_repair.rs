@@ -66,8 +66,8 @@ fn extent(place: &Place) -> (u32, u64) {
     let extents = pool.used().into_iter().map(|epoch| pool.extent(epoch).unwrap());
     let mut written = extents.filter(|extent| {
         let (mut header, mut first) = ([0; SEGMENT_HEADER_BYTES], [0; 4]);
-        extent.read(0, &mut header);
-        extent.read(header.len(), &mut first);
+        extent.read(0, &mut header).unwrap();
+        extent.read(header.len(), &mut first).unwrap();
         first == SegmentHeader::decode(&header, "pool").unwrap().mark().to_le_bytes()
     });
     let extent = written.next().unwrap();

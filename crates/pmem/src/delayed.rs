@@ -98,6 +98,14 @@ unsafe impl Region for Delayed {
         unsafe { self.inner.fault_in(at, bytes) }
     }
 
+    fn expect(&self, at: usize, bytes: usize) -> std::io::Result<()> {
+        self.inner.expect(at, bytes)
+    }
+
+    fn read_safely(&self, at: usize, out: &mut [u8]) -> Option<std::io::Result<()>> {
+        self.inner.read_safely(at, out)
+    }
+
     fn delays_reads(&self) -> bool {
         !self.delays.line_read.is_zero()
     }

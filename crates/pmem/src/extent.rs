@@ -3,6 +3,7 @@
 use crate::pool::Pool;
 use crate::region::{FRAME_HEADER_BYTES, LINE_BYTES};
 use crate::state::Flushed;
+use esker_base::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -141,9 +142,22 @@ impl Extent {
 
     /// Copies bytes out, for whoever looks on: the holder of a pool opened for writing does so only
     /// while nothing is written. While another process writes, what is copied is any mix of old and
-    /// new words; if [`Pool::holds`] the segment afterwards, at least they are of no other segment.
-    pub fn read(&self, at: usize, out: &mut [u8]) {
+    /// new bytes; if [`Pool::holds`] the segment afterwards, at least they are of no other segment.
+    ///
+    /// Of a pool that was opened to look at, what can't be read is an error.
+    pub fn read(&self, at: usize, out: &mut [u8]) -> Result<()> {
         assert!(at <= self.len && out.len() <= self.len - at, "the range lies in the extent");
+        let Some(read) = self.pool.region.read_safely(self.at + at, out) else {
+            self.load(at, out);
+            return Ok(());
+        };
+        // What is looked at next, such as the state word, is looked at after the bytes.
+        fence(Ordering::Acquire);
+        read.map_err(|source| Error::io("read", self.pool.describe(), source))
+    }
+
+    /// Copies bytes of memory that has all its pages.
+    fn load(&self, at: usize, out: &mut [u8]) {
         let skew = at % WORD_BYTES;
         let (head, rest) = out.split_at_mut(out.len().min((WORD_BYTES - skew) % WORD_BYTES));
         if !head.is_empty() {
@@ -159,7 +173,7 @@ impl Extent {
         if !tail.is_empty() {
             tail.copy_from_slice(&self.word_at(at)[..tail.len()]);
         }
-        // What is looked at next, such as the state word, is looked at after the bytes.
+        // As for `read`.
         fence(Ordering::Acquire);
     }
 
@@ -186,7 +200,7 @@ impl Extent {
         let mut piece = [0; PIECE];
         for at in range.clone().step_by(PIECE) {
             let piece = &mut piece[..PIECE.min(range.end - at)];
-            self.read(at, piece);
+            self.load(at, piece);
             // SAFETY: in the extent, as checked, and the caller's alone.
             unsafe { self.pool.write(self.at + at, piece) };
         }

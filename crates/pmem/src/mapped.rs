@@ -41,6 +41,9 @@ unsafe impl Sync for MappedRegion {}
 /// The longest holder's number that is read.
 const PID_BYTES_MAX: usize = 24;
 
+/// The smallest page of any processor: what pages are multiples of.
+const PAGE_BYTES: usize = 4096;
+
 fn failure(action: &'static str, path: &Path, source: impl Into<io::Error>) -> Error {
     Error::io(action, path.display().to_string(), source.into())
 }
@@ -320,13 +323,37 @@ unsafe impl Region for MappedRegion {
         self.persist.fence();
     }
 
+    fn expect(&self, at: usize, bytes: usize) -> io::Result<()> {
+        if self.writable {
+            return Ok(());
+        }
+        // Whole pages, as the system wants them; the mapping starts with one.
+        let start = at / PAGE_BYTES * PAGE_BYTES;
+        let end = (at + bytes).next_multiple_of(PAGE_BYTES).min(self.len);
+        match self.advise(start, end - start, Advice::LinuxPopulateRead) {
+            // An old kernel.
+            Ok(()) | Err(Errno::INVAL) => Ok(()),
+            // What it says instead of the signal that a load would get.
+            Err(Errno::FAULT) => Err(io::Error::other(
+                "a page of it can't be had: its file system is full, and the file has a hole there, or \
+                 was cut off, or the medium can't be read",
+            )),
+            Err(source) => Err(source.into()),
+        }
+    }
+
+    fn read_safely(&self, at: usize, out: &mut [u8]) -> Option<io::Result<()>> {
+        // Through the file: it has holes read as zeros, and failures are errors.
+        (!self.writable).then(|| self._file.read_exact_at(out, at as u64))
+    }
+
     unsafe fn fault_in(&self, at: usize, bytes: usize) -> io::Result<()> {
         match self.advise(at, bytes, Advice::LinuxPopulateWrite) {
             // An old kernel: touch each page.
             Err(Errno::INVAL) => {}
             populated => return Ok(populated?),
         }
-        for page in (at..at + bytes).step_by(4096) {
+        for page in (at..at + bytes).step_by(PAGE_BYTES) {
             // SAFETY: the caller's: in the mapping, and nobody else writes it; it keeps its value.
             unsafe {
                 let byte = self.base.add(page);

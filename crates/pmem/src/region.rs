@@ -82,6 +82,24 @@ pub unsafe trait Region: Send + Sync {
         Ok(())
     }
 
+    /// Makes sure that a load from the range finds a page, in memory that is looked at: where it finds none,
+    /// such as a hole of a copy on a full file system, the system ends the process.
+    fn expect(&self, at: usize, bytes: usize) -> io::Result<()> {
+        let _ = (at, bytes);
+        Ok(())
+    }
+
+    /// Copies the bytes at `at` out in a way that fails where a load would end the process. `None`: a load
+    /// never does.
+    ///
+    /// # Panics
+    ///
+    /// Perhaps, if the range does not lie in the region.
+    fn read_safely(&self, at: usize, out: &mut [u8]) -> Option<io::Result<()>> {
+        let _ = (at, out);
+        None
+    }
+
     /// Whether `before_read` does anything.
     fn delays_reads(&self) -> bool {
         false

@@ -27,7 +27,7 @@ fn an_extent_of_unknown_state_is_neither_used_nor_free() {
     assert_eq!((problems.len(), pool.unknown(), pool.used()), (1, vec![0], vec![]));
     assert_eq!(pool.free(), pool.extents() - 1);
     let mut header = [0; 64];
-    pool.look_into(0).read(0, &mut header);
+    pool.look_into(0).read(0, &mut header).unwrap();
     assert_eq!(header, [9; 64]);
 }
 

@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use esker_base::Error;
+use esker_pmem::pool::Inspect;
 use esker_pmem::sim::SimRegion;
 use esker_pmem::{Accept, Domain, Extent, Pool, Region};
 use std::ops::Range;
@@ -263,12 +264,12 @@ fn a_range_is_read_from_any_byte_to_any_byte() {
     let extent = pool.acquire(5, &(0..64).collect::<Vec<u8>>()).unwrap().unwrap();
     for (start, end) in (0..20).flat_map(|start| (start..40).map(move |end| (start, end))) {
         let mut out = vec![0xee; end - start];
-        extent.read(start, &mut out);
+        extent.read(start, &mut out).unwrap();
         assert!(out.into_iter().eq(start as u8..end as u8), "{start}..{end}");
     }
     let mut end = [1; 3];
-    extent.read(extent.len() - 3, &mut end);
-    extent.read(extent.len(), &mut []);
+    extent.read(extent.len() - 3, &mut end).unwrap();
+    extent.read(extent.len(), &mut []).unwrap();
     assert_eq!(end, [0; 3]);
 }
 
@@ -304,6 +305,62 @@ fn a_copy_with_holes_has_its_blocks_again_once_it_is_open_for_writing() {
     assert!(blocks() < BYTES, "whoever looks changes nothing");
     drop(Pool::open(&copy, Accept::Emulated).unwrap());
     assert!(blocks() >= BYTES);
+}
+
+#[test]
+fn a_copy_with_holes_is_looked_at_without_filling_them() {
+    use std::os::unix::fs::{FileExt, MetadataExt};
+    let dir = memory();
+    let (path, pool) = pool_in(&dir);
+    drop(pool);
+    let copy = dir.path().join("copy");
+    let file = std::fs::File::create(&copy).unwrap();
+    file.write_all_at(&std::fs::read(&path).unwrap()[..8192], 0).unwrap();
+    file.set_len(BYTES).unwrap();
+    let blocks = || file.metadata().unwrap().blocks();
+    let before = blocks();
+    let (pool, _) = Pool::inspect(&copy, Accept::Emulated, Inspect::Alone).unwrap();
+    for index in 0..pool.extents() as u32 {
+        let mut bytes = vec![1; pool.extent_bytes()];
+        pool.look_into(index).read(0, &mut bytes).unwrap();
+        assert!(bytes.iter().all(|&byte| byte == 0), "{index}");
+    }
+    assert_eq!(blocks(), before);
+}
+
+/// As in a hole of a full file system, a load would end the process.
+#[test]
+fn what_is_gone_from_a_pool_that_is_looked_at_is_an_error_and_no_signal() {
+    let dir = memory();
+    let (path, pool) = pool_in(&dir);
+    drop(pool.acquire(5, &[9; 64]).unwrap().unwrap());
+    let looking = Pool::open_read_only(&path, Accept::Emulated).unwrap();
+    let extent = looking.extent(5).unwrap();
+    drop(pool);
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.set_len(8192).unwrap();
+    let error = extent.read(0, &mut [0; 64]).unwrap_err().to_string();
+    assert!(error.contains("could not read") && error.contains("pool"), "{error}");
+    file.set_len(0).unwrap();
+    let error = looking.look_again().err().unwrap().to_string();
+    assert!(error.contains("could not read the header of"), "{error}");
+}
+
+#[test]
+fn who_has_a_pool_locked_only_to_look_at_it_is_named_to_the_next() {
+    use std::os::unix::fs::FileExt;
+    let dir = memory();
+    let (path, pool) = pool_in(&dir);
+    drop(pool);
+    // As the writer before wrote it; and that process is alive, too.
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.write_all_at(&[b'1', 0, 0, 0, 0, 0, 0, 0], 128).unwrap();
+    let checking = Pool::inspect(&path, Accept::Emulated, Inspect::Alone).unwrap();
+    let Err(Error::Locked { pid, .. }) = Pool::open(&path, Accept::Emulated) else {
+        panic!("the pool is locked")
+    };
+    assert_eq!(pid, std::process::id().to_string());
+    drop(checking);
 }
 
 /// Memory whose pages are not to be had in a range.

@@ -166,7 +166,7 @@ impl Inspector {
 fn segment_in(pool: &Arc<Pool>, index: u32) -> Result<Option<u32>> {
     let extent = pool.look_into(index);
     let mut header = [0; SEGMENT_HEADER_BYTES];
-    extent.read(0, &mut header);
+    extent.read(0, &mut header)?;
     let name = format!("{}, extent {index}", pool.describe());
     match SegmentHeader::decode(&header, &name) {
         Ok(header) => Ok((header.capacity == extent.len() as u64).then_some(header.epoch)),

@@ -46,12 +46,18 @@ pub fn examine(region: &dyn Region, name: &str) -> Result<Examined> {
     if region.len() < HEADER_BYTES {
         return Err(damaged(region.len(), "it ends inside its header".into()));
     }
+    let expect = |bytes: usize| {
+        let found = region.expect(0, bytes);
+        found.map_err(|source| Error::io("read the header of", name.to_owned(), source))
+    };
+    expect(HEADER_BYTES)?;
     let header = read_header(region).map_err(|bad| refuse(name, bad))?;
     let layout = header.layout;
     if layout.pool_bytes > region.len() as u64 {
         let what = format!("it was cut off here; it had {} bytes", layout.pool_bytes);
         return Err(damaged(region.len(), what));
     }
+    expect(state_at(layout.extents))?;
     let mut problems = Vec::new();
     let (owner, complement) = (word(region, OWNER_AT), word(region, OWNER_COMPLEMENT_AT));
     // A claim that was cut off leaves a complement without an owner.

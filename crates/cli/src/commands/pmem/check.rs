@@ -82,7 +82,7 @@ fn read(pool: &Pool, extent: &Extent) -> Result<Segment, String> {
         format!("{name}: extent {} at offset {}: {what}", extent.index(), offset + at as u64)
     };
     let mut bytes = vec![0; extent.len()];
-    extent.read(0, &mut bytes);
+    extent.read(0, &mut bytes).map_err(|error| problem(0, error.to_string()))?;
     let header = SegmentHeader::decode_of(&bytes, extent.epoch(), extent.len() as u64, &name)
         .map_err(|error| match error {
             esker::Error::Corruption { offset, what, .. } => problem(offset as usize, what),
