@@ -8,7 +8,7 @@ use esker::inspect::Inspector;
 use esker::{Cursor, Db, Env, KeyRange, Keyspace, Log, Settings, Sync};
 use esker_flash::{FlashStorage, zones};
 use esker_pmem::pool::Inspect;
-use esker_pmem::{Accept, Pool};
+use esker_pmem::{Accept, Domain, Pool};
 use std::ffi::OsString;
 use std::ops::Bound;
 use std::path::PathBuf;
@@ -97,7 +97,10 @@ impl Home {
             && !self.db.exists()
         {
             // A pool that can't be used is refused before there is a directory.
-            Pool::inspect(pool, self.accept(), Inspect::Beside)?;
+            let (found, _) = Pool::inspect(pool, self.accept(), Inspect::Beside)?;
+            if found.domain() == Domain::Copy {
+                Pool::open(pool, self.accept())?;
+            }
         }
         warned(match self.on_flash(Access::Write)? {
             Some(env) => Db::open_with(env, settings)?,

@@ -11,12 +11,14 @@ pub enum Domain {
     Eadr,
     /// Nothing survives: this is DRAM, with the same instructions so that their cost is the same.
     Emulated,
+    /// Nothing is stored: a copy of a pool, on any other file system, to be looked at.
+    Copy,
 }
 
 impl Domain {
     /// Whether stores survive power loss at all.
     pub fn survives_power_loss(self) -> bool {
-        self != Domain::Emulated
+        matches!(self, Domain::MapSync | Domain::Eadr)
     }
 }
 
@@ -26,6 +28,7 @@ impl fmt::Display for Domain {
             Domain::MapSync => "persistent memory (DAX, MAP_SYNC)",
             Domain::Eadr => "persistent memory (DAX, MAP_SYNC, eADR)",
             Domain::Emulated => "emulated (DRAM: nothing survives power loss)",
+            Domain::Copy => "a copy, on a file system without DAX: to look at only",
         })
     }
 }
@@ -33,8 +36,8 @@ impl fmt::Display for Domain {
 /// What a caller agrees to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accept {
-    /// Persistent memory only.
+    /// Persistent memory only; and, to look at, a copy on a file system that is neither that nor tmpfs.
     Persistent,
-    /// Persistent memory, or a file on tmpfs in its stead.
+    /// The same, or a file on tmpfs in its stead.
     Emulated,
 }

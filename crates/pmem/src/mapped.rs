@@ -136,13 +136,15 @@ impl MappedRegion {
             Ok(base) => (base, detect::persistence(&file)),
             Err(Errno::OPNOTSUPP | Errno::INVAL) => {
                 let kind = fstatfs(&file).map_err(|source| failure("ask about", path, source))?;
-                detect::emulation(path, kind.f_type as u64, accept)?;
+                let domain = detect::stand_in(path, kind.f_type as u64, accept, writable)?;
                 let base = map(MapFlags::SHARED).map_err(|source| failure("map", path, source))?;
-                (base, Domain::Emulated)
+                (base, domain)
             }
             Err(source) => return Err(failure("map", path, source)),
         };
-        detect::durable_stores(path, domain, REACHES_MEDIUM)?;
+        if writable {
+            detect::durable_stores(path, domain, REACHES_MEDIUM)?;
+        }
         let region = MappedRegion {
             base: base.cast(),
             len,
@@ -223,7 +225,7 @@ pub(crate) fn write_holder(region: &MappedRegion, at: usize, path: &Path) -> Res
     written.map_err(|source| failure("write to", path, source))
 }
 
-/// The holder's pid as it wrote it, or `unknown`.
+/// Who holds the lock: as the kernel says, or else as the holder wrote it; or `unknown`.
 fn holder(file: &File) -> String {
     let from_kernel = file.metadata().ok().and_then(|file| {
         let locks = fs::read_to_string("/proc/locks").ok()?;

@@ -7,7 +7,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const TMPFS: u64 = 0x0102_1994;
-const RAMFS: u64 = 0x8584_58f6;
 
 /// Where the kernel says what a block device lies on.
 const DEVICES: &str = "/sys/dev/block";
@@ -54,17 +53,25 @@ pub(super) fn durable_stores(path: &Path, domain: Domain, reach_medium: bool) ->
     })
 }
 
-/// Whether a file that can't be mapped with `MAP_SYNC` may stand in for persistent memory.
-pub(super) fn emulation(path: &Path, file_system: u64, accept: Accept) -> Result<()> {
+/// What a file that can't be mapped with `MAP_SYNC` may stand in for, if for anything: on tmpfs for
+/// persistent memory, if that is asked for by name; elsewhere, as long as it is only looked at, for the pool
+/// that it is a copy of.
+pub(super) fn stand_in(
+    path: &Path,
+    file_system: u64,
+    accept: Accept,
+    writable: bool,
+) -> Result<Domain> {
     let refuse = |reason: &str| {
         Err(Error::PoolRefused { pool: path.display().to_string(), reason: reason.into() })
     };
-    match (matches!(file_system, TMPFS | RAMFS), accept) {
-        (true, Accept::Emulated) => Ok(()),
+    match (file_system == TMPFS, accept) {
+        (true, Accept::Emulated) => Ok(Domain::Emulated),
         (true, Accept::Persistent) => refuse(
             "it lies on tmpfs, which is DRAM, so nothing in it survives power loss; ask for an \
              emulated pool by name if that will do, or put it on a DAX file system",
         ),
+        (false, _) if !writable => Ok(Domain::Copy),
         (false, _) => refuse(
             "its file system can't be mapped with MAP_SYNC, so a store could be lost though it was \
              flushed; put the pool on a file system mounted with DAX on persistent memory, or, as \
@@ -137,14 +144,28 @@ mod tests {
     fn only_tmpfs_is_an_emulation_and_only_when_asked_for() {
         const EXT4: u64 = 0xef53;
         let path = Path::new("pool");
-        assert!(emulation(path, TMPFS, Accept::Emulated).is_ok());
+        for writable in [false, true] {
+            let found = stand_in(path, TMPFS, Accept::Emulated, writable);
+            assert_eq!(found.unwrap(), Domain::Emulated);
+            let error = stand_in(path, TMPFS, Accept::Persistent, writable).unwrap_err();
+            assert!(error.to_string().contains("by name"), "{error}");
+        }
+        // Ramfs can allocate nothing, so it is refused for what it is not.
+        const RAMFS: u64 = 0x8584_58f6;
         for (file_system, accept, says) in [
-            (TMPFS, Accept::Persistent, "by name"),
             (EXT4, Accept::Persistent, "MAP_SYNC"),
             (EXT4, Accept::Emulated, "/dev/shm"),
+            (RAMFS, Accept::Emulated, "/dev/shm"),
         ] {
-            let error = emulation(path, file_system, accept).unwrap_err().to_string();
+            let error = stand_in(path, file_system, accept, true).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn on_any_other_file_system_a_copy_may_be_looked_at() {
+        for accept in [Accept::Persistent, Accept::Emulated] {
+            assert_eq!(stand_in(Path::new("pool"), 0xef53, accept, false).unwrap(), Domain::Copy);
         }
     }
 }
