@@ -94,6 +94,12 @@ impl MappedRegion {
         created
     }
 
+    /// Fails if no pool can be made at `path` for its file system. To be asked before `create`, which takes
+    /// all blocks before it knows.
+    pub(crate) fn judge_place(path: &Path, accept: Accept) -> Result<()> {
+        detect::place(path, accept)
+    }
+
     /// Maps an existing file for its one writer.
     pub fn open(path: &Path, accept: Accept) -> Result<MappedRegion> {
         expect_file(path)?;

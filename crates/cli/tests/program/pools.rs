@@ -42,12 +42,29 @@ fn a_pool_is_created_once_and_says_that_it_is_emulated() {
 #[test]
 fn a_pool_on_a_disk_is_refused_even_as_an_emulation() {
     let scratch = Scratch::new();
-    let create = ["pmem", "create", "pool", "--bytes", "1MiB", "--emulated"];
+    // More than there is room for: it is not space that is missing.
+    let create = ["pmem", "create", "pool", "--bytes", "16384G", "--emulated"];
     let done = scratch.run(&create);
     // Where the temporary directory is memory, there is nothing to refuse.
     if done.status == 1 {
         assert!(done.err.contains("MAP_SYNC"), "{done:?}");
         assert!(!scratch.path("pool").exists());
+    }
+}
+
+#[test]
+fn a_creation_that_was_not_finished_is_said_to_be_in_the_way() {
+    let scratch = Scratch::new();
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = dir.path().join("pool");
+    for length in [0, 1 << 20] {
+        std::fs::File::create(&path).unwrap().set_len(length).unwrap();
+        let create = ["pmem", "create", path.to_str().unwrap(), "--bytes", "1MiB", "--emulated"];
+        let done = scratch.run(&create).expect_status(1);
+        assert!(
+            done.err.contains("was not finished") && done.err.contains("remove it"),
+            "{done:?}"
+        );
     }
 }
 

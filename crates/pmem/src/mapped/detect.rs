@@ -2,6 +2,9 @@
 
 use crate::domain::{Accept, Domain};
 use esker_base::{Error, Result};
+use rustix::fs::{Mode, OFlags, fstatfs, open};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -77,6 +80,36 @@ pub(super) fn stand_in(
              flushed; put the pool on a file system mounted with DAX on persistent memory, or, as \
              an emulation that survives no power loss, on tmpfs such as /dev/shm",
         ),
+    }
+}
+
+/// Refuses to make a pool at `path` where none can be, before anything is taken for it. Tries a file of one
+/// page that has no name. What can't be told this way is not refused here.
+pub(super) fn place(path: &Path, accept: Accept) -> Result<()> {
+    let directory = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let Ok(file) = open(directory, flags, Mode::RUSR | Mode::WUSR) else { return Ok(()) };
+    let file = File::from(file);
+    const BYTES: usize = 4096;
+    if file.set_len(BYTES as u64).is_err() {
+        return Ok(());
+    }
+    let (protection, flags) = (ProtFlags::READ, MapFlags::SHARED_VALIDATE | MapFlags::SYNC);
+    // SAFETY: the system chooses an address where nothing is mapped.
+    match unsafe { mmap(std::ptr::null_mut(), BYTES, protection, flags, &file, 0) } {
+        Ok(base) => {
+            // SAFETY: it was just mapped, and nobody else knows where.
+            let _ = unsafe { munmap(base, BYTES) };
+            Ok(())
+        }
+        Err(Errno::OPNOTSUPP | Errno::INVAL) => match fstatfs(&file) {
+            Ok(kind) => stand_in(path, kind.f_type as u64, accept, true).map(drop),
+            Err(_) => Ok(()),
+        },
+        Err(_) => Ok(()),
     }
 }
 
@@ -167,5 +200,17 @@ mod tests {
         for accept in [Accept::Persistent, Accept::Emulated] {
             assert_eq!(stand_in(Path::new("pool"), 0xef53, accept, false).unwrap(), Domain::Copy);
         }
+    }
+
+    #[test]
+    fn a_place_is_judged_before_anything_is_made_there() {
+        let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let pool = memory.path().join("pool");
+        assert!(place(&pool, Accept::Emulated).is_ok());
+        let refused = place(&pool, Accept::Persistent).unwrap_err();
+        assert!(refused.to_string().contains("by name"), "{refused}");
+        // Where nothing can be told, creating says what is wrong.
+        assert!(place(&memory.path().join("missing/pool"), Accept::Persistent).is_ok());
+        assert_eq!(memory.path().read_dir().unwrap().count(), 0);
     }
 }

@@ -7,6 +7,8 @@ use crate::format::HOLDER_AT;
 use crate::mapped::{MappedRegion, sync_directory, sync_directory_again, write_holder};
 use crate::region::Region;
 use esker_base::{Clock, Error, Result};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,7 +17,10 @@ impl Pool {
     pub fn create(path: impl AsRef<Path>, bytes: u64, accept: Accept) -> Result<Arc<Pool>> {
         let path = path.as_ref();
         check_bytes(bytes)?;
-        let region = MappedRegion::create(path, bytes, accept)?;
+        // Before so many blocks are asked for: where no pool can be, it is not space that is missing.
+        MappedRegion::judge_place(path, accept)?;
+        let region =
+            MappedRegion::create(path, bytes, accept).map_err(|error| explain(error, path))?;
         let created = write_holder(&region, HOLDER_AT, path).and_then(|()| {
             let pool = Pool::format(Arc::new(region), &name(path), esker_base::ambient_seed())?;
             sync_directory(path)?;
@@ -73,6 +78,29 @@ impl Pool {
         }
         Ok((Pool::of(Arc::new(region), &name(path), &examined), examined.problems))
     }
+}
+
+/// The error of creating a pool, and if its name is taken by one that was never finished, what to do.
+fn explain(error: Error, path: &Path) -> Error {
+    match &error {
+        Error::Io { source, .. }
+            if source.kind() == ErrorKind::AlreadyExists && is_unfinished(path) =>
+        {
+            let reason = "there is a file already: a pool whose creation was not finished, or is going \
+                          on, or a file that starts with zeros; if it is the former, nothing was ever \
+                          written to it: remove it and create the pool again";
+            Error::PoolRefused { pool: name(path), reason: reason.into() }
+        }
+        _ => error,
+    }
+}
+
+/// Whether a file has not got as far as its magic.
+fn is_unfinished(path: &Path) -> bool {
+    let mut start = [0; 8];
+    let is_file = path.metadata().is_ok_and(|found| found.is_file());
+    let length = is_file.then(|| File::open(path).and_then(|mut file| file.read(&mut start)));
+    matches!(length, Some(Ok(_))) && start == [0; 8]
 }
 
 fn name(path: &Path) -> String {
