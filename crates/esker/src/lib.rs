@@ -113,8 +113,8 @@ pub use esker_lsm::version::{TableId, TableMeta};
 pub use esker_lsm::{
     Account, DEFAULT_KEYSPACE, Db, DbCursor, Dedup, DramTableStats, Env, Forwarding, GoalInfo,
     Keyspace, KeyspaceInfo, KeyspaceLevels, KeyspaceSettings, LevelInfo, LiveData, Log, Pairs,
-    RECLAIM_PERCENTS, Range, Ratio, ReclaimErrors, RunInfo, Settings, Shape, Snapshot, SpaceSeen,
-    Stats, Store, Sync, TableGets, TornLog,
+    PoolDomain, RECLAIM_PERCENTS, Range, Ratio, ReclaimErrors, RunInfo, Settings, Shape, Snapshot,
+    SpaceSeen, Stats, Store, Sync, TableGets, TornLog,
 };
 pub use esker_table::Compression;
 pub use esker_txn::TransactionDb;

@@ -411,6 +411,7 @@ impl Db {
         Stats {
             writes,
             user_bytes,
+            pool_domain: inner.logs.pool().map(|pool| pool.domain()),
             log_bytes: traffic.bytes + pool.bytes,
             log_appends: traffic.appends,
             log_syncs: traffic.syncs,

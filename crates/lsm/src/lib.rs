@@ -64,6 +64,7 @@ pub use db::Db;
 pub use dedup::{Dedup, Ratio};
 pub use env::Env;
 pub use esker_memtable::{DramTableStats, Forwarding};
+pub use esker_pmem::Domain as PoolDomain;
 pub use keyspace::{DEFAULT_KEYSPACE, Keyspace, KeyspaceInfo};
 pub use log_files::{log_file_name, parse_log_file_name};
 pub use range::{Pairs, Range};

@@ -8,6 +8,7 @@ use crate::table_gets::{GetCounters, TableGets};
 use crate::version::{KeyspaceVersion, TableMeta, Version};
 use esker_base::{KeyspaceId, Seqno};
 use esker_memtable::DramTableStats;
+use esker_pmem::Domain;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ pub struct Stats {
     pub writes: u64,
     /// Bytes of these entries: keys, values and a few bytes of header each.
     pub user_bytes: u64,
+    /// What the memory of the pool promises that the log lies in, if it lies in one.
+    pub pool_domain: Option<Domain>,
     /// Bytes appended to log files, or stored in the pool of persistent memory.
     pub log_bytes: u64,
     /// Appends to log files. One may carry many writers' frames.

@@ -5,6 +5,7 @@ use crate::failure::{Failure, Outcome};
 use crate::place::Files;
 use crate::progress::Progress;
 use crate::units;
+use esker::PoolDomain;
 use esker::inspect::Checked;
 use serde_json::json;
 use std::io::Write;
@@ -35,6 +36,7 @@ impl Check {
                 "tables": checked.tables,
                 "table_bytes": checked.table_bytes,
                 "table_entries": checked.table_entries,
+                "pool_domain": inspector.pool_domain().map(|domain| domain.to_string()),
                 "log_segments": checked.logs,
                 "frames": checked.frames,
                 "log_entries": checked.log_entries,
@@ -44,7 +46,7 @@ impl Check {
             }))?;
         } else {
             let mut out = stdout();
-            out.write_all(text(&checked, &problems).as_bytes())?;
+            out.write_all(text(&checked, &problems, inspector.pool_domain()).as_bytes())?;
             out.flush()?;
         }
         match problems.len() as u64 {
@@ -58,7 +60,7 @@ impl Check {
     }
 }
 
-fn text(checked: &Checked, problems: &[String]) -> String {
+fn text(checked: &Checked, problems: &[String], pool: Option<PoolDomain>) -> String {
     let mut out = String::new();
     for problem in problems {
         out.push_str(&format!("{problem}\n"));
@@ -73,6 +75,9 @@ fn text(checked: &Checked, problems: &[String]) -> String {
         units::counted(checked.frames, "frame"),
         units::count(checked.log_entries),
     ));
+    if let Some(domain) = pool {
+        out.push_str(&format!("the pool of the log: {domain}\n"));
+    }
     if !checked.strays.is_empty() {
         let names = checked.strays.join(", ");
         out.push_str(&format!("left over, and removed at the next open for writing: {names}\n"));

@@ -155,6 +155,44 @@ fn an_emulated_pool_is_asked_for_by_name() {
 }
 
 #[test]
+fn what_shows_a_database_says_that_its_pool_is_emulated() {
+    let pooled = Pooled::killed();
+    for command in ["stats", "check", "dump-frames"] {
+        let done = pooled.run(&[command, "db"]).expect_status(0);
+        assert!(done.text().contains("emulated (DRAM"), "{command}: {done:?}");
+    }
+    for command in ["stats", "check"] {
+        let json = pooled.run(&[command, "db", "--json"]).expect_status(0).json();
+        let domain = json["pool_domain"].as_str();
+        assert!(domain.is_some_and(|domain| domain.starts_with("emulated")), "{command}: {json}");
+    }
+}
+
+#[test]
+fn a_copy_of_a_pool_on_a_disk_is_looked_at_and_not_written_to() {
+    let pooled = Pooled::killed();
+    let copy = pooled.scratch.path("copy");
+    std::fs::copy(pooled.path("pool"), &copy).unwrap();
+    let copy = copy.to_str().unwrap();
+    let done = pooled.scratch.run(&["pmem", "info", copy]).expect_status(0);
+    // Where the temporary directory is memory, it is no copy but a pool.
+    if !done.text().contains("a copy") {
+        return;
+    }
+    let done = pooled.scratch.run(&["pmem", "check", copy]).expect_status(0);
+    assert!(done.text().ends_with("everything holds\n"), "{done:?}");
+    for command in [&["scan", "db"][..], &["check", "db"], &["dump-frames", "db"]] {
+        let done = pooled.scratch.run(&[command, &["--pool", copy]].concat()).expect_status(0);
+        assert!(!done.text().is_empty(), "{done:?}");
+    }
+    for command in [&["put", "db", "k", "v"][..], &["put", "new", "k", "v"], &["repair", "db"]] {
+        let done = pooled.scratch.run(&[command, &["--pool", copy, "--emulated"]].concat());
+        assert!(done.status == 1 && done.err.contains("MAP_SYNC"), "{command:?}: {done:?}");
+    }
+    assert!(!pooled.scratch.path("new").exists());
+}
+
+#[test]
 fn a_lost_pool_says_which_writes_it_had_and_how_to_go_on() {
     let pooled = Pooled::killed();
     pooled.expect_refusal("nowhere", &["no such file", "up to 1,", "repair db --give-up-logs"]);

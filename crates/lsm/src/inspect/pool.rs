@@ -14,7 +14,7 @@ use crate::unlisted;
 use esker_base::{Error, Result, Threads};
 use esker_memtable::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use esker_pmem::pool::Inspect;
-use esker_pmem::{Accept, Pool};
+use esker_pmem::{Accept, Domain, Pool};
 use esker_storage::Storage;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -89,6 +89,11 @@ impl Inspector {
             pool.presume(index, segment_in(pool, index)?.filter(counts));
         }
         Ok(())
+    }
+
+    /// What the memory of the pool promises, if the logs lie in one.
+    pub fn pool_domain(&self) -> Option<Domain> {
+        self.pool.as_ref().map(|inspected| inspected.pool.domain())
     }
 
     /// What the pool says of itself that does not hold, for people.

@@ -30,6 +30,9 @@ impl DumpFrames {
             None => inspector.logs()?,
         };
         let mut out = stdout();
+        if let Some(domain) = inspector.pool_domain().filter(|_| !self.json) {
+            writeln!(out, "pool: {domain}")?;
+        }
         for segment in segments {
             let log = inspector.log(segment)?;
             if self.json {

@@ -101,6 +101,10 @@ fn text(figures: &Figures, shape: &Shape, cost: &Cost) -> String {
         (
             "Log",
             vec![
+                (
+                    "pool",
+                    figures.pool_domain.map_or("none".to_owned(), |domain| domain.to_string()),
+                ),
                 ("segments", count(figures.logs)),
                 ("last write", count(figures.visible_seqno)),
                 ("writes not in tables yet", count(unflushed)),
@@ -182,6 +186,7 @@ fn json(figures: &Figures, shape: &Shape, cost: &Cost) -> Json {
         "entries": shape.entries,
         "deletes": shape.deletes,
         "range_tombstones": shape.range_tombstones,
+        "pool_domain": figures.pool_domain.map(|domain| domain.to_string()),
         "log_segments": figures.logs,
         "visible_seqno": figures.visible_seqno,
         "flushed_seqno": figures.flushed_seqno,
