@@ -47,15 +47,20 @@ pub enum Error {
         bytes: usize,
     },
 
-    /// A value that does not fit a quarter of a segment.
+    /// A value that, with its key, does not fit a quarter of a segment.
     #[error(
-        "the value is {bytes} bytes long and at most {limit} fit (a quarter of a log segment); \
-         split it, or open the database with larger segments"
+        "the key of {key_bytes} bytes and its value of {bytes} bytes take {entry_bytes} bytes, and at \
+         most {limit} fit (a quarter of a log segment); split the value, or open the database with \
+         larger segments"
     )]
     ValueTooLarge {
         /// The value's length.
         bytes: usize,
-        /// The longest that fits.
+        /// The key's length.
+        key_bytes: usize,
+        /// What both take, as they are encoded.
+        entry_bytes: usize,
+        /// The most that fits.
         limit: usize,
     },
 

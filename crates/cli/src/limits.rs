@@ -56,14 +56,18 @@ pub fn check_sizes(
     count: u64,
 ) -> Outcome {
     let limit = settings.max_batch_bytes();
+    let too_large = |entry_bytes| {
+        Error::ValueTooLarge { bytes: value_bytes, key_bytes, entry_bytes, limit }.into()
+    };
+    // Before so much is encoded.
     if value_bytes > limit {
-        return Err(Error::ValueTooLarge { bytes: value_bytes, limit }.into());
+        return Err(too_large(key_bytes.saturating_add(value_bytes)));
     }
     let mut batch = WriteBatch::new();
     batch.put(KeyspaceId::DEFAULT, &vec![0; key_bytes], &vec![0; value_bytes]);
     let bytes = batch.encoded().len();
     if bytes > limit {
-        return Err(Error::ValueTooLarge { bytes: value_bytes, limit }.into());
+        return Err(too_large(bytes));
     }
     let entries = usize::try_from(count).unwrap_or(usize::MAX);
     let (bytes, entries_limit) = (entries.saturating_mul(bytes), settings.max_batch_entries());

@@ -101,8 +101,9 @@ impl Inner {
         } else if batch.range_deletes() > RANGE_DELETES_MAX {
             let (range_deletes, limit) = (batch.range_deletes(), RANGE_DELETES_MAX);
             Error::TooManyRangeDeletes { range_deletes, limit }
-        } else if batch.longest_value() >= limit || batch.len() == 1 {
-            Error::ValueTooLarge { bytes: batch.longest_value(), limit }
+        } else if let Some(entry) = batch.iter().find(|entry| entry.encoded_bytes() > limit) {
+            let (bytes, key_bytes) = (entry.value.len(), entry.key.len());
+            Error::ValueTooLarge { bytes, key_bytes, entry_bytes: entry.encoded_bytes(), limit }
         } else {
             Error::BatchTooLarge {
                 bytes: batch.encoded().len(),

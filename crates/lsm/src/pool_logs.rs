@@ -68,7 +68,8 @@ pub(crate) fn check_claim(pool: &Pool, identity: u64) -> Result<()> {
 /// Fails unless `pool` is free to be a database's that has none.
 pub(crate) fn check_unclaimed(pool: &Pool) -> Result<()> {
     let reason = if pool.owner().is_some() {
-        "it belongs to another database; give each database a pool of its own"
+        "it belongs to another database; give each database a pool of its own. If that database was \
+         deleted, remove this file and make a new pool with `esker pmem create`"
     } else if !pool.used().is_empty() {
         "it holds log segments, and does not say of which database; use another pool"
     } else {

@@ -269,6 +269,9 @@ fn bad_writes_are_refused_and_nothing_is_written() {
     assert!(matches!(small_segments, Err(Error::KeyTooLong { bytes: 65_537 })));
     let huge = vec![1; 100 << 10];
     assert!(matches!(db.put(&keyspace, b"k", &huge), Err(Error::ValueTooLarge { .. })));
+    // A quarter of a segment, all in the key but for a byte.
+    let refused = db.put(&keyspace, &long[1..], b"v").unwrap_err().to_string();
+    assert!(refused.contains("the key of 65536 bytes and its value of 1 bytes"), "{refused}");
     let mut batch = db.batch();
     for n in 0..10_000 {
         batch.put(&keyspace, &key(n), b"v");

@@ -155,6 +155,7 @@ fn a_pool_of_another_database_is_refused() {
         let refused = Db::open(dir, place.settings()).err().unwrap();
         assert!(matches!(refused, Error::PoolRefused { .. }), "{refused}");
         assert!(refused.to_string().contains("another database"), "{refused}");
+        assert!(refused.to_string().contains("remove this file and make a new pool"), "{refused}");
         assert_eq!(other.path().read_dir().unwrap().count(), 0, "nothing is left of it");
     }
 }

@@ -175,6 +175,7 @@ fn another_databases_pool_is_refused_and_stays_as_it_is() {
     pool.claim(77).unwrap();
     let text = pool.claim(78).unwrap_err().to_string();
     assert!(text.contains("another database, 000000000000004d"), "{text}");
+    assert!(text.contains("make a new pool with `esker pmem create`"), "{text}");
     assert_eq!(pool.owner(), Some(77));
 }
 

@@ -113,8 +113,10 @@ impl WriteSet {
 
 #[cold]
 fn too_large(entry: &Entry<'_>, bytes: usize, entries: usize, limits: BatchLimits) -> Error {
-    if entry.value.len() >= limits.bytes || entries == 1 {
-        return Error::ValueTooLarge { bytes: entry.value.len(), limit: limits.bytes };
+    let entry_bytes = entry.encoded_bytes();
+    if entry_bytes > limits.bytes {
+        let (bytes, key_bytes) = (entry.value.len(), entry.key.len());
+        return Error::ValueTooLarge { bytes, key_bytes, entry_bytes, limit: limits.bytes };
     }
     Error::BatchTooLarge { bytes, limit: limits.bytes, entries, entries_limit: limits.entries }
 }

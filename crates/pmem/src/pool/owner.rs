@@ -17,7 +17,8 @@ impl Pool {
             Some(found) if found == database => Ok(true),
             Some(found) => Err(self.refused(format!(
                 "it belongs to another database, {found:016x}, whose newest writes may be in it; this \
-                 one is {database:016x}: give each database a pool of its own"
+                 one is {database:016x}: give each database a pool of its own. If the other one was \
+                 deleted, remove the file and make a new pool with `esker pmem create`"
             ))),
             None => Ok(false),
         }
