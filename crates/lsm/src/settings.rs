@@ -127,7 +127,7 @@ impl Settings {
     }
 
     /// The most puts and deletes that a batch can have: so many as a quarter of a segment is sure to
-    /// have room for in its index.
+    /// have room for in its index, and at most 262,144.
     pub fn max_batch_entries(&self) -> usize {
         esker_memtable::MemTable::max_batch_entries(self.segment_bytes)
     }

@@ -33,6 +33,10 @@ const MIN_BYTES_AN_ENTRY: usize = 64;
 /// A batch takes at most this share of a segment, so that sealing wastes little.
 const BATCHES_A_SEGMENT: usize = 4;
 
+/// Nor has it more entries, however large the segment is: every index has room for one such batch, and is
+/// not to be larger for its sake than what is written needs. It is what a segment of 64 MiB allows.
+const BATCH_ENTRIES_MAX: usize = 256 << 10;
+
 /// How many entries are hashed ahead of being inserted, so that their slots arrive in the cache.
 const AHEAD: usize = 16;
 
@@ -180,7 +184,7 @@ impl MemTable {
 
     /// The most entries in a batch that a segment of `segment_bytes` takes.
     pub fn max_batch_entries(segment_bytes: usize) -> usize {
-        entry_cap(segment_bytes) / BATCHES_A_SEGMENT
+        (entry_cap(segment_bytes) / BATCHES_A_SEGMENT).min(BATCH_ENTRIES_MAX)
     }
 
     /// Whether a batch fits an empty segment. If not, sealing won't help: refuse it.
