@@ -12,6 +12,7 @@
 //! * [`SimRegion::kill`] is what the next process finds if this one dies and the power stays: all that
 //!   was stored, but no fence of the next process counts for it.
 //! * [`SimRegion::interrupt_after`] stops the world between two events in the middle of a call.
+//! * [`SimRegion::watch_fences`] holds a writer up at its fence, so that others overtake it.
 //! * A [`Bench`] turns images into regions, one after another, at the cost of what differs.
 //! * [`SimRegion::drop_flush`] and [`SimRegion::drop_fence`] break a protocol on purpose.
 //!
@@ -27,12 +28,12 @@ mod medium;
 pub use bench::Bench;
 pub use crash::{CrashState, Image};
 pub use history::{Event, History, Replay};
-pub use interrupt::Moment;
+pub use interrupt::{Moment, When};
 pub use medium::Medium;
 
 use crate::domain::Domain;
 use crate::region::{FRAME_HEADER_BYTES, LINE_BYTES, Region};
-use interrupt::Interrupt;
+use interrupt::{FenceWatch, Interrupt};
 use parking_lot::{Mutex, MutexGuard};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::Cell;
@@ -45,6 +46,7 @@ const WORD_BYTES: usize = size_of::<u64>();
 pub struct SimRegion {
     memory: Memory,
     inner: Mutex<Inner>,
+    fence_watch: Mutex<Option<FenceWatch>>,
 }
 
 struct Inner {
@@ -103,7 +105,7 @@ impl SimRegion {
             drop_fence: None,
             interrupt: None,
         };
-        SimRegion { memory, inner: Mutex::new(inner) }
+        SimRegion { memory, inner: Mutex::new(inner), fence_watch: Mutex::new(None) }
     }
 
     /// What a crash at this moment may leave.
@@ -249,12 +251,17 @@ unsafe impl Region for SimRegion {
     }
 
     fn fence(&self) {
+        let watch = self.fence_watch.lock().clone();
+        let tell = |when| watch.iter().for_each(|watch| watch(when));
+        tell(When::Before);
         let mut inner = self.lock();
         let number = inner.fences;
         inner.fences += 1;
         if inner.drop_fence != Some(number) {
             inner.happen(Event::Fence { thread: thread() });
         }
+        drop(inner);
+        tell(When::After);
     }
 }
 

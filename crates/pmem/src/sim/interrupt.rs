@@ -3,6 +3,7 @@
 use super::crash::CrashState;
 use super::medium::Medium;
 use super::{Inner, SimRegion};
+use std::sync::Arc;
 
 /// What happens after so many more events.
 pub(super) struct Interrupt {
@@ -12,6 +13,18 @@ pub(super) struct Interrupt {
 
 /// What is done at a moment; it says after how many more events it is done again.
 type Then = dyn FnMut(&Moment<'_>) -> Option<u64> + Send;
+
+/// Who is told of fences.
+pub(super) type FenceWatch = Arc<dyn Fn(When) + Send + Sync>;
+
+/// When a fence's watch is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum When {
+    /// The thread has stored, and is about to fence.
+    Before,
+    /// What it stored is durable.
+    After,
+}
 
 /// The region between two events.
 pub struct Moment<'a> {
@@ -46,6 +59,19 @@ impl SimRegion {
         then: impl FnMut(&Moment<'_>) -> Option<u64> + Send + 'static,
     ) {
         self.lock().interrupt = Some(Interrupt { events, then: Box::new(then) });
+    }
+}
+
+impl SimRegion {
+    /// Has `watch` told of every fence, on the thread that fences; while it does not return, that thread
+    /// waits, and others go on. So writers overlap in an order of the caller's.
+    pub fn watch_fences(&self, watch: impl Fn(When) + Send + Sync + 'static) {
+        *self.fence_watch.lock() = Some(Arc::new(watch));
+    }
+
+    /// Tells nobody any more.
+    pub fn unwatch_fences(&self) {
+        *self.fence_watch.lock() = None;
     }
 }
 

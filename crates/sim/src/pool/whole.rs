@@ -1,19 +1,19 @@
-//! The whole engine over a pool: commits, flushes, processes that are killed and followed by others, and
-//! at each moment all that a power loss may leave of pool and disk. Whatever is found must open, and hold
+//! The whole engine over a pool: commits of one writer or of several that overlap, flushes, processes that
+//! are killed and followed by others, and at each moment all that a power loss may leave of pool and disk. Whatever is found must open, and hold
 //! what was acknowledged; and so must whatever a power loss leaves of that opening.
 
 use super::{Seen, draw_batch, encode, one_line_batch};
 use crate::clock::SimClock;
 use crate::harness::check_pairs;
-use crate::model::Model;
+use crate::model::{Batch, Model};
 use crate::settings::{LogMode, OpenSettings};
 use esker_base::background::Stepped;
 use esker_base::{Error, Result, Rng};
 use esker_lsm::{Db, Env, Forwarding};
 use esker_pmem::Pool;
-use esker_pmem::sim::{CrashState, SimRegion};
+use esker_pmem::sim::{CrashState, SimRegion, When};
 use esker_storage::FaultStorage;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 const COMMITS_MAX: u64 = 6;
 
@@ -109,6 +109,46 @@ impl Machine {
         Ok(())
     }
 
+    /// Commits batches whose writers overlap: each stores its frame, and fences it only when all that come
+    /// after it have fenced theirs. At any moment before the end, none of them is acknowledged.
+    fn commit_together(&mut self, db: &Db) -> Result<()> {
+        // First by itself: then a segment is there to be written to, and each writer fences once.
+        let before = db.stats().visible_seqno;
+        while db.stats().visible_seqno == before {
+            self.commit(db)?;
+        }
+        let count = 2 + self.rng.below(2) as usize;
+        let drawn = std::iter::repeat_with(|| draw_batch(&mut self.rng));
+        let batches: Vec<_> = drawn.filter(|batch| !batch.is_empty()).take(count).collect();
+        let mut model = self.model();
+        // There, but not durable: any number of them may be left, in their order.
+        batches.iter().for_each(|batch| model.acknowledge(batch.clone()));
+        self.set_model(model.clone());
+        let turns = Arc::new(Turns::new(count));
+        let watch = turns.clone();
+        self.memory.watch_fences(move |when| watch.at_fence(when));
+        let written = std::thread::scope(|scope| {
+            let write = |(place, batch): (usize, &Batch)| {
+                turns.wait_for_start(place);
+                db.write(&encode(batch))
+            };
+            let writers: Vec<_> = batches
+                .iter()
+                .enumerate()
+                .map(|writer| scope.spawn(move || write(writer)))
+                .collect();
+            // All of them are waited for, whatever the first says.
+            let written: Vec<_> =
+                writers.into_iter().map(|writer| writer.join().expect("no panic")).collect();
+            written.into_iter().try_for_each(|one| one.map(drop))
+        });
+        self.memory.unwatch_fences();
+        written?;
+        model.all_durable();
+        self.set_model(model);
+        Ok(())
+    }
+
     /// The process dies, at an end of a call or in the middle of a commit, and another opens what it
     /// left.
     fn kill(&mut self, db: Db) -> std::result::Result<Db, String> {
@@ -173,7 +213,11 @@ impl Machine {
         self.keep_moments();
         let mut db = self.open().map_err(fails)?;
         for _ in 0..1 + self.rng.below(COMMITS_MAX) {
-            self.commit(&db).map_err(fails)?;
+            if !self.small && self.rng.one_in(3) {
+                self.commit_together(&db).map_err(fails)?;
+            } else {
+                self.commit(&db).map_err(fails)?;
+            }
             match self.rng.below(8) {
                 0 | 1 => db.flush().map_err(fails)?,
                 2 if !self.small => db = self.kill(db)?,
@@ -185,6 +229,44 @@ impl Machine {
             }
         }
         Ok(())
+    }
+}
+
+/// Has each of some writers begin when the one before it has stored its frame, and fence when all after it
+/// have fenced.
+struct Turns {
+    writers: usize,
+    /// How many are at their fence, and how many are beyond it.
+    reached: Mutex<(usize, usize)>,
+    changed: Condvar,
+}
+
+impl Turns {
+    fn new(writers: usize) -> Turns {
+        Turns { writers, reached: Mutex::new((0, 0)), changed: Condvar::new() }
+    }
+
+    /// Waits until `place` writers are at their fences.
+    fn wait_for_start(&self, place: usize) {
+        let reached = self.reached.lock().expect("no panic");
+        drop(self.changed.wait_while(reached, |(at, _)| *at < place).expect("no panic"));
+    }
+
+    fn at_fence(&self, when: When) {
+        let mut reached = self.reached.lock().expect("no panic");
+        match when {
+            When::Before => {
+                reached.0 += 1;
+                let after = self.writers.saturating_sub(reached.0);
+                self.changed.notify_all();
+                let waited = self.changed.wait_while(reached, |(_, beyond)| *beyond < after);
+                drop(waited.expect("no panic"));
+            }
+            When::After => {
+                reached.1 += 1;
+                self.changed.notify_all();
+            }
+        }
     }
 }
 
@@ -214,7 +296,8 @@ pub fn watch_commits(seed: u64) -> std::result::Result<(), String> {
 /// Compares `db` with `model`, which goes on from what was recovered. The seqno recovered.
 fn recover(db: &Db, model: &mut Model) -> std::result::Result<u64, String> {
     let seqno = db.stats().visible_seqno;
-    let promised = model.promised(true);
+    // Not all that the process had taken in: what is not durable is on its way.
+    let promised = model.promised(false);
     model.recover(seqno, promised)?;
     let pairs = model.now().pairs(0);
     check_pairs(db, &db.default_keyspace(), &pairs, None)
