@@ -94,8 +94,8 @@ impl MappedRegion {
         created
     }
 
-    /// Fails if no pool can be made at `path` for its file system. To be asked before `create`, which takes
-    /// all blocks before it knows.
+    /// Fails if no pool can be made at `path` for its file system. To be asked before `create`, which has made
+    /// a file of the pool's size by the time that it knows: a size that some file systems refuse.
     pub(crate) fn judge_place(path: &Path, accept: Accept) -> Result<()> {
         detect::place(path, accept)
     }
