@@ -78,7 +78,7 @@ fn a_slower_medium_holds_up_each_read_and_no_pass_over_a_segment() {
     let place = Place::new();
     let looks = Arc::new(Looks::default());
     let delays = Delays { line_read: Duration::from_micros(1), ..Delays::default() };
-    let pool = Pool::open_delayed(&place.pool(), Accept::Emulated, delays, looks.clone()).unwrap();
+    let pool = Pool::open_delayed(place.pool(), Accept::Emulated, delays, looks.clone()).unwrap();
     let env = Env { pool: Some(pool), ..Env::over(Arc::new(MemoryStorage::new())) };
     let db = Db::open_with(env, place.settings()).unwrap();
     put_all(&db, 0..500);
