@@ -69,6 +69,8 @@ impl EskerEngine {
         let env = Env { pool: Some(made.clone()), ..Env::over(storage) };
         let has_dram_table = settings.dram_table_bytes != Some(0);
         let db = Db::open_with(env, settings)?;
+        // With its log elsewhere a database has its first segment when it is open.
+        db.settle()?;
         let engine = EskerEngine::new(name, dir, db, named, keyspace)?;
         Ok(EskerEngine { pool: Some(made), has_dram_table, ..engine })
     }
