@@ -230,25 +230,30 @@ impl ReadableFile for ExtentFile {
 mod tests {
     use super::*;
     use crate::log_read::LogFound;
-    use esker_pmem::sim::SimRegion;
+    use esker_pmem::Accept;
+
+    /// A pool on tmpfs, in which one log has begun.
+    fn pool_with_log_5() -> (tempfile::TempDir, Arc<Pool>) {
+        let dir = tempfile::Builder::new().tempdir_in("/dev/shm").unwrap();
+        let pool = Pool::create(dir.path().join("POOL"), 1 << 20, Accept::Emulated).unwrap();
+        drop(acquire(&pool, &header_in(&pool, 5, 1)).unwrap());
+        (dir, pool)
+    }
 
     #[test]
     fn a_log_of_a_pool_has_one_name_whether_it_is_there_or_not() {
-        let region = Arc::new(SimRegion::new(256 << 10));
-        let pool = Pool::format(region, "POOL", 1).unwrap();
-        drop(acquire(&pool, &header_in(&pool, 5, 1)).unwrap());
+        let (dir, pool) = pool_with_log_5();
+        let name = |log: u32| format!("{}/POOL, log {log}", dir.path().display());
         let storage = PoolStorage(pool);
-        assert_eq!(LogFound::of(&storage, 5).unwrap().path, "POOL, log 5");
-        assert_eq!(storage.open("00000005.log").unwrap().name(), "POOL, log 5");
+        assert_eq!(LogFound::of(&storage, 5).unwrap().path, name(5));
+        assert_eq!(storage.open("00000005.log").unwrap().name(), name(5));
         let missing = LogFound::of(&storage, 6).err().unwrap().to_string();
-        assert!(missing.contains("POOL, log 6") && !missing.contains(".log"), "{missing}");
+        assert!(missing.contains(&name(6)) && !missing.contains(".log"), "{missing}");
     }
 
     #[test]
     fn a_log_that_was_released_is_said_to_be_gone() {
-        let region = Arc::new(SimRegion::new(256 << 10));
-        let pool = Pool::format(region, "POOL", 1).unwrap();
-        drop(acquire(&pool, &header_in(&pool, 5, 1)).unwrap());
+        let (_dir, pool) = pool_with_log_5();
         pool.release(5).unwrap();
         let gone = PoolStorage(pool).open("00000005.log").err().unwrap().to_string();
         assert!(gone.contains("log 5 is not in it any more"), "{gone}");
