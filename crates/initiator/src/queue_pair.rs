@@ -174,7 +174,7 @@ impl QueuePair {
                 self.freed.notify_one();
                 Err(RemoteError::Deadline)
             }
-            Err(unwritten) => Err(self.broke_off(unwritten)),
+            Err(unwritten) => Err(self.broke_off(unwritten.error)),
         }
     }
 
@@ -232,7 +232,7 @@ impl QueuePair {
     ) -> Result<(), RemoteError> {
         let out = link::transfer(&self.encoder, self.data_bytes_max, ready, data)?;
         // The command was sent, and waits for its data: it can't be taken back.
-        self.write(&out, deadline).map_err(|unwritten| self.broke_off(unwritten))
+        self.write(&out, deadline).map_err(|unwritten| self.broke_off(unwritten.error))
     }
 
     fn take_place(&self, reads: usize, deadline: Duration) -> Result<u16, RemoteError> {
@@ -251,7 +251,7 @@ impl QueuePair {
 
     /// The queue has failed: nobody knows where the next PDU would begin, or its node waits for what does not come. Here, too, a deadline
     /// is its caller's alone.
-    fn broke_off(&self, Unwritten { error, .. }: Unwritten) -> RemoteError {
+    fn broke_off(&self, error: RemoteError) -> RemoteError {
         let to_others = match &error {
             RemoteError::Deadline => self.lost("a command could not be sent in time"),
             error => error.clone(),
@@ -266,7 +266,14 @@ impl QueuePair {
         let (clock, left) = (&*self.clock, left(&*self.clock, deadline).map_err(not_begun)?);
         let writing = self.writing.try_lock_for(left);
         let writing = writing.ok_or(not_begun(RemoteError::Deadline))?;
+        // Behind a PDU that is not whole nothing may follow: the node would take it for the rest.
+        if let Some(error) = &self.state.lock().failed {
+            return Err(not_begun(error.clone()));
+        }
         let written = link::write_all(&self.socket, &self.address, pdus, clock, deadline);
+        if let Err(Unwritten { error, is_begun: true }) = &written {
+            self.broke_off(error.clone());
+        }
         drop(writing);
         written
     }

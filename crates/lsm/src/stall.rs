@@ -1,6 +1,6 @@
 //! Back-pressure: how fast writers may go while flush and compaction catch up.
 //!
-//! There is no cliff. Debt is measured as a fraction `x` of what is tolerable, and sets a rate: unlimited
+//! Debt is measured as a fraction `x` of what is tolerable, and sets a rate: unlimited
 //! without debt, just what is drained at one half, and almost nothing when the limit is near. So a limit
 //! is approached ever more slowly, and each put waits for its own share, microseconds as a rule, never
 //! for a whole compaction.
@@ -10,7 +10,7 @@
 //!
 //! MemTables are flushed one by one, so that debt tells how fast writers should go: `drain x (1 - x) / x`.
 //! Merges take many runs at once, and that debt goes up and down like a saw, which writers are not to do.
-//! So it has the flatter `2 x drain x (1 - x)`, and no rate rises faster than it doubles in a second:
+//! So it begins with twice the drain, `2 x drain x (1 - x)`, and no rate rises faster than it doubles in a second:
 //! otherwise writers would fill level 0 to its limit whenever a merge ends, and stand almost still until
 //! the next one does.
 
@@ -35,7 +35,7 @@ const RATE_FLOOR: f64 = 1e6;
 const DOUBLES_IN: Duration = Duration::from_secs(1);
 /// and is none any more beyond this,
 const RATE_FREE: f64 = 4e9;
-/// or once there is no debt and nobody has used it up for so long.
+/// or once there is no debt and nobody has written for so long.
 const UNUSED: Duration = Duration::from_millis(100);
 /// The drain rates before any was measured, in bytes a second.
 const DRAIN_INITIAL: f64 = 100e6;
@@ -44,8 +44,8 @@ const DRAIN_WEIGHT: f64 = 0.3;
 
 /// Waits shorter than this are saved up.
 const SLEEP_LEAST: Duration = Duration::from_micros(1);
-/// So much of the rate as was not used is saved up, so that a sleep that is longer than it was to be
-/// costs nobody anything.
+/// So much of the rate as was not used is saved up, so that a sleep that is longer than it was to be, by no
+/// more than this, costs nobody anything.
 const CREDIT: Duration = Duration::from_millis(1);
 /// No single wait is longer.
 const SLEEP_MOST: Duration = Duration::from_millis(20);
@@ -131,7 +131,8 @@ impl Stall {
     fn wait(&self, bytes: usize, rate: u64, clock: &dyn Clock) {
         let now = clock.now().as_nanos() as u64;
         let Some(risen) = self.risen(rate, now) else {
-            // Unless the debt has grown meanwhile.
+            // Unless another limit was set meanwhile. Were it the same number, it would come back with the
+            // next change of the debt.
             let _ = self.rate.compare_exchange(rate, 0, Ordering::Relaxed, Ordering::Relaxed);
             return;
         };

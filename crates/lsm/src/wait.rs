@@ -178,18 +178,19 @@ impl Inner {
 
     /// Waits until background work has nothing left to do.
     pub(crate) fn settle(&self) -> Result<()> {
-        // If it fails, the next write will say so.
-        let _ = self.wait_until(|jobs, view| {
-            let is_running = jobs.lane(Lane::Prepare).running > 0;
-            let is_due = jobs.wants_segment && jobs.prepared.is_none();
-            let waits = is_running || (is_due && can_prepare(self, jobs, view));
-            if waits { Wait::For(Lane::Prepare) } else { Wait::Over }
-        });
         self.wait_until(|jobs, view| {
             let busy = jobs.lane(Lane::Flush).running > 0;
             let waiting = view.memtables.iter().any(|memtable| memtable.is_sealed());
             if busy || waiting { Wait::For(Lane::Flush) } else { Wait::Over }
         })?;
+        // There is room for it now, if there ever is. If it fails, the next write will say so.
+        let _ = self.wait_until(|jobs, view| {
+            let is_running = jobs.lane(Lane::Prepare).running > 0;
+            let is_due = jobs.wants_segment && jobs.prepared.is_none();
+            let has_room = !flush_may_make_room(jobs, view) && can_prepare(self, jobs, view);
+            let waits = is_running || (is_due && has_room);
+            if waits { Wait::For(Lane::Prepare) } else { Wait::Over }
+        });
         self.wait_until(|jobs, _| {
             let busy = jobs.lane(Lane::Compaction).running > 0;
             if busy || next_plan(self, jobs).is_some() {

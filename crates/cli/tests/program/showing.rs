@@ -126,6 +126,7 @@ fn stats_add_up() {
             "log_segments",
             "memtable_bytes",
             "memtables",
+            "pool_domain",
             "range_tombstones",
             "raw_bytes",
             "runs",

@@ -71,7 +71,7 @@ pub(super) fn help(inner: &Inner, merge: Arc<Merge>) {
 fn sort(inner: &Inner, memtable: &MemTable) -> Result<()> {
     let started = inner.clock.now();
     let sorted = verify_and_sort(inner, memtable);
-    if memtable.is_sealed() {
+    if memtable.is_sealed() && sorted.is_ok() {
         inner.stall.sorted(inner.clock.now().saturating_sub(started));
     }
     sorted

@@ -130,7 +130,9 @@ impl Machine {
         let written = std::thread::scope(|scope| {
             let write = |(place, batch): (usize, &Batch)| {
                 turns.wait_for_start(place);
-                db.write(&encode(batch))
+                let written = db.write(&encode(batch));
+                turns.ended(written.is_ok());
+                written
             };
             let writers: Vec<_> = batches
                 .iter()
@@ -236,10 +238,13 @@ impl Machine {
 /// have fenced.
 struct Turns {
     writers: usize,
-    /// How many are at their fence, and how many are beyond it.
+    /// How many are at their fence, and how many are beyond it. Both are beyond all bounds once a writer
+    /// has failed, whom nobody is to wait for.
     reached: Mutex<(usize, usize)>,
     changed: Condvar,
 }
+
+const NOBODY_WAITS: usize = usize::MAX / 2;
 
 impl Turns {
     fn new(writers: usize) -> Turns {
@@ -250,6 +255,13 @@ impl Turns {
     fn wait_for_start(&self, place: usize) {
         let reached = self.reached.lock().expect("no panic");
         drop(self.changed.wait_while(reached, |(at, _)| *at < place).expect("no panic"));
+    }
+
+    fn ended(&self, well: bool) {
+        if !well {
+            *self.reached.lock().expect("no panic") = (NOBODY_WAITS, NOBODY_WAITS);
+            self.changed.notify_all();
+        }
     }
 
     fn at_fence(&self, when: When) {
