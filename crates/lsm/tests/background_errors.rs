@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// A storage that loses table files or panics when it is told to.
 #[derive(Clone, Default)]
@@ -146,6 +147,26 @@ fn a_writer_that_finds_no_room_for_a_segment_waits_for_the_flush_that_makes_some
         }
         db.close().unwrap();
     }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "whoever waits for ever is left behind")]
+fn a_database_settles_where_only_its_flush_makes_room_for_a_segment() {
+    let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(Narrow::default())) };
+    let (segment_bytes, memory_bytes) = (64 << 10, 8 << 20);
+    let db = Db::open_with(env, Settings { segment_bytes, memory_bytes, ..Settings::default() });
+    let db = db.unwrap();
+    // One is sealed, the next one begun.
+    (0..100u32).for_each(|number| {
+        db.put(&db.default_keyspace(), &number.to_be_bytes(), &[7; 1_000]).unwrap();
+    });
+    assert_eq!((db.stats().memtables, db.stats().flushes), (2, 0));
+    let (done, settled) = std::sync::mpsc::channel();
+    let settling = db.clone();
+    std::thread::spawn(move || done.send(settling.settle()));
+    let settled = settled.recv_timeout(Duration::from_secs(60));
+    settled.expect("it does not wait for ever").unwrap();
+    assert_eq!((db.stats().memtables, db.stats().flushes), (1, 1));
 }
 
 #[test]
