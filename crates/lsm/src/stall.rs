@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// So many runs in level 0 beyond those at which it is merged cost reads little: their filters answer.
 const RUNS_FREE: f64 = 8.0;
-/// Level 0 never gets so many beyond.
+/// So many beyond are the limit, and level 0 never gets twice as many.
 const RUNS_LIMIT: f64 = 36.0;
 /// Up to this part of what it may take, the index of sealed MemTables slows nobody.
 const INDEX_FREE: f64 = 0.5;
@@ -234,9 +234,11 @@ fn rate_at(x: f64, drain: f64) -> f64 {
     if x <= 0.0 { f64::INFINITY } else { drain * (1.0 - x).max(0.0) / x }
 }
 
-/// The same for a debt that is paid in few large pieces.
+/// The same for a debt that is paid in few large pieces. While one of them is on its way, MemTables that were
+/// sealed before are still flushed, and may take the debt over its limit: up to a quarter of the drain is
+/// left to writers until it is twice the limit, which adds little to what the next piece takes away.
 fn even_rate_at(x: f64, drain: f64) -> f64 {
-    if x <= 0.0 { f64::INFINITY } else { 2.0 * drain * (1.0 - x).max(0.0) }
+    if x <= 0.0 { f64::INFINITY } else { drain * (2.0 * (1.0 - x)).max((2.0 - x) / 4.0).max(0.0) }
 }
 
 fn learn(drain: &mut f64, bytes: u64, took: Duration) {
