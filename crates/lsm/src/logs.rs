@@ -64,6 +64,16 @@ impl Logs {
         }
     }
 
+    /// How many segments are to be in readiness while writers outrun flushes. What a manifest's sync takes
+    /// beside merges is longer than what writers need to fill one in a pool, where further ones cost no
+    /// memory.
+    pub(crate) fn segments_ahead(&self) -> usize {
+        match self {
+            Logs::Pool(pool) => pool_logs::segments_ahead(pool.extents()),
+            _ => 1,
+        }
+    }
+
     /// Whether the manifest lists segments before they are written to.
     pub(crate) fn is_kept(&self) -> bool {
         !matches!(self, Logs::None { .. })

@@ -33,6 +33,11 @@ pub(crate) fn acquire(pool: &Arc<Pool>, header: &SegmentHeader) -> Result<Extent
     })
 }
 
+/// How many segments of a pool with so many extents are to be in readiness: they hold no writes yet.
+pub(crate) fn segments_ahead(extents: usize) -> usize {
+    (extents / 8).clamp(1, 4)
+}
+
 /// What to do about logs that are lost.
 pub(crate) const IF_LOST: &str = "if they are lost, `esker repair DB --give-up-logs`, with neither \
      `--pool` nor `--log-dir`, goes on with what is in tables, and then another can be given";

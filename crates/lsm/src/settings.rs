@@ -1,6 +1,7 @@
 //! What a user may choose. Everything else is a constant with its reason.
 
 use crate::dedup::Dedup;
+use crate::pool_logs;
 use esker_base::{Error, Result};
 use esker_memtable::Forwarding;
 use esker_table::Compression;
@@ -114,10 +115,11 @@ impl Default for Settings {
 
 impl Settings {
     /// The settings as a database with this pool takes them: an extent is a segment, and all of them
-    /// but the active one and the next may wait for their flush, up to what reads should look into.
-    pub(crate) fn with_pool(mut self, pool: &esker_pmem::Pool) -> Self {
+    /// but the active one and the next ones may wait for their flush, up to what reads should look into.
+    pub fn with_pool(mut self, pool: &esker_pmem::Pool) -> Self {
         self.segment_bytes = pool.extent_bytes();
-        self.sealed_segments = pool.extents().saturating_sub(2).clamp(1, SEALED_SEGMENTS_MOST);
+        let (extents, ahead) = (pool.extents(), pool_logs::segments_ahead(pool.extents()));
+        self.sealed_segments = extents.saturating_sub(1 + ahead).clamp(1, SEALED_SEGMENTS_MOST);
         self
     }
 

@@ -4,7 +4,9 @@
 use crate::commit::{Rotation, TailGuard};
 use crate::compaction;
 use crate::inner::Inner;
-use crate::schedule::{IDLE, Jobs, Lane, can_prepare, next_plan, run_plan, step_lane, update_debt};
+use crate::schedule::{
+    IDLE, Jobs, Lane, can_prepare, next_plan, run_plan, step_lane, update_debt, wants_segments,
+};
 use crate::view::View;
 use esker_base::{Error, KeyspaceId, Result};
 use esker_memtable::MemTable;
@@ -20,7 +22,7 @@ impl Rotation for Inner {
                 return Err(Error::Closed);
             }
             jobs.wants_segment = true;
-            jobs.prepared.take()
+            jobs.prepared.pop_front()
         };
         let Some(segment) = prepared else { return Ok(false) };
         let memtable = segment.memtable.clone();
@@ -35,7 +37,7 @@ impl Rotation for Inner {
     fn wait_for_segment(&self) -> Result<()> {
         let started = self.clock.now();
         let waited = self.wait_until(|jobs, view| {
-            if jobs.prepared.is_some() {
+            if !jobs.prepared.is_empty() {
                 Wait::Over
             } else if flush_may_make_room(jobs, view) {
                 Wait::For(Lane::Flush)
@@ -186,7 +188,7 @@ impl Inner {
         // There is room for it now, if there ever is. If it fails, the next write will say so.
         let _ = self.wait_until(|jobs, view| {
             let is_running = jobs.lane(Lane::Prepare).running > 0;
-            let is_due = jobs.wants_segment && jobs.prepared.is_none();
+            let is_due = wants_segments(self, jobs, view);
             let has_room = !flush_may_make_room(jobs, view) && can_prepare(self, jobs, view);
             let waits = is_running || (is_due && has_room);
             if waits { Wait::For(Lane::Prepare) } else { Wait::Over }

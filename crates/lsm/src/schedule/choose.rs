@@ -38,8 +38,21 @@ pub(super) fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job
 }
 
 fn next_segment(inner: &Inner, jobs: &Jobs) -> Option<Job> {
-    let wanted = jobs.wants_segment && jobs.prepared.is_none();
-    (wanted && can_prepare(inner, jobs, &inner.view.pin())).then_some(Job::Prepare)
+    let view = inner.view.pin();
+    let wanted = wants_segments(inner, jobs, &view) && can_prepare(inner, jobs, &view);
+    wanted.then_some(Job::Prepare)
+}
+
+/// How many segments are to be in readiness: one as long as flushes keep up, and the log's number once
+/// they do not.
+pub(super) fn segments_ahead(inner: &Inner, view: &View) -> usize {
+    let is_behind = view.memtables.iter().any(|memtable| memtable.is_sealed());
+    if is_behind { inner.logs.segments_ahead() } else { 1 }
+}
+
+/// Whether so few segments are in readiness that more are to be prepared.
+pub(crate) fn wants_segments(inner: &Inner, jobs: &Jobs, view: &View) -> bool {
+    jobs.wants_segment && jobs.prepared.len() * 2 <= segments_ahead(inner, view)
 }
 
 /// Whether another segment may be prepared and the log has a place for it.

@@ -12,7 +12,7 @@
 mod choose;
 mod run;
 
-pub(crate) use choose::{can_prepare, next_plan};
+pub(crate) use choose::{can_prepare, next_plan, wants_segments};
 pub(crate) use run::{run_plan, update_debt};
 
 use crate::commit::LogSegment;
@@ -25,6 +25,7 @@ use esker_base::{Error, KeyspaceId, Result, Seqno};
 use esker_memtable::MemTable;
 use parking_lot::{Condvar, Mutex};
 use run::{help, run};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,7 +75,10 @@ pub(crate) struct Jobs {
     pub(crate) has_threads: bool,
     /// A writer came, so segments are worth preparing.
     pub(crate) wants_segment: bool,
-    pub(crate) prepared: Option<LogSegment>,
+    /// Segments that writers may begin, the next one first.
+    pub(crate) prepared: VecDeque<LogSegment>,
+    /// Epochs that the manifest says are given out, for the segments prepared next.
+    reserved: Vec<u32>,
     /// Segments whose listing failed: the manifest may list them until it is mended.
     doubtful: Vec<u32>,
     /// MemTables flushed, kept for the memory if nobody else holds them.
@@ -163,10 +167,10 @@ impl Schedule {
         jobs.lanes.iter().find_map(|lane| lane.error.clone()).or_else(|| jobs.unopened.clone())
     }
 
-    /// Gives up the memory and the segment held in readiness.
+    /// Gives up the memory and the segments held in readiness.
     pub(crate) fn release(&self) {
         let mut jobs = self.jobs.lock();
-        jobs.prepared = None;
+        jobs.prepared.clear();
         jobs.retired.clear();
     }
 }

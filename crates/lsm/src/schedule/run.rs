@@ -1,6 +1,6 @@
 //! Doing a job, and what everybody is told when it is done.
 
-use super::choose::is_unused;
+use super::choose::{is_unused, segments_ahead};
 use super::{Job, Lane};
 use crate::commit::LogSegment;
 use crate::compact::{Merge, compact};
@@ -92,38 +92,75 @@ fn verify_and_sort(inner: &Inner, memtable: &MemTable) -> Result<()> {
 
 fn prepare(inner: &Inner) -> Result<()> {
     inner.installer.mend()?;
-    let settled = std::mem::take(&mut inner.schedule.jobs.lock().doubtful);
+    let ahead = segments_ahead(inner, &inner.view.pin());
+    let (wanted, settled, mut epochs) = {
+        let mut jobs = inner.schedule.jobs.lock();
+        let wanted = ahead.saturating_sub(jobs.prepared.len()).max(1);
+        (wanted, std::mem::take(&mut jobs.doubtful), std::mem::take(&mut jobs.reserved))
+    };
     settled.into_iter().for_each(|epoch| inner.logs.retire(epoch));
-    let epoch = u32::try_from(inner.installer.next_file()).map_err(|_| Error::InvalidSetting {
-        setting: "log epoch",
-        value: "beyond 4,294,967,295".into(),
-        reason: "the database has used up its file ids; export it and import it into a new one"
-            .into(),
-    })?;
-    if inner.logs.pool().is_some() {
-        // The epoch is known to be given out before the extent says so. An open with its logs in files
-        // does not see the extent, and must not give the epoch to a log file.
-        inner.installer.install(&inner.view, |_| Ok(Edit::of([])), |_| {})?;
+    // In a pool an epoch is known to be given out before an extent says so: an open with its logs in files
+    // does not see the extent, and must not give the epoch to a log file.
+    let in_pool = inner.logs.pool().is_some();
+    if epochs.is_empty() {
+        epochs = next_epochs(inner, wanted)?;
+        if in_pool {
+            inner.installer.install(&inner.view, |_| Ok(Edit::of([])), |_| {})?;
+        }
     }
-    let newest = inner.view.load().memtables.iter().find(|memtable| memtable.is_sealed()).cloned();
-    // An eighth of the memory at most before it is known how large entries are: the pool's segments
-    // may be larger than all of it.
-    let most_entries = inner.settings.memory_bytes / 8 / MemTable::INDEX_BYTES_AN_ENTRY;
-    let salt = salt_of(inner.salt, epoch);
-    let (memtable, file) =
-        inner.logs.begin(epoch, salt, spare(inner), newest.as_deref(), most_entries)?;
-    drop(newest);
+    // The edit that lists these gives out the epochs of those that come after.
+    let next = next_epochs(inner, if in_pool { inner.logs.segments_ahead() } else { 0 })?;
+    let mut segments = Vec::new();
+    for &epoch in epochs.iter().take(wanted) {
+        match begin(inner, epoch) {
+            Ok(segment) => segments.push(segment),
+            // Some are enough; the next try tells why.
+            Err(error) if segments.is_empty() => return Err(error),
+            Err(_) => break,
+        }
+    }
     if inner.logs.is_kept() {
-        let added = |_: &State| Ok(Edit::of([Change::AddLog { epoch, end: None }]));
+        let began = || segments.iter().map(|segment| segment.memtable.epoch());
+        let added =
+            |_: &State| Ok(Edit::of(began().map(|epoch| Change::AddLog { epoch, end: None })));
         inner.installer.install(&inner.view, added, |_| {}).inspect_err(|_| {
             // The edit may be in the manifest all the same, and the next open must find what it lists:
             // a segment with nothing in it.
-            inner.schedule.jobs.lock().doubtful.push(epoch);
+            inner.schedule.jobs.lock().doubtful.extend(began());
         })?;
+        inner.schedule.jobs.lock().reserved = next;
     }
-    let memtable = Arc::new(memtable);
-    inner.schedule.jobs.lock().prepared = Some(LogSegment { memtable, file });
+    inner.schedule.jobs.lock().prepared.extend(segments);
     Ok(())
+}
+
+/// Epochs that were never given out.
+fn next_epochs(inner: &Inner, count: usize) -> Result<Vec<u32>> {
+    let epoch = |_| {
+        u32::try_from(inner.installer.next_file()).map_err(|_| Error::InvalidSetting {
+            setting: "log epoch",
+            value: "beyond 4,294,967,295".into(),
+            reason: "the database has used up its file ids; export it and import it into a new one"
+                .into(),
+        })
+    };
+    (0..count).map(epoch).collect()
+}
+
+/// A first segment has room in its index for entries of this size. Those of a key and a few numbers fill
+/// the index first, and the next segment has more; more at once is touched for nothing, while writers wait.
+const ENTRY_BYTES_GUESSED: usize = 128;
+
+/// A segment that the manifest does not list yet.
+fn begin(inner: &Inner, epoch: u32) -> Result<LogSegment> {
+    let newest = inner.view.load().memtables.iter().find(|memtable| memtable.is_sealed()).cloned();
+    // Before it is known how large entries are. The pool's segments may be larger than all of the memory.
+    let most_entries = (inner.settings.segment_bytes / ENTRY_BYTES_GUESSED)
+        .min(inner.settings.memory_bytes / 8 / MemTable::INDEX_BYTES_AN_ENTRY);
+    let salt = salt_of(inner.salt, epoch);
+    let (memtable, file) =
+        inner.logs.begin(epoch, salt, spare(inner), newest.as_deref(), most_entries)?;
+    Ok(LogSegment { memtable: Arc::new(memtable), file })
 }
 
 /// What a retired MemTable leaves, if one is free.
@@ -190,6 +227,7 @@ mod tests {
     use crate::{Db, Env};
     use esker_base::Clock;
     use esker_base::background::Stepped;
+    use esker_pmem::{Accept, Pool};
     use esker_storage::MemoryStorage;
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
@@ -203,6 +241,49 @@ mod tests {
             Duration::from_secs(self.0.fetch_add(1, Ordering::Relaxed))
         }
         fn sleep(&self, _: Duration) {}
+    }
+
+    /// A database over a pool of 16 segments, whose work is stepped.
+    fn over_a_pool(storage: &Arc<MemoryStorage>, pool: &std::path::Path) -> Db {
+        let opened = Pool::open(pool, Accept::Emulated).unwrap();
+        let env =
+            Env { background: Arc::new(Stepped), pool: Some(opened), ..Env::over(storage.clone()) };
+        let log = Log::Pmem { pool: pool.to_owned(), emulated: true };
+        Db::open_with(env, Settings { log, ..Settings::default() }).unwrap()
+    }
+
+    fn put_and_seal(db: &Db, key: &[u8]) {
+        db.put(&db.default_keyspace(), key, b"value").unwrap();
+        db.inner().commit.lock_tail().seal();
+    }
+
+    #[test]
+    fn while_flushes_are_behind_segments_of_a_pool_are_prepared_two_ahead() {
+        let dir = tempfile::Builder::new().tempdir_in("/dev/shm").unwrap();
+        let pool = dir.path().join("POOL");
+        drop(Pool::create(&pool, 17 << 20, Accept::Emulated).unwrap());
+        let storage = Arc::new(MemoryStorage::new());
+        let db = over_a_pool(&storage, &pool);
+        let ready = || {
+            while step_lane(db.inner(), Lane::Prepare) {}
+            let jobs = db.inner().schedule.jobs.lock();
+            jobs.prepared.iter().map(|segment| segment.memtable.epoch()).collect::<Vec<_>>()
+        };
+        db.put(&db.default_keyspace(), b"a", b"value").unwrap();
+        assert_eq!(ready().len(), 1, "nothing waits for a flush");
+        db.inner().commit.lock_tail().seal();
+        let two = ready();
+        assert_eq!(two.len(), 2);
+        assert!(two[0] < two[1], "writers begin the older one first");
+        put_and_seal(&db, b"b");
+        assert_eq!(ready()[0], two[1]);
+        // Of what is only prepared nothing is ever missed, and what follows has room.
+        drop(db);
+        let db = over_a_pool(&storage, &pool);
+        for key in [b"a", b"b"] {
+            assert!(db.get(&db.default_keyspace(), key).unwrap().is_some());
+        }
+        (0..40u8).for_each(|key| put_and_seal(&db, &[key]));
     }
 
     #[test]

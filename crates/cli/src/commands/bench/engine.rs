@@ -63,7 +63,7 @@ impl EskerEngine {
         keyspace: KeyspaceSettings,
     ) -> Outcome<Self> {
         let made = pool.make()?;
-        let mut named = named(&in_pool(&settings, &made), &keyspace);
+        let mut named = named(&settings.clone().with_pool(&made), &keyspace);
         named.extend(pool.named(&made));
         let storage = Arc::new(PosixStorage::create(dir)?);
         let env = Env { pool: Some(made.clone()), ..Env::over(storage) };
@@ -216,16 +216,6 @@ fn reclaim_of(stats: &Stats) -> Option<Reclaim> {
     })
 }
 
-/// The settings as the database takes them with this pool: a segment is an extent, and all extents but
-/// the active one and the next may wait for their flush, up to 64.
-fn in_pool(settings: &Settings, pool: &Pool) -> Settings {
-    Settings {
-        segment_bytes: pool.extent_bytes(),
-        sealed_segments: pool.extents().saturating_sub(2).clamp(1, 64),
-        ..settings.clone()
-    }
-}
-
 pub(super) fn named(settings: &Settings, keyspace: &KeyspaceSettings) -> BTreeMap<String, String> {
     let log = match settings.log {
         Log::File { sync: Sync::Always, .. } => "file, synced at every write".to_owned(),
@@ -351,7 +341,9 @@ mod tests {
         let told = engine.settings();
         let number = |name: &str| told[name].parse::<usize>().unwrap();
         assert_eq!(number("segment_bytes"), number("pool_extent_bytes"));
-        assert_eq!(number("sealed_segments"), number("pool_extents") - 2);
+        let pool = engine.pool.as_deref().unwrap();
+        let in_force = Settings::default().with_pool(pool);
+        assert_eq!(number("sealed_segments"), in_force.sealed_segments);
         assert!(number("segment_bytes") * number("pool_extents") <= number("pool_bytes"));
         // A batch takes a quarter of a segment: the database's own word on how large those are.
         let mut batch = WriteBatch::new();
