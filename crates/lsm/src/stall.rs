@@ -12,7 +12,8 @@
 //! Merges take many runs at once, and that debt goes up and down like a saw, which writers are not to do.
 //! So it begins with twice the drain, `2 x drain x (1 - x)`, and no rate rises faster than it doubles in a second:
 //! otherwise writers would fill level 0 to its limit whenever a merge ends, and stand almost still until
-//! the next one does.
+//! the next one does. For the same reason writers whom that debt has slowed, and who write on, get no more than
+//! twice the drain until compactions are at rest: the merge that follows takes as long as the one before.
 
 use esker_base::Clock;
 use parking_lot::Mutex;
@@ -29,6 +30,8 @@ const INDEX_FREE: f64 = 0.5;
 const DEBT_FREE_SEGMENTS: f64 = 64.0;
 const DEBT_LIMIT_SEGMENTS: f64 = 256.0;
 
+/// What compactions owe begins to slow writers with so many times the drain.
+const EVEN_MOST: f64 = 2.0;
 /// Writers keep at least this, in bytes a second, so that none waits for ever.
 const RATE_FLOOR: f64 = 1e6;
 /// A rate that may rise doubles in so long,
@@ -67,6 +70,8 @@ pub(crate) struct Debt {
     pub(crate) level_0_excess_runs: usize,
     /// Bytes that compaction has yet to rewrite.
     pub(crate) compaction_bytes: u64,
+    /// Whether compactions are at work.
+    pub(crate) is_compacting: bool,
     pub(crate) segment_bytes: usize,
 }
 
@@ -80,6 +85,8 @@ pub(crate) struct Stall {
     since: AtomicU64,
     /// What the rate rises to from there; 0 is no limit.
     target: AtomicU64,
+    /// Whether there is a target though there is no debt: the pace of writers who were slowed.
+    is_pace: AtomicBool,
     /// Whether what compactions have yet to do limits it.
     is_owed_by_compaction: AtomicBool,
     /// The moment, in nanoseconds of the clock, until which earlier writes have used up the rate.
@@ -101,6 +108,7 @@ impl Stall {
             rate: AtomicU64::new(0),
             since: AtomicU64::new(0),
             target: AtomicU64::new(0),
+            is_pace: AtomicBool::new(false),
             is_owed_by_compaction: AtomicBool::new(false),
             busy_until: AtomicU64::new(0),
             stalled_ns: AtomicU64::new(0),
@@ -155,12 +163,13 @@ impl Stall {
         let since = self.since.load(Ordering::Relaxed);
         let doublings = now.saturating_sub(since) as f64 / DOUBLES_IN.as_nanos() as f64;
         let risen = rate as f64 * doublings.exp2();
+        let is_unused = || {
+            let used_until = self.busy_until.load(Ordering::Relaxed);
+            used_until.saturating_add(UNUSED.as_nanos() as u64) < now
+        };
         match self.target.load(Ordering::Relaxed) {
-            0 => {
-                let used_until = self.busy_until.load(Ordering::Relaxed);
-                let is_unused = used_until.saturating_add(UNUSED.as_nanos() as u64) < now;
-                (risen < RATE_FREE && !is_unused).then_some(risen as u64)
-            }
+            0 => (risen < RATE_FREE && !is_unused()).then_some(risen as u64),
+            _ if self.is_pace.load(Ordering::Relaxed) && is_unused() => None,
             target => Some(risen.min(target as f64) as u64),
         }
     }
@@ -212,13 +221,19 @@ impl Stall {
         let bytes = (segments - DEBT_FREE_SEGMENTS) / (DEBT_LIMIT_SEGMENTS - DEBT_FREE_SEGMENTS);
         let of_compaction =
             even_rate_at(runs, drains.level_0).min(even_rate_at(bytes, drains.level_0));
+        let was_owed = self.is_owed_by_compaction.load(Ordering::Relaxed);
         self.is_owed_by_compaction.store(of_compaction.is_finite(), Ordering::Relaxed);
-        let rate = rate_at(sealed.max(index), drains.flush).min(of_compaction);
         let now = now.as_nanos() as u64;
         let before = match self.rate.load(Ordering::Relaxed) {
             0 => None,
             rate => self.risen(rate, now),
         };
+        let owed = rate_at(sealed.max(index), drains.flush).min(of_compaction);
+        let was_slowed = before.is_some() && (was_owed || self.is_pace.load(Ordering::Relaxed));
+        let is_paced = was_slowed && debt.is_compacting;
+        let pace = if is_paced { EVEN_MOST * drains.level_0 } else { f64::INFINITY };
+        self.is_pace.store(owed.is_infinite() && is_paced, Ordering::Relaxed);
+        let rate = owed.min(pace);
         let target = rate.max(RATE_FLOOR);
         // What is drained, at least, is no rate to be reached step by step.
         let rate = before.map_or(target, |before| target.min(drains.level_0.max(before as f64)));
@@ -238,7 +253,11 @@ fn rate_at(x: f64, drain: f64) -> f64 {
 /// sealed before are still flushed, and may take the debt over its limit: up to a quarter of the drain is
 /// left to writers until it is twice the limit, which adds little to what the next piece takes away.
 fn even_rate_at(x: f64, drain: f64) -> f64 {
-    if x <= 0.0 { f64::INFINITY } else { drain * (2.0 * (1.0 - x)).max((2.0 - x) / 4.0).max(0.0) }
+    if x <= 0.0 {
+        f64::INFINITY
+    } else {
+        drain * (EVEN_MOST * (1.0 - x)).max((2.0 - x) / 4.0).max(0.0)
+    }
 }
 
 fn learn(drain: &mut f64, bytes: u64, took: Duration) {
@@ -287,6 +306,7 @@ mod tests {
         index_share: 0.0,
         level_0_excess_runs: 0,
         compaction_bytes: 0,
+        is_compacting: false,
         segment_bytes: 1,
     };
 
@@ -417,6 +437,39 @@ mod tests {
         for (wanted, written) in [144e6, 288e6, 577e6].into_iter().zip(by_second) {
             assert!((0.95..1.05).contains(&(written as f64 / wanted)), "{written} of {wanted}");
         }
+    }
+
+    #[test]
+    fn writers_that_were_slowed_get_twice_the_drain_until_compactions_rest() {
+        let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
+        let compacting = Debt { is_compacting: true, ..NONE };
+        stall.set_debt(clock.now(), || compacting);
+        assert_eq!(stall.rate.load(Ordering::Relaxed), 0, "they were not slowed yet");
+        stall.set_debt(clock.now(), || Debt { sealed: 1, ..compacting });
+        stall.set_debt(clock.now(), || compacting);
+        assert_eq!(stall.target.load(Ordering::Relaxed), 0, "only a flush slowed them");
+        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22, ..compacting });
+        written_in(&stall, &clock, Duration::from_secs(1));
+        stall.set_debt(clock.now(), || compacting);
+        assert!(!stall.waits_for_compaction(), "nothing is owed");
+        written_in(&stall, &clock, Duration::from_secs(2));
+        let written = written_in(&stall, &clock, Duration::from_secs(1)) as f64;
+        assert!((0.95..1.05).contains(&(written / (2.0 * DRAIN_INITIAL))), "{written}");
+        stall.set_debt(clock.now(), || NONE);
+        let written = written_in(&stall, &clock, Duration::from_secs(1)) as f64;
+        assert!(written > 2.5 * DRAIN_INITIAL, "{written}");
+    }
+
+    #[test]
+    fn a_pace_that_nobody_kept_up_is_gone() {
+        let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
+        let compacting = Debt { is_compacting: true, ..NONE };
+        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22, ..compacting });
+        written_in(&stall, &clock, Duration::from_secs(1));
+        stall.set_debt(clock.now(), || compacting);
+        (0..6).for_each(|_| clock.sleep(SLEEP_MOST));
+        stall.before_write(1000, &clock);
+        assert_eq!(stall.rate.load(Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -196,6 +196,7 @@ fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
 
 /// Tells writers how fast they may go now.
 pub(crate) fn update_debt(inner: &Inner) {
+    let is_compacting = inner.schedule.jobs.lock().lane(Lane::Compaction).running > 0;
     inner.stall.set_debt(inner.clock.now(), || {
         let view = inner.view.pin();
         let sealed = || view.memtables.iter().filter(|memtable| memtable.is_sealed());
@@ -206,6 +207,7 @@ pub(crate) fn update_debt(inner: &Inner) {
             sealed_limit: inner.settings.sealed_segments,
             sealed_free: inner.logs.pool().map_or(0, |_| inner.settings.sealed_segments / 2),
             segment_bytes: inner.settings.segment_bytes,
+            is_compacting,
             ..Debt::default()
         };
         for keyspace in view.version.keyspaces.values() {
