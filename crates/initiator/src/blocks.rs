@@ -1,8 +1,8 @@
 //! Blocks on a node.
 //!
 //! A long read or write is several commands under way at a time, each with no more data than a capsule carries: so no
-//! R2T, and no round trip, comes between; and 8 MiB have a deadline, not the whole. After a lost connection a read is sent again. A write or flush that was not
-//! answered fails as unknown: the command may still be on its way to the device, where it would go over what was
+//! R2T, and no round trip, comes between; and 8 MiB have a deadline, not the whole. After a lost connection a read is sent again, and a write of which nothing
+//! was sent. A write or flush that was sent and not answered fails as unknown: the command may still be on its way to the device, where it would go over what was
 //! written after it. So does a flush after writes that another association acknowledged (`unflushed`).
 
 use crate::association::{Association, Namespace};
@@ -107,15 +107,23 @@ impl BlockClient {
         Ok(())
     }
 
-    /// Sends what changes blocks, once it has a connection.
+    /// Sends what changes blocks, once it has a connection, and again only if none of it was sent whole.
     fn change(&self, what: &'static str, pieces: &[Piece<'_>]) -> Result<(), RemoteError> {
         let deadline = self.session.deadline();
-        let association = self.session.association(deadline)?;
-        self.send(what, pieces, &association, deadline)?;
-        self.session.wrote(&association);
-        Ok(())
+        loop {
+            let association = self.session.association(deadline)?;
+            match self.send(what, pieces, &association, deadline) {
+                Err(error) if error.is_of_connection() && self.session.is_before(deadline) => {}
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    self.session.wrote(&association);
+                    return Ok(());
+                }
+            }
+        }
     }
 
+    /// The same on one association: an error of the connection means that nothing was sent.
     fn send(
         &self,
         what: &'static str,
@@ -125,10 +133,7 @@ impl BlockClient {
     ) -> Result<(), RemoteError> {
         let queue = self.session.queue(association);
         let changed = run(queue, pieces, deadline, |cqe, _| succeeded(what, cqe));
-        changed.map_err(|stopped| match stopped.error {
-            error @ RemoteError::Refused { .. } => error,
-            _ => RemoteError::Unknown { what },
-        })
+        changed.map_err(|stopped| stopped.of_change(what))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::RemoteError;
 use crate::keys::{KeyClient, RETRIEVE_BYTES, Retrieved, found};
-use crate::pieces::{Piece, Stopped, run};
+use crate::pieces::{Piece, run};
 use crate::queue_pair::QueuePair;
 use esker_api::WriteBatch;
 use esker_base::{Entry, Kind};
@@ -128,17 +128,9 @@ impl KeyClient {
             if is_acknowledged {
                 self.session.wrote(&association);
             }
-            match outcome {
-                Ok(()) => return Ok(()),
-                Err(Stopped { error, begun: 0 }) => {
-                    if !error.is_of_connection() || !self.session.is_before(deadline) {
-                        return Err(error);
-                    }
-                }
-                Err(Stopped { error: error @ RemoteError::Refused { .. }, .. }) => {
-                    return Err(error);
-                }
-                Err(_) => return Err(RemoteError::Unknown { what }),
+            match outcome.map_err(|stopped| stopped.of_change(what)) {
+                Err(error) if error.is_of_connection() && self.session.is_before(deadline) => {}
+                outcome => return outcome,
             }
         }
     }

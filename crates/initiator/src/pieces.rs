@@ -23,6 +23,17 @@ pub(crate) struct Stopped {
     pub(crate) begun: usize,
 }
 
+impl Stopped {
+    /// What it says of a change: what was not sent was not done, and what was sent is unknown unless the node refused it.
+    pub(crate) fn of_change(self, what: &'static str) -> RemoteError {
+        match self.error {
+            error if self.begun == 0 => error,
+            error @ RemoteError::Refused { .. } => error,
+            _ => RemoteError::Unknown { what },
+        }
+    }
+}
+
 impl From<Stopped> for RemoteError {
     fn from(stopped: Stopped) -> Self {
         stopped.error
@@ -66,5 +77,27 @@ pub(crate) fn run(
         let finished = queue.finish(ticket, data, deadline);
         let finished = finished.and_then(|(cqe, data)| answer(cqe, data));
         outcome = outcome.and(finished);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_nvme::Status;
+
+    #[test]
+    fn a_change_of_which_nothing_was_sent_is_not_unknown() {
+        let refused = RemoteError::Refused { action: "write", status: Status::CAPACITY_EXCEEDED };
+        let lost = RemoteError::Lost { address: String::new(), why: String::new() };
+        for error in [RemoteError::Deadline, lost] {
+            let of = |begun| Stopped { error: error.clone(), begun }.of_change("write");
+            assert_eq!(of(0).to_string(), error.to_string());
+            assert!(matches!(of(1), RemoteError::Unknown { what: "write" }), "{:?}", of(1));
+        }
+        let refused = Stopped { error: refused, begun: 1 }.of_change("write");
+        assert!(
+            matches!(refused, RemoteError::Refused { .. }),
+            "the node says that it was not done"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Files, and a database, in a namespace of blocks on a node.
 
-use crate::clock::{HandClock, wait_until};
+use crate::clock::{HandClock, WatchedClock, wait_until};
 use crate::silent::Silent;
 use crate::{blocks as connect, blocks_by, serve, serve_at, settings};
 use esker_base::background::Stepped;
@@ -169,6 +169,35 @@ fn a_write_that_was_not_answered_is_unknown_and_not_sent_again() {
     assert!(error.to_string().contains("it was done or it was not"), "{error}");
     assert_eq!(silent.count(), 1);
     silent.answer_all();
+}
+
+/// It waits for a place in its queue, which another write has, when that is given up.
+#[test]
+fn a_write_of_which_nothing_was_sent_is_sent_when_there_is_a_connection_again() {
+    /// More than a write looks at the clock that does not wait.
+    const LOOKS: usize = 10;
+    let silent = Silent::of_blocks();
+    let target = serve(vec![silent.clone()]);
+    let clock = Arc::new(WatchedClock::default());
+    let (depth, keep_alive, deadline) = (1, Duration::ZERO, Duration::from_secs(3600));
+    let settings = Settings { depth, keep_alive, deadline, ..settings(target.address()) };
+    let client = blocks_by(clock.clone(), settings).unwrap();
+    std::thread::scope(|scope| {
+        let sent = scope.spawn(|| client.write(0, &[1; 4096]));
+        wait_until("the node has the first", || silent.count() == 1);
+        clock.sleep(deadline / 2);
+        let unsent = scope.spawn(|| client.write(4096, &[2; 4096]));
+        let thread = unsent.thread().id();
+        wait_until("the second waits", || clock.looks(thread) > LOOKS);
+        clock.sleep(deadline / 2);
+        let error = sent.join().unwrap().unwrap_err();
+        assert!(error.to_string().contains("it was done or it was not"), "{error}");
+        // The node answers nobody until it has done with the first.
+        silent.answer_all();
+        wait_until("the node has the second", || silent.count() == 1 || unsent.is_finished());
+        silent.answer_all();
+        unsent.join().unwrap().unwrap();
+    });
 }
 
 /// Blocks whose acknowledged writes are safe only after a flush, as far as it says. Notes how much is made zero at a time.
