@@ -18,7 +18,7 @@ pub enum RemoteError {
         source: Arc<io::Error>,
     },
 
-    /// The connection ended.
+    /// The connection ended. A store, a delete or a write was not sent whole then, and not done.
     #[error("the connection to {address} was lost: {why}")]
     Lost {
         /// Where.
@@ -27,23 +27,26 @@ pub enum RemoteError {
         why: String,
     },
 
-    /// A store, a delete or a write was sent and not answered.
+    /// A store, a delete or a write was sent and not answered, or answered and not flushed.
     #[error(
-        "the connection was lost before the {what} was answered: it was done or it was not; \
-         read to see"
+        "the outcome of the {what} is unknown, it was done or it was not: {source}; read to see"
     )]
     Unknown {
         /// What was sent.
         what: &'static str,
+        /// Why there is no answer.
+        source: Box<RemoteError>,
     },
 
     /// Of a batch, or of what takes several commands, not all was answered or sent, and some of it was.
     #[error(
-        "the {what} was cut off: each part of it was done or was not, in any order; read to see, or write all of it again"
+        "the {what} was cut off: {source}; each part of it was done or was not, in any order; read to see, or write all of it again"
     )]
     PartUnknown {
         /// What was sent.
         what: &'static str,
+        /// What cut it off.
+        source: Box<RemoteError>,
     },
 
     /// The time was over. A store, a delete or a write was not sent then, and not done: once sent, it would be unknown.
@@ -125,10 +128,15 @@ impl RemoteError {
         match self {
             RemoteError::Refused { .. } => self,
             error if is_single => error,
-            RemoteError::Unknown { .. } => RemoteError::PartUnknown { what },
+            RemoteError::Unknown { source, .. } => RemoteError::PartUnknown { what, source },
             error if is_first => error,
-            _ => RemoteError::PartUnknown { what },
+            error => RemoteError::PartUnknown { what, source: Box::new(error) },
         }
+    }
+
+    /// What this failure says of `what`, which was sent.
+    pub(crate) fn of_sent(self, what: &'static str) -> Self {
+        RemoteError::Unknown { what, source: Box::new(self) }
     }
 
     pub(crate) fn terminated(by: Termination) -> Self {
@@ -153,11 +161,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_cut_a_write_off_is_told() {
+        let lost =
+            || RemoteError::Lost { address: "the node".to_owned(), why: "a cable".to_owned() };
+        for (error, cause) in [
+            (lost().of_sent("write").of_part("write", true, false), lost()),
+            (lost().of_part("write", false, false), lost()),
+            (RemoteError::Deadline.of_part("batch", false, false), RemoteError::Deadline),
+            (RemoteError::Deadline.of_sent("store"), RemoteError::Deadline),
+        ] {
+            let (told, cause) = (error.to_string(), cause.to_string());
+            assert!(told.contains(&cause), "{told}");
+            assert_eq!(std::error::Error::source(&error).map(ToString::to_string), Some(cause));
+        }
+    }
+
+    #[test]
     fn what_failed_behind_its_first_part_may_be_done_in_part() {
-        let unknown = || RemoteError::Unknown { what: "store" };
+        let unknown = || RemoteError::Deadline.of_sent("store");
         let lost = || RemoteError::Lost { address: String::new(), why: String::new() };
         let refused = RemoteError::Refused { action: "store", status: Status::CAPACITY_EXCEEDED };
-        let is_part = |error| matches!(error, RemoteError::PartUnknown { what: "batch" });
+        let is_part = |error| matches!(error, RemoteError::PartUnknown { what: "batch", .. });
         assert!(is_part(unknown().of_part("batch", true, false)));
         assert!(is_part(lost().of_part("batch", false, false)));
         assert!(is_part(RemoteError::Deadline.of_part("batch", false, false)));

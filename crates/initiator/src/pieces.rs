@@ -29,7 +29,7 @@ impl Stopped {
         match self.error {
             error if self.begun == 0 => error,
             error @ RemoteError::Refused { .. } => error,
-            _ => RemoteError::Unknown { what },
+            error => error.of_sent(what),
         }
     }
 }
@@ -92,7 +92,7 @@ mod tests {
         for error in [RemoteError::Deadline, lost] {
             let of = |begun| Stopped { error: error.clone(), begun }.of_change("write");
             assert_eq!(of(0).to_string(), error.to_string());
-            assert!(matches!(of(1), RemoteError::Unknown { what: "write" }), "{:?}", of(1));
+            assert!(matches!(of(1), RemoteError::Unknown { what: "write", .. }), "{:?}", of(1));
         }
         let refused = Stopped { error: refused, begun: 1 }.of_change("write");
         assert!(

@@ -204,7 +204,7 @@ impl Session {
         let queue = self.queue(association);
         let ticket = queue.begin(sqe, data, 0, deadline)?;
         let answer = queue.finish(ticket, data, deadline);
-        answer.map(|(cqe, _)| cqe).map_err(|_| RemoteError::Unknown { what })
+        answer.map(|(cqe, _)| cqe).map_err(|error| error.of_sent(what))
     }
 
     /// `association` acknowledged a write.
@@ -220,7 +220,8 @@ impl Session {
         let deadline = self.deadline();
         loop {
             let association = self.association(deadline)?;
-            let covered = self.unflushed.covered(&association)?;
+            let covered =
+                self.unflushed.covered(&association).ok_or_else(|| self.unflushed_is_lost())?;
             if !association.namespace.has_volatile_cache() {
                 return Ok(());
             }
@@ -236,6 +237,12 @@ impl Session {
                 }
             }
         }
+    }
+
+    fn unflushed_is_lost(&self) -> RemoteError {
+        let why = "before a flush made safe what it had acknowledged".to_owned();
+        let address = self.settings.address.to_string();
+        RemoteError::Lost { address, why }.of_sent("write")
     }
 
     /// The queue whose turn it is, or the next one that nobody writes to just now.

@@ -4,7 +4,6 @@
 //! nothing of it. So a flush counts only for the association that acknowledged the writes; if that is gone they may be,
 //! too, and from then on every flush fails: who asks again must not hear that all is well.
 
-use crate::RemoteError;
 use crate::association::Association;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
@@ -38,11 +37,11 @@ impl Unflushed {
         state.written += 1;
     }
 
-    /// The writes that a flush on `association` covers if it begins now. Fails if one of another may be lost.
-    pub(crate) fn covered(&self, association: &Arc<Association>) -> Result<u64, RemoteError> {
+    /// The writes that a flush on `association` covers if it begins now; none if one of another may be lost.
+    pub(crate) fn covered(&self, association: &Arc<Association>) -> Option<u64> {
         let mut state = self.0.lock();
         state.check(association);
-        if state.is_lost { Err(RemoteError::Unknown { what: "write" }) } else { Ok(state.written) }
+        (!state.is_lost).then_some(state.written)
     }
 
     /// A flush that covers so many writes was done.

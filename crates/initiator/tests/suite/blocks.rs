@@ -254,7 +254,7 @@ fn a_flush_does_not_answer_for_writes_from_before_the_node_was_gone() {
     flushed.flush().unwrap();
     for _ in 0..2 {
         let error = unflushed.flush().unwrap_err();
-        assert!(error.to_string().contains("before the write was answered"), "{error}");
+        assert!(error.to_string().contains("before a flush made safe"), "{error}");
         unflushed.write(8192, &[3; 4096]).unwrap();
     }
     drop(target);

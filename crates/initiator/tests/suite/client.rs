@@ -231,8 +231,8 @@ fn a_store_that_was_not_answered_is_unknown() {
         }
         target.drain();
         let (store, delete) = (store.join().unwrap(), delete.join().unwrap());
-        assert!(matches!(store, Err(RemoteError::Unknown { what: "store" })), "{store:?}");
-        assert!(matches!(delete, Err(RemoteError::Unknown { what: "delete" })), "{delete:?}");
+        assert!(matches!(store, Err(RemoteError::Unknown { what: "store", .. })), "{store:?}");
+        assert!(matches!(delete, Err(RemoteError::Unknown { what: "delete", .. })), "{delete:?}");
     });
     silent.answer_all();
 }
@@ -389,7 +389,7 @@ fn a_flush_does_not_answer_for_stores_from_before_the_node_was_gone() {
     }
     for _ in 0..2 {
         let lost = unflushed.flush();
-        assert!(matches!(lost, Err(RemoteError::Unknown { what: "write" })), "{lost:?}");
+        assert!(matches!(lost, Err(RemoteError::Unknown { what: "write", .. })), "{lost:?}");
         unflushed.store(b"l", b"2").unwrap();
     }
     drop(target);
@@ -406,6 +406,6 @@ fn a_flush_fails_when_the_node_comes_back_without_a_cache_it_had() {
     let target = serve_at(address, vec![Arc::new(keys())]);
     assert!(!client.exist(b"k").unwrap());
     let lost = client.flush();
-    assert!(matches!(lost, Err(RemoteError::Unknown { what: "write" })), "{lost:?}");
+    assert!(matches!(lost, Err(RemoteError::Unknown { what: "write", .. })), "{lost:?}");
     drop(target);
 }
