@@ -60,6 +60,8 @@ pub(crate) struct HashPart {
     store: Store,
     /// Partition `p` is at place `p / reactors`.
     partitions: Vec<Partition>,
+    /// Places of partitions that failed, a bit each.
+    stopped: u64,
     /// Who asked, by the token that a partition was given; free ones are none.
     callers: Vec<Option<Caller>>,
     free_callers: Vec<usize>,
@@ -91,6 +93,7 @@ impl HashPart {
         HashPart {
             store,
             partitions,
+            stopped: 0,
             callers: Vec::new(),
             free_callers: Vec::new(),
             syncs: GroupSync::default(),
@@ -155,8 +158,12 @@ impl HashPart {
         // Before the replies: who has one finds it counted.
         let partition = &self.partitions[place];
         self.store.shared.figures[partition.number() as usize].tell(partition);
-        if let Err(error) = partition.outcome() {
-            self.store.shared.failures.stop(|| error.to_string());
+        if let Err(error) = partition.outcome()
+            && self.stopped & 1 << place == 0
+        {
+            self.stopped |= 1 << place;
+            let (number, of) = (partition.number(), self.store.layout.partitions);
+            self.store.shared.failures.stop_partition(number, of, || reason(&error));
         }
         while let Some(reply) = self.partitions[place].take_reply() {
             let token = reply.token as usize;
@@ -354,6 +361,14 @@ fn answer_of(result: esker_base::Result<partition::Answer>, asked_for_presence: 
         Ok(partition::Answer::Present) => Answer::Failed(Status::KEY_EXISTS),
         Ok(partition::Answer::Keys(_)) => Answer::Failed(Status::INTERNAL_ERROR),
         Err(error) => Answer::Failed(status_of(&error)),
+    }
+}
+
+/// Why a partition failed, without what is true of a whole database.
+fn reason(failure: &Error) -> String {
+    match failure {
+        Error::LogFailed { cause } => cause.to_string(),
+        other => other.to_string(),
     }
 }
 

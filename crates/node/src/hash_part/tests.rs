@@ -173,9 +173,21 @@ fn a_write_that_failed_is_told_to_its_partition_at_once() {
     bench.complete(Ok(512));
     assert_eq!(bench.complete(failure()), Write);
     assert_eq!((bench.failed(), bench.stored()), (vec![1], 1));
-    assert!(bench.part.store.shared.failures.has_stopped(), "who looks after the node is told");
     bench.store(2, 1);
     assert_eq!(bench.settle(), [WriteDurably], "nothing is left on its way");
+}
+
+/// Who looks after the node is told which keys it is about.
+#[test]
+fn a_partition_that_failed_is_told_with_what_goes_on() {
+    let mut bench = Bench::new(4);
+    bench.store(3, 1);
+    bench.complete(failure());
+    let failures = &bench.part.store.shared.failures;
+    assert!(!failures.has_stopped(), "three partitions go on");
+    let [reason] = &failures.reasons()[..] else { panic!("{failures:?}") };
+    assert!(reason.starts_with("writes of keys in partition 3 (of 4, from 0) fail"), "{reason}");
+    assert!(reason.contains("reads go on") && reason.ends_with("a bad sector"), "{reason}");
 }
 
 #[test]
