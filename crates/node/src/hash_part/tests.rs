@@ -177,6 +177,16 @@ fn a_write_that_failed_is_told_to_its_partition_at_once() {
     assert_eq!(bench.settle(), [WriteDurably], "nothing is left on its way");
 }
 
+/// Its blocks were there from the beginning: a device that has none for them is broken, and no store that is full.
+#[test]
+fn a_partition_that_finds_its_device_full_has_failed() {
+    let mut bench = Bench::new(4);
+    bench.store(3, 1);
+    bench.complete(Err(io::ErrorKind::StorageFull.into()));
+    assert_eq!(bench.failed(), [3]);
+    assert_eq!(bench.part.store.shared.failures.reasons().len(), 1);
+}
+
 /// Who looks after the node is told which keys it is about.
 #[test]
 fn a_partition_that_failed_is_told_with_what_goes_on() {

@@ -202,6 +202,8 @@ fn status_of(error: &Error) -> Status {
     match error {
         Error::ValueTooLarge { .. } | Error::BatchTooLarge { .. } => Status::INVALID_VALUE_SIZE,
         Error::EmptyKey | Error::KeyTooLong { .. } => Status::INVALID_KEY_SIZE,
+        // Whatever its cause: room that is made is of no use to it.
+        Error::LogFailed { .. } => Status::INTERNAL_ERROR,
         error if error.is_out_of_space() => Status::CAPACITY_EXCEEDED,
         error if error.is_corruption() => Status::UNRECOVERED_ERROR,
         _ => Status::INTERNAL_ERROR,

@@ -216,6 +216,17 @@ fn a_full_store_is_capacity_exceeded() {
     assert_eq!(store.writes.load(SeqCst), 1);
 }
 
+/// Its room was taken before, and nothing is written to it again: to make room is of no use.
+#[test]
+fn a_log_that_finds_its_device_full_has_failed() {
+    let (store, namespace, target) = served_with_namespace();
+    let (_admin, mut io) = Wire::queues(target.address(), 0);
+    let cause = Error::io("write", "a log", std::io::ErrorKind::StorageFull.into());
+    *store.broken.lock().unwrap() = Some(Error::LogFailed { cause: Arc::new(cause) });
+    assert_eq!(io.store(b"k", b"v").status, 0x06, "not capacity exceeded");
+    assert!(namespace.failures().unwrap().has_stopped());
+}
+
 #[test]
 fn of_stores_that_wait_together_only_what_the_store_does_not_take_fails() {
     let (store, target) = served();
