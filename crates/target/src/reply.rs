@@ -25,6 +25,16 @@ impl Reply {
         self.post(answer);
     }
 
+    /// Whether it answers the command in this slot of this connection.
+    pub(crate) fn is_of(&self, connection: ConnectionId, slot: u16) -> bool {
+        (self.connection, self.slot) == (connection, slot)
+    }
+
+    /// Ends it without an answer: whoever asked knows.
+    pub(crate) fn forget(mut self) {
+        self.answered = true;
+    }
+
     fn post(&mut self, answer: Answer) {
         self.answered = true;
         let message = Message::Answered { connection: self.connection, slot: self.slot, answer };

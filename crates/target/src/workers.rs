@@ -2,17 +2,30 @@
 
 use esker_base::background::Running;
 use esker_base::{Background, Priority, Result};
-use parking_lot::Mutex;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// So many jobs are taken at once, at most, so that a store can write them together.
 const JOBS_TOGETHER: usize = 64;
 
 /// Workers, each with a queue of its own: jobs with the same number are done in their order.
 pub(crate) struct Workers<J> {
-    queues: Vec<Sender<J>>,
+    queues: Vec<Arc<Queue<J>>>,
     /// Locked only when they are joined.
     threads: Mutex<Vec<Box<dyn Running>>>,
+}
+
+/// A worker's jobs. Not a channel, out of which nothing can be taken back.
+struct Queue<J> {
+    waiting: Mutex<Waiting<J>>,
+    comes: Condvar,
+}
+
+struct Waiting<J> {
+    jobs: VecDeque<J>,
+    /// Nothing more comes, or nobody takes it.
+    has_ended: bool,
 }
 
 impl<J: Send + 'static> Workers<J> {
@@ -25,39 +38,150 @@ impl<J: Send + 'static> Workers<J> {
     ) -> Result<Self> {
         let (mut queues, mut threads) = (Vec::new(), Vec::new());
         for number in 0..count {
-            let (sender, receiver) = channel();
-            let run = run.clone();
-            let body = Box::new(move || serve(&receiver, &run));
+            let waiting = Mutex::new(Waiting { jobs: VecDeque::new(), has_ended: false });
+            let queue = Arc::new(Queue { waiting, comes: Condvar::new() });
+            let (worker, run) = (Worker(queue.clone()), run.clone());
+            let body = Box::new(move || worker.serve(&run));
             let name = format!("{name} {number}");
             threads.extend(background.spawn(&name, Priority::Normal, body)?);
-            queues.push(sender);
+            queues.push(queue);
         }
         Ok(Workers { queues, threads: Mutex::new(threads) })
     }
 
     /// Hands a job to the worker of `number`.
     pub(crate) fn submit(&self, number: u64, job: J) {
-        let worker = &self.queues[(number % self.queues.len() as u64) as usize];
-        // Workers end only when this does; a job that is dropped answers for itself.
-        let _ = worker.send(job);
+        let queue = &self.queues[(number % self.queues.len() as u64) as usize];
+        let mut waiting = queue.waiting.lock();
+        if waiting.has_ended {
+            // A job that is dropped answers for itself: not under the lock.
+            drop(waiting);
+            return drop(job);
+        }
+        waiting.jobs.push_back(job);
+        drop(waiting);
+        queue.comes.notify_one();
+    }
+
+    /// Takes back a job that its worker has not taken yet.
+    pub(crate) fn withdraw(&self, is_it: impl Fn(&J) -> bool) -> Option<J> {
+        self.queues.iter().find_map(|queue| {
+            let mut waiting = queue.waiting.lock();
+            let place = waiting.jobs.iter().position(&is_it)?;
+            waiting.jobs.remove(place)
+        })
     }
 }
 
-fn serve<J>(queue: &Receiver<J>, run: &impl Fn(&mut Vec<J>)) {
-    let mut jobs = Vec::new();
-    while let Ok(first) = queue.recv() {
-        jobs.push(first);
-        jobs.extend(queue.try_iter().take(JOBS_TOGETHER - 1));
-        run(&mut jobs);
-        jobs.clear();
+impl<J> Queue<J> {
+    fn end(&self) {
+        self.waiting.lock().has_ended = true;
+        self.comes.notify_one();
+    }
+}
+
+/// The end of a queue at which jobs are taken. When it is gone, for a panic say, jobs are dropped.
+struct Worker<J>(Arc<Queue<J>>);
+
+impl<J> Worker<J> {
+    fn serve(&self, run: &impl Fn(&mut Vec<J>)) {
+        let mut jobs = Vec::new();
+        loop {
+            self.take(&mut jobs);
+            if jobs.is_empty() {
+                return;
+            }
+            run(&mut jobs);
+            jobs.clear();
+        }
+    }
+
+    /// Waits for jobs, and takes those that there are: none when no more will come.
+    fn take(&self, jobs: &mut Vec<J>) {
+        let mut waiting = self.0.waiting.lock();
+        while waiting.jobs.is_empty() && !waiting.has_ended {
+            self.0.comes.wait(&mut waiting);
+        }
+        let count = waiting.jobs.len().min(JOBS_TOGETHER);
+        jobs.extend(waiting.jobs.drain(..count));
+    }
+}
+
+impl<J> Drop for Worker<J> {
+    fn drop(&mut self) {
+        self.0.end();
+        let jobs = std::mem::take(&mut self.0.waiting.lock().jobs);
+        drop(jobs);
     }
 }
 
 impl<J> Drop for Workers<J> {
     fn drop(&mut self) {
-        self.queues.clear();
+        self.queues.iter().for_each(|queue| queue.end());
         for thread in self.threads.get_mut().drain(..) {
             thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_base::Threads;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// A job that says when it is dropped.
+    struct Job(u8, Sender<u8>);
+
+    impl Drop for Job {
+        fn drop(&mut self) {
+            let _ = self.1.send(self.0);
+        }
+    }
+
+    /// One worker, which says with what it begins, and ends it when it is told how.
+    fn workers(end: impl Fn() + Clone + Send + 'static) -> (Workers<Job>, Receiver<u8>) {
+        let (begins, begun) = channel();
+        let run = move |jobs: &mut Vec<Job>| {
+            jobs.iter().for_each(|job| begins.send(job.0).unwrap());
+            end();
+        };
+        (Workers::start(&Threads, "worker", 1, run).unwrap(), begun)
+    }
+
+    #[test]
+    fn a_job_that_waits_can_be_withdrawn_and_one_that_was_begun_cannot() {
+        let gate = Arc::new(Mutex::new(()));
+        let (held, dropped) = (gate.clone(), channel());
+        let (workers, begun) = workers(move || drop(held.lock()));
+        let closed = gate.lock();
+        workers.submit(7, Job(1, dropped.0.clone()));
+        assert_eq!(begun.recv(), Ok(1));
+        [2, 3].into_iter().for_each(|number| workers.submit(7, Job(number, dropped.0.clone())));
+        assert!(workers.withdraw(|job| job.0 == 1).is_none());
+        assert!(workers.withdraw(|job| job.0 == 2).is_some_and(|job| job.0 == 2));
+        drop(closed);
+        assert_eq!(begun.recv(), Ok(3), "the second is never begun");
+    }
+
+    #[test]
+    fn jobs_of_a_worker_that_panicked_are_dropped() {
+        let (dropped, drops) = channel();
+        let (workers, _begun) = workers(|| std::panic::resume_unwind(Box::new(())));
+        for number in 1..=3 {
+            workers.submit(7, Job(number, dropped.clone()));
+        }
+        let mut numbers = [(); 3].map(|()| drops.recv().unwrap());
+        numbers.sort();
+        assert_eq!(numbers, [1, 2, 3]);
+    }
+
+    #[test]
+    fn jobs_that_wait_when_workers_end_are_done() {
+        let (dropped, _drops) = channel();
+        let (workers, begun) = workers(|| ());
+        (1..=3).for_each(|number| workers.submit(7, Job(number, dropped.clone())));
+        drop(workers);
+        assert_eq!(begun.iter().collect::<Vec<_>>(), [1, 2, 3]);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::commands::{Command, Purpose, Reading, State};
 use super::{Connection, Phase, input};
-use crate::{Answer, Description, Namespace, Request};
+use crate::{Answer, Description, Namespace, Reply, Request};
 use esker_nvme::command::fabrics;
 use esker_nvme::command::kv::KvCommand;
 use esker_nvme::command::nvm::{Blocks, NvmCommand};
@@ -417,13 +417,13 @@ impl Connection {
         }
     }
 
-    /// Ends a command that its namespace does not have yet, and says whether that is done. One whose data was asked for ends, undone, when
-    /// that is here: the host may be sending it, and nothing tells it to stop. What a namespace has, it finishes.
+    /// Ends a command that nothing was done of yet, and says whether that is done. One whose data was asked for ends, undone, when
+    /// that is here: the host may be sending it, and nothing tells it to stop. What a namespace has begun, it finishes.
     pub(crate) fn abort(&mut self, command_id: u16) -> bool {
         let Some(slot) = self.commands.slot_of(command_id).filter(|_| self.takes_frames()) else {
             return false;
         };
-        if self.commands.withdraw(slot) {
+        if self.commands.withdraw(slot) || self.withdraw_from_namespace(slot) {
             self.fail(command_id, Status::ABORT_REQUESTED);
             // It may have been what others waited for.
             self.go_on();
@@ -435,6 +435,27 @@ impl Connection {
             *is_aborted = true;
         }
         false
+    }
+
+    /// Gives up the command in `slot` if its namespace does so. Says whether it did.
+    fn withdraw_from_namespace(&mut self, slot: u16) -> bool {
+        let state = self.commands.get(slot).map(|command| &command.state);
+        if !matches!(state, Some(State::Submitted { .. } | State::Compares { .. })) {
+            return false;
+        }
+        let index = self.queue.as_ref().and_then(|queue| queue.controller.subsystem);
+        let subsystem = index.and_then(|index| self.shared.settings.subsystems.get(index));
+        let is_it = |reply: &Reply| reply.is_of(self.id, slot);
+        // Which namespace has it, is not kept: seldom does anybody ask.
+        let reply = subsystem.and_then(|subsystem| {
+            subsystem.namespaces.iter().find_map(|namespace| namespace.withdraw(&is_it))
+        });
+        let Some(reply) = reply else { return false };
+        reply.forget();
+        if let Some(Command { reserved, .. }) = self.commands.free(slot) {
+            self.commands.release(reserved);
+        }
+        true
     }
 
     /// Completes the command in `slot` with its namespace's answer.

@@ -55,6 +55,10 @@ impl Namespace for LongKeys {
         self.0.submit(request, reply);
     }
 
+    fn withdraw(&self, is_it: &dyn Fn(&Reply) -> bool) -> Option<Reply> {
+        self.0.withdraw(is_it)
+    }
+
     fn parts(&self, reactors: usize) -> Result<Vec<Box<dyn Resident>>> {
         self.0.parts(reactors)
     }

@@ -71,6 +71,12 @@ pub trait Namespace: Send + Sync {
         reply.send(Answer::Failed(Status::INVALID_OPCODE));
     }
 
+    /// Gives up a request that was submitted and that nothing was done of yet, and gives back its reply: that which is it. None if
+    /// there is none such, or it is on its way.
+    fn withdraw(&self, _is_it: &dyn Fn(&Reply) -> bool) -> Option<Reply> {
+        None
+    }
+
     /// If it lives inside the reactors, its parts: one for each. Called when a target starts.
     fn parts(&self, _reactors: usize) -> Result<Vec<Box<dyn Resident>>> {
         Ok(Vec::new())

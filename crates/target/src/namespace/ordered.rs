@@ -87,6 +87,10 @@ impl Namespace for OrderedKeys {
         };
         self.workers.submit(hash64(key.as_bytes()), Job { request, reply });
     }
+
+    fn withdraw(&self, is_it: &dyn Fn(&Reply) -> bool) -> Option<Reply> {
+        self.workers.withdraw(|job| is_it(&job.reply)).map(|job| job.reply)
+    }
 }
 
 impl Served {

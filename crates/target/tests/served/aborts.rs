@@ -6,10 +6,10 @@ use crate::wire::{KIND, Wire, by_transport, entry, in_capsule, key_command};
 use esker_target::Answer;
 
 const MIB: u32 = 1 << 20;
-const ABORTED: u16 = 0x07;
+pub const ABORTED: u16 = 0x07;
 
 /// Asks for a command's end. Says whether it was ended at once.
-fn abort(admin: &mut Wire, queue: u16, id: u16) -> bool {
+pub fn abort(admin: &mut Wire, queue: u16, id: u16) -> bool {
     let mut sqe = entry(0x08, 0);
     sqe[40..42].copy_from_slice(&queue.to_le_bytes());
     sqe[42..44].copy_from_slice(&id.to_le_bytes());
@@ -38,7 +38,7 @@ fn asked(io: &mut Wire) -> (u16, u16) {
 }
 
 #[track_caller]
-fn expect_done(io: &mut Wire, id: u16, status: u16) {
+pub fn expect_done(io: &mut Wire, id: u16, status: u16) {
     let done = io.completion();
     assert_eq!((done.id, done.status), (id, status));
 }

@@ -1,5 +1,6 @@
 //! A store of `esker_api` behind workers.
 
+use crate::aborts::{ABORTED, abort, expect_done};
 use crate::wire::{Wire, in_capsule, key_command, pattern, u32_at};
 use crate::{Access, start, subsystem};
 use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, Value, WriteBatch};
@@ -214,6 +215,33 @@ fn a_full_store_is_capacity_exceeded() {
     store.full.store(false, SeqCst);
     assert_eq!(io.store(b"k", b"v").status, 0);
     assert_eq!(store.writes.load(SeqCst), 1);
+}
+
+#[test]
+fn commands_that_wait_for_a_worker_are_aborted_and_what_it_has_begun_is_not() {
+    let (store, target) = served();
+    let (mut admin, mut io) = Wire::queues(target.address(), 0);
+    store.in_memory.store(true, SeqCst);
+    let gate = store.gate.lock().unwrap();
+    // One key has one worker.
+    let mut send = |value: &[u8]| {
+        let mut sqe = key_command(0x01, b"k", value.len() as u32, 0);
+        in_capsule(&mut sqe, value.len());
+        io.send(&mut sqe, value)
+    };
+    let begun = send(b"first");
+    while store.writes.load(SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    let waiting = send(b"second");
+    // Answered at once, when the other waits for its worker.
+    assert_eq!(io.retrieve(b"none", 9).1.status, 0x87);
+    assert!(!abort(&mut admin, 1, begun), "its worker has it");
+    assert!(abort(&mut admin, 1, waiting));
+    expect_done(&mut io, waiting, ABORTED);
+    drop(gate);
+    expect_done(&mut io, begun, 0);
+    assert_eq!(io.retrieve(b"k", 9).0, b"first", "the other was never done");
 }
 
 /// Its room was taken before, and nothing is written to it again: to make room is of no use.
