@@ -453,4 +453,43 @@ mod tests {
         let next = begin(&queue, b"");
         assert!(matches!(next, Err(RemoteError::Lost { .. })), "{next:?}");
     }
+
+    /// A clock that stands until it is set.
+    #[derive(Default)]
+    struct Set(AtomicU64);
+
+    impl Clock for Set {
+        fn now(&self) -> Duration {
+            Duration::from_secs(self.0.load(SeqCst))
+        }
+        fn sleep(&self, _duration: Duration) {}
+    }
+
+    /// The node would take what comes next for the rest.
+    #[test]
+    fn behind_a_pdu_that_was_cut_off_the_turn_to_write_is_not_passed_on_before_the_queue_has_failed()
+     {
+        /// Ample for a turn that is free.
+        const PATIENCE: Duration = Duration::from_millis(200);
+        let ((mut queue, mut node), clock) = (queue(), Arc::new(Set::default()));
+        queue.clock = clock.clone();
+        std::thread::scope(|scope| {
+            let cut_off = scope.spawn(|| begin(&queue, &vec![7; 64 << 20]));
+            // The node reads the beginning, and then no more.
+            node.read_exact(&mut [0; 72]).unwrap();
+            // So that the queue can't be made to fail meanwhile.
+            let state = queue.state.lock();
+            clock.0.store(2 * TIME.as_secs(), SeqCst);
+            let turn = queue.writing.try_lock_for(PATIENCE);
+            assert!(turn.is_none(), "another could write now, and know of no failure");
+            drop((turn, state));
+            let cut_off = cut_off.join().unwrap();
+            assert!(matches!(cut_off, Err(RemoteError::Deadline)), "{cut_off:?}");
+        });
+        let next = begin(&queue, b"another's");
+        assert!(matches!(next, Err(RemoteError::Lost { .. })), "{next:?}");
+        let mut came = Vec::new();
+        node.read_to_end(&mut came).unwrap();
+        assert!(came.iter().all(|&byte| byte == 7), "something follows the data");
+    }
 }
