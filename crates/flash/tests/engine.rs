@@ -231,3 +231,44 @@ fn small_writes_that_fill_a_device_can_be_flushed_and_deleted() {
         db.compact().unwrap();
     }
 }
+
+/// Room differs with each chunk: for whole segments, for the tables that they become, and for what is left over. Nothing is done in the
+/// background before a writer waits for it, so that as much lies in logs as can.
+#[test]
+fn devices_of_40_to_64_chunks_that_are_full_open_again_and_take_deletes() {
+    const SEGMENT_BYTES: usize = 128 << 10;
+    for chunks in 40..=64 {
+        let device = MemoryZones::new(Geometry::of_blocks(1, 1, chunks, 32 << 10));
+        let mut from = 0u64;
+        for round in 0..3 {
+            let context = format!("{chunks} chunks, round {round}");
+            let db = open_with(&device, SEGMENT_BYTES)
+                .unwrap_or_else(|error| panic!("{context}: {error}"));
+            let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
+            let mut to = from;
+            let full = loop {
+                match db.put(&keyspace, &to.to_be_bytes(), &value(to)) {
+                    Ok(()) => to += 1,
+                    Err(full) => break full,
+                }
+            };
+            assert!(full.is_out_of_space(), "{context}: {full}");
+            assert!(
+                (to - from) as usize * VALUE_BYTES > SEGMENT_BYTES,
+                "{context}: {from} to {to}"
+            );
+            drop((keyspace, db));
+            let db = open_with(&device, SEGMENT_BYTES)
+                .unwrap_or_else(|error| panic!("{context}, full: {error}"));
+            let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
+            for number in from..to {
+                let found = db.get(&keyspace, &number.to_be_bytes()).unwrap();
+                assert_eq!(found.as_deref(), Some(&value(number)[..]), "{context}: {number}");
+            }
+            let deleted = db.delete_range(&keyspace, &0u64.to_be_bytes(), &to.to_be_bytes());
+            deleted.unwrap_or_else(|error| panic!("{context}: {error}"));
+            db.compact().unwrap_or_else(|error| panic!("{context}: {error}"));
+            from = to;
+        }
+    }
+}

@@ -60,6 +60,25 @@ fn a_full_device_says_so_keeps_what_it_has_and_takes_more_when_something_is_remo
     check(&again, "new", 50_000, 200);
 }
 
+/// Only tables of level 0 make logs' chunks free. What a merge deeper down finds no room for can be done later.
+#[test]
+fn tables_of_deeper_levels_leave_the_room_of_those_that_logs_become() {
+    const LOG_BYTES: usize = 300_000;
+    let device = MemoryZones::new(Geometry::of_blocks(2, 2, 8, 64 << 10));
+    let storage = open(&device);
+    storage.create_log("log", LOG_BYTES as u64).unwrap();
+    let mut count = 0;
+    while write(&storage, &format!("{count}"), 3, 50_000, 1).is_ok() {
+        count += 1;
+    }
+    assert!(
+        count >= 10,
+        "{count} of 28 chunks' 35 files, without 5 chunks of a log and as many for its table"
+    );
+    write(&storage, "flushed", 0, LOG_BYTES, 2).unwrap();
+    check(&storage, "flushed", LOG_BYTES, 2);
+}
+
 #[test]
 fn what_is_alive_is_moved_when_no_chunk_is_free_and_is_counted() {
     let device = MemoryZones::new(Geometry::of_blocks(2, 2, 8, 64 << 10));
