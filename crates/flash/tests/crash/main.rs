@@ -346,3 +346,40 @@ fn a_log_made_anew_has_nothing_of_a_removed_one_after_power_loss() {
     }
     assert!(found > 10, "{found}");
 }
+
+/// A process removed files and died: the device has that in its cache. What the next one takes of their chunks, it takes for good.
+#[test]
+fn chunks_of_files_that_a_dead_process_removed_are_not_reset_before_that_is_safe() {
+    const FILES: u64 = 5;
+    const FILE_BYTES: u64 = 20_000;
+    let mut cut_off = 0;
+    for (calls, seed) in (1..20).flat_map(|calls| (0..16).map(move |seed| (calls, seed))) {
+        let device = device();
+        let storage = device.open().unwrap();
+        let log = storage.create_log("log", 20_000).unwrap();
+        for id in 0..FILES {
+            let mut file = storage.create(&format!("{id}"), Hint::table(id as u8)).unwrap();
+            file.append(&bytes(id, 0..FILE_BYTES)).and_then(|()| file.sync()).unwrap();
+        }
+        storage.sync_names().unwrap();
+        (0..FILES).for_each(|id| storage.remove(&format!("{id}")).unwrap());
+        // The process dies here, and the device goes on.
+        drop((storage, log));
+        let storage = device.open().unwrap();
+        device.fail_after(calls);
+        let log = storage.open_log("log").unwrap();
+        // A little at a time, so that the log takes chunks.
+        cut_off += u32::from((0..40).any(|at| log.write_at(at * 100, &[7; 100]).is_err()));
+        drop((storage, log));
+        device.lose_power(&mut Rng::new(seed));
+        let again = device.open().unwrap();
+        for id in 0..FILES {
+            let name = format!("{id}");
+            if again.exists(&name).unwrap() {
+                let context = format!("{calls} calls, seed {seed}, file {id}");
+                assert!(content(&again, &name) == bytes(id, 0..FILE_BYTES), "{context}");
+            }
+        }
+    }
+    assert!(cut_off > 100, "{cut_off}");
+}
