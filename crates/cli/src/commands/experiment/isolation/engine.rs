@@ -92,8 +92,6 @@ fn of_engine(
     // RocksDB takes minutes to end the compactions that more leave.
     let loads = if name == "rocksdb" { PUT_PERCENTS.len() - 1 } else { PUT_PERCENTS.len() };
     for (place, &put_percent) in PUT_PERCENTS[..loads].iter().enumerate() {
-        device.settle()?;
-        device.host.set_timeless(false);
         let moment = load.run(Mix { put_percent, keys: Keys::Uniform }, SECONDS)?;
         let case = format!("{PREFIX}/{PRESET}/{put_percent}%-puts/{}", form.name());
         if shared.len() == place {

@@ -127,8 +127,10 @@ impl Load<'_> {
         self.device.store().put(&key(number), &value)
     }
 
-    /// Lets threads read and put for so many seconds of the model.
+    /// Lets threads read and put for so many seconds of the model, once compactions have ended.
     pub(super) fn run(&self, mix: Mix, seconds: f64) -> Result<Moment, Error> {
+        self.device.settle()?;
+        self.device.host.set_timeless(false);
         let phase = Phase { there: self.records.load(Ordering::Relaxed), ..Phase::default() };
         let (mut counted, mut around) = (Vec::new(), None);
         std::thread::scope(|scope| {
@@ -222,5 +224,25 @@ fn moment(before: &Look, after: &Look, counted: Vec<Counted>) -> Moment {
         media_over_host: after.usage.media_over_host(),
         written_per_put: host_bytes / (puts * VALUE_BYTES as u64).max(1) as f64,
         dilation: (after.real - before.real).as_nanos() as f64 / passed_ns,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::device::policies;
+    use super::*;
+    use esker_flash::Form;
+
+    #[test]
+    fn what_one_load_left_to_compact_is_not_done_beside_the_next() {
+        let [shared, ..] = policies(Form::HostOnly);
+        let device = Device::with_esker(Form::HostOnly, shared).unwrap();
+        let load = Load::on(&device);
+        load.grow(5_000).unwrap();
+        // Some MB more, in no order.
+        let mut rng = Rng::new(1);
+        (0..5_000).for_each(|_| load.put(rng.below(5_000), &mut rng).unwrap());
+        let moment = load.run(Mix { put_percent: 0, keys: Keys::Uniform }, 0.05).unwrap();
+        assert_eq!(moment.write_share, 0.0, "nobody puts, and nothing is left to merge");
     }
 }

@@ -182,6 +182,9 @@ mod tests {
             some.keys().all(|name| name == "seed" || name.starts_with("capacity_")),
             "{some:?}"
         );
+        for part in ["engine", "ycsb"] {
+            assert!(of(&[part]).contains_key("device_chunk_bytes"), "{part} has a device");
+        }
         let of_parts = PARTS.map(|part| of(&[part]).len() - 1);
         assert!(of_parts.iter().all(|count| *count >= 3), "{of_parts:?}");
     }

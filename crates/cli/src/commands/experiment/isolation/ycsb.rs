@@ -113,7 +113,6 @@ fn of_one(
     let case = case(workload, fill);
     device.settle()?;
     let alive = device.alive_percent();
-    device.host.set_timeless(false);
     let moment = load.run(Mix { put_percent, keys }, SECONDS)?;
     let erases = device.usage().erases;
     let mut rows = measured(name, &case, &moment);
