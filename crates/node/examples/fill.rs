@@ -13,7 +13,7 @@ use esker_uring::{Buffer, Operation, Reactor};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use support::{Failure, NODE, hash_store_with, percentiles, serve};
+use support::{Failure, NODE, busy, hash_store_with, percentiles, serve};
 
 const VALUE_BYTES: usize = 32 << 10;
 const FILE_BYTES: u64 = 1 << 30;
@@ -67,18 +67,10 @@ fn say(round: usize, name: &str, times: &mut Times) {
     );
 }
 
-/// The processor time that this process has had: `proc_pid_stat(5)`, `utime` and `stime`, in hundredths of a second.
-fn busy() -> Result<Duration, Failure> {
-    let stat = std::fs::read_to_string("/proc/self/stat")?;
-    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
-    let ticks = fields.map(|field| field.parse::<u64>()).sum::<Result<u64, _>>()?;
-    Ok(Duration::from_millis(10 * ticks))
-}
-
 fn written(path: &Path, depth: usize, count: u64) -> Result<Times, Failure> {
     let device = FileDevice::open(path)?;
     let (file, mut reactor) = (device.descriptor()?, Reactor::new(depth as u32, &Threads)?);
-    let (clock, mut rng, before) = (SystemClock::new(), Rng::new(1), busy()?);
+    let (clock, mut rng, before) = (SystemClock::new(), Rng::new(1), busy()[0]);
     let (mut began, mut each) = (vec![Duration::ZERO; depth], Vec::new());
     let (mut free, mut done): (Vec<usize>, _) = ((0..depth).collect(), Vec::new());
     while (each.len() as u64) < count {
@@ -97,11 +89,11 @@ fn written(path: &Path, depth: usize, count: u64) -> Result<Times, Failure> {
             free.push(place);
         }
     }
-    Ok(Times { each, all: clock.now(), busy: busy()? - before })
+    Ok(Times { each, all: clock.now(), busy: busy()[0] - before })
 }
 
 fn stored(client: &Arc<KeyClient>, threads: usize) -> Result<Times, Failure> {
-    let (clock, before) = (SystemClock::new(), busy()?);
+    let (clock, before) = (SystemClock::new(), busy()[0]);
     let (sender, receiver) = std::sync::mpsc::channel();
     let mut running = Vec::new();
     for thread in 0..threads as u32 {
@@ -125,5 +117,5 @@ fn stored(client: &Arc<KeyClient>, threads: usize) -> Result<Times, Failure> {
     for thread in running {
         thread.join();
     }
-    Ok(Times { each, all, busy: busy()? - before })
+    Ok(Times { each, all, busy: busy()[0] - before })
 }

@@ -2,6 +2,8 @@
 //! a plain socket; then from a disk, beside plain reads of the same file at the same depth, and beside an exchange of the same bytes with a
 //! peer that does such a read for each and no more. The plain reads have a processor for themselves, the other two share it with who asks.
 //!
+//! Beside each rate stands the processor time that one takes: of who asks and of who answers.
+//!
 //! Then how long retrieves take at half of that load, where they come by the clock, whether or not those before are answered. That is
 //! shown of the plain exchanges, too, and how late this program asked: what is late there, is so by the machine.
 //!
@@ -17,7 +19,7 @@ use esker_target::{MemoryKeys, Namespace};
 use peer::{Exchanges, Peer, Reads, Retrieves};
 use std::sync::Arc;
 use std::time::Duration;
-use support::{Failure, Queue, hash_store, percentiles, serve};
+use support::{Failure, Queue, busy, hash_store, percentiles, serve};
 
 const VALUE_BYTES: usize = 4096;
 const KEYS: u64 = 50_000;
@@ -48,25 +50,45 @@ fn main() -> Result<(), Failure> {
     for round in 1..=ROUNDS {
         let base = at_depth(&mut plain, time)?;
         let rate = at_depth(&mut Retrieves::new(&mut io, 1), time)?;
-        let ratio = rate / base;
-        println!("{round}: memory {rate:.0}/s, {ratio:.2}x of {base:.0} plain exchanges");
-        at_half(&mut plain, &mut Retrieves::new(&mut io, 1), rate / 2.0, time)?;
+        println!("{round}: memory {rate}, {:.2}x of {base} plain exchanges", rate.per(&base));
+        at_half(&mut plain, &mut Retrieves::new(&mut io, 1), rate.each_second / 2.0, time)?;
 
         let base = at_depth(&mut reads, time)?;
         let exchanged = at_depth(&mut plain_reads, time)?;
         let rate = at_depth(&mut Retrieves::new(&mut io, 2), time)?;
-        let (ratio, of_exchanged) = (rate / base, rate / exchanged);
+        let (ratio, of_exchanged) = (rate.per(&base), rate.per(&exchanged));
         println!(
-            "{round}: disk {rate:.0}/s, {ratio:.2}x of {base:.0} plain reads, {of_exchanged:.2}x of {exchanged:.0} plain reads and exchanges"
+            "{round}: disk {rate}, {ratio:.2}x of {base} plain reads, {of_exchanged:.2}x of {exchanged} plain reads and exchanges"
         );
-        at_half(&mut plain_reads, &mut Retrieves::new(&mut io, 2), rate / 2.0, time)?;
+        at_half(&mut plain_reads, &mut Retrieves::new(&mut io, 2), rate.each_second / 2.0, time)?;
     }
     Ok(())
 }
 
-/// Answers a second, with as many asked for as the depth has.
-fn at_depth(peer: &mut impl Peer, time: Duration) -> Result<f64, Failure> {
-    let (clock, mut done) = (SystemClock::new(), 0u64);
+/// Answers, and the processor time that one takes, of who asks and of who answers.
+struct Rate {
+    each_second: f64,
+    asking: Duration,
+    answering: Duration,
+}
+
+impl Rate {
+    fn per(&self, base: &Rate) -> f64 {
+        self.each_second / base.each_second
+    }
+}
+
+impl std::fmt::Display for Rate {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Rate { each_second, asking, answering } = self;
+        write!(out, "{each_second:.0}/s ({asking:.2?} + {answering:.2?})")
+    }
+}
+
+/// With as many asked for at a time as the depth has.
+fn at_depth(peer: &mut impl Peer, time: Duration) -> Result<Rate, Failure> {
+    let (clock, mut done) = (SystemClock::new(), 0u32);
+    let before = busy();
     let mut free: Vec<u16> = (0..DEPTH).collect();
     while clock.now() < time {
         for id in free.drain(..) {
@@ -74,9 +96,11 @@ fn at_depth(peer: &mut impl Peer, time: Duration) -> Result<f64, Failure> {
         }
         peer.send()?;
         peer.receive(|id| free.push(id))?;
-        done += free.len() as u64;
+        done += free.len() as u32;
     }
-    let rate = done as f64 / clock.now().as_secs_f64();
+    let each_second = f64::from(done) / clock.now().as_secs_f64();
+    let [all, asking] = [0, 1].map(|which| (busy()[which] - before[which]) / done);
+    let rate = Rate { each_second, asking, answering: all.saturating_sub(asking) };
     settle(peer, usize::from(DEPTH) - free.len())?;
     Ok(rate)
 }

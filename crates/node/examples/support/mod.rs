@@ -14,6 +14,7 @@ use esker_nvme::pdu::{
 use esker_nvme::property::{self, Configuration};
 use esker_nvme::{Cqe, Nqn, Sqe};
 use esker_target::{Access, Namespace, Subsystem, Target};
+use rustix::time::{ClockId, clock_gettime};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -66,6 +67,14 @@ pub fn serve(namespaces: Vec<Arc<dyn Namespace>>) -> Result<Target, Failure> {
     let background: Arc<dyn Background> = Arc::new(Threads);
     let clock = Arc::new(SystemClock::new());
     Ok(Target::start(settings, clock, Arc::new(SystemEntropy), &background)?)
+}
+
+/// The processor time that this process has had, and that this thread has.
+pub fn busy() -> [Duration; 2] {
+    [ClockId::ProcessCPUTime, ClockId::ThreadCPUTime].map(|clock| {
+        let time = clock_gettime(clock);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    })
 }
 
 /// The value in the middle, and the one that one in a hundred is above.
