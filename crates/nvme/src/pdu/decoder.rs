@@ -1,7 +1,7 @@
 //! Takes a connection's bytes in any split and yields its PDUs: a [`Scanner`] and a buffer.
 //!
 //! Bytes are read straight into [`Decoder::space`]; a PDU is yielded, borrowed, when all of it is there. The buffer
-//! starts small, and never gets longer than the longest PDU allowed, twice.
+//! starts small, grows as long as reads fill it, and never gets longer than the longest PDU allowed, twice.
 
 use super::header::{Digests, Sender};
 use super::scanner::{Frame, Limits, Scanner};
@@ -13,6 +13,10 @@ const BUFFER_BYTES_MIN: usize = 256;
 /// Where the buffer goes when the connection is open: a queue full of small commands in one read.
 const BUFFER_BYTES_OPEN: usize = 16 << 10;
 
+/// Where the buffer goes while reads fill it: a full queue's answers of a page each in one read. With fewer, a host goes on with
+/// fewer commands at a time, and both sides wake up the more often.
+const BUFFER_BYTES_BUSY: usize = 256 << 10;
+
 /// See the file's head.
 #[derive(Debug)]
 pub struct Decoder {
@@ -20,13 +24,23 @@ pub struct Decoder {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
+    /// Whether the last read left no room: there may have been more.
+    was_filled: bool,
+    busy_bytes: usize,
 }
 
 impl Decoder {
     /// A decoder of what `sender` sends on a new connection.
     pub fn new(sender: Sender, limits: Limits) -> Self {
-        let scanner = Scanner::new(sender, limits);
-        Decoder { scanner, buffer: vec![0; BUFFER_BYTES_MIN], start: 0, end: 0 }
+        let twice = 2 * limits.command_data_bytes.max(limits.data_bytes);
+        Decoder {
+            scanner: Scanner::new(sender, limits),
+            buffer: vec![0; BUFFER_BYTES_MIN],
+            start: 0,
+            end: 0,
+            was_filled: false,
+            busy_bytes: twice.clamp(BUFFER_BYTES_OPEN, BUFFER_BYTES_BUSY),
+        }
     }
 
     /// The first exchange has agreed on `digests`. They hold for all PDUs not yet yielded.
@@ -40,17 +54,25 @@ impl Decoder {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         }
-        let pdu = self.scanner.pdu_bytes().unwrap_or(0);
-        let missing = pdu.saturating_sub(self.end - self.start).max(1);
-        if self.buffer.len() - self.end < missing {
+        let (pdu, unread) = (self.scanner.pdu_bytes().unwrap_or(0), self.end - self.start);
+        let (missing, room) = (pdu.saturating_sub(unread).max(1), self.buffer.len() - self.end);
+        // A little is moved rather than that reads go into what little is left behind it.
+        let is_little = unread < self.buffer.len() / 8;
+        if room < missing || (is_little && room < self.buffer.len() / 2) {
             self.buffer.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
+            (self.start, self.end) = (0, unread);
         }
-        let least = if self.scanner.is_open() { BUFFER_BYTES_OPEN } else { BUFFER_BYTES_MIN };
-        // Twice the PDU, so that the one behind it is read with it.
-        let wanted = if self.buffer.len() - self.end < missing { 2 * pdu } else { 0 };
-        if self.buffer.len() < wanted.max(least) {
-            self.buffer.resize(wanted.max(least), 0);
+        let is_open = self.scanner.is_open();
+        let mut wanted = if is_open { BUFFER_BYTES_OPEN } else { BUFFER_BYTES_MIN };
+        if self.was_filled && is_open {
+            wanted = wanted.max(self.busy_bytes.min(2 * self.buffer.len()));
+        }
+        if self.buffer.len() - self.end < missing {
+            // Twice the PDU, so that the one behind it is read with it.
+            wanted = wanted.max(2 * pdu);
+        }
+        if self.buffer.len() < wanted {
+            self.buffer.resize(wanted, 0);
         }
         &mut self.buffer[self.end..]
     }
@@ -59,6 +81,7 @@ impl Decoder {
     pub fn filled(&mut self, bytes: usize) {
         assert!(bytes <= self.buffer.len() - self.end, "more bytes than there was room for");
         self.end += bytes;
+        self.was_filled = self.end == self.buffer.len();
     }
 
     /// Copies `bytes` in, as much as there is room for, and says how much that was.

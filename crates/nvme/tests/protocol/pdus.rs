@@ -180,3 +180,33 @@ fn a_termination_says_why_and_repeats_the_header() {
     let expected = Termination { status: Some(FatalStatus::InvalidHeaderField), information: 16 };
     assert_eq!(FromController::parse(&frame), Ok(FromController::Terminate(expected)));
 }
+
+#[test]
+fn the_buffer_grows_with_what_comes_at_a_time() {
+    let encoder = Encoder::new(Digests::default(), 0);
+    let mut answer = Vec::new();
+    let header = DataHeader { command_id: 1, transfer_tag: 0, offset: 0, bytes: 4096 };
+    encoder.controller_data(&header, true, &mut answer);
+    answer.extend_from_slice(&[7; 4096]);
+    encoder.response(&Cqe::new(1, Status::SUCCESS), &mut answer);
+    for (together, expected) in [(1, 16 << 10), (1000, 256 << 10)] {
+        let mut decoder = opened(Sender::Controller, Digests::default());
+        let (mut pdus, mut reads) = (0, 0);
+        for _ in 0..3 {
+            let all = answer.repeat(together);
+            let mut rest = &all[..];
+            while !rest.is_empty() {
+                rest = &rest[decoder.push(rest)..];
+                reads += 1;
+                while let Some(frame) = decoder.next_frame().unwrap() {
+                    assert!(FromController::parse(&frame).is_ok());
+                    pdus += 1;
+                }
+            }
+        }
+        assert_eq!(pdus, 2 * 3 * together);
+        assert_eq!(decoder.memory_bytes(), expected);
+        // However the PDUs lie, a read has room for more than what is left of the buffer behind them.
+        assert!(reads <= 3 * (1 + 2 * together * answer.len() / expected), "{reads} reads");
+    }
+}
