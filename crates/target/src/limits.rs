@@ -35,5 +35,9 @@ pub const SILENCE_TIME: Duration = Duration::from_secs(120);
 /// How long a connection that was told why it ends is read from, so that the message is not lost in a reset.
 pub const LINGER_TIME: Duration = Duration::from_secs(2);
 
-/// The most slices of one send.
-pub(crate) const SEND_SLICES: usize = 64;
+/// With so much to send it is sent before more commands are looked at, so that the host takes it while they are carried out, and that what
+/// was read for it is still in the processor's cache.
+pub(crate) const SEND_BYTES: usize = 64 << 10;
+
+/// The most parts of one send: a full queue's answers with data, and some.
+pub(crate) const SEND_PARTS: usize = 512;

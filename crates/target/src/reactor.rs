@@ -17,9 +17,7 @@ use crate::shared::Shared;
 use crate::stats::{Counters, add};
 use crate::{Reply, Request};
 use esker_base::Background;
-use esker_uring::{
-    Completion, Descriptor, Inbox, Operation, Reactor, Refused, Sender, Slice, mailbox,
-};
+use esker_uring::{Completion, Descriptor, Inbox, Operation, Reactor, Refused, Sender, mailbox};
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
@@ -274,7 +272,7 @@ impl Shell {
         let Some(served) = self.connections.get_mut(&id) else { return };
         match (completion.result, completion.operation) {
             (Ok(bytes), Operation::Receive { into, .. }) => served.connection.received(into, bytes),
-            (Ok(_), Operation::Send { .. }) => served.connection.sent(),
+            (Ok(bytes), Operation::Send { .. }) => served.connection.rest_sent(bytes),
             _ => served.connection.close(),
         }
         self.touch(id);
@@ -412,15 +410,19 @@ impl Shell {
     /// Sends what there is: as much as the socket takes at once, and the rest through the ring.
     fn send(&mut self, id: ConnectionId) -> Result<(), Refused> {
         let Some(served) = self.connections.get_mut(&id) else { return Ok(()) };
-        while let Some(from) = served.connection.send() {
-            let sent = send_now(&served.socket, &from);
-            let rest = behind(from, sent);
-            if rest.is_empty() {
-                served.connection.sent();
-                continue;
+        loop {
+            let parts = served.connection.unsent();
+            let bytes: usize = parts.iter().map(|part| part.len()).sum();
+            if bytes == 0 {
+                break;
             }
-            let send = Operation::Send { socket: served.socket.clone(), from: rest };
-            self.io.submit(id << KIND_BITS | SEND, send)?;
+            let sent = send_now(&served.socket, &parts);
+            served.connection.sent(sent);
+            if sent < bytes {
+                let from = served.connection.take_unsent();
+                let send = Operation::Send { socket: served.socket.clone(), from };
+                self.io.submit(id << KIND_BITS | SEND, send)?;
+            }
         }
         if served.connection.has_said_all() && !served.shut {
             served.shut = true;
@@ -510,33 +512,20 @@ impl Shell {
 }
 
 /// Sends what the socket takes without waiting, and says how much that was. An error is left for the ring to meet.
-fn send_now(socket: &Descriptor, from: &[Slice]) -> usize {
+fn send_now(socket: &Descriptor, parts: &[IoSlice<'_>]) -> usize {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    let sent = match from {
+    let sent = match parts {
         [only] => rustix::net::send(socket, only, flags),
         several => {
-            let parts: Vec<_> = several.iter().map(|slice| IoSlice::new(slice)).collect();
-            rustix::net::sendmsg(socket, &parts, &mut SendAncillaryBuffer::default(), flags)
+            rustix::net::sendmsg(socket, several, &mut SendAncillaryBuffer::default(), flags)
         }
     };
     sent.unwrap_or(0)
 }
 
-/// What of `slices` is behind the first `bytes`.
-fn behind(slices: Vec<Slice>, mut bytes: usize) -> Vec<Slice> {
-    let rest = slices.into_iter().filter_map(|slice| {
-        let skipped = bytes.min(slice.len());
-        bytes -= skipped;
-        let range = slice.range();
-        (skipped < range.len()).then(|| slice.into_buffer().slice(range.start + skipped..range.end))
-    });
-    rest.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker_uring::Buffer;
 
     #[test]
     fn after_a_look_in_vain_there_is_none_until_the_next_tick() {
@@ -552,17 +541,5 @@ mod tests {
         assert_eq!(look(5, None), (None, 3));
         assert_eq!((look(5, Some(3)), look(104, Some(3))), ((None, 3), (None, 3)));
         assert_eq!(look(105, Some(3)), (Some(3), 4));
-    }
-
-    #[test]
-    fn what_is_behind_some_bytes_is_the_rest_in_order() {
-        let all = b"cdebcabc";
-        for sent in 0..=all.len() {
-            let slices = [2..5, 1..3, 0..3].map(|range| Buffer::from_slice(b"abcde").slice(range));
-            let rest = behind(slices.into(), sent);
-            assert!(rest.iter().all(|slice| !slice.is_empty()));
-            let rest: Vec<u8> = rest.iter().flat_map(|slice| slice.to_vec()).collect();
-            assert_eq!(rest, all[sent..]);
-        }
     }
 }

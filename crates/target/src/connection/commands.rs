@@ -58,9 +58,14 @@ pub(super) struct Command {
     pub(super) state: State,
 }
 
+/// Beyond what 16 bits can have.
+const NO_ID: u32 = u32::MAX;
+
 #[derive(Default)]
 pub(super) struct Commands {
     slots: Vec<Option<Command>>,
+    /// The ids of the commands in slots, close together: each new command is compared with all. Those of free slots are no ids.
+    ids: Vec<u32>,
     free: Vec<u16>,
     reserved: usize,
     /// Slots that wait for memory, in their order.
@@ -78,7 +83,7 @@ impl Commands {
     }
 
     pub(super) fn has(&self, id: u16) -> bool {
-        self.slots.iter().flatten().any(|command| command.id == id)
+        self.ids.contains(&id.into())
     }
 
     /// Takes a slot. The caller has seen to it that there are not too many.
@@ -87,10 +92,12 @@ impl Commands {
         match self.free.pop() {
             Some(slot) => {
                 self.slots[usize::from(slot)] = command;
+                self.ids[usize::from(slot)] = id.into();
                 slot
             }
             None => {
                 self.slots.push(command);
+                self.ids.push(id.into());
                 (self.slots.len() - 1) as u16
             }
         }
@@ -123,6 +130,7 @@ impl Commands {
     /// Gives a slot back, and what was reserved for it to whoever sends its answer.
     pub(super) fn free(&mut self, slot: u16) -> Option<Command> {
         let command = self.slots.get_mut(usize::from(slot))?.take()?;
+        self.ids[usize::from(slot)] = NO_ID;
         self.free.push(slot);
         Some(command)
     }

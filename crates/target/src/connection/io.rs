@@ -396,18 +396,38 @@ impl Connection {
     }
 
     pub(super) fn submit(&mut self, slot: u16, namespace: u32, request: Request) {
-        let reply = self.reply(slot);
-        match self.namespace(namespace) {
-            Ok(namespace) => match self.shared.resident(namespace) {
-                Some(resident) => self.requests.push((resident, request, reply)),
-                None => namespace.submit(request, reply),
-            },
-            Err(status) => reply.send(Answer::Failed(status)),
+        let namespace = match self.namespace(namespace) {
+            Ok(namespace) => namespace,
+            Err(status) => return self.answers.push_back((slot, Answer::Failed(status))),
+        };
+        if let Some(resident) = self.shared.resident(namespace) {
+            return self.requests.push((resident, request, self.reply(slot)));
+        }
+        match namespace.answer_at_once(request) {
+            Ok(answer) => self.answers.push_back((slot, answer)),
+            Err(request) => namespace.submit(request, self.reply(slot)),
         }
     }
 
-    /// Lets commands go on that waited for memory.
+    /// Lets commands go on that waited for memory, and completes those that were answered at once.
     pub(super) fn go_on(&mut self) {
+        self.submit_ready();
+        self.take_answers();
+    }
+
+    /// Completes the commands that are answered, and all that this lets go on.
+    pub(super) fn take_answers(&mut self) {
+        while let Some((slot, answer)) = self.answers.pop_front() {
+            if self.phase == Phase::Ending || self.phase == Phase::Over {
+                self.commands.free(slot);
+                continue;
+            }
+            self.finish(slot, answer);
+            self.submit_ready();
+        }
+    }
+
+    fn submit_ready(&mut self) {
         while matches!(self.phase, Phase::Open | Phase::Draining) {
             let Some(slot) = self.commands.next_ready() else { break };
             match self.commands.get(slot).map(|command| &command.state) {

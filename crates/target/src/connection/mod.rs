@@ -1,6 +1,6 @@
 //! One connection, as a state machine: bytes and answers go in, bytes and requests come out. It does no I/O and keeps no
 //! time; the reactor does, by [`receive`](Connection::receive), [`received`](Connection::received),
-//! [`send`](Connection::send), [`sent`](Connection::sent), [`answered`](Connection::answered) and
+//! [`unsent`](Connection::unsent), [`sent`](Connection::sent), [`answered`](Connection::answered) and
 //! [`tick`](Connection::tick).
 //!
 //! ```text
@@ -14,6 +14,9 @@
 //! A command takes a slot until it is answered; slots are as many as the queue has entries, so a peer that sends more is
 //! at fault. A slot's number is the tag of its R2T. Transfers and answers beyond a limit of memory wait in order. From a peer
 //! that leaves too much of what it is sent unread, nothing is received.
+//!
+//! What a namespace answers at once is completed before the next command is looked at; and when there is much to send, that is sent
+//! before more commands are. Commands that were received and not looked at are, when something was sent, or is under way.
 
 mod admin;
 mod auth;
@@ -43,6 +46,8 @@ use input::{Bytes, Input};
 use io::{Capsule, CapsuleData};
 use output::Output;
 use queue::Queue;
+use std::collections::VecDeque;
+use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,6 +78,8 @@ pub(crate) struct Connection {
     commands: Commands,
     /// For namespaces with parts in reactors: the namespace's number among those.
     requests: Vec<(usize, Request, Reply)>,
+    /// To commands in slots, given at once. None is left when a call of the reactor ends.
+    answers: VecDeque<(u16, Answer)>,
     /// Once connected.
     queue: Option<Queue>,
 }
@@ -111,6 +118,7 @@ impl Connection {
             encoder: Encoder::new(Default::default(), 0),
             commands: Commands::default(),
             requests: Vec::new(),
+            answers: VecDeque::new(),
             queue: None,
             shared,
         }
@@ -155,11 +163,12 @@ impl Connection {
             self.end(&fatal, bytes.unread());
         }
         self.input.put(bytes);
+        self.take_answers();
     }
 
     /// After an error, what is unread begins with the PDU that is wrong.
     fn take_frames_from(&mut self, bytes: &mut Bytes) -> Result<(), Fatal> {
-        while self.takes_frames() && !self.output.is_full() {
+        while self.takes_frames() && !self.output.is_full() && !self.output.is_enough() {
             let Some(frame) = self.input.scanner.scan(bytes.unread())? else { break };
             let header = frame.header;
             match FromHost::parse(&frame)? {
@@ -169,6 +178,7 @@ impl Connection {
                         && let Some(data) = bytes.give_away(&header)
                     {
                         self.begin(&sqe, Capsule { data: CapsuleData::Given(data), intact })?;
+                        self.take_answers();
                         continue;
                     }
                     let data = &bytes.unread()[header.data_start..header.data_end];
@@ -177,6 +187,7 @@ impl Connection {
                 other => self.handle(other)?,
             }
             bytes.advance(header.pdu_bytes);
+            self.take_answers();
         }
         Ok(())
     }
@@ -218,33 +229,46 @@ impl Connection {
         self.deadline = Some(self.shared.clock.now() + LINGER_TIME);
     }
 
-    /// What to send now, if nothing is under way. Then say [`sent`](Self::sent).
-    pub(crate) fn send(&mut self) -> Option<Vec<Slice>> {
-        let slices = self.output.next()?;
-        let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
-        add(&self.counters.sent_bytes, bytes as u64);
-        Some(slices)
+    /// What may be sent now: nothing while something is under way. Then say [`sent`](Self::sent).
+    pub(crate) fn unsent(&mut self) -> Vec<IoSlice<'_>> {
+        self.output.unsent()
     }
 
-    /// All of it was sent.
-    pub(crate) fn sent(&mut self) {
-        let released = self.output.sent();
+    /// So many bytes of it were sent.
+    pub(crate) fn sent(&mut self, bytes: usize) {
+        add(&self.counters.sent_bytes, bytes as u64);
+        let released = self.output.sent(bytes);
+        self.made_room(released);
+    }
+
+    /// What is unsent, to be under way until all of it [was sent](Self::rest_sent).
+    pub(crate) fn take_unsent(&mut self) -> Vec<Slice> {
+        let slices = self.output.take_unsent();
+        // What is answered now has to wait for these, and need not be waited for.
+        self.made_room(0);
+        slices
+    }
+
+    /// All that was under way was sent.
+    pub(crate) fn rest_sent(&mut self, bytes: usize) {
+        add(&self.counters.sent_bytes, bytes as u64);
+        let released = self.output.rest_sent();
+        self.made_room(released);
+    }
+
+    fn made_room(&mut self, released: usize) {
         self.commands.release(released);
         self.go_on();
         if self.input.is_here() {
-            // Those that came when the output was full.
+            // Those that came when there was enough to send.
             self.take_frames();
         }
     }
 
     /// A request of the command in `slot` was answered.
     pub(crate) fn answered(&mut self, slot: u16, answer: Answer) {
-        if self.phase != Phase::Ending && self.phase != Phase::Over {
-            self.finish(slot, answer);
-            self.go_on();
-        } else {
-            self.commands.free(slot);
-        }
+        self.answers.push_back((slot, answer));
+        self.take_answers();
     }
 
     /// Completes a command that has a slot no more.

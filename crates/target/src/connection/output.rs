@@ -1,33 +1,66 @@
-//! Bytes to be sent: PDUs are built into one text, and data is put between without a copy. One send is under way at a
-//! time; what comes meanwhile goes out together in the next.
+//! Bytes to be sent: PDUs are built into one text, and data is put between without a copy. What a socket takes at once is
+//! [shown](Output::unsent) to it where it lies; only what it did not take is [given away](Output::take_unsent), to be sent as the socket has
+//! room. Meanwhile nothing else is sent, and what comes goes out together in the next send.
 
-use crate::limits::{OUTPUT_BYTES, SEND_SLICES};
+use crate::limits::{OUTPUT_BYTES, SEND_BYTES, SEND_PARTS};
 use esker_uring::{Buffer, Slice};
 use std::collections::VecDeque;
+use std::io::IoSlice;
 
-/// Buffers for text have at least this length: their memory is used again.
-const TEXT_BYTES: usize = 4096;
+/// What a part takes beside its bytes, about.
+const PART_BYTES: usize = 128;
+
+/// The memory for text that is kept when there is none.
+const TEXT_BYTES: usize = 64 << 10;
 
 #[derive(Default)]
 pub(super) struct Output {
-    /// Built, and not yet in `queue`.
+    /// All text that is not sent, behind some that is.
     text: Vec<u8>,
-    queue: VecDeque<Part>,
-    under_way: bool,
-    /// The memory of what is in `queue` and of what is under way.
+    /// Where in `text` that begins, and how much of it belongs to parts.
+    text_start: usize,
+    text_bytes: usize,
+    /// In order; behind them is the rest of the text.
+    parts: VecDeque<Part>,
+    /// Bytes of the first part that were sent.
+    begun: usize,
+    /// The memory of what is to be sent and of what is under way.
     held: usize,
-    /// What of it is under way.
-    held_until_sent: usize,
-    /// Reserved memory that is freed when the send under way is done.
-    released_when_sent: usize,
+    under_way: Option<UnderWay>,
 }
 
-struct Part {
-    slice: Slice,
-    /// The length of the buffer that it lies in, as far as that is known.
+enum Part {
+    /// The next so many bytes of the text.
+    Text(usize),
+    /// Data, and the reserved memory that it is counted in.
+    Data(Slice, usize),
+}
+
+/// What was given away, to be freed when it was sent.
+#[derive(Default)]
+struct UnderWay {
     held: usize,
-    /// Reserved memory that this slice is counted in.
     reserved: usize,
+}
+
+impl Part {
+    fn bytes(&self) -> usize {
+        match self {
+            Part::Text(bytes) => *bytes,
+            Part::Data(data, _) => data.len(),
+        }
+    }
+
+    fn held(&self) -> usize {
+        PART_BYTES + self.bytes()
+    }
+
+    fn reserved(&self) -> usize {
+        match self {
+            Part::Text(_) => 0,
+            Part::Data(_, reserved) => *reserved,
+        }
+    }
 }
 
 impl Output {
@@ -38,63 +71,118 @@ impl Output {
 
     /// Puts data behind what was built so far; `reserved` is given back when it was sent.
     pub(super) fn data(&mut self, data: Slice, reserved: usize) {
-        self.queue_text();
-        let held = data.len();
-        self.push(Part { slice: data, held, reserved });
+        self.end_text();
+        self.push(Part::Data(data, reserved));
+    }
+
+    fn end_text(&mut self) {
+        let bytes = self.text.len() - self.text_start - self.text_bytes;
+        if bytes > 0 {
+            self.text_bytes += bytes;
+            self.push(Part::Text(bytes));
+        }
     }
 
     fn push(&mut self, part: Part) {
-        self.held += part.held;
-        self.queue.push_back(part);
+        self.held += part.held();
+        self.parts.push_back(part);
     }
 
-    fn queue_text(&mut self) {
-        if self.text.is_empty() {
-            return;
+    /// What may be sent now: nothing while something is under way. Then say [`sent`](Self::sent).
+    pub(super) fn unsent(&mut self) -> Vec<IoSlice<'_>> {
+        if self.under_way.is_some() {
+            return Vec::new();
         }
-        let length = self.text.len();
-        let mut buffer = Buffer::stale(length.max(TEXT_BYTES));
-        buffer[..length].copy_from_slice(&self.text);
-        self.text.clear();
-        let held = buffer.len();
-        self.push(Part { slice: buffer.slice(0..length), held, reserved: 0 });
+        self.end_text();
+        let (mut text, mut begun) = (&self.text[self.text_start..], self.begun);
+        let bytes = |part| {
+            let bytes = match part {
+                &Part::Text(bytes) => text.split_off(..bytes).unwrap_or_default(),
+                Part::Data(data, _) => &data[..],
+            };
+            IoSlice::new(&bytes[std::mem::take(&mut begun)..])
+        };
+        self.parts.iter().take(SEND_PARTS).map(bytes).collect()
     }
 
-    /// The next send, if none is under way.
-    pub(super) fn next(&mut self) -> Option<Vec<Slice>> {
-        if self.under_way {
-            return None;
+    /// So many bytes of it were sent. Says how much reserved memory that frees.
+    pub(super) fn sent(&mut self, bytes: usize) -> usize {
+        let (mut released, mut bytes) = (0, self.begun + bytes);
+        while self.parts.front().is_some_and(|part| part.bytes() <= bytes)
+            && let Some(part) = self.parts.pop_front()
+        {
+            bytes -= part.bytes();
+            self.held -= part.held();
+            released += part.reserved();
+            self.forget_text(&part);
         }
-        self.queue_text();
-        let count = self.queue.len().min(SEND_SLICES);
-        if count == 0 {
-            return None;
-        }
-        self.under_way = true;
-        let parts = self.queue.drain(..count);
-        let slices = parts.map(|part| {
-            self.released_when_sent += part.reserved;
-            self.held_until_sent += part.held;
-            part.slice
-        });
-        Some(slices.collect())
+        self.begun = bytes;
+        released
     }
 
-    /// A send is done. Says how much reserved memory that frees.
-    pub(super) fn sent(&mut self) -> usize {
-        self.under_way = false;
-        self.held -= std::mem::take(&mut self.held_until_sent);
-        std::mem::take(&mut self.released_when_sent)
+    /// The text of a part that is not to be sent any more.
+    fn forget_text(&mut self, part: &Part) {
+        if let Part::Text(bytes) = *part {
+            self.text_start += bytes;
+            self.text_bytes -= bytes;
+        }
+        if self.text_start == self.text.len() {
+            self.text.clear();
+            self.text.shrink_to(TEXT_BYTES);
+            self.text_start = 0;
+        } else if self.text_start > TEXT_BYTES.max(self.text.len() / 2) {
+            self.text.drain(..std::mem::take(&mut self.text_start));
+        }
+    }
+
+    /// Gives away what [`unsent`](Self::unsent) shows. It is under way until all of it [was sent](Self::rest_sent).
+    pub(super) fn take_unsent(&mut self) -> Vec<Slice> {
+        self.end_text();
+        let mut under_way = UnderWay::default();
+        let mut slices = Vec::new();
+        for _ in 0..SEND_PARTS {
+            let Some(part) = self.parts.pop_front() else { break };
+            under_way.held += part.held();
+            under_way.reserved += part.reserved();
+            let begun = std::mem::take(&mut self.begun);
+            slices.push(match part {
+                Part::Text(bytes) => {
+                    let text = &self.text[self.text_start..][begun..bytes];
+                    let slice = Buffer::from_slice(text).whole();
+                    self.forget_text(&part);
+                    slice
+                }
+                Part::Data(data, _) => {
+                    let range = data.range();
+                    data.into_buffer().slice(range.start + begun..range.end)
+                }
+            });
+        }
+        self.under_way = Some(under_way);
+        slices
+    }
+
+    /// All that was given away was sent. Says how much reserved memory that frees.
+    pub(super) fn rest_sent(&mut self) -> usize {
+        let UnderWay { held, reserved } = self.under_way.take().unwrap_or_default();
+        self.held -= held;
+        reserved
     }
 
     /// Whether the peer leaves so much unread that nothing more is to be answered.
     pub(super) fn is_full(&self) -> bool {
-        self.held + self.text.len() >= OUTPUT_BYTES
+        self.held + self.text.len() - self.text_start - self.text_bytes >= OUTPUT_BYTES
+    }
+
+    /// Whether there is enough to be sent before more is answered. While something is under way more may be answered, for it would have to
+    /// wait.
+    pub(super) fn is_enough(&self) -> bool {
+        self.held >= SEND_BYTES && self.under_way.is_none()
     }
 
     /// Whether all was sent.
     pub(super) fn is_empty(&self) -> bool {
-        !self.under_way && self.queue.is_empty() && self.text.is_empty()
+        self.under_way.is_none() && self.parts.is_empty() && self.text.is_empty()
     }
 }
 
@@ -104,24 +192,32 @@ mod tests {
 
     const PIECE: usize = 1 << 20;
 
+    /// What would be sent now.
+    fn shown(output: &mut Output) -> Vec<u8> {
+        output.unsent().iter().flat_map(|part| part.to_vec()).collect()
+    }
+
     #[test]
     fn it_is_full_until_enough_was_sent() {
         let mut output = Output::default();
-        let pieces = OUTPUT_BYTES / PIECE;
-        for _ in 0..pieces {
+        for _ in 0..OUTPUT_BYTES / PIECE {
             assert!(!output.is_full());
-            output.data(Buffer::zeroed(PIECE).whole(), 0);
+            output.data(Buffer::zeroed(PIECE).whole(), 7);
         }
         assert!(output.is_full());
-        let slices = output.next().expect("there is something to send");
+        assert_eq!(output.sent(PIECE - 1), 0);
+        assert!(output.is_full(), "no part is sent whole");
+        assert_eq!(output.sent(1), 7);
+        assert!(!output.is_full());
+        output.data(Buffer::zeroed(PIECE).whole(), 7);
+        assert_eq!(output.take_unsent().len(), OUTPUT_BYTES / PIECE);
         assert!(output.is_full(), "what is under way is still there");
-        assert_eq!(slices.len(), pieces);
-        output.sent();
+        assert_eq!(output.rest_sent(), 7 * OUTPUT_BYTES / PIECE);
         assert!(!output.is_full() && output.is_empty());
     }
 
     #[test]
-    fn text_counts_with_the_buffer_that_it_lies_in() {
+    fn small_parts_count_with_what_they_take_beside_their_bytes() {
         let mut output = Output::default();
         let mut answers = 0;
         while !output.is_full() {
@@ -129,6 +225,44 @@ mod tests {
             output.data(Buffer::zeroed(1).whole(), 0);
             answers += 1;
         }
-        assert!(answers * TEXT_BYTES < OUTPUT_BYTES + TEXT_BYTES);
+        assert!(answers * 2 * PART_BYTES < OUTPUT_BYTES + 2 * PART_BYTES);
+    }
+
+    #[test]
+    fn however_it_is_sent_it_is_the_same_bytes() {
+        for step in 1..20 {
+            let mut output = Output::default();
+            let (mut expected, mut sent) = (Vec::new(), Vec::new());
+            for number in 0..100u8 {
+                let text = vec![number; usize::from(number % 3)];
+                let data = vec![number; usize::from(number % 5) + 1];
+                output.text().extend_from_slice(&text);
+                output.data(Buffer::from_slice(&data).slice(1..data.len()), 1);
+                expected.extend_from_slice(&text);
+                expected.extend_from_slice(&data[1..]);
+                // Some is sent at once, and now and then the rest is given away.
+                let bytes = shown(&mut output);
+                let at_once = bytes.len().min(step);
+                sent.extend_from_slice(&bytes[..at_once]);
+                output.sent(at_once);
+                if usize::from(number) % step == 0 {
+                    let rest: Vec<_> =
+                        output.take_unsent().iter().flat_map(|part| part.to_vec()).collect();
+                    assert_eq!(rest, bytes[at_once..]);
+                    output.text().push(number);
+                    expected.push(number);
+                    assert!(shown(&mut output).is_empty(), "one send at a time");
+                    sent.extend_from_slice(&rest);
+                    output.rest_sent();
+                }
+            }
+            while !output.is_empty() {
+                let bytes = shown(&mut output);
+                output.sent(bytes.len());
+                sent.extend_from_slice(&bytes);
+            }
+            assert_eq!(sent, expected);
+            assert_eq!((output.held, output.text.len()), (0, 0));
+        }
     }
 }

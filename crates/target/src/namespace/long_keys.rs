@@ -1,7 +1,7 @@
 //! Any namespace of keys as one of long keys: what it holds are digests, and values that begin with the full key. The
 //! connection checks and compares them before a store reaches the namespace (`connection/long_keys.rs`).
 
-use super::{Description, Failures, Namespace, Request, Resident};
+use super::{Answer, Description, Failures, Namespace, Request, Resident};
 use crate::Reply;
 use esker_base::Result;
 use esker_nvme::command::kv::Key;
@@ -49,6 +49,10 @@ impl Namespace for LongKeys {
 
     fn place(&self, key: &Key) -> usize {
         self.0.place(key)
+    }
+
+    fn answer_at_once(&self, request: Request) -> std::result::Result<Answer, Request> {
+        self.0.answer_at_once(request)
     }
 
     fn submit(&self, request: Request, reply: Reply) {

@@ -65,10 +65,17 @@ pub trait Namespace: Send + Sync {
         0
     }
 
-    /// Carries out `request` and answers by `reply`: at once if that takes no longer than a copy, or else from another
-    /// thread. It must not block: a reactor calls it. Not called if the namespace has [`parts`](Self::parts).
-    fn submit(&self, _request: Request, reply: Reply) {
-        reply.send(Answer::Failed(Status::INVALID_OPCODE));
+    /// The answer to `request`, if that takes no longer than a copy; or the request, to be [`submit`](Self::submit)ted. It must not
+    /// block: a reactor calls it. Not called if the namespace has [`parts`](Self::parts).
+    fn answer_at_once(&self, request: Request) -> std::result::Result<Answer, Request> {
+        Err(request)
+    }
+
+    /// Carries out a request that was not [answered at once](Self::answer_at_once), and answers by `reply`, from another thread: it, too,
+    /// must not block.
+    fn submit(&self, request: Request, reply: Reply) {
+        let answer = self.answer_at_once(request);
+        reply.send(answer.unwrap_or(Answer::Failed(Status::INVALID_OPCODE)));
     }
 
     /// Gives up a request that was submitted and that nothing was done of yet, and gives back its reply: that which is it. None if

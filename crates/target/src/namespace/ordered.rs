@@ -71,19 +71,29 @@ impl Namespace for OrderedKeys {
         Some(&self.served.failures)
     }
 
-    fn submit(&self, request: Request, reply: Reply) {
-        let key = match &request {
+    fn answer_at_once(&self, request: Request) -> std::result::Result<Answer, Request> {
+        match &request {
             Request::Retrieve { key } | Request::Exist { key } => {
                 let wants_value = matches!(request, Request::Retrieve { .. });
                 match self.served.store.try_get(key.as_bytes()) {
-                    Err(Error::WouldBlock) => *key,
-                    read => return reply.send(self.served.answer_to_read(read, wants_value)),
+                    Err(Error::WouldBlock) => Err(request),
+                    read => Ok(self.served.answer_to_read(read, wants_value)),
                 }
             }
-            Request::Store { key, .. } | Request::Delete { key } => *key,
+            Request::Store { .. } | Request::Delete { .. } | Request::List { .. } => Err(request),
+            Request::Flush => Ok(Answer::Done),
+            _ => Ok(Answer::Failed(Status::INVALID_OPCODE)),
+        }
+    }
+
+    fn submit(&self, request: Request, reply: Reply) {
+        let key = match &request {
+            Request::Retrieve { key }
+            | Request::Exist { key }
+            | Request::Store { key, .. }
+            | Request::Delete { key } => *key,
             Request::List { from, .. } => from.unwrap_or_default(),
-            Request::Flush => return reply.send(Answer::Done),
-            _ => return reply.send(Answer::Failed(Status::INVALID_OPCODE)),
+            _ => Key::default(),
         };
         self.workers.submit(hash64(key.as_bytes()), Job { request, reply });
     }

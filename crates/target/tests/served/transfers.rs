@@ -261,3 +261,26 @@ fn a_store_that_waits_for_its_data_is_finished_by_a_drain() {
         io.ends();
     });
 }
+
+#[test]
+fn commands_behind_answers_that_the_host_leaves_unread_are_carried_out() {
+    // More than a socket takes, and less than a connection holds.
+    const COUNT: u64 = 120;
+    const BYTES: usize = 60_000;
+    let target = open_target();
+    let (_admin, mut io) = Wire::queues(target.address(), 0);
+    let value = pattern(BYTES, 3);
+    assert_eq!(io.store(b"k", &value).status, 0);
+    let before = target.totals().commands;
+    let mut retrieve = key_command(0x02, b"k", BYTES as u32, 0);
+    by_transport(&mut retrieve, BYTES as u32);
+    let ids: Vec<u16> = (0..COUNT).map(|_| io.send(&mut retrieve, &[])).collect();
+    while target.totals().commands < before + COUNT {
+        std::thread::yield_now();
+    }
+    for id in ids {
+        let data = io.read();
+        assert_eq!((data[KIND], &data[24..]), (7, &value[..]));
+        assert_eq!(io.completion().id, id);
+    }
+}
