@@ -9,6 +9,7 @@ use crate::install::Installer;
 use crate::io::IoGate;
 use crate::logs::Logs;
 use crate::manifest::{Change, Edit, State};
+use crate::pool_logs::SEGMENTS_AHEAD_MOST;
 use crate::read;
 use crate::schedule::{Jobs, Schedule};
 use crate::settings::{Log, Settings, Sync};
@@ -251,15 +252,15 @@ pub(crate) fn table_memory(version: &Version) -> u64 {
 
 /// The block cache's share of the memory budget: what segments and open tables leave.
 pub(crate) fn cache_bytes(settings: &Settings, table_memory: usize) -> usize {
-    // The active segment, the sealed ones and a prepared one, each with about a third of its size in
+    // The active segment, the sealed ones and those prepared, each with about a third of its size in
     // index; but never more than half of the budget, most of which is idle memory at rest. Segments
     // in persistent memory take only the index.
     let index = settings.segment_bytes / 3;
-    let segment = match settings.log {
-        Log::Pmem { .. } => index,
-        _ => index * 4,
+    let (segment, prepared) = match settings.log {
+        Log::Pmem { .. } => (index, SEGMENTS_AHEAD_MOST),
+        _ => (index * 4, 1),
     };
-    let segments = segment * (settings.sealed_segments + 2);
+    let segments = segment * (1 + settings.sealed_segments + prepared);
     let left = settings.memory_bytes - segments.min(settings.memory_bytes / 2);
     // A cache too small to hold a few blocks would make every scan read twice.
     left.saturating_sub(table_memory + dram_table_bytes(settings)).max(1 << 20)

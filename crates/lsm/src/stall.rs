@@ -1,7 +1,7 @@
 //! Back-pressure: how fast writers may go while flush and compaction catch up.
 //!
 //! Debt is measured as a fraction `x` of what is tolerable, and sets a rate: unlimited
-//! without debt, just what is drained at one half, and almost nothing when the limit is near. So a limit
+//! without debt, as a rule, just what is drained at one half, and almost nothing when the limit is near. So a limit
 //! is approached ever more slowly, and each put waits for its own share, microseconds as a rule, never
 //! for a whole compaction.
 //!
@@ -12,8 +12,9 @@
 //! Merges take many runs at once, and that debt goes up and down like a saw, which writers are not to do.
 //! So it begins with twice the drain, `2 x drain x (1 - x)`, and no rate rises faster than it doubles in a second:
 //! otherwise writers would fill level 0 to its limit whenever a merge ends, and stand almost still until
-//! the next one does. For the same reason writers whom that debt has slowed, and who write on, get no more than
-//! twice the drain until compactions are at rest: the merge that follows takes as long as the one before.
+//! the next one does. For the same reason writers whom that debt has slowed keep a pace, twice the drain, until
+//! compactions are at rest, or until it holds nobody back any more: the merge that follows takes as long as the one
+//! before.
 
 use esker_base::Clock;
 use parking_lot::Mutex;
@@ -77,7 +78,7 @@ pub(crate) struct Debt {
 
 /// See the file's head.
 pub(crate) struct Stall {
-    /// Bytes a second that all writers together might write at `since`; 0 is no limit. The three are
+    /// Bytes a second that all writers together might write at `since`; 0 is no limit. The four are
     /// stored under the lock and read without it: who reads new and old ones waits too long, or not
     /// long enough, once.
     rate: AtomicU64,
@@ -85,12 +86,14 @@ pub(crate) struct Stall {
     since: AtomicU64,
     /// What the rate rises to from there; 0 is no limit.
     target: AtomicU64,
-    /// Whether there is a target though there is no debt: the pace of writers who were slowed.
+    /// Whether the target is no debt's: the pace of writers who were slowed.
     is_pace: AtomicBool,
     /// Whether what compactions have yet to do limits it.
     is_owed_by_compaction: AtomicBool,
     /// The moment, in nanoseconds of the clock, until which earlier writes have used up the rate.
     busy_until: AtomicU64,
+    /// The moment until which a writer was held back last.
+    held_until: AtomicU64,
     stalled_ns: AtomicU64,
     drains: Mutex<Drains>,
 }
@@ -98,6 +101,8 @@ pub(crate) struct Stall {
 struct Drains {
     flush: f64,
     level_0: f64,
+    /// Whether what compactions owed has slowed writers, who go on at their pace since.
+    is_paced: bool,
     /// What sorting the MemTable that is flushed next has taken.
     sorting: Duration,
 }
@@ -111,10 +116,12 @@ impl Stall {
             is_pace: AtomicBool::new(false),
             is_owed_by_compaction: AtomicBool::new(false),
             busy_until: AtomicU64::new(0),
+            held_until: AtomicU64::new(0),
             stalled_ns: AtomicU64::new(0),
             drains: Mutex::new(Drains {
                 flush: DRAIN_INITIAL,
                 level_0: DRAIN_INITIAL,
+                is_paced: false,
                 sorting: Duration::ZERO,
             }),
         }
@@ -154,7 +161,7 @@ impl Stall {
         if wait >= SLEEP_LEAST {
             let wait = wait.min(SLEEP_MOST);
             clock.sleep(wait);
-            self.note_stalled(wait);
+            self.note_stalled(wait, Duration::from_nanos(now) + wait);
         }
     }
 
@@ -163,19 +170,26 @@ impl Stall {
         let since = self.since.load(Ordering::Relaxed);
         let doublings = now.saturating_sub(since) as f64 / DOUBLES_IN.as_nanos() as f64;
         let risen = rate as f64 * doublings.exp2();
-        let is_unused = || {
-            let used_until = self.busy_until.load(Ordering::Relaxed);
-            used_until.saturating_add(UNUSED.as_nanos() as u64) < now
-        };
+        let is_over = |until: u64| until.saturating_add(UNUSED.as_nanos() as u64) < now;
+        let holds_nobody = is_over(self.held_until.load(Ordering::Relaxed));
         match self.target.load(Ordering::Relaxed) {
-            0 => (risen < RATE_FREE && !is_unused()).then_some(risen as u64),
-            _ if self.is_pace.load(Ordering::Relaxed) && is_unused() => None,
+            0 => {
+                let is_used = !holds_nobody || !is_over(self.busy_until.load(Ordering::Relaxed));
+                (risen < RATE_FREE && is_used).then_some(risen as u64)
+            }
+            _ if self.is_pace.load(Ordering::Relaxed) && holds_nobody => None,
             target => Some(risen.min(target as f64) as u64),
         }
     }
 
-    /// Counts time that a writer waited.
-    pub(crate) fn note_stalled(&self, duration: Duration) {
+    /// Whether writers keep a pace for compactions' sake.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.drains.lock().is_paced
+    }
+
+    /// Counts time that a writer waited, until then.
+    pub(crate) fn note_stalled(&self, duration: Duration, until: Duration) {
+        self.held_until.fetch_max(until.as_nanos() as u64, Ordering::Relaxed);
         self.stalled_ns.fetch_add(duration.as_nanos() as u64, Ordering::Relaxed);
     }
 
@@ -211,7 +225,7 @@ impl Stall {
     /// Sets the rate by the debt that there is now. It is measured under the lock, so that of two
     /// callers at once the later one has the last word.
     pub(crate) fn set_debt(&self, now: Duration, measure: impl FnOnce() -> Debt) {
-        let drains = self.drains.lock();
+        let mut drains = self.drains.lock();
         let debt = measure();
         let tolerable = (debt.sealed_limit + 1).saturating_sub(debt.sealed_free) as f64;
         let sealed = debt.sealed.saturating_sub(debt.sealed_free) as f64 / tolerable;
@@ -229,10 +243,9 @@ impl Stall {
             rate => self.risen(rate, now),
         };
         let owed = rate_at(sealed.max(index), drains.flush).min(of_compaction);
-        let was_slowed = before.is_some() && (was_owed || self.is_pace.load(Ordering::Relaxed));
-        let is_paced = was_slowed && debt.is_compacting;
-        let pace = if is_paced { EVEN_MOST * drains.level_0 } else { f64::INFINITY };
-        self.is_pace.store(owed.is_infinite() && is_paced, Ordering::Relaxed);
+        drains.is_paced = before.is_some() && (was_owed || drains.is_paced) && debt.is_compacting;
+        let pace = if drains.is_paced { EVEN_MOST * drains.level_0 } else { f64::INFINITY };
+        self.is_pace.store(pace < owed, Ordering::Relaxed);
         let rate = owed.min(pace);
         let target = rate.max(RATE_FLOOR);
         // What is drained, at least, is no rate to be reached step by step.
@@ -455,21 +468,39 @@ mod tests {
         written_in(&stall, &clock, Duration::from_secs(2));
         let written = written_in(&stall, &clock, Duration::from_secs(1)) as f64;
         assert!((0.95..1.05).contains(&(written / (2.0 * DRAIN_INITIAL))), "{written}");
+        // A MemTable that is flushed meanwhile changes nothing.
+        stall.set_debt(clock.now(), || Debt { sealed: 1, ..compacting });
+        stall.set_debt(clock.now(), || compacting);
+        assert!(stall.is_paced());
         stall.set_debt(clock.now(), || NONE);
         let written = written_in(&stall, &clock, Duration::from_secs(1)) as f64;
         assert!(written > 2.5 * DRAIN_INITIAL, "{written}");
     }
 
     #[test]
-    fn a_pace_that_nobody_kept_up_is_gone() {
+    fn a_pace_that_holds_nobody_back_is_gone() {
         let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
         let compacting = Debt { is_compacting: true, ..NONE };
         stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22, ..compacting });
         written_in(&stall, &clock, Duration::from_secs(1));
         stall.set_debt(clock.now(), || compacting);
-        (0..6).for_each(|_| clock.sleep(SLEEP_MOST));
-        stall.before_write(1000, &clock);
+        // Someone writes on, a fifth of what might be.
+        for _ in 0..6 * 400 {
+            stall.before_write(1000, &clock);
+            clock.0.fetch_add(50_000, Ordering::Relaxed);
+        }
         assert_eq!(stall.rate.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_writer_that_waits_for_a_segment_keeps_its_pace() {
+        let stall = Stall::new();
+        let compacting = Debt { is_compacting: true, ..NONE };
+        stall.set_debt(NOW, || Debt { level_0_excess_runs: 22, ..compacting });
+        let (waited, until) = (Duration::from_millis(300), NOW + Duration::from_millis(300));
+        stall.note_stalled(waited, until);
+        stall.set_debt(until, || compacting);
+        assert!(stall.is_paced());
     }
 
     #[test]

@@ -48,7 +48,8 @@ impl Rotation for Inner {
                 Wait::For(Lane::Flush)
             }
         });
-        self.stall.note_stalled(self.clock.now().saturating_sub(started));
+        let now = self.clock.now();
+        self.stall.note_stalled(now.saturating_sub(started), now);
         waited
     }
 }

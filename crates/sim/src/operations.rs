@@ -228,7 +228,8 @@ impl History {
     pub fn draw(seed: u64) -> History {
         let mut rng = Rng::new(seed);
         let own_log = rng.one_in(4);
-        let extents = [2, 2, 3, 5][rng.below(4) as usize];
+        // Of sixteen two segments are prepared ahead.
+        let extents = [2, 3, 5, 16][rng.below(4) as usize];
         let settings = OpenSettings::draw(&mut rng);
         let creation = Recovery::draw(&mut rng).faults;
         let mut drawer = Drawer::new(rng);

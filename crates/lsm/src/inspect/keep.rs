@@ -58,7 +58,7 @@ impl Inspector {
     }
 
     /// Settles where each log ends: at the first frame that does not continue the ones before it. If the
-    /// manifest is not `whole`, one more edit may have named a log that is in use: its writes say so
+    /// manifest is not `whole`, one more edit may have named logs that are in use: their writes say so
     /// themselves.
     pub(super) fn keep_logs(&self, decision: &mut Decision, whole: bool) -> Result<()> {
         let Decision { state, logs_aside, unsettled, repaired, .. } = decision;

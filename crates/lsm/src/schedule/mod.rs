@@ -77,8 +77,6 @@ pub(crate) struct Jobs {
     pub(crate) wants_segment: bool,
     /// Segments that writers may begin, the next one first.
     pub(crate) prepared: VecDeque<LogSegment>,
-    /// Epochs that the manifest says are given out, for the segments prepared next.
-    reserved: Vec<u32>,
     /// Segments whose listing failed: the manifest may list them until it is mended.
     doubtful: Vec<u32>,
     /// MemTables flushed, kept for the memory if nobody else holds them.

@@ -1,7 +1,7 @@
 //! Doing a job, and what everybody is told when it is done.
 
-use super::choose::{is_unused, segments_ahead};
-use super::{Job, Lane};
+use super::choose::{is_unused, next_plan, segments_ahead};
+use super::{Job, Jobs, Lane};
 use crate::commit::LogSegment;
 use crate::compact::{Merge, compact};
 use crate::compaction::{self, Held, Plan};
@@ -13,6 +13,7 @@ use crate::manifest::{Change, Edit, State};
 use crate::stall::Debt;
 use esker_base::{Error, Result};
 use esker_memtable::MemTable;
+use parking_lot::MutexGuard;
 use std::sync::Arc;
 
 /// Does a plan that a caller took up.
@@ -50,11 +51,23 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
     let mut jobs = schedule.jobs.lock();
     held.iter().for_each(|held| jobs.busy.release(held));
     jobs.flushing = jobs.flushing.filter(|_| lane != Lane::Flush);
-    jobs.lane(lane).running -= 1;
-    drop(jobs);
-    schedule.work.notify_all();
-    schedule.progress.notify_all();
+    rest(inner, jobs, lane);
     outcome
+}
+
+/// The end of a job. Once the last compaction has ended, writers need keep no pace any more.
+fn rest(inner: &Inner, mut jobs: MutexGuard<'_, Jobs>, lane: Lane) {
+    jobs.lane(lane).running -= 1;
+    let was_last = lane == Lane::Compaction
+        && jobs.lane(lane).running == 0
+        && inner.stall.is_paced()
+        && next_plan(inner, &jobs).is_none();
+    drop(jobs);
+    if was_last {
+        update_debt(inner);
+    }
+    inner.schedule.work.notify_all();
+    inner.schedule.progress.notify_all();
 }
 
 /// Does a part of a merge. What fails in it is the error of whoever took the plan up.
@@ -62,10 +75,7 @@ pub(super) fn help(inner: &Inner, merge: Arc<Merge>) {
     merge.take_one(inner);
     // Before the lock: whoever took the plan up waits until it alone has the merge.
     drop(merge);
-    let schedule = &inner.schedule;
-    schedule.jobs.lock().lane(Lane::Compaction).running -= 1;
-    schedule.work.notify_all();
-    schedule.progress.notify_all();
+    rest(inner, inner.schedule.jobs.lock(), Lane::Compaction);
 }
 
 fn sort(inner: &Inner, memtable: &MemTable) -> Result<()> {
@@ -93,25 +103,21 @@ fn verify_and_sort(inner: &Inner, memtable: &MemTable) -> Result<()> {
 fn prepare(inner: &Inner) -> Result<()> {
     inner.installer.mend()?;
     let ahead = segments_ahead(inner, &inner.view.pin());
-    let (wanted, settled, mut epochs) = {
+    let (wanted, settled) = {
         let mut jobs = inner.schedule.jobs.lock();
         let wanted = ahead.saturating_sub(jobs.prepared.len()).max(1);
-        (wanted, std::mem::take(&mut jobs.doubtful), std::mem::take(&mut jobs.reserved))
+        (wanted, std::mem::take(&mut jobs.doubtful))
     };
     settled.into_iter().for_each(|epoch| inner.logs.retire(epoch));
-    // In a pool an epoch is known to be given out before an extent says so: an open with its logs in files
-    // does not see the extent, and must not give the epoch to a log file.
-    let in_pool = inner.logs.pool().is_some();
-    if epochs.is_empty() {
-        epochs = next_epochs(inner, wanted)?;
-        if in_pool {
-            inner.installer.install(&inner.view, |_| Ok(Edit::of([])), |_| {})?;
-        }
+    let epochs = next_epochs(inner, wanted)?;
+    if inner.logs.pool().is_some() {
+        // The epochs are known to be given out before extents say so. An open with its logs in files does
+        // not see the extents, and must not give the epochs to log files. Not longer before than need be: to
+        // an older copy of the manifest, what lies in a pool unlisted and was given out holds no writes.
+        inner.installer.install(&inner.view, |_| Ok(Edit::of([])), |_| {})?;
     }
-    // The edit that lists these gives out the epochs of those that come after.
-    let next = next_epochs(inner, if in_pool { inner.logs.segments_ahead() } else { 0 })?;
     let mut segments = Vec::new();
-    for &epoch in epochs.iter().take(wanted) {
+    for epoch in epochs {
         match begin(inner, epoch) {
             Ok(segment) => segments.push(segment),
             // Some are enough; the next try tells why.
@@ -125,10 +131,9 @@ fn prepare(inner: &Inner) -> Result<()> {
             |_: &State| Ok(Edit::of(began().map(|epoch| Change::AddLog { epoch, end: None })));
         inner.installer.install(&inner.view, added, |_| {}).inspect_err(|_| {
             // The edit may be in the manifest all the same, and the next open must find what it lists:
-            // a segment with nothing in it.
+            // segments with nothing in them.
             inner.schedule.jobs.lock().doubtful.extend(began());
         })?;
-        inner.schedule.jobs.lock().reserved = next;
     }
     inner.schedule.jobs.lock().prepared.extend(segments);
     Ok(())
@@ -147,8 +152,8 @@ fn next_epochs(inner: &Inner, count: usize) -> Result<Vec<u32>> {
     (0..count).map(epoch).collect()
 }
 
-/// A first segment has room in its index for entries of this size. Those of a key and a few numbers fill
-/// the index first, and the next segment has more; more at once is touched for nothing, while writers wait.
+/// Until a segment was sealed, indexes have room for entries of this size. Smaller ones fill the index before
+/// the segment; more room is touched for nothing, as a rule, while writers wait.
 const ENTRY_BYTES_GUESSED: usize = 128;
 
 /// A segment that the manifest does not list yet.
@@ -245,6 +250,24 @@ mod tests {
         fn sleep(&self, _: Duration) {}
     }
 
+    #[test]
+    fn writers_keep_their_pace_until_the_last_compaction_has_ended() {
+        let env =
+            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let db = Db::open_with(env, Settings { log: Log::None, ..Settings::default() }).unwrap();
+        let (inner, now) = (db.inner(), db.inner().clock.now());
+        let owed = Debt { level_0_excess_runs: 22, segment_bytes: 1, ..Debt::default() };
+        inner.stall.set_debt(now, || owed);
+        inner.stall.note_stalled(Duration::ZERO, now + Duration::from_secs(3600));
+        inner.schedule.jobs.lock().lane(Lane::Compaction).running = 2;
+        update_debt(inner);
+        assert!(inner.stall.is_paced(), "two are at work");
+        rest(inner, inner.schedule.jobs.lock(), Lane::Compaction);
+        assert!(inner.stall.is_paced(), "one is");
+        rest(inner, inner.schedule.jobs.lock(), Lane::Compaction);
+        assert!(!inner.stall.is_paced());
+    }
+
     /// A database over a pool of 16 segments, whose work is stepped.
     fn over_a_pool(storage: &Arc<MemoryStorage>, pool: &std::path::Path) -> Db {
         let opened = Pool::open(pool, Accept::Emulated).unwrap();
@@ -279,12 +302,6 @@ mod tests {
         assert!(two[0] < two[1], "writers begin the older one first");
         put_and_seal(&db, b"b");
         assert_eq!(ready()[0], two[1]);
-        // Of what is only prepared nothing is ever missed, and what follows has room.
-        drop(db);
-        let db = over_a_pool(&storage, &pool);
-        for key in [b"a", b"b"] {
-            assert!(db.get(&db.default_keyspace(), key).unwrap().is_some());
-        }
         (0..40u8).for_each(|key| put_and_seal(&db, &[key]));
     }
 

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 /// Waits until no file of `db` changes any more without a write: nothing is left to flush or merge, one
-/// log is written to, and one is prepared. To be called after a write, and of a database with a log.
+/// log is written to, and one at least is prepared. To be called after a write, and of a database with a log.
 pub fn rest(db: &Db) {
     db.settle().unwrap();
     while db.stats().logs < 2 {
