@@ -9,7 +9,7 @@ use crate::install::Installer;
 use crate::io::IoGate;
 use crate::logs::Logs;
 use crate::manifest::{Change, Edit, State};
-use crate::pool_logs::SEGMENTS_AHEAD_MOST;
+use crate::pool_logs::segments_ahead;
 use crate::read;
 use crate::schedule::{Jobs, Schedule};
 use crate::settings::{Log, Settings, Sync};
@@ -257,7 +257,7 @@ pub(crate) fn cache_bytes(settings: &Settings, table_memory: usize) -> usize {
     // in persistent memory take only the index.
     let index = settings.segment_bytes / 3;
     let (segment, prepared) = match settings.log {
-        Log::Pmem { .. } => (index, SEGMENTS_AHEAD_MOST),
+        Log::Pmem { .. } => (index, segments_ahead(settings.sealed_segments)),
         _ => (index * 4, 1),
     };
     let segments = segment * (1 + settings.sealed_segments + prepared);

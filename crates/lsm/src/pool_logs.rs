@@ -33,12 +33,9 @@ pub(crate) fn acquire(pool: &Arc<Pool>, header: &SegmentHeader) -> Result<Extent
     })
 }
 
-/// So many segments of a pool are in readiness, at most.
-pub(crate) const SEGMENTS_AHEAD_MOST: usize = 4;
-
 /// How many segments of a pool with so many extents are to be in readiness: they hold no writes yet.
 pub(crate) fn segments_ahead(extents: usize) -> usize {
-    (extents / 8).clamp(1, SEGMENTS_AHEAD_MOST)
+    (extents / 8).clamp(1, 4)
 }
 
 /// What to do about logs that are lost.
