@@ -257,7 +257,8 @@ pub(crate) fn cache_bytes(settings: &Settings, table_memory: usize) -> usize {
     // in persistent memory take only the index.
     let index = settings.segment_bytes / 3;
     let (segment, prepared) = match settings.log {
-        Log::Pmem { .. } => (index, segments_ahead(settings.sealed_segments)),
+        // Of as many extents as the settings were made of, or one more.
+        Log::Pmem { .. } => (index, segments_ahead(settings.sealed_segments + 5)),
         _ => (index * 4, 1),
     };
     let segments = segment * (1 + settings.sealed_segments + prepared);

@@ -39,7 +39,7 @@ const RATE_FLOOR: f64 = 1e6;
 const DOUBLES_IN: Duration = Duration::from_secs(1);
 /// and is none any more beyond this,
 const RATE_FREE: f64 = 4e9;
-/// or once there is no debt and nobody has written for so long.
+/// or once there is no debt and nobody has written for so long. A pace is none once it held nobody back for so long.
 const UNUSED: Duration = Duration::from_millis(100);
 /// The drain rates before any was measured, in bytes a second.
 const DRAIN_INITIAL: f64 = 100e6;
@@ -130,7 +130,7 @@ impl Stall {
     /// Waits as long as a write of `bytes` must.
     #[inline]
     pub(crate) fn before_write(&self, bytes: usize, clock: &dyn Clock) {
-        let rate = self.rate.load(Ordering::Relaxed);
+        let rate = self.rate.load(Ordering::Acquire);
         if rate > 0 {
             self.wait(bytes, rate, clock);
         }
@@ -253,7 +253,8 @@ impl Stall {
         let stored = |rate: f64| if rate.is_finite() { rate as u64 } else { 0 };
         self.target.store(stored(target), Ordering::Relaxed);
         self.since.store(now, Ordering::Relaxed);
-        self.rate.store(stored(rate), Ordering::Relaxed);
+        // Last, so that who finds it finds the others.
+        self.rate.store(stored(rate), Ordering::Release);
     }
 }
 
@@ -497,6 +498,8 @@ mod tests {
         let stall = Stall::new();
         let compacting = Debt { is_compacting: true, ..NONE };
         stall.set_debt(NOW, || Debt { level_0_excess_runs: 22, ..compacting });
+        stall.set_debt(NOW, || compacting);
+        assert!(stall.is_paced());
         let (waited, until) = (Duration::from_millis(300), NOW + Duration::from_millis(300));
         stall.note_stalled(waited, until);
         stall.set_debt(until, || compacting);

@@ -39,5 +39,8 @@ pub const LINGER_TIME: Duration = Duration::from_secs(2);
 /// was read for it is still in the processor's cache.
 pub(crate) const SEND_BYTES: usize = 64 << 10;
 
+/// So much is sent of a connection at once, before others have their turn.
+pub(crate) const TURN_BYTES: usize = 1 << 20;
+
 /// The most parts of one send: a full queue's answers with data, and some.
 pub(crate) const SEND_PARTS: usize = 512;

@@ -6,7 +6,7 @@
 //! once is sent at once, past the ring.
 
 use crate::connection::Connection;
-use crate::limits::{CONNECTIONS, OPERATIONS, SILENCE_TIME};
+use crate::limits::{CONNECTIONS, OPERATIONS, SILENCE_TIME, TURN_BYTES};
 use crate::lost::Host;
 use crate::message::{
     ACCEPT, ACCEPT_TIMER, AbortedBy, ConnectionId, Message, RECEIVE, RESIDENT, SEND, TICK,
@@ -407,17 +407,23 @@ impl Shell {
         }
     }
 
-    /// Sends what there is: as much as the socket takes at once, and the rest through the ring.
+    /// Sends what there is: as much as the socket takes at once, and the rest through the ring. So is what comes
+    /// of a peer that reads as quickly as it asks, after a while: other connections have their turn first.
     fn send(&mut self, id: ConnectionId) -> Result<(), Refused> {
         let Some(served) = self.connections.get_mut(&id) else { return Ok(()) };
+        let mut sent_in_turn = 0;
         loop {
             let parts = served.connection.unsent();
             let bytes: usize = parts.iter().map(|part| part.len()).sum();
             if bytes == 0 {
                 break;
             }
-            let sent = send_now(&served.socket, &parts);
-            served.connection.sent(sent);
+            let mut sent = 0;
+            if sent_in_turn < TURN_BYTES {
+                sent = send_now(&served.socket, &parts);
+                served.connection.sent(sent);
+                sent_in_turn += sent;
+            }
             if sent < bytes {
                 let from = served.connection.take_unsent();
                 let send = Operation::Send { socket: served.socket.clone(), from };

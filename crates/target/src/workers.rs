@@ -36,17 +36,19 @@ impl<J: Send + 'static> Workers<J> {
         count: usize,
         run: impl Fn(&mut Vec<J>) + Clone + Send + 'static,
     ) -> Result<Self> {
-        let (mut queues, mut threads) = (Vec::new(), Vec::new());
+        // From the start, so that those that run end if one can't be started.
+        let mut workers = Workers { queues: Vec::new(), threads: Mutex::new(Vec::new()) };
         for number in 0..count {
             let waiting = Mutex::new(Waiting { jobs: VecDeque::new(), has_ended: false });
             let queue = Arc::new(Queue { waiting, comes: Condvar::new() });
             let (worker, run) = (Worker(queue.clone()), run.clone());
             let body = Box::new(move || worker.serve(&run));
             let name = format!("{name} {number}");
-            threads.extend(background.spawn(&name, Priority::Normal, body)?);
-            queues.push(queue);
+            workers.queues.push(queue);
+            let started = background.spawn(&name, Priority::Normal, body)?;
+            workers.threads.get_mut().extend(started);
         }
-        Ok(Workers { queues, threads: Mutex::new(threads) })
+        Ok(workers)
     }
 
     /// Hands a job to the worker of `number`.
@@ -127,7 +129,9 @@ impl<J> Drop for Workers<J> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker_base::Threads;
+    use esker_base::background::Body;
+    use esker_base::{Error, Threads};
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     /// A job that says when it is dropped.
@@ -183,5 +187,33 @@ mod tests {
         (1..=3).for_each(|number| workers.submit(7, Job(number, dropped.clone())));
         drop(workers);
         assert_eq!(begun.iter().collect::<Vec<_>>(), [1, 2, 3]);
+    }
+
+    /// Starts so many threads and no more.
+    struct Few(AtomicUsize);
+
+    impl Background for Few {
+        fn spawn(
+            &self,
+            name: &str,
+            priority: Priority,
+            body: Body,
+        ) -> Result<Option<Box<dyn Running>>> {
+            let left = self.0.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+            left.map_err(|_| Error::Closed)?;
+            Threads.spawn(name, priority, body)
+        }
+    }
+
+    #[test]
+    fn workers_of_which_one_cannot_be_started_end() {
+        let held = Arc::new(());
+        let run = {
+            let held = held.clone();
+            move |_: &mut Vec<()>| drop(held.clone())
+        };
+        let started = Workers::start(&Few(AtomicUsize::new(2)), "worker", 3, run);
+        assert!(started.is_err());
+        assert_eq!(Arc::strong_count(&held), 1, "the two that ran have ended");
     }
 }

@@ -191,6 +191,11 @@ impl Slice {
         self.buffer
     }
 
+    /// The bytes of the whole buffer, which the part keeps in memory.
+    pub fn buffer_bytes(&self) -> usize {
+        self.buffer.len()
+    }
+
     /// Where in its buffer the part lies.
     pub fn range(&self) -> Range<usize> {
         self.range.clone()

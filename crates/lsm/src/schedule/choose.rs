@@ -17,7 +17,9 @@ pub(super) fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job
         return None;
     }
     if lane == Lane::Compaction {
-        let plan = next_plan(inner, jobs)?;
+        let plan = next_plan(inner, jobs);
+        jobs.is_compacting &= plan.is_some() || jobs.lane(lane).running > 0;
+        let plan = plan?;
         jobs.begin_plan(&plan);
         return Some(Job::Compact(plan));
     }

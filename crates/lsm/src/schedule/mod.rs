@@ -82,6 +82,8 @@ pub(crate) struct Jobs {
     /// MemTables flushed, kept for the memory if nobody else holds them.
     pub(crate) retired: Vec<Arc<MemTable>>,
     pub(crate) busy: Busy,
+    /// A plan is under way, or another comes right after the last one.
+    is_compacting: bool,
     /// The epoch of the MemTable that is being flushed.
     pub(crate) flushing: Option<u32>,
     /// Plans under way that have several parts.
@@ -242,6 +244,7 @@ impl Jobs {
     pub(crate) fn begin_plan(&mut self, plan: &Plan) {
         self.busy.claim(plan);
         self.served = Some(plan.keyspace);
+        self.is_compacting = true;
         self.lane(Lane::Compaction).running += 1;
     }
 }

