@@ -85,6 +85,17 @@ fn allow_connections() -> bool {
     is_allowed
 }
 
+/// Waits for what comes soon. Where it never does, the test fails, and says what it waited for.
+#[track_caller]
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let clock = SystemClock::new();
+    let deadline = clock.now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(clock.now() < deadline, "not within 30 s: {what}");
+        std::thread::yield_now();
+    }
+}
+
 fn open_target() -> Target {
     start(subsystem(Access::Anyone))
 }

@@ -2,7 +2,7 @@
 
 use crate::aborts::{ABORTED, abort, expect_done};
 use crate::wire::{Wire, in_capsule, key_command, pattern, u32_at};
-use crate::{Access, start, subsystem};
+use crate::{Access, start, subsystem, wait_until};
 use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, Value, WriteBatch};
 use esker_base::{Error, Kind, Result, Threads};
 use esker_target::{Namespace, OrderedKeys, Target};
@@ -230,9 +230,7 @@ fn commands_that_wait_for_a_worker_are_aborted_and_what_it_has_begun_is_not() {
         io.send(&mut sqe, value)
     };
     let begun = send(b"first");
-    while store.writes.load(SeqCst) == 0 {
-        std::thread::yield_now();
-    }
+    wait_until("the worker has the first", || store.writes.load(SeqCst) > 0);
     let waiting = send(b"second");
     // Answered at once, when the other waits for its worker.
     assert_eq!(io.retrieve(b"none", 9).1.status, 0x87);

@@ -1,8 +1,8 @@
 //! R2T and its data, in ways that are right and wrong; digests that do not match; bytes one by one.
 
 use crate::held::holding;
-use crate::open_target;
 use crate::wire::{KIND, Wire, by_transport, key_command, pattern, u32_at};
+use crate::{open_target, wait_until};
 use esker_nvme::Status;
 use esker_target::Answer;
 use std::io::Write;
@@ -275,9 +275,7 @@ fn commands_behind_answers_that_the_host_leaves_unread_are_carried_out() {
     let mut retrieve = key_command(0x02, b"k", BYTES as u32, 0);
     by_transport(&mut retrieve, BYTES as u32);
     let ids: Vec<u16> = (0..COUNT).map(|_| io.send(&mut retrieve, &[])).collect();
-    while target.totals().commands < before + COUNT {
-        std::thread::yield_now();
-    }
+    wait_until("all are carried out", || target.totals().commands >= before + COUNT);
     for id in ids {
         let data = io.read();
         assert_eq!((data[KIND], &data[24..]), (7, &value[..]));
