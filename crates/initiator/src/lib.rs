@@ -13,8 +13,9 @@
 //!
 //! A thread keeps the association while it is idle, and notices when the node is gone (`keep_alive`).
 //!
-//! After a lost connection only what changes nothing is sent again. A store, delete or write that was not answered is
-//! [`RemoteError::Unknown`]: it was done or it was not, and only the caller knows what to make of that.
+//! After a lost connection what changes nothing is sent again, and what was not sent whole. A store, delete or write that
+//! was sent and not answered is [`RemoteError::Unknown`]: it was done or it was not, and only the caller knows what to
+//! make of that.
 
 #![forbid(unsafe_code)]
 

@@ -194,10 +194,21 @@ fn a_partition_that_failed_is_told_with_what_goes_on() {
     bench.store(3, 1);
     bench.complete(failure());
     let failures = &bench.part.store.shared.failures;
-    assert!(!failures.has_stopped(), "three partitions go on");
+    assert!(!failures.has_stopped(), "three partitions go on for now");
     let [reason] = &failures.reasons()[..] else { panic!("{failures:?}") };
     assert!(reason.starts_with("writes of keys in partition 3 (of 4, from 0) fail"), "{reason}");
-    assert!(reason.contains("reads go on") && reason.ends_with("a bad sector"), "{reason}");
+    let others =
+        "reads go on, and writes of other keys until a sync they share finds the device failed";
+    assert!(reason.contains(others) && reason.ends_with("a bad sector"), "{reason}");
+
+    bench.store(0, 1);
+    assert_eq!(bench.settle(), [WriteDurably]);
+    assert_eq!((bench.failed(), bench.stored()), (vec![3], 1), "alone it needs no sync");
+    (1..3).for_each(|place| bench.store(place, 1));
+    assert_eq!(bench.settle(), [WriteDurably, Write, Sync]);
+    assert_eq!((bench.failed(), bench.stored()), (vec![2, 3], 2), "the second waits for one");
+    let [reason] = &bench.part.store.shared.failures.reasons()[..] else { panic!("one line") };
+    assert!(reason.starts_with("writes of keys in partitions 2, 3 (of 4, from 0)"), "{reason}");
 }
 
 #[test]

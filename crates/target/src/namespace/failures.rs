@@ -46,7 +46,7 @@ impl Failures {
         self.has_stopped.store(true, Release);
     }
 
-    /// Nothing more is written of partition `number` of so many; the others go on. The first reason stays.
+    /// Nothing more is written of partition `number` of so many; the others go on for now. The first reason stays.
     pub fn stop_partition(&self, number: u32, of: u32, why: impl FnOnce() -> String) {
         let mut reasons = self.reasons.lock();
         let partitions = reasons.partitions.get_or_insert_with(|| {
@@ -102,8 +102,8 @@ fn some(numbers: &BTreeSet<u32>, of: u32, why: &str) -> String {
     let plural = if numbers.len() > 1 { "s" } else { "" };
     let numbers = numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     format!(
-        "writes of keys in partition{plural} {numbers} (of {of}, from 0) fail until the node is started again; reads go on, and so \
-         far writes of other keys: {why}"
+        "writes of keys in partition{plural} {numbers} (of {of}, from 0) fail until the node is started again; reads go on, and \
+         writes of other keys until a sync they share finds the device failed: {why}"
     )
 }
 
@@ -120,7 +120,8 @@ mod tests {
         let reasons = failures.reasons().join("\n");
         let is_told = |what: &str| assert!(reasons.contains(what), "{reasons}");
         is_told("in partition 5 (of 16, from 0) fail");
-        is_told("reads go on, and so far writes of other keys: a bad sector");
+        is_told("reads go on, and writes of other keys until a sync");
+        assert!(reasons.ends_with(": a bad sector"), "{reasons}");
 
         failures.stop_partition(0, 16, || "another".to_owned());
         assert_eq!(failures.count(), 2, "who waits for events is told of each");
