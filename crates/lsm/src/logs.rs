@@ -64,9 +64,9 @@ impl Logs {
         }
     }
 
-    /// How many segments are to be in readiness while writers outrun flushes. What a manifest's sync takes
-    /// beside merges is longer than what writers need to fill one in a pool, where further ones cost no
-    /// memory.
+    /// How many segments are to be in readiness while writers outrun flushes. In a pool one is filled in a
+    /// tenth of a second, and to map the next one's pages and sync the manifest may take as long; further ones
+    /// cost no memory there.
     pub(crate) fn segments_ahead(&self) -> usize {
         match self {
             Logs::Pool(pool) => pool_logs::segments_ahead(pool.extents()),
