@@ -211,6 +211,21 @@ fn a_value_too_large_for_its_share_is_refused_and_harms_nothing() {
     assert_eq!((stats.entries, stats.evictions, stats.invalidations), (99, 0, 1));
 }
 
+/// Whichever of the arrays can't grow within the bound, and when.
+#[test]
+fn a_table_that_evicts_leaves_little_of_its_bytes_unused() {
+    for bytes in (0..12).map(|step| (700 << 10) + step * (100 << 10)) {
+        for value_bytes in [10, 100, 1000] {
+            let table = DramTable::new(bytes, Forwarding::OnFlush);
+            let value = vec![1; value_bytes];
+            read_all(&table, 0..40_000, &value);
+            let stats = table.stats();
+            assert!(stats.evictions > 0);
+            assert!(stats.bytes * 100 > bytes as u64 * 94, "of {bytes}: {stats:?}");
+        }
+    }
+}
+
 #[test]
 fn a_table_that_shrinks_keeps_what_fits_and_grows_again() {
     let table = DramTable::new(1 << 20, Forwarding::OnFlush);

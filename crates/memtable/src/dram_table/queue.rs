@@ -1,13 +1,10 @@
 //! The slots of a shard and the queues they stand in: lists by slot number, oldest first.
-
-use super::entry::Entry;
-use std::sync::atomic::{AtomicU8, Ordering};
+//!
+//! A slot stands for an entry that lies in the index, where it is found by the slot's tag. So a
+//! queue can be told of an entry's bytes only by who has it at hand.
 
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
-
-/// Reads are counted up to this.
-const READS_MAX: u8 = 3;
 
 /// Which queue a slot stands in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,38 +14,19 @@ pub(super) enum Place {
     Main,
 }
 
-/// An entry and its links.
+/// An entry's place in a queue.
 pub(super) struct Slot {
-    pub entry: Entry,
     pub tag: u32,
     newer: u32,
     /// For a free slot, the next free one.
     pub older: u32,
-    /// How often it was read since it came in or was passed over: 0 to 3.
-    reads: AtomicU8,
     pub place: Place,
 }
 
 impl Slot {
-    pub fn new(entry: Entry, tag: u32, reads: u8, place: Place) -> Slot {
-        Slot { entry, tag, newer: NONE, older: NONE, reads: AtomicU8::new(reads), place }
-    }
-
-    /// Counts a read. Two at once may count as one: that harms nothing.
-    #[inline]
-    pub fn note_read(&self) {
-        let reads = self.reads.load(Ordering::Relaxed);
-        if reads < READS_MAX {
-            self.reads.store(reads + 1, Ordering::Relaxed);
-        }
-    }
-
-    pub fn reads(&self) -> u8 {
-        self.reads.load(Ordering::Relaxed)
-    }
-
-    pub fn set_reads(&mut self, reads: u8) {
-        *self.reads.get_mut() = reads;
+    /// One that stands in no queue.
+    pub fn new(tag: u32) -> Slot {
+        Slot { tag, newer: NONE, older: NONE, place: Place::Free }
     }
 }
 
@@ -66,8 +44,8 @@ impl Queue {
         Queue { newest: NONE, oldest: NONE, bytes: 0, len: 0 }
     }
 
-    /// Puts slot `number` at the newer end.
-    pub fn push(&mut self, slots: &mut [Slot], number: u32) {
+    /// Puts slot `number`, whose entry takes `bytes`, at the newer end.
+    pub fn push(&mut self, slots: &mut [Slot], number: u32, bytes: usize) {
         let newest = std::mem::replace(&mut self.newest, number);
         match newest {
             NONE => self.oldest = number,
@@ -75,15 +53,15 @@ impl Queue {
         }
         let slot = &mut slots[number as usize];
         (slot.older, slot.newer) = (newest, NONE);
-        self.bytes += slot.entry.memory_bytes();
+        self.bytes += bytes;
         self.len += 1;
     }
 
-    /// Takes slot `number`, which stands in this queue, out of it.
-    pub fn unlink(&mut self, slots: &mut [Slot], number: u32) {
+    /// Takes slot `number`, which stands in this queue and whose entry takes `bytes`, out of it.
+    pub fn unlink(&mut self, slots: &mut [Slot], number: u32, bytes: usize) {
         let slot = &slots[number as usize];
         let (older, newer) = (slot.older, slot.newer);
-        self.bytes -= slot.entry.memory_bytes();
+        self.bytes -= bytes;
         self.len -= 1;
         match older {
             NONE => self.oldest = newer,

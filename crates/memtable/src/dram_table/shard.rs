@@ -4,7 +4,6 @@
 
 use super::demand::Demand;
 use super::entry::{Entry, Key};
-use super::queue::Place;
 use super::store::{Store, Taken};
 use super::sync::RwLock;
 use super::{DramTableStats, Hit};
@@ -17,18 +16,21 @@ const BUCKETS: usize = 64;
 /// How many slots the collector looks at whenever something is written.
 const SWEEP_STEP: usize = 8;
 
-/// A shard begins at a cache line of its own, beside the one that is fetched with it.
-#[repr(align(128))]
+/// A shard begins at a cache line of its own, beside the one that is fetched with it. What a hit
+/// touches comes first, in this order, to be in that line: the count of hits, the lock's word, and
+/// the index. So a hit takes one line from another processor, for both of what it writes.
+#[repr(C, align(128))]
 pub(super) struct Shard {
-    state: RwLock<State>,
     hits: AtomicU64,
+    state: RwLock<State>,
     misses: AtomicU64,
     exact_hits: AtomicU64,
     exact_misses: AtomicU64,
     demand: Demand,
 }
 
-/// What the lock protects.
+/// What the lock protects. The store comes first: see [`Shard`].
+#[repr(C)]
 struct State {
     store: Store,
     /// By bucket, the highest seqno passed, and the highest floor of any keyspace.
@@ -89,13 +91,13 @@ impl Shard {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Option<Hit<R>> {
         let state = self.state.read();
-        if let Some(number) = state.store.find(key) {
-            let slot = state.store.slot(number);
-            let seqno = slot.entry.seqno();
-            if seqno <= snapshot && !state.is_stale(&slot.entry) {
-                slot.note_read();
+        if let Some(at) = state.store.find(key) {
+            let cell = state.store.cell(at);
+            let seqno = cell.entry.seqno();
+            if seqno <= snapshot && !state.is_stale(&cell.entry) {
+                cell.note_read();
                 self.hits.fetch_add(1, Ordering::Relaxed);
-                return Some(Hit { seqno, value: read(slot.entry.value()) });
+                return Some(Hit { seqno, value: read(cell.entry.value_of(key)) });
             }
         }
         self.misses.fetch_add(1, Ordering::Relaxed);
@@ -110,14 +112,14 @@ impl Shard {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Option<R> {
         let state = self.state.read();
-        if let Some(number) = state.store.find(key) {
-            let slot = state.store.slot(number);
+        if let Some(at) = state.store.find(key) {
+            let cell = state.store.cell(at);
             // Asked for, if in vain: the entry is worth being refreshed.
-            slot.note_read();
+            cell.note_read();
             self.demand.asked();
-            if slot.entry.seqno() == seqno {
+            if cell.entry.seqno() == seqno {
                 self.exact_hits.fetch_add(1, Ordering::Relaxed);
-                return Some(read(slot.entry.value()));
+                return Some(read(cell.entry.value_of(key)));
             }
         }
         None
@@ -173,8 +175,7 @@ impl Shard {
             return false;
         }
         let state = self.state.read();
-        let number = state.store.find(key);
-        number.is_some_and(|number| state.store.slot(number).reads() > 0)
+        state.store.find(key).is_some_and(|at| state.store.cell(at).reads() > 0)
     }
 
     pub fn raise_floor(&self, keyspace: KeyspaceId, seqno: Seqno) {
@@ -238,13 +239,13 @@ impl State {
 
     /// Makes a version the entry of its key, unless a newer one is or there is no room.
     fn take(&mut self, key: &Key<'_>, seqno: Seqno, as_of: Seqno, value: &[u8]) -> Taken {
-        let Some(number) = self.store.find(key) else {
+        let Some(at) = self.store.find(key) else {
             return self.store.insert(key, seqno, as_of, value);
         };
-        let entry = self.store.entry_mut(number);
+        let entry = self.store.entry_mut(at);
         match entry.seqno().cmp(&seqno) {
             std::cmp::Ordering::Less => {
-                let taken = self.store.replace(number, key, seqno, as_of, value);
+                let taken = self.store.replace(at, key, seqno, as_of, value);
                 self.invalidations += u64::from(taken == Taken::TooLarge);
                 taken
             }
@@ -258,8 +259,8 @@ impl State {
 
     /// Brings the entry of `key` up to the version that is passed, or drops it.
     fn refresh(&mut self, key: &Key<'_>, seqno: Seqno, value: Option<&[u8]>, through: Seqno) {
-        let Some(number) = self.store.find(key) else { return };
-        if self.store.slot(number).entry.seqno() > seqno {
+        let Some(at) = self.store.find(key) else { return };
+        if self.store.cell(at).entry.seqno() > seqno {
             return;
         }
         match value {
@@ -268,7 +269,7 @@ impl State {
                 self.refreshes += u64::from(taken == Taken::Stored);
             }
             _ => {
-                self.store.remove(number);
+                self.store.remove(at);
                 self.invalidations += 1;
             }
         }
@@ -276,10 +277,10 @@ impl State {
 
     /// Drops the entry of `key` if it is older than `seqno`.
     fn drop_older(&mut self, key: &Key<'_>, seqno: Seqno) {
-        if let Some(number) = self.store.find(key)
-            && self.store.slot(number).entry.seqno() < seqno
+        if let Some(at) = self.store.find(key)
+            && self.store.cell(at).entry.seqno() < seqno
         {
-            self.store.remove(number);
+            self.store.remove(at);
             self.invalidations += 1;
         }
     }
@@ -313,10 +314,10 @@ impl State {
             if self.hand >= self.sweep_end {
                 self.hand = 0;
             }
-            let number = self.hand as u32;
-            let slot = self.store.slot(number);
-            if slot.place != Place::Free && self.is_stale(&slot.entry) {
-                self.store.remove(number);
+            if let Some(at) = self.store.find_slot(self.hand as u32)
+                && self.is_stale(&self.store.cell(at).entry)
+            {
+                self.store.remove(at);
                 self.collected += 1;
             }
             self.hand += 1;
@@ -331,5 +332,23 @@ impl State {
     fn count_floors(&mut self) {
         let floors = self.floors.capacity() * size_of::<(KeyspaceId, Seqno)>();
         self.store.set_beside(Shard::BYTES + floors);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::index::Index;
+    use super::*;
+    use std::ptr::from_ref;
+
+    #[test]
+    fn what_a_hit_touches_of_a_shard_lies_in_one_cache_line() {
+        let shard = Shard::new(0);
+        let state = shard.state.read();
+        // The lock's word before it, the index at its beginning.
+        let index_end = from_ref(&*state).addr() + size_of::<Index>();
+        for end in [index_end, from_ref(&shard.hits).addr() + size_of::<AtomicU64>()] {
+            assert!(end - from_ref(&shard).addr() <= 64);
+        }
     }
 }

@@ -7,14 +7,18 @@
 //! once for each read counted, three at most. A read only counts, it moves nothing, so it can do
 //! with a shared lock; and a scan passes through the small queue without touching main.
 //!
+//! An entry lies in a cell of the index, where lookups end, and has a slot, which stands for it in a
+//! queue: so a hit looks at no slot.
+//!
 //! Invariants, whenever the shard's lock is free:
-//! 1. A slot is in the index, in exactly one queue and counted there; or it is in the free list.
+//! 1. A slot has one cell, of its tag, and is in exactly one queue, where the entry is counted; or it
+//!    has no cell and is in the free list. A cell has a slot.
 //! 2. `memory_bytes()` is what entries and arrays take, to the byte as far as the allocator's own
 //!    share is known, and at most the budget unless the store is empty.
 
 use super::entry::{Entry, Key};
 use super::ghost::Ghost;
-use super::index::Index;
+use super::index::{Cell, Index, SLOTS_MAX};
 use super::queue::{NONE, Place, Queue, Slot};
 use esker_base::Seqno;
 
@@ -22,7 +26,7 @@ use esker_base::Seqno;
 const SMALL_SHARE: usize = 10;
 
 /// Read more often than this in the small queue, an entry goes over to main.
-const SMALL_READS: u8 = 1;
+const SMALL_READS: u32 = 1;
 
 /// An entry takes at most this share of the budget, so that no one entry empties a shard.
 const ENTRY_SHARE: usize = 8;
@@ -52,12 +56,13 @@ impl Taken {
     }
 }
 
-/// See the module's text.
+/// See the module's text. The index comes first: see [`Shard`](super::shard::Shard).
+#[repr(C)]
 pub(super) struct Store {
+    index: Index,
     budget: usize,
     /// Bytes that count, but are not here: the shard's own.
     beside: usize,
-    index: Index,
     slots: Vec<Slot>,
     /// The first free slot.
     free: u32,
@@ -83,19 +88,25 @@ impl Store {
         }
     }
 
-    /// The slot that holds `key`.
+    /// Where the entry of `key` is, until the next one comes in or goes.
     #[inline]
-    pub fn find(&self, key: &Key<'_>) -> Option<u32> {
-        self.index.find(key.tag(), |number| self.slots[number as usize].entry.is_of(key))
+    pub fn find(&self, key: &Key<'_>) -> Option<usize> {
+        self.index.find(key)
+    }
+
+    /// Where the entry is that slot `number` stands for, if it stands for one.
+    pub fn find_slot(&self, number: u32) -> Option<usize> {
+        let slot = &self.slots[number as usize];
+        (slot.place != Place::Free).then(|| self.index.find_slot(slot.tag, number))
     }
 
     #[inline]
-    pub fn slot(&self, number: u32) -> &Slot {
-        &self.slots[number as usize]
+    pub fn cell(&self, at: usize) -> &Cell {
+        self.index.cell(at)
     }
 
-    pub fn entry_mut(&mut self, number: u32) -> &mut Entry {
-        &mut self.slots[number as usize].entry
+    pub fn entry_mut(&mut self, at: usize) -> &mut Entry {
+        &mut self.index.cell_mut(at).entry
     }
 
     /// How many entries there are.
@@ -126,32 +137,36 @@ impl Store {
         }
         let tag = key.tag();
         let place = if self.ghost.take(tag) { Place::Main } else { Place::Small };
-        self.put(Slot::new(Entry::new(key, seqno, as_of, value), tag, 0, place));
+        self.put(Entry::new(key, seqno, as_of, value), tag, 0, place);
         Taken::Stored
     }
 
-    /// Gives the key in slot `number` another version. It keeps its place in its queue. If that is
-    /// the next to make room, a longer version may have to go at once.
+    /// Gives the key whose entry is at `at` another version. It keeps its place in its queue. If that
+    /// is the next to make room, a longer version may have to go at once.
     pub fn replace(
         &mut self,
-        number: u32,
+        at: usize,
         key: &Key<'_>,
         seqno: Seqno,
         as_of: Seqno,
         value: &[u8],
     ) -> Taken {
-        let slot = &mut self.slots[number as usize];
-        if slot.entry.overwrite(seqno, as_of, value) {
+        let cell = self.index.cell_mut(at);
+        if cell.entry.overwrite(seqno, as_of, value) {
             return Taken::Stored;
         }
         if Entry::bytes_for(key, value) > self.budget / ENTRY_SHARE {
-            self.remove(number);
+            self.remove(at);
             return Taken::TooLarge;
         }
-        let before = slot.entry.memory_bytes();
-        slot.entry = Entry::new(key, seqno, as_of, value);
-        let after = slot.entry.memory_bytes();
-        let queue = if slot.place == Place::Small { &mut self.small } else { &mut self.main };
+        let before = cell.entry.memory_bytes();
+        cell.entry = Entry::new(key, seqno, as_of, value);
+        let after = cell.entry.memory_bytes();
+        let number = cell.slot();
+        let queue = match self.slots[number as usize].place {
+            Place::Small => &mut self.small,
+            _ => &mut self.main,
+        };
         queue.bytes = queue.bytes - before + after;
         self.trim();
         // Nothing comes in meanwhile: a slot that is free is this entry's own.
@@ -171,60 +186,59 @@ impl Store {
         self.trim();
     }
 
-    /// Removes the entry in slot `number`.
-    pub fn remove(&mut self, number: u32) {
-        self.unlink(number);
+    /// Removes the entry at `at`.
+    pub fn remove(&mut self, at: usize) {
+        let cell = self.index.remove(at);
+        let number = cell.slot();
+        self.unlink(number, cell.entry.memory_bytes());
         let slot = &mut self.slots[number as usize];
-        slot.entry = Entry::default();
         slot.place = Place::Free;
         slot.older = std::mem::replace(&mut self.free, number);
-        self.index.remove(slot.tag, number);
     }
 
-    /// Puts a slot into the index, and into the queue that it names.
-    fn put(&mut self, slot: Slot) {
-        let (tag, place) = (slot.tag, slot.place);
+    /// Puts an entry into the index, and a slot for it at the newer end of the queue that is named.
+    fn put(&mut self, entry: Entry, tag: u32, reads: u32, place: Place) {
         let number = match self.free {
             NONE => {
-                self.slots.push(slot);
+                self.slots.push(Slot::new(tag));
                 self.slots.len() as u32 - 1
             }
             number => {
-                let old = std::mem::replace(&mut self.slots[number as usize], slot);
+                let old = std::mem::replace(&mut self.slots[number as usize], Slot::new(tag));
                 self.free = old.older;
                 number
             }
         };
-        self.index.insert(tag, number);
-        self.push(number, place);
+        self.push(number, place, entry.memory_bytes());
+        self.index.insert(Cell::new(entry, tag, number, reads));
     }
 
-    fn push(&mut self, number: u32, place: Place) {
+    fn push(&mut self, number: u32, place: Place, bytes: usize) {
         self.slots[number as usize].place = place;
         match place {
-            Place::Small => self.small.push(&mut self.slots, number),
-            Place::Main => self.main.push(&mut self.slots, number),
+            Place::Small => self.small.push(&mut self.slots, number, bytes),
+            Place::Main => self.main.push(&mut self.slots, number, bytes),
             Place::Free => unreachable!("a free slot stands in no queue"),
         }
     }
 
-    fn unlink(&mut self, number: u32) {
+    fn unlink(&mut self, number: u32, bytes: usize) {
         match self.slots[number as usize].place {
-            Place::Small => self.small.unlink(&mut self.slots, number),
-            Place::Main => self.main.unlink(&mut self.slots, number),
+            Place::Small => self.small.unlink(&mut self.slots, number, bytes),
+            Place::Main => self.main.unlink(&mut self.slots, number, bytes),
             Place::Free => unreachable!("a free slot stands in no queue"),
         }
     }
 
-    /// Evicts until an entry of `bytes` fits, with a slot and a word for it. The arrays grow only
+    /// Evicts until an entry of `bytes` fits, with a slot and a cell for it. The arrays grow only
     /// if that fits beside what is there: otherwise they would drive out more than they gain.
     fn make_room(&mut self, bytes: usize) -> bool {
         loop {
             let slots = self.slots_for_one_more();
-            let words = self.index.words_for_one_more();
-            let arrays = arrays_bytes(slots, words);
+            let cells = self.index.cells_for_one_more();
+            let arrays = arrays_bytes(slots, cells);
             if self.beside + self.small.bytes + self.main.bytes + bytes + arrays <= self.budget {
-                self.resize(slots, words);
+                self.resize(slots, cells);
                 return true;
             }
             if !self.evict() {
@@ -241,13 +255,14 @@ impl Store {
         capacity + (capacity / 8).max(SLOTS_STEP_MIN)
     }
 
-    fn resize(&mut self, slots: usize, words: usize) {
+    fn resize(&mut self, slots: usize, cells: usize) {
+        assert!(slots <= SLOTS_MAX, "a shard has far fewer entries than slots have numbers");
         if slots > self.slots.capacity() {
             self.slots.reserve_exact(slots - self.slots.len());
             self.ghost.resize(slots);
         }
-        if Index::bytes_of(words) != self.index.memory_bytes() {
-            self.index.resize(words);
+        if Index::bytes_of(cells) != self.index.memory_bytes() {
+            self.index.resize(cells);
         }
     }
 
@@ -265,8 +280,10 @@ impl Store {
             if number == NONE {
                 return false;
             }
-            let slot = &mut self.slots[number as usize];
-            let (reads, tag, place) = (slot.reads(), slot.tag, slot.place);
+            let &Slot { tag, place, .. } = &self.slots[number as usize];
+            let at = self.index.find_slot(tag, number);
+            let cell = self.index.cell_mut(at);
+            let reads = cell.reads();
             let stays = match place {
                 Place::Small => reads > SMALL_READS,
                 _ => reads > 0,
@@ -275,13 +292,14 @@ impl Store {
                 if place == Place::Small {
                     self.ghost.add(tag);
                 }
-                self.remove(number);
+                self.remove(at);
                 self.evictions += 1;
                 return true;
             }
-            slot.set_reads(if place == Place::Small { 0 } else { reads - 1 });
-            self.unlink(number);
-            self.push(number, Place::Main);
+            cell.set_reads(if place == Place::Small { 0 } else { reads - 1 });
+            let bytes = cell.entry.memory_bytes();
+            self.unlink(number, bytes);
+            self.push(number, Place::Main, bytes);
         }
     }
 
@@ -293,7 +311,7 @@ impl Store {
         }
         let needed = |store: &Store| {
             let len = store.len();
-            let arrays = arrays_bytes(len, Index::words_for(len));
+            let arrays = arrays_bytes(len, Index::cells_for(len));
             store.beside + store.small.bytes + store.main.bytes + arrays
         };
         while needed(self) > budget && self.evict() {}
@@ -305,23 +323,23 @@ impl Store {
         let mut fresh = Store::new(self.budget, self.beside);
         fresh.evictions = self.evictions;
         if self.len() > 0 {
-            fresh.resize(self.len(), Index::words_for(self.len()));
+            fresh.resize(self.len(), Index::cells_for(self.len()));
         }
         for first in [self.small.oldest, self.main.oldest] {
             let mut number = first;
             while number != NONE {
-                let next = Queue::next(&self.slots, number);
-                let slot = &mut self.slots[number as usize];
-                let entry = std::mem::take(&mut slot.entry);
-                fresh.put(Slot::new(entry, slot.tag, slot.reads(), slot.place));
-                number = next;
+                let &Slot { tag, place, .. } = &self.slots[number as usize];
+                let cell = self.index.remove(self.index.find_slot(tag, number));
+                let reads = cell.reads();
+                fresh.put(cell.entry, tag, reads, place);
+                number = Queue::next(&self.slots, number);
             }
         }
         *self = fresh;
     }
 }
 
-/// The memory of the arrays for so many slots and so many words of the index.
-fn arrays_bytes(slots: usize, words: usize) -> usize {
-    slots * size_of::<Slot>() + Ghost::bytes_of(slots) + Index::bytes_of(words)
+/// The memory of the arrays for so many slots and so many cells of the index.
+fn arrays_bytes(slots: usize, cells: usize) -> usize {
+    slots * size_of::<Slot>() + Ghost::bytes_of(slots) + Index::bytes_of(cells)
 }
