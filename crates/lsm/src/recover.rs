@@ -20,7 +20,7 @@ use crate::manifest::{
 use crate::parallel;
 use crate::torn::TornLog;
 use crate::version::{parse_table_file_name, table_file_name};
-use esker_base::{Error, KeyspaceId, Result, Seqno};
+use esker_base::{Error, Result, Seqno};
 use esker_memtable::{MemTable, Scan, Stop};
 use esker_storage::Storage;
 use std::collections::BTreeMap;
@@ -228,8 +228,8 @@ fn become_memtable(
     }
     let memtable = MemTable::recover(read.memory, read.header, &scanned);
     // A keyspace's creation is durable before the first frame that names it.
-    let known = |id: &KeyspaceId| id.0 < next_keyspace;
-    if let Some(unknown) = memtable.keyspaces().into_iter().find(|id| !known(id)) {
+    let named = memtable.bytes_by_keyspace().expect("what was recovered was weighed").iter();
+    if let Some((unknown, _)) = named.copied().find(|(id, _)| id.0 >= next_keyspace) {
         let what = format!("frames name keyspace {unknown}, which the manifest never created");
         return Err(Error::corruption(read.path, 0, what));
     }

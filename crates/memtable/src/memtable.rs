@@ -8,11 +8,15 @@
 //! 3. A reader passes a seqno at or below which everything is inserted (it is *visible*). Entries
 //!    beyond it may be in the index already; they are stepped over.
 
+mod recover;
+mod weights;
+
+use self::weights::Weights;
 use crate::cursor::MemTableCursor;
 use crate::frame::SegmentHeader;
 use crate::index::{Index, hash_in};
 use crate::order::{CHUNK_ENTRIES, Order};
-use crate::scan::{Scan, recheck};
+use crate::scan::recheck;
 use crate::segment::{
     Filled, Frames, Memory, Nodes, Position, Reservation, Segment, Tail, Written,
 };
@@ -21,7 +25,7 @@ use crate::tombstones::Tombstones;
 use esker_base::{
     Entry, Error, FragmentedTombstones, KeyspaceId, Kind, RangeTombstone, Result, Seqno, hash64,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -160,16 +164,6 @@ impl MemTable {
     pub fn room_wanted(&self, segment_bytes: usize) -> Option<usize> {
         let entries = self.entries() * segment_bytes as u64 / self.bytes_used();
         (entries > 0).then_some((entries + entries / 2) as usize)
-    }
-
-    /// A sealed MemTable over `memory`, which holds what `scan` found in a segment with `header`.
-    pub fn recover(memory: impl Into<Memory>, header: SegmentHeader, scan: &Scan) -> MemTable {
-        let found = scan.frames.iter().map(|frame| frame.count as usize).sum();
-        let Arrays { nodes, index } = Arrays::new(found);
-        let memtable =
-            MemTable::around(Segment::recovered(memory.into(), header, nodes, scan), index);
-        memtable.insert_numbers(0..found as u32);
-        memtable
     }
 
     fn around(segment: Segment, index: Index) -> MemTable {
@@ -548,15 +542,12 @@ impl MemTable {
             if let [only] = self.keyspaces()[..] {
                 return vec![(only, self.bytes_used())];
             }
-            let mut sums: BTreeMap<KeyspaceId, u64> = BTreeMap::new();
+            let mut weights = Weights::default();
             for number in 0..self.segment.entries() {
                 let Some(entry) = self.entry(number) else { break };
-                *sums.entry(entry.keyspace).or_default() +=
-                    (entry.key.len() + entry.value.len()) as u64;
+                weights.add(&entry);
             }
-            let all: u64 = sums.values().sum();
-            let share = |bytes| u128::from(self.bytes_used()) * u128::from(bytes) / u128::from(all);
-            sums.into_iter().map(|(keyspace, bytes)| (keyspace, share(bytes) as u64)).collect()
+            weights.shares(self.bytes_used())
         });
     }
 

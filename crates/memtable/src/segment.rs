@@ -35,6 +35,10 @@ use esker_base::{Entry, KeyspaceId, Kind, MAX_SEQNO, Seqno};
 use esker_pmem::{Flushed, Span};
 use std::cell::Cell;
 
+/// How many frames further on the first lines are asked for when a segment is recovered: of long frames, the
+/// processor does not guess them.
+const FRAMES_AHEAD: usize = 8;
+
 /// How much is reserved. Stored under the committer's lock, read by anyone; on a cache line of its
 /// own, because every put stores it and every get reads the fields around it.
 #[repr(align(64))]
@@ -94,20 +98,32 @@ impl Segment {
         segment
     }
 
-    /// A sealed segment over `memory`, which holds the frames that `scan` found in it.
-    pub fn recovered(memory: Memory, header: SegmentHeader, nodes: Nodes, scan: &Scan) -> Segment {
+    /// A sealed segment over `memory`, which holds the frames that `scan` found in it. `look` sees each
+    /// entry, by number and with the nodes so far: this is the one pass over the entries.
+    pub fn recovered(
+        memory: Memory,
+        header: SegmentHeader,
+        nodes: Nodes,
+        scan: &Scan,
+        mut look: impl FnMut(&Nodes, u32, &Entry<'_>),
+    ) -> Segment {
         let segment = Segment::over(memory, header, Frames::Logged, nodes);
         segment.races.read(0, header.capacity as usize);
         // Nobody writes to it any more: there is no tail.
         let bytes = &segment.memory.bytes()[..header.capacity as usize];
         let mut number = 0;
-        for frame in &scan.frames {
+        for (at, frame) in scan.frames.iter().enumerate() {
+            if let Some(ahead) = scan.frames.get(at + FRAMES_AHEAD) {
+                prefetch(segment.start.wrapping_add(ahead.offset as usize));
+                prefetch(segment.start.wrapping_add(ahead.offset as usize + 64));
+            }
             let start = frame.offset as usize + FRAME_HEADER_BYTES;
             let mut rest = &bytes[start..frame.offset as usize + frame.bytes as usize];
             let whole = rest.len();
             for _ in 0..frame.count {
                 segment.nodes.store(number, (start + whole - rest.len()) as u32);
-                Entry::decode(&mut rest).expect("the scan is of this memory");
+                let entry = Entry::decode(&mut rest).expect("the scan is of this memory");
+                look(&segment.nodes, number, &entry);
                 number += 1;
             }
         }
