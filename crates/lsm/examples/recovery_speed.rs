@@ -3,7 +3,8 @@
 //! `cargo run --release -p esker-lsm --example recovery_speed -- [PUTS] [VALUE_BYTES] [POOL_MIB]`
 //!
 //! A process of this program writes and then dies without closing; this one opens what it left,
-//! reads one key, closes, and opens again. The pool lies on tmpfs: emulated.
+//! reads one key, closes, and opens again. The pool lies on tmpfs: emulated. A table is about as large as one of
+//! the pool's extents, so a small pool makes many tables, of which the opens need some.
 
 use esker_base::{Clock, Rng, SystemClock};
 use esker_lsm::{Db, Log, Settings};
@@ -61,10 +62,12 @@ fn main() -> esker_base::Result<()> {
         assert!(db.get(&db.default_keyspace(), &key(puts - 1))?.is_some(), "the last put is there");
         let read = clock.now() - started;
         let stats = db.stats();
+        let (tables, table_mb) = (stats.tables, stats.table_bytes / 1_000_000);
         let recovered = stats.visible_seqno - stats.flushed_seqno;
         let rate = recovered as f64 / opened.as_secs_f64() / 1e6;
         println!(
-            "{what}: open {opened:?}, first read at {read:?}; {recovered} recovered, {rate:.2} M/s"
+            "{what}: open {opened:?}, first read at {read:?}; {recovered} recovered, {rate:.2} M/s; \
+             {tables} tables of {table_mb} MB"
         );
         db.close()?;
     }

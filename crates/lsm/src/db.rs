@@ -52,7 +52,8 @@ impl Db {
     ///
     /// Fails with [`Error::Locked`] if another process has it open for writing, with
     /// [`Error::NotADatabase`] if the directory holds other files, and with [`Error::Corruption`] if
-    /// what was acknowledged is damaged.
+    /// what was acknowledged is damaged. Of tables, it looks whether they are there, and at their footers; the rest
+    /// is read behind it, and what is damaged there is told by [`Db::background_error`] and to who reads it.
     pub fn open(dir: impl AsRef<Path>, settings: Settings) -> Result<Db> {
         settings.validate()?;
         let dir = dir.as_ref();

@@ -211,13 +211,17 @@ impl Inner {
     /// Opens the readers of new tables, so that no get has to. That one can't be opened is kept as an
     /// error of the background, until all can; and it is reported to whoever reads it.
     pub(crate) fn open_new_tables(&self) {
+        if self.schedule.jobs.lock().openers > 0 {
+            // The last of them does this for all.
+            return;
+        }
         let opened = self.open_unopened();
         self.schedule.jobs.lock().unopened = opened.err();
         self.share_memory();
     }
 
     /// Opens the tables that are not open. Fails with the first error, after it has tried all.
-    fn open_unopened(&self) -> Result<()> {
+    pub(crate) fn open_unopened(&self) -> Result<()> {
         // No version is held meanwhile: the files that merges are done with would stay.
         let tables = self.view.load().version.unopened();
         let opened = tables.into_iter().map(|table| table.reader(&self.cache).map(|_| ()));

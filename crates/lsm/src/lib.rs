@@ -36,6 +36,7 @@ pub mod manifest;
 pub mod merge;
 mod misplaced;
 mod open;
+mod opening;
 mod parallel;
 mod parts;
 mod pool_logs;

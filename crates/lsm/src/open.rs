@@ -68,6 +68,7 @@ impl Db {
         let db = Db::assemble(env.clone(), settings, opened, cache, locks, Some(meter));
         db.inner().share_memory();
         db.start_threads(&env)?;
+        db.start_opening(&env)?;
         match db.inner().logs.pool() {
             // So that a disk without room for a log shows now.
             None => db.inner().await_first_segment(),
@@ -221,9 +222,12 @@ fn check_logs_unclaimed(env: &Env) -> Result<()> {
 
 fn reopen(env: &Env, manifest_name: &str, cache: &Arc<BlockCache>) -> Result<Opened> {
     let (identity, mut state) = recover::load_state(&env.storage, manifest_name)?;
-    recover::check_table_files(&*env.storage, &state)?;
     // Before anything is written: a table of a newer format shows here.
-    state.version.open_tables_at_once(cache, &*env.background)?;
+    recover::check_table_ends(&env.storage, &state, &*env.background)?;
+    if state.version.has_space_goal() {
+        // What a flush waits for depends on what is in tables.
+        state.version.open_tables_at_once(cache, &*env.background)?;
+    }
     env.check_logs_place(&**env.log_storage(), &state)?;
     if env.pool.is_some() || env.log_storage.is_some() {
         // The process that created the database may have died, or failed, before the name CURRENT was

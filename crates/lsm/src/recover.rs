@@ -1,7 +1,8 @@
 //! Opening: from what is on the storage to a state that can be used.
 //!
 //! 1. `CURRENT` names the manifest; its edits give the tables and the logs in force.
-//! 2. Every table file must be there, whole. Nothing is removed before that is known.
+//! 2. Every table file must be there and long enough, and every table in it have a footer that can be read here. Nothing
+//!    is written or removed before that is known.
 //! 3. The logs are scanned in the order of their epochs. Their frames must continue, seqno by seqno,
 //!    where the tables end. The first place where they do not is the end of the log: a crash left it
 //!    there. But if any frame after that place says that the writes there were durable, or if a log
@@ -19,10 +20,11 @@ use crate::manifest::{
 };
 use crate::parallel;
 use crate::torn::TornLog;
-use crate::version::{parse_table_file_name, table_file_name};
-use esker_base::{Error, Result, Seqno};
+use crate::version::{TableMeta, parse_table_file_name, table_file_name};
+use esker_base::{Background, Error, Result, Seqno};
 use esker_memtable::{MemTable, Scan, Stop};
-use esker_storage::Storage;
+use esker_storage::{ReadableFile, Storage};
+use esker_table::Table;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -81,33 +83,63 @@ pub(crate) fn manifest_cut_off(storage: &dyn Storage, name: &str) -> Result<Opti
     cut_off_at(storage, name, &records)
 }
 
-/// Checks that every table file is there and long enough.
-pub(crate) fn check_table_files(storage: &dyn Storage, state: &State) -> Result<()> {
-    let mut lengths: BTreeMap<u64, u64> = BTreeMap::new();
+/// Where each table starts in its file, and its length, by file.
+fn tables_by_file(state: &State) -> BTreeMap<u64, Vec<(u64, u64)>> {
+    let mut files: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
     for keyspace in state.version.keyspaces.values() {
         for (_, _, table) in keyspace.tables() {
-            let end = table.meta.id.offset + table.meta.bytes;
-            let length = lengths.entry(table.meta.id.file).or_default();
-            *length = end.max(*length);
+            let TableMeta { id, bytes, .. } = table.meta;
+            files.entry(id.file).or_default().push((id.offset, bytes));
         }
     }
-    for (file, needed) in lengths {
-        let name = table_file_name(file);
-        let path = format!("{}/{name}", storage.describe());
-        if !storage.exists(&name)? {
-            return Err(Error::corruption(
-                path,
-                0,
-                "the manifest lists the file and it is missing",
-            ));
+    files
+}
+
+/// Checks that every table file is there and long enough.
+pub(crate) fn check_table_files(storage: &dyn Storage, state: &State) -> Result<()> {
+    let mut files = tables_by_file(state).into_iter();
+    files.try_for_each(|(file, tables)| table_file(storage, file, &tables).map(|_| ()))
+}
+
+/// The same, and that every table in them ends with a footer that can be read here; several files at once. Fails
+/// with what is wrong with the first in which something is.
+pub(crate) fn check_table_ends(
+    storage: &Arc<dyn Storage>,
+    state: &State,
+    background: &dyn Background,
+) -> Result<()> {
+    let storage = storage.clone();
+    let check = move |(number, tables): (u64, Vec<(u64, u64)>)| {
+        let file = table_file(&*storage, number, &tables)?;
+        let mut tables = tables.into_iter();
+        tables.try_for_each(|(start, bytes)| Table::check_end(file.clone(), number, start, bytes))
+    };
+    let files = tables_by_file(state).into_iter().collect();
+    parallel::for_each(background, parallel::helpers(), files, check).into_iter().collect()
+}
+
+/// The file `number`, long enough for `tables`.
+fn table_file(
+    storage: &dyn Storage,
+    number: u64,
+    tables: &[(u64, u64)],
+) -> Result<Arc<dyn ReadableFile>> {
+    let name = table_file_name(number);
+    let path = || format!("{}/{name}", storage.describe());
+    let file = match storage.open(&name) {
+        Err(_) if !storage.exists(&name)? => {
+            let what = "the manifest lists the file and it is missing";
+            return Err(Error::corruption(path(), 0, what));
         }
-        let length = storage.open(&name)?.len()?;
-        if length < needed {
-            let what = format!("the file ends here, and the manifest says {needed} bytes");
-            return Err(Error::corruption(path, length, what));
-        }
+        opened => opened?,
+    };
+    let length = file.len()?;
+    let needed = tables.iter().map(|(start, bytes)| start + bytes).max().unwrap_or(0);
+    if length < needed {
+        let what = format!("the file ends here, and the manifest says {needed} bytes");
+        return Err(Error::corruption(path(), length, what));
     }
-    Ok(())
+    Ok(file)
 }
 
 /// What the logs held.

@@ -195,7 +195,7 @@ impl Inner {
             if waits { Wait::For(Lane::Prepare) } else { Wait::Over }
         });
         self.wait_until(|jobs, _| {
-            let busy = jobs.lane(Lane::Compaction).running > 0;
+            let busy = jobs.lane(Lane::Compaction).running > 0 || jobs.openers > 0;
             if busy || next_plan(self, jobs).is_some() {
                 Wait::For(Lane::Compaction)
             } else {
@@ -214,6 +214,10 @@ impl Inner {
                 let mut jobs = self.schedule.jobs.lock();
                 if jobs.closing || jobs.panicked {
                     return Err(Error::Closed);
+                }
+                if jobs.openers > 0 {
+                    self.schedule.progress.wait_for(&mut jobs, IDLE);
+                    continue;
                 }
                 let view = self.view.load();
                 let Some(keyspace) = view.version.keyspaces.get(&keyspace) else {

@@ -108,6 +108,21 @@ impl Table {
         Ok(Table { source, bytes, index, filter, tombstones, properties, cache })
     }
 
+    /// Checks that `file` is long enough for the table that [`Table::open`] would open, and that it ends with
+    /// that table's footer, of a version and with features known here. Nothing else of it is read.
+    pub fn check_end(
+        file: Arc<dyn ReadableFile>,
+        file_id: u64,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<()> {
+        let source = Source { file, file_id, offset };
+        let end = end_of(&source, bytes)?;
+        let tail_bytes = bytes.min(FOOTER_BYTES as u64);
+        let tail = source.read(end - tail_bytes, tail_bytes as usize)?;
+        footer_in(&source, &tail, end, bytes).map(|_| ())
+    }
+
     /// The newest version of `key` with a seqno at or below `snapshot`, a delete included. Range
     /// tombstones are not looked at. `key_hash` is the key's [`esker_base::hash64`].
     #[inline]
@@ -253,6 +268,32 @@ impl Table {
     }
 }
 
+/// Where a table of `bytes` bytes ends in its file.
+fn end_of(source: &Source, bytes: u64) -> Result<u64> {
+    let file_bytes = source.file.len()?;
+    let end = source.offset.checked_add(bytes).filter(|&end| end <= file_bytes);
+    end.ok_or_else(|| source.damaged(file_bytes, "the file ends before the table in it does"))
+}
+
+/// The footer in `tail`, the last bytes of a table of `bytes` bytes that ends at `end` of its file.
+fn footer_in(source: &Source, tail: &[u8], end: u64, bytes: u64) -> Result<Footer> {
+    let footer_tail = &tail[tail.len().saturating_sub(FOOTER_BYTES_MAX)..];
+    let footer = Footer::decode(footer_tail, source.file.name(), end)?;
+    if (footer.file_id, footer.offset) != (source.file_id, source.offset) {
+        let what = format!(
+            "table footer: of the table at {} of file {}, not at {} of file {}",
+            footer.offset, footer.file_id, source.offset, source.file_id
+        );
+        return Err(source.damaged(end, what));
+    }
+    let sections_end = bytes - FOOTER_BYTES as u64;
+    let sum = footer.sections.iter().try_fold(0u64, |sum, &section| sum.checked_add(section));
+    if sum != Some(sections_end) {
+        return Err(source.damaged(end, "table footer: the sections do not fill the table"));
+    }
+    Ok(footer)
+}
+
 /// The end of a table, read: footer and all sections but the data blocks, as stored.
 struct Sections {
     footer: Footer,
@@ -263,27 +304,10 @@ struct Sections {
 
 impl Sections {
     fn read(source: &Source, bytes: u64) -> Result<Sections> {
-        let file_bytes = source.file.len()?;
-        let end = source.offset.checked_add(bytes).filter(|&end| end <= file_bytes);
-        let end = end.ok_or_else(|| {
-            source.damaged(file_bytes, "the file ends before the table in it does")
-        })?;
+        let end = end_of(source, bytes)?;
         let tail_bytes = bytes.min(TAIL_BYTES);
         let mut tail = source.read(end - tail_bytes, tail_bytes as usize)?;
-        let footer_tail = &tail[tail.len().saturating_sub(FOOTER_BYTES_MAX)..];
-        let footer = Footer::decode(footer_tail, source.file.name(), end)?;
-        if (footer.file_id, footer.offset) != (source.file_id, source.offset) {
-            let what = format!(
-                "table footer: of the table at {} of file {}, not at {} of file {}",
-                footer.offset, footer.file_id, source.offset, source.file_id
-            );
-            return Err(source.damaged(end, what));
-        }
-        let sections_end = bytes - FOOTER_BYTES as u64;
-        let sum = footer.sections.iter().try_fold(0u64, |sum, &section| sum.checked_add(section));
-        if sum != Some(sections_end) {
-            return Err(source.damaged(end, "table footer: the sections do not fill the table"));
-        }
+        let footer = footer_in(source, &tail, end, bytes)?;
         let wanted = bytes - footer.sections[0];
         if wanted > tail_bytes {
             tail = source.read(end - wanted, wanted as usize)?;

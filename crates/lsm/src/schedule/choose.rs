@@ -17,6 +17,9 @@ pub(super) fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job
         return None;
     }
     if lane == Lane::Compaction {
+        if jobs.openers > 0 {
+            return None;
+        }
         let plan = next_plan(inner, jobs);
         jobs.is_compacting &= plan.is_some() || jobs.lane(lane).running > 0;
         let plan = plan?;
@@ -236,6 +239,18 @@ mod tests {
         drop(jobs);
         super::super::run(inner, Lane::Flush, job).unwrap();
         assert_eq!(flushing(&inner.schedule.jobs.lock()), 0);
+    }
+
+    #[test]
+    fn no_compaction_is_chosen_while_the_tables_that_were_there_are_being_opened() {
+        let db = open();
+        let keyspace = keyspace(&db, "k", 2, KeyspaceSettings::default().dedup);
+        (0..2).for_each(|_| put_and_flush(&db, &keyspace, 10));
+        let mut jobs = db.inner().schedule.jobs.lock();
+        jobs.openers = 1;
+        assert!(next_job(db.inner(), &mut jobs, Lane::Compaction).is_none());
+        jobs.openers = 0;
+        assert!(next_job(db.inner(), &mut jobs, Lane::Compaction).is_some(), "one is due");
     }
 
     #[test]

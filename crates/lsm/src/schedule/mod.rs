@@ -73,6 +73,8 @@ pub(crate) struct Schedule {
 pub(crate) struct Jobs {
     pub(crate) closing: bool,
     pub(crate) has_threads: bool,
+    /// How many threads still open the tables that the database was opened with.
+    pub(crate) openers: usize,
     /// A writer came, so segments are worth preparing.
     pub(crate) wants_segment: bool,
     /// Segments that writers may begin, the next one first.

@@ -1,0 +1,86 @@
+//! The tables that a database was opened with, opened behind the open.
+//!
+//! Of each table's file the open itself has seen that it is there, that it is long enough, and that each table
+//! in it ends with a footer that this version can read: before anything was written. What is left is to read
+//! index, filter, sketches and properties into memory, some megabytes for a gigabyte of tables. Threads do that
+//! while the database is in use already, so that the first read does not wait for tables that it does not
+//! need: those that it needs it opens itself.
+//!
+//! A table that can't be opened is the background's error until it can be, and that of whoever reads it. No
+//! compaction is chosen before the end, because what tables hold says which one is best. Where a flush is
+//! chosen like that, for a goal for space, all tables are opened first.
+
+use crate::db::Db;
+use crate::env::Env;
+use crate::inner::Inner;
+use crate::parallel;
+use crate::version::TableHandle;
+use esker_base::{Priority, Result};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// The tables that nobody has taken up yet.
+type Waiting = Arc<Mutex<std::vec::IntoIter<Arc<TableHandle>>>>;
+
+impl Db {
+    /// Has the tables opened that are not open. Without threads, they are when this returns, and then what
+    /// can't be opened is its error.
+    pub(crate) fn start_opening(&self, env: &Env) -> Result<()> {
+        let inner = self.inner();
+        let unopened = inner.view.load().version.unopened();
+        if unopened.is_empty() {
+            return Ok(());
+        }
+        if !inner.schedule.jobs.lock().has_threads {
+            inner.open_unopened()?;
+            inner.share_memory();
+            return Ok(());
+        }
+        let openers = (parallel::helpers() + 1).min(unopened.len());
+        let waiting: Waiting = Arc::new(Mutex::new(unopened.into_iter()));
+        let mut threads = self.handle.threads.lock();
+        for number in 0..openers {
+            let opener = Opener::new(self.handle.inner.clone());
+            let waiting = waiting.clone();
+            let body = Box::new(move || opener.open(&waiting));
+            match env.background.spawn(&format!("esker-open-{number}"), Priority::Normal, body) {
+                Ok(thread) => threads.extend(thread),
+                // The others do its share. If there are none, all were opened when the body was dropped.
+                Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One that opens tables: as long as there is one, the schedule knows.
+struct Opener(Arc<Inner>);
+
+impl Opener {
+    fn new(inner: Arc<Inner>) -> Opener {
+        inner.schedule.jobs.lock().openers += 1;
+        Opener(inner)
+    }
+
+    fn open(self, waiting: &Waiting) {
+        let inner = &self.0;
+        while !inner.gate.is_cancelled() {
+            let Some(table) = waiting.lock().next() else { break };
+            // What fails is tried, and told, once more at the end.
+            let _ = table.reader(&inner.cache);
+        }
+    }
+}
+
+impl Drop for Opener {
+    fn drop(&mut self) {
+        let inner = &self.0;
+        inner.schedule.jobs.lock().openers -= 1;
+        if !inner.gate.is_cancelled() {
+            // The last one finds all that are left; those before find others at it.
+            inner.open_new_tables();
+        }
+        inner.schedule.wake();
+        inner.schedule.progress.notify_all();
+    }
+}

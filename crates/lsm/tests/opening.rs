@@ -1,0 +1,193 @@
+//! What an open looks at of the tables, what it leaves for later, and who is told of what is wrong with them.
+
+use esker_base::background::{Background, Body, Priority, Running, Stepped, Threads};
+use esker_base::checksum::crc32c;
+use esker_base::{Error, Hint, Result};
+use esker_lsm::{Db, Env, Keyspace, Log, Settings};
+use esker_storage::{MemoryStorage, Storage};
+use esker_table::format::{FOOTER_BYTES, FOOTER_TAIL_BYTES};
+use std::sync::{Arc, Mutex};
+
+type Held = Arc<Mutex<Option<Body>>>;
+
+/// Threads, but those that open tables begin when they are told to, or are waited for.
+#[derive(Clone, Default)]
+struct Waiting(Arc<Mutex<Vec<Held>>>);
+
+struct Later(Held);
+
+fn run(held: &Held) {
+    let body = held.lock().unwrap().take();
+    body.into_iter().for_each(|body| body());
+}
+
+impl Running for Later {
+    fn join(self: Box<Self>) -> bool {
+        run(&self.0);
+        true
+    }
+}
+
+impl Background for Waiting {
+    fn spawn(
+        &self,
+        name: &str,
+        priority: Priority,
+        body: Body,
+    ) -> Result<Option<Box<dyn Running>>> {
+        if !name.starts_with("esker-open") {
+            return Threads.spawn(name, priority, body);
+        }
+        let held = Held::new(Mutex::new(Some(body)));
+        self.0.lock().unwrap().push(held.clone());
+        Ok(Some(Box::new(Later(held))))
+    }
+}
+
+impl Waiting {
+    fn begin(&self) {
+        self.0.lock().unwrap().iter().for_each(run);
+    }
+}
+
+fn try_open(storage: &MemoryStorage, background: Arc<dyn Background>) -> Result<Db> {
+    let env = Env { background, ..Env::over(Arc::new(storage.clone())) };
+    Db::open_with(env, Settings { log: Log::None, ..Settings::default() })
+}
+
+fn open(storage: &MemoryStorage, background: Arc<dyn Background>) -> Db {
+    try_open(storage, background).unwrap()
+}
+
+const KEYSPACES: [&str; 2] = ["one", "other"];
+
+fn keyspace(db: &Db, name: &str) -> Keyspace {
+    db.keyspace(name, Default::default()).unwrap()
+}
+
+/// A database with a table in each of two keyspaces, closed; and the tables' files.
+fn two_tables() -> (MemoryStorage, [String; 2]) {
+    let storage = MemoryStorage::new();
+    let db = open(&storage, Arc::new(Stepped));
+    for name in KEYSPACES {
+        db.put(&keyspace(&db, name), b"key", name.as_bytes()).unwrap();
+        db.flush().unwrap();
+    }
+    db.close().unwrap();
+    let mut files = storage.list().unwrap();
+    files.retain(|name| name.ends_with(".tables"));
+    files.sort();
+    let files = files.try_into().expect("each flush writes a file");
+    (storage, files)
+}
+
+/// Puts `change` of what is in a file into its place.
+fn rewrite(storage: &MemoryStorage, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
+    let file = storage.open(name).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_exact_at(0, &mut bytes).unwrap();
+    change(&mut bytes);
+    storage.remove(name).unwrap();
+    let mut file = storage.create(name, Hint::table(0)).unwrap();
+    file.append(&bytes).unwrap();
+    file.sync().unwrap();
+}
+
+fn assert_reads(db: &Db, name: &str) {
+    let value = db.get(&keyspace(db, name), b"key").unwrap();
+    assert_eq!(value.as_deref(), Some(name.as_bytes()));
+}
+
+fn table_memory(db: &Db) -> u64 {
+    db.stats().table_memory_bytes
+}
+
+#[test]
+fn a_read_opens_the_tables_that_it_needs_and_the_threads_open_the_rest() {
+    let (storage, _) = two_tables();
+    let threads = Waiting::default();
+    let db = open(&storage, Arc::new(threads.clone()));
+    assert_eq!(table_memory(&db), 0, "the open has opened none");
+    assert_reads(&db, "other");
+    let one = table_memory(&db);
+    assert!(one > 0);
+    assert_reads(&db, "other");
+    assert_eq!(table_memory(&db), one, "it is open now");
+    threads.begin();
+    assert!(table_memory(&db) > one);
+}
+
+#[test]
+fn without_threads_all_tables_are_open_when_the_open_returns() {
+    let (storage, _) = two_tables();
+    let db = open(&storage, Arc::new(Stepped));
+    let all = table_memory(&db);
+    KEYSPACES.iter().for_each(|name| assert_reads(&db, name));
+    assert!(all > 0);
+    assert_eq!(table_memory(&db), all);
+}
+
+#[test]
+fn a_table_with_a_damaged_index_is_the_backgrounds_error_and_its_readers_and_no_others() {
+    let (storage, files) = two_tables();
+    rewrite(&storage, &files[0], |bytes| {
+        let in_index = bytes.len() - FOOTER_BYTES - 8;
+        bytes[in_index] ^= 1;
+    });
+    let threads = Waiting::default();
+    let db = open(&storage, Arc::new(threads.clone()));
+    threads.begin();
+    let error = db.background_error().expect("a table can't be opened");
+    assert!(error.is_corruption() && error.to_string().contains(&files[0]), "{error}");
+    assert_reads(&db, "other");
+    let error = db.get(&keyspace(&db, "one"), b"key").unwrap_err();
+    assert!(error.is_corruption() && error.to_string().contains(&files[0]), "{error}");
+}
+
+/// The error of opening with a first table file that `change` was made to; nothing is written.
+fn refused(change: impl FnOnce(&mut Vec<u8>)) -> Error {
+    let (storage, files) = two_tables();
+    rewrite(&storage, &files[0], change);
+    let before = storage.list().unwrap();
+    let error = try_open(&storage, Arc::new(Threads)).err().expect("the open fails");
+    assert_eq!(storage.list().unwrap(), before, "not even a manifest was written");
+    error
+}
+
+#[test]
+fn a_table_with_a_damaged_footer_is_found_by_the_open() {
+    let error = refused(|bytes| {
+        let in_footer = bytes.len() - FOOTER_BYTES + 1;
+        bytes[in_footer] ^= 1;
+    });
+    assert!(error.is_corruption() && error.to_string().contains("footer"), "{error}");
+}
+
+#[test]
+fn a_table_of_a_newer_format_is_found_by_the_open() {
+    let error = refused(|bytes| {
+        let (footer, fixed) = (bytes.len() - FOOTER_BYTES, bytes.len() - FOOTER_TAIL_BYTES);
+        bytes[fixed + 4] += 1;
+        let checksum = crc32c(&bytes[footer..fixed + 8]);
+        bytes[fixed + 8..fixed + 12].copy_from_slice(&checksum.to_le_bytes());
+    });
+    assert!(matches!(error, Error::NewerVersion { .. }), "{error}");
+}
+
+#[test]
+fn a_file_that_is_cut_off_is_found_by_the_open() {
+    let error = refused(|bytes| bytes.truncate(bytes.len() - 1));
+    assert!(error.is_corruption() && error.to_string().contains("the file ends here"), "{error}");
+}
+
+#[test]
+fn a_close_does_not_wait_for_tables_to_be_opened() {
+    let (storage, files) = two_tables();
+    let threads = Waiting::default();
+    let db = open(&storage, Arc::new(threads));
+    // Who opened them would fail.
+    files.iter().for_each(|name| storage.remove(name).unwrap());
+    db.clone().close().unwrap();
+    assert_eq!(table_memory(&db), 0);
+    assert!(db.background_error().is_none());
+}
