@@ -32,7 +32,7 @@
 //! `space_amp_peak` (the peak by the live bytes at the end), `table_write_amp` (`flush_bytes` and
 //! `compaction_bytes` by `user_bytes`; where the engine does not tell, `written_bytes` less the users'),
 //! `table_space_amp_mean` and `table_space_amp_peak` (of the tables alone, once the live bytes grow no
-//! more: the mean over the load, the peak with settling), `predicted_reclaim_error` and
+//! more: the mean over the load, the peak with settling), `table_space_amp_settled` (when all is settled), `predicted_reclaim_error` and
 //! `reclaims_within_tenth` (what compactions were expected to free, by what they freed: in all, and
 //! the part of them that was expected right, where the engine tells), `cpu_s` (of all threads but the one that
 //! looks on), `rss_peak_mib` (memory of the process's own, by ten looks a second) and
@@ -322,9 +322,12 @@ impl Trial<'_> {
             rows.add("space_amp_mean", mean, "ratio");
             rows.add("space_amp_peak", peak, "ratio");
         }
-        if let Some((mean, peak)) = sampler.table_space_amp() {
-            rows.add("table_space_amp_mean", mean, "ratio");
-            rows.add("table_space_amp_peak", peak, "ratio");
+        if let Some(amp) = sampler.table_space_amp() {
+            rows.add("table_space_amp_mean", amp.mean, "ratio");
+            rows.add("table_space_amp_peak", amp.peak, "ratio");
+            if self.settles {
+                rows.add("table_space_amp_settled", amp.last, "ratio");
+            }
         }
         self.add_reclaim(&mut rows);
         rows.into_vec()

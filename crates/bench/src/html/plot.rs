@@ -91,6 +91,7 @@ pub(super) fn metric_title(metric: &str, unit: &str) -> (String, Quantity) {
         "space_amp_peak" => "Space amplification, peak",
         "table_write_amp" => "Write amplification of tables",
         "table_space_amp_mean" => "Space amplification of tables, mean",
+        "table_space_amp_settled" => "Space amplification of tables, settled",
         "table_space_amp_peak" => "Space amplification of tables, peak",
         "segments_above_goal" => "Segments above the goal, of four",
         "limit_line_distance" => "Writes beside the limit line",

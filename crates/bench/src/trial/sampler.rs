@@ -13,7 +13,7 @@ use crate::driver::TICK;
 use esker_base::Clock;
 use esker_workload::Workload;
 use std::time::Duration;
-use tables::Tables;
+use tables::{TableSpaceAmp, Tables};
 
 /// How often the caller is to tick.
 pub(super) const LOOK: Duration = Duration::from_millis(10);
@@ -153,7 +153,7 @@ impl<'a> Sampler<'a> {
     }
 
     /// The same of the tables alone, while the live bytes were what they were in the end.
-    pub(super) fn table_space_amp(&self) -> Option<(f64, f64)> {
+    pub(super) fn table_space_amp(&self) -> Option<TableSpaceAmp> {
         self.tables.space_amp()
     }
 

@@ -17,6 +17,8 @@ pub(super) struct Tables {
     sum: u128,
     looks: u64,
     peak_bytes: u64,
+    /// At the last look.
+    bytes: u64,
     /// Whether the load is over: then there is a peak, but no more to the mean.
     is_settling: bool,
     /// No look before this.
@@ -51,6 +53,7 @@ impl Tables {
         if live_bytes != self.live_bytes {
             *self = Tables { live_bytes, next: self.next, ..Tables::default() };
         }
+        self.bytes = bytes;
         if !self.is_settling {
             self.sum += u128::from(bytes);
             self.looks += 1;
@@ -63,13 +66,27 @@ impl Tables {
         self.is_settling = true;
     }
 
-    /// Space by live bytes: its mean over the time of the load, and its peak, settling included.
-    pub(super) fn space_amp(&self) -> Option<(f64, f64)> {
+    /// Space by live bytes.
+    pub(super) fn space_amp(&self) -> Option<TableSpaceAmp> {
         let live_bytes =
             (self.live_bytes > 0 && self.looks > 0).then_some(self.live_bytes as f64)?;
-        let mean = self.sum as f64 / self.looks as f64;
-        Some((mean / live_bytes, self.peak_bytes as f64 / live_bytes))
+        Some(TableSpaceAmp {
+            mean: self.sum as f64 / self.looks as f64 / live_bytes,
+            peak: self.peak_bytes as f64 / live_bytes,
+            last: self.bytes as f64 / live_bytes,
+        })
     }
+}
+
+/// Bytes of tables by live bytes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct TableSpaceAmp {
+    /// Over the time of the load.
+    pub(crate) mean: f64,
+    /// The most, settling included.
+    pub(crate) peak: f64,
+    /// At the last look.
+    pub(crate) last: f64,
 }
 
 #[cfg(test)]
@@ -91,16 +108,19 @@ mod tests {
         for bytes in [1_000, 3_000] {
             tables.look(&with_bytes(bytes), Some(1_000));
         }
-        assert_eq!(tables.space_amp(), Some((2.0, 3.0)));
+        let expected = TableSpaceAmp { mean: 2.0, peak: 3.0, last: 3.0 };
+        assert_eq!(tables.space_amp(), Some(expected));
     }
 
     #[test]
-    fn settling_has_a_peak_and_no_mean() {
+    fn settling_has_a_peak_and_an_end_and_no_mean() {
         let mut tables = Tables::default();
         tables.look(&with_bytes(1_000), Some(1_000));
         tables.end_load();
         tables.look(&with_bytes(4_000), Some(1_000));
-        assert_eq!(tables.space_amp(), Some((1.0, 4.0)));
+        tables.look(&with_bytes(2_000), Some(1_000));
+        let expected = TableSpaceAmp { mean: 1.0, peak: 4.0, last: 2.0 };
+        assert_eq!(tables.space_amp(), Some(expected));
     }
 
     #[test]
@@ -108,7 +128,8 @@ mod tests {
         let mut tables = Tables::default();
         let engine = Counting { keeps_peak: true, ..with_bytes(1_000) };
         tables.look(&engine, Some(1_000));
-        assert_eq!(tables.space_amp(), Some((1.0, 2.0)));
+        let expected = TableSpaceAmp { mean: 1.0, peak: 2.0, last: 1.0 };
+        assert_eq!(tables.space_amp(), Some(expected));
     }
 
     #[test]

@@ -255,7 +255,7 @@ impl Engine for FabricEngine {
 }
 
 /// What a process on this side can't tell of what lies on the other.
-const ELSEWHERE: [&str; 9] = [
+const ELSEWHERE: [&str; 10] = [
     "written_bytes",
     "write_amp",
     "disk_peak_bytes",
@@ -263,6 +263,7 @@ const ELSEWHERE: [&str; 9] = [
     "space_amp_peak",
     "table_space_amp_mean",
     "table_space_amp_peak",
+    "table_space_amp_settled",
     "table_write_amp",
     // Its pages of mapped files, beside which the node's are not told.
     "mapped_peak_mib",

@@ -122,11 +122,16 @@ fn groups(loads: &[Load], sizes: &Sizes) -> Outcome<Vec<Group>> {
 const COSTS: &str = "\
     Bytes that flushes and compactions wrote for each byte of users' writes, the log not counted, until \
     all is settled; and bytes of tables for each byte that is alive, while keys are updated: mean, and \
-    peak with what compactions hold twice. Below and left of another engine is better in both. The line \
+    peak with what compactions hold twice; and when all is settled. Below and left of another engine is better in both. The line \
     is the best of a class of policies, not a proven bound; 'beside the limit line' is how many times \
     its writes an engine needed, in the mean space that it took.";
-const METRICS_OF_COSTS: [&str; 4] =
-    ["table_write_amp", "table_space_amp_peak", "limit_line_distance", "segments_above_goal"];
+const METRICS_OF_COSTS: [&str; 5] = [
+    "table_write_amp",
+    "table_space_amp_peak",
+    "table_space_amp_settled",
+    "limit_line_distance",
+    "segments_above_goal",
+];
 
 const WRITES: &str = "\
     Writes a second, one thread, as fast as the engine takes them; and by the time that the settling \
