@@ -48,6 +48,8 @@ pub struct Table {
     filter: Filter,
     tombstones: Arc<FragmentedTombstones>,
     properties: Properties,
+    /// See [`Table::fixed_bytes`].
+    fixed_bytes: u64,
     cache: Arc<BlockCache>,
 }
 
@@ -105,7 +107,16 @@ impl Table {
             FragmentedTombstones::default()
         };
         let tombstones = Arc::new(tombstones);
-        Ok(Table { source, bytes, index, filter, tombstones, properties, cache })
+        let few = [BlockKind::Sketches, BlockKind::Properties];
+        let few = few.map(|kind| sections.place(kind).len()).iter().sum::<usize>();
+        let fixed_bytes = (few + FOOTER_BYTES) as u64;
+        Ok(Table { source, bytes, index, filter, tombstones, properties, fixed_bytes, cache })
+    }
+
+    /// Those of its bytes whose number follows little or not at all from that of its keys: sketches,
+    /// properties and footer.
+    pub fn fixed_bytes(&self) -> u64 {
+        self.fixed_bytes
     }
 
     /// Checks that `file` is long enough for the table that [`Table::open`] would open, and that it ends with

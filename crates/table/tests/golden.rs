@@ -112,3 +112,8 @@ fn version_1_with_zstd_reads_as_it_did() {
 fn version_1_with_packed_fingerprints_reads_as_it_did() {
     check("packed-filter", Compression::Lz4, 11);
 }
+
+#[test]
+fn version_1_with_packed_samples_reads_as_it_did() {
+    check("packed-samples", Compression::Lz4, 11);
+}

@@ -4,12 +4,13 @@
 //! Both are fed the hash that the filter is built from, and both merge without loss: the merge of
 //! two sketches is the sketch of the union.
 //! - [`Hll`] is 4 KiB whatever it has seen and good to 1.6%, but only counts unions.
-//! - [`ThetaSample`] keeps whole hashes: it also counts intersections, and sums bytes.
+//! - [`ThetaSample`] keeps hashes: it also counts intersections, and sums bytes.
 //!
 //! An [`Overlay`] says what a merge of tables will keep, from their samples.
 
 mod hll;
 mod overlay;
+mod packed;
 mod theta;
 
 pub use hll::Hll;

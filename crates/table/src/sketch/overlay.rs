@@ -5,7 +5,7 @@
 //! newest of each stripe. As every table is sampled alike, *shares* of bytes are known better than
 //! bytes: what chance adds to a key's sample it adds above and below the line.
 
-use super::ThetaSample;
+use super::{Sample, ThetaSample};
 
 /// A table's sample and where its versions stand.
 #[derive(Clone, Copy, Debug)]
@@ -43,12 +43,11 @@ pub struct Share {
 }
 
 /// A version in the overlay.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy)]
 struct Version {
-    hash: u64,
+    sample: Sample,
     /// The layer's place: 0 is the newest.
     layer: u32,
-    bytes: u32,
 }
 
 impl Overlay {
@@ -58,28 +57,26 @@ impl Overlay {
         let mut versions: Vec<Version> = Vec::new();
         for (at, layer) in layers.iter().enumerate() {
             let samples = layer.sample.at_level(level).iter();
-            versions.extend(samples.map(|sample| Version {
-                hash: sample.hash,
-                layer: at as u32,
-                bytes: sample.bytes,
-            }));
+            versions.extend(samples.map(|sample| Version { sample: *sample, layer: at as u32 }));
         }
-        versions.sort_unstable();
+        // Each layer's are in order already, which this sort makes use of; and it leaves newer ones first.
+        versions.sort_by_key(|version| version.sample.hash());
         let mut overlay = Overlay { level, ..Overlay::default() };
-        versions.chunk_by(|a, b| a.hash == b.hash).for_each(|key| overlay.add(key, layers));
+        let is_same = |a: &Version, b: &Version| a.sample.hash() == b.sample.hash();
+        versions.chunk_by(is_same).for_each(|key| overlay.add(key, layers));
         overlay
     }
 
     /// Counts the versions of one key, newest first.
     fn add(&mut self, versions: &[Version], layers: &[Layer<'_>]) {
         let bytes_of = |version: &Version| {
-            if layers[version.layer as usize].deleted { 0 } else { u64::from(version.bytes) }
+            if layers[version.layer as usize].deleted { 0 } else { version.sample.bytes() }
         };
         let count = versions.len() as u64;
         self.distinct += 1;
         self.versions += count;
         self.squares += count * count;
-        self.total_bytes += versions.iter().map(|version| u64::from(version.bytes)).sum::<u64>();
+        self.total_bytes += versions.iter().map(|version| version.sample.bytes()).sum::<u64>();
         let newest = bytes_of(&versions[0]);
         self.live_bytes += newest;
         self.keys += u64::from(newest > 0);

@@ -1,44 +1,94 @@
 //! A sample of distinct hashes that can be joined: a theta sketch whose threshold is a power of two.
 //!
 //! At *level* `l` the sample holds every hash seen whose top `l` bits are zero, so one in `2^l`. It
-//! starts at level 0 and goes a level up whenever it holds more than 4,096. When the table ends, it
-//! goes up until it holds at most one in 96 of the hashes, if that is at least 512: about 8 bytes
-//! each, so that a large table's sample takes less than a bit a key. A small table that will be merged
+//! starts at level 0 and goes a level up whenever it holds more than 16,384. When the table ends, it
+//! goes up until it takes at most seven eighths of a bit for each distinct key, if it holds more than 1,024. A small
+//! table that will be merged
 //! with large ones goes up toward their level, which its writer is told (`sample_level`): what it had
 //! below would only take space. But it keeps 32 hashes, if it has so many, for it may be merged with other
 //! small tables first, and of those that have none nothing can be said. A merge of many tables is
 //! judged by all their samples together. The level follows from the set and what was told alone, not from
 //! the order of insertion.
 //!
-//! Samples of different levels are compared at the higher one. A union is not cut to 4,096 again:
+//! Of a hash the top 40 bits are kept, its *cell* of a grid. Of a thousand million keys one in a thousand
+//! shares its cell with another and is taken for it: far less than what sampling errs by. So a
+//! sample takes some 25 bits in a table of 300,000 keys with values of one length (`packed`), and 8 bytes of memory.
+//!
+//! Samples of different levels are compared at the higher one. A union is not cut to 16,384 again:
 //! a level of many tables is known better than one table.
 //!
 //! ```text
-//! level u8 | count varint | (gap to the next hash varint, bytes varint)...
+//! 0x80 | level u8 | samples as bits        as it is written
+//! level u8 | count varint | (gap to the next hash varint, bytes varint)...     as it was: whole hashes
 //! ```
 
-use esker_base::coding::{put_varint32, put_varint64, take_u8, take_varint32, take_varint64};
+use super::packed;
+use esker_base::coding::{take_u8, take_varint32, take_varint64};
+
+/// Bits of a hash that are kept.
+pub(super) const GRID_BITS: u32 = 40;
+
+/// Bits of a sample that tell its size.
+const SIZE_BITS: u32 = 64 - GRID_BITS;
+/// Sizes from here on are told in units of so many bytes.
+const SIZES_EXACT: u32 = 1 << (SIZE_BITS - 1);
+const SIZE_UNIT_BITS: u32 = 12;
 
 /// A table's sample holds at most this many hashes.
-const SAMPLES_MAX: usize = 4096;
+const SAMPLES_MAX: usize = 16_384;
 
-/// A table's sample that holds more than this is one hash in so many at most.
-const SAMPLES_FEW: usize = 512;
-const ONE_IN: usize = 96;
+/// A table's sample that holds more than this takes at most so many bits for each eight of its keys.
+const SAMPLES_FEW: usize = 1024;
+const BITS_FOR_EIGHT: u64 = 7;
+
+/// Stands before a sample that is written as bits. Levels are less.
+const AS_BITS: u8 = 0x80;
 
 /// A sample that is brought to the level of others keeps at least so many, if it has them.
 const SAMPLES_LEAST: usize = 32;
 
 /// New hashes wait unsorted until there are this many.
-const WAITING_MAX: usize = 1024;
+const WAITING_MAX: usize = 4096;
 
-/// A hash that was kept.
+/// A hash that was kept, with the bytes of the key's newest version, key and value; 0 if that is a delete.
+///
+/// The cell above, the size below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sample {
-    /// The key's hash.
-    pub hash: u64,
-    /// Bytes of the key's newest version, key and value; 0 if that is a delete.
-    pub bytes: u32,
+pub struct Sample(u64);
+
+impl Sample {
+    pub(super) fn new(hash: u64, bytes: u32) -> Sample {
+        let size = if bytes < SIZES_EXACT { bytes } else { SIZES_EXACT | bytes >> SIZE_UNIT_BITS };
+        Sample(hash >> SIZE_BITS << SIZE_BITS | u64::from(size))
+    }
+
+    /// `None` if there is no such cell, or no such size.
+    pub(super) fn from_parts(cell: u64, size_code: u64) -> Option<Sample> {
+        let is_possible = cell >> GRID_BITS == 0 && size_code >> SIZE_BITS == 0;
+        is_possible.then_some(Sample(cell << SIZE_BITS | size_code))
+    }
+
+    /// The hash, as far as it is kept.
+    #[inline]
+    pub fn hash(self) -> u64 {
+        self.0 >> SIZE_BITS << SIZE_BITS
+    }
+
+    pub(super) fn cell(self) -> u64 {
+        self.0 >> SIZE_BITS
+    }
+
+    pub(super) fn size_code(self) -> u64 {
+        self.0 & ((1 << SIZE_BITS) - 1)
+    }
+
+    /// Bytes of the version: from 8 MiB on to the last 4 KiB.
+    #[inline]
+    pub fn bytes(self) -> u64 {
+        let code = self.size_code();
+        let exact = u64::from(SIZES_EXACT);
+        if code < exact { code } else { (code ^ exact) << SIZE_UNIT_BITS }
+    }
 }
 
 /// A mergeable sample of distinct hashes.
@@ -74,7 +124,7 @@ impl ThetaSample {
     #[inline]
     pub fn insert(&mut self, hash: u64, bytes: u32) {
         if keeps(self.level, hash) {
-            self.waiting.push(Sample { hash, bytes });
+            self.waiting.push(Sample::new(hash, bytes));
             if self.waiting.len() >= WAITING_MAX {
                 self.settle();
                 self.shrink();
@@ -88,7 +138,7 @@ impl ThetaSample {
         self.settle();
         self.raise_to(older.level);
         let level = self.level;
-        self.waiting.extend(older.all().filter(|sample| keeps(level, sample.hash)));
+        self.waiting.extend(older.all().filter(|sample| keeps(level, sample.hash())));
         self.settle();
     }
 
@@ -99,8 +149,7 @@ impl ThetaSample {
 
     /// About how many bytes the newest versions of all distinct keys take.
     pub fn bytes(&self) -> f64 {
-        let sampled: u64 =
-            self.settled().samples.iter().map(|sample| u64::from(sample.bytes)).sum();
+        let sampled: u64 = self.settled().samples.iter().map(|sample| sample.bytes()).sum();
         self.scale() * sampled as f64
     }
 
@@ -108,10 +157,10 @@ impl ThetaSample {
     pub fn intersection(&self, other: &ThetaSample) -> ThetaSample {
         let (mut common, other) = (self.settled().into_owned(), other.settled());
         common.raise_to(other.level);
-        let mut others = other.samples.iter().map(|sample| sample.hash).peekable();
+        let mut others = other.samples.iter().map(|sample| sample.cell()).peekable();
         common.samples.retain(|sample| {
-            while others.next_if(|&hash| hash < sample.hash).is_some() {}
-            others.peek() == Some(&sample.hash)
+            while others.next_if(|&cell| cell < sample.cell()).is_some() {}
+            others.peek() == Some(&sample.cell())
         });
         common
     }
@@ -120,7 +169,7 @@ impl ThetaSample {
     /// would hold.
     pub(crate) fn at_level(&self, level: u8) -> &[Sample] {
         debug_assert!(self.waiting.is_empty() && level >= self.level, "a sealed sample");
-        &self.samples[..self.samples.partition_point(|sample| keeps(level, sample.hash))]
+        &self.samples[..self.samples.partition_point(|sample| keeps(level, sample.hash()))]
     }
 
     /// One hash in `2^level` is kept.
@@ -136,20 +185,26 @@ impl ThetaSample {
     /// The sample as bytes.
     pub fn encode(&self) -> Vec<u8> {
         let settled = self.settled();
-        let mut out = vec![settled.level];
-        put_varint64(&mut out, settled.samples.len() as u64);
-        let mut expected = 0u64;
-        for sample in &settled.samples {
-            put_varint64(&mut out, sample.hash.wrapping_sub(expected));
-            put_varint32(&mut out, sample.bytes);
-            expected = sample.hash.wrapping_add(1);
-        }
+        let mut out = vec![AS_BITS | settled.level];
+        packed::put(&mut out, &settled.samples);
         out
     }
 
-    /// Reads what [`ThetaSample::encode`] wrote. `None` if the bytes are something else.
+    /// Reads what [`ThetaSample::encode`] writes or once wrote. `None` if the bytes are something else.
     pub fn decode(mut input: &[u8]) -> Option<ThetaSample> {
-        let level = take_u8(&mut input).filter(|&level| level < 64)?;
+        let level = take_u8(&mut input)?;
+        if level & AS_BITS == 0 {
+            return Self::decode_whole(level, input);
+        }
+        let level = Some(level ^ AS_BITS).filter(|&level| u32::from(level) <= GRID_BITS)?;
+        let samples = packed::take(input)?;
+        let is_kept = samples.last().is_none_or(|sample| keeps(level, sample.hash()));
+        is_kept.then_some(ThetaSample { level, samples, waiting: Vec::new() })
+    }
+
+    /// Reads a sample of whole hashes, as they were written once.
+    fn decode_whole(level: u8, mut input: &[u8]) -> Option<ThetaSample> {
+        let level = Some(level).filter(|&level| u32::from(level) <= GRID_BITS)?;
         let count = usize::try_from(take_varint64(&mut input)?).ok()?;
         if count > input.len() / 2 {
             return None;
@@ -162,9 +217,10 @@ impl ThetaSample {
             if !keeps(level, hash) {
                 return None;
             }
-            samples.push(Sample { hash, bytes });
+            samples.push(Sample::new(hash, bytes));
             expected = hash.checked_add(1);
         }
+        samples.dedup_by_key(|sample| sample.cell());
         input.is_empty().then_some(ThetaSample { level, samples, waiting: Vec::new() })
     }
 
@@ -173,15 +229,11 @@ impl ThetaSample {
     pub fn seal(&mut self, wanted: u8) {
         self.settle();
         self.shrink();
-        let distinct = self.samples.len() << self.level;
-        let most = (distinct / ONE_IN).max(SAMPLES_FEW);
-        while self.samples.len() > most {
+        let most_bits = BITS_FOR_EIGHT * ((self.samples.len() as u64) << self.level) / 8;
+        while self.samples.len() > SAMPLES_FEW && packed::bits(&self.samples) > most_bits {
             self.raise_to(self.level + 1);
         }
-        let kept_at = |sample: &Self, level| {
-            sample.samples.partition_point(|sample| keeps(level, sample.hash))
-        };
-        while self.level < wanted && kept_at(self, self.level + 1) >= SAMPLES_LEAST {
+        while self.level < wanted && self.at_level(self.level + 1).len() >= SAMPLES_LEAST {
             self.raise_to(self.level + 1);
         }
         self.samples.shrink_to_fit();
@@ -222,11 +274,11 @@ impl ThetaSample {
         }
         self.samples.append(&mut self.waiting);
         // Stable: of equal hashes, the one noted first stays.
-        self.samples.sort_by_key(|sample| sample.hash);
-        self.samples.dedup_by_key(|sample| sample.hash);
+        self.samples.sort_by_key(|sample| sample.cell());
+        self.samples.dedup_by_key(|sample| sample.cell());
     }
 
-    /// Goes up until at most 4,096 samples are left.
+    /// Goes up until at most [`SAMPLES_MAX`] are left.
     fn shrink(&mut self) {
         while self.samples.len() > SAMPLES_MAX {
             self.raise_to(self.level + 1);
@@ -236,7 +288,8 @@ impl ThetaSample {
     fn raise_to(&mut self, level: u8) {
         if level > self.level {
             self.level = level;
-            self.samples.truncate(self.samples.partition_point(|sample| keeps(level, sample.hash)));
+            self.samples
+                .truncate(self.samples.partition_point(|sample| keeps(level, sample.hash())));
         }
     }
 }
@@ -251,6 +304,7 @@ fn keeps(level: u8, hash: u64) -> bool {
 mod tests {
     use super::*;
     use esker_base::Rng;
+    use esker_base::coding::put_varint64;
 
     /// The sample of hashes `from..to` of one fixed sequence, with 100 bytes each.
     fn of(from: u64, to: u64) -> ThetaSample {
@@ -273,14 +327,15 @@ mod tests {
 
     #[test]
     fn large_sets_are_counted_well_in_little_memory() {
-        for count in [5000, 100_000, 1_000_000] {
+        for count in [20_000, 100_000, 300_000, 2_000_000] {
             let mut sample = of(0, count);
             sample.seal(0);
-            // Three standard deviations of a count of 256.
-            assert_about(sample.distinct(), count as f64, 3.0 / 16.0);
-            assert_about(sample.bytes(), 100.0 * count as f64, 3.0 / 16.0);
+            // Three standard deviations of a count of 512.
+            assert_about(sample.distinct(), count as f64, 3.0 / 22.6);
+            assert_about(sample.bytes(), 100.0 * count as f64, 3.0 / 22.6);
             let bytes = sample.encode().len();
-            assert!(bytes <= (count as usize / 8).max(12 * SAMPLES_FEW), "{bytes} for {count}");
+            assert!(bytes <= (count as usize / 8).max(4 * SAMPLES_FEW), "{bytes} for {count}");
+            assert!(bytes > count as usize / 100, "{bytes} for {count}: room is left");
         }
     }
 
@@ -327,10 +382,10 @@ mod tests {
     #[test]
     fn the_newer_bytes_of_a_key_stand() {
         let (mut newer, mut older) = (ThetaSample::new(), ThetaSample::new());
-        newer.insert(5, 1);
-        newer.insert(5, 2);
-        older.insert(5, 300);
-        older.insert(6, 40);
+        newer.insert(5 << 40, 1);
+        newer.insert(5 << 40, 2);
+        older.insert(5 << 40, 300);
+        older.insert(6 << 40, 40);
         newer.merge(&older);
         assert_eq!((newer.distinct(), newer.bytes()), (2.0, 41.0));
     }
@@ -343,6 +398,49 @@ mod tests {
         for sample in [ThetaSample::new(), extremes, of(0, 900), of(0, 50_000)] {
             assert_eq!(ThetaSample::decode(&sample.encode()), Some(sample));
         }
+    }
+
+    #[test]
+    fn bytes_of_whole_hashes_are_read() {
+        let mut sample = of(0, 60_000);
+        sample.settle();
+        let mut bytes = vec![sample.level()];
+        put_varint64(&mut bytes, sample.samples.len() as u64);
+        let mut expected = 0;
+        for sample in &sample.samples {
+            // What is not kept of a hash may be anything.
+            let hash = sample.hash() | 12_345;
+            put_varint64(&mut bytes, hash - expected);
+            put_varint64(&mut bytes, sample.bytes());
+            expected = hash + 1;
+        }
+        assert_eq!(ThetaSample::decode(&bytes), Some(sample));
+    }
+
+    #[test]
+    fn of_two_whole_hashes_in_one_cell_the_first_stands() {
+        let mut bytes = vec![0, 2];
+        [1 << 40, 5, 7, 9].map(|number| put_varint64(&mut bytes, number));
+        let sample = ThetaSample::decode(&bytes).unwrap();
+        assert_eq!((sample.distinct(), sample.bytes()), (1.0, 5.0));
+    }
+
+    #[test]
+    fn sizes_are_kept_to_the_byte_or_to_a_small_part_of_them() {
+        for bytes in [0, 1, 210, 1 << 20, (1 << 23) - 1] {
+            assert_eq!(Sample::new(u64::MAX, bytes).bytes(), u64::from(bytes));
+        }
+        for bytes in [1 << 23, (1 << 23) + 4097, u32::MAX] {
+            let lost = u64::from(bytes) - Sample::new(u64::MAX, bytes).bytes();
+            assert!(lost < 4096, "{lost} of {bytes}");
+        }
+    }
+
+    #[test]
+    fn a_sample_that_its_level_does_not_hold_is_refused() {
+        let mut sample = of(0, 300);
+        sample.level = 3;
+        assert_eq!(ThetaSample::decode(&sample.encode()), None);
     }
 
     #[test]
