@@ -154,6 +154,8 @@ pub struct Contents<'a> {
     pub mean_key_bytes: f64,
     /// Their sketches.
     pub sketches: &'a Sketches,
+    /// Those of its bytes that it would have with fewer keys, too.
+    pub fixed_bytes: u64,
     /// Its range tombstones, if there may be any.
     pub tombstones: Option<&'a FragmentedTombstones>,
 }
@@ -181,6 +183,7 @@ impl TableHandle {
             (Some(sketches), _) => Some(Contents {
                 keys: self.meta.entries,
                 mean_key_bytes: 0.0,
+                fixed_bytes: 0,
                 sketches,
                 tombstones: None,
             }),
@@ -191,6 +194,7 @@ impl TableHandle {
                     keys: properties.keys,
                     mean_key_bytes: properties.raw_key_bytes as f64 / entries,
                     sketches: &properties.sketches,
+                    fixed_bytes: table.fixed_bytes(),
                     tombstones: Some(table.tombstones()),
                 })
             }

@@ -49,6 +49,19 @@ impl Estimate {
         }
     }
 
+    /// The estimate for what is kept going to so many `tables`, by its bytes, in which keys take what they take
+    /// in those of `like`, and so does what each has beside keys.
+    fn in_tables(self, like: &[&Arc<TableHandle>], tables: impl Fn(f64) -> f64) -> Estimate {
+        let fixed = like.iter().map(|table| table.contents().map_or(0, |it| it.fixed_bytes));
+        let fixed = fixed.sum::<u64>() as f64;
+        let raw = like.iter().map(|table| table.meta.raw_bytes).sum::<u64>().max(1);
+        let each = fixed / like.len().max(1) as f64;
+        let with_keys = (1.0 - fixed / (raw as f64 * self.proportion)).clamp(0.0, 1.0);
+        let kept_bytes = self.kept_bytes * with_keys + each * tables(self.kept_bytes);
+        let scale = if self.kept_bytes > 0.0 { kept_bytes / self.kept_bytes } else { 1.0 };
+        Estimate { kept_bytes, live_bytes: self.live_bytes * scale, ..self }
+    }
+
     /// The live versions' bytes of keys and values.
     pub fn live_raw_bytes(&self) -> f64 {
         self.live_bytes / self.proportion
@@ -110,11 +123,20 @@ pub fn estimate<'a>(
 }
 
 /// What becomes of the tables of a plan. Where it has tables of the level that it writes to, what is written
-/// takes as much for each byte of keys and values as they do: young, small tables take more.
+/// takes as much for each byte of keys and values as they do: young tables take more. Where the plan says how
+/// tables are cut, what each has beside keys is counted by the table: where there is little garbage, to have
+/// fewer tables is all that a merge frees.
 pub fn estimate_plan(plan: &Plan, snapshots: &[Seqno]) -> Option<Estimate> {
     let settled = plan.inputs.iter().filter(|input| input.level == plan.output_level);
+    let settled = || settled.clone().flat_map(|input| &input.tables);
     let found = estimate(plan.tables(), snapshots, plan.bottommost)?;
-    Some(found.at_most(proportion(settled.flat_map(|input| &input.tables))))
+    let found = found.at_most(proportion(settled()));
+    let Some(cutting) = &plan.cutting else { return Some(found) };
+    let mut like: Vec<_> = settled().collect();
+    if like.is_empty() {
+        like = plan.tables().collect();
+    }
+    Some(found.in_tables(&like, |bytes| cutting.expected_tables(bytes)))
 }
 
 /// Bytes of files for each byte of keys and values.

@@ -132,6 +132,19 @@ pub struct Cutting {
     pub most_bytes: u64,
 }
 
+impl Cutting {
+    /// About how many tables come of `bytes` that lie alike between all keys.
+    pub fn expected_tables(&self, bytes: f64) -> f64 {
+        let pieces = (self.keys.len() + 1) as f64;
+        let piece = bytes / pieces;
+        // A table ends at the first key at which it is large enough.
+        let joined = (self.least_bytes as f64 / piece.max(1.0)).ceil().clamp(1.0, pieces);
+        let tables = pieces / joined;
+        let table = piece * joined;
+        (tables * (table / self.most_bytes.max(1) as f64).ceil().max(1.0)).max(1.0)
+    }
+}
+
 /// A compaction decided, not yet done.
 #[derive(Clone, Debug)]
 pub struct Plan {

@@ -1,5 +1,6 @@
 //! Tests of compaction as a whole.
 
+mod estimates;
 mod failure;
 mod goal;
 mod goal_plans;
