@@ -420,7 +420,7 @@ mod tests {
     #[test]
     fn of_two_whole_hashes_in_one_cell_the_first_stands() {
         let mut bytes = vec![0, 2];
-        [1 << 40, 5, 7, 9].map(|number| put_varint64(&mut bytes, number));
+        [1 << 40, 5, 7, 9].into_iter().for_each(|number| put_varint64(&mut bytes, number));
         let sample = ThetaSample::decode(&bytes).unwrap();
         assert_eq!((sample.distinct(), sample.bytes()), (1.0, 5.0));
     }
