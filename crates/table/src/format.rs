@@ -20,8 +20,11 @@ pub const VERSION: u32 = 1;
 /// The last eight bytes of every table.
 pub const MAGIC: [u8; 8] = *b"eskerTBL";
 
-/// Feature flags a reader must know to read the table at all. None exists yet.
-pub const KNOWN_FEATURES: u32 = 0;
+/// A required feature: samples of key hashes are written as bits. Tables without it have whole hashes.
+pub const SAMPLES_AS_BITS: u32 = 1;
+
+/// Feature flags a reader must know to read the table at all.
+pub const KNOWN_FEATURES: u32 = SAMPLES_AS_BITS;
 
 /// Data blocks are closed before they would pass this: one block is about one page of the device,
 /// so a get reads and checks few bytes that it does not need.

@@ -107,9 +107,9 @@ impl Table {
             FragmentedTombstones::default()
         };
         let tombstones = Arc::new(tombstones);
-        let few = [BlockKind::Sketches, BlockKind::Properties];
-        let few = few.map(|kind| sections.place(kind).len()).iter().sum::<usize>();
-        let fixed_bytes = (few + FOOTER_BYTES) as u64;
+        let sections_of_few = [BlockKind::Sketches, BlockKind::Properties];
+        let few_bytes: usize = sections_of_few.map(|kind| sections.place(kind).len()).iter().sum();
+        let fixed_bytes = (few_bytes + FOOTER_BYTES) as u64;
         Ok(Table { source, bytes, index, filter, tombstones, properties, fixed_bytes, cache })
     }
 

@@ -4,7 +4,8 @@ use crate::block::common_prefix;
 use crate::block_builder::BlockBuilder;
 use crate::compression::Packer;
 use crate::format::{
-    BLOCK_TARGET_BYTES, BlockKind, FOOTER_BYTES, Footer, VALUE_BYTES_MAX, put_trailer,
+    BLOCK_TARGET_BYTES, BlockKind, FOOTER_BYTES, Footer, SAMPLES_AS_BITS, VALUE_BYTES_MAX,
+    put_trailer,
 };
 use crate::index_builder::IndexBuilder;
 use crate::sketch::Sketches;
@@ -217,7 +218,7 @@ impl<'f> TableWriter<'f> {
             sections,
             file_id: self.options.file_id,
             offset: self.offset,
-            required_features: 0,
+            required_features: SAMPLES_AS_BITS,
             optional_features: 0,
         };
         self.pending.extend_from_slice(&footer.encode());

@@ -93,6 +93,22 @@ fn check(name: &str, compression: Compression, fingerprint_bits: u8) {
     assert!(complaints.is_empty(), "{complaints:?}");
 }
 
+/// The required features in a table's footer.
+fn features(bytes: &[u8]) -> u32 {
+    let at = bytes.len() - 28;
+    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+}
+
+#[test]
+fn tables_with_samples_as_bits_say_so_in_their_footers() {
+    let of = |name: &str| features(&std::fs::read(golden(name)).unwrap());
+    assert_eq!(of("v1-packed-samples.table"), 1);
+    assert_eq!(of("v1-packed-filter.table"), 0);
+    let mut file = Growing::default();
+    write_to(&mut file, options(), &versions(), &tombstones());
+    assert_eq!(features(&file.0), 1);
+}
+
 #[test]
 fn version_1_without_compression_reads_as_it_did() {
     check("none", Compression::None, 8);

@@ -15,7 +15,7 @@ use esker_table::{Layer, Overlay};
 use std::sync::Arc;
 
 /// So many samples tell a share to about 0.3%.
-const SAMPLES_MAX: usize = 1 << 16;
+const SAMPLES_MAX: usize = 1 << 15;
 
 /// What is thought to become of tables that are merged. In bytes of files.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -49,17 +49,24 @@ impl Estimate {
         }
     }
 
-    /// The estimate for what is kept going to so many `tables`, by its bytes, in which keys take what they take
-    /// in those of `like`, and so does what each has beside keys.
+    /// The estimate if what is kept goes to as many tables as `tables` says, by its bytes. Each of them takes as much
+    /// beside keys as one of `like`.
     fn in_tables(self, like: &[&Arc<TableHandle>], tables: impl Fn(f64) -> f64) -> Estimate {
         let fixed = like.iter().map(|table| table.contents().map_or(0, |it| it.fixed_bytes));
         let fixed = fixed.sum::<u64>() as f64;
         let raw = like.iter().map(|table| table.meta.raw_bytes).sum::<u64>().max(1);
         let each = fixed / like.len().max(1) as f64;
         let with_keys = (1.0 - fixed / (raw as f64 * self.proportion)).clamp(0.0, 1.0);
-        let kept_bytes = self.kept_bytes * with_keys + each * tables(self.kept_bytes);
-        let scale = if self.kept_bytes > 0.0 { kept_bytes / self.kept_bytes } else { 1.0 };
-        Estimate { kept_bytes, live_bytes: self.live_bytes * scale, ..self }
+        if self.kept_bytes == 0.0 {
+            return self;
+        }
+        let scale = with_keys + each * tables(self.kept_bytes) / self.kept_bytes;
+        Estimate {
+            kept_bytes: self.kept_bytes * scale,
+            live_bytes: self.live_bytes * scale,
+            proportion: self.proportion * scale,
+            ..self
+        }
     }
 
     /// The live versions' bytes of keys and values.

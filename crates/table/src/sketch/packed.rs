@@ -4,7 +4,7 @@
 //! Compression of Spacecraft Television Data*, 1971): with a parameter `k`, `v >> k` ones and a zero, then the
 //! low `k` bits of `v`. Distances between hashes are geometrically distributed, for which this is within
 //! a few hundredths of a bit of the best there is; and where all values are of one length, a size takes one
-//! bit. More than [`ONES_MAX`] ones stand for a number as it is, so that an outlier is not long.
+//! bit. [`ONES_MAX`] ones stand before a number as it is, so that an outlier is not long.
 //!
 //! ```text
 //! count varint | k of distances u8 | k of sizes u8 | distance, size, distance, size...   low bits first

@@ -120,7 +120,7 @@ impl ThetaSample {
         Self::default()
     }
 
-    /// Notes a hash. If it was noted before, the earlier `bytes` stand.
+    /// Notes a key's hash. If it was noted before, or another of its cell, the larger `bytes` stand.
     #[inline]
     pub fn insert(&mut self, hash: u64, bytes: u32) {
         if keeps(self.level, hash) {
@@ -137,8 +137,11 @@ impl ThetaSample {
     pub fn merge(&mut self, older: &ThetaSample) {
         self.settle();
         self.raise_to(older.level);
-        let level = self.level;
-        self.waiting.extend(older.all().filter(|sample| keeps(level, sample.hash())));
+        let (level, known) = (self.level, &self.samples);
+        let is_known = |cell| known.binary_search_by_key(&cell, |sample| sample.cell()).is_ok();
+        let added = older.all().filter(|sample| keeps(level, sample.hash()));
+        let added = added.filter(|sample| !is_known(sample.cell()));
+        self.waiting.extend(added);
         self.settle();
     }
 
@@ -220,7 +223,7 @@ impl ThetaSample {
             samples.push(Sample::new(hash, bytes));
             expected = hash.checked_add(1);
         }
-        samples.dedup_by_key(|sample| sample.cell());
+        settle(&mut samples);
         input.is_empty().then_some(ThetaSample { level, samples, waiting: Vec::new() })
     }
 
@@ -269,13 +272,10 @@ impl ThetaSample {
 
     /// Sorts what waits into the samples.
     fn settle(&mut self) {
-        if self.waiting.is_empty() {
-            return;
+        if !self.waiting.is_empty() {
+            self.samples.append(&mut self.waiting);
+            settle(&mut self.samples);
         }
-        self.samples.append(&mut self.waiting);
-        // Stable: of equal hashes, the one noted first stays.
-        self.samples.sort_by_key(|sample| sample.cell());
-        self.samples.dedup_by_key(|sample| sample.cell());
     }
 
     /// Goes up until at most [`SAMPLES_MAX`] are left.
@@ -292,6 +292,20 @@ impl ThetaSample {
                 .truncate(self.samples.partition_point(|sample| keeps(level, sample.hash())));
         }
     }
+}
+
+/// Puts samples in order, one for each cell. Of several keys in a cell the largest stands: whoever looks at the same
+/// keys finds the same samples, in whichever order they come.
+fn settle(samples: &mut Vec<Sample>) {
+    // What is sorted already is made use of.
+    samples.sort_by_key(|sample| sample.0);
+    samples.dedup_by(|next, kept| {
+        let is_same = next.cell() == kept.cell();
+        if is_same {
+            *kept = *next;
+        }
+        is_same
+    });
 }
 
 /// Whether a sample of this level holds such a hash.
@@ -383,11 +397,29 @@ mod tests {
     fn the_newer_bytes_of_a_key_stand() {
         let (mut newer, mut older) = (ThetaSample::new(), ThetaSample::new());
         newer.insert(5 << 40, 1);
-        newer.insert(5 << 40, 2);
         older.insert(5 << 40, 300);
         older.insert(6 << 40, 40);
         newer.merge(&older);
         assert_eq!((newer.distinct(), newer.bytes()), (2.0, 41.0));
+    }
+
+    #[test]
+    fn keys_that_share_a_cell_are_sampled_alike_in_whichever_order_they_come() {
+        let keys = [(1 << 40 | 9, 7), (1 << 40 | 2, 5), (3 << 40, 1)];
+        let mut samples = [[0, 1, 2], [1, 0, 2], [2, 1, 0]].map(|order| {
+            let mut sample = ThetaSample::new();
+            order.map(|at| keys[at]).iter().for_each(|&(hash, bytes)| sample.insert(hash, bytes));
+            sample.settle();
+            sample
+        });
+        // And as who wrote whole hashes has them: in their order.
+        let mut bytes = vec![0, 3];
+        [1 << 40 | 2, 5, 6, 7, (3u64 << 40) - (1 << 40) - 10, 1]
+            .into_iter()
+            .for_each(|number| put_varint64(&mut bytes, number));
+        let whole = ThetaSample::decode(&bytes).unwrap();
+        samples.iter_mut().for_each(|sample| assert_eq!(sample.samples, whole.samples));
+        assert_eq!((whole.distinct(), whole.bytes()), (2.0, 8.0));
     }
 
     #[test]
@@ -415,14 +447,6 @@ mod tests {
             expected = hash + 1;
         }
         assert_eq!(ThetaSample::decode(&bytes), Some(sample));
-    }
-
-    #[test]
-    fn of_two_whole_hashes_in_one_cell_the_first_stands() {
-        let mut bytes = vec![0, 2];
-        [1 << 40, 5, 7, 9].into_iter().for_each(|number| put_varint64(&mut bytes, number));
-        let sample = ThetaSample::decode(&bytes).unwrap();
-        assert_eq!((sample.distinct(), sample.bytes()), (1.0, 5.0));
     }
 
     #[test]
