@@ -80,7 +80,6 @@ impl Inner {
                 continue;
             }
             crate::flush::flush(self, &memtable)?;
-            self.open_new_tables();
             self.look_at_space();
         }
         // Logs that were prepared and not used.

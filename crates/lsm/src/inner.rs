@@ -9,6 +9,7 @@ use crate::install::Installer;
 use crate::io::IoGate;
 use crate::logs::Logs;
 use crate::manifest::{Change, Edit, State};
+use crate::opening::MayOpen;
 use crate::pool_logs::segments_ahead;
 use crate::read;
 use crate::schedule::{Jobs, Schedule};
@@ -208,15 +209,26 @@ impl Inner {
         }
     }
 
-    /// Opens the readers of new tables, so that no get has to. That one can't be opened is kept as an
-    /// error of the background, until all can; and it is reported to whoever reads it.
+    /// Opens the readers of new tables, so that no get has to: of all that are not open, but those that
+    /// openers have. That one can't be opened is kept as an error of the background, until all can; and it
+    /// is reported to whoever reads it.
     pub(crate) fn open_new_tables(&self) {
-        if self.schedule.jobs.lock().openers > 0 {
-            // The last of them does this for all.
-            return;
+        let may_open = self.schedule.jobs.lock().opening.leaves();
+        match may_open {
+            MayOpen::All => {
+                let opened = self.open_unopened();
+                self.schedule.jobs.lock().unopened = opened.err();
+            }
+            MayOpen::After(file) => {
+                let mut tables = self.view.load().version.unopened();
+                tables.retain(|table| table.meta.id.file > file);
+                for table in tables {
+                    // What fails is tried, and told, once more by the last opener.
+                    let _ = table.reader(&self.cache);
+                }
+            }
+            MayOpen::None => return,
         }
-        let opened = self.open_unopened();
-        self.schedule.jobs.lock().unopened = opened.err();
         self.share_memory();
     }
 

@@ -16,6 +16,7 @@ use crate::log_files::{self, LogFiles};
 use crate::log_read::LogSource;
 use crate::logs::Logs;
 use crate::manifest::{Change, Edit, Manifest, State, parse_manifest_file_name};
+use crate::parallel;
 use crate::pool_logs;
 use crate::recover::{self, Found, Recovered};
 use crate::schedule::{self, Lane, Schedule};
@@ -67,8 +68,8 @@ impl Db {
         };
         let db = Db::assemble(env.clone(), settings, opened, cache, locks, Some(meter));
         db.inner().share_memory();
+        db.start_opening(&env);
         db.start_threads(&env)?;
-        db.start_opening(&env)?;
         match db.inner().logs.pool() {
             // So that a disk without room for a log shows now.
             None => db.inner().await_first_segment(),
@@ -224,8 +225,8 @@ fn reopen(env: &Env, manifest_name: &str, cache: &Arc<BlockCache>) -> Result<Ope
     let (identity, mut state) = recover::load_state(&env.storage, manifest_name)?;
     // Before anything is written: a table of a newer format shows here.
     recover::check_table_ends(&env.storage, &state, &*env.background)?;
-    if state.version.has_space_goal() {
-        // What a flush waits for depends on what is in tables.
+    if state.version.has_space_goal() || !parallel::has_threads(&*env.background) {
+        // What a flush waits for depends on what is in tables; and without threads nobody else does it.
         state.version.open_tables_at_once(cache, &*env.background)?;
     }
     env.check_logs_place(&**env.log_storage(), &state)?;

@@ -15,27 +15,52 @@ use crate::env::Env;
 use crate::inner::Inner;
 use crate::parallel;
 use crate::version::TableHandle;
-use esker_base::{Priority, Result};
+use esker_base::Priority;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// The tables that nobody has taken up yet.
 type Waiting = Arc<Mutex<std::vec::IntoIter<Arc<TableHandle>>>>;
 
+/// How far the opening is, for the schedule.
+#[derive(Default)]
+pub(crate) struct Opening {
+    /// How many threads are still at it.
+    pub(crate) openers: usize,
+    /// Their tables are in files up to this one.
+    newest_file: u64,
+    /// They ended before all were open, because the database closes.
+    is_given_up: bool,
+}
+
+/// Which tables that are not open somebody other than an opener may open for those who come later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MayOpen {
+    All,
+    /// In files after this one: openers have the rest.
+    After(u64),
+    /// A database that closes needs no more readers.
+    None,
+}
+
+impl Opening {
+    pub(crate) fn leaves(&self) -> MayOpen {
+        match self {
+            Opening { is_given_up: true, .. } => MayOpen::None,
+            Opening { openers: 0, .. } => MayOpen::All,
+            Opening { newest_file, .. } => MayOpen::After(*newest_file),
+        }
+    }
+}
+
 impl Db {
-    /// Has the tables opened that are not open. Without threads, they are when this returns, and then what
-    /// can't be opened is its error.
-    pub(crate) fn start_opening(&self, env: &Env) -> Result<()> {
+    /// Has threads open the tables that are not open. Comes before the lanes: from here on no compaction is
+    /// chosen until they are.
+    pub(crate) fn start_opening(&self, env: &Env) {
         let inner = self.inner();
         let unopened = inner.view.load().version.unopened();
-        if unopened.is_empty() {
-            return Ok(());
-        }
-        if !inner.schedule.jobs.lock().has_threads {
-            inner.open_unopened()?;
-            inner.share_memory();
-            return Ok(());
-        }
+        let newest_file = unopened.iter().map(|table| table.meta.id.file).max().unwrap_or(0);
+        inner.schedule.jobs.lock().opening.newest_file = newest_file;
         let openers = (parallel::helpers() + 1).min(unopened.len());
         let waiting: Waiting = Arc::new(Mutex::new(unopened.into_iter()));
         let mut threads = self.handle.threads.lock();
@@ -49,7 +74,6 @@ impl Db {
                 Err(_) => break,
             }
         }
-        Ok(())
     }
 }
 
@@ -58,7 +82,7 @@ struct Opener(Arc<Inner>);
 
 impl Opener {
     fn new(inner: Arc<Inner>) -> Opener {
-        inner.schedule.jobs.lock().openers += 1;
+        inner.schedule.jobs.lock().opening.openers += 1;
         Opener(inner)
     }
 
@@ -75,11 +99,13 @@ impl Opener {
 impl Drop for Opener {
     fn drop(&mut self) {
         let inner = &self.0;
-        inner.schedule.jobs.lock().openers -= 1;
-        if !inner.gate.is_cancelled() {
-            // The last one finds all that are left; those before find others at it.
-            inner.open_new_tables();
+        {
+            let mut jobs = inner.schedule.jobs.lock();
+            jobs.opening.openers -= 1;
+            jobs.opening.is_given_up |= inner.gate.is_cancelled();
         }
+        // The last one finds all that are left; those before find others at it.
+        inner.open_new_tables();
         inner.schedule.wake();
         inner.schedule.progress.notify_all();
     }

@@ -12,6 +12,12 @@ pub(crate) fn helpers() -> usize {
     std::thread::available_parallelism().map_or(0, |many| many.get() - 1).min(HELPERS)
 }
 
+/// Whether there are any.
+pub(crate) fn has_threads(background: &dyn Background) -> bool {
+    let thread = background.spawn("esker-recover", Priority::Normal, Box::new(|| {}));
+    thread.ok().flatten().is_some_and(|thread| thread.join())
+}
+
 /// Does `work` on every item and returns the results in the items' order. The calling thread takes
 /// part, `helpers` of `background` beside it at most; without threads it does everything.
 pub(crate) fn for_each<T, R, W>(
@@ -58,6 +64,12 @@ mod tests {
     use super::*;
     use esker_base::Threads;
     use esker_base::background::Stepped;
+
+    #[test]
+    fn whether_there_are_threads_is_found_by_asking_for_one() {
+        assert!(has_threads(&Threads));
+        assert!(!has_threads(&Stepped));
+    }
 
     #[test]
     fn results_come_in_the_order_of_their_items_with_threads_and_without() {

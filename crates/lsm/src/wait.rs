@@ -195,7 +195,7 @@ impl Inner {
             if waits { Wait::For(Lane::Prepare) } else { Wait::Over }
         });
         self.wait_until(|jobs, _| {
-            let busy = jobs.lane(Lane::Compaction).running > 0 || jobs.openers > 0;
+            let busy = jobs.lane(Lane::Compaction).running > 0 || jobs.opening.openers > 0;
             if busy || next_plan(self, jobs).is_some() {
                 Wait::For(Lane::Compaction)
             } else {
@@ -215,7 +215,7 @@ impl Inner {
                 if jobs.closing || jobs.panicked {
                     return Err(Error::Closed);
                 }
-                if jobs.openers > 0 {
+                if jobs.opening.openers > 0 {
                     self.schedule.progress.wait_for(&mut jobs, IDLE);
                     continue;
                 }

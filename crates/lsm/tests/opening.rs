@@ -12,7 +12,11 @@ type Held = Arc<Mutex<Option<Body>>>;
 
 /// Threads, but those that open tables begin when they are told to, or are waited for.
 #[derive(Clone, Default)]
-struct Waiting(Arc<Mutex<Vec<Held>>>);
+struct Waiting {
+    held: Arc<Mutex<Vec<Held>>>,
+    /// The names of all threads, in the order in which they were started.
+    names: Arc<Mutex<Vec<String>>>,
+}
 
 struct Later(Held);
 
@@ -35,18 +39,19 @@ impl Background for Waiting {
         priority: Priority,
         body: Body,
     ) -> Result<Option<Box<dyn Running>>> {
+        self.names.lock().unwrap().push(name.to_owned());
         if !name.starts_with("esker-open") {
             return Threads.spawn(name, priority, body);
         }
         let held = Held::new(Mutex::new(Some(body)));
-        self.0.lock().unwrap().push(held.clone());
+        self.held.lock().unwrap().push(held.clone());
         Ok(Some(Box::new(Later(held))))
     }
 }
 
 impl Waiting {
     fn begin(&self) {
-        self.0.lock().unwrap().iter().for_each(run);
+        self.held.lock().unwrap().iter().for_each(run);
     }
 }
 
@@ -65,6 +70,14 @@ fn keyspace(db: &Db, name: &str) -> Keyspace {
     db.keyspace(name, Default::default()).unwrap()
 }
 
+/// The files that tables are in, the oldest first.
+fn table_files(storage: &MemoryStorage) -> Vec<String> {
+    let mut files = storage.list().unwrap();
+    files.retain(|name| name.ends_with(".tables"));
+    files.sort();
+    files
+}
+
 /// A database with a table in each of two keyspaces, closed; and the tables' files.
 fn two_tables() -> (MemoryStorage, [String; 2]) {
     let storage = MemoryStorage::new();
@@ -74,11 +87,16 @@ fn two_tables() -> (MemoryStorage, [String; 2]) {
         db.flush().unwrap();
     }
     db.close().unwrap();
-    let mut files = storage.list().unwrap();
-    files.retain(|name| name.ends_with(".tables"));
-    files.sort();
-    let files = files.try_into().expect("each flush writes a file");
+    let files = table_files(&storage).try_into().expect("each flush writes a file");
     (storage, files)
+}
+
+/// Changes a byte of the index of the last table in the file, or changes it back.
+fn damage_index(storage: &MemoryStorage, name: &str) {
+    rewrite(storage, name, |bytes| {
+        let in_index = bytes.len() - FOOTER_BYTES - 8;
+        bytes[in_index] ^= 1;
+    });
 }
 
 /// Puts `change` of what is in a file into its place.
@@ -130,10 +148,7 @@ fn without_threads_all_tables_are_open_when_the_open_returns() {
 #[test]
 fn a_table_with_a_damaged_index_is_the_backgrounds_error_and_its_readers_and_no_others() {
     let (storage, files) = two_tables();
-    rewrite(&storage, &files[0], |bytes| {
-        let in_index = bytes.len() - FOOTER_BYTES - 8;
-        bytes[in_index] ^= 1;
-    });
+    damage_index(&storage, &files[0]);
     let threads = Waiting::default();
     let db = open(&storage, Arc::new(threads.clone()));
     threads.begin();
@@ -187,4 +202,37 @@ fn a_close_does_not_wait_for_tables_to_be_opened() {
     let db = open(&storage, Arc::new(Waiting::default()));
     db.clone().close().unwrap();
     assert_eq!(table_memory(&db), 0);
+}
+
+#[test]
+fn a_close_that_has_something_to_flush_does_not_open_the_tables_that_are_left_either() {
+    let (storage, _) = two_tables();
+    let db = open(&storage, Arc::new(Waiting::default()));
+    db.put(&keyspace(&db, "one"), b"new", b"value").unwrap();
+    db.clone().close().unwrap();
+    assert_eq!(table_files(&storage).len(), 3, "it was flushed");
+    assert_eq!(table_memory(&db), 0);
+}
+
+#[test]
+fn tables_that_are_flushed_while_others_are_being_opened_are_open_at_once() {
+    let (storage, _) = two_tables();
+    let threads = Waiting::default();
+    let db = open(&storage, Arc::new(threads.clone()));
+    db.put(&keyspace(&db, "one"), b"new", b"value").unwrap();
+    db.flush().unwrap();
+    let flushed = table_memory(&db);
+    assert!(flushed > 0, "it is open");
+    threads.begin();
+    assert!(table_memory(&db) > 2 * flushed, "the others were not");
+}
+
+#[test]
+fn tables_are_known_to_be_opened_before_a_compaction_can_be_chosen() {
+    let (storage, _) = two_tables();
+    let threads = Waiting::default();
+    let _db = open(&storage, Arc::new(threads.clone()));
+    let names = threads.names.lock().unwrap();
+    let first = |part: &str| names.iter().position(|name| name.starts_with(part)).unwrap();
+    assert!(first("esker-open") < first("esker-compact"), "{names:?}");
 }

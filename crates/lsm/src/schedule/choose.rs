@@ -17,7 +17,7 @@ pub(super) fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job
         return None;
     }
     if lane == Lane::Compaction {
-        if jobs.openers > 0 {
+        if jobs.opening.openers > 0 {
             return None;
         }
         let plan = next_plan(inner, jobs);
@@ -247,9 +247,9 @@ mod tests {
         let keyspace = keyspace(&db, "k", 2, KeyspaceSettings::default().dedup);
         (0..2).for_each(|_| put_and_flush(&db, &keyspace, 10));
         let mut jobs = db.inner().schedule.jobs.lock();
-        jobs.openers = 1;
+        jobs.opening.openers = 1;
         assert!(next_job(db.inner(), &mut jobs, Lane::Compaction).is_none());
-        jobs.openers = 0;
+        jobs.opening.openers = 0;
         assert!(next_job(db.inner(), &mut jobs, Lane::Compaction).is_some(), "one is due");
     }
 

@@ -19,6 +19,7 @@ use crate::commit::LogSegment;
 use crate::compact::Merge;
 use crate::compaction::{Busy, Plan};
 use crate::inner::Inner;
+use crate::opening::Opening;
 use crate::settings::Settings;
 use choose::next_job;
 use esker_base::{Error, KeyspaceId, Result, Seqno};
@@ -73,8 +74,8 @@ pub(crate) struct Schedule {
 pub(crate) struct Jobs {
     pub(crate) closing: bool,
     pub(crate) has_threads: bool,
-    /// How many threads still open the tables that the database was opened with.
-    pub(crate) openers: usize,
+    /// Of the tables that the database was opened with.
+    pub(crate) opening: Opening,
     /// A writer came, so segments are worth preparing.
     pub(crate) wants_segment: bool,
     /// Segments that writers may begin, the next one first.
