@@ -377,7 +377,8 @@ impl Db {
         self.writable()?.compact_fully(keyspace.id)
     }
 
-    /// Waits until flush and compaction have nothing left to do, and the next segment is there for writers.
+    /// Waits until flush and compaction have nothing left to do, and the next segment is there for writers. What
+    /// would take a table that can't be opened is left: [`Db::background_error`] tells of it.
     pub fn settle(&self) -> Result<()> {
         self.writable()?.settle()
     }
@@ -391,7 +392,7 @@ impl Db {
     /// Why background work stands still, if it does: a full disk, damage, or a failed log.
     pub fn background_error(&self) -> Option<Error> {
         let inner = self.inner();
-        inner.commit.failure().or_else(|| inner.schedule.error())
+        inner.commit.failure().or_else(|| inner.schedule.error()).or_else(|| inner.unopened_error())
     }
 
     /// Figures.

@@ -217,7 +217,7 @@ impl Inner {
         match may_open {
             MayOpen::All => {
                 let opened = self.open_unopened();
-                self.schedule.jobs.lock().unopened = opened.err();
+                self.schedule.jobs.lock().record_opened(opened, self.clock.now());
             }
             MayOpen::After(file) => {
                 let mut tables = self.view.load().version.unopened();
@@ -230,6 +230,11 @@ impl Inner {
             MayOpen::None => return,
         }
         self.share_memory();
+    }
+
+    /// Why a table can't be opened, if that was tried and one still is not open.
+    pub(crate) fn unopened_error(&self) -> Option<Error> {
+        self.schedule.jobs.lock().unopened_error(&self.view.pin().version)
     }
 
     /// Opens the tables that are not open. Fails with the first error, after it has tried all.

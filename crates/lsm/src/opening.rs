@@ -90,8 +90,10 @@ impl Opener {
         let inner = &self.0;
         while !inner.gate.is_cancelled() {
             let Some(table) = waiting.lock().next() else { break };
-            // What fails is tried, and told, once more at the end.
-            let _ = table.reader(&inner.cache);
+            if let Err(error) = table.reader(&inner.cache) {
+                // It is tried once more at the end. Told now, so that no merge of it is begun before.
+                inner.schedule.jobs.lock().record_opened(Err(error), inner.clock.now());
+            }
         }
     }
 }

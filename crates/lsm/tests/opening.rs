@@ -3,7 +3,7 @@
 use esker_base::background::{Background, Body, Priority, Running, Stepped, Threads};
 use esker_base::checksum::crc32c;
 use esker_base::{Error, Hint, Result};
-use esker_lsm::{Db, Env, Keyspace, Log, Settings};
+use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape};
 use esker_storage::{MemoryStorage, Storage};
 use esker_table::format::{FOOTER_BYTES, FOOTER_TAIL_BYTES};
 use std::sync::{Arc, Mutex};
@@ -235,4 +235,49 @@ fn tables_are_known_to_be_opened_before_a_compaction_can_be_chosen() {
     let names = threads.names.lock().unwrap();
     let first = |part: &str| names.iter().position(|name| name.starts_with(part)).unwrap();
     assert!(first("esker-open") < first("esker-compact"), "{names:?}");
+}
+
+#[test]
+fn a_table_that_could_not_be_opened_is_no_error_of_the_background_once_a_read_has_opened_it() {
+    let (storage, files) = two_tables();
+    damage_index(&storage, &files[0]);
+    let threads = Waiting::default();
+    let db = open(&storage, Arc::new(threads.clone()));
+    threads.begin();
+    assert!(db.background_error().is_some());
+    damage_index(&storage, &files[0]);
+    assert_reads(&db, "one");
+    assert!(db.background_error().is_none());
+}
+
+#[test]
+fn a_table_that_cannot_be_opened_keeps_other_keyspaces_from_no_merge() {
+    let storage = MemoryStorage::new();
+    let settings = || KeyspaceSettings { shape: Shape::Tiered { runs: 2 }, ..Default::default() };
+    let db = open(&storage, Arc::new(Stepped));
+    for name in KEYSPACES {
+        let keyspace = db.keyspace(name, settings()).unwrap();
+        for _ in 0..2 {
+            db.put(&keyspace, b"key", name.as_bytes()).unwrap();
+            db.flush().unwrap();
+        }
+    }
+    db.close().unwrap();
+    damage_index(&storage, &table_files(&storage)[0]);
+    let db = open(&storage, Arc::new(Threads));
+    db.settle().unwrap();
+    assert_eq!(db.stats().compactions, 1);
+    assert!(db.background_error().is_some_and(|error| error.is_corruption()));
+    let keyspace = db.keyspace("other", settings()).unwrap();
+    assert_eq!(db.get(&keyspace, b"key").unwrap().as_deref(), Some(&b"other"[..]));
+}
+
+#[test]
+fn without_threads_an_open_that_finds_an_index_damaged_has_written_nothing() {
+    let (storage, files) = two_tables();
+    damage_index(&storage, &files[0]);
+    let before = storage.list().unwrap();
+    let error = try_open(&storage, Arc::new(Stepped)).err().expect("the open fails");
+    assert!(error.is_corruption() && error.to_string().contains(&files[0]), "{error}");
+    assert_eq!(storage.list().unwrap(), before);
 }

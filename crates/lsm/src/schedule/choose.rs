@@ -1,7 +1,7 @@
 //! What a lane does next, from what there is.
 
-use super::{Job, Jobs, Lane};
-use crate::compaction::{self, Plan};
+use super::{Job, Jobs, Lane, RETRY};
+use crate::compaction::{self, Plan, Surroundings};
 use crate::inner::Inner;
 use crate::version::KeyspaceVersion;
 use crate::view::View;
@@ -22,7 +22,7 @@ pub(super) fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job
         }
         let plan = next_plan(inner, jobs);
         jobs.is_compacting &= plan.is_some() || jobs.lane(lane).running > 0;
-        let plan = plan?;
+        let Some(plan) = plan else { return open_again(inner, jobs, now) };
         jobs.begin_plan(&plan);
         return Some(Job::Compact(plan));
     }
@@ -40,6 +40,17 @@ pub(super) fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job
     };
     jobs.lane(lane).running += 1;
     Some(job)
+}
+
+/// What did not open may have been a device that failed for a while.
+fn open_again(inner: &Inner, jobs: &mut Jobs, now: Duration) -> Option<Job> {
+    if jobs.unopened.is_none() || now < jobs.open_again_at || inner.gate.is_cancelled() {
+        return None;
+    }
+    // For the others of the lane.
+    jobs.open_again_at = now + RETRY;
+    jobs.lane(Lane::Compaction).running += 1;
+    Some(Job::OpenTables)
 }
 
 fn next_segment(inner: &Inner, jobs: &Jobs) -> Option<Job> {
@@ -125,9 +136,8 @@ fn short_of_space(
 fn makes_space(inner: &Inner, jobs: &Jobs, view: &View, short: &[Arc<KeyspaceVersion>]) -> bool {
     let around = inner.surroundings(view, jobs);
     let fails = jobs.lanes[Lane::Compaction as usize].error.is_some();
-    let can_merge = |keyspace: &KeyspaceVersion| {
-        !fails && compaction::pick(keyspace, &jobs.busy, inner.sizes, &around).is_some()
-    };
+    let can_merge =
+        |keyspace: &KeyspaceVersion| !fails && pick(inner, jobs, keyspace, &around).is_some();
     short.iter().any(|it| !jobs.busy.is_idle(it.id) || can_merge(it))
 }
 
@@ -167,7 +177,20 @@ pub(crate) fn next_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
     };
     let after = keyspaces.range((after, Bound::Unbounded));
     let mut in_turn = after.chain(keyspaces.range((Bound::Unbounded, upto)));
-    in_turn.find_map(|(_, keyspace)| compaction::pick(keyspace, &jobs.busy, inner.sizes, &around))
+    in_turn.find_map(|(_, keyspace)| pick(inner, jobs, keyspace, &around))
+}
+
+/// What is to be merged in `keyspace`. Nothing as long as that takes a table that could not be opened: to fail
+/// at it again and again would keep the lane from others.
+fn pick(
+    inner: &Inner,
+    jobs: &Jobs,
+    keyspace: &KeyspaceVersion,
+    around: &Surroundings,
+) -> Option<Plan> {
+    let plan = compaction::pick(keyspace, &jobs.busy, inner.sizes, around)?;
+    let would_fail = jobs.unopened.is_some() && plan.tables().any(|table| table.opened().is_none());
+    (!would_fail).then_some(plan)
 }
 
 /// Whether only the schedule still holds a flushed MemTable.
@@ -251,6 +274,24 @@ mod tests {
         assert!(next_job(db.inner(), &mut jobs, Lane::Compaction).is_none());
         jobs.opening.openers = 0;
         assert!(next_job(db.inner(), &mut jobs, Lane::Compaction).is_some(), "one is due");
+    }
+
+    #[test]
+    fn tables_that_could_not_be_opened_are_tried_again_after_a_pause() {
+        let db = open();
+        let inner = db.inner();
+        let now = inner.clock.now();
+        let failed = || Err(esker_base::Error::corruption("a table", 0, "made to fail"));
+        let mut jobs = inner.schedule.jobs.lock();
+        jobs.record_opened(failed(), now + Duration::from_secs(3600));
+        assert!(next_job(inner, &mut jobs, Lane::Compaction).is_none(), "the pause");
+        jobs.open_again_at = now;
+        let job = next_job(inner, &mut jobs, Lane::Compaction).unwrap();
+        assert!(matches!(job, Job::OpenTables));
+        drop(jobs);
+        super::super::run(inner, Lane::Compaction, job).unwrap();
+        let jobs = inner.schedule.jobs.lock();
+        assert!(jobs.unopened.is_none() && jobs.lanes[Lane::Compaction as usize].running == 0);
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::compaction::{Busy, Plan};
 use crate::inner::Inner;
 use crate::opening::Opening;
 use crate::settings::Settings;
+use crate::version::Version;
 use choose::next_job;
 use esker_base::{Error, KeyspaceId, Result, Seqno};
 use esker_memtable::MemTable;
@@ -57,6 +58,8 @@ enum Job {
     /// Of everything up to this seqno.
     Sync(Seqno),
     Compact(Plan),
+    /// Tries again to open tables that could not be opened.
+    OpenTables,
 }
 
 /// The state of all background work.
@@ -94,7 +97,9 @@ pub(crate) struct Jobs {
     pub(crate) synced_at: Duration,
     pub(crate) lanes: [LaneState; 4],
     /// Why a table could not be opened when that was last tried.
-    pub(crate) unopened: Option<Error>,
+    unopened: Option<Error>,
+    /// When that is to be tried again.
+    open_again_at: Duration,
     /// The keyspace of the plan begun last: the others come before it.
     served: Option<KeyspaceId>,
     /// A lane's thread has panicked: what it was doing will never be done.
@@ -164,10 +169,9 @@ impl Schedule {
         self.progress.notify_all();
     }
 
-    /// Why a lane stands still, if one does, or why a table can't be opened.
+    /// Why a lane stands still, if one does.
     pub(crate) fn error(&self) -> Option<Error> {
-        let jobs = self.jobs.lock();
-        jobs.lanes.iter().find_map(|lane| lane.error.clone()).or_else(|| jobs.unopened.clone())
+        self.jobs.lock().lanes.iter().find_map(|lane| lane.error.clone())
     }
 
     /// Gives up the memory and the segments held in readiness.
@@ -241,6 +245,18 @@ impl Jobs {
         let merge = left.filter(|_| lane == Lane::Compaction)?.clone();
         self.lane(lane).running += 1;
         Some(merge)
+    }
+
+    /// Notes what came of opening all tables that were not open.
+    pub(crate) fn record_opened(&mut self, outcome: Result<()>, now: Duration) {
+        self.unopened = outcome.err();
+        self.open_again_at = now + RETRY;
+    }
+
+    /// Why a table of `version` can't be opened: readers may have opened all meanwhile.
+    pub(crate) fn unopened_error(&mut self, version: &Version) -> Option<Error> {
+        self.unopened.take_if(|_| version.is_open());
+        self.unopened.clone()
     }
 
     /// Takes up a plan, by a lane or by a caller.

@@ -29,6 +29,10 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
         Job::Flush(memtable) => flush_one(inner, memtable),
         Job::Sync(seqno) => inner.commit.sync_through(*seqno),
         Job::Compact(plan) => compact(inner, plan),
+        Job::OpenTables => {
+            inner.open_new_tables();
+            Ok(())
+        }
     };
     let held = match &job {
         Job::Compact(plan) => Some(Held::by(plan)),
@@ -40,7 +44,7 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
         if inner.gate.is_cancelled() && lane == Lane::Compaction { Ok(()) } else { outcome };
     jobs.lane(lane).record(outcome.clone(), inner.clock.now());
     drop(jobs);
-    let changes_debt = !matches!(job, Job::Sort(_) | Job::Sync(_));
+    let changes_debt = !matches!(job, Job::Sort(_) | Job::Sync(_) | Job::OpenTables);
     // Before the lane is at rest: whoever waited for that must find that nobody uses a flushed MemTable
     // any more, and that the files of merged tables are gone: they take of the room of a goal for space, and
     // with nothing under way that could make room, a merge would be begun that does not fit.
