@@ -190,6 +190,19 @@ fn a_table_of_a_newer_format_is_found_by_the_open() {
 }
 
 #[test]
+fn a_table_of_a_newer_format_with_a_longer_footer_is_found_by_the_open() {
+    let error = refused(|bytes| {
+        let longer = FOOTER_BYTES + 30;
+        let (footer, fixed) = (bytes.len() - longer, bytes.len() - FOOTER_TAIL_BYTES);
+        bytes[fixed..fixed + 4].copy_from_slice(&(longer as u32).to_le_bytes());
+        bytes[fixed + 4] += 1;
+        let checksum = crc32c(&bytes[footer..fixed + 8]);
+        bytes[fixed + 8..fixed + 12].copy_from_slice(&checksum.to_le_bytes());
+    });
+    assert!(matches!(error, Error::NewerVersion { .. }), "{error}");
+}
+
+#[test]
 fn a_file_that_is_cut_off_is_found_by_the_open() {
     let error = refused(|bytes| bytes.truncate(bytes.len() - 1));
     assert!(error.is_corruption() && error.to_string().contains("the file ends here"), "{error}");

@@ -129,7 +129,8 @@ impl Table {
     ) -> Result<()> {
         let source = Source { file, file_id, offset };
         let end = end_of(&source, bytes)?;
-        let tail_bytes = bytes.min(FOOTER_BYTES as u64);
+        // Of a newer version, it may be longer than that of this one.
+        let tail_bytes = bytes.min(FOOTER_BYTES_MAX as u64);
         let tail = source.read(end - tail_bytes, tail_bytes as usize)?;
         footer_in(&source, &tail, end, bytes).map(|_| ())
     }
