@@ -52,11 +52,12 @@ struct Beside {
 }
 
 impl Beside {
-    fn add(&mut self, table: &TableHandle) {
+    /// Adds a table, of which so many bits a key are `expected` as long as it is not open.
+    fn add(&mut self, table: &TableHandle, expected: f64) {
         let properties = table.opened().map(|table| table.properties());
-        let bits = properties.map_or(0, |properties| properties.fingerprint_bits);
+        let bits = properties.map_or(expected, |it| f64::from(it.fingerprint_bits));
         self.keys += table.meta.entries as f64;
-        self.bits += table.meta.entries as f64 * f64::from(bits);
+        self.bits += table.meta.entries as f64 * bits;
     }
 }
 
@@ -77,12 +78,13 @@ impl Around {
         leaving: &HashSet<TableId>,
     ) -> Self {
         let mut around = Around::default();
+        let expected = alone(keyspace.settings.filter_bits);
         let levels = keyspace.levels.iter().enumerate();
         for (level, run) in levels.flat_map(|(n, level)| level.runs.iter().map(move |run| (n, run)))
         {
             let stay = || run.tables.iter().filter(|table| !leaving.contains(&table.meta.id));
             let mut beside = Beside::default();
-            stay().for_each(|table| beside.add(table));
+            stay().for_each(|table| beside.add(table, expected));
             if joins == Some(Place::new(level, run.id)) {
                 around.joined = beside;
             } else if stay().any(|table| span.overlaps_table(&table.meta)) {
@@ -93,12 +95,17 @@ impl Around {
     }
 }
 
+/// The bits of a fingerprint that `filter_bits` bits of filter a key pay for.
+fn alone(filter_bits: u8) -> f64 {
+    f64::from(filter_bits) / FILTER_PLACES_PER_KEY
+}
+
 /// The fingerprint bits of a run of `keys` keys beside `others`, for `filter_bits` bits of filter a
 /// key in the mean over all.
 fn fingerprint_bits(filter_bits: u8, keys: f64, others: &[Beside]) -> u8 {
     let keys = keys.max(1.0);
     let all = keys + others.iter().map(|other| other.keys).sum::<f64>();
-    let alone = f64::from(filter_bits) / FILTER_PLACES_PER_KEY;
+    let alone = alone(filter_bits);
     let left = alone * all - others.iter().map(|other| other.bits).sum::<f64>();
     let most = (left / keys).max(alone).floor();
     proportional(alone * all, all, keys, others).min(most) as u8
@@ -124,6 +131,10 @@ fn proportional(budget: f64, all: f64, keys: f64, others: &[Beside]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::KeyspaceSettings;
+    use crate::version::{Run, TableMeta};
+    use esker_base::KeyspaceId;
+    use std::sync::Arc;
 
     /// The lengths for all of `runs`, if they are written one after the other into a tree where all
     /// others have theirs.
@@ -136,6 +147,30 @@ mod tests {
             length
         });
         lengths.collect()
+    }
+
+    #[test]
+    fn beside_tables_that_are_not_open_a_run_has_what_one_alone_has() {
+        let meta = TableMeta {
+            id: TableId { file: 1, offset: 0 },
+            bytes: 1 << 24,
+            smallest: b"a".to_vec(),
+            largest: b"z".to_vec(),
+            largest_is_exclusive: false,
+            entries: 1_000_000,
+            deletes: 0,
+            range_tombstones: 0,
+            raw_bytes: 1 << 24,
+            min_seqno: 1,
+            max_seqno: 1_000_000,
+            global_seqno: None,
+        };
+        let span = Span::of_table(&meta);
+        let settings = KeyspaceSettings { filter_bits: 10, ..KeyspaceSettings::default() };
+        let mut keyspace = KeyspaceVersion::new(KeyspaceId::DEFAULT, "k".into(), settings);
+        let run = Run { id: 1, tables: vec![TableHandle::detached(meta)] };
+        keyspace.levels[1].runs.push(Arc::new(run));
+        assert_eq!(of_flush(&keyspace, 100_000, &span), 8, "it would be 12 if they had no filters");
     }
 
     /// Trees as they come: settled, leveled, of equal runs, of a space goal, and by chance.
