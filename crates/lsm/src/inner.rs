@@ -258,10 +258,11 @@ impl Inner {
         }
     }
 
-    /// Gives the cache what the open tables leave of the memory budget.
+    /// Gives the cache what tables leave of the memory budget, those that are being opened included.
     pub(crate) fn share_memory(&self) {
-        let held = table_memory(&self.view.load().version) as usize;
-        self.cache.set_capacity(cache_bytes(&self.settings, held));
+        let reserved = self.schedule.jobs.lock().opening.reserved_memory();
+        let tables = table_memory(&self.view.load().version).max(reserved);
+        self.cache.set_capacity(cache_bytes(&self.settings, tables as usize));
     }
 }
 

@@ -66,9 +66,9 @@ impl Db {
             Found::Database(manifest) => reopen(&env, &manifest, &cache)?,
             Found::Nothing => create_new(&env, settings.default_keyspace)?,
         };
+        let table_memory = opened.table_memory;
         let db = Db::assemble(env.clone(), settings, opened, cache, locks, Some(meter));
-        db.inner().share_memory();
-        db.start_opening(&env);
+        db.start_opening(&env, table_memory);
         db.start_threads(&env)?;
         match db.inner().logs.pool() {
             // So that a disk without room for a log shows now.
@@ -113,7 +113,7 @@ impl Db {
         locks: Vec<Box<dyn Send + std::marker::Sync>>,
         meter: Option<Arc<MeteredStorage>>,
     ) -> Db {
-        let Opened { installer, version, recovered } = opened;
+        let Opened { installer, version, recovered, table_memory: _ } = opened;
         let salt = env.draw(b"segments");
         let log_storage = env.log_storage.clone().unwrap_or_else(|| env.storage.clone());
         let logs = match (&settings.log, env.pool) {
@@ -188,6 +188,8 @@ struct Opened {
     installer: Installer,
     version: Version,
     recovered: Recovered,
+    /// What the tables take of the memory once they are open, about.
+    table_memory: u64,
 }
 
 fn create_new(env: &Env, default: KeyspaceSettings) -> Result<Opened> {
@@ -209,7 +211,7 @@ fn create_new(env: &Env, default: KeyspaceSettings) -> Result<Opened> {
     let recovered = Recovered::nothing_after(0);
     let version = state.version.clone();
     let installer = Installer::new(env.storage.clone(), identity, manifest, state);
-    Ok(Opened { installer, version, recovered })
+    Ok(Opened { installer, version, recovered, table_memory: 0 })
 }
 
 /// Fails if what a new database is to keep its logs in is another's.
@@ -224,7 +226,7 @@ fn check_logs_unclaimed(env: &Env) -> Result<()> {
 fn reopen(env: &Env, manifest_name: &str, cache: &Arc<BlockCache>) -> Result<Opened> {
     let (identity, mut state) = recover::load_state(&env.storage, manifest_name)?;
     // Before anything is written: a table of a newer format shows here.
-    recover::check_table_ends(&env.storage, &state, &*env.background)?;
+    let table_memory = recover::check_table_ends(&env.storage, &state, &*env.background)?;
     if state.version.has_space_goal() || !parallel::has_threads(&*env.background) {
         // What a flush waits for depends on what is in tables; and without threads nobody else does it.
         state.version.open_tables_at_once(cache, &*env.background)?;
@@ -252,7 +254,7 @@ fn reopen(env: &Env, manifest_name: &str, cache: &Arc<BlockCache>) -> Result<Ope
     // The fresh manifest has no closing record.
     state.closed = false;
     let installer = Installer::new(env.storage.clone(), identity, manifest, state);
-    Ok(Opened { installer, version, recovered })
+    Ok(Opened { installer, version, recovered, table_memory })
 }
 
 /// Reads the logs, unless they show that the manifest is not the one that belongs to them.
@@ -329,7 +331,7 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
     recovered.torn.take_if(|torn| torn.later.is_none());
     let version = state.version.clone();
     let installer = Installer::read_only(env.storage.clone(), identity, state);
-    let opened = Opened { installer, version, recovered };
+    let opened = Opened { installer, version, recovered, table_memory: 0 };
     let cache = Arc::new(BlockCache::new(cache_bytes(settings, 0)));
     let db = Db::assemble(env.clone(), settings.clone(), opened, cache, Vec::new(), None);
     // Opened files can still be read after the writer has removed them.

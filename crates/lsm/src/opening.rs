@@ -29,6 +29,8 @@ pub(crate) struct Opening {
     pub(crate) openers: usize,
     /// Their tables are in files up to this one.
     newest_file: u64,
+    /// What they take of the memory once they are open, about.
+    table_memory: u64,
     /// They ended before all were open, because the database closes.
     is_given_up: bool,
 }
@@ -44,6 +46,11 @@ pub(crate) enum MayOpen {
 }
 
 impl Opening {
+    /// What is to be kept of the memory for tables, open or not.
+    pub(crate) fn reserved_memory(&self) -> u64 {
+        if self.openers > 0 { self.table_memory } else { 0 }
+    }
+
     pub(crate) fn leaves(&self) -> MayOpen {
         match self {
             Opening { is_given_up: true, .. } => MayOpen::None,
@@ -56,11 +63,14 @@ impl Opening {
 impl Db {
     /// Has threads open the tables that are not open. Comes before the lanes: from here on no compaction is
     /// chosen until they are.
-    pub(crate) fn start_opening(&self, env: &Env) {
+    pub(crate) fn start_opening(&self, env: &Env, table_memory: u64) {
         let inner = self.inner();
         let unopened = inner.view.load().version.unopened();
         let newest_file = unopened.iter().map(|table| table.meta.id.file).max().unwrap_or(0);
-        inner.schedule.jobs.lock().opening.newest_file = newest_file;
+        {
+            let mut jobs = inner.schedule.jobs.lock();
+            jobs.opening = Opening { newest_file, table_memory, ..Opening::default() };
+        }
         let openers = (parallel::helpers() + 1).min(unopened.len());
         let waiting: Waiting = Arc::new(Mutex::new(unopened.into_iter()));
         let mut threads = self.handle.threads.lock();
@@ -74,6 +84,8 @@ impl Db {
                 Err(_) => break,
             }
         }
+        drop(threads);
+        inner.share_memory();
     }
 }
 

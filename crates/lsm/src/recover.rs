@@ -102,20 +102,22 @@ pub(crate) fn check_table_files(storage: &dyn Storage, state: &State) -> Result<
 }
 
 /// The same, and that every table in them ends with a footer that can be read here; several files at once. Fails
-/// with what is wrong with the first in which something is.
+/// with what is wrong with the first in which something is. Returns about how much memory the tables take once they
+/// are open.
 pub(crate) fn check_table_ends(
     storage: &Arc<dyn Storage>,
     state: &State,
     background: &dyn Background,
-) -> Result<()> {
+) -> Result<u64> {
     let storage = storage.clone();
     let check = move |(number, tables): (u64, Vec<(u64, u64)>)| {
         let file = table_file(&*storage, number, &tables)?;
-        let mut tables = tables.into_iter();
-        tables.try_for_each(|(start, bytes)| Table::check_end(file.clone(), number, start, bytes))
+        let tables = tables.into_iter();
+        let end = |(start, bytes)| Table::check_end(file.clone(), number, start, bytes);
+        tables.map(end).sum::<Result<u64>>()
     };
     let files = tables_by_file(state).into_iter().collect();
-    parallel::for_each(background, parallel::helpers(), files, check).into_iter().collect()
+    parallel::for_each(background, parallel::helpers(), files, check).into_iter().sum()
 }
 
 /// The file `number`, long enough for `tables`.
@@ -134,7 +136,8 @@ fn table_file(
         opened => opened?,
     };
     let length = file.len()?;
-    let needed = tables.iter().map(|(start, bytes)| start + bytes).max().unwrap_or(0);
+    let needed =
+        tables.iter().map(|(start, bytes)| start.saturating_add(*bytes)).max().unwrap_or(0);
     if length < needed {
         let what = format!("the file ends here, and the manifest says {needed} bytes");
         return Err(Error::corruption(path(), length, what));

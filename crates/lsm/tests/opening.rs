@@ -294,3 +294,23 @@ fn without_threads_an_open_that_finds_an_index_damaged_has_written_nothing() {
     assert!(error.is_corruption() && error.to_string().contains(&files[0]), "{error}");
     assert_eq!(storage.list().unwrap(), before);
 }
+
+#[test]
+fn the_cache_leaves_the_memory_that_tables_will_take_when_they_are_open() {
+    let storage = MemoryStorage::new();
+    let db = open(&storage, Arc::new(Stepped));
+    let capacity = |db: &Db| db.stats().cache_capacity_bytes;
+    let without_tables = capacity(&db);
+    let one = keyspace(&db, "one");
+    (0..100_000u32).for_each(|n| db.put(&one, &n.to_be_bytes(), b"value").unwrap());
+    db.close().unwrap();
+    let threads = Waiting::default();
+    let db = open(&storage, Arc::new(threads.clone()));
+    let before = without_tables - capacity(&db);
+    assert_eq!(table_memory(&db), 0);
+    threads.begin();
+    let taken = table_memory(&db);
+    assert!(before.abs_diff(taken) < taken / 4, "{before} for {taken}");
+    let after = without_tables - capacity(&db);
+    assert!(after.abs_diff(taken) < taken / 100, "{after} for {taken}");
+}

@@ -120,19 +120,20 @@ impl Table {
     }
 
     /// Checks that `file` is long enough for the table that [`Table::open`] would open, and that it ends with
-    /// that table's footer, of a version and with features known here. Nothing else of it is read.
+    /// that table's footer, of a version and with features known here. Nothing else of it is read. Returns how many
+    /// bytes of it are not data blocks, but what an open table has in memory.
     pub fn check_end(
         file: Arc<dyn ReadableFile>,
         file_id: u64,
         offset: u64,
         bytes: u64,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let source = Source { file, file_id, offset };
         let end = end_of(&source, bytes)?;
         // Of a newer version, it may be longer than that of this one.
         let tail_bytes = bytes.min(FOOTER_BYTES_MAX as u64);
         let tail = source.read(end - tail_bytes, tail_bytes as usize)?;
-        footer_in(&source, &tail, end, bytes).map(|_| ())
+        footer_in(&source, &tail, end, bytes).map(|footer| bytes - footer.sections[0])
     }
 
     /// The newest version of `key` with a seqno at or below `snapshot`, a delete included. Range
