@@ -131,6 +131,7 @@ fn proportional(budget: f64, all: f64, keys: f64, others: &[Beside]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::manifest::sample_table;
     use crate::settings::KeyspaceSettings;
     use crate::version::{Run, TableMeta};
     use esker_base::KeyspaceId;
@@ -151,20 +152,7 @@ mod tests {
 
     #[test]
     fn beside_tables_that_are_not_open_a_run_has_what_one_alone_has() {
-        let meta = TableMeta {
-            id: TableId { file: 1, offset: 0 },
-            bytes: 1 << 24,
-            smallest: b"a".to_vec(),
-            largest: b"z".to_vec(),
-            largest_is_exclusive: false,
-            entries: 1_000_000,
-            deletes: 0,
-            range_tombstones: 0,
-            raw_bytes: 1 << 24,
-            min_seqno: 1,
-            max_seqno: 1_000_000,
-            global_seqno: None,
-        };
+        let meta = TableMeta { entries: 1_000_000, ..sample_table(1) };
         let span = Span::of_table(&meta);
         let settings = KeyspaceSettings { filter_bits: 10, ..KeyspaceSettings::default() };
         let mut keyspace = KeyspaceVersion::new(KeyspaceId::DEFAULT, "k".into(), settings);

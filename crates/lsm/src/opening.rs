@@ -14,6 +14,7 @@ use crate::db::Db;
 use crate::env::Env;
 use crate::inner::Inner;
 use crate::parallel;
+use crate::schedule::Alarm;
 use crate::version::TableHandle;
 use esker_base::Priority;
 use parking_lot::Mutex;
@@ -99,7 +100,10 @@ impl Opener {
     }
 
     fn open(self, waiting: &Waiting) {
-        let inner = &self.0;
+        let inner = self.0.clone();
+        let _alarm = Alarm(&inner);
+        // What it does at its end is under the alarm, too.
+        let _opener = self;
         while !inner.gate.is_cancelled() {
             let Some(table) = waiting.lock().next() else { break };
             if let Err(error) = table.reader(&inner.cache) {
@@ -118,9 +122,46 @@ impl Drop for Opener {
             jobs.opening.openers -= 1;
             jobs.opening.is_given_up |= inner.gate.is_cancelled();
         }
-        // The last one finds all that are left; those before find others at it.
-        inner.open_new_tables();
+        if !std::thread::panicking() {
+            // The last one finds all that are left; those before find others at it.
+            inner.open_new_tables();
+        }
         inner.schedule.wake();
         inner.schedule.progress.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::sample_table;
+    use crate::settings::{Log, Settings};
+    use crate::version::Run;
+    use esker_base::background::Stepped;
+    use esker_base::{Background, Error, KeyspaceId, Threads};
+    use esker_storage::MemoryStorage;
+
+    #[test]
+    fn an_opener_that_panics_is_noticed_and_keeps_nobody_waiting() {
+        let env =
+            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let db = Db::open_with(env, Settings { log: Log::None, ..Settings::default() }).unwrap();
+        // What has no file can't be opened, and nobody asks for it.
+        let impossible = TableHandle::detached(sample_table(1));
+        let run = Run { id: 1, tables: vec![impossible.clone()] };
+        db.inner().view.change(|view| {
+            let version = Arc::make_mut(&mut view.version);
+            let keyspace = version.keyspaces.get_mut(&KeyspaceId::DEFAULT).unwrap();
+            Arc::make_mut(keyspace).levels[1].runs.push(Arc::new(run));
+        });
+        let waiting = Arc::new(Mutex::new(vec![impossible].into_iter()));
+        let opener = Opener::new(db.handle.inner.clone());
+        let body = Box::new(move || opener.open(&waiting));
+        let thread = Threads.spawn("esker-open", Priority::Normal, body).unwrap().unwrap();
+        assert!(!thread.join(), "it has panicked");
+        let jobs = db.inner().schedule.jobs.lock();
+        assert!(jobs.panicked && jobs.opening.openers == 0);
+        drop(jobs);
+        assert!(matches!(db.compact_keyspace(&db.default_keyspace()), Err(Error::Closed)));
     }
 }

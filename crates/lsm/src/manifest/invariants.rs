@@ -109,7 +109,7 @@ fn tables_hold_flushed_writes_only(
 
 #[cfg(test)]
 mod tests {
-    use super::super::edit::tests::sample_table;
+    use super::super::sample_table;
     use super::*;
     use crate::settings::KeyspaceSettings;
     use crate::version::{Run, TableHandle, TableMeta};

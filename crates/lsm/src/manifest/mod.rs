@@ -12,6 +12,8 @@ mod file;
 pub mod invariants;
 mod state;
 
+#[cfg(test)]
+pub(crate) use edit::tests::sample_table;
 pub use edit::{Change, Edit, LogEnd};
 pub(crate) use file::cut_off_at;
 pub use file::{

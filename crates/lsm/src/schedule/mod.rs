@@ -102,7 +102,7 @@ pub(crate) struct Jobs {
     open_again_at: Duration,
     /// The keyspace of the plan begun last: the others come before it.
     served: Option<KeyspaceId>,
-    /// A lane's thread has panicked: what it was doing will never be done.
+    /// A background thread has panicked: what it was doing will never be done.
     pub(crate) panicked: bool,
 }
 
@@ -204,8 +204,8 @@ pub(crate) fn serve(inner: &Inner, lane: Lane) {
     }
 }
 
-/// Tells those who wait if a lane's thread panics.
-struct Alarm<'a>(&'a Inner);
+/// Tells those who wait if a background thread panics.
+pub(crate) struct Alarm<'a>(pub(crate) &'a Inner);
 
 impl Drop for Alarm<'_> {
     fn drop(&mut self) {
