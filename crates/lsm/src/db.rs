@@ -52,8 +52,9 @@ impl Db {
     ///
     /// Fails with [`Error::Locked`] if another process has it open for writing, with
     /// [`Error::NotADatabase`] if the directory holds other files, and with [`Error::Corruption`] if
-    /// what was acknowledged is damaged. Of tables, it looks whether they are there, and at their footers; the rest
-    /// is read behind it, and what is damaged there is told by [`Db::background_error`] and to who reads it.
+    /// the manifest, the log, or the end of a table is damaged, or a table's file is missing. The rest of the tables is
+    /// read behind it, and what is damaged there is told by [`Db::background_error`] and to who reads it. If a
+    /// keyspace has a goal for space, tables are opened first: then damage in their indexes and filters, too, fails the open.
     pub fn open(dir: impl AsRef<Path>, settings: Settings) -> Result<Db> {
         settings.validate()?;
         let dir = dir.as_ref();
@@ -389,7 +390,8 @@ impl Db {
         self.writable().is_ok_and(schedule::step)
     }
 
-    /// Why background work stands still, if it does: a full disk, damage, or a failed log.
+    /// Why background work stands still, if it does: a full disk, damage, or a failed log. Or why a table can't be
+    /// opened.
     pub fn background_error(&self) -> Option<Error> {
         let inner = self.inner();
         inner.commit.failure().or_else(|| inner.schedule.error()).or_else(|| inner.unopened_error())

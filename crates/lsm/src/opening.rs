@@ -2,13 +2,15 @@
 //!
 //! Of each table's file the open itself has seen that it is there, that it is long enough, and that each table
 //! in it ends with a footer that this version can read: before anything was written. What is left is to read
-//! index, filter, sketches and properties into memory, some megabytes for a gigabyte of tables. Threads do that
-//! while the database is in use already, so that the first read does not wait for tables that it does not
-//! need: those that it needs it opens itself.
+//! index, filter, tombstones, sketches and properties into memory, some megabytes for a gigabyte of tables. Threads
+//! do that while the database is in use already, so that the first read does not wait for tables that it does not
+//! need: those that it needs it opens itself. What is flushed meanwhile is opened by who flushes it, and a
+//! database that closes before all are open opens no more.
 //!
 //! A table that can't be opened is the background's error until it can be, and that of whoever reads it. No
 //! compaction is chosen before the end, because what tables hold says which one is best. Where a flush is
-//! chosen like that, for a goal for space, all tables are opened first.
+//! chosen like that, for a goal for space, and where there are no threads, the open itself opens all tables,
+//! before it writes anything, and fails if one can't be opened.
 
 use crate::db::Db;
 use crate::env::Env;
