@@ -217,7 +217,12 @@ impl Inner {
         match may_open {
             MayOpen::All => {
                 let opened = self.open_unopened();
-                self.schedule.jobs.lock().record_opened(opened, self.clock.now());
+                let mut jobs = self.schedule.jobs.lock();
+                match opened {
+                    Err(error) => jobs.record_unopened(error, self.clock.now()),
+                    // Another may have failed at a table that came meanwhile.
+                    Ok(()) => _ = jobs.unopened_error(&self.view.pin().version),
+                }
             }
             MayOpen::After(file) => {
                 let mut tables = self.view.load().version.unopened();

@@ -110,7 +110,7 @@ impl Opener {
             let Some(table) = waiting.lock().next() else { break };
             if let Err(error) = table.reader(&inner.cache) {
                 // It is tried once more at the end. Told now, so that no merge of it is begun before.
-                inner.schedule.jobs.lock().record_opened(Err(error), inner.clock.now());
+                inner.schedule.jobs.lock().record_unopened(error, inner.clock.now());
             }
         }
     }

@@ -2,11 +2,12 @@
 
 use esker_base::background::{Background, Body, Priority, Running, Stepped, Threads};
 use esker_base::checksum::crc32c;
-use esker_base::{Error, Hint, Result};
+use esker_base::{Clock, Error, Hint, Result, SystemClock};
 use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape};
 use esker_storage::{MemoryStorage, Storage};
 use esker_table::format::{FOOTER_BYTES, FOOTER_TAIL_BYTES};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 type Held = Arc<Mutex<Option<Body>>>;
 
@@ -234,6 +235,11 @@ fn tables_that_are_flushed_while_others_are_being_opened_are_open_at_once() {
     let db = open(&storage, Arc::new(threads.clone()));
     db.put(&keyspace(&db, "one"), b"new", b"value").unwrap();
     db.flush().unwrap();
+    // Who flushed it opens it once the MemTable has gone.
+    let clock = SystemClock::new();
+    while table_memory(&db) == 0 && clock.now() < Duration::from_secs(60) {
+        std::thread::yield_now();
+    }
     let flushed = table_memory(&db);
     assert!(flushed > 0, "it is open");
     threads.begin();

@@ -1,6 +1,6 @@
 //! What a lane does next, from what there is.
 
-use super::{Job, Jobs, Lane, RETRY};
+use super::{Job, Jobs, Lane};
 use crate::compaction::{self, Plan, Surroundings};
 use crate::inner::Inner;
 use crate::version::KeyspaceVersion;
@@ -44,11 +44,11 @@ pub(super) fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job
 
 /// What did not open may have been a device that failed for a while.
 fn open_again(inner: &Inner, jobs: &mut Jobs, now: Duration) -> Option<Job> {
-    if jobs.unopened.is_none() || now < jobs.open_again_at || inner.gate.is_cancelled() {
+    let is_due = jobs.unopened.is_some() && now >= jobs.open_again_at;
+    if !is_due || jobs.is_opening_again || inner.gate.is_cancelled() {
         return None;
     }
-    // For the others of the lane.
-    jobs.open_again_at = now + RETRY;
+    jobs.is_opening_again = true;
     jobs.lane(Lane::Compaction).running += 1;
     Some(Job::OpenTables)
 }
@@ -135,7 +135,7 @@ fn short_of_space(
 /// waiting for it would be for ever, or for what others have to merge.
 fn makes_space(inner: &Inner, jobs: &Jobs, view: &View, short: &[Arc<KeyspaceVersion>]) -> bool {
     let around = inner.surroundings(view, jobs);
-    let fails = jobs.lanes[Lane::Compaction as usize].error.is_some();
+    let fails = jobs.lanes[Lane::Compaction as usize].error.is_some() || jobs.opening.openers > 0;
     let can_merge =
         |keyspace: &KeyspaceVersion| !fails && pick(inner, jobs, keyspace, &around).is_some();
     short.iter().any(|it| !jobs.busy.is_idle(it.id) || can_merge(it))
@@ -281,13 +281,16 @@ mod tests {
         let db = open();
         let inner = db.inner();
         let now = inner.clock.now();
-        let failed = || Err(esker_base::Error::corruption("a table", 0, "made to fail"));
+        let failed = || esker_base::Error::corruption("a table", 0, "made to fail");
         let mut jobs = inner.schedule.jobs.lock();
-        jobs.record_opened(failed(), now + Duration::from_secs(3600));
+        jobs.record_unopened(failed(), now + Duration::from_secs(3600));
         assert!(next_job(inner, &mut jobs, Lane::Compaction).is_none(), "the pause");
         jobs.open_again_at = now;
         let job = next_job(inner, &mut jobs, Lane::Compaction).unwrap();
         assert!(matches!(job, Job::OpenTables));
+        jobs.record_unopened(failed(), now);
+        jobs.open_again_at = now;
+        assert!(next_job(inner, &mut jobs, Lane::Compaction).is_none(), "one at a time");
         drop(jobs);
         super::super::run(inner, Lane::Compaction, job).unwrap();
         let jobs = inner.schedule.jobs.lock();

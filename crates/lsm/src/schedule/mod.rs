@@ -100,6 +100,8 @@ pub(crate) struct Jobs {
     unopened: Option<Error>,
     /// When that is to be tried again.
     open_again_at: Duration,
+    /// Whether it is being tried: it may take longer than the pause.
+    is_opening_again: bool,
     /// The keyspace of the plan begun last: the others come before it.
     served: Option<KeyspaceId>,
     /// A background thread has panicked: what it was doing will never be done.
@@ -247,9 +249,9 @@ impl Jobs {
         Some(merge)
     }
 
-    /// Notes what came of opening all tables that were not open.
-    pub(crate) fn record_opened(&mut self, outcome: Result<()>, now: Duration) {
-        self.unopened = outcome.err();
+    /// Notes why a table of those that are not open can't be opened.
+    pub(crate) fn record_unopened(&mut self, error: Error, now: Duration) {
+        self.unopened = Some(error);
         self.open_again_at = now + RETRY;
     }
 

@@ -31,6 +31,7 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
         Job::Compact(plan) => compact(inner, plan),
         Job::OpenTables => {
             inner.open_new_tables();
+            inner.schedule.jobs.lock().is_opening_again = false;
             Ok(())
         }
     };

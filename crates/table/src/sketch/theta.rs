@@ -255,7 +255,7 @@ impl ThetaSample {
         f64::from(self.level).exp2()
     }
 
-    /// All samples, the earlier of equal hashes first.
+    /// All samples, in no order.
     fn all(&self) -> impl Iterator<Item = Sample> {
         self.samples.iter().chain(&self.waiting).copied()
     }
