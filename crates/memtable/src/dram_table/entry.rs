@@ -122,7 +122,7 @@ impl Entry {
 fn same(a: &[u8], b: &[u8]) -> bool {
     let (words, rest) = a.as_chunks::<8>();
     let (others, other_rest) = b.as_chunks::<8>();
-    words.iter().zip(others).all(|(a, b)| u64::from_ne_bytes(*a) == u64::from_ne_bytes(*b))
+    words.iter().zip(others).all(|(a, b)| u64::from_le_bytes(*a) == u64::from_le_bytes(*b))
         && rest.iter().zip(other_rest).all(|(a, b)| a == b)
 }
 
