@@ -75,8 +75,8 @@ fn engines_with_a_pool_find_what_they_loaded_and_say_that_it_is_emulated() {
                 rows.find(of).and_then(|row| row["value"].as_f64()).unwrap()
             };
             assert_eq!(value("operations"), 3_000.0);
-            // To a log or a pool, and to tables.
-            assert!(value("write_amp") > 1.5, "{engine} {case}: {}", value("write_amp"));
+            // To a log or a pool, which alone is little more than 1, and to tables.
+            assert!(value("write_amp") > 1.3, "{engine} {case}: {}", value("write_amp"));
             assert!(value("space_amp_peak") >= 1.0, "{engine} {case}: {}", value("space_amp_peak"));
         }
         assert_eq!(results["settings"][engine]["pool_bytes"], "1048576");
