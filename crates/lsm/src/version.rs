@@ -21,7 +21,6 @@ use crate::settings::KeyspaceSettings;
 use esker_base::{Background, FragmentedTombstones, KeyspaceId, Result, Seqno};
 use esker_storage::Storage;
 use esker_table::{BlockCache, Sketches, Table};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -142,8 +141,6 @@ pub struct TableHandle {
     pub meta: TableMeta,
     file: Option<Arc<TableFile>>,
     reader: OnceLock<Arc<Table>>,
-    /// Held by who opens it: others wait rather than read the same.
-    opening: Mutex<()>,
     /// Of a table without a file.
     sketches: Option<Arc<Sketches>>,
 }
@@ -166,8 +163,7 @@ pub struct Contents<'a> {
 impl TableHandle {
     /// A table in `file`.
     pub fn new(meta: TableMeta, file: Arc<TableFile>) -> Arc<Self> {
-        let (reader, opening) = Default::default();
-        Arc::new(TableHandle { meta, file: Some(file), reader, opening, sketches: None })
+        Arc::new(TableHandle { meta, file: Some(file), reader: OnceLock::new(), sketches: None })
     }
 
     /// A table without a file behind it, for pickers' tests: it can be planned with, not read.
@@ -178,8 +174,7 @@ impl TableHandle {
     /// A detached table of one version a key, with sketches of the keys.
     pub fn sketched(meta: TableMeta, sketches: Sketches) -> Arc<Self> {
         let sketches = Some(Arc::new(sketches));
-        let (reader, opening) = Default::default();
-        Arc::new(TableHandle { meta, file: None, reader, opening, sketches })
+        Arc::new(TableHandle { meta, file: None, reader: OnceLock::new(), sketches })
     }
 
     /// What is known of its keys; `None` before its reader is open.
@@ -225,10 +220,6 @@ impl TableHandle {
 
     /// The reader, opened now if it was not yet.
     pub fn reader(&self, cache: &Arc<BlockCache>) -> Result<&Arc<Table>> {
-        if let Some(table) = self.reader.get() {
-            return Ok(table);
-        }
-        let _opening = self.opening.lock();
         if let Some(table) = self.reader.get() {
             return Ok(table);
         }
@@ -399,93 +390,5 @@ impl Version {
     /// The keyspace called `name`.
     pub fn keyspace_named(&self, name: &str) -> Option<&Arc<KeyspaceVersion>> {
         self.keyspaces.values().find(|keyspace| keyspace.name == name)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Db, Env, Log, Settings};
-    use esker_base::background::Stepped;
-    use esker_base::{Hint, Threads};
-    use esker_storage::{LogFile, MemoryStorage, ReadableFile, WritableFile};
-    use std::sync::atomic::AtomicUsize;
-
-    const READERS: usize = 4;
-
-    /// Counts opens. They wait until all readers have come.
-    struct Counting {
-        storage: MemoryStorage,
-        come: AtomicUsize,
-        opens: AtomicUsize,
-    }
-
-    impl Storage for Counting {
-        fn describe(&self) -> String {
-            self.storage.describe()
-        }
-        fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
-            self.opens.fetch_add(1, Ordering::SeqCst);
-            while self.come.load(Ordering::SeqCst) < READERS {
-                std::thread::yield_now();
-            }
-            self.storage.open(name)
-        }
-        fn create(&self, _: &str, _: Hint) -> Result<Box<dyn WritableFile>> {
-            unreachable!()
-        }
-        fn create_log(&self, _: &str, _: u64) -> Result<Arc<dyn LogFile>> {
-            unreachable!()
-        }
-        fn recycle_log(&self, _: &str, _: &str, _: u64) -> Result<Option<Arc<dyn LogFile>>> {
-            unreachable!()
-        }
-        fn open_log(&self, _: &str) -> Result<Arc<dyn LogFile>> {
-            unreachable!()
-        }
-        fn list(&self) -> Result<Vec<String>> {
-            unreachable!()
-        }
-        fn exists(&self, _: &str) -> Result<bool> {
-            unreachable!()
-        }
-        fn remove(&self, _: &str) -> Result<()> {
-            unreachable!()
-        }
-        fn rename(&self, _: &str, _: &str) -> Result<()> {
-            unreachable!()
-        }
-        fn sync_names(&self) -> Result<()> {
-            unreachable!()
-        }
-        fn link_to(&self, _: &str, _: &dyn Storage) -> Result<()> {
-            unreachable!()
-        }
-        fn lock(&self) -> Result<Box<dyn Send + Sync>> {
-            unreachable!()
-        }
-    }
-
-    #[test]
-    fn a_table_that_several_need_at_once_is_opened_once() {
-        let storage = MemoryStorage::new();
-        let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(storage.clone())) };
-        let db = Db::open_with(env, Settings { log: Log::None, ..Settings::default() }).unwrap();
-        db.put(&db.default_keyspace(), b"key", b"value").unwrap();
-        db.flush().unwrap();
-        let view = db.inner().view.load();
-        let default = &view.version.keyspaces[&KeyspaceId::DEFAULT];
-        let meta = default.tables().next().unwrap().2.meta.clone();
-        let (come, opens) = Default::default();
-        let counting = Arc::new(Counting { storage, come, opens });
-        let file = TableFile::new(counting.clone(), meta.id.file);
-        let table = TableHandle::new(meta, file);
-        let (cache, readers) = (db.inner().cache.clone(), counting.clone());
-        let read = move |()| {
-            readers.come.fetch_add(1, Ordering::SeqCst);
-            table.reader(&cache).is_ok()
-        };
-        let read = parallel::for_each(&Threads, READERS - 1, vec![(); READERS], read);
-        assert_eq!((read, counting.opens.load(Ordering::SeqCst)), (vec![true; READERS], 1));
     }
 }
