@@ -256,7 +256,8 @@ fn connecting_takes_no_longer_than_the_deadline() {
     assert_eq!(clock.now(), 4 * step);
     // Nor does it when an operation has to connect anew.
     let of_first = proxy.clients().drain(..QUEUES).collect::<Vec<_>>();
-    of_first.iter().for_each(|socket| socket.shutdown(Shutdown::Both).unwrap());
+    // One that is down already is as good.
+    of_first.iter().for_each(|socket| _ = socket.shutdown(Shutdown::Both));
     let found = client.exist(b"k");
     assert!(matches!(found, Err(RemoteError::Deadline)), "{found:?}");
     assert!((6 * step..7 * step).contains(&clock.now()));
