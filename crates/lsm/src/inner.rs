@@ -243,7 +243,7 @@ impl Inner {
     }
 
     /// Opens the tables that are not open. Fails with the first error, after it has tried all.
-    pub(crate) fn open_unopened(&self) -> Result<()> {
+    fn open_unopened(&self) -> Result<()> {
         // No version is held meanwhile: the files that merges are done with would stay.
         let tables = self.view.load().version.unopened();
         let opened = tables.into_iter().map(|table| table.reader(&self.cache).map(|_| ()));
