@@ -5,7 +5,8 @@ use esker_base::background::Stepped;
 use esker_base::{Clock, Rng};
 use esker_flash::zones::MemoryZones;
 use esker_flash::{FlashStorage, Geometry};
-use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Sync};
+use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Shape, Sync};
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,6 +92,50 @@ fn acknowledged_writes_are_there_after_power_loss_and_after_a_close() {
         }
     }
     assert!(losses >= 6, "{losses}");
+}
+
+/// A device of 64 units, on which much lies in units that are written, and a tree of many levels.
+fn deep() -> (MemoryZones, KeyspaceSettings) {
+    let shape = Shape::Leveled { ratio: 2 };
+    let settings = KeyspaceSettings { shape, ..KeyspaceSettings::default() };
+    (MemoryZones::new(Geometry::of_blocks(8, 8, 32, 64 << 10)), settings)
+}
+
+#[test]
+fn deep_merges_come_into_force_when_others_have_followed_and_nothing_is_lost_at_any_moment() {
+    let ((device, settings), mut rng) = (deep(), Rng::new(5));
+    let mut known: BTreeMap<u64, Vec<Vec<u8>>> = BTreeMap::new();
+    let (mut lost, mut settled) = (0, 0);
+    for round in 0..8 {
+        let db = open(&device).unwrap();
+        let keyspace = db.keyspace("load", settings).unwrap();
+        for (key, values) in &mut known {
+            let found = db.get(&keyspace, &key.to_be_bytes()).unwrap().expect("it was written");
+            assert!(values.iter().any(|value| value[..] == found[..]), "round {round}: {key}");
+            *values = vec![found.to_vec()];
+        }
+        let (mut deferred, until) = (0, 1_500 + rng.below(2_500));
+        for number in 0..until {
+            if number + 50 == until {
+                device.fail_after(rng.below(50));
+            }
+            let (key, mut value) = (rng.below(6_000), vec![0; 900]);
+            rng.fill(&mut value);
+            known.entry(key).or_default().push(value.clone());
+            if db.put(&keyspace, &key.to_be_bytes(), &value).is_err() {
+                break;
+            }
+            known.insert(key, vec![value]);
+            while db.step() {}
+            let now = db.stats().compactions_deferred;
+            settled += u64::from(now < deferred);
+            deferred = now;
+        }
+        lost += u64::from(deferred > 0);
+        drop((keyspace, db));
+        device.lose_power(&mut rng);
+    }
+    assert!(lost > 2 && settled > 10, "{lost} with deferred merges, {settled} came into force");
 }
 
 /// Large values, so that a log takes hardly more than its size.

@@ -214,6 +214,50 @@ fn foreign_data_and_another_geometry_are_refused_and_left_as_they_are() {
 }
 
 #[test]
+fn a_deep_table_is_settled_when_others_of_its_level_have_filled_a_unit() {
+    // 64 units of 32 chunks.
+    let zones = MemoryZones::new(Geometry::of_blocks(8, 8, 32, 64 << 10));
+    let storage = open(&zones);
+    let write = |name: String, level| {
+        let mut file = storage.create(&name, Hint::table(level)).unwrap();
+        file.append(&[1; 64 << 10]).unwrap();
+        file.sync().unwrap();
+        name
+    };
+    let first = write("first".into(), 6);
+    assert!(!storage.is_settled(&first));
+    assert!(storage.is_settled(&write("upper".into(), 2)), "it is not for upper levels");
+    (0..40).for_each(|number| _ = write(format!("upper-{number}"), 2));
+    assert!(!storage.is_settled(&first), "others' writes go elsewhere");
+    let behind = (0..64).find(|number| {
+        write(format!("deep-{number}"), 6);
+        storage.is_settled(&first)
+    });
+    assert!((10..32).contains(&behind.expect("it is settled in the end")), "{behind:?}");
+    assert!(!storage.is_settled("deep-10"));
+    drop(storage);
+    assert!(open(&zones).is_settled("deep-10"), "nobody knows what was written last");
+}
+
+#[test]
+fn nothing_waits_to_be_settled_on_a_device_without_room() {
+    let zones = MemoryZones::new(Geometry::of_blocks(8, 8, 32, 64 << 10));
+    let storage = open(&zones);
+    let mut unsettled = 0;
+    for number in 0.. {
+        let name = number.to_string();
+        let Ok(mut file) = storage.create(&name, Hint::table(6)) else { break };
+        if file.append(&[1; 128 << 10]).and_then(|()| file.sync()).is_err() {
+            break;
+        }
+        unsettled += u32::from(!storage.is_settled(&name));
+    }
+    let names = storage.list().unwrap();
+    assert!(names.len() > 900 && unsettled > 800, "{} and {unsettled}", names.len());
+    assert!(names.iter().all(|name| storage.is_settled(name)), "there is no room for two");
+}
+
+#[test]
 fn hints_decide_which_files_share_chunks() {
     let storage = open(&device());
     for (name, hint) in [

@@ -1,8 +1,10 @@
-//! Closing: background work ends, what is in memory goes to tables, and the manifest says so.
+//! Closing: background work ends, what is in memory goes to tables, what was merged comes into force, and the manifest
+//! says so.
 
 use crate::account::Account;
 use crate::inner::Inner;
 use crate::manifest::{Change, Edit};
+use crate::schedule::install_deferred;
 use esker_base::background::Running;
 use esker_base::{Error, Result};
 use parking_lot::Mutex;
@@ -82,6 +84,7 @@ impl Inner {
             crate::flush::flush(self, &memtable)?;
             self.look_at_space();
         }
+        install_deferred(self)?;
         // Logs that were prepared and not used.
         let mut unused = Vec::new();
         self.install(

@@ -1,8 +1,10 @@
 //! Doing a plan: merge its inputs, then put the outputs in their place by one edit. A large plan is cut
-//! into parts, and threads of the compaction lane that find no other plan to do take some of them.
+//! into parts, and threads of the compaction lane that find no other plan to do take some of them. The edit may come
+//! later than the outputs: see `deferred`.
 
 use crate::account::Account;
-use crate::compaction::{self, Outcome, Plan};
+use crate::compaction::{self, Held, Outcome, Plan};
+use crate::deferred;
 use crate::filter_share;
 use crate::inner::Inner;
 use crate::manifest::{Change, Edit, State};
@@ -10,8 +12,8 @@ use crate::parts::Parts;
 use crate::reclaim::ReclaimErrors;
 use crate::schedule::Schedule;
 use crate::settings::KeyspaceSettings;
-use crate::version::{KeyspaceVersion, TableMeta, table_file_name};
-use esker_base::{Result, Seqno};
+use crate::version::{KeyspaceVersion, TableId, TableMeta, table_file_name};
+use esker_base::{KeyspaceId, Result, Seqno};
 use std::sync::Arc;
 
 /// A part writes about so many tables at least: each may end with one that is not full, and has to find
@@ -106,41 +108,102 @@ fn parts_at_most(inner: &Inner, plan: &Plan) -> usize {
     (worth as usize).clamp(1, threads * PARTS_A_THREAD)
 }
 
-/// Executes `plan` and installs its result.
-pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<()> {
+/// A plan whose outputs are written. It holds no files: what of its inputs goes meanwhile, as with a keyspace, is gone.
+pub(crate) struct Merged {
+    /// What the plan has claimed.
+    pub(crate) held: Held,
+    keyspace: KeyspaceId,
+    inputs: Vec<TableId>,
+    /// The level and the run of the outputs.
+    place: (usize, u64),
+    outcome: Outcome,
+    /// The newest level of the inputs, and their bytes there.
+    moved: (usize, u64),
+}
+
+impl Merged {
+    fn new(plan: &Plan, outcome: Outcome) -> Self {
+        let newest = &plan.inputs[0];
+        Merged {
+            held: Held::by(plan),
+            keyspace: plan.keyspace,
+            inputs: plan.tables().map(|table| table.meta.id).collect(),
+            place: (plan.output_level, plan.output_run),
+            outcome,
+            moved: (newest.level, newest.tables.iter().map(|table| table.meta.bytes).sum()),
+        }
+    }
+
+    pub(crate) fn keyspace(&self) -> KeyspaceId {
+        self.keyspace
+    }
+
+    pub(crate) fn outputs(&self) -> &[TableMeta] {
+        &self.outcome.outputs
+    }
+
+    /// The newest level that it takes from, and how many bytes.
+    pub(crate) fn moved(&self) -> (usize, u64) {
+        self.moved
+    }
+
+    /// The edit that takes the inputs away and puts the outputs in their place.
+    fn edit(&self) -> Edit {
+        let gone = self.inputs.iter().map(|id| remove(self.keyspace, *id));
+        let outputs = self.outcome.outputs.iter();
+        Edit::of(gone.chain(outputs.map(|meta| add(self.keyspace, self.place, meta))))
+    }
+}
+
+/// Executes `plan` and installs its result, or returns it if that is to be done later.
+pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<Option<Merged>> {
     let started = inner.clock.now();
     inner.installer.mend()?;
     if plan.is_trivial_move() {
         let cost = Account::default();
-        inner.install(cost, |state| Ok(unless_dropped(state, plan, || move_edit(plan))), |_| {})?;
+        let moved = |state: &State| Ok(unless_dropped(state, plan.keyspace, || move_edit(plan)));
+        inner.install(cost, moved, |_| {})?;
         inner.counters.trivial_moves.add(1);
-        return Ok(());
+        return Ok(None);
     }
     let view = inner.view.load();
-    let keyspace = view.version.keyspaces.get(&plan.keyspace);
-    let Some(keyspace) = keyspace else { return Ok(()) };
-    let merge = Arc::new(Merge::new(inner, plan, keyspace));
+    let Some(keyspace) = view.version.keyspaces.get(&plan.keyspace).cloned() else {
+        return Ok(None);
+    };
     drop(view);
-    let outcome = merge.execute(inner)?;
+    let merge = Arc::new(Merge::new(inner, plan, &keyspace));
+    let is_below_base = deferred::is_below_base(&keyspace, plan);
+    drop(keyspace);
+    let merged = Merged::new(plan, merge.execute(inner)?);
+    if is_below_base && deferred::is_early(inner, plan, &merged) {
+        return Ok(Some(merged));
+    }
+    install(inner, &merged)?;
+    let from_level_0 = bytes_from_level_0(plan);
+    inner.stall.drained_level_0(from_level_0, inner.clock.now().saturating_sub(started));
+    Ok(None)
+}
+
+/// Puts what was merged in force.
+pub(crate) fn install(inner: &Inner, merged: &Merged) -> Result<()> {
+    let outcome = &merged.outcome;
     let mut is_dropped = false;
     inner.install(
-        cost_of(&outcome),
+        cost_of(outcome),
         |state| {
-            is_dropped = !has_keyspace(state, plan);
-            Ok(unless_dropped(state, plan, || merge_edit(plan, &outcome.outputs)))
+            is_dropped = !has_keyspace(state, merged.keyspace);
+            Ok(unless_dropped(state, merged.keyspace, || merged.edit()))
         },
         |_| {},
     )?;
     if is_dropped {
-        remove_outputs(inner, std::slice::from_ref(&outcome));
+        remove_outputs(inner, std::slice::from_ref(outcome));
     }
     inner.counters.compactions.add(1);
     inner.counters.compaction_read_bytes.add(outcome.read_bytes);
     inner.counters.compaction_bytes.add(outcome.written_bytes);
     inner.counters.predicted_reclaim_bytes.add(outcome.predicted_reclaim_bytes);
     inner.counters.reclaims_within_tenth.add(u64::from(outcome.freed_what_was_expected()));
-    let from_level_0 = bytes_from_level_0(plan);
-    inner.stall.drained_level_0(from_level_0, inner.clock.now().saturating_sub(started));
     inner.open_new_tables();
     Ok(())
 }
@@ -170,36 +233,28 @@ fn cost_of(outcome: &Outcome) -> Account {
 }
 
 /// `edit`, or none if the keyspace was dropped meanwhile.
-fn unless_dropped(state: &State, plan: &Plan, edit: impl FnOnce() -> Edit) -> Edit {
-    if has_keyspace(state, plan) { edit() } else { Edit::default() }
+fn unless_dropped(state: &State, keyspace: KeyspaceId, edit: impl FnOnce() -> Edit) -> Edit {
+    if has_keyspace(state, keyspace) { edit() } else { Edit::default() }
 }
 
-fn has_keyspace(state: &State, plan: &Plan) -> bool {
-    state.version.keyspaces.contains_key(&plan.keyspace)
-}
-
-/// The edit that takes the inputs away and puts `outputs` in their place.
-fn merge_edit(plan: &Plan, outputs: &[TableMeta]) -> Edit {
-    let gone = plan.tables().map(|table| remove(plan, &table.meta));
-    Edit::of(gone.chain(outputs.iter().map(|meta| add(plan, meta))))
+fn has_keyspace(state: &State, keyspace: KeyspaceId) -> bool {
+    state.version.keyspaces.contains_key(&keyspace)
 }
 
 /// The edit that puts the inputs, as they are, where the output goes.
 fn move_edit(plan: &Plan) -> Edit {
-    Edit::of(plan.tables().flat_map(|table| [remove(plan, &table.meta), add(plan, &table.meta)]))
+    let place = (plan.output_level, plan.output_run);
+    Edit::of(plan.tables().flat_map(|table| {
+        [remove(plan.keyspace, table.meta.id), add(plan.keyspace, place, &table.meta)]
+    }))
 }
 
-fn remove(plan: &Plan, meta: &TableMeta) -> Change {
-    Change::RemoveTable { keyspace: plan.keyspace, id: meta.id }
+fn remove(keyspace: KeyspaceId, id: TableId) -> Change {
+    Change::RemoveTable { keyspace, id }
 }
 
-fn add(plan: &Plan, meta: &TableMeta) -> Change {
-    Change::AddTable {
-        keyspace: plan.keyspace,
-        level: plan.output_level,
-        run: plan.output_run,
-        meta: meta.clone(),
-    }
+fn add(keyspace: KeyspaceId, (level, run): (usize, u64), meta: &TableMeta) -> Change {
+    Change::AddTable { keyspace, level, run, meta: meta.clone() }
 }
 
 fn bytes_from_level_0(plan: &Plan) -> u64 {

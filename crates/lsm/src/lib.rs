@@ -18,6 +18,7 @@ pub mod compaction;
 mod cursor;
 mod db;
 pub mod dedup;
+mod deferred;
 mod env;
 mod filter_share;
 mod flush;

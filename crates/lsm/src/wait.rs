@@ -3,9 +3,11 @@
 
 use crate::commit::{Rotation, TailGuard};
 use crate::compaction;
+use crate::deferred::Hurry;
 use crate::inner::Inner;
 use crate::schedule::{
-    IDLE, Jobs, Lane, can_prepare, next_plan, run_plan, step_lane, update_debt, wants_segments,
+    IDLE, Jobs, Lane, can_prepare, install_deferred, next_plan, run_plan, step_lane, update_debt,
+    wants_segments,
 };
 use crate::view::View;
 use esker_base::{Error, KeyspaceId, Result};
@@ -194,9 +196,10 @@ impl Inner {
             let waits = is_running || (is_due && has_room);
             if waits { Wait::For(Lane::Prepare) } else { Wait::Over }
         });
+        let _hurry = Hurry::begin(&self.schedule);
         self.wait_until(|jobs, _| {
             let busy = jobs.lane(Lane::Compaction).running > 0 || jobs.opening.openers > 0;
-            if busy || next_plan(self, jobs).is_some() {
+            if busy || !jobs.deferred.is_empty() || next_plan(self, jobs).is_some() {
                 Wait::For(Lane::Compaction)
             } else {
                 Wait::Over
@@ -207,9 +210,11 @@ impl Inner {
     /// Merges everything in `keyspace` down to one level, in the calling thread and beside the lanes.
     pub(crate) fn compact_fully(&self, keyspace: KeyspaceId) -> Result<()> {
         self.flush_all()?;
+        let _hurry = Hurry::begin(&self.schedule);
         // Runs flushed from here on are left to the lanes, or this might never end.
         let before_file = self.installer.next_file();
         loop {
+            install_deferred(self)?;
             let plan = {
                 let mut jobs = self.schedule.jobs.lock();
                 if jobs.closing || jobs.panicked {

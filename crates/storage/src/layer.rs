@@ -32,6 +32,9 @@ pub trait Layer: Send + Sync + 'static {
     fn is_busy(&self) -> bool {
         self.below().is_busy()
     }
+    fn is_settled(&self, name: &str) -> bool {
+        self.below().is_settled(name)
+    }
 }
 
 impl<L: Layer> Storage for L {
@@ -79,6 +82,9 @@ impl<L: Layer> Storage for L {
     }
     fn is_busy(&self) -> bool {
         Layer::is_busy(self)
+    }
+    fn is_settled(&self, name: &str) -> bool {
+        Layer::is_settled(self, name)
     }
     fn lock(&self) -> Result<Box<dyn Send + Sync>> {
         self.below().lock()

@@ -111,6 +111,13 @@ pub trait Storage: Send + Sync + 'static {
         false
     }
 
+    /// Whether the finished file `name` lies where reads of it wait for no writes, as far as the storage knows. Whoever
+    /// can go on reading something else may wait for that, but not for ever; it is also said when there is no room for
+    /// both.
+    fn is_settled(&self, _name: &str) -> bool {
+        true
+    }
+
     /// Takes the one writer's lock, held until the value is dropped. Fails with
     /// [`esker_base::Error::Locked`], which names the holder, also if the holder is this process.
     /// The death of the holder releases the lock.

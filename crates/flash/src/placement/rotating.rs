@@ -12,9 +12,10 @@
 //!   units' writes as its bandwidth allows.
 //!
 //! What lives shortly dies in its units as fast as it is written, and they never hold much that could be
-//! read; in a leveled tree that is most of what is written. What lives long is read as soon as its tables are
-//! closed, and its units are read more and more while they are being filled. [`Rotating::delayed`] is a variant
-//! for an engine that goes on reading what such tables replace until about a unit is full.
+//! read; in a leveled tree that is most of what is written. What lives long would be read as soon as its tables are
+//! closed, and its units more and more while they are being filled. So it is best not read until about a unit is
+//! full, what it replaces being read instead ([`Policy::held_chunks`]), as far as the engine can do that.
+//! [`Rotating::eager`] is a variant for one that can't.
 //!
 //! Reads go to as many units as possible if all that are not written are filled alike. So a unit is left with
 //! an equal part of the free space; but not before there are a few empty units to go on with. When they are
@@ -35,7 +36,7 @@ struct Fit {
     /// How much more for a set that is read as much as the mean unit: reads take a unit's time, too, and more
     /// where a program is stopped for each.
     slack_of_reads: f64,
-    /// How much of what a set can take may be written and not read, if reads are delayed.
+    /// How much of what a set can take may be written and not read.
     held_sets: f64,
 }
 
@@ -67,7 +68,7 @@ pub struct Rotating {
     fit: Fit,
     channel_units: usize,
     holds_writers: bool,
-    delays_reads: bool,
+    reads_at_once: bool,
     // What changes: the units of all short lifetimes, and those of each long one.
     sets: Vec<Vec<Unit>>,
 }
@@ -86,7 +87,7 @@ impl Rotating {
     pub fn new(lifetimes: usize, gives_way: bool, channel_units: usize) -> Self {
         let sets = vec![Vec::new(); lifetimes.min(LONG + 1)];
         let fit = if gives_way { GIVES_WAY } else { WAITS };
-        Rotating { lifetimes, fit, channel_units, holds_writers: true, delays_reads: false, sets }
+        Rotating { lifetimes, fit, channel_units, holds_writers: true, reads_at_once: false, sets }
     }
 
     /// The same, and it never holds writers back: to see what that does.
@@ -94,10 +95,9 @@ impl Rotating {
         Rotating { holds_writers: false, ..self }
     }
 
-    /// The same, and what lives long is not read until so much of it is written as fills about a unit, what it
-    /// replaces being read instead: to see what that is worth to an engine that would do it.
-    pub fn delayed(self) -> Self {
-        Rotating { delays_reads: true, ..self }
+    /// The same, and what lives long is read as soon as it is written: to see what it is worth to wait.
+    pub fn eager(self) -> Self {
+        Rotating { reads_at_once: true, ..self }
     }
 
     /// The units that are being written.
@@ -179,9 +179,9 @@ fn per_channel(geometry: &Geometry, units: impl Iterator<Item = Unit>) -> Vec<us
 
 impl Policy for Rotating {
     fn name(&self) -> &'static str {
-        match (self.holds_writers, self.delays_reads) {
+        match (self.holds_writers, self.reads_at_once) {
             (true, false) => "rotating",
-            (true, true) => "rotating-delayed",
+            (true, true) => "rotating-eager",
             (false, _) => "rotating-unheld",
         }
     }
@@ -212,7 +212,9 @@ impl Policy for Rotating {
     }
 
     fn held_chunks(&self, state: &State, lifetime: Lifetime, needed: f64) -> usize {
-        let is_long = self.delays_reads && lifetime + LONG >= self.lifetimes;
+        // Where all units are written, it is the same whether something is read a little later.
+        let has_others = state.units.len() > self.sets.len();
+        let is_long = !self.reads_at_once && has_others && lifetime + LONG >= self.lifetimes;
         let set = if is_long { needed * f64::from(state.geometry.chunks_per_unit) } else { 0.0 };
         (self.fit.held_sets * set) as usize
     }
@@ -310,6 +312,18 @@ mod tests {
         let stripe = policy.stripe(&state, 0, 1.0);
         state.units[usize::from(stripe[0].0)].erases = 100_000;
         assert!(!policy.stripe(&state, 0, 1.0).contains(&stripe[0]));
+    }
+
+    #[test]
+    fn the_two_longest_lifetimes_are_held_where_there_are_units_beside_the_sets() {
+        let (state, policy) = (state(), Rotating::new(5, false, 6));
+        let held = |lifetime| policy.held_chunks(&state, lifetime, 1.0);
+        let chunks = usize::from(state.geometry.chunks_per_unit);
+        assert_eq!([0, 1, 2].map(held), [0; 3]);
+        assert!([3, 4].map(held).iter().all(|held| (chunks / 2..chunks).contains(held)));
+        assert_eq!(Rotating::new(5, false, 6).eager().held_chunks(&state, 4, 1.0), 0);
+        let one_unit = State::new(Geometry::of_blocks(1, 1, 64, 32 << 10));
+        assert_eq!(policy.held_chunks(&one_unit, 4, 1.0), 0);
     }
 
     #[test]

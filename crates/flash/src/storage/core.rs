@@ -6,8 +6,9 @@ use super::directory::{files, snapshot};
 use super::format::{Extent, Op};
 use super::heat::Reads;
 use super::journal::{self, Journal};
+use super::settling::Settling;
 use super::slots::{self, Need};
-use super::space::{LEVEL_0, Lease, SHORTEST, Space};
+use super::space::{LEVEL_0, LIFETIMES, Lease, SHORTEST, Space};
 use crate::Chunk;
 use crate::placement::{Lifetime, Policy};
 use crate::zones::Zones;
@@ -25,6 +26,7 @@ pub(super) struct Core {
     given_back: Condvar,
     /// What was read of which chunk.
     pub(super) reads: Arc<Reads>,
+    pub(super) settling: Settling,
     /// Bytes that users wrote, what was added to them to fill blocks, and bytes that were moved to free their chunks.
     pub(super) host_bytes: AtomicU64,
     pub(super) padding_bytes: AtomicU64,
@@ -79,12 +81,13 @@ impl Core {
         let reads = space.heat.reads.clone();
         let state = State { names, leaving, space, unmovable, journal, next_id };
         let (given_back, state) = (Condvar::new(), Mutex::new(state));
-        let (host_bytes, padding_bytes, moved_bytes) = Default::default();
+        let (settling, host_bytes, padding_bytes, moved_bytes) = Default::default();
         Ok(Core {
             zones,
             state,
             given_back,
             reads,
+            settling,
             host_bytes,
             padding_bytes,
             moved_bytes,
@@ -116,9 +119,18 @@ impl Core {
         if state.space.free_chunks() > kept
             && let Some(lease) = state.lease_free(&*self.zones, lifetime)?
         {
+            self.tell_held(&state);
             return Ok(lease);
         }
+        self.tell_held(&state);
         state.space.any_pooled().ok_or_else(|| state.no_room(self))
+    }
+
+    /// Says how much behind files has to be written until they are settled. What is not settled takes room twice, and
+    /// only of what deep tables may take.
+    fn tell_held(&self, state: &State) {
+        let kept = self.kept_from(state, LIFETIMES - 1);
+        state.space.tell_held(&self.settling, state.space.free_chunks().saturating_sub(kept));
     }
 
     /// Free chunks that data of this lifetime leaves to others. Tables of level 0 are what logs become, and their room
@@ -163,6 +175,7 @@ impl Core {
             return Err(state.no_room_for_log(self, kept));
         }
         let lease = state.lease_free(&*self.zones, lifetime)?;
+        self.tell_held(&state);
         lease.ok_or_else(|| state.no_room(self))
     }
 

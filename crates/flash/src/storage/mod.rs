@@ -9,6 +9,7 @@
 //! A file's bytes lie in chunks together with those of files that live about as long, which its hint says
 //! (`space`); so chunks become free as wholes when files are removed. Only when no chunk is free is something moved
 //! (`room`), and counted. Appended bytes go to a few chunks in turn (`writer`); a log has chunks of its own (`log`).
+//! Files of one lifetime come to lie where nothing is written any more when others follow (`settling`).
 //! The names (`directory`) are in a journal of edits with snapshots (`journal`), which tells how worn chunks are, too (`wear`); what is read is
 //! counted (`heat`), for the policy; `docs/formats/flash.md` has the bytes (`format`).
 //!
@@ -23,6 +24,7 @@ mod heat;
 mod journal;
 mod log;
 mod room;
+mod settling;
 mod slots;
 mod space;
 mod wear;
@@ -224,7 +226,8 @@ impl Storage for FlashStorage {
         state.names.insert(name.to_owned(), body.clone());
         state.write_made(name, &[Op::Create(made)])?;
         drop(state);
-        Ok(Box::new(Writer::new(self.core.clone(), body, width_of(lifetime))))
+        let width = width_of(lifetime);
+        Ok(Box::new(Writer::new(self.core.clone(), body, name, width)))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
@@ -294,6 +297,7 @@ impl Storage for FlashStorage {
     fn remove(&self, name: &str) -> Result<()> {
         check_name(name)?;
         let mut state = self.changeable()?;
+        self.core.settling.forget(name);
         match state.take_out(name) {
             true => state.write(&[Op::Remove(name.to_owned())]),
             false => Err(self.failure("remove", name, ErrorKind::NotFound)),
@@ -306,6 +310,8 @@ impl Storage for FlashStorage {
         let Some(body) = state.names.remove(from) else {
             return Err(self.failure("rename", from, ErrorKind::NotFound));
         };
+        self.core.settling.forget(from);
+        self.core.settling.forget(to);
         if from != to {
             state.take_out(to);
         }
@@ -323,6 +329,10 @@ impl Storage for FlashStorage {
 
     fn is_busy(&self) -> bool {
         self.core.zones.is_busy()
+    }
+
+    fn is_settled(&self, name: &str) -> bool {
+        self.core.settling.is_settled(name)
     }
 
     fn lock(&self) -> Result<Box<dyn Send + Sync>> {

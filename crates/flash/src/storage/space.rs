@@ -7,6 +7,7 @@
 use super::format::Extent;
 use super::heat::Heat;
 use super::journal::JOURNAL_CHUNKS;
+use super::settling::{OF_FREE, Settling};
 use super::wear::Wear;
 use crate::placement::{Lifetime, Policy, State, UnitState};
 use crate::zones::{BLOCK_BYTES, Zones};
@@ -218,8 +219,7 @@ impl Space {
     /// of the unit that the policy says.
     pub(super) fn free(&mut self, lifetime: Lifetime) -> Option<(Chunk, u64)> {
         self.learn_reads();
-        let needed = self.state.units.len() as f64 * NEEDED_OF_UNITS;
-        let stripe = self.policy.stripe(&self.state, lifetime, needed);
+        let stripe = self.policy.stripe(&self.state, lifetime, self.needed());
         self.turn += 1;
         let unit = match stripe.get(self.turn % stripe.len().max(1)) {
             Some(unit) => *unit,
@@ -236,6 +236,21 @@ impl Space {
         let index = (first..first + chunks).filter(is_free).min_by_key(least)?;
         self.set_use(index, Use::Leased);
         Some((self.geometry.chunk(index), self.records[index].free_after))
+    }
+
+    /// The units that are taken to be kept busy by what is written of one lifetime.
+    fn needed(&self) -> f64 {
+        self.state.units.len() as f64 * NEEDED_OF_UNITS
+    }
+
+    /// Says how much behind files has to be written until they are settled, with so many chunks left.
+    pub(super) fn tell_held(&self, settling: &Settling, left: u32) {
+        let most = u64::from(left) / OF_FREE;
+        for lifetime in 0..LIFETIMES {
+            let wanted = self.policy.held_chunks(&self.state, lifetime, self.needed()) as u64;
+            let bytes = wanted.min(most) * u64::from(self.geometry.chunk_bytes);
+            settling.set_held(lifetime, bytes);
+        }
     }
 
     /// Free chunks of the device.

@@ -19,6 +19,7 @@ const PIECE_BYTES: usize = 256 << 10;
 pub(super) struct Writer {
     core: Arc<Core>,
     body: Arc<Body>,
+    name: String,
     /// The chunks that it writes in turn, and whose turn it is.
     lanes: Vec<Option<Lease>>,
     turn: usize,
@@ -32,11 +33,12 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Writes `body`, on so many chunks at a time if the device has room for any number.
-    pub(super) fn new(core: Arc<Core>, body: Arc<Body>, width: usize) -> Self {
+    pub(super) fn new(core: Arc<Core>, body: Arc<Body>, name: &str, width: usize) -> Self {
         let width = if core.zones.active_max().is_some() { 1 } else { width };
         let (lanes, buffer) = (vec![None; width], Vec::new());
         body.open.store(true, Ordering::Release);
-        Writer { core, body, lanes, turn: 0, buffer, written: 0, synced: 0, failed: None }
+        let name = name.to_owned();
+        Writer { core, body, name, lanes, turn: 0, buffer, written: 0, synced: 0, failed: None }
     }
 
     fn unless_failed(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
@@ -70,6 +72,7 @@ impl Writer {
                 return Err(error);
             }
             self.core.count(here, extent.taken());
+            self.core.settling.wrote(self.body.lifetime.into(), extent.taken());
             lease.at += extent.taken();
             (rest, left) = (after, left - here);
             self.keep(lane, lease, extent, chunk_bytes);
@@ -115,6 +118,7 @@ impl Writer {
         if self.body.has_name() {
             state.write(&ops)?;
             state.journal.flush()?;
+            self.core.settling.ended(&self.name, self.body.lifetime.into());
         }
         self.synced = self.written;
         Ok(())

@@ -1,4 +1,4 @@
-//! What running plans hold.
+//! What running plans hold. One whose edit is still to be made runs until then.
 
 use super::plan::{Place, Plan, Reason};
 use super::span::Span;
@@ -15,7 +15,7 @@ pub struct Busy {
 }
 
 /// A plan's span, from its newest input's place to the oldest that it takes from or puts to.
-#[derive(PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 struct Claim {
     keyspace: KeyspaceId,
     span: Span,
@@ -46,7 +46,7 @@ impl Claim {
 }
 
 /// What a running plan holds, without a hold on its tables' files.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Held {
     tables: Vec<TableId>,
     claim: Claim,
@@ -99,9 +99,14 @@ impl Busy {
         self.claims_of(keyspace).filter(|claim| claim.reason == reason).count()
     }
 
+    /// How many plans of `keyspace` are running.
+    pub fn count(&self, keyspace: KeyspaceId) -> usize {
+        self.claims_of(keyspace).count()
+    }
+
     /// Whether no plan of `keyspace` is running.
     pub fn is_idle(&self, keyspace: KeyspaceId) -> bool {
-        self.claims_of(keyspace).next().is_none()
+        self.count(keyspace) == 0
     }
 
     fn claims_of(&self, keyspace: KeyspaceId) -> impl Iterator<Item = &Claim> {

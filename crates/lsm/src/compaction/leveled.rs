@@ -13,7 +13,7 @@
 //! level for each byte that moves; deletes count double, for they make room.
 
 use super::busy::Busy;
-use super::pick::Debt;
+use super::pick::{Debt, Moved};
 use super::plan::{Plan, PlanInput, Reason};
 use super::sizes::{DIRECT_OVERLAP, LEVEL_0_RUNS, Sizes};
 use super::span::Span;
@@ -57,15 +57,26 @@ pub(super) fn pick(
     sizes: Sizes,
 ) -> Option<Plan> {
     let targets = Targets::of(keyspace, ratio, sizes);
-    let mut due: Vec<(f64, usize)> = (0..LAST)
-        .map(|level| (score(keyspace, level, &targets, busy), level))
-        .filter(|&(score, _)| score >= 1.0)
-        .collect();
+    let mut due: Vec<_> = due(keyspace, &targets, busy).collect();
     due.sort_by(|a, b| b.0.total_cmp(&a.0));
     due.into_iter().find_map(|(_, level)| match level {
         0 => from_level_0(keyspace, targets.base, sizes).filter(|plan| busy.permits(plan)),
         _ => down_from(keyspace, level, &targets, busy, sizes),
     })
+}
+
+/// Levels that are too large, and how far.
+fn due(
+    keyspace: &KeyspaceVersion,
+    targets: &Targets,
+    busy: &Busy,
+) -> impl Iterator<Item = (f64, usize)> {
+    let scores = (0..LAST).map(|level| (score(keyspace, level, targets, busy), level));
+    scores.filter(|(score, _)| *score >= 1.0)
+}
+
+pub(super) fn is_due(keyspace: &KeyspaceVersion, ratio: u32, busy: &Busy, sizes: Sizes) -> bool {
+    due(keyspace, &Targets::of(keyspace, ratio, sizes), busy).next().is_some()
 }
 
 /// How far over its target a level is, tables that are on their way out not counted. 1 is due.
@@ -221,7 +232,7 @@ pub(super) fn move_down(
     Plan::new(keyspace, inputs, output_level, output_run, reason, sizes)
 }
 
-pub(super) fn debt(keyspace: &KeyspaceVersion, ratio: u32, sizes: Sizes) -> Debt {
+pub(super) fn debt(keyspace: &KeyspaceVersion, ratio: u32, sizes: Sizes, moved: &Moved) -> Debt {
     let targets = Targets::of(keyspace, ratio, sizes);
     let level_0_runs = keyspace.levels[0].runs.len();
     let (mut bytes, mut arriving) = (0, 0);
@@ -229,8 +240,8 @@ pub(super) fn debt(keyspace: &KeyspaceVersion, ratio: u32, sizes: Sizes) -> Debt
         arriving = keyspace.levels[0].bytes();
         bytes += arriving + keyspace.levels[targets.base].bytes();
     }
-    for level in targets.base..LAST {
-        let held = keyspace.levels[level].bytes() + arriving;
+    for (level, &moved) in moved.iter().enumerate().take(LAST).skip(targets.base) {
+        let held = (keyspace.levels[level].bytes() + arriving).saturating_sub(moved);
         arriving = held.saturating_sub(targets.bytes[level]);
         if arriving > 0 {
             let rewritten = keyspace.levels[level + 1].bytes() as f64 / held as f64;

@@ -52,7 +52,7 @@ pub use full::full;
 pub use history::History;
 pub use monitor::Monitors;
 pub use output::{write_cut_tables, write_table};
-pub use pick::{Debt, admits_flush, debt, flush_cuts, pick};
+pub use pick::{Debt, Moved, admits_flush, debt, flush_cuts, is_due, pick};
 pub use plan::{Cutting, Part, Place, Plan, PlanInput, Reason};
 pub use sizes::Sizes;
 pub use space::{Ledger, Surroundings};

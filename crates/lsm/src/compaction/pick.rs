@@ -7,7 +7,7 @@ use super::space::Surroundings;
 use super::{leveled, per_level, space_goal, tiered};
 use crate::dedup::Dedup;
 use crate::settings::Shape;
-use crate::version::KeyspaceVersion;
+use crate::version::{KeyspaceVersion, LEVELS};
 
 /// Compaction work that is due: what back-pressure goes by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -45,10 +45,22 @@ pub fn pick(
     }
 }
 
-/// The compaction work that is due in `keyspace`, running plans included.
-pub fn debt(keyspace: &KeyspaceVersion, sizes: Sizes) -> Debt {
+/// Whether a level is so large that something is to be merged, beside what running plans take from it: where
+/// [`pick`] finds nothing then, they are in its way. Leveled keyspaces only, false for others.
+pub fn is_due(keyspace: &KeyspaceVersion, busy: &Busy, sizes: Sizes) -> bool {
     match keyspace.settings.shape {
-        Shape::Leveled { ratio } => leveled::debt(keyspace, ratio, sizes),
+        Shape::Leveled { ratio } => leveled::is_due(keyspace, ratio, busy, sizes),
+        Shape::Tiered { .. } => false,
+    }
+}
+
+/// For each level, the bytes that were merged into the next and are in both, as the edit is still to be made.
+pub type Moved = [u64; LEVELS];
+
+/// The compaction work that is due in `keyspace`, running plans included, but not what is `moved` already.
+pub fn debt(keyspace: &KeyspaceVersion, sizes: Sizes, moved: &Moved) -> Debt {
+    match keyspace.settings.shape {
+        Shape::Leveled { ratio } => leveled::debt(keyspace, ratio, sizes, moved),
         Shape::Tiered { runs } => match keyspace.settings.dedup {
             Dedup::PerLevel { threshold } => per_level::debt(keyspace, runs as usize, threshold),
             Dedup::SpaceGoal { .. } => space_goal::debt(keyspace, runs as usize),

@@ -1,6 +1,7 @@
 //! What a lane does next, from what there is.
 
 use super::{Job, Jobs, Lane};
+use crate::compact::Merged;
 use crate::compaction::{self, Plan, Surroundings};
 use crate::inner::Inner;
 use crate::version::KeyspaceVersion;
@@ -20,7 +21,15 @@ pub(super) fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job
         if jobs.opening.openers > 0 {
             return None;
         }
+        if let Some(merged) = jobs.deferred.take_due(inner, now) {
+            return Some(jobs.begin_install(merged));
+        }
         let plan = next_plan(inner, jobs);
+        if plan.is_none()
+            && let Some(merged) = next_in_the_way(inner, jobs)
+        {
+            return Some(jobs.begin_install(merged));
+        }
         jobs.is_compacting &= plan.is_some() || jobs.lane(lane).running > 0;
         let Some(plan) = plan else { return open_again(inner, jobs, now) };
         jobs.begin_plan(&plan);
@@ -40,6 +49,14 @@ pub(super) fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job
     };
     jobs.lane(lane).running += 1;
     Some(job)
+}
+
+/// A deferred merge that keeps others from being chosen.
+fn next_in_the_way(inner: &Inner, jobs: &mut Jobs) -> Option<Merged> {
+    if jobs.deferred.is_empty() || inner.gate.is_cancelled() {
+        return None;
+    }
+    jobs.take_in_the_way(inner, &inner.view.pin())
 }
 
 /// What did not open may have been a device that failed for a while.

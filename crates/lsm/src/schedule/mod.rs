@@ -13,11 +13,12 @@ mod choose;
 mod run;
 
 pub(crate) use choose::{can_prepare, next_plan, wants_segments};
-pub(crate) use run::{run_plan, update_debt};
+pub(crate) use run::{install_deferred, run_plan, update_debt};
 
 use crate::commit::LogSegment;
-use crate::compact::Merge;
+use crate::compact::{Merge, Merged};
 use crate::compaction::{Busy, Plan};
+use crate::deferred::Deferred;
 use crate::inner::Inner;
 use crate::opening::Opening;
 use crate::settings::Settings;
@@ -58,6 +59,8 @@ enum Job {
     /// Of everything up to this seqno.
     Sync(Seqno),
     Compact(Plan),
+    /// Of a merge that was deferred.
+    Install(Merged),
     /// Tries again to open tables that could not be opened.
     OpenTables,
 }
@@ -88,6 +91,8 @@ pub(crate) struct Jobs {
     /// MemTables flushed, kept for the memory if nobody else holds them.
     pub(crate) retired: Vec<Arc<MemTable>>,
     pub(crate) busy: Busy,
+    /// Their plans are busy.
+    pub(crate) deferred: Deferred,
     /// A plan is under way, or another comes right after the last one.
     is_compacting: bool,
     /// The epoch of the MemTable that is being flushed.
@@ -259,6 +264,12 @@ impl Jobs {
     pub(crate) fn unopened_error(&mut self, version: &Version) -> Option<Error> {
         self.unopened.take_if(|_| version.is_open());
         self.unopened.clone()
+    }
+
+    /// Takes up a merge that was deferred.
+    fn begin_install(&mut self, merged: Merged) -> Job {
+        self.lane(Lane::Compaction).running += 1;
+        Job::Install(merged)
     }
 
     /// Takes up a plan, by a lane or by a caller.

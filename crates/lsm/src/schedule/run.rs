@@ -3,18 +3,23 @@
 use super::choose::{is_unused, next_plan, segments_ahead};
 use super::{Job, Jobs, Lane};
 use crate::commit::LogSegment;
-use crate::compact::{Merge, compact};
-use crate::compaction::{self, Held, Plan};
+use crate::compact::{Merge, compact, install};
+use crate::compaction::{self, Held, Moved, Plan};
+use crate::deferred::Hurry;
 use crate::flush;
 use crate::inner::Inner;
 use crate::log_files::log_file_name;
 use crate::logs::{Spare, salt_of};
 use crate::manifest::{Change, Edit, State};
 use crate::stall::Debt;
+use crate::version::LEVELS;
 use esker_base::{Error, Result};
 use esker_memtable::MemTable;
 use parking_lot::MutexGuard;
 use std::sync::Arc;
+
+/// Of a keyspace without deferred merges.
+const NOTHING: Moved = [0; LEVELS];
 
 /// Does a plan that a caller took up.
 pub(crate) fn run_plan(inner: &Inner, plan: Plan) -> Result<()> {
@@ -23,27 +28,35 @@ pub(crate) fn run_plan(inner: &Inner, plan: Plan) -> Result<()> {
 
 pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
     let schedule = &inner.schedule;
+    let mut merged = None;
     let outcome = match &job {
         Job::Prepare => prepare(inner),
         Job::Sort(memtable) => sort(inner, memtable),
         Job::Flush(memtable) => flush_one(inner, memtable),
         Job::Sync(seqno) => inner.commit.sync_through(*seqno),
-        Job::Compact(plan) => compact(inner, plan),
+        Job::Compact(plan) => compact(inner, plan).map(|early| merged = early),
+        Job::Install(merged) => install(inner, merged),
         Job::OpenTables => {
             inner.open_new_tables();
             inner.schedule.jobs.lock().is_opening_again = false;
             Ok(())
         }
     };
-    let held = match &job {
-        Job::Compact(plan) => Some(Held::by(plan)),
-        _ => None,
-    };
     let mut jobs = schedule.jobs.lock();
     // A compaction that was cancelled has not failed.
     let outcome =
         if inner.gate.is_cancelled() && lane == Lane::Compaction { Ok(()) } else { outcome };
     jobs.lane(lane).record(outcome.clone(), inner.clock.now());
+    jobs.make_room_after(outcome.as_ref().err());
+    let held = match (&job, merged) {
+        (Job::Compact(_), Some(early)) => {
+            jobs.deferred.add(early, inner.clock.now());
+            None
+        }
+        (Job::Compact(plan), None) => Some(Held::by(plan)),
+        (Job::Install(merged), _) => Some(merged.held.clone()),
+        _ => None,
+    };
     drop(jobs);
     let changes_debt = !matches!(job, Job::Sort(_) | Job::Sync(_) | Job::OpenTables);
     // Before the lane is at rest: whoever waited for that must find that nobody uses a flushed MemTable
@@ -204,9 +217,24 @@ fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
     Ok(())
 }
 
+/// Puts in force what was deferred, in the calling thread and beside the lanes.
+pub(crate) fn install_deferred(inner: &Inner) -> Result<()> {
+    let _hurry = Hurry::begin(&inner.schedule);
+    loop {
+        let mut jobs = inner.schedule.jobs.lock();
+        let Some(merged) = jobs.deferred.take_due(inner, inner.clock.now()) else { return Ok(()) };
+        let job = jobs.begin_install(merged);
+        drop(jobs);
+        run(inner, Lane::Compaction, job)?;
+    }
+}
+
 /// Tells writers how fast they may go now.
 pub(crate) fn update_debt(inner: &Inner) {
-    let is_compacting = inner.schedule.jobs.lock().is_compacting;
+    let (is_compacting, moved) = {
+        let jobs = inner.schedule.jobs.lock();
+        (jobs.is_compacting, jobs.deferred.moved())
+    };
     inner.stall.set_debt(inner.clock.now(), || {
         let view = inner.view.pin();
         let sealed = || view.memtables.iter().filter(|memtable| memtable.is_sealed());
@@ -221,7 +249,8 @@ pub(crate) fn update_debt(inner: &Inner) {
             ..Debt::default()
         };
         for keyspace in view.version.keyspaces.values() {
-            let owed = compaction::debt(keyspace, inner.sizes);
+            let moved = moved.get(&keyspace.id).unwrap_or(&NOTHING);
+            let owed = compaction::debt(keyspace, inner.sizes, moved);
             let excess = owed.level_0_runs.saturating_sub(owed.level_0_trigger);
             debt.level_0_excess_runs = debt.level_0_excess_runs.max(excess);
             debt.compaction_bytes += owed.bytes;

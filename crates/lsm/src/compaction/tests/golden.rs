@@ -70,7 +70,7 @@ impl Script {
                 self.last_plan = full(&self.keyspace, 1000, &busy, self.sizes, &around);
                 self.last_plan.as_ref().map_or("nothing\n".into(), describe)
             }
-            ["debt"] => format!("{:?}\n", debt(&self.keyspace, self.sizes)),
+            ["debt"] => format!("{:?}\n", debt(&self.keyspace, self.sizes, &Default::default())),
             ["parts", most] => {
                 let plan = self.last_plan.as_ref().expect("a plan before its parts");
                 let bound = |key: &Option<Vec<u8>>| {

@@ -40,9 +40,9 @@ pub(super) const ABOUT: &str = "\
     a case names the device, the part of its dies' time that writes take, and what the device does by \
     itself: nothing (host-only), or stop a program for a read in so many microseconds, reads going first on \
     dies and channels. Of halves and small-set, what is read is never written, as in the paper; rotating \
-    places a leveled tree's tables, of which all is read alike as soon as they are closed; rotating-delayed \
-    goes on reading what the two last levels' tables replace until about a unit is full, which no engine \
-    here does. Rotating is told how many units what is written keeps busy; under the engine it takes \
+    places a leveled tree's tables, of which all is read alike; it goes on reading what the two last \
+    levels' tables replace until about a unit is full, as the engine does below its base level, and \
+    rotating-eager reads them as soon as they are closed. Rotating is told how many units what is written keeps busy; under the engine it takes \
     that to be an eighth of them, whatever is written. Where writes missed their rate, the row is void and \
     gives only the part that was written (void_written_part; a hundredth and 10 ms of writes may be missing). \
     At 25% of the dies' time rotating holds writers back, rotating-unheld does not, and both say how much \
@@ -136,7 +136,7 @@ fn placing(preset: &Preset, form: Form) -> Vec<Box<dyn Policy>> {
     vec![
         Box::new(Shared),
         Box::new(rotating(preset, form)),
-        Box::new(rotating(preset, form).delayed()),
+        Box::new(rotating(preset, form).eager()),
     ]
 }
 

@@ -1,0 +1,431 @@
+//! Merges that are done and not in force yet.
+//!
+//! What a merge has just written lies where a device is being written, and there reads wait for writes. A storage that
+//! knows its device says when a file lies elsewhere ([`Storage::is_settled`](esker_storage::Storage::is_settled)). Until
+//! then readers may as well go on with what was merged: it says the same, and lies where nobody writes.
+//!
+//! ```text
+//! merge ──► outputs written ──► deferred ──────────────────────► installed
+//!                                the plan keeps its claim,        when they are settled, are in the way,
+//!                                readers read its inputs          or somebody waits
+//! ```
+//!
+//! The claim ([`Busy`](crate::compaction::Busy)) keeps everybody off the inputs and the keys between, so that the edit
+//! fits whenever it is made. For the same reason only merges below the base are deferred: one that holds a part of the
+//! base would hold up level 0. A merge that stands in the way of others is put in force at once. After a crash it was
+//! never done, and what it wrote is removed like any file that no manifest lists.
+//!
+//! What is deferred takes space twice. A storage defers only what it has the room for.
+
+use crate::compact::Merged;
+use crate::compaction::{self, Moved, Plan, Reason};
+use crate::inner::Inner;
+use crate::schedule::{Jobs, Schedule};
+use crate::version::{KeyspaceVersion, LEVELS, table_file_name};
+use crate::view::View;
+use esker_base::{Error, KeyspaceId};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A merge comes into force after this at the latest. Where little is written files would never be settled, and what
+/// was merged would take its space for ever.
+const LATEST: Duration = Duration::from_secs(600);
+
+/// The merges of a database that are done and not in force.
+#[derive(Default)]
+pub(crate) struct Deferred {
+    /// In the order in which they were done.
+    merges: Vec<Waiting>,
+    /// How many callers wait for all that is to be done.
+    hurried: usize,
+}
+
+struct Waiting {
+    merged: Merged,
+    /// When it comes into force at the latest.
+    latest: Duration,
+}
+
+/// Whether a merge below the base that was just done is better put in force later.
+pub(crate) fn is_early(inner: &Inner, plan: &Plan, merged: &Merged) -> bool {
+    plan.reason == Reason::LevelSize
+        && !inner.gate.is_cancelled()
+        && !inner.schedule.jobs.lock().deferred.is_hurried()
+        && !is_settled(inner, merged)
+}
+
+/// Whether a shallower level than those that `plan` takes from is in use: then level 0 goes there.
+pub(crate) fn is_below_base(keyspace: &KeyspaceVersion, plan: &Plan) -> bool {
+    let newest = plan.inputs.iter().map(|input| input.level).min().unwrap_or(0);
+    (1..newest).any(|level| !keyspace.levels[level].is_empty())
+}
+
+fn is_settled(inner: &Inner, merged: &Merged) -> bool {
+    merged.outputs().iter().all(|meta| inner.storage.is_settled(&table_file_name(meta.id.file)))
+}
+
+impl Deferred {
+    /// Puts a merge off.
+    pub(crate) fn add(&mut self, merged: Merged, now: Duration) {
+        self.merges.push(Waiting { merged, latest: now + LATEST });
+    }
+
+    /// Whether nothing is to be put off.
+    fn is_hurried(&self) -> bool {
+        self.hurried > 0
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.merges.len()
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.merges.is_empty()
+    }
+
+    /// Has all come into force that there are: their inputs take space that is needed.
+    pub(crate) fn make_due(&mut self) {
+        self.merges.iter_mut().for_each(|waiting| waiting.latest = Duration::ZERO);
+    }
+
+    /// One that is to come into force now.
+    pub(crate) fn take_due(&mut self, inner: &Inner, now: Duration) -> Option<Merged> {
+        if self.is_empty() {
+            return None;
+        }
+        let keyspaces = &inner.view.pin().version.keyspaces;
+        let is_due = |waiting: &Waiting| {
+            self.hurried > 0
+                || now >= waiting.latest
+                || !keyspaces.contains_key(&waiting.merged.keyspace())
+                || is_settled(inner, &waiting.merged)
+        };
+        let at = self.merges.iter().position(is_due)?;
+        Some(self.merges.remove(at).merged)
+    }
+
+    /// By keyspace, the bytes that were merged from each level into the next.
+    pub(crate) fn moved(&self) -> BTreeMap<KeyspaceId, Moved> {
+        let mut moved: BTreeMap<KeyspaceId, Moved> = BTreeMap::new();
+        for waiting in &self.merges {
+            let (level, bytes) = waiting.merged.moved();
+            moved.entry(waiting.merged.keyspace()).or_insert([0; LEVELS])[level] += bytes;
+        }
+        moved
+    }
+
+    fn count(&self, keyspace: KeyspaceId) -> usize {
+        self.merges.iter().filter(|waiting| waiting.merged.keyspace() == keyspace).count()
+    }
+}
+
+impl Jobs {
+    /// One that stands in the way: a level is too large, and no plan can be made while this one holds its claim. Not
+    /// as long as a merge is under way in its keyspace, which may be what stands in the way; but where writers wait.
+    pub(crate) fn take_in_the_way(&mut self, inner: &Inner, view: &View) -> Option<Merged> {
+        let is_waited_for = inner.stall.waits_for_compaction();
+        let (deferred, busy) = (&self.deferred, &self.busy);
+        let is_in_the_way = |merged: &Merged| {
+            let id = merged.keyspace();
+            let Some(keyspace) = view.version.keyspaces.get(&id) else { return true };
+            let is_alone = busy.count(id) == deferred.count(id);
+            (is_alone || is_waited_for) && compaction::is_due(keyspace, busy, inner.sizes)
+        };
+        let found = deferred.merges.iter().position(|waiting| is_in_the_way(&waiting.merged))?;
+        Some(self.deferred.merges.remove(found).merged)
+    }
+
+    /// Notes what came of a job: where there was no room, what is deferred makes some.
+    pub(crate) fn make_room_after(&mut self, failed: Option<&Error>) {
+        if failed.is_some_and(Error::is_out_of_space) {
+            self.deferred.make_due();
+        }
+    }
+}
+
+/// As long as it is there, merges come into force when they are done.
+pub(crate) struct Hurry<'a>(&'a Schedule);
+
+impl<'a> Hurry<'a> {
+    /// For a caller that waits until all is done.
+    pub(crate) fn begin(schedule: &'a Schedule) -> Self {
+        schedule.jobs.lock().deferred.hurried += 1;
+        schedule.work.notify_all();
+        Hurry(schedule)
+    }
+}
+
+impl Drop for Hurry<'_> {
+    fn drop(&mut self) {
+        self.0.jobs.lock().deferred.hurried -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::Db;
+    use crate::env::Env;
+    use crate::keyspace::Keyspace;
+    use crate::schedule::{Lane, step_lane};
+    use crate::settings::{KeyspaceSettings, Log, Settings, Shape};
+    use esker_base::background::Stepped;
+    use esker_base::{Clock, Rng};
+    use esker_storage::{Layer, MemoryStorage, Storage};
+    use esker_table::Compression;
+    use parking_lot::Mutex;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Files whose place is said to be written, or not.
+    #[derive(Clone)]
+    struct Told {
+        storage: MemoryStorage,
+        is_settled: Arc<AtomicBool>,
+    }
+
+    impl Told {
+        fn tables(&self) -> usize {
+            let names = self.storage.list().unwrap();
+            names.iter().filter(|name| name.ends_with(".tables")).count()
+        }
+
+        fn settle(&self) {
+            self.is_settled.store(true, Ordering::Relaxed);
+        }
+    }
+
+    impl Layer for Told {
+        fn below(&self) -> &dyn Storage {
+            &self.storage
+        }
+        fn is_settled(&self, _: &str) -> bool {
+            self.is_settled.load(Ordering::Relaxed)
+        }
+    }
+
+    #[derive(Default)]
+    struct Hand(Mutex<Duration>);
+
+    impl Clock for Hand {
+        fn now(&self) -> Duration {
+            *self.0.lock()
+        }
+        fn sleep(&self, duration: Duration) {
+            *self.0.lock() += duration;
+        }
+    }
+
+    /// A database whose deep tables are not settled, with levels of twice the size of the one above.
+    struct World {
+        told: Told,
+        clock: Arc<Hand>,
+        db: Db,
+        keyspace: Keyspace,
+        rng: Rng,
+        written: BTreeMap<u32, u8>,
+    }
+
+    fn settings() -> KeyspaceSettings {
+        let (shape, compression) = (Shape::Leveled { ratio: 2 }, Compression::None);
+        KeyspaceSettings { shape, compression, ..KeyspaceSettings::default() }
+    }
+
+    fn open(told: &Told, clock: &Arc<Hand>) -> Db {
+        let env = Env {
+            background: Arc::new(Stepped),
+            clock: clock.clone(),
+            ..Env::over(Arc::new(told.clone()))
+        };
+        let (segment_bytes, memory_bytes) = (64 << 10, 4 << 20);
+        let settings =
+            Settings { log: Log::None, segment_bytes, memory_bytes, ..Settings::default() };
+        Db::open_with(env, settings).unwrap()
+    }
+
+    impl World {
+        fn new() -> Self {
+            let storage = MemoryStorage::new();
+            let told = Told { storage, is_settled: Arc::default() };
+            let clock = Arc::new(Hand::default());
+            let db = open(&told, &clock);
+            let keyspace = db.keyspace("keyspace", settings()).unwrap();
+            let (rng, written) = (Rng::new(7), BTreeMap::new());
+            World { told, clock, db, keyspace, rng, written }
+        }
+
+        /// One that has deferred merges, and nothing else to do.
+        fn with_deferred() -> Self {
+            let mut world = World::new();
+            for _ in 0..200 {
+                world.write(100);
+                if world.deferred() > 0 {
+                    return world;
+                }
+            }
+            panic!("no merge was deferred");
+        }
+
+        /// Puts so many keys, and does what there is to do.
+        fn write(&mut self, keys: usize) {
+            for _ in 0..keys {
+                let (key, value) = (self.rng.below(10_000) as u32, self.rng.below(256) as u8);
+                self.db.put(&self.keyspace, &key.to_be_bytes(), &[value; 400]).unwrap();
+                self.written.insert(key, value);
+                while self.db.step() {}
+            }
+        }
+
+        fn deferred(&self) -> usize {
+            self.db.stats().compactions_deferred as usize
+        }
+
+        fn claims(&self) -> usize {
+            self.db.inner().schedule.jobs.lock().busy.len()
+        }
+
+        fn check(&self) {
+            for (key, value) in &self.written {
+                let found = self.db.get(&self.keyspace, &key.to_be_bytes()).unwrap();
+                assert_eq!(found.as_deref(), Some(&[*value; 400][..]), "key {key}");
+            }
+        }
+
+        fn tables_in_force(&self) -> usize {
+            let version = self.db.inner().view.load().version.clone();
+            version.keyspaces.values().map(|keyspace| keyspace.tables().count()).sum()
+        }
+    }
+
+    #[test]
+    fn a_merge_comes_into_force_when_what_it_wrote_is_settled() {
+        let world = World::with_deferred();
+        let (compactions, tables) = (world.db.stats().compactions, world.tables_in_force());
+        assert!(world.told.tables() > tables, "what was written is there beside what is read");
+        assert_eq!(world.claims(), world.deferred());
+        assert!(!world.db.step());
+        world.check();
+        world.told.settle();
+        while step_lane(world.db.inner(), Lane::Compaction) {}
+        assert_eq!((world.deferred(), world.claims()), (0, 0));
+        assert!(world.db.stats().compactions > compactions);
+        assert_eq!(world.told.tables(), world.tables_in_force());
+        world.check();
+    }
+
+    #[test]
+    fn merges_into_the_base_are_never_put_off() {
+        let mut world = World::new();
+        for _ in 0..40 {
+            world.write(100);
+            let version = world.db.inner().view.load().version.clone();
+            let levels = &version.keyspaces[&world.keyspace.id()].levels;
+            let used = (1..LEVELS).filter(|&level| !levels[level].is_empty()).count();
+            assert!(used > 2 || world.deferred() == 0);
+        }
+        assert!(world.db.stats().compactions > 3);
+    }
+
+    #[test]
+    fn one_that_stands_in_the_way_comes_into_force_though_it_is_not_settled() {
+        let mut world = World::with_deferred();
+        let before = world.db.stats().compactions;
+        (0..60).for_each(|_| world.write(500));
+        assert!(world.db.stats().compactions > before + 10);
+        let version = world.db.inner().view.load().version.clone();
+        let levels = &version.keyspaces[&world.keyspace.id()].levels;
+        let all: u64 = levels.iter().map(crate::version::Level::bytes).sum();
+        assert!(2 * levels[LEVELS - 1].bytes() > all - (2 << 20), "the last level has most");
+        world.check();
+    }
+
+    #[test]
+    fn one_comes_into_force_after_ten_minutes() {
+        let world = World::with_deferred();
+        assert!(!step_lane(world.db.inner(), Lane::Compaction));
+        world.clock.sleep(LATEST);
+        assert!(step_lane(world.db.inner(), Lane::Compaction));
+        while world.db.step() {}
+        // What follows from it may be put off in its turn.
+        let latest = world.clock.now() + LATEST;
+        let jobs = world.db.inner().schedule.jobs.lock();
+        assert!(jobs.deferred.merges.iter().all(|waiting| waiting.latest == latest));
+    }
+
+    #[test]
+    fn whoever_waits_for_all_merges_waits_for_none_to_settle() {
+        let world = World::with_deferred();
+        world.db.settle().unwrap();
+        assert_eq!((world.deferred(), world.claims()), (0, 0));
+        world.check();
+        let world = World::with_deferred();
+        world.db.compact().unwrap();
+        assert_eq!((world.deferred(), world.claims()), (0, 0));
+        world.check();
+        assert!(world.db.inner().schedule.jobs.lock().deferred.hurried == 0);
+    }
+
+    #[test]
+    fn a_close_puts_all_in_force() {
+        let World { told, clock, db, written, .. } = World::with_deferred();
+        db.close().unwrap();
+        let db = open(&told, &clock);
+        let keyspace = db.keyspace("keyspace", settings()).unwrap();
+        let version = db.inner().view.load().version.clone();
+        let in_force: usize = version.keyspaces.values().map(|it| it.tables().count()).sum();
+        assert_eq!(told.tables(), in_force);
+        for (key, value) in &written {
+            let found = db.get(&keyspace, &key.to_be_bytes()).unwrap();
+            assert_eq!(found.as_deref(), Some(&[*value; 400][..]));
+        }
+    }
+
+    #[test]
+    fn the_merges_of_a_dropped_keyspace_leave_nothing() {
+        let world = World::with_deferred();
+        world.db.drop_keyspace("keyspace").unwrap();
+        while world.db.step() {}
+        assert_eq!((world.deferred(), world.claims(), world.told.tables()), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_snapshot_and_deletes_of_the_meantime_are_kept() {
+        let mut world = World::with_deferred();
+        let snapshot = world.db.snapshot();
+        let (&key, &value) = world.written.iter().next().unwrap();
+        world.db.delete(&world.keyspace, &key.to_be_bytes()).unwrap();
+        world.written.remove(&key);
+        world.db.settle().unwrap();
+        world.check();
+        assert!(world.db.get(&world.keyspace, &key.to_be_bytes()).unwrap().is_none());
+        let then = world.db.get_at(&world.keyspace, &key.to_be_bytes(), &snapshot).unwrap();
+        assert_eq!(then.as_deref(), Some(&[value; 400][..]));
+    }
+
+    #[test]
+    fn a_job_that_found_no_room_makes_all_due() {
+        let world = World::with_deferred();
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let failed = Error::io("write", "a table", full);
+        let mut jobs = world.db.inner().schedule.jobs.lock();
+        jobs.make_room_after(Some(&Error::Closed));
+        let now = world.clock.now();
+        assert!(jobs.deferred.take_due(world.db.inner(), now).is_none());
+        jobs.make_room_after(Some(&failed));
+        assert!(jobs.deferred.take_due(world.db.inner(), now).is_some());
+    }
+
+    #[test]
+    fn what_is_merged_already_is_no_debt() {
+        let world = World::with_deferred();
+        let inner = world.db.inner();
+        let version = inner.view.load().version.clone();
+        let keyspace = &version.keyspaces[&world.keyspace.id()];
+        let moved = inner.schedule.jobs.lock().deferred.moved()[&keyspace.id];
+        let owed = |moved: &Moved| compaction::debt(keyspace, inner.sizes, moved).bytes;
+        assert!(owed(&moved) < owed(&[0; LEVELS]));
+    }
+}
