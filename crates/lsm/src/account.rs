@@ -170,6 +170,11 @@ struct Pending {
 }
 
 impl Unwritten {
+    /// Notes what something has cost.
+    pub(crate) fn spent(&self, cost: Account) {
+        self.0.lock().account.add(cost);
+    }
+
     /// Notes a look at space.
     pub(crate) fn look(&self, space: SpaceSeen) {
         self.0.lock().account.add(Account { space, ..Account::default() });

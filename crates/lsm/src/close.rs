@@ -73,6 +73,8 @@ impl Inner {
         if let Some(cause) = self.commit.failure() {
             return Err(Error::LogFailed { cause: Arc::new(cause) });
         }
+        // Before the flushes: what was merged makes room for them.
+        install_deferred(self)?;
         loop {
             let view = self.view.load();
             let Some(memtable) = view.memtables.last().cloned() else { break };
@@ -84,7 +86,6 @@ impl Inner {
             crate::flush::flush(self, &memtable)?;
             self.look_at_space();
         }
-        install_deferred(self)?;
         // Logs that were prepared and not used.
         let mut unused = Vec::new();
         self.install(

@@ -142,6 +142,11 @@ impl Merged {
         &self.outcome.outputs
     }
 
+    /// Whether its inputs take more room than its outputs and as much again.
+    pub(crate) fn frees_much(&self) -> bool {
+        self.outcome.freed_bytes() > self.outcome.written_bytes
+    }
+
     /// The newest level that it takes from, and how many bytes.
     pub(crate) fn moved(&self) -> (usize, u64) {
         self.moved
@@ -175,6 +180,7 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<Option<Merged>> {
     let is_below_base = deferred::is_below_base(&keyspace, plan);
     drop(keyspace);
     let merged = Merged::new(plan, merge.execute(inner)?);
+    count(inner, &merged.outcome);
     if is_below_base && deferred::is_early(inner, plan, &merged) {
         return Ok(Some(merged));
     }
@@ -184,12 +190,11 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<Option<Merged>> {
     Ok(None)
 }
 
-/// Puts what was merged in force.
+/// Puts what was merged in force. After an error it may be tried again.
 pub(crate) fn install(inner: &Inner, merged: &Merged) -> Result<()> {
-    let outcome = &merged.outcome;
     let mut is_dropped = false;
     inner.install(
-        cost_of(outcome),
+        Account::default(),
         |state| {
             is_dropped = !has_keyspace(state, merged.keyspace);
             Ok(unless_dropped(state, merged.keyspace, || merged.edit()))
@@ -197,15 +202,20 @@ pub(crate) fn install(inner: &Inner, merged: &Merged) -> Result<()> {
         |_| {},
     )?;
     if is_dropped {
-        remove_outputs(inner, std::slice::from_ref(outcome));
+        remove_outputs(inner, std::slice::from_ref(&merged.outcome));
     }
+    inner.open_new_tables();
+    Ok(())
+}
+
+/// Counts what a merge has cost, whenever it comes into force.
+fn count(inner: &Inner, outcome: &Outcome) {
     inner.counters.compactions.add(1);
     inner.counters.compaction_read_bytes.add(outcome.read_bytes);
     inner.counters.compaction_bytes.add(outcome.written_bytes);
     inner.counters.predicted_reclaim_bytes.add(outcome.predicted_reclaim_bytes);
     inner.counters.reclaims_within_tenth.add(u64::from(outcome.freed_what_was_expected()));
-    inner.open_new_tables();
-    Ok(())
+    inner.unwritten.spent(cost_of(outcome));
 }
 
 /// Removes what no edit has added and none will.

@@ -11,11 +11,14 @@
 //! ```
 //!
 //! The claim ([`Busy`](crate::compaction::Busy)) keeps everybody off the inputs and the keys between, so that the edit
-//! fits whenever it is made. For the same reason only merges below the base are deferred: one that holds a part of the
-//! base would hold up level 0. A merge that stands in the way of others is put in force at once. After a crash it was
-//! never done, and what it wrote is removed like any file that no manifest lists.
+//! fits whenever it is made, and after a failure it is made again. For the same reason only merges below the base are
+//! deferred: one that holds a part of the base would hold up level 0. Where writers wait for compaction, or a level has no
+//! other merge that could be done, what was deferred first comes into force. After a crash it was never done, and what it
+//! wrote is removed like any file that no manifest lists.
 //!
-//! What is deferred takes space twice. A storage defers only what it has the room for.
+//! What is deferred takes space twice. A storage says how much of what is written may lie so, and merges that free much
+//! are not deferred, so that what they would free is little more. Where a job finds no room, all that is deferred comes
+//! into force before it is tried again.
 
 use crate::compact::Merged;
 use crate::compaction::{self, Moved, Plan, Reason};
@@ -23,7 +26,7 @@ use crate::inner::Inner;
 use crate::schedule::{Jobs, Schedule};
 use crate::version::{KeyspaceVersion, LEVELS, table_file_name};
 use crate::view::View;
-use esker_base::{Error, KeyspaceId};
+use esker_base::KeyspaceId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -49,7 +52,9 @@ struct Waiting {
 /// Whether a merge below the base that was just done is better put in force later.
 pub(crate) fn is_early(inner: &Inner, plan: &Plan, merged: &Merged) -> bool {
     plan.reason == Reason::LevelSize
+        && !merged.frees_much()
         && !inner.gate.is_cancelled()
+        && !inner.stall.waits_for_compaction()
         && !inner.schedule.jobs.lock().deferred.is_hurried()
         && !is_settled(inner, merged)
 }
@@ -85,9 +90,9 @@ impl Deferred {
         self.merges.is_empty()
     }
 
-    /// Has all come into force that there are: their inputs take space that is needed.
-    pub(crate) fn make_due(&mut self) {
-        self.merges.iter_mut().for_each(|waiting| waiting.latest = Duration::ZERO);
+    /// Takes one back that could not be put in force: it is the next that is tried.
+    pub(crate) fn put_back(&mut self, merged: Merged) {
+        self.merges.insert(0, Waiting { merged, latest: Duration::ZERO });
     }
 
     /// One that is to come into force now.
@@ -96,8 +101,9 @@ impl Deferred {
             return None;
         }
         let keyspaces = &inner.view.pin().version.keyspaces;
+        let is_owed = self.hurried > 0 || inner.stall.waits_for_compaction();
         let is_due = |waiting: &Waiting| {
-            self.hurried > 0
+            is_owed
                 || now >= waiting.latest
                 || !keyspaces.contains_key(&waiting.merged.keyspace())
                 || is_settled(inner, &waiting.merged)
@@ -122,26 +128,27 @@ impl Deferred {
 }
 
 impl Jobs {
-    /// One that stands in the way: a level is too large, and no plan can be made while this one holds its claim. Not
-    /// as long as a merge is under way in its keyspace, which may be what stands in the way; but where writers wait.
+    /// One of a keyspace in which a level is too large and no plan can be made: the one that was put off first, which may
+    /// not be the one that is in the way. Not as long as a merge is under way in that keyspace, for that may be what is.
     pub(crate) fn take_in_the_way(&mut self, inner: &Inner, view: &View) -> Option<Merged> {
-        let is_waited_for = inner.stall.waits_for_compaction();
-        let (deferred, busy) = (&self.deferred, &self.busy);
-        let is_in_the_way = |merged: &Merged| {
-            let id = merged.keyspace();
-            let Some(keyspace) = view.version.keyspaces.get(&id) else { return true };
-            let is_alone = busy.count(id) == deferred.count(id);
-            (is_alone || is_waited_for) && compaction::is_due(keyspace, busy, inner.sizes)
-        };
-        let found = deferred.merges.iter().position(|waiting| is_in_the_way(&waiting.merged))?;
-        Some(self.deferred.merges.remove(found).merged)
+        let at = self.in_the_way(inner, view)?;
+        Some(self.deferred.merges.remove(at).merged)
     }
 
-    /// Notes what came of a job: where there was no room, what is deferred makes some.
-    pub(crate) fn make_room_after(&mut self, failed: Option<&Error>) {
-        if failed.is_some_and(Error::is_out_of_space) {
-            self.deferred.make_due();
-        }
+    /// Whether there is one.
+    pub(crate) fn has_in_the_way(&self, inner: &Inner, view: &View) -> bool {
+        self.in_the_way(inner, view).is_some()
+    }
+
+    fn in_the_way(&self, inner: &Inner, view: &View) -> Option<usize> {
+        let (deferred, busy) = (&self.deferred, &self.busy);
+        let is_in_the_way = |waiting: &Waiting| {
+            let id = waiting.merged.keyspace();
+            let Some(keyspace) = view.version.keyspaces.get(&id) else { return false };
+            let is_alone = busy.count(id) == deferred.count(id);
+            is_alone && compaction::is_due(keyspace, busy, inner.sizes)
+        };
+        deferred.merges.iter().position(is_in_the_way)
     }
 }
 
@@ -171,20 +178,25 @@ mod tests {
     use crate::keyspace::Keyspace;
     use crate::schedule::{Lane, step_lane};
     use crate::settings::{KeyspaceSettings, Log, Settings, Shape};
+    use crate::stall::Debt;
+    use crate::version::TableId;
     use esker_base::background::Stepped;
-    use esker_base::{Clock, Rng};
-    use esker_storage::{Layer, MemoryStorage, Storage};
+    use esker_base::{Clock, Error, Hint, Result, Rng};
+    use esker_storage::{Layer, MemoryStorage, Storage, WritableFile};
     use esker_table::Compression;
     use parking_lot::Mutex;
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::io;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// Files whose place is said to be written, or not.
+    /// Files whose place is said to be written, or not. New tables and what is added to manifests may fail.
     #[derive(Clone)]
     struct Told {
         storage: MemoryStorage,
         is_settled: Arc<AtomicBool>,
+        is_full: Arc<AtomicBool>,
+        is_broken: Arc<AtomicBool>,
     }
 
     impl Told {
@@ -196,14 +208,47 @@ mod tests {
         fn settle(&self) {
             self.is_settled.store(true, Ordering::Relaxed);
         }
+
+        fn fill_up(&self) {
+            self.is_full.store(true, Ordering::Relaxed);
+        }
     }
 
     impl Layer for Told {
         fn below(&self) -> &dyn Storage {
             &self.storage
         }
+        fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+            let is_table = name.ends_with(".tables");
+            if is_table && self.is_full.load(Ordering::Relaxed) {
+                return Err(Error::io("create", name, io::ErrorKind::StorageFull.into()));
+            }
+            let file = self.storage.create(name, hint)?;
+            let is_broken = if is_table { Arc::default() } else { self.is_broken.clone() };
+            Ok(Box::new(Breaking { file, is_broken }))
+        }
         fn is_settled(&self, _: &str) -> bool {
             self.is_settled.load(Ordering::Relaxed)
+        }
+    }
+
+    struct Breaking {
+        file: Box<dyn WritableFile>,
+        is_broken: Arc<AtomicBool>,
+    }
+
+    impl WritableFile for Breaking {
+        fn append(&mut self, bytes: &[u8]) -> Result<()> {
+            self.file.append(bytes)
+        }
+        fn len(&self) -> u64 {
+            self.file.len()
+        }
+        fn sync(&mut self) -> Result<()> {
+            match self.is_broken.load(Ordering::Relaxed) {
+                true => Err(Error::io("sync", "a file", io::Error::other("made to fail"))),
+                false => self.file.sync(),
+            }
         }
     }
 
@@ -249,7 +294,8 @@ mod tests {
     impl World {
         fn new() -> Self {
             let storage = MemoryStorage::new();
-            let told = Told { storage, is_settled: Arc::default() };
+            let (is_settled, is_full, is_broken) = Default::default();
+            let told = Told { storage, is_settled, is_full, is_broken };
             let clock = Arc::new(Hand::default());
             let db = open(&told, &clock);
             let keyspace = db.keyspace("keyspace", settings()).unwrap();
@@ -294,16 +340,28 @@ mod tests {
             }
         }
 
-        fn tables_in_force(&self) -> usize {
-            let version = self.db.inner().view.load().version.clone();
-            version.keyspaces.values().map(|keyspace| keyspace.tables().count()).sum()
+        /// What deferred merges have written.
+        fn outputs(&self) -> BTreeSet<TableId> {
+            let jobs = self.db.inner().schedule.jobs.lock();
+            let merges = jobs.deferred.merges.iter();
+            merges.flat_map(|it| it.merged.outputs()).map(|meta| meta.id).collect()
         }
+
+        fn tables_in_force(&self) -> BTreeSet<TableId> {
+            tables_in_force(&self.db)
+        }
+    }
+
+    fn tables_in_force(db: &Db) -> BTreeSet<TableId> {
+        let version = db.inner().view.load().version.clone();
+        let tables = version.keyspaces.values().flat_map(|keyspace| keyspace.tables());
+        tables.map(|(_, _, table)| table.meta.id).collect()
     }
 
     #[test]
     fn a_merge_comes_into_force_when_what_it_wrote_is_settled() {
         let world = World::with_deferred();
-        let (compactions, tables) = (world.db.stats().compactions, world.tables_in_force());
+        let (outputs, tables) = (world.outputs(), world.tables_in_force().len());
         assert!(world.told.tables() > tables, "what was written is there beside what is read");
         assert_eq!(world.claims(), world.deferred());
         assert!(!world.db.step());
@@ -311,8 +369,8 @@ mod tests {
         world.told.settle();
         while step_lane(world.db.inner(), Lane::Compaction) {}
         assert_eq!((world.deferred(), world.claims()), (0, 0));
-        assert!(world.db.stats().compactions > compactions);
-        assert_eq!(world.told.tables(), world.tables_in_force());
+        assert!(outputs.is_subset(&world.tables_in_force()));
+        assert_eq!(world.told.tables(), world.tables_in_force().len());
         world.check();
     }
 
@@ -370,13 +428,13 @@ mod tests {
 
     #[test]
     fn a_close_puts_all_in_force() {
-        let World { told, clock, db, written, .. } = World::with_deferred();
+        let world = World::with_deferred();
+        let outputs = world.outputs();
+        let World { told, clock, db, written, .. } = world;
         db.close().unwrap();
         let db = open(&told, &clock);
         let keyspace = db.keyspace("keyspace", settings()).unwrap();
-        let version = db.inner().view.load().version.clone();
-        let in_force: usize = version.keyspaces.values().map(|it| it.tables().count()).sum();
-        assert_eq!(told.tables(), in_force);
+        assert!(!outputs.is_empty() && outputs.is_subset(&tables_in_force(&db)));
         for (key, value) in &written {
             let found = db.get(&keyspace, &key.to_be_bytes()).unwrap();
             assert_eq!(found.as_deref(), Some(&[*value; 400][..]));
@@ -406,16 +464,79 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_found_no_room_makes_all_due() {
+    fn one_that_cannot_be_put_in_force_is_tried_again_and_keeps_its_claim() {
         let world = World::with_deferred();
-        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
-        let failed = Error::io("write", "a table", full);
-        let mut jobs = world.db.inner().schedule.jobs.lock();
-        jobs.make_room_after(Some(&Error::Closed));
-        let now = world.clock.now();
-        assert!(jobs.deferred.take_due(world.db.inner(), now).is_none());
-        jobs.make_room_after(Some(&failed));
-        assert!(jobs.deferred.take_due(world.db.inner(), now).is_some());
+        let (deferred, outputs) = (world.deferred(), world.outputs());
+        world.told.is_broken.store(true, Ordering::Relaxed);
+        world.told.settle();
+        for _ in 0..3 {
+            assert!(!step_lane(world.db.inner(), Lane::Compaction));
+            assert_eq!((world.deferred(), world.claims()), (deferred, deferred));
+        }
+        assert!(world.db.background_error().is_some());
+        world.check();
+        world.told.is_broken.store(false, Ordering::Relaxed);
+        while step_lane(world.db.inner(), Lane::Compaction) {}
+        assert_eq!((world.deferred(), world.claims()), (0, 0));
+        assert!(outputs.is_subset(&world.tables_in_force()));
+        world.check();
+    }
+
+    #[test]
+    fn one_comes_into_force_where_writers_wait_for_compaction() {
+        let world = World::with_deferred();
+        let deferred = world.deferred();
+        let inner = world.db.inner();
+        let owed = Debt { level_0_excess_runs: 22, segment_bytes: 1, ..Debt::default() };
+        inner.stall.set_debt(world.clock.now(), || owed);
+        assert!(inner.stall.waits_for_compaction());
+        assert!(step_lane(inner, Lane::Compaction));
+        assert_eq!(world.deferred(), deferred - 1);
+    }
+
+    #[test]
+    fn merges_that_free_much_are_not_put_off() {
+        let mut world = World::with_deferred();
+        let mut deferred = 0;
+        for round in 0..40 {
+            let from: u32 = round * 250;
+            world
+                .db
+                .delete_range(&world.keyspace, &from.to_be_bytes(), &(from + 240).to_be_bytes())
+                .unwrap();
+            world.written.retain(|key, _| !(from..from + 240).contains(key));
+            world.write(200);
+            let jobs = world.db.inner().schedule.jobs.lock();
+            deferred += jobs.deferred.merges.len();
+            assert!(jobs.deferred.merges.iter().all(|waiting| !waiting.merged.frees_much()));
+        }
+        assert!(deferred > 0);
+        world.check();
+    }
+
+    #[test]
+    fn what_lies_where_nobody_writes_is_in_force_at_once() {
+        let mut world = World::new();
+        world.told.settle();
+        for _ in 0..8_000 {
+            let key = world.rng.below(10_000) as u32;
+            world.db.put(&world.keyspace, &key.to_be_bytes(), &[1; 400]).unwrap();
+            while world.db.step() {
+                assert_eq!(world.deferred(), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn where_a_flush_finds_no_room_all_come_into_force() {
+        let world = World::with_deferred();
+        world.told.fill_up();
+        let inner = world.db.inner();
+        world.db.put(&world.keyspace, b"key", b"value").unwrap();
+        assert!(!step_lane(inner, Lane::Compaction));
+        assert!(world.db.flush().unwrap_err().is_out_of_space());
+        while step_lane(inner, Lane::Compaction) {}
+        assert_eq!((world.deferred(), world.claims()), (0, 0));
     }
 
     #[test]

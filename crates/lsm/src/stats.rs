@@ -39,8 +39,8 @@ pub struct Stats {
     pub compactions: u64,
     /// Tables moved a level down without being rewritten.
     pub trivial_moves: u64,
-    /// Compactions that are done and not in force now: readers go on with what they merged until what they wrote is
-    /// [settled](esker_storage::Storage::is_settled). They count as compactions when they come into force.
+    /// Those of the compactions that are not in force now: readers go on with what they merged until what they wrote is
+    /// [settled](esker_storage::Storage::is_settled).
     pub compactions_deferred: u64,
     /// Bytes that compactions read.
     pub compaction_read_bytes: u64,

@@ -36,7 +36,7 @@ struct Fit {
     /// How much more for a set that is read as much as the mean unit: reads take a unit's time, too, and more
     /// where a program is stopped for each.
     slack_of_reads: f64,
-    /// How much of what a set can take may be written and not read.
+    /// How much may be written and not read, of what the units hold that are needed to write it.
     held_sets: f64,
 }
 
@@ -215,7 +215,9 @@ impl Policy for Rotating {
         // Where all units are written, it is the same whether something is read a little later.
         let has_others = state.units.len() > self.sets.len();
         let is_long = !self.reads_at_once && has_others && lifetime + LONG >= self.lifetimes;
-        let set = if is_long { needed * f64::from(state.geometry.chunks_per_unit) } else { 0.0 };
+        // A set has a unit at the least.
+        let units = if is_long { needed.max(1.0) } else { 0.0 };
+        let set = units * f64::from(state.geometry.chunks_per_unit);
         (self.fit.held_sets * set) as usize
     }
 

@@ -114,6 +114,7 @@ impl Core {
             self.wait(&mut state)?;
             state.sweep();
         }
+        self.tell_held(&state);
         let kept = self.kept_from(&state, lifetime);
         while state.space.free_chunks() <= kept && state.make_room(self)? {}
         if state.space.free_chunks() > kept
@@ -182,6 +183,7 @@ impl Core {
     /// Makes room until so many chunks are free, or none can be made.
     fn make_free(&self, state: &mut MutexGuard<'_, State>, wanted: u32) -> Result<()> {
         state.sweep();
+        self.tell_held(state);
         // What is moved to make room may need a place.
         while state.space.free_chunks() < wanted && !state.make_place(&*self.zones, Need::Must)? {
             self.wait(state)?;

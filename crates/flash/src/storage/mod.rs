@@ -219,6 +219,7 @@ impl Storage for FlashStorage {
 
     fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
         let mut state = self.free("create", name)?;
+        self.core.settling.forget(name);
         let (id, lifetime) = (state.next_id, lifetime_of(hint));
         state.next_id += 1;
         let made = Made { id, lifetime, log_bytes: None, name: name.to_owned() };

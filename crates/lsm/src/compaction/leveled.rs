@@ -242,11 +242,12 @@ pub(super) fn debt(keyspace: &KeyspaceVersion, ratio: u32, sizes: Sizes, moved: 
     }
     for (level, &moved) in moved.iter().enumerate().take(LAST).skip(targets.base) {
         let held = (keyspace.levels[level].bytes() + arriving).saturating_sub(moved);
-        arriving = held.saturating_sub(targets.bytes[level]);
-        if arriving > 0 {
+        let excess = held.saturating_sub(targets.bytes[level]);
+        if excess > 0 {
             let rewritten = keyspace.levels[level + 1].bytes() as f64 / held as f64;
-            bytes += (arriving as f64 * (1.0 + rewritten)) as u64;
+            bytes += (excess as f64 * (1.0 + rewritten)) as u64;
         }
+        arriving = excess + moved;
     }
     Debt { level_0_runs, level_0_trigger: LEVEL_0_RUNS, bytes }
 }

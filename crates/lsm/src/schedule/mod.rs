@@ -268,6 +268,8 @@ impl Jobs {
 
     /// Takes up a merge that was deferred.
     fn begin_install(&mut self, merged: Merged) -> Job {
+        // What it was in the way of comes next.
+        self.is_compacting = true;
         self.lane(Lane::Compaction).running += 1;
         Job::Install(merged)
     }

@@ -35,34 +35,40 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
         Job::Flush(memtable) => flush_one(inner, memtable),
         Job::Sync(seqno) => inner.commit.sync_through(*seqno),
         Job::Compact(plan) => compact(inner, plan).map(|early| merged = early),
-        Job::Install(merged) => install(inner, merged),
+        Job::Install(merged) => inner.installer.mend().and_then(|()| install(inner, merged)),
         Job::OpenTables => {
             inner.open_new_tables();
             inner.schedule.jobs.lock().is_opening_again = false;
             Ok(())
         }
     };
-    let mut jobs = schedule.jobs.lock();
-    // A compaction that was cancelled has not failed.
-    let outcome =
-        if inner.gate.is_cancelled() && lane == Lane::Compaction { Ok(()) } else { outcome };
-    jobs.lane(lane).record(outcome.clone(), inner.clock.now());
-    jobs.make_room_after(outcome.as_ref().err());
-    let held = match (&job, merged) {
-        (Job::Compact(_), Some(early)) => {
-            jobs.deferred.add(early, inner.clock.now());
-            None
-        }
-        (Job::Compact(plan), None) => Some(Held::by(plan)),
-        (Job::Install(merged), _) => Some(merged.held.clone()),
-        _ => None,
+    let is_install = matches!(job, Job::Install(_));
+    let outcome = match outcome {
+        Err(error) if error.is_out_of_space() && !is_install && makes_room(inner) => Ok(()),
+        // A compaction that was cancelled has not failed.
+        Err(_) if lane == Lane::Compaction && !is_install && inner.gate.is_cancelled() => Ok(()),
+        outcome => outcome,
     };
-    drop(jobs);
     let changes_debt = !matches!(job, Job::Sort(_) | Job::Sync(_) | Job::OpenTables);
     // Before the lane is at rest: whoever waited for that must find that nobody uses a flushed MemTable
     // any more, and that the files of merged tables are gone: they take of the room of a goal for space, and
     // with nothing under way that could make room, a merge would be begun that does not fit.
-    drop(job);
+    let (held, later) = match (job, merged) {
+        (Job::Compact(_), Some(early)) => (None, Some(early)),
+        (Job::Compact(plan), None) => (Some(Held::by(&plan)), None),
+        (Job::Install(merged), _) if outcome.is_err() => (None, Some(merged)),
+        (Job::Install(merged), _) => (Some(merged.held), None),
+        _ => (None, None),
+    };
+    let now = inner.clock.now();
+    let mut jobs = schedule.jobs.lock();
+    jobs.lane(lane).record(outcome.clone(), now);
+    match later {
+        Some(merged) if is_install => jobs.deferred.put_back(merged),
+        Some(merged) => jobs.deferred.add(merged, now),
+        None => {}
+    }
+    drop(jobs);
     if changes_debt {
         update_debt(inner);
     }
@@ -77,7 +83,8 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
 fn rest(inner: &Inner, mut jobs: MutexGuard<'_, Jobs>, lane: Lane) {
     jobs.lane(lane).running -= 1;
     if lane == Lane::Compaction && jobs.lane(lane).running == 0 {
-        jobs.is_compacting = next_plan(inner, &jobs).is_some();
+        jobs.is_compacting =
+            next_plan(inner, &jobs).is_some() || jobs.has_in_the_way(inner, &inner.view.pin());
     }
     let ends_pace = lane == Lane::Compaction && !jobs.is_compacting && inner.stall.is_paced();
     drop(jobs);
@@ -215,6 +222,12 @@ fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
     // All that the lane did for it: that is how fast it takes segments from writers.
     inner.stall.flushed(memtable.bytes_used(), inner.clock.now().saturating_sub(started));
     Ok(())
+}
+
+/// Whether deferred merges have come into force, and with that room was made for what found none.
+fn makes_room(inner: &Inner) -> bool {
+    let has_some = !inner.schedule.jobs.lock().deferred.is_empty();
+    has_some && install_deferred(inner).is_ok()
 }
 
 /// Puts in force what was deferred, in the calling thread and beside the lanes.
