@@ -388,15 +388,19 @@ mod tests {
     }
 
     #[test]
-    fn one_that_stands_in_the_way_comes_into_force_though_it_is_not_settled() {
+    fn none_waits_while_a_level_is_too_large_and_nothing_else_can_be_done() {
         let mut world = World::with_deferred();
-        let before = world.db.stats().compactions;
-        (0..60).for_each(|_| world.write(500));
-        assert!(world.db.stats().compactions > before + 10);
-        let version = world.db.inner().view.load().version.clone();
-        let levels = &version.keyspaces[&world.keyspace.id()].levels;
-        let all: u64 = levels.iter().map(crate::version::Level::bytes).sum();
-        assert!(2 * levels[LEVELS - 1].bytes() > all - (2 << 20), "the last level has most");
+        let mut waited = 0;
+        for _ in 0..300 {
+            world.write(100);
+            let (inner, jobs) = (world.db.inner(), world.db.inner().schedule.jobs.lock());
+            let version = inner.view.load().version.clone();
+            let keyspace = &version.keyspaces[&world.keyspace.id()];
+            let waits = !jobs.deferred.is_empty();
+            assert!(!waits || !compaction::is_due(keyspace, &jobs.busy, inner.sizes));
+            waited += u32::from(waits);
+        }
+        assert!(waited > 30, "{waited}");
         world.check();
     }
 
@@ -498,17 +502,19 @@ mod tests {
     fn merges_that_free_much_are_not_put_off() {
         let mut world = World::with_deferred();
         let mut deferred = 0;
-        for round in 0..40 {
-            let from: u32 = round * 250;
-            world
-                .db
-                .delete_range(&world.keyspace, &from.to_be_bytes(), &(from + 240).to_be_bytes())
-                .unwrap();
-            world.written.retain(|key, _| !(from..from + 240).contains(key));
-            world.write(200);
-            let jobs = world.db.inner().schedule.jobs.lock();
-            deferred += jobs.deferred.merges.len();
-            assert!(jobs.deferred.merges.iter().all(|waiting| !waiting.merged.frees_much()));
+        // What is deleted goes as what is new between it is merged down.
+        for key in (0..10_000u32).filter(|key| key % 8 != 0) {
+            world.db.delete(&world.keyspace, &key.to_be_bytes()).unwrap();
+            world.written.remove(&key);
+        }
+        for _ in 0..8_000 {
+            let key = [&world.rng.below(10_000).to_be_bytes()[4..], b"new"].concat();
+            world.db.put(&world.keyspace, &key, &[1; 400]).unwrap();
+            while world.db.step() {
+                let jobs = world.db.inner().schedule.jobs.lock();
+                deferred += jobs.deferred.merges.len();
+                assert!(jobs.deferred.merges.iter().all(|waiting| !waiting.merged.frees_much()));
+            }
         }
         assert!(deferred > 0);
         world.check();
