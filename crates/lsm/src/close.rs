@@ -73,8 +73,9 @@ impl Inner {
         if let Some(cause) = self.commit.failure() {
             return Err(Error::LogFailed { cause: Arc::new(cause) });
         }
-        // Before the flushes: what was merged makes room for them.
-        install_deferred(self)?;
+        // Before the flushes: what was merged makes room for them. If that fails it is lost, and no write with it: what
+        // is in memory must not be lost for it.
+        let _ = install_deferred(self);
         loop {
             let view = self.view.load();
             let Some(memtable) = view.memtables.last().cloned() else { break };

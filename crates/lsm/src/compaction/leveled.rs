@@ -57,7 +57,10 @@ pub(super) fn pick(
     sizes: Sizes,
 ) -> Option<Plan> {
     let targets = Targets::of(keyspace, ratio, sizes);
-    let mut due: Vec<_> = due(keyspace, &targets, busy).collect();
+    let mut due: Vec<(f64, usize)> = (0..LAST)
+        .map(|level| (score(keyspace, level, &targets, busy), level))
+        .filter(|&(score, _)| score >= 1.0)
+        .collect();
     due.sort_by(|a, b| b.0.total_cmp(&a.0));
     due.into_iter().find_map(|(_, level)| match level {
         0 => from_level_0(keyspace, targets.base, sizes).filter(|plan| busy.permits(plan)),
@@ -65,18 +68,15 @@ pub(super) fn pick(
     })
 }
 
-/// Levels that are too large, and how far.
-fn due(
-    keyspace: &KeyspaceVersion,
-    targets: &Targets,
-    busy: &Busy,
-) -> impl Iterator<Item = (f64, usize)> {
-    let scores = (0..LAST).map(|level| (score(keyspace, level, targets, busy), level));
-    scores.filter(|(score, _)| *score >= 1.0)
-}
-
-pub(super) fn is_due(keyspace: &KeyspaceVersion, ratio: u32, busy: &Busy, sizes: Sizes) -> bool {
-    due(keyspace, &Targets::of(keyspace, ratio, sizes), busy).next().is_some()
+/// What is merged stays in the level that it is merged into, so that, unlike for scores, only what is moved down counts
+/// as gone.
+pub(super) fn is_due(keyspace: &KeyspaceVersion, ratio: u32, sizes: Sizes, moved: &Moved) -> bool {
+    let targets = Targets::of(keyspace, ratio, sizes);
+    let is_too_large = |level: usize| {
+        let left = keyspace.levels[level].bytes().saturating_sub(moved[level]);
+        left > targets.bytes[level]
+    };
+    keyspace.levels[0].runs.len() >= LEVEL_0_RUNS || (1..LAST).any(is_too_large)
 }
 
 /// How far over its target a level is, tables that are on their way out not counted. 1 is due.

@@ -45,11 +45,11 @@ pub fn pick(
     }
 }
 
-/// Whether a level is so large that something is to be merged, beside what running plans take from it: where
-/// [`pick`] finds nothing then, they are in its way. Leveled keyspaces only, false for others.
-pub fn is_due(keyspace: &KeyspaceVersion, busy: &Busy, sizes: Sizes) -> bool {
+/// Whether a level is so large that something is to be merged, beside what is `moved` already: where [`pick`] finds
+/// nothing then, running plans are in its way. Leveled keyspaces only, false for others.
+pub fn is_due(keyspace: &KeyspaceVersion, sizes: Sizes, moved: &Moved) -> bool {
     match keyspace.settings.shape {
-        Shape::Leveled { ratio } => leveled::is_due(keyspace, ratio, busy, sizes),
+        Shape::Leveled { ratio } => leveled::is_due(keyspace, ratio, sizes, moved),
         Shape::Tiered { .. } => false,
     }
 }

@@ -270,6 +270,7 @@ impl Jobs {
     fn begin_install(&mut self, merged: Merged) -> Job {
         // What it was in the way of comes next.
         self.is_compacting = true;
+        self.deferred.begin_install();
         self.lane(Lane::Compaction).running += 1;
         Job::Install(merged)
     }

@@ -1,7 +1,7 @@
 //! Doing a job, and what everybody is told when it is done.
 
 use super::choose::{is_unused, next_plan, segments_ahead};
-use super::{Job, Jobs, Lane};
+use super::{IDLE, Job, Jobs, Lane};
 use crate::commit::LogSegment;
 use crate::compact::{Merge, compact, install};
 use crate::compaction::{self, Held, Moved, Plan};
@@ -43,8 +43,9 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
         }
     };
     let is_install = matches!(job, Job::Install(_));
+    let wants_room = matches!(job, Job::Prepare | Job::Flush(_) | Job::Compact(_));
     let outcome = match outcome {
-        Err(error) if error.is_out_of_space() && !is_install && makes_room(inner) => Ok(()),
+        Err(error) if error.is_out_of_space() && wants_room && makes_room(inner) => Ok(()),
         // A compaction that was cancelled has not failed.
         Err(_) if lane == Lane::Compaction && !is_install && inner.gate.is_cancelled() => Ok(()),
         outcome => outcome,
@@ -74,6 +75,9 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
     }
     let mut jobs = schedule.jobs.lock();
     held.iter().for_each(|held| jobs.busy.release(held));
+    if is_install {
+        jobs.deferred.end_install();
+    }
     jobs.flushing = jobs.flushing.filter(|_| lane != Lane::Flush);
     rest(inner, jobs, lane);
     outcome
@@ -226,8 +230,18 @@ fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
 
 /// Whether deferred merges have come into force, and with that room was made for what found none.
 fn makes_room(inner: &Inner) -> bool {
-    let has_some = !inner.schedule.jobs.lock().deferred.is_empty();
-    has_some && install_deferred(inner).is_ok()
+    if inner.schedule.jobs.lock().deferred.is_over() {
+        return false;
+    }
+    if install_deferred(inner).is_err() {
+        return false;
+    }
+    // Others may have taken some.
+    let mut jobs = inner.schedule.jobs.lock();
+    while jobs.deferred.is_installing() && !jobs.panicked {
+        inner.schedule.progress.wait_for(&mut jobs, IDLE);
+    }
+    true
 }
 
 /// Puts in force what was deferred, in the calling thread and beside the lanes.

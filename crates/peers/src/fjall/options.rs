@@ -3,11 +3,13 @@
 
 use crate::configuration::Configuration;
 use crate::settings::{Compression, PeerSettings, invalid};
+use ::fjall::compaction::Leveled;
 use ::fjall::config::{
     BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
 };
 use ::fjall::{CompressionType, KeyspaceCreateOptions};
 use esker_base::Result;
+use std::sync::Arc;
 
 /// Writers wait when four full write buffers wait for their flush, and there is one being written.
 const WRITE_BUFFERS: usize = 5;
@@ -15,6 +17,8 @@ const WRITE_BUFFERS: usize = 5;
 const DEFAULT_FILTER_BITS: u8 = 10;
 /// fjall's own limit of all journals.
 const DEFAULT_JOURNAL_BYTES: u64 = 512 << 20;
+/// The size of its tables and of its write buffers unless told otherwise; its first level holds four.
+const DEFAULT_TABLE_BYTES: u64 = 64 << 20;
 
 /// The compression in fjall's own terms, if it has it.
 pub(super) fn compression(settings: &PeerSettings) -> Result<CompressionType> {
@@ -35,6 +39,7 @@ pub(super) struct Chosen {
     pub(super) worker_threads: usize,
     pub(super) compression: CompressionType,
     pub(super) write_buffer_bytes: u64,
+    table_bytes: u64,
     filter_bits: u8,
 }
 
@@ -50,6 +55,11 @@ impl Chosen {
                 "max_memtable_size",
                 write_buffer as u64,
                 "the run's, or a sixth of the memory; advised are 8 to 64 MiB",
+            ),
+            table_bytes: configuration.note(
+                "table_target_size",
+                DEFAULT_TABLE_BYTES.min(write_buffer as u64),
+                "the write buffer's, as both are 64 MiB by default: levels are as many, and no table is larger",
             ),
             cache_bytes: configuration.note(
                 "cache_size",
@@ -88,6 +98,9 @@ impl Chosen {
     pub(super) fn keyspace(&self) -> KeyspaceCreateOptions {
         let options = KeyspaceCreateOptions::default()
             .max_memtable_size(self.write_buffer_bytes)
+            .compaction_strategy(Arc::new(
+                Leveled::default().with_table_target_size(self.table_bytes),
+            ))
             .data_block_compression_policy(CompressionPolicy::all(self.compression));
         match self.filter_bits {
             DEFAULT_FILTER_BITS => options,
