@@ -30,9 +30,6 @@ use crate::{Form, Geometry, Unit};
 /// What follows from how a device treats reads beside writes.
 #[derive(Debug)]
 struct Fit {
-    /// How much more than what is needed is in the write set, as writes that are put off have to be made up
-    /// for.
-    slack: f64,
     /// How much more for a set that is read as much as the mean unit: reads take a unit's time, too, and more
     /// where a program is stopped for each.
     slack_of_reads: f64,
@@ -40,8 +37,11 @@ struct Fit {
     held_sets: f64,
 }
 
-const WAITS: Fit = Fit { slack: 1.15, slack_of_reads: 0.3, held_sets: 0.7 };
-const GIVES_WAY: Fit = Fit { slack: 1.3, slack_of_reads: 1.4, held_sets: 1.0 };
+const WAITS: Fit = Fit { slack_of_reads: 0.3, held_sets: 0.7 };
+const GIVES_WAY: Fit = Fit { slack_of_reads: 1.4, held_sets: 1.0 };
+
+/// How much more than what is needed is in the write set, as writes that are put off have to be made up for.
+const SLACK: f64 = 1.15;
 
 /// Empty units beside the write set, so that the next unit is one.
 const EMPTY_UNITS: u32 = 3;
@@ -117,7 +117,7 @@ impl Rotating {
         let set = &self.sets[own];
         let reads: f64 = set.iter().map(|unit| scene.state.unit(*unit).reads).sum();
         let heat = reads / (set.len().max(1) as f64 * scene.reads_mean);
-        let slack = self.fit.slack + self.fit.slack_of_reads * heat.min(1.0);
+        let slack = SLACK + self.fit.slack_of_reads * heat.min(1.0);
         ((needed * together as f64 * slack).ceil() as usize).max(1)
     }
 
