@@ -138,6 +138,16 @@ impl Merged {
         self.keyspace
     }
 
+    /// The level that its outputs go to.
+    pub(crate) fn level(&self) -> usize {
+        self.place.0
+    }
+
+    /// The bytes of its outputs.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.outcome.written_bytes
+    }
+
     pub(crate) fn outputs(&self) -> &[TableMeta] {
         &self.outcome.outputs
     }
