@@ -57,6 +57,10 @@ const FULL_CHANNEL_COST: f64 = 3.0;
 /// A unit is left when its chunks were erased so many times more than the mean unit's.
 const ERASES_AHEAD: u64 = 8;
 
+/// Where sets of a unit each are a larger part of the device than one in so many, most reads meet writes in any case, and
+/// what is not read at once only keeps others from being merged.
+const FEW_OF_UNITS: usize = 16;
+
 /// Lifetimes with units of their own: the longest.
 const LONG: usize = 2;
 
@@ -212,8 +216,7 @@ impl Policy for Rotating {
     }
 
     fn held_chunks(&self, state: &State, lifetime: Lifetime, needed: f64) -> usize {
-        // Where all units are written, it is the same whether something is read a little later.
-        let has_others = state.units.len() > self.sets.len();
+        let has_others = state.units.len() >= FEW_OF_UNITS * self.sets.len();
         let is_long = !self.reads_at_once && has_others && lifetime + LONG >= self.lifetimes;
         // A set has a unit at the least.
         let units = if is_long { needed.max(1.0) } else { 0.0 };
@@ -317,15 +320,19 @@ mod tests {
     }
 
     #[test]
-    fn the_two_longest_lifetimes_are_held_where_there_are_units_beside_the_sets() {
+    fn the_two_longest_lifetimes_are_held_where_sets_are_a_small_part_of_the_units() {
         let (state, policy) = (state(), Rotating::new(5, false, 6));
         let held = |lifetime| policy.held_chunks(&state, lifetime, 1.0);
         let chunks = usize::from(state.geometry.chunks_per_unit);
         assert_eq!([0, 1, 2].map(held), [0; 3]);
         assert!([3, 4].map(held).iter().all(|held| (chunks / 2..chunks).contains(held)));
         assert_eq!(Rotating::new(5, false, 6).eager().held_chunks(&state, 4, 1.0), 0);
-        let one_unit = State::new(Geometry::of_blocks(1, 1, 64, 32 << 10));
-        assert_eq!(policy.held_chunks(&one_unit, 4, 1.0), 0);
+        let held_of = |units| {
+            let state = State::new(Geometry::of_blocks(units, 1, 64, 32 << 10));
+            policy.held_chunks(&state, 4, 1.0)
+        };
+        assert_eq!([1, 16, 47].map(held_of), [0; 3]);
+        assert!(held_of(48) > 0);
     }
 
     #[test]
