@@ -1,10 +1,12 @@
 //! Power loss at every write, reset and flush of a history: what was synced is there, and names are those of some
 //! moment since they were last made safe.
 
+mod engine;
 mod open_channel;
 
 use esker_base::{Hint, Result, Rng};
 use esker_flash::device::fdp::EmulatedDisk;
+use esker_flash::storage::Usage;
 use esker_flash::zones::MemoryZones;
 use esker_flash::{FlashStorage, Geometry, PlacedDisk, Zones};
 use esker_storage::{Storage, WritableFile};
@@ -12,7 +14,11 @@ use open_channel::{OpenChannel, Seen};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
+
+/// The journal's are the first.
+const JOURNAL_CHUNKS: usize = 4;
 
 /// 12 chunks, so small that everything happens soon: turns of the journal, moves, a full device.
 fn device() -> MemoryZones {
@@ -25,6 +31,14 @@ trait Device: Clone {
     fn zones(&self) -> Arc<dyn Zones>;
     fn fail_after(&self, calls: u64);
     fn lose_power(&self, rng: &mut Rng);
+
+    /// Writes what is on it before its history begins, and says what that is.
+    fn fill(&self) -> Known {
+        Known { moments: vec![Names::new()], ..Known::default() }
+    }
+
+    /// A storage on it was used by a history.
+    fn was_used(&self, _before: &Usage, _after: &Usage) {}
 
     fn open(&self) -> Result<FlashStorage> {
         FlashStorage::open(self.zones())
@@ -199,14 +213,19 @@ impl Known {
         } else {
             assert_eq!(self.log_synced, 0, "{context}: the log is gone");
         }
-        let is_of = |names: &Names| {
-            names.len() == found.len()
-                && names.iter().all(|(name, id)| {
-                    found.get(name).is_some_and(|content| {
-                        content.len() as u64 >= self.synced[id]
-                            && *content == bytes(*id, 0..content.len() as u64)
-                    })
+        // Of each moment there are many names, and most are those of the one before.
+        let compared = RefCell::new(BTreeMap::new());
+        let is_content = |name: &str, id: u64| {
+            let compare = || {
+                found.get(name).is_some_and(|content| {
+                    content.len() as u64 >= self.synced[&id]
+                        && *content == bytes(id, 0..content.len() as u64)
                 })
+            };
+            *compared.borrow_mut().entry((name.to_owned(), id)).or_insert_with(compare)
+        };
+        let is_of = |names: &Names| {
+            names.len() == found.len() && names.iter().all(|(name, id)| is_content(name, *id))
         };
         let lengths: Vec<_> = found.iter().map(|(name, content)| (name, content.len())).collect();
         assert!(self.moments.iter().any(is_of), "{context}: {lengths:?} was never so");
@@ -217,14 +236,16 @@ impl Known {
 fn lose_power_after(device: impl Device, calls: u64, seed: u64, steps: u64) -> Option<()> {
     let context = format!("seed {seed}, call {calls}");
     let mut rng = Rng::new(seed);
+    let mut known = device.fill();
     device.fail_after(calls);
-    let mut known = Known { moments: vec![Names::new()], ..Known::default() };
     let failed = match device.open() {
         Err(_) => true,
         Ok(storage) => {
-            let known = &mut known;
+            let (known, before) = (&mut known, storage.usage());
             let mut history = History { storage: &storage, known, writers: BTreeMap::new() };
-            history.run(&mut rng, steps).is_err()
+            let is_failed = history.run(&mut rng, steps).is_err();
+            device.was_used(&before, &storage.usage());
+            is_failed
         }
     };
     for loss in 0..3 {
@@ -270,6 +291,7 @@ fn lose_power_everywhere<D: Device>(device: impl Fn() -> D, small: Range<u64>, l
         let mut calls = 0;
         while lose_power_after(device(), calls, seed, 60).is_some() {
             calls += 1;
+            assert!(calls < 2_000, "seed {seed}: it fails though the power is there");
         }
         assert!(calls > 50, "{calls}");
     }
@@ -309,9 +331,108 @@ fn power_loss_under_the_rules_of_open_channel_flash_leaves_what_was_promised() {
     lose_power_everywhere(device, 700..706, 800..860);
     let seen = devices.borrow().iter().map(OpenChannel::seen).fold(Seen::default(), Seen::plus);
     println!("{seen:?}");
-    let Seen { lost, lost_and_kept, half_reset, too_early } = seen;
+    let Seen { lost, lost_and_kept, half_reset, too_early, .. } = seen;
     assert!(lost > lost_and_kept, "{seen:?}");
     assert!([lost_and_kept, half_reset, too_early].iter().all(|count| *count > 5), "{seen:?}");
+}
+
+/// A device on which files were written until there was no room, and every second one removed: half of each chunk is
+/// dead, so that room has to be made by moving what is alive.
+#[derive(Clone)]
+struct NearlyFull<D> {
+    device: D,
+    /// What is done to it when it is filled.
+    wear: fn(&D),
+    seen: Rc<RefCell<SeenFull>>,
+}
+
+/// What histories on devices that are nearly full did.
+#[derive(Clone, Copy, Default, Debug)]
+struct SeenFull {
+    /// Histories in which something was moved to make room, and those in which chunks went bad.
+    moved: u64,
+    gone_bad: u64,
+}
+
+impl<D: Device> Device for NearlyFull<D> {
+    fn zones(&self) -> Arc<dyn Zones> {
+        self.device.zones()
+    }
+    fn fail_after(&self, calls: u64) {
+        self.device.fail_after(calls);
+    }
+    fn lose_power(&self, rng: &mut Rng) {
+        self.device.lose_power(rng);
+    }
+    fn was_used(&self, before: &Usage, after: &Usage) {
+        let seen = &mut *self.seen.borrow_mut();
+        seen.moved += u64::from(after.moved_bytes > 0);
+        seen.gone_bad += u64::from(after.good_bytes < before.good_bytes);
+    }
+
+    fn fill(&self) -> Known {
+        const FILE_BYTES: u64 = 15_000;
+        let storage = self.open().unwrap();
+        let name = |id: u64| format!("kept-{id}");
+        let write = |id: u64| {
+            let mut file = storage.create(&name(id), Hint::table(6))?;
+            file.append(&bytes(id, 0..FILE_BYTES)).and_then(|()| file.sync())
+        };
+        let mut next = 1;
+        let full = loop {
+            match write(next) {
+                Ok(()) => next += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(full.is_out_of_space(), "{full}");
+        let goes = |id: &u64| *id == next || id.is_multiple_of(2);
+        (1..=next).filter(goes).for_each(|id| storage.remove(&name(id)).unwrap());
+        storage.sync_names().unwrap();
+        let kept = || (1..next).filter(|id| !goes(id));
+        let names: Names = kept().map(|id| (name(id), id)).collect();
+        let synced = kept().map(|id| (id, FILE_BYTES)).collect();
+        (self.wear)(&self.device);
+        Known { moments: vec![names.clone()], names, synced, next, ..Known::default() }
+    }
+}
+
+/// Resets are cut short, and chunks go bad in them, while what is alive is moved to make room.
+#[test]
+fn reclaim_on_a_full_device_with_bad_chunks_and_interrupted_erases_loses_nothing() {
+    let (devices, full) = (RefCell::new(Vec::new()), Rc::<RefCell<SeenFull>>::default());
+    let device = || {
+        // The chunks that are bad from the beginning are others every time.
+        let device = OpenChannel::worn(devices.borrow().len() as u64);
+        devices.borrow_mut().push(device.clone());
+        NearlyFull { device, wear: |_| (), seen: full.clone() }
+    };
+    lose_power_everywhere(device, 900..904, 1_000..1_040);
+    let seen = devices.borrow().iter().map(OpenChannel::seen).fold(Seen::default(), Seen::plus);
+    let SeenFull { moved, gone_bad } = *full.borrow();
+    println!("{full:?}, {seen:?}");
+    assert!(
+        [moved, gone_bad, seen.half_reset].iter().all(|count| *count > 50),
+        "{full:?}, {seen:?}"
+    );
+    assert!(seen.half_reset_and_bad > 3, "{seen:?}");
+}
+
+/// Here what was written last may be left, and what was written before it in other chunks lost.
+#[test]
+fn reclaim_on_a_full_device_whose_chunks_lose_what_was_not_flushed_one_by_one_loses_nothing() {
+    let full = Rc::<RefCell<SeenFull>>::default();
+    let wear = |device: &MemoryZones| {
+        let worn = (JOURNAL_CHUNKS..16).step_by(4);
+        worn.for_each(|index| device.break_chunk(device.geometry().chunk(index)));
+    };
+    let device = || {
+        let device = MemoryZones::new(Geometry::of_blocks(1, 2, 8, 64 << 10));
+        NearlyFull { device, wear, seen: full.clone() }
+    };
+    lose_power_everywhere(device, 900..904, 1_000..1_040);
+    let SeenFull { moved, gone_bad } = *full.borrow();
+    assert!(moved > 50 && gone_bad > 50, "{full:?}");
 }
 
 /// The second log has the number and the chunk of the first.

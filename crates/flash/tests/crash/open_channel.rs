@@ -8,8 +8,11 @@
 //! * what survived and the medium does not have is sent again, and what the medium lost is read from there;
 //! * what nobody has reads as zeros: only what was not flushed, but anywhere in it and not just at its end;
 //! * chunks are padded until what is on them can be read.
+//!
+//! A device may be worn: some of its chunks are bad, and others go bad when they are reset next, also when that reset is
+//! cut short and done again.
 
-use super::Device;
+use super::{Device, JOURNAL_CHUNKS};
 use esker_base::{Error, Result, Rng};
 use esker_flash::device::sim::Kind;
 use esker_flash::device::{Place, Refused};
@@ -53,8 +56,10 @@ bytes = { value = 0, source = "as cnex-mlc" }
 survives_power_loss = { value = false, source = "as cnex-mlc" }
 "#;
 
-/// The longest that passes between two calls: some programs.
+/// The longest that passes between two calls, and from the last of them until power is lost: some programs.
 const PAUSE_NS_MAX: u64 = 4_000_000;
+/// Less than a program and than a reset, so that something is often under way.
+const SHORT_PAUSE_NS_MAX: u64 = 500_000;
 
 /// Clones share it.
 #[derive(Clone)]
@@ -69,6 +74,7 @@ type Units = BTreeMap<u32, Vec<u8>>;
 struct State {
     sim: Sim,
     rng: Rng,
+    pause_ns_max: u64,
     chunks: Vec<Content>,
     /// Chunks whose reset is under way.
     resetting: BTreeSet<usize>,
@@ -81,10 +87,14 @@ struct State {
 pub struct Seen {
     /// Write units that power losses destroyed.
     pub lost: u64,
-    /// Of these, flushed ones, which the host's memory had.
+    /// Write units that were in the device's buffer when power was lost, and nowhere else in it.
+    pub in_buffer: u64,
+    /// Of those that were destroyed, flushed ones, which the host's memory had.
     pub lost_and_kept: u64,
     /// Resets that were cut short.
     pub half_reset: u64,
+    /// Of their chunks, those that went bad when that was done again.
+    pub half_reset_and_bad: u64,
     /// Blocks that were read from memory, as the medium did not give them yet.
     pub too_early: u64,
 }
@@ -93,8 +103,10 @@ impl Seen {
     pub fn plus(self, other: Seen) -> Seen {
         Seen {
             lost: self.lost + other.lost,
+            in_buffer: self.in_buffer + other.in_buffer,
             lost_and_kept: self.lost_and_kept + other.lost_and_kept,
             half_reset: self.half_reset + other.half_reset,
+            half_reset_and_bad: self.half_reset_and_bad + other.half_reset_and_bad,
             too_early: self.too_early + other.too_early,
         }
     }
@@ -114,14 +126,44 @@ struct Content {
 
 impl OpenChannel {
     pub fn new() -> Self {
-        let preset = Preset::parse(PRESET).unwrap();
-        let sim = Sim::new(&preset, Form::HostOnly, 1);
+        OpenChannel::of(&Preset::parse(PRESET).unwrap(), 1, PAUSE_NS_MAX)
+    }
+
+    /// 16 chunks, of which `seed` decides which are bad. Of four behind the journal's one goes bad at its next reset: the
+    /// journal's are reset so much more often that they would be the first to go, and all of them.
+    pub fn worn(seed: u64) -> Self {
+        let preset = PRESET
+            .replace("endurance_erases = { value = 1000000", "endurance_erases = { value = 1000")
+            .replace("bad_chunks_per_mille = { value = 0", "bad_chunks_per_mille = { value = 50");
+        let preset = Preset::parse(&preset).unwrap().with_units(1, 2).with_chunks_per_unit(8);
+        let device = OpenChannel::of(&preset, seed, SHORT_PAUSE_NS_MAX);
+        let mut state = device.state.lock();
+        for index in (JOURNAL_CHUNKS..device.geometry.chunks()).step_by(4) {
+            let chunk = device.geometry.chunk(index);
+            while !state.is_worn(chunk) && !state.sim.media().is_bad(chunk) {
+                state.sim.reset_at_once(chunk).unwrap();
+            }
+        }
+        drop(state);
+        device
+    }
+
+    /// 128 chunks, and a buffer that is lost with the power: large enough that some write units are always in it.
+    pub fn buffered() -> Self {
+        let preset = PRESET.replace("bytes = { value = 0", "bytes = { value = 65536");
+        let preset = Preset::parse(&preset).unwrap().with_units(2, 4).with_chunks_per_unit(16);
+        OpenChannel::of(&preset, 1, SHORT_PAUSE_NS_MAX)
+    }
+
+    fn of(preset: &Preset, seed: u64, pause_ns_max: u64) -> Self {
+        let sim = Sim::new(preset, Form::HostOnly, seed);
         let geometry = *sim.media().geometry();
         // What can be read is safe, too.
         assert!(geometry.mw_cunits >= geometry.pair_distance);
         let state = State {
             sim,
             rng: Rng::new(1),
+            pause_ns_max,
             chunks: vec![Content::default(); geometry.chunks()],
             resetting: BTreeSet::new(),
             calls_left: None,
@@ -143,14 +185,16 @@ impl Device for OpenChannel {
         self.state.lock().calls_left = Some(calls);
     }
     fn lose_power(&self, rng: &mut Rng) {
-        self.state.lock().lose_power(rng.below(PAUSE_NS_MAX), &self.geometry);
+        let mut state = self.state.lock();
+        let after_ns = rng.below(state.pause_ns_max);
+        state.lose_power(after_ns, &self.geometry);
     }
 }
 
 impl State {
     /// Lets some time pass before a call, and says whether it is done; `None` if only a part of it.
     fn call(&mut self) -> Option<bool> {
-        let pause = self.rng.below(PAUSE_NS_MAX);
+        let pause = self.rng.below(self.pause_ns_max);
         self.pass(pause);
         match &mut self.calls_left {
             None => Some(true),
@@ -206,6 +250,7 @@ impl State {
 
     fn lose_power(&mut self, after_ns: u64, geometry: &Geometry) {
         self.pass(after_ns);
+        self.seen.in_buffer += self.in_buffer(geometry);
         self.sim.power_cut();
         self.calls_left = None;
         self.resetting.clear();
@@ -215,6 +260,7 @@ impl State {
                 self.seen.half_reset += 1;
                 self.sim.reset(chunk, index as u32).expect("it is good");
                 self.wait_until(|state| !state.is_half_reset(chunk));
+                self.seen.half_reset_and_bad += u64::from(self.sim.media().is_bad(chunk));
             }
             let content = &mut self.chunks[index];
             content.unsafe_yet = content.kept.clone();
@@ -232,6 +278,22 @@ impl State {
                 u64::from(on_medium) * u64::from(geometry.write_unit_bytes) + in_part;
         }
         self.wait_until(|state| state.sim.is_idle());
+    }
+
+    /// How many write units the device has in its buffer alone.
+    fn in_buffer(&self, geometry: &Geometry) -> u64 {
+        let media = self.sim.media();
+        let all = (0..geometry.chunks()).map(|index| geometry.chunk(index));
+        let of_chunk = |chunk| {
+            let is_in_buffer = |number: &u32| media.read(chunk, *number) == Ok(Place::Buffer);
+            (0..media.written(chunk)).filter(is_in_buffer).count() as u64
+        };
+        all.map(of_chunk).sum()
+    }
+
+    /// Whether a chunk is as often reset as it can be and is good after it.
+    fn is_worn(&self, chunk: Chunk) -> bool {
+        self.sim.media().erases(chunk) >= self.sim.media().endurance()
     }
 
     fn is_half_reset(&self, chunk: Chunk) -> bool {
@@ -297,8 +359,8 @@ impl Zones for OpenChannel {
         self.geometry
     }
 
-    fn is_bad(&self, _: Chunk) -> bool {
-        false
+    fn is_bad(&self, chunk: Chunk) -> bool {
+        self.state.lock().sim.media().is_bad(chunk)
     }
 
     fn written(&self, chunk: Chunk) -> Result<u64> {
@@ -350,6 +412,11 @@ impl Zones for OpenChannel {
             state.sim.reset(chunk, index as u32).expect("it is good, and programmed");
             state.resetting.insert(index);
             state.chunks[index] = Content::default();
+            if outcome == Some(true) && state.is_worn(chunk) {
+                state.wait_until(|state| !state.resetting.contains(&index));
+                assert!(state.sim.media().is_bad(chunk), "{chunk:?} was reset too often");
+                return Err(self.failure("reset a worn chunk of"));
+            }
         }
         if outcome == Some(true) { Ok(()) } else { Err(self.failure("reset a chunk of")) }
     }
