@@ -3,6 +3,7 @@
 
 mod engine;
 mod open_channel;
+mod zoned;
 
 use esker_base::{Hint, Result, Rng};
 use esker_flash::device::fdp::EmulatedDisk;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
+use zoned::{LossyDisk, SeenZoned};
 
 /// The journal's are the first.
 const JOURNAL_CHUNKS: usize = 4;
@@ -433,6 +435,27 @@ fn reclaim_on_a_full_device_whose_chunks_lose_what_was_not_flushed_one_by_one_lo
     lose_power_everywhere(device, 900..904, 1_000..1_040);
     let SeenFull { moved, gone_bad } = *full.borrow();
     assert!(moved > 50 && gone_bad > 50, "{full:?}");
+}
+
+/// Zones of a disk of smaller blocks, of which few may be active: empty at first, and nearly full.
+#[test]
+fn power_loss_on_a_zoned_disk_leaves_what_was_promised() {
+    let disks = RefCell::new(Vec::new());
+    let disk = || {
+        let disk = LossyDisk::new();
+        disks.borrow_mut().push(disk.clone());
+        disk
+    };
+    lose_power_everywhere(disk, 1_100..1_104, 1_200..1_230);
+    let full = Rc::<RefCell<SeenFull>>::default();
+    let nearly_full = || NearlyFull { device: disk(), wear: |_| (), seen: full.clone() };
+    lose_power_everywhere(nearly_full, 1_300..1_302, 1_400..1_415);
+    let seen =
+        disks.borrow().iter().map(LossyDisk::seen).fold(SeenZoned::default(), SeenZoned::plus);
+    println!("{seen:?}");
+    let SeenZoned { torn, unfinished, undone } = seen;
+    let counts = [torn, unfinished, undone, full.borrow().moved];
+    assert!(counts.iter().all(|count| *count > 20), "{seen:?}, {full:?}");
 }
 
 /// The second log has the number and the chunk of the first.
