@@ -340,3 +340,36 @@ impl Storage for FlashStorage {
         self.locked.take(|| self.describe())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::zones::MemoryZones;
+    use std::collections::BTreeSet;
+
+    const PIECE_BYTES: usize = 256 << 10;
+
+    /// On how many chunks a file of these bytes lies, each of which would take it whole.
+    fn chunks_of(hint: Hint, bytes: usize) -> usize {
+        let zones = MemoryZones::new(Geometry::of_blocks(2, 4, 4, 2 << 20));
+        let storage = FlashStorage::open(Arc::new(zones)).unwrap();
+        let mut file = storage.create("a", hint).unwrap();
+        file.append(&vec![1; bytes]).and_then(|()| file.sync()).unwrap();
+        let extents = storage.core.state.lock().names["a"].recorded();
+        extents.iter().map(|extent| extent.chunk).collect::<BTreeSet<_>>().len()
+    }
+
+    #[test]
+    fn tables_lie_on_four_chunks_at_level_0_on_two_at_level_1_and_on_one_below() {
+        let chunks = |level| chunks_of(Hint::table(level), 6 * PIECE_BYTES);
+        assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(chunks), [4, 2, 1, 1, 1, 1, 1, 1]);
+        assert_eq!(chunks_of(Hint::of(FileKind::Meta), 6 * PIECE_BYTES), 1);
+    }
+
+    #[test]
+    fn a_file_of_fewer_pieces_than_its_level_has_chunks_lies_on_as_many_chunks() {
+        let chunks = |bytes| chunks_of(Hint::table(0), bytes);
+        let sizes = [1, PIECE_BYTES, PIECE_BYTES + 1, 2 * PIECE_BYTES + 1, 4 * PIECE_BYTES];
+        assert_eq!(sizes.map(chunks), [1, 1, 2, 3, 4]);
+    }
+}
