@@ -19,6 +19,8 @@ const GROUPS: u16 = 4;
 const UNITS_PER_GROUP: u16 = 4;
 const CHUNK_BYTES: u32 = 512 << 10;
 const CHUNKS_PER_UNIT: u16 = 64;
+/// What it is called in cases: not as the preset, whose figures are those of 128 dies.
+pub(super) const NAME: &str = "cnex-mlc-16-dies";
 
 /// Hardly more than indexes and filters.
 const MEMORY_BYTES: usize = 24 << 20;
@@ -174,4 +176,16 @@ fn open(host: &Arc<Host>, storage: Arc<FlashStorage>) -> Result<Db, Error> {
         ..Settings::default()
     };
     Db::open_with(env, settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_are_named_after_the_preset_and_the_dies_that_are_left_of_it() {
+        let dies = preset().geometry().units();
+        assert_eq!(NAME, format!("{}-{dies}-dies", policies::PRESET));
+        assert!(dies < Preset::named(policies::PRESET).unwrap().geometry().units());
+    }
 }

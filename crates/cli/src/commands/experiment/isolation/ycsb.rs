@@ -3,16 +3,17 @@
 //! Each policy has one device, which is filled further after each of its measurements. How hot the write set is, how
 //! much is moved and how evenly chunks wear comes out of the engine's own placement.
 
-use super::device::{Device, policies};
-use super::engine::measured;
-use super::load::{Keys, Load, Mix, VALUE_BYTES};
-use super::policies::PRESET;
+use super::device::{Device, NAME, policies};
+use super::engine::{behind, measured};
+use super::load::{Keys, Load, Mix, Moment, VALUE_BYTES};
 use super::row;
 use super::rows::Rows;
 use crate::failure::Outcome;
 use esker::Error;
 use esker_bench::Row;
 use esker_flash::Form;
+use esker_flash::storage::Erases;
+use std::collections::BTreeMap;
 
 /// What cases of YCSB begin with.
 pub(super) const PREFIX: &str = "ycsb";
@@ -45,7 +46,8 @@ pub(super) const ABOUT: &str = "\
     when compactions have ended; throughput and latencies are of reads. Media over host bytes counts what \
     was moved to make room and the storage's own journal, and erases are those of the chunk that was erased \
     least and of the one that was erased most, both since the device was made. A row is void if the device \
-    had no room for the load, and says how much was alive when that was found.";
+    had no room for the load, and says how much was alive when that was found; or if for each byte put less \
+    than half of what shared units wrote was written, or less than two bytes: then compaction fell behind.";
 
 pub(super) fn settings() -> Vec<(&'static str, String)> {
     vec![
@@ -57,6 +59,8 @@ pub(super) fn settings() -> Vec<(&'static str, String)> {
 }
 
 pub(super) fn run(rows: &mut Rows) -> Outcome {
+    // What shared units did, which come first, by the case.
+    let mut shared = BTreeMap::new();
     for policy in policies(Form::HostOnly) {
         let name = policy.name();
         let device = Device::with_esker(Form::HostOnly, policy)?;
@@ -68,14 +72,19 @@ pub(super) fn run(rows: &mut Rows) -> Outcome {
             device.host.set_timeless(true);
             room = room.and_then(|()| fill_to(fill, &device, &load));
             for workload in WORKLOADS {
-                let of_one =
-                    room.clone().and_then(|()| of_one(name, &device, &load, fill, workload));
-                room = of_one.as_ref().map(drop).map_err(Error::clone);
                 let (name_of_load, ..) = workload;
-                rows.add(of_one.or_else(|error| match error.is_out_of_space() {
-                    true => Ok(vec![void(name, &case(name_of_load, fill), &device)]),
-                    false => Err(error),
-                })?);
+                let case = case(name_of_load, fill);
+                let done = room.clone().and_then(|()| measure(&device, &load, workload));
+                room = done.as_ref().map(drop).map_err(Error::clone);
+                rows.add(match done {
+                    Ok(done) => {
+                        // Where shared units had no room, the first that had.
+                        let shared = shared.entry(case.clone()).or_insert(done.moment.clone());
+                        of_one(name, &case, &done, shared)
+                    }
+                    Err(error) if error.is_out_of_space() => vec![void(name, &case, &device)],
+                    Err(error) => return Err(error.into()),
+                });
             }
         }
     }
@@ -83,7 +92,7 @@ pub(super) fn run(rows: &mut Rows) -> Outcome {
 }
 
 fn case(workload: &str, fill: f64) -> String {
-    format!("{PREFIX}-{workload}/{PRESET}/{fill}%-alive")
+    format!("{PREFIX}-{workload}/{NAME}/{fill}%-alive")
 }
 
 fn void(name: &str, case: &str, device: &Device) -> Row {
@@ -103,21 +112,62 @@ fn fill_to(percent: f64, device: &Device, load: &Load<'_>) -> Result<(), Error> 
     }
 }
 
-fn of_one(
-    name: &str,
+/// What came out of one load, what was alive before it, and how worn the device was after it.
+struct Done {
+    moment: Moment,
+    alive_percent: f64,
+    erases: Erases,
+}
+
+fn measure(
     device: &Device,
     load: &Load<'_>,
-    fill: f64,
-    (workload, put_percent, keys): (&str, u64, Keys),
-) -> Result<Vec<Row>, Error> {
-    let case = case(workload, fill);
+    (_, put_percent, keys): (&str, u64, Keys),
+) -> Result<Done, Error> {
     device.settle()?;
-    let alive = device.alive_percent();
+    let alive_percent = device.alive_percent();
     let moment = load.run(Mix { put_percent, keys }, SECONDS)?;
-    let erases = device.usage().erases;
-    let mut rows = measured(name, &case, &moment);
-    rows.push(row(name, &case, "alive_percent", alive, "%"));
-    rows.push(row(name, &case, "erases_least", erases.least.into(), "erases"));
-    rows.push(row(name, &case, "erases_most", erases.most.into(), "erases"));
-    Ok(rows)
+    Ok(Done { moment, alive_percent, erases: device.usage().erases })
+}
+
+/// `shared` is what shared units did in the same case.
+fn of_one(policy: &str, case: &str, done: &Done, shared: &Moment) -> Vec<Row> {
+    if let Some(void) = behind(policy, case, &done.moment, shared) {
+        return vec![void];
+    }
+    let mut rows = measured(policy, case, &done.moment);
+    rows.push(row(policy, case, "alive_percent", done.alive_percent, "%"));
+    rows.push(row(policy, case, "erases_least", done.erases.least.into(), "erases"));
+    rows.push(row(policy, case, "erases_most", done.erases.most.into(), "erases"));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::engine::tests::moment;
+    use super::*;
+
+    fn done(written_per_put: f64) -> Done {
+        let moment = Moment { written_per_put, ..moment() };
+        let erases = Erases { least: 0, mean: 1.0, most: 2 };
+        Done { moment, alive_percent: 80.0, erases }
+    }
+
+    fn metrics(policy: &str, written_per_put: f64, of_shared: f64) -> Vec<String> {
+        let rows = of_one(policy, "case", &done(written_per_put), &done(of_shared).moment);
+        rows.into_iter().map(|row| row.metric).collect()
+    }
+
+    #[test]
+    fn a_row_is_void_if_compaction_fell_behind() {
+        assert_eq!(metrics("even", 2.9, 6.0), ["void_written_per_put_byte"]);
+        assert_eq!(metrics("shared", 1.9, 1.9), ["void_written_per_put_byte"]);
+    }
+
+    #[test]
+    fn a_row_in_which_compaction_kept_up_shows_what_was_alive_and_how_worn_the_device_is() {
+        let metrics = metrics("even", 3.1, 6.0);
+        assert_eq!(metrics[metrics.len() - 3..], ["alive_percent", "erases_least", "erases_most"]);
+        assert_eq!(metrics[0], "throughput");
+    }
 }
