@@ -55,7 +55,8 @@ pub(crate) fn flush(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
     inner.commit.flushed_through(memtable.last_seqno());
     inner.counters.flushes.add(1);
     inner.counters.flush_bytes.add(written.bytes);
-    inner.histories.note(memtable.last_seqno(), &written.seen, &inner.view.load().version);
+    let version = &inner.view.load().version;
+    inner.histories.note(memtable.last_seqno(), &written.seen, written.run, version);
     Ok(())
 }
 

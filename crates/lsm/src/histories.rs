@@ -19,8 +19,15 @@ impl Histories {
         Histories { opened_through, of: Mutex::default() }
     }
 
-    /// Notes a flush of writes up to `through`: bytes of keys and values by keyspace.
-    pub(crate) fn note(&self, through: Seqno, written: &[(KeyspaceId, u64)], version: &Version) {
+    /// Notes a flush of writes up to `through`: bytes of keys and values by keyspace. Files made after it
+    /// began have ids from `file` on.
+    pub(crate) fn note(
+        &self,
+        through: Seqno,
+        written: &[(KeyspaceId, u64)],
+        file: u64,
+        version: &Version,
+    ) {
         let has_goal = |keyspace: &KeyspaceId| {
             let found = version.keyspaces.get(keyspace);
             found.is_some_and(|found| found.settings.has_space_goal())
@@ -29,7 +36,7 @@ impl Histories {
         of.retain(|keyspace, _| has_goal(keyspace));
         for (keyspace, bytes) in written.iter().filter(|(keyspace, _)| has_goal(keyspace)) {
             let begin = || Arc::new(History::after(self.opened_through));
-            Arc::make_mut(of.entry(*keyspace).or_insert_with(begin)).note(through, *bytes);
+            Arc::make_mut(of.entry(*keyspace).or_insert_with(begin)).note(through, *bytes, file);
         }
     }
 

@@ -156,6 +156,8 @@ pub struct Contents<'a> {
     pub sketches: &'a Sketches,
     /// Those of its bytes that it would have with fewer keys, too.
     pub fixed_bytes: u64,
+    /// The lowest seqno of its deletes and range tombstones, if it has any and tells.
+    pub oldest_delete: Option<Seqno>,
     /// Its range tombstones, if there may be any.
     pub tombstones: Option<&'a FragmentedTombstones>,
 }
@@ -171,7 +173,8 @@ impl TableHandle {
         Self::sketched(meta, Sketches::default())
     }
 
-    /// A detached table of one version a key, with sketches of the keys.
+    /// A detached table of one version a key, with sketches of the keys. Its oldest version is a delete if it
+    /// has any.
     pub fn sketched(meta: TableMeta, sketches: Sketches) -> Arc<Self> {
         let sketches = Some(Arc::new(sketches));
         Arc::new(TableHandle { meta, file: None, reader: OnceLock::new(), sketches })
@@ -185,6 +188,7 @@ impl TableHandle {
                 mean_key_bytes: 0.0,
                 fixed_bytes: 0,
                 sketches,
+                oldest_delete: self.has_deletes().then_some(self.meta.min_seqno),
                 tombstones: None,
             }),
             (None, Some(table)) => {
@@ -195,11 +199,17 @@ impl TableHandle {
                     mean_key_bytes: properties.raw_key_bytes as f64 / entries,
                     sketches: &properties.sketches,
                     fixed_bytes: table.fixed_bytes(),
+                    oldest_delete: properties.oldest_delete,
                     tombstones: Some(table.tombstones()),
                 })
             }
             (None, None) => None,
         }
+    }
+
+    /// Whether there is a delete or a range tombstone in it.
+    pub fn has_deletes(&self) -> bool {
+        self.meta.deletes > 0 || self.meta.range_tombstones > 0
     }
 
     /// Versions of keys that it holds newer ones of: once kept for a snapshot. 0 before its reader is open.

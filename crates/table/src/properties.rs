@@ -13,6 +13,8 @@ use esker_base::coding::{put_bytes, put_varint64, take_bytes, take_u8, take_vari
 use esker_base::{FragmentedTombstones, KeyspaceId, Kind, MAX_SEQNO, Seqno};
 use std::sync::Arc;
 
+/// Only in tables with deletes or range tombstones, and the first writers left it out.
+const OLDEST_DELETE: u8 = 16;
 /// The first id of a byte string. All lower ones are numbers.
 const SMALLEST: u8 = 64;
 const LARGEST: u8 = 65;
@@ -55,6 +57,9 @@ pub struct Properties {
     pub smallest_seqno: Seqno,
     /// The highest seqno of a version or range tombstone; 0 in an empty table.
     pub largest_seqno: Seqno,
+    /// The lowest seqno of a delete or range tombstone. `None` if there is none, or if the table is of a
+    /// writer that did not tell.
+    pub oldest_delete: Option<Seqno>,
     /// No version, and no key under a range tombstone, is below this key.
     pub smallest: Vec<u8>,
     /// No version, and no key under a range tombstone, is above this key. A tombstone's end counts
@@ -87,13 +92,14 @@ impl Properties {
             data_bytes: 0,
             smallest_seqno: 0,
             largest_seqno: 0,
+            oldest_delete: None,
             smallest: Vec::new(),
             largest: Vec::new(),
             sketches: Arc::default(),
         }
     }
 
-    /// Every number with its id, in order of id.
+    /// Every number that all tables have, with its id, in order of id.
     fn numbers(&self) -> [(u8, u64); 15] {
         [
             (1, u64::from(self.keyspace.0)),
@@ -131,6 +137,7 @@ impl Properties {
             13 => self.data_bytes = value,
             14 => self.smallest_seqno = (value <= MAX_SEQNO).then_some(value)?,
             15 => self.largest_seqno = (value <= MAX_SEQNO).then_some(value)?,
+            OLDEST_DELETE => self.oldest_delete = Some((value <= MAX_SEQNO).then_some(value)?),
             _ => {}
         }
         Some(())
@@ -140,7 +147,8 @@ impl Properties {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut number = Vec::new();
-        for (id, value) in self.numbers() {
+        let oldest_delete = self.oldest_delete.map(|seqno| (OLDEST_DELETE, seqno));
+        for (id, value) in self.numbers().into_iter().chain(oldest_delete) {
             number.clear();
             put_varint64(&mut number, value);
             out.push(id);
@@ -193,7 +201,10 @@ impl Properties {
         value_len: usize,
     ) {
         self.entries += 1;
-        self.deletes += u64::from(kind == Kind::Delete);
+        if kind == Kind::Delete {
+            self.deletes += 1;
+            self.note_delete(seqno);
+        }
         self.raw_key_bytes += key_len as u64;
         self.raw_value_bytes += value_len as u64;
         self.note_seqno(seqno);
@@ -208,7 +219,10 @@ impl Properties {
         for fragment in list.fragments() {
             self.range_tombstones += fragment.seqnos.len() as u64;
             self.cover_keys(&fragment.start, &fragment.end);
-            fragment.seqnos.iter().for_each(|&seqno| self.note_seqno(seqno));
+            for &seqno in &fragment.seqnos {
+                self.note_seqno(seqno);
+                self.note_delete(seqno);
+            }
         }
         // If there was nothing at all, nothing has lowered it.
         self.smallest_seqno = self.smallest_seqno.min(self.largest_seqno);
@@ -218,6 +232,10 @@ impl Properties {
     fn note_seqno(&mut self, seqno: Seqno) {
         self.smallest_seqno = self.smallest_seqno.min(seqno);
         self.largest_seqno = self.largest_seqno.max(seqno);
+    }
+
+    fn note_delete(&mut self, seqno: Seqno) {
+        self.oldest_delete = Some(self.oldest_delete.map_or(seqno, |oldest| oldest.min(seqno)));
     }
 
     /// Widens the bounds to cover keys from `smallest` to `largest`.
@@ -257,6 +275,8 @@ mod tests {
     #[test]
     fn properties_round_trip() {
         assert_eq!(Properties::decode(&sample().encode()), Ok(sample()));
+        let with_deletes = Properties { oldest_delete: Some(1014), ..sample() };
+        assert_eq!(Properties::decode(&with_deletes.encode()), Ok(with_deletes));
         assert_eq!((&sample().smallest[..], &sample().largest[..]), (&b"a"[..], &b"d"[..]));
     }
 

@@ -114,6 +114,10 @@ impl Table {
         audit.found.sketches = Arc::new(if is_older { older } else { present });
         audit.found.compression = trusted.compression;
         audit.found.fingerprint_bits = self.fingerprint_bits();
+        // Older writers did not tell it.
+        if trusted.oldest_delete.is_none() {
+            audit.found.oldest_delete = None;
+        }
         audit.found.data_blocks = self.index.len() as u64;
         audit.found.data_bytes = self.index.blocks_end();
         if audit.found != *trusted {

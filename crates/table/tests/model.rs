@@ -182,6 +182,9 @@ proptest! {
         let keys = keys.chain(real.clone().flat_map(|t| [&t.start, &t.end]));
         prop_assert_eq!(keys.clone().min(), Some(&properties.smallest).filter(|k| !k.is_empty()));
         prop_assert_eq!(keys.max(), Some(&properties.largest).filter(|k| !k.is_empty()));
+        let deletes = versions.iter().filter(|version| version.2 == Kind::Delete);
+        let deletes = deletes.map(|(_, seqno, ..)| *seqno).chain(real.clone().map(|t| t.seqno));
+        prop_assert_eq!(deletes.min(), properties.oldest_delete);
         let seqnos = versions.iter().map(|(_, seqno, ..)| *seqno).chain(real.map(|t| t.seqno));
         prop_assert_eq!(seqnos.clone().min().unwrap_or(0), properties.smallest_seqno);
         prop_assert_eq!(seqnos.max().unwrap_or(0), properties.largest_seqno);

@@ -25,19 +25,22 @@ pub struct History {
 struct Mark {
     through: Seqno,
     bytes: u64,
+    /// The id of the first file that may have been made later.
+    file: u64,
 }
 
 impl History {
     /// One that begins after `seqno`.
     pub fn after(seqno: Seqno) -> Self {
-        History { marks: vec![Mark { through: seqno, bytes: 0 }] }
+        History { marks: vec![Mark { through: seqno, bytes: 0, file: 0 }] }
     }
 
-    /// Notes that `bytes` of the writes since the last note, up to `through`, were the keyspace's.
-    pub fn note(&mut self, through: Seqno, bytes: u64) {
+    /// Notes that `bytes` of the writes since the last note, up to `through`, were the keyspace's. Files
+    /// made after the flush began have ids from `file` on.
+    pub fn note(&mut self, through: Seqno, bytes: u64, file: u64) {
         let last = self.last();
         debug_assert!(through >= last.through, "flushes come in order");
-        self.marks.push(Mark { through, bytes: last.bytes + bytes });
+        self.marks.push(Mark { through, bytes: last.bytes + bytes, file });
         if self.marks.len() > MARKS_MAX {
             let (mut at, last) = (0usize, self.marks.len() - 1);
             self.marks.retain(|_| {
@@ -52,6 +55,15 @@ impl History {
     pub fn bytes_since(&self, seqno: Seqno, mean_bytes: f64) -> f64 {
         let before = self.marks[0].through.saturating_sub(seqno) as f64 * mean_bytes;
         before + self.last().bytes as f64 - self.bytes_at(seqno)
+    }
+
+    /// About how many bytes were written after the table file `file` was made. One of before the first
+    /// flush that was noted is as old as can be.
+    pub fn bytes_since_file(&self, file: u64) -> f64 {
+        match self.marks.partition_point(|mark| mark.file <= file) {
+            0 | 1 => f64::INFINITY,
+            newer => (self.last().bytes - self.marks[newer - 1].bytes) as f64,
+        }
     }
 
     fn bytes_at(&self, seqno: Seqno) -> f64 {
@@ -75,9 +87,9 @@ mod tests {
     #[test]
     fn only_the_keyspace_s_own_bytes_count() {
         let mut history = History::after(100);
-        history.note(200, 1000);
-        history.note(1_000_200, 10);
-        history.note(1_000_300, 500);
+        history.note(200, 1000, 1);
+        history.note(1_000_200, 10, 2);
+        history.note(1_000_300, 500, 3);
         let since = |seqno| history.bytes_since(seqno, 8.0);
         assert_eq!(
             [100, 200, 1_000_200, 1_000_300, 2_000_000].map(since),
@@ -90,14 +102,25 @@ mod tests {
     fn before_it_begins_every_write_counts() {
         let mut history = History::after(100);
         assert_eq!(history.bytes_since(40, 8.0), 480.0);
-        history.note(200, 1000);
+        history.note(200, 1000, 1);
         assert_eq!(history.bytes_since(40, 8.0), 1480.0);
+    }
+
+    #[test]
+    fn a_file_is_as_old_as_the_flushes_that_began_after_it() {
+        let mut history = History::after(100);
+        assert_eq!(history.bytes_since_file(7), f64::INFINITY, "nobody knows");
+        history.note(200, 1000, 10);
+        history.note(300, 500, 20);
+        history.note(400, 70, 30);
+        let since = [9, 10, 19, 20, 29, 30, 31].map(|file| history.bytes_since_file(file));
+        assert_eq!(since, [f64::INFINITY, 570.0, 570.0, 70.0, 70.0, 0.0, 0.0]);
     }
 
     #[test]
     fn a_long_history_is_thinned_out_and_still_adds_up() {
         let mut history = History::after(0);
-        (1..=10_000).for_each(|n| history.note(100 * n, 1000));
+        (1..=10_000).for_each(|n| history.note(100 * n, 1000, n));
         assert!(history.marks.len() <= MARKS_MAX);
         for seqno in [0, 400_050, 999_000, 1_000_000] {
             let expected = (1_000_000 - seqno) as f64 * 10.0;

@@ -11,7 +11,7 @@ use super::plan::{Cutting, Plan, PlanInput, Reason};
 use super::reach::{Reach, down_from};
 use super::sizes::Sizes;
 use super::span::Span;
-use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle, TableMeta};
+use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle};
 use esker_base::Seqno;
 use std::sync::Arc;
 
@@ -207,15 +207,24 @@ impl<'a> Search<'a> {
     /// Merges a table into the base since whose deletes the keyspace has written more than `most_bytes` of
     /// keys and values, by its `history`; or, if that would write too much, cuts it finer where it is. What
     /// writes more than `room` waits for what runs.
+    ///
+    /// Of a table that a snapshot stands in, the deletes go that the snapshot sees, and others stay. Beside
+    /// snapshots that come and go there is always a next one to let some go, so such a table of the base is
+    /// rewritten for its deletes only if more than `most_bytes` were written since it was made.
     pub fn old_deletes(&self, history: &History, most_bytes: f64, room: f64) -> Option<Plan> {
         let mean_bytes = self.keyspace.mean_write_bytes();
-        let is_due = |meta: &TableMeta| {
-            let held = self.snapshots.first().is_some_and(|&first| first < meta.max_seqno);
-            (meta.deletes > 0 || meta.range_tombstones > 0)
-                && !held
-                && history.bytes_since(meta.min_seqno, mean_bytes) > most_bytes
+        let is_old = |seqno| history.bytes_since(seqno, mean_bytes) > most_bytes;
+        let all_see = |seqno| self.snapshots.first().is_none_or(|&first| seqno <= first);
+        let is_due = |level: usize, table: &TableHandle| {
+            let meta = &table.meta;
+            if all_see(meta.max_seqno) {
+                return table.has_deletes() && is_old(meta.min_seqno);
+            }
+            let oldest = table.contents().and_then(|contents| contents.oldest_delete);
+            oldest.is_some_and(|oldest| all_see(oldest) && is_old(oldest))
+                && (level != BASE || history.bytes_since_file(meta.id.file) > most_bytes)
         };
-        let tables = self.keyspace.tables().filter(|(_, _, table)| is_due(&table.meta));
+        let tables = self.keyspace.tables().filter(|(level, _, table)| is_due(*level, table));
         let plans = tables.filter_map(|(level, run, table)| {
             let inputs = down_from(self.keyspace, level, run, std::slice::from_ref(table));
             let plan = self.judged(self.plan_into_base(inputs, Reason::OldDeletes)?);

@@ -125,6 +125,7 @@ fn table_json(place: &TablePlace, properties: &Properties) -> Json {
     }
     own.insert("min_seqno".into(), properties.smallest_seqno.into());
     own.insert("max_seqno".into(), properties.largest_seqno.into());
+    own.insert("oldest_delete_seqno".into(), properties.oldest_delete.into());
     Form::default().insert(&mut own, "smallest", &properties.smallest);
     Form::default().insert(&mut own, "largest", &properties.largest);
     let mut object = object("table");

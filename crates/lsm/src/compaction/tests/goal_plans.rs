@@ -1,7 +1,8 @@
 //! What a space goal's picker does with single trees. Tables are lists of keys with real sketches.
 
 use crate::compaction::{
-    Busy, Estimate, Ledger, Plan, PlanInput, Reason, Sizes, Surroundings, admits_flush, full, pick,
+    Busy, Estimate, History, Ledger, Plan, PlanInput, Reason, Sizes, Surroundings, admits_flush,
+    full, pick,
 };
 use crate::dedup::{Dedup, Ratio};
 use crate::settings::{KeyspaceSettings, Shape};
@@ -84,6 +85,12 @@ impl Tree {
         })
     }
 
+    /// A table of all of `keys`, some of them deleted, the oldest among these.
+    fn deletes(&mut self, keys: Range<u32>, seqnos: Range<Seqno>) -> Arc<TableHandle> {
+        let meta = self.meta(&keys, seqnos);
+        TableHandle::detached(TableMeta { deletes: 10, ..meta })
+    }
+
     /// Puts a run below those that `level` has.
     fn add(&mut self, level: usize, id: u64, tables: Vec<Arc<TableHandle>>) {
         self.keyspace.levels[level].runs.push(Arc::new(Run { id, tables }));
@@ -161,6 +168,49 @@ fn old_deletes_that_do_not_fit_wait_for_what_runs() {
     tree.add_base(20);
     assert!(tree.pick(&tree.rewriting(0, 1)).is_none());
     assert_eq!(tree.pick(&Busy::default()).unwrap().reason, Reason::OldDeletes);
+}
+
+#[test]
+fn deletes_that_the_oldest_snapshot_sees_are_due_though_their_table_has_newer_ones() {
+    let mut tree = Tree::new(300);
+    let newest = tree.table(2000..2010, 90_000..90_009);
+    tree.add(0, 60, vec![newest]);
+    let old = tree.deletes(0..50, 100..600);
+    tree.add(0, 50, vec![old]);
+    tree.add_base(20);
+    let next = |snapshots: &[Seqno]| {
+        let around = Surroundings { snapshots: snapshots.to_vec(), ..Surroundings::default() };
+        pick(&tree.keyspace, &Busy::default(), SIZES, &around).map(|plan| plan.reason)
+    };
+    assert_eq!(next(&[100, 700]), Some(Reason::OldDeletes));
+    assert_eq!(next(&[99, 700]), None, "a merge would drop nothing");
+}
+
+/// The next snapshot lets a few more deletes go, and the next after that: each for the price of a table.
+#[test]
+fn a_table_of_the_base_that_a_snapshot_stands_in_is_not_rewritten_for_deletes_again_and_again() {
+    let mut tree = Tree::new(300);
+    let newest = tree.table(2000..2010, 90_000..90_009);
+    tree.add(0, 60, vec![newest]);
+    let table = tree.deletes(0..50, 100..600);
+    let file = table.meta.id.file;
+    let others = (1..20).map(|at| tree.table(at * 50..(at + 1) * 50, 0..0));
+    let tables = std::iter::once(table).chain(others.collect::<Vec<_>>()).collect();
+    tree.add(BASE, 1, tables);
+    let next = |bytes_since_it_was_made| {
+        let mut history = History::after(0);
+        history.note(50_000, 300_000, file);
+        history.note(90_000, bytes_since_it_was_made, file + 1000);
+        let around = Surroundings {
+            snapshots: vec![300],
+            histories: [(KeyspaceId(7), Arc::new(history))].into(),
+            ..Surroundings::default()
+        };
+        pick(&tree.keyspace, &Busy::default(), SIZES, &around).map(|plan| plan.reason)
+    };
+    let live_bytes = 1010 * ENTRY_BYTES;
+    assert_eq!(next(live_bytes / 2), None);
+    assert_eq!(next(2 * live_bytes), Some(Reason::OldDeletes));
 }
 
 /// While a keyspace has so many bytes in the MemTable that is being flushed.
