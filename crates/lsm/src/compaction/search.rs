@@ -205,8 +205,8 @@ impl<'a> Search<'a> {
     }
 
     /// Merges a table into the base since whose deletes the keyspace has written more than `most_bytes` of
-    /// keys and values, by its `history`; or, if that would write too much, cuts it finer where it is. What
-    /// writes more than `room` waits for what runs.
+    /// keys and values, by its `history`; or, if that would write too much, cuts it finer where it is. It
+    /// writes no more than `room`.
     ///
     /// Of a table that a snapshot stands in, the deletes go that the snapshot sees, and others stay. Beside
     /// snapshots that come and go there is always a next one to let some go, so such a table of the base is
@@ -232,7 +232,7 @@ impl<'a> Search<'a> {
             let finer = is_large.then(|| self.finer(level, run, table)).flatten();
             Some(finer.unwrap_or(plan))
         });
-        let fits = |plan: &Plan| plan.expected_bytes as f64 <= room || self.is_idle();
+        let fits = |plan: &Plan| plan.expected_bytes as f64 <= room;
         let mut plans = plans.filter(|plan| fits(plan) && self.busy.permits(plan));
         plans.next()
     }

@@ -23,7 +23,8 @@
 //! together, which writes a byte a number of times that grows with the logarithm of its age.
 //!
 //! **Deletes** since which the keyspace has written as many bytes as are live in it are merged into the
-//! base, garbage or not.
+//! base, garbage or not: after what space and reads ask for, or, when they have waited for half as long
+//! again, before it.
 
 use super::busy::Busy;
 use super::cuts::cuts;
@@ -43,8 +44,17 @@ pub(super) fn pick(
     sizes: Sizes,
     around: &Surroundings,
 ) -> Option<Plan> {
+    /// Where room is short all the time there is always a merge that frees more.
+    const OVERDUE: f64 = 1.5;
     let ledger = Ledger::of(keyspace, amp, busy, sizes, around)?;
     let search = Search { keyspace, busy, sizes, snapshots: &around.snapshots };
+    let old_deletes = |times: f64, room: f64| {
+        let most_bytes = times * ledger.whole.live_raw_bytes();
+        search.old_deletes(&around.history(keyspace), most_bytes, room)
+    };
+    if let Some(plan) = old_deletes(OVERDUE, ledger.room()) {
+        return Some(plan);
+    }
     let room = ledger.room_beside_flush();
     let stack = search.tall_stack(runs, ledger.most_in_a_stack());
     let next = stack.as_ref().map_or(0.0, |plan| plan.expected_bytes as f64);
@@ -63,10 +73,7 @@ pub(super) fn pick(
     };
     // What does not fit waits for what runs.
     let stack = stack.filter(|plan| plan.expected_bytes as f64 <= room || search.is_idle());
-    let old_deletes = || {
-        let history = around.history(keyspace);
-        search.old_deletes(&history, ledger.whole.live_raw_bytes(), room)
-    };
+    let old_deletes = || old_deletes(1.0, if search.is_idle() { f64::INFINITY } else { room });
     let above = keyspace.levels[0].bytes() as f64;
     let is_due = above > most_above(amp, sizes, &ledger)
         || above > most_above_a_small_base(keyspace, sizes, &ledger);

@@ -15,7 +15,7 @@ use std::time::Duration;
 const SEGMENT_BYTES: usize = 64 << 10;
 const KEYS: u64 = 4_000;
 
-/// Bytes of a table for each byte of keys and values: filter, index, sketches, properties.
+/// Bytes of a table without compression for each byte of keys and values: filter, index, sketches, properties.
 const TABLE_SHARE: f64 = 1.05;
 
 #[derive(Default)]
@@ -39,6 +39,10 @@ pub struct Load {
     keyspace: Keyspace,
     storage: Watched,
     amp: f64,
+    /// Bytes of a table, if all is live, for each byte of keys and values.
+    table_share: f64,
+    /// The first so many bytes of a value are as chance has them, the others 0.
+    random_bytes: usize,
     /// Whether background work is done at every write, or only when a writer has to wait for it.
     diligent: bool,
     rng: Rng,
@@ -169,17 +173,36 @@ pub fn flush_one(db: &Db, keyspace: &Keyspace) {
 
 impl Load {
     pub fn new(amp: u32, diligent: bool) -> Self {
-        Load::on(amp, diligent, Arc::new(Steady::default()), Arc::new(Stepped))
+        Load::on(amp, diligent, Compression::None, Arc::new(Steady::default()), Arc::new(Stepped))
+    }
+
+    /// Tables are packed, and values are such that this halves them. What may be taken goes by what the tables
+    /// take once everything is merged.
+    pub fn packed(amp: u32, diligent: bool) -> Self {
+        /// For tables that are cut smaller than those.
+        const SMALLER: f64 = 1.03;
+        let new = || {
+            let (clock, background) = (Arc::new(Steady::default()), Arc::new(Stepped));
+            let load = Load::on(amp, diligent, Compression::Lz4, clock, background);
+            Load { random_bytes: 200, ..load }
+        };
+        let mut probe = new();
+        probe.put_all(400);
+        probe.compact();
+        let table_share = SMALLER * probe.db().stats().table_bytes as f64 / probe.live_bytes;
+        assert!(table_share < 0.65, "{table_share:.2}: values are hardly packed");
+        Load { table_share, ..new() }
     }
 
     /// Background work is done by threads, whenever they come to it.
     pub fn threaded(amp: u32) -> Self {
-        Load::on(amp, false, Arc::new(SystemClock::new()), Arc::new(Threads))
+        Load::on(amp, false, Compression::None, Arc::new(SystemClock::new()), Arc::new(Threads))
     }
 
     fn on(
         amp: u32,
         diligent: bool,
+        compression: Compression,
         clock: Arc<dyn Clock>,
         background: Arc<dyn Background>,
     ) -> Self {
@@ -188,7 +211,7 @@ impl Load {
         let settings = KeyspaceSettings {
             shape: Shape::Tiered { runs: 8 },
             dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(amp) },
-            compression: Compression::None,
+            compression,
             filter_bits: 10,
         };
         let keyspace = db.keyspace("load", settings).unwrap();
@@ -199,6 +222,8 @@ impl Load {
             keyspace,
             storage,
             amp: f64::from(amp) / 100.0,
+            table_share: TABLE_SHARE,
+            random_bytes: 8,
             diligent,
             rng: Rng::new(u64::from(amp)),
             values: BTreeMap::new(),
@@ -269,6 +294,31 @@ impl Load {
         }
     }
 
+    /// Leaves the first tenth, by one range delete, and overwrites it as [`Load::shrink_to_a_tenth`] does.
+    pub fn shrink_by_a_range_delete(&mut self, value_bytes: usize) {
+        let until = self.written + 1.2 * self.live_bytes;
+        self.delete_range(KEYS / 10, KEYS);
+        while self.written < until {
+            let n = self.rng.below(KEYS / 10);
+            self.put(n, value_bytes);
+        }
+    }
+
+    /// Deletes all keys, and then overwrites a few others as [`Load::shrink_to_a_tenth`] does.
+    pub fn shrink_to_a_few_other_keys(&mut self, value_bytes: usize) {
+        let until = self.written + 1.2 * self.live_bytes;
+        self.delete_all();
+        while self.written < until {
+            let n = KEYS + self.rng.below(KEYS / 20);
+            self.put(n, value_bytes);
+        }
+    }
+
+    /// Every so many-th key of the second half.
+    pub fn delete_a_few_of_the_second_half(&mut self) {
+        (KEYS / 2..KEYS).step_by(100).for_each(|n| self.delete(n));
+    }
+
     pub fn delete_at_random(&mut self, share: f64) {
         for _ in 0..(KEYS as f64 * share) as u64 {
             let n = self.rng.below(KEYS);
@@ -280,10 +330,7 @@ impl Load {
         for _ in 0..ranges {
             let from = self.rng.below(KEYS);
             let to = (from + 1 + self.rng.below(KEYS / 5)).min(KEYS);
-            self.db().delete_range(&self.keyspace, &key(from), &key(to)).unwrap();
-            let gone: Vec<u64> = self.values.range(from..to).map(|(n, _)| *n).collect();
-            gone.into_iter().for_each(|n| self.forget(n));
-            self.after_write(40.0);
+            self.delete_range(from, to);
         }
     }
 
@@ -303,7 +350,9 @@ impl Load {
     fn put(&mut self, n: u64, value_bytes: usize) {
         let mut value = vec![0; value_bytes];
         // So that no two versions are alike.
-        value[..8].copy_from_slice(&self.rng.next_u64().to_le_bytes());
+        for part in value[..self.random_bytes].chunks_mut(8) {
+            part.copy_from_slice(&self.rng.next_u64().to_le_bytes()[..part.len()]);
+        }
         self.db().put(&self.keyspace, &key(n), &value).unwrap();
         self.forget(n);
         let bytes = bytes_of(&value);
@@ -316,6 +365,13 @@ impl Load {
         self.db().delete(&self.keyspace, &key(n)).unwrap();
         self.forget(n);
         self.after_write(bytes_of(b""));
+    }
+
+    fn delete_range(&mut self, from: u64, to: u64) {
+        self.db().delete_range(&self.keyspace, &key(from), &key(to)).unwrap();
+        let gone: Vec<u64> = self.values.range(from..to).map(|(n, _)| *n).collect();
+        gone.into_iter().for_each(|n| self.forget(n));
+        self.after_write(40.0);
     }
 
     /// The present version of a key is not live any more, but perhaps pinned.
@@ -331,7 +387,7 @@ impl Load {
     fn after_write(&mut self, bytes: f64) {
         self.written += bytes;
         let data = self.amp * self.live_bytes + self.pinned_bytes;
-        let allowed = data * TABLE_SHARE + 4.0 * SEGMENT_BYTES as f64;
+        let allowed = data * self.table_share + 4.0 * SEGMENT_BYTES as f64;
         let now = Moment { written: self.written, allowed, grace: self.live_bytes };
         self.storage.ceiling().set(now);
         while self.diligent && self.db().step() {}
@@ -348,10 +404,15 @@ impl Load {
         }
     }
 
-    /// No delete is in a table that as many writes have passed twice as there are live keys.
+    /// As [`Load::expect_no_old_deletes_now`], once all that is due is done.
     pub fn expect_no_old_deletes(&mut self) {
         self.db().flush().unwrap();
         self.db().settle().unwrap();
+        self.expect_no_old_deletes_now();
+    }
+
+    /// No delete is in a table that as many writes have passed twice as there are live keys.
+    pub fn expect_no_old_deletes_now(&mut self) {
         let through = self.db().stats().flushed_seqno;
         let levels = self.db().levels();
         let tables = levels.iter().flat_map(|tree| &tree.levels).flat_map(|level| &level.runs);

@@ -31,6 +31,29 @@ fn uniform_overwrites() {
 }
 
 #[test]
+fn a_goal_that_leaves_little_room() {
+    for diligent in [true, false] {
+        let mut load = Load::new(110, diligent);
+        load.put_all(400);
+        load.overwrite_at_random(2, 400);
+        load.overwrite_by_heat(1, 400);
+        load.delete_ranges(5);
+        load.put_all(400);
+        load.finish();
+    }
+}
+
+#[test]
+fn values_that_are_packed() {
+    for diligent in [true, false] {
+        let mut load = Load::packed(120, diligent);
+        load.put_all(400);
+        load.overwrite_at_random(3, 400);
+        load.finish();
+    }
+}
+
+#[test]
 fn deleting_everything_and_inserting_it_again() {
     check(|load| {
         for _ in 0..3 {
@@ -66,6 +89,23 @@ fn data_that_shrinks_to_a_tenth() {
         load.put_all(400);
         load.shrink_to_a_tenth(400);
         load.overwrite_the_first_tenth(3, 400);
+    });
+}
+
+#[test]
+fn data_that_shrinks_by_a_range_delete() {
+    check(|load| {
+        load.put_all(400);
+        load.shrink_by_a_range_delete(400);
+        load.overwrite_the_first_tenth(3, 400);
+    });
+}
+
+#[test]
+fn data_that_shrinks_to_a_few_other_keys() {
+    check(|load| {
+        load.put_all(400);
+        load.shrink_to_a_few_other_keys(400);
     });
 }
 
@@ -237,5 +277,19 @@ fn range_deletes_are_gone_before_long() {
         load.delete_ranges(10);
         load.overwrite_at_random(2, 400);
         load.expect_no_old_deletes();
+    });
+}
+
+/// Garbage gathers in a hot tenth and has to be made room for again and again; nothing but their age is a
+/// reason to merge the deletes.
+#[test]
+fn deletes_where_nothing_else_is_written_are_gone_before_long() {
+    check(|load| {
+        load.put_all(400);
+        load.delete_a_few_of_the_second_half();
+        for _ in 0..30 {
+            load.overwrite_the_first_tenth(1, 400);
+            load.expect_no_old_deletes_now();
+        }
     });
 }
