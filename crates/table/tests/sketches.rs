@@ -125,3 +125,45 @@ fn counts_err_as_little_as_theory_says() {
         println!("{name}: counters {counted:.2}, samples {sampled:.2} of theory's error");
     }
 }
+
+/// The bytes of a key's version: thousandfold different, and few large ones are as much as many small ones.
+fn skewed_bytes(hash: u64, version: u64) -> u32 {
+    (20.0 / Rng::new(hash ^ version).unit().max(1e-3)) as u32
+}
+
+/// What samples of one in so many err by, in the mean: each version stands for as many others as are its size.
+fn theory_of_bytes(bytes: impl Iterator<Item = u32>, level: u8) -> f64 {
+    (f64::from(level).exp2() * bytes.map(|it| f64::from(it).powi(2)).sum::<f64>()).sqrt()
+}
+
+#[test]
+fn sums_of_skewed_sizes_err_as_little_as_theory_says() {
+    for (name, streams) in streams() {
+        let of_table = |stream: &[u64], version| {
+            let mut sample = ThetaSample::new();
+            stream.iter().for_each(|&hash| sample.insert(hash, skewed_bytes(hash, version)));
+            sample.seal(0);
+            sample
+        };
+        let one = rms(&streams, |stream, _| {
+            let sample = of_table(stream, 1);
+            let keys: HashSet<u64> = stream.iter().copied().collect();
+            let bytes = || keys.iter().map(|&key| skewed_bytes(key, 1));
+            let exact: f64 = bytes().map(f64::from).sum();
+            (sample.bytes() - exact) / theory_of_bytes(bytes(), sample.level())
+        });
+        // The first half is written again, with other sizes.
+        let merged = rms(&streams, |stream, _| {
+            let half = &stream[..stream.len() / 2];
+            let sample = over(&of_table(half, 2), &of_table(stream, 1));
+            let newer: HashSet<u64> = half.iter().copied().collect();
+            let keys: HashSet<u64> = stream.iter().copied().collect();
+            let version = |key| if newer.contains(key) { 2 } else { 1 };
+            let bytes = || keys.iter().map(|key| skewed_bytes(*key, version(key)));
+            let exact: f64 = bytes().map(f64::from).sum();
+            (sample.bytes() - exact) / theory_of_bytes(bytes(), sample.level())
+        });
+        println!("{name}: {one:.2} of theory's error, merged {merged:.2}");
+        assert!(one <= TOLERANCE && merged <= TOLERANCE, "{name}: {one:.2}, merged {merged:.2}");
+    }
+}
