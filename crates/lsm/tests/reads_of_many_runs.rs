@@ -179,11 +179,11 @@ fn a_get_tells_the_runs_that_it_visited_and_the_blocks_that_it_read() {
 
 #[test]
 fn a_tree_under_a_space_goal() {
-    let dedup = Dedup::SpaceGoal { amp: Ratio::of_hundredths(150) };
-    let mut load = Overwritten::new(Shape::Tiered { runs: 16 }, dedup, 256 << 10);
+    let dedup = Dedup::SpaceGoal { amp: Ratio::of_hundredths(200) };
+    let mut load = Overwritten::new(Shape::Tiered { runs: 32 }, dedup, 192 << 10);
     load.put_all();
     load.overwrite_at_random(3 * KEYS);
-    load.check(4);
+    load.check(16);
 }
 
 #[test]
