@@ -282,6 +282,32 @@ fn a_small_experiment_on_updates_has_its_planes() {
 }
 
 #[test]
+fn an_experiment_on_updates_tells_how_well_space_was_kept_and_at_what_cost() {
+    let scratch = Scratch::new();
+    let sizes = ["--records", "4000", "--cases", "uniform-9"];
+    let engines = ["--engines", "esker-perlevel-1.2,esker-spacegoal-1.2", "--out", "out"];
+    scratch.run(&[&["experiment", "plexdb"][..], &sizes, &engines].concat()).expect_status(0);
+    let results = results(&scratch.path("out"));
+    let rows = results["rows"].as_array().unwrap();
+    let value = |engine: &str, metric: &str| {
+        let row = rows.iter().find(|row| row["engine"] == engine && row["metric"] == metric);
+        row.and_then(|row| row["value"].as_f64())
+    };
+    for engine in ["esker-perlevel-1.2", "esker-spacegoal-1.2"] {
+        let of_engine = |metric: &str| {
+            value(engine, metric).unwrap_or_else(|| panic!("{engine} has no {metric}"))
+        };
+        let error = of_engine("predicted_reclaim_error");
+        assert!((0.0..0.5).contains(&error), "{engine}: {error}");
+        let distance = of_engine("limit_line_distance");
+        assert!((0.3..10.0).contains(&distance), "{engine}: {distance}");
+    }
+    let above = value("esker-spacegoal-1.2", "segments_above_goal").expect("there is a goal");
+    assert!(above <= 4.0, "{above} segments above the goal");
+    assert_eq!(value("esker-perlevel-1.2", "segments_above_goal"), None, "there is no goal");
+}
+
+#[test]
 fn a_property_file_says_what_is_done_and_flags_go_before_it() {
     let scratch = Scratch::new();
     let text =

@@ -141,6 +141,56 @@ fn stats_add_up() {
 }
 
 #[test]
+fn what_stats_tell_of_costs_and_goals_is_there_under_its_names() {
+    let scratch = Scratch::with_pairs(&[]);
+    let goal = ["--shape", "tiered:8", "--dedup", "space-goal:1.2"];
+    scratch.run(&[&["put", "new", "k", "v"][..], &goal].concat()).expect("");
+    let json = scratch.run(&["stats", "new", "--json"]).json();
+    assert_eq!(
+        fields(&json["cost"]),
+        [
+            "compaction_bytes",
+            "compaction_read_bytes",
+            "compactions",
+            "flush_bytes",
+            "flushes",
+            "limit_line_distance",
+            "limit_line_write_amp",
+            "live_bytes",
+            "live_keys",
+            "log_bytes",
+            "pinned_bytes",
+            "predicted_reclaim_bytes",
+            "reclaim_errors",
+            "reclaimed_bytes",
+            "reclaims_within_tenth",
+            "space_amp",
+            "space_amp_mean",
+            "space_amp_peak",
+            "table_block_bytes_read",
+            "table_blocks_read",
+            "table_blocks_read_per_get",
+            "table_bytes_read_per_get",
+            "table_file_bytes_peak",
+            "table_hits",
+            "table_misses",
+            "table_reads_per_hit",
+            "table_reads_per_miss",
+            "table_runs_per_get",
+            "user_bytes",
+            "write_amp",
+        ]
+    );
+    assert_eq!(fields(&json["cost"]["write_amp"]), ["compaction", "flush", "log"]);
+    assert_eq!(
+        fields(&json["goals"]["default"]),
+        ["above_bytes", "amp", "ceiling_bytes", "live_bytes", "pinned_bytes", "table_bytes"]
+    );
+    assert_eq!(json["goals"]["default"]["amp"], 1.2);
+    assert_eq!((&json["cost"]["live_keys"], &json["cost"]["user_bytes"]), (&json!(1), &json!(2)));
+}
+
+#[test]
 fn what_a_database_has_cost_outlives_the_processes_that_used_it() {
     let scratch = flushed();
     let cost = || scratch.run(&["stats", "db", "--json"]).json()["cost"].clone();
