@@ -1,13 +1,15 @@
 //! A pool in a file: what it keeps, what it refuses, and what it says then.
 #![cfg(target_os = "linux")]
 
-use esker_base::Error;
+use esker_base::{Clock, Error};
 use esker_pmem::pool::Inspect;
 use esker_pmem::sim::SimRegion;
-use esker_pmem::{Accept, Domain, Extent, Pool, Region};
+use esker_pmem::{Accept, Delays, Domain, Extent, Pool, Region};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 const BYTES: u64 = 1 << 20;
 
@@ -240,22 +242,47 @@ fn what_is_thrown_away_is_fenced_all_the_same() {
     assert_eq!((pool.traffic() - before).fences, 1);
 }
 
+/// A clock by which a microsecond passes with each look, and that so counts them: a wait looks once for
+/// each of its microseconds, and once to begin with.
+#[derive(Default)]
+struct Looks(AtomicU64);
+
+impl Clock for Looks {
+    fn now(&self) -> Duration {
+        Duration::from_micros(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+    fn sleep(&self, _: Duration) {
+        unreachable!("a store, a load and a fence give the processor to nobody")
+    }
+}
+
 #[test]
-fn delays_change_nothing_but_the_time() {
-    use esker_pmem::Delays;
-    use std::time::Duration;
+fn delays_hold_up_each_line_and_each_fence_and_change_nothing_else() {
     let dir = memory();
     let (path, pool) = pool_in(&dir);
     drop(pool);
-    let each = Duration::from_nanos(100);
-    let delays = Delays { line_read: each, line_write: each, fence: each };
-    let clock = Arc::new(esker_base::SystemClock::new());
-    let pool = Pool::open_delayed(&path, Accept::Emulated, delays, clock).unwrap();
+    let [line_read, line_write, fence] = [10, 100, 1000].map(Duration::from_micros);
+    let delays = Delays { line_read, line_write, fence };
+    let looks = Arc::new(Looks::default());
+    let pool = Pool::open_delayed(&path, Accept::Emulated, delays, looks.clone()).unwrap();
+    let waits = || looks.0.swap(0, Ordering::Relaxed);
     let extent = pool.acquire(5, &[9; 64]).unwrap().unwrap();
+    waits();
     // SAFETY: nobody else has the extent.
-    let _ = unsafe { extent.write_frame(64, &[1; 32], &[2; 100], 192) }.fence();
+    let frame = unsafe { extent.write_frame(64, &[1; 32], &[2; 100], 192) };
+    assert_eq!(waits(), 3 * 100 + 1, "three lines were stored");
+    let _ = frame.fence();
+    assert_eq!(waits(), 1000 + 1, "one fence");
+    // SAFETY: as above.
+    drop(unsafe { extent.write(256, &[3]) });
+    assert_eq!(waits(), (100 + 1) + (1000 + 1), "a line, and the fence of what is thrown away");
     extent.before_read(192);
+    assert_eq!(waits(), 3 * 10 + 1, "three lines are to be read");
     assert_eq!(bytes(&extent)[64..196], [&[1; 32][..], &[2; 100]].concat());
+    assert_eq!(bytes(&extent)[256], 3);
+    assert_eq!(waits(), 0);
+    pool.release(5).unwrap();
+    assert_eq!(waits(), (100 + 1) + (1000 + 1), "a word of state, and its fence");
 }
 
 #[test]
