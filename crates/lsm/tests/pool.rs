@@ -99,6 +99,24 @@ fn a_slower_medium_holds_up_each_read_and_no_pass_over_a_segment() {
 }
 
 #[test]
+fn a_slower_fence_holds_up_each_commit_once() {
+    let place = Place::new();
+    let looks = Arc::new(Looks::default());
+    let delays = Delays { fence: Duration::from_micros(1), ..Delays::default() };
+    let pool = Pool::open_delayed(place.pool(), Accept::Emulated, delays, looks.clone()).unwrap();
+    // No other thread looks at the clock.
+    let background = Arc::new(Stepped);
+    let env = Env { background, pool: Some(pool), ..Env::over(Arc::new(MemoryStorage::new())) };
+    let db = Db::open_with(env, place.settings()).unwrap();
+    put_all(&db, 0..1);
+    let before = looks.0.load(Ordering::Relaxed);
+    put_all(&db, 1..501);
+    // A wait of a microsecond looks twice: when it begins, and when it is over.
+    assert_eq!(looks.0.load(Ordering::Relaxed) - before, 500 * 2);
+    assert_all(&db, 0..501);
+}
+
+#[test]
 fn many_writers_and_batches_take_one_fence_a_commit() {
     const WRITERS: u64 = 4;
     const BATCHES: u64 = 250;
@@ -130,6 +148,54 @@ fn many_writers_and_batches_take_one_fence_a_commit() {
     // Header 32, three entries of 4 + 12 + 5: two lines a batch.
     let bytes = after.log_bytes - before.log_bytes;
     assert!((commits * 128..=commits * 128 + 2 * 72).contains(&bytes), "{bytes} bytes");
+}
+
+/// What a segment costs beside its commits: its header and its word of state when it begins, and the
+/// word again when its extent is free.
+const FENCES_A_SEGMENT: u64 = 3;
+
+/// How many segments of the pool may have been begun if so many were flushed: one is written to, and up
+/// to two are prepared.
+fn begun(flushes: u64) -> u64 {
+    flushes + 1 + 2
+}
+
+#[test]
+fn segments_that_are_flushed_and_used_again_add_three_fences_each() {
+    const COMMITS: u64 = 100_000;
+    let place = Place::new();
+    let db = place.open().unwrap();
+    let before = db.stats();
+    put_all(&db, 0..COMMITS);
+    db.flush().unwrap();
+    db.settle().unwrap();
+    let after = db.stats();
+    let extents = Pool::open_read_only(place.pool(), Accept::Emulated).unwrap().extents() as u64;
+    assert!(after.flushes > 2 * extents, "{} flushes, {extents} extents", after.flushes);
+    let fences = after.log_fences - before.log_fences;
+    let most = COMMITS + FENCES_A_SEGMENT * begun(after.flushes);
+    assert!((COMMITS + after.flushes..=most).contains(&fences), "{fences} fences, {after:?}");
+}
+
+#[test]
+fn many_writers_through_flush_and_recycling_take_one_fence_a_commit() {
+    const WRITERS: u64 = 4;
+    const COMMITS: u64 = 100_000;
+    let place = Place::new();
+    let db = place.open().unwrap();
+    let before = db.stats();
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let (db, each) = (&db, COMMITS / WRITERS);
+            scope.spawn(move || put_all(db, writer * each..(writer + 1) * each));
+        }
+    });
+    db.flush().unwrap();
+    db.settle().unwrap();
+    let after = db.stats();
+    let fences = after.log_fences - before.log_fences;
+    let most = COMMITS + FENCES_A_SEGMENT * begun(after.flushes);
+    assert!((COMMITS + after.flushes..=most).contains(&fences), "{fences} fences, {after:?}");
 }
 
 #[test]
