@@ -322,6 +322,10 @@ impl Db {
     /// Applies `batch` atomically, across keyspaces. When this returns, it is visible to every read
     /// and as durable as the log's [`Sync`](crate::Sync) mode promises.
     ///
+    /// Writers who outrun flush and compaction wait in steps that grow, none longer than 20 ms. Where there
+    /// is no room for another segment, in the pool or in memory, a write waits until a flush has made some,
+    /// however long that takes.
+    ///
     /// An error says that nothing was written, with two exceptions: after [`Error::LogFailed`] the
     /// batch may be found again, whole, when the database is opened next; and without a log a batch
     /// that asked to be synced is visible although the flush that should have kept it failed.
