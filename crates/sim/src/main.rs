@@ -40,7 +40,7 @@ enum Command {
     /// Crashes pools of persistent memory at every moment, and looks at what may be left.
     Pool {
         /// How many images to sample, of the write path and of the whole engine together. Those of
-        /// small histories, of which none is left out, are on top.
+        /// moments that have few, of which none is left out, are on top.
         #[arg(long, default_value_t = 1_000_000)]
         images: u64,
         /// The first seed.

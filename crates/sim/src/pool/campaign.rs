@@ -24,9 +24,9 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Images in histories whose images are sampled.
+    /// Images of the moments that have too many to look at each.
     pub fn sampled(&self) -> u64 {
-        self.frames.images + self.whole.images
+        self.frames.sampled + self.whole.sampled
     }
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Totals {
         writeln!(f, "the write path: {}", self.frames)?;
         writeln!(f, "the write path, small frames: {}", self.small_frames)?;
         writeln!(f, "the whole engine: {}", self.whole)?;
-        let all = self.sampled() + self.small_frames.images;
+        let all = self.frames.images + self.whole.images + self.small_frames.images;
         write!(f, "{all} images, {} of them sampled, and none is wrong", self.sampled())
     }
 }

@@ -5,8 +5,10 @@
 //! [`whole`] is the engine with tables, manifest and recovery around it, and crashes of the recovery.
 //! [`campaign`] goes through many histories of both.
 //!
-//! The states after each event are all there are, as each word that is not fenced goes its own way; they
-//! are looked at one by one where they are few, and sampled where they are many.
+//! The states after each event are all there are, as each word that is not fenced goes its own way. What is
+//! enumerated, image by image, are histories of up to six commits whose frames take one cache line each: by
+//! one writer, which is up to 256 images a moment, and, for some seeds, by two that overlap, 65,536. Frames
+//! of more lines, or of more writers at once, have more images than can be looked at, and are sampled.
 
 pub mod campaign;
 pub mod frames;
@@ -29,27 +31,42 @@ pub struct Seen {
     pub histories: u64,
     /// Moments in them.
     pub moments: u64,
-    /// Of them, those whose images were all looked at; of the others only a sample.
+    /// Of them, those of which as many images were looked at as there are; of the others it was a sample.
     pub enumerated: u64,
     /// Images that a crash at one of those may leave.
     pub images: u64,
-    /// Of them, images with something in them that nobody had acknowledged.
+    /// Of them, those of moments that have more than could be looked at.
+    pub sampled: u64,
+    /// The most images that were looked at of one moment.
+    pub images_most: u64,
+    /// Of all images, those with something in them that nobody had acknowledged.
     pub unacknowledged: u64,
+    /// Of all images, those of crashes while an image of an earlier crash was recovered.
+    pub recoveries: u64,
 }
 
 impl Seen {
-    /// Another moment, of whose images up to `most` are looked at.
-    fn count_moment(&mut self, state: &CrashState, most: u64) {
+    /// Another moment, of whose images so many were looked at.
+    fn count_moment(&mut self, state: &CrashState, images: u64) {
         self.moments += 1;
-        self.enumerated += u64::from(state.count() <= u128::from(most));
+        self.images += images;
+        self.images_most = self.images_most.max(images);
+        if state.count() == u128::from(images) {
+            self.enumerated += 1;
+        } else {
+            self.sampled += images;
+        }
     }
 }
 
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Seen { histories, moments, enumerated, images, unacknowledged } = self;
+        let Seen { histories, moments, enumerated, images, sampled, .. } = self;
+        let Seen { images_most, unacknowledged, recoveries, .. } = self;
         write!(f, "{images} images of {moments} moments in {histories} histories; all images of ")?;
-        write!(f, "{enumerated} moments; {unacknowledged} images hold what was not acknowledged")
+        write!(f, "{enumerated} moments, {sampled} images of the others; up to {images_most} a ")?;
+        write!(f, "moment; {unacknowledged} hold what was not acknowledged, {recoveries} are ")?;
+        write!(f, "of crashes of a recovery")
     }
 }
 
@@ -59,7 +76,10 @@ impl std::ops::AddAssign for Seen {
         self.moments += other.moments;
         self.enumerated += other.enumerated;
         self.images += other.images;
+        self.sampled += other.sampled;
+        self.images_most = self.images_most.max(other.images_most);
         self.unacknowledged += other.unacknowledged;
+        self.recoveries += other.recoveries;
     }
 }
 

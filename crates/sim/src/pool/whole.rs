@@ -282,8 +282,10 @@ impl Turns {
     }
 }
 
-/// Sees to it that nobody reads a commit before it is durable. `Err` says who did.
-pub fn watch_commits(seed: u64) -> std::result::Result<(), String> {
+/// Sees to it that nobody reads a commit before it is durable. `Err` says who did, and `Ok` how many commits
+/// were judged: those that are a store and a fence, and nothing else.
+pub fn watch_commits(seed: u64) -> std::result::Result<u64, String> {
+    let mut judged = 0;
     let mut machine = Machine::new(seed);
     let db = machine.open().map_err(|error| error.to_string())?;
     for _ in 0..COMMITS_MAX {
@@ -298,11 +300,14 @@ pub fn watch_commits(seed: u64) -> std::result::Result<(), String> {
         // A store and a fence.
         machine.commit(&db).map_err(|error| error.to_string())?;
         let seen = std::mem::take(&mut *seen.lock().expect("no panic"));
-        if seen.len() == 2 && seen != [before; 2] {
-            return Err(format!("seqno {before} was the last, and readers saw {seen:?}"));
+        if seen.len() == 2 {
+            judged += 1;
+            if seen != [before; 2] {
+                return Err(format!("seqno {before} was the last, and readers saw {seen:?}"));
+            }
         }
     }
-    Ok(())
+    Ok(judged)
 }
 
 /// Compares `db` with `model`, which goes on from what was recovered. The seqno recovered.
@@ -317,25 +322,39 @@ fn recover(db: &Db, model: &mut Model) -> std::result::Result<u64, String> {
     Ok(seqno)
 }
 
+/// How the images of a history are looked at.
+#[derive(Clone, Copy)]
+struct Looks {
+    /// Up to so many images of a moment are opened.
+    most: u64,
+    /// One opening in so many is crashed in its turn.
+    again_every: u64,
+    /// Up to so many images of each moment of such an opening are opened.
+    again_most: u64,
+}
+
 /// Crashes the history of `seed` after each of its events in the pool, opens up to `most` images each
 /// time, and crashes some of these openings in the same way.
 pub fn crash_everywhere(seed: u64, most: u64) -> std::result::Result<Seen, String> {
-    crash(Machine::new(seed), seed, most)
+    crash(Machine::new(seed), seed, Looks { most, again_every: 8, again_most: 2 })
 }
 
-/// Opens every image that a crash may leave of a small history, after each of its events in the pool.
-pub fn enumerate(seed: u64) -> std::result::Result<Seen, String> {
-    crash(Machine { small: true, ..Machine::new(seed) }, seed, u64::MAX)
+/// Opens every image that a crash may leave of a small history, after each of its events in the pool. One
+/// opening in `again_every` is crashed after each of its own events, up to the end of a commit, and every
+/// image that this may leave is opened too.
+pub fn enumerate(seed: u64, again_every: u64) -> std::result::Result<Seen, String> {
+    let looks = Looks { most: u64::MAX, again_every, again_most: u64::MAX };
+    crash(Machine { small: true, ..Machine::new(seed) }, seed, looks)
 }
 
-fn crash(mut machine: Machine, seed: u64, most: u64) -> std::result::Result<Seen, String> {
+fn crash(mut machine: Machine, seed: u64, looks: Looks) -> std::result::Result<Seen, String> {
     let named = |what: String| format!("whole, seed {seed}: {what}");
     machine.run().map_err(named)?;
     let moments = std::mem::take(&mut *machine.moments.lock().expect("no panic"));
     let mut seen = Seen { histories: 1, ..Seen::default() };
     let mut rng = Rng::new(seed);
     for (at, moment) in moments.iter().enumerate() {
-        open_images(moment, most, !machine.small, &mut rng, &mut seen)
+        open_images(moment, machine.small, looks, &mut rng, &mut seen)
             .map_err(|what| named(format!("moment {at}: {what}")))?;
     }
     Ok(seen)
@@ -343,18 +362,19 @@ fn crash(mut machine: Machine, seed: u64, most: u64) -> std::result::Result<Seen
 
 fn open_images(
     moment: &Moment,
-    most: u64,
-    again: bool,
+    small: bool,
+    looks: Looks,
     rng: &mut Rng,
     seen: &mut Seen,
 ) -> std::result::Result<(), String> {
-    seen.count_moment(&moment.memory, most);
-    for image in moment.memory.images(most, Rng::new(rng.next_u64())) {
-        seen.images += 1;
+    let mut images = 0;
+    for image in moment.memory.images(looks.most, Rng::new(rng.next_u64())) {
+        images += 1;
         let disk = moment.disk.crash_image(Rng::new(rng.next_u64()));
         let memory = Arc::new(image.to_region());
         let mut next = Machine::on(memory, disk, moment.model.clone(), Rng::new(rng.next_u64()));
-        let crash_again = again && rng.one_in(8);
+        next.small = small;
+        let crash_again = rng.one_in(looks.again_every);
         if crash_again {
             next.keep_moments();
         }
@@ -363,32 +383,32 @@ fn open_images(
         recover(&db, &mut model)?;
         seen.unacknowledged += u64::from(model.seqno() > moment.model.seqno());
         if crash_again {
+            let in_recovery = next.moments.lock().expect("no panic").len();
             next.set_model(model);
             next.commit(&db).map_err(|error| format!("after recovery: {error}"))?;
             let again = std::mem::take(&mut *next.moments.lock().expect("no panic"));
-            for second in &again {
-                open_once_more(second, rng, seen)
+            for (at, second) in again.iter().enumerate() {
+                let images = open_once_more(second, looks.again_most, rng)
                     .map_err(|what| format!("crashed again: {what}"))?;
+                seen.count_moment(&second.memory, images);
+                seen.recoveries += if at < in_recovery { images } else { 0 };
             }
         }
     }
+    seen.count_moment(&moment.memory, images);
     Ok(())
 }
 
-/// Opens what a crash of a recovery, or of the first commit after it, may leave.
-fn open_once_more(
-    moment: &Moment,
-    rng: &mut Rng,
-    seen: &mut Seen,
-) -> std::result::Result<(), String> {
-    seen.count_moment(&moment.memory, 2);
-    for image in moment.memory.images(2, Rng::new(rng.next_u64())) {
-        seen.images += 1;
+/// Opens what a crash of a recovery, or of the first commit after it, may leave. The number of images.
+fn open_once_more(moment: &Moment, most: u64, rng: &mut Rng) -> std::result::Result<u64, String> {
+    let mut images = 0;
+    for image in moment.memory.images(most, Rng::new(rng.next_u64())) {
+        images += 1;
         let disk = moment.disk.crash_image(Rng::new(rng.next_u64()));
         let memory = Arc::new(image.to_region());
         let mut next = Machine::on(memory, disk, moment.model.clone(), Rng::new(rng.next_u64()));
         let db = next.open().map_err(|error| error.to_string())?;
         recover(&db, &mut next.model())?;
     }
-    Ok(())
+    Ok(images)
 }

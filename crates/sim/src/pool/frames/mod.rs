@@ -59,16 +59,17 @@ fn crash(seed: u64, bounds: Bounds, most: u64, mutation: Option<Mutation>) -> Re
     loop {
         let known = Known::at(replay.marks());
         let state = replay.crash();
-        seen.count_moment(&state, most);
+        let mut images = 0;
         for image in state.images(most, Rng::new(rng.next_u64())) {
             let region = bench.load(&image);
-            seen.images += 1;
+            images += 1;
             let found = check(&region, &known, &recorded).map_err(|what| {
                 let words: Vec<_> = image.changes().collect();
                 format!("frames, seed {seed}, moment {}: {what}; words {words:x?}", seen.moments)
             })?;
             seen.unacknowledged += u64::from(found > known.acknowledged);
         }
+        seen.count_moment(&state, images);
         if replay.step().is_none() {
             return Ok(seen);
         }
