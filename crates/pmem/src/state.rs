@@ -39,10 +39,23 @@
 //! }
 //! ```
 //!
-//! Nobody else makes a `Durable`:
+//! Nobody else makes a `Durable`. Elsewhere the name is known, and a use of one compiles,
+//!
+//! ```
+//! use esker_pmem::Durable;
+//! fn look(durable: Durable<u32>) -> u32 {
+//!     durable.into_inner()
+//! }
+//! ```
+//!
+//! but its field is private:
 //!
 //! ```compile_fail,E0451
-//! let forged = esker_pmem::Durable { value: 7 };
+//! use esker_pmem::Durable;
+//! fn look(durable: Durable<u32>) -> u32 {
+//!     durable.into_inner()
+//! }
+//! look(Durable { value: 7 });
 //! ```
 
 use crate::pool::Pool;
@@ -130,5 +143,20 @@ impl<T> std::ops::Deref for Durable<T> {
 
     fn deref(&self) -> &T {
         &self.value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The forgery of this module's text, where the field can be seen: it fails to compile elsewhere for
+    /// no other reason.
+    #[test]
+    fn only_the_field_keeps_others_from_making_one() {
+        fn look(durable: Durable<u32>) -> u32 {
+            durable.into_inner()
+        }
+        assert_eq!(look(Durable { value: 7 }), 7);
     }
 }

@@ -72,6 +72,16 @@ impl Reservation {
 ///     memtable.insert(&written); // not fenced
 /// }
 /// ```
+///
+/// With its fence it is fine:
+///
+/// ```
+/// # use esker_memtable::{MemTable, Reservation};
+/// fn commit(memtable: &MemTable, reservation: Reservation, entries: &[u8]) {
+///     let written = memtable.fill(reservation, 0, entries);
+///     memtable.insert(&written.fence());
+/// }
+/// ```
 #[must_use = "a frame that is not fenced is not durable"]
 pub struct Written<'a> {
     pub(crate) filled: Filled,
