@@ -19,7 +19,7 @@ use crate::torn::TornLog;
 use crate::version::KeyspaceVersion;
 use esker_api::{KeyRange, Value, WriteBatch};
 use esker_base::{Error, KeyspaceId, Kind, Result, Seqno, hash64};
-use esker_memtable::DramTable;
+use esker_memtable::{DramTable, DramTableStats};
 use esker_storage::{PosixStorage, Storage};
 use std::ops::RangeBounds;
 use std::path::Path;
@@ -436,7 +436,7 @@ impl Db {
             predicted_reclaim_bytes: counters.predicted_reclaim_bytes.get(),
             reclaims_within_tenth: counters.reclaims_within_tenth.get(),
             stalled: inner.stall.stalled(),
-            dram_table: inner.dram_table.as_ref().map(DramTable::stats).unwrap_or_default(),
+            dram_table: self.dram_table(),
             cache_hits: inner.cache.hits(),
             cache_misses: inner.cache.misses(),
             cache_bytes: inner.cache.used_bytes() as u64,
@@ -457,6 +457,12 @@ impl Db {
             background_error,
             account,
         }
+    }
+
+    /// What the DRAMTable holds, and did since the database was opened: a part of [`Db::stats`] that waits
+    /// for nobody.
+    pub fn dram_table(&self) -> DramTableStats {
+        self.inner().dram_table.as_ref().map(DramTable::stats).unwrap_or_default()
     }
 
     /// What opening gave up where the log ends in a frame that does not hold: writes that were under way

@@ -3,7 +3,7 @@
 
 use super::namespace::Served;
 use crate::failure::{Failure, Outcome};
-use esker::Db;
+use esker::{Db, DramTableStats};
 use esker_base::Clock;
 use esker_node::HashFigures;
 use esker_target::{Description, Failures, Target};
@@ -182,18 +182,32 @@ fn page(target: &Target, served: &[Served]) -> String {
         let _ = writeln!(page, "# TYPE esker_node_{name} {kind}\nesker_node_{name} {value}");
     }
     for (name, kind, value) in OF_NAMESPACES {
-        let of_each =
-            (1..).zip(served).filter_map(|(number, served)| Some((number, served, value(served)?)));
-        let mut lines = String::new();
-        for (number, served, value) in of_each {
-            let labels = format!("namespace=\"{number}\",kind=\"{}\"", served.kind);
-            let _ = writeln!(lines, "esker_node_namespace_{name}{{{labels}}} {value}");
-        }
-        if !lines.is_empty() {
-            let _ = write!(page, "# TYPE esker_node_namespace_{name} {kind}\n{lines}");
-        }
+        add_figure(&mut page, (name, kind), served, value);
+    }
+    for (name, kind, value) in OF_DRAM_TABLES {
+        let of = |served: &Served| Some(value(&served.db.as_ref()?.dram_table()) as f64);
+        add_figure(&mut page, (name, kind), served, of);
     }
     page
+}
+
+/// Adds a figure of the namespaces that have it, by its name and its kind.
+fn add_figure(
+    page: &mut String,
+    (name, kind): (&str, &str),
+    served: &[Served],
+    value: impl Fn(&Served) -> Option<f64>,
+) {
+    let of_each =
+        (1..).zip(served).filter_map(|(number, served)| Some((number, served, value(served)?)));
+    let mut lines = String::new();
+    for (number, served, value) in of_each {
+        let labels = format!("namespace=\"{number}\",kind=\"{}\"", served.kind);
+        let _ = writeln!(lines, "esker_node_namespace_{name}{{{labels}}} {value}");
+    }
+    if !lines.is_empty() {
+        let _ = write!(page, "# TYPE esker_node_namespace_{name} {kind}\n{lines}");
+    }
 }
 
 /// A figure of a namespace, by its name and its kind, if it has it.
@@ -224,6 +238,19 @@ const OF_NAMESPACES: [Figure; 13] = [
     ("recovery_replayed_writes", "gauge", |served| {
         Some(served.hash.as_ref()?.0.opened().replayed as f64)
     }),
+];
+
+/// A figure of a database's DRAMTable, by its name and its kind.
+type OfDramTable = (&'static str, &'static str, fn(&DramTableStats) -> u64);
+
+/// They count from its opening.
+const OF_DRAM_TABLES: [OfDramTable; 6] = [
+    ("dram_table_bytes", "gauge", |table| table.bytes),
+    ("dram_table_hits_total", "counter", |table| table.hits + table.exact_hits),
+    ("dram_table_misses_total", "counter", |table| table.misses + table.exact_misses),
+    ("dram_table_fills_total", "counter", |table| table.fills),
+    ("dram_table_invalidations_total", "counter", |table| table.invalidations),
+    ("dram_table_evictions_total", "counter", |table| table.evictions),
 ];
 
 fn figures(served: &Served) -> Option<HashFigures> {
@@ -311,6 +338,37 @@ mod tests {
         let page = ask("/metrics").1;
         assert!(page.contains(&gauge(1)));
         assert!(page.contains("_faults_total{namespace=\"1\",kind=\"block\"} 1\n"));
+    }
+
+    #[test]
+    fn a_database_tells_what_its_read_table_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("db");
+        let (target, served, _metrics) = node(Kind::Lsm { path, capacity: 1 << 30 });
+        let db = served[0].db.as_ref().unwrap();
+        let keys = db.default_keyspace();
+        let figure = |name: &str| -> u64 {
+            let page = page(&target, &served);
+            let name = format!("esker_node_namespace_dram_table_{name}");
+            let line = format!("\n{name}{{namespace=\"1\",kind=\"lsm\"}} ");
+            page.split_once(&line).unwrap().1.lines().next().unwrap().parse().unwrap()
+        };
+        let all = || {
+            ["hits", "misses", "fills", "invalidations", "evictions"]
+                .map(|name| figure(&format!("{name}_total")))
+        };
+        db.put(&keys, b"key", b"value").unwrap();
+        db.flush().unwrap();
+        assert_eq!(all(), [0; 5]);
+        let get = || db.get(&keys, b"key").unwrap();
+        assert!(get().is_some());
+        assert_eq!(all(), [0, 1, 1, 0, 0]);
+        assert!(get().is_some());
+        assert_eq!(all(), [1, 1, 1, 0, 0]);
+        db.delete(&keys, b"key").unwrap();
+        db.flush().unwrap();
+        assert_eq!(all(), [1, 1, 1, 1, 0]);
+        assert!(figure("bytes") > 0);
     }
 
     #[test]

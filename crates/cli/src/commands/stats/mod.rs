@@ -143,6 +143,10 @@ fn text(figures: &Figures, shape: &Shape, cost: &Cost) -> String {
 fn dram_table(table: &DramTableStats) -> String {
     let hits = table.hits + table.exact_hits;
     let asked = hits + table.misses + table.exact_misses;
+    if asked == 0 {
+        // Figures that are all zero would read as if it helped nobody.
+        return format!("{}; this process has read no key", bytes(table.bytes));
+    }
     let entries = count(table.entries);
     format!(
         "{} in {entries} entries, {} of {} hit; {} filled, {} invalidated, {} evicted",
