@@ -407,6 +407,18 @@ fn loads_of_transactions_run_on_every_kind_of_log_and_say_what_is_emulated() {
 }
 
 #[test]
+fn a_bench_tells_what_a_small_read_table_took_dropped_and_gave_up() {
+    let scratch = Scratch::new();
+    let load = ["bench", "linkbench", "--nodes", "500", "--requests", "6000", "--clients", "2"];
+    let table = ["--dram-table", "32K", "--forwarding", "always", "--memory", "16M"];
+    let more = ["--pool", "6M", "--engines", "esker-wbl", "--rounds", "1", "--json"];
+    let results = scratch.run(&[&load[..], &table, &more].concat()).expect_status(0).json();
+    for metric in ["dram_fills", "dram_invalidations", "dram_evictions"] {
+        assert!(value(&results, "esker-wbl", "linkbench-2", metric) > 0.0, "{metric}");
+    }
+}
+
+#[test]
 fn the_experiment_on_logs_holds_each_against_none() {
     let scratch = Scratch::new();
     let engines = "esker-nolog,esker-log-nvram";
