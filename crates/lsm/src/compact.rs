@@ -152,7 +152,7 @@ impl Merged {
         &self.outcome.outputs
     }
 
-    /// Whether its inputs take more room than its outputs and as much again.
+    /// Whether its inputs take more than twice the room of its outputs.
     pub(crate) fn frees_much(&self) -> bool {
         self.outcome.freed_bytes() > self.outcome.written_bytes
     }

@@ -17,7 +17,7 @@
 //! wrote is removed like any file that no manifest lists.
 //!
 //! What is deferred takes space twice, and is a small part of its level. A storage says how much of what is written may lie so, and merges that free much
-//! are not deferred, so that what they would free is little more. Where a job finds no room, all that is deferred comes
+//! are not deferred, so that what they would free is at most as much again. Where a job finds no room, all that is deferred comes
 //! into force before it is tried again.
 
 use crate::compact::Merged;
@@ -34,7 +34,8 @@ use std::time::Duration;
 /// was merged would take its space for ever.
 const LATEST: Duration = Duration::from_secs(600);
 
-/// Of a level, one part in so many may lie in outputs that are not in force: what they hold is kept from other merges.
+/// Outputs that are not in force may be one part in so many of the level they go to: what their merges claim is kept
+/// from others.
 const OF_LEVEL: u64 = 4;
 
 /// The merges of a database that are done and not in force.
@@ -90,7 +91,7 @@ impl Deferred {
         self.merges.push(Waiting { merged, latest: now + LATEST });
     }
 
-    /// Whether nothing is to be put off.
+    /// Whether somebody waits for all merges, so that none is put off.
     fn is_hurried(&self) -> bool {
         self.hurried > 0
     }

@@ -112,7 +112,7 @@ pub trait Storage: Send + Sync + 'static {
     }
 
     /// Whether the finished file `name` lies where reads of it wait for no writes, as far as the storage knows. Whoever
-    /// can go on reading something else may wait for that, but not for ever; it is also said when there is no room for
+    /// can go on reading something else may wait for that, but not for ever; it is also true when there is no room for
     /// both.
     fn is_settled(&self, _name: &str) -> bool {
         true

@@ -58,7 +58,7 @@ const FULL_CHANNEL_COST: f64 = 3.0;
 const ERASES_AHEAD: u64 = 8;
 
 /// Where sets of a unit each are a larger part of the device than one in so many, most reads meet writes in any case, and
-/// what is not read at once only keeps others from being merged.
+/// a merge that waits only keeps others from being done.
 const FEW_OF_UNITS: usize = 16;
 
 /// Lifetimes with units of their own: the longest.

@@ -4,7 +4,7 @@
 //! until about as much more was written of its lifetime as its units hold: how much that is, the policy says
 //! ([`Policy::held_chunks`](crate::placement::Policy::held_chunks)). Whoever can go on reading what the file replaces
 //! waits for that ([`Storage::is_settled`](esker_storage::Storage::is_settled)), and takes the room of both meanwhile: so
-//! it is never much of what is free.
+//! what is not settled is kept to a small part of what is free.
 //!
 //! Asked often, and by those who hold locks of their own: so nothing here waits for the device.
 
@@ -14,7 +14,8 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Of what is free, so much at the most is taken by files of one lifetime that are not settled.
+/// Files of one lifetime that are not settled take at most one part in so many of the chunks that deep tables may still
+/// take.
 pub(super) const OF_FREE: u64 = 5;
 
 /// See the file's head.

@@ -45,6 +45,7 @@ pub(super) fn pick(
     around: &Surroundings,
 ) -> Option<Plan> {
     /// Where room is short all the time there is always a merge that frees more.
+    /// It may take the next flush's room, which waits for it then.
     const OVERDUE: f64 = 1.5;
     let ledger = Ledger::of(keyspace, amp, busy, sizes, around)?;
     let search = Search { keyspace, busy, sizes, snapshots: &around.snapshots };

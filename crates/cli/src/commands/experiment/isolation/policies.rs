@@ -41,7 +41,8 @@ pub(super) const ABOUT: &str = "\
     itself: nothing (host-only), or stop a program for a read in so many microseconds, reads going first on \
     dies and channels. Of halves and small-set, what is read is never written, as in the paper; rotating \
     places a leveled tree's tables, of which all is read alike; it goes on reading what the two last \
-    levels' tables replace until about a unit is full, as the engine does below its base level, and \
+    levels' tables replace until about a unit is full, as the engine does below its base level on 48 units \
+    or more (not in engine and ycsb), and \
     rotating-eager reads them as soon as they are closed. Rotating is told how many units what is written keeps busy; under the engine it takes \
     that to be an eighth of them, whatever is written. Where writes missed their rate, the row is void and \
     gives only the part that was written (void_written_part; a hundredth and 10 ms of writes may be missing). \
