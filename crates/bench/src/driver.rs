@@ -4,8 +4,8 @@
 //! it: a closed loop. The clock is read once a step: the end of one is the start of the next, so what
 //! the worker itself does counts as latency too, and nothing goes unmeasured. With a [`Load::rate`]
 //! the loop is open: every step has a time at which it is due, and its latency counts from then
-//! (`pace`). Steps that were due before the end are done after it, within limits. A thread fills histograms of its own, one for each kind of operation; they are merged
-//! at the end, and where [`Load::intervals`] are wanted, each piece of time as well (`intervals`).
+//! (`pace`). Steps that were due before the end are done after it, within limits. A thread fills histograms of its own, one for each kind of operation, and others from
+//! the middle of the load on; they are merged at the end, and where [`Load::intervals`] are wanted, each piece of time as well (`intervals`).
 //!
 //! The calling thread runs no load. It ticks, ten times a second or as it is told, for progress and for samples, until
 //! the threads have ended. A workload's companion gets one thread more; it is told to stop when the
@@ -75,6 +75,9 @@ pub struct Measurement {
     pub unstarted: u64,
     /// The latency of each step.
     pub latencies: Latencies,
+    /// Of the steps of the second half, by time if that limits the load and by operations otherwise: what a
+    /// beginning, before anything that was put off has to be done, does not change.
+    pub second_half: Latencies,
     /// The same by the kind of operation.
     pub kinds: ByKind,
     /// What each piece was like, if that was wanted.
@@ -194,6 +197,12 @@ struct Limit {
 
 impl Limit {
     const NONE: Limit = Limit { operations: u64::MAX, duration: Duration::MAX };
+
+    /// Where half of it is done.
+    fn middle(self, start: Duration) -> Limit {
+        let duration = start.saturating_add(self.duration / 2);
+        Limit { operations: self.operations / 2, duration }
+    }
 }
 
 /// A thread's count of operations, for the calling thread to look at. Each on a cache line (and its
@@ -226,7 +235,8 @@ impl Drop for Ready<'_> {
 /// What one thread did, on the load's clock.
 struct Outcome {
     total: Step,
-    kinds: ByKind,
+    /// Before the middle of the load, and after it.
+    halves: [ByKind; 2],
     unstarted: u64,
     start: Duration,
     end: Duration,
@@ -267,13 +277,14 @@ impl<'a> Part<'a> {
         let ready = Ready(&shared.start);
         let rng = stream(self.load.seed, self.load.label, self.thread as u64);
         let worker = self.workload.worker(self.load.store, self.thread, rng);
-        let mut kinds = ByKind::default();
+        let mut halves = [ByKind::default(), ByKind::default()];
         drop(ready);
 
         let mut worker = worker?;
         let mut total = Step::default();
         let start = shared.clock.now();
         let stop_at = start.saturating_add(limit.duration);
+        let middle = limit.middle(start);
         let mut pace = self.pace(start, stop_at);
         let mut ongoing = self.ongoing(shared, start);
         let (mut last, mut end) = (start, start);
@@ -296,7 +307,8 @@ impl<'a> Part<'a> {
             end = shared.clock.now();
             let latency = (end - last).saturating_sub(step.waited);
             last = end;
-            kinds.record(step.kind, latency);
+            let is_late = total.operations >= middle.operations || end >= middle.duration;
+            halves[usize::from(is_late)].record(step.kind, latency);
             if let Some(ongoing) = &mut ongoing
                 && ongoing.record(end, latency, step.operations)
             {
@@ -310,7 +322,7 @@ impl<'a> Part<'a> {
             done.0.store(total.operations, Relaxed);
         }
         let unstarted = pace.map_or(0, |pace| pace.given_up());
-        Ok(Outcome { total, kinds, unstarted, start, end })
+        Ok(Outcome { total, halves, unstarted, start, end })
     }
 
     fn pace(&self, start: Duration, stop_at: Duration) -> Option<Pace> {
@@ -334,7 +346,10 @@ fn merge(outcomes: Vec<Result<Outcome>>) -> Result<Measurement> {
         merged.bytes += outcome.total.bytes;
         merged.transactions += outcome.total.transactions;
         merged.unstarted += outcome.unstarted;
-        merged.kinds.merge(&outcome.kinds);
+        let [first, second] = &outcome.halves;
+        merged.kinds.merge(first);
+        merged.kinds.merge(second);
+        merged.second_half.merge(&second.all());
         start = start.min(outcome.start);
         end = end.max(outcome.end);
     }

@@ -6,7 +6,8 @@
 //! is on the load's account: who puts work off has still to do it.
 //!
 //! Metrics of the load alone: `throughput`, `bandwidth_mib_s`, `operations`, `seconds`,
-//! `latency_{mean,p10,p25,p50,p75,p90,p99,p999,p9999,max}_us`; `found`, the part of the operations that
+//! `latency_{mean,p10,p25,p50,p75,p90,p99,p999,p9999,max}_us`, and of loads that write those of the second half alone,
+//! `second_half_latency_…`, for in the first one an engine may not yet have anything that it put off; `found`, the part of the operations that
 //! look for something which found it; where kinds of operation are mixed, `KIND_operations` and
 //! `KIND_latency_…` for `read`, `update`, `insert`, `scan`, `rmw`; in an open loop, `rate`,
 //! `rate_reached`, the part of it that the engine kept up with, `unstarted`, operations that were
@@ -275,6 +276,9 @@ impl Trial<'_> {
             .sum();
         rows.add_measurement(measured, Some(lookups));
         rows.add_kinds(measured);
+        if self.workload.writes() {
+            rows.add_latencies("second_half_", &measured.second_half);
+        }
         if let Some((rate, reached)) = self.rate.zip(measured.throughput()) {
             rows.add("rate", rate, "ops/s");
             rows.add("rate_reached", (reached / rate).min(1.0), "ratio");

@@ -155,6 +155,23 @@ fn a_scan_ends_with_its_pairs_whatever_the_time_limit() {
 }
 
 #[test]
+fn the_second_half_is_told_apart_by_operations_or_by_time() {
+    // Ten times as long from the hundredth step on.
+    let slower = |_, at: u64| {
+        let waited = Duration::from_nanos(if at < 100 { 900 } else { 0 });
+        Ok(Step { waited, ..ONE })
+    };
+    let half = |measured: Measurement| {
+        let all = measured.latencies.mean_us();
+        (measured.second_half.count(), measured.second_half.mean_us(), all < 0.6)
+    };
+    assert_eq!(half(run(&scripted(200, slower), 1).unwrap()), (100, 1.0, true));
+    // The step that ends with the first half belongs to the second.
+    let limit = Some(Duration::from_micros(200));
+    assert_eq!(half(run_for(&scripted(1, slower), 1, limit).unwrap()).0, 101);
+}
+
+#[test]
 fn a_batch_is_one_latency_and_many_operations() {
     let batch = Step { operations: 50, ..Step::default() };
     let measured = run(&scripted(1_000, |_, _| Ok(batch)), 1).unwrap();

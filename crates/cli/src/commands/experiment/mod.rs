@@ -37,7 +37,7 @@ pub struct Run {
     /// The engines, compared with the first [default: all that are built in]
     #[arg(long, value_name = "LIST")]
     engines: Option<String>,
-    /// The cases. Of plexdb, each a distribution and a number of updates of each key
+    /// The cases. Of wbl, by their names in the report [default: all, such as A,D-burst]; of plexdb, each a distribution and a number of updates of each key
     /// [default: uniform-9,uniform-20,zipf-9,zipf-20]; of wal, each a benchmark and its clients
     /// [default: linkbench-10,linkbench-64,tpcc-10,tpcc-64]; of fabric, each a durability, an access and the
     /// size of a value [default: all, such as paper-same-32k]; of isolation, its parts
@@ -50,7 +50,7 @@ pub struct Run {
     /// Of plexdb: the size of a log segment, or of another engine's write buffer
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     segment: Option<usize>,
-    /// Of wal and fabric: how often everything is measured, the engines taking turns: as many pairs
+    /// Of wbl, wal and fabric: how often everything is measured, the engines taking turns: as many pairs
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
     /// Of fabric: some cases twice more, over a link of 10 Gigabit Ethernet that is emulated by a relay in user
@@ -124,8 +124,8 @@ static EXPERIMENTS: [Experiment; 6] = [
     Experiment {
         name: "wbl",
         about: "write-behind logging on persistent memory",
-        flags: &[],
-        how: How::Campaign(|wishes, room| wbl::campaign(wishes.scale, wishes.engines, room)),
+        flags: &["--cases", "--rounds"],
+        how: How::Campaign(wbl::campaign),
     },
     Experiment {
         name: "plexdb",

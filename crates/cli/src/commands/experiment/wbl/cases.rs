@@ -5,7 +5,7 @@ use super::super::super::bench::engines::{EngineSettings, ForwardingName};
 use super::super::super::bench::plan::YcsbTask;
 use super::super::super::bench::ycsb;
 use super::sizes::{Sizes, VALUE_BYTES};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use esker_bench::WarmUp;
 use esker_bench::results::Group;
 use esker_workload::ycsb::Preset;
@@ -21,9 +21,12 @@ pub(super) const WORKLOADS: [(&str, Preset); 7] = [
     ("H", Preset::H),
 ];
 
+/// Those of which at most one operation in twenty writes.
+const READS: [Preset; 3] = [Preset::B, Preset::C, Preset::D];
+
 /// Inserts as fast as can be, and at a rate that can be kept up.
-const CLOSED: &str = "G over time, closed loop";
-const OPEN: &str = "G over time, open loop";
+const CLOSED: &str = "G closed-loop";
+const OPEN: &str = "G open-loop";
 /// The part of the sustained rate that the open loop has.
 const OPEN_PART: f64 = 0.7;
 
@@ -34,6 +37,31 @@ pub(super) fn burst(workload: &str) -> String {
 
 /// The cases of a group, and the group.
 pub(super) type Part = (Vec<Case>, Group);
+
+/// The cases of `parts` that the list `wanted` names, and the groups that are left.
+pub(super) fn chosen(mut parts: Vec<Part>, wanted: &str) -> Outcome<Vec<Part>> {
+    let wanted: Vec<&str> = wanted.split(',').map(str::trim).collect();
+    let all: Vec<&str> = parts.iter().flat_map(|part| &part.0).map(|case| &case.name[..]).collect();
+    for (place, name) in wanted.iter().enumerate() {
+        if !all.contains(name) {
+            let all = all.join(", ");
+            return Err(Failure::Usage(format!("{name:?} is not a case of wbl: {all}")));
+        }
+        if wanted[..place].contains(name) {
+            return Err(Failure::Usage(format!("case {name} is named twice")));
+        }
+    }
+    if wanted.contains(&OPEN) && !wanted.contains(&CLOSED) {
+        let message = format!("{OPEN} has a part of the rate of {CLOSED}: name both");
+        return Err(Failure::Usage(message));
+    }
+    for (cases, group) in &mut parts {
+        cases.retain(|case| wanted.contains(&&case.name[..]));
+        group.cases.retain(|name| wanted.contains(&&name[..]));
+    }
+    parts.retain(|(cases, _)| !cases.is_empty());
+    Ok(parts)
+}
 
 /// What cases are made from.
 pub(super) struct Plan<'a> {
@@ -73,9 +101,14 @@ impl Plan<'_> {
         Ok(Case { interval: self.sizes.interval, ..case })
     }
 
+    /// How many of a workload, where one that writes more has `operations`.
+    fn operations(&self, preset: Preset, operations: u64) -> u64 {
+        if READS.contains(&preset) { self.sizes.read_operations } else { operations }
+    }
+
     fn bursts(&self) -> Outcome<Part> {
-        let operations = self.sizes.burst_operations;
         let case = |(name, preset)| {
+            let operations = self.operations(preset, self.sizes.burst_operations);
             Ok(Case { settles: false, ..self.case(&burst(name), preset, operations)? })
         };
         let about = "As many operations as fit into the pool, until the last of them: what was \
@@ -90,7 +123,9 @@ impl Plan<'_> {
     }
 
     fn sustained(&self) -> Outcome<Part> {
-        let case = |(name, preset)| self.case(name, preset, self.sizes.operations);
+        let case = |(name, preset)| {
+            self.case(name, preset, self.operations(preset, self.sizes.operations))
+        };
         let about = "Operations by the time that they and the settling after them took: flushes and \
                      compactions until nothing is left to do. Writes to a pool count as writes, and its \
                      extents, as long as they are held, as space.";
@@ -196,11 +231,14 @@ impl Plan<'_> {
                      data. In the open loop they are due at 70% of the rate that the same engine \
                      sustained in the closed one, settling included; a latency counts from the time \
                      at which the insert was due. What operations that do nothing had at that rate \
-                     is the machine's own part of it.";
+                     is the machine's own part of it. The second half is told apart: at first the \
+                     pool is empty and nothing holds inserts back.";
         let series = ["throughput", "latency_p99_us", "latency_p999_us", "latency_max_us"];
+        let half = ["p50", "p999", "max"].map(|part| format!("second_half_latency_{part}_us"));
+        let half = half.each_ref().map(|metric| &metric[..]);
         let beside = ["latency_p50_us", "idle_latency_p999_us", "stall_us", "pmem_writes"];
         let (cases, group) =
-            part("Inserts over time", about, cases, &[&series[..], &beside].concat());
+            part("Inserts over time", about, cases, &[&series[..], &half, &beside].concat());
         let series = [&series[..], &["stall_ms"]].concat();
         let series = series.into_iter().map(str::to_owned).collect();
         Ok((cases, Group { series, ..group }))

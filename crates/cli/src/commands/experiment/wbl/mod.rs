@@ -18,7 +18,7 @@ use super::super::bench::options::parse_engines;
 use super::super::bench::plan::Task;
 use super::super::bench::pool::PoolSettings;
 use super::super::bench::ycsb;
-use super::{Room, Scale, those_built_in};
+use super::{Room, Wishes, those_built_in};
 use crate::failure::Outcome;
 use cases::Plan;
 use esker_bench::WarmUp;
@@ -33,9 +33,9 @@ const ENGINES: [&str; 6] =
     [WBL, "esker-wal", "esker-nolog", "esker-novelsm", "rocksdb-wal", "rocksdb-nolog"];
 
 /// The campaign.
-pub fn campaign(scale: Scale, engines: Option<&str>, room: &Room) -> Outcome<Campaign> {
-    let list = engines.map_or_else(|| those_built_in(&ENGINES), str::to_owned);
-    let sizes = Sizes::of(scale, list.split(',').count(), room)?;
+pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
+    let list = wishes.engines.map_or_else(|| those_built_in(&ENGINES), str::to_owned);
+    let sizes = Sizes::of(wishes.scale, list.split(',').count(), room)?;
     let settings = EngineSettings {
         memory_bytes: sizes.memory_bytes,
         segment_bytes: sizes.segment_bytes,
@@ -52,7 +52,10 @@ pub fn campaign(scale: Scale, engines: Option<&str>, room: &Room) -> Outcome<Cam
     let pair_bytes = Task::YcsbRun(loaded.clone()).pair_bytes()?;
     let engines = parse_engines(&list, &settings, pair_bytes)?;
     let affected: Vec<String> = engines.iter().filter(|name| *name == WBL).cloned().collect();
-    let parts = Plan { affected: &affected, ..unaffected }.parts()?;
+    let mut parts = Plan { affected: &affected, ..unaffected }.parts()?;
+    if let Some(wanted) = wishes.cases {
+        parts = cases::chosen(parts, wanted)?;
+    }
     let (cases, groups): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
     let cases = cases.concat();
     for case in &cases {
@@ -67,11 +70,11 @@ pub fn campaign(scale: Scale, engines: Option<&str>, room: &Room) -> Outcome<Cam
     run_settings.insert("reads of tables".to_owned(), reads.to_owned());
     Ok(Campaign {
         experiment: "wbl".to_owned(),
-        scale: scale.name().to_owned(),
+        scale: wishes.scale.name().to_owned(),
         published: paper::published(&engines),
         engines,
         settings,
-        rounds: sizes.rounds,
+        rounds: wishes.rounds.unwrap_or(sizes.rounds),
         load: Some(ycsb::load(loaded)?),
         shared: None,
         analysis: None,
@@ -90,11 +93,16 @@ const F: &str =
 #[cfg(test)]
 mod tests {
     use super::super::super::bench::campaign::Rate;
+    use super::super::Scale;
     use super::*;
     use crate::failure::Failure;
 
     const ROOMY: Room =
         Room { memory_bytes: 32 << 30, disk_bytes: 500 << 30, pool_bytes: 16 << 30 };
+
+    fn of(scale: Scale) -> Campaign {
+        campaign(&Wishes { scale, ..Wishes::default() }, &ROOMY).unwrap()
+    }
 
     fn names(campaign: &Campaign) -> Vec<&str> {
         campaign.cases.iter().map(|case| &case.name[..]).collect()
@@ -103,7 +111,7 @@ mod tests {
     #[test]
     fn every_case_of_the_paper_is_there_at_both_scales() {
         for scale in [Scale::Quick, Scale::Full] {
-            let campaign = campaign(scale, None, &ROOMY).unwrap();
+            let campaign = of(scale);
             let names = names(&campaign);
             for letter in ["A", "B", "C", "D", "F", "G", "H"] {
                 assert!(names.contains(&letter) && names.contains(&&format!("{letter}-burst")[..]));
@@ -124,7 +132,7 @@ mod tests {
 
     #[test]
     fn effects_have_cases_of_their_own() {
-        let campaign = campaign(Scale::Full, None, &ROOMY).unwrap();
+        let campaign = of(Scale::Full);
         let names = names(&campaign);
         for name in [
             "B dram=0",
@@ -138,8 +146,8 @@ mod tests {
             "A delay=100ns",
             "A delay=300ns",
             "A delay=600ns",
-            "G over time, closed loop",
-            "G over time, open loop",
+            "G closed-loop",
+            "G open-loop",
         ] {
             assert!(names.contains(&name), "{name}: {names:?}");
         }
@@ -147,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_case_changes_what_its_name_says_and_nothing_else() {
-        let campaign = campaign(Scale::Quick, None, &ROOMY).unwrap();
+        let campaign = of(Scale::Quick);
         let own = |name: &str| {
             let case = campaign.cases.iter().find(|case| case.name == name).unwrap();
             case.settings.clone().unwrap()
@@ -168,7 +176,7 @@ mod tests {
     #[test]
     fn every_engine_has_the_same_data_when_a_case_begins_to_count() {
         for scale in [Scale::Quick, Scale::Full] {
-            let campaign = campaign(scale, None, &ROOMY).unwrap();
+            let campaign = of(scale);
             for case in &campaign.cases {
                 let warm_up = case.warm_up.unwrap_or(campaign.warm_up);
                 assert!(matches!(warm_up, WarmUp::Operations(_)), "{}: {warm_up:?}", case.name);
@@ -179,7 +187,7 @@ mod tests {
     #[test]
     fn a_table_of_copies_is_filled_before_it_is_measured() {
         for scale in [Scale::Quick, Scale::Full] {
-            let campaign = campaign(scale, None, &ROOMY).unwrap();
+            let campaign = of(scale);
             let of_dram = campaign.cases.iter().filter(|case| case.name.contains("dram="));
             let warm_ups: Vec<_> = of_dram.map(|case| case.warm_up).collect();
             assert_eq!(warm_ups.len(), 5);
@@ -193,7 +201,7 @@ mod tests {
     fn the_report_says_whether_the_data_fits_in_memory() {
         let said = |memory_bytes| {
             let room = Room { memory_bytes, ..ROOMY };
-            let campaign = campaign(Scale::Quick, None, &room).unwrap();
+            let campaign = campaign(&Wishes::default(), &room).unwrap();
             campaign.run_settings["reads of tables"].clone()
         };
         assert!(said(24 << 30).contains("of all engines fits"));
@@ -202,7 +210,7 @@ mod tests {
 
     #[test]
     fn f_is_the_papers() {
-        let campaign = campaign(Scale::Quick, None, &ROOMY).unwrap();
+        let campaign = of(Scale::Quick);
         for name in ["F", "F-burst"] {
             let case = campaign.cases.iter().find(|case| case.name == name).unwrap();
             let Task::YcsbRun(task) = &case.task else { panic!("{:?}", case.task) };
@@ -213,18 +221,19 @@ mod tests {
 
     #[test]
     fn the_open_loop_has_a_part_of_the_rate_of_the_closed_one() {
-        let campaign = campaign(Scale::Quick, None, &ROOMY).unwrap();
+        let campaign = of(Scale::Quick);
         let place = |name: &str| campaign.cases.iter().position(|case| case.name == name).unwrap();
-        let (closed, open) = (place("G over time, closed loop"), place("G over time, open loop"));
+        let (closed, open) = (place("G closed-loop"), place("G open-loop"));
         assert!(closed < open);
-        let rate = Rate::Part { of: "G over time, closed loop".into(), part: 0.7 };
+        let rate = Rate::Part { of: "G closed-loop".into(), part: 0.7 };
         assert_eq!(campaign.cases[open].rate, Some(rate));
         assert!(campaign.cases[closed].settles && campaign.cases[closed].rate.is_none());
     }
 
     #[test]
     fn without_its_engine_there_are_neither_effects_nor_figures_of_the_paper() {
-        let campaign = campaign(Scale::Quick, Some("esker-wal,esker-nolog"), &ROOMY).unwrap();
+        let engines = Some("esker-wal,esker-nolog");
+        let campaign = campaign(&Wishes { engines, ..Wishes::default() }, &ROOMY).unwrap();
         assert!(campaign.published.is_empty());
         assert!(names(&campaign).iter().all(|name| !name.contains('=')));
     }
@@ -232,8 +241,26 @@ mod tests {
     #[test]
     fn engines_that_there_are_not_are_refused() {
         for bad in ["", "none", "esker-wbl,esker-wbl"] {
-            let refused = campaign(Scale::Quick, Some(bad), &ROOMY);
+            let refused = campaign(&Wishes { engines: Some(bad), ..Wishes::default() }, &ROOMY);
             assert!(matches!(refused, Err(Failure::Usage(_))), "{bad}");
+        }
+    }
+
+    #[test]
+    fn cases_and_rounds_can_be_chosen() {
+        let cases = Some("H,D-burst,A delay=300ns");
+        let campaign = campaign(&Wishes { cases, rounds: Some(5), ..Wishes::default() }, &ROOMY);
+        let campaign = campaign.unwrap();
+        assert_eq!(names(&campaign), ["D-burst", "H", "A delay=300ns"], "in the report's order");
+        assert_eq!(campaign.groups.len(), 3, "groups without a case are not shown");
+        assert_eq!(campaign.rounds, 5);
+    }
+
+    #[test]
+    fn cases_that_there_are_not_are_refused_and_those_without_what_they_go_by() {
+        for bad in ["", "A,", "I", "A,A", "G open-loop"] {
+            let refused = campaign(&Wishes { cases: Some(bad), ..Wishes::default() }, &ROOMY);
+            assert!(matches!(refused, Err(Failure::Usage(_))), "{bad:?}");
         }
     }
 }

@@ -22,6 +22,9 @@ pub(super) struct Sizes {
     pub(super) operations: u64,
     /// Operations of a burst: if all of them insert, half of the pool is left.
     pub(super) burst_operations: u64,
+    /// Operations of either, where at most one in twenty writes: they are over sooner, and what is cold at
+    /// first is not to be most of what is measured.
+    pub(super) read_operations: u64,
     /// Operations of each case of an effect.
     pub(super) effect_operations: u64,
     /// Inserts that are followed over time.
@@ -87,6 +90,7 @@ impl Sizes {
             records: 20_000,
             operations: 30_000,
             burst_operations: 50_000,
+            read_operations: 200_000,
             effect_operations: 30_000,
             insert_operations: 64_000,
             memory_bytes: 16 << 20,
@@ -123,6 +127,7 @@ impl Sizes {
             records,
             operations: OPERATIONS,
             burst_operations: (pool_bytes / 2 / RECORD_BYTES).min(OPERATIONS),
+            read_operations: OPERATIONS,
             effect_operations: OPERATIONS / 4,
             insert_operations: OPERATIONS,
             memory_bytes: (memory_bytes >> 20 << 20) as usize,
@@ -161,11 +166,12 @@ impl Sizes {
     }
 
     /// The sizes by name, for the report.
-    pub(super) fn named(&self) -> [(&'static str, String); 8] {
+    pub(super) fn named(&self) -> [(&'static str, String); 9] {
         [
             ("records", self.records.to_string()),
             ("operations", self.operations.to_string()),
             ("operations_burst", self.burst_operations.to_string()),
+            ("operations_reads", self.read_operations.to_string()),
             ("operations_effects", self.effect_operations.to_string()),
             ("operations_insert_over_time", self.insert_operations.to_string()),
             ("field_bytes", VALUE_BYTES.to_string()),
@@ -190,6 +196,7 @@ mod tests {
         for scale in [Scale::Quick, Scale::Full] {
             let sizes = Sizes::of(scale, 6, &ROOMY).unwrap();
             assert!(sizes.burst_operations * RECORD_BYTES * 2 <= sizes.pool_bytes as u64);
+            assert!(sizes.read_operations / 20 <= sizes.burst_operations);
             assert!(sizes.small_pool_bytes() as u64 * 2 < sizes.insert_operations * RECORD_BYTES);
         }
     }
