@@ -12,6 +12,7 @@ use crate::parts::Parts;
 use crate::reclaim::ReclaimErrors;
 use crate::schedule::Schedule;
 use crate::settings::KeyspaceSettings;
+use crate::under_way::Progress;
 use crate::version::{KeyspaceVersion, TableId, TableMeta, table_file_name};
 use esker_base::{KeyspaceId, Result, Seqno};
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub(crate) struct Merge {
     snapshots: Vec<Seqno>,
     fingerprint_bits: u8,
     sample_level: u8,
+    progress: Arc<Progress>,
 }
 
 impl Merge {
@@ -43,6 +45,7 @@ impl Merge {
             snapshots: inner.snapshots.list(),
             fingerprint_bits: filter_share::of_plan(keyspace, plan),
             sample_level: if plan.output_level == 0 { keyspace.sample_level() } else { 0 },
+            progress: Arc::new(Progress::of(plan, keyspace)),
         }
     }
 
@@ -56,6 +59,7 @@ impl Merge {
             settings: self.settings,
             cancelled: inner.gate.cancelled_flag(),
             throttle: &|bytes| {
+                self.progress.wrote(bytes);
                 inner.gate.pass_compaction(bytes, &*inner.clock, || inner.yields_to_reads());
             },
             table_bytes: inner.sizes.table_bytes(),
@@ -189,6 +193,8 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<Option<Merged>> {
     let merge = Arc::new(Merge::new(inner, plan, &keyspace));
     let is_below_base = deferred::is_below_base(&keyspace, plan);
     drop(keyspace);
+    // Until its edit is in force, or its runs would count once more before they are gone.
+    let _entered = inner.under_way.enter(&merge.progress);
     let merged = Merged::new(plan, merge.execute(inner)?);
     count(inner, &merged.outcome);
     if is_below_base && deferred::is_early(inner, plan, &merged) {
@@ -294,7 +300,7 @@ mod tests {
     use esker_storage::{Layer, MemoryStorage, Storage};
     use esker_table::Compression;
     use parking_lot::Mutex;
-    use std::sync::Arc;
+    use std::sync::{Arc, OnceLock};
     use std::time::Duration;
 
     /// Reads always wait for its writes.
@@ -356,6 +362,47 @@ mod tests {
         let (begin, slows) = (clock.now(), db.inner().stall.waits_for_compaction());
         assert!(step_lane(db.inner(), Lane::Compaction), "level 0 is merged");
         (clock.now() - begin, slows)
+    }
+
+    /// Asked whether reads wait, which a merge does as it writes, it looks how much of level 0 counts as gone.
+    #[derive(Default)]
+    struct Looking {
+        storage: MemoryStorage,
+        db: OnceLock<(Db, Keyspace)>,
+        seen: Mutex<Vec<f64>>,
+    }
+
+    impl Layer for Looking {
+        fn below(&self) -> &dyn Storage {
+            &self.storage
+        }
+        fn is_busy(&self) -> bool {
+            if let Some((db, keyspace)) = self.db.get() {
+                self.seen.lock().push(db.inner().under_way.runs_done(keyspace.id()));
+            }
+            false
+        }
+    }
+
+    #[test]
+    fn runs_that_are_merged_count_as_gone_little_by_little() {
+        let storage = Arc::new(Looking::default());
+        let env = Env { background: Arc::new(Stepped), ..Env::over(storage.clone()) };
+        let (segment_bytes, memory_bytes) = (64 << 10, 4 << 20);
+        let settings =
+            Settings { log: Log::None, segment_bytes, memory_bytes, ..Settings::default() };
+        let db = Db::open_with(env, settings).unwrap();
+        let compression = Compression::None;
+        let settings = KeyspaceSettings { compression, ..KeyspaceSettings::default() };
+        let keyspace = db.keyspace("keyspace", settings).unwrap();
+        flush_runs(&db, &keyspace, 8);
+        assert!(storage.db.set((db.clone(), keyspace.clone())).is_ok());
+        assert!(step_lane(db.inner(), Lane::Compaction), "level 0 is merged");
+        let seen = storage.seen.lock().clone();
+        assert!(seen.is_sorted() && seen.iter().all(|runs| (0.0..=8.0).contains(runs)), "{seen:?}");
+        let steps = seen.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(seen.len() >= 4 && steps.into_iter().all(|step| step < 2.0), "{seen:?}");
+        assert_eq!(db.inner().under_way.runs_done(keyspace.id()), 0.0, "the merge is over");
     }
 
     #[test]

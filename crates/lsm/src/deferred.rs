@@ -540,7 +540,7 @@ mod tests {
         let world = World::with_deferred();
         let deferred = world.deferred();
         let inner = world.db.inner();
-        let owed = Debt { level_0_excess_runs: 22, segment_bytes: 1, ..Debt::default() };
+        let owed = Debt { level_0_excess_runs: 22.0, segment_bytes: 1, ..Debt::default() };
         inner.stall.set_debt(world.clock.now(), || owed);
         assert!(inner.stall.waits_for_compaction());
         assert!(step_lane(inner, Lane::Compaction));

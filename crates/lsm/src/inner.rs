@@ -19,6 +19,7 @@ use crate::stall::Stall;
 use crate::stats::{self, Counters};
 use crate::table_space::{MeteredStorage, TableSpace};
 use crate::torn::TornLog;
+use crate::under_way::UnderWay;
 use crate::version::Version;
 use crate::view::{View, ViewCell};
 use esker_api::WriteBatch;
@@ -56,6 +57,7 @@ pub(crate) struct Inner {
     pub(crate) leases: Leases<Walk>,
     pub(crate) schedule: Schedule,
     pub(crate) stall: Stall,
+    pub(crate) under_way: UnderWay,
     pub(crate) gate: IoGate,
     pub(crate) counters: Counters,
     pub(crate) unwritten: Unwritten,

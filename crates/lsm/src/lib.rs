@@ -55,6 +55,7 @@ mod store;
 mod table_gets;
 mod table_space;
 mod torn;
+mod under_way;
 mod unlisted;
 pub mod version;
 mod view;

@@ -24,6 +24,7 @@ use crate::settings::{KeyspaceSettings, Log, Settings};
 use crate::stall::Stall;
 use crate::stats::Counters;
 use crate::table_space::MeteredStorage;
+use crate::under_way::UnderWay;
 use crate::unlisted;
 use crate::version::{Version, parse_table_file_name};
 use crate::view::{View, ViewCell};
@@ -151,6 +152,7 @@ impl Db {
             gate: IoGate::default(),
             counters: Counters::default(),
             unwritten: Unwritten::default(),
+            under_way: UnderWay::default(),
             histories,
             _locks: locks,
         });

@@ -9,8 +9,9 @@
 //! in level 0 that every read must visit, and bytes that compaction has yet to rewrite.
 //!
 //! MemTables are flushed one by one, so that debt tells how fast writers should go: `drain x (1 - x) / x`.
-//! Merges take many runs at once, and that debt goes up and down like a saw, which writers are not to do.
-//! So it begins with twice the drain, `2 x drain x (1 - x)`, and no rate rises faster than it doubles in a second:
+//! Merges take many runs at once, and that debt would go up and down like a saw, which writers are not to do.
+//! So runs that are being merged count by the part of the merge that is left (`under_way`); the rate
+//! begins with twice the drain, `2 x drain x (1 - x)`, and no rate rises faster than it doubles in a second:
 //! otherwise writers would fill level 0 to its limit whenever a merge ends, and stand almost still until
 //! the next one does. For the same reason writers whom that debt has slowed keep a pace, twice the drain, until
 //! compactions are at rest, or until it holds nobody back any more: the merge that follows takes as long as the one
@@ -67,8 +68,9 @@ pub(crate) struct Debt {
     pub(crate) sealed_free: usize,
     /// The index of sealed MemTables, as a part of what it may take of the memory.
     pub(crate) index_share: f64,
-    /// The most runs in level 0 of any keyspace, beyond those at which it is merged.
-    pub(crate) level_0_excess_runs: usize,
+    /// The most runs in level 0 of any keyspace, beyond those at which it is merged; of those that are being merged,
+    /// the part that is left to do (`under_way`).
+    pub(crate) level_0_excess_runs: f64,
     /// Bytes that compaction has yet to rewrite.
     pub(crate) compaction_bytes: u64,
     /// Whether compactions are at work.
@@ -230,7 +232,7 @@ impl Stall {
         let tolerable = (debt.sealed_limit + 1).saturating_sub(debt.sealed_free) as f64;
         let sealed = debt.sealed.saturating_sub(debt.sealed_free) as f64 / tolerable;
         let index = (debt.index_share - INDEX_FREE) / (1.0 - INDEX_FREE);
-        let runs = (debt.level_0_excess_runs as f64 - RUNS_FREE) / (RUNS_LIMIT - RUNS_FREE);
+        let runs = (debt.level_0_excess_runs - RUNS_FREE) / (RUNS_LIMIT - RUNS_FREE);
         let segments = debt.compaction_bytes as f64 / debt.segment_bytes.max(1) as f64;
         let bytes = (segments - DEBT_FREE_SEGMENTS) / (DEBT_LIMIT_SEGMENTS - DEBT_FREE_SEGMENTS);
         let of_compaction =
@@ -297,13 +299,13 @@ mod tests {
     #[test]
     fn without_debt_writers_run_free() {
         assert_eq!(rate(Debt::default()), 0);
-        assert_eq!(rate(Debt { level_0_excess_runs: 8, ..Debt::default() }), 0);
+        assert_eq!(rate(Debt { level_0_excess_runs: 8.0, ..Debt::default() }), 0);
     }
 
     #[test]
     fn the_rate_falls_step_by_step_and_never_to_nothing() {
         let by_runs: Vec<u64> = (9..60)
-            .map(|runs| rate(Debt { level_0_excess_runs: runs, ..Debt::default() }))
+            .map(|runs| rate(Debt { level_0_excess_runs: f64::from(runs), ..Debt::default() }))
             .collect();
         assert!(by_runs.windows(2).all(|pair| pair[1] <= pair[0]));
         assert!(by_runs.windows(2).all(|pair| pair[1] * 2 >= pair[0] || pair[1] < 20_000_000));
@@ -318,7 +320,7 @@ mod tests {
         sealed_limit: 3,
         sealed_free: 0,
         index_share: 0.0,
-        level_0_excess_runs: 0,
+        level_0_excess_runs: 0.0,
         compaction_bytes: 0,
         is_compacting: false,
         segment_bytes: 1,
@@ -359,9 +361,9 @@ mod tests {
     fn a_moment_of_overload_is_soon_over() {
         let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
         let debt = |level_0_excess_runs| Debt { level_0_excess_runs, ..NONE };
-        stall.set_debt(clock.now(), || debt(60));
+        stall.set_debt(clock.now(), || debt(60.0));
         (0..50).for_each(|_| stall.before_write(1 << 20, &clock));
-        stall.set_debt(clock.now(), || debt(9));
+        stall.set_debt(clock.now(), || debt(9.0));
         let eased = clock.now();
         (0..50).for_each(|_| stall.before_write(100, &clock));
         assert!(clock.now() - eased <= BACKLOG_MOST, "{:?}", clock.now() - eased);
@@ -376,7 +378,7 @@ mod tests {
         };
         assert_eq!(owes(NONE), (false, false));
         assert_eq!(owes(Debt { sealed: 1, ..NONE }), (true, false));
-        assert_eq!(owes(Debt { sealed: 1, level_0_excess_runs: 9, ..NONE }), (true, true));
+        assert_eq!(owes(Debt { sealed: 1, level_0_excess_runs: 9.0, ..NONE }), (true, true));
         assert_eq!(owes(Debt { compaction_bytes: 65, ..NONE }), (true, true));
         assert!(!owes(NONE).1);
     }
@@ -406,7 +408,7 @@ mod tests {
     #[test]
     fn a_slowed_writer_waits_in_short_turns() {
         let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
-        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22, ..NONE });
+        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22.0, ..NONE });
         // At half of the limit writers get just the drain rate: 100 MB in about a second.
         for _ in 0..100_000 {
             stall.before_write(1000, &clock);
@@ -429,7 +431,7 @@ mod tests {
     #[test]
     fn each_put_waits_its_own_share() {
         let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
-        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22, ..NONE });
+        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22.0, ..NONE });
         written_in(&stall, &clock, Duration::from_secs(1));
         for _ in 0..1000 {
             let before = clock.now();
@@ -442,7 +444,7 @@ mod tests {
     #[test]
     fn when_a_merge_ends_the_rate_rises_step_by_step() {
         let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
-        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22, ..NONE });
+        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22.0, ..NONE });
         written_in(&stall, &clock, Duration::from_secs(1));
         stall.set_debt(clock.now(), || NONE);
         let by_second: Vec<u64> =
@@ -462,7 +464,7 @@ mod tests {
         stall.set_debt(clock.now(), || Debt { sealed: 1, ..compacting });
         stall.set_debt(clock.now(), || compacting);
         assert_eq!(stall.target.load(Ordering::Relaxed), 0, "only a flush slowed them");
-        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22, ..compacting });
+        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22.0, ..compacting });
         written_in(&stall, &clock, Duration::from_secs(1));
         stall.set_debt(clock.now(), || compacting);
         assert!(!stall.waits_for_compaction(), "nothing is owed");
@@ -482,7 +484,7 @@ mod tests {
     fn a_pace_that_holds_nobody_back_is_gone() {
         let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
         let compacting = Debt { is_compacting: true, ..NONE };
-        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22, ..compacting });
+        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22.0, ..compacting });
         written_in(&stall, &clock, Duration::from_secs(1));
         stall.set_debt(clock.now(), || compacting);
         // Someone writes on, a fifth of what might be.
@@ -497,7 +499,7 @@ mod tests {
     fn a_writer_that_waits_for_a_segment_keeps_its_pace() {
         let stall = Stall::new();
         let compacting = Debt { is_compacting: true, ..NONE };
-        stall.set_debt(NOW, || Debt { level_0_excess_runs: 22, ..compacting });
+        stall.set_debt(NOW, || Debt { level_0_excess_runs: 22.0, ..compacting });
         stall.set_debt(NOW, || compacting);
         assert!(stall.is_paced());
         let (waited, until) = (Duration::from_millis(300), NOW + Duration::from_millis(300));
@@ -509,7 +511,7 @@ mod tests {
     #[test]
     fn a_rate_that_nobody_used_is_gone() {
         let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
-        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22, ..NONE });
+        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22.0, ..NONE });
         written_in(&stall, &clock, Duration::from_secs(1));
         stall.set_debt(clock.now(), || NONE);
         clock.sleep(SLEEP_MOST);
@@ -532,7 +534,7 @@ mod tests {
             }
         }
         let (stall, clock) = (Stall::new(), Late(Counting(AtomicU64::new(0))));
-        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22, ..NONE });
+        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22.0, ..NONE });
         (0..100_000).for_each(|_| stall.before_write(1000, &clock));
         let seconds = clock.now().as_secs_f64();
         assert!((0.99..1.01).contains(&seconds), "100 MB of 100 MB/s: {seconds}");

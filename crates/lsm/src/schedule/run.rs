@@ -278,7 +278,8 @@ pub(crate) fn update_debt(inner: &Inner) {
         for keyspace in view.version.keyspaces.values() {
             let moved = moved.get(&keyspace.id).unwrap_or(&NOTHING);
             let owed = compaction::debt(keyspace, inner.sizes, moved);
-            let excess = owed.level_0_runs.saturating_sub(owed.level_0_trigger);
+            let runs = owed.level_0_runs as f64 - inner.under_way.runs_done(keyspace.id);
+            let excess = (runs - owed.level_0_trigger as f64).max(0.0);
             debt.level_0_excess_runs = debt.level_0_excess_runs.max(excess);
             debt.compaction_bytes += owed.bytes;
         }
@@ -317,7 +318,7 @@ mod tests {
             Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
         let db = Db::open_with(env, Settings { log: Log::None, ..Settings::default() }).unwrap();
         let (inner, now) = (db.inner(), db.inner().clock.now());
-        let owed = Debt { level_0_excess_runs: 22, segment_bytes: 1, ..Debt::default() };
+        let owed = Debt { level_0_excess_runs: 22.0, segment_bytes: 1, ..Debt::default() };
         inner.stall.set_debt(now, || owed);
         inner.stall.note_stalled(Duration::ZERO, now + Duration::from_secs(3600));
         {
