@@ -118,6 +118,12 @@ impl Buffer {
         buffer
     }
 
+    /// Where it begins, for the kernel: not derived from a reference, which would have to stay in force while the kernel uses
+    /// it.
+    pub(crate) fn address(&self) -> *const u8 {
+        self.start.as_ptr()
+    }
+
     /// The whole of it, for an operation.
     pub fn whole(self) -> Slice {
         let range = 0..self.len;

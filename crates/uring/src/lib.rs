@@ -27,6 +27,8 @@
 //! read, change or free what the kernel works on. A cancelled operation, too, comes back only when
 //! the kernel is done with it, and a reactor that is dropped cancels what is under way and waits.
 //!
+//! Commands that NVMe devices take as they are go another way: [`passthrough`].
+//!
 //! There are no callbacks and no tasks. Threads talk to a reactor through a [`Sender`] and its
 //! [`Waker`]: whoever drains the [`Inbox`] after each [`Reactor::wait`] misses nothing.
 
@@ -37,6 +39,7 @@ mod buffer;
 mod descriptor;
 mod mailbox;
 mod operation;
+pub mod passthrough;
 mod pending;
 mod reactor;
 mod ring;

@@ -294,7 +294,7 @@ fn set_up(in_flight: u32) -> io::Result<(IoUring, &'static str)> {
 }
 
 /// The outcomes of an enter that only mean: look at what is done, and go round again.
-fn expect_some(outcome: io::Result<usize>) -> io::Result<()> {
+pub(crate) fn expect_some(outcome: io::Result<usize>) -> io::Result<()> {
     match outcome.map_err(|error| (error.raw_os_error(), error)) {
         Ok(_) => Ok(()),
         Err((Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN), _)) => Ok(()),

@@ -1,0 +1,217 @@
+//! Commands for NVMe namespaces, as they are: what no block device offers, such as one that appends to a zone.
+//!
+//! The kernel takes them for a namespace's generic character device (`/dev/ng0n1`), in entries of 128 bytes, and answers
+//! in entries of 32, which have room for what a command says: so they have rings of their own, since Linux 5.19.
+//!
+//! Whoever sends a command waits for it. Each waits on a ring of its own, which others use again: as many rings are made
+//! as threads ever sent at the same time. The kernel has a command's buffer while it is under way, and nobody else does; if the
+//! kernel can't say what became of it, the buffer is leaked.
+//!
+//! Commands carry data to the device, never from it: how much that is a device is told twice, once in the command, which
+//! the kernel does not understand. One that read too much would put wrong bytes on a disk, and one that wrote too much,
+//! into memory.
+
+#![expect(unsafe_code, reason = "the kernel is given addresses")]
+
+use crate::{Buffer, Descriptor};
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
+use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
+use std::sync::{Mutex, PoisonError};
+
+/// `NVME_URING_CMD_IO` of Linux's `include/uapi/linux/nvme_ioctl.h`: read and write, 72 bytes, 'N', 80h.
+const COMMAND_IO: u32 = 0xc048_4e80;
+
+/// Of the bits of an opcode that tell where data goes: to the device.
+const DIRECTION: u8 = 0b11;
+const TO_DEVICE: u8 = 0b01;
+
+/// A ring has one command at a time.
+const ENTRIES: u32 = 1;
+
+type Ring = IoUring<squeue::Entry128, cqueue::Entry32>;
+
+/// A command for a namespace that takes data to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Command {
+    /// Its opcode, which says that data goes to the device: its last two bits are 01b.
+    pub opcode: u8,
+    /// The namespace's identifier.
+    pub namespace: u32,
+    /// Dwords 10 to 15.
+    pub words: [u32; 6],
+}
+
+/// What a device said of a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// 0 if it was done.
+    pub status: u16,
+    /// Dwords 0 and 1 of the completion.
+    pub result: u64,
+}
+
+/// Sends commands, for any threads.
+pub struct Passthrough {
+    /// Rings that nobody uses at the moment.
+    idle: Mutex<Vec<Ring>>,
+}
+
+impl Passthrough {
+    /// Fails if the kernel has no such rings, or forbids them.
+    pub fn new() -> io::Result<Self> {
+        let ring = new_ring()?;
+        let mut probe = Probe::new();
+        ring.submitter().register_probe(&mut probe)?;
+        match probe.is_supported(opcode::UringCmd80::CODE) {
+            true => Ok(Passthrough { idle: Mutex::new(vec![ring]) }),
+            false => Err(ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Sends a command with its data, and waits until it is done. The data comes back, unless the kernel can't say what became
+    /// of the command. An error is the kernel's: if it is that the kernel refuses such commands or this user's
+    /// (`Unsupported`, `PermissionDenied`), the device saw nothing of it.
+    pub fn send(
+        &self,
+        device: &Descriptor,
+        command: &Command,
+        data: Buffer,
+    ) -> (io::Result<Answer>, Option<Buffer>) {
+        if command.opcode & DIRECTION != TO_DEVICE {
+            let what = format!("command {:02x}h takes no data to its device", command.opcode);
+            return (Err(io::Error::new(ErrorKind::InvalidInput, what)), Some(data));
+        }
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let ring = idle().pop();
+        let mut ring = match ring.map_or_else(new_ring, Ok) {
+            Ok(ring) => ring,
+            Err(error) => return (Err(error), Some(data)),
+        };
+        let address = data.address() as u64;
+        let device = types::Fd(device.as_raw_fd());
+        let bytes = encode(command, address, data.len() as u32);
+        let entry = opcode::UringCmd80::new(device, COMMAND_IO).cmd(bytes).build();
+        // SAFETY: the entry's address is the data's, and the device is borrowed: both stay until the kernel is done with
+        // them, or for ever. The queue has no other entry, and the ring is this thread's alone.
+        match unsafe { submit_and_wait(&mut ring, &entry) } {
+            Ok((result, said)) => {
+                idle().push(ring);
+                let answer = match u16::try_from(result) {
+                    Ok(status) => Ok(Answer { status, result: said }),
+                    Err(_) => Err(io::Error::from_raw_os_error(-result)),
+                };
+                (answer, Some(data))
+            }
+            Err(error) => {
+                // The kernel may still read there.
+                std::mem::forget(data);
+                (Err(error), None)
+            }
+        }
+    }
+}
+
+/// # Safety
+/// What the entry points to stays until this returns, and for ever if it fails. Nothing else is in the ring.
+unsafe fn submit_and_wait(ring: &mut Ring, entry: &squeue::Entry128) -> io::Result<(i32, u64)> {
+    // SAFETY: by this function's own contract.
+    let pushed = unsafe { ring.submission().push(entry) };
+    pushed.map_err(|_| io::Error::other("a ring for commands is full"))?;
+    loop {
+        crate::ring::expect_some(ring.submit_and_wait(1))?;
+        if let Some(done) = ring.completion().next() {
+            return Ok((done.result(), done.big_cqe()[0]));
+        }
+    }
+}
+
+fn new_ring() -> io::Result<Ring> {
+    IoUring::builder().build(ENTRIES)
+}
+
+/// `struct nvme_uring_cmd`, 72 bytes, and zeros behind it.
+fn encode(command: &Command, address: u64, bytes: u32) -> [u8; 80] {
+    let mut out = [0; 80];
+    let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, &[command.opcode]);
+    put(4, &command.namespace.to_ne_bytes());
+    put(24, &address.to_ne_bytes());
+    put(36, &bytes.to_ne_bytes());
+    for (place, word) in command.words.iter().enumerate() {
+        put(40 + 4 * place, &word.to_ne_bytes());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    const APPEND: Command =
+        Command { opcode: 0x7d, namespace: 0x0102, words: [0x8000_1000, 7, 0x1f, 4, 5, 6] };
+
+    /// Byte for byte what the kernel's header says of `struct nvme_uring_cmd`.
+    #[test]
+    fn a_command_lies_in_its_entry_as_the_kernel_reads_it() {
+        let expected = [
+            [0x7d, 0, 0, 0, 0x02, 0x01, 0, 0], // opcode, flags, 2 reserved, namespace
+            [0; 8],                            // dwords 2 and 3
+            [0; 8],                            // address of metadata
+            [0x00, 0xf0, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x7f], // address of data
+            [0, 0, 0, 0, 0x00, 0x00, 0x02, 0x00], // bytes of metadata, of data
+            [0x00, 0x10, 0x00, 0x80, 7, 0, 0, 0], // dwords 10 and 11
+            [0x1f, 0, 0, 0, 4, 0, 0, 0],       // dwords 12 and 13
+            [5, 0, 0, 0, 6, 0, 0, 0],          // dwords 14 and 15
+            [0; 8],                            // timeout, 4 reserved
+            [0; 8],                            // behind the structure
+        ];
+        assert_eq!(encode(&APPEND, 0x7faa_bbcc_ddee_f000, 128 << 10), *expected.as_flattened());
+    }
+
+    #[test]
+    fn commands_that_bring_data_are_refused() {
+        let Ok(commands) = Passthrough::new() else { return };
+        let device = File::open("/dev/null").unwrap().into();
+        for opcode in [0x00, 0x02, 0x03] {
+            let command = Command { opcode, ..APPEND };
+            let (refused, _) = commands.send(&device, &command, Buffer::zeroed(4096));
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+        }
+    }
+
+    #[test]
+    fn a_file_takes_no_commands_and_the_next_one_is_sent_all_the_same() {
+        let Ok(commands) = Passthrough::new() else { return };
+        let file: Descriptor = tempfile::tempfile().unwrap().into();
+        for _ in 0..3 {
+            let (refused, data) = commands.send(&file, &APPEND, Buffer::zeroed(4096));
+            let refused = refused.unwrap_err();
+            assert_eq!(data.map(|data| data.len()), Some(4096));
+            assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+        }
+        assert_eq!(commands.idle.lock().unwrap().len(), 1);
+    }
+
+    /// Since Linux 6.1 this device answers any command.
+    #[test]
+    fn threads_that_send_at_the_same_time_have_rings_of_their_own() {
+        let Ok(commands) = Passthrough::new() else { return };
+        let device: Descriptor = File::open("/dev/null").unwrap().into();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..100 {
+                        match commands.send(&device, &APPEND, Buffer::zeroed(4096)).0 {
+                            Ok(answer) => assert_eq!(answer, Answer { status: 0, result: 0 }),
+                            Err(refused) => assert_eq!(refused.kind(), ErrorKind::Unsupported),
+                        }
+                    }
+                });
+            }
+        });
+        assert!((1..=4).contains(&commands.idle.lock().unwrap().len()));
+    }
+}
