@@ -4,7 +4,7 @@ use rustix::fs::{OFlags, fstat, major, minor};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::ops::RangeInclusive;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// What a segment of a request holds at the least: a page, wherever it lies in memory.
@@ -57,6 +57,34 @@ pub(super) fn unsupported(what: impl Into<String>) -> io::Error {
 /// Whether a device is a part of a disk.
 pub(super) fn is_partition(device: &File) -> io::Result<bool> {
     Ok(folder_of(device)?.join("partition").exists())
+}
+
+/// The character device of the same NVMe namespace, which takes commands as they are: `/dev/ng0n1` of `/dev/nvme0n1`.
+/// The kernel tells its number beside the block device's, whatever the paths. Says why if there is none.
+pub(super) fn generic_of(device: &File) -> Result<(PathBuf, File), String> {
+    let folder = folder_of(device).map_err(|error| format!("it is not found in /sys: {error}"))?;
+    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let Some(rest) = name.strip_prefix("nvme") else {
+        return Err("it is no NVMe namespace".to_owned());
+    };
+    let name = format!("ng{rest}");
+    let path = Path::new("/dev").join(&name);
+    let refused = |error: io::Error| format!("{} can't be used: {error}", path.display());
+    let number = fs::read_to_string(folder.with_file_name(&name).join("dev")).map_err(refused)?;
+    let is_it = |found: &fs::Metadata| {
+        let own = format!("{}:{}", major(found.rdev()), minor(found.rdev()));
+        found.file_type().is_char_device() && own == number.trim()
+    };
+    let other = || io::Error::other("it is another device");
+    // Looked at before it is opened, as that may do something to another.
+    fs::metadata(&path)
+        .and_then(|found| is_it(&found).then_some(()).ok_or_else(other))
+        .map_err(refused)?;
+    let opened = File::options().read(true).write(true).open(&path).map_err(refused)?;
+    match opened.metadata() {
+        Ok(found) if is_it(&found) => Ok((path, opened)),
+        _ => Err(refused(other())),
+    }
 }
 
 fn folder_of(device: &File) -> io::Result<PathBuf> {

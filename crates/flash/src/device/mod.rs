@@ -4,6 +4,7 @@
 mod block;
 pub mod fdp;
 pub mod media;
+mod nvme;
 pub mod sim;
 pub mod zoned;
 

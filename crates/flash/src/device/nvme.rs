@@ -1,5 +1,5 @@
-//! NVMe commands as Linux takes them from programs: structures and numbers are those of its
-//! `include/uapi/linux/nvme_ioctl.h`.
+//! NVMe commands as Linux takes them from programs, one at a time: structures and numbers are those of its
+//! `include/uapi/linux/nvme_ioctl.h`. And what all kinds of disks are asked by them: what a namespace is made of.
 
 #![expect(
     unsafe_code,
@@ -119,6 +119,42 @@ pub(super) fn namespace(device: impl AsFd) -> io::Result<Option<u32>> {
     }
 }
 
+/// Bytes of an identify structure.
+pub(super) const IDENTIFY_BYTES: usize = 4096;
+
+const IDENTIFY: u8 = 0x06;
+
+/// A namespace's structure (0), or that of its controller (1).
+pub(super) fn identify(device: impl AsFd, namespace: u32, which: u32) -> io::Result<Vec<u8>> {
+    let mut out = vec![0; IDENTIFY_BYTES];
+    let words = [which, 0, 0, 0, 0, 0];
+    let command = Command { queue: Queue::Admin, opcode: IDENTIFY, words };
+    execute(device, namespace, &command, Data::FromDevice(&mut out))?;
+    Ok(out)
+}
+
+/// What a namespace is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Format {
+    /// Its endurance group.
+    pub(super) group: u16,
+    pub(super) block_bytes: u64,
+    /// Bytes of metadata that each block has beside.
+    pub(super) metadata_bytes: u16,
+}
+
+impl Format {
+    /// As a namespace's structure says it.
+    pub(super) fn of(identified: &[u8]) -> Self {
+        let number = |at: usize| u16::from_le_bytes([identified[at], identified[at + 1]]);
+        // A format's number has its upper bits apart.
+        let format = usize::from(identified[26] & 0xf | (identified[26] & 0x60) >> 1);
+        let at = 128 + 4 * format;
+        let block_bytes = 1 << (identified[at + 2] & 0x3f);
+        Format { group: number(102), block_bytes, metadata_bytes: number(at) }
+    }
+}
+
 /// Executes a command. Fails with its status if that is not 0.
 pub(super) fn execute(
     device: impl AsFd,
@@ -149,6 +185,17 @@ pub(super) fn execute(
 mod tests {
     use super::*;
     use std::mem::{offset_of, size_of};
+
+    #[test]
+    fn a_namespace_tells_its_group_and_its_format() {
+        let mut identified = vec![0; IDENTIFY_BYTES];
+        identified[102] = 7;
+        // Format 17: 1h in the lower bits, 1 in bits 6:5.
+        identified[26] = 0x21;
+        identified[128 + 4 * 17..][..4].copy_from_slice(&[8, 0, 12, 0]);
+        let expected = Format { group: 7, block_bytes: 4096, metadata_bytes: 8 };
+        assert_eq!(Format::of(&identified), expected);
+    }
 
     #[test]
     fn structures_and_numbers_are_the_kernels() {

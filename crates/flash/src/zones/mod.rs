@@ -93,6 +93,10 @@ pub trait Zones: Send + Sync + 'static {
     fn placement(&self) -> Result<Option<Placement>> {
         Ok(None)
     }
+    /// How it is written, for people, where devices of its kind may differ.
+    fn written_by(&self) -> Option<String> {
+        None
+    }
     /// Whether reads wait for writes at the moment, as far as is known.
     fn is_busy(&self) -> bool {
         false

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
-use zoned::{LossyDisk, SeenZoned};
+use zoned::{LossyDisk, SeenZoned, Shared};
 
 /// The journal's are the first.
 const JOURNAL_CHUNKS: usize = 4;
@@ -41,6 +41,9 @@ trait Device: Clone {
 
     /// A storage on it was used by a history.
     fn was_used(&self, _before: &Usage, _after: &Usage) {}
+
+    /// A history has ended, or could not begin.
+    fn ended(&self, _is_failed: bool) {}
 
     fn open(&self) -> Result<FlashStorage> {
         FlashStorage::open(self.zones())
@@ -250,6 +253,7 @@ fn lose_power_after(device: impl Device, calls: u64, seed: u64, steps: u64) -> O
             is_failed
         }
     };
+    device.ended(failed);
     for loss in 0..3 {
         device.lose_power(&mut Rng::new(seed ^ calls << 20 ^ loss));
         let again = device.open();
@@ -440,9 +444,18 @@ fn reclaim_on_a_full_device_whose_chunks_lose_what_was_not_flushed_one_by_one_lo
 /// Zones of a disk of smaller blocks, of which few may be active: empty at first, and nearly full.
 #[test]
 fn power_loss_on_a_zoned_disk_leaves_what_was_promised() {
+    lose_power_on_zoned_disks(false);
+}
+
+#[test]
+fn power_loss_on_a_zoned_disk_that_is_appended_to_leaves_what_was_promised() {
+    lose_power_on_zoned_disks(true);
+}
+
+fn lose_power_on_zoned_disks(appends: bool) {
     let disks = RefCell::new(Vec::new());
     let disk = || {
-        let disk = LossyDisk::new();
+        let disk = LossyDisk::new(appends);
         disks.borrow_mut().push(disk.clone());
         disk
     };
@@ -456,6 +469,15 @@ fn power_loss_on_a_zoned_disk_leaves_what_was_promised() {
     let SeenZoned { torn, unfinished, undone } = seen;
     let counts = [torn, unfinished, undone, full.borrow().moved];
     assert!(counts.iter().all(|count| *count > 20), "{seen:?}, {full:?}");
+}
+
+/// In the moment before any of the writes of small histories, and of some of long ones.
+#[test]
+fn what_somebody_else_writes_into_a_zone_is_told_left_alone_and_costs_nothing_that_was_promised() {
+    for appends in [true, false] {
+        let shared = || Shared(LossyDisk::new(appends));
+        lose_power_everywhere(shared, 1_500..1_504, 1_600..1_630);
+    }
 }
 
 /// The second log has the number and the chunk of the first.

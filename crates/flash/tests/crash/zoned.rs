@@ -1,10 +1,12 @@
 //! A zoned disk that loses power: blocks of 512 bytes, zones that take less than they are long, and few that may be
 //! active at a time. What loses power is the disk, under [`ZonedDisk`] and the engine's blocks of 4 KiB.
 //!
+//! It is written at write pointers, or by appends, as NVMe disks are; and somebody else may write it beside.
+//!
 //! What is flushed stays. Of what was written into a zone since then a part is left, to any of the disk's blocks; a reset
 //! and a finish that were not flushed are done or not.
 
-use super::Device;
+use super::{Device, Known};
 use esker_base::Rng;
 use esker_flash::device::zoned::{Condition, Disk, Zone};
 use esker_flash::zones::BLOCK_BYTES;
@@ -22,6 +24,10 @@ const CAPACITY: usize = 36 << 10;
 const LEAST_CAPACITY: usize = 32 << 10;
 /// As few as are accepted.
 const ACTIVE_MAX: usize = 8;
+/// What is written at a time at the most.
+const WRITE_BYTES_MAX: usize = 12 << 10;
+/// What somebody else writes.
+const FOREIGN: u8 = 0xee;
 
 /// Clones share it.
 #[derive(Clone)]
@@ -29,7 +35,12 @@ pub struct LossyDisk(Arc<Mutex<State>>);
 
 struct State {
     zones: Vec<Content>,
+    appends: bool,
     calls_left: Option<u64>,
+    /// Calls until somebody else writes into a zone in the moment before it is written.
+    another_after: Option<u64>,
+    /// What somebody else wrote: in which zone, where, and how much.
+    foreign: Option<(usize, usize, usize)>,
     seen: SeenZoned,
 }
 
@@ -65,10 +76,12 @@ struct Content {
 }
 
 impl LossyDisk {
-    pub fn new() -> Self {
+    /// A disk that is written at write pointers, or by appends.
+    pub fn new(appends: bool) -> Self {
         let zones = vec![Content::default(); ZONES];
-        let seen = SeenZoned::default();
-        LossyDisk(Arc::new(Mutex::new(State { zones, calls_left: None, seen })))
+        let (calls_left, another_after, foreign, seen) = Default::default();
+        let state = State { zones, appends, calls_left, another_after, foreign, seen };
+        LossyDisk(Arc::new(Mutex::new(state)))
     }
 
     pub fn seen(&self) -> SeenZoned {
@@ -88,6 +101,43 @@ impl Device for LossyDisk {
         state.calls_left = None;
         for content in &mut state.zones {
             content.lose_power(rng, &mut state.seen);
+        }
+    }
+}
+
+/// A disk that does not fail: somebody else writes it instead.
+#[derive(Clone)]
+pub struct Shared(pub LossyDisk);
+
+impl Device for Shared {
+    fn zones(&self) -> Arc<dyn Zones> {
+        self.0.zones()
+    }
+    fn fail_after(&self, calls: u64) {
+        self.0.0.lock().another_after = Some(calls);
+    }
+    /// Laid out: on an empty disk, what somebody else writes first makes it another's.
+    fn fill(&self) -> Known {
+        drop(self.0.open().unwrap());
+        self.0.fill()
+    }
+    fn lose_power(&self, rng: &mut Rng) {
+        {
+            let mut state = self.0.0.lock();
+            (state.another_after, state.foreign) = (None, None);
+        }
+        self.0.lose_power(rng);
+    }
+    fn ended(&self, is_failed: bool) {
+        let state = self.0.0.lock();
+        assert_eq!(
+            is_failed,
+            state.foreign.is_some(),
+            "what somebody else wrote, and no more, is told"
+        );
+        if let Some((number, at, len)) = state.foreign {
+            let found = &state.zones[number].now[at..at + len];
+            assert!(found.iter().all(|byte| *byte == FOREIGN), "it was overwritten");
         }
     }
 }
@@ -118,6 +168,7 @@ impl Content {
 impl State {
     /// Whether a call is done; `None` if only a part of it.
     fn call(&mut self) -> Option<bool> {
+        self.another_after = self.another_after.map(|left| left.saturating_sub(1));
         let Some(left) = &mut self.calls_left else { return Some(true) };
         let before = *left;
         *left = before.saturating_sub(1);
@@ -125,6 +176,19 @@ impl State {
             0 => Some(false),
             1 => None,
             _ => Some(true),
+        }
+    }
+
+    /// Somebody else may come first in a zone that so much is about to be written into.
+    fn meet_another(&mut self, number: usize, len: usize) {
+        let zone = self.zone(number);
+        let (at, room) = (zone.written as usize, (zone.capacity - zone.written) as usize);
+        // Any number of the disk's blocks: with a whole one of ours, or not.
+        let foreign = (len + at) / SECTOR % 19 * SECTOR;
+        if self.another_after == Some(0) && (1..=room).contains(&foreign) {
+            self.another_after = None;
+            self.zones[number].now.extend_from_slice(&vec![FOREIGN; foreign]);
+            self.foreign = Some((number, at, foreign));
         }
     }
 
@@ -184,11 +248,29 @@ impl Disk for LossyDisk {
         Ok(())
     }
 
-    fn write_at(&self, offset: u64, bytes: &Buffer) -> io::Result<()> {
+    fn written_by(&self) -> String {
+        "memory".to_owned()
+    }
+
+    fn write_bytes_max(&self) -> usize {
+        WRITE_BYTES_MAX
+    }
+
+    fn write(&self, believed: &Zone, bytes: Buffer) -> io::Result<u64> {
         let mut state = self.0.lock();
         let outcome = state.call();
-        let (zone, active) = (state.zone(number_of(offset)), state.active());
-        assert!(zone.condition != Condition::Full && zone.start + zone.written == offset);
+        let number = number_of(believed.start);
+        state.meet_another(number, bytes.len());
+        let (zone, active) = (state.zone(number), state.active());
+        let (end, is_shared) = (zone.written + bytes.len() as u64, state.foreign.is_some());
+        if is_shared && (end > zone.capacity || !state.appends) {
+            return Err(io::Error::other(
+                "not at the write pointer, or behind the zone's capacity",
+            ));
+        }
+        assert!(zone.condition != Condition::Full);
+        assert!(is_shared || zone.written == believed.written, "not at the write pointer");
+        assert!(bytes.len() <= WRITE_BYTES_MAX, "too much at a time");
         assert!(bytes.len().is_multiple_of(SECTOR), "no whole blocks");
         assert!(zone.written + bytes.len() as u64 <= zone.capacity, "behind the zone's capacity");
         assert!(zone.condition == Condition::Active || active < ACTIVE_MAX, "{active} are active");
@@ -197,8 +279,9 @@ impl Disk for LossyDisk {
             Some(false) => 0,
             None => bytes.len() / SECTOR / 2 * SECTOR,
         };
-        state.zones[number_of(offset)].now.extend_from_slice(&bytes[..done]);
-        if outcome == Some(true) { Ok(()) } else { Err(gone()) }
+        state.zones[number].now.extend_from_slice(&bytes[..done]);
+        let at = zone.start + zone.written;
+        if outcome == Some(true) { Ok(at) } else { Err(gone()) }
     }
 
     fn reset(&self, zone: &Zone) -> io::Result<()> {

@@ -44,6 +44,9 @@ pub fn print(zones: &dyn Zones) -> Outcome {
     )?;
     let Erases { least, mean, most } = content.erases;
     writeln!(out, "chunks were erased {mean:.1} times on average, {least} to {most}")?;
+    if let Some(how) = zones.written_by() {
+        writeln!(out, "zones are written by {how}")?;
+    }
     if let Some(doubt) = &content.doubt {
         writeln!(out, "it can only be read, and what is found may be older: {doubt}")?;
     }

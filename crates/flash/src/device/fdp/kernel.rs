@@ -5,9 +5,9 @@
 //! on every kernel: directive type 2 and the identifier in their dwords 12 and 13. They count blocks from the beginning of
 //! the whole namespace, so a part of one is refused.
 
-use super::command::{Command, Data, Queue, execute, namespace};
 use super::{Disk, Statistics, records};
 use crate::device::block::{self, Limits, unsupported};
+use crate::device::nvme::{self, Command, Data, Format, Queue, execute};
 use esker_uring::Buffer;
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::File;
@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 const WRITE: u8 = 0x01;
 const MANAGEMENT_RECEIVE: u8 = 0x12;
 const LOG_PAGE: u8 = 0x02;
-const IDENTIFY: u8 = 0x06;
 const GET_FEATURES: u8 = 0x0a;
 
 const LOG_CONFIGURATIONS: u32 = 0x20;
@@ -50,7 +49,7 @@ impl KernelDisk {
                  file system on it"
             ))
         };
-        let Some(namespace) = namespace(&file)? else {
+        let Some(namespace) = nvme::namespace(&file)? else {
             return Err(conventional("no placement identifiers (NVMe FDP)"));
         };
         if block::is_partition(&file)? {
@@ -59,16 +58,18 @@ impl KernelDisk {
         }
         let limits = Limits::of(&file)?;
         let mut asked = Asked { file: &file, namespace };
-        let controller = asked.identify(1)?;
+        let controller = nvme::identify(&file, namespace, 1)?;
         if !records::has_placement(&controller) {
             return Err(conventional("its controller has no placement identifiers (FDP)"));
         }
-        let (group, block_bytes, metadata) = records::namespace(&asked.identify(0)?);
+        let format = Format::of(&nvme::identify(&file, namespace, 0)?);
+        let Format { group, block_bytes, metadata_bytes } = format;
         let Some(number) = asked.configuration(group)? else {
             return Err(conventional("placement (FDP) is off in its endurance group"));
         };
-        if metadata > 0 {
-            let what = format!("its blocks have {metadata} bytes of metadata; format it without");
+        if metadata_bytes > 0 {
+            let what =
+                format!("its blocks have {metadata_bytes} bytes of metadata; format it without");
             return Err(unsupported(what));
         }
         let unit_bytes = asked.reclaim_unit_bytes(group, number)?;
@@ -109,13 +110,6 @@ impl Asked<'_> {
         let of_group = matches!(opcode, LOG_PAGE | GET_FEATURES);
         let namespace = if of_group { 0 } else { self.namespace };
         execute(self.file, namespace, &Command { queue, opcode, words }, data)
-    }
-
-    /// The namespace's structure (0), or the controller's (1).
-    fn identify(&mut self, which: u32) -> io::Result<Vec<u8>> {
-        let mut out = vec![0; records::IDENTIFY_BYTES];
-        self.ask(Queue::Admin, IDENTIFY, [which, 0, 0, 0, 0, 0], &mut out)?;
-        Ok(out)
     }
 
     /// The beginning of an endurance group's log page.

@@ -6,7 +6,6 @@
 //! [`KernelDisk`] is one that Linux drives, [`EmulatedDisk`] one in memory. What is done with either is over this
 //! (`crate::zones`).
 
-mod command;
 mod emulated;
 mod kernel;
 mod records;

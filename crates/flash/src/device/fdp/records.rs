@@ -1,11 +1,8 @@
 //! What a disk says of its placement, as bytes: log pages 20h and 22h, feature 1Dh and the status of reclaim unit
-//! handles, as NVMe's base specification 2.1 has them, and what of its identify structures is wanted.
+//! handles, as NVMe's base specification 2.1 has them, and what of its controller is wanted.
 
 use super::Statistics;
 use esker_base::coding::{u32_at, u64_at};
-
-/// Bytes of an identify structure.
-pub(super) const IDENTIFY_BYTES: usize = 4096;
 
 /// Bytes of log page 22h.
 pub(super) const STATISTICS_BYTES: usize = 64;
@@ -21,14 +18,6 @@ fn u16_at(bytes: &[u8], at: usize) -> u16 {
 /// Whether a controller knows placement: bit 19 of its attributes.
 pub(super) fn has_placement(controller: &[u8]) -> bool {
     u32_at(controller, 96) & 1 << 19 != 0
-}
-
-/// A namespace's endurance group, its block in bytes, and the metadata of a block.
-pub(super) fn namespace(identified: &[u8]) -> (u16, u64, u16) {
-    // A format's number has its upper bits apart.
-    let format = usize::from(identified[26] & 0xf | (identified[26] & 0x60) >> 1);
-    let at = 128 + 4 * format;
-    (u16_at(identified, 102), 1 << (identified[at + 2] & 0x3f), u16_at(identified, at))
 }
 
 /// The configuration in force, by its number, if any is: what feature 1Dh says.
@@ -72,16 +61,6 @@ pub(super) fn statistics(page: &[u8]) -> Statistics {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_namespace_tells_its_group_and_its_format() {
-        let mut identified = vec![0; IDENTIFY_BYTES];
-        identified[102] = 7;
-        // Format 17: 1h in the lower bits, 1 in bits 6:5.
-        identified[26] = 0x21;
-        identified[128 + 4 * 17..][..4].copy_from_slice(&[8, 0, 12, 0]);
-        assert_eq!(namespace(&identified), (7, 4096, 8));
-    }
 
     #[test]
     fn a_feature_that_is_off_has_no_configuration() {

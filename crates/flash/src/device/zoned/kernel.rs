@@ -1,10 +1,12 @@
 //! A zoned block device as Linux drives it: `/dev/nvme0n1`, `/dev/sda`, `/dev/nullb0`.
 //!
-//! It is read and written past the page cache, which knows no order of writes. A write goes out in requests that the
-//! kernel does not split, one after the other, so that each finds the write pointer where it belongs whatever the
-//! scheduler; and a zone has one writer (`crate::zones`). Zone append, where the disk says where it wrote, is for
-//! several writers of a zone, and the kernel offers it to programs as a bare NVMe command only.
+//! It is read and written past the page cache, which knows no order of writes. An NVMe namespace is appended to
+//! ([`super::append`]); where that can't be, data is written at the write pointer. Either goes out in requests that the
+//! kernel does not split, one after the other, so that each finds the zone's end where it belongs whatever the
+//! scheduler; and a zone has one writer (`crate::zones`). More appends than one could be under way in a zone, and the disk
+//! would say in what order it took them: but what lies where is said by the place in a chunk, which is known before.
 
+use super::append::{Appends, Failure};
 use super::{Disk, Zone, ioctl};
 use crate::device::block::{self, Limits};
 use esker_uring::Buffer;
@@ -12,6 +14,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// A zoned block device.
 pub struct KernelDisk {
@@ -20,6 +23,10 @@ pub struct KernelDisk {
     active_max: Option<usize>,
     /// How much a request writes at the most.
     request_bytes: usize,
+    /// What appends, or why nothing does.
+    appends: Result<Appends, String>,
+    /// Why the kernel refused the first append: then there are no others.
+    refused: OnceLock<String>,
 }
 
 /// Whether a block device has zones. Anything else is refused.
@@ -40,7 +47,14 @@ impl KernelDisk {
         let zones = ["max_active_zones", "max_open_zones"].map(|name| limits.number(name));
         let active_max = zones.into_iter().flatten().filter(|most| *most > 0).min();
         let request_bytes = limits.request_bytes();
-        Ok(KernelDisk { file, path: path.to_owned(), active_max, request_bytes })
+        let appends = Appends::of(&file, &limits, request_bytes);
+        let (path, refused) = (path.to_owned(), OnceLock::new());
+        Ok(KernelDisk { file, path, active_max, request_bytes, appends, refused })
+    }
+
+    /// What appends to zones, or why they are written at their write pointers.
+    fn appends(&self) -> Result<&Appends, &String> {
+        self.refused.get().map_or(self.appends.as_ref(), Err)
     }
 }
 
@@ -61,13 +75,38 @@ impl Disk for KernelDisk {
         self.file.read_exact_at(out, offset)
     }
 
-    fn write_at(&self, offset: u64, bytes: &Buffer) -> io::Result<()> {
-        let mut at = offset;
-        for part in bytes.chunks(self.request_bytes) {
-            self.file.write_all_at(part, at)?;
-            at += part.len() as u64;
+    fn written_by(&self) -> String {
+        match self.appends() {
+            Ok(appends) => {
+                let (path, most) = (appends.path().display(), appends.bytes_max() >> 10);
+                format!("Zone Append through {path}, at most {most} KiB at a time")
+            }
+            Err(reason) => {
+                format!("writes at their write pointers, without Zone Append: {reason}")
+            }
         }
-        Ok(())
+    }
+
+    fn write_bytes_max(&self) -> usize {
+        self.appends().map_or(self.request_bytes, Appends::bytes_max)
+    }
+
+    fn write(&self, zone: &Zone, bytes: Buffer) -> io::Result<u64> {
+        let bytes = match self.appends() {
+            Ok(appends) => match appends.append(zone, bytes) {
+                Ok(at) => return Ok(at),
+                Err(Failure::Failed(error)) => return Err(error),
+                Err(Failure::Refused(error, bytes)) => {
+                    let path = appends.path().display();
+                    self.refused.get_or_init(|| format!("{path} took none: {error}"));
+                    bytes
+                }
+            },
+            Err(_) => bytes,
+        };
+        let at = zone.start + zone.written;
+        self.file.write_all_at(&bytes, at)?;
+        Ok(at)
     }
 
     fn reset(&self, zone: &Zone) -> io::Result<()> {

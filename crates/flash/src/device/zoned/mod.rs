@@ -4,6 +4,7 @@
 //! [`KernelDisk`] is one that Linux drives. What is done with zones is over this (`crate::zones`), and is tested on a
 //! disk in memory.
 
+mod append;
 mod ioctl;
 mod kernel;
 
@@ -55,8 +56,14 @@ pub trait Disk: Send + Sync + 'static {
     fn active_max(&self) -> Option<usize>;
     /// Fills `out`.
     fn read_at(&self, offset: u64, out: &mut Buffer) -> io::Result<()>;
-    /// Writes at a write pointer. After a failure some of it may be written, from the beginning.
-    fn write_at(&self, offset: u64, bytes: &Buffer) -> io::Result<()>;
+    /// How zones are written, for people.
+    fn written_by(&self) -> String;
+    /// How much is written at a time at the most, in bytes: whole blocks.
+    fn write_bytes_max(&self) -> usize;
+    /// Writes behind what is in a zone, and says where on the disk that was: a disk that appends says where it found the
+    /// zone's end, and any other writes where `zone` says that is, or fails. After a failure some of it may be written,
+    /// from the beginning. There is one write to a zone at a time.
+    fn write(&self, zone: &Zone, bytes: Buffer) -> io::Result<u64>;
     /// Empties a zone.
     fn reset(&self, zone: &Zone) -> io::Result<()>;
     /// Makes a zone full, however much was written; it is not active any more.

@@ -4,7 +4,10 @@
 //! least is a chunk. Conventional zones are not used, nor is a last zone that is shorter than the others. How zones lie
 //! on dies the disk does not say: it is one unit.
 //!
-//! Where zones are written is asked when the disk is opened and kept since: nobody else writes it while it is locked.
+//! Where zones are written is asked when the disk is opened and kept since: nobody else writes it while it is locked. Who
+//! does all the same is noticed where the disk says where it put what was written, and it is elsewhere: that zone is bad
+//! then. It is neither written nor reset until the disk is locked anew, so what somebody else has there stays.
+//!
 //! A zone that is offline is bad. One that can only be read is kept, and is bad from the moment when it should be reset.
 
 use super::{BLOCK_BYTES, Zones, check};
@@ -14,11 +17,20 @@ use crate::{Chunk, Geometry};
 use esker_base::{Error, Result};
 use esker_uring::Buffer;
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::path::Path;
 
 /// Zones that have to be active at a time: of the journal, two logs, and of data while another two are kept for more logs.
 const ACTIVE_MIN: usize = 8;
+
+/// Why a zone was not written.
+enum Failure {
+    Failed(io::Error),
+    /// What was written is elsewhere: where in the zone, and where it should be.
+    Elsewhere(i128, u64),
+}
 
 /// A zoned disk.
 pub struct ZonedDisk {
@@ -30,6 +42,8 @@ pub struct ZonedDisk {
     active_beside: usize,
     // What changes: the zones by the place of their chunk, as the disk has them.
     zones: Mutex<Vec<Zone>>,
+    /// Those that somebody else writes, by the place of their chunk.
+    foreign: Mutex<BTreeSet<usize>>,
     /// Held for the whole of a flush: the first failure. What was lost then no later flush brings back.
     flushing: Mutex<Option<Error>>,
 }
@@ -68,9 +82,9 @@ impl ZonedDisk {
             );
             return Err(failure(io::Error::new(ErrorKind::Unsupported, what)));
         }
-        let (zones, flushing) = (Mutex::new(zones), Mutex::default());
+        let (zones, foreign, flushing) = (Mutex::new(zones), Mutex::default(), Mutex::default());
         let disk = Box::new(disk);
-        Ok(ZonedDisk { disk, geometry, active_max, active_beside, zones, flushing })
+        Ok(ZonedDisk { disk, geometry, active_max, active_beside, zones, foreign, flushing })
     }
 
     /// Resets all zones that hold something, whoever wrote it. One that turns out bad then is left. A disk on which this
@@ -122,20 +136,31 @@ impl ZonedDisk {
         Error::io(action, format!("zone {number} of {}", self.disk.name()), source)
     }
 
+    fn is_foreign(&self, chunk: Chunk) -> bool {
+        self.foreign.lock().contains(&self.geometry.index(chunk))
+    }
+
     /// Writes behind what is written, and says how the zone is then.
-    fn write_zone(&self, mut zone: Zone, at: u64, bytes: &[u8]) -> io::Result<Zone> {
+    fn write_zone(&self, mut zone: Zone, at: u64, bytes: &[u8]) -> Result<Zone, Failure> {
         if zone.written.next_multiple_of(BLOCK_BYTES) != at {
             let found = zone.written;
             let what =
                 format!("its write pointer is at {found} and not at {at}: somebody else writes it");
-            return Err(io::Error::new(ErrorKind::InvalidInput, what));
+            return Err(Failure::Failed(io::Error::new(ErrorKind::InvalidInput, what)));
         }
         // A disk of smaller blocks may have stopped inside of one of ours.
-        let mut buffer = Buffer::zeroed((at - zone.written) as usize + bytes.len());
-        let from = buffer.len() - bytes.len();
-        buffer[from..].copy_from_slice(bytes);
-        self.disk.write_at(zone.start + zone.written, &buffer)?;
-        zone.written += buffer.len() as u64;
+        let gap = (at - zone.written) as usize;
+        let (mut done, end) = (0, gap + bytes.len());
+        while done < end {
+            let len = self.disk.write_bytes_max().min(end - done);
+            let found = self.disk.write(&zone, part(gap, bytes, done..done + len))?;
+            if found != zone.start + zone.written {
+                let place = i128::from(found) - i128::from(zone.start);
+                return Err(Failure::Elsewhere(place, zone.written));
+            }
+            zone.written += len as u64;
+            done += len;
+        }
         zone.condition = Condition::Active;
         if zone.written >= self.chunk_bytes() {
             // The rest of a zone that takes more than others is not used.
@@ -146,6 +171,41 @@ impl ZonedDisk {
         }
         Ok(zone)
     }
+
+    fn unless_foreign(&self, chunk: Chunk) -> io::Result<()> {
+        match self.is_foreign(chunk) {
+            true => Err(io::Error::other("somebody else writes it, so it is left alone")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Failure::Failed(error)
+    }
+}
+
+impl From<Failure> for io::Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Failed(error) => error,
+            Failure::Elsewhere(found, expected) => io::Error::other(format!(
+                "what was written came to byte {found} of it and not to {expected}: somebody else writes it. It is left \
+                 as it is; end the other writer, and open this again"
+            )),
+        }
+    }
+}
+
+/// A part of so many zeros with `bytes` behind them.
+fn part(gap: usize, bytes: &[u8], range: Range<usize>) -> Buffer {
+    let mut buffer = Buffer::stale(range.len());
+    let zeros = gap.saturating_sub(range.start).min(range.len());
+    buffer[..zeros].fill(0);
+    let behind = |at: usize| at.saturating_sub(gap);
+    buffer[zeros..].copy_from_slice(&bytes[behind(range.start + zeros)..behind(range.end)]);
+    buffer
 }
 
 /// The zones of a disk that are chunks, what they make, and how many others are active: these take places all the same.
@@ -188,7 +248,7 @@ impl Zones for ZonedDisk {
     }
 
     fn is_bad(&self, chunk: Chunk) -> bool {
-        self.zone(chunk).condition == Condition::Offline
+        self.zone(chunk).condition == Condition::Offline || self.is_foreign(chunk)
     }
 
     fn is_read_only(&self, chunk: Chunk) -> bool {
@@ -202,14 +262,18 @@ impl Zones for ZonedDisk {
 
     fn write(&self, chunk: Chunk, at: u64, bytes: &[u8]) -> Result<()> {
         let zone = self.zone(chunk);
-        match self.write_zone(zone, at, bytes) {
+        let written = self.unless_foreign(chunk).map_err(Failure::Failed);
+        match written.and_then(|()| self.write_zone(zone, at, bytes)) {
             Ok(after) => {
                 self.set(chunk, after);
                 Ok(())
             }
-            Err(source) => {
+            Err(failure) => {
+                if matches!(failure, Failure::Elsewhere(..)) {
+                    self.foreign.lock().insert(self.geometry.index(chunk));
+                }
                 self.ask_again(chunk);
-                Err(self.failure("write to", &zone, source))
+                Err(self.failure("write to", &zone, failure.into()))
             }
         }
     }
@@ -232,7 +296,7 @@ impl Zones for ZonedDisk {
 
     fn reset(&self, chunk: Chunk) -> Result<()> {
         let zone = self.zone(chunk);
-        match self.disk.reset(&zone) {
+        match self.unless_foreign(chunk).and_then(|()| self.disk.reset(&zone)) {
             Ok(()) => {
                 self.set(chunk, Zone { written: 0, condition: Condition::Empty, ..zone });
                 Ok(())
@@ -275,6 +339,10 @@ impl Zones for ZonedDisk {
         }
     }
 
+    fn written_by(&self) -> Option<String> {
+        Some(self.disk.written_by())
+    }
+
     fn flush(&self) -> Result<()> {
         let mut failed = self.flushing.lock();
         failed.clone().map_or(Ok(()), Err)?;
@@ -294,6 +362,7 @@ impl Zones for ZonedDisk {
             return Err(failure(io::Error::other(what)));
         }
         *self.zones.lock() = zones;
+        self.foreign.lock().clear();
         Ok(claim)
     }
 }

@@ -1,5 +1,6 @@
 //! What is done with zones, on a disk in memory. `tests/interop` has the kernel's.
 
+mod append;
 mod disk;
 
 use super::*;

@@ -24,6 +24,12 @@ pub(super) struct State {
     pub(super) active_max: Option<usize>,
     /// The next write stops after so many bytes.
     pub(super) tear: Option<usize>,
+    /// Whether it appends, as NVMe disks can: then a write comes to the zone's end, wherever that is.
+    pub(super) appends: bool,
+    /// How much is written at a time.
+    pub(super) write_bytes_max: usize,
+    /// What came along with each write: where it came to, and how long it was.
+    pub(super) writes: Vec<(u64, usize)>,
     /// Resets until they fail.
     pub(super) resets_left: Option<usize>,
     bytes: Vec<u8>,
@@ -50,6 +56,9 @@ impl MemoryDisk {
             zones,
             active_max: None,
             tear: None,
+            appends: false,
+            write_bytes_max: 64 << 10,
+            writes: Vec::new(),
             resets_left: None,
             bytes,
             active_most: 0,
@@ -61,6 +70,23 @@ impl MemoryDisk {
 
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         change(&mut self.state.lock())
+    }
+
+    /// Somebody else writes behind what is in a zone.
+    pub(super) fn write_as_another(&self, number: usize, bytes: &[u8]) {
+        let state = &mut *self.state.lock();
+        let zone = &mut state.zones[number];
+        let at = (zone.start + zone.written) as usize;
+        zone.written += bytes.len() as u64;
+        zone.condition = Condition::Active;
+        state.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// What a zone holds.
+    pub(super) fn content(&self, number: usize) -> Vec<u8> {
+        let state = self.state.lock();
+        let Zone { start, written, .. } = state.zones[number];
+        state.bytes[start as usize..(start + written) as usize].to_vec()
     }
 
     pub(super) fn zone(&self, number: usize) -> Zone {
@@ -113,16 +139,29 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
-    fn write_at(&self, offset: u64, bytes: &Buffer) -> io::Result<()> {
+    fn written_by(&self) -> String {
+        "memory".to_owned()
+    }
+
+    fn write_bytes_max(&self) -> usize {
+        self.state.lock().write_bytes_max
+    }
+
+    fn write(&self, believed: &Zone, bytes: Buffer) -> io::Result<u64> {
         let state = &mut *self.state.lock();
         let active = state.active();
         let (active_max, tear) = (state.active_max, state.tear.take());
-        let zone = state.zone(offset / ZONE_BYTES * ZONE_BYTES)?;
+        let (appends, most) = (state.appends, state.write_bytes_max);
+        let zone = state.zone(believed.start)?;
+        let offset = zone.start + if appends { zone.written } else { believed.written };
         let len = tear.unwrap_or(bytes.len());
         let is_new = zone.condition == Condition::Empty;
         if zone.start + zone.written != offset || !(bytes.len() as u64).is_multiple_of(BLOCK_BYTES)
         {
             return Err(refused("not at the write pointer, or no whole blocks"));
+        }
+        if bytes.len() > most {
+            return Err(refused("too much at a time"));
         }
         if zone.written + bytes.len() as u64 > zone.capacity || zone.condition == Condition::Full {
             return Err(refused("behind the zone's capacity"));
@@ -135,7 +174,8 @@ impl Disk for MemoryDisk {
         zone.condition = if is_full { Condition::Full } else { Condition::Active };
         state.bytes[offset as usize..offset as usize + len].copy_from_slice(&bytes[..len]);
         state.active_most = state.active_most.max(state.active());
-        if tear.is_some() { Err(io::Error::other("it stopped")) } else { Ok(()) }
+        state.writes.push((offset, len));
+        if tear.is_some() { Err(io::Error::other("it stopped")) } else { Ok(offset) }
     }
 
     fn reset(&self, zone: &Zone) -> io::Result<()> {

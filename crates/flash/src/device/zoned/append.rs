@@ -1,0 +1,148 @@
+//! Zone Append, of NVMe's Zoned Namespace Command Set: the disk puts the data behind what is in a zone, and says where that
+//! was. So a write that finds bytes of somebody else is told of them, where one at the write pointer would only fail.
+//!
+//! Linux has no call for it: it is a command that goes to the namespace's character device through io_uring. It counts
+//! blocks from the beginning of the whole namespace, so a part of one is written without. Commands as they are pass by
+//! what the kernel knows of write pointers, too, so a session writes zones one way or the other.
+
+use super::Zone;
+use crate::device::block::{self, Limits};
+use crate::device::nvme::{self, Format};
+use esker_uring::passthrough::{Command, Passthrough};
+use esker_uring::{Buffer, Descriptor};
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+const ZONE_APPEND: u8 = 0x7d;
+
+/// A status without the bits that say whether to try again (14) and when (12:11), and whether there is more to know (13).
+const STATUS: u16 = 0x07ff;
+
+/// What appends to the zones of a namespace.
+pub(super) struct Appends {
+    commands: Passthrough,
+    device: Descriptor,
+    path: PathBuf,
+    namespace: u32,
+    block_bytes: u64,
+    bytes_max: usize,
+}
+
+/// Why nothing was appended.
+pub(super) enum Failure {
+    /// The kernel does not take the command, or not from this user; the disk saw nothing of it. The bytes come back.
+    Refused(io::Error, Buffer),
+    Failed(io::Error),
+}
+
+impl Appends {
+    /// Those of a block device. Says why if it can't be appended to.
+    pub(super) fn of(device: &File, limits: &Limits, request_bytes: usize) -> Result<Self, String> {
+        let said = |error: io::Error| error.to_string();
+        if block::is_partition(device).map_err(said)? {
+            return Err("it is a part of a disk".to_owned());
+        }
+        let (path, generic) = block::generic_of(device)?;
+        let namespace = nvme::namespace(&generic).map_err(said)?;
+        let namespace = namespace.ok_or("it is no NVMe namespace")?;
+        let identified = nvme::identify(&generic, namespace, 0).map_err(said)?;
+        let Format { block_bytes, metadata_bytes, .. } = Format::of(&identified);
+        if metadata_bytes > 0 {
+            return Err(format!("its blocks have {metadata_bytes} bytes of metadata"));
+        }
+        // The controller's limit (ZASL), as the kernel knows it.
+        let append_bytes = limits.number("zone_append_max_bytes").unwrap_or(0);
+        let bytes_max = whole_blocks(append_bytes.min(request_bytes));
+        if bytes_max == 0 {
+            return Err(format!("it appends no more than {append_bytes} bytes at a time"));
+        }
+        let commands = Passthrough::new();
+        let commands = commands.map_err(|error| {
+            format!("the kernel takes no commands through io_uring (since Linux 5.19): {error}")
+        })?;
+        let device = Descriptor::from(generic);
+        Ok(Appends { commands, device, path, namespace, block_bytes, bytes_max })
+    }
+
+    pub(super) fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Says where on the disk the bytes are.
+    pub(super) fn append(&self, zone: &Zone, bytes: Buffer) -> Result<u64, Failure> {
+        let command = command(self.namespace, self.block_bytes, zone.start, bytes.len());
+        let (answer, bytes) = self.commands.send(&self.device, &command, bytes);
+        match (answer, bytes) {
+            (Ok(answer), _) if answer.status == 0 => Ok(answer.result * self.block_bytes),
+            (Ok(answer), _) => Err(Failure::Failed(refusal(answer.status))),
+            (Err(error), Some(bytes)) if is_refused(&error) => Err(Failure::Refused(error, bytes)),
+            (Err(error), _) => Err(Failure::Failed(error)),
+        }
+    }
+}
+
+fn whole_blocks(bytes: usize) -> usize {
+    let block_bytes = crate::zones::BLOCK_BYTES as usize;
+    bytes / block_bytes * block_bytes
+}
+
+fn is_refused(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::Unsupported)
+}
+
+/// In dwords 10 and 11 the zone's first block, in the lower half of dword 12 the number of blocks less one.
+fn command(namespace: u32, block_bytes: u64, zone_start: u64, bytes: usize) -> Command {
+    let (first, blocks) = (zone_start / block_bytes, bytes as u64 / block_bytes);
+    let words = [first as u32, (first >> 32) as u32, blocks as u32 - 1, 0, 0, 0];
+    Command { opcode: ZONE_APPEND, namespace, words }
+}
+
+/// Type 1, specific to commands, has those of zones.
+fn refusal(status: u16) -> io::Error {
+    let status = status & STATUS;
+    let why = match status {
+        0x1b8 => ": it goes beyond the zone's end",
+        0x1b9 => ": the zone is full",
+        0x1ba => ": the zone can only be read",
+        0x1bb => ": the zone is offline",
+        0x1bd => ": too many zones are active",
+        0x1be => ": too many zones are open",
+        _ => "",
+    };
+    io::Error::other(format!("the disk refused to append, with status {status:03x}h{why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The layout of the Zoned Namespace Command Set specification 1.1, figures of Zone Append.
+    #[test]
+    fn an_append_names_the_zones_first_block_and_the_number_of_blocks_less_one() {
+        // 5 TiB in blocks of 512 bytes are block 2_8000_0000h; 64 KiB are 128 blocks.
+        let found = command(3, 512, 5 << 40, 64 << 10);
+        let words = [0x8000_0000, 0x2, 0x7f, 0, 0, 0];
+        assert_eq!(found, Command { opcode: 0x7d, namespace: 3, words });
+        // One block of 4 KiB in the zone of 8 MiB behind the first.
+        let words = [0x800, 0, 0, 0, 0, 0];
+        assert_eq!(command(1, 4096, 8 << 20, 4096).words, words);
+    }
+
+    #[test]
+    fn a_status_is_told_with_what_it_means_for_a_zone() {
+        // Do not retry.
+        let full = refusal(0x41b9).to_string();
+        assert!(full.contains("1b9h: the zone is full"), "{full}");
+        assert!(refusal(0x4002).to_string().ends_with("status 002h"));
+    }
+
+    #[test]
+    fn as_much_is_appended_at_a_time_as_whole_blocks_hold() {
+        assert_eq!([4095, 4096, 130_000].map(whole_blocks), [0, 4096, 126_976]);
+    }
+}
