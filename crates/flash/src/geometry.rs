@@ -5,6 +5,8 @@
 //! the units of a group share a bus. A chunk is reset as a whole and then written from its beginning,
 //! a write unit at a time; a sector is the least that can be read.
 
+use std::ops::Range;
+
 /// A die, numbered through all groups: those of group 0 come first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Unit(pub u16);
@@ -29,7 +31,10 @@ pub struct Geometry {
     pub chunks_per_unit: u16,
     /// Bytes of a chunk: a multiple of the write unit.
     pub chunk_bytes: u32,
-    /// What is programmed at a time, in bytes: a multiple of the sector.
+    /// Planes of a die. A chunk is a block on each of them, and a write unit lies on them in equal parts, one after the
+    /// other.
+    pub planes: u16,
+    /// What is programmed at a time, on all planes, in bytes: a multiple of the sector.
     pub write_unit_bytes: u32,
     /// The least that is read, in bytes.
     pub sector_bytes: u32,
@@ -54,6 +59,7 @@ impl Geometry {
             units_per_group,
             chunks_per_unit,
             chunk_bytes,
+            planes: 1,
             write_unit_bytes,
             sector_bytes,
             mw_cunits: 0,
@@ -103,6 +109,13 @@ impl Geometry {
         self.chunk_bytes / self.write_unit_bytes
     }
 
+    /// The planes that a part of a write unit lies on, a bit each.
+    pub fn planes_of(&self, part: &Range<u32>) -> u16 {
+        let plane_bytes = self.write_unit_bytes / u32::from(self.planes);
+        let (first, last) = (part.start / plane_bytes, (part.end - 1) / plane_bytes);
+        ((1u32 << (last + 1)) - (1 << first)) as u16
+    }
+
     /// Sectors of a write unit.
     pub fn sectors(&self) -> u32 {
         self.write_unit_bytes / self.sector_bytes
@@ -135,6 +148,23 @@ mod tests {
             assert_eq!(geometry.partner(partner), Some(number));
             assert_ne!(geometry.is_upper(number), geometry.is_upper(partner));
             assert_eq!(partner.abs_diff(number), geometry.pair_distance);
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_write_unit_lies_on_some_of_its_planes() {
+        let geometry = Preset::named("cnex-mlc").unwrap().geometry();
+        assert_eq!((geometry.planes, geometry.write_unit_bytes), (4, 64 << 10));
+        for (from, to, planes) in [
+            (0, 4, 0b0001),
+            (12, 16, 0b0001),
+            (16, 20, 0b0010),
+            (60, 64, 0b1000),
+            (12, 20, 0b0011),
+            (16, 64, 0b1110),
+            (0, 64, 0b1111),
+        ] {
+            assert_eq!(geometry.planes_of(&(from << 10..to << 10)), planes, "{from} to {to} KiB");
         }
     }
 

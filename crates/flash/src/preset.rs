@@ -43,6 +43,8 @@ struct GeometryFields {
     units_per_group: Sourced<u16>,
     chunks_per_unit: Sourced<u16>,
     chunk_bytes: Sourced<u32>,
+    planes: Sourced<u16>,
+    independent_plane_reads: Sourced<bool>,
     write_unit_bytes: Sourced<u32>,
     sector_bytes: Sourced<u32>,
     mw_cunits: Sourced<u32>,
@@ -138,6 +140,7 @@ impl Preset {
             units_per_group: from.units_per_group.value,
             chunks_per_unit: from.chunks_per_unit.value,
             chunk_bytes: from.chunk_bytes.value,
+            planes: from.planes.value,
             write_unit_bytes: from.write_unit_bytes.value,
             sector_bytes: from.sector_bytes.value,
             mw_cunits: from.mw_cunits.value,
@@ -168,6 +171,19 @@ impl Preset {
         let most = self.geometry().write_units().saturating_sub(1);
         let later = &mut self.geometry.mw_cunits.value;
         *later = most.min(*later);
+        self.checked()
+    }
+
+    /// Whether the planes of a die read independently of each other. If not, a die does one read at a time, whichever of its
+    /// planes that is on.
+    pub fn has_independent_plane_reads(&self) -> bool {
+        self.geometry.independent_plane_reads.value
+    }
+
+    /// The same with planes that read independently, or not.
+    pub fn with_independent_plane_reads(mut self, value: bool) -> Preset {
+        let source = "chosen for the run".to_owned();
+        self.geometry.independent_plane_reads = Sourced { value, source };
         self.checked()
     }
 
@@ -229,6 +245,10 @@ impl Preset {
             || !is_multiple(geometry.write_unit_bytes, geometry.sector_bytes)
         {
             return Some("a chunk is whole write units, and these are whole sectors");
+        }
+        let plane_parts = u32::from(geometry.planes) * geometry.sector_bytes;
+        if geometry.planes > 16 || !is_multiple(geometry.write_unit_bytes, plane_parts) {
+            return Some("a die has 1 to 16 planes, and a write unit whole sectors on each");
         }
         if geometry.pair_distance == 0 || geometry.mw_cunits >= geometry.write_units() {
             return Some("pair_distance is at least 1, and mw_cunits less than a chunk has");
@@ -310,6 +330,9 @@ mod tests {
             ("pair_distance = { value = 4", "pair_distance = { value = 0"),
             ("read_ns = { value = [48000, 64000]", "read_ns = { value = []"),
             ("piece_bytes = { value = 16384", "piece_bytes = { value = 512"),
+            ("planes = { value = 4", "planes = { value = 0"),
+            ("planes = { value = 4", "planes = { value = 3"),
+            ("planes = { value = 4", "planes = { value = 32"),
         ] {
             let text = FILES[0].replace(from, to);
             assert_ne!(text, FILES[0], "{from}");

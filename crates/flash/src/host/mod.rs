@@ -32,6 +32,7 @@ use crate::{Chunk, Form, Geometry, Preset, Sim};
 use esker_base::background::Running;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use state::{LOOK_NS, State};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -143,11 +144,11 @@ impl Host {
         2 * u64::from(state.reads_out) >= units && 8 * state.buffered > units
     }
 
-    /// Reads parts of a chunk, each a write unit's number and how many bytes of it, and waits for all of them.
+    /// Reads parts of a chunk, each a write unit's number and which bytes of it, and waits for all of them.
     pub fn read(
         &self,
         chunk: Chunk,
-        parts: impl Iterator<Item = (u32, u32)>,
+        parts: impl Iterator<Item = (u32, Range<u32>)>,
     ) -> Result<(), Refused> {
         let mut state = self.shared.lock();
         if state.is_timeless {
@@ -155,8 +156,8 @@ impl Host {
         }
         let ticket = state.ticket();
         let mut outcome = Ok(());
-        for (number, bytes) in parts {
-            outcome = outcome.and(state.read(chunk, number, bytes, ticket));
+        for (number, part) in parts {
+            outcome = outcome.and(state.read(chunk, number, part, ticket));
         }
         self.shared.wait(state, ticket);
         outcome

@@ -7,6 +7,7 @@ use crate::placement::Admission;
 use crate::{Chunk, Sim};
 use parking_lot::Condvar;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::thread::ThreadId;
 use std::time::Duration;
@@ -153,7 +154,7 @@ impl State {
         &mut self,
         chunk: Chunk,
         number: u32,
-        bytes: u32,
+        part: Range<u32>,
         ticket: u32,
     ) -> Result<(), Refused> {
         let geometry = *self.sim.media().geometry();
@@ -161,7 +162,7 @@ impl State {
         let is_readable =
             programmed == geometry.write_units() || number + geometry.mw_cunits < programmed;
         if is_readable {
-            self.sim.read(chunk, number, bytes, ticket)?;
+            self.sim.read(chunk, number, part, ticket)?;
             self.queues.read_sent(chunk.unit.0.into());
             self.waits[ticket as usize].left += 1;
             self.reads_out += 1;

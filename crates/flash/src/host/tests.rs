@@ -28,7 +28,7 @@ fn a_read_takes_as_long_as_the_model_says_and_time_stands_otherwise() {
     written(&host);
     host.set_timeless(false);
     assert_eq!(host.now(), Duration::ZERO);
-    host.read(first(), [(0, 4096)].into_iter()).unwrap();
+    host.read(first(), [(0, 0..4096)].into_iter()).unwrap();
     // Firmware, a lower page, 4 KiB at 280 MB/s and at 6.4 GB/s.
     assert_eq!(host.now().as_nanos(), 1_900 + 48_000 + 14_629 + 640);
     assert_eq!(host.activity().read_ns[0], 48_000 + 14_629);
@@ -38,7 +38,7 @@ fn a_read_takes_as_long_as_the_model_says_and_time_stands_otherwise() {
 fn what_is_in_the_buffer_is_read_without_the_device() {
     let host = Host::in_virtual_time(&preset(), Form::HostOnly, Sending::AtOnce, 3);
     let units = written(&host);
-    host.read(first(), [(units - 1, 65_536)].into_iter()).unwrap();
+    host.read(first(), [(units - 1, 0..65_536)].into_iter()).unwrap();
     assert_eq!((host.now(), host.activity().reads[0]), (Duration::ZERO, 0));
 }
 
@@ -70,7 +70,7 @@ fn a_writer_is_held_back_while_reads_wait_behind_writes_and_not_for_ever() {
     state.write(first());
     for _ in 0..host.geometry().units() {
         let ticket = state.ticket();
-        state.read(first(), 0, 4096, ticket).unwrap();
+        state.read(first(), 0, 0..4096, ticket).unwrap();
     }
     assert!(state.admits(now), "no policy holds anybody back");
     state.admission = Some(Admission::default());
@@ -87,12 +87,12 @@ fn a_chunk_is_written_again_behind_its_reset() {
     // What was there before is programmed by then, and nothing of what is there now.
     host.sleep(Duration::from_millis(15));
     assert_eq!(host.activity().programs, u64::from(units));
-    host.read(first(), [(0, 4096)].into_iter()).unwrap();
+    host.read(first(), [(0, 0..4096)].into_iter()).unwrap();
     assert_eq!(host.activity().reads[0], 0, "it is in the buffer");
     host.sleep(Duration::from_secs(1));
     let activity = host.activity();
     assert_eq!(activity.programs, 2 * u64::from(units));
-    host.read(first(), [(0, 4096)].into_iter()).unwrap();
+    host.read(first(), [(0, 0..4096)].into_iter()).unwrap();
     assert_eq!(host.activity().reads[0], 1);
 }
 
@@ -112,7 +112,7 @@ fn devices_with_a_buffer_of_their_own_reset_a_chunk_that_was_just_written() {
                 host.write(chunk, 1);
                 host.sleep(Duration::from_secs(1));
                 assert_eq!(host.activity().programs, 3 * round, "{name}, {sending:?}");
-                host.read(chunk, [(0, 4096)].into_iter()).unwrap();
+                host.read(chunk, [(0, 0..4096)].into_iter()).unwrap();
                 assert!(host.reset(chunk), "{name}");
             }
             host.write(chunk, 1);
@@ -172,7 +172,7 @@ fn a_paced_model_is_never_ahead_of_its_clock() {
     let real = clock.now();
     let begin = host.now();
     for _ in 0..20 {
-        host.read(first(), [(0, 4096)].into_iter()).unwrap();
+        host.read(first(), [(0, 0..4096)].into_iter()).unwrap();
     }
     let passed = host.now() - begin;
     assert!(passed >= Duration::from_nanos(20 * 65_169), "{passed:?}");
@@ -183,12 +183,12 @@ fn a_paced_model_is_never_ahead_of_its_clock() {
 fn time_stands_until_a_thread_that_was_answered_comes_back() {
     let host = paced(Arc::new(Hurried::default()), 1.0);
     let at = || host.shared.lock().sim.now();
-    host.read(first(), [(0, 4096)].into_iter()).unwrap();
+    host.read(first(), [(0, 0..4096)].into_iter()).unwrap();
     let answered = at();
     // Half of the looks that a thread may be away for.
     (0..50).for_each(|_| _ = at());
     assert!(at() - answered <= 10_000);
-    host.read(first(), [(0, 4096)].into_iter()).unwrap();
+    host.read(first(), [(0, 0..4096)].into_iter()).unwrap();
     let again = at() - answered;
     assert!((65_169..100_000).contains(&again), "{again}");
 }
@@ -196,7 +196,7 @@ fn time_stands_until_a_thread_that_was_answered_comes_back() {
 #[test]
 fn a_thread_that_stays_away_is_not_waited_for() {
     let host = paced(Arc::new(Hurried::default()), 1.0);
-    host.read(first(), [(0, 4096)].into_iter()).unwrap();
+    host.read(first(), [(0, 0..4096)].into_iter()).unwrap();
     let answered = host.now();
     (0..200).for_each(|_| _ = host.now());
     assert!(host.now() - answered >= Duration::from_millis(50));
@@ -210,7 +210,7 @@ fn a_thread_that_comes_back_with_a_write_or_a_reset_is_back() {
     let comes: [&dyn Fn(); 2] =
         [&|| host.write(geometry.chunk(1), 1), &|| _ = host.reset(geometry.chunk(2))];
     for come in comes {
-        host.read(first(), [(0, 4096)].into_iter()).unwrap();
+        host.read(first(), [(0, 0..4096)].into_iter()).unwrap();
         assert!(is_away());
         come();
         assert!(!is_away());

@@ -84,7 +84,7 @@ impl Run<'_> {
             let round = READ_CHUNKS * u64::from(self.geometry.write_units());
             let (chunk, number) = self.place(self.reads % (round * self.geometry.units() as u64));
             self.reads += 1;
-            self.sim.read(chunk, number, unit_bytes, 0).expect("it was filled");
+            self.sim.read(chunk, number, 0..unit_bytes, 0).expect("it was filled");
         } else {
             let (mut chunk, number) = self.place(self.writes);
             chunk.number += READ_CHUNKS as u16;

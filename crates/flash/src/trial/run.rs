@@ -208,10 +208,16 @@ impl Run<'_> {
         let readable = self.store.readable();
         let chunk = readable[self.rng.below(readable.len() as u64) as usize];
         let geometry = self.sim.media().geometry();
-        let (numbers, bytes) = (geometry.write_units(), geometry.sector_bytes);
+        let (numbers, sectors) = (geometry.write_units(), geometry.sectors());
+        let bytes = geometry.sector_bytes;
         let number = self.rng.below(numbers.into()) as u32;
+        // Where in the write unit matters to a device that has its planes apart, and to no other.
+        let from = match self.trial.preset.has_independent_plane_reads() {
+            true => self.rng.below(sectors.into()) as u32 * bytes,
+            false => 0,
+        };
         self.writer.read_sent(chunk.unit.0.into());
-        self.sim.read(chunk, number, bytes, 0).expect("it is readable");
+        self.sim.read(chunk, number, from..from + bytes, 0).expect("it is readable");
     }
 
     /// It is time for the next write unit.

@@ -78,7 +78,8 @@ impl Zones for ModelledZones {
         let unit = u64::from(self.geometry.write_unit_bytes);
         let parts = (at / unit..end.div_ceil(unit)).map(|number| {
             let (from, to) = (at.max(number * unit), end.min((number + 1) * unit));
-            (number as u32, (to - from) as u32)
+            let begin = number * unit;
+            (number as u32, (from - begin) as u32..(to - begin) as u32)
         });
         let read = self.host.read(chunk, parts);
         read.map_err(|refused| self.failure("read from", refused.to_string()))

@@ -34,6 +34,8 @@ groups = { value = 1, source = "chosen" }
 units_per_group = { value = 3, source = "chosen" }
 chunks_per_unit = { value = 4, source = "chosen" }
 chunk_bytes = { value = 65536, source = "chosen" }
+planes = { value = 1, source = "chosen" }
+independent_plane_reads = { value = false, source = "chosen" }
 write_unit_bytes = { value = 8192, source = "chosen" }
 sector_bytes = { value = 4096, source = "chosen" }
 mw_cunits = { value = 3, source = "chosen: more than the pairing distance" }

@@ -43,7 +43,9 @@ pub(super) struct Die {
     pub(super) others: Queue,
     /// How long the array and the channel were busy with writes and resets here.
     pub(super) write_ns: u64,
-    /// When the current read began, and how long reads kept the die busy.
+    /// The planes that read, a bit each, where planes read independently: then the state is of what changes the die.
+    pub(super) reading: u16,
+    /// When the current read, or the first of several, began, and how long reads kept the die busy.
     pub(super) read_since: u64,
     pub(super) read_ns: u64,
 }
@@ -60,6 +62,7 @@ impl Die {
         reads: Queue::EMPTY,
         others: Queue::EMPTY,
         write_ns: 0,
+        reading: 0,
         read_since: 0,
         read_ns: 0,
     };

@@ -1,6 +1,7 @@
 //! A device in virtual time: what it does when, in whole nanoseconds, the same each time.
 //!
-//! Requests pass through dies, channels and the way to the host, each of which does one thing at a time:
+//! Requests pass through dies, channels and the way to the host, each of which does one thing at a time, but for dies whose
+//! planes read independently ([`planes`]):
 //!
 //! * A read waits for its die, is sensed, waits for the channel, is moved out, and goes to the host. The
 //!   die is busy until the data is out.
@@ -17,6 +18,7 @@ mod bus;
 mod die;
 mod events;
 mod form;
+mod planes;
 mod request;
 mod service;
 #[cfg(test)]
@@ -31,8 +33,10 @@ use crate::{Chunk, Preset, Unit};
 use bus::Bus;
 use die::{Die, State};
 use events::{Event, Events, Lane};
+use planes::Plane;
 use request::{Request, Slab};
 use std::collections::VecDeque;
+use std::ops::Range;
 use times::Times;
 
 /// Something is done.
@@ -61,6 +65,8 @@ pub struct Sim {
     events: Events,
     requests: Slab,
     dies: Vec<Die>,
+    /// Those of all dies, if planes read independently, and else none.
+    planes: Vec<Plane>,
     buses: Vec<Bus>,
     media: Media,
     /// When the way to the host is free, and the way from it.
@@ -77,6 +83,7 @@ const ARRAY: u32 = 1 << 25;
 const MOVED: u32 = 2 << 25;
 const FINISHED: u32 = 3 << 25;
 const BUFFERED: u32 = 4 << 25;
+const SENSED: u32 = 5 << 25;
 const KIND: u32 = 7 << 25;
 
 impl Sim {
@@ -88,6 +95,10 @@ impl Sim {
     /// A device with this content.
     pub fn with_media(preset: &Preset, form: Form, media: Media) -> Self {
         let geometry = *media.geometry();
+        let planes = match preset.has_independent_plane_reads() {
+            true => vec![Plane::default(); geometry.units() * usize::from(geometry.planes)],
+            false => Vec::new(),
+        };
         Sim {
             form,
             times: Times::of(preset),
@@ -95,6 +106,7 @@ impl Sim {
             events: Events::new(),
             requests: Slab::default(),
             dies: vec![Die::NEW; geometry.units()],
+            planes,
             buses: (0..geometry.groups).map(|_| Bus::new(geometry.units_per_group)).collect(),
             media,
             to_host_free: 0,
@@ -134,14 +146,25 @@ impl Sim {
         self.events.count()
     }
 
-    /// Reads `bytes`, at most a write unit, from write unit `number` of a chunk.
-    pub fn read(&mut self, chunk: Chunk, number: u32, bytes: u32, tag: u32) -> Result<(), Refused> {
-        assert!(bytes > 0 && bytes <= self.times.write_unit_bytes, "{bytes} bytes in one read");
+    /// Reads bytes out of write unit `number` of a chunk.
+    pub fn read(
+        &mut self,
+        chunk: Chunk,
+        number: u32,
+        part: Range<u32>,
+        tag: u32,
+    ) -> Result<(), Refused> {
+        let is_part = part.start < part.end && part.end <= self.times.write_unit_bytes;
+        assert!(is_part, "{part:?} in one read");
+        let bytes = part.end - part.start;
         let place = self.media.read(chunk, number)?;
         let is_upper = self.media.geometry().is_upper(number);
         let mut request = Request::new(Kind::Read, chunk, tag, self.now);
         (request.bytes, request.left) = (bytes, bytes);
         request.array_ns = self.times.read_ns[usize::from(is_upper)];
+        if !self.planes.is_empty() {
+            request.planes = self.media.geometry().planes_of(&part);
+        }
         let slot = self.requests.add(request);
         let at = self.now + self.times.read_firmware_ns;
         match place {
@@ -240,6 +263,10 @@ impl Sim {
                 None
             }
             BUFFERED => self.buffered(number),
+            SENSED => {
+                self.sensed(number as usize);
+                None
+            }
             _ => Some(self.requests.remove(number)),
         };
         let Request { kind, tag, submitted, chunk, .. } = done?;

@@ -27,6 +27,8 @@ pub(super) struct Request {
     pub(super) bytes: u32,
     /// What is still to go over the channel.
     pub(super) left: u32,
+    /// The planes that a read is of, a bit each, where planes read independently.
+    pub(super) planes: u16,
     next: u32,
 }
 
@@ -34,7 +36,8 @@ const NONE: u32 = u32::MAX;
 
 impl Request {
     pub(super) fn new(kind: Kind, chunk: Chunk, tag: u32, now: u64) -> Self {
-        Request { kind, chunk, tag, submitted: now, array_ns: 0, bytes: 0, left: 0, next: NONE }
+        let (array_ns, bytes, left, planes) = (0, 0, 0, 0);
+        Request { kind, chunk, tag, submitted: now, array_ns, bytes, left, planes, next: NONE }
     }
 }
 
@@ -103,5 +106,28 @@ impl Queue {
         let first = self.first()?;
         self.head = slab.get(first).next;
         Some(first)
+    }
+    /// Takes out the first request that is `wanted`, and none behind one of which that says nothing.
+    pub(super) fn take_first(
+        &mut self,
+        slab: &mut Slab,
+        mut wanted: impl FnMut(&Request) -> Option<bool>,
+    ) -> Option<u32> {
+        let (mut before, mut number) = (NONE, self.head);
+        while number != NONE {
+            let next = slab.get(number).next;
+            if wanted(slab.get(number))? {
+                match before {
+                    NONE => self.head = next,
+                    _ => slab.get_mut(before).next = next,
+                }
+                if self.tail == number {
+                    self.tail = before;
+                }
+                return Some(number);
+            }
+            (before, number) = (number, next);
+        }
+        None
     }
 }

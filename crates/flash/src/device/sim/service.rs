@@ -61,7 +61,10 @@ impl Sim {
 
     /// Gives an idle die its next work, if it has any: reads first, where they go first, then what was
     /// suspended, then the rest. A write that waits too long goes before reads.
-    fn start(&mut self, unit: u16) {
+    pub(super) fn start(&mut self, unit: u16) {
+        if !self.planes.is_empty() {
+            return self.start_planes(unit);
+        }
         let now = self.now;
         let die = &mut self.dies[usize::from(unit)];
         debug_assert_eq!(die.state, State::Idle);
@@ -90,14 +93,14 @@ impl Sim {
             }
             Kind::Write => {
                 die.state = State::OnBus;
-                self.want_bus(unit, false);
+                self.want_bus(unit, unit, false);
             }
             Kind::Reset | Kind::Alarm => self.change(unit),
         }
     }
 
     /// Goes on with what was suspended.
-    fn resume(&mut self, unit: u16) {
+    pub(super) fn resume(&mut self, unit: u16) {
         let Form::Suspend(resume_ns) = self.form else { unreachable!("nothing gives way") };
         let die = &mut self.dies[usize::from(unit)];
         die.current = die.suspended.take().expect("something is suspended");
@@ -107,7 +110,7 @@ impl Sim {
     }
 
     /// Starts the array on the die's current program or erase.
-    fn change(&mut self, unit: u16) {
+    pub(super) fn change(&mut self, unit: u16) {
         let die = &mut self.dies[usize::from(unit)];
         let array_ns = self.requests.get(die.current).array_ns;
         (die.state, die.suspends) = (State::Changing, 0);
@@ -126,7 +129,7 @@ impl Sim {
         match die.state {
             State::Sensing => {
                 die.state = State::OnBus;
-                self.want_bus(unit, reads_first);
+                self.want_bus(unit, unit, reads_first);
                 None
             }
             State::Stopping => {
@@ -156,9 +159,10 @@ impl Sim {
         (self.times.buffer_bytes == 0).then_some(request)
     }
 
-    fn want_bus(&mut self, unit: u16, goes_first: bool) {
+    /// Something of a die, by its number on the channel, has a piece to move.
+    pub(super) fn want_bus(&mut self, unit: u16, number: u16, goes_first: bool) {
         let group = usize::from(unit / self.times.units_per_group);
-        self.buses[group].wait(unit, goes_first);
+        self.buses[group].wait(number, goes_first);
         if self.buses[group].current.is_none() {
             self.move_next(group);
         }
@@ -166,13 +170,12 @@ impl Sim {
 
     /// Starts to move the next piece on a channel.
     fn move_next(&mut self, group: usize) {
-        let Some(unit) = self.buses[group].next() else { return };
-        let die = &mut self.dies[usize::from(unit)];
-        let request = self.requests.get(die.current);
+        let Some(number) = self.buses[group].next() else { return };
+        let request = self.requests.get(self.on_bus(number));
         let is_read = request.kind == Kind::Read;
         let took = self.times.piece_ns(request.left);
         if !is_read {
-            die.write_ns += took;
+            self.dies[usize::from(number)].write_ns += took;
         }
         self.buses[group].busy_ns += took;
         let lane = if is_read { Lane::BusOut } else { Lane::BusIn };
@@ -181,24 +184,42 @@ impl Sim {
 
     /// A channel has moved a piece.
     pub(super) fn moved(&mut self, group: usize) {
-        let unit = self.buses[group].current.take().expect("it moved something");
-        let die = &mut self.dies[usize::from(unit)];
-        let slot = die.current;
+        let number = self.buses[group].current.take().expect("it moved something");
+        let slot = self.on_bus(number);
         let request = self.requests.get_mut(slot);
         request.left -= request.left.min(self.times.piece_bytes);
         match (request.left, request.kind == Kind::Read) {
             (0, true) => {
-                die.state = State::Idle;
-                die.read_ns += self.now - die.read_since;
+                let unit = self.read_out(number);
                 self.send(slot, self.now);
                 self.start(unit);
             }
-            (0, false) => self.change(unit),
-            (_, is_read) => self.buses[group].wait(unit, is_read && self.form.reads_first()),
+            (0, false) => self.change(number),
+            (_, is_read) => self.buses[group].wait(number, is_read && self.form.reads_first()),
         }
         if self.buses[group].current.is_none() {
             self.move_next(group);
         }
+    }
+
+    /// What a number on a channel moves: its die's, or, behind the dies' numbers, its plane's.
+    #[inline]
+    fn on_bus(&self, number: u16) -> u32 {
+        match self.dies.get(usize::from(number)) {
+            Some(die) => die.current,
+            None => self.plane_on_bus(number),
+        }
+    }
+
+    /// All of a read is out of its register. Says on which die.
+    #[inline]
+    fn read_out(&mut self, number: u16) -> u16 {
+        let Some(die) = self.dies.get_mut(usize::from(number)) else {
+            return self.plane_read_out(number);
+        };
+        die.state = State::Idle;
+        die.read_ns += self.now - die.read_since;
+        number
     }
 
     /// Sends what was read to the host, when it is `ready` and those before it are sent.

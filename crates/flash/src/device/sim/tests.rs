@@ -1,5 +1,7 @@
 //! The model beside what can be reckoned by hand.
 
+mod planes;
+
 use super::*;
 
 /// Round numbers: a read senses for 50 us, moves 4 KiB in 16.384 us and sends them in 4.096 us; a write
@@ -41,7 +43,7 @@ fn filled(preset: &Preset, form: Form) -> Sim {
 
 fn read(sim: &mut Sim, unit: u16) {
     let chunk = good(sim, unit, 0);
-    sim.read(chunk, 0, 4_096, u32::from(unit)).unwrap();
+    sim.read(chunk, 0, 0..4_096, u32::from(unit)).unwrap();
 }
 
 fn write(sim: &mut Sim, unit: u16) {
@@ -216,7 +218,7 @@ fn what_is_in_the_buffer_is_read_without_the_die() {
     let mut sim = filled(&preset(), Form::HostOnly);
     write(&mut sim, 5);
     let chunk = good(&sim, 5, 1);
-    sim.read(chunk, 0, 4_096, 0).unwrap();
+    sim.read(chunk, 0, 0..4_096, 0).unwrap();
     assert_eq!(ends(&mut sim)[0], (2_000 + SEND, Kind::Read));
 }
 

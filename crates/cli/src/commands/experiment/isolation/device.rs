@@ -31,13 +31,16 @@ const DILATION: f64 = 6.0;
 
 /// What engine and YCSB have in common.
 pub(super) fn settings() -> Vec<(&'static str, String)> {
-    let geometry = preset().geometry();
+    let preset = preset();
+    let geometry = preset.geometry();
     vec![
         ("device_preset", policies::PRESET.to_owned()),
         ("device_groups", geometry.groups.to_string()),
         ("device_units_per_group", geometry.units_per_group.to_string()),
         ("device_chunks_per_unit", geometry.chunks_per_unit.to_string()),
         ("device_chunk_bytes", geometry.chunk_bytes.to_string()),
+        ("device_planes", geometry.planes.to_string()),
+        ("device_independent_plane_reads", preset.has_independent_plane_reads().to_string()),
         ("device_dilation_least", DILATION.to_string()),
         ("device_memory_bytes", MEMORY_BYTES.to_string()),
         ("device_segment_bytes", SEGMENT_BYTES.to_string()),

@@ -169,6 +169,10 @@ mod tests {
         let all = of(&PARTS);
         for (name, value) in [
             ("policies_seconds", "1.5"),
+            ("policies_planes", "4"),
+            ("policies_independent_plane_reads", "false"),
+            ("sequential_planes", "2"),
+            ("device_independent_plane_reads", "false"),
             ("engine_seconds", "0.75"),
             ("ycsb_seconds", "0.4"),
             ("device_chunk_bytes", "524288"),

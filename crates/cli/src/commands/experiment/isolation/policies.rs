@@ -50,11 +50,14 @@ pub(super) const ABOUT: &str = "\
     was written of what was asked for. The drop is against reads alone, shared.";
 
 pub(super) fn settings(sizes: &Sizes) -> Vec<(&'static str, String)> {
+    let preset = Preset::named(PRESET).expect("it comes with the program");
     let rates = RATES.iter().chain([&TOO_MUCH]);
     let bytes: Vec<u64> = rates.clone().map(|(bytes, ..)| *bytes).collect();
     let small: Vec<usize> = rates.map(|(.., small)| *small).collect();
     vec![
         ("policies_preset", PRESET.to_owned()),
+        ("policies_planes", preset.geometry().planes.to_string()),
+        ("policies_independent_plane_reads", preset.has_independent_plane_reads().to_string()),
         ("policies_forms", format!("{:?}", Form::ALL.map(Form::name))),
         ("policies_seconds", seconds(sizes.measured_ns)),
         ("policies_rounds", sizes.rounds.to_string()),

@@ -32,8 +32,11 @@ pub(super) const ABOUT: &str = "\
     requests outstanding, which the paper does not tell.";
 
 pub(super) fn settings(sizes: &Sizes) -> Vec<(&'static str, String)> {
+    let preset = Preset::named(PRESET).expect("it comes with the program");
     vec![
         ("sequential_preset", PRESET.to_owned()),
+        ("sequential_planes", preset.geometry().planes.to_string()),
+        ("sequential_independent_plane_reads", preset.has_independent_plane_reads().to_string()),
         ("sequential_seconds", seconds(sizes.measured_ns)),
         ("sequential_depths", format!("{DEPTHS:?}")),
         ("sequential_read_percents", format!("{READ_PERCENTS:?}")),
