@@ -74,6 +74,18 @@ fn a_read_waits_for_its_plane_and_others_go_before_it() {
 }
 
 #[test]
+fn a_read_of_several_planes_is_not_overtaken_on_one_of_them() {
+    let mut sim = device(true, Form::HostOnly);
+    read_plane(&mut sim, 5, 0);
+    read_part(&mut sim, 5, 0..2 * PLANE);
+    read_plane(&mut sim, 5, 1);
+    let first = 2_000 + SENSE + OUT;
+    let both = first + SENSE + 2 * 65_536;
+    let expected = [first + SEND, both + 8 * SEND, both + SENSE + OUT + SEND];
+    assert_eq!(moments(&mut sim), expected);
+}
+
+#[test]
 fn a_read_of_several_planes_has_them_all_and_is_sensed_once() {
     let mut sim = device(true, Form::HostOnly);
     read_part(&mut sim, 5, 0..2 * PLANE);
