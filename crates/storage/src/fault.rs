@@ -142,6 +142,12 @@ impl FaultStorage {
         self.disk().set_space_limit(bytes);
     }
 
+    /// From now on a file that is written is [settled](crate::Storage::is_settled) only `calls` mutating calls after its
+    /// last byte, or with the next process, which knows nothing of when it was written.
+    pub fn settle_after(&self, calls: u64) {
+        self.disk().settle_after(calls);
+    }
+
     /// The bytes that all files take.
     pub fn used_bytes(&self) -> u64 {
         self.disk().used_bytes()

@@ -200,3 +200,29 @@ fn a_copy_that_fails_is_removed_again() {
     there.sync_names().unwrap();
     assert_eq!(there.crash().read_all("a").unwrap(), [1; 5000]);
 }
+
+#[test]
+fn a_file_is_settled_so_many_calls_after_its_last_byte_or_with_the_next_process() {
+    let storage = disk(3);
+    let write = |name: &str| {
+        let mut file = storage.create(name, TABLE).unwrap();
+        file.append(&[1; 100]).unwrap();
+        file.sync().unwrap();
+    };
+    write("a");
+    assert!(storage.is_settled("a"), "nobody asked for anything else");
+    storage.settle_after(5);
+    write("b");
+    assert!(!storage.is_settled("b"), "its sync alone came after");
+    storage.open("b").unwrap().read_exact_at(0, &mut [0; 10]).unwrap();
+    write("c");
+    assert!(!storage.is_settled("b") && !storage.is_settled("c"), "four calls, and one");
+    storage.sync_names().unwrap();
+    assert!(storage.is_settled("b") && !storage.is_settled("c"));
+    let next = storage.kill();
+    assert!(next.is_settled("c"), "nobody knows when it was written");
+    let mut file = next.create("d", TABLE).unwrap();
+    file.append(&[1; 100]).unwrap();
+    assert!(!next.is_settled("d"));
+    assert!(storage.is_settled("d"), "a dead process is told nothing to wait for");
+}

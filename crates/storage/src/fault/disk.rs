@@ -22,6 +22,10 @@ pub(super) struct Disk {
     locked: bool,
     plan: Plan,
     space_limit: Option<u64>,
+    /// A file is settled so many calls after it was written last.
+    settles_after: u64,
+    /// The calls before this process.
+    calls_before: u64,
 }
 
 /// The harness's side.
@@ -37,6 +41,8 @@ impl Disk {
             locked: false,
             plan: Plan::default(),
             space_limit: None,
+            settles_after: 0,
+            calls_before: 0,
         }
     }
 
@@ -58,6 +64,10 @@ impl Disk {
 
     pub(super) fn set_space_limit(&mut self, bytes: Option<u64>) {
         self.space_limit = bytes;
+    }
+
+    pub(super) fn settle_after(&mut self, calls: u64) {
+        self.settles_after = calls;
     }
 
     pub(super) fn used_bytes(&self) -> u64 {
@@ -84,6 +94,7 @@ impl Disk {
         self.powered = true;
         self.locked = false;
         self.plan.forget();
+        self.calls_before = self.plan.operations();
         self.collect();
         self.process += 1;
         self.process
@@ -132,6 +143,12 @@ impl Disk {
 
     pub(super) fn file(&self, id: FileId) -> &FaultFile {
         &self.files[&id]
+    }
+
+    /// Whether enough calls came after this process's last byte in the file.
+    pub(super) fn is_settled(&self, id: FileId) -> bool {
+        let written = self.file(id).written_by();
+        written <= self.calls_before || self.plan.operations() - written >= self.settles_after
     }
 
     pub(super) fn list(&self) -> Vec<String> {
@@ -197,7 +214,8 @@ impl Disk {
             Some(free) => &wanted[..wanted.len().min(free as usize)],
             None => wanted,
         };
-        self.file_mut(id).append(fits);
+        let call = self.plan.operations();
+        self.file_mut(id).append(fits, call);
         fate.outcome()?;
         if fits.len() < bytes.len() { Err(ErrorKind::StorageFull.into()) } else { Ok(()) }
     }

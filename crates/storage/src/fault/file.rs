@@ -36,6 +36,8 @@ pub(super) struct FaultFile {
     overwritten: BTreeMap<u64, Overwritten>,
     /// How many handles keep the file although it may have no name.
     handles: u32,
+    /// How many calls there had been when bytes were appended last.
+    written_by: u64,
 }
 
 impl FaultFile {
@@ -52,6 +54,10 @@ impl FaultFile {
         self.bytes.len() as u64
     }
 
+    pub(super) fn written_by(&self) -> u64 {
+        self.written_by
+    }
+
     pub(super) fn hold(&mut self) {
         self.handles += 1;
     }
@@ -64,8 +70,10 @@ impl FaultFile {
         self.handles > 0
     }
 
-    pub(super) fn append(&mut self, bytes: &[u8]) {
+    /// Appends as call number `call`.
+    pub(super) fn append(&mut self, bytes: &[u8], call: u64) {
         self.bytes.extend_from_slice(bytes);
+        self.written_by = call;
     }
 
     /// Writes inside the file's length, which the caller has checked.

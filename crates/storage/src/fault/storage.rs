@@ -134,6 +134,11 @@ impl Storage for FaultStorage {
         copy::copy_durably(self, name, target)
     }
 
+    fn is_settled(&self, name: &str) -> bool {
+        let settled = self.look("look at", name, |disk| Ok(disk.is_settled(disk.find(name)?)));
+        settled.unwrap_or(true)
+    }
+
     fn lock(&self) -> Result<Box<dyn Send + Sync>> {
         if self.look("lock", "", |disk| Ok(disk.lock()))? {
             return Ok(Box::new(FaultLock(self.clone())));
