@@ -109,12 +109,13 @@ pub use esker_api::{
     Transactional, Value, WriteBatch,
 };
 pub use esker_base::{Error, Result};
+pub use esker_lsm::compaction::Reason as CompactionReason;
 pub use esker_lsm::version::{TableId, TableMeta};
 pub use esker_lsm::{
-    Account, DEFAULT_KEYSPACE, Db, DbCursor, Dedup, DramTableStats, Env, Forwarding, GoalInfo,
-    Keyspace, KeyspaceInfo, KeyspaceLevels, KeyspaceSettings, LevelInfo, LiveData, Log, Pairs,
-    PoolDomain, RECLAIM_PERCENTS, Range, Ratio, ReclaimErrors, RunInfo, Settings, Shape, Snapshot,
-    SpaceSeen, Stats, Store, Sync, TableGets, TornLog,
+    Account, CompactionsDone, DEFAULT_KEYSPACE, Db, DbCursor, Dedup, DoneFor, DramTableStats, Env,
+    Forwarding, GoalInfo, Keyspace, KeyspaceInfo, KeyspaceLevels, KeyspaceSettings, LevelInfo,
+    LiveData, Log, Pairs, PoolDomain, RECLAIM_PERCENTS, Range, Ratio, ReclaimErrors, RunInfo,
+    Settings, Shape, Snapshot, SpaceSeen, Stats, Store, Sync, TableGets, TornLog,
 };
 pub use esker_table::Compression;
 pub use esker_txn::TransactionDb;

@@ -183,6 +183,7 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<Option<Merged>> {
         let moved = |state: &State| Ok(unless_dropped(state, plan.keyspace, || move_edit(plan)));
         inner.install(cost, moved, |_| {})?;
         inner.counters.trivial_moves.add(1);
+        inner.counters.compactions_done.lock().count(plan);
         return Ok(None);
     }
     let view = inner.view.load();
@@ -197,7 +198,9 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<Option<Merged>> {
     let _entered = inner.under_way.enter(&merge.progress);
     let merged = Merged::new(plan, merge.execute(inner)?);
     count(inner, &merged.outcome);
+    inner.counters.compactions_done.lock().count(plan);
     if is_below_base && deferred::is_early(inner, plan, &merged) {
+        inner.counters.deferrals.add(1);
         return Ok(Some(merged));
     }
     install(inner, &merged)?;

@@ -429,6 +429,8 @@ impl Db {
             flush_bytes: counters.flush_bytes.get(),
             compactions: counters.compactions.get(),
             trivial_moves: counters.trivial_moves.get(),
+            compactions_done: *counters.compactions_done.lock(),
+            deferrals: counters.deferrals.get(),
             compactions_deferred: inner.schedule.jobs.lock().deferred.len() as u64,
             compaction_read_bytes: read,
             compaction_bytes: rewritten,

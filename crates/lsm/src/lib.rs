@@ -15,6 +15,7 @@ mod close;
 mod commit;
 mod compact;
 pub mod compaction;
+mod compactions_done;
 mod cursor;
 mod db;
 pub mod dedup;
@@ -62,6 +63,7 @@ mod view;
 mod wait;
 
 pub use account::{Account, SpaceSeen};
+pub use compactions_done::{CompactionsDone, DoneFor};
 pub use cursor::DbCursor;
 pub use db::Db;
 pub use dedup::{Dedup, Ratio};

@@ -2,6 +2,7 @@
 
 use crate::account::Account;
 use crate::compaction::{Busy, Ledger, Sizes, Surroundings};
+use crate::compactions_done::CompactionsDone;
 use crate::dedup::{Dedup, Ratio};
 use crate::settings::KeyspaceSettings;
 use crate::table_gets::{GetCounters, TableGets};
@@ -9,6 +10,7 @@ use crate::version::{KeyspaceVersion, TableMeta, Version};
 use esker_base::{KeyspaceId, Seqno};
 use esker_memtable::DramTableStats;
 use esker_pmem::Domain;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -39,6 +41,10 @@ pub struct Stats {
     pub compactions: u64,
     /// Tables moved a level down without being rewritten.
     pub trivial_moves: u64,
+    /// Compactions and moves done, by their reason.
+    pub compactions_done: CompactionsDone,
+    /// Compactions that were not put in force when they were done, whether they are now or not.
+    pub deferrals: u64,
     /// Those of the compactions that are not in force now: readers go on with what they merged until what they wrote is
     /// [settled](esker_storage::Storage::is_settled).
     pub compactions_deferred: u64,
@@ -244,6 +250,8 @@ pub(crate) struct Counters {
     pub(crate) flush_bytes: Counter,
     pub(crate) compactions: Counter,
     pub(crate) trivial_moves: Counter,
+    pub(crate) compactions_done: Mutex<CompactionsDone>,
+    pub(crate) deferrals: Counter,
     pub(crate) compaction_read_bytes: Counter,
     pub(crate) compaction_bytes: Counter,
     pub(crate) predicted_reclaim_bytes: Counter,

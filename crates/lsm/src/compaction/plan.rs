@@ -66,6 +66,23 @@ pub enum Reason {
     Manual,
 }
 
+impl Reason {
+    /// All of them, in the order in which they stand above.
+    pub const ALL: [Reason; 11] = [
+        Reason::Level0Runs,
+        Reason::Level0Small,
+        Reason::LevelSize,
+        Reason::RunsFull,
+        Reason::Duplicates,
+        Reason::TallStack,
+        Reason::Garbage,
+        Reason::Settling,
+        Reason::Narrowing,
+        Reason::OldDeletes,
+        Reason::Manual,
+    ];
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
