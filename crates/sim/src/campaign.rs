@@ -85,12 +85,13 @@ pub fn report(history: &History, failure: &Failure) -> String {
     let small = shrink(history, |candidate| run(candidate).is_err());
     let last = run(&small).expect_err("a shrunk history fails");
     let mut text = String::new();
-    let seed = history.seed;
+    let (seed, argument) = (history.seed, history.argument);
     let mut line = |what: std::fmt::Arguments<'_>| {
         writeln!(text, "{what}").expect("a string takes all");
     };
     line(format_args!("seed {seed} fails at operation {}: {}", failure.operation, failure.what));
-    line(format_args!("again: cargo run --release -p esker-sim -- --first-seed {seed} --seeds 1"));
+    let command = "cargo run --release -p esker-sim --";
+    line(format_args!("again: {command} --first-seed {seed} --seeds 1{argument}"));
     line(format_args!(
         "shrunk to {} of {} operations, it fails at {}: {}",
         small.operations.len(),
@@ -101,6 +102,10 @@ pub fn report(history: &History, failure: &Failure) -> String {
     line(format_args!(
         "own log: {}, {} extents, {:?}",
         small.own_log, small.extents, small.settings
+    ));
+    line(format_args!(
+        "default keyspace: {:?}; tables are settled after {} calls",
+        small.default_keyspace, small.settles_after
     ));
     line(format_args!("creation: {:?}", small.creation));
     for (at, operation) in small.operations.iter().enumerate() {
@@ -123,4 +128,7 @@ fn add(total: &mut Outcome, one: &Outcome) {
     total.pool_flushes += one.pool_flushes;
     total.dram_hits += one.dram_hits;
     total.compactions += one.compactions;
+    total.compactions_done += one.compactions_done;
+    total.deferrals += one.deferrals;
+    total.crashes_before_force += one.crashes_before_force;
 }

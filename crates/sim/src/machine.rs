@@ -68,6 +68,12 @@ impl Machine {
         }
     }
 
+    /// The machine, whose disk says that a table lies among writes until so many calls after its own.
+    pub fn settling_after(self, calls: u64) -> Self {
+        self.disk.settle_after(calls);
+        self
+    }
+
     /// The world for the next process.
     pub fn env(&mut self) -> Env {
         self.env_on(self.disk.clone(), self.log_disk.clone())

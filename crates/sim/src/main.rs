@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo run --release -p esker-sim -- --seeds 10000
+//! cargo run --release -p esker-sim -- --seeds 1000 --deep
 //! cargo run --release -p esker-sim -- pool --images 1000000
 //! cargo run --release -p esker-sim -- kill --rounds 100
 //! cargo run --release -p esker-sim -- kill --rounds 100 --pool
@@ -31,6 +32,9 @@ struct Arguments {
     /// Leaves out all that can go wrong.
     #[arg(long)]
     calm: bool,
+    /// Grows a tree of several levels in each.
+    #[arg(long, conflicts_with = "calm")]
+    deep: bool,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -101,7 +105,11 @@ fn main() -> ExitCode {
 
 fn simulate(arguments: &Arguments) -> Result<(), String> {
     let seeds = arguments.first_seed..arguments.first_seed + arguments.seeds;
-    let draw = if arguments.calm { History::draw_calm } else { History::draw };
+    let draw = match (arguments.calm, arguments.deep) {
+        (true, _) => History::draw_calm,
+        (_, true) => History::draw_deep,
+        _ => History::draw,
+    };
     let total = campaign::run_all(seeds, arguments.threads, draw)?;
     println!("{total:#?}");
     Ok(())

@@ -3,8 +3,9 @@
 //! An operation is plain data that means the same whatever came before it, so that a failing history
 //! can be shrunk by leaving operations out.
 
-use crate::settings::OpenSettings;
+use crate::settings::{OpenSettings, draw_keyspace};
 use esker_base::Rng;
+use esker_lsm::{KeyspaceSettings, Shape};
 
 /// The keyspaces of a history, by number. The first always exists.
 pub const SPACES: [&str; 4] = ["default", "one", "two", "three"];
@@ -211,12 +212,18 @@ pub enum Operation {
 pub struct History {
     /// Where the disk's chance comes from.
     pub seed: u64,
+    /// What `esker-sim` is told beside the seed to draw it.
+    pub argument: &'static str,
     /// Whether the log has a disk of its own.
     pub own_log: bool,
     /// How many extents the pool has.
     pub extents: u8,
     /// How the database is first opened.
     pub settings: OpenSettings,
+    /// The settings of the keyspace that always exists.
+    pub default_keyspace: KeyspaceSettings,
+    /// A table lies among writes, as far as the disk knows, until so many calls after its own.
+    pub settles_after: u64,
     /// Faults that strike one try each to create it, before a last try without.
     pub creation: Vec<Fault>,
     /// What happens.
@@ -235,13 +242,48 @@ impl History {
         let mut drawer = Drawer::new(rng);
         let count = 40 + drawer.rng.below(220);
         let operations = (0..count).map(|_| drawer.operation()).collect();
-        History { seed, own_log, extents, settings, creation, operations }
+        let mut rng = drawer.rng;
+        let drawn = draw_keyspace(&mut rng);
+        let default_keyspace = if rng.one_in(3) { KeyspaceSettings::default() } else { drawn };
+        let settles_after = [0, 0, 30, 300][rng.below(4) as usize];
+        History {
+            seed,
+            argument: "",
+            own_log,
+            extents,
+            settings,
+            default_keyspace,
+            settles_after,
+            creation,
+            operations,
+        }
+    }
+
+    /// The history of `seed` of a tree that grows to several levels: in one keyspace, longer, and merged by nobody
+    /// but the pickers.
+    pub fn draw_deep(seed: u64) -> History {
+        let mut history = History { argument: " --deep", ..History::draw(seed) };
+        let mut rng = Rng::new(seed ^ 0x0064_6565_7000);
+        history.default_keyspace = draw_keyspace(&mut rng);
+        if let Shape::Leveled { ratio } = &mut history.default_keyspace.shape {
+            *ratio = 2 + *ratio % 2;
+        }
+        history.settles_after = [100, 300, 1000, 3000][rng.below(4) as usize];
+        let count = 400 + rng.below(600);
+        let mut drawer = Drawer::deep(rng);
+        let drawn = (0..count).map(|_| drawer.operation());
+        let is_kept = |operation: &Operation| {
+            let merges = matches!(operation, Operation::Compact | Operation::Settle);
+            !merges && !matches!(operation, Operation::CreateSpace(..) | Operation::DropSpace(_))
+        };
+        history.operations = drawn.filter(is_kept).collect();
+        history
     }
 
     /// The history of `seed` with all that can go wrong left out, and nothing that depends on
     /// settings.
     pub fn draw_calm(seed: u64) -> History {
-        let mut history = History::draw(seed);
+        let mut history = History { argument: " --calm", ..History::draw(seed) };
         history.creation.clear();
         history.operations.retain(|operation| {
             !matches!(
@@ -264,6 +306,10 @@ impl History {
 /// Draws operations in the mood of one history.
 struct Drawer {
     rng: Rng,
+    /// Whether all goes to the keyspace that always exists.
+    in_one_space: bool,
+    /// Whether little is deleted.
+    keeps_most: bool,
     keys: u64,
     value_bytes: u64,
     batch: u64,
@@ -275,10 +321,27 @@ struct Drawer {
 impl Drawer {
     fn new(mut rng: Rng) -> Self {
         Drawer {
+            in_one_space: false,
+            keeps_most: false,
             keys: [12, 60, 300, 1500][rng.below(4) as usize],
             value_bytes: [30, 600, 2500, 6000][rng.below(4) as usize],
             batch: [1, 4, 12, 40][rng.below(4) as usize],
             mishaps: [0, 12, 25, 60][rng.below(4) as usize],
+            stamp: 0,
+            rng,
+        }
+    }
+
+    /// Draws large batches: over so many keys that data grows, or over fewer, so that there is garbage.
+    fn deep(mut rng: Rng) -> Self {
+        let grows = rng.one_in(2);
+        Drawer {
+            in_one_space: true,
+            keeps_most: grows,
+            keys: if grows { 4000 } else { 1500 },
+            value_bytes: [600, 2500, 6000, 6000][rng.below(4) as usize],
+            batch: 40,
+            mishaps: [0, 40, 100][rng.below(3) as usize],
             stamp: 0,
             rng,
         }
@@ -290,7 +353,11 @@ impl Drawer {
 
     fn space(&mut self) -> u8 {
         // Half of all goes to the one that always exists.
-        if self.rng.one_in(2) { 0 } else { self.rng.below(SPACES.len() as u64) as u8 }
+        if self.in_one_space || self.rng.one_in(2) {
+            0
+        } else {
+            self.rng.below(SPACES.len() as u64) as u8
+        }
     }
 
     fn slot(&mut self) -> u8 {
@@ -330,9 +397,25 @@ impl Drawer {
 
     fn change(&mut self) -> Change {
         let (space, key) = (self.space(), self.key());
+        if self.keeps_most {
+            return self.change_that_keeps_most(space, key);
+        }
         match self.rng.below(20) {
             0..=2 => Change::Delete(space, key),
             3 if self.rng.one_in(3) => Change::DeleteRange(space, key, self.key()),
+            _ => {
+                self.stamp += 1;
+                Change::Put(space, key, self.stamp, self.rng.below(self.value_bytes) as u16)
+            }
+        }
+    }
+
+    fn change_that_keeps_most(&mut self, space: u8, key: u16) -> Change {
+        /// Keys of one kind are so far apart.
+        const KINDS: u16 = 5;
+        match self.rng.below(50) {
+            0 => Change::DeleteRange(space, key, key + KINDS),
+            1..=3 => Change::Delete(space, key),
             _ => {
                 self.stamp += 1;
                 Change::Put(space, key, self.stamp, self.rng.below(self.value_bytes) as u16)

@@ -1,20 +1,42 @@
 //! Random histories with everything that can go wrong.
 
+use esker_lsm::compaction::Reason;
 use esker_sim::campaign;
+use esker_sim::harness::Outcome;
 use esker_sim::operations::History;
 
 const SEEDS: u64 = 2000;
+const DEEP_SEEDS: u64 = 200;
+
+fn run(seeds: u64, draw: fn(u64) -> History) -> Outcome {
+    campaign::run_all(0..seeds, 2, draw).unwrap_or_else(|report| panic!("{report}"))
+}
 
 #[test]
 fn every_history_keeps_its_promises() {
-    let total =
-        campaign::run_all(0..SEEDS, 2, History::draw).unwrap_or_else(|report| panic!("{report}"));
+    let total = run(SEEDS, History::draw);
+    println!("{total:#?}");
+    let by_hand = total.compactions_done.of(Reason::Manual);
+    assert!(by_hand.down > SEEDS && by_hand.in_place > 0, "{total:?}");
     // The histories are worth running only if things happen in them.
     assert!(total.crashes > SEEDS && total.failed_logs > 0, "{total:?}");
     assert!(total.flushes > SEEDS && total.compactions > SEEDS, "{total:?}");
     assert!(total.excused > SEEDS, "{total:?}");
     assert!(total.cut_off > SEEDS / 10 && total.refused > 0, "{total:?}");
     assert!(total.pool_flushes > SEEDS && total.dram_hits > SEEDS, "{total:?}");
+}
+
+#[test]
+fn deep_trees_keep_their_promises_and_see_every_kind_of_compaction() {
+    let total = run(DEEP_SEEDS, History::draw_deep);
+    println!("{total:#?}");
+    for (reason, done) in total.compactions_done.iter() {
+        // Nobody asks for any here.
+        assert_eq!(done.down + done.in_place == 0, reason == Reason::Manual, "{reason}: {total:?}");
+    }
+    let deduplicated = total.compactions_done.of(Reason::Duplicates);
+    assert!(deduplicated.down > 0 && deduplicated.in_place > 0, "{total:?}");
+    assert!(total.deferrals > 0 && total.crashes_before_force > 0, "{total:?}");
 }
 
 #[test]

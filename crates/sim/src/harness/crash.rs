@@ -72,6 +72,7 @@ impl Harness {
         let old = self.db.take();
         if let Some(old) = &old {
             self.outcome.crashes += 1;
+            self.outcome.crashes_before_force += u64::from(old.stats().compactions_deferred > 0);
             self.count_work(old);
         }
         if power_fails {
@@ -101,7 +102,7 @@ impl Harness {
     fn open_elsewhere(&mut self) -> Check<Option<Db>> {
         let calls = self.machine.calls();
         let env = self.machine.env();
-        let error = match Db::open_with(env, self.settings.settings()) {
+        let error = match Db::open_with(env, self.opening()) {
             Ok(db) => return Ok(Some(db)),
             Err(error) => error,
         };
@@ -141,7 +142,7 @@ impl Harness {
             self.machine.plan(fault);
             let calls = self.machine.calls();
             let env = self.machine.env();
-            let error = match Db::open_with(env, self.settings.settings()) {
+            let error = match Db::open_with(env, self.opening()) {
                 Ok(db) => return Ok(Some(db)),
                 Err(error) => error,
             };
@@ -167,7 +168,7 @@ impl Harness {
         loop {
             let calls = self.machine.calls();
             let env = self.machine.env();
-            let error = match Db::open_with(env, self.settings.settings()) {
+            let error = match Db::open_with(env, self.opening()) {
                 Ok(db) => return Ok(db),
                 Err(error) => error,
             };
@@ -192,5 +193,7 @@ impl Harness {
         }
         self.outcome.dram_hits += stats.dram_table.hits + stats.dram_table.exact_hits;
         self.outcome.compactions += stats.compactions;
+        self.outcome.compactions_done += stats.compactions_done;
+        self.outcome.deferrals += stats.deferrals;
     }
 }

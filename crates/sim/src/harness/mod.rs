@@ -22,7 +22,7 @@ use crate::operations::{Fault, History, Operation, Recovery, SLOTS};
 use crate::settings::{LogMode, OpenSettings};
 use cursor::OpenCursor;
 use esker_base::{Error, Rng, hash64};
-use esker_lsm::{Db, Snapshot};
+use esker_lsm::{CompactionsDone, Db, KeyspaceSettings, Settings, Snapshot};
 use std::time::Duration;
 
 /// What a history did, to see that histories are worth running.
@@ -54,6 +54,12 @@ pub struct Outcome {
     pub dram_hits: u64,
     /// Compactions done.
     pub compactions: u64,
+    /// By why they were done and what they did, moves of tables included.
+    pub compactions_done: CompactionsDone,
+    /// Compactions that came into force later than they were done.
+    pub deferrals: u64,
+    /// Processes that ended without closing before some had.
+    pub crashes_before_force: u64,
 }
 
 /// What was wrong, and at which operation.
@@ -102,6 +108,8 @@ pub(crate) struct Harness {
     machine: Machine,
     model: Model,
     settings: OpenSettings,
+    /// Of the keyspace that always exists, once it does.
+    default_keyspace: KeyspaceSettings,
     /// Present between operations.
     db: Option<Db>,
     snapshots: Vec<Option<(Snapshot, World)>>,
@@ -119,9 +127,11 @@ pub(crate) struct Harness {
 impl Harness {
     fn new(history: &History) -> Self {
         Harness {
-            machine: Machine::new(history.seed, history.own_log, history.extents),
+            machine: Machine::new(history.seed, history.own_log, history.extents)
+                .settling_after(history.settles_after),
             model: Model::new(),
             settings: history.settings,
+            default_keyspace: history.default_keyspace,
             db: None,
             snapshots: (0..SLOTS).map(|_| None).collect(),
             cursors: (0..SLOTS).map(|_| None).collect(),
@@ -136,6 +146,11 @@ impl Harness {
     fn create(&mut self, faults: &[Fault]) -> Check {
         let recovery = Recovery { faults: faults.to_vec(), settings: None };
         self.start_process(&recovery, 0)
+    }
+
+    /// The settings that a process opens the database with.
+    fn opening(&self) -> Settings {
+        Settings { default_keyspace: self.default_keyspace, ..self.settings.settings() }
     }
 
     fn db(&self) -> Db {

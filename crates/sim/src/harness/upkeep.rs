@@ -86,7 +86,7 @@ impl Harness {
         // A checkpoint that was made survives power loss.
         let pool = Some(self.machine.another_pool());
         let env = Env { pool, ..self.machine.env_on(target.crash(), None) };
-        let copy = Db::open_with(env, self.settings.settings())
+        let copy = Db::open_with(env, self.opening())
             .map_err(|error| format!("a checkpoint does not open: {error}"))?;
         self.compare_copy("the checkpoint", &copy, self.model.now())
             .map_err(|mismatch| Halt::Wrong(mismatch.describe()))?;
@@ -99,7 +99,7 @@ impl Harness {
         }
         let calls = self.machine.calls();
         let env = self.machine.env();
-        let reader = match Db::open_read_only_with(env, self.settings.settings()) {
+        let reader = match Db::open_read_only_with(env, self.opening()) {
             Ok(reader) => reader,
             Err(error) => return self.excuse("opening for reading", &error, calls),
         };
