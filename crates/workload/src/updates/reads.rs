@@ -15,17 +15,26 @@ pub struct Reads<'u> {
     updates: &'u Updates,
     operations: u64,
     beside_updates: bool,
+    pass: u64,
 }
 
 impl<'u> Reads<'u> {
     /// So many reads of what `updates` has written, by as many threads.
     pub fn after(updates: &'u Updates, operations: u64) -> Self {
-        Reads { updates, operations, beside_updates: false }
+        Reads { updates, operations, beside_updates: false, pass: 0 }
     }
 
     /// The same while one thread more goes on with the updates.
     pub fn beside(updates: &'u Updates, operations: u64) -> Self {
-        Reads { updates, operations, beside_updates: true }
+        Reads { updates, operations, beside_updates: true, pass: 0 }
+    }
+}
+
+impl Reads<'_> {
+    /// The same, but of other keys than in any other pass. What was read before may have a copy in memory, which tells
+    /// nothing of the store.
+    pub fn in_pass(self, pass: u64) -> Self {
+        Reads { pass, ..self }
     }
 }
 
@@ -34,12 +43,12 @@ impl Workload for Reads<'_> {
         &'a self,
         store: &'a dyn Ordered,
         _thread: usize,
-        rng: Rng,
+        mut rng: Rng,
     ) -> Result<Box<dyn Worker + 'a>> {
         let options = &self.updates.options;
         Ok(Box::new(Reader {
             store,
-            rng,
+            rng: Rng::new(rng.next_u64() ^ self.pass),
             heat: options.heat.distribution(),
             there: self.updates.inserted(),
             scatter: Scatter::new(options.key_bytes),
@@ -138,6 +147,9 @@ mod tests {
     use super::*;
     use crate::updates::{Heat, Options};
     use crate::{Model, stream};
+    use esker_api::{Cursor, KeyRange, Kv, Snapshot, Value, WriteBatch};
+    use std::collections::BTreeSet;
+    use std::sync::Mutex;
 
     fn updated(options: &Options) -> (Updates, Model) {
         let (updates, model) = (Updates::new(options), Model::new());
@@ -164,6 +176,57 @@ mod tests {
                 let step = reader.step().unwrap();
                 assert_eq!((step.kind, step.found, step.bytes), (OperationKind::Read, 1, 210));
             }
+        }
+    }
+
+    /// A model that keeps in mind which keys were read.
+    struct Noting<'m>(&'m Model, Mutex<BTreeSet<Vec<u8>>>);
+
+    impl Kv for Noting<'_> {
+        fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+            self.1.lock().unwrap().insert(key.to_vec());
+            self.0.get(key)
+        }
+        fn write(&self, batch: &WriteBatch) -> Result<()> {
+            self.0.write(batch)
+        }
+    }
+
+    impl Ordered for Noting<'_> {
+        fn cursor(&self, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
+            self.0.cursor(range)
+        }
+        fn cursor_at<'a>(
+            &'a self,
+            range: KeyRange,
+            snapshot: &'a dyn Snapshot,
+        ) -> Result<Box<dyn Cursor + 'a>> {
+            self.0.cursor_at(range, snapshot)
+        }
+        fn get_at(&self, key: &[u8], snapshot: &dyn Snapshot) -> Result<Option<Value>> {
+            self.0.get_at(key, snapshot)
+        }
+        fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>> {
+            self.0.snapshot()
+        }
+    }
+
+    #[test]
+    fn each_pass_reads_other_keys_and_the_same_every_time() {
+        let (updates, model) = updated(&options(Heat::Uniform));
+        let read = |pass| {
+            let store = Noting(&model, Mutex::default());
+            let reads = Reads::after(&updates, 20).in_pass(pass);
+            let mut reader = reads.worker(&store, 0, stream(1, "reads", 0)).unwrap();
+            (0..20).for_each(|_| assert_eq!(reader.step().unwrap().found, 1));
+            drop(reader);
+            store.1.into_inner().unwrap()
+        };
+        let passes = [0, 1, 2].map(read);
+        assert_eq!(passes, [0, 1, 2].map(read));
+        for [a, b] in [[0, 1], [0, 2], [1, 2]] {
+            // Of 500 keys 20 are read: one of them twice is to be expected.
+            assert!(passes[a].intersection(&passes[b]).count() < 6, "passes {a} and {b}");
         }
     }
 

@@ -27,11 +27,14 @@ pub fn measure(
     reads: u64,
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Outcome<Vec<Row>> {
-    let (after, beside) = (Reads::after(updates, reads), Reads::beside(updates, reads));
-    let states: [(&str, &dyn Workload); 3] =
-        [("read_settled", &after), ("read_beside_updates", &beside), ("read_unsettled", &after)];
+    let states = [
+        ("read_settled", Reads::after(updates, reads)),
+        ("read_beside_updates", Reads::beside(updates, reads)),
+        ("read_unsettled", Reads::after(updates, reads)),
+    ];
     let mut rows = Vec::new();
-    for (state, workload) in states {
+    for (pass, (state, workload)) in (0..).zip(states) {
+        let workload: &dyn Workload = &workload.in_pass(pass);
         let reading = Trial { workload, duration: None, rate: None, settles: false, ..*trial };
         let outcome = reading.run(progress)?;
         expect_found(trial.case, state, &outcome.rows)?;
