@@ -160,7 +160,7 @@ impl Bench {
         let mut fold = Fold::new(Vec::new(), false);
         let meta = write_table(writer, &mut keys, Vec::new(), &mut fold);
         let table = self.handle(meta.unwrap().unwrap());
-        self.keyspace.levels[0].runs.insert(0, Arc::new(Run { id: file_id, tables: vec![table] }));
+        self.keyspace.levels[0].runs.insert(0, Arc::new(Run::new(file_id, vec![table])));
     }
 
     fn handle(&self, meta: TableMeta) -> Arc<TableHandle> {
@@ -187,7 +187,7 @@ impl Bench {
         for input in &plan.inputs {
             self.keyspace.levels[input.level].runs.clear();
         }
-        let run = Arc::new(Run { id: plan.output_run, tables });
+        let run = Arc::new(Run::new(plan.output_run, tables));
         self.keyspace.levels[plan.output_level].runs = vec![run];
         outcome.entries_in
     }

@@ -156,7 +156,7 @@ mod tests {
         let span = Span::of_table(&meta);
         let settings = KeyspaceSettings { filter_bits: 10, ..KeyspaceSettings::default() };
         let mut keyspace = KeyspaceVersion::new(KeyspaceId::DEFAULT, "k".into(), settings);
-        let run = Run { id: 1, tables: vec![TableHandle::detached(meta)] };
+        let run = Run::new(1, vec![TableHandle::detached(meta)]);
         keyspace.levels[1].runs.push(Arc::new(run));
         assert_eq!(of_flush(&keyspace, 100_000, &span), 8, "it would be 12 if they had no filters");
     }

@@ -127,6 +127,7 @@ impl Installer {
         self.left.add(&edit, &removed);
 
         let version = Arc::new(open.state.version.clone());
+        version.gather_bounds();
         view.change(|view| {
             view.version = version.clone();
             change(view);

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod bounds;
 mod changed;
 mod checkpoint;
 mod close;

@@ -150,7 +150,7 @@ mod tests {
         let db = Db::open_with(env, Settings { log: Log::None, ..Settings::default() }).unwrap();
         // What has no file can't be opened, and nobody asks for it.
         let impossible = TableHandle::detached(sample_table(1));
-        let run = Run { id: 1, tables: vec![impossible.clone()] };
+        let run = Run::new(1, vec![impossible.clone()]);
         db.inner().view.change(|view| {
             let version = Arc::make_mut(&mut view.version);
             let keyspace = version.keyspaces.get_mut(&KeyspaceId::DEFAULT).unwrap();

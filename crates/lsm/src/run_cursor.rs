@@ -33,7 +33,7 @@ impl RunCursor {
         cache: Arc<BlockCache>,
         purpose: CursorPurpose,
     ) -> Self {
-        Self::new(Arc::new(Run { id: 0, tables }), cache, purpose)
+        Self::new(Arc::new(Run::new(0, tables)), cache, purpose)
     }
 
     /// Leaves out the tables before `start` and those that begin at or after `end`.

@@ -15,6 +15,7 @@
 //!
 //! A version never changes. An [`Edit`](crate::manifest::Edit) makes a new one from an old one.
 
+use crate::bounds::Bounds;
 use crate::compaction::Monitors;
 use crate::parallel;
 use crate::settings::KeyspaceSettings;
@@ -246,16 +247,32 @@ impl TableHandle {
 pub struct Run {
     /// How new the run is: higher is newer.
     pub id: u64,
-    /// Its tables, in key order.
+    /// Its tables, in key order. To be changed through [`Run::tables_mut`] alone.
     pub tables: Vec<Arc<TableHandle>>,
+    bounds: Bounds,
 }
 
 impl Run {
+    /// A run of these tables.
+    pub fn new(id: u64, tables: Vec<Arc<TableHandle>>) -> Self {
+        Run { id, tables, bounds: Bounds::default() }
+    }
+
+    /// Its tables, to be changed.
+    pub fn tables_mut(&mut self) -> &mut Vec<Arc<TableHandle>> {
+        self.bounds = Bounds::default();
+        &mut self.tables
+    }
+
+    /// Gathers what [`Run::table_for`] goes by now, so that no reader has to.
+    pub(crate) fn gather_bounds(&self) {
+        self.bounds.gather(&self.tables);
+    }
+
     /// The only table that may hold or delete `key`. O(log tables).
     #[inline]
     pub fn table_for(&self, key: &[u8]) -> Option<&Arc<TableHandle>> {
-        let at = self.tables.partition_point(|table| table.meta.ends_before(key));
-        self.tables.get(at).filter(|table| &table.meta.smallest[..] <= key)
+        self.bounds.find(&self.tables, key).map(|at| &self.tables[at])
     }
 
     /// The tables that overlap `[smallest, largest]`.
@@ -395,6 +412,12 @@ impl Version {
     /// Whether a keyspace has a goal for space.
     pub(crate) fn has_space_goal(&self) -> bool {
         self.keyspaces.values().any(|keyspace| keyspace.settings.has_space_goal())
+    }
+
+    /// Gathers the bounds of runs that are new, so that no reader has to.
+    pub(crate) fn gather_bounds(&self) {
+        let levels = self.keyspaces.values().flat_map(|keyspace| &keyspace.levels);
+        levels.flat_map(|level| &level.runs).for_each(|run| run.gather_bounds());
     }
 
     /// The keyspace called `name`.

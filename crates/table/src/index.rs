@@ -200,9 +200,9 @@ fn in_order(keys: &[u8], last: Range<usize>, start: usize, last_seqno: u64, seqn
     }
 }
 
-/// The first eight bytes as a number that orders as they do.
+/// The first eight bytes, zeros behind short ones, as a number that orders as they do.
 #[inline]
-fn head(tail: &[u8]) -> u64 {
+pub fn head(tail: &[u8]) -> u64 {
     if let Some(bytes) = tail.first_chunk() {
         return u64::from_be_bytes(*bytes);
     }

@@ -30,6 +30,7 @@ pub use cache::BlockCache;
 pub use compression::Compression;
 pub use cursor::{CursorPurpose, HeldValue, TableCursor};
 pub use filter::{FILTER_PLACES_PER_KEY, FINGERPRINT_BITS_MAX};
+pub use index::head;
 pub use properties::Properties;
 pub use reader::{Found, Loaded, Table};
 pub use sketch::{Hll, Layer, Overlay, Share, Sketches, ThetaSample};

@@ -123,7 +123,7 @@ mod tests {
             .into_iter()
             .map(|(id, tables)| {
                 let tables = tables.into_iter().map(TableHandle::detached).collect();
-                Arc::new(Run { id, tables })
+                Arc::new(Run::new(id, tables))
             })
             .collect();
         let keyspaces = [(keyspace.id, Arc::new(keyspace))].into();

@@ -122,9 +122,9 @@ impl State {
         // Newest first: ids descend.
         let at = runs.partition_point(|other| other.id > run);
         if runs.get(at).is_none_or(|found| found.id != run) {
-            runs.insert(at, Arc::new(Run { id: run, tables: Vec::new() }));
+            runs.insert(at, Arc::new(Run::new(run, Vec::new())));
         }
-        let tables = &mut Arc::make_mut(&mut runs[at]).tables;
+        let tables = Arc::make_mut(&mut runs[at]).tables_mut();
         let place = tables.partition_point(|other| other.meta.smallest < table.meta.smallest);
         tables.insert(place, table);
         Ok(())
@@ -141,7 +141,7 @@ impl State {
                 let found = level.runs[at].tables.iter().position(|table| table.meta.id == id);
                 if let Some(place) = found {
                     let run = Arc::make_mut(&mut level.runs[at]);
-                    let table = run.tables.remove(place);
+                    let table = run.tables_mut().remove(place);
                     if run.tables.is_empty() {
                         level.runs.remove(at);
                     }

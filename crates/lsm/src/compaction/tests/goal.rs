@@ -86,11 +86,11 @@ impl Tree {
         let runs = &mut self.keyspace.levels[level].runs;
         let at = runs.partition_point(|run| run.id > id);
         if runs.get(at).is_none_or(|run| run.id != id) {
-            runs.insert(at, Arc::new(Run { id, tables: Vec::new() }));
+            runs.insert(at, Arc::new(Run::new(id, Vec::new())));
         }
         let run = Arc::make_mut(&mut runs[at]);
-        run.tables.extend(tables);
-        run.tables.sort_by(|a, b| a.meta.smallest.cmp(&b.meta.smallest));
+        run.tables_mut().extend(tables);
+        run.tables_mut().sort_by(|a, b| a.meta.smallest.cmp(&b.meta.smallest));
         self.keyspace.monitors = Default::default();
     }
 
@@ -138,7 +138,7 @@ impl Tree {
             let runs = &mut self.keyspace.levels[input.level].runs;
             let at = runs.iter().position(|run| run.id == input.run).unwrap();
             let gone = |id| input.tables.iter().any(|table| table.meta.id == id);
-            Arc::make_mut(&mut runs[at]).tables.retain(|table| !gone(table.meta.id));
+            Arc::make_mut(&mut runs[at]).tables_mut().retain(|table| !gone(table.meta.id));
             runs.retain(|run| !run.tables.is_empty());
         }
         self.join(plan.output_level, plan.output_run, outputs);

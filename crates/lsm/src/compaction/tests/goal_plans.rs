@@ -93,7 +93,7 @@ impl Tree {
 
     /// Puts a run below those that `level` has.
     fn add(&mut self, level: usize, id: u64, tables: Vec<Arc<TableHandle>>) {
-        self.keyspace.levels[level].runs.push(Arc::new(Run { id, tables }));
+        self.keyspace.levels[level].runs.push(Arc::new(Run::new(id, tables)));
     }
 
     /// A base of `tables` tables of half a segment.

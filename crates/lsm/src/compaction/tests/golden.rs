@@ -114,7 +114,7 @@ impl Script {
             let (place, tables) = line.split_once(':').expect("a run is level/run: tables");
             let (level, id) = place.split_once('/').expect("a place is level/run");
             let tables = tables.split_whitespace().map(|table| self.table(table)).collect();
-            let run = Run { id: id.parse().unwrap(), tables };
+            let run = Run::new(id.parse().unwrap(), tables);
             self.keyspace.levels[level.parse::<usize>().unwrap()].runs.push(Arc::new(run));
         }
     }
@@ -178,7 +178,7 @@ impl Script {
         let gone: Vec<TableId> = plan.tables().map(|table| table.meta.id).collect();
         for level in &mut self.keyspace.levels {
             for run in &mut level.runs {
-                Arc::make_mut(run).tables.retain(|table| !gone.contains(&table.meta.id));
+                Arc::make_mut(run).tables_mut().retain(|table| !gone.contains(&table.meta.id));
             }
             level.runs.retain(|run| !run.tables.is_empty());
         }
@@ -188,7 +188,7 @@ impl Script {
         let tables = vec![self.table_of(&smallest, &largest, keys)];
         let runs = &mut self.keyspace.levels[plan.output_level].runs;
         let at = runs.partition_point(|run| run.id > plan.output_run);
-        runs.insert(at, Arc::new(Run { id: plan.output_run, tables }));
+        runs.insert(at, Arc::new(Run::new(plan.output_run, tables)));
         self.keyspace.monitors = Monitors::default();
         self.busy = Busy::default();
     }

@@ -128,9 +128,9 @@ fn overwritten(amp: u32, is_lying: bool) -> KeyspaceVersion {
         let elsewhere = keys.iter().map(|key| key + 1_000_000);
         if is_lying { lying(file, keys, elsewhere) } else { honest(file, keys) }
     });
-    let base = Run { id: 1, tables: base.collect() };
+    let base = Run::new(1, base.collect());
     let newer = all[..5000].chunks(500).zip(50..);
-    let newer = Run { id: 50, tables: newer.map(|(keys, file)| honest(file, keys)).collect() };
+    let newer = Run::new(50, newer.map(|(keys, file)| honest(file, keys)).collect());
     keyspace.levels[0].runs.push(Arc::new(newer));
     keyspace.levels[LEVELS - 1].runs.push(Arc::new(base));
     keyspace

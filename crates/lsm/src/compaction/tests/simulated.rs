@@ -86,11 +86,11 @@ impl Simulation {
         let runs = &mut self.keyspace.levels[level].runs;
         let at = runs.partition_point(|run| run.id > id);
         if runs.get(at).is_none_or(|run| run.id != id) {
-            runs.insert(at, Arc::new(Run { id, tables: Vec::new() }));
+            runs.insert(at, Arc::new(Run::new(id, Vec::new())));
         }
         let run = Arc::make_mut(&mut runs[at]);
-        run.tables.extend(tables);
-        run.tables.sort_by(|a, b| a.meta.smallest.cmp(&b.meta.smallest));
+        run.tables_mut().extend(tables);
+        run.tables_mut().sort_by(|a, b| a.meta.smallest.cmp(&b.meta.smallest));
     }
 
     fn flush(&mut self) {
@@ -106,7 +106,7 @@ impl Simulation {
         for PlanInput { level, run, tables } in &plan.inputs {
             let runs = &mut self.keyspace.levels[*level].runs;
             let at = runs.iter().position(|other| other.id == *run).unwrap();
-            let left = &mut Arc::make_mut(&mut runs[at]).tables;
+            let left = Arc::make_mut(&mut runs[at]).tables_mut();
             left.retain(|table| !tables.iter().any(|gone| gone.meta.id == table.meta.id));
             if left.is_empty() {
                 runs.remove(at);
