@@ -117,6 +117,9 @@ fn take_extent(pool: &Arc<Pool>, epoch: u32, log: &LogState) -> Result<LogRead> 
         pool: pool.describe(),
         reason: format!("the extent of log {epoch} is in use already"),
     })?;
+    // Of a log whose end is settled, no more is looked at.
+    let looked_at = log.end.map_or(extent.len(), |end| end.offset as usize);
+    extent.expect(0..looked_at.clamp(SEGMENT_HEADER_BYTES, extent.len()))?;
     let mut memory = Memory::Pmem(extent);
     let room = memory.len() as u64;
     let header = SegmentHeader::decode_of(memory.contents(), epoch, room, &path)?;

@@ -60,6 +60,10 @@ unsafe impl Region for Delayed {
         self.inner.domain()
     }
 
+    fn describe_ways(&self) -> Option<String> {
+        self.inner.describe_ways()
+    }
+
     fn writable(&self) -> bool {
         self.inner.writable()
     }

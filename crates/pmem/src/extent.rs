@@ -144,16 +144,29 @@ impl Extent {
     /// while nothing is written. While another process writes, what is copied is any mix of old and
     /// new bytes; if [`Pool::holds`] the segment afterwards, at least they are of no other segment.
     ///
-    /// Of a pool that was opened to look at, what can't be read is an error.
+    /// What can't be read is an error.
     pub fn read(&self, at: usize, out: &mut [u8]) -> Result<()> {
         assert!(at <= self.len && out.len() <= self.len - at, "the range lies in the extent");
         let Some(read) = self.pool.region.read_safely(self.at + at, out) else {
+            self.expect(at..at + out.len())?;
             self.load(at, out);
             return Ok(());
         };
         // What is looked at next, such as the state word, is looked at after the bytes.
         fence(Ordering::Acquire);
         read.map_err(|source| Error::io("read", self.pool.describe(), source))
+    }
+
+    /// Makes sure that all bytes of `range` can be loaded: fails where a load would end the process, such as where
+    /// the medium can't be read.
+    pub fn expect(&self, range: Range<usize>) -> Result<()> {
+        assert!(range.end <= self.len, "the range lies in the extent");
+        let found = self.pool.region.expect(self.at + range.start, range.len());
+        found.map_err(|source| {
+            let place =
+                format!("{}, extent {} at offset {}", self.pool.describe(), self.index, self.at);
+            Error::io("read", place, source)
+        })
     }
 
     /// Copies bytes of memory that has all its pages.

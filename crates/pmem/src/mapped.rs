@@ -84,6 +84,9 @@ impl MappedRegion {
             }
             let allocated = fallocate(&region._file, FallocateFlags::empty(), 0, bytes);
             allocated.map_err(|source| failure("allocate", path, source))?;
+            if region.domain.survives_power_loss() {
+                region.write_zeros(path)?;
+            }
             region._file.sync_all().map_err(|source| failure("sync", path, source))?;
             Ok(region)
         });
@@ -92,6 +95,18 @@ impl MappedRegion {
             let _ = fs::remove_file(path);
         }
         created
+    }
+
+    /// Writes all blocks of a new file. Where a block was only allocated, the first store makes the file system note
+    /// that it is written, and as the mapping is synchronous the store waits for its journal.
+    fn write_zeros(&self, path: &Path) -> Result<()> {
+        let zeros = vec![0; 1 << 20];
+        for at in (0..self.len).step_by(zeros.len()) {
+            let piece = &zeros[..zeros.len().min(self.len - at)];
+            let written = self._file.write_all_at(piece, at as u64);
+            written.map_err(|source| failure("write to", path, source))?;
+        }
+        Ok(())
     }
 
     /// Fails if no pool can be made at `path` for its file system. To be asked before `create`, which has made
@@ -162,11 +177,6 @@ impl MappedRegion {
         // Only a hint.
         let _ = region.advise(0, len, Advice::LinuxHugepage);
         Ok(region)
-    }
-
-    /// The instructions chosen.
-    pub fn describe_ways(&self) -> String {
-        self.persist.describe()
     }
 
     /// Uses other instructions, to compare them.
@@ -299,6 +309,10 @@ unsafe impl Region for MappedRegion {
         self.domain
     }
 
+    fn describe_ways(&self) -> Option<String> {
+        (self.domain != Domain::Copy).then(|| self.persist.describe())
+    }
+
     fn writable(&self) -> bool {
         self.writable
     }
@@ -332,17 +346,14 @@ unsafe impl Region for MappedRegion {
     }
 
     fn expect(&self, at: usize, bytes: usize) -> io::Result<()> {
-        if self.writable {
-            return Ok(());
-        }
         // Whole pages, as the system wants them; the mapping starts with one.
         let start = at / PAGE_BYTES * PAGE_BYTES;
         let end = (at + bytes).next_multiple_of(PAGE_BYTES).min(self.len);
         match self.advise(start, end - start, Advice::LinuxPopulateRead) {
             // An old kernel.
             Ok(()) | Err(Errno::INVAL) => Ok(()),
-            // What it says instead of the signal that a load would get.
-            Err(Errno::FAULT) => Err(io::Error::other(
+            // What it says instead of the signal that a load would get: the latter of a medium that is known to be bad.
+            Err(Errno::FAULT | Errno::HWPOISON) => Err(io::Error::other(
                 "a page of it can't be had: its file system is full, and the file has a hole there, or \
                  was cut off, or the medium can't be read",
             )),

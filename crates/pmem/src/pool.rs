@@ -164,6 +164,11 @@ impl Pool {
         self.region.domain()
     }
 
+    /// The instructions that its writer stores with on this processor, for people. `None` if it can't be written to here.
+    pub fn describe_ways(&self) -> Option<String> {
+        self.region.describe_ways()
+    }
+
     /// The size of the whole pool.
     pub fn bytes(&self) -> u64 {
         self.layout.pool_bytes

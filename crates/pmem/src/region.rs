@@ -33,6 +33,11 @@ pub unsafe trait Region: Send + Sync {
     /// How far a store must get.
     fn domain(&self) -> Domain;
 
+    /// The instructions that stores are made with, for people. `None` where there are none.
+    fn describe_ways(&self) -> Option<String> {
+        None
+    }
+
     /// Whether the memory may be stored to.
     fn writable(&self) -> bool {
         true
@@ -82,8 +87,8 @@ pub unsafe trait Region: Send + Sync {
         Ok(())
     }
 
-    /// Makes sure that a load from the range finds a page, in memory that is looked at: where it finds none,
-    /// such as a hole of a copy on a full file system, the system ends the process.
+    /// Makes sure that a load from the range finds a page: where it finds none, such as in a hole of a copy on a
+    /// full file system, or where the medium can't be read, the system ends the process.
     fn expect(&self, at: usize, bytes: usize) -> io::Result<()> {
         let _ = (at, bytes);
         Ok(())

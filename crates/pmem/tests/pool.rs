@@ -198,6 +198,9 @@ fn a_pool_is_not_created_over_a_file_nor_left_half_made() {
     let before = std::fs::read(&path).unwrap();
     assert!(matches!(Pool::create(&path, BYTES, Accept::Emulated), Err(Error::Io { .. })));
     assert_eq!(std::fs::read(&path).unwrap(), before);
+    // A device lies among others in memory, where no pool can be: it is in the way all the same.
+    let error = Pool::create("/dev/null", BYTES, Accept::Persistent).err().unwrap().to_string();
+    assert!(error.contains("exists"), "{error}");
 
     let path = dir.path().join("other");
     assert!(matches!(
@@ -371,6 +374,26 @@ fn what_is_gone_from_a_pool_that_is_looked_at_is_an_error_and_no_signal() {
     assert!(error.contains("could not read") && error.contains("pool"), "{error}");
     file.set_len(0).unwrap();
     let error = looking.look_again().err().unwrap().to_string();
+    assert!(error.contains("could not read the header of"), "{error}");
+}
+
+#[test]
+fn what_is_gone_from_under_a_writer_is_an_error_where_it_is_read_and_no_signal() {
+    let dir = memory();
+    let (path, pool) = pool_in(&dir);
+    drop((pool.acquire(5, &[9; 64]).unwrap().unwrap(), pool));
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    let writer = Pool::open(&path, Accept::Emulated).unwrap();
+    let extent = writer.extent(5).unwrap();
+    file.set_len(extent.offset() + 4096).unwrap();
+    extent.expect(0..4096).unwrap();
+    extent.read(0, &mut [0; 4096]).unwrap();
+    for error in [extent.expect(4096..4097), extent.read(4090, &mut [0; 7])] {
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("could not read") && error.contains("extent 0"), "{error}");
+    }
+    file.set_len(0).unwrap();
+    let error = writer.look_again().err().unwrap().to_string();
     assert!(error.contains("could not read the header of"), "{error}");
 }
 

@@ -179,6 +179,7 @@ fn a_copy_of_a_pool_on_a_disk_is_looked_at_and_not_written_to() {
     if !done.text().contains("a copy") {
         return;
     }
+    assert!(done.text().contains("\nstores    none here\n"), "{done:?}");
     let done = pooled.scratch.run(&["pmem", "check", copy]).expect_status(0);
     assert!(done.text().ends_with("everything holds\n"), "{done:?}");
     for command in [&["scan", "db"][..], &["check", "db"], &["dump-frames", "db"]] {

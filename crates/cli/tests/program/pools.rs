@@ -30,13 +30,15 @@ fn a_pool_is_created_once_and_says_that_it_is_emulated() {
     let done = scratch.run(&create).expect_status(1);
     assert!(done.err.contains("by name"), "{done:?}");
     let create = [&create[..], &["--emulated"]].concat();
-    let done = scratch.run(&create).expect_status(0);
-    assert!(done.text().contains("emulated"), "{done:?}");
+    let created = scratch.run(&create).expect_status(0);
+    assert!(created.text().contains("emulated"), "{created:?}");
     let done = scratch.run(&create).expect_status(1);
     assert!(done.err.contains("could not create"), "{done:?}");
     let json = scratch.run(&["pmem", "info", path, "--json"]).json();
     assert_eq!((&json["survives_power_loss"], &json["bytes"]), (&false.into(), &1048576.into()));
     assert_eq!((&json["database"], &json["used"]), (&serde_json::Value::Null, &json!([])));
+    let stores = json["stores"].as_str().unwrap();
+    assert!(created.text().contains(&format!("\nstores    {stores}\n")), "{created:?}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::format::HOLDER_AT;
 use crate::mapped::{MappedRegion, sync_directory, sync_directory_again, write_holder};
 use crate::region::Region;
 use esker_base::{Clock, Error, Result};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
@@ -17,6 +18,10 @@ impl Pool {
     pub fn create(path: impl AsRef<Path>, bytes: u64, accept: Accept) -> Result<Arc<Pool>> {
         let path = path.as_ref();
         check_bytes(bytes)?;
+        if path.symlink_metadata().is_ok() {
+            // Of a device, too, whose directory would be judged.
+            return Err(explain(Error::io("create", name(path), Errno::EXIST.into()), path));
+        }
         // Before so many blocks are asked for: where no pool can be, it is not space that is missing.
         MappedRegion::judge_place(path, accept)?;
         let region =

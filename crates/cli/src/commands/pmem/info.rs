@@ -35,13 +35,14 @@ impl Info {
 /// A pool in a few lines.
 pub fn describe(pool: &Pool) -> String {
     let owner = pool.owner().map_or("none yet".to_owned(), identity);
+    let stores = pool.describe_ways().unwrap_or_else(|| "none here".to_owned());
     let used: Vec<_> = pool.used().iter().map(u32::to_string).collect();
     let used = match used.len() {
         0 => "none in use".to_owned(),
         number => format!("{} in use, for segments {}", number, used.join(", ")),
     };
     format!(
-        "pool      {}\nmemory    {}\nidentity  {}\ndatabase  {owner}\nsize      {}\nextents   {} of {}; {used}\n",
+        "pool      {}\nmemory    {}\nstores    {stores}\nidentity  {}\ndatabase  {owner}\nsize      {}\nextents   {} of {}; {used}\n",
         pool.describe(),
         pool.domain(),
         identity(pool.identity()),

@@ -51,6 +51,7 @@ fn header_json(pool: &Pool) -> Map<String, Json> {
         [
             ("path", Json::from(pool.describe())),
             ("domain", pool.domain().to_string().into()),
+            ("stores", pool.describe_ways().into()),
             ("survives_power_loss", pool.domain().survives_power_loss().into()),
             ("identity", identity(pool.identity()).into()),
             ("database", owner.into()),
