@@ -1,0 +1,98 @@
+# A pool that is not what the database left: a clear error, and nothing is changed by it.
+
+# A database whose newest writes are in its pool alone.
+leave_writes_in_pool() {
+    rm -rf $database $pool $dax/other $dax/other-pool
+    esker pmem create $pool --bytes 16MiB
+    acknowledged load $database 0 $pool >/tmp/acknowledged &
+    wait_for 100 is_loaded 200
+    kill -9 $!
+    wait $! || true
+    count=$(($(last_acknowledged) + 1))
+    cp $pool /tmp/pool
+}
+
+# Every command says so.
+is_unfit() { # TEXT
+    ls $database >/tmp/before
+    for command in "put $database k v" "get $database k" "stats $database" "check $database"; do
+        refused 1 "$1" esker $command --pool $pool
+    done
+    ls $database | cmp - /tmp/before
+}
+
+restore() {
+    rm -f $pool
+    cp /tmp/pool $pool
+}
+
+bytes_at() { # OFFSET; standard input
+    dd of=$pool bs=1 seek="$1" conv=notrunc
+}
+
+# CRC-32C of the first 60 bytes, as the header has it.
+seal() {
+    head -c 60 $pool | od -An -v -tu1 | awk '
+        { for (i = 1; i <= NF; i++) { crc = i == 1 && NR == 1 ? 4294967295 : crc; crc = xor(crc, $i)
+            for (bit = 0; bit < 8; bit++) crc = and(crc, 1) ? xor(rshift(crc, 1), 2197175160) : rshift(crc, 1) } }
+        END { crc = xor(crc, 4294967295)
+            for (byte = 0; byte < 4; byte++) printf "\\%03o", and(rshift(crc, 8 * byte), 255) }' >/tmp/checksum
+    printf "$(cat /tmp/checksum)" | bytes_at 60
+}
+
+tells_what_is_wrong() {
+    leave_writes_in_pool
+    rm $pool
+    is_unfit "no such file"
+    restore
+    truncate -s 300000 $pool
+    is_unfit "cut off"
+    restore
+    : >$pool
+    is_unfit "it is empty"
+    restore
+    seal
+    cmp $pool /tmp/pool
+    printf '\011' | bytes_at 8
+    seal
+    is_unfit "format version 9"
+    restore
+    printf 'x' | bytes_at 20
+    is_unfit "offset 60"
+    esker pmem create $dax/other-pool --bytes 1MiB
+    esker put $dax/other k theirs --pool $dax/other-pool
+    cp $dax/other-pool $pool
+    is_unfit "belongs to another database"
+    restore
+    acknowledged check $database $count $pool
+    esker put $database k v --pool $pool
+    acknowledged check $database $count $pool
+}
+
+# Tells the kernel that the NVDIMM can't be read at an offset of the pool, as it would find out by itself.
+make_unreadable() { # OFFSET
+    local block
+    block=$(filefrag -v $pool | awk '$1 == "0:" { print $4 + 0 }')
+    echo "$((block * 8 + $1 / 512)) 8" >/sys/block/"$(basename "$nvdimm")"/badblocks
+}
+
+# In the header, in the only segment's frames, and in an extent that is free.
+tells_of_bad_memory() {
+    leave_writes_in_pool
+    make_unreadable $((9 << 20))
+    esker pmem check $pool
+    acknowledged check $database $count $pool
+    esker put $database k v --pool $pool
+    leave_writes_in_pool
+    make_unreadable $((512 << 10))
+    is_unfit "could not read"
+    refused 1 "could not read" esker pmem check $pool
+    refused 1 "could not read" esker repair $database --pool $pool
+    leave_writes_in_pool
+    make_unreadable 0
+    is_unfit "could not read"
+    rm $pool
+}
+
+check "unfit: no pool, one that was cut off, an empty one, of a newer format, a broken header, another database's" tells_what_is_wrong
+check "unfit: memory that can't be read: an error where it matters, and no signal" tells_of_bad_memory
