@@ -70,6 +70,7 @@ impl Blocking {
             Operation::ReadAt { .. }
                 | Operation::WriteAt { .. }
                 | Operation::WriteDurablyAt { .. }
+                | Operation::WriteGatheredAt { .. }
                 | Operation::SyncData { .. }
         );
         let id = self.slots.insert(State::Away).map_err(|_| ());

@@ -4,6 +4,9 @@ use crate::{Buffer, Descriptor, Slice};
 use std::io;
 use std::time::Duration;
 
+/// The most slices that one system call takes: Linux's `UIO_MAXIOV`.
+pub(crate) const SLICES_MAX: usize = 1024;
+
 /// Something to do. It owns its buffers; its descriptors stay open until it is done.
 ///
 /// Operations under way at the same time are done in any order, and so a socket has at most one
@@ -29,7 +32,16 @@ pub enum Operation {
         /// What to write.
         from: Slice,
     },
-    /// The same, and when it is done, these bytes survive power loss: as a write and a [`SyncData`](Operation::SyncData) behind
+    /// Writes all of some slices, one behind the other, at `offset` of a file.
+    WriteGatheredAt {
+        /// Where to write.
+        file: Descriptor,
+        /// In bytes.
+        offset: u64,
+        /// What to write.
+        from: Vec<Slice>,
+    },
+    /// As [`WriteAt`](Operation::WriteAt), and when it is done, these bytes survive power loss: as a write and a [`SyncData`](Operation::SyncData) behind
     /// it, with a wait less.
     WriteDurablyAt {
         /// Where to write.
@@ -80,7 +92,9 @@ impl Operation {
         match self {
             Operation::ReadAt { into, .. } | Operation::Receive { into, .. } => into.len(),
             Operation::WriteAt { from, .. } | Operation::WriteDurablyAt { from, .. } => from.len(),
-            Operation::Send { from, .. } => from.iter().map(|slice| slice.len()).sum(),
+            Operation::Send { from, .. } | Operation::WriteGatheredAt { from, .. } => {
+                from.iter().map(|slice| slice.len()).sum()
+            }
             _ => 0,
         }
     }
@@ -92,7 +106,9 @@ impl Operation {
             | Operation::WriteAt { from: slice, .. }
             | Operation::WriteDurablyAt { from: slice, .. }
             | Operation::Receive { into: slice, .. } => Some(slice.into_buffer()),
-            Operation::Send { from, .. } => from.into_iter().next().map(Slice::into_buffer),
+            Operation::Send { from, .. } | Operation::WriteGatheredAt { from, .. } => {
+                from.into_iter().next().map(Slice::into_buffer)
+            }
             _ => None,
         }
     }

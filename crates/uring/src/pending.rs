@@ -39,6 +39,7 @@ impl Pending {
             Operation::Receive { all, .. } => bytes > 0 && all,
             Operation::WriteAt { .. }
             | Operation::WriteDurablyAt { .. }
+            | Operation::WriteGatheredAt { .. }
             | Operation::Send { .. } => {
                 if bytes == 0 && !is_whole {
                     return Next::End(Err(ErrorKind::WriteZero.into()));

@@ -1,11 +1,12 @@
 //! Threads that read, write and sync files, and wake the reactor when they have.
 
+use crate::operation::SLICES_MAX;
 use crate::pending::{Next, Pending};
 use crate::slots::OperationId;
 use crate::{Completion, Operation, Waker};
 use esker_base::background::Running;
 use esker_base::{Background, Priority};
-use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2};
+use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev, pwritev2};
 use std::io::{self, IoSlice};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -115,6 +116,13 @@ fn attempt(pending: &mut Pending) -> Result<usize, Errno> {
         Operation::WriteDurablyAt { file, offset, from } => {
             let rest = [IoSlice::new(&from[done..])];
             pwritev2(&*file, &rest, *offset + done as u64, ReadWriteFlags::DSYNC)
+        }
+        Operation::WriteGatheredAt { file, offset, from } => {
+            let mut parts: Vec<_> = from.iter().map(|slice| IoSlice::new(slice)).collect();
+            let mut rest = &mut parts[..];
+            IoSlice::advance_slices(&mut rest, done);
+            let rest = &rest[..rest.len().min(SLICES_MAX)];
+            pwritev(&*file, rest, *offset + done as u64)
         }
         Operation::SyncData { file } => rustix::fs::fdatasync(&*file).map(|()| 0),
         _ => unreachable!("only files' operations come to a worker"),

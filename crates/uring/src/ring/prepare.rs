@@ -1,14 +1,16 @@
 //! Operations as entries of the submission queue.
 
-use crate::Operation;
+use crate::operation::SLICES_MAX;
 use crate::pending::Pending;
+use crate::{Operation, Slice};
 use io_uring::{opcode, squeue, types};
 use std::os::fd::AsRawFd;
 
 /// What [`entry`] and the ring itself use.
-pub(super) const OPCODES: [u8; 9] = [
+pub(super) const OPCODES: [u8; 10] = [
     opcode::Read::CODE,
     opcode::Write::CODE,
+    opcode::Writev::CODE,
     opcode::Fsync::CODE,
     opcode::Accept::CODE,
     opcode::Recv::CODE,
@@ -22,13 +24,11 @@ pub(super) const OPCODES: [u8; 9] = [
 /// what is left aligned.
 const STEP_BYTES_MAX: usize = 1 << 30;
 
-/// The most slices in one entry: Linux's `UIO_MAXIOV`.
-const SLICES_MAX: usize = 1024;
-
 /// Structures that the kernel reads, at addresses that stay.
 #[derive(Debug)]
 pub(super) enum Scratch {
     None,
+    Parts(Vec<libc::iovec>),
     Message(Box<Message>),
     Timeout(Box<types::Timespec>),
 }
@@ -48,6 +48,7 @@ impl Scratch {
                 let header = unsafe { std::mem::zeroed() };
                 Scratch::Message(Box::new(Message { header, parts: Vec::new() }))
             }
+            Operation::WriteGatheredAt { .. } => Scratch::Parts(Vec::new()),
             Operation::Timeout { after } => Scratch::Timeout(Box::new((*after).into())),
             _ => Scratch::None,
         }
@@ -74,6 +75,15 @@ pub(super) fn entry(pending: &Pending, scratch: &mut Scratch) -> squeue::Entry {
             opcode::Write::new(types::Fd(file.as_raw_fd()), from.address(done), bytes(from.len()))
                 .offset(offset + done as u64)
                 .rw_flags(libc::RWF_DSYNC)
+                .build()
+        }
+        Operation::WriteGatheredAt { file, offset, from } => {
+            let Scratch::Parts(parts) = scratch else {
+                unreachable!("a gathered write's scratch is its parts")
+            };
+            fill(parts, rest(from, done));
+            opcode::Writev::new(types::Fd(file.as_raw_fd()), parts.as_ptr(), parts.len() as u32)
+                .offset(offset + done as u64)
                 .build()
         }
         Operation::SyncData { file } => opcode::Fsync::new(types::Fd(file.as_raw_fd()))
@@ -106,23 +116,33 @@ fn send(pending: &Pending, scratch: &mut Scratch) -> squeue::Entry {
     };
     let socket = types::Fd(socket.as_raw_fd());
     let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
-    let mut skip = pending.done;
-    let rest = from.iter().filter_map(|slice| {
+    let mut rest = rest(from, pending.done);
+    let Scratch::Message(message) = scratch else {
+        let (address, len) = rest.next().unwrap_or((std::ptr::dangling_mut(), 0));
+        let len = len.min(STEP_BYTES_MAX) as u32;
+        return opcode::Send::new(socket, address, len).flags(flags).build();
+    };
+    fill(&mut message.parts, rest);
+    message.header.msg_iov = message.parts.as_mut_ptr();
+    message.header.msg_iovlen = message.parts.len();
+    opcode::SendMsg::new(socket, &raw const message.header).flags(flags as u32).build()
+}
+
+/// Where what is left of some slices lies, when the first `done` bytes are done.
+fn rest(slices: &[Slice], done: usize) -> impl Iterator<Item = (*mut u8, usize)> {
+    let mut skip = done;
+    slices.iter().filter_map(move |slice| {
         let skipped = skip.min(slice.len());
         skip -= skipped;
         let len = slice.len() - skipped;
         (len > 0).then(|| (slice.address(skipped), len))
-    });
-    let Scratch::Message(message) = scratch else {
-        let (address, len) = { rest }.next().unwrap_or((std::ptr::dangling_mut(), 0));
-        let len = len.min(STEP_BYTES_MAX) as u32;
-        return opcode::Send::new(socket, address, len).flags(flags).build();
-    };
+    })
+}
+
+/// As many of them as one entry has.
+fn fill(parts: &mut Vec<libc::iovec>, rest: impl Iterator<Item = (*mut u8, usize)>) {
     let part =
         |(address, len): (*mut u8, usize)| libc::iovec { iov_base: address.cast(), iov_len: len };
-    message.parts.clear();
-    message.parts.extend(rest.take(SLICES_MAX).map(part));
-    message.header.msg_iov = message.parts.as_mut_ptr();
-    message.header.msg_iovlen = message.parts.len();
-    opcode::SendMsg::new(socket, &raw const message.header).flags(flags as u32).build()
+    parts.clear();
+    parts.extend(rest.take(SLICES_MAX).map(part));
 }

@@ -147,3 +147,28 @@ fn a_file_opened_again_is_the_same_file_and_another_opening() {
         std::fs::remove_file(direct).unwrap();
     }
 }
+
+#[test]
+fn gathered_slices_are_written_one_behind_the_other() {
+    on_both(|mut reactor| {
+        let (_path, file) = temporary();
+        // More than one system call takes.
+        let part = |number: u32| {
+            let bytes = [number.to_be_bytes(), [0xEE; 4]].concat();
+            Buffer::from_slice(&bytes).slice(0..number as usize % 5)
+        };
+        let (mut from, mut expected) = (Vec::new(), Vec::new());
+        for number in 0..3000 {
+            from.push(part(number));
+            expected.extend_from_slice(&part(number));
+        }
+        let write = Operation::WriteGatheredAt { file: file.clone(), offset: 1000, from };
+        reactor.submit(1, write).unwrap();
+        assert_eq!(bytes(&mut reactor), expected.len());
+        let into = Buffer::zeroed(expected.len() + 1).whole();
+        reactor.submit(2, Operation::ReadAt { file, offset: 1000, into }).unwrap();
+        let read = completion(&mut reactor);
+        assert_eq!(read.result.unwrap(), expected.len());
+        assert_eq!(read.operation.into_buffer().unwrap()[..expected.len()], expected[..]);
+    });
+}
