@@ -3,12 +3,16 @@
 //! Partitions say what they want read, written and synced; all of it goes through the reactor's ring. They share one
 //! file, so one sync serves all of them that ask for one before it begins.
 //!
+//! Writes of a partition that lie one behind the other are gathered ([`gather`](crate::gather)): one is under way, and those that come meanwhile
+//! are the next.
+//!
 //! A record that its partition wants written durably is alone there, but perhaps not here. Only if nothing else of this
 //! part is being written or synced is that done, which saves a wait; otherwise it is written, and shares a sync with the others.
 //!
 //! After a sync or a durable write that failed, in whichever part, no sync is taken for one: what the device's cache had of others may
 //! be lost, and the system tells of that once, to who happened to wait.
 
+use crate::gather::{Gather, Gathered};
 use crate::hash_keys::Shared;
 use esker_base::{Error, hash64};
 use esker_hashstore::partition::{self, Io, IoKind, Item, Only, Partition};
@@ -72,6 +76,8 @@ pub(crate) struct HashPart {
     reading_bytes: usize,
     /// What partitions hold of values that are not whole yet.
     held_bytes: usize,
+    /// Writes that wait for others.
+    writes: Gather,
     /// Writes and syncs on their way.
     changing: usize,
     closing: bool,
@@ -100,6 +106,7 @@ impl HashPart {
             reads_waiting: VecDeque::new(),
             reading_bytes: 0,
             held_bytes: 0,
+            writes: Gather::default(),
             changing: 0,
             closing: false,
         }
@@ -133,27 +140,26 @@ impl HashPart {
             self.partitions[place].checkpoint();
         }
         while let Some(Io { tag, what }) = self.partitions[place].take_io() {
-            let file = self.store.file.clone();
             let token = tag << TAG_SHIFT | place as u64;
             match what {
                 IoKind::Read { offset, bytes } => {
                     self.reads_waiting.push_back(WaitingRead { token, offset, bytes });
                 }
                 IoKind::Write { offset, from } => {
-                    self.change(token, Operation::WriteAt { file, offset, from }, out);
+                    self.writes.add(place, token, offset, from);
                 }
                 IoKind::WriteDurably { offset, from } if self.changing == 0 => {
                     let file = self.store.durable.clone();
                     self.change(token, Operation::WriteDurablyAt { file, offset, from }, out);
                 }
                 IoKind::WriteDurably { offset, from } => {
-                    let write = Operation::WriteAt { file, offset, from };
-                    self.change(token | THEN_SYNC, write, out);
+                    self.writes.add(place, token | THEN_SYNC, offset, from);
                 }
                 IoKind::Sync => self.syncs.add(Waiter::Partition { place, tag }),
             }
         }
         self.read(out);
+        self.write(out);
         self.sync(out);
         // Before the replies: who has one finds it counted.
         let partition = &self.partitions[place];
@@ -194,6 +200,21 @@ impl HashPart {
         }
     }
 
+    /// Begins the writes that wait for no others.
+    fn write(&mut self, out: &mut Outlet) {
+        while let Some(Gathered { tag, offset, mut slices }) = self.writes.next() {
+            let file = self.store.file.clone();
+            let write = match (slices.pop(), slices.is_empty()) {
+                (Some(from), true) => Operation::WriteAt { file, offset, from },
+                (last, _) => {
+                    slices.extend(last);
+                    Operation::WriteGatheredAt { file, offset, from: slices }
+                }
+            };
+            self.change(tag, write, out);
+        }
+    }
+
     /// Submits a write or a sync.
     fn change(&mut self, token: u64, operation: Operation, out: &mut Outlet) {
         self.changing += 1;
@@ -228,6 +249,35 @@ impl HashPart {
             }
         }
         self.sync(out);
+    }
+
+    /// Writes that began together are done, together.
+    fn written(&mut self, tag: u64, result: &io::Result<usize>, out: &mut Outlet) {
+        for tag in self.writes.ended(tag) {
+            if tag & THEN_SYNC != 0 && result.is_ok() {
+                let (place, tag) = (place_of(tag), tag >> TAG_SHIFT);
+                self.syncs.add(Waiter::Partition { place, tag });
+            } else {
+                self.report(tag, again(result), None, out);
+            }
+        }
+        self.write(out);
+        self.sync(out);
+    }
+
+    /// Tells a partition that something of it is done.
+    fn report(
+        &mut self,
+        tag: u64,
+        result: io::Result<usize>,
+        slice: Option<Slice>,
+        out: &mut Outlet,
+    ) {
+        let place = place_of(tag);
+        self.held_bytes -= self.partitions[place].held_bytes();
+        self.partitions[place].report(tag >> TAG_SHIFT, result, slice);
+        self.held_bytes += self.partitions[place].held_bytes();
+        self.turn(place, out);
     }
 
     /// The partitions' syncs and this one are of the same file: it covers all of them, those of other reactors, too.
@@ -326,21 +376,17 @@ impl Resident for HashPart {
         if tag == SYNC {
             return self.synced(&result, out);
         }
-        if result.is_err() && matches!(operation, Operation::WriteDurablyAt { .. }) {
-            self.store.shared.failed.store(true, Relaxed);
+        match operation {
+            Operation::WriteAt { .. } | Operation::WriteGatheredAt { .. } => {
+                self.written(tag, &result, out);
+            }
+            operation => {
+                if result.is_err() && matches!(operation, Operation::WriteDurablyAt { .. }) {
+                    self.store.shared.failed.store(true, Relaxed);
+                }
+                self.report(tag, result, operation.into_buffer().map(Slice::from), out);
+            }
         }
-        let place = (tag & ((1 << PLACE_BITS) - 1)) as usize;
-        let is_synced_next = tag & THEN_SYNC != 0 && result.is_ok();
-        let tag = tag >> TAG_SHIFT;
-        if is_synced_next {
-            self.syncs.add(Waiter::Partition { place, tag });
-            return self.sync(out);
-        }
-        let slice = operation.into_buffer().map(Slice::from);
-        self.held_bytes -= self.partitions[place].held_bytes();
-        self.partitions[place].report(tag, result, slice);
-        self.held_bytes += self.partitions[place].held_bytes();
-        self.turn(place, out);
     }
 
     /// A checkpoint leaves nothing to replay.
@@ -350,6 +396,20 @@ impl Resident for HashPart {
             self.turn(place, out);
         }
     }
+}
+
+/// The place of the partition that gave this tag.
+fn place_of(tag: u64) -> usize {
+    (tag & ((1 << PLACE_BITS) - 1)) as usize
+}
+
+/// The same outcome for another.
+fn again(result: &io::Result<usize>) -> io::Result<usize> {
+    let error = |error: &io::Error| match error.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::new(error.kind(), error.to_string()),
+    };
+    result.as_ref().copied().map_err(error)
 }
 
 fn answer_of(result: esker_base::Result<partition::Answer>, asked_for_presence: bool) -> Answer {

@@ -2,12 +2,13 @@
 //! target's reactors.
 //!
 //! ```text
-//!   connection ──Request──► the reactor that owns the key's partition ──► Partition ──► its ring: direct writes,
+//!   connection ──Request──► the reactor that owns the key's partition ──► Partition ──► its ring: direct writes, gathered,
 //!   connection ◄──Answer──  (by message, if it is another)            ◄──           ◄── one fdatasync for all that wait
 //! ```
 
 #![forbid(unsafe_code)]
 
+mod gather;
 mod hash_keys;
 mod hash_part;
 

@@ -103,6 +103,7 @@ enum Kind {
     Read,
     Write,
     WriteDurably,
+    WriteGathered,
     Sync,
 }
 
@@ -112,13 +113,14 @@ impl Kind {
             Operation::ReadAt { .. } => Kind::Read,
             Operation::WriteAt { .. } => Kind::Write,
             Operation::WriteDurablyAt { .. } => Kind::WriteDurably,
+            Operation::WriteGatheredAt { .. } => Kind::WriteGathered,
             Operation::SyncData { .. } => Kind::Sync,
             other => panic!("{other:?}"),
         }
     }
 }
 
-use Kind::{Sync, Write, WriteDurably};
+use Kind::{Sync, Write, WriteDurably, WriteGathered};
 
 fn failure() -> io::Result<usize> {
     Err(io::Error::other("a bad sector"))
@@ -132,6 +134,35 @@ fn a_store_that_is_alone_is_written_durably() {
         assert_eq!(bench.settle(), [WriteDurably]);
     }
     assert_eq!(bench.stored(), 3);
+}
+
+#[test]
+fn stores_that_come_while_their_neighbours_are_written_are_written_together() {
+    let mut bench = Bench::new(2);
+    (1..=6).for_each(|seed| bench.store(0, seed));
+    assert_eq!(bench.under_way(), [WriteDurably, Write]);
+    assert_eq!([bench.complete(Ok(512)), bench.complete(Ok(512))], [WriteDurably, Write]);
+    assert_eq!(bench.under_way(), [WriteGathered, Sync]);
+    assert_eq!(bench.stored(), 1, "the others wait for a sync");
+    assert_eq!(bench.complete(Ok(512)), WriteGathered);
+    assert_eq!(bench.stored(), 1, "the sync began before they were written");
+    assert_eq!(bench.settle(), [Sync, Sync]);
+    assert_eq!(bench.stored(), 6);
+}
+
+#[test]
+fn writes_that_fail_together_fail_their_partition_alone() {
+    let mut bench = Bench::new(2);
+    (1..=6).for_each(|seed| bench.store(0, seed));
+    bench.store(1, 1);
+    assert_eq!(bench.under_way(), [WriteDurably, Write, Write]);
+    assert_eq!([bench.complete(Ok(512)), bench.complete(Ok(512))], [WriteDurably, Write]);
+    let gathered = bench.under_way().iter().position(|kind| *kind == WriteGathered);
+    bench.under_way.swap(0, gathered.expect("four waited"));
+    assert_eq!(bench.complete(failure()), WriteGathered);
+    assert_eq!((bench.failed(), bench.stored()), (vec![0], 1));
+    bench.settle();
+    assert_eq!((bench.failed(), bench.stored()), (vec![0], 2));
 }
 
 #[test]
