@@ -22,8 +22,8 @@ use rustix::net::connect_unspec;
 use std::io::Read;
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 /// Between two attempts to reset a socket that a thread still waits for.
@@ -46,6 +46,8 @@ pub(crate) struct QueuePair {
     writing: Mutex<()>,
     /// Whether the state has an error, for who does not want to wait for it.
     has_failed: AtomicBool,
+    /// Places taken, likewise.
+    under_way: AtomicUsize,
 }
 
 struct State {
@@ -77,6 +79,7 @@ impl QueuePair {
             state: Mutex::new(state),
             writing: Mutex::new(()),
             has_failed: AtomicBool::new(false),
+            under_way: AtomicUsize::new(0),
         }
     }
 
@@ -121,9 +124,16 @@ impl QueuePair {
         self.has_failed.load(Acquire)
     }
 
-    /// Whether somebody writes just now: a command would have to wait.
-    pub(crate) fn is_written(&self) -> bool {
-        self.writing.is_locked()
+    /// How busy it is, to compare: first whether somebody writes just now, for whom a command would have to wait; then the commands under
+    /// way, whose owners are woken for each other's answers.
+    pub(crate) fn load(&self) -> (bool, usize) {
+        (self.writing.is_locked(), self.under_way.load(Relaxed))
+    }
+
+    fn take(&self, state: &mut State, reads: usize) -> Option<u16> {
+        let place = state.slots.take(reads)?;
+        self.under_way.fetch_add(1, Relaxed);
+        Some(place)
     }
 
     /// Sends a command that writes `data` or reads up to `reads` bytes, when a place is free. After an error it was
@@ -152,7 +162,7 @@ impl QueuePair {
         if let Some(error) = &state.failed {
             return Err(error.clone());
         }
-        let place = state.slots.take(reads as usize);
+        let place = self.take(&mut state, reads as usize);
         drop(state);
         place.map(|place| self.send(place, sqe, data, reads, deadline)).transpose()
     }
@@ -171,6 +181,7 @@ impl QueuePair {
             Ok(()) => Ok(Ticket { place }),
             Err(Unwritten { error: RemoteError::Deadline, is_begun: false }) => {
                 self.state.lock().slots.give_back(place);
+                self.under_way.fetch_sub(1, Relaxed);
                 self.freed.notify_one();
                 Err(RemoteError::Deadline)
             }
@@ -194,6 +205,7 @@ impl QueuePair {
             }
             match state.slots.next(place)? {
                 Next::Done { cqe, data, intact } => {
+                    self.under_way.fetch_sub(1, Relaxed);
                     self.pass_on(state);
                     self.freed.notify_one();
                     let damaged = || link::unexpected("data that does not match its digest");
@@ -241,7 +253,7 @@ impl QueuePair {
             if let Some(error) = &state.failed {
                 return Err(error.clone());
             }
-            if let Some(place) = state.slots.take(reads) {
+            if let Some(place) = self.take(&mut state, reads) {
                 return Ok(place);
             }
             let left = left(&*self.clock, deadline)?;
@@ -355,7 +367,7 @@ fn hand_out(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker_nvme::pdu::{Digests, Limits, Sender};
+    use esker_nvme::pdu::{Digests, InitializeResponse, Limits, Sender};
     use std::io::{ErrorKind, Write};
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
@@ -396,6 +408,7 @@ mod tests {
             state: Mutex::new(state),
             writing: Mutex::new(()),
             has_failed: AtomicBool::new(false),
+            under_way: AtomicUsize::new(0),
         };
         (queue, node)
     }
@@ -427,6 +440,37 @@ mod tests {
         let mut capsule = [0; 72];
         node.read_exact(&mut capsule).unwrap();
         assert_eq!((capsule[0], capsule[4], capsule[10]), (4, 72, place as u8), "whole");
+    }
+
+    #[test]
+    fn commands_are_its_load_until_they_are_over() {
+        let (mut queue, mut node) = queue();
+        queue.clock = Arc::new(esker_base::SystemClock::new());
+        let deadline = queue.clock.now() + TIME;
+        let ticket = queue.begin(Sqe([0; 64]), b"", 0, deadline).unwrap();
+        assert_eq!(queue.load(), (false, 1));
+        let writing = queue.writing.lock();
+        assert_eq!(queue.load(), (true, 1));
+        let soon = queue.clock.now() + Duration::from_millis(20);
+        assert!(queue.begin_now(Sqe([0; 64]), b"", 0, soon).is_err(), "it was not written");
+        drop(writing);
+        assert_eq!(queue.load(), (false, 1));
+        let opened = InitializeResponse {
+            data_alignment: 0,
+            digests: Digests::default(),
+            host_data_bytes_max: 1 << 20,
+        };
+        let mut state = queue.state.lock();
+        let decoder = state.decoder.as_mut().expect("nobody reads");
+        decoder.push(&opened.encode());
+        assert!(decoder.next_frame().unwrap().is_some());
+        drop(state);
+        let mut answer = Vec::new();
+        let cqe = Cqe::new(ticket.place, esker_nvme::Status::SUCCESS);
+        queue.encoder.response(&cqe, &mut answer);
+        node.write_all(&answer).unwrap();
+        queue.finish(ticket, b"", deadline).unwrap();
+        assert_eq!(queue.load(), (false, 0));
     }
 
     #[test]

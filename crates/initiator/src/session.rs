@@ -245,13 +245,12 @@ impl Session {
         RemoteError::Lost { address, why }.of_sent("write")
     }
 
-    /// The queue whose turn it is, or the next one that nobody writes to just now.
+    /// The queue that is least busy, from the one whose turn it is on.
     pub(crate) fn queue<'a>(&self, association: &'a Association) -> &'a QueuePair {
         let queues = &association.queues;
         let turn = self.turn.fetch_add(1, Relaxed) % queues.len();
         let (behind, before) = (&queues[turn..], &queues[..turn]);
-        let free = behind.iter().chain(before).find(|queue| !queue.is_written());
-        free.unwrap_or(&queues[turn])
+        behind.iter().chain(before).min_by_key(|queue| queue.load()).unwrap_or(&queues[turn])
     }
 }
 
