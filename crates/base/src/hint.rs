@@ -20,16 +20,25 @@ pub struct Hint {
     pub kind: FileKind,
     /// For tables, the level they are written to; 0 otherwise. Deeper files live longer.
     pub level: u8,
+    /// For tables, how many bytes of tables their database is expected to write from their creation to their
+    /// removal. `None` while nothing is known of that; the level has to do then. It is a guess: a storage must not
+    /// rely on it.
+    pub expected_lifetime: Option<u64>,
 }
 
 impl Hint {
     /// A hint for a file that belongs to no level.
     pub const fn of(kind: FileKind) -> Self {
-        Hint { kind, level: 0 }
+        Hint { kind, level: 0, expected_lifetime: None }
     }
 
-    /// A hint for tables of `level`.
+    /// A hint for tables of `level`, of which nothing else is known.
     pub const fn table(level: u8) -> Self {
-        Hint { kind: FileKind::Table, level }
+        Hint { kind: FileKind::Table, level, expected_lifetime: None }
+    }
+
+    /// The same, and how long the file is expected to live.
+    pub const fn living(self, expected_lifetime: Option<u64>) -> Self {
+        Hint { expected_lifetime, ..self }
     }
 }

@@ -5,6 +5,7 @@ use esker_base::{Clock, EntryCursor, Hint, KeyspaceId, Kind, Result, Rng, Seqno,
 use esker_lsm::compaction::{
     Busy, Context, Fold, Part, Sizes, Surroundings, execute_part, pick, write_table,
 };
+use esker_lsm::lifetimes::Born;
 use esker_lsm::merge::MergeCursor;
 use esker_lsm::run_cursor::RunCursor;
 use esker_lsm::version::{
@@ -165,7 +166,7 @@ impl Bench {
 
     fn handle(&self, meta: TableMeta) -> Arc<TableHandle> {
         let file = TableFile::new(self.storage.clone(), meta.id.file);
-        TableHandle::new(meta, file)
+        TableHandle::new(meta, Born::default(), file)
     }
 
     fn compact(&mut self, sizes: Sizes) -> u64 {
@@ -181,6 +182,7 @@ impl Bench {
             table_bytes: sizes.table_bytes(),
             fingerprint_bits: FINGERPRINT_BITS,
             sample_level: 0,
+            expected_lifetime: None,
         };
         let outcome = execute_part(&plan, &Part::default(), &context).unwrap();
         let tables = outcome.outputs.into_iter().map(|meta| self.handle(meta)).collect();

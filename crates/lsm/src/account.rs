@@ -92,6 +92,11 @@ impl Account {
         (self.user_bytes > 0).then(|| bytes as f64 / self.user_bytes as f64)
     }
 
+    /// Bytes that were written to tables: the clock by which their lifetimes are told.
+    pub fn table_bytes(&self) -> u64 {
+        self.flush_bytes + self.compaction_bytes
+    }
+
     /// Bytes that compactions made free.
     pub fn reclaimed_bytes(&self) -> u64 {
         self.compaction_read_bytes.saturating_sub(self.compaction_bytes)

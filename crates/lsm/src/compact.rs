@@ -34,10 +34,12 @@ pub(crate) struct Merge {
     fingerprint_bits: u8,
     sample_level: u8,
     progress: Arc<Progress>,
+    expected_lifetime: Option<u64>,
 }
 
 impl Merge {
     fn new(inner: &Inner, plan: &Plan, keyspace: &KeyspaceVersion) -> Merge {
+        let now = inner.installer.account().table_bytes();
         Merge {
             plan: plan.clone(),
             parts: Parts::new(plan.parts(parts_at_most(inner, plan))),
@@ -46,6 +48,7 @@ impl Merge {
             fingerprint_bits: filter_share::of_plan(keyspace, plan),
             sample_level: if plan.output_level == 0 { keyspace.sample_level() } else { 0 },
             progress: Arc::new(Progress::of(plan, keyspace)),
+            expected_lifetime: keyspace.expected_lifetime(plan.output_level, now),
         }
     }
 
@@ -65,6 +68,7 @@ impl Merge {
             table_bytes: inner.sizes.table_bytes(),
             fingerprint_bits: self.fingerprint_bits,
             sample_level: self.sample_level,
+            expected_lifetime: self.expected_lifetime,
         };
         self.parts.take_one(|part| compaction::execute_part(&self.plan, part, &context))
     }

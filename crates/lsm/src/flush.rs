@@ -75,7 +75,7 @@ fn write_tables(inner: &Inner, memtable: &Arc<MemTable>, written: &mut Written) 
         let file_id = written.run;
         let file = match &mut shared {
             Some(file) => file,
-            none => none.insert(create(inner, file_id, written)?),
+            none => none.insert(create(inner, file_id, shared_lifetime(inner, memtable), written)?),
         };
         let options = TableOptions { file_id, ..content.options };
         let range_bytes = content.range_bytes();
@@ -102,10 +102,11 @@ fn write_parts(
     written: &mut Written,
 ) -> Result<()> {
     let range_bytes = content.range_bytes();
-    let Content { mut cursor, tombstones, mut fold, options, .. } = content;
+    let Content { mut cursor, tombstones, mut fold, options, expected_lifetime, .. } = content;
     let next_file = || {
         let file_id = inner.installer.next_file();
-        Ok((create(inner, file_id, written)?, TableOptions { file_id, ..options }))
+        let file = create(inner, file_id, expected_lifetime, written)?;
+        Ok((file, TableOptions { file_id, ..options }))
     };
     let tables = compaction::write_cut_tables(&mut cursor, tombstones, &mut fold, cuts, next_file)?;
     tables.into_iter().for_each(|meta| written.add(options.keyspace, meta));
@@ -122,6 +123,8 @@ struct Content {
     fold: Fold,
     /// If its tables are to be in files of their own, where they are cut.
     cuts: Option<Vec<Vec<u8>>>,
+    /// How long these live.
+    expected_lifetime: Option<u64>,
     /// The file is still to be told.
     options: TableOptions,
 }
@@ -129,7 +132,7 @@ struct Content {
 impl Content {
     /// `None` if the keyspace was dropped meanwhile: it leaves entries that nobody can read.
     fn of(inner: &Inner, memtable: &Arc<MemTable>, id: KeyspaceId) -> Result<Option<Self>> {
-        let view = inner.view.load();
+        let (view, now) = (inner.view.load(), inner.installer.account().table_bytes());
         let Some(keyspace) = view.version.keyspaces.get(&id) else { return Ok(None) };
         let mut cursor = memtable.cursor(id, memtable.last_seqno()).in_one_pass();
         let versions = cursor.versions() as u64;
@@ -141,6 +144,7 @@ impl Content {
             tombstones: memtable.range_deletes_in(id),
             fold: Fold::new(inner.snapshots.list(), false),
             cuts: compaction::flush_cuts(keyspace, inner.sizes),
+            expected_lifetime: keyspace.expected_lifetime(0, now),
             options: TableOptions {
                 keyspace: id,
                 compression: keyspace.settings.compression,
@@ -169,9 +173,25 @@ fn span_of(cursor: &mut MemTableCursor) -> Result<Option<Span>> {
     Ok(Some(Span { smallest: cursor.key().to_vec(), largest, largest_is_exclusive: false }))
 }
 
-fn create(inner: &Inner, file_id: u64, written: &mut Written) -> Result<Box<dyn WritableFile>> {
+/// How long a file is expected to live that tables of all keyspaces share: as long as the one that lives longest.
+fn shared_lifetime(inner: &Inner, memtable: &MemTable) -> Option<u64> {
+    let (view, now) = (inner.view.load(), inner.installer.account().table_bytes());
+    let all = memtable.keyspaces().into_iter();
+    let all = all.filter_map(|id| view.version.keyspaces.get(&id));
+    let shared = all.filter(|keyspace| !keyspace.settings.has_space_goal());
+    let lifetimes = shared.map(|keyspace| keyspace.expected_lifetime(0, now));
+    lifetimes.reduce(|one, other| Some(one?.max(other?))).flatten()
+}
+
+fn create(
+    inner: &Inner,
+    file_id: u64,
+    expected_lifetime: Option<u64>,
+    written: &mut Written,
+) -> Result<Box<dyn WritableFile>> {
     inner.gate.pass_flush(&*inner.clock, || inner.storage.is_busy());
-    let file = inner.storage.create(&table_file_name(file_id), Hint::table(0))?;
+    let hint = Hint::table(0).living(expected_lifetime);
+    let file = inner.storage.create(&table_file_name(file_id), hint)?;
     written.files.push(file_id);
     Ok(file)
 }

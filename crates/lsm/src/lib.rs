@@ -32,6 +32,7 @@ mod io;
 mod keyspace;
 mod keyspaces;
 mod left;
+pub mod lifetimes;
 mod log_files;
 mod log_read;
 mod logs;

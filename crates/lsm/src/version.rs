@@ -17,6 +17,7 @@
 
 use crate::bounds::Bounds;
 use crate::compaction::Monitors;
+use crate::lifetimes::{Born, Lives};
 use crate::parallel;
 use crate::settings::KeyspaceSettings;
 use esker_base::{Background, FragmentedTombstones, KeyspaceId, Result, Seqno};
@@ -140,6 +141,8 @@ impl Drop for TableFile {
 pub struct TableHandle {
     /// What the manifest knows.
     pub meta: TableMeta,
+    /// When it was written.
+    pub born: Born,
     file: Option<Arc<TableFile>>,
     reader: OnceLock<Arc<Table>>,
     /// Of a table without a file.
@@ -164,9 +167,10 @@ pub struct Contents<'a> {
 }
 
 impl TableHandle {
-    /// A table in `file`.
-    pub fn new(meta: TableMeta, file: Arc<TableFile>) -> Arc<Self> {
-        Arc::new(TableHandle { meta, file: Some(file), reader: OnceLock::new(), sketches: None })
+    /// A table in `file`, written when `born` says.
+    pub fn new(meta: TableMeta, born: Born, file: Arc<TableFile>) -> Arc<Self> {
+        let (file, reader, sketches) = (Some(file), OnceLock::new(), None);
+        Arc::new(TableHandle { meta, born, file, reader, sketches })
     }
 
     /// A table without a file behind it, for pickers' tests: it can be planned with, not read.
@@ -177,8 +181,8 @@ impl TableHandle {
     /// A detached table of one version a key, with sketches of the keys. Its oldest version is a delete if it
     /// has any.
     pub fn sketched(meta: TableMeta, sketches: Sketches) -> Arc<Self> {
-        let sketches = Some(Arc::new(sketches));
-        Arc::new(TableHandle { meta, file: None, reader: OnceLock::new(), sketches })
+        let (born, sketches) = (Born::default(), Some(Arc::new(sketches)));
+        Arc::new(TableHandle { meta, born, file: None, reader: OnceLock::new(), sketches })
     }
 
     /// What is known of its keys; `None` before its reader is open.
@@ -322,14 +326,16 @@ pub struct KeyspaceVersion {
     pub levels: Vec<Level>,
     /// What is known of the levels' duplicates. To be made anew when the levels change.
     pub monitors: Monitors,
+    /// How long tables lived, by the level that they were written to.
+    pub lives: [Lives; LEVELS],
 }
 
 impl KeyspaceVersion {
     /// A new, empty keyspace.
     pub fn new(id: KeyspaceId, name: String, settings: KeyspaceSettings) -> Self {
         let levels = vec![Level::default(); LEVELS];
-        let monitors = Monitors::default();
-        KeyspaceVersion { id, name, settings, retention_seqno: None, levels, monitors }
+        let (monitors, lives) = Default::default();
+        KeyspaceVersion { id, name, settings, retention_seqno: None, levels, monitors, lives }
     }
 
     /// All tables with their level and run id.
@@ -344,6 +350,14 @@ impl KeyspaceVersion {
     /// The bytes of all tables.
     pub fn bytes(&self) -> u64 {
         self.levels.iter().map(Level::bytes).sum()
+    }
+
+    /// How much the database is expected to write to tables while a table lives that is written to `level` now, when
+    /// it has written `now` so far. `None` until that was learnt.
+    pub fn expected_lifetime(&self, level: usize, now: u64) -> Option<u64> {
+        let tables = self.tables().map(|(_, _, table)| table.born);
+        let alive = tables.filter(|born| usize::from(born.level) == level);
+        self.lives[level].expected(alive.map(|born| born.at), now)
     }
 
     /// The bytes of keys and values of a write, in the mean of those in tables.

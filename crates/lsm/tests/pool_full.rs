@@ -3,7 +3,7 @@
 mod pool_place;
 
 use esker_base::background::Stepped;
-use esker_base::{Background, Clock, Hint, Result, Threads};
+use esker_base::{Background, Clock, FileKind, Hint, Result, Threads};
 use esker_lsm::{Db, Env, Log, Settings};
 use esker_pmem::{Accept, Pool};
 use esker_storage::{Layer, MemoryStorage, Storage, WritableFile};
@@ -89,7 +89,7 @@ impl Layer for Slowed {
         &self.storage
     }
     fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
-        let is_of_flush = hint == Hint::table(0);
+        let is_of_flush = hint.kind == FileKind::Table && hint.level == 0;
         while is_of_flush && self.pool.free() > 0 && !self.is_over.load(Ordering::Relaxed) {
             std::thread::yield_now();
         }

@@ -50,6 +50,8 @@ pub struct Context<'a> {
     pub fingerprint_bits: u8,
     /// The level that is wanted of the samples of their keys.
     pub sample_level: u8,
+    /// How much the database is expected to write while they live, if that is known.
+    pub expected_lifetime: Option<u64>,
 }
 
 /// What a compaction did.

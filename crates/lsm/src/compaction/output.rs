@@ -158,7 +158,8 @@ impl<'a> OutputFiles<'a> {
     pub fn create(&mut self, options: &mut TableOptions) -> Result<PacedFile<'a>> {
         options.file_id = (self.context.next_file_id)();
         let name = table_file_name(options.file_id);
-        let file = self.context.storage.create(&name, Hint::table(options.level))?;
+        let hint = Hint::table(options.level).living(self.context.expected_lifetime);
+        let file = self.context.storage.create(&name, hint)?;
         self.names.push(name);
         Ok(PacedFile { file, context: self.context })
     }

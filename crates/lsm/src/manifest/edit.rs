@@ -5,6 +5,7 @@
 
 use crate::account::Account;
 use crate::dedup::{Dedup, Ratio};
+use crate::lifetimes::{Born, Lives};
 use crate::settings::{KeyspaceSettings, Shape};
 use crate::version::{LEVELS, TableId, TableMeta};
 use esker_base::coding::{
@@ -75,6 +76,15 @@ pub enum Change {
     Closed,
     /// What the database has cost so far.
     Account(Account),
+    /// How long tables of a keyspace lived and live. In snapshots, before its tables.
+    Lifetimes {
+        /// The keyspace.
+        keyspace: KeyspaceId,
+        /// Of tables that are gone, by the level that they were written to.
+        lives: Box<[Lives; LEVELS]>,
+        /// When those were written that are there.
+        born: Vec<(TableId, Born)>,
+    },
 }
 
 /// An atomic change of the tree.
@@ -96,6 +106,7 @@ const REMOVE_LOG: u8 = 9;
 const CLOSED: u8 = 10;
 // 11 is reserved for blob files, 12 for a keyspace's retention seqno changing later.
 const ACCOUNT: u8 = 13;
+const LIFETIMES: u8 = 14;
 
 const LEVELED: u8 = 1;
 const TIERED: u8 = 2;
@@ -125,7 +136,7 @@ impl Edit {
             let at = changes.len();
             let tag = bytes[0];
             let change = decode_change(&mut bytes).ok_or_else(|| match tag {
-                CREATE_KEYSPACE..=CLOSED | ACCOUNT => {
+                CREATE_KEYSPACE..=CLOSED | ACCOUNT | LIFETIMES => {
                     format!("change {at} of the edit (tag {tag}) is malformed")
                 }
                 _ => format!(
@@ -221,6 +232,23 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) {
             out.push(ACCOUNT);
             put_bytes(out, &account.encode());
         }
+        Change::Lifetimes { keyspace, lives, born } => {
+            out.push(LIFETIMES);
+            put_varint64(out, u64::from(keyspace.0));
+            let known = || lives.iter().enumerate().filter(|(_, lives)| !lives.is_empty());
+            put_varint64(out, known().count() as u64);
+            for (level, lives) in known() {
+                put_varint64(out, level as u64);
+                lives.encode(out);
+            }
+            put_varint64(out, born.len() as u64);
+            for (id, born) in born {
+                put_varint64(out, id.file);
+                put_varint64(out, id.offset);
+                put_varint64(out, born.at);
+                out.push(born.level);
+            }
+        }
     }
 }
 
@@ -273,8 +301,28 @@ fn decode_change(input: &mut &[u8]) -> Option<Change> {
         REMOVE_LOG => Change::RemoveLog(take_varint32(input)?),
         CLOSED => Change::Closed,
         ACCOUNT => Change::Account(Account::decode(take_bytes(input)?)?),
+        LIFETIMES => decode_lifetimes(input)?,
         _ => return None,
     })
+}
+
+fn decode_lifetimes(input: &mut &[u8]) -> Option<Change> {
+    let keyspace = KeyspaceId(take_varint32(input)?);
+    let mut lives: Box<[Lives; LEVELS]> = Box::default();
+    for _ in 0..take_varint64(input)? {
+        let level = take_varint32(input)? as usize;
+        *lives.get_mut(level)? = Lives::decode(input)?;
+    }
+    let mut born = Vec::new();
+    for _ in 0..take_varint64(input)? {
+        let id = TableId { file: take_varint64(input)?, offset: take_varint64(input)? };
+        let (at, level) = (take_varint64(input)?, take_u8(input)?);
+        born.push((
+            id,
+            Born { at, level: Some(level).filter(|level| usize::from(*level) < LEVELS)? },
+        ));
+    }
+    Some(Change::Lifetimes { keyspace, lives, born })
 }
 
 fn take_seqno(input: &mut &[u8]) -> Option<Seqno> {
@@ -369,10 +417,23 @@ pub(crate) mod tests {
         ])
     }
 
+    pub(crate) fn sample_lifetimes() -> Change {
+        let mut lives: Box<[Lives; LEVELS]> = Box::default();
+        lives[0].note(vec![100, 100, 700], 1_000);
+        lives[6].note(vec![5], 1_300);
+        let born = Born { at: 1_000, level: 6 };
+        let of = |file, born| (TableId { file, offset: 40 }, born);
+        Change::Lifetimes {
+            keyspace: KeyspaceId(3),
+            lives,
+            born: vec![of(12, born), of(13, Born { at: 1_200, level: 0 })],
+        }
+    }
+
     #[test]
     fn every_change_round_trips() {
         let account = Change::Account(crate::account::tests::sample_account());
-        for edit in [sample_edit(), Edit::of([account, Change::NextFile(1)])] {
+        for edit in [sample_edit(), Edit::of([account, sample_lifetimes(), Change::NextFile(1)])] {
             assert_eq!(Edit::decode(&edit.encode()), Ok(edit));
         }
     }
@@ -411,10 +472,21 @@ pub(crate) mod tests {
 
     #[test]
     fn unknown_changes_are_refused() {
-        for tag in [0, 11, 12, 14, 200] {
+        for tag in [0, 11, 12, 15, 200] {
             let refused = Edit::decode(&[tag]).unwrap_err();
             assert!(refused.contains(&format!("tag {tag}, which is not known here")), "{refused}");
         }
         assert!(Edit::decode(&[ACCOUNT, 2, 1]).unwrap_err().contains("malformed"));
+    }
+
+    #[test]
+    fn lifetimes_of_levels_that_are_not_there_are_refused() {
+        // Of a keyspace: one level's lives, nobody's; one table of a level.
+        for level in [6, 7] {
+            let is_level = level == 6;
+            let lives = Edit::decode(&[LIFETIMES, 3, 1, level, 0, 0, 0]);
+            let born = Edit::decode(&[LIFETIMES, 3, 0, 1, 12, 0, 9, level]);
+            assert_eq!([lives.is_ok(), born.is_ok()], [is_level; 2], "{level}");
+        }
     }
 }

@@ -335,6 +335,12 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_manifest_with_lifetimes_is_read_for_ever() {
+        let lifetimes = super::super::edit::tests::sample_lifetimes();
+        reads("version_1_lifetimes", &Edit::of([lifetimes, Change::NextFile(9)]));
+    }
+
     /// The bytes in `tests/golden`, and what they say. `ESKER_REWRITE=1` writes both anew, which only a
     /// new format version may need.
     #[track_caller]

@@ -3,6 +3,7 @@
 use super::{Change, Edit, LogEnd};
 use crate::account::Account;
 use crate::compaction::Monitors;
+use crate::lifetimes::Born;
 use crate::version::{KeyspaceVersion, Run, TableFile, TableHandle, TableId, Version};
 use esker_base::KeyspaceId;
 use esker_storage::Storage;
@@ -43,7 +44,9 @@ impl State {
     ) -> Result<Vec<Arc<TableHandle>>, String> {
         let mut files: BTreeMap<u64, Arc<TableFile>> = BTreeMap::new();
         let mut removed: BTreeMap<TableId, Arc<TableHandle>> = BTreeMap::new();
+        let (mut births, mut deaths): (BTreeMap<_, _>, BTreeMap<_, _>) = Default::default();
         self.closed = false;
+        let now = written_after(edit).unwrap_or(self.account).table_bytes();
         for change in &edit.changes {
             match change {
                 Change::CreateKeyspace { id, name, settings, retention_seqno } => {
@@ -68,12 +71,17 @@ impl State {
                         let file = files
                             .entry(meta.id.file)
                             .or_insert_with(|| TableFile::new(storage.clone(), meta.id.file));
-                        TableHandle::new(meta.clone(), file.clone())
+                        let born = births.remove(&meta.id);
+                        let born = born.unwrap_or(Born { at: now, level: *level as u8 });
+                        TableHandle::new(meta.clone(), born, file.clone())
                     });
+                    deaths.remove(&meta.id);
                     self.add_table(*keyspace, *level, *run, table)?;
                 }
                 Change::RemoveTable { keyspace, id } => {
-                    removed.insert(*id, self.remove_table(*keyspace, *id)?);
+                    let table = self.remove_table(*keyspace, *id)?;
+                    deaths.insert(*id, (*keyspace, table.born));
+                    removed.insert(*id, table);
                 }
                 Change::FlushedThrough(seqno) => {
                     let through = &mut self.version.flushed_through;
@@ -91,9 +99,25 @@ impl State {
                 }
                 Change::Closed => self.closed = true,
                 Change::Account(account) => self.account = *account,
+                Change::Lifetimes { keyspace, lives, born } => {
+                    self.keyspace(*keyspace)?.lives.clone_from(lives);
+                    births.extend(born.iter().copied());
+                }
             }
         }
+        self.learn(deaths.into_values(), now);
         Ok(removed.into_values().collect())
+    }
+
+    /// Learns from tables that are gone. Those of a keyspace that is gone tell nothing.
+    fn learn(&mut self, gone: impl Iterator<Item = (KeyspaceId, Born)>, now: u64) {
+        let mut born: BTreeMap<(KeyspaceId, u8), Vec<u64>> = BTreeMap::new();
+        gone.for_each(|(id, table)| born.entry((id, table.level)).or_default().push(table.at));
+        for ((id, level), born) in born {
+            if let Ok(keyspace) = self.keyspace(id) {
+                keyspace.lives[usize::from(level)].note(born, now);
+            }
+        }
     }
 
     /// The table files that this state needs.
@@ -167,6 +191,11 @@ impl State {
                 settings: keyspace.settings,
                 retention_seqno: keyspace.retention_seqno,
             });
+            changes.push(Change::Lifetimes {
+                keyspace: keyspace.id,
+                lives: Box::new(keyspace.lives.clone()),
+                born: keyspace.tables().map(|(_, _, table)| (table.meta.id, table.born)).collect(),
+            });
             changes.extend(keyspace.tables().map(|(level, run, table)| Change::AddTable {
                 keyspace: keyspace.id,
                 level,
@@ -177,5 +206,109 @@ impl State {
         let logs = self.logs.iter();
         changes.extend(logs.map(|(&epoch, log)| Change::AddLog { epoch, end: log.end }));
         Edit { changes }
+    }
+}
+
+/// What the database has cost when an edit is in force, if the edit says so.
+fn written_after(edit: &Edit) -> Option<Account> {
+    edit.changes.iter().rev().find_map(|change| match change {
+        Change::Account(account) => Some(*account),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::edit::tests::sample_table;
+    use super::*;
+    use crate::settings::KeyspaceSettings;
+    use esker_storage::MemoryStorage;
+
+    const KEYSPACE: KeyspaceId = KeyspaceId(1);
+
+    fn add(file: u64, level: usize) -> Change {
+        Change::AddTable { keyspace: KEYSPACE, level, run: 1, meta: sample_table(file) }
+    }
+
+    fn remove(file: u64) -> Change {
+        Change::RemoveTable { keyspace: KEYSPACE, id: TableId { file, offset: 0 } }
+    }
+
+    fn written(flush_bytes: u64) -> Change {
+        Change::Account(Account { flush_bytes, ..Account::default() })
+    }
+
+    /// A state of one keyspace, and after each of these edits.
+    fn after(edits: impl IntoIterator<Item = Vec<Change>>) -> State {
+        let mut state = State::default();
+        let create = Change::CreateKeyspace {
+            id: KEYSPACE,
+            name: "k".into(),
+            settings: KeyspaceSettings::default(),
+            retention_seqno: None,
+        };
+        for changes in std::iter::once(vec![create]).chain(edits) {
+            apply(&mut state, &Edit::of(changes));
+        }
+        state
+    }
+
+    fn apply(state: &mut State, edit: &Edit) {
+        let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+        state.apply(edit, &storage).unwrap();
+    }
+
+    /// When its tables were written, and to which level.
+    fn born(state: &State) -> Vec<Born> {
+        state.version.keyspaces[&KEYSPACE].tables().map(|(_, _, table)| table.born).collect()
+    }
+
+    fn expected(state: &State, level: usize) -> Option<u64> {
+        let keyspace = &state.version.keyspaces[&KEYSPACE];
+        keyspace.expected_lifetime(level, state.account.table_bytes())
+    }
+
+    #[test]
+    fn a_table_lives_from_the_end_of_the_edit_that_adds_it_to_that_of_the_one_that_removes_it() {
+        let lives = (1..5).flat_map(|file| {
+            [vec![add(file, 2), written(file * 100)], vec![remove(file), written(file * 100 + 30)]]
+        });
+        let state = after(lives);
+        assert_eq!([1, 2].map(|level| expected(&state, level)), [None, Some(30)]);
+    }
+
+    #[test]
+    fn a_table_that_moves_counts_for_the_level_that_it_was_written_to() {
+        let moved = |file| {
+            let was = vec![add(file, 2), written(file * 100)];
+            [was, vec![remove(file), add(file, 4), written(file * 100 + 10)]]
+        };
+        let mut state = after((1..5).flat_map(moved));
+        assert_eq!(born(&state)[0], Born { at: 100, level: 2 });
+        assert_eq!([2, 4].map(|level| expected(&state, level)), [Some(310), None]);
+        apply(&mut state, &Edit::of((1..5).map(remove).chain([written(500)])));
+        assert_eq!([2, 4].map(|level| expected(&state, level)), [Some(200), None]);
+    }
+
+    #[test]
+    fn a_snapshot_tells_what_was_learnt_of_tables_that_are_gone_and_that_are_there() {
+        let gone =
+            (1..6).flat_map(|file| [vec![add(file, 1)], vec![remove(file), written(file * 40)]]);
+        let state = after(gone.chain([vec![add(7, 3), written(300)]]));
+        let mut copy = State::default();
+        apply(&mut copy, &state.snapshot());
+        let keyspace = |state: &State| state.version.keyspaces[&KEYSPACE].lives.clone();
+        assert_eq!((born(&copy), keyspace(&copy)), (born(&state), keyspace(&state)));
+        assert_eq!(expected(&copy, 1), Some(40));
+    }
+
+    #[test]
+    fn tables_of_a_snapshot_without_lifetimes_count_from_what_it_says_was_written() {
+        let state = after([vec![add(7, 3), written(300)], vec![written(900)]]);
+        let mut snapshot = state.snapshot();
+        snapshot.changes.retain(|change| !matches!(change, Change::Lifetimes { .. }));
+        let mut copy = State::default();
+        apply(&mut copy, &snapshot);
+        assert_eq!(born(&copy), [Born { at: 900, level: 3 }]);
     }
 }

@@ -80,6 +80,9 @@ fn change_text(change: &Change) -> String {
             "account: {} bytes written by users, {} by flushes, {} by compactions",
             account.user_bytes, account.flush_bytes, account.compaction_bytes
         ),
+        Change::Lifetimes { keyspace, born, .. } => {
+            format!("lifetimes in keyspace {keyspace}, and of {} tables", born.len())
+        }
     }
 }
 
@@ -112,6 +115,9 @@ fn change_json(offset: u64, change: &Change) -> Json {
             "change": "account", "user_bytes": account.user_bytes,
             "log_bytes": account.log_bytes, "flush_bytes": account.flush_bytes,
             "compaction_bytes": account.compaction_bytes,
+        }),
+        Change::Lifetimes { keyspace, born, .. } => json!({
+            "change": "lifetimes", "keyspace": keyspace.0, "tables": born.len(),
         }),
     };
     object["object"] = "change".into();

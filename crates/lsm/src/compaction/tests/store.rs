@@ -170,6 +170,7 @@ impl Store {
             table_bytes: self.sizes.table_bytes(),
             fingerprint_bits: FINGERPRINT_BITS,
             sample_level: 0,
+            expected_lifetime: None,
         };
         let mut outcome = Outcome::default();
         for part in plan.parts(parts) {

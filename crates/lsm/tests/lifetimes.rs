@@ -1,0 +1,170 @@
+//! What a storage is told of how long tables will live.
+
+use esker_base::background::Stepped;
+use esker_base::{Clock, FileKind, Hint, Result, Rng};
+use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings};
+use esker_storage::{Layer, MemoryStorage, Storage, WritableFile};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+struct Standing;
+
+impl Clock for Standing {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+    fn sleep(&self, _: Duration) {}
+}
+
+/// A storage that notes what it is told of tables, by the number of the file.
+#[derive(Clone, Default)]
+struct Noting {
+    below: Arc<MemoryStorage>,
+    told: Arc<Mutex<BTreeMap<u64, Hint>>>,
+}
+
+impl Layer for Noting {
+    fn below(&self) -> &dyn Storage {
+        &*self.below
+    }
+
+    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+        if let Some(number) = name.strip_suffix(".tables") {
+            assert_eq!(hint.kind, FileKind::Table);
+            self.told.lock().unwrap().insert(number.parse().unwrap(), hint);
+        } else {
+            assert_eq!(hint.expected_lifetime, None, "{name}");
+        }
+        self.below.create(name, hint)
+    }
+}
+
+impl Noting {
+    fn hint(&self, file: u64) -> Hint {
+        self.told.lock().unwrap()[&file]
+    }
+}
+
+fn open(storage: &Noting) -> Db {
+    let env = Env {
+        storage: Arc::new(storage.clone()),
+        log_storage: None,
+        pool: None,
+        clock: Arc::new(Standing),
+        background: Arc::new(Stepped),
+        seed: 1,
+    };
+    let settings = Settings { log: Log::None, segment_bytes: 64 << 10, ..Settings::default() };
+    Db::open_with(env, settings).unwrap()
+}
+
+fn keyspaces(db: &Db) -> [Keyspace; 2] {
+    ["hot", "cold"].map(|name| db.keyspace(name, KeyspaceSettings::default()).unwrap())
+}
+
+fn put(db: &Db, keyspace: &Keyspace, record: u64, rng: &mut Rng) {
+    let mut value = [0; 400];
+    rng.fill(&mut value);
+    db.put(keyspace, &record.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes(), &value).unwrap();
+    while db.step() {}
+}
+
+/// Fills both keyspaces alike, and updates the hot one twenty times as often.
+fn load(db: &Db, updates: u64) {
+    let ([hot, cold], mut rng) = (keyspaces(db), Rng::new(1));
+    for record in 0..4_000 {
+        put(db, &hot, record, &mut rng);
+        put(db, &cold, record, &mut rng);
+    }
+    for update in 0..updates {
+        let keyspace = if update % 20 == 0 { &cold } else { &hot };
+        put(db, keyspace, rng.below(4_000), &mut rng);
+    }
+}
+
+/// What was told of the tables that a keyspace has in a level, the last one first.
+fn told(db: &Db, storage: &Noting, keyspace: &str, level: u8) -> Vec<Option<u64>> {
+    let all = db.levels();
+    let found = all.iter().find(|found| found.name == keyspace).unwrap();
+    let runs = found.levels.iter().flat_map(|level| &level.runs);
+    let mut files: Vec<u64> = runs.flat_map(|run| &run.tables).map(|t| t.id.file).collect();
+    files.sort_by_key(|file| std::cmp::Reverse(*file));
+    let hints = files.into_iter().map(|file| storage.hint(file));
+    hints.filter(|hint| hint.level == level).map(|hint| hint.expected_lifetime).collect()
+}
+
+/// The deepest level of a keyspace.
+fn deepest(db: &Db, keyspace: &str) -> u8 {
+    let all = db.levels();
+    let found = all.iter().find(|found| found.name == keyspace).unwrap();
+    found.levels.iter().rev().find(|level| !level.runs.is_empty()).unwrap().level as u8
+}
+
+#[test]
+fn tables_of_a_keyspace_that_is_written_seldom_are_told_to_live_longer() {
+    let storage = Noting::default();
+    let db = open(&storage);
+    load(&db, 20_000);
+    let level = deepest(&db, "hot");
+    assert_eq!(deepest(&db, "cold"), level);
+    let (hot, cold) = (told(&db, &storage, "hot", level), told(&db, &storage, "cold", level));
+    assert!(hot[0].unwrap() * 4 < cold[0].unwrap(), "{hot:?}, {cold:?}");
+}
+
+#[test]
+fn nothing_is_told_before_it_was_learnt() {
+    let storage = Noting::default();
+    let db = open(&storage);
+    load(&db, 0);
+    let all: Vec<Hint> = storage.told.lock().unwrap().values().copied().collect();
+    assert_eq!(all[0], Hint::table(0));
+    assert_eq!(all.iter().find(|hint| hint.level > 0).unwrap().expected_lifetime, None);
+    assert!(all.iter().any(|hint| hint.expected_lifetime.is_some()));
+}
+
+#[test]
+fn the_deeper_tables_are_the_longer_they_are_told_to_live() {
+    let storage = Noting::default();
+    let db = open(&storage);
+    load(&db, 20_000);
+    let level = deepest(&db, "hot");
+    let flushed = *storage.told.lock().unwrap().values().rfind(|hint| hint.level == 0).unwrap();
+    let merged = *storage.told.lock().unwrap().values().rfind(|hint| hint.level == level).unwrap();
+    assert!(flushed.expected_lifetime.unwrap() * 2 < merged.expected_lifetime.unwrap());
+}
+
+#[test]
+fn what_was_learnt_outlasts_an_open() {
+    let storage = Noting::default();
+    let db = open(&storage);
+    load(&db, 20_000);
+    let level = deepest(&db, "cold");
+    let before = told(&db, &storage, "cold", level)[0].unwrap();
+    db.close().unwrap();
+
+    let db = open(&storage);
+    let cold = db.existing_keyspace("cold").unwrap();
+    let first = *storage.told.lock().unwrap().last_key_value().unwrap().0;
+    db.compact_keyspace(&cold).unwrap();
+    let hints: Vec<Hint> =
+        storage.told.lock().unwrap().range(first + 1..).map(|(_, hint)| *hint).collect();
+    let merged: Vec<_> = hints.iter().filter(|hint| hint.level == level).collect();
+    assert!(!merged.is_empty(), "{hints:?}");
+    for hint in merged {
+        let now = hint.expected_lifetime.unwrap();
+        assert!(now >= before / 2 && now <= before * 4, "{before}, {now}");
+    }
+}
+
+#[test]
+fn runs_are_told_the_same_each_time() {
+    let told = || {
+        let storage = Noting::default();
+        let db = open(&storage);
+        load(&db, 5_000);
+        let told = storage.told.lock().unwrap().clone();
+        told
+    };
+    assert_eq!(told(), told());
+}
