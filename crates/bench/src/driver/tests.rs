@@ -279,7 +279,7 @@ fn a_verifying_workload_runs_like_any_other() {
 fn time_passes_from_the_first_start_to_the_last_end() {
     let outcome = |start, end| {
         let (start, end) = (Duration::from_secs(start), Duration::from_secs(end));
-        Ok(Outcome { total: ONE, kinds: ByKind::default(), unstarted: 0, start, end })
+        Ok(Outcome { total: ONE, halves: Default::default(), unstarted: 0, start, end })
     };
     let merged = merge(vec![outcome(5, 7), outcome(4, 6), outcome(5, 9), outcome(6, 8)]).unwrap();
     assert_eq!((merged.elapsed, merged.operations), (Duration::from_secs(5), 4));
