@@ -58,8 +58,12 @@ pub struct Passthrough {
 }
 
 impl Passthrough {
-    /// Fails if the kernel has no such rings, or forbids them.
+    /// Fails if the kernel has no such rings, or forbids them; and where numbers lie in memory in another order than
+    /// commands are written in.
     pub fn new() -> io::Result<Self> {
+        if cfg!(target_endian = "big") {
+            return Err(ErrorKind::Unsupported.into());
+        }
         let ring = new_ring()?;
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe)?;
@@ -130,16 +134,16 @@ fn new_ring() -> io::Result<Ring> {
     IoUring::builder().build(ENTRIES)
 }
 
-/// `struct nvme_uring_cmd`, 72 bytes, and zeros behind it.
+/// `struct nvme_uring_cmd`, 72 bytes, and zeros behind it, as it lies in the memory of a little-endian machine.
 fn encode(command: &Command, address: u64, bytes: u32) -> [u8; 80] {
     let mut out = [0; 80];
     let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, &[command.opcode]);
-    put(4, &command.namespace.to_ne_bytes());
-    put(24, &address.to_ne_bytes());
-    put(36, &bytes.to_ne_bytes());
+    put(4, &command.namespace.to_le_bytes());
+    put(24, &address.to_le_bytes());
+    put(36, &bytes.to_le_bytes());
     for (place, word) in command.words.iter().enumerate() {
-        put(40 + 4 * place, &word.to_ne_bytes());
+        put(40 + 4 * place, &word.to_le_bytes());
     }
     out
 }
