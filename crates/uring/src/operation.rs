@@ -4,9 +4,6 @@ use crate::{Buffer, Descriptor, Slice};
 use std::io;
 use std::time::Duration;
 
-/// The most slices that one system call takes: Linux's `UIO_MAXIOV`.
-pub(crate) const SLICES_MAX: usize = 1024;
-
 /// Something to do. It owns its buffers; its descriptors stay open until it is done.
 ///
 /// Operations under way at the same time are done in any order, and so a socket has at most one

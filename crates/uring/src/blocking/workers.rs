@@ -1,6 +1,5 @@
 //! Threads that read, write and sync files, and wake the reactor when they have.
 
-use crate::operation::SLICES_MAX;
 use crate::pending::{Next, Pending};
 use crate::slots::OperationId;
 use crate::{Completion, Operation, Waker};
@@ -121,7 +120,7 @@ fn attempt(pending: &mut Pending) -> Result<usize, Errno> {
             let mut parts: Vec<_> = from.iter().map(|slice| IoSlice::new(slice)).collect();
             let mut rest = &mut parts[..];
             IoSlice::advance_slices(&mut rest, done);
-            let rest = &rest[..rest.len().min(SLICES_MAX)];
+            // Of more than the system takes at a time, the rest comes next.
             pwritev(&*file, rest, *offset + done as u64)
         }
         Operation::SyncData { file } => rustix::fs::fdatasync(&*file).map(|()| 0),

@@ -1,6 +1,5 @@
 //! Operations as entries of the submission queue.
 
-use crate::operation::SLICES_MAX;
 use crate::pending::Pending;
 use crate::{Operation, Slice};
 use io_uring::{opcode, squeue, types};
@@ -23,6 +22,9 @@ pub(super) const OPCODES: [u8; 10] = [
 /// The most bytes in one entry. Linux moves at most 2 GiB less a page at a time, and this keeps
 /// what is left aligned.
 const STEP_BYTES_MAX: usize = 1 << 30;
+
+/// The most slices in one entry: Linux's `UIO_MAXIOV`.
+const SLICES_MAX: usize = 1024;
 
 /// Structures that the kernel reads, at addresses that stay.
 #[derive(Debug)]
