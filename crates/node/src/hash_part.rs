@@ -12,6 +12,8 @@
 //! After a sync or a durable write that failed, in whichever part, no sync is taken for one: what the device's cache had of others may
 //! be lost, and the system tells of that once, to who happened to wait.
 
+mod outcome;
+
 use crate::gather::{Gather, Gathered};
 use crate::hash_keys::Shared;
 use esker_base::{Error, hash64};
@@ -21,6 +23,7 @@ use esker_nvme::Status;
 use esker_nvme::command::kv::{Condition, Key, ListBuilder};
 use esker_target::{Answer, GroupSync, Outlet, Reply, Request, Resident};
 use esker_uring::{Buffer, Descriptor, Operation, Slice};
+use outcome::{again, answer_of, reason};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -401,48 +404,6 @@ impl Resident for HashPart {
 /// The place of the partition that gave this tag.
 fn place_of(tag: u64) -> usize {
     (tag & ((1 << PLACE_BITS) - 1)) as usize
-}
-
-/// The same outcome for another.
-fn again(result: &io::Result<usize>) -> io::Result<usize> {
-    let error = |error: &io::Error| match error.raw_os_error() {
-        Some(code) => io::Error::from_raw_os_error(code),
-        None => io::Error::new(error.kind(), error.to_string()),
-    };
-    result.as_ref().copied().map_err(error)
-}
-
-fn answer_of(result: esker_base::Result<partition::Answer>, asked_for_presence: bool) -> Answer {
-    match result {
-        Ok(partition::Answer::Done { .. }) => Answer::Done,
-        Ok(partition::Answer::Value(value)) => Answer::Data(value),
-        Ok(partition::Answer::Absent) => Answer::Failed(Status::KEY_NOT_FOUND),
-        Ok(partition::Answer::Present) if asked_for_presence => Answer::Done,
-        Ok(partition::Answer::Present) => Answer::Failed(Status::KEY_EXISTS),
-        Ok(partition::Answer::Keys(_)) => Answer::Failed(Status::INTERNAL_ERROR),
-        Err(error) => Answer::Failed(status_of(&error)),
-    }
-}
-
-/// Why a partition failed, without what is true of a whole database.
-fn reason(failure: &Error) -> String {
-    match failure {
-        Error::LogFailed { cause } => cause.to_string(),
-        other => other.to_string(),
-    }
-}
-
-fn status_of(error: &Error) -> Status {
-    match error {
-        Error::EmptyKey | Error::KeyTooLong { .. } => Status::INVALID_KEY_SIZE,
-        Error::ValueTooLong { .. } => Status::INVALID_VALUE_SIZE,
-        Error::CapacityExceeded { .. } => Status::CAPACITY_EXCEEDED,
-        Error::LogFailed { .. } => Status::WRITE_FAULT,
-        error if error.is_corruption() => Status::UNRECOVERED_ERROR,
-        // Of a read: a write that failed has made the partition fail.
-        Error::Io { .. } => Status::READ_ERROR,
-        _ => Status::INTERNAL_ERROR,
-    }
 }
 
 #[cfg(test)]

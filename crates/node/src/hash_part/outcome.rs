@@ -1,0 +1,50 @@
+//! What came of an operation or of a request, in the words of who is told.
+
+use esker_base::{Error, Result};
+use esker_hashstore::partition;
+use esker_nvme::Status;
+use esker_target::Answer;
+use std::io;
+
+/// The same outcome for another.
+pub(super) fn again(result: &io::Result<usize>) -> io::Result<usize> {
+    let error = |error: &io::Error| match error.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::new(error.kind(), error.to_string()),
+    };
+    result.as_ref().copied().map_err(error)
+}
+
+/// What a command is answered whose request came to this.
+pub(super) fn answer_of(result: Result<partition::Answer>, asked_for_presence: bool) -> Answer {
+    match result {
+        Ok(partition::Answer::Done { .. }) => Answer::Done,
+        Ok(partition::Answer::Value(value)) => Answer::Data(value),
+        Ok(partition::Answer::Absent) => Answer::Failed(Status::KEY_NOT_FOUND),
+        Ok(partition::Answer::Present) if asked_for_presence => Answer::Done,
+        Ok(partition::Answer::Present) => Answer::Failed(Status::KEY_EXISTS),
+        Ok(partition::Answer::Keys(_)) => Answer::Failed(Status::INTERNAL_ERROR),
+        Err(error) => Answer::Failed(status_of(&error)),
+    }
+}
+
+/// Why a partition failed, without what is true of a whole database.
+pub(super) fn reason(failure: &Error) -> String {
+    match failure {
+        Error::LogFailed { cause } => cause.to_string(),
+        other => other.to_string(),
+    }
+}
+
+fn status_of(error: &Error) -> Status {
+    match error {
+        Error::EmptyKey | Error::KeyTooLong { .. } => Status::INVALID_KEY_SIZE,
+        Error::ValueTooLong { .. } => Status::INVALID_VALUE_SIZE,
+        Error::CapacityExceeded { .. } => Status::CAPACITY_EXCEEDED,
+        Error::LogFailed { .. } => Status::WRITE_FAULT,
+        error if error.is_corruption() => Status::UNRECOVERED_ERROR,
+        // Of a read: a write that failed has made the partition fail.
+        Error::Io { .. } => Status::READ_ERROR,
+        _ => Status::INTERNAL_ERROR,
+    }
+}
