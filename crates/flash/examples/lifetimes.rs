@@ -5,7 +5,9 @@
 //!
 //! * `alike`: all tables are of one lifetime;
 //! * `level`: the engine's hint;
-//! * `seen`: by what tables of the same database and level lived so far, in bytes that all databases wrote;
+//! * `learnt`: the level, and beside it what the engine learns of tables of the same database and level, in bytes that all
+//!   databases wrote;
+//! * `seen`: by the mean of what these lived so far, in place of the level;
 //! * `known`: by how long the table will live, as nobody can know: the most that a hint of lifetime can give.
 //!
 //! Nothing takes time, and one thread does everything, so that runs are the same each time.
@@ -14,6 +16,7 @@ use esker_base::background::Stepped;
 use esker_base::{Clock, FileKind, Hint, Result, Rng};
 use esker_flash::zones::MemoryZones;
 use esker_flash::{FlashStorage, Geometry};
+use esker_lsm::lifetimes::Lives;
 use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape};
 use esker_storage::{Layer, MemoryStorage, Storage, WritableFile};
 use std::collections::BTreeMap;
@@ -158,6 +161,7 @@ fn trace(parts: &[Part], updates: u64) -> Vec<Event> {
 enum Told {
     Alike,
     Level,
+    Learnt,
     Seen,
     Known,
 }
@@ -212,18 +216,26 @@ fn replay(events: &[Event], told: Told, fill: f64, chunk_bytes: u32) -> Option<(
     let storage = FlashStorage::open(Arc::new(zones.clone())).expect("it is empty");
     let known = lives(events);
     let (mut seen, mut born, mut now) = (BTreeMap::new(), BTreeMap::new(), 0u64);
+    let mut learnt: BTreeMap<(usize, u8), Lives> = BTreeMap::new();
     for event in events {
         match event {
             Event::Written { table, level, bytes } => {
                 let group = (table.0, *level);
-                let class = match told {
-                    Told::Alike => 0,
-                    Told::Level => *level,
-                    Told::Seen => seen.get(&group).map_or(*level, |life: &f64| class(*life as u64)),
-                    Told::Known => known.get(table).map_or(CLASSES as u8 - 1, |life| class(*life)),
+                let lives = learnt.entry(group).or_default();
+                let alive = born.values().filter(|(_, other)| *other == group);
+                let guess = lives.expected(alive.map(|(at, _)| *at), now);
+                let life = known.get(table).copied();
+                let hint = match told {
+                    Told::Alike => Hint::table(0),
+                    Told::Level => Hint::table(*level),
+                    Told::Learnt => Hint::table(*level).living(guess),
+                    Told::Seen => Hint::table(
+                        seen.get(&group).map_or(*level, |life: &f64| class(*life as u64)),
+                    ),
+                    Told::Known => Hint::table(life.map_or(CLASSES as u8 - 1, class)),
                 };
                 let name = format!("{}-{}", table.0, table.1);
-                let mut file = storage.create(&name, Hint::table(class)).ok()?;
+                let mut file = storage.create(&name, hint).ok()?;
                 file.append(&vec![1; *bytes as usize]).and_then(|()| file.sync()).ok()?;
                 now += bytes;
                 born.insert(table.clone(), (now, group));
@@ -233,6 +245,7 @@ fn replay(events: &[Event], told: Told, fill: f64, chunk_bytes: u32) -> Option<(
                 let life = (now - since) as f64;
                 let mean = seen.entry(group).or_insert(life);
                 *mean += (life - *mean) / 16.0;
+                learnt.entry(group).or_default().note(vec![since], now);
                 storage.remove(&format!("{}-{}", table.0, table.1)).ok()?;
             }
         }
@@ -274,6 +287,7 @@ fn main() {
         for (told, way) in [
             (Told::Alike, "alike"),
             (Told::Level, "level"),
+            (Told::Learnt, "learnt"),
             (Told::Seen, "seen"),
             (Told::Known, "known"),
         ] {

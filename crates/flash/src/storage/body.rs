@@ -3,6 +3,7 @@
 use super::content::Content;
 use super::format::{self, Extent, LOG_HEADER, Made};
 use super::heat::Reads;
+use super::stay::Stay;
 use crate::Chunk;
 use crate::zones::{BLOCK_BYTES, Zones};
 use esker_base::{Error, Result};
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A file. It is there as long as it has a name or anybody reads it.
 pub(super) struct Body {
     pub(super) id: u64,
-    pub(super) lifetime: u8,
+    pub(super) stay: Stay,
     /// The size of a log.
     pub(super) log_bytes: Option<u64>,
     pub(super) pieces: RwLock<Pieces>,
@@ -59,9 +60,9 @@ pub(super) struct Write {
 
 impl Body {
     pub(super) fn new(made: &Made) -> Arc<Self> {
-        let &Made { id, lifetime, log_bytes, .. } = made;
+        let &Made { id, stay, log_bytes, .. } = made;
         let (pieces, position, open, nameless) = Default::default();
-        Arc::new(Body { id, lifetime, log_bytes, pieces, position, open, nameless })
+        Arc::new(Body { id, stay, log_bytes, pieces, position, open, nameless })
     }
 
     /// Whether the journal has it: one without a name is told nothing of.
@@ -108,12 +109,7 @@ impl Body {
     }
 
     pub(super) fn made(&self, name: &str) -> Made {
-        Made {
-            id: self.id,
-            lifetime: self.lifetime,
-            log_bytes: self.log_bytes,
-            name: name.to_owned(),
-        }
+        Made { id: self.id, stay: self.stay, log_bytes: self.log_bytes, name: name.to_owned() }
     }
 
     /// Appends a piece.

@@ -9,6 +9,7 @@ use super::journal::{self, Journal};
 use super::settling::Settling;
 use super::slots::{self, Need};
 use super::space::{LEVEL_0, LIFETIMES, Lease, SHORTEST, Space};
+use super::stay::{Stay, Usual};
 use crate::Chunk;
 use crate::placement::{Lifetime, Policy};
 use crate::zones::Zones;
@@ -46,6 +47,7 @@ pub(super) struct State {
     pub(super) unmovable: BTreeMap<u32, Error>,
     pub(super) journal: Journal,
     pub(super) next_id: u64,
+    pub(super) usual: Usual,
 }
 
 /// Free chunks that only data which is moved may take.
@@ -77,9 +79,9 @@ impl Core {
             Journal::begin(zones.clone(), &found)?
         };
         let doubt = found.doubt;
-        let (leaving, unmovable) = Default::default();
+        let (leaving, unmovable, usual) = Default::default();
         let reads = space.heat.reads.clone();
-        let state = State { names, leaving, space, unmovable, journal, next_id };
+        let state = State { names, leaving, space, unmovable, journal, next_id, usual };
         let (given_back, state) = (Condvar::new(), Mutex::new(state));
         let (settling, host_bytes, padding_bytes, moved_bytes) = Default::default();
         Ok(Core {
@@ -97,12 +99,12 @@ impl Core {
     }
 
     /// A chunk to write data of this lifetime into. Fails with an error that says so if the device is full.
-    pub(super) fn lease(&self, lifetime: Lifetime) -> Result<Lease> {
+    pub(super) fn lease(&self, stay: Stay) -> Result<Lease> {
         let mut state = self.state.lock();
         // A chunk that holds nothing any more is better begun anew than gone on with.
         state.sweep();
         loop {
-            if let Some(lease) = state.space.pooled(lifetime) {
+            if let Some(lease) = state.space.pooled(stay) {
                 return Ok(lease);
             }
             if state.make_place(&*self.zones, Need::Data)? {
@@ -115,10 +117,10 @@ impl Core {
             state.sweep();
         }
         self.tell_held(&state);
-        let kept = self.kept_from(&state, lifetime);
+        let kept = self.kept_from(&state, stay.level);
         while state.space.free_chunks() <= kept && state.make_room(self)? {}
         if state.space.free_chunks() > kept
-            && let Some(lease) = state.lease_free(&*self.zones, lifetime)?
+            && let Some(lease) = state.lease_free(&*self.zones, stay)?
         {
             self.tell_held(&state);
             return Ok(lease);
@@ -169,13 +171,13 @@ impl Core {
     }
 
     /// A whole chunk, if that leaves so many free.
-    pub(super) fn lease_whole(&self, lifetime: Lifetime, kept: u32) -> Result<Lease> {
+    pub(super) fn lease_whole(&self, stay: Stay, kept: u32) -> Result<Lease> {
         let mut state = self.state.lock();
         self.make_free(&mut state, kept + 1)?;
         if state.space.free_chunks() <= kept {
             return Err(state.no_room_for_log(self, kept));
         }
-        let lease = state.lease_free(&*self.zones, lifetime)?;
+        let lease = state.lease_free(&*self.zones, stay)?;
         self.tell_held(&state);
         lease.ok_or_else(|| state.no_room(self))
     }
@@ -193,8 +195,8 @@ impl Core {
     }
 
     /// Gives back a chunk that was written up to `lease.at`.
-    pub(super) fn give_back(&self, state: &mut State, lease: Lease, lifetime: Lifetime) {
-        state.space.give_back(lease, lifetime);
+    pub(super) fn give_back(&self, state: &mut State, lease: Lease, stay: Stay) {
+        state.space.give_back(lease, stay);
         self.given_back.notify_all();
     }
 
@@ -309,13 +311,9 @@ impl State {
     }
 
     /// A free chunk, reset. One that can't be reset is out for good, and another is taken.
-    pub(super) fn lease_free(
-        &mut self,
-        zones: &dyn Zones,
-        lifetime: Lifetime,
-    ) -> Result<Option<Lease>> {
-        while let Some((chunk, free_after)) = self.space.free(lifetime) {
-            zones.expect(chunk, lifetime);
+    pub(super) fn lease_free(&mut self, zones: &dyn Zones, stay: Stay) -> Result<Option<Lease>> {
+        while let Some((chunk, free_after)) = self.space.free(stay.level) {
+            zones.expect(chunk, stay.lifetime());
             if !self.space.needs_reset(chunk) {
                 return Ok(Some(Lease { chunk, at: 0 }));
             }

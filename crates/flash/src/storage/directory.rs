@@ -39,10 +39,9 @@ pub(super) fn files(
     }
     for body in names.values().filter(|body| body.log_bytes.is_none()) {
         let pieces = body.pieces.read();
-        let lifetime = body.lifetime.into();
         for extent in &pieces.extents {
-            if space.pool_found(extent, lifetime) {
-                zones.expect(zones.geometry().chunk(extent.chunk as usize), lifetime);
+            if space.pool_found(extent, body.stay) {
+                zones.expect(zones.geometry().chunk(extent.chunk as usize), body.stay.lifetime());
             }
         }
     }

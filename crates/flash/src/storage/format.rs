@@ -10,8 +10,8 @@ pub(super) use ops::{Extent, Made, Op, Resets};
 use ops::{put_op, take_op};
 
 const HEADER_MAGIC: &[u8; 8] = b"ESKRFLSH";
-const VERSION: u32 = 2;
-/// Before it, nothing was said of resets.
+const VERSION: u32 = 3;
+/// It said nothing of resets; and before version 3, nothing was said of how long a file is expected to live.
 const FIRST_VERSION: u32 = 1;
 const HEADER_CHECKED: usize = 32;
 const EDIT_MAGIC: u32 = 0x4a46_4b45;
@@ -151,10 +151,16 @@ pub(super) fn decode_log(input: &[u8], id: u64) -> Option<(u64, u32)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::stay::Stay;
     use super::*;
 
     fn ops() -> Vec<Op> {
-        let made = Made { id: 7, lifetime: 3, log_bytes: None, name: "000007.table".to_owned() };
+        let made = Made {
+            id: 7,
+            stay: Stay::decode(0x53),
+            log_bytes: None,
+            name: "000007.table".to_owned(),
+        };
         let log = Made { id: 300, log_bytes: Some(0), name: "log".to_owned(), ..made.clone() };
         let extent = Extent { chunk: 900, block: 12, bytes: 70_001 };
         vec![
@@ -204,11 +210,13 @@ mod tests {
         assert_eq!(check_header(&[0; BLOCK], &geometry), Ok(None));
         let other = Geometry::of_blocks(4, 2, 100, 1 << 20);
         assert!(check_header(&block, &other).unwrap_err().contains("as it was made"));
-        let older = header_of(1, &geometry, written);
-        assert_eq!(check_header(&older, &geometry), Ok(Some(written)));
-        assert!(check_header(&older, &other).unwrap_err().contains("as it was made"));
+        for version in [1, 2] {
+            let older = header_of(version, &geometry, written);
+            assert_eq!(check_header(&older, &geometry), Ok(Some(written)));
+            assert!(check_header(&older, &other).unwrap_err().contains("as it was made"));
+        }
         let mut newer = block.clone();
-        newer[8] = 3;
-        assert!(check_header(&newer, &geometry).unwrap_err().contains("version 3"));
+        newer[8] = 4;
+        assert!(check_header(&newer, &geometry).unwrap_err().contains("version 4"));
     }
 }

@@ -11,6 +11,7 @@
 use super::body::{Body, Source, Write};
 use super::core::Core;
 use super::format::{self, Extent, LOG_HEADER, Op};
+use super::stay::Stay;
 use crate::zones::BLOCK_BYTES;
 use esker_base::{Error, Result};
 use esker_storage::LogFile;
@@ -27,8 +28,8 @@ pub(super) struct Log {
 }
 
 /// A chunk for a log, as a piece that takes all of it, if that leaves so many free.
-pub(super) fn take_chunk(core: &Core, lifetime: u8, kept: u32) -> Result<Extent> {
-    let lease = core.lease_whole(lifetime.into(), kept)?;
+pub(super) fn take_chunk(core: &Core, kept: u32) -> Result<Extent> {
+    let lease = core.lease_whole(Stay::SHORTEST, kept)?;
     // Power loss must not bring back what was in the chunk: a removed log's records may have this log's number.
     if let Err(error) = core.zones.flush() {
         core.close(lease.chunk);
@@ -109,7 +110,7 @@ impl Log {
         if let Some(extent) = self.body.pieces.read().extents.get(number) {
             return Ok(*extent);
         }
-        let extent = take_chunk(&self.core, self.body.lifetime, self.core.kept_from_logs())?;
+        let extent = take_chunk(&self.core, self.core.kept_from_logs())?;
         self.body.push(extent);
         let mut state = self.core.state.lock();
         self.body.record();

@@ -27,23 +27,24 @@ mod room;
 mod settling;
 mod slots;
 mod space;
+mod stay;
 mod wear;
 mod writer;
 
 use self::core::{Core, State};
 use crate::Geometry;
 use crate::in_use::InUse;
-use crate::placement::{Policy, Rotating};
+use crate::placement::{Lifetime, Policy, Rotating};
 use crate::zones::Zones;
 use body::{Body, Reader, Source};
-use esker_base::{Error, FileKind, Hint, Result};
+use esker_base::{Error, Hint, Result};
 use esker_storage::{LogFile, ReadableFile, Storage, WritableFile, check_name, copy_durably};
 use format::{Made, Op};
 pub(crate) use journal::from_the_oldest;
 use log::Log;
 use parking_lot::MutexGuard;
-use space::SHORTEST;
 pub use space::{Erases, LIFETIMES};
+use stay::Stay;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -196,15 +197,9 @@ fn rotating(geometry: &Geometry) -> Box<dyn Policy + Send> {
     Box::new(Rotating::new(LIFETIMES, false, geometry.units_per_group.into()))
 }
 
-/// How long a file lives, as a class: deeper tables longer.
-fn lifetime_of(hint: Hint) -> u8 {
-    let of_level = || (1 + hint.level).min(LIFETIMES as u8 - 1);
-    if hint.kind == FileKind::Table { of_level() } else { SHORTEST as u8 }
-}
-
 /// The chunks that a file is written to in turn: many where it is read and written while somebody waits, one where
 /// reads of several files find other units anyway.
-fn width_of(lifetime: u8) -> usize {
+fn width_of(lifetime: Lifetime) -> usize {
     match lifetime {
         1 => 4,
         2 => 2,
@@ -220,14 +215,14 @@ impl Storage for FlashStorage {
     fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
         let mut state = self.free("create", name)?;
         self.core.settling.forget(name);
-        let (id, lifetime) = (state.next_id, lifetime_of(hint));
+        let (id, stay) = (state.next_id, state.usual.stay(hint, &self.core.zones.geometry()));
         state.next_id += 1;
-        let made = Made { id, lifetime, log_bytes: None, name: name.to_owned() };
+        let made = Made { id, stay, log_bytes: None, name: name.to_owned() };
         let body = Body::new(&made);
         state.names.insert(name.to_owned(), body.clone());
         state.write_made(name, &[Op::Create(made)])?;
         drop(state);
-        let width = width_of(lifetime);
+        let width = width_of(stay.level);
         Ok(Box::new(Writer::new(self.core.clone(), body, name, width)))
     }
 
@@ -239,7 +234,6 @@ impl Storage for FlashStorage {
 
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
         drop(self.free("create", name)?);
-        let lifetime = lifetime_of(Hint::of(FileKind::Log));
         let geometry = self.core.zones.geometry();
         let count = bytes.div_ceil(geometry.chunk_bytes.into()).max(1);
         if count > geometry.chunks() as u64 {
@@ -248,7 +242,7 @@ impl Storage for FlashStorage {
         let kept = self.core.make_room_for_log(bytes, count as u32)?;
         let mut extents = Vec::with_capacity(count as usize);
         for _ in 0..count {
-            match log::take_chunk(&self.core, lifetime, kept) {
+            match log::take_chunk(&self.core, kept) {
                 Ok(extent) => extents.push(extent),
                 Err(error) => {
                     self.core.forsake(&extents);
@@ -260,7 +254,7 @@ impl Storage for FlashStorage {
         let mut state = free.inspect_err(|_| self.core.forsake(&extents))?;
         let id = state.next_id;
         state.next_id += 1;
-        let made = Made { id, lifetime, log_bytes: Some(bytes), name: name.to_owned() };
+        let made = Made { id, stay: Stay::SHORTEST, log_bytes: Some(bytes), name: name.to_owned() };
         let body = Body::new(&made);
         extents.iter().for_each(|extent| body.push(*extent));
         body.record();
@@ -345,6 +339,7 @@ impl Storage for FlashStorage {
 mod tests {
     use super::*;
     use crate::zones::MemoryZones;
+    use esker_base::FileKind;
     use std::collections::BTreeSet;
 
     const PIECE_BYTES: usize = 256 << 10;
@@ -364,6 +359,43 @@ mod tests {
         let chunks = |level| chunks_of(Hint::table(level), 6 * PIECE_BYTES);
         assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(chunks), [4, 2, 1, 1, 1, 1, 1, 1]);
         assert_eq!(chunks_of(Hint::of(FileKind::Meta), 6 * PIECE_BYTES), 1);
+    }
+
+    /// The chunks of small tables, made in this order.
+    fn chunks_of_all<const N: usize>(hints: [Hint; N]) -> [u32; N] {
+        let zones = MemoryZones::new(Geometry::of_blocks(2, 4, 4, 2 << 20));
+        let storage = FlashStorage::open(Arc::new(zones)).unwrap();
+        let mut names = 0..;
+        hints.map(|hint| {
+            let name = names.next().unwrap().to_string();
+            let mut file = storage.create(&name, hint).unwrap();
+            file.append(&[1]).and_then(|()| file.sync()).unwrap();
+            storage.core.state.lock().names[&name].recorded()[0].chunk
+        })
+    }
+
+    #[test]
+    fn tables_of_one_level_share_chunks_if_they_are_expected_to_live_about_as_long() {
+        // Alike at first, and told apart from the third on.
+        let hints = [1 << 20, 3 << 19, 1 << 30, 1 << 30, 1 << 20, 3 << 19];
+        let chunks = chunks_of_all(hints.map(|bytes| Hint::table(3).living(Some(bytes))));
+        assert_eq!(chunks, [0, 0, 2, 2, 4, 4].map(|like| chunks[like]));
+        assert_eq!(chunks.into_iter().collect::<BTreeSet<_>>().len(), 3);
+    }
+
+    #[test]
+    fn tables_of_several_levels_do_not_share_chunks_whatever_they_are_expected_to_live() {
+        let hint = |level, bytes| Hint::table(level).living(Some(bytes));
+        let chunks = chunks_of_all([hint(3, 1), hint(4, 1), hint(3, 1 << 30), hint(4, 1 << 30)]);
+        assert_eq!(chunks.into_iter().collect::<BTreeSet<_>>().len(), 4);
+    }
+
+    #[test]
+    fn where_a_table_is_written_rests_on_its_level_alone() {
+        let living = |bytes| Hint::table(0).living(Some(bytes));
+        for hint in [living(1), living(u64::MAX)] {
+            assert_eq!(chunks_of(hint, 6 * PIECE_BYTES), 4);
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::core::{Core, State};
 use super::format::{Extent, Op};
 use super::slots::Need;
 use super::space::Lease;
-use crate::placement::Lifetime;
+use super::stay::Stay;
 use crate::zones::BLOCK_BYTES;
 use esker_base::{Error, Result};
 use std::io::{self, ErrorKind};
@@ -30,7 +30,7 @@ impl State {
         let mut copies = Copies::default();
         let moved = self.copy_all(core, emptiest, &bodies, &mut copies);
         if let Some(lease) = copies.lease {
-            self.space.give_back(lease, bodies[0].lifetime.into());
+            self.space.give_back(lease, bodies[0].stay);
         }
         if moved.is_err() {
             // Nobody will ever have what was copied before.
@@ -74,7 +74,7 @@ impl State {
             for extent in body.pieces.read().extents.clone() {
                 if extent.chunk == from {
                     let first = copies.pieces.len();
-                    self.copy(core, extent, body.lifetime.into(), copies)?;
+                    self.copy(core, extent, body.stay, copies)?;
                     new.extend_from_slice(&copies.pieces[first..]);
                 } else {
                     new.push(extent);
@@ -86,13 +86,7 @@ impl State {
     }
 
     /// Copies a piece; it may come to lie in two.
-    fn copy(
-        &mut self,
-        core: &Core,
-        extent: Extent,
-        lifetime: Lifetime,
-        copies: &mut Copies,
-    ) -> Result<()> {
+    fn copy(&mut self, core: &Core, extent: Extent, stay: Stay, copies: &mut Copies) -> Result<()> {
         let geometry = self.space.geometry;
         let mut bytes = vec![0; extent.taken() as usize];
         let chunk = geometry.chunk(extent.chunk as usize);
@@ -103,7 +97,7 @@ impl State {
         while left > 0 {
             let mut to = match copies.lease.take() {
                 Some(lease) => lease,
-                None => self.lease_for_copy(core, lifetime)?,
+                None => self.lease_for_copy(core, stay)?,
             };
             let room = u64::from(geometry.chunk_bytes) - to.at;
             let here = u64::from(left).min(room) as u32;
@@ -120,7 +114,7 @@ impl State {
             to.at += piece.taken();
             copies.pieces.push(piece);
             if to.at + BLOCK_BYTES > u64::from(geometry.chunk_bytes) {
-                self.space.give_back(to, lifetime);
+                self.space.give_back(to, stay);
             } else {
                 copies.lease = Some(to);
             }
@@ -129,14 +123,14 @@ impl State {
     }
 
     /// A chunk that is written already, of any lifetime, or else a free one.
-    fn lease_for_copy(&mut self, core: &Core, lifetime: Lifetime) -> Result<Lease> {
-        if let Some(lease) = self.space.pooled(lifetime).or_else(|| self.space.any_pooled()) {
+    fn lease_for_copy(&mut self, core: &Core, stay: Stay) -> Result<Lease> {
+        if let Some(lease) = self.space.pooled(stay).or_else(|| self.space.any_pooled()) {
             return Ok(lease);
         }
         if !self.make_place(&*core.zones, Need::Must)? {
             return Err(self.no_room(core));
         }
-        let lease = self.lease_free(&*core.zones, lifetime)?;
+        let lease = self.lease_free(&*core.zones, stay)?;
         lease.ok_or_else(|| self.no_room(core))
     }
 

@@ -118,6 +118,7 @@ pub(super) fn settle(space: &mut Space, zones: &dyn Zones) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::stay::Stay;
     use super::*;
     use crate::zones::{BLOCK_BYTES, MemoryZones};
     use crate::{FlashStorage, Geometry};
@@ -138,7 +139,7 @@ mod tests {
     fn lease_all(zones: &MemoryZones, storage: &FlashStorage) {
         let may_begin = || storage.core.state.lock().make_place(zones, Need::Data).unwrap();
         while may_begin() {
-            let lease = storage.core.lease(1).unwrap();
+            let lease = storage.core.lease(Stay::decode(1)).unwrap();
             zones.write(lease.chunk, lease.at, &BLOCK).unwrap();
         }
     }

@@ -1,13 +1,14 @@
 //! What every chunk is used for, and which is written next.
 //!
-//! A chunk is free, or leased to one writer, or waits in the pool of a lifetime for a writer that goes on where the
-//! last one stopped, or is closed. It becomes free when nothing in it is alive any more; it is reset before it is
+//! A chunk is free, or leased to one writer, or waits in a pool for a writer of what stays as long (`stay`), which goes
+//! on where the last one stopped, or is closed. It becomes free when nothing in it is alive any more; it is reset before it is
 //! written again, and not before the removal of what was in it is durable.
 
 use super::format::Extent;
 use super::heat::Heat;
 use super::journal::JOURNAL_CHUNKS;
 use super::settling::{OF_FREE, Settling};
+use super::stay::Stay;
 use super::wear::Wear;
 use crate::placement::{Lifetime, Policy, State, UnitState};
 use crate::zones::{BLOCK_BYTES, Zones};
@@ -30,7 +31,7 @@ const NEEDED_OF_UNITS: f64 = 1.0 / (8 * LIFETIMES) as f64;
 enum Use {
     Free,
     Leased,
-    Pooled(Lifetime),
+    Pooled(Stay),
     Closed,
     /// Bad, or the journal's.
     Out,
@@ -142,13 +143,13 @@ impl Space {
         true
     }
 
-    /// Lets a chunk that is found partly written be written on by data of this lifetime. Says whether it was not yet.
-    pub(super) fn pool_found(&mut self, extent: &Extent, lifetime: Lifetime) -> bool {
+    /// Lets a chunk that is found partly written be written on by data that stays as long. Says whether it was not yet.
+    pub(super) fn pool_found(&mut self, extent: &Extent, stay: Stay) -> bool {
         let record = &self.records[extent.chunk as usize];
         let is_found =
             record.used == Use::Closed && record.written < u64::from(self.geometry.chunk_bytes);
         if is_found {
-            self.set_use(extent.chunk as usize, Use::Pooled(lifetime));
+            self.set_use(extent.chunk as usize, Use::Pooled(stay));
         }
         is_found
     }
@@ -199,9 +200,10 @@ impl Space {
         }
     }
 
-    /// A chunk that data of this lifetime goes on in.
-    pub(super) fn pooled(&mut self, lifetime: Lifetime) -> Option<Lease> {
-        let index = self.records.iter().position(|record| record.used == Use::Pooled(lifetime))?;
+    /// A chunk that data goes on in that stays as long.
+    pub(super) fn pooled(&mut self, stay: Stay) -> Option<Lease> {
+        let used = Use::Pooled(stay);
+        let index = self.records.iter().position(|record| record.used == used)?;
         self.set_use(index, Use::Leased);
         Some(Lease { chunk: self.geometry.chunk(index), at: self.records[index].written })
     }
@@ -275,14 +277,14 @@ impl Space {
     }
 
     /// Gives back a chunk that was written up to `lease.at`.
-    pub(super) fn give_back(&mut self, lease: Lease, lifetime: Lifetime) {
+    pub(super) fn give_back(&mut self, lease: Lease, stay: Stay) {
         let index = self.geometry.index(lease.chunk);
         self.records[index].written = lease.at;
         let is_full = lease.at + BLOCK_BYTES > u64::from(self.geometry.chunk_bytes);
         let used = match self.records[index].live {
             0 => Use::Free,
             _ if is_full => Use::Closed,
-            _ => Use::Pooled(lifetime),
+            _ => Use::Pooled(stay),
         };
         self.set_use(index, used);
     }

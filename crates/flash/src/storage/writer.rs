@@ -60,7 +60,7 @@ impl Writer {
             let lane = self.turn % self.lanes.len();
             let mut lease = match self.lanes[lane].take() {
                 Some(lease) => lease,
-                None => self.core.lease(self.body.lifetime.into())?,
+                None => self.core.lease(self.body.stay)?,
             };
             let here = left.min(chunk_bytes - lease.at);
             let index = geometry.index(lease.chunk) as u32;
@@ -72,7 +72,7 @@ impl Writer {
                 return Err(error);
             }
             self.core.count(here, extent.taken());
-            self.core.settling.wrote(self.body.lifetime.into(), extent.taken());
+            self.core.settling.wrote(self.body.stay.level, extent.taken());
             lease.at += extent.taken();
             (rest, left) = (after, left - here);
             self.keep(lane, lease, extent, chunk_bytes);
@@ -87,7 +87,7 @@ impl Writer {
         self.written += u64::from(extent.bytes);
         let is_shared = self.core.zones.active_max().is_some();
         if is_shared || lease.at + BLOCK_BYTES > chunk_bytes {
-            self.core.give_back(&mut state, lease, self.body.lifetime.into());
+            self.core.give_back(&mut state, lease, self.body.stay);
         } else {
             self.lanes[lane] = Some(lease);
         }
@@ -118,7 +118,7 @@ impl Writer {
         if self.body.has_name() {
             state.write(&ops)?;
             state.journal.flush()?;
-            self.core.settling.ended(&self.name, self.body.lifetime.into());
+            self.core.settling.ended(&self.name, self.body.stay.level);
         }
         self.synced = self.written;
         Ok(())
@@ -143,7 +143,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         let mut state = self.core.state.lock();
         for lease in self.lanes.drain(..).flatten() {
-            self.core.give_back(&mut state, lease, self.body.lifetime.into());
+            self.core.give_back(&mut state, lease, self.body.stay);
         }
         self.body.open.store(false, Ordering::Release);
     }

@@ -1,5 +1,6 @@
 //! Changes of the directory, as values and as bytes.
 
+use crate::storage::stay::Stay;
 use crate::zones::BLOCK_BYTES;
 use esker_base::coding::{
     put_bytes, put_varint32, put_varint64, take_bytes, take_u8, take_varint32, take_varint64,
@@ -29,8 +30,8 @@ impl Extent {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in super::super) struct Made {
     pub(in super::super) id: u64,
-    /// How long it lives, as a class.
-    pub(in super::super) lifetime: u8,
+    /// How long it lives.
+    pub(in super::super) stay: Stay,
     /// The size of a log; `None` for a file that grows.
     pub(in super::super) log_bytes: Option<u64>,
     pub(in super::super) name: String,
@@ -65,7 +66,7 @@ pub(super) fn put_op(out: &mut Vec<u8>, op: &Op) {
         Op::Create(made) => {
             out.push(1);
             put_varint64(out, made.id);
-            out.push(made.lifetime);
+            out.push(made.stay.encode());
             put_varint64(out, made.log_bytes.map_or(0, |bytes| bytes + 1));
             put_bytes(out, made.name.as_bytes());
         }
@@ -123,9 +124,9 @@ pub(super) fn take_op(input: &mut &[u8]) -> Option<Op> {
             Some(if kind == 2 { Op::Extend(id, extents) } else { Op::Replace(id, extents) })
         }
         1 => {
-            let (id, lifetime) = (take_varint64(input)?, take_u8(input)?);
+            let (id, stay) = (take_varint64(input)?, Stay::decode(take_u8(input)?));
             let log_bytes = take_varint64(input)?.checked_sub(1);
-            Some(Op::Create(Made { id, lifetime, log_bytes, name: name(input)? }))
+            Some(Op::Create(Made { id, stay, log_bytes, name: name(input)? }))
         }
         3 => Some(Op::Remove(name(input)?)),
         4 => Some(Op::Rename(name(input)?, name(input)?)),

@@ -1,0 +1,187 @@
+//! How long a file stays, by its hint: which files it shares chunks with.
+//!
+//! A table's *level* says how it is read and merged, and so it decides where it is written: in which units, on how many
+//! chunks at a time, when it counts as settled, what room it leaves to others. It also says how long it lives, as well as
+//! anything does where tables of a level are alike. Where they are not, as of keyspaces that are written at different
+//! rates, what the engine *expects* says more: once a table is expected to live much longer than is usual on its level,
+//! or less long, tables of the level share chunks only with those of their class, for as many tables as it takes to forget
+//! that. So a guess that is wrong for all of a level alike changes nothing, another one costs a few chunks more that
+//! are written in part, and nothing lies where its level would not have put it.
+//!
+//! Classes are told by how much of the device is written meanwhile.
+
+use super::space::{LIFETIMES, SHORTEST};
+use crate::Geometry;
+use crate::placement::Lifetime;
+use esker_base::{FileKind, Hint};
+
+/// Classes of what tables are expected to live, each of lives four times as long as the one before.
+const CLASSES: u8 = LIFETIMES as u8 - 1;
+
+/// The class of what lives until all of the device was written once, up to four times.
+const CLASS_OF_DEVICE: f64 = 4.0;
+
+/// What is usual on a level is the mean of about so many tables.
+const USUAL_OF: f64 = 32.0;
+
+/// So many tables of a level are told apart by their classes after one that is not as usual.
+const APART: u32 = 128;
+
+/// See the file's head.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) struct Stay {
+    /// As a class: 0 for what belongs to no level.
+    pub(in super::super) level: Lifetime,
+    /// As a class, if tables of the level are told apart; 0 is the shortest.
+    expected: Option<u8>,
+}
+
+/// What is usual, by level.
+#[derive(Default)]
+pub(super) struct Usual([OnLevel; LIFETIMES]);
+
+#[derive(Default)]
+struct OnLevel {
+    /// What is expected in the mean, in classes and parts of them.
+    mean: Option<f64>,
+    /// How many tables more are told apart.
+    apart: u32,
+}
+
+impl Usual {
+    /// How long a file stays that has this hint, on a device of this geometry.
+    pub(super) fn stay(&mut self, hint: Hint, geometry: &Geometry) -> Stay {
+        if hint.kind != FileKind::Table {
+            return Stay::SHORTEST;
+        }
+        let level = usize::from(1 + hint.level).min(LIFETIMES - 1);
+        let device_bytes = geometry.chunks() as u64 * u64::from(geometry.chunk_bytes);
+        let class = hint.expected_lifetime.map(|bytes| class(bytes, device_bytes));
+        Stay { level, expected: class.filter(|class| self.0[level].learn(*class)).map(whole) }
+    }
+}
+
+impl OnLevel {
+    /// Learns what is usual, and says whether tables are told apart.
+    fn learn(&mut self, class: f64) -> bool {
+        let mean = self.mean.get_or_insert(class);
+        if (class - *mean).abs() > 1.0 {
+            self.apart = APART + 1;
+        }
+        *mean += (class - *mean) / USUAL_OF;
+        self.apart = self.apart.saturating_sub(1);
+        self.apart > 0
+    }
+}
+
+impl Stay {
+    /// Of what belongs to no level.
+    pub(super) const SHORTEST: Stay = Stay { level: SHORTEST, expected: None };
+
+    /// The lifetime that a device is told: the level, or what is expected.
+    pub(super) fn lifetime(&self) -> Lifetime {
+        self.expected.map_or(self.level, |class| 1 + usize::from(class))
+    }
+
+    /// As a byte: the level, and above it the class and one, or nothing.
+    pub(super) fn encode(&self) -> u8 {
+        self.level as u8 | self.expected.map_or(0, |class| 1 + class) << 4
+    }
+
+    /// What [`Stay::encode`] made a byte of, or a level alone.
+    pub(super) fn decode(byte: u8) -> Self {
+        let level = usize::from(byte & 0xf).min(LIFETIMES - 1);
+        let expected = (byte >> 4).checked_sub(1).map(|class| class.min(CLASSES - 1));
+        Stay { level, expected }
+    }
+}
+
+/// In classes, and parts of one, by how often so many bytes are what the device holds.
+fn class(bytes: u64, device_bytes: u64) -> f64 {
+    let log4 = |bytes: u64| (bytes.max(1) as f64).log2() / 2.0;
+    let class = CLASS_OF_DEVICE + log4(bytes) - log4(device_bytes);
+    class.clamp(0.0, f64::from(CLASSES))
+}
+
+fn whole(class: f64) -> u8 {
+    (class as u8).min(CLASSES - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEVICE_BYTES: u64 = 64 << 20;
+
+    /// How long tables of level 3 stay that are expected to live so long, one after the other.
+    fn stays<const N: usize>(expected: [Option<u64>; N]) -> [Stay; N] {
+        let (mut usual, device) = (Usual::default(), Geometry::of_blocks(2, 4, 8, 1 << 20));
+        expected.map(|bytes| usual.stay(Hint::table(3).living(bytes), &device))
+    }
+
+    const BY_LEVEL: Stay = Stay { level: 4, expected: None };
+
+    #[test]
+    fn levels_are_lifetimes_where_nothing_is_expected() {
+        let (mut usual, device) = (Usual::default(), Geometry::of_blocks(2, 4, 8, 1 << 20));
+        let mut of = |hint| usual.stay(hint, &device).lifetime();
+        assert_eq!([0, 1, 6, 7].map(|level| of(Hint::table(level))), [1, 2, 7, 7]);
+        assert_eq!(of(Hint::of(FileKind::Meta).living(Some(9))), 0);
+        assert_eq!(stays([None]), [BY_LEVEL]);
+    }
+
+    #[test]
+    fn what_is_expected_of_all_tables_of_a_level_says_no_more_than_the_level() {
+        let alike = [900, 1_000, 3_000, 1_000, 400].map(|kib| Some(kib << 10));
+        assert_eq!(stays(alike), [BY_LEVEL; 5]);
+    }
+
+    #[test]
+    fn what_is_unusual_on_a_level_has_a_class_by_what_the_device_holds_and_the_same_level() {
+        let unusual = |bytes| stays([Some(2 << 20), Some(bytes)])[1];
+        let bytes = [0, DEVICE_BYTES - 1, DEVICE_BYTES, 4 * DEVICE_BYTES, u64::MAX];
+        let found = bytes.map(unusual);
+        assert_eq!(found.map(|stay| stay.lifetime()), [1, 4, 5, 6, 7]);
+        assert!(found.iter().all(|stay| stay.level == BY_LEVEL.level));
+    }
+
+    #[test]
+    fn tables_are_told_apart_as_long_as_there_are_unusual_ones() {
+        let mut expected = [Some(1 << 20); 1_000];
+        (100..400).step_by(50).for_each(|unusual| expected[unusual] = Some(64 << 20));
+        let found = stays(expected);
+        let [apart, usual] = [2, BY_LEVEL.level].map(|lifetime| {
+            move |stays: &[Stay]| stays.iter().all(|stay| stay.lifetime() == lifetime)
+        });
+        assert!(usual(&found[..100]) && usual(&found[600..]));
+        assert_eq!((found[100].lifetime(), found[350].lifetime()), (5, 5));
+        assert!(apart(&found[101..150]) && apart(&found[301..350]));
+    }
+
+    #[test]
+    fn what_is_usual_is_learnt() {
+        let mut expected = [Some(1 << 20); 600];
+        expected[100..].fill(Some(64 << 20));
+        let found = stays(expected);
+        assert_eq!((found[99], found[100].lifetime(), found[599]), (BY_LEVEL, 5, BY_LEVEL));
+    }
+
+    #[test]
+    fn a_byte_tells_both() {
+        let [usual, short] = stays([Some(u64::MAX), Some(0)]);
+        let [_, long] = stays([Some(0), Some(u64::MAX)]);
+        for stay in [Stay::SHORTEST, usual, short, long] {
+            assert_eq!(Stay::decode(stay.encode()), stay);
+        }
+        // As it was before anything was expected: the level's lifetime alone.
+        assert_eq!(Stay::decode(4), BY_LEVEL);
+    }
+
+    #[test]
+    fn a_byte_that_means_nothing_is_no_lifetime_out_of_bounds() {
+        for byte in 0..=u8::MAX {
+            let stay = Stay::decode(byte);
+            assert!(stay.level < LIFETIMES && stay.lifetime() < LIFETIMES, "{byte}");
+        }
+    }
+}
