@@ -58,8 +58,7 @@ pub struct Passthrough {
 }
 
 impl Passthrough {
-    /// Fails if the kernel has no such rings, or forbids them; and where numbers lie in memory in another order than
-    /// commands are written in.
+    /// Fails if the kernel has no such rings, or forbids them, and on machines of the other byte order.
     pub fn new() -> io::Result<Self> {
         if cfg!(target_endian = "big") {
             return Err(ErrorKind::Unsupported.into());
@@ -134,7 +133,7 @@ fn new_ring() -> io::Result<Ring> {
     IoUring::builder().build(ENTRIES)
 }
 
-/// `struct nvme_uring_cmd`, 72 bytes, and zeros behind it, as it lies in the memory of a little-endian machine.
+/// `struct nvme_uring_cmd`, 72 bytes, and zeros behind it. The kernel reads it in the machine's byte order, which is this.
 fn encode(command: &Command, address: u64, bytes: u32) -> [u8; 80] {
     let mut out = [0; 80];
     let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);

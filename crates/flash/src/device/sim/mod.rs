@@ -1,7 +1,7 @@
 //! A device in virtual time: what it does when, in whole nanoseconds, the same each time.
 //!
 //! Requests pass through dies, channels and the way to the host, each of which does one thing at a time, but for dies whose
-//! planes read independently ([`planes`]):
+//! planes read independently (`planes`):
 //!
 //! * A read waits for its die, is sensed, waits for the channel, is moved out, and goes to the host. The
 //!   die is busy until the data is out.
