@@ -98,7 +98,7 @@ mod tests {
     /// A short key of few letters, so that many are equal, and prefixes of each other; some end in zeros.
     fn key(rng: &mut Rng, common: &[u8]) -> Vec<u8> {
         let more = (0..rng.below(12)).map(|_| [0, b'a', b'a', 0xff][rng.below(4) as usize]);
-        let mut key = [common, &[b'k']].concat();
+        let mut key = [common, b"k"].concat();
         key.extend(more);
         key
     }

@@ -163,8 +163,7 @@ fn runs_are_told_the_same_each_time() {
         let storage = Noting::default();
         let db = open(&storage);
         load(&db, 5_000);
-        let told = storage.told.lock().unwrap().clone();
-        told
+        storage.told.lock().unwrap().clone()
     };
     assert_eq!(told(), told());
 }
