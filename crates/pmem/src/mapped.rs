@@ -98,13 +98,17 @@ impl MappedRegion {
     }
 
     /// Writes all blocks of a new file. Where a block was only allocated, the first store makes the file system note
-    /// that it is written, and as the mapping is synchronous the store waits for its journal.
+    /// that it is written, and as the mapping is synchronous the store waits for its journal. Bad memory stays as it
+    /// is, except where the header is: an extent that has some is left out.
     fn write_zeros(&self, path: &Path) -> Result<()> {
         let zeros = vec![0; 1 << 20];
         for at in (0..self.len).step_by(zeros.len()) {
             let piece = &zeros[..zeros.len().min(self.len - at)];
-            let written = self._file.write_all_at(piece, at as u64);
-            written.map_err(|source| failure("write to", path, source))?;
+            match self._file.write_all_at(piece, at as u64) {
+                Err(source)
+                    if at > 0 && source.raw_os_error() == Some(Errno::IO.raw_os_error()) => {}
+                written => written.map_err(|source| failure("write to", path, source))?,
+            }
         }
         Ok(())
     }

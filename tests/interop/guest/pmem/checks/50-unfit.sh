@@ -69,29 +69,41 @@ tells_what_is_wrong() {
     acknowledged check $database $count $pool
 }
 
-# Tells the kernel that the NVDIMM can't be read at an offset of the pool, as it would find out by itself.
-make_unreadable() { # OFFSET
-    local block
-    block=$(filefrag -v $pool | awk '$1 == "0:" { print $4 + 0 }')
-    echo "$((block * 8 + $1 / 512)) 8" >/sys/block/"$(basename "$nvdimm")"/badblocks
+first_block() {
+    filefrag -v $pool | awk '$1 == "0:" { print $4 + 0 }'
 }
 
-# In the header, in the only segment's frames, and in an extent that is free.
+# Tells the kernel that the NVDIMM can't be read at an offset of the pool, as it would find out by itself.
+make_unreadable() { # OFFSET
+    echo "$(($(first_block) * 8 + $1 / 512)) 8" >/sys/block/"$(basename "$nvdimm")"/badblocks
+}
+
+# In the header, in the only segment's frames, and in an extent that is free. What was bad once stays so until the machine
+# is reset: nobody else gets it.
 tells_of_bad_memory() {
     leave_writes_in_pool
     make_unreadable $((9 << 20))
     esker pmem check $pool
     acknowledged check $database $count $pool
     esker put $database k v --pool $pool
+    block=$(first_block)
+    rm $pool
+    sync
+    leave_writes_in_pool
+    expect "the pool's first block" "$(first_block)" "$block"
+    acknowledged check $database $count $pool
+    esker put $database k v --pool $pool
+    mv $pool $dax/bad-extent
     leave_writes_in_pool
     make_unreadable $((512 << 10))
     is_unfit "could not read"
     refused 1 "could not read" esker pmem check $pool
     refused 1 "could not read" esker repair $database --pool $pool
+    mv $pool $dax/bad-segment
     leave_writes_in_pool
     make_unreadable 0
     is_unfit "could not read"
-    rm $pool
+    mv $pool $dax/bad-header
 }
 
 check "unfit: no pool, one that was cut off, an empty one, of a newer format, a broken header, another database's" tells_what_is_wrong
