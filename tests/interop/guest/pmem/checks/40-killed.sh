@@ -5,6 +5,7 @@ survives_kills() {
     esker pmem create $pool --bytes 64MiB
     from=0
     for round in 1 2 3 4; do
+        : >/tmp/acknowledged
         acknowledged load $database $from $pool >/tmp/acknowledged &
         wait_for 100 is_loaded $((round * 400))
         refused 1 "pmem check\|process\|open" esker pmem check $pool
