@@ -5,7 +5,7 @@
 
 use crate::settings::{OpenSettings, draw_keyspace};
 use esker_base::Rng;
-use esker_lsm::{KeyspaceSettings, Shape};
+use esker_lsm::{Dedup, KeyspaceSettings, Ratio, Shape};
 
 /// The keyspaces of a history, by number. The first always exists.
 pub const SPACES: [&str; 4] = ["default", "one", "two", "three"];
@@ -267,6 +267,11 @@ impl History {
         history.default_keyspace = draw_keyspace(&mut rng);
         if let Shape::Leveled { ratio } = &mut history.default_keyspace.shape {
             *ratio = 2 + *ratio % 2;
+        }
+        // Or a level that repeats its keys is hardly ever mostly empty, which is where it stays what it is.
+        if let Dedup::PerLevel { threshold } = &mut history.default_keyspace.dedup {
+            *threshold = Ratio::of_hundredths(105);
+            history.default_keyspace.shape = Shape::Tiered { runs: 6 };
         }
         history.settles_after = [100, 300, 1000, 3000][rng.below(4) as usize];
         let count = 400 + rng.below(600);

@@ -284,7 +284,11 @@ mod tests {
             [was, vec![remove(file), add(file, 4), written(file * 100 + 10)]]
         };
         let mut state = after((1..5).flat_map(moved));
-        assert_eq!(born(&state)[0], Born { at: 100, level: 2 });
+        assert_eq!(
+            born(&state).last(),
+            Some(&Born { at: 100, level: 2 }),
+            "the oldest run is the last"
+        );
         assert_eq!([2, 4].map(|level| expected(&state, level)), [Some(310), None]);
         apply(&mut state, &Edit::of((1..5).map(remove).chain([written(500)])));
         assert_eq!([2, 4].map(|level| expected(&state, level)), [Some(200), None]);
