@@ -78,7 +78,10 @@ impl Appends {
         let command = command(self.namespace, self.block_bytes, zone.start, bytes.len());
         let (answer, bytes) = self.commands.send(&self.device, &command, bytes);
         match (answer, bytes) {
-            (Ok(answer), _) if answer.status == 0 => Ok(answer.result * self.block_bytes),
+            (Ok(answer), _) if answer.status == 0 => answer
+                .result
+                .checked_mul(self.block_bytes)
+                .ok_or_else(|| Failure::Failed(io::Error::other("the disk named no place on it"))),
             (Ok(answer), _) => Err(Failure::Failed(refusal(answer.status))),
             (Err(error), Some(bytes)) if is_refused(&error) => Err(Failure::Refused(error, bytes)),
             (Err(error), _) => Err(Failure::Failed(error)),

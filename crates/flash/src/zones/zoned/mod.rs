@@ -140,8 +140,8 @@ impl ZonedDisk {
         self.foreign.lock().contains(&self.geometry.index(chunk))
     }
 
-    /// Writes behind what is written, and says how the zone is then.
-    fn write_zone(&self, mut zone: Zone, at: u64, bytes: &[u8]) -> Result<Zone, Failure> {
+    /// Writes behind what is written. The zone is then as far as that came, after a failure, too.
+    fn write_zone(&self, zone: &mut Zone, at: u64, bytes: &[u8]) -> Result<(), Failure> {
         if zone.written.next_multiple_of(BLOCK_BYTES) != at {
             let found = zone.written;
             let what =
@@ -153,7 +153,7 @@ impl ZonedDisk {
         let (mut done, end) = (0, gap + bytes.len());
         while done < end {
             let len = self.disk.write_bytes_max().min(end - done);
-            let found = self.disk.write(&zone, part(gap, bytes, done..done + len))?;
+            let found = self.disk.write(zone, part(gap, bytes, done..done + len))?;
             if found != zone.start + zone.written {
                 let place = i128::from(found) - i128::from(zone.start);
                 return Err(Failure::Elsewhere(place, zone.written));
@@ -165,11 +165,11 @@ impl ZonedDisk {
         if zone.written >= self.chunk_bytes() {
             // The rest of a zone that takes more than others is not used.
             if zone.written < zone.capacity {
-                self.disk.finish(&zone)?;
+                self.disk.finish(zone)?;
             }
             zone.condition = Condition::Full;
         }
-        Ok(zone)
+        Ok(())
     }
 
     fn unless_foreign(&self, chunk: Chunk) -> io::Result<()> {
@@ -261,19 +261,23 @@ impl Zones for ZonedDisk {
     }
 
     fn write(&self, chunk: Chunk, at: u64, bytes: &[u8]) -> Result<()> {
-        let zone = self.zone(chunk);
+        let (before, mut zone) = (self.zone(chunk), self.zone(chunk));
         let written = self.unless_foreign(chunk).map_err(Failure::Failed);
-        match written.and_then(|()| self.write_zone(zone, at, bytes)) {
-            Ok(after) => {
-                self.set(chunk, after);
+        match written.and_then(|()| self.write_zone(&mut zone, at, bytes)) {
+            Ok(()) => {
+                self.set(chunk, zone);
                 Ok(())
             }
             Err(failure) => {
-                if matches!(failure, Failure::Elsewhere(..)) {
+                self.ask_again(chunk);
+                // Behind what came to its place there may be a part of the next request, and no more is ours.
+                let asked = (at + bytes.len() as u64).max(zone.written);
+                let most = asked.min(zone.written + self.disk.write_bytes_max() as u64);
+                let is_ours = (zone.written..=most).contains(&self.zone(chunk).written);
+                if matches!(failure, Failure::Elsewhere(..)) || !is_ours {
                     self.foreign.lock().insert(self.geometry.index(chunk));
                 }
-                self.ask_again(chunk);
-                Err(self.failure("write to", &zone, failure.into()))
+                Err(self.failure("write to", &before, failure.into()))
             }
         }
     }
@@ -325,6 +329,10 @@ impl Zones for ZonedDisk {
     }
 
     fn finish(&self, chunk: Chunk) -> Result<()> {
+        if self.is_foreign(chunk) {
+            // Whoever writes it goes on, and it keeps its place among the active ones.
+            return Ok(());
+        }
         let zone = self.zone(chunk);
         match self.disk.finish(&zone) {
             Ok(()) => {

@@ -65,6 +65,28 @@ fn bytes_of_somebody_else_are_told_and_their_zone_is_left_alone() {
     zones.reset(chunk).unwrap();
 }
 
+/// The disk refuses what does not fit any more, and says no place.
+#[test]
+fn a_zone_that_somebody_else_filled_or_finished_is_left_alone() {
+    for finishes in [false, true] {
+        let disk = appending(8);
+        let zones = open(&disk);
+        let chunk = zones.geometry().chunk(3);
+        zones.write(chunk, 0, &blocks(2, 1)).unwrap();
+        disk.write_as_another(3, &vec![7; CAPACITY as usize - 3 * 4096]);
+        if finishes {
+            disk.finish(&disk.zone(3)).unwrap();
+        }
+        let left = disk.content(3);
+        zones.write(chunk, 8192, &blocks(2, 2)).unwrap_err();
+        assert!(zones.is_bad(chunk));
+        zones.finish(chunk).unwrap();
+        let refused = zones.reset(chunk).unwrap_err().to_string();
+        assert!(refused.contains("somebody else"), "{refused}");
+        assert_eq!(disk.content(3), left);
+    }
+}
+
 #[test]
 fn a_zone_that_somebody_else_emptied_is_left_alone() {
     let disk = appending(8);
