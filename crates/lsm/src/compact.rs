@@ -12,7 +12,7 @@ use crate::parts::Parts;
 use crate::reclaim::ReclaimErrors;
 use crate::schedule::Schedule;
 use crate::settings::KeyspaceSettings;
-use crate::under_way::Progress;
+use crate::under_way::{Entered, Progress};
 use crate::version::{KeyspaceVersion, TableId, TableMeta, table_file_name};
 use esker_base::{KeyspaceId, Result, Seqno};
 use std::sync::Arc;
@@ -198,8 +198,7 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<Option<Merged>> {
     let merge = Arc::new(Merge::new(inner, plan, &keyspace));
     let is_below_base = deferred::is_below_base(&keyspace, plan);
     drop(keyspace);
-    // Until its edit is in force, or its runs would count once more before they are gone.
-    let _entered = inner.under_way.enter(&merge.progress);
+    let entered = inner.under_way.enter(&merge.progress);
     let merged = Merged::new(plan, merge.execute(inner)?);
     count(inner, &merged.outcome);
     inner.counters.compactions_done.lock().count(plan);
@@ -207,14 +206,15 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<Option<Merged>> {
         inner.counters.deferrals.add(1);
         return Ok(Some(merged));
     }
-    install(inner, &merged)?;
+    install(inner, &merged, Some(entered))?;
     let from_level_0 = bytes_from_level_0(plan);
     inner.stall.drained_level_0(from_level_0, inner.clock.now().saturating_sub(started));
     Ok(None)
 }
 
-/// Puts what was merged in force. After an error it may be tried again.
-pub(crate) fn install(inner: &Inner, merged: &Merged) -> Result<()> {
+/// Puts what was merged in force. After an error it may be tried again. It counts as under way until then, and no longer:
+/// its runs would count once more before they are gone, or be taken off from those that came meanwhile.
+pub(crate) fn install(inner: &Inner, merged: &Merged, entered: Option<Entered<'_>>) -> Result<()> {
     let mut is_dropped = false;
     inner.install(
         Account::default(),
@@ -224,6 +224,7 @@ pub(crate) fn install(inner: &Inner, merged: &Merged) -> Result<()> {
         },
         |_| {},
     )?;
+    drop(entered);
     if is_dropped {
         remove_outputs(inner, std::slice::from_ref(&merged.outcome));
     }

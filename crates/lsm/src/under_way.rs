@@ -2,7 +2,9 @@
 //!
 //! A merge takes many runs out of level 0, all at once when its edit is in force. Were writers slowed by the runs that stand
 //! there, they would go fast after each merge and ever more slowly until the next one's end. So a merge that is half
-//! done counts as half of its runs gone: what is owed then falls and rises as the work does, little by little.
+//! done counts as half of its runs gone, whenever a MemTable is sealed or a job has ended: what is owed then falls and
+//! rises as the work does, little by little. What is written is held against what is expected, so a merge that drops much
+//! counts for less than it is worth. Keyspaces with a goal for space count no runs, and have no part in this.
 
 use crate::compaction::{Plan, PlanInput};
 use crate::version::KeyspaceVersion;

@@ -35,7 +35,7 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
         Job::Flush(memtable) => flush_one(inner, memtable),
         Job::Sync(seqno) => inner.commit.sync_through(*seqno),
         Job::Compact(plan) => compact(inner, plan).map(|early| merged = early),
-        Job::Install(merged) => inner.installer.mend().and_then(|()| install(inner, merged)),
+        Job::Install(merged) => inner.installer.mend().and_then(|()| install(inner, merged, None)),
         Job::OpenTables => {
             inner.open_new_tables();
             inner.schedule.jobs.lock().is_opening_again = false;
@@ -278,7 +278,10 @@ pub(crate) fn update_debt(inner: &Inner) {
         for keyspace in view.version.keyspaces.values() {
             let moved = moved.get(&keyspace.id).unwrap_or(&NOTHING);
             let owed = compaction::debt(keyspace, inner.sizes, moved);
-            let runs = owed.level_0_runs as f64 - inner.under_way.runs_done(keyspace.id);
+            // A goal's is the height where most runs lie above each other, of which a merge elsewhere takes nothing.
+            let is_of_runs = !keyspace.settings.has_space_goal();
+            let done = if is_of_runs { inner.under_way.runs_done(keyspace.id) } else { 0.0 };
+            let runs = owed.level_0_runs as f64 - done;
             let excess = (runs - owed.level_0_trigger as f64).max(0.0);
             debt.level_0_excess_runs = debt.level_0_excess_runs.max(excess);
             debt.compaction_bytes += owed.bytes;
