@@ -98,19 +98,10 @@ impl MappedRegion {
     }
 
     /// Writes all blocks of a new file. Where a block was only allocated, the first store makes the file system note
-    /// that it is written, and as the mapping is synchronous the store waits for its journal. Bad memory stays as it
-    /// is, except where the header is: an extent that has some is left out.
+    /// that it is written, and as the mapping is synchronous the store waits for its journal.
     fn write_zeros(&self, path: &Path) -> Result<()> {
-        let zeros = vec![0; 1 << 20];
-        for at in (0..self.len).step_by(zeros.len()) {
-            let piece = &zeros[..zeros.len().min(self.len - at)];
-            match self._file.write_all_at(piece, at as u64) {
-                Err(source)
-                    if at > 0 && source.raw_os_error() == Some(Errno::IO.raw_os_error()) => {}
-                written => written.map_err(|source| failure("write to", path, source))?,
-            }
-        }
-        Ok(())
+        let write = |piece: &[u8], at| self._file.write_all_at(piece, at);
+        write_zeros(self.len, write).map_err(|source| failure("write to", path, source))
     }
 
     /// Fails if no pool can be made at `path` for its file system. To be asked before `create`, which has made
@@ -289,6 +280,34 @@ fn recorded_holder(file: &File) -> Option<String> {
     }
 }
 
+/// Zeros are written in pieces of this size.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Has `write` write zeros to all pages of a file of `len` bytes. Bad memory stays as it is, page by page, except in the
+/// first piece, where the header and the table of extents lie: an extent that has some is left out.
+fn write_zeros(len: usize, write: impl Fn(&[u8], u64) -> io::Result<()>) -> io::Result<()> {
+    let is_bad = |written: &io::Result<()>| {
+        let code = written.as_ref().err().and_then(io::Error::raw_os_error);
+        code == Some(Errno::IO.raw_os_error())
+    };
+    let zeros = vec![0; PIECE_BYTES];
+    for at in (0..len).step_by(PIECE_BYTES) {
+        let piece = &zeros[..PIECE_BYTES.min(len - at)];
+        let written = write(piece, at as u64);
+        if at == 0 || !is_bad(&written) {
+            written?;
+            continue;
+        }
+        for (page, at) in piece.chunks(PAGE_BYTES).zip((at..).step_by(PAGE_BYTES)) {
+            let written = write(page, at as u64);
+            if !is_bad(&written) {
+                written?;
+            }
+        }
+    }
+    Ok(())
+}
+
 impl Drop for MappedRegion {
     fn drop(&mut self) {
         // SAFETY: the mapping is this value's, and whoever points into it keeps the value alive.
@@ -431,6 +450,45 @@ mod tests {
         assert_eq!(locked_by(locks, device(0x1a), 42), Some(9));
         assert_eq!(locked_by(locks, device(0x1b), 42), None, "of another namespace");
         assert_eq!(locked_by(locks, device(0x1a), 43), None);
+    }
+
+    /// The pages that are written of a file of three pieces and a page if one page is bad, and how that ends.
+    fn written_around(bad: u64) -> (usize, io::Result<()>) {
+        let len = 3 * PIECE_BYTES + PAGE_BYTES;
+        let pages = std::cell::RefCell::new(vec![false; len / PAGE_BYTES]);
+        let written = write_zeros(len, |piece, at| {
+            let covered = at / PAGE_BYTES as u64..(at + piece.len() as u64) / PAGE_BYTES as u64;
+            if covered.contains(&bad) {
+                return Err(Errno::IO.into());
+            }
+            covered.for_each(|page| pages.borrow_mut()[page as usize] = true);
+            Ok(())
+        });
+        (pages.take().into_iter().filter(|page| *page).count(), written)
+    }
+
+    #[test]
+    fn bad_memory_leaves_no_page_but_its_own_unwritten() {
+        let last = 3 * (PIECE_BYTES / PAGE_BYTES) as u64;
+        for bad in [last / 3, last / 2, last] {
+            let (written, ended) = written_around(bad);
+            assert_eq!(written, last as usize, "page {bad} is bad");
+            assert!(ended.is_ok());
+        }
+    }
+
+    #[test]
+    fn a_file_whose_header_would_lie_in_bad_memory_is_not_made() {
+        let (written, ended) = written_around(1);
+        assert_eq!(written, 0);
+        assert_eq!(ended.unwrap_err().raw_os_error(), Some(Errno::IO.raw_os_error()));
+    }
+
+    #[test]
+    fn what_is_no_bad_memory_ends_the_writing() {
+        let full = |_: &[u8], at| if at > 0 { Err(Errno::NOSPC.into()) } else { Ok(()) };
+        let ended = write_zeros(2 * PIECE_BYTES, full).unwrap_err();
+        assert_eq!(ended.raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
     }
 
     #[test]
