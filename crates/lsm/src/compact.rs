@@ -4,6 +4,7 @@
 
 use crate::account::Account;
 use crate::compaction::{self, Held, Outcome, Plan};
+use crate::compactions_done::Done;
 use crate::deferred;
 use crate::filter_share;
 use crate::inner::Inner;
@@ -127,6 +128,7 @@ pub(crate) struct Merged {
     outcome: Outcome,
     /// The newest level of the inputs, and their bytes there.
     moved: (usize, u64),
+    done: Done,
 }
 
 impl Merged {
@@ -139,6 +141,7 @@ impl Merged {
             place: (plan.output_level, plan.output_run),
             outcome,
             moved: (newest.level, newest.tables.iter().map(|table| table.meta.bytes).sum()),
+            done: Done::by(plan),
         }
     }
 
@@ -183,11 +186,8 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<Option<Merged>> {
     let started = inner.clock.now();
     inner.installer.mend()?;
     if plan.is_trivial_move() {
-        let cost = Account::default();
-        let moved = |state: &State| Ok(unless_dropped(state, plan.keyspace, || move_edit(plan)));
-        inner.install(cost, moved, |_| {})?;
-        inner.counters.trivial_moves.add(1);
-        inner.counters.compactions_done.lock().count(plan);
+        let is_dropped = install_edit(inner, plan.keyspace, Done::by(plan), || move_edit(plan))?;
+        inner.counters.trivial_moves.add(u64::from(!is_dropped));
         return Ok(None);
     }
     let view = inner.view.load();
@@ -201,7 +201,6 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<Option<Merged>> {
     let entered = inner.under_way.enter(&merge.progress);
     let merged = Merged::new(plan, merge.execute(inner)?);
     count(inner, &merged.outcome);
-    inner.counters.compactions_done.lock().count(plan);
     if is_below_base && deferred::is_early(inner, plan, &merged) {
         inner.counters.deferrals.add(1);
         return Ok(Some(merged));
@@ -215,21 +214,32 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<Option<Merged>> {
 /// Puts what was merged in force. After an error it may be tried again. It counts as under way until then, and no longer:
 /// its runs would count once more before they are gone, or be taken off from those that came meanwhile.
 pub(crate) fn install(inner: &Inner, merged: &Merged, entered: Option<Entered<'_>>) -> Result<()> {
-    let mut is_dropped = false;
-    inner.install(
-        Account::default(),
-        |state| {
-            is_dropped = !has_keyspace(state, merged.keyspace);
-            Ok(unless_dropped(state, merged.keyspace, || merged.edit()))
-        },
-        |_| {},
-    )?;
+    let is_dropped = install_edit(inner, merged.keyspace, merged.done, || merged.edit())?;
     drop(entered);
     if is_dropped {
         remove_outputs(inner, std::slice::from_ref(&merged.outcome));
     }
     inner.open_new_tables();
     Ok(())
+}
+
+/// Puts `edit` in force and counts what it does, unless its keyspace was dropped meanwhile. Returns whether it was.
+fn install_edit(
+    inner: &Inner,
+    keyspace: KeyspaceId,
+    done: Done,
+    edit: impl FnOnce() -> Edit,
+) -> Result<bool> {
+    let mut is_dropped = false;
+    let unless_dropped = |state: &State| {
+        is_dropped = !state.version.keyspaces.contains_key(&keyspace);
+        Ok(if is_dropped { Edit::default() } else { edit() })
+    };
+    inner.install(Account::default(), unless_dropped, |_| {})?;
+    if !is_dropped {
+        inner.counters.compactions_done.lock().count(done);
+    }
+    Ok(is_dropped)
 }
 
 /// Counts what a merge has cost, whenever it comes into force.
@@ -266,15 +276,6 @@ fn cost_of(outcome: &Outcome) -> Account {
     }
 }
 
-/// `edit`, or none if the keyspace was dropped meanwhile.
-fn unless_dropped(state: &State, keyspace: KeyspaceId, edit: impl FnOnce() -> Edit) -> Edit {
-    if has_keyspace(state, keyspace) { edit() } else { Edit::default() }
-}
-
-fn has_keyspace(state: &State, keyspace: KeyspaceId) -> bool {
-    state.version.keyspaces.contains_key(&keyspace)
-}
-
 /// The edit that puts the inputs, as they are, where the output goes.
 fn move_edit(plan: &Plan) -> Edit {
     let place = (plan.output_level, plan.output_run);
@@ -298,6 +299,7 @@ fn bytes_from_level_0(plan: &Plan) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use crate::compactions_done::CompactionsDone;
     use crate::db::Db;
     use crate::env::Env;
     use crate::keyspace::Keyspace;
@@ -411,6 +413,45 @@ mod tests {
         let steps = seen.windows(2).map(|pair| pair[1] - pair[0]);
         assert!(seen.len() >= 4 && steps.into_iter().all(|step| step < 2.0), "{seen:?}");
         assert_eq!(db.inner().under_way.runs_done(keyspace.id()), 0.0, "the merge is over");
+    }
+
+    /// Asked whether reads wait, it drops the keyspace whose tables are being merged.
+    #[derive(Default)]
+    struct Dropping {
+        storage: MemoryStorage,
+        db: OnceLock<Db>,
+    }
+
+    impl Layer for Dropping {
+        fn below(&self) -> &dyn Storage {
+            &self.storage
+        }
+        fn is_busy(&self) -> bool {
+            if let Some(db) = self.db.get() {
+                // The first time; later there is none.
+                let _ = db.drop_keyspace("keyspace");
+            }
+            false
+        }
+    }
+
+    #[test]
+    fn a_merge_that_never_came_into_force_is_not_among_those_done() {
+        let storage = Arc::new(Dropping::default());
+        let env = Env { background: Arc::new(Stepped), ..Env::over(storage.clone()) };
+        let (segment_bytes, memory_bytes) = (64 << 10, 4 << 20);
+        let settings =
+            Settings { log: Log::None, segment_bytes, memory_bytes, ..Settings::default() };
+        let db = Db::open_with(env, settings).unwrap();
+        let compression = Compression::None;
+        let settings = KeyspaceSettings { compression, ..KeyspaceSettings::default() };
+        let keyspace = db.keyspace("keyspace", settings).unwrap();
+        flush_runs(&db, &keyspace, 8);
+        assert!(storage.db.set(db.clone()).is_ok());
+        assert!(step_lane(db.inner(), Lane::Compaction), "level 0 is merged");
+        let stats = db.stats();
+        assert_eq!(stats.compactions, 1, "it has cost what it cost");
+        assert_eq!(stats.compactions_done, CompactionsDone::default());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How many compactions were done, by why they were and by what they did.
+//! How many compactions came into force, by why they were done and by what they did.
 
 use crate::compaction::{Plan, Reason};
 use std::fmt;
@@ -39,14 +39,29 @@ impl CompactionsDone {
     }
 
     /// Counts one more.
-    pub(crate) fn count(&mut self, plan: &Plan) {
-        let done = &mut self.0[plan.reason as usize];
+    pub(crate) fn count(&mut self, one: Done) {
+        self.0[one.reason as usize] += one.figures;
+    }
+}
+
+/// What one compaction does, and why.
+#[derive(Clone, Copy)]
+pub(crate) struct Done {
+    reason: Reason,
+    figures: DoneFor,
+}
+
+impl Done {
+    /// What `plan` does.
+    pub(crate) fn by(plan: &Plan) -> Done {
+        let mut figures = DoneFor::default();
         let figure = match plan.output_level > plan.newest_place().level {
-            _ if plan.is_trivial_move() => &mut done.moved,
-            true => &mut done.down,
-            false => &mut done.in_place,
+            _ if plan.is_trivial_move() => &mut figures.moved,
+            true => &mut figures.down,
+            false => &mut figures.in_place,
         };
-        *figure += 1;
+        *figure = 1;
+        Done { reason: plan.reason, figures }
     }
 }
 
