@@ -103,19 +103,24 @@ mod tests {
         key
     }
 
-    /// Tables of disjoint ranges, in order.
+    /// Tables of disjoint ranges, in order. Some hold one key; some begin with the key that the one before ends at, which
+    /// is then not that one's.
     fn tables(rng: &mut Rng, common: &[u8]) -> Vec<Arc<TableHandle>> {
         let mut keys: Vec<_> = (0..2 * rng.below(20)).map(|_| key(rng, common)).collect();
         keys.sort();
         keys.dedup();
-        let pairs = keys.as_chunks::<2>().0.iter();
-        let table = |[smallest, largest]: &[Vec<u8>; 2]| {
-            let (smallest, largest) = (smallest.clone(), largest.clone());
-            let largest_is_exclusive = rng.one_in(3);
+        let (mut tables, mut at) = (Vec::new(), 0);
+        while at < keys.len() {
+            let is_of_one_key = rng.one_in(4) || at + 1 == keys.len();
+            let last = if is_of_one_key { at } else { at + 1 };
+            let (smallest, largest) = (keys[at].clone(), keys[last].clone());
+            let largest_is_exclusive = !is_of_one_key && rng.one_in(3);
             let meta = TableMeta { smallest, largest, largest_is_exclusive, ..sample_table(1) };
-            TableHandle::detached(meta)
-        };
-        pairs.map(table).collect()
+            tables.push(TableHandle::detached(meta));
+            let next_begins_there = largest_is_exclusive && rng.one_in(2);
+            at = if next_begins_there { last } else { last + 1 };
+        }
+        tables
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub(crate) fn range_changed(
                 && !range.starts_after(&meta.largest)
                 && !range.ends_before(&meta.smallest)
         };
-        let handles: Vec<_> = run.tables.iter().filter(touched).cloned().collect();
+        let handles: Vec<_> = run.tables().iter().filter(touched).cloned().collect();
         for handle in handles.iter().filter(|table| table.meta.range_tombstones > 0) {
             if any_tombstone(handle.reader(&inner.cache)?.tombstones(), range, since) {
                 return Ok(true);

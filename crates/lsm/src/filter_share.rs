@@ -82,7 +82,7 @@ impl Around {
         let levels = keyspace.levels.iter().enumerate();
         for (level, run) in levels.flat_map(|(n, level)| level.runs.iter().map(move |run| (n, run)))
         {
-            let stay = || run.tables.iter().filter(|table| !leaving.contains(&table.meta.id));
+            let stay = || run.tables().iter().filter(|table| !leaving.contains(&table.meta.id));
             let mut beside = Beside::default();
             stay().for_each(|table| beside.add(table, expected));
             if joins == Some(Place::new(level, run.id)) {

@@ -23,7 +23,7 @@ pub struct RunCursor {
 impl RunCursor {
     /// A cursor over `run`.
     pub fn new(run: Arc<Run>, cache: Arc<BlockCache>, purpose: CursorPurpose) -> Self {
-        let within = 0..run.tables.len();
+        let within = 0..run.tables().len();
         RunCursor { run, cache, purpose, within, open: None, valid: false }
     }
 
@@ -38,7 +38,7 @@ impl RunCursor {
 
     /// Leaves out the tables before `start` and those that begin at or after `end`.
     pub fn bounded(mut self, start: Option<&[u8]>, end: Option<&[u8]>) -> Self {
-        let tables = &self.run.tables;
+        let tables = self.run.tables();
         let from =
             start.map_or(0, |start| tables.partition_point(|table| table.meta.ends_before(start)));
         let to = end.map_or(tables.len(), |end| {
@@ -52,7 +52,7 @@ impl RunCursor {
     fn enter(&mut self, at: usize) -> Result<&mut TableCursor> {
         self.valid = false;
         if self.open.as_ref().is_none_or(|(open, _)| *open != at) {
-            let reader = self.run.tables[at].reader(&self.cache)?;
+            let reader = self.run.tables()[at].reader(&self.cache)?;
             self.open = Some((at, reader.cursor(self.purpose)));
         }
         Ok(&mut self.open.as_mut().expect("a table was just opened").1)
@@ -115,7 +115,7 @@ impl EntryCursor for RunCursor {
     }
 
     fn seek(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
-        let tables = &self.run.tables[self.within.clone()];
+        let tables = &self.run.tables()[self.within.clone()];
         let at = self.within.start + tables.partition_point(|table| table.meta.ends_before(key));
         self.valid = false;
         if at == self.within.end {
@@ -131,7 +131,7 @@ impl EntryCursor for RunCursor {
     }
 
     fn seek_before(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
-        let tables = &self.run.tables[self.within.clone()];
+        let tables = &self.run.tables()[self.within.clone()];
         let starting = tables.partition_point(|table| &table.meta.smallest[..] <= key);
         self.valid = false;
         if starting == 0 {

@@ -41,7 +41,7 @@ pub struct Stats {
     pub compactions: u64,
     /// Tables moved a level down without being rewritten.
     pub trivial_moves: u64,
-    /// Compactions and moves done, by their reason.
+    /// Compactions and moves that came into force, by their reason.
     pub compactions_done: CompactionsDone,
     /// Compactions that were not put in force when they were done, whether they are now or not.
     pub deferrals: u64,
@@ -234,7 +234,7 @@ pub(crate) fn levels(version: &Version) -> Vec<KeyspaceLevels> {
                     .iter()
                     .map(|run| RunInfo {
                         id: run.id,
-                        tables: run.tables.iter().map(|table| table.meta.clone()).collect(),
+                        tables: run.tables().iter().map(|table| table.meta.clone()).collect(),
                     })
                     .collect(),
             })

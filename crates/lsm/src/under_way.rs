@@ -33,7 +33,7 @@ impl Progress {
     pub(crate) fn of(plan: &Plan, keyspace: &KeyspaceVersion) -> Progress {
         let is_whole = |input: &&PlanInput| {
             let mut runs = keyspace.levels[0].runs.iter();
-            runs.any(|run| run.id == input.run && run.tables.len() == input.tables.len())
+            runs.any(|run| run.id == input.run && run.tables().len() == input.tables.len())
         };
         let of_level_0 = plan.inputs.iter().filter(|input| input.level == 0);
         let taken = of_level_0.filter(is_whole).count();

@@ -251,8 +251,7 @@ impl TableHandle {
 pub struct Run {
     /// How new the run is: higher is newer.
     pub id: u64,
-    /// Its tables, in key order. To be changed through [`Run::tables_mut`] alone.
-    pub tables: Vec<Arc<TableHandle>>,
+    tables: Vec<Arc<TableHandle>>,
     bounds: Bounds,
 }
 
@@ -262,7 +261,13 @@ impl Run {
         Run { id, tables, bounds: Bounds::default() }
     }
 
-    /// Its tables, to be changed.
+    /// Its tables, in key order.
+    #[inline]
+    pub fn tables(&self) -> &[Arc<TableHandle>] {
+        &self.tables
+    }
+
+    /// Its tables, to be changed: what lookups go by is then gathered anew.
     pub fn tables_mut(&mut self) -> &mut Vec<Arc<TableHandle>> {
         self.bounds = Bounds::default();
         &mut self.tables
@@ -343,7 +348,7 @@ impl KeyspaceVersion {
         self.levels.iter().enumerate().flat_map(|(level, runs)| {
             runs.runs
                 .iter()
-                .flat_map(move |run| run.tables.iter().map(move |table| (level, run.id, table)))
+                .flat_map(move |run| run.tables().iter().map(move |table| (level, run.id, table)))
         })
     }
 

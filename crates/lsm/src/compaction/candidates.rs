@@ -56,10 +56,10 @@ impl<'a> Search<'a> {
     pub(super) fn candidates(&self) -> Vec<Candidate<'a>> {
         let mut found = Vec::new();
         for run in &self.keyspace.levels[0].runs {
-            for from in 0..run.tables.len() {
+            for from in 0..run.tables().len() {
                 let mut best: Option<Candidate<'_>> = None;
-                for to in from + 1..=run.tables.len().min(from + SEED_TABLES) {
-                    let seed = &run.tables[from..to];
+                for to in from + 1..=run.tables().len().min(from + SEED_TABLES) {
+                    let seed = &run.tables()[from..to];
                     if self.busy.holds(seed[seed.len() - 1].meta.id) {
                         break;
                     }

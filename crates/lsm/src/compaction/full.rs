@@ -63,7 +63,7 @@ fn down_one_level(
     }
     let level = (1..last).find(|&level| !keyspace.levels[level].is_empty())?;
     let below = (level + 1..=last).find(|&below| !keyspace.levels[below].is_empty())?;
-    let tables = &keyspace.levels[level].runs[0].tables;
+    let tables = keyspace.levels[level].runs[0].tables();
     let target = &keyspace.levels[below].runs[0];
     let fits = |to: usize| {
         let own: u64 = tables[..to].iter().map(|table| table.meta.bytes).sum();
@@ -114,7 +114,7 @@ fn groups(keyspace: &KeyspaceVersion) -> Vec<Vec<Placed<'_>>> {
     let levels = keyspace.levels.iter().enumerate();
     let runs = levels.flat_map(|(level, runs)| runs.runs.iter().map(move |run| (level, &**run)));
     let mut tables: Vec<Placed<'_>> =
-        runs.flat_map(|(level, run)| run.tables.iter().map(move |t| (level, run, t))).collect();
+        runs.flat_map(|(level, run)| run.tables().iter().map(move |t| (level, run, t))).collect();
     tables.sort_by(|a, b| a.2.meta.smallest.cmp(&b.2.meta.smallest));
     let mut groups: Vec<(Span, Vec<Placed<'_>>)> = Vec::new();
     for placed in tables {
@@ -146,8 +146,8 @@ fn rewrite_garbage(
         meta.id.file < before_file && (has_deletes || table.repeats() > 0)
     };
     let mut bytes = 0;
-    let from = run.tables.iter().position(has_garbage)?;
-    let stretch = run.tables[from..].iter().take_while(|table| {
+    let from = run.tables().iter().position(has_garbage)?;
+    let stretch = run.tables()[from..].iter().take_while(|table| {
         bytes += table.meta.bytes;
         has_garbage(table) && (bytes == table.meta.bytes || bytes <= most_bytes)
     });

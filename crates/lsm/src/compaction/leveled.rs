@@ -85,7 +85,7 @@ fn score(keyspace: &KeyspaceVersion, level: usize, targets: &Targets, busy: &Bus
         return keyspace.levels[0].runs.len() as f64 / LEVEL_0_RUNS as f64;
     }
     let Some(run) = run_of(keyspace, level) else { return 0.0 };
-    let staying = run.tables.iter().filter(|table| !busy.holds(table.meta.id));
+    let staying = run.tables().iter().filter(|table| !busy.holds(table.meta.id));
     let bytes: u64 = staying.map(|table| table.meta.bytes).sum();
     if bytes <= targets.bytes[level] { 0.0 } else { bytes as f64 / targets.bytes[level] as f64 }
 }
@@ -117,7 +117,7 @@ pub(super) fn into_base(
     sizes: Sizes,
 ) -> Option<Plan> {
     let runs = &keyspace.levels[0].runs;
-    let span = Span::of(runs.iter().flat_map(|run| &run.tables))?;
+    let span = Span::of(runs.iter().flat_map(|run| run.tables()))?;
     let mut inputs: Vec<_> = runs.iter().map(|run| PlanInput::whole(0, run)).collect();
     let below = run_of(keyspace, base);
     inputs.extend(below.map(|run| PlanInput::overlapping(base, run, &span)));
@@ -174,8 +174,8 @@ fn stretches<'a>(
     busy: &Busy,
     sizes: Sizes,
 ) -> Vec<Stretch<'a>> {
-    let tables = &run_of(keyspace, level).expect("a level over its target has a run").tables;
-    let below = run_of(keyspace, level + 1).map_or(&[][..], |run| &run.tables);
+    let tables = run_of(keyspace, level).expect("a level over its target has a run").tables();
+    let below = run_of(keyspace, level + 1).map_or(&[][..], |run| run.tables());
     // Sums from the left, so that a stretch's share is a difference.
     let mut bytes_before = vec![0u64];
     let mut busy_before = vec![0usize];

@@ -53,7 +53,7 @@ impl KeyspaceVersion {
             return Some(*known);
         }
         let found = estimate(self.tables().map(|(_, _, table)| table), snapshots, true)?;
-        let base = self.levels[LEVELS - 1].runs.iter().flat_map(|run| &run.tables);
+        let base = self.levels[LEVELS - 1].runs.iter().flat_map(|run| run.tables());
         let found = found.at_most(proportion(base));
         *whole = Some((snapshots.to_vec(), found));
         Some(found)
@@ -68,7 +68,7 @@ impl KeyspaceVersion {
         let judged = matches!(self.settings.dedup, Dedup::SpaceGoal { .. });
         let base = self.levels[LEVELS - 1].runs.iter().filter(|_| judged);
         let level = |table: &TableHandle| Some(table.contents()?.sketches.theta.level());
-        let levels = base.flat_map(|run| &run.tables).map(|table| level(table).unwrap_or(0));
+        let levels = base.flat_map(|run| run.tables()).map(|table| level(table).unwrap_or(0));
         let mut levels: Vec<u8> = levels.collect();
         levels.sort_unstable();
         levels.get(levels.len() / 2).copied().unwrap_or(0)
@@ -82,7 +82,7 @@ fn duplicate_rate(level: &Level) -> Option<f64> {
     }
     let mut distinct = Hll::new();
     let mut keys = 0;
-    for table in level.runs.iter().flat_map(|run| &run.tables) {
+    for table in level.runs.iter().flat_map(|run| run.tables()) {
         let contents = table.contents()?;
         keys += contents.keys;
         distinct.merge(&contents.sketches.hll);

@@ -115,7 +115,7 @@ pub struct PlanInput {
 impl PlanInput {
     /// The whole of `run`.
     pub fn whole(level: usize, run: &Run) -> Self {
-        PlanInput { level, run: run.id, tables: run.tables.clone() }
+        PlanInput { level, run: run.id, tables: run.tables().to_vec() }
     }
 
     /// The tables of `run` that overlap `span`.

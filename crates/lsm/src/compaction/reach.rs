@@ -34,7 +34,7 @@ impl<'a> Reach<'a> {
             (end, true) => key <= end,
             (end, false) => key < end,
         };
-        let tables = &run.tables;
+        let tables = run.tables();
         let from = tables.partition_point(|table| table.meta.ends_before(self.smallest));
         let to = tables.partition_point(|table| starts_in(&table.meta.smallest));
         &tables[from..to.max(from)]

@@ -60,7 +60,7 @@ impl<'a> Search<'a> {
     /// two runs fit into that.
     pub fn tall_stack(&self, runs_max: usize, room: f64) -> Option<Plan> {
         let newest = self.keyspace.levels[0].runs.iter().take(2);
-        let tables = newest.flat_map(|run| &run.tables);
+        let tables = newest.flat_map(|run| run.tables());
         let tall = tables.filter(|table| height(self.keyspace, table) > runs_max);
         tall.filter_map(|table| self.merge_over(table, room)).find(|plan| self.busy.permits(plan))
     }
@@ -125,7 +125,7 @@ impl<'a> Search<'a> {
     /// that were kept for a snapshot which has gone. Nothing need ever come from above to take them along.
     fn unpinned(&self) -> Option<Plan> {
         let base = self.keyspace.levels[BASE].runs.iter();
-        let tables = base.flat_map(|run| run.tables.iter().map(|table| (run.id, table)));
+        let tables = base.flat_map(|run| run.tables().iter().map(|table| (run.id, table)));
         let share = |table: &TableHandle| table.repeats() as f64 / table.meta.entries as f64;
         let mut tables: Vec<_> = tables
             .filter(|(_, table)| table.repeats() > 0 && !is_split(&table.meta, self.snapshots))

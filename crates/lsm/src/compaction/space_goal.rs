@@ -111,7 +111,7 @@ pub(super) fn debt(keyspace: &KeyspaceVersion, runs: usize) -> Debt {
 /// The most runs of level 0 that lie over a table of the newest.
 fn tallest(keyspace: &KeyspaceVersion) -> usize {
     let newest = keyspace.levels[0].runs.first();
-    let tables = newest.into_iter().flat_map(|run| &run.tables);
+    let tables = newest.into_iter().flat_map(|run| run.tables());
     tables.map(|table| height(keyspace, table)).max().unwrap_or(0)
 }
 
@@ -145,5 +145,5 @@ pub(super) fn flush_cuts(keyspace: &KeyspaceVersion, sizes: Sizes) -> Vec<Vec<u8
     const PARTS_MOST: u64 = 64;
     let Some(base) = keyspace.levels[LEVELS - 1].runs.first() else { return Vec::new() };
     let apart = sizes.segment_bytes.max(base.bytes() / PARTS_MOST);
-    cuts(&base.tables, apart).cloned().collect()
+    cuts(base.tables(), apart).cloned().collect()
 }

@@ -67,7 +67,7 @@ impl Span {
 
     /// The tables of `run` that overlap the span. O(log tables).
     pub fn tables_of<'a>(&self, run: &'a Run) -> &'a [Arc<TableHandle>] {
-        let tables = &run.tables;
+        let tables = run.tables();
         let from = tables.partition_point(|table| table.meta.ends_before(&self.smallest));
         let to = tables.partition_point(|table| !self.ends_before(&table.meta.smallest));
         &tables[from..to.max(from)]

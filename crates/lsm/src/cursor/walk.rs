@@ -134,7 +134,7 @@ impl Walk {
             tombstones.extend(memtable.range_tombstones(keyspace));
         }
         for run in tables.levels.iter().flat_map(|level| &level.runs) {
-            for handle in &run.tables {
+            for handle in run.tables() {
                 if handle.meta.range_tombstones > 0 {
                     tombstones.push(handle.reader(&inner.cache)?.tombstones().clone());
                 }

@@ -54,7 +54,7 @@ fn levels_are_newest_first(_: &Version, keyspace: &KeyspaceVersion) -> Result<()
 
 fn runs_are_not_empty(_: &Version, keyspace: &KeyspaceVersion) -> Result<(), String> {
     let mut runs = keyspace.levels.iter().flat_map(|level| &level.runs);
-    match runs.find(|run| run.tables.is_empty()) {
+    match runs.find(|run| run.tables().is_empty()) {
         None => Ok(()),
         Some(run) => Err(format!("run {} has no table", run.id)),
     }
@@ -62,7 +62,7 @@ fn runs_are_not_empty(_: &Version, keyspace: &KeyspaceVersion) -> Result<(), Str
 
 fn runs_are_sorted_and_disjoint(_: &Version, keyspace: &KeyspaceVersion) -> Result<(), String> {
     for run in keyspace.levels.iter().flat_map(|level| &level.runs) {
-        for pair in run.tables.windows(2) {
+        for pair in run.tables().windows(2) {
             if !pair[0].meta.ends_before(&pair[1].meta.smallest) {
                 return Err(format!(
                     "in run {} tables {:?} and {:?} overlap",

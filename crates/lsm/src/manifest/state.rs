@@ -162,11 +162,11 @@ impl State {
         let levels = &mut self.keyspace(keyspace)?.levels;
         for level in levels {
             for at in 0..level.runs.len() {
-                let found = level.runs[at].tables.iter().position(|table| table.meta.id == id);
+                let found = level.runs[at].tables().iter().position(|table| table.meta.id == id);
                 if let Some(place) = found {
                     let run = Arc::make_mut(&mut level.runs[at]);
                     let table = run.tables_mut().remove(place);
-                    if run.tables.is_empty() {
+                    if run.tables().is_empty() {
                         level.runs.remove(at);
                     }
                     return Ok(table);

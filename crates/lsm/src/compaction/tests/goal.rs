@@ -139,7 +139,7 @@ impl Tree {
             let at = runs.iter().position(|run| run.id == input.run).unwrap();
             let gone = |id| input.tables.iter().any(|table| table.meta.id == id);
             Arc::make_mut(&mut runs[at]).tables_mut().retain(|table| !gone(table.meta.id));
-            runs.retain(|run| !run.tables.is_empty());
+            runs.retain(|run| !run.tables().is_empty());
         }
         self.join(plan.output_level, plan.output_run, outputs);
     }
@@ -202,7 +202,7 @@ fn cost(runs: u32, amp: u32, segments: usize, mut next: impl FnMut() -> u32) -> 
         excess_segments: tree.excess_most,
         height: tree.height(),
     };
-    let base = tree.keyspace.levels[LEVELS - 1].runs.first().map_or(0, |run| run.tables.len());
+    let base = tree.keyspace.levels[LEVELS - 1].runs.first().map_or(0, |run| run.tables().len());
     println!(
         "runs {runs} amp {amp} segments {segments}: {:.2} written, {:.3} of space, {:+.2} segments over, {:.1} high, base {base}, {:?}",
         cost.writes, cost.space_mean, cost.excess_segments, cost.height, tree.reasons

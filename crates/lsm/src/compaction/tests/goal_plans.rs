@@ -106,7 +106,7 @@ impl Tree {
     /// What runs if the first tables of a level's newest run are being rewritten where they are.
     fn rewriting(&self, level: usize, tables: usize) -> Busy {
         let run = &self.keyspace.levels[level].runs[0];
-        let tables = run.tables[..tables].to_vec();
+        let tables = run.tables()[..tables].to_vec();
         let input = PlanInput { level, run: run.id, tables };
         let plan = Plan::new(&self.keyspace, vec![input], level, run.id, Reason::Manual, SIZES);
         let mut busy = Busy::default();

@@ -180,7 +180,7 @@ impl Script {
             for run in &mut level.runs {
                 Arc::make_mut(run).tables_mut().retain(|table| !gone.contains(&table.meta.id));
             }
-            level.runs.retain(|run| !run.tables.is_empty());
+            level.runs.retain(|run| !run.tables().is_empty());
         }
         let keys = gone.iter().flat_map(|id| self.keys[id].clone()).collect();
         let text = |key: &[u8]| String::from_utf8(key.to_vec()).unwrap();

@@ -68,7 +68,7 @@ fn rates_are_those_of_monitors_kept_as_published() {
         let keys = 200 + rng.below(2000);
         for _ in 0..40 {
             write_and_flush(&mut rng, &mut store, keys);
-            monitors[0].note(&store.keyspace().levels[0].runs[0].tables[0]);
+            monitors[0].note(&store.keyspace().levels[0].runs[0].tables()[0]);
             while let Some(plan) = store.pick() {
                 compact(&mut store, &mut monitors, &plan);
                 plans += 1;
