@@ -31,8 +31,8 @@ impl<'u> Reads<'u> {
 }
 
 impl Reads<'_> {
-    /// The same, but of other keys than in any other pass. What was read before may have a copy in memory, which tells
-    /// nothing of the store.
+    /// The same, but of keys drawn anew. What was read in another pass may have a copy in memory, which tells nothing of
+    /// the store. Where some keys are much hotter than others, those come in every pass.
     pub fn in_pass(self, pass: u64) -> Self {
         Reads { pass, ..self }
     }
