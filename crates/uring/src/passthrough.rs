@@ -4,7 +4,7 @@
 //! in entries of 32, which have room for what a command says: so they have rings of their own, since Linux 5.19.
 //!
 //! Whoever sends a command waits for it. Each waits on a ring of its own, which others use again: as many rings are made
-//! as threads ever sent at the same time. The kernel has a command's buffer while it is under way, and nobody else does; if the
+//! as threads ever sent at the same time, or as the kernel lets this process have; then they wait for each other. The kernel has a command's buffer while it is under way, and nobody else does; if the
 //! kernel can't say what became of it, the buffer is leaked.
 //!
 //! Commands carry data to the device, never from it: how much that is a device is told twice, once in the command, which
@@ -17,7 +17,7 @@ use crate::{Buffer, Descriptor};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// `NVME_URING_CMD_IO` of Linux's `include/uapi/linux/nvme_ioctl.h`: read and write, 72 bytes, 'N', 80h.
 const COMMAND_IO: u32 = 0xc048_4e80;
@@ -53,8 +53,16 @@ pub struct Answer {
 
 /// Sends commands, for any threads.
 pub struct Passthrough {
-    /// Rings that nobody uses at the moment.
-    idle: Mutex<Vec<Ring>>,
+    rings: Mutex<Rings>,
+    /// A ring was given back, or is no more.
+    given_back: Condvar,
+    new_ring: fn() -> io::Result<Ring>,
+}
+
+struct Rings {
+    /// Those that nobody uses at the moment.
+    idle: Vec<Ring>,
+    in_use: usize,
 }
 
 impl Passthrough {
@@ -67,14 +75,18 @@ impl Passthrough {
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe)?;
         match probe.is_supported(opcode::UringCmd80::CODE) {
-            true => Ok(Passthrough { idle: Mutex::new(vec![ring]) }),
+            true => Ok(Passthrough {
+                rings: Mutex::new(Rings { idle: vec![ring], in_use: 0 }),
+                given_back: Condvar::new(),
+                new_ring,
+            }),
             false => Err(ErrorKind::Unsupported.into()),
         }
     }
 
     /// Sends a command with its data, and waits until it is done. The data comes back, unless the kernel can't say what became
-    /// of the command. An error is the kernel's: if it is that the kernel refuses such commands or this user's
-    /// (`Unsupported`, `PermissionDenied`), the device saw nothing of it.
+    /// of the command. An error is the kernel's: if it is that the kernel refuses such commands, or this user's, or any
+    /// ring (`Unsupported`, `PermissionDenied`), the device saw nothing of it.
     pub fn send(
         &self,
         device: &Descriptor,
@@ -85,9 +97,7 @@ impl Passthrough {
             let what = format!("command {:02x}h takes no data to its device", command.opcode);
             return (Err(io::Error::new(ErrorKind::InvalidInput, what)), Some(data));
         }
-        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let ring = idle().pop();
-        let mut ring = match ring.map_or_else(new_ring, Ok) {
+        let mut ring = match self.take_ring() {
             Ok(ring) => ring,
             Err(error) => return (Err(error), Some(data)),
         };
@@ -99,7 +109,7 @@ impl Passthrough {
         // them, or for ever. The queue has no other entry, and the ring is this thread's alone.
         match unsafe { submit_and_wait(&mut ring, &entry) } {
             Ok((result, said)) => {
-                idle().push(ring);
+                self.give_back(Some(ring));
                 let answer = match u16::try_from(result) {
                     Ok(status) => Ok(Answer { status, result: said }),
                     Err(_) => Err(io::Error::from_raw_os_error(-result)),
@@ -109,9 +119,48 @@ impl Passthrough {
             Err(error) => {
                 // The kernel may still read there.
                 std::mem::forget(data);
+                self.give_back(None);
                 (Err(error), None)
             }
         }
+    }
+
+    fn rings(&self) -> MutexGuard<'_, Rings> {
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A ring that nobody uses, or a new one. Where no more can be made, as the memory that a process may lock or its
+    /// descriptors are used up, one of those that there are once it is given back.
+    fn take_ring(&self) -> io::Result<Ring> {
+        let mut rings = self.rings();
+        loop {
+            let ring = match rings.idle.pop() {
+                Some(ring) => Ok(ring),
+                None => (self.new_ring)(),
+            };
+            match ring {
+                Ok(ring) => {
+                    rings.in_use += 1;
+                    return Ok(ring);
+                }
+                Err(_) if rings.in_use > 0 => {
+                    let waited = self.given_back.wait(rings);
+                    rings = waited.unwrap_or_else(PoisonError::into_inner);
+                }
+                Err(error) => {
+                    let what = format!("no ring for commands can be made: {error}");
+                    return Err(io::Error::new(ErrorKind::Unsupported, what));
+                }
+            }
+        }
+    }
+
+    /// Gives back a ring that was taken, or nothing in place of one that can't be used any more.
+    fn give_back(&self, ring: Option<Ring>) {
+        let mut rings = self.rings();
+        rings.in_use -= 1;
+        rings.idle.extend(ring);
+        self.given_back.notify_one();
     }
 }
 
@@ -155,6 +204,17 @@ mod tests {
     const APPEND: Command =
         Command { opcode: 0x7d, namespace: 0x0102, words: [0x8000_1000, 7, 0x1f, 4, 5, 6] };
 
+    /// `None`, and said so, where the kernel has no rings for commands.
+    fn commands() -> Option<Passthrough> {
+        Passthrough::new()
+            .inspect_err(|error| eprintln!("skipped: no rings for commands: {error}"))
+            .ok()
+    }
+
+    fn idle(commands: &Passthrough) -> usize {
+        commands.rings().idle.len()
+    }
+
     /// Byte for byte what the kernel's header says of `struct nvme_uring_cmd`.
     #[test]
     fn a_command_lies_in_its_entry_as_the_kernel_reads_it() {
@@ -175,7 +235,7 @@ mod tests {
 
     #[test]
     fn commands_that_bring_data_are_refused() {
-        let Ok(commands) = Passthrough::new() else { return };
+        let Some(commands) = commands() else { return };
         let device = File::open("/dev/null").unwrap().into();
         for opcode in [0x00, 0x02, 0x03] {
             let command = Command { opcode, ..APPEND };
@@ -187,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_file_takes_no_commands_and_the_next_one_is_sent_all_the_same() {
-        let Ok(commands) = Passthrough::new() else { return };
+        let Some(commands) = commands() else { return };
         let file: Descriptor = tempfile::tempfile().unwrap().into();
         for _ in 0..3 {
             let (refused, data) = commands.send(&file, &APPEND, Buffer::zeroed(4096));
@@ -195,13 +255,11 @@ mod tests {
             assert_eq!(data.map(|data| data.len()), Some(4096));
             assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
         }
-        assert_eq!(commands.idle.lock().unwrap().len(), 1);
+        assert_eq!(idle(&commands), 1);
     }
 
-    /// Since Linux 6.1 this device answers any command.
-    #[test]
-    fn threads_that_send_at_the_same_time_have_rings_of_their_own() {
-        let Ok(commands) = Passthrough::new() else { return };
+    /// Sends from four threads at a time. Since Linux 6.1 this device answers any command.
+    fn send_from_threads(commands: &Passthrough) {
         let device: Descriptor = File::open("/dev/null").unwrap().into();
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -209,12 +267,47 @@ mod tests {
                     for _ in 0..100 {
                         match commands.send(&device, &APPEND, Buffer::zeroed(4096)).0 {
                             Ok(answer) => assert_eq!(answer, Answer { status: 0, result: 0 }),
-                            Err(refused) => assert_eq!(refused.kind(), ErrorKind::Unsupported),
+                            Err(refused) => {
+                                assert_eq!(refused.kind(), ErrorKind::Unsupported);
+                                assert!(!refused.to_string().contains("no ring"), "{refused}");
+                            }
                         }
                     }
                 });
             }
         });
-        assert!((1..=4).contains(&commands.idle.lock().unwrap().len()));
+    }
+
+    #[test]
+    fn threads_that_send_at_the_same_time_have_rings_of_their_own() {
+        let Some(commands) = commands() else { return };
+        send_from_threads(&commands);
+        assert!((1..=4).contains(&idle(&commands)));
+    }
+
+    fn no_ring() -> io::Result<Ring> {
+        Err(ErrorKind::OutOfMemory.into())
+    }
+
+    #[test]
+    fn threads_share_a_ring_where_no_more_can_be_made() {
+        let Some(commands) = commands() else { return };
+        let commands = Passthrough { new_ring: no_ring, ..commands };
+        send_from_threads(&commands);
+        assert_eq!((idle(&commands), commands.rings().in_use), (1, 0));
+    }
+
+    #[test]
+    fn where_no_ring_can_be_made_at_all_the_bytes_come_back_as_of_a_refusal() {
+        let rings = Mutex::new(Rings { idle: Vec::new(), in_use: 0 });
+        let commands = Passthrough { rings, given_back: Condvar::new(), new_ring: no_ring };
+        let device = File::open("/dev/null").unwrap().into();
+        let (refused, data) = commands.send(&device, &APPEND, Buffer::zeroed(4096));
+        let refused = refused.unwrap_err();
+        assert_eq!(
+            (refused.kind(), data.map(|data| data.len())),
+            (ErrorKind::Unsupported, Some(4096))
+        );
+        assert!(refused.to_string().contains("no ring for commands"), "{refused}");
     }
 }

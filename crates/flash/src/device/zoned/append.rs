@@ -3,11 +3,13 @@
 //!
 //! Linux has no call for it: it is a command that goes to the namespace's character device through io_uring. It counts
 //! blocks from the beginning of the whole namespace, so a part of one is written without. Commands as they are pass by
-//! what the kernel knows of write pointers, too, so a session writes zones one way or the other.
+//! what the kernel knows of write pointers, too, so a session writes zones one way or the other ([`super::way`]).
 
 use super::Zone;
+use super::way::Failure;
 use crate::device::block::{self, Limits};
 use crate::device::nvme::{self, Format};
+use crate::zones::BLOCK_BYTES;
 use esker_uring::passthrough::{Command, Passthrough};
 use esker_uring::{Buffer, Descriptor};
 use std::fs::File;
@@ -15,6 +17,9 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 const ZONE_APPEND: u8 = 0x7d;
+
+/// A command counts blocks in 16 bits, less one.
+const BLOCKS_MAX: u64 = 1 << 16;
 
 /// A status without the bits that say whether to try again (14) and when (12:11), and whether there is more to know (13).
 const STATUS: u16 = 0x07ff;
@@ -27,13 +32,6 @@ pub(super) struct Appends {
     namespace: u32,
     block_bytes: u64,
     bytes_max: usize,
-}
-
-/// Why nothing was appended.
-pub(super) enum Failure {
-    /// The kernel does not take the command, or not from this user; the disk saw nothing of it. The bytes come back.
-    Refused(io::Error, Buffer),
-    Failed(io::Error),
 }
 
 impl Appends {
@@ -53,7 +51,7 @@ impl Appends {
         }
         // The controller's limit (ZASL), as the kernel knows it.
         let append_bytes = limits.number("zone_append_max_bytes").unwrap_or(0);
-        let bytes_max = whole_blocks(append_bytes.min(request_bytes));
+        let bytes_max = bytes_max(append_bytes.min(request_bytes), block_bytes);
         if bytes_max == 0 {
             return Err(format!("it appends no more than {append_bytes} bytes at a time"));
         }
@@ -89,9 +87,12 @@ impl Appends {
     }
 }
 
-fn whole_blocks(bytes: usize) -> usize {
-    let block_bytes = crate::zones::BLOCK_BYTES as usize;
-    bytes / block_bytes * block_bytes
+/// What is appended at a time, where kernel and disk take so many bytes, and the disk has blocks of this size: whole ones of
+/// ours.
+fn bytes_max(taken_bytes: usize, block_bytes: u64) -> usize {
+    let counted_bytes = BLOCKS_MAX * block_bytes;
+    let bytes = (taken_bytes as u64).min(counted_bytes);
+    (bytes / BLOCK_BYTES * BLOCK_BYTES) as usize
 }
 
 fn is_refused(error: &io::Error) -> bool {
@@ -101,6 +102,7 @@ fn is_refused(error: &io::Error) -> bool {
 /// In dwords 10 and 11 the zone's first block, in the lower half of dword 12 the number of blocks less one.
 fn command(namespace: u32, block_bytes: u64, zone_start: u64, bytes: usize) -> Command {
     let (first, blocks) = (zone_start / block_bytes, bytes as u64 / block_bytes);
+    debug_assert!((1..=BLOCKS_MAX).contains(&blocks), "{blocks} blocks in one command");
     let words = [first as u32, (first >> 32) as u32, blocks as u32 - 1, 0, 0, 0];
     Command { opcode: ZONE_APPEND, namespace, words }
 }
@@ -146,6 +148,14 @@ mod tests {
 
     #[test]
     fn as_much_is_appended_at_a_time_as_whole_blocks_hold() {
-        assert_eq!([4095, 4096, 130_000].map(whole_blocks), [0, 4096, 126_976]);
+        let found = [4095, 4096, 130_000].map(|taken| bytes_max(taken, 512));
+        assert_eq!(found, [0, 4096, 126_976]);
+    }
+
+    #[test]
+    fn no_more_is_appended_at_a_time_than_a_command_counts_blocks() {
+        let most = [512, 4096].map(|block_bytes| bytes_max(1 << 30, block_bytes));
+        assert_eq!(most, [32 << 20, 256 << 20]);
+        assert_eq!(command(1, 512, 0, most[0]).words[2], 0xffff);
     }
 }

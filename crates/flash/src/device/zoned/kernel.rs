@@ -6,7 +6,8 @@
 //! scheduler; and a zone has one writer (`crate::zones`). More appends than one could be under way in a zone, and the disk
 //! would say in what order it took them: but what lies where is said by the place in a chunk, which is known before.
 
-use super::append::{Appends, Failure};
+use super::append::Appends;
+use super::way::Way;
 use super::{Disk, Zone, ioctl};
 use crate::device::block::{self, Limits};
 use esker_uring::Buffer;
@@ -14,7 +15,6 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 /// A zoned block device.
 pub struct KernelDisk {
@@ -25,8 +25,8 @@ pub struct KernelDisk {
     request_bytes: usize,
     /// What appends, or why nothing does.
     appends: Result<Appends, String>,
-    /// Why the kernel refused the first append: then there are no others.
-    refused: OnceLock<String>,
+    /// Whether the kernel took the first append.
+    way: Way,
 }
 
 /// Whether a block device has zones. Anything else is refused.
@@ -48,13 +48,13 @@ impl KernelDisk {
         let active_max = zones.into_iter().flatten().filter(|most| *most > 0).min();
         let request_bytes = limits.request_bytes();
         let appends = Appends::of(&file, &limits, request_bytes);
-        let (path, refused) = (path.to_owned(), OnceLock::new());
-        Ok(KernelDisk { file, path, active_max, request_bytes, appends, refused })
+        let (path, way) = (path.to_owned(), Way::default());
+        Ok(KernelDisk { file, path, active_max, request_bytes, appends, way })
     }
 
     /// What appends to zones, or why they are written at their write pointers.
     fn appends(&self) -> Result<&Appends, &String> {
-        self.refused.get().map_or(self.appends.as_ref(), Err)
+        self.way.why_not().map_or(self.appends.as_ref(), Err)
     }
 }
 
@@ -92,15 +92,10 @@ impl Disk for KernelDisk {
     }
 
     fn write(&self, zone: &Zone, bytes: Buffer) -> io::Result<u64> {
-        let bytes = match self.appends() {
-            Ok(appends) => match appends.append(zone, bytes) {
+        let bytes = match &self.appends {
+            Ok(appends) => match self.way.append(bytes, |bytes| appends.append(zone, bytes))? {
                 Ok(at) => return Ok(at),
-                Err(Failure::Failed(error)) => return Err(error),
-                Err(Failure::Refused(error, bytes)) => {
-                    let path = appends.path().display();
-                    self.refused.get_or_init(|| format!("{path} took none: {error}"));
-                    bytes
-                }
+                Err(bytes) => bytes,
             },
             Err(_) => bytes,
         };

@@ -7,6 +7,7 @@
 mod append;
 mod ioctl;
 mod kernel;
+mod way;
 
 pub use kernel::{KernelDisk, has_zones};
 

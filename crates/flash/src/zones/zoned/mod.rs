@@ -5,8 +5,9 @@
 //! on dies the disk does not say: it is one unit.
 //!
 //! Where zones are written is asked when the disk is opened and kept since: nobody else writes it while it is locked. Who
-//! does all the same is noticed where the disk says where it put what was written, and it is elsewhere: that zone is bad
-//! then. It is neither written nor reset until the disk is locked anew, so what somebody else has there stays.
+//! does all the same is noticed where the disk says where it put what was written, and it is elsewhere; and before a zone is
+//! reset, when the disk is asked how far it is written: that zone is bad then. It is neither written nor reset until the disk
+//! is locked anew, so what somebody else has there stays.
 //!
 //! A zone that is offline is bad. One that can only be read is kept, and is bad from the moment when it should be reset.
 
@@ -117,12 +118,16 @@ impl ZonedDisk {
         self.zones.lock()[self.geometry.index(chunk)] = zone;
     }
 
+    /// What the disk says of a zone now.
+    fn ask(&self, zone: &Zone) -> io::Result<Zone> {
+        let found = self.disk.report(zone.start)?.into_iter().find(|new| new.start == zone.start);
+        found.ok_or_else(|| io::Error::other("the disk says nothing of it"))
+    }
+
     /// Asks the disk what a failure left. What it does not say stays as it was thought to be.
     fn ask_again(&self, chunk: Chunk) -> Condition {
         let zone = self.zone(chunk);
-        let found = self.disk.report(zone.start).ok();
-        let found = found.and_then(|zones| zones.into_iter().find(|new| new.start == zone.start));
-        let zone = found.unwrap_or(zone);
+        let zone = self.ask(&zone).unwrap_or(zone);
         self.set(chunk, zone);
         zone.condition
     }
@@ -172,6 +177,22 @@ impl ZonedDisk {
         Ok(())
     }
 
+    /// Looks whether a zone is as it was left. Where it is not, it is somebody else's from now on.
+    fn look(&self, chunk: Chunk) -> io::Result<()> {
+        let left = self.zone(chunk);
+        let found = self.ask(&left)?;
+        if is_as_left(&left, &found) {
+            return Ok(());
+        }
+        self.foreign.lock().insert(self.geometry.index(chunk));
+        Err(io::Error::other(format!(
+            "it is {} and was left {}: somebody else writes it. It is left as it is; end the other writer, and open this \
+             again",
+            extent(&found),
+            extent(&left)
+        )))
+    }
+
     fn unless_foreign(&self, chunk: Chunk) -> io::Result<()> {
         match self.is_foreign(chunk) {
             true => Err(io::Error::other("somebody else writes it, so it is left alone")),
@@ -195,6 +216,24 @@ impl From<Failure> for io::Error {
                  as it is; end the other writer, and open this again"
             )),
         }
+    }
+}
+
+/// Whether a zone that was left so is so still, as far as the disk tells: a full one was perhaps emptied and filled again. The
+/// disk itself refuses to reset one that failed.
+fn is_as_left(left: &Zone, found: &Zone) -> bool {
+    match (left.condition, found.condition) {
+        (_, Condition::ReadOnly | Condition::Offline) | (Condition::Full, Condition::Full) => true,
+        (_, Condition::Full) => false,
+        _ => found.written == left.written,
+    }
+}
+
+/// How far a zone is written, for people.
+fn extent(zone: &Zone) -> String {
+    match zone.condition {
+        Condition::Full => "full".to_owned(),
+        _ => format!("written up to byte {}", zone.written),
     }
 }
 
@@ -300,7 +339,8 @@ impl Zones for ZonedDisk {
 
     fn reset(&self, chunk: Chunk) -> Result<()> {
         let zone = self.zone(chunk);
-        match self.unless_foreign(chunk).and_then(|()| self.disk.reset(&zone)) {
+        let is_ours = self.unless_foreign(chunk).and_then(|()| self.look(chunk));
+        match is_ours.and_then(|()| self.disk.reset(&zone)) {
             Ok(()) => {
                 self.set(chunk, Zone { written: 0, condition: Condition::Empty, ..zone });
                 Ok(())

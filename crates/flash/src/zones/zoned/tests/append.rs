@@ -100,6 +100,83 @@ fn a_zone_that_somebody_else_emptied_is_left_alone() {
     assert_eq!(disk.content(1), blocks(1, 2));
 }
 
+/// Whether the disk appends or not: before a reset nothing is written that would tell.
+#[test]
+fn a_zone_that_somebody_else_wrote_since_it_was_written_is_not_reset() {
+    for appends in [true, false] {
+        let disk = MemoryDisk::new(8);
+        disk.change(|state| state.appends = appends);
+        let zones = open(&disk);
+        let [written, empty, other] = [3, 4, 5].map(|number| zones.geometry().chunk(number));
+        zones.write(written, 0, &blocks(2, 1)).unwrap();
+        disk.write_as_another(3, &[7; 512]);
+        disk.write_as_another(4, &[7; 512]);
+        for (chunk, number, found, left) in [(written, 3, 8704, 8192), (empty, 4, 512, 0)] {
+            let content = disk.content(number);
+            let refused = zones.reset(chunk).unwrap_err().to_string();
+            let expected =
+                format!("written up to byte {found} and was left written up to byte {left}");
+            assert!(refused.contains(&format!("zone {number} of")), "{refused}");
+            assert!(refused.contains(&expected), "{refused}");
+            assert!(zones.is_bad(chunk));
+            zones.reset(chunk).unwrap_err();
+            assert_eq!(disk.content(number), content);
+        }
+        zones.write(other, 0, &blocks(1, 1)).unwrap();
+        zones.reset(other).unwrap();
+        assert!(!zones.is_bad(other));
+    }
+}
+
+#[test]
+fn a_zone_that_somebody_else_finished_or_emptied_is_not_reset() {
+    let disk = appending(8);
+    let zones = open(&disk);
+    for (number, told) in [(1, "it is full and was left"), (2, "written up to byte 0 and was left")]
+    {
+        let chunk = zones.geometry().chunk(number);
+        zones.write(chunk, 0, &blocks(2, 1)).unwrap();
+        let zone = disk.zone(number);
+        if number == 1 {
+            disk.finish(&zone).unwrap()
+        } else {
+            disk.reset(&zone).unwrap()
+        }
+        let refused = zones.reset(chunk).unwrap_err().to_string();
+        assert!(refused.contains(told), "{refused}");
+    }
+    assert_eq!(disk.zone(1).condition, Condition::Full);
+}
+
+#[test]
+fn a_zone_that_the_disk_says_nothing_of_is_not_reset() {
+    let disk = appending(8);
+    let zones = open(&disk);
+    let chunk = zones.geometry().chunk(2);
+    zones.write(chunk, 0, &blocks(1, 1)).unwrap();
+    disk.change(|state| state.is_silent = true);
+    zones.reset(chunk).unwrap_err();
+    assert!(!zones.is_bad(chunk));
+    disk.change(|state| state.is_silent = false);
+    assert_eq!(disk.content(2), blocks(1, 1));
+    zones.reset(chunk).unwrap();
+}
+
+#[test]
+fn zones_that_were_filled_or_finished_by_this_process_are_reset() {
+    let disk = appending(8);
+    // A chunk is less than this zone takes.
+    disk.change(|state| state.zones[7].capacity -= 4096);
+    let zones = open(&disk);
+    let [filled, finished] = [3, 4].map(|number| zones.geometry().chunk(number));
+    zones.write(filled, 0, &blocks((CAPACITY / 4096 - 1) as usize, 1)).unwrap();
+    zones.write(finished, 0, &blocks(1, 1)).unwrap();
+    zones.finish(finished).unwrap();
+    for chunk in [filled, finished] {
+        zones.reset(chunk).unwrap();
+    }
+}
+
 #[test]
 fn of_several_parts_none_follows_one_that_came_elsewhere() {
     let disk = appending(8);

@@ -32,6 +32,8 @@ pub(super) struct State {
     pub(super) writes: Vec<(u64, usize)>,
     /// Resets until they fail.
     pub(super) resets_left: Option<usize>,
+    /// Whether it reports no zones.
+    pub(super) is_silent: bool,
     bytes: Vec<u8>,
     /// Most zones that were active at a time.
     pub(super) active_most: usize,
@@ -60,6 +62,7 @@ impl MemoryDisk {
             write_bytes_max: 64 << 10,
             writes: Vec::new(),
             resets_left: None,
+            is_silent: false,
             bytes,
             active_most: 0,
             flushes: 0,
@@ -120,6 +123,9 @@ impl Disk for MemoryDisk {
 
     fn report(&self, start: u64) -> io::Result<Vec<Zone>> {
         let state = self.state.lock();
+        if state.is_silent {
+            return Err(io::Error::other("it is silent"));
+        }
         let from = state.zones.iter().skip_while(|zone| zone.start < start);
         Ok(from.take(3).copied().collect())
     }
