@@ -69,7 +69,7 @@ fn write_tables(inner: &Inner, memtable: &Arc<MemTable>, written: &mut Written) 
     for keyspace_id in memtable.keyspaces() {
         let Some(mut content) = Content::of(inner, memtable, keyspace_id)? else { continue };
         if let Some(cuts) = content.cuts.take() {
-            write_parts(inner, content, &cuts, written)?;
+            write_parts(inner, content, cuts, written)?;
             continue;
         }
         let file_id = written.run;
@@ -98,17 +98,17 @@ fn write_tables(inner: &Inner, memtable: &Arc<MemTable>, written: &mut Written) 
 fn write_parts(
     inner: &Inner,
     content: Content,
-    cuts: &[Vec<u8>],
+    Cuts { at, expected_lifetime }: Cuts,
     written: &mut Written,
 ) -> Result<()> {
     let range_bytes = content.range_bytes();
-    let Content { mut cursor, tombstones, mut fold, options, expected_lifetime, .. } = content;
+    let Content { mut cursor, tombstones, mut fold, options, .. } = content;
     let next_file = || {
         let file_id = inner.installer.next_file();
         let file = create(inner, file_id, expected_lifetime, written)?;
         Ok((file, TableOptions { file_id, ..options }))
     };
-    let tables = compaction::write_cut_tables(&mut cursor, tombstones, &mut fold, cuts, next_file)?;
+    let tables = compaction::write_cut_tables(&mut cursor, tombstones, &mut fold, &at, next_file)?;
     tables.into_iter().for_each(|meta| written.add(options.keyspace, meta));
     written.seen.push((options.keyspace, fold.bytes_seen() + range_bytes));
     written.user_bytes += fold.bytes_seen();
@@ -121,18 +121,24 @@ struct Content {
     cursor: MemTableCursor,
     tombstones: Vec<RangeTombstone>,
     fold: Fold,
-    /// If its tables are to be in files of their own, where they are cut.
-    cuts: Option<Vec<Vec<u8>>>,
-    /// How long these live.
-    expected_lifetime: Option<u64>,
+    /// If its tables are to be in files of their own.
+    cuts: Option<Cuts>,
     /// The file is still to be told.
     options: TableOptions,
+}
+
+/// Tables in files of their own.
+struct Cuts {
+    /// Where they are cut.
+    at: Vec<Vec<u8>>,
+    /// How long they live. Of tables that share a file the file tells it ([`shared_lifetime`]).
+    expected_lifetime: Option<u64>,
 }
 
 impl Content {
     /// `None` if the keyspace was dropped meanwhile: it leaves entries that nobody can read.
     fn of(inner: &Inner, memtable: &Arc<MemTable>, id: KeyspaceId) -> Result<Option<Self>> {
-        let (view, now) = (inner.view.load(), inner.installer.account().table_bytes());
+        let view = inner.view.load();
         let Some(keyspace) = view.version.keyspaces.get(&id) else { return Ok(None) };
         let mut cursor = memtable.cursor(id, memtable.last_seqno()).in_one_pass();
         let versions = cursor.versions() as u64;
@@ -143,8 +149,10 @@ impl Content {
             cursor,
             tombstones: memtable.range_deletes_in(id),
             fold: Fold::new(inner.snapshots.list(), false),
-            cuts: compaction::flush_cuts(keyspace, inner.sizes),
-            expected_lifetime: keyspace.expected_lifetime(0, now),
+            cuts: compaction::flush_cuts(keyspace, inner.sizes).map(|at| {
+                let now = inner.installer.account().table_bytes();
+                Cuts { at, expected_lifetime: keyspace.expected_lifetime(0, now) }
+            }),
             options: TableOptions {
                 keyspace: id,
                 compression: keyspace.settings.compression,

@@ -68,10 +68,17 @@ struct Seen {
 impl Lives {
     /// Tables are gone now that were born then.
     pub fn note(&mut self, mut born: Vec<u64>, now: u64) {
+        if self.since.max(self.last()) > now {
+            // The clock went back. What was known counts from another beginning, and would stay the newest until the
+            // clock is there again: this begins anew.
+            *self = Lives { since: now, deaths: VecDeque::new() };
+        }
+        // Of what was born later than now the age is not known.
+        born.retain(|born| *born <= now);
         born.sort_unstable();
         let most = born.len().div_ceil(GROUPS_AT_ONCE).max(1);
         for group in born.chunks(most) {
-            let (born, tables) = (group[group.len() / 2].min(now), group.len() as u64);
+            let (born, tables) = (group[group.len() / 2], group.len() as u64);
             self.deaths.push_back(Deaths { born, at: now, tables });
         }
         // What went at one time is forgotten together: what was seen begins behind it.
@@ -81,7 +88,7 @@ impl Lives {
                 true => self.deaths.retain(|deaths| deaths.at > first),
                 false => self.deaths.truncate(GROUPS),
             }
-            self.since = first.min(now);
+            self.since = first;
         }
     }
 
@@ -112,6 +119,11 @@ impl Lives {
             }
         }
         all.iter().map(|seen| seen.to).max()
+    }
+
+    /// When the last deaths were.
+    fn last(&self) -> u64 {
+        self.deaths.back().map_or(0, |deaths| deaths.at)
     }
 
     /// Whether nothing was seen.
@@ -285,9 +297,38 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_goes_back_is_learnt_from_anew() {
+        let mut level = Level::default();
+        level.wait(1_000_000);
+        level.steps(1_000, |_| 500);
+        level.expects(500, 500);
+        level.now = 10;
+        level.alive.clear();
+        level.steps(200, |_| 20);
+        level.expects(20, 20);
+    }
+
+    #[test]
+    fn tables_from_before_a_clock_went_back_are_not_taken_for_short_lived() {
+        let mut level = Level { now: 10, ..Level::default() };
+        level.steps(30, |_| 20);
+        level.lives.note((500..900).collect(), level.now);
+        level.expects(20, 20);
+    }
+
+    #[test]
+    fn tables_of_one_merge_count_for_as_many_as_they_are() {
+        let mut lives = Lives::default();
+        lives.note(vec![80; 1_000], 100);
+        (0..20).for_each(|merge| lives.note(vec![100 + merge], 1_000 + merge));
+        assert_eq!(lives.expected(std::iter::empty(), 1_020), Some(20));
+    }
+
+    #[test]
     fn what_was_learnt_is_read_as_it_was_written() {
         let mut level = Level::default();
         level.steps(300, |now| now % 7 * 30);
+        level.lives.note(vec![17; 100], level.now);
         let mut bytes = Vec::new();
         level.lives.encode(&mut bytes);
         assert_eq!(Lives::decode(&mut &bytes[..]), Some(level.lives));

@@ -2,7 +2,7 @@
 
 use esker_base::background::Stepped;
 use esker_base::{Clock, FileKind, Hint, Result, Rng};
-use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings};
+use esker_lsm::{Db, Dedup, Env, Keyspace, KeyspaceSettings, Log, Ratio, Settings, Shape};
 use esker_storage::{Layer, MemoryStorage, Storage, WritableFile};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -132,6 +132,64 @@ fn the_deeper_tables_are_the_longer_they_are_told_to_live() {
     let flushed = *storage.told.lock().unwrap().values().rfind(|hint| hint.level == 0).unwrap();
     let merged = *storage.told.lock().unwrap().values().rfind(|hint| hint.level == level).unwrap();
     assert!(flushed.expected_lifetime.unwrap() * 2 < merged.expected_lifetime.unwrap());
+}
+
+#[test]
+fn merges_are_told_of_the_level_that_they_write() {
+    let storage = Noting::default();
+    let db = open(&storage);
+    load(&db, 20_000);
+    let told = storage.told.lock().unwrap();
+    let merged = || told.values().filter(|hint| hint.level > 0);
+    // Nothing was ever written to the level above it, so that nothing is known of that.
+    let highest = merged().map(|hint| hint.level).min().unwrap();
+    let last = merged().rfind(|hint| hint.level == highest).unwrap();
+    assert!(highest > 1 && last.expected_lifetime.is_some(), "{last:?}");
+}
+
+/// What is told of files while the first keyspace is written always and the second at every tenth flush: of the last file
+/// without the second one, and of the last with it.
+fn told_of_flushes(settings: KeyspaceSettings) -> [BTreeMap<u64, Hint>; 2] {
+    let storage = Noting::default();
+    let (db, mut rng) = (open(&storage), Rng::new(1));
+    let often = db.keyspace("often", KeyspaceSettings::default()).unwrap();
+    let seldom = db.keyspace("seldom", settings).unwrap();
+    let mut told = [BTreeMap::new(), BTreeMap::new()];
+    for flush in 0..300 {
+        let has_both = flush % 10 == 9;
+        (0..50).for_each(|_| put(&db, &often, rng.below(4_000), &mut rng));
+        if has_both {
+            (0..10).for_each(|_| put(&db, &seldom, rng.below(200), &mut rng));
+        }
+        let before = storage.told.lock().unwrap().last_key_value().map_or(0, |(file, _)| *file);
+        db.flush().unwrap();
+        let files = storage.told.lock().unwrap();
+        let new = files.range(before + 1..).filter(|(_, hint)| hint.level == 0);
+        told[usize::from(has_both)] = new.map(|(file, hint)| (*file, *hint)).collect();
+        drop(files);
+        while db.step() {}
+    }
+    told
+}
+
+#[test]
+fn a_file_that_keyspaces_share_is_told_to_live_as_long_as_the_one_that_lives_longest() {
+    let [one, both] = told_of_flushes(KeyspaceSettings::default());
+    assert_eq!((one.len(), both.len()), (1, 1));
+    let [one, both] = [one, both].map(|told| told.values().next().unwrap().expected_lifetime);
+    assert!(one.unwrap() * 3 < both.unwrap(), "{one:?}, {both:?}");
+}
+
+#[test]
+fn files_that_one_keyspace_has_for_itself_are_told_what_is_expected_of_its_tables() {
+    let dedup = Dedup::SpaceGoal { amp: Ratio::of_hundredths(150) };
+    let shape = Shape::Tiered { runs: 4 };
+    let [one, both] = told_of_flushes(KeyspaceSettings { shape, dedup, ..Default::default() });
+    assert!(one.len() == 1 && both.len() > 1, "{both:?}");
+    let shared = one.values().next().unwrap().expected_lifetime.unwrap();
+    let told: Vec<u64> = both.values().map(|hint| hint.expected_lifetime.unwrap()).collect();
+    assert!(told.iter().any(|told| *told < shared * 3), "the other keyspace's file: {told:?}");
+    assert!(told.iter().any(|told| *told > shared * 3), "{shared}, {told:?}");
 }
 
 #[test]

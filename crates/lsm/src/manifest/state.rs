@@ -298,7 +298,10 @@ mod tests {
     fn a_snapshot_tells_what_was_learnt_of_tables_that_are_gone_and_that_are_there() {
         let gone =
             (1..6).flat_map(|file| [vec![add(file, 1)], vec![remove(file), written(file * 40)]]);
-        let state = after(gone.chain([vec![add(7, 3), written(300)]]));
+        // It was moved, and much was written since.
+        let moved = vec![remove(7), add(7, 4), written(900)];
+        let state = after(gone.chain([vec![add(7, 3), written(300)], moved]));
+        assert_eq!(born(&state), [Born { at: 300, level: 3 }]);
         let mut copy = State::default();
         apply(&mut copy, &state.snapshot());
         let keyspace = |state: &State| state.version.keyspaces[&KEYSPACE].lives.clone();
