@@ -7,6 +7,10 @@ use crate::Geometry;
 use esker_base::{Error, Result};
 use serde::Deserialize;
 
+/// The most dies of a device, and planes of a die.
+pub(crate) const UNITS_MAX: u32 = 1 << 10;
+pub(crate) const PLANES_MAX: u16 = 16;
+
 /// A value and where it is from.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -238,7 +242,7 @@ impl Preset {
         let is_multiple = |of: u32, one: u32| one > 0 && of > 0 && of.is_multiple_of(one);
         let units = u32::from(geometry.groups) * u32::from(geometry.units_per_group);
         let pages = [&self.timing.read_ns.value, &self.timing.program_ns.value];
-        if units == 0 || units > 1 << 10 || geometry.chunks_per_unit == 0 {
+        if units == 0 || units > UNITS_MAX || geometry.chunks_per_unit == 0 {
             return Some("a device has 1 to 1,024 units, and chunks in each");
         }
         if !is_multiple(geometry.chunk_bytes, geometry.write_unit_bytes)
@@ -247,7 +251,7 @@ impl Preset {
             return Some("a chunk is whole write units, and these are whole sectors");
         }
         let plane_parts = u32::from(geometry.planes) * geometry.sector_bytes;
-        if geometry.planes > 16 || !is_multiple(geometry.write_unit_bytes, plane_parts) {
+        if geometry.planes > PLANES_MAX || !is_multiple(geometry.write_unit_bytes, plane_parts) {
             return Some("a die has 1 to 16 planes, and a write unit whole sectors on each");
         }
         if geometry.pair_distance == 0 || geometry.mw_cunits >= geometry.write_units() {

@@ -15,6 +15,8 @@
 //!
 //! Nothing is cached: whoever reads the same bytes twice keeps them.
 
+#[cfg(test)]
+mod apart;
 mod body;
 mod content;
 mod core;
@@ -388,14 +390,6 @@ mod tests {
         let hint = |level, bytes| Hint::table(level).living(Some(bytes));
         let chunks = chunks_of_all([hint(3, 1), hint(4, 1), hint(3, 1 << 30), hint(4, 1 << 30)]);
         assert_eq!(chunks.into_iter().collect::<BTreeSet<_>>().len(), 4);
-    }
-
-    #[test]
-    fn where_a_table_is_written_rests_on_its_level_alone() {
-        let living = |bytes| Hint::table(0).living(Some(bytes));
-        for hint in [living(1), living(u64::MAX)] {
-            assert_eq!(chunks_of(hint, 6 * PIECE_BYTES), 4);
-        }
     }
 
     #[test]

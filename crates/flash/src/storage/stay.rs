@@ -137,6 +137,37 @@ mod tests {
     }
 
     #[test]
+    fn a_table_is_unusual_that_lives_more_than_four_times_as_long_or_less_than_a_fourth() {
+        let limits = [(900, true), (1_024, false), (16_384, false), (18_000, true)];
+        for (kib, is_unusual) in limits {
+            let found = stays([Some(4 << 20), Some(kib << 10)])[1];
+            assert_eq!(found.expected.is_some(), is_unusual, "{kib} KiB");
+        }
+        let nearly = [1_100, 15_000].map(|kib| stays([Some(4 << 20), Some(kib << 10)])[1]);
+        assert_eq!(nearly, [BY_LEVEL; 2]);
+    }
+
+    #[test]
+    fn what_is_usual_on_one_level_is_nothing_to_another() {
+        let (mut usual, device) = (Usual::default(), Geometry::of_blocks(2, 4, 8, 1 << 20));
+        for _ in 0..10 {
+            for (level, bytes) in [(1, 1 << 12), (2, 1 << 20), (3, 1 << 30)] {
+                let stay = usual.stay(Hint::table(level).living(Some(bytes)), &device);
+                assert_eq!(stay, Stay { level: 1 + usize::from(level), expected: None });
+            }
+        }
+    }
+
+    #[test]
+    fn one_that_is_unusual_and_127_behind_it_are_told_apart() {
+        let mut expected = [Some(1 << 20); 300];
+        expected[100] = Some(64 << 20);
+        let found = stays(expected);
+        let apart: Vec<usize> = (0..300).filter(|at| found[*at].expected.is_some()).collect();
+        assert_eq!(apart, (100..228).collect::<Vec<_>>());
+    }
+
+    #[test]
     fn what_is_unusual_on_a_level_has_a_class_by_what_the_device_holds_and_the_same_level() {
         let unusual = |bytes| stays([Some(2 << 20), Some(bytes)])[1];
         let bytes = [0, DEVICE_BYTES - 1, DEVICE_BYTES, 4 * DEVICE_BYTES, u64::MAX];
@@ -164,6 +195,9 @@ mod tests {
         expected[100..].fill(Some(64 << 20));
         let found = stays(expected);
         assert_eq!((found[99], found[100].lifetime(), found[599]), (BY_LEVEL, 5, BY_LEVEL));
+        // Unusual until the mean is a class below, after 35 of them.
+        let last = (0..600).rfind(|at| found[*at].expected.is_some());
+        assert_eq!(last, Some(100 + 34 + 127));
     }
 
     #[test]

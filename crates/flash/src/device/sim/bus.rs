@@ -1,11 +1,12 @@
-//! A channel: moves one piece at a time for the dies that wait for it.
+//! A channel: moves one piece at a time for what waits for it, which goes by numbers: a die, which moves a write's data in or
+//! a read's out, or, where planes read independently, a plane that has a read's data to move out (`Sim::on_bus`).
 
 use std::collections::VecDeque;
 
-/// A channel. A die waits for it at most once.
+/// A channel. A number waits for it at most once, so a die's planes may all wait.
 #[derive(Debug)]
 pub(super) struct Bus {
-    /// The die that it moves a piece for.
+    /// What it moves a piece for.
     pub(super) current: Option<u16>,
     first: VecDeque<u16>,
     second: VecDeque<u16>,
@@ -19,12 +20,12 @@ impl Bus {
         Bus { current: None, first: queue(), second: queue(), busy_ns: 0 }
     }
 
-    /// Lets a die wait, after those that go first if it does not.
-    pub(super) fn wait(&mut self, die: u16, goes_first: bool) {
-        if goes_first { self.first.push_back(die) } else { self.second.push_back(die) }
+    /// Lets a die or a plane wait, after those that go first if it does not.
+    pub(super) fn wait(&mut self, number: u16, goes_first: bool) {
+        if goes_first { self.first.push_back(number) } else { self.second.push_back(number) }
     }
 
-    /// Takes the die whose turn it is.
+    /// Takes the one whose turn it is.
     pub(super) fn next(&mut self) -> Option<u16> {
         debug_assert!(self.current.is_none());
         self.current = self.first.pop_front().or_else(|| self.second.pop_front());

@@ -1,4 +1,5 @@
-//! A die: one thing at a time.
+//! A die: one thing at a time, but for reads of planes that read independently (`planes`), of which it only counts which planes
+//! they are on.
 //!
 //! ```text
 //!   read:   sense (array) -> wait for the channel -> data out -> idle

@@ -12,6 +12,10 @@ use super::events::Lane;
 use super::form::WRITE_DEADLINE_NS;
 use super::request::{Kind, Request};
 use super::{SENSED, Sim, State};
+use crate::preset::{PLANES_MAX, UNITS_MAX};
+
+/// On a channel all dies of the device have numbers, and behind them all planes.
+const _: () = assert!(UNITS_MAX * (1 + PLANES_MAX as u32) <= u16::MAX as u32);
 
 /// A plane that reads; of several that read together, the first.
 #[derive(Clone, Copy, Debug, Default)]
