@@ -63,6 +63,13 @@ pub(crate) struct Ticket {
     place: u16,
 }
 
+/// Of some queues the one that is least busy; of several, the first from the one on whose turn it is.
+pub(crate) fn least_busy(queues: &[QueuePair], turn: usize) -> &QueuePair {
+    let turn = turn % queues.len();
+    let (behind, before) = (&queues[turn..], &queues[..turn]);
+    behind.iter().chain(before).min_by_key(|queue| queue.load()).unwrap_or(&queues[turn])
+}
+
 impl QueuePair {
     pub(crate) fn new(link: Link, depth: u16) -> Self {
         let slots = Slots::new(depth);
@@ -126,7 +133,7 @@ impl QueuePair {
 
     /// How busy it is, to compare: first whether somebody writes just now, for whom a command would have to wait; then the commands under
     /// way, whose owners are woken for each other's answers.
-    pub(crate) fn load(&self) -> (bool, usize) {
+    fn load(&self) -> (bool, usize) {
         (self.writing.is_locked(), self.under_way.load(Relaxed))
     }
 
@@ -416,6 +423,38 @@ mod tests {
     fn begin(queue: &QueuePair, data: &[u8]) -> Result<u16, RemoteError> {
         let deadline = queue.clock.now() + TIME;
         queue.begin(Sqe([0; 64]), data, 0, deadline).map(|ticket| ticket.place)
+    }
+
+    /// Which of the queues gets the next command, whose turn it is.
+    fn chosen(queues: &[QueuePair], turn: usize) -> usize {
+        let queue = least_busy(queues, turn);
+        queues.iter().position(|other| std::ptr::eq(other, queue)).unwrap()
+    }
+
+    #[test]
+    fn queues_that_are_as_busy_take_turns() {
+        let (queues, _nodes): (Vec<_>, Vec<_>) = (0..3).map(|_| queue()).unzip();
+        assert_eq!([0, 1, 2, 3, 7].map(|turn| chosen(&queues, turn)), [0, 1, 2, 0, 1]);
+    }
+
+    #[test]
+    fn a_command_goes_to_the_queue_with_the_fewest_under_way() {
+        let (queues, _nodes): (Vec<_>, Vec<_>) = (0..3).map(|_| queue()).unzip();
+        for (queue, count) in queues.iter().zip([1, 2, 0]) {
+            (0..count).for_each(|_| assert!(begin(queue, b"").is_ok()));
+        }
+        assert_eq!([0, 1, 2].map(|turn| chosen(&queues, turn)), [2; 3]);
+        assert!(begin(&queues[2], b"").is_ok());
+        assert_eq!([0, 1, 2].map(|turn| chosen(&queues, turn)), [0, 2, 2]);
+    }
+
+    /// A command would have to wait until that is written.
+    #[test]
+    fn a_queue_that_somebody_writes_to_gets_a_command_last() {
+        let (queues, _nodes): (Vec<_>, Vec<_>) = (0..2).map(|_| queue()).unzip();
+        (0..2).for_each(|_| assert!(begin(&queues[1], b"").is_ok()));
+        let _writing = queues[0].writing.lock();
+        assert_eq!(chosen(&queues, 0), 1);
     }
 
     #[test]

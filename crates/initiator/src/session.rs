@@ -2,7 +2,7 @@
 
 use crate::association::{Association, Namespace};
 use crate::deadline::Deadline;
-use crate::queue_pair::QueuePair;
+use crate::queue_pair::{self, QueuePair};
 use crate::unflushed::Unflushed;
 use crate::{RemoteError, Settings};
 use esker_base::{Background, Clock, Entropy};
@@ -247,10 +247,7 @@ impl Session {
 
     /// The queue that is least busy, from the one whose turn it is on.
     pub(crate) fn queue<'a>(&self, association: &'a Association) -> &'a QueuePair {
-        let queues = &association.queues;
-        let turn = self.turn.fetch_add(1, Relaxed) % queues.len();
-        let (behind, before) = (&queues[turn..], &queues[..turn]);
-        behind.iter().chain(before).min_by_key(|queue| queue.load()).unwrap_or(&queues[turn])
+        queue_pair::least_busy(&association.queues, self.turn.fetch_add(1, Relaxed))
     }
 }
 
