@@ -52,6 +52,15 @@ struct WaitingRead {
     bytes: usize,
 }
 
+/// What a partition wants written in this round.
+struct Wanted {
+    tag: u64,
+    offset: u64,
+    from: Slice,
+    /// It is a record that is alone in its partition.
+    durably: bool,
+}
+
 /// What all parts of a store know: constant, but for what is shared.
 pub(crate) struct Store {
     pub(crate) reactors: usize,
@@ -81,6 +90,10 @@ pub(crate) struct HashPart {
     held_bytes: usize,
     /// Writes that wait for others.
     writes: Gather,
+    /// What is to be written since this round began, in its order.
+    wanted: Vec<Wanted>,
+    /// Places of partitions that may want something done, a bit each.
+    touched: u64,
     /// Writes and syncs on their way.
     changing: usize,
     closing: bool,
@@ -110,6 +123,8 @@ impl HashPart {
             reading_bytes: 0,
             held_bytes: 0,
             writes: Gather::default(),
+            wanted: Vec::new(),
+            touched: 0,
             changing: 0,
             closing: false,
         }
@@ -119,7 +134,7 @@ impl HashPart {
         self.store.layout.partition_of(hash64(key.as_bytes())) as usize / self.store.reactors
     }
 
-    fn ask(&mut self, key: &Key, request: partition::Request, reply: Reply, out: &mut Outlet) {
+    fn ask(&mut self, key: &Key, request: partition::Request, reply: Reply) {
         let asked_for_presence = matches!(request, partition::Request::Exist(_));
         let caller = Some(Caller { reply, asked_for_presence });
         let token = match self.free_callers.pop() {
@@ -134,36 +149,12 @@ impl HashPart {
         };
         let place = self.place_of(key);
         self.partitions[place].request(token as u64, request);
-        self.turn(place, out);
+        self.turn(place);
     }
 
-    /// Begins what a partition wants, and passes on what it says.
-    fn turn(&mut self, place: usize, out: &mut Outlet) {
-        if self.closing && self.partitions[place].is_idle() {
-            self.partitions[place].checkpoint();
-        }
-        while let Some(Io { tag, what }) = self.partitions[place].take_io() {
-            let token = tag << TAG_SHIFT | place as u64;
-            match what {
-                IoKind::Read { offset, bytes } => {
-                    self.reads_waiting.push_back(WaitingRead { token, offset, bytes });
-                }
-                IoKind::Write { offset, from } => {
-                    self.writes.add(place, token, offset, from);
-                }
-                IoKind::WriteDurably { offset, from } if self.changing == 0 => {
-                    let file = self.store.durable.clone();
-                    self.change(token, Operation::WriteDurablyAt { file, offset, from }, out);
-                }
-                IoKind::WriteDurably { offset, from } => {
-                    self.writes.add(place, token | THEN_SYNC, offset, from);
-                }
-                IoKind::Sync => self.syncs.add(Waiter::Partition { place, tag }),
-            }
-        }
-        self.read(out);
-        self.write(out);
-        self.sync(out);
+    /// Passes on what a partition says. What it wants done begins at the end of the round.
+    fn turn(&mut self, place: usize) {
+        self.touched |= 1 << place;
         // Before the replies: who has one finds it counted.
         let partition = &self.partitions[place];
         self.store.shared.figures[partition.number() as usize].tell(partition);
@@ -188,6 +179,28 @@ impl HashPart {
         }
     }
 
+    /// Takes what a partition wants done.
+    fn take_io(&mut self, place: usize) {
+        if self.closing && self.partitions[place].is_idle() {
+            self.partitions[place].checkpoint();
+        }
+        while let Some(Io { tag, what }) = self.partitions[place].take_io() {
+            let token = tag << TAG_SHIFT | place as u64;
+            match what {
+                IoKind::Read { offset, bytes } => {
+                    self.reads_waiting.push_back(WaitingRead { token, offset, bytes });
+                }
+                IoKind::Write { offset, from } => {
+                    self.wanted.push(Wanted { tag: token, offset, from, durably: false });
+                }
+                IoKind::WriteDurably { offset, from } => {
+                    self.wanted.push(Wanted { tag: token, offset, from, durably: true });
+                }
+                IoKind::Sync => self.syncs.add(Waiter::Partition { place, tag }),
+            }
+        }
+    }
+
     /// Begins the reads that there is memory for, in their order. One always is.
     fn read(&mut self, out: &mut Outlet) {
         while let Some(next) = self.reads_waiting.front()
@@ -201,6 +214,21 @@ impl HashPart {
             let into = Buffer::stale(bytes).whole();
             out.submit(token, Operation::ReadAt { file, offset, into });
         }
+    }
+
+    /// Begins what was wanted in this round. A record that is alone here, too, is written durably.
+    fn write_wanted(&mut self, out: &mut Outlet) {
+        let is_alone = self.wanted.len() == 1 && self.changing == 0;
+        for Wanted { tag, offset, from, durably } in std::mem::take(&mut self.wanted) {
+            if is_alone && durably {
+                let file = self.store.durable.clone();
+                self.change(tag, Operation::WriteDurablyAt { file, offset, from }, out);
+            } else {
+                let then_sync = if durably { THEN_SYNC } else { 0 };
+                self.writes.add(place_of(tag), tag | then_sync, offset, from);
+            }
+        }
+        self.write(out);
     }
 
     /// Begins the writes that wait for no others.
@@ -231,7 +259,7 @@ impl HashPart {
         }
     }
 
-    fn synced(&mut self, result: &io::Result<usize>, out: &mut Outlet) {
+    fn synced(&mut self, result: &io::Result<usize>) {
         if let Err(error) = result {
             self.store.shared.failed.store(true, Relaxed);
             // Perhaps it was for a flush alone, and no partition hears of it.
@@ -245,51 +273,41 @@ impl HashPart {
                     let failure = || io::Error::other("a sync of the device failed");
                     let result = if failed { Err(failure()) } else { Ok(0) };
                     self.partitions[place].report(tag, result, None);
-                    self.turn(place, out);
+                    self.turn(place);
                 }
                 Waiter::Flush(reply) if failed => reply.send(Answer::Failed(Status::WRITE_FAULT)),
                 Waiter::Flush(reply) => reply.send(Answer::Done),
             }
         }
-        self.sync(out);
     }
 
     /// Writes that began together are done, together.
-    fn written(&mut self, tag: u64, result: &io::Result<usize>, out: &mut Outlet) {
+    fn written(&mut self, tag: u64, result: &io::Result<usize>) {
         for tag in self.writes.ended(tag) {
             if tag & THEN_SYNC != 0 && result.is_ok() {
                 let (place, tag) = (place_of(tag), tag >> TAG_SHIFT);
                 self.syncs.add(Waiter::Partition { place, tag });
             } else {
-                self.report(tag, again(result), None, out);
+                self.report(tag, again(result), None);
             }
         }
-        self.write(out);
-        self.sync(out);
     }
 
     /// Tells a partition that something of it is done.
-    fn report(
-        &mut self,
-        tag: u64,
-        result: io::Result<usize>,
-        slice: Option<Slice>,
-        out: &mut Outlet,
-    ) {
+    fn report(&mut self, tag: u64, result: io::Result<usize>, slice: Option<Slice>) {
         let place = place_of(tag);
         self.held_bytes -= self.partitions[place].held_bytes();
         self.partitions[place].report(tag >> TAG_SHIFT, result, slice);
         self.held_bytes += self.partitions[place].held_bytes();
-        self.turn(place, out);
+        self.turn(place);
     }
 
     /// The partitions' syncs and this one are of the same file: it covers all of them, those of other reactors, too.
-    fn flush(&mut self, reply: Reply, out: &mut Outlet) {
-        if !self.store.has_volatile_cache {
-            return reply.send(Answer::Done);
+    fn flush(&mut self, reply: Reply) {
+        match self.store.has_volatile_cache {
+            true => self.syncs.add(Waiter::Flush(reply)),
+            false => reply.send(Answer::Done),
         }
-        self.syncs.add(Waiter::Flush(reply));
-        self.sync(out);
     }
 }
 
@@ -338,19 +356,19 @@ impl Resident for HashPart {
                     Condition::IfExists => Only::IfPresent,
                     Condition::IfAbsent => Only::IfAbsent,
                 };
-                self.ask(&key, partition::Request::Store(item, only), reply, out);
+                self.ask(&key, partition::Request::Store(item, only), reply);
             }
             Request::Retrieve { key } => {
                 let request = partition::Request::Retrieve(key.as_bytes().to_vec());
-                self.ask(&key, request, reply, out);
+                self.ask(&key, request, reply);
             }
             Request::Delete { key } => {
                 let request = partition::Request::Delete(key.as_bytes().to_vec());
-                self.ask(&key, request, reply, out);
+                self.ask(&key, request, reply);
             }
             Request::Exist { key } => {
                 let request = partition::Request::Exist(key.as_bytes().to_vec());
-                self.ask(&key, request, reply, out);
+                self.ask(&key, request, reply);
             }
             Request::List { from, bytes } => {
                 let list = ListBuilder::new(Vec::new(), bytes);
@@ -360,7 +378,7 @@ impl Resident for HashPart {
                 self.list(number, from, list, reply, out);
             }
             Request::ListOn { place, list } => self.list(place, None, list, reply, out),
-            Request::Flush => self.flush(reply, out),
+            Request::Flush => self.flush(reply),
             _ => reply.send(Answer::Failed(Status::INVALID_OPCODE)),
         }
     }
@@ -370,34 +388,45 @@ impl Resident for HashPart {
         tag: u64,
         result: io::Result<usize>,
         operation: Operation,
-        out: &mut Outlet,
+        _: &mut Outlet,
     ) {
         match &operation {
             Operation::ReadAt { into, .. } => self.reading_bytes -= into.len(),
             _ => self.changing -= 1,
         }
         if tag == SYNC {
-            return self.synced(&result, out);
+            return self.synced(&result);
         }
         match operation {
             Operation::WriteAt { .. } | Operation::WriteGatheredAt { .. } => {
-                self.written(tag, &result, out);
+                self.written(tag, &result);
             }
             operation => {
                 if result.is_err() && matches!(operation, Operation::WriteDurablyAt { .. }) {
                     self.store.shared.failed.store(true, Relaxed);
                 }
-                self.report(tag, result, operation.into_buffer().map(Slice::from), out);
+                self.report(tag, result, operation.into_buffer().map(Slice::from));
             }
         }
     }
 
-    /// A checkpoint leaves nothing to replay.
-    fn close(&mut self, out: &mut Outlet) {
-        self.closing = true;
+    /// What came together begins together: the fewest writes, and a sync for all that is written.
+    fn end_round(&mut self, out: &mut Outlet) {
         for place in 0..self.partitions.len() {
-            self.turn(place, out);
+            if self.touched & 1 << place != 0 {
+                self.take_io(place);
+            }
         }
+        self.touched = 0;
+        self.read(out);
+        self.write_wanted(out);
+        self.sync(out);
+    }
+
+    /// A checkpoint leaves nothing to replay.
+    fn close(&mut self, _: &mut Outlet) {
+        self.closing = true;
+        self.touched = (0..self.partitions.len()).fold(0, |touched, place| touched | 1 << place);
     }
 }
 

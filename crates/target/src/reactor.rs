@@ -157,7 +157,7 @@ impl Shell {
                 self.completed(completion);
             }
             self.take_messages();
-            self.residents.go_on(&mut self.io);
+            self.residents.end_round(&mut self.io);
             // The device works while answers are sent.
             if !self.touched.is_empty() && self.io.begin().is_err() {
                 return;
@@ -165,6 +165,8 @@ impl Shell {
             for id in std::mem::take(&mut self.touched) {
                 self.go_on(id);
             }
+            // Connections that sent may have had more requests.
+            self.residents.end_round(&mut self.io);
             for (AbortedBy { to, connection, slot }, is_aborted) in self.aborts.drain(..) {
                 // A reactor that is gone has no connection to answer.
                 let _ = to.send(Message::Aborted { connection, slot, is_aborted });

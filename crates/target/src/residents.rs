@@ -82,8 +82,16 @@ impl Residents {
         self.go_on(io);
     }
 
+    /// Has parts begin what they kept until all was given to them that came together.
+    pub(crate) fn end_round(&mut self, io: &mut Reactor) {
+        for number in 0..self.parts.len() {
+            self.parts[number].end_round(&mut self.out);
+            self.submit(number, io);
+        }
+    }
+
     /// Submits what waits, as far as files may have operations under way. So sockets find room in the ring.
-    pub(crate) fn go_on(&mut self, io: &mut Reactor) {
+    fn go_on(&mut self, io: &mut Reactor) {
         while self.under_way - self.backlog.len() < FILE_OPERATIONS
             && let Some((token, operation)) = self.backlog.pop_front()
         {

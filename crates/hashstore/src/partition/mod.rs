@@ -184,11 +184,15 @@ impl Partition {
                 self.reply(token, Ok(Answer::Keys(keys)));
             }
         }
-        self.pump();
+        self.checkpoint_if_wanted();
     }
 
-    /// The next input or output to do. Reports may come in any order.
+    /// The next input or output to do. Reports may come in any order. A sync is for all that was reported until this is called: who has several
+    /// requests or reports gives them before.
     pub fn take_io(&mut self) -> Option<Io> {
+        if self.io.is_empty() {
+            self.sync_if_wanted();
+        }
         self.io.pop_front()
     }
 
@@ -218,20 +222,21 @@ impl Partition {
                 },
             },
         }
-        self.pump();
+        self.checkpoint_if_wanted();
     }
 
     /// Begins a checkpoint of what has changed, if none is under way: after it, opening has nothing to do.
     pub fn checkpoint(&mut self) {
         if self.failed.is_none() && self.checkpoint.is_none() && self.has_changes() {
             self.is_checkpoint_due = true;
-            self.pump();
+            self.checkpoint_if_wanted();
         }
     }
 
-    /// Whether nothing is under way.
+    /// Whether nothing is under way, nor waits for a sync that was not taken yet.
     pub fn is_idle(&self) -> bool {
-        self.purposes.is_empty()
+        let is_clean = self.written.is_empty() && self.checkpoint.is_none();
+        self.purposes.is_empty() && (is_clean || self.failed.is_some())
     }
 
     /// The longest value that this partition takes.
@@ -311,19 +316,20 @@ impl Partition {
         self.do_io(purpose, IoKind::WriteDurably { offset, from });
     }
 
-    /// Begins what can begin now.
-    fn pump(&mut self) {
-        if self.failed.is_some() {
-            return;
-        }
+    fn checkpoint_if_wanted(&mut self) {
         let is_wanted =
             self.is_checkpoint_due || self.space.wants_checkpoint() || !self.stalled.is_empty();
-        if is_wanted && self.checkpoint.is_none() {
+        if is_wanted && self.checkpoint.is_none() && self.failed.is_none() {
             self.is_checkpoint_due = false;
             self.begin_checkpoint();
         }
+    }
+
+    /// Begins a sync for all that waits for one.
+    fn sync_if_wanted(&mut self) {
         let is_awaited = self.checkpoint.as_ref().is_some_and(Underway::waits_for_sync);
-        if self.syncing.is_none() && (!self.written.is_empty() || is_awaited) {
+        let is_wanted = !self.written.is_empty() || is_awaited;
+        if is_wanted && self.syncing.is_none() && self.failed.is_none() {
             self.syncing = Some(std::mem::take(&mut self.written));
             self.cache.sync_begins();
             if let Some(checkpoint) = &mut self.checkpoint {

@@ -2,7 +2,7 @@
 
 use crate::disk::{Disk, SimDevice};
 use esker_base::Rng;
-use esker_hashstore::partition::{Answer, Item, Only, Partition, Reply, Request};
+use esker_hashstore::partition::{Answer, Io, IoKind, Item, Only, Partition, Reply, Request};
 use esker_hashstore::volume::{self, CreateSettings};
 
 const VALUE_BYTES: usize = 32 << 10;
@@ -237,4 +237,42 @@ fn deletes_that_a_crash_may_take_back_make_no_room_for_other_keys() {
     let left = device.0.borrow().crash(0);
     let (_, _, opened) = volume::open(&SimDevice::new(left)).unwrap();
     assert!(opened.keys >= u64::from(others), "{opened:?}");
+}
+
+#[test]
+fn records_whose_writes_are_reported_together_share_a_sync() {
+    let (_device, mut partition) = new_store(2 << 20);
+    for number in 0..3u64 {
+        let item = Item::new(&number.to_be_bytes(), 100, 512);
+        partition.request(number, Request::Store(item, Only::Always));
+    }
+    // The first was alone when it came.
+    let writes: Vec<_> = std::iter::from_fn(|| partition.take_io()).collect();
+    assert!(matches!(writes[1..], [Io { what: IoKind::Write { .. }, .. }, _]), "{writes:?}");
+    for Io { tag, .. } in &writes[1..] {
+        partition.report(*tag, Ok(512), None);
+    }
+    let syncs: Vec<_> = std::iter::from_fn(|| partition.take_io()).collect();
+    let [Io { tag, what: IoKind::Sync }] = syncs[..] else { panic!("{syncs:?}") };
+    assert!(!partition.is_idle() && partition.take_reply().is_none());
+    partition.report(tag, Ok(0), None);
+    let done: Vec<_> = std::iter::from_fn(|| Some(partition.take_reply()?.token)).collect();
+    assert_eq!(done, [1, 2]);
+}
+
+#[test]
+fn a_partition_whose_record_waits_for_a_sync_is_not_idle() {
+    let (_device, mut partition) = new_store(2 << 20);
+    for number in 0..2u64 {
+        let item = Item::new(&number.to_be_bytes(), 100, 512);
+        partition.request(number, Request::Store(item, Only::Always));
+    }
+    assert!(!partition.is_idle());
+    for Io { tag, .. } in std::iter::from_fn(|| partition.take_io()).collect::<Vec<_>>() {
+        partition.report(tag, Ok(512), None);
+    }
+    assert!(!partition.is_idle(), "nobody has taken the sync yet");
+    let sync = partition.take_io().expect("a sync");
+    partition.report(sync.tag, Ok(0), None);
+    assert!(partition.is_idle());
 }

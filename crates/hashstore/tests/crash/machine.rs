@@ -198,6 +198,12 @@ impl Machine {
 
     /// Reports one of what is under way as done.
     pub fn finish(&mut self, which: usize) {
+        self.report(which);
+        self.collect();
+    }
+
+    /// The same; what the partition wants then is not taken before something else comes.
+    pub fn report(&mut self, which: usize) {
         let UnderWay { io, write, covers, cached } = self.under_way.swap_remove(which);
         match io.what {
             IoKind::Write { from, .. } => {
@@ -222,7 +228,6 @@ impl Machine {
                 self.partition.report(io.tag, Ok(into.len()), Some(into));
             }
         }
-        self.collect();
     }
 
     /// Begins a checkpoint, if none is under way.

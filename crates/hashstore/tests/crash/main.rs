@@ -174,6 +174,10 @@ fn lives(seed: u64, fill_share: f64, lives: u32, steps: u32, has_cache: bool) ->
             match rng.below(10) {
                 0..3 => machine.store(&key, [0, 5, 500, 3000, 9000][rng.below(5) as usize]),
                 3 => machine.delete(&key),
+                // The last of them stays, so that what was reported is collected.
+                4..6 if machine.under_way() > 1 => {
+                    machine.report(rng.below(machine.under_way() as u64) as usize);
+                }
                 4..9 if machine.under_way() > 0 => {
                     machine.finish(rng.below(machine.under_way() as u64) as usize);
                 }

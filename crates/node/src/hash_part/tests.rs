@@ -44,8 +44,14 @@ impl Bench {
         }
     }
 
-    /// Asks a partition to store a key of its own, for nobody.
+    /// Asks a partition to store a key of its own, for nobody. Nothing else comes together with that.
     fn store(&mut self, place: usize, seed: u64) {
+        self.ask_to_store(place, seed);
+        self.end_round();
+    }
+
+    /// The same, beside others of this round.
+    fn ask_to_store(&mut self, place: usize, seed: u64) {
         let is_its_own = |key: &[u8; 16]| self.part.place_of(&Key::new(key).unwrap()) == place;
         let mut rng = Rng::new(seed);
         let key = std::iter::repeat_with(|| {
@@ -58,16 +64,26 @@ impl Bench {
         self.part.callers.push(None);
         let token = self.part.callers.len() as u64 - 1;
         self.part.partitions[place].request(token, partition::Request::Store(item, Only::Always));
-        self.part.turn(place, &mut self.out);
+        self.part.turn(place);
+    }
+
+    fn end_round(&mut self) {
+        self.part.end_round(&mut self.out);
         self.under_way.extend(self.out.take_operations());
     }
 
-    /// Reports the operation that was begun first. Says which kind it was.
+    /// Reports the operation that was begun first, alone. Says which kind it was.
     fn complete(&mut self, result: io::Result<usize>) -> Kind {
+        let kind = self.report(result);
+        self.end_round();
+        kind
+    }
+
+    /// The same, beside others of this round.
+    fn report(&mut self, result: io::Result<usize>) -> Kind {
         let (tag, operation) = self.under_way.pop_front().expect("something is under way");
         let kind = Kind::of(&operation);
         self.part.completed(tag, result, operation, &mut self.out);
-        self.under_way.extend(self.out.take_operations());
         kind
     }
 
@@ -179,6 +195,46 @@ fn stores_in_as_many_partitions_share_syncs() {
         assert_eq!(bench.stored(), round * 16 + 1, "the others wait for a sync");
         assert_eq!(bench.settle(), [Sync, Sync]);
         assert_eq!(bench.stored(), round * 16 + 16);
+    }
+}
+
+#[test]
+fn stores_of_a_partition_that_come_together_are_one_write_and_share_a_sync() {
+    let mut bench = Bench::new(2);
+    (1..=6).for_each(|seed| bench.ask_to_store(0, seed));
+    bench.end_round();
+    assert_eq!(bench.under_way(), [WriteGathered]);
+    assert_eq!(bench.settle(), [WriteGathered, Sync]);
+    assert_eq!(bench.stored(), 6);
+}
+
+#[test]
+fn stores_of_several_partitions_that_come_together_share_a_sync() {
+    let mut bench = Bench::new(4);
+    (0..4).for_each(|place| bench.ask_to_store(place, 1));
+    bench.end_round();
+    assert_eq!(bench.under_way(), [Write; 4], "none is alone");
+    (0..4).for_each(|_| assert_eq!(bench.report(Ok(512)), Write));
+    bench.end_round();
+    assert_eq!(bench.settle(), [Sync]);
+    assert_eq!(bench.stored(), 4);
+}
+
+/// Whatever their partitions know of each other.
+#[test]
+fn a_store_beside_a_write_of_the_same_round_is_not_written_durably() {
+    for durable_first in [false, true] {
+        let mut bench = Bench::new(2);
+        let mut wants = [(0, false), (1, true)];
+        if durable_first {
+            wants.reverse();
+        }
+        for (place, durably) in wants {
+            let (tag, from) = (99 << TAG_SHIFT | place, Buffer::zeroed(512).whole());
+            bench.part.wanted.push(Wanted { tag, offset: place << 20, from, durably });
+        }
+        bench.end_round();
+        assert_eq!(bench.under_way(), [Write, Write]);
     }
 }
 
@@ -300,17 +356,17 @@ fn reads_beyond_the_memory_for_them_wait_in_their_order() {
     let item = Item::new(key, value, block_bytes);
     let store = partition::Request::Store(item, Only::Always);
     bench.part.partitions[0].request(0, store);
-    bench.part.turn(0, &mut bench.out);
-    bench.under_way.extend(bench.out.take_operations());
+    bench.part.turn(0);
+    bench.end_round();
     bench.settle();
 
     let reads = 2 * READ_BYTES / value;
     for _ in 0..reads {
         let request = partition::Request::Retrieve(key.to_vec());
         bench.part.partitions[0].request(0, request);
-        bench.part.turn(0, &mut bench.out);
+        bench.part.turn(0);
     }
-    bench.under_way.extend(bench.out.take_operations());
+    bench.end_round();
     let begun = bench.under_way().len();
     assert!(begun < reads && (begun + 1) * bench.part.reading_bytes / begun > READ_BYTES);
     let mut done = 0;
@@ -349,8 +405,8 @@ fn parts_of_values_that_are_not_whole_take_memory() {
     bench.part.callers.push(None);
     let ask = |bench: &mut Bench| {
         bench.part.partitions[0].request(0, partition::Request::Retrieve(key.to_vec()));
-        bench.part.turn(0, &mut bench.out);
-        bench.under_way.extend(bench.out.take_operations());
+        bench.part.turn(0);
+        bench.end_round();
     };
     let bytes = |operation: &Operation| match operation {
         Operation::ReadAt { into, .. } => into.len(),
@@ -377,6 +433,7 @@ fn parts_of_values_that_are_not_whole_take_memory() {
         let read = bytes(&operation);
         come += read;
         bench.part.completed(tag, Ok(read), operation, &mut bench.out);
+        bench.part.end_round(&mut bench.out);
         for (tag, operation) in bench.out.take_operations() {
             begun += bytes(&operation);
             bench.under_way.push_back((tag, operation));
@@ -388,7 +445,7 @@ fn parts_of_values_that_are_not_whole_take_memory() {
     while let Some((tag, operation)) = bench.under_way.pop_front() {
         let read = bytes(&operation);
         bench.part.completed(tag, Ok(read), operation, &mut bench.out);
-        bench.under_way.extend(bench.out.take_operations());
+        bench.end_round();
     }
     assert_eq!((bench.part.held_bytes, bench.part.reading_bytes), (0, 0));
     assert!(bench.part.reads_waiting.is_empty());

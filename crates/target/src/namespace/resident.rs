@@ -21,6 +21,10 @@ pub trait Resident: Send {
         out: &mut Outlet,
     );
 
+    /// All that came together was given to this part, and what it wants done begins now. It may have waited for that, to do at once what belongs
+    /// together; a part that puts everything into the outlet when it is asked for it needs none of this. Nothing is answered here.
+    fn end_round(&mut self, _out: &mut Outlet) {}
+
     /// No more requests come; what makes the next start quick may be done now.
     fn close(&mut self, _out: &mut Outlet) {}
 }
