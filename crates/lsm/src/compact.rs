@@ -455,6 +455,22 @@ mod tests {
     }
 
     #[test]
+    fn a_flush_yields_to_reads() {
+        let clock = Arc::new(Slept::default());
+        let env = Env {
+            background: Arc::new(Stepped),
+            clock: clock.clone(),
+            ..Env::over(Arc::new(Busy(MemoryStorage::new())))
+        };
+        let db = Db::open_with(env, Settings { log: Log::None, ..Settings::default() }).unwrap();
+        db.put(&db.default_keyspace(), b"key", b"value").unwrap();
+        db.inner().commit.lock_tail().seal();
+        let begin = clock.now();
+        while step_lane(db.inner(), Lane::Flush) {}
+        assert!(!(clock.now() - begin).is_zero());
+    }
+
+    #[test]
     fn a_merge_yields_to_reads_until_writers_wait_for_it() {
         for is_sealed in [false, true] {
             let (pauses, slows) = paused(4, is_sealed);

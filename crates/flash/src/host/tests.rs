@@ -259,3 +259,30 @@ fn resets_that_are_not_done_yet_wear_a_chunk() {
     assert_eq!(done, [true, false]);
     assert!(host.is_bad(first()));
 }
+
+/// Whether a device is busy, as an engine asks by way of the storage that it has its files in, when so many reads and
+/// writes of a write unit are under way.
+fn is_busy(reads: usize, writes: usize) -> bool {
+    let host = Arc::new(Host::in_virtual_time(&preset(), Form::HostOnly, Sending::AtOnce, 3));
+    let storage = FlashStorage::open(Arc::new(ModelledZones::new(host.clone()))).unwrap();
+    let [read, write] = [1, 2].map(|number| host.geometry().chunk(number * 4));
+    host.set_timeless(true);
+    host.write(read, host.geometry().mw_cunits + 2);
+    host.set_timeless(false);
+    let mut state = host.shared.lock();
+    for _ in 0..reads {
+        let ticket = state.ticket();
+        state.read(read, 0, 0..4096, ticket).unwrap();
+    }
+    (0..writes).for_each(|_| state.write(write));
+    drop(state);
+    storage.is_busy()
+}
+
+#[test]
+fn a_device_is_busy_while_reads_keep_half_of_it_and_writes_an_eighth() {
+    let units = preset().geometry().units();
+    assert!(is_busy(units / 2, units / 8 + 1));
+    assert!(!is_busy(units / 2 - 1, units / 8 + 1), "fewer read");
+    assert!(!is_busy(units / 2, units / 8), "fewer write");
+}

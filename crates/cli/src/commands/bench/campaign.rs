@@ -174,12 +174,17 @@ impl Places {
         }
     }
 
+    /// Writes results as far as they are known.
+    pub fn write(&self, so_far: &Results) -> Outcome {
+        let output = self.out.as_deref().map(Output::create).transpose()?;
+        output.map_or(Ok(()), |output| output.write(so_far))
+    }
+
     /// Writes results that are complete, and prints them.
     pub fn keep(&self, results: &Results) -> Outcome {
-        if let Some(out) = self.out.as_deref() {
-            let output = Output::create(out)?;
-            output.write(results)?;
-            tell(format_args!("esker: the results are in {}", output.path().display()));
+        self.write(results)?;
+        if let Some(out) = &self.out {
+            tell(format_args!("esker: the results are in {}", out.display()));
         }
         print(results, self.json)
     }

@@ -96,8 +96,8 @@ enum How {
     /// On engines, one after the other. Makes the campaign as it was asked for, on a machine with this
     /// room. Makes no file.
     Campaign(fn(&Wishes<'_>, &Room) -> Outcome<Campaign>),
-    /// On a model, in this process.
-    Model(fn(&Wishes<'_>) -> Outcome<Results>),
+    /// On a model, in this process. Hands on what is known so far, too.
+    Model(fn(&Wishes<'_>, &mut dyn FnMut(&Results) -> Outcome) -> Outcome<Results>),
 }
 
 /// What was asked for; what was not, the experiment says.
@@ -171,7 +171,9 @@ impl Run {
                 let room = Room::of(places.dir.as_deref())?;
                 campaign(&wishes, &room)?.run(&places)
             }
-            How::Model(results) => places.keep(&results(&wishes)?),
+            How::Model(results) => {
+                places.keep(&results(&wishes, &mut |so_far| places.write(so_far))?)
+            }
         }
     }
 

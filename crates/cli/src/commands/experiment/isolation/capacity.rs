@@ -58,7 +58,7 @@ pub(super) fn settings(is_quick: bool) -> Vec<(&'static str, String)> {
     ]
 }
 
-pub(super) fn run(is_quick: bool, rows: &mut Rows) -> Outcome {
+pub(super) fn run(is_quick: bool, rows: &mut Rows<'_>) -> Outcome {
     let geometry = geometry(is_quick);
     for chunks in CHUNKS_OF_TABLE {
         let table_bytes = (chunks * geometry.chunk_bytes) as usize;

@@ -61,7 +61,7 @@ pub(super) fn settings() -> Vec<(&'static str, String)> {
     ]
 }
 
-pub(super) fn run(rows: &mut Rows) -> Outcome {
+pub(super) fn run(rows: &mut Rows<'_>) -> Outcome {
     let rocksdb = esker_peers::check("rocksdb-nolog");
     if let Err(error) = &rocksdb {
         rows.say(&format!("without RocksDB: {error}"));
@@ -86,7 +86,7 @@ fn of_engine(
     form: Form,
     device: &Device,
     shared: &mut Vec<Moment>,
-    rows: &mut Rows,
+    rows: &mut Rows<'_>,
 ) -> Outcome {
     rows.say(&format!("filling the device of {name}, {}", form.name()));
     let load = Load::on(device);

@@ -83,7 +83,12 @@ fn seconds(ns: u64) -> String {
 }
 
 /// Runs it.
-pub fn results(wishes: &Wishes<'_>) -> Outcome<Results> {
+///
+/// What is known is handed to `so_far` whenever it is more.
+pub fn results(
+    wishes: &Wishes<'_>,
+    so_far: &mut dyn FnMut(&Results) -> Outcome,
+) -> Outcome<Results> {
     if wishes.engines.is_some() {
         let reason = "--engines: the policies of isolation are fixed";
         return Err(Failure::Usage(reason.to_owned()));
@@ -97,9 +102,21 @@ pub fn results(wishes: &Wishes<'_>) -> Outcome<Results> {
             fills: &[policies::FULL],
         },
     };
-    let mut rows = Rows::new();
     let (parts, is_quick) = (parts(wishes)?, wishes.scale == Scale::Quick);
-    let settings = settings(&parts, &sizes, is_quick);
+    let none = Results {
+        experiment: "isolation".to_owned(),
+        scale: wishes.scale.name().to_owned(),
+        command: std::env::args().collect(),
+        machine: Machine::of(std::path::Path::new(".")),
+        started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        emulated: vec![EMULATED.to_owned()],
+        settings: [(RUN.to_owned(), settings(&parts, &sizes, is_quick))].into(),
+        published: paper::published(),
+        ..Results::default()
+    };
+    let of = |rows: Vec<Row>| Results { groups: groups(&rows), rows, ..none.clone() };
+    let mut keep = |rows: &[Row]| so_far(&of(rows.to_vec()));
+    let mut rows = Rows::new(&mut keep);
     for part in parts {
         match part {
             "capacity" => capacity::run(is_quick, &mut rows)?,
@@ -109,35 +126,24 @@ pub fn results(wishes: &Wishes<'_>) -> Outcome<Results> {
             _ => ycsb::run(&mut rows)?,
         }
     }
-    let rows = rows.all();
+    Ok(Results { complete: true, ..of(rows.all()?) })
+}
+
+fn groups(rows: &[Row]) -> Vec<Group> {
     let group = |title: &str, about: &str, prefix: &str, metrics: &[&str]| Group {
         title: title.to_owned(),
         about: about.to_owned(),
-        cases: cases(&rows, prefix),
+        cases: cases(rows, prefix),
         metrics: metrics.iter().map(|&metric| metric.to_owned()).collect(),
         ..Group::default()
     };
-    let groups = vec![
+    vec![
         group("Open-channel device", policies::ABOUT, policies::PRESET, &policies::METRICS),
         group("The engine on the paced model", engine::ABOUT, engine::PREFIX, &engine::METRICS),
         group("YCSB on the paced model", ycsb::ABOUT, ycsb::PREFIX, &ycsb::METRICS),
         group("A device that is filled", capacity::ABOUT, capacity::PREFIX, &capacity::METRICS),
         group("Sequential mix", sequential::ABOUT, sequential::PRESET, &sequential::METRICS),
-    ];
-    Ok(Results {
-        experiment: "isolation".to_owned(),
-        scale: wishes.scale.name().to_owned(),
-        command: std::env::args().collect(),
-        machine: Machine::of(std::path::Path::new(".")),
-        started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        emulated: vec![EMULATED.to_owned()],
-        settings: [(RUN.to_owned(), settings)].into(),
-        rows,
-        groups,
-        published: paper::published(),
-        complete: true,
-        ..Results::default()
-    })
+    ]
 }
 
 const SEED: u64 = 1;

@@ -68,7 +68,7 @@ pub(super) fn settings(sizes: &Sizes) -> Vec<(&'static str, String)> {
     ]
 }
 
-pub(super) fn run(sizes: &Sizes, rows: &mut Rows) {
+pub(super) fn run(sizes: &Sizes, rows: &mut Rows<'_>) {
     for round in 0..sizes.rounds {
         // Of the further rounds, what is compared with the paper.
         let depths = if round == 0 { sizes.depths } else { &sizes.depths[..1] };
@@ -82,7 +82,7 @@ pub(super) fn run(sizes: &Sizes, rows: &mut Rows) {
 }
 
 /// Devices of other rounds are bad at other places, and filled otherwise.
-fn one_round(sizes: &Sizes, round: u32, fill: f64, depth: u32, rows: &mut Rows) {
+fn one_round(sizes: &Sizes, round: u32, fill: f64, depth: u32, rows: &mut Rows<'_>) {
     let preset = Preset::named(PRESET).expect("it comes with the program");
     let trial = Trial {
         preset: preset.clone(),

@@ -1,18 +1,23 @@
 //! Rows as they come out: kept for the report, and told at once, for a full run takes half an hour.
 
+use crate::failure::Outcome;
 use crate::message::tell;
 use esker_base::{Clock, SystemClock};
 use esker_bench::Row;
 
 /// What has come out so far.
-pub(super) struct Rows {
+pub(super) struct Rows<'a> {
     clock: SystemClock,
     all: Vec<Row>,
+    /// Keeps all of them, whenever there are more: a run may be ended before its end.
+    keep: &'a mut dyn FnMut(&[Row]) -> Outcome,
+    /// How that went.
+    kept: Outcome,
 }
 
-impl Rows {
-    pub(super) fn new() -> Self {
-        Rows { clock: SystemClock::new(), all: Vec::new() }
+impl<'a> Rows<'a> {
+    pub(super) fn new(keep: &'a mut dyn FnMut(&[Row]) -> Outcome) -> Self {
+        Rows { clock: SystemClock::new(), all: Vec::new(), keep, kept: Ok(()) }
     }
 
     /// Keeps and tells what is known of one engine in one case.
@@ -23,16 +28,20 @@ impl Rows {
             self.say(&format!("{} {}: {}", first.case, first.engine, parts.join(", ")));
         }
         self.all.extend(rows);
+        if self.kept.is_ok() {
+            self.kept = (self.keep)(&self.all);
+        }
+    }
+
+    /// All of them, if they could be kept.
+    pub(super) fn all(self) -> Outcome<Vec<Row>> {
+        self.kept.map(|()| self.all)
     }
 
     /// Says what is done now.
     pub(super) fn say(&self, what: &str) {
         let seconds = self.clock.now().as_secs();
         tell(format!("{:>2}:{:02} {what}", seconds / 60, seconds % 60));
-    }
-
-    pub(super) fn all(self) -> Vec<Row> {
-        self.all
     }
 }
 

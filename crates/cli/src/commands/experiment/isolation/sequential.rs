@@ -43,7 +43,7 @@ pub(super) fn settings(sizes: &Sizes) -> Vec<(&'static str, String)> {
     ]
 }
 
-pub(super) fn run(sizes: &Sizes, rows: &mut Rows) {
+pub(super) fn run(sizes: &Sizes, rows: &mut Rows<'_>) {
     let preset = Preset::named(PRESET).expect("it comes with the program");
     for depth in DEPTHS {
         let run = |percent: u32| {

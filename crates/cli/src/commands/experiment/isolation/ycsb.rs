@@ -58,7 +58,7 @@ pub(super) fn settings() -> Vec<(&'static str, String)> {
     ]
 }
 
-pub(super) fn run(rows: &mut Rows) -> Outcome {
+pub(super) fn run(rows: &mut Rows<'_>) -> Outcome {
     // What shared units did, which come first, by the case.
     let mut shared = BTreeMap::new();
     for policy in policies(Form::HostOnly) {
