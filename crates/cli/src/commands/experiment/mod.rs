@@ -91,13 +91,16 @@ struct Experiment {
     how: How,
 }
 
+/// Keeps results as far as they are known.
+type Keep<'a> = &'a mut dyn FnMut(&Results) -> Outcome;
+
 /// How a comparison is made.
 enum How {
     /// On engines, one after the other. Makes the campaign as it was asked for, on a machine with this
     /// room. Makes no file.
     Campaign(fn(&Wishes<'_>, &Room) -> Outcome<Campaign>),
     /// On a model, in this process. Hands on what is known so far, too.
-    Model(fn(&Wishes<'_>, &mut dyn FnMut(&Results) -> Outcome) -> Outcome<Results>),
+    Model(fn(&Wishes<'_>, Keep<'_>) -> Outcome<Results>),
 }
 
 /// What was asked for; what was not, the experiment says.

@@ -19,7 +19,7 @@ mod rows;
 mod sequential;
 mod ycsb;
 
-use super::{Scale, Wishes};
+use super::{Keep, Scale, Wishes};
 use crate::failure::{Failure, Outcome};
 use esker_bench::results::{Group, RUN, Settings};
 use esker_bench::{Machine, Results, Row};
@@ -85,10 +85,7 @@ fn seconds(ns: u64) -> String {
 /// Runs it.
 ///
 /// What is known is handed to `so_far` whenever it is more.
-pub fn results(
-    wishes: &Wishes<'_>,
-    so_far: &mut dyn FnMut(&Results) -> Outcome,
-) -> Outcome<Results> {
+pub fn results(wishes: &Wishes<'_>, so_far: Keep<'_>) -> Outcome<Results> {
     if wishes.engines.is_some() {
         let reason = "--engines: the policies of isolation are fixed";
         return Err(Failure::Usage(reason.to_owned()));
@@ -167,6 +164,7 @@ fn cases(rows: &[Row], prefix: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use esker_bench::results::Figure;
 
     #[test]
     fn results_tell_the_settings_of_the_parts_that_ran_and_of_no_others() {
@@ -197,6 +195,33 @@ mod tests {
         }
         let of_parts = PARTS.map(|part| of(&[part]).len() - 1);
         assert!(of_parts.iter().all(|count| *count >= 3), "{of_parts:?}");
+    }
+
+    /// Of the part that is over soon.
+    #[test]
+    fn what_is_published_is_shown_beside_rows_that_there_are() {
+        let sizes = Sizes { measured_ns: 2_000_000, rounds: 1, depths: &[64], fills: &[] };
+        let mut kept = Vec::new();
+        let mut keep = |rows: &[Row]| {
+            kept.push(rows.len());
+            Ok(())
+        };
+        let mut rows = Rows::new(&mut keep);
+        sequential::run(&sizes, &mut rows);
+        let rows = rows.all().unwrap();
+        let published = paper::published().into_iter().flat_map(|published| published.figures);
+        let (mut figures, mut found) = (0, 0);
+        for Figure { engine, case, metric, .. } in published {
+            if case.starts_with(sequential::PRESET) {
+                figures += 1;
+                let is_it =
+                    |row: &&Row| (&row.engine, &row.case, &row.metric) == (&engine, &case, &metric);
+                found += rows.iter().filter(is_it).count();
+            }
+        }
+        assert_eq!((figures, found), (2, 2));
+        assert!(kept.len() > 20 && kept.is_sorted(), "they are kept as they come");
+        assert_eq!(kept.last(), Some(&rows.len()));
     }
 
     #[test]
