@@ -12,12 +12,15 @@ use crate::Reply;
 use esker_base::{Error, Result};
 use esker_nvme::Status;
 use esker_uring::{Buffer, Descriptor, Operation, Slice};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 /// Zeros are written in pieces of this length.
 const ZEROS_BYTES: u64 = 128 << 10;
+
+/// So many ranges of a part are zeroed at a time: each has a piece in memory, for which its command brings nothing.
+const ZEROINGS_MOST: usize = 8;
 
 /// A namespace of blocks on a device.
 pub struct DeviceBlocks {
@@ -79,6 +82,9 @@ impl Namespace for DeviceBlocks {
                 tasks: HashMap::new(),
                 next_tag: 0,
                 syncs: GroupSync::default(),
+                zeroing: 0,
+                zeroings: VecDeque::new(),
+                is_closing: false,
             }))
         };
         (0..reactors).map(part).collect()
@@ -96,6 +102,11 @@ struct Part {
     tasks: HashMap<u64, Task>,
     next_tag: u64,
     syncs: GroupSync<Reply>,
+    /// How many ranges are being zeroed.
+    zeroing: usize,
+    /// Those that wait for that.
+    zeroings: VecDeque<Zeroing>,
+    is_closing: bool,
 }
 
 #[derive(Debug)]
@@ -106,7 +117,7 @@ enum Task {
     Sync,
 }
 
-/// A piece of zeros is written at `offset`, and `bytes` are left, those of the piece included.
+/// `bytes` are left to be zeroed from `offset` on, those of a piece that is being written included.
 #[derive(Debug)]
 struct Zeroing {
     reply: Reply,
@@ -128,12 +139,52 @@ impl Part {
         self.submit(Task::Write { reply, is_synced }, write, out);
     }
 
+    /// Begins to zero ranges that wait, as far as so many may be under way.
+    fn zero(&mut self, out: &mut Outlet) {
+        while self.zeroing < ZEROINGS_MOST
+            && let Some(zeroing) = self.zeroings.pop_front()
+        {
+            if self.failures.has_stopped() {
+                zeroing.reply.send(Answer::Failed(Status::WRITE_FAULT));
+                continue;
+            }
+            self.zeroing += 1;
+            let zeros = Buffer::zeroed(zeroing.bytes.min(ZEROS_BYTES) as usize);
+            self.write_zeros(zeroing, zeros, out);
+        }
+    }
+
     /// Writes the next piece of zeros, out of `zeros`.
-    fn write_zeroes(&mut self, zeroing: Zeroing, zeros: Buffer, out: &mut Outlet) {
+    fn write_zeros(&mut self, zeroing: Zeroing, zeros: Buffer, out: &mut Outlet) {
         let Zeroing { offset, bytes, .. } = zeroing;
         let from = zeros.slice(0..bytes.min(ZEROS_BYTES) as usize);
         let write = Operation::WriteAt { file: self.file.clone(), offset, from };
         self.submit(Task::WriteZeroes(zeroing), write, out);
+    }
+
+    /// A piece of zeros was written, or not.
+    fn zeros_written(
+        &mut self,
+        zeroing: Zeroing,
+        result: &io::Result<usize>,
+        zeros: Buffer,
+        out: &mut Outlet,
+    ) {
+        let left = |written: usize| (written as u64 != zeroing.bytes).then_some(written as u64);
+        match result.as_ref().map(|&written| left(written)) {
+            Ok(Some(written)) if !self.is_closing && !self.failures.has_stopped() => {
+                let (offset, bytes) = (zeroing.offset + written, zeroing.bytes - written);
+                return self.write_zeros(Zeroing { offset, bytes, ..zeroing }, zeros, out);
+            }
+            Ok(Some(_)) if self.is_closing => {
+                zeroing.reply.send(Answer::Failed(Status::INTERNAL_ERROR));
+            }
+            Ok(Some(_)) => zeroing.reply.send(Answer::Failed(Status::WRITE_FAULT)),
+            Ok(None) => self.written(zeroing.reply, zeroing.is_synced, out),
+            Err(error) => zeroing.reply.send(Answer::Failed(self.write_failed(error))),
+        }
+        self.zeroing -= 1;
+        self.zero(out);
     }
 
     /// What was written is acknowledged now, or after a sync.
@@ -195,8 +246,8 @@ impl Resident for Part {
             }
             Request::WriteZeroes { offset, bytes, force_unit_access } => {
                 let is_synced = force_unit_access || !self.has_volatile_cache;
-                let zeros = Buffer::zeroed(bytes.min(ZEROS_BYTES) as usize);
-                self.write_zeroes(Zeroing { reply, offset, bytes, is_synced }, zeros, out);
+                self.zeroings.push_back(Zeroing { reply, offset, bytes, is_synced });
+                self.zero(out);
             }
             // Without a cache, all that was acknowledged is safe.
             Request::Flush => self.written(reply, self.has_volatile_cache, out),
@@ -228,20 +279,19 @@ impl Resident for Part {
                 Ok(_) => self.written(reply, is_synced, out),
                 Err(error) => reply.send(Answer::Failed(self.write_failed(&error))),
             },
-            (Some(Task::WriteZeroes(zeroing)), Operation::WriteAt { from, .. }) => match result {
-                Ok(piece) if piece as u64 == zeroing.bytes => {
-                    self.written(zeroing.reply, zeroing.is_synced, out);
-                }
-                Ok(piece) => {
-                    let offset = zeroing.offset + piece as u64;
-                    let bytes = zeroing.bytes - piece as u64;
-                    let zeroing = Zeroing { offset, bytes, ..zeroing };
-                    self.write_zeroes(zeroing, from.into_buffer(), out);
-                }
-                Err(error) => zeroing.reply.send(Answer::Failed(self.write_failed(&error))),
-            },
+            (Some(Task::WriteZeroes(zeroing)), Operation::WriteAt { from, .. }) => {
+                self.zeros_written(zeroing, &result, from.into_buffer(), out);
+            }
             (Some(Task::Sync), _) => self.synced(&result, out),
             _ => {}
+        }
+    }
+
+    /// A range may take minutes to be zeroed. Whoever asked for it is gone, or is told that it was not all done.
+    fn close(&mut self, _: &mut Outlet) {
+        self.is_closing = true;
+        for Zeroing { reply, .. } in self.zeroings.drain(..) {
+            reply.send(Answer::Failed(Status::INTERNAL_ERROR));
         }
     }
 }
@@ -278,6 +328,9 @@ mod tests {
                 tasks: HashMap::new(),
                 next_tag: 0,
                 syncs: GroupSync::default(),
+                zeroing: 0,
+                zeroings: VecDeque::new(),
+                is_closing: false,
             };
             Bench { part, out: Outlet::default(), replies, answers }
         }
@@ -395,6 +448,47 @@ mod tests {
         }
         assert_eq!((bench.answered(), faults(&bench)), (vec![-3, -3], 3));
         assert!(!bench.part.failures.has_stopped(), "another write may succeed");
+    }
+
+    #[test]
+    fn few_ranges_are_zeroed_at_a_time_and_all_of_them_in_the_end() {
+        let mut bench = Bench::new(true);
+        (1..=20).for_each(|slot| bench.zero(slot, 512, false));
+        assert_eq!(bench.out.operations.len(), ZEROINGS_MOST);
+        assert!(!bench.complete(Ok(512)));
+        assert_eq!((bench.answered(), bench.out.operations.len()), (vec![1], ZEROINGS_MOST));
+        while !bench.out.operations.is_empty() {
+            bench.complete(Ok(512));
+        }
+        assert_eq!(bench.answered(), (2..=20).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_node_that_closes_does_not_wait_until_all_is_zeroed() {
+        let mut bench = Bench::new(true);
+        let most = ZEROINGS_MOST as u16;
+        (1..=most + 1).for_each(|slot| bench.zero(slot, 2 * ZEROS_BYTES, false));
+        bench.part.close(&mut bench.out);
+        assert_eq!(bench.answered(), [-i32::from(most + 1)], "it had not begun");
+        (0..most).for_each(|_| _ = bench.complete(Ok(ZEROS_BYTES as usize)));
+        assert!(bench.out.operations.is_empty());
+        assert_eq!(bench.answered(), (1..=most).map(|slot| -i32::from(slot)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn after_a_failed_sync_no_more_is_zeroed() {
+        let mut bench = Bench::new(false);
+        bench.write(1, false);
+        bench.complete(Ok(512));
+        (2..=12).for_each(|slot| bench.zero(slot, 2 * ZEROS_BYTES, false));
+        assert!(bench.complete(Err(ErrorKind::Other.into())));
+        while !bench.out.operations.is_empty() {
+            bench.complete(Ok(ZEROS_BYTES as usize));
+        }
+        let mut answered = bench.answered();
+        answered.sort_unstable();
+        assert_eq!(answered, (-12..=-1).collect::<Vec<_>>());
+        assert!(bench.part.zeroing == 0 && bench.part.tasks.is_empty());
     }
 
     #[test]
