@@ -15,11 +15,11 @@ pub enum Form {
 
 /// A program or an erase gives way this often at most, as an array stands only so many interruptions:
 /// 16 keeps the cost of stopping and going on, at 15 us each, below half of a program's time.
-pub(super) const SUSPENDS_MOST: u16 = 16;
+pub const SUSPENDS_MOST: u16 = 16;
 
 /// A write that is this old goes before reads and does not give way any more, so that writes never
 /// starve: about ten programs' time.
-pub(super) const WRITE_DEADLINE_NS: u64 = 10_000_000;
+pub const WRITE_DEADLINE_NS: u64 = 10_000_000;
 
 impl Form {
     /// The forms that results are given in.

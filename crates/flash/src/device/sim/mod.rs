@@ -25,7 +25,7 @@ mod service;
 mod tests;
 mod times;
 
-pub use form::Form;
+pub use form::{Form, SUSPENDS_MOST, WRITE_DEADLINE_NS};
 pub use request::Kind;
 
 use super::media::{Media, Place, Refused};

@@ -3,6 +3,7 @@
 use super::rows::Rows;
 use super::{SEED, Sizes, row, seconds};
 use esker_bench::Row;
+use esker_flash::device::sim;
 use esker_flash::placement::{Policy, Rotating, Shared, Static};
 use esker_flash::trial::{LEVELS, Measured, Trial};
 use esker_flash::{Form, Preset};
@@ -59,6 +60,8 @@ pub(super) fn settings(sizes: &Sizes) -> Vec<(&'static str, String)> {
         ("policies_planes", preset.geometry().planes.to_string()),
         ("policies_independent_plane_reads", preset.has_independent_plane_reads().to_string()),
         ("policies_forms", format!("{:?}", Form::ALL.map(Form::name))),
+        ("policies_suspends_most", sim::SUSPENDS_MOST.to_string()),
+        ("policies_write_deadline_ns", sim::WRITE_DEADLINE_NS.to_string()),
         ("policies_seconds", seconds(sizes.measured_ns)),
         ("policies_rounds", sizes.rounds.to_string()),
         ("policies_read_depths", format!("{:?}", sizes.depths)),
