@@ -139,8 +139,8 @@ fn merges_are_told_of_the_level_that_they_write() {
     let storage = Noting::default();
     let db = open(&storage);
     load(&db, 20_000);
-    let told = storage.told.lock().unwrap();
-    let merged = || told.values().filter(|hint| hint.level > 0);
+    let told: Vec<Hint> = storage.told.lock().unwrap().values().copied().collect();
+    let merged = || told.iter().filter(|hint| hint.level > 0);
     // Nothing was ever written to the level above it, so that nothing is known of that.
     let highest = merged().map(|hint| hint.level).min().unwrap();
     let last = merged().rfind(|hint| hint.level == highest).unwrap();
