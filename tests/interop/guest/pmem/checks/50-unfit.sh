@@ -10,7 +10,6 @@ leave_writes_in_pool() {
     kill -9 $!
     wait $! || true
     count=$(($(last_acknowledged) + 1))
-    cp $pool /tmp/pool
 }
 
 # Every command says so.
@@ -44,6 +43,7 @@ seal() {
 tells_what_is_wrong() {
     rm -rf $pool $dax/other $dax/other-pool
     leave_writes_in_pool
+    cp $pool /tmp/pool
     rm $pool
     is_unfit "no such file"
     restore
