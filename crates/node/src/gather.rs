@@ -46,7 +46,11 @@ impl Gather {
     /// Takes a write on. [`next`](Self::next) says when it begins.
     pub(crate) fn add(&mut self, owner: usize, tag: u64, offset: u64, slice: Slice) {
         let end = offset + slice.len() as u64;
-        match self.waiting.iter_mut().find(|run| (run.owner, run.end) == (owner, offset)) {
+        // What is large enough begins as it is, whatever else came in the same round.
+        let goes_on = |run: &&mut Run| {
+            (run.owner, run.end) == (owner, offset) && run.end - run.offset < ENOUGH_BYTES
+        };
+        match self.waiting.iter_mut().find(goes_on) {
             Some(run) => {
                 run.end = end;
                 run.tags.push(tag);
@@ -147,6 +151,17 @@ mod tests {
         assert_eq!(begun(&mut gather), [(2, 1, 2)]);
         add(&mut gather, 0, 4, ENOUGH_BYTES + 1, ENOUGH_BYTES as usize);
         assert_eq!(begun(&mut gather), [(4, ENOUGH_BYTES + 1, 1)]);
+    }
+
+    #[test]
+    fn what_comes_at_once_begins_in_pieces_that_are_large_enough() {
+        let mut gather = Gather::default();
+        let half = ENOUGH_BYTES / 2;
+        for tag in 0..6 {
+            add(&mut gather, 0, tag, tag * half, half as usize);
+        }
+        let pieces = [0, 2, 4].map(|tag| (tag, tag * half, 2));
+        assert_eq!(begun(&mut gather), pieces);
     }
 
     /// A write that fails, fails for one partition.

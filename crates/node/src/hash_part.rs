@@ -3,8 +3,8 @@
 //! Partitions say what they want read, written and synced; all of it goes through the reactor's ring. They share one
 //! file, so one sync serves all of them that ask for one before it begins.
 //!
-//! What comes together in a round of the reactor is given to the partitions first, and what they want of that begins at the round's end: the system
-//! would take it no sooner, and so it is the fewest writes, and one sync for all that is written by then.
+//! What comes together in a round of the reactor is given to the partitions first, and what they want of that begins at the round's end: a ring
+//! would give it to the system no sooner, and so it is the fewest writes, and one sync for all that is written by then.
 //!
 //! Writes of a partition that lie one behind the other are gathered ([`gather`](crate::gather)): one is under way, and those that come meanwhile
 //! are the next.
