@@ -347,6 +347,20 @@ mod tests {
         }
     }
 
+    /// A database with a keyspace that has eight runs in level 0.
+    fn with_eight_runs(storage: Arc<dyn Storage>) -> (Db, Keyspace) {
+        let env = Env { background: Arc::new(Stepped), ..Env::over(storage) };
+        let (segment_bytes, memory_bytes) = (64 << 10, 4 << 20);
+        let settings =
+            Settings { log: Log::None, segment_bytes, memory_bytes, ..Settings::default() };
+        let db = Db::open_with(env, settings).unwrap();
+        let compression = Compression::None;
+        let settings = KeyspaceSettings { compression, ..KeyspaceSettings::default() };
+        let keyspace = db.keyspace("keyspace", settings).unwrap();
+        flush_runs(&db, &keyspace, 8);
+        (db, keyspace)
+    }
+
     /// How long a merge of level 0 pauses when it has so many runs, and whether it was owed to writers; beside a
     /// MemTable that waits for its flush, or without.
     fn paused(runs: usize, is_sealed: bool) -> (Duration, bool) {
@@ -397,15 +411,7 @@ mod tests {
     #[test]
     fn runs_that_are_merged_count_as_gone_little_by_little() {
         let storage = Arc::new(Looking::default());
-        let env = Env { background: Arc::new(Stepped), ..Env::over(storage.clone()) };
-        let (segment_bytes, memory_bytes) = (64 << 10, 4 << 20);
-        let settings =
-            Settings { log: Log::None, segment_bytes, memory_bytes, ..Settings::default() };
-        let db = Db::open_with(env, settings).unwrap();
-        let compression = Compression::None;
-        let settings = KeyspaceSettings { compression, ..KeyspaceSettings::default() };
-        let keyspace = db.keyspace("keyspace", settings).unwrap();
-        flush_runs(&db, &keyspace, 8);
+        let (db, keyspace) = with_eight_runs(storage.clone());
         assert!(storage.db.set((db.clone(), keyspace.clone())).is_ok());
         assert!(step_lane(db.inner(), Lane::Compaction), "level 0 is merged");
         let seen = storage.seen.lock().clone();
@@ -438,15 +444,7 @@ mod tests {
     #[test]
     fn a_merge_that_never_came_into_force_is_not_among_those_done() {
         let storage = Arc::new(Dropping::default());
-        let env = Env { background: Arc::new(Stepped), ..Env::over(storage.clone()) };
-        let (segment_bytes, memory_bytes) = (64 << 10, 4 << 20);
-        let settings =
-            Settings { log: Log::None, segment_bytes, memory_bytes, ..Settings::default() };
-        let db = Db::open_with(env, settings).unwrap();
-        let compression = Compression::None;
-        let settings = KeyspaceSettings { compression, ..KeyspaceSettings::default() };
-        let keyspace = db.keyspace("keyspace", settings).unwrap();
-        flush_runs(&db, &keyspace, 8);
+        let (db, _) = with_eight_runs(storage.clone());
         assert!(storage.db.set(db.clone()).is_ok());
         assert!(step_lane(db.inner(), Lane::Compaction), "level 0 is merged");
         let stats = db.stats();
