@@ -92,7 +92,7 @@ impl Deferred {
     }
 
     /// Whether somebody waits for all merges, so that none is put off.
-    fn is_hurried(&self) -> bool {
+    pub(crate) fn is_hurried(&self) -> bool {
         self.hurried > 0
     }
 
@@ -193,7 +193,8 @@ impl Jobs {
             let id = waiting.merged.keyspace();
             let Some(keyspace) = view.version.keyspaces.get(&id) else { return false };
             let is_alone = busy.count(id) == deferred.count(id);
-            is_alone && compaction::is_due(keyspace, inner.sizes, &moved[&id])
+            let arrival = inner.arrival(view, self);
+            is_alone && compaction::is_due(keyspace, inner.sizes, arrival, &moved[&id])
         };
         deferred.merges.iter().position(is_in_the_way)
     }
@@ -446,7 +447,8 @@ mod tests {
             let keyspace = &version.keyspaces[&world.keyspace.id()];
             let waits = !jobs.deferred.is_empty();
             let moved = jobs.deferred.moved().remove(&keyspace.id).unwrap_or_default();
-            assert!(!waits || !compaction::is_due(keyspace, inner.sizes, &moved));
+            let arrival = inner.arrival(&inner.view.pin(), &jobs);
+            assert!(!waits || !compaction::is_due(keyspace, inner.sizes, arrival, &moved));
             waited += u32::from(waits);
         }
         assert!(waited > 30, "{waited}");

@@ -2,7 +2,7 @@
 
 use crate::account::{Account, SpaceSeen, Unwritten};
 use crate::commit::{Commit, RANGE_DELETES_MAX};
-use crate::compaction::{Sizes, Surroundings};
+use crate::compaction::{Arrival, Sizes, Surroundings};
 use crate::cursor::{Leases, Walk};
 use crate::histories::Histories;
 use crate::install::Installer;
@@ -12,7 +12,7 @@ use crate::manifest::{Change, Edit, State};
 use crate::opening::MayOpen;
 use crate::pool_logs::segments_ahead;
 use crate::read;
-use crate::schedule::{Jobs, Schedule};
+use crate::schedule::{Jobs, Lane, Schedule};
 use crate::settings::{Log, Settings, Sync};
 use crate::snapshot::Snapshots;
 use crate::stall::Stall;
@@ -165,8 +165,9 @@ impl Inner {
 
     /// What pickers have to know beside the version of `view`.
     pub(crate) fn surroundings(&self, view: &View, jobs: &Jobs) -> Surroundings {
+        let arrival = self.arrival(view, jobs);
         if !view.version.has_space_goal() {
-            return Surroundings::default();
+            return Surroundings { arrival, ..Surroundings::default() };
         }
         // Once its tables are there it is in no view any more.
         let is_flushed = |memtable: &&Arc<MemTable>| Some(memtable.epoch()) == jobs.flushing;
@@ -179,7 +180,21 @@ impl Inner {
                 .and_then(|memtable| memtable.bytes_by_keyspace())
                 .map_or_else(BTreeMap::new, |bytes| bytes.iter().copied().collect()),
             histories: self.histories.all(),
+            arrival,
         }
+    }
+
+    /// The last flush, if another one may follow soon. Nothing waits for it where somebody waits for all merges, nor where
+    /// flushes fail: if that is for want of room, merges may make some.
+    pub(crate) fn arrival(&self, view: &View, jobs: &Jobs) -> Option<Arrival> {
+        let flushed = jobs.flushed.filter(|_| !jobs.deferred.is_hurried())?;
+        if jobs.lanes[Lane::Flush as usize].error.is_some() {
+            return None;
+        }
+        let since = self.clock.now().saturating_sub(flushed.at);
+        let waits = view.memtables.iter().any(|memtable| memtable.is_sealed());
+        let drained_bytes = if waits { 0 } else { self.stall.could_drain_level_0(since) };
+        Some(Arrival { after: flushed.after, drained_bytes })
     }
 
     /// The size of the segments of whoever writes the database: this process, or by its newest log, or by

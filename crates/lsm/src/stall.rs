@@ -224,6 +224,11 @@ impl Stall {
         learn(&mut self.drains.lock().level_0, bytes, took);
     }
 
+    /// The bytes that compactions take out of level 0 in a time.
+    pub(crate) fn could_drain_level_0(&self, time: Duration) -> u64 {
+        (self.drains.lock().level_0 * time.as_secs_f64()) as u64
+    }
+
     /// Sets the rate by the debt that there is now. It is measured under the lock, so that of two
     /// callers at once the later one has the last word.
     pub(crate) fn set_debt(&self, now: Duration, measure: impl FnOnce() -> Debt) {

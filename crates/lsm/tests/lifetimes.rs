@@ -167,7 +167,7 @@ fn told_of_flushes(settings: KeyspaceSettings) -> [BTreeMap<u64, Hint>; 2] {
         let new = files.range(before + 1..).filter(|(_, hint)| hint.level == 0);
         told[usize::from(has_both)] = new.map(|(file, hint)| (*file, *hint)).collect();
         drop(files);
-        while db.step() {}
+        db.settle().unwrap();
     }
     told
 }

@@ -5,13 +5,15 @@
 //! outgrows [`DIRECT_OVERLAP`] times the least target, a level is put above it, `ratio` times
 //! smaller, and so on upwards. The shallowest level in use is the **base**: level 0 goes there.
 //!
-//! **Level 0** is merged, all runs at once, when it has [`LEVEL_0_RUNS`] of them. If that would
+//! **Level 0** is merged, all runs at once, when it has [`LEVEL_0_RUNS`] of them, or some more if others come
+//! in quick succession (`arrival`). If that would
 //! rewrite much of the base for little new data, as in a keyspace that gets a small share of the
 //! writes, its newest runs of like size are merged with each other first.
 //!
 //! **A level over its target** gives the stretch of tables that costs the fewest bytes of the next
 //! level for each byte that moves; deletes count double, for they make room.
 
+use super::arrival::{Arrival, is_level_0_due};
 use super::busy::Busy;
 use super::pick::{Debt, Moved};
 use super::plan::{Plan, PlanInput, Reason};
@@ -55,9 +57,12 @@ pub(super) fn pick(
     ratio: u32,
     busy: &Busy,
     sizes: Sizes,
+    arrival: Option<Arrival>,
 ) -> Option<Plan> {
     let targets = Targets::of(keyspace, ratio, sizes);
+    let is_level_0_due = is_level_0_due(keyspace, targets.base, arrival);
     let mut due: Vec<(f64, usize)> = (0..LAST)
+        .filter(|&level| level > 0 || is_level_0_due)
         .map(|level| (score(keyspace, level, &targets, busy), level))
         .filter(|&(score, _)| score >= 1.0)
         .collect();
@@ -70,13 +75,19 @@ pub(super) fn pick(
 
 /// What is merged stays in the level that it is merged into, so that, unlike for scores, only what is moved down counts
 /// as gone.
-pub(super) fn is_due(keyspace: &KeyspaceVersion, ratio: u32, sizes: Sizes, moved: &Moved) -> bool {
+pub(super) fn is_due(
+    keyspace: &KeyspaceVersion,
+    ratio: u32,
+    sizes: Sizes,
+    arrival: Option<Arrival>,
+    moved: &Moved,
+) -> bool {
     let targets = Targets::of(keyspace, ratio, sizes);
     let is_too_large = |level: usize| {
         let left = keyspace.levels[level].bytes().saturating_sub(moved[level]);
         left > targets.bytes[level]
     };
-    keyspace.levels[0].runs.len() >= LEVEL_0_RUNS || (1..LAST).any(is_too_large)
+    is_level_0_due(keyspace, targets.base, arrival) || (1..LAST).any(is_too_large)
 }
 
 /// How far over its target a level is, tables that are on their way out not counted. 1 is due.

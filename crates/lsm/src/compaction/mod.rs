@@ -15,7 +15,8 @@
 //! * [`fold`]: what becomes of each version, given the snapshots. Flush folds too.
 //! * [`execute`](execute::execute_part): does a plan, part by part, and leaves nothing behind if it fails.
 
-pub mod busy;
+pub mod arrival;
+mod busy;
 mod candidates;
 pub mod coverage;
 mod cuts;
@@ -44,6 +45,7 @@ pub(crate) mod testing;
 mod tests;
 mod tiered;
 
+pub use arrival::Arrival;
 pub use busy::{Busy, Held};
 pub use estimate::{Estimate, estimate};
 pub use execute::{Context, Outcome, execute_part};

@@ -1,5 +1,6 @@
 //! Which compaction to do next. Pure: a version and what is around it in, a plan out.
 
+use super::arrival::Arrival;
 use super::busy::Busy;
 use super::plan::Plan;
 use super::sizes::Sizes;
@@ -29,7 +30,7 @@ pub fn pick(
     around: &Surroundings,
 ) -> Option<Plan> {
     match keyspace.settings.shape {
-        Shape::Leveled { ratio } => leveled::pick(keyspace, ratio, busy, sizes),
+        Shape::Leveled { ratio } => leveled::pick(keyspace, ratio, busy, sizes, around.arrival),
         Shape::Tiered { runs } => {
             let runs = runs as usize;
             match keyspace.settings.dedup {
@@ -47,9 +48,14 @@ pub fn pick(
 
 /// Whether a level is so large that something is to be merged, beside what is `moved` already: where [`pick`] finds
 /// nothing then, running plans are in its way. Leveled keyspaces only, false for others.
-pub fn is_due(keyspace: &KeyspaceVersion, sizes: Sizes, moved: &Moved) -> bool {
+pub fn is_due(
+    keyspace: &KeyspaceVersion,
+    sizes: Sizes,
+    arrival: Option<Arrival>,
+    moved: &Moved,
+) -> bool {
     match keyspace.settings.shape {
-        Shape::Leveled { ratio } => leveled::is_due(keyspace, ratio, sizes, moved),
+        Shape::Leveled { ratio } => leveled::is_due(keyspace, ratio, sizes, arrival, moved),
         Shape::Tiered { .. } => false,
     }
 }

@@ -1,5 +1,6 @@
 //! A keyspace's space: what it takes, what it may take, and what is left.
 
+use super::arrival::Arrival;
 use super::busy::Busy;
 use super::estimate::Estimate;
 use super::history::History;
@@ -21,6 +22,8 @@ pub struct Surroundings {
     pub flushing_bytes: BTreeMap<KeyspaceId, u64>,
     /// What keyspaces have written. Of one that is not here, every write counts as its own.
     pub histories: BTreeMap<KeyspaceId, Arc<History>>,
+    /// The last flush, unless nothing is to wait for the next one.
+    pub arrival: Option<Arrival>,
 }
 
 impl Surroundings {

@@ -219,6 +219,7 @@ pub(super) fn is_unused(memtable: &Arc<MemTable>) -> bool {
 mod tests {
     use super::super::step_lane;
     use super::*;
+    use crate::compaction::Arrival;
     use crate::db::Db;
     use crate::dedup::{Dedup, Ratio};
     use crate::env::Env;
@@ -249,6 +250,23 @@ mod tests {
     fn put_and_flush(db: &Db, keyspace: &Keyspace, keys: u32) {
         (0..keys).for_each(|n| db.put(keyspace, &n.to_be_bytes(), &[7; 400]).unwrap());
         db.flush().unwrap();
+    }
+
+    #[test]
+    fn nothing_is_drained_from_level_0_as_long_as_a_memtable_waits_for_its_flush() {
+        let db = open();
+        let keyspace = keyspace(&db, "k", 8, Dedup::None);
+        let inner = db.inner();
+        let arrival = || inner.arrival(&inner.view.load(), &inner.schedule.jobs.lock());
+        assert_eq!(arrival(), None, "nothing was flushed");
+        put_and_flush(&db, &keyspace, 10);
+        let before = arrival().unwrap();
+        while arrival().unwrap().drained_bytes == 0 {}
+        (0..10u32).for_each(|n| db.put(&keyspace, &n.to_be_bytes(), &[7; 400]).unwrap());
+        inner.commit.lock_tail().seal();
+        assert_eq!(arrival(), Some(Arrival { drained_bytes: 0, ..before }));
+        db.flush().unwrap();
+        assert!(arrival().unwrap().after >= before.after + 10);
     }
 
     #[test]

@@ -95,6 +95,8 @@ pub(crate) struct Jobs {
     pub(crate) deferred: Deferred,
     /// A plan is under way, or another comes right after the last one.
     is_compacting: bool,
+    /// The last flush since the database was opened.
+    pub(crate) flushed: Option<Flushed>,
     /// The epoch of the MemTable that is being flushed.
     pub(crate) flushing: Option<u32>,
     /// Plans under way that have several parts.
@@ -111,6 +113,14 @@ pub(crate) struct Jobs {
     served: Option<KeyspaceId>,
     /// A background thread has panicked: what it was doing will never be done.
     pub(crate) panicked: bool,
+}
+
+/// A flush that has ended.
+#[derive(Clone, Copy)]
+pub(crate) struct Flushed {
+    pub(crate) at: Duration,
+    /// What came before its MemTable.
+    pub(crate) after: Seqno,
 }
 
 /// How a lane's jobs fare.

@@ -1,7 +1,7 @@
 //! Doing a job, and what everybody is told when it is done.
 
 use super::choose::{is_unused, next_plan, segments_ahead};
-use super::{IDLE, Job, Jobs, Lane};
+use super::{Flushed, IDLE, Job, Jobs, Lane};
 use crate::commit::LogSegment;
 use crate::compact::{Merge, compact, install};
 use crate::compaction::{self, Held, Moved, Plan};
@@ -214,7 +214,9 @@ fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
     let flushed = flush::flush(inner, memtable);
     inner.gate.set_urgent_flushes(0);
     flushed?;
+    let now = inner.clock.now();
     let mut jobs = inner.schedule.jobs.lock();
+    jobs.flushed = Some(Flushed { at: now, after: memtable.first_seqno().saturating_sub(1) });
     // Recovered segments may have another size.
     if memtable.header().capacity == inner.settings.segment_bytes as u64 && jobs.retired.is_empty()
     {

@@ -5,17 +5,19 @@
 //!
 //! * `tree leveled 10 segment=64` (or `tiered 4`, with `per-level=1.6` or not after it): one run a
 //!   line, `level/run: tables`. A table is `smallest-largest:bytes`, `)` after `largest` if it is
-//!   exclusive, then `d` and the deletes among its 100 entries, `t` and its range tombstones. Instead
-//!   of bytes there may be `k` and a range of numbers, `k0..100`: its keys, of a byte each. Nothing is
+//!   exclusive, then `d` and the deletes among its 100 entries, `t` and its range tombstones, `s` and its
+//!   highest seqno. Instead of bytes there may be `k` and a range of numbers, `k0..100`: its keys, of a byte each. Nothing is
 //!   busy then. The output is empty.
 //! * `pick`: one plan, which is busy from then on. `pick all`: plans until there is none.
 //! * `release`: nothing is busy any more.
+//! * `arrival after 10 drained 64`: the last flush brought what is newer than seqno 10, and merges could have
+//!   taken 64 bytes out of level 0 since. `arrival none`: no other flush is expected, as at first.
 //! * `full`: a full compaction's next plan, with tables in files from 1000 on new.
 //! * `debt`, `parts n` (of the last plan).
 //! * `merge`: the last plan is done: each key of its inputs stays once. The output is the tree, with
 //!   the duplicate rate of each level.
 
-use crate::compaction::{Busy, Monitors, Plan, Sizes, Surroundings, debt, full, pick};
+use crate::compaction::{Arrival, Busy, Monitors, Plan, Sizes, Surroundings, debt, full, pick};
 use crate::dedup::{Dedup, Ratio};
 use crate::settings::{KeyspaceSettings, Shape};
 use crate::version::{KeyspaceVersion, Run, TableHandle, TableId, TableMeta};
@@ -29,6 +31,7 @@ struct Script {
     keyspace: KeyspaceVersion,
     sizes: Sizes,
     busy: Busy,
+    around: Surroundings,
     last_plan: Option<Plan>,
     next_file: u64,
     /// Of the tables that were given some.
@@ -42,6 +45,7 @@ impl Script {
             keyspace: KeyspaceVersion::new(KeyspaceId(0), "k".into(), settings),
             sizes: Sizes { segment_bytes: 64 },
             busy: Busy::default(),
+            around: Surroundings::default(),
             last_plan: None,
             next_file: 1,
             keys: HashMap::new(),
@@ -65,6 +69,15 @@ impl Script {
                 self.busy = Busy::default();
                 String::new()
             }
+            ["arrival", "none"] => {
+                self.around.arrival = None;
+                String::new()
+            }
+            ["arrival", "after", after, "drained", drained] => {
+                let (after, drained_bytes) = (after.parse().unwrap(), drained.parse().unwrap());
+                self.around.arrival = Some(Arrival { after, drained_bytes });
+                String::new()
+            }
             ["full"] => {
                 let (busy, around) = (Busy::default(), Surroundings::default());
                 self.last_plan = full(&self.keyspace, 1000, &busy, self.sizes, &around);
@@ -86,7 +99,7 @@ impl Script {
     }
 
     fn pick(&mut self) -> Option<String> {
-        let plan = pick(&self.keyspace, &self.busy, self.sizes, &Surroundings::default())?;
+        let plan = pick(&self.keyspace, &self.busy, self.sizes, &self.around)?;
         assert!(plan.keeps_order(&self.keyspace));
         self.busy.claim(&plan);
         let text = describe(&plan);
@@ -143,7 +156,7 @@ impl Script {
             range_tombstones: letter('t').unwrap_or(0),
             raw_bytes: bytes,
             min_seqno: 0,
-            max_seqno: 0,
+            max_seqno: letter('s').unwrap_or(0),
             global_seqno: None,
         })
     }
@@ -270,6 +283,11 @@ fn check(name: &str) {
     } else {
         assert_eq!(replayed, script, "{path}: set ESKER_REWRITE=1 if the new plans are better");
     }
+}
+
+#[test]
+fn level_0_waits_for_more_as_written_down() {
+    check("arrival");
 }
 
 #[test]
