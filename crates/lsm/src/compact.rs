@@ -347,8 +347,8 @@ mod tests {
         }
     }
 
-    /// A database with a keyspace that has eight runs in level 0.
-    fn with_eight_runs(storage: Arc<dyn Storage>) -> (Db, Keyspace) {
+    /// A database with a keyspace that has twelve runs in level 0, which wait for no more.
+    fn with_twelve_runs(storage: Arc<dyn Storage>) -> (Db, Keyspace) {
         let env = Env { background: Arc::new(Stepped), ..Env::over(storage) };
         let (segment_bytes, memory_bytes) = (64 << 10, 4 << 20);
         let settings =
@@ -357,7 +357,7 @@ mod tests {
         let compression = Compression::None;
         let settings = KeyspaceSettings { compression, ..KeyspaceSettings::default() };
         let keyspace = db.keyspace("keyspace", settings).unwrap();
-        flush_runs(&db, &keyspace, 8);
+        flush_runs(&db, &keyspace, 12);
         (db, keyspace)
     }
 
@@ -411,11 +411,14 @@ mod tests {
     #[test]
     fn runs_that_are_merged_count_as_gone_little_by_little() {
         let storage = Arc::new(Looking::default());
-        let (db, keyspace) = with_eight_runs(storage.clone());
+        let (db, keyspace) = with_twelve_runs(storage.clone());
         assert!(storage.db.set((db.clone(), keyspace.clone())).is_ok());
         assert!(step_lane(db.inner(), Lane::Compaction), "level 0 is merged");
         let seen = storage.seen.lock().clone();
-        assert!(seen.is_sorted() && seen.iter().all(|runs| (0.0..=8.0).contains(runs)), "{seen:?}");
+        assert!(
+            seen.is_sorted() && seen.iter().all(|runs| (0.0..=12.0).contains(runs)),
+            "{seen:?}"
+        );
         let steps = seen.windows(2).map(|pair| pair[1] - pair[0]);
         assert!(seen.len() >= 4 && steps.into_iter().all(|step| step < 2.0), "{seen:?}");
         assert_eq!(db.inner().under_way.runs_done(keyspace.id()), 0.0, "the merge is over");
@@ -444,7 +447,7 @@ mod tests {
     #[test]
     fn a_merge_that_never_came_into_force_is_not_among_those_done() {
         let storage = Arc::new(Dropping::default());
-        let (db, _) = with_eight_runs(storage.clone());
+        let (db, _) = with_twelve_runs(storage.clone());
         assert!(storage.db.set(db.clone()).is_ok());
         assert!(step_lane(db.inner(), Lane::Compaction), "level 0 is merged");
         let stats = db.stats();
@@ -471,7 +474,7 @@ mod tests {
     #[test]
     fn a_merge_yields_to_reads_until_writers_wait_for_it() {
         for is_sealed in [false, true] {
-            let (pauses, slows) = paused(4, is_sealed);
+            let (pauses, slows) = paused(12, is_sealed);
             assert!(!slows && !pauses.is_zero(), "{pauses:?}, {is_sealed}");
             assert_eq!(paused(20, is_sealed), (Duration::ZERO, true));
         }

@@ -2,10 +2,9 @@
 //!
 //! A merge of level 0 rewrites what lies below, however little it brings. While MemTables are flushed at a
 //! stretch, the next run is there before a merge of the last ones would be done, and one merge for all of them
-//! writes the level below once. So where that is most of what would be written, level 0 grows beyond
-//! [`LEVEL_0_RUNS`]: until it holds as much as lies below, or has [`LEVEL_0_RUNS_MOST`], or no run came for as
-//! long as the merge would take. To wait longer than that would cost reads more than it could spare writes: it
-//! is the rule for renting skis.
+//! writes the level below once. So level 0 grows beyond [`LEVEL_0_RUNS`]: until it has [`LEVEL_0_RUNS_MOST`], or
+//! no run came for as long as the merge would take. To wait longer than that would cost reads more than it could
+//! spare writes: it is the rule for renting skis.
 
 use super::sizes::{LEVEL_0_RUNS, LEVEL_0_RUNS_MOST};
 use crate::version::{KeyspaceVersion, Run};
@@ -21,16 +20,11 @@ pub struct Arrival {
     pub drained_bytes: u64,
 }
 
-/// Whether level 0 of `keyspace` is to be merged into level `base` by now.
-pub(super) fn is_level_0_due(
-    keyspace: &KeyspaceVersion,
-    base: usize,
-    arrival: Option<Arrival>,
-) -> bool {
+/// Whether level 0 of `keyspace` is to be merged by now.
+pub(super) fn is_level_0_due(keyspace: &KeyspaceVersion, arrival: Option<Arrival>) -> bool {
     let level = &keyspace.levels[0];
     let waits = |arrival: Arrival| {
         level.runs.len() < LEVEL_0_RUNS_MOST
-            && level.bytes() < keyspace.levels[base].bytes()
             && level.bytes() > arrival.drained_bytes
             && level.runs.first().is_some_and(|run| reaches_beyond(run, arrival.after))
     };

@@ -60,7 +60,7 @@ pub(super) fn pick(
     arrival: Option<Arrival>,
 ) -> Option<Plan> {
     let targets = Targets::of(keyspace, ratio, sizes);
-    let is_level_0_due = is_level_0_due(keyspace, targets.base, arrival);
+    let is_level_0_due = is_level_0_due(keyspace, arrival);
     let mut due: Vec<(f64, usize)> = (0..LAST)
         .filter(|&level| level > 0 || is_level_0_due)
         .map(|level| (score(keyspace, level, &targets, busy), level))
@@ -87,7 +87,7 @@ pub(super) fn is_due(
         let left = keyspace.levels[level].bytes().saturating_sub(moved[level]);
         left > targets.bytes[level]
     };
-    is_level_0_due(keyspace, targets.base, arrival) || (1..LAST).any(is_too_large)
+    is_level_0_due(keyspace, arrival) || (1..LAST).any(is_too_large)
 }
 
 /// How far over its target a level is, tables that are on their way out not counted. 1 is due.
