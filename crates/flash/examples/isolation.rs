@@ -22,6 +22,7 @@ fn main() {
         preset,
         form: Form::HostOnly,
         reads: 64,
+        slots: None,
         write_bytes_per_second: 0,
         fill,
         measured_ns: (seconds * 1e9) as u64,

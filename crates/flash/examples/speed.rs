@@ -18,6 +18,7 @@ fn main() {
             preset: preset.clone(),
             form,
             reads: 64,
+            slots: None,
             write_bytes_per_second: 750_000_000,
             fill: 0.8,
             measured_ns: 1_000_000_000,

@@ -223,6 +223,13 @@ impl Preset {
         mean + self.bus_ns(self.geometry().write_unit_bytes)
     }
 
+    /// How long a unit is busy with a read of a sector, sensing and transfer, on average.
+    pub fn read_sector_ns(&self) -> u64 {
+        let read = &self.timing.read_ns.value;
+        let mean = read.iter().sum::<u64>() / read.len() as u64;
+        mean + self.bus_ns(self.geometry().sector_bytes)
+    }
+
     /// How many units' writes a channel carries at a time, rounded to the nearest.
     pub fn channel_units(&self) -> usize {
         let on_bus = self.bus_ns(self.geometry().write_unit_bytes).max(1);

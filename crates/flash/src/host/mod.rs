@@ -18,6 +18,7 @@
 mod clock;
 mod pace;
 mod queues;
+mod reads;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ mod tests;
 pub use clock::HostClock;
 pub use pace::Pace;
 pub(crate) use queues::{Order, Queues};
+pub(crate) use reads::{Read, Reads};
 
 use crate::device::media::Refused;
 use crate::placement::{Admission, Sending};

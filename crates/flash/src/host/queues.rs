@@ -8,7 +8,12 @@
 //! In turns, only some units are sent a write at a time, those first that no read waits for: one, and as large a part
 //! of a share of all as waits of what the buffer holds. So a read seldom meets a write where every unit is read alike, a
 //! burst of writes does not stop all units at once, and a buffer that fills sets more of them going.
+//!
+//! Reads are sent as they come, or, to a device that takes so many at a time, one in place of one that was answered
+//! (`reads`). One that is not sent counts as waiting for its unit, so no write that is not late goes before it.
 
+use super::{Read, Reads};
+use crate::device::media::Refused;
 use crate::placement::{Pressure, Sending};
 use crate::{Chunk, Form, Sim};
 use std::collections::VecDeque;
@@ -27,7 +32,7 @@ struct Queue {
     tasks: VecDeque<Task>,
     sent: u32,
     is_resetting: bool,
-    /// Reads that the unit has not answered.
+    /// Reads that the unit has not answered, sent or not.
     reads: u32,
 }
 
@@ -73,11 +78,19 @@ pub(crate) struct Queues {
     pub(crate) waiting: u64,
     /// Writes and resets that the device has.
     sent: u64,
+    /// Reads that wait, if the device takes only so many at a time.
+    reads: Option<Reads>,
 }
 
 impl Queues {
     pub(crate) fn new(units: usize, order: Order, room: u64) -> Self {
-        Queues { queues: vec![Queue::default(); units], order, room, waiting: 0, sent: 0 }
+        let queues = vec![Queue::default(); units];
+        Queues { queues, order, room, waiting: 0, sent: 0, reads: None }
+    }
+
+    /// The same for a device that takes only so many reads at a time.
+    pub(crate) fn with_slots(self, reads: Option<Reads>) -> Self {
+        Queues { reads, ..self }
     }
 
     /// What is under way when a writer wants to write that was held back so long.
@@ -92,16 +105,38 @@ impl Queues {
         }
     }
 
-    /// A read was sent to a unit.
+    /// Adds a read, which is answered under its tag.
     #[inline]
-    pub(crate) fn read_sent(&mut self, unit: usize) {
+    pub(crate) fn read(&mut self, sim: &mut Sim, read: Read) -> Result<(), Refused> {
+        let unit = usize::from(read.chunk.unit.0);
+        let Some(reads) = &mut self.reads else {
+            sim.read(read.chunk, read.number, read.part, read.tag)?;
+            self.queues[unit].reads += 1;
+            return Ok(());
+        };
+        sim.media().read(read.chunk, read.number)?;
+        reads.push(read);
         self.queues[unit].reads += 1;
+        self.send_reads(sim);
+        Ok(())
+    }
+
+    /// Sends the reads that there are slots for.
+    fn send_reads(&mut self, sim: &mut Sim) {
+        let Some(reads) = &mut self.reads else { return };
+        while let Some(Read { chunk, number, part, tag, .. }) = reads.next(sim.now()) {
+            sim.read(chunk, number, part, tag).expect("what is to be read is not reset");
+        }
     }
 
     /// A read was answered.
     #[inline]
     pub(crate) fn read_done(&mut self, sim: &mut Sim, unit: usize) {
         self.queues[unit].reads -= 1;
+        if let Some(reads) = &mut self.reads {
+            reads.done(unit);
+            self.send_reads(sim);
+        }
         if !self.queues[unit].tasks.is_empty() {
             self.send(sim, unit);
         }
@@ -178,6 +213,18 @@ impl Queues {
     fn send_next(&mut self, sim: &mut Sim, unit: usize) -> bool {
         let queue = &mut self.queues[unit];
         let Some(task) = queue.next(self.order, sim) else { return false };
+        let reads = self.reads.as_mut();
+        if let (Task::Reset(chunk), Some(reads)) = (task, &reads)
+            && reads.has(chunk)
+        {
+            return false;
+        }
+        if let Some(Reads { forecast, .. }) = reads {
+            match task {
+                Task::Reset(_) => forecast.reset_sent(unit, sim.now()),
+                Task::Write { .. } => forecast.write_sent(unit, sim.now()),
+            }
+        }
         queue.tasks.pop_front();
         queue.sent += 1;
         self.sent += 1;

@@ -1,6 +1,6 @@
 //! What the host knows: what waits, what was answered, and what is in the buffer.
 
-use super::{Order, Queues};
+use super::{Order, Queues, Read};
 use crate::device::media::Refused;
 use crate::device::sim::{Completion, Kind};
 use crate::placement::Admission;
@@ -162,8 +162,9 @@ impl State {
         let is_readable =
             programmed == geometry.write_units() || number + geometry.mw_cunits < programmed;
         if is_readable {
-            self.sim.read(chunk, number, part, ticket)?;
-            self.queues.read_sent(chunk.unit.0.into());
+            let since = self.sim.now();
+            let read = Read { chunk, number, part, tag: ticket, since };
+            self.queues.read(&mut self.sim, read)?;
             self.waits[ticket as usize].left += 1;
             self.reads_out += 1;
         }

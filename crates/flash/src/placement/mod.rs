@@ -4,6 +4,7 @@
 //! * [`Shared`], [`Static`]: sets of units that never change, to compare with;
 //! * [`Rotating`]: a small write set that moves, of units that are read least;
 //! * [`Even`]: every unit is written and read alike, and few are written at a time;
+//! * [`Reading`]: which read is sent next;
 //! * [`Admission`]: when writers are held back, because there is more than these can hide.
 //!
 //! Whoever writes asks for a [`Policy::stripe`]: units that take one chunk each of data that lives
@@ -11,12 +12,15 @@
 
 mod admission;
 mod even;
+mod reading;
 mod rotating;
 mod state;
 mod statics;
 
 pub use admission::{Admission, Pressure};
 pub use even::Even;
+pub(crate) use reading::{Expected, Forecast};
+pub use reading::{READ_LATE_NS, Reading};
 pub use rotating::Rotating;
 pub use state::{State, UnitState};
 pub use statics::{Shared, Static};
@@ -50,6 +54,11 @@ pub trait Policy {
     /// When the host sends units what they are to write.
     fn sending(&self) -> Sending {
         Sending::AtOnce
+    }
+
+    /// In which order the host sends reads, where the device takes fewer at a time than there are.
+    fn reading(&self) -> Reading {
+        Reading::InOrder
     }
 
     /// How far writers are held back on a device of this form; `None` if never.

@@ -24,7 +24,7 @@
 //! A unit that is never filled would wear out before others: so it is left for another, too, when it was
 //! erased much more often than the rest.
 
-use super::{Admission, Lifetime, Policy, Sending, State, UnitState};
+use super::{Admission, Lifetime, Policy, Reading, Sending, State, UnitState};
 use crate::{Form, Geometry, Unit};
 
 /// What follows from how a device treats reads beside writes.
@@ -73,6 +73,7 @@ pub struct Rotating {
     channel_units: usize,
     holds_writers: bool,
     reads_at_once: bool,
+    reading: Reading,
     // What changes: the units of all short lifetimes, and those of each long one.
     sets: Vec<Vec<Unit>>,
 }
@@ -91,7 +92,8 @@ impl Rotating {
     pub fn new(lifetimes: usize, gives_way: bool, channel_units: usize) -> Self {
         let sets = vec![Vec::new(); lifetimes.min(LONG + 1)];
         let fit = if gives_way { GIVES_WAY } else { WAITS };
-        Rotating { lifetimes, fit, channel_units, holds_writers: true, reads_at_once: false, sets }
+        let (holds_writers, reads_at_once, reading) = (true, false, Reading::ByFreeTime);
+        Rotating { lifetimes, fit, channel_units, holds_writers, reads_at_once, reading, sets }
     }
 
     /// The same, and it never holds writers back: to see what that does.
@@ -102,6 +104,11 @@ impl Rotating {
     /// The same, and what lives long is read as soon as it is written: to see what it is worth to wait.
     pub fn eager(self) -> Self {
         Rotating { reads_at_once: true, ..self }
+    }
+
+    /// The same, and reads are sent as they come: to see what it is worth to choose.
+    pub fn in_order(self) -> Self {
+        Rotating { reading: Reading::InOrder, ..self }
     }
 
     /// The units that are being written.
@@ -183,10 +190,11 @@ fn per_channel(geometry: &Geometry, units: impl Iterator<Item = Unit>) -> Vec<us
 
 impl Policy for Rotating {
     fn name(&self) -> &'static str {
-        match (self.holds_writers, self.reads_at_once) {
-            (true, false) => "rotating",
-            (true, true) => "rotating-eager",
-            (false, _) => "rotating-unheld",
+        match (self.holds_writers, self.reads_at_once, self.reading) {
+            (true, false, Reading::ByFreeTime) => "rotating",
+            (true, false, Reading::InOrder) => "rotating-in-order",
+            (true, true, _) => "rotating-eager",
+            (false, ..) => "rotating-unheld",
         }
     }
 
@@ -226,6 +234,10 @@ impl Policy for Rotating {
 
     fn sending(&self) -> Sending {
         Sending::ReadsFirst
+    }
+
+    fn reading(&self) -> Reading {
+        self.reading
     }
 
     fn is_read(&self) -> bool {

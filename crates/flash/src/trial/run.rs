@@ -4,7 +4,7 @@ use super::store::{LEVELS, Open, Store};
 use crate::Preset;
 use crate::device::sim::{Completion, Kind};
 use crate::device::{Form, Media, Sim};
-use crate::host::{Order, Queues};
+use crate::host::{Order, Queues, Read, Reads};
 use crate::placement::Policy;
 use esker_base::Rng;
 
@@ -17,6 +17,8 @@ pub struct Trial {
     pub form: Form,
     /// Reads outstanding, each of one sector.
     pub reads: u32,
+    /// How many of them the device has at a time at the most; all, if nothing is said.
+    pub slots: Option<u32>,
     /// Writes, in bytes a second.
     pub write_bytes_per_second: u64,
     /// The part of the device that is alive.
@@ -95,6 +97,8 @@ pub struct Run<'a> {
     held: Vec<Held>,
     tables: u32,
     reads_of: Vec<u64>,
+    /// When each of the reads outstanding came, by its tag.
+    since: Vec<u64>,
 }
 
 impl Trial {
@@ -115,13 +119,30 @@ impl Trial {
         let units = self.preset.geometry().units();
         let order = Order::of(policy.sending(), self.form);
         let room = u64::from(self.preset.geometry().mw_cunits.max(1)) * units as u64;
-        let writer = Queues::new(units, order, room);
+        let slots =
+            |slots: u32| Reads::new(&self.preset, self.form, policy.reading(), slots as usize);
+        let writer = Queues::new(units, order, room).with_slots(self.slots.map(slots));
+        let since = vec![0; self.reads as usize];
         let rng = Rng::new(self.seed);
         let reads_of = vec![0; units];
         let (open, tables, asked) = (Vec::new(), 0, 0);
         let held = vec![Held::default(); if policy.is_read() { LEVELS } else { 1 }];
         let trial = self;
-        Run { trial, policy, sim, store, writer, rng, open, needed, asked, held, tables, reads_of }
+        Run {
+            trial,
+            policy,
+            sim,
+            store,
+            writer,
+            rng,
+            open,
+            needed,
+            asked,
+            held,
+            tables,
+            reads_of,
+            since,
+        }
     }
 }
 
@@ -131,9 +152,9 @@ impl Run<'_> {
         if self.trial.write_bytes_per_second > 0 {
             self.sim.alarm(0, PACE);
         }
-        (0..self.trial.reads).for_each(|_| self.read());
+        (0..self.trial.reads).for_each(|tag| self.read(tag));
         let begin = self.trial.measured_ns / 10;
-        self.go_until(begin, |_| ());
+        self.go_until(begin, |_, _| ());
         let busy: Vec<u64> = self.write_times();
         let waiting = self.waiting();
         let asked = self.asked;
@@ -142,8 +163,8 @@ impl Run<'_> {
         let expected = self.trial.measured_ns / 1_000;
         let mut latencies = Vec::with_capacity(expected as usize);
         let mut written = 0u64;
-        self.go_until(end, |done| match done.kind {
-            Kind::Read => latencies.push(saturated(done.at - done.submitted)),
+        self.go_until(end, |done, since| match done.kind {
+            Kind::Read => latencies.push(saturated(done.at - since[done.tag as usize])),
             Kind::Write => written += 1,
             _ => {}
         });
@@ -174,14 +195,14 @@ impl Run<'_> {
         geometry.all_units().map(|unit| self.sim.write_ns(unit)).collect()
     }
 
-    fn go_until(&mut self, end: u64, mut count: impl FnMut(&Completion)) {
+    fn go_until(&mut self, end: u64, mut count: impl FnMut(&Completion, &[u64])) {
         while let Some(done) = self.sim.next_completion() {
             if done.at > end {
                 // Whatever happens next belongs to later.
                 self.take(&done);
                 return;
             }
-            count(&done);
+            count(&done, &self.since);
             self.take(&done);
         }
     }
@@ -192,7 +213,7 @@ impl Run<'_> {
             Kind::Read => {
                 self.reads_of[unit] += 1;
                 self.writer.read_done(&mut self.sim, unit);
-                self.read();
+                self.read(done.tag);
             }
             Kind::Write => {
                 self.writer.done(&mut self.sim, unit);
@@ -204,7 +225,7 @@ impl Run<'_> {
         }
     }
 
-    fn read(&mut self) {
+    fn read(&mut self, tag: u32) {
         let readable = self.store.readable();
         let chunk = readable[self.rng.below(readable.len() as u64) as usize];
         let geometry = self.sim.media().geometry();
@@ -216,8 +237,10 @@ impl Run<'_> {
             true => self.rng.below(sectors.into()) as u32 * bytes,
             false => 0,
         };
-        self.writer.read_sent(chunk.unit.0.into());
-        self.sim.read(chunk, number, from..from + bytes, 0).expect("it is readable");
+        let since = self.sim.now();
+        self.since[tag as usize] = since;
+        let read = Read { chunk, number, part: from..from + bytes, tag, since };
+        self.writer.read(&mut self.sim, read).expect("it is readable");
     }
 
     /// It is time for the next write unit.
@@ -325,6 +348,28 @@ mod tests {
     }
 
     #[test]
+    fn reads_that_are_chosen_are_more_than_those_in_order_and_none_waits_for_long() {
+        let preset = Preset::named("cnex-mlc").unwrap().with_chunks_per_unit(64);
+        let rotating = || Rotating::new(LEVELS, false, preset.channel_units());
+        let trial = Trial {
+            preset: preset.clone(),
+            form: Form::HostOnly,
+            reads: 64,
+            slots: Some(32),
+            write_bytes_per_second: 375_000_000,
+            fill: 0.7,
+            measured_ns: 100_000_000,
+            seed: 1,
+        };
+        let (chosen, in_order) =
+            (trial.run(&mut rotating()), trial.run(&mut rotating().in_order()));
+        let (more, less) = (chosen.reads_per_second, in_order.reads_per_second);
+        assert!(more > 1.08 * less, "{more}, {less}");
+        assert!(chosen.writes_met);
+        assert!(chosen.latency(1.0) < 5_000_000, "{}", chosen.latency(1.0));
+    }
+
+    #[test]
     fn writers_that_are_held_back_leave_more_to_reads_and_do_not_starve() {
         let preset = Preset::named("cnex-mlc").unwrap().with_chunks_per_unit(64);
         let rotating = || Rotating::new(LEVELS, false, preset.channel_units());
@@ -332,6 +377,7 @@ mod tests {
             preset: preset.clone(),
             form: Form::HostOnly,
             reads: 64,
+            slots: None,
             write_bytes_per_second: 1_500_000_000,
             fill: 0.7,
             measured_ns: 200_000_000,

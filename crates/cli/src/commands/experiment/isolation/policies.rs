@@ -23,6 +23,11 @@ const RATES: [(u64, &str, usize); 3] =
 /// More than placement hides: there writers are held back.
 const TOO_MUCH: (u64, &str, usize) = (1_500_000_000, "25%", 48);
 
+/// Reads that the device takes at a time where it takes fewer than are outstanding.
+const SLOTS: u32 = 32;
+/// The rate of no writes, as cases call it.
+const ALONE: &str = "0%";
+
 pub(super) const METRICS: [&str; 8] = [
     "read_drop_percent",
     "void_written_part",
@@ -48,7 +53,9 @@ pub(super) const ABOUT: &str = "\
     that to be an eighth of them, whatever is written. Where writes missed their rate, the row is void and \
     gives only the part that was written (void_written_part; a hundredth and 10 ms of writes may be missing). \
     At 25% of the dies' time rotating holds writers back, rotating-unheld does not, and both say how much \
-    was written of what was asked for. The drop is against reads alone, shared.";
+    was written of what was asked for. The drop is against reads alone, shared. Where a case names slots, the device \
+    takes so many of the reads at a time; rotating sends first the read whose unit will be free soonest, \
+    rotating-in-order the oldest, and the drop is against the oldest first without writes (0%).";
 
 pub(super) fn settings(sizes: &Sizes) -> Vec<(&'static str, String)> {
     let preset = Preset::named(PRESET).expect("it comes with the program");
@@ -65,6 +72,7 @@ pub(super) fn settings(sizes: &Sizes) -> Vec<(&'static str, String)> {
         ("policies_seconds", seconds(sizes.measured_ns)),
         ("policies_rounds", sizes.rounds.to_string()),
         ("policies_read_depths", format!("{:?}", sizes.depths)),
+        ("policies_slots", SLOTS.to_string()),
         ("policies_fills", format!("{:?}", [&[FILL][..], sizes.fills].concat())),
         ("policies_write_bytes_per_second", format!("{bytes:?}")),
         ("policies_small_set_units", format!("{small:?}")),
@@ -91,6 +99,7 @@ fn one_round(sizes: &Sizes, round: u32, fill: f64, depth: u32, rows: &mut Rows<'
         preset: preset.clone(),
         form: Form::HostOnly,
         reads: depth,
+        slots: None,
         write_bytes_per_second: 0,
         fill,
         measured_ns: sizes.measured_ns,
@@ -98,6 +107,9 @@ fn one_round(sizes: &Sizes, round: u32, fill: f64, depth: u32, rows: &mut Rows<'
     };
     let alone = trial.run(&mut Shared);
     let is_usual = (depth, fill) == (sizes.depths[0], FILL);
+    if is_usual && round == 0 {
+        with_slots(&trial, rows);
+    }
     for (rate, share, small) in RATES.into_iter().chain(is_usual.then_some(TOO_MUCH)) {
         let is_too_much = rate == TOO_MUCH.0;
         // Where programs give way to reads, no writer is held back.
@@ -125,6 +137,22 @@ fn one_round(sizes: &Sizes, round: u32, fill: f64, depth: u32, rows: &mut Rows<'
                 };
                 rows.add(of_one.into_iter().map(|row| Row { round, ..row }).collect());
             }
+        }
+    }
+}
+
+/// With fewer slots than reads. None of the writes' rates is so high that writers are held back.
+fn with_slots(trial: &Trial, rows: &mut Rows<'_>) {
+    let trial = Trial { slots: Some(SLOTS), ..trial.clone() };
+    let of = || rotating(&trial.preset, trial.form);
+    let alone = trial.run(&mut of().in_order());
+    for (rate, share, _) in [(0, ALONE, 0), RATES[1], RATES[2]] {
+        let trial = Trial { write_bytes_per_second: rate, ..trial.clone() };
+        let case = format!("{PRESET}/{share}/{}/{SLOTS}-slots", trial.form.name());
+        for mut policy in [of().in_order(), of()] {
+            let measured = trial.run(&mut policy);
+            let name = policy.name();
+            rows.add(of_one(name, &case, &measured, &alone, rate));
         }
     }
 }

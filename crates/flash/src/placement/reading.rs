@@ -1,0 +1,121 @@
+//! Which read is sent next, where a device has room for fewer commands than there are reads.
+//!
+//! Flash that the host manages is foreseeable: it knows what it sent to each unit and how long that takes. So it can
+//! tell when a unit will have done it all ([`Forecast`]), and send first what is answered soonest. A read behind a
+//! program would have a slot for as long as the program takes, and a second read of a unit for as long as the first.
+
+/// In which order reads are sent that wait for a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reading {
+    /// As they came.
+    InOrder,
+    /// Those of the unit that will be free soonest, and before them, as they came, those that waited for
+    /// [`READ_LATE_NS`].
+    ByFreeTime,
+}
+
+/// How long a read is put off at the most. Of 300 us, 500 us, 1 ms and 2.5 ms: the longer, the more reads a second and
+/// the later the last in a thousand.
+pub const READ_LATE_NS: u64 = 500_000;
+
+/// How long a unit takes for what is sent to it, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Expected {
+    /// A read.
+    pub(crate) read_ns: u64,
+    /// A write unit and a reset, as far as reads wait for them: not at all where these give way.
+    pub(crate) write_ns: u64,
+    pub(crate) reset_ns: u64,
+}
+
+/// When units will have done what was sent to them.
+#[derive(Debug)]
+pub(crate) struct Forecast {
+    expected: Expected,
+    units: Vec<Sent>,
+}
+
+/// What a unit was sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sent {
+    reads: u32,
+    /// When writes and resets will be done. An answer may come before that, from a buffer: so it is not looked at.
+    changed_at: u64,
+}
+
+impl Forecast {
+    pub(crate) fn new(units: usize, expected: Expected) -> Self {
+        Forecast { expected, units: vec![Sent::default(); units] }
+    }
+
+    pub(crate) fn read_sent(&mut self, unit: usize) {
+        self.units[unit].reads += 1;
+    }
+
+    pub(crate) fn read_done(&mut self, unit: usize) {
+        self.units[unit].reads -= 1;
+    }
+
+    pub(crate) fn write_sent(&mut self, unit: usize, now: u64) {
+        self.change_sent(unit, now, self.expected.write_ns);
+    }
+
+    pub(crate) fn reset_sent(&mut self, unit: usize, now: u64) {
+        self.change_sent(unit, now, self.expected.reset_ns);
+    }
+
+    fn change_sent(&mut self, unit: usize, now: u64, takes_ns: u64) {
+        if takes_ns > 0 {
+            let sent = &mut self.units[unit];
+            sent.changed_at = sent.changed_at.max(now) + takes_ns;
+        }
+    }
+
+    /// When a unit will have done all that it was sent.
+    pub(crate) fn free_at(&self, unit: usize, now: u64) -> u64 {
+        let Sent { reads, changed_at } = self.units[unit];
+        changed_at.max(now) + u64::from(reads) * self.expected.read_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forecast() -> Forecast {
+        Forecast::new(2, Expected { read_ns: 7, write_ns: 100, reset_ns: 300 })
+    }
+
+    #[test]
+    fn a_unit_is_free_when_it_has_done_what_it_was_sent() {
+        let mut forecast = forecast();
+        forecast.read_sent(0);
+        forecast.write_sent(0, 1_000);
+        forecast.reset_sent(0, 1_000);
+        assert_eq!([0, 1].map(|unit| forecast.free_at(unit, 1_000)), [1_407, 1_000]);
+    }
+
+    #[test]
+    fn what_is_acknowledged_before_it_is_programmed_keeps_its_unit_busy_all_the_same() {
+        let mut forecast = forecast();
+        [0, 0].into_iter().for_each(|now| forecast.write_sent(0, now));
+        assert_eq!([50, 199, 250].map(|now| forecast.free_at(0, now)), [200, 200, 250]);
+    }
+
+    #[test]
+    fn reads_that_were_answered_keep_no_unit_busy() {
+        let mut forecast = forecast();
+        forecast.read_sent(1);
+        forecast.read_sent(1);
+        forecast.read_done(1);
+        assert_eq!(forecast.free_at(1, 5), 12);
+    }
+
+    #[test]
+    fn reads_do_not_wait_for_writes_that_give_way() {
+        let mut forecast = Forecast::new(1, Expected { read_ns: 7, ..Expected::default() });
+        forecast.read_sent(0);
+        forecast.write_sent(0, 10);
+        assert_eq!(forecast.free_at(0, 10), 17);
+    }
+}
