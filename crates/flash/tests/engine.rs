@@ -3,7 +3,8 @@
 
 use esker_base::background::Stepped;
 use esker_base::{Clock, Rng};
-use esker_flash::zones::MemoryZones;
+use esker_flash::storage::look;
+use esker_flash::zones::{MemoryZones, Zones};
 use esker_flash::{FlashStorage, Geometry};
 use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Shape, Sync};
 
@@ -316,4 +317,64 @@ fn devices_of_40_to_64_chunks_that_are_full_open_again_and_take_deletes() {
             from = to;
         }
     }
+}
+
+const KEYS: u64 = 12_000;
+
+const SEGMENT_BYTES: usize = 2 << 20;
+
+fn random_value(key: u64) -> Vec<u8> {
+    let mut rng = Rng::new(key);
+    (0..500).map(|_| rng.below(256) as u8).collect()
+}
+
+/// A device with a database of which everything is in tables of eight chunks.
+fn with_tables() -> MemoryZones {
+    let device = MemoryZones::new(Geometry::of_blocks(2, 4, 32, 256 << 10));
+    let db = open_with(&device, SEGMENT_BYTES).unwrap();
+    let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
+    for key in 0..KEYS {
+        db.put(&keyspace, &key.to_be_bytes(), &random_value(key)).unwrap();
+        while db.step() {}
+    }
+    db.flush().unwrap();
+    while db.step() {}
+    device
+}
+
+/// Where the end of a table is lost, or an index, the engine refuses the database, not the device.
+#[test]
+fn a_chunk_that_went_bad_costs_the_keys_that_lay_there_and_no_others() {
+    // Chunks that are full, of which one is taken that a table has, and far from its end.
+    let full = |device: &MemoryZones, place: usize| {
+        let chunk = device.geometry().chunk(place);
+        (device.written(chunk).unwrap() == 256 << 10).then_some(chunk)
+    };
+    let damaged = (4..256).find_map(|place| {
+        let device = with_tables();
+        let chunk = full(&device, place)?;
+        device.reset(chunk).unwrap();
+        device.break_chunk(chunk);
+        let lost = look(&device).unwrap().lost;
+        let is_table = lost.len() == 1 && lost[0].name.ends_with(".tables");
+        is_table.then_some((place, device))
+    });
+    let (place, device) = damaged.unwrap();
+    let db = open_with(&device, SEGMENT_BYTES).unwrap();
+    let keyspace = db.keyspace("load", KeyspaceSettings::default()).unwrap();
+    let (mut found, mut failed) = (0, 0);
+    for key in 0..KEYS {
+        match db.get(&keyspace, &key.to_be_bytes()) {
+            Ok(value) => {
+                assert!(value.unwrap()[..] == random_value(key)[..], "key {key}");
+                found += 1;
+            }
+            Err(error) => {
+                let told = format!("chunk {place} of a device in memory has gone bad");
+                assert!(error.to_string().contains(&told), "key {key}: {error}");
+                failed += 1;
+            }
+        }
+    }
+    assert!(failed > 100 && found > 10 * failed, "{found}, {failed}");
 }

@@ -1,6 +1,7 @@
 //! Devices of which something can't be read when they are opened: what it said may be newer than what can be read.
 
 use esker_base::Hint;
+use esker_flash::storage::{Lost, look};
 use esker_flash::zones::{BLOCK_BYTES, MemoryZones, Zones};
 use esker_flash::{Chunk, FlashStorage, Geometry};
 use esker_storage::Storage;
@@ -210,4 +211,138 @@ fn a_chunk_that_cannot_be_read_is_told_when_no_other_can_be_emptied() {
     make(30).unwrap();
     let full = (31..40).find_map(|number| make(number).err()).unwrap();
     assert!(full.is_out_of_space(), "{full}");
+}
+
+const CHUNK: usize = 32 << 10;
+
+/// A device on which the files `0`, `1` and `2` have a chunk, two and three, one after the other.
+fn filled() -> MemoryZones {
+    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 24, CHUNK as u32));
+    let storage = open(&device).unwrap();
+    for number in 0..3u8 {
+        let mut file = storage.create(&number.to_string(), Hint::table(6)).unwrap();
+        file.append(&vec![number; CHUNK * (1 + usize::from(number))]).unwrap();
+        file.sync().unwrap();
+    }
+    storage.sync_names().unwrap();
+    device
+}
+
+/// The places of the chunks that have nothing but this, in the order in which they were written.
+fn chunks_of(device: &MemoryZones, number: u8) -> Vec<usize> {
+    let is_of = |place: &usize| {
+        let mut found = vec![0; CHUNK];
+        let read = device.read(device.geometry().chunk(*place), 0, &mut found);
+        read.is_ok() && found == [number; CHUNK]
+    };
+    (4..24).filter(is_of).collect()
+}
+
+fn read(storage: &FlashStorage, name: &str, at: usize) -> esker_base::Result<Vec<u8>> {
+    let mut found = vec![0; CHUNK];
+    storage.open(name)?.read_exact_at(at as u64, &mut found).map(|()| found)
+}
+
+#[test]
+fn a_chunk_that_went_bad_costs_what_lies_there_and_nothing_else() {
+    let device = filled();
+    let good_bytes = open(&device).unwrap().usage().good_bytes;
+    let bad = chunks_of(&device, 1)[1];
+    take_offline(&device, bad);
+    let storage = open(&device).unwrap();
+    let refused = read(&storage, "1", CHUNK).unwrap_err().to_string();
+    let told = format!("chunk {bad} of a device in memory has gone bad");
+    assert!(refused.contains(&told) && refused.contains("from byte 32768 on"), "{refused}");
+    assert!(refused.contains("`esker flash info`"), "{refused}");
+    assert!(read(&storage, "1", 0).unwrap() == [1; CHUNK]);
+    for (name, bytes) in [("0", vec![0; CHUNK]), ("2", vec![2; CHUNK])] {
+        assert!(read(&storage, name, 0).unwrap() == bytes, "{name}");
+    }
+    assert_eq!(storage.usage().good_bytes, good_bytes - CHUNK as u64);
+    assert_eq!(storage.usage().live_bytes, 5 * CHUNK as u64);
+}
+
+#[test]
+fn what_is_lost_is_listed_file_by_file_until_the_files_are_removed() {
+    let device = filled();
+    let (one, two) = (chunks_of(&device, 1)[0] as u32, chunks_of(&device, 2)[2] as u32);
+    [one, two].iter().for_each(|place| take_offline(&device, *place as usize));
+    let lost = |name: &str, chunk| {
+        let (name, chunks, bytes) = (name.to_owned(), vec![chunk], CHUNK as u64);
+        Lost { name, is_log: false, chunks, bytes }
+    };
+    assert_eq!(look(&device).unwrap().lost, [lost("1", one), lost("2", two)]);
+    let storage = open(&device).unwrap();
+    ["1", "2"].iter().for_each(|name| storage.remove(name).unwrap());
+    storage.sync_names().unwrap();
+    assert_eq!(look(&device).unwrap().lost, []);
+}
+
+/// Bad chunks are never written, and the rest of the device is, to the last chunk.
+#[test]
+fn a_device_that_lost_a_chunk_is_written_on() {
+    let device = filled();
+    let bad = chunks_of(&device, 1)[1];
+    take_offline(&device, bad);
+    let storage = open(&device).unwrap();
+    let mut made = 0;
+    let full = loop {
+        let mut file = storage.create(&format!("new-{made}"), Hint::table(6)).unwrap();
+        match file.append(&[9; CHUNK]).and_then(|()| file.sync()) {
+            Ok(()) => made += 1,
+            Err(error) => break error,
+        }
+        if made == 2 {
+            storage.remove("1").unwrap();
+        }
+    };
+    assert!(full.is_out_of_space(), "{full}");
+    // Of 20 chunks one is bad, one is kept to move to, and four have the other files.
+    assert_eq!(made, 20 - 1 - 1 - 4);
+    assert_eq!(device.written(device.geometry().chunk(bad)).unwrap(), 0);
+}
+
+/// A device with a log of so many writes of 10,000 bytes, and the places of its chunks, in order.
+fn logged(writes: u64) -> (MemoryZones, Vec<usize>) {
+    let device = MemoryZones::new(Geometry::of_blocks(1, 1, 24, CHUNK as u32));
+    let before = open(&device).unwrap();
+    let log = before.create_log("log", 3 * CHUNK as u64).unwrap();
+    (0..writes).for_each(|at| log.write_at(at * 10_000, &[7; 10_000]).unwrap());
+    log.sync().unwrap();
+    before.sync_names().unwrap();
+    drop((log, before));
+    (device, vec![4, 5, 6])
+}
+
+#[test]
+fn a_log_that_lost_a_chunk_which_may_have_had_something_fails_the_open() {
+    // A chunk takes two writes and a part of a third.
+    for (writes, place) in [(1, 0), (4, 0), (4, 1), (9, 2), (0, 0)] {
+        let (device, chunks) = logged(writes);
+        take_offline(&device, chunks[place]);
+        let calls = device.calls();
+        let refused = open(&device).err().unwrap().to_string();
+        let told = format!("chunk {} has gone bad, which had a part of the log log", chunks[place]);
+        assert!(refused.contains(&told), "{writes}, {place}: {refused}");
+        assert_eq!(device.calls(), calls);
+        assert!(FlashStorage::open_to_read(Arc::new(device.clone())).is_err());
+        let lost = look(&device).unwrap().lost;
+        assert!(lost.len() == 1 && lost[0].is_log, "{lost:?}");
+    }
+}
+
+#[test]
+fn a_log_that_lost_a_chunk_behind_its_end_goes_on_without_it() {
+    for (writes, places) in [(1, &[1, 2][..]), (0, &[1, 2]), (4, &[2])] {
+        let (device, chunks) = logged(writes);
+        places.iter().for_each(|place| take_offline(&device, chunks[*place]));
+        assert_eq!(look(&device).unwrap().lost, []);
+        let storage = open(&device).unwrap();
+        let log = storage.open_log("log").unwrap();
+        (writes..9).for_each(|at| log.write_at(at * 10_000, &[7; 10_000]).unwrap());
+        log.sync().unwrap();
+        drop((log, storage));
+        let storage = open(&device).unwrap();
+        assert!(content(&storage)[0].1[..90_000] == [7; 90_000], "{writes}");
+    }
 }

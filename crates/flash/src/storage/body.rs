@@ -9,6 +9,7 @@ use crate::zones::{BLOCK_BYTES, Zones};
 use esker_base::{Error, Result};
 use esker_storage::ReadableFile;
 use parking_lot::{Mutex, RwLock};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -144,17 +145,25 @@ impl Body {
         }
         match self.log_bytes {
             Some(_) => read_log(&pieces, source, offset, out),
-            None => read_pieces(&pieces, source, offset, out),
+            None => read_pieces(&pieces, source, name, offset, out),
         }
     }
 
-    /// Finds the writes of a log on its chunks.
-    pub(super) fn scan(&self, zones: &dyn Zones) -> Result<()> {
+    /// Finds the writes of a log on its chunks. Says which of these are bad and may have had some. A bad one is the log's no
+    /// more if it is known that none was in it: chunks are written in order, and one before it has room.
+    pub(super) fn scan(&self, zones: &dyn Zones) -> Result<Vec<u32>> {
         let mut pieces = self.pieces.write();
         let mut position = self.position.lock();
         let geometry = zones.geometry();
+        let chunk_bytes = u64::from(geometry.chunk_bytes);
+        let (mut lost, mut unused, mut has_room) = (Vec::new(), Vec::new(), false);
         for (number, extent) in pieces.extents.clone().into_iter().enumerate() {
             let chunk = geometry.chunk(extent.chunk as usize);
+            if zones.is_bad(chunk) {
+                let bad = if has_room { &mut unused } else { &mut lost };
+                bad.push(extent.chunk);
+                continue;
+            }
             let mut content = Content::of(zones, chunk)?;
             let written = content.written;
             let mut at = 0;
@@ -162,14 +171,18 @@ impl Body {
                 pieces.writes.push(Write { offset, len, chunk, at });
                 at += (LOG_HEADER as u64 + u64::from(len)).next_multiple_of(BLOCK_BYTES);
             }
+            has_room = at == written && at + BLOCK_BYTES <= chunk_bytes;
             // Nothing is found behind a write that was cut off: go on in the next chunk then.
             if written > 0 {
                 let is_whole = at == written;
-                let end = if is_whole { written } else { u64::from(geometry.chunk_bytes) };
+                let end = if is_whole { written } else { chunk_bytes };
                 (position.extent, position.at) = (number, end);
+                lost.append(&mut unused);
             }
         }
-        Ok(())
+        pieces.extents.retain(|extent| !unused.contains(&extent.chunk));
+        pieces.recorded = pieces.extents.len();
+        Ok(lost)
     }
 
     /// The offset and the length of the write whose record begins at `at` of a chunk.
@@ -181,7 +194,13 @@ impl Body {
     }
 }
 
-fn read_pieces(pieces: &Pieces, source: &Source, offset: u64, out: &mut [u8]) -> Result<()> {
+fn read_pieces(
+    pieces: &Pieces,
+    source: &Source,
+    name: &str,
+    offset: u64,
+    out: &mut [u8],
+) -> Result<()> {
     let geometry = source.zones.geometry();
     let mut done = 0;
     while done < out.len() {
@@ -190,10 +209,26 @@ fn read_pieces(pieces: &Pieces, source: &Source, offset: u64, out: &mut [u8]) ->
         let (extent, skip) = (pieces.extents[place], at - pieces.starts[place]);
         let here = (u64::from(extent.bytes) - skip).min((out.len() - done) as u64) as usize;
         let chunk = geometry.chunk(extent.chunk as usize);
-        source.read(chunk, extent.start() + skip, &mut out[done..done + here])?;
+        let part = &mut out[done..done + here];
+        source.read(chunk, extent.start() + skip, part).map_err(|error| {
+            match source.zones.is_bad(chunk) {
+                true => lost_part(&*source.zones, name, extent.chunk, at, &error),
+                false => error,
+            }
+        })?;
         done += here;
     }
     Ok(())
+}
+
+/// Why a part of a file can't be read that lies in a chunk that has gone bad.
+fn lost_part(zones: &dyn Zones, name: &str, chunk: u32, at: u64, found: &Error) -> Error {
+    let what = format!(
+        "chunk {chunk} of {} has gone bad, and what the file has there from byte {at} on is lost; files that `esker flash \
+         info` does not name are whole: copy what can be read, or restore it from a copy ({found})",
+        zones.describe()
+    );
+    Error::io("read", name, io::Error::other(what))
 }
 
 /// Zeros, and over them what was written, in order.

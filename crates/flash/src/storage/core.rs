@@ -2,7 +2,7 @@
 //! data is read or written, but for data that is moved to make room.
 
 use super::body::Body;
-use super::directory::{files, snapshot};
+use super::directory::{Files, files, snapshot};
 use super::format::{Extent, Op};
 use super::heat::Reads;
 use super::journal::{self, Journal};
@@ -69,7 +69,9 @@ impl Core {
     ) -> Result<Self> {
         let lock = zones.lock()?;
         let found = journal::find(&*zones)?;
-        let (names, next_id, mut space) = files(&*zones, policy, &found)?;
+        let files = files(&*zones, policy, &found)?;
+        files.check(&*zones)?;
+        let Files { names, next_id, mut space, .. } = files;
         let journal = if to_read {
             Journal::to_read(zones.clone(), &found)
         } else {

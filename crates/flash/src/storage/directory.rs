@@ -1,18 +1,39 @@
 //! The names as the journal has them: read when a device is opened, and written as a snapshot.
 
 use super::body::Body;
-use super::format::Op;
+use super::format::{Extent, Op};
 use super::journal::{Found, journal_bytes};
 use super::space::Space;
 use super::wear::Wear;
 use crate::placement::Policy;
 use crate::zones::Zones;
 use esker_base::{Error, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::Arc;
 
-/// Files by name, the next file's number, and the chunks.
-pub(super) type Files = (BTreeMap<String, Arc<Body>>, u64, Space);
+/// What a journal says there is.
+pub(super) struct Files {
+    pub(super) names: BTreeMap<String, Arc<Body>>,
+    /// The number of the next file.
+    pub(super) next_id: u64,
+    pub(super) space: Space,
+    /// Files that chunks which have gone bad had parts of, by name.
+    pub(super) lost: Vec<Lost>,
+}
+
+/// A file that is not whole, as chunks with parts of it have gone bad.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lost {
+    /// Its name.
+    pub name: String,
+    /// Whether it is a log: then nobody knows how much was in it, and the device can't be used without it.
+    pub is_log: bool,
+    /// The places of the chunks.
+    pub chunks: Vec<u32>,
+    /// Bytes that are lost; of a log, at the most.
+    pub bytes: u64,
+}
 
 /// The part of the journal's chunk that may tell how worn chunks are: what is left is for names.
 const WEAR_OF_JOURNAL: u64 = 8;
@@ -28,13 +49,24 @@ pub(super) fn files(
     found.ops.iter().try_for_each(|op| replay.apply(op)).map_err(lost)?;
     let Replay { names, next_id, wear, .. } = replay;
     let mut space = Space::new(zones, policy, wear)?;
+    let mut all_lost = Vec::new();
     for (name, body) in &names {
+        let is_log = body.log_bytes.is_some();
+        let of_log = if is_log { body.scan(zones)? } else { Vec::new() };
         let extents = body.pieces.read().extents.clone();
         if !extents.iter().all(|extent| space.found(extent)) {
-            return Err(lost(format!("{name} has chunks that are not there, or bad")));
+            return Err(lost(format!("{name} has chunks that are not there, or the journal's")));
         }
-        if body.log_bytes.is_some() {
-            body.scan(zones)?;
+        let is_lost = |extent: &&Extent| match is_log {
+            true => of_log.contains(&extent.chunk),
+            false => space.is_lost(extent.chunk as usize),
+        };
+        let parts: Vec<&Extent> = extents.iter().filter(is_lost).collect();
+        if !parts.is_empty() {
+            let chunks: BTreeSet<u32> = parts.iter().map(|extent| extent.chunk).collect();
+            let bytes = parts.iter().map(|extent| u64::from(extent.bytes)).sum();
+            let (name, chunks) = (name.clone(), chunks.into_iter().collect());
+            all_lost.push(Lost { name, is_log, chunks, bytes });
         }
     }
     for body in names.values().filter(|body| body.log_bytes.is_none()) {
@@ -45,7 +77,20 @@ pub(super) fn files(
             }
         }
     }
-    Ok((names, next_id, space))
+    Ok(Files { names, next_id, space, lost: all_lost })
+}
+
+impl Files {
+    /// Refuses a device of which a log is not whole: what is missing may have been acknowledged, and nobody knows what it was.
+    pub(super) fn check(&self, zones: &dyn Zones) -> Result<()> {
+        let Some(log) = self.lost.iter().find(|lost| lost.is_log) else { return Ok(()) };
+        let what = format!(
+            "chunk {} has gone bad, which had a part of the log {}: what was acknowledged last may be lost; nothing was \
+             changed. Restore a copy to another device",
+            log.chunks[0], log.name
+        );
+        Err(Error::io("use", zones.describe(), io::Error::other(what)))
+    }
 }
 
 /// The directory as changes that make it, and how worn the chunks are.

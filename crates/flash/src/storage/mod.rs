@@ -39,6 +39,8 @@ use crate::in_use::InUse;
 use crate::placement::{Lifetime, Policy, Rotating};
 use crate::zones::Zones;
 use body::{Body, Reader, Source};
+use directory::Files;
+pub use directory::Lost;
 use esker_base::{Error, Hint, Result};
 use esker_storage::{LogFile, ReadableFile, Storage, WritableFile, check_name, copy_durably};
 use format::{Made, Op};
@@ -65,6 +67,8 @@ pub struct FlashStorage {
 pub struct Content {
     /// The names of the files.
     pub names: Vec<String>,
+    /// Those that are not whole.
+    pub lost: Vec<Lost>,
     /// Bytes of chunks that are good and not the journal's.
     pub good_bytes: u64,
     /// Bytes of these that files have.
@@ -80,11 +84,12 @@ pub struct Content {
 /// Looks at what a device holds. Beside somebody who writes it, what is found may be of a moment ago, or a failure.
 pub fn look(zones: &dyn Zones) -> Result<Content> {
     let found = journal::find(zones)?;
-    let (names, _, space) = directory::files(zones, rotating(&zones.geometry()), &found)?;
+    let Files { names, space, lost, .. } =
+        directory::files(zones, rotating(&zones.geometry()), &found)?;
     let (good_bytes, live_bytes) = space.usage();
     let (free_chunks, erases) = (space.free_chunks(), space.erases());
     let (names, doubt) = (names.into_keys().collect(), found.doubt);
-    Ok(Content { names, good_bytes, live_bytes, free_chunks, erases, doubt })
+    Ok(Content { names, lost, good_bytes, live_bytes, free_chunks, erases, doubt })
 }
 
 /// How full a device is, and what was written since it was opened.

@@ -2,7 +2,8 @@
 //!
 //! A chunk is free, or leased to one writer, or waits in a pool for a writer of what stays as long (`stay`), which goes
 //! on where the last one stopped, or is closed. It becomes free when nothing in it is alive any more; it is reset before it is
-//! written again, and not before the removal of what was in it is durable.
+//! written again, and not before the removal of what was in it is durable. One that was found bad with files' parts in it is
+//! lost with these: they are counted as nowhere, and when the last of them is removed it is as any bad one.
 
 use super::format::Extent;
 use super::heat::Heat;
@@ -33,8 +34,16 @@ enum Use {
     Leased,
     Pooled(Stay),
     Closed,
-    /// Bad, or the journal's.
+    /// Bad, and files have parts in it.
+    Lost,
+    /// Bad with nothing alive in it, or the journal's.
     Out,
+}
+
+impl Use {
+    fn is_good(self) -> bool {
+        !matches!(self, Use::Lost | Use::Out)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -110,14 +119,15 @@ impl Space {
 
     /// Good bytes of the device, without the journal's, and how many of them files have.
     pub(super) fn usage(&self) -> (u64, u64) {
-        let good = self.records.iter().filter(|record| record.used != Use::Out).count() as u64;
-        let live = self.records.iter().map(|record| record.live).sum();
-        (good * u64::from(self.geometry.chunk_bytes), live)
+        let good = self.records.iter().filter(|record| record.used.is_good());
+        let (count, live) =
+            good.fold((0, 0), |(count, live), record| (count + 1, live + record.live));
+        (count * u64::from(self.geometry.chunk_bytes), live)
     }
 
     /// How often chunks were reset since the device was laid out.
     pub(super) fn erases(&self) -> Erases {
-        let is_used = |index: &usize| self.records[*index].used != Use::Out;
+        let is_used = |index: &usize| self.records[*index].used.is_good();
         let counts = (0..self.records.len()).filter(is_used).map(|index| self.wear.of(index));
         let sum: u64 = counts.clone().map(u64::from).sum();
         Erases {
@@ -131,8 +141,14 @@ impl Space {
     pub(super) fn found(&mut self, extent: &Extent) -> bool {
         let chunk_bytes = u64::from(self.geometry.chunk_bytes);
         let Some(record) = self.records.get_mut(extent.chunk as usize) else { return false };
-        if record.used == Use::Out || extent.start() + extent.taken() > chunk_bytes {
+        let is_journal = (extent.chunk as usize) < JOURNAL_CHUNKS;
+        if is_journal || extent.start() + extent.taken() > chunk_bytes {
             return false;
+        }
+        if !record.used.is_good() {
+            self.set_use(extent.chunk as usize, Use::Lost);
+            self.add(extent);
+            return true;
         }
         if self.is_rewritable {
             let before = if record.used == Use::Free { 0 } else { record.written };
@@ -170,6 +186,14 @@ impl Space {
         if record.live == 0 && matches!(record.used, Use::Closed | Use::Pooled(_)) {
             self.set_use(index, Use::Free);
         }
+        if self.records[index].live == 0 && self.is_lost(index) {
+            self.set_use(index, Use::Out);
+        }
+    }
+
+    /// Whether what files have in a chunk is lost.
+    pub(super) fn is_lost(&self, index: usize) -> bool {
+        self.records[index].used == Use::Lost
     }
 
     /// So many bytes of a chunk are alive no more once the edit `sequence` is durable.
@@ -300,7 +324,7 @@ impl Space {
     /// Whether nobody writes a chunk, and nobody is to go on with it.
     pub(super) fn is_idle(&self, chunk: Chunk) -> bool {
         let used = self.records[self.geometry.index(chunk)].used;
-        matches!(used, Use::Free | Use::Closed | Use::Out)
+        matches!(used, Use::Free | Use::Closed | Use::Lost | Use::Out)
     }
 
     /// A log begins a chunk that it has, or has begun it.

@@ -4,7 +4,7 @@ use crate::commands::stdout;
 use crate::failure::Outcome;
 use crate::units;
 use esker_flash::device::fdp::Statistics;
-use esker_flash::storage::{Erases, look};
+use esker_flash::storage::{Erases, Lost, look};
 use esker_flash::zones::Placement;
 use esker_flash::{Zones, zones};
 use std::io::Write;
@@ -47,6 +47,9 @@ pub fn print(zones: &dyn Zones) -> Outcome {
     if let Some(how) = zones.written_by() {
         writeln!(out, "zones are written by {how}")?;
     }
+    for lost in &content.lost {
+        writeln!(out, "{}", not_whole(lost))?;
+    }
     if let Some(doubt) = &content.doubt {
         writeln!(out, "it can only be read, and what is found may be older: {doubt}")?;
     }
@@ -54,6 +57,21 @@ pub fn print(zones: &dyn Zones) -> Outcome {
         writeln!(out, "{}", describe(&placement))?;
     }
     Ok(out.flush()?)
+}
+
+/// What is missing of a file, and what follows from that.
+fn not_whole(lost: &Lost) -> String {
+    let places: Vec<String> = lost.chunks.iter().map(u32::to_string).collect();
+    let (name, bytes, places) = (&lost.name, units::bytes(lost.bytes), places.join(", "));
+    match lost.is_log {
+        true => format!(
+            "{name} may have lost what was acknowledged last, and the device can't be used without it; chunks gone bad: \
+             {places}"
+        ),
+        false => format!(
+            "{name} has lost {bytes}; what else is in it, and other files, can be read; chunks gone bad: {places}"
+        ),
+    }
 }
 
 /// The identifiers of a disk, and what it wrote to its medium for what hosts wrote to it.
@@ -71,4 +89,25 @@ fn describe(placement: &Placement) -> String {
         bytes(host_bytes),
         bytes(media_bytes),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_not_whole_is_told_with_what_it_lost_and_where() {
+        let mut lost = Lost {
+            name: "00000007.tables".to_owned(),
+            is_log: false,
+            chunks: vec![9, 12],
+            bytes: 2 << 20,
+        };
+        let told = not_whole(&lost);
+        assert!(told.starts_with("00000007.tables has lost 2.00 MiB;"), "{told}");
+        assert!(told.ends_with("chunks gone bad: 9, 12"), "{told}");
+        lost.is_log = true;
+        let told = not_whole(&lost);
+        assert!(told.contains("the device can't be used without it"), "{told}");
+    }
 }
