@@ -189,7 +189,7 @@ fn operation(slot: usize, openings: &Openings, io: Io) -> (u64, Operation) {
     let operation = match io.what {
         IoKind::Read { offset, bytes } => {
             // A read that does not fill it fails.
-            Operation::ReadAt { file, offset, into: Buffer::stale(bytes).whole() }
+            Operation::ReadAt { file, offset, into: Buffer::contiguous(bytes).whole() }
         }
         IoKind::Write { offset, from } => Operation::WriteAt { file, offset, from },
         IoKind::WriteDurably { offset, from } => {

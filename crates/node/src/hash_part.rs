@@ -214,7 +214,7 @@ impl HashPart {
             self.reading_bytes += bytes;
             let file = self.store.file.clone();
             // A read that does not fill it fails.
-            let into = Buffer::stale(bytes).whole();
+            let into = Buffer::contiguous(bytes).whole();
             out.submit(token, Operation::ReadAt { file, offset, into });
         }
     }

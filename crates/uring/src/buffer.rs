@@ -5,14 +5,18 @@
 //!
 //! A thread that makes buffers to be filled keeps some memory of its larger ones that are gone for them: neither the system nor
 //! the allocator has to come by it again, and nobody makes it zero.
+//!
+//! What devices fill may be of a [region](crate::region), where it is contiguous for them, too.
 
 #![expect(unsafe_code, reason = "the memory is allocated by hand, for its alignment")]
 
+use crate::region::Region;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// What buffers of at least this size are aligned to: a page, which satisfies direct I/O on every
 /// device that Linux knows.
@@ -42,6 +46,8 @@ struct Spare {
 
 thread_local! {
     static SPARE: RefCell<Spare> = RefCell::default();
+    /// Made when it is first asked for; none, if the system refuses.
+    static REGION: Option<Arc<Region>> = Region::new().ok().map(Arc::new);
 }
 
 impl Spare {
@@ -79,6 +85,8 @@ impl Drop for Spare {
 pub struct Buffer {
     start: NonNull<u8>,
     len: usize,
+    /// Where the memory is from, if not from the allocator.
+    region: Option<Arc<Region>>,
 }
 
 // SAFETY: a buffer owns its memory alone, as a `Box<[u8]>` does.
@@ -93,7 +101,7 @@ impl Buffer {
         // SAFETY: the layout is never of size zero.
         let start = unsafe { alloc_zeroed(layout) };
         let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
-        Buffer { start, len }
+        Buffer { start, len, region: None }
     }
 
     /// A buffer to be filled: its bytes are zeros, or what another buffer of this thread had. Who does not fill all of it
@@ -104,7 +112,21 @@ impl Buffer {
         spare.and_then(Result::ok).flatten().unwrap_or_else(|| Self::zeroed(len))
     }
 
-    /// Gives the memory back to the allocator.
+    /// The same for a device to fill: where its pages are neighbours, they are so for the device, too, if this thread has such memory left. It is not
+    /// much, and for what is over soon.
+    pub fn contiguous(len: usize) -> Self {
+        let pages = len.div_ceil(PAGE_BYTES);
+        // A page is contiguous wherever it lies.
+        let is_fitting = (2..=Region::RUN_PAGES_MAX).contains(&pages);
+        let region = is_fitting.then(|| REGION.try_with(Clone::clone).ok().flatten()).flatten();
+        let run = region.and_then(|region| Some((region.take(pages)?, region)));
+        match run {
+            Some((start, region)) => Buffer { start, len, region: Some(region) },
+            None => Self::stale(len),
+        }
+    }
+
+    /// Gives the memory back to the allocator. It is not a region's.
     fn free(self) {
         let buffer = std::mem::ManuallyDrop::new(self);
         // SAFETY: the memory came from `alloc_zeroed` with the layout of this length, and nobody has it any more.
@@ -148,7 +170,10 @@ fn layout_of(len: usize) -> Layout {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let buffer = Buffer { start: self.start, len: self.len };
+        if let Some(region) = self.region.take() {
+            return region.give_back(self.start, self.len.div_ceil(PAGE_BYTES));
+        }
+        let buffer = Buffer { start: self.start, len: self.len, region: None };
         if !KEPT_BYTES.contains(&self.len) {
             return buffer.free();
         }
@@ -278,6 +303,47 @@ mod tests {
         drop(Buffer::zeroed(3 << 20));
         drop(Buffer::zeroed(512));
         SPARE.with_borrow(|spare| assert_eq!(spare.bytes, SPARE_BYTES));
+    }
+
+    /// Of so many pages as fill a region.
+    fn contiguous_buffers() -> Vec<Buffer> {
+        let buffers = std::iter::repeat_with(|| Buffer::contiguous(2 * PAGE_BYTES - 1));
+        buffers.take_while(|buffer| buffer.region.is_some()).collect()
+    }
+
+    #[test]
+    fn a_regions_memory_comes_again_whichever_thread_drops_it() {
+        let mut buffers = contiguous_buffers();
+        let count = buffers.len();
+        assert!(count > 64 && buffers.iter().all(|buffer| buffer.len() == 2 * PAGE_BYTES - 1));
+        for (buffer, number) in buffers.iter_mut().zip((0..=u8::MAX).cycle()) {
+            buffer.fill(number);
+        }
+        let mut numbers = buffers.iter().zip((0..=u8::MAX).cycle());
+        assert!(numbers.all(|(buffer, number)| buffer.iter().all(|&byte| byte == number)));
+        std::thread::scope(|scope| drop(scope.spawn(|| drop(buffers))));
+        assert_eq!(contiguous_buffers().len(), count);
+    }
+
+    #[test]
+    fn a_buffer_outlives_the_thread_whose_region_it_is_of() {
+        let buffer = std::thread::scope(|scope| {
+            let make = || {
+                let mut buffer = Buffer::contiguous(2 * PAGE_BYTES);
+                buffer.fill(7);
+                buffer
+            };
+            scope.spawn(make).join().unwrap()
+        });
+        assert!(buffer.region.is_some() && buffer.iter().all(|&byte| byte == 7));
+    }
+
+    #[test]
+    fn what_is_too_long_or_of_a_page_is_of_no_region() {
+        for pages in [0, 1, Region::RUN_PAGES_MAX + 1] {
+            let buffer = Buffer::contiguous(pages * PAGE_BYTES);
+            assert!(buffer.region.is_none() && buffer.len() == pages * PAGE_BYTES);
+        }
     }
 
     #[test]

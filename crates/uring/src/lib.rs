@@ -42,6 +42,7 @@ mod operation;
 pub mod passthrough;
 mod pending;
 mod reactor;
+mod region;
 mod ring;
 mod slots;
 mod waker;

@@ -236,7 +236,7 @@ impl Resident for Part {
         match request {
             Request::Read { offset, bytes } => {
                 // A read that does not fill it fails.
-                let into = Buffer::stale(bytes).whole();
+                let into = Buffer::contiguous(bytes).whole();
                 let read = Operation::ReadAt { file: self.file.clone(), offset, into };
                 self.submit(Task::Read(reply), read, out);
             }
