@@ -166,3 +166,6 @@ impl Input {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
