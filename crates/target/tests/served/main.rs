@@ -13,6 +13,7 @@ mod keys;
 mod long_keys;
 mod ordered;
 mod returning;
+mod rounds;
 mod transfers;
 mod wire;
 
