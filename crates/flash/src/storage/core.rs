@@ -6,7 +6,6 @@ use super::directory::{Files, files, snapshot};
 use super::format::{Extent, Op};
 use super::heat::Reads;
 use super::journal::{self, Journal};
-use super::levelling::Levelling;
 use super::settling::Settling;
 use super::slots::{self, Need};
 use super::space::{LEVEL_0, LIFETIMES, Lease, SHORTEST, Space};
@@ -33,8 +32,6 @@ pub(super) struct Core {
     pub(super) host_bytes: AtomicU64,
     pub(super) padding_bytes: AtomicU64,
     pub(super) moved_bytes: AtomicU64,
-    /// Those of them that were moved so that chunks wear alike.
-    pub(super) levelled_bytes: AtomicU64,
     /// Why what was found may not be the newest.
     pub(super) doubt: Option<String>,
     /// Two that write the journal would destroy each other's files.
@@ -51,7 +48,6 @@ pub(super) struct State {
     pub(super) journal: Journal,
     pub(super) next_id: u64,
     pub(super) usual: Usual,
-    pub(super) levelling: Levelling,
 }
 
 /// Free chunks that only data which is moved may take.
@@ -85,12 +81,11 @@ impl Core {
             Journal::begin(zones.clone(), &found)?
         };
         let doubt = found.doubt;
-        let (leaving, unmovable, usual, levelling) = Default::default();
+        let (leaving, unmovable, usual) = Default::default();
         let reads = space.heat.reads.clone();
-        let state = State { names, leaving, space, unmovable, journal, next_id, usual, levelling };
+        let state = State { names, leaving, space, unmovable, journal, next_id, usual };
         let (given_back, state) = (Condvar::new(), Mutex::new(state));
-        let (settling, host_bytes, padding_bytes) = Default::default();
-        let (moved_bytes, levelled_bytes) = Default::default();
+        let (settling, host_bytes, padding_bytes, moved_bytes) = Default::default();
         Ok(Core {
             zones,
             state,
@@ -100,7 +95,6 @@ impl Core {
             host_bytes,
             padding_bytes,
             moved_bytes,
-            levelled_bytes,
             doubt,
             _lock: lock,
         })
@@ -111,7 +105,6 @@ impl Core {
         let mut state = self.state.lock();
         // A chunk that holds nothing any more is better begun anew than gone on with.
         state.sweep();
-        state.level_wear(self)?;
         loop {
             if let Some(lease) = state.space.pooled(stay) {
                 return Ok(lease);
@@ -322,39 +315,26 @@ impl State {
     /// A free chunk, reset. One that can't be reset is out for good, and another is taken.
     pub(super) fn lease_free(&mut self, zones: &dyn Zones, stay: Stay) -> Result<Option<Lease>> {
         while let Some((chunk, free_after)) = self.space.free(stay.level) {
-            if let Some(lease) = self.make_ready(zones, stay, chunk, free_after)? {
-                return Ok(Some(lease));
+            zones.expect(chunk, stay.lifetime());
+            if !self.space.needs_reset(chunk) {
+                return Ok(Some(Lease { chunk, at: 0 }));
+            }
+            if free_after > self.journal.durable {
+                self.journal.flush()?;
+            }
+            let outcome = zones.reset(chunk);
+            let is_good = outcome.is_ok() || !zones.is_bad(chunk);
+            self.space.was_reset(chunk, is_good);
+            self.unmovable.remove(&(self.space.geometry.index(chunk) as u32));
+            match outcome {
+                Ok(()) => return Ok(Some(Lease { chunk, at: 0 })),
+                Err(error) if is_good => {
+                    self.space.close(chunk);
+                    return Err(error);
+                }
+                Err(_) => {}
             }
         }
         Ok(None)
-    }
-
-    /// Resets a chunk that was taken, if it has to be, when the edit `free_after` is durable. `None` if it turns out bad.
-    pub(super) fn make_ready(
-        &mut self,
-        zones: &dyn Zones,
-        stay: Stay,
-        chunk: Chunk,
-        free_after: u64,
-    ) -> Result<Option<Lease>> {
-        zones.expect(chunk, stay.lifetime());
-        if !self.space.needs_reset(chunk) {
-            return Ok(Some(Lease { chunk, at: 0 }));
-        }
-        if free_after > self.journal.durable {
-            self.journal.flush()?;
-        }
-        let outcome = zones.reset(chunk);
-        let is_good = outcome.is_ok() || !zones.is_bad(chunk);
-        self.space.was_reset(chunk, is_good);
-        self.unmovable.remove(&(self.space.geometry.index(chunk) as u32));
-        match outcome {
-            Ok(()) => Ok(Some(Lease { chunk, at: 0 })),
-            Err(error) if is_good => {
-                self.space.close(chunk);
-                Err(error)
-            }
-            Err(_) => Ok(None),
-        }
     }
 }

@@ -8,7 +8,6 @@ use super::space::Lease;
 use super::stay::Stay;
 use crate::zones::BLOCK_BYTES;
 use esker_base::{Error, Result};
-use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,35 +16,19 @@ impl State {
     /// Moves what is alive out of a chunk that is mostly dead, so that it becomes free. `false` if there is none. One that
     /// can't be read is left as it is, and not tried again: then nothing became free, and another chunk may do.
     pub(super) fn make_room(&mut self, core: &Core) -> Result<bool> {
-        let Some(emptiest) = self.space.emptiest(&self.unmovable_now()) else { return Ok(false) };
-        self.move_out(core, emptiest, None)?;
-        Ok(true)
-    }
-
-    /// Chunks that can't be emptied: something that is alive there can't be read, or is being written and is not in the
-    /// journal yet.
-    pub(super) fn unmovable_now(&self) -> BTreeSet<u32> {
-        let open = self.bodies().filter(|body| body.is_open());
+        // What is being written is not in the journal yet.
+        let all = self.bodies();
+        let open = all.clone().filter(|body| body.is_open());
         let chunks = |body: &Arc<Body>| body.pieces.read().extents.clone();
         let written = open.flat_map(chunks).map(|extent| extent.chunk);
-        written.chain(self.unmovable.keys().copied()).collect()
-    }
-
-    /// Moves what is alive out of a chunk, which is free then: into `lease` first, if there is one. It is left as it is
-    /// if that can't be read.
-    pub(super) fn move_out(
-        &mut self,
-        core: &Core,
-        emptied: u32,
-        lease: Option<Lease>,
-    ) -> Result<()> {
-        let all = self.bodies();
+        let busy = written.chain(self.unmovable.keys().copied()).collect();
+        let Some(emptiest) = self.space.emptiest(&busy) else { return Ok(false) };
         let has_it = |body: &&Arc<Body>| {
-            body.pieces.read().extents.iter().any(|extent| extent.chunk == emptied)
+            body.pieces.read().extents.iter().any(|extent| extent.chunk == emptiest)
         };
         let bodies: Vec<Arc<Body>> = all.filter(has_it).cloned().collect();
-        let mut copies = Copies { lease, ..Copies::default() };
-        let moved = self.copy_all(core, emptied, &bodies, &mut copies);
+        let mut copies = Copies::default();
+        let moved = self.copy_all(core, emptiest, &bodies, &mut copies);
         if let Some(lease) = copies.lease {
             self.space.give_back(lease, bodies[0].stay);
         }
@@ -55,8 +38,8 @@ impl State {
             copies.pieces.iter().for_each(|piece| self.space.remove(piece, sequence));
         }
         if let Some(error) = copies.unreadable {
-            self.unmovable.insert(emptied, error);
-            return Ok(());
+            self.unmovable.insert(emptiest, error);
+            return Ok(true);
         }
         let moved = moved?;
         // The copies have to be durable before anything says that they are what counts.
@@ -72,8 +55,9 @@ impl State {
         }
         self.write(&ops)?;
         let sequence = self.journal.sequence;
-        self.space.empty(emptied, sequence);
-        self.journal.flush()
+        self.space.empty(emptiest, sequence);
+        self.journal.flush()?;
+        Ok(true)
     }
 
     /// Copies what bodies have in a chunk. Says which pieces each of them has then.

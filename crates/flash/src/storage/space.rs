@@ -28,9 +28,6 @@ pub(super) const LEVEL_0: Lifetime = 1;
 /// The part of all units that one lifetime is taken to keep busy: an eighth for all of them.
 const NEEDED_OF_UNITS: f64 = 1.0 / (8 * LIFETIMES) as f64;
 
-/// How much more often than any other free chunk one is erased that is taken.
-const AHEAD_MAX: u32 = 16;
-
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Use {
     Free,
@@ -245,8 +242,7 @@ impl Space {
     }
 
     /// A free chunk for data of this lifetime, and the edit that has to be durable before it is used. The least worn
-    /// of the unit that the policy says; or of all, if that unit's are worn much more: the policy knows units only, and one
-    /// with few chunks that are ever free is erased seldom, and these often.
+    /// of the unit that the policy says.
     pub(super) fn free(&mut self, lifetime: Lifetime) -> Option<(Chunk, u64)> {
         self.learn_reads();
         let stripe = self.policy.stripe(&self.state, lifetime, self.needed());
@@ -263,10 +259,9 @@ impl Space {
         let first = usize::from(unit.0) * chunks;
         let is_free = |index: &usize| self.records[*index].used == Use::Free;
         let least = |index: &usize| (self.wear.of(*index), self.records[*index].free_after);
-        let in_unit = (first..first + chunks).filter(is_free).min_by_key(least)?;
-        let anywhere = (0..self.records.len()).filter(is_free).min_by_key(least)?;
-        let is_worn = self.wear.spread(in_unit, anywhere) > AHEAD_MAX;
-        Some(self.lease_free(if is_worn { anywhere } else { in_unit } as u32))
+        let index = (first..first + chunks).filter(is_free).min_by_key(least)?;
+        self.set_use(index, Use::Leased);
+        Some((self.geometry.chunk(index), self.records[index].free_after))
     }
 
     /// The units that are taken to be kept busy by what is written of one lifetime.
@@ -363,29 +358,6 @@ impl Space {
         let all = (0..self.records.len()).filter(is_closed);
         let found = all.min_by_key(|index| self.records[*index].live)?;
         (self.records[found].live <= most).then_some(found as u32)
-    }
-
-    /// The closed chunk that was reset least, if it is none of `busy`.
-    pub(super) fn least_worn(&self, busy: &BTreeSet<u32>) -> Option<u32> {
-        let is_closed = |index: &u32| {
-            self.records[*index as usize].used == Use::Closed && !busy.contains(index)
-        };
-        let all = (0..self.records.len() as u32).filter(is_closed);
-        all.min_by_key(|index| self.wear.of(*index as usize))
-    }
-
-    /// The free chunk that was reset most.
-    pub(super) fn most_worn_free(&self) -> Option<u32> {
-        let is_free = |index: &u32| self.records[*index as usize].used == Use::Free;
-        let all = (0..self.records.len() as u32).filter(is_free);
-        all.max_by_key(|index| self.wear.of(*index as usize))
-    }
-
-    /// Takes this free chunk. Says which edit has to be durable before it is used.
-    pub(super) fn lease_free(&mut self, index: u32) -> (Chunk, u64) {
-        let index = index as usize;
-        self.set_use(index, Use::Leased);
-        (self.geometry.chunk(index), self.records[index].free_after)
     }
 
     /// Bytes in a chunk that files have.

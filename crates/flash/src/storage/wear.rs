@@ -13,34 +13,21 @@ pub(super) struct Wear {
     counts: Vec<u32>,
     /// Chunks that were reset, and the journal has not been told.
     untold: Vec<u32>,
-    /// Resets since the device was opened.
-    resets: u64,
 }
 
 impl Wear {
     /// Of a device of so many chunks that were never reset.
     pub(super) fn new(chunks: usize) -> Self {
-        Wear { counts: vec![0; chunks], untold: Vec::new(), resets: 0 }
+        Wear { counts: vec![0; chunks], untold: Vec::new() }
     }
 
     pub(super) fn of(&self, index: usize) -> u32 {
         self.counts[index]
     }
 
-    /// Resets since the device was opened.
-    pub(super) fn resets(&self) -> u64 {
-        self.resets
-    }
-
-    /// How much more often one chunk was reset than another.
-    pub(super) fn spread(&self, one: usize, other: usize) -> u32 {
-        self.counts[one].saturating_sub(self.counts[other])
-    }
-
     /// A chunk is reset now.
     pub(super) fn count(&mut self, index: usize) {
         self.counts[index] += 1;
-        self.resets += 1;
         self.untold.push(index as u32);
     }
 
