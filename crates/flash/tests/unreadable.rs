@@ -346,3 +346,19 @@ fn a_log_that_lost_a_chunk_behind_its_end_goes_on_without_it() {
         assert!(content(&storage)[0].1[..90_000] == [7; 90_000], "{writes}");
     }
 }
+
+#[test]
+fn a_log_that_went_on_behind_a_bad_chunk_is_opened_again_and_again() {
+    let (device, chunks) = logged(1);
+    take_offline(&device, chunks[1]);
+    let storage = open(&device).unwrap();
+    let log = storage.open_log("log").unwrap();
+    // What does not fit into the first chunk goes to the third.
+    (1..4).for_each(|at| log.write_at(at * 10_000, &[7; 10_000]).unwrap());
+    log.sync().unwrap();
+    drop((log, storage));
+    for _ in 0..2 {
+        let storage = open(&device).unwrap();
+        assert!(content(&storage)[0].1[..40_000] == [7; 40_000]);
+    }
+}

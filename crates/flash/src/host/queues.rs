@@ -200,7 +200,7 @@ impl Queues {
         let units = self.queues.len() as u64;
         while self.sent <= units * self.waiting / (share * self.room) {
             let queues = self.queues.iter().enumerate();
-            let ready = queues.filter(|(_, queue)| queue.next(self.order, sim).is_some());
+            let ready = queues.filter(|(unit, _)| self.next(*unit, sim).is_some());
             let Some((unit, _)) = ready.min_by_key(|(_, queue)| (queue.reads, queue.since()))
             else {
                 return;
@@ -209,17 +209,18 @@ impl Queues {
         }
     }
 
+    /// What a unit may be sent now: no reset of a chunk that reads wait for.
+    fn next(&self, unit: usize, sim: &Sim) -> Option<Task> {
+        let has_reads = |chunk| self.reads.as_ref().is_some_and(|reads| reads.has(chunk));
+        let task = self.queues[unit].next(self.order, sim)?;
+        (!matches!(task, Task::Reset(chunk) if has_reads(chunk))).then_some(task)
+    }
+
     /// Sends a unit its next task, if it may be sent one. Says whether it did.
     fn send_next(&mut self, sim: &mut Sim, unit: usize) -> bool {
+        let Some(task) = self.next(unit, sim) else { return false };
         let queue = &mut self.queues[unit];
-        let Some(task) = queue.next(self.order, sim) else { return false };
-        let reads = self.reads.as_mut();
-        if let (Task::Reset(chunk), Some(reads)) = (task, &reads)
-            && reads.has(chunk)
-        {
-            return false;
-        }
-        if let Some(Reads { forecast, .. }) = reads {
+        if let Some(Reads { forecast, .. }) = &mut self.reads {
             match task {
                 Task::Reset(_) => forecast.reset_sent(unit, sim.now()),
                 Task::Write { .. } => forecast.write_sent(unit, sim.now()),

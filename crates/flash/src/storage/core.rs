@@ -71,7 +71,7 @@ impl Core {
         let found = journal::find(&*zones)?;
         let files = files(&*zones, policy, &found)?;
         files.check(&*zones)?;
-        let Files { names, next_id, mut space, .. } = files;
+        let Files { names, next_id, mut space, shrunk, .. } = files;
         let journal = if to_read {
             Journal::to_read(zones.clone(), &found)
         } else {
@@ -83,7 +83,10 @@ impl Core {
         let doubt = found.doubt;
         let (leaving, unmovable, usual) = Default::default();
         let reads = space.heat.reads.clone();
-        let state = State { names, leaving, space, unmovable, journal, next_id, usual };
+        let mut state = State { names, leaving, space, unmovable, journal, next_id, usual };
+        if !to_read {
+            state.write_shrunk(&shrunk)?;
+        }
         let (given_back, state) = (Condvar::new(), Mutex::new(state));
         let (settling, host_bytes, padding_bytes, moved_bytes) = Default::default();
         Ok(Core {
@@ -255,6 +258,18 @@ impl State {
         let ops: Vec<Op> = ops.iter().cloned().chain(self.space.wear.tell()).collect();
         let (names, space) = (&self.names, &self.space);
         self.journal.write(&ops, || snapshot(names, space))
+    }
+
+    /// Writes which chunks logs have whose other ones have gone bad unused. What such a log is written next goes to a chunk behind
+    /// them: were they still its own, the next open would take them for lost.
+    fn write_shrunk(&mut self, logs: &[Arc<Body>]) -> Result<()> {
+        if logs.is_empty() {
+            return Ok(());
+        }
+        let replaced = |log: &Arc<Body>| Op::Replace(log.id, log.pieces.read().extents.clone());
+        let ops: Vec<Op> = logs.iter().map(replaced).collect();
+        self.write(&ops)?;
+        self.journal.flush()
     }
 
     /// Writes that a file was made. It has no name if that fails.

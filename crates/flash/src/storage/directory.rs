@@ -20,6 +20,8 @@ pub(super) struct Files {
     pub(super) space: Space,
     /// Files that chunks which have gone bad had parts of, by name.
     pub(super) lost: Vec<Lost>,
+    /// Logs that had chunks which have gone bad with nothing in them, and are without these now.
+    pub(super) shrunk: Vec<Arc<Body>>,
 }
 
 /// A file that is not whole, as chunks with parts of it have gone bad.
@@ -49,9 +51,10 @@ pub(super) fn files(
     found.ops.iter().try_for_each(|op| replay.apply(op)).map_err(lost)?;
     let Replay { names, next_id, wear, .. } = replay;
     let mut space = Space::new(zones, policy, wear)?;
-    let mut all_lost = Vec::new();
+    let (mut all_lost, mut shrunk) = (Vec::new(), Vec::new());
     for (name, body) in &names {
         let is_log = body.log_bytes.is_some();
+        let before = body.pieces.read().extents.len();
         let of_log = if is_log { body.scan(zones)? } else { Vec::new() };
         let extents = body.pieces.read().extents.clone();
         if !extents.iter().all(|extent| space.found(extent)) {
@@ -61,6 +64,9 @@ pub(super) fn files(
             true => of_log.contains(&extent.chunk),
             false => space.is_lost(extent.chunk as usize),
         };
+        if extents.len() < before {
+            shrunk.push(body.clone());
+        }
         let parts: Vec<&Extent> = extents.iter().filter(is_lost).collect();
         if !parts.is_empty() {
             let chunks: BTreeSet<u32> = parts.iter().map(|extent| extent.chunk).collect();
@@ -77,7 +83,7 @@ pub(super) fn files(
             }
         }
     }
-    Ok(Files { names, next_id, space, lost: all_lost })
+    Ok(Files { names, next_id, space, lost: all_lost, shrunk })
 }
 
 impl Files {
