@@ -361,9 +361,8 @@ mod tests {
         (db, keyspace)
     }
 
-    /// How long a merge of level 0 pauses when it has so many runs, and whether it was owed to writers; beside a
-    /// MemTable that waits for its flush, or without.
-    fn paused(runs: usize, is_sealed: bool) -> (Duration, bool) {
+    /// A database on a storage where reads wait, with a keyspace that has so many runs in level 0, and its clock.
+    fn with_runs_on_a_busy_storage(runs: usize) -> (Db, Keyspace, Arc<Slept>) {
         let clock = Arc::new(Slept::default());
         let env = Env {
             background: Arc::new(Stepped),
@@ -378,6 +377,13 @@ mod tests {
         let settings = KeyspaceSettings { compression, ..KeyspaceSettings::default() };
         let keyspace = db.keyspace("keyspace", settings).unwrap();
         flush_runs(&db, &keyspace, runs);
+        (db, keyspace, clock)
+    }
+
+    /// How long a merge of level 0 pauses when it has so many runs, and whether it was owed to writers; beside a
+    /// MemTable that waits for its flush, or without.
+    fn paused(runs: usize, is_sealed: bool) -> (Duration, bool) {
+        let (db, keyspace, clock) = with_runs_on_a_busy_storage(runs);
         if is_sealed {
             db.put(&keyspace, b"key", b"value").unwrap();
             db.inner().commit.lock_tail().seal();
@@ -386,6 +392,17 @@ mod tests {
         let (begin, slows) = (clock.now(), db.inner().stall.waits_for_compaction());
         assert!(step_lane(db.inner(), Lane::Compaction), "level 0 is merged");
         (clock.now() - begin, slows)
+    }
+
+    #[test]
+    fn level_0_waits_for_half_a_minute_at_the_most_however_slow_merges_were() {
+        let (db, _, clock) = with_runs_on_a_busy_storage(4);
+        let slow = || db.inner().stall.drained_level_0(1, Duration::from_secs(1_000));
+        (0..100).for_each(|_| slow());
+        clock.sleep(Duration::from_secs(29));
+        assert!(!step_lane(db.inner(), Lane::Compaction), "another run may come");
+        clock.sleep(Duration::from_secs(2));
+        assert!(step_lane(db.inner(), Lane::Compaction));
     }
 
     /// Asked whether reads wait, which a merge does as it writes, it looks how much of level 0 counts as gone.

@@ -31,6 +31,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A flush that follows another later than this counts as the first of a stretch, however slow merges are.
+const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
+
 /// See the file's head.
 pub(crate) struct Inner {
     // Constant after opening.
@@ -184,14 +187,17 @@ impl Inner {
         }
     }
 
-    /// The last flush, if another one may follow soon. Nothing waits for it where somebody waits for all merges, nor where
-    /// flushes fail: if that is for want of room, merges may make some.
+    /// The last flush, if another one may follow soon. Nothing waits for it where somebody waits for all merges, where
+    /// writers are held back by what is yet to be merged, nor where no flush can follow: if that is for want of room,
+    /// merges may make some.
     pub(crate) fn arrival(&self, view: &View, jobs: &Jobs) -> Option<Arrival> {
         let flushed = jobs.flushed.filter(|_| !jobs.deferred.is_hurried())?;
-        if jobs.lanes[Lane::Flush as usize].error.is_some() {
+        let fails = |lane: Lane| jobs.lanes[lane as usize].error.is_some();
+        let is_last = fails(Lane::Flush) || fails(Lane::Prepare) || self.commit.failure().is_some();
+        let since = self.clock.now().saturating_sub(flushed.at);
+        if is_last || self.stall.waits_for_compaction() || since > ARRIVES_WITHIN {
             return None;
         }
-        let since = self.clock.now().saturating_sub(flushed.at);
         let waits = view.memtables.iter().any(|memtable| memtable.is_sealed());
         let drained_bytes = if waits { 0 } else { self.stall.could_drain_level_0(since) };
         Some(Arrival { after: flushed.after, drained_bytes })

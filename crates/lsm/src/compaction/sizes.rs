@@ -4,7 +4,7 @@
 /// them; with fewer the level below would be rewritten for less new data each time.
 pub const LEVEL_0_RUNS: usize = 4;
 
-/// While runs come one after another it may have this many (`arrival`): as many as slow no writer either (`stall`).
+/// While runs come one after another it may have this many (`arrival`): so many alone slow no writer (`stall`).
 pub const LEVEL_0_RUNS_MOST: usize = 3 * LEVEL_0_RUNS;
 
 /// Level 0 is merged down only if that rewrites at most this many bytes below for each of its own;

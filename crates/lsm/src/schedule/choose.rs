@@ -225,6 +225,8 @@ mod tests {
     use crate::env::Env;
     use crate::keyspace::Keyspace;
     use crate::settings::{KeyspaceSettings, Log, Settings, Shape};
+    use crate::stall::Debt;
+    use esker_base::Error;
     use esker_base::background::Stepped;
     use esker_storage::MemoryStorage;
     use esker_table::Compression;
@@ -267,6 +269,29 @@ mod tests {
         assert_eq!(arrival(), Some(Arrival { drained_bytes: 0, ..before }));
         db.flush().unwrap();
         assert!(arrival().unwrap().after >= before.after + 10);
+    }
+
+    #[test]
+    fn level_0_waits_for_no_run_while_it_holds_writers_back_or_none_can_follow() {
+        let db = open();
+        let keyspace = keyspace(&db, "k", 8, Dedup::None);
+        let inner = db.inner();
+        let arrives = || inner.arrival(&inner.view.load(), &inner.schedule.jobs.lock()).is_some();
+        put_and_flush(&db, &keyspace, 10);
+        assert!(arrives());
+        let owe = |level_0_excess_runs| {
+            let debt = Debt { level_0_excess_runs, segment_bytes: 1, ..Debt::default() };
+            inner.stall.set_debt(inner.clock.now(), || debt);
+        };
+        owe(20.0);
+        assert!(!arrives());
+        owe(0.0);
+        assert!(arrives());
+        for lane in [Lane::Prepare, Lane::Flush] {
+            inner.schedule.jobs.lock().lane(lane).error = Some(Error::Closed);
+            assert!(!arrives(), "{lane:?}");
+            inner.schedule.jobs.lock().lane(lane).error = None;
+        }
     }
 
     #[test]
