@@ -347,28 +347,9 @@ mod tests {
         }
     }
 
-    /// A database with a keyspace that has twelve runs in level 0, which wait for no more.
-    fn with_twelve_runs(storage: Arc<dyn Storage>) -> (Db, Keyspace) {
-        let env = Env { background: Arc::new(Stepped), ..Env::over(storage) };
-        let (segment_bytes, memory_bytes) = (64 << 10, 4 << 20);
-        let settings =
-            Settings { log: Log::None, segment_bytes, memory_bytes, ..Settings::default() };
-        let db = Db::open_with(env, settings).unwrap();
-        let compression = Compression::None;
-        let settings = KeyspaceSettings { compression, ..KeyspaceSettings::default() };
-        let keyspace = db.keyspace("keyspace", settings).unwrap();
-        flush_runs(&db, &keyspace, 12);
-        (db, keyspace)
-    }
-
-    /// A database on a storage where reads wait, with a keyspace that has so many runs in level 0, and its clock.
-    fn with_runs_on_a_busy_storage(runs: usize) -> (Db, Keyspace, Arc<Slept>) {
-        let clock = Arc::new(Slept::default());
-        let env = Env {
-            background: Arc::new(Stepped),
-            clock: clock.clone(),
-            ..Env::over(Arc::new(Busy(MemoryStorage::new())))
-        };
+    /// A database with a keyspace that has so many runs in level 0.
+    fn with_runs(env: Env, runs: usize) -> (Db, Keyspace) {
+        let env = Env { background: Arc::new(Stepped), ..env };
         let (segment_bytes, memory_bytes) = (64 << 10, 4 << 20);
         let settings =
             Settings { log: Log::None, segment_bytes, memory_bytes, ..Settings::default() };
@@ -377,6 +358,20 @@ mod tests {
         let settings = KeyspaceSettings { compression, ..KeyspaceSettings::default() };
         let keyspace = db.keyspace("keyspace", settings).unwrap();
         flush_runs(&db, &keyspace, runs);
+        (db, keyspace)
+    }
+
+    /// Twelve of them, which wait for no more.
+    fn with_twelve_runs(storage: Arc<dyn Storage>) -> (Db, Keyspace) {
+        with_runs(Env::over(storage), 12)
+    }
+
+    /// The same on a storage where reads wait, and its clock.
+    fn with_runs_on_a_busy_storage(runs: usize) -> (Db, Keyspace, Arc<Slept>) {
+        let clock = Arc::new(Slept::default());
+        let storage = Arc::new(Busy(MemoryStorage::new()));
+        let env = Env { clock: clock.clone(), ..Env::over(storage) };
+        let (db, keyspace) = with_runs(env, runs);
         (db, keyspace, clock)
     }
 
