@@ -1,6 +1,7 @@
 # The network, and what the host's side of NVMe/TCP wants.
 . ./fabric.sh
 . ./kv.sh
+. ./keys.sh
 for module in virtio_pci virtio_net nvme-tcp ext4; do modprobe $module || echo "FAIL module $module"; done
 ip link set lo up
 ip link set eth0 up
