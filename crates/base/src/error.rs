@@ -36,6 +36,18 @@ pub enum Error {
         what: String,
     },
 
+    /// A part of a file is gone for good, as the storage that has the file says: no reading again brings it back. What
+    /// else is in the file can be read.
+    #[error("could not read {file} at byte {offset}: {what}")]
+    Lost {
+        /// The file.
+        file: String,
+        /// Where in it the read met the part, in bytes.
+        offset: u64,
+        /// What became of it, and what can be done.
+        what: String,
+    },
+
     /// An empty key.
     #[error("the key is empty; keys are 1 to 65,536 bytes long")]
     EmptyKey,
@@ -358,6 +370,11 @@ impl Error {
     pub fn is_out_of_space(&self) -> bool {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};
         matches!(self.io_kind(), Some(StorageFull | QuotaExceeded))
+    }
+
+    /// Whether a storage says that a part of a file is gone for good.
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Error::Lost { .. })
     }
 
     /// Whether stored bytes were found damaged.

@@ -395,10 +395,11 @@ impl Db {
     }
 
     /// Why background work stands still, if it does: a full disk, damage, or a failed log. Or why a table can't be
-    /// opened.
+    /// opened, or read whole.
     pub fn background_error(&self) -> Option<Error> {
         let inner = self.inner();
-        inner.commit.failure().or_else(|| inner.schedule.error()).or_else(|| inner.unopened_error())
+        let of_tables = || inner.unopened_error().or_else(|| inner.lost_error());
+        inner.commit.failure().or_else(|| inner.schedule.error()).or_else(of_tables)
     }
 
     /// Figures.

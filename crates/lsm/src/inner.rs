@@ -265,6 +265,11 @@ impl Inner {
         self.schedule.jobs.lock().unopened_error(&self.view.pin().version)
     }
 
+    /// Why a table can't be read whole, if a storage has said that a part of one is lost.
+    pub(crate) fn lost_error(&self) -> Option<Error> {
+        self.view.pin().version.lost().cloned()
+    }
+
     /// Opens the tables that are not open. Fails with the first error, after it has tried all.
     fn open_unopened(&self) -> Result<()> {
         // No version is held meanwhile: the files that merges are done with would stay.

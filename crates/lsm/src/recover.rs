@@ -2,7 +2,8 @@
 //!
 //! 1. `CURRENT` names the manifest; its edits give the tables and the logs in force.
 //! 2. Every table file must be there and long enough, and every table in it have a footer that can be read here. Nothing
-//!    is written or removed before that is known.
+//!    is written or removed before that is known. Where the storage says that a footer is lost for good, nobody will ever
+//!    read it: the table stays, as its readers' error, and all else can be used.
 //! 3. The logs are scanned in the order of their epochs. Their frames must continue, seqno by seqno,
 //!    where the tables end. The first place where they do not is the end of the log: a crash left it
 //!    there. But if any frame after that place says that the writes there were durable, or if a log
@@ -101,8 +102,8 @@ pub(crate) fn check_table_files(storage: &dyn Storage, state: &State) -> Result<
     files.try_for_each(|(file, tables)| table_file(storage, file, &tables).map(|_| ()))
 }
 
-/// The same, and that every table in them ends with a footer that can be read here; several files at once. Fails
-/// with what is wrong with the first in which something is. Returns about how much memory the tables take once they
+/// The same, and that every table in them ends with a footer that can be read here, or that is lost; several files at
+/// once. Fails with what is wrong with the first in which something is. Returns about how much memory the tables take once they
 /// are open.
 pub(crate) fn check_table_ends(
     storage: &Arc<dyn Storage>,
@@ -113,7 +114,11 @@ pub(crate) fn check_table_ends(
     let check = move |(number, tables): (u64, Vec<(u64, u64)>)| {
         let file = table_file(&*storage, number, &tables)?;
         let tables = tables.into_iter();
-        let end = |(start, bytes)| Table::check_end(file.clone(), number, start, bytes);
+        let end = |(start, bytes)| match Table::check_end(file.clone(), number, start, bytes) {
+            // It will take none.
+            Err(error) if error.is_lost() => Ok(0),
+            checked => checked,
+        };
         tables.map(end).sum::<Result<u64>>()
     };
     let files = tables_by_file(state).into_iter().collect();

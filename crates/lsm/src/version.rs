@@ -20,7 +20,7 @@ use crate::compaction::Monitors;
 use crate::lifetimes::{Born, Lives};
 use crate::parallel;
 use crate::settings::KeyspaceSettings;
-use esker_base::{Background, FragmentedTombstones, KeyspaceId, Result, Seqno};
+use esker_base::{Background, Error, FragmentedTombstones, KeyspaceId, Result, Seqno};
 use esker_storage::Storage;
 use esker_table::{BlockCache, Sketches, Table};
 use std::collections::BTreeMap;
@@ -145,6 +145,8 @@ pub struct TableHandle {
     pub born: Born,
     file: Option<Arc<TableFile>>,
     reader: OnceLock<Arc<Table>>,
+    /// Why it can't be read whole, ever.
+    lost: OnceLock<Error>,
     /// Of a table without a file.
     sketches: Option<Arc<Sketches>>,
 }
@@ -169,8 +171,8 @@ pub struct Contents<'a> {
 impl TableHandle {
     /// A table in `file`, written when `born` says.
     pub fn new(meta: TableMeta, born: Born, file: Arc<TableFile>) -> Arc<Self> {
-        let (file, reader, sketches) = (Some(file), OnceLock::new(), None);
-        Arc::new(TableHandle { meta, born, file, reader, sketches })
+        let (reader, lost) = Default::default();
+        Arc::new(TableHandle { meta, born, file: Some(file), reader, lost, sketches: None })
     }
 
     /// A table without a file behind it, for pickers' tests: it can be planned with, not read.
@@ -181,8 +183,9 @@ impl TableHandle {
     /// A detached table of one version a key, with sketches of the keys. Its oldest version is a delete if it
     /// has any.
     pub fn sketched(meta: TableMeta, sketches: Sketches) -> Arc<Self> {
-        let (born, sketches) = (Born::default(), Some(Arc::new(sketches)));
-        Arc::new(TableHandle { meta, born, file: None, reader: OnceLock::new(), sketches })
+        let (born, reader, lost) = Default::default();
+        let sketches = Some(Arc::new(sketches));
+        Arc::new(TableHandle { meta, born, file: None, reader, lost, sketches })
     }
 
     /// What is known of its keys; `None` before its reader is open.
@@ -233,16 +236,45 @@ impl TableHandle {
         self.reader.get()
     }
 
-    /// The reader, opened now if it was not yet.
-    pub fn reader(&self, cache: &Arc<BlockCache>) -> Result<&Arc<Table>> {
-        if let Some(table) = self.reader.get() {
-            return Ok(table);
+    /// Why it can't be read whole, if a storage has said that a part of it is lost: merges leave it alone then.
+    pub fn lost(&self) -> Option<&Error> {
+        self.lost.get()
+    }
+
+    /// Keeps in mind that a part of it is lost, if that is what `error` says.
+    pub(crate) fn note_lost(&self, error: &Error) {
+        let Error::Lost { file, offset, .. } = error else { return };
+        let TableMeta { id, bytes, .. } = self.meta;
+        let is_here = (id.offset..id.offset + bytes).contains(offset);
+        if is_here && file.ends_with(&table_file_name(id.file)) {
+            // Whoever was first has said it.
+            let _ = self.lost.set(error.clone());
         }
+    }
+
+    /// The reader, opened now if it was not yet. One that lost what an open needs is not tried again.
+    pub fn reader(&self, cache: &Arc<BlockCache>) -> Result<&Arc<Table>> {
+        match (self.reader.get(), self.lost.get()) {
+            (Some(table), _) => Ok(table),
+            (None, Some(error)) => Err(error.clone()),
+            (None, None) => self.open(cache).inspect_err(|error| self.note_lost(error)),
+        }
+    }
+
+    fn open(&self, cache: &Arc<BlockCache>) -> Result<&Arc<Table>> {
         let file = self.file.as_ref().expect("a detached table is never read");
         let id = self.meta.id;
         let readable = file.storage.0.open(&table_file_name(id.file))?;
         let table = Table::open(readable, id.file, id.offset, self.meta.bytes, cache.clone())?;
         Ok(self.reader.get_or_init(|| Arc::new(table)))
+    }
+}
+
+/// Opens the reader of a table, if no part of it that an open needs is lost.
+fn open_unless_lost(table: &TableHandle, cache: &Arc<BlockCache>) -> Result<()> {
+    match table.reader(cache) {
+        Err(error) if !error.is_lost() => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -391,25 +423,32 @@ pub struct Version {
 }
 
 impl Version {
-    /// Opens the reader of every table that is not open yet. Fails with the first error, after it has
-    /// tried all.
+    fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
+        let tables = self.keyspaces.values().flat_map(|keyspace| keyspace.tables());
+        tables.map(|(_, _, table)| table)
+    }
+
+    /// Opens the reader of every table that is not open yet. Fails with the first error, after it has tried all. A
+    /// table that is [lost](TableHandle::lost) is left to its readers.
     pub fn open_tables(&self, cache: &Arc<BlockCache>) -> Result<()> {
-        let tables = self.keyspaces.values().flat_map(|keyspace| keyspace.tables());
-        let opened = tables.map(|(_, _, table)| table.reader(cache).map(|_| ()));
-        opened.fold(Ok(()), Result::and)
+        self.tables().map(|table| open_unless_lost(table, cache)).fold(Ok(()), Result::and)
     }
 
-    /// Whether the reader of every table is open.
+    /// Whether the reader of every table is open that can be.
     pub(crate) fn is_open(&self) -> bool {
-        let mut keyspaces = self.keyspaces.values();
-        keyspaces.all(|keyspace| keyspace.tables().all(|(_, _, table)| table.opened().is_some()))
+        self.tables().all(|table| table.opened().is_some() || table.lost().is_some())
     }
 
-    /// The tables whose reader is not open yet.
+    /// The tables whose reader is not open yet, and may come to be.
     pub(crate) fn unopened(&self) -> Vec<Arc<TableHandle>> {
-        let tables = self.keyspaces.values().flat_map(|keyspace| keyspace.tables());
-        let unopened = tables.filter(|(_, _, table)| table.opened().is_none());
-        unopened.map(|(_, _, table)| table.clone()).collect()
+        let is_left =
+            |table: &&Arc<TableHandle>| table.opened().is_none() && table.lost().is_none();
+        self.tables().filter(is_left).cloned().collect()
+    }
+
+    /// Why a table can't be read whole, if one is known that can't.
+    pub(crate) fn lost(&self) -> Option<&Error> {
+        self.tables().find_map(|table| table.lost())
     }
 
     /// As [`Version::open_tables`], by this thread and others that are free: most of it is waiting for
@@ -419,10 +458,9 @@ impl Version {
         cache: &Arc<BlockCache>,
         background: &dyn Background,
     ) -> Result<()> {
-        let tables = self.keyspaces.values().flat_map(|keyspace| keyspace.tables());
-        let tables = tables.map(|(_, _, table)| table.clone()).collect();
+        let tables = self.tables().cloned().collect();
         let cache = cache.clone();
-        let open = move |table: Arc<TableHandle>| table.reader(&cache).map(|_| ());
+        let open = move |table: Arc<TableHandle>| open_unless_lost(&table, &cache);
         parallel::for_each(background, parallel::helpers(), tables, open)
             .into_iter()
             .fold(Ok(()), Result::and)

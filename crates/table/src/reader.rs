@@ -318,8 +318,14 @@ struct Sections {
 impl Sections {
     fn read(source: &Source, bytes: u64) -> Result<Sections> {
         let end = end_of(source, bytes)?;
-        let tail_bytes = bytes.min(TAIL_BYTES);
-        let mut tail = source.read(end - tail_bytes, tail_bytes as usize)?;
+        let mut tail_bytes = bytes.min(TAIL_BYTES);
+        let mut tail = source.read(end - tail_bytes, tail_bytes as usize);
+        if tail.as_ref().is_err_and(Error::is_lost) {
+            // That may be a data block, which is not needed.
+            tail_bytes = bytes.min(FOOTER_BYTES_MAX as u64);
+            tail = source.read(end - tail_bytes, tail_bytes as usize);
+        }
+        let mut tail = tail?;
         let footer = footer_in(source, &tail, end, bytes)?;
         let wanted = bytes - footer.sections[0];
         if wanted > tail_bytes {

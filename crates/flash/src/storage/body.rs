@@ -9,7 +9,6 @@ use crate::zones::{BLOCK_BYTES, Zones};
 use esker_base::{Error, Result};
 use esker_storage::ReadableFile;
 use parking_lot::{Mutex, RwLock};
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -228,7 +227,7 @@ fn lost_part(zones: &dyn Zones, name: &str, chunk: u32, at: u64, found: &Error) 
          info` does not name are whole: copy what can be read, or restore it from a copy ({found})",
         zones.describe()
     );
-    Error::io("read", name, io::Error::other(what))
+    Error::Lost { file: name.to_owned(), offset: at, what }
 }
 
 /// Zeros, and over them what was written, in order.

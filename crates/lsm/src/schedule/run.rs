@@ -42,6 +42,10 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
             Ok(())
         }
     };
+    if let (Job::Compact(plan), Err(error)) = (&job, &outcome) {
+        // Before the plan is no more: it must not be chosen again.
+        plan.tables().for_each(|table| table.note_lost(error));
+    }
     let is_install = matches!(job, Job::Install(_));
     let wants_room = matches!(job, Job::Prepare | Job::Flush(_) | Job::Compact(_));
     let outcome = match outcome {

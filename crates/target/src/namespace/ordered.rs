@@ -188,7 +188,7 @@ impl Served {
             Error::LogFailed { .. } => self.failures.stop(|| error.to_string()),
             error if error.is_out_of_space() => {}
             error if error.is_corruption() => self.failures.fault(|| error.to_string()),
-            Error::Io { .. } => self.failures.fault(|| error.to_string()),
+            Error::Io { .. } | Error::Lost { .. } => self.failures.fault(|| error.to_string()),
             _ => {}
         }
         Answer::Failed(status_of(error))
@@ -219,7 +219,7 @@ fn status_of(error: &Error) -> Status {
         // Whatever its cause: room that is made is of no use to it.
         Error::LogFailed { .. } => Status::INTERNAL_ERROR,
         error if error.is_out_of_space() => Status::CAPACITY_EXCEEDED,
-        error if error.is_corruption() => Status::UNRECOVERED_ERROR,
+        error if error.is_corruption() || error.is_lost() => Status::UNRECOVERED_ERROR,
         _ => Status::INTERNAL_ERROR,
     }
 }

@@ -1,0 +1,266 @@
+//! Tables of which a storage says that a part is lost for good: the database opens without them, and tells.
+
+use esker_base::background::{Background, Stepped, Threads};
+use esker_base::{Error, Hint, Result};
+use esker_lsm::{Db, Dedup, Env, Keyspace, KeyspaceSettings, Log, Ratio, Settings, Shape};
+use esker_storage::{Layer, MemoryStorage, ReadableFile, Storage, WritableFile};
+use esker_table::Compression;
+use esker_table::format::FOOTER_BYTES;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// What becomes of a read that meets a part of a file.
+type Failure = fn(&str, u64) -> Error;
+
+fn lost(file: &str, offset: u64) -> Error {
+    Error::Lost { file: file.to_owned(), offset, what: "the chunk has gone bad".to_owned() }
+}
+
+fn failed(file: &str, _: u64) -> Error {
+    Error::io("read", file, std::io::Error::other("the cable is loose"))
+}
+
+/// A part of a file that can't be read.
+struct Hole {
+    file: String,
+    part: Range<u64>,
+    failure: Failure,
+}
+
+/// A storage of which parts of files can't be read.
+#[derive(Clone, Default)]
+struct Losing {
+    below: MemoryStorage,
+    holes: Arc<Mutex<Vec<Hole>>>,
+    /// Reads that met a hole, and files that were made.
+    met: Arc<AtomicU64>,
+    made: Arc<AtomicU64>,
+}
+
+struct Holed {
+    file: Arc<dyn ReadableFile>,
+    storage: Losing,
+}
+
+impl Layer for Losing {
+    fn below(&self) -> &dyn Storage {
+        &self.below
+    }
+    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+        self.made.fetch_add(1, Ordering::Relaxed);
+        self.below.create(name, hint)
+    }
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        Ok(Arc::new(Holed { file: self.below.open(name)?, storage: self.clone() }))
+    }
+}
+
+impl ReadableFile for Holed {
+    fn read_exact_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let read = offset..offset + out.len() as u64;
+        let holes = self.storage.holes.lock().unwrap();
+        for Hole { file, part, failure } in holes.iter() {
+            let meets = part.start < read.end && read.start < part.end;
+            if file == self.name() && meets {
+                self.storage.met.fetch_add(1, Ordering::Relaxed);
+                return Err(failure(file, part.start.max(offset)));
+            }
+        }
+        self.file.read_exact_at(offset, out)
+    }
+    fn len(&self) -> Result<u64> {
+        self.file.len()
+    }
+    fn name(&self) -> &str {
+        self.file.name()
+    }
+}
+
+impl Losing {
+    /// The files that tables are in, the oldest first.
+    fn table_files(&self) -> Vec<String> {
+        let mut files = self.list().unwrap();
+        files.retain(|name| name.ends_with(".tables"));
+        files.sort();
+        files
+    }
+
+    fn lose(&self, name: &str, part: Range<u64>, failure: Failure) {
+        self.holes.lock().unwrap().push(Hole { file: name.to_owned(), part, failure });
+    }
+
+    fn lose_end(&self, name: &str, failure: Failure) {
+        let len = self.below.open(name).unwrap().len().unwrap();
+        self.lose(name, len - FOOTER_BYTES as u64..len, failure);
+    }
+
+    fn env(&self, background: Arc<dyn Background>) -> Env {
+        Env { background, ..Env::over(Arc::new(self.clone())) }
+    }
+
+    fn try_open(&self, background: Arc<dyn Background>) -> Result<Db> {
+        Db::open_with(self.env(background), settings())
+    }
+
+    fn open(&self, background: Arc<dyn Background>) -> Db {
+        self.try_open(background).unwrap()
+    }
+}
+
+fn settings() -> Settings {
+    Settings { log: Log::None, ..Settings::default() }
+}
+
+/// Two runs in level 0 are due to be merged.
+fn tiered() -> KeyspaceSettings {
+    let (shape, compression) = (Shape::Tiered { runs: 2 }, Compression::None);
+    KeyspaceSettings { shape, compression, ..Default::default() }
+}
+
+fn keyspace(db: &Db, settings: KeyspaceSettings) -> Keyspace {
+    db.keyspace("one", settings).unwrap()
+}
+
+fn key(table: u8, number: u8) -> [u8; 2] {
+    [table, number]
+}
+
+/// A storage with a database of tables with disjoint ranges, of 100 keys each in some blocks, and the tables' files.
+fn tables<const N: usize>(settings: KeyspaceSettings) -> (Losing, [String; N]) {
+    let storage = Losing::default();
+    let db = storage.open(Arc::new(Stepped));
+    let one = keyspace(&db, settings);
+    for table in 0..N as u8 {
+        (0..100).for_each(|number| db.put(&one, &key(table, number), &[table; 400]).unwrap());
+        db.flush().unwrap();
+    }
+    drop(one);
+    db.close().unwrap();
+    let files = storage.table_files().try_into().expect("each flush writes a file");
+    (storage, files)
+}
+
+fn read(db: &Db, settings: KeyspaceSettings, table: u8, number: u8) -> Result<Option<Vec<u8>>> {
+    let value = db.get(&keyspace(db, settings), &key(table, number))?;
+    Ok(value.map(|value| value.to_vec()))
+}
+
+fn assert_lost<T>(outcome: Result<T>, file: &str) {
+    let error = outcome.err().expect("nobody can know what was there");
+    assert!(error.is_lost() && error.to_string().contains(file), "{error}");
+}
+
+fn leveled() -> KeyspaceSettings {
+    KeyspaceSettings { compression: Compression::None, ..Default::default() }
+}
+
+fn assert_serves_all_but_the_first(storage: &Losing, file: &str, settings: KeyspaceSettings) {
+    for background in [Arc::new(Stepped) as Arc<dyn Background>, Arc::new(Threads)] {
+        let db = storage.open(background);
+        db.settle().unwrap();
+        assert_lost(db.background_error().map_or(Ok(()), Err), file);
+        assert!(db.stats().background_error.is_some_and(|error| error.contains(file)));
+        assert_eq!(read(&db, settings, 1, 7).unwrap(), Some(vec![1; 400]));
+        assert_lost(read(&db, settings, 0, 7), file);
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn a_database_opens_of_which_the_end_of_a_table_is_lost_and_serves_all_that_needs_other_tables() {
+    let (storage, files) = tables::<2>(leveled());
+    storage.lose_end(&files[0], lost);
+    assert_serves_all_but_the_first(&storage, &files[0], leveled());
+}
+
+#[test]
+fn so_does_one_with_a_goal_for_space() {
+    let goal = KeyspaceSettings {
+        dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) },
+        shape: Shape::Tiered { runs: 8 },
+        ..leveled()
+    };
+    let (storage, files) = tables::<2>(goal);
+    storage.lose_end(&files[0], lost);
+    assert_serves_all_but_the_first(&storage, &files[0], goal);
+}
+
+#[test]
+fn so_does_one_that_is_opened_to_be_read() {
+    let (storage, files) = tables::<2>(leveled());
+    storage.lose_end(&files[0], lost);
+    let db = Db::open_read_only_with(storage.env(Arc::new(Stepped)), settings()).unwrap();
+    assert_lost(db.background_error().map_or(Ok(()), Err), &files[0]);
+    let one = db.existing_keyspace("one").unwrap();
+    assert_lost(db.get(&one, &key(0, 7)), &files[0]);
+    assert_eq!(db.get(&one, &key(1, 7)).unwrap().as_deref(), Some(&[1; 400][..]));
+}
+
+#[test]
+fn a_scan_behind_a_lost_table_is_answered_and_one_that_comes_to_it_is_an_error() {
+    let (storage, files) = tables::<3>(leveled());
+    storage.lose_end(&files[1], lost);
+    let db = storage.open(Arc::new(Stepped));
+    let one = keyspace(&db, leveled());
+    let scan = |from: u8, to: u8| -> Result<usize> {
+        let (from, to) = (key(from, 0), key(to, 0));
+        let mut pairs = db.range(&one, &from[..]..&to[..]).into_iter();
+        pairs.try_fold(0, |count, pair| pair.map(|_| count + 1))
+    };
+    assert_eq!(scan(2, 3).unwrap(), 100);
+    assert_lost(scan(0, 3), &files[1]);
+    assert_lost(scan(1, 2), &files[1]);
+}
+
+#[test]
+fn a_read_of_the_end_that_fails_otherwise_fails_the_open_and_nothing_is_written() {
+    let (storage, files) = tables::<2>(leveled());
+    storage.lose_end(&files[0], failed);
+    let before = storage.list().unwrap();
+    let error = storage.try_open(Arc::new(Threads)).err().expect("it may be read another time");
+    assert!(error.to_string().contains("the cable is loose"), "{error}");
+    assert_eq!(storage.list().unwrap(), before);
+}
+
+#[test]
+fn no_merge_takes_a_table_whose_end_is_lost_and_one_that_is_asked_for_fails_and_loses_nothing() {
+    let (storage, files) = tables::<2>(tiered());
+    storage.lose_end(&files[0], lost);
+    let db = storage.open(Arc::new(Stepped));
+    let made = || storage.made.load(Ordering::Relaxed);
+    let before = made();
+    (0..20).for_each(|_| _ = db.step());
+    assert_eq!(made(), before, "nothing is begun");
+    assert_lost(db.compact_keyspace(&keyspace(&db, tiered())), &files[0]);
+    assert_eq!(storage.table_files(), files);
+    assert_eq!(read(&db, tiered(), 1, 7).unwrap(), Some(vec![1; 400]));
+    db.close().unwrap();
+    let db = storage.open(Arc::new(Threads));
+    db.settle().expect("nothing is left that could be done");
+    db.close().unwrap();
+    // Had it been lost for a while only, all would be there.
+    storage.holes.lock().unwrap().clear();
+    let db = storage.open(Arc::new(Stepped));
+    assert_eq!(read(&db, tiered(), 0, 7).unwrap(), Some(vec![0; 400]));
+}
+
+#[test]
+fn a_merge_that_meets_a_lost_part_fails_once_and_loses_nothing_and_other_parts_are_read() {
+    let (storage, files) = tables::<2>(tiered());
+    // In the first data block.
+    storage.lose(&files[0], 10..20, lost);
+    let db = storage.open(Arc::new(Stepped));
+    assert!(db.background_error().is_none(), "nobody has read it");
+    (0..20).for_each(|_| _ = db.step());
+    assert_eq!(db.stats().compactions, 0);
+    assert_lost(db.background_error().map_or(Ok(()), Err), &files[0]);
+    let counts = || [&storage.met, &storage.made].map(|count| count.load(Ordering::Relaxed));
+    let before = counts();
+    (0..20).for_each(|_| _ = db.step());
+    assert_eq!(counts(), before, "it is not tried again");
+    assert_eq!(storage.table_files(), files);
+    assert_lost(read(&db, tiered(), 0, 0), &files[0]);
+    assert_eq!(read(&db, tiered(), 0, 99).unwrap(), Some(vec![0; 400]));
+    assert_eq!(read(&db, tiered(), 1, 7).unwrap(), Some(vec![1; 400]));
+}
