@@ -15,12 +15,17 @@ impl Machine {
         Machine {
             cpu: value_of(&read("/proc/cpuinfo"), "model name").unwrap_or_default(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
-            memory_bytes: memory_bytes(&read("/proc/meminfo")),
+            memory_bytes: memory_bytes(&read("/proc/meminfo"), "MemTotal"),
             kernel: words.map(|word| word.to_string_lossy().into_owned()).join(" "),
             filesystem,
             disk,
             os: os_name(&read("/etc/os-release")),
         }
+    }
+
+    /// Bytes of memory that nothing is in, not even a file's pages. 0 where the system does not tell.
+    pub fn free_memory_bytes() -> u64 {
+        memory_bytes(&fs::read_to_string("/proc/meminfo").unwrap_or_default(), "MemFree")
     }
 
     /// Names what `other` has different beside what this has.
@@ -46,8 +51,8 @@ fn value_of(text: &str, key: &str) -> Option<String> {
     pairs.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim().to_owned())
 }
 
-fn memory_bytes(meminfo: &str) -> u64 {
-    let kib = value_of(meminfo, "MemTotal");
+fn memory_bytes(meminfo: &str, name: &str) -> u64 {
+    let kib = value_of(meminfo, name);
     let kib = kib.and_then(|value| value.strip_suffix("kB")?.trim().parse::<u64>().ok());
     kib.unwrap_or(0) << 10
 }
@@ -106,14 +111,16 @@ mod tests {
         let cpus =
             "processor\t: 0\nmodel name\t: Fast: 9000\nprocessor\t: 1\nmodel name\t: other\n";
         assert_eq!(value_of(cpus, "model name").as_deref(), Some("Fast: 9000"));
-        assert_eq!(memory_bytes("MemTotal:       2048 kB\nMemFree: 1 kB\n"), 2 << 20);
+        let meminfo = "MemTotal:       2048 kB\nMemFree: 1 kB\n";
+        assert_eq!(memory_bytes(meminfo, "MemTotal"), 2 << 20);
+        assert_eq!(memory_bytes(meminfo, "MemFree"), 1 << 10);
         assert_eq!(os_name("ID=x\nPRETTY_NAME=\"System 1\"\n"), "System 1");
     }
 
     #[test]
     fn files_that_say_nothing_leave_nothing() {
         assert_eq!(value_of("", "model name"), None);
-        assert_eq!((memory_bytes("MemTotal: lots"), os_name("")), (0, String::new()));
+        assert_eq!((memory_bytes("MemTotal: lots", "MemTotal"), os_name("")), (0, String::new()));
         assert_eq!(mount_of("garbage\n1 2 - x", "0:1"), None);
     }
 

@@ -15,6 +15,7 @@ use super::engines::{self, EngineSettings};
 use super::output::Output;
 use super::plan::{Message, Plan, Task};
 use super::scratch::Scratch;
+use super::used_memory::UsedMemory;
 use super::workspace::{self, Workspace};
 use crate::commands::stdout;
 use crate::failure::{Failure, Outcome};
@@ -56,6 +57,8 @@ pub struct Campaign {
     pub published: Vec<Published>,
     /// What is made of the numbers, if anything.
     pub analysis: Option<Analysis>,
+    /// Whether each case begins with memory in use, as a server's is, and not with what others left free.
+    pub uses_memory: bool,
 }
 
 /// Loads that are done once by each family of engines whose stores are alike when they are closed.
@@ -219,6 +222,7 @@ impl Campaign {
             interrupt: &interrupt,
             display: Display::on_terminal(),
             results: self.empty_results(&workspace),
+            memory: self.uses_memory.then(|| UsedMemory::new(workspace.path())).transpose()?,
         };
         let keep = |results: &Results| output.as_ref().map_or(Ok(()), |out| out.write(results));
         keep(&run.results)?;
@@ -346,6 +350,7 @@ struct Running<'a> {
     interrupt: &'a Interrupt,
     display: Display,
     results: Results,
+    memory: Option<UsedMemory>,
 }
 
 impl Running<'_> {
@@ -380,6 +385,19 @@ impl Running<'_> {
         if let (What::SharedLoad(_), Some(loader)) = (step.what, &loader) {
             engine = loader;
         }
+        let place = format!("{engine}, round {} of {}", step.round + 1, campaign.rounds);
+        if let Some(memory) = &self.memory {
+            self.display.show(&Progress {
+                stage: &format!("{place}, memory is filled"),
+                index: at,
+                stages: steps,
+                operations: 0,
+                wanted: None,
+                elapsed: Duration::ZERO,
+                is_done: false,
+            });
+            memory.fill(&dir, self.interrupt)?;
+        }
         let plan = Plan {
             engine: engine.clone(),
             dir,
@@ -400,7 +418,6 @@ impl Running<'_> {
             interval: case.interval,
             seed: campaign.seed,
         };
-        let place = format!("{engine}, round {} of {}", step.round + 1, campaign.rounds);
         let outcome = child::run(&plan, self.interrupt, &mut |message| match message {
             Message::Progress { stage, operations, wanted, elapsed } => {
                 let stage = &format!("{place}, {stage}");
@@ -538,6 +555,7 @@ mod tests {
             groups: Vec::new(),
             published: Vec::new(),
             analysis: None,
+            uses_memory: false,
         }
     }
 

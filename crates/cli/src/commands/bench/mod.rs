@@ -41,6 +41,7 @@ mod transaction_engine;
 mod transactional;
 mod transactions;
 mod updates;
+mod used_memory;
 mod worker;
 mod workspace;
 pub mod ycsb;

@@ -122,6 +122,7 @@ fn measure(
         groups: Vec::new(),
         published: Vec::new(),
         analysis: None,
+        uses_memory: false,
     };
     let places = Places { dir: common.dir.clone(), out: common.out.clone(), json: common.json };
     campaign.run(&places)

@@ -77,6 +77,7 @@ impl Updates {
             load: None,
             shared: None,
             analysis: None,
+            uses_memory: false,
             cases: vec![Case {
                 duration: common.duration,
                 rate: common.rate.map(Rate::Fixed),

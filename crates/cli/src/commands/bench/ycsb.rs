@@ -80,6 +80,7 @@ impl Ycsb {
             load: Some(load(first.clone())?),
             shared: None,
             analysis: None,
+            uses_memory: false,
             cases: cases.collect::<Outcome<_>>()?,
             warm_up: self.campaign.warm_up.into(),
             seed: self.campaign.seed,

@@ -87,6 +87,7 @@ pub fn campaign(scale: Scale, engines: Option<&str>, _room: &Room) -> Outcome<Ca
         load: Some(ycsb::load(task(Preset::A))?),
         shared: None,
         analysis: None,
+        uses_memory: false,
         cases: cases.collect::<Outcome<_>>()?,
         warm_up: match scale {
             Scale::Quick => WarmUp::NONE,

@@ -99,6 +99,7 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
         seed: 1,
         run_settings: sizes.named().into_iter().collect(),
         analysis: Some(Analysis { rows: analysis::rows, text: analysis::text }),
+        uses_memory: false,
     })
 }
 

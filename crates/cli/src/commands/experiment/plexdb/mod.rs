@@ -91,6 +91,7 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
         load: None,
         shared: None,
         analysis: Some(Analysis { rows: analysis::rows, text: analysis::text }),
+        uses_memory: false,
         cases,
         // The first write of a key counts as much as the last: nothing is written before.
         warm_up: WarmUp::NONE,

@@ -110,6 +110,7 @@ pub fn campaign(wishes: &Wishes<'_>, _room: &Room) -> Outcome<Campaign> {
         seed: 1,
         run_settings,
         analysis: Some(Analysis { rows: analysis::rows, text: analysis::text }),
+        uses_memory: false,
     })
 }
 

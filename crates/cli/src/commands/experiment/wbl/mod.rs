@@ -18,7 +18,7 @@ use super::super::bench::options::parse_engines;
 use super::super::bench::plan::Task;
 use super::super::bench::pool::PoolSettings;
 use super::super::bench::ycsb;
-use super::{Room, Wishes, those_built_in};
+use super::{Room, Scale, Wishes, those_built_in};
 use crate::failure::Outcome;
 use cases::Plan;
 use esker_bench::WarmUp;
@@ -66,6 +66,8 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
     let mut run_settings = ycsb::run_settings(&loaded)?;
     run_settings.extend(sizes.named().map(|(name, value)| (name.to_owned(), value)));
     run_settings.insert("workload F".to_owned(), F.to_owned());
+    let memory = if wishes.scale == Scale::Full { USED } else { "as it is" };
+    run_settings.insert("memory before a case".to_owned(), memory.to_owned());
     let reads = sizes.read_from(engines.len(), room);
     run_settings.insert("reads of tables".to_owned(), reads.to_owned());
     Ok(Campaign {
@@ -78,6 +80,7 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
         load: Some(ycsb::load(loaded)?),
         shared: None,
         analysis: None,
+        uses_memory: wishes.scale == Scale::Full,
         cases,
         warm_up: WarmUp::Operations(sizes.warm_up_operations),
         seed: 1,
@@ -90,10 +93,13 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
 const F: &str =
     "read-modify-writes alone, the workload rmw, as in the paper; YCSB's F is half reads";
 
+/// What memory is like before a case of a full run, which is many times what a quick one touches.
+const USED: &str =
+    "in use but for an eighth, by clean pages of a file that give way to others, as a server's is";
+
 #[cfg(test)]
 mod tests {
     use super::super::super::bench::campaign::Rate;
-    use super::super::Scale;
     use super::*;
     use crate::failure::Failure;
 
@@ -127,6 +133,16 @@ mod tests {
                 .map(|case| &case[..])
                 .collect();
             assert_eq!(grouped, names, "every case is shown, in its order");
+        }
+    }
+
+    #[test]
+    fn full_runs_alone_begin_with_memory_in_use_and_say_so() {
+        for (scale, uses_memory) in [(Scale::Quick, false), (Scale::Full, true)] {
+            let campaign = of(scale);
+            assert_eq!(campaign.uses_memory, uses_memory);
+            let said = &campaign.run_settings["memory before a case"];
+            assert_eq!(said.starts_with("in use"), uses_memory, "{said}");
         }
     }
 
