@@ -8,6 +8,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use esker_bench::Machine;
+use std::cell::Cell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -22,6 +23,9 @@ const PIECE_BYTES: usize = 64 << 20;
 pub struct UsedMemory {
     file: File,
     bytes: u64,
+    /// Where the next page is read: those before it were read last, and if they are still in memory, to read them once
+    /// more would have the system keep them.
+    at: Cell<u64>,
 }
 
 impl UsedMemory {
@@ -31,11 +35,11 @@ impl UsedMemory {
         let file = tempfile::tempfile_in(dir).map_err(failed)?;
         let bytes = Machine::of(dir).memory_bytes;
         file.set_len(bytes).map_err(failed)?;
-        Ok(UsedMemory { file, bytes })
+        Ok(UsedMemory { file, bytes, at: Cell::new(0) })
     }
 
     /// Reads the file until little memory is free, and then `store`'s files: what is used again stays, and the file's
-    /// pages go before the store's. What is still in memory from the last time is no work.
+    /// pages go before the store's.
     pub fn fill(&self, store: &Path, interrupt: &Interrupt) -> Outcome {
         self.take_what_is_free(interrupt)?;
         let failed = |error| Failure::io("read", store.display().to_string(), error);
@@ -51,17 +55,16 @@ impl UsedMemory {
 
     fn take_what_is_free(&self, interrupt: &Interrupt) -> Outcome {
         let mut piece = vec![0; PIECE_BYTES];
-        let mut at = 0;
-        while at < self.bytes && Machine::free_memory_bytes() > self.bytes / FREE_SHARE {
+        let mut left = self.bytes;
+        while left > 0 && Machine::free_memory_bytes() > self.bytes / FREE_SHARE {
             if interrupt.is_set() {
                 return Err(Failure::Interrupted("interrupted while memory was filled".to_owned()));
             }
-            let read = self.file.read_at(&mut piece, at);
+            let read = self.file.read_at(&mut piece, self.at.get());
             let read = read.map_err(|error| Failure::io("read", "a file without blocks", error))?;
-            if read == 0 {
-                break;
-            }
-            at += read as u64;
+            // Nothing is read at the file's end, from where it goes on at its beginning.
+            self.at.set(if read == 0 { 0 } else { self.at.get() + read as u64 });
+            left = left.saturating_sub(read.max(1) as u64);
         }
         Ok(())
     }

@@ -50,7 +50,8 @@ goes_on_in_its_order() {
     kv_list "$device" "$fifth" 44 >/tmp/list
     keys_of /tmp/list >/tmp/found
     few=$(wc -l </tmp/found)
-    [ "$few" -ge 2 ] && [ "$few" -le 5 ]
+    [ "$few" -ge 2 ]
+    [ "$few" -le 5 ]
     sed -n "5,$((4 + few))p" /tmp/keys | cmp - /tmp/found
     kv_delete "$device" "$fifth"
     kv_list "$device" "$fifth" 4096 >/tmp/list
