@@ -49,8 +49,8 @@ impl Sizes {
             Scale::Full => Sizes {
                 rounds: 2,
                 duration: Duration::from_millis(1500),
-                device_bytes: 2 << 30,
-                writes: 1_500,
+                device_bytes: 6 << 30,
+                writes: 6_000,
             },
         }
     }
