@@ -324,7 +324,7 @@ impl Recovery<'_> {
     fn free(&self, directory: &Directory) -> Result<Extents> {
         let mut free = Extents::of(Extent { start: 0, blocks: self.layout.blocks() });
         for (_, extents) in directory.iter() {
-            for extent in extents {
+            for &extent in extents.iter() {
                 if !free.remove(extent) {
                     let offset = self.layout.block(self.number, extent.start);
                     return Err(self.damaged(offset, "two values lie in the same place"));
