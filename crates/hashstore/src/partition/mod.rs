@@ -301,7 +301,12 @@ impl Partition {
 
     /// At most `limit` keys in order of (hash, key), from `from` on, which need not be there.
     pub fn list(&self, from: Option<&[u8]>, limit: usize) -> Vec<Vec<u8>> {
-        self.directory.keys_from(from).take(limit).map(<[u8]>::to_vec).collect()
+        self.keys_from(from).take(limit).map(<[u8]>::to_vec).collect()
+    }
+
+    /// The keys in order of (hash, key), from `from` on, which need not be there.
+    pub fn keys_from(&self, from: Option<&[u8]>) -> impl Iterator<Item = &[u8]> {
+        self.directory.keys_from(from)
     }
 
     fn reply(&mut self, token: u64, result: Result<Answer>) {

@@ -36,6 +36,11 @@ pub(super) fn reason(failure: &Error) -> String {
     }
 }
 
+/// Whether an error is the store's and no fault of the request. One after which nothing is written is told otherwise.
+pub(super) fn is_fault(error: &Error) -> bool {
+    error.is_corruption() || matches!(error, Error::Io { .. })
+}
+
 fn status_of(error: &Error) -> Status {
     match error {
         Error::EmptyKey | Error::KeyTooLong { .. } => Status::INVALID_KEY_SIZE,
