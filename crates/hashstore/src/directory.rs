@@ -297,7 +297,7 @@ impl Directory {
     /// Makes sure that one more entry has room, and goes on with growth.
     fn make_room(&mut self) {
         if (self.entries + 1) * 8 > self.table.homes() * 7 {
-            // Only where few hashes are the hashes of many keys does a table fill up that fast.
+            // A small table fills up that fast, and one of which few hashes are the hashes of many keys.
             while self.old.is_some() {
                 self.move_some();
             }

@@ -71,7 +71,8 @@ impl Recovery<'_> {
         let chosen = if half == 0 { first } else { second };
         let end = self.layout.half(self.number, half) + chosen.used;
         let marked = self.mark()?;
-        let Some(last) = chosen.checkpoints.last().filter(|last| last.epoch >= marked) else {
+        let is_whole = |last: &&Checkpoint| last.epoch >= marked && !last.is_followed();
+        let Some(last) = chosen.checkpoints.last().filter(is_whole) else {
             let what = "a checkpoint of the journal, which was durable, is not what was written";
             return Err(self.damaged(end, what));
         };

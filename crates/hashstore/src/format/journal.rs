@@ -41,6 +41,11 @@ impl Checkpoint {
         self.epoch == self.generation
     }
 
+    /// Whether it is the front of a snapshot in pieces or one of these, but not the last: others are behind it.
+    pub fn is_followed(&self) -> bool {
+        self.seqno == 0 && self.windows.is_empty()
+    }
+
     /// The most bytes of changes.
     pub const CHANGES_BYTES_MAX: u64 = u32::MAX as u64;
 

@@ -14,6 +14,8 @@
 //! written, and synced, the front is, and puts it in force with one block. Until then there is no snapshot: checkpoints
 //! begin with one, and what an earlier one has left at the front is of another generation.
 //!
+//! A front and a piece that is not the last have no seqno and no windows, so a chain that ends with one has lost the rest: it is damage.
+//!
 //! That no piece is taken for one of another snapshot: a generation is used by one walk only. It is given by the epoch in force when the walk begins, of which there is
 //! one walk at the most, as every opening begins with a checkpoint.
 
@@ -22,15 +24,15 @@ use super::{Partition, Purpose};
 use crate::extent::Extent;
 use crate::format::journal::{Checkpoint, put_change};
 
-/// The bytes of entries of a piece, but for what the last entry has more. Fewer are a snapshot at once.
-const PIECE_BYTES: usize = 64 << 10;
+/// The bytes of entries that fill a piece, but for what the last one has more: where keys are short, the piece fills blocks of 4,096 B with its header.
+/// Fewer are a snapshot at once.
+const PIECE_BYTES: usize = (64 << 10) - 1024;
 
 /// So many bytes of entries are worth a visit to the directory.
 const VISIT_BYTES: u64 = 512;
 
-/// What pieces take more than their entries, and what changes behind the walk, as a share: where there is less room, a snapshot in pieces is
-/// not begun.
-const ROOM_SHARE: u64 = 32;
+/// What headers and ends of blocks add to the entries, as a share, at the most if keys are short.
+const PIECES_SHARE: u64 = 32;
 
 /// A walk under way.
 #[derive(Debug)]
@@ -69,12 +71,14 @@ impl Partition {
     /// Begins a walk, if there are enough keys for it and the half has room.
     fn begin_snapshot(&mut self) {
         let half_bytes = self.layout.half_bytes;
-        let room = half_bytes.saturating_sub(LISTS_BYTES_MAX + half_bytes / ROOM_SHARE);
-        if self.entry_bytes < PIECE_BYTES as u64 || self.entry_bytes > room {
+        let left = half_bytes - self.journal.used;
+        // The walk is done when half of what is left is used, so no more than that changes behind it.
+        let changes = left / 2;
+        let pieces = self.entry_bytes + changes + (self.entry_bytes + changes) / PIECES_SHARE;
+        if self.entry_bytes < PIECE_BYTES as u64 || pieces + LISTS_BYTES_MAX > half_bytes {
             return;
         }
         let generation = self.journal.next_generation(&self.layout);
-        let left = half_bytes - self.journal.used;
         self.snapshot = Some(Snapshot {
             half: 1 - self.journal.half,
             generation,
@@ -83,8 +87,7 @@ impl Partition {
             entries: Vec::new(),
             visited: None,
             is_whole: false,
-            // Done when half of what is left is used.
-            pace: self.entry_bytes * 2 / left.max(1) + 1,
+            pace: self.entry_bytes / changes.max(1) + 1,
             due: 0,
             is_awaited: false,
             has_no_room: false,
@@ -107,18 +110,21 @@ impl Partition {
     /// Takes note that a key has changed: it is visited later, or this says what is true now.
     pub(super) fn snapshot_follows(&mut self, key: &[u8], extents: &[Extent], bytes: usize) {
         let Some(snapshot) = &mut self.snapshot else { return };
-        snapshot.due += bytes as u64 * snapshot.pace;
+        snapshot.due = snapshot.due.saturating_add((bytes as u64).saturating_mul(snapshot.pace));
         let (hash, key) = self.directory.order(key);
         let visited = snapshot.visited.as_ref().map(|(hash, key)| (*hash, &key[..]));
-        if !snapshot.has_no_room && visited.is_some_and(|visited| (hash, key) <= visited) {
+        // Behind the last key that there was may come others.
+        let is_behind = snapshot.is_whole || visited.is_some_and(|it| (hash, key) <= it);
+        if !snapshot.has_no_room && is_behind {
             put_change(&mut snapshot.entries, key, extents);
+            self.write_full_piece();
         }
     }
 
-    /// Does what is due of a snapshot, at most a piece, and ends it if that was the last.
+    /// Does what is due of a snapshot, at most until a piece is full, and ends it if that was the last.
     pub(super) fn go_on_with_snapshot(&mut self) {
         let Some(snapshot) = self.snapshot.as_mut().filter(|it| !it.has_no_room) else { return };
-        let piece = PIECE_BYTES as u64;
+        let piece = ((PIECE_BYTES - snapshot.entries.len()) as u64).max(VISIT_BYTES);
         let is_driven = snapshot.is_awaited && self.pieces_under_way == 0;
         let due = if is_driven { piece } else { snapshot.due.min(piece) };
         if due >= VISIT_BYTES && !snapshot.is_whole {
@@ -162,8 +168,7 @@ impl Partition {
         snapshot.epoch += 1;
         let &mut Snapshot { half, generation, epoch, at, .. } = snapshot;
         let changes = std::mem::take(&mut snapshot.entries);
-        let piece =
-            Checkpoint { epoch, generation, seqno: self.seqno, changes, ..Checkpoint::default() };
+        let piece = Checkpoint { epoch, generation, changes, ..Checkpoint::default() };
         if at + piece.bytes(self.layout.block_bytes) > self.layout.half_bytes {
             snapshot.has_no_room = true;
             return;
@@ -200,9 +205,7 @@ impl Partition {
         let epoch = epoch + 1;
         let last = self.checkpoint_of(epoch, generation, entries);
         let used = at + self.write_piece(&last, half, at);
-        let (epoch_of_front, seqno) = (generation, self.seqno);
-        let front =
-            Checkpoint { epoch: epoch_of_front, generation, seqno, ..Checkpoint::default() };
+        let front = Checkpoint { epoch: generation, generation, ..Checkpoint::default() };
         let bytes = Some(self.encode(&front, half, 0));
         let next = Journal { half, used, epoch, generation, changes: Vec::new() };
         self.checkpoint = Some(Underway { state: State::InPieces, bytes, at: 0, next });

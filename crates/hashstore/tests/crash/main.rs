@@ -11,7 +11,7 @@ mod economy;
 mod machine;
 
 use disk::Disk;
-use esker_base::Rng;
+use esker_base::{Rng, hash64};
 use machine::{Ledger, Machine, create, create_for, recovered, recovered_with};
 
 /// Up to this many ways for the power to fail are all tried; of more, so many are picked.
@@ -263,6 +263,83 @@ fn many_lives_with_snapshots_in_pieces() {
         let come = live(seed, create_for(4 << 20, bytes_a_key, seed), &lives);
         println!("seed {seed}: {come:?}");
         assert!(come.fronts > 50, "{come:?}");
+    }
+}
+
+/// It is behind the last key that the walk has met, and the checkpoint keeps the snapshot from its end.
+#[test]
+fn a_key_that_comes_when_all_were_visited_is_in_the_snapshot() {
+    let mut machine = Machine::open(create_for(4 << 20, 512, 7), Ledger::default()).unwrap();
+    let others: Vec<Vec<u8>> = (0..12).map(|number| vec![number; 9000]).collect();
+    let highest = others.iter().map(|key| hash64(key)).max().unwrap();
+    let is_behind = |key: &Vec<u8>| hash64(key) > highest;
+    let last = (0u32..).map(|number| number.to_le_bytes().to_vec()).find(is_behind).unwrap();
+    let store = |machine: &mut Machine, key: &[u8]| {
+        machine.store(key, 0);
+        while machine.under_way() > 1 {
+            machine.finish(1);
+        }
+    };
+    others.iter().for_each(|key| machine.store(key, 0));
+    while machine.fronts < 6 {
+        machine.delete(&last);
+        machine.settle();
+        machine.checkpoint();
+        assert_eq!(machine.under_way(), 1, "the checkpoint, which is not reported until the end");
+        others[..7].iter().for_each(|key| store(&mut machine, key));
+        store(&mut machine, &last);
+        assert_eq!(machine.unanswered(), 0);
+        machine.settle();
+        recovered(machine.disk.crash(0), &machine.ledger).map(drop).unwrap();
+    }
+}
+
+/// No key is stored twice, and so they come anywhere in the order of a snapshot's walk, with checkpoints under way at its end.
+#[test]
+fn many_lives_in_which_other_keys_come_and_go() {
+    const KEPT: u64 = 16;
+    let key = |number: u64| {
+        let mut key = number.to_be_bytes().to_vec();
+        key.resize(if number.is_multiple_of(2) { 9000 } else { 8 }, b'.');
+        key
+    };
+    for seed in 400..404 {
+        let (mut rng, has_cache) = (Rng::new(seed), seed % 2 == 1);
+        let disk = create_for(4 << 20, 512, seed);
+        let mut machine = Machine::open_with(disk, Ledger::default(), has_cache).unwrap();
+        let (mut number, mut fronts) = (KEPT, 0);
+        for life in 0..20 {
+            let mut checked = 0;
+            for _ in 0..rng.below(2000) {
+                match rng.below(10) {
+                    0..2 => {
+                        number += 1;
+                        machine.store(&key(number), rng.below(900) as usize);
+                        machine.delete(&key(number - KEPT));
+                    }
+                    2..8 if machine.under_way() > 0 => {
+                        machine.finish(rng.below(machine.under_way() as u64) as usize);
+                    }
+                    8 => machine.checkpoint(),
+                    9 if rng.one_in(20) => machine.settle(),
+                    _ => {}
+                }
+                if machine.fronts > checked && rng.one_in(20) {
+                    checked = machine.fronts;
+                    let left = machine.disk.crash_somehow(&mut rng);
+                    if let Err(what) = recovered_with(left, &machine.ledger, has_cache) {
+                        panic!("seed {seed}, in life {life}: {what}");
+                    }
+                }
+            }
+            fronts += machine.fronts;
+            let value = machine.next_value;
+            let left = machine.disk.crash_somehow(&mut rng);
+            machine = recovered_with(left, &machine.ledger, has_cache)
+                .unwrap_or_else(|what| panic!("seed {seed}, life {life}: {what}"));
+            machine.next_value = value;
+        }
+        assert!(fronts > 20, "{fronts}");
     }
 }
 
