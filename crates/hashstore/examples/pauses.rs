@@ -10,8 +10,16 @@ use esker_hashstore::{CreateSettings, volume};
 use std::path::Path;
 use std::time::Duration;
 
-/// Overwrites beyond this many a key begin a snapshot for sure.
-const OVERWRITES_A_KEY: u64 = 8;
+/// Overwrites beyond this many a key begin two snapshots for sure.
+const OVERWRITES_A_KEY: u64 = 16;
+
+/// Calls that take longer are counted.
+const BEYOND: [Duration; 4] = [
+    Duration::from_millis(1),
+    Duration::from_millis(2),
+    Duration::from_millis(5),
+    Duration::from_millis(20),
+];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -19,18 +27,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let keys: u64 = arguments.next().map_or(Ok(5_000_000), |number| number.parse())?;
     let directory = tempfile::tempdir_in(directory)?;
     let mut partition = open(&directory.path().join("store"), keys)?;
-    let mut longest = Longest::default();
-    (0..keys).for_each(|number| longest.store(&mut partition, number));
-    longest.report(&partition, "filled");
-    let mut longest = Longest::default();
+    let clock = SystemClock::new();
+    let (mut calls, began) = (Calls::default(), clock.now());
+    (0..keys).for_each(|number| calls.store(&mut partition, number));
+    calls.report(&partition, "filled", clock.now() - began);
+    let (mut calls, began) = (Calls::default(), clock.now());
     let snapshots = partition.stats().snapshots;
     for number in 0..keys * OVERWRITES_A_KEY {
-        longest.store(&mut partition, number % keys);
-        if partition.stats().snapshots > snapshots {
+        calls.store(&mut partition, number % keys);
+        if partition.stats().snapshots > snapshots + 1 {
             break;
         }
     }
-    longest.report(&partition, "overwritten");
+    calls.report(&partition, "overwritten", clock.now() - began);
     Ok(())
 }
 
@@ -42,24 +51,22 @@ fn open(path: &Path, keys: u64) -> Result<Partition, Box<dyn std::error::Error>>
     Ok(volume::open(&device)?.1.remove(0))
 }
 
-/// The longest call that had to do with a snapshot, and of all others.
+/// Calls, and what the long ones took.
 #[derive(Default)]
-struct Longest {
-    with_snapshot: Duration,
-    without: Duration,
-    calls: u64,
+struct Calls {
+    longest: Duration,
+    beyond: [u64; BEYOND.len()],
+    count: u64,
 }
 
-impl Longest {
+impl Calls {
     fn store(&mut self, partition: &mut Partition, number: u64) {
         let key = hash64(&number.to_le_bytes()).to_le_bytes();
         let item = Item::new(&[key, number.to_le_bytes()].concat(), 0, 512);
-        self.time(partition, |partition| {
-            partition.request(0, Request::Store(item, Only::Always));
-        });
+        self.time(|| partition.request(0, Request::Store(item, Only::Always)));
         loop {
             let mut taken = None;
-            self.time(partition, |partition| taken = partition.take_io());
+            self.time(|| taken = partition.take_io());
             let Some(io) = taken else { break };
             let (done, slice) = match io.what {
                 IoKind::Write { from, .. } | IoKind::WriteDurably { from, .. } => {
@@ -67,37 +74,30 @@ impl Longest {
                 }
                 _ => (0, None),
             };
-            self.time(partition, |partition| partition.report(io.tag, Ok(done), slice));
+            self.time(|| partition.report(io.tag, Ok(done), slice));
         }
         while let Some(reply) = partition.take_reply() {
             reply.result.expect("there is room");
         }
     }
 
-    fn time(&mut self, partition: &mut Partition, call: impl FnOnce(&mut Partition)) {
+    fn time(&mut self, call: impl FnOnce()) {
         let clock = SystemClock::new();
-        let snapshots = partition.stats().snapshots;
         let began = clock.now();
-        call(partition);
+        call();
         let took = clock.now() - began;
-        let longest = match partition.stats().snapshots == snapshots {
-            true => &mut self.without,
-            false => &mut self.with_snapshot,
-        };
-        *longest = took.max(*longest);
-        self.calls += 1;
+        self.longest = took.max(self.longest);
+        for (count, limit) in self.beyond.iter_mut().zip(BEYOND) {
+            *count += u64::from(took > limit);
+        }
+        self.count += 1;
     }
 
-    fn report(&self, partition: &Partition, what: &str) {
+    fn report(&self, partition: &Partition, what: &str, took: Duration) {
         let stats = partition.stats();
         println!(
-            "{what}: {} keys, {} snapshots, {} checkpoints; longest call with a snapshot {:.1?}, without {:.1?}, of {}",
-            stats.keys,
-            stats.snapshots,
-            stats.checkpoints,
-            self.with_snapshot,
-            self.without,
-            self.calls
+            "{what}: {} keys, {} snapshots, {} checkpoints, in {took:.1?}; longest call {:.2?}; {:?} longer than {BEYOND:?}, of {}",
+            stats.keys, stats.snapshots, stats.checkpoints, self.longest, self.beyond, self.count
         );
     }
 }

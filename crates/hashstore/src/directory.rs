@@ -9,53 +9,29 @@
 //! An entry takes 24 bytes. Keys of up to 16 bytes lie in it, and need no other place to be verified;
 //! longer ones lie beside the table, as do the extents of values that are in several. At most seven eighths
 //! of the slots are used, and a table that is full grows by a quarter: 27 to 34 bytes a key.
+//!
+//! **Growth** takes its time, so that nobody waits for it: each insertion and removal moves some entries to the larger
+//! table, in order. Those below a hash are in that table then, and the others in the old one: no key is looked for in both. The
+//! slots lie in segments, which are made when the first entry comes and freed when the last has gone, so the two tables together take
+//! little more than the larger one.
 
 use crate::extent::Extent;
 use esker_base::hash64;
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
-/// Keys up to this length lie in their entries.
-const SHORT_KEY_BYTES: usize = 16;
-/// The mark of a key that does not.
-const LONG_KEY: u32 = SHORT_KEY_BYTES as u32 + 1;
+mod table;
 
-/// The most blocks of one extent.
-pub const EXTENT_BLOCKS_MAX: u32 = (1 << 24) - 1;
+use table::{Entry, IN_PIECES, KEY_SHIFT, SHORT_KEY_BYTES, Table};
 
-/// Slots of the first table.
-const SLOTS_MIN: usize = 64;
+pub use table::EXTENT_BLOCKS_MAX;
 
-/// How an entry's last word is made up: blocks of the first extent, what key it is, whether there
-/// are more extents. Zero is an empty slot.
-const KEY_SHIFT: u32 = 24;
-const IN_PIECES: u32 = 1 << 29;
+/// Homes of the first table.
+const HOMES_MIN: usize = 64;
 
-#[derive(Clone, Copy, Default)]
-struct Entry {
-    /// A short key and zeros; or a long key's hash and its number in `long_keys`.
-    key: [u8; SHORT_KEY_BYTES],
-    start: u32,
-    what: u32,
-}
-
-impl Entry {
-    fn is_empty(&self) -> bool {
-        self.what == 0
-    }
-
-    fn first(&self) -> Extent {
-        Extent { start: self.start, blocks: self.what & EXTENT_BLOCKS_MAX }
-    }
-
-    fn key_kind(&self) -> u32 {
-        self.what >> KEY_SHIFT & 31
-    }
-
-    fn long_key(&self) -> Option<usize> {
-        let number = u32::from_le_bytes(self.key[8..12].try_into().expect("four bytes"));
-        (self.key_kind() == LONG_KEY).then_some(number as usize)
-    }
-}
+/// Slots that an insertion or removal moves during growth. All are moved long before the larger table is full, and the
+/// old one gets little fuller meanwhile.
+const MOVED_SLOTS: usize = 32;
 
 /// What an entry of `pieces` takes, its place in the tree included.
 fn bytes_of_pieces(pieces: &[Extent]) -> usize {
@@ -64,9 +40,9 @@ fn bytes_of_pieces(pieces: &[Extent]) -> usize {
 
 /// The keys of a partition and the extents of their values.
 pub struct Directory {
-    slots: Vec<Entry>,
-    /// The homes, a part of the slots.
-    homes: usize,
+    table: Table,
+    /// During growth, the table that is left: `table` has the lower hashes.
+    old: Option<Old>,
     entries: usize,
     /// The bits of a hash that choose the partition, and so are the same for all.
     shared_bits: u32,
@@ -79,6 +55,42 @@ pub struct Directory {
     hash: fn(&[u8]) -> u64,
 }
 
+/// A table whose entries are being moved.
+struct Old {
+    table: Table,
+    /// The first slot that was not moved.
+    from: usize,
+    /// Hashes from this one on are here.
+    hash_from: u64,
+}
+
+/// A slot of one of the tables.
+#[derive(Clone, Copy)]
+struct Place {
+    is_old: bool,
+    at: usize,
+}
+
+/// Extents of a value.
+#[derive(Debug)]
+pub enum Located<'a> {
+    /// It is in one piece.
+    Whole([Extent; 1]),
+    /// It is in several.
+    InPieces(&'a [Extent]),
+}
+
+impl Deref for Located<'_> {
+    type Target = [Extent];
+
+    fn deref(&self) -> &[Extent] {
+        match self {
+            Located::Whole(extent) => extent,
+            Located::InPieces(extents) => extents,
+        }
+    }
+}
+
 impl Directory {
     /// An empty directory for keys whose hashes have the first `shared_bits` bits in common.
     pub fn new(shared_bits: u32) -> Self {
@@ -86,9 +98,9 @@ impl Directory {
     }
 
     fn with_hash(shared_bits: u32, hash: fn(&[u8]) -> u64) -> Self {
-        let mut directory = Directory {
-            slots: Vec::new(),
-            homes: 0,
+        Directory {
+            table: Table::new(HOMES_MIN),
+            old: None,
             entries: 0,
             shared_bits,
             long_keys: Vec::new(),
@@ -97,9 +109,7 @@ impl Directory {
             pieces: BTreeMap::new(),
             pieces_bytes: 0,
             hash,
-        };
-        directory.rebuild(SLOTS_MIN);
-        directory
+        }
     }
 
     /// The number of keys.
@@ -109,10 +119,16 @@ impl Directory {
 
     /// The memory it takes, in bytes, without what the allocator adds. O(1).
     pub fn memory_bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Entry>()
+        self.table.memory_bytes()
+            + self.old.as_ref().map_or(0, |old| old.table.memory_bytes())
             + self.long_keys.capacity() * size_of::<Box<[u8]>>()
             + self.long_key_bytes
             + self.pieces_bytes
+    }
+
+    /// What keys are in order of.
+    pub fn order<'a>(&self, key: &'a [u8]) -> (u64, &'a [u8]) {
+        ((self.hash)(key), key)
     }
 
     fn remove_pieces(&mut self, start: u32) {
@@ -122,13 +138,13 @@ impl Directory {
 
     /// The extents of the value of `key`.
     pub fn get(&self, key: &[u8]) -> Option<Vec<Extent>> {
-        let (at, found) = self.find((self.hash)(key), key);
-        found.then(|| self.extents_of(&self.slots[at]))
+        let (_, entry) = self.find((self.hash)(key), key);
+        entry.map(|entry| self.extents_of(entry).to_vec())
     }
 
     /// Whether there is such a key.
     pub fn contains(&self, key: &[u8]) -> bool {
-        self.find((self.hash)(key), key).1
+        self.find((self.hash)(key), key).1.is_some()
     }
 
     /// Sets where the value of `key` lies, and gives the extents of the old one. An extent has at most
@@ -136,21 +152,20 @@ impl Directory {
     pub fn insert(&mut self, key: &[u8], extents: &[Extent]) -> Option<Vec<Extent>> {
         assert!(extents[0].blocks <= EXTENT_BLOCKS_MAX, "an extent beyond what an entry can say");
         let hash = (self.hash)(key);
-        let (mut at, found) = self.find(hash, key);
+        let (mut place, found) = self.find(hash, key);
         let mut old = None;
-        if found {
-            old = Some(self.extents_of(&self.slots[at]));
-            self.remove_pieces(self.slots[at].start);
+        if let Some(&entry) = found {
+            old = Some(self.extents_of(&entry).to_vec());
+            self.remove_pieces(entry.start);
         } else {
-            if (self.entries + 1) * 8 > self.homes * 7 {
-                self.rebuild(self.homes + self.homes / 4);
-                at = self.find(hash, key).0;
-            }
+            self.make_room();
+            place = self.find(hash, key).0;
             let entry = self.entry_of(hash, key);
-            self.shift_in(at, entry);
+            self.table_mut(place).shift_in(place.at, entry);
+            self.entries += 1;
         }
         let in_pieces = if extents.len() > 1 { IN_PIECES } else { 0 };
-        let entry = &mut self.slots[at];
+        let entry = self.table_mut(place).slot(place.at);
         let key_kind = entry.what & (31 << KEY_SHIFT);
         entry.start = extents[0].start;
         entry.what = extents[0].blocks | key_kind | in_pieces;
@@ -163,96 +178,112 @@ impl Directory {
 
     /// Takes `key` out, and gives the extents of its value.
     pub fn remove(&mut self, key: &[u8]) -> Option<Vec<Extent>> {
-        let (mut at, found) = self.find((self.hash)(key), key);
-        if !found {
-            return None;
-        }
-        let entry = self.slots[at];
-        let old = self.extents_of(&entry);
+        let (Place { is_old, mut at }, found) = self.find((self.hash)(key), key);
+        let entry = *found?;
+        let old = self.extents_of(&entry).to_vec();
         self.remove_pieces(entry.start);
         if let Some(number) = entry.long_key() {
             self.long_key_bytes -= self.long_keys[number].len();
             self.long_keys[number] = Box::default();
             self.free_long_keys.push(number as u32);
         }
-        while let Some(&next) = self.slots.get(at + 1)
-            && !next.is_empty()
-            && self.home(self.hash_of(&next)) <= at
+        while let Some(&next) = self.table(is_old).entry(at + 1)
+            && self.home(self.table(is_old), self.hash_of(&next)) <= at
         {
-            self.slots[at] = next;
+            *self.table_mut(Place { is_old, at }).slot(at) = next;
             at += 1;
         }
-        self.slots[at] = Entry::default();
+        *self.table_mut(Place { is_old, at }).slot(at) = Entry::default();
         self.entries -= 1;
+        self.move_some();
         Some(old)
     }
 
     /// All keys and their extents, in order of (hash, key).
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], Vec<Extent>)> {
-        let entries = self.slots.iter().filter(|entry| !entry.is_empty());
-        entries.map(|entry| (self.key_of(entry), self.extents_of(entry)))
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], Located<'_>)> {
+        self.iter_from(None)
     }
 
-    /// The keys from `key` on in order of (hash, key), whether or not it is there itself.
-    pub fn keys_from(&self, key: &[u8]) -> impl Iterator<Item = &[u8]> {
-        let (at, _) = self.find((self.hash)(key), key);
-        let entries = self.slots[at..].iter().filter(|entry| !entry.is_empty());
-        entries.map(|entry| self.key_of(entry))
+    /// The same from `key` on, if there is one, whether or not it is in the directory.
+    pub fn iter_from(&self, key: Option<&[u8]>) -> impl Iterator<Item = (&[u8], Located<'_>)> {
+        self.entries_from(key).map(|entry| (self.key_of(entry), self.extents_of(entry)))
     }
 
-    /// All keys in order of (hash, key).
-    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.slots.iter().filter(|entry| !entry.is_empty()).map(|entry| self.key_of(entry))
+    /// The keys alone.
+    pub fn keys_from(&self, key: Option<&[u8]>) -> impl Iterator<Item = &[u8]> {
+        self.entries_from(key).map(|entry| self.key_of(entry))
     }
 
-    fn home(&self, hash: u64) -> usize {
-        ((u128::from(hash << self.shared_bits) * self.homes as u128) >> 64) as usize
+    fn entries_from(&self, key: Option<&[u8]>) -> impl Iterator<Item = &Entry> {
+        let first = Place { is_old: false, at: 0 };
+        let place = key.map_or(first, |key| self.find((self.hash)(key), key).0);
+        let lower = (!place.is_old).then(|| self.table.entries_from(place.at));
+        let upper = self
+            .old
+            .as_ref()
+            .map(|old| old.table.entries_from(if place.is_old { place.at } else { old.from }));
+        lower.into_iter().flatten().chain(upper.into_iter().flatten())
+    }
+
+    fn table(&self, is_old: bool) -> &Table {
+        match &self.old {
+            Some(old) if is_old => &old.table,
+            _ => &self.table,
+        }
+    }
+
+    fn table_mut(&mut self, place: Place) -> &mut Table {
+        match &mut self.old {
+            Some(old) if place.is_old => &mut old.table,
+            _ => &mut self.table,
+        }
+    }
+
+    fn home(&self, table: &Table, hash: u64) -> usize {
+        ((u128::from(hash << self.shared_bits) * table.homes() as u128) >> 64) as usize
     }
 
     fn hash_of(&self, entry: &Entry) -> u64 {
-        match entry.long_key() {
-            Some(_) => u64::from_le_bytes(entry.key[..8].try_into().expect("eight bytes")),
-            None => (self.hash)(&entry.key[..entry.key_kind() as usize]),
-        }
+        entry.long_hash().unwrap_or_else(|| (self.hash)(entry.short_key()))
     }
 
     fn key_of<'a>(&'a self, entry: &'a Entry) -> &'a [u8] {
         match entry.long_key() {
             Some(number) => &self.long_keys[number],
-            None => &entry.key[..entry.key_kind() as usize],
+            None => entry.short_key(),
         }
     }
 
-    fn extents_of(&self, entry: &Entry) -> Vec<Extent> {
+    fn extents_of(&self, entry: &Entry) -> Located<'_> {
         match entry.what & IN_PIECES {
-            0 => vec![entry.first()],
-            _ => self.pieces[&entry.start].to_vec(),
+            0 => Located::Whole([entry.first()]),
+            _ => Located::InPieces(&self.pieces[&entry.start]),
         }
     }
 
-    /// The slot where `key` is, or belongs.
-    fn find(&self, hash: u64, key: &[u8]) -> (usize, bool) {
-        let mut at = self.home(hash);
-        while let Some(entry) = self.slots.get(at)
-            && !entry.is_empty()
-        {
+    /// The slot where `key` is, with its entry, or where it belongs.
+    fn find(&self, hash: u64, key: &[u8]) -> (Place, Option<&Entry>) {
+        let (table, mut at, is_old) = match &self.old {
+            Some(old) if hash >= old.hash_from => {
+                (&old.table, self.home(&old.table, hash).max(old.from), true)
+            }
+            _ => (&self.table, self.home(&self.table, hash), false),
+        };
+        while let Some(entry) = table.entry(at) {
             let order = self.hash_of(entry).cmp(&hash);
             let order = order.then_with(|| self.key_of(entry).cmp(key));
             if order.is_ge() {
-                return (at, order.is_eq());
+                return (Place { is_old, at }, order.is_eq().then_some(entry));
             }
             at += 1;
         }
-        (at, false)
+        (Place { is_old, at }, None)
     }
 
     /// An entry that says nothing yet but its key.
     fn entry_of(&mut self, hash: u64, key: &[u8]) -> Entry {
-        let mut entry = Entry::default();
         if key.len() <= SHORT_KEY_BYTES {
-            entry.key[..key.len()].copy_from_slice(key);
-            entry.what = (key.len() as u32) << KEY_SHIFT;
-            return entry;
+            return Entry::of_short(key);
         }
         let number = self.free_long_keys.pop().unwrap_or_else(|| {
             self.long_keys.push(Box::default());
@@ -260,36 +291,46 @@ impl Directory {
         });
         self.long_keys[number as usize] = key.into();
         self.long_key_bytes += key.len();
-        entry.key[..8].copy_from_slice(&hash.to_le_bytes());
-        entry.key[8..12].copy_from_slice(&number.to_le_bytes());
-        entry.what = LONG_KEY << KEY_SHIFT;
-        entry
+        Entry::of_long(hash, number)
     }
 
-    fn shift_in(&mut self, at: usize, entry: Entry) {
-        let gap = self.slots[at..].iter().position(Entry::is_empty);
-        let gap = gap.map(|behind| at + behind).unwrap_or_else(|| {
-            self.slots.push(Entry::default());
-            self.slots.len() - 1
-        });
-        self.slots.copy_within(at..gap, at + 1);
-        self.slots[at] = entry;
-        self.entries += 1;
-    }
-
-    fn rebuild(&mut self, homes: usize) {
-        let old = std::mem::take(&mut self.slots);
-        self.homes = homes;
-        // Few clusters of the last homes are longer than this, and for those a slot is added.
-        self.slots = vec![Entry::default(); homes + SLOTS_MIN];
-        let mut next = 0;
-        for entry in old.into_iter().filter(|entry| !entry.is_empty()) {
-            let at = self.home(self.hash_of(&entry)).max(next);
-            if at >= self.slots.len() {
-                self.slots.resize(at + 1, Entry::default());
+    /// Makes sure that one more entry has room, and goes on with growth.
+    fn make_room(&mut self) {
+        if (self.entries + 1) * 8 > self.table.homes() * 7 {
+            // A small table fills up that fast, and one of which few hashes are the hashes of many keys.
+            while self.old.is_some() {
+                self.move_some();
             }
-            self.slots[at] = entry;
-            next = at + 1;
+            let homes = self.table.homes();
+            let table = std::mem::replace(&mut self.table, Table::new(homes + homes / 4));
+            self.old = Some(Old { table, from: 0, hash_from: 0 });
+        }
+        self.move_some();
+    }
+
+    /// Moves the lowest entries to the larger table, if there are two.
+    fn move_some(&mut self) {
+        let Some(mut old) = self.old.take() else { return };
+        let end = old.from + MOVED_SLOTS;
+        let mut last_hash = None;
+        while old.from < old.table.slots() {
+            if let Some(&entry) = old.table.entry(old.from) {
+                let hash = self.hash_of(&entry);
+                // Keys whose hash is the same stay together.
+                if old.from >= end && last_hash != Some(hash) {
+                    old.hash_from = hash;
+                    self.old = Some(old);
+                    return;
+                }
+                let mut at = self.home(&self.table, hash);
+                while self.table.entry(at).is_some() {
+                    at += 1;
+                }
+                *self.table.slot(at) = entry;
+                last_hash = Some(hash);
+            }
+            old.from += 1;
+            old.table.free_before(old.from);
         }
     }
 }
@@ -323,11 +364,12 @@ mod tests {
             assert_eq!(directory.len(), map.len());
         }
         let expected: Vec<_> = map.iter().map(|((_, key), at)| (&key[..], at.clone())).collect();
-        assert_eq!(directory.iter().collect::<Vec<_>>(), expected);
+        let found = directory.iter().map(|(key, extents)| (key, extents.to_vec()));
+        assert_eq!(found.collect::<Vec<_>>(), expected);
         for ((hash_of_key, key), extents) in &map {
             assert_eq!(directory.get(key).as_ref(), Some(extents));
             let rest = map.range((*hash_of_key, key.clone())..).map(|((_, key), _)| &key[..]);
-            assert!(directory.keys_from(key).eq(rest));
+            assert!(directory.keys_from(Some(key)).eq(rest));
         }
         assert_eq!(directory.get(b"absent"), None);
         for key in map.into_keys().map(|(_, key)| key) {
@@ -353,12 +395,57 @@ mod tests {
         agrees_with_a_map(Directory::with_hash(0, last), last, 3);
     }
 
+    /// Insertions and removals at each stage of growth.
+    #[test]
+    fn while_it_grows_it_is_a_map_in_order_of_hashes() {
+        let (mut directory, mut map, mut stages) = (Directory::new(0), BTreeMap::new(), 0);
+        for number in 0..3000u32 {
+            for number in [number, number / 2 * 7 % 3000] {
+                let key = number.to_le_bytes();
+                directory.insert(&key, &at(number));
+                map.insert(directory.order(&key).0, (key, at(number)));
+            }
+            if number % 3 == 0 {
+                let key = (number / 2).to_le_bytes();
+                let removed = map.remove(&hash64(&key)).map(|(_, extents)| extents.to_vec());
+                assert_eq!(directory.remove(&key), removed);
+            }
+            if directory.old.is_some() {
+                stages += 1;
+                let expected = map.values().map(|(key, extents)| (&key[..], extents.to_vec()));
+                assert!(directory.iter().map(|(key, found)| (key, found.to_vec())).eq(expected));
+                for (key, extents) in map.values() {
+                    assert_eq!(directory.get(key).as_deref(), Some(&extents[..]));
+                }
+                let (_, (middle, _)) = map.iter().nth(map.len() / 2).unwrap();
+                let rest = map.range(hash64(middle)..).map(|(_, (key, _))| &key[..]);
+                assert!(directory.keys_from(Some(middle)).eq(rest));
+            }
+        }
+        assert!(stages > 200, "{stages} stages");
+    }
+
+    /// Where the table that is left begins, entries lie behind their homes, which may be gone.
+    #[test]
+    fn while_it_grows_the_first_that_was_not_moved_is_found() {
+        let (mut directory, mut stages) = (Directory::new(0), 0);
+        for number in 0..100_000u32 {
+            directory.insert(&number.to_le_bytes(), &at(number));
+            let Some(old) = &directory.old else { continue };
+            stages += 1;
+            for entry in old.table.entries_from(old.from).take(8) {
+                assert!(directory.contains(entry.short_key()), "at {} of {number}", old.from);
+            }
+        }
+        assert!(stages > 2000, "{stages} stages");
+    }
+
     #[test]
     fn a_short_key_takes_27_to_34_bytes() {
         let mut directory = Directory::new(0);
-        for number in 0..200_000u32 {
+        for number in 0..400_000u32 {
             directory.insert(&number.to_le_bytes(), &at(number));
-            if number > 10_000 {
+            if number > 100_000 {
                 let bytes = directory.memory_bytes() as f64 / f64::from(number + 1);
                 assert!((27.0..35.0).contains(&bytes), "{bytes} bytes a key at {number}");
             }
@@ -373,8 +460,16 @@ mod tests {
                 directory.insert(&number.to_le_bytes(), &at(number));
             }
         }
-        let homes = directory.slots.iter().enumerate().filter(|(_, entry)| !entry.is_empty());
-        let longest = homes.map(|(at, entry)| at - directory.home(directory.hash_of(entry))).max();
+        let distance = |table: &Table, at: usize| {
+            let home = |entry| directory.home(table, directory.hash_of(entry));
+            table.entry(at).map(|entry| at - home(entry))
+        };
+        let tables = [Some(&directory.table), directory.old.as_ref().map(|old| &old.table)];
+        let distances = tables
+            .into_iter()
+            .flatten()
+            .flat_map(|table| (0..table.slots()).filter_map(move |at| distance(table, at)));
+        let longest = distances.max();
         assert!(longest < Some(300), "{longest:?}");
     }
 }

@@ -71,7 +71,8 @@ impl Recovery<'_> {
         let chosen = if half == 0 { first } else { second };
         let end = self.layout.half(self.number, half) + chosen.used;
         let marked = self.mark()?;
-        let Some(last) = chosen.checkpoints.last().filter(|last| last.epoch >= marked) else {
+        let is_whole = |last: &&Checkpoint| last.epoch >= marked && !last.is_followed();
+        let Some(last) = chosen.checkpoints.last().filter(is_whole) else {
             let what = "a checkpoint of the journal, which was durable, is not what was written";
             return Err(self.damaged(end, what));
         };
@@ -324,7 +325,7 @@ impl Recovery<'_> {
     fn free(&self, directory: &Directory) -> Result<Extents> {
         let mut free = Extents::of(Extent { start: 0, blocks: self.layout.blocks() });
         for (_, extents) in directory.iter() {
-            for extent in extents {
+            for &extent in extents.iter() {
                 if !free.remove(extent) {
                     let offset = self.layout.block(self.number, extent.start);
                     return Err(self.damaged(offset, "two values lie in the same place"));

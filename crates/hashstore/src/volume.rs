@@ -140,7 +140,7 @@ pub fn open(device: &dyn Device) -> Result<(Arc<Layout>, Vec<Partition>, Opened)
 
 /// Makes a checkpoint and waits for it.
 fn checkpoint(partition: &mut Partition, device: &dyn Device) -> Result<()> {
-    partition.begin_checkpoint();
+    partition.begin_first_checkpoint();
     drive(partition, device);
     partition.outcome()
 }

@@ -12,36 +12,40 @@
 //! A record that its partition wants written durably is alone there, but perhaps not here. Only if nothing else of this
 //! part is being written or synced is that done, which saves a wait; otherwise it is written, and shares a sync with the others.
 //!
+//! A list looks at some keys, and lets others have their turn before it goes on: one at a time does, when a timer of no time is over, which takes a round.
+//!
 //! After a sync or a durable write that failed, in whichever part, no sync is taken for one: what the device's cache had of others may
 //! be lost, and the system tells of that once, to who happened to wait.
 
+mod listing;
 mod outcome;
 
 use crate::gather::{Gather, Gathered};
 use crate::hash_keys::Shared;
-use esker_base::{Error, hash64};
+use esker_base::hash64;
 use esker_hashstore::partition::{self, Io, IoKind, Item, Only, Partition};
 use esker_hashstore::{Layout, PARTITIONS_MAX};
 use esker_nvme::Status;
 use esker_nvme::command::kv::{Condition, Key, ListBuilder};
 use esker_target::{Answer, GroupSync, Outlet, Reply, Request, Resident};
 use esker_uring::{Buffer, Descriptor, Operation, Slice};
-use outcome::{again, answer_of, reason};
+use listing::{Listing, Step};
+use outcome::{again, answer_of, is_fault, reason};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
-/// The tag of a sync. All others have a partition's tag, which is never 0, above [`THEN_SYNC`] and the partition's place.
+/// The tag of a sync, and that of the timer after which a list goes on. All others have a partition's tag, which is never 0, above [`THEN_SYNC`] and the
+/// partition's place.
 const SYNC: u64 = 0;
+const LIST: u64 = 1;
 const PLACE_BITS: u32 = 6;
 const _: () = assert!(PARTITIONS_MAX <= 1 << PLACE_BITS);
 /// In the tag of a write that is reported to its partition after a sync.
 const THEN_SYNC: u64 = 1 << PLACE_BITS;
 const TAG_SHIFT: u32 = PLACE_BITS + 1;
-
-/// Keys are taken from a partition so many at a time.
-const LISTED_TOGETHER: usize = 256;
 
 /// Reads of one part on their way, in bytes, and what has come of values that are not whole yet; more wait. A connection is not asked for what
 /// it reads on the device: of a value all is read, however little of it the host wants. Once whole, it goes to the connection, which keeps
@@ -99,6 +103,8 @@ pub(crate) struct HashPart {
     touched: u64,
     /// Writes and syncs on their way.
     changing: usize,
+    /// Lists that wait for their turn. A timer is under way if there are any.
+    lists: VecDeque<(Listing, Reply)>,
     closing: bool,
 }
 
@@ -129,6 +135,7 @@ impl HashPart {
             wanted: Vec::new(),
             touched: 0,
             changing: 0,
+            lists: VecDeque::new(),
             closing: false,
         }
     }
@@ -171,7 +178,7 @@ impl HashPart {
         while let Some(reply) = self.partitions[place].take_reply() {
             let token = reply.token as usize;
             if let Err(error) = &reply.result
-                && (error.is_corruption() || matches!(error, Error::Io { .. }))
+                && is_fault(error)
             {
                 self.store.shared.failures.fault(|| error.to_string());
             }
@@ -315,36 +322,32 @@ impl HashPart {
 }
 
 impl HashPart {
-    /// Adds a partition's keys to a list, and hands it on to the next partition.
-    fn list(
-        &mut self,
-        number: u32,
-        mut from: Option<Vec<u8>>,
-        mut list: ListBuilder,
-        reply: Reply,
-        out: &mut Outlet,
-    ) {
-        let partition = &self.partitions[number as usize / self.store.reactors];
-        // Where a batch goes on, its first key was listed already.
-        let mut listed = 0;
-        loop {
-            let keys = partition.list(from.as_deref(), LISTED_TOGETHER);
-            for key in &keys[listed.min(keys.len())..] {
-                // Longer ones were stored by other ways, and can't be named here.
-                if Key::new(key).is_some() && !list.push(key) {
-                    return reply.send(Answer::Data(Buffer::from_slice(&list.finish()).whole()));
-                }
+    /// Adds some keys to a list. The rest is later, or another part's.
+    fn list(&mut self, mut listing: Listing, reply: Reply, out: &mut Outlet) {
+        let (number, of) = (listing.number, self.store.layout.partitions);
+        let step = listing.step(&self.partitions, self.store.reactors, of);
+        if step == Step::IsDone {
+            let data = listing.list.finish();
+            reply.send(Answer::Data(Buffer::from_slice(&data).whole()));
+        } else if listing.is_with(number, self.store.reactors) {
+            self.lists.push_back((listing, reply));
+            if self.lists.len() == 1 {
+                out.submit(LIST, Operation::Timeout { after: Duration::ZERO });
             }
-            if keys.len() < LISTED_TOGETHER {
-                break;
-            }
-            (from, listed) = (keys.into_iter().next_back(), 1);
+        } else {
+            let Listing { number: place, list, .. } = listing;
+            out.pass_on(Request::ListOn { place, list }, reply);
         }
-        match number + 1 {
-            end if end == self.store.layout.partitions => {
-                reply.send(Answer::Data(Buffer::from_slice(&list.finish()).whole()));
-            }
-            place => out.pass_on(Request::ListOn { place, list }, reply),
+    }
+
+    /// A list that has waited for its turn goes on.
+    fn list_on(&mut self, out: &mut Outlet) {
+        let Some((listing, reply)) = self.lists.pop_front() else { return };
+        let others = !self.lists.is_empty();
+        self.list(listing, reply, out);
+        // It has begun the timer only if it is alone.
+        if others {
+            out.submit(LIST, Operation::Timeout { after: Duration::ZERO });
         }
     }
 }
@@ -378,9 +381,11 @@ impl Resident for HashPart {
                 let from = from.map(|key| key.as_bytes().to_vec());
                 let number =
                     from.as_ref().map_or(0, |key| self.store.layout.partition_of(hash64(key)));
-                self.list(number, from, list, reply, out);
+                self.list(Listing { number, from, list }, reply, out);
             }
-            Request::ListOn { place, list } => self.list(place, None, list, reply, out),
+            Request::ListOn { place: number, list } => {
+                self.list(Listing { number, from: None, list }, reply, out);
+            }
             Request::Flush => self.flush(reply),
             _ => reply.send(Answer::Failed(Status::INVALID_OPCODE)),
         }
@@ -391,8 +396,11 @@ impl Resident for HashPart {
         tag: u64,
         result: io::Result<usize>,
         operation: Operation,
-        _: &mut Outlet,
+        out: &mut Outlet,
     ) {
+        if tag == LIST {
+            return self.list_on(out);
+        }
         match &operation {
             Operation::ReadAt { into, .. } => self.reading_bytes -= into.len(),
             _ => self.changing -= 1,

@@ -2,6 +2,10 @@
 
 mod support;
 
+use esker_base::hash64;
+use esker_hashstore::device::FileDevice;
+use esker_hashstore::partition::{self, Item, Only};
+use esker_hashstore::volume;
 use esker_initiator::RemoteError;
 use esker_node::HashKeys;
 use esker_nvme::Status;
@@ -87,6 +91,38 @@ fn a_list_goes_through_all_partitions_of_all_reactors() {
         }
         assert_eq!(found.len(), keys.len(), "each once, {together} at a time");
         assert!(found.into_iter().collect::<BTreeSet<_>>() == keys);
+    }
+}
+
+/// Other programs may have stored keys that no command has room for. A list steps over them, and goes on more than once to do so.
+#[test]
+fn a_list_has_all_keys_that_lie_between_longer_ones() {
+    for (partitions, reactors) in [(1, 1), (4, 1), (4, 3)] {
+        let store = Store::new(partitions << 25, partitions as u32);
+        let short: BTreeSet<_> = (0..5000u32)
+            .filter(|number| number % 500 == 0)
+            .map(|number| number.to_be_bytes().to_vec())
+            .collect();
+        let device = FileDevice::open(&store.path).unwrap();
+        let (layout, mut parts, _) = volume::open(&device).unwrap();
+        for number in 0..5000u32 {
+            let mut key = number.to_be_bytes().to_vec();
+            key.resize(if number % 500 == 0 { 4 } else { 20 }, b'.');
+            let partition = &mut parts[layout.partition_of(hash64(&key)) as usize];
+            let item = Item::new(&key, 0, layout.block_bytes);
+            partition.request(0, partition::Request::Store(item, Only::Always));
+        }
+        for partition in &mut parts {
+            volume::drive(partition, &device);
+            let mut replies = std::iter::from_fn(|| partition.take_reply());
+            assert!(replies.all(|reply| reply.result.is_ok()));
+        }
+        drop((parts, device));
+        let target = store.serve_with(reactors, false);
+        let listed = client(&target).list(b"", 100).unwrap();
+        assert_eq!(listed.len(), short.len(), "each once");
+        assert!(listed.into_iter().collect::<BTreeSet<_>>() == short);
+        target.drain();
     }
 }
 

@@ -41,15 +41,31 @@ impl Checkpoint {
         self.epoch == self.generation
     }
 
+    /// Whether it is the front of a snapshot in pieces or one of these, but not the last: others are behind it.
+    pub fn is_followed(&self) -> bool {
+        self.seqno == 0 && self.windows.is_empty()
+    }
+
+    /// The most bytes of changes.
+    pub const CHANGES_BYTES_MAX: u64 = u32::MAX as u64;
+
+    /// How many bytes it has, up to a whole block.
+    pub fn bytes(&self, block_bytes: u32) -> u64 {
+        let lists = self.windows.len() * 8 + self.late.len() * 12;
+        let bytes = HEADER_BYTES + lists + self.changes.len();
+        bytes.next_multiple_of(block_bytes as usize) as u64
+    }
+
     /// The checkpoint's bytes at `offset` of the device, up to a whole block.
     pub fn encode(&self, offset: u64, block_bytes: u32, secret: u64) -> Vec<u8> {
-        let mut bytes = vec![0; TAG_BYTES];
+        let mut bytes = Vec::with_capacity(self.bytes(block_bytes) as usize);
+        bytes.resize(TAG_BYTES, 0);
         bytes.extend(MAGIC.to_le_bytes());
         bytes.extend(0u32.to_le_bytes());
         for word in [self.epoch, self.generation, offset, self.seqno] {
             bytes.extend(word.to_le_bytes());
         }
-        let changes = u32::try_from(self.changes.len()).expect("a half of a journal is smaller");
+        let changes = u32::try_from(self.changes.len()).expect("within CHANGES_BYTES_MAX");
         for word in [self.windows.len() as u32, self.late.len() as u32, changes, 0] {
             bytes.extend(word.to_le_bytes());
         }

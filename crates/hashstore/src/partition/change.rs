@@ -235,27 +235,27 @@ impl Partition {
     pub(super) fn change_takes_effect(&mut self, seqno: u64) {
         let Some(change) = self.changes.remove(&seqno) else { return };
         let Change { token, extents, kind, key, value_bytes, .. } = change;
-        let old = match kind {
+        let (now, old) = match kind {
             RecordKind::Store => {
-                put_change(&mut self.journal.changes, &key, &extents);
                 self.stats.stored_bytes += (key.len() + value_bytes) as u64;
-                let old = self.directory.insert(&key, &extents);
-                let old_bytes = old.as_ref().map_or(0, |old| entry_bytes(&key, old));
-                let shorter = old_bytes.saturating_sub(entry_bytes(&key, &extents));
-                self.entry_bytes -= self.cache.frees(shorter);
-                old
+                (&extents[..], self.directory.insert(&key, &extents))
             }
             RecordKind::Delete => {
-                put_change(&mut self.journal.changes, &key, &[]);
-                self.space.free(&extents);
-                let old = self.directory.remove(&key);
-                let old_bytes = old.as_ref().map_or(0, |old| entry_bytes(&key, old));
-                self.entry_bytes -= self.cache.frees(old_bytes);
-                old
+                self.free(&extents);
+                (&[][..], self.directory.remove(&key))
             }
         };
+        let known = self.journal.changes.len();
+        put_change(&mut self.journal.changes, &key, now);
+        self.snapshot_follows(&key, now, self.journal.changes.len() - known);
+        let bytes_of = |extents: &[Extent]| match extents {
+            [] => 0,
+            extents => entry_bytes(&key, extents),
+        };
+        let less = bytes_of(old.as_deref().unwrap_or(&[])).saturating_sub(bytes_of(now));
+        self.entry_bytes -= self.cache.frees(less);
         if let Some(old) = &old {
-            self.space.free(old);
+            self.free(old);
         }
         self.stats.changes += 1;
         self.reply(token, Ok(Answer::Done { was_present: old.is_some() }));

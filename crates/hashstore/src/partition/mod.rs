@@ -16,8 +16,8 @@
 //! behind it, as what comes after any checkpoint does, so nobody waits for that sync.
 //!
 //! **A checkpoint** (`checkpoint`) appends the directory's changes to the journal, or writes all of it to
-//! the journal's other half, and says in which blocks, the window, later records will lie. When it is durable, what was freed
-//! before it can be used again.
+//! the journal's other half, in pieces (`snapshot`), and says in which blocks, the window, later records will lie. When it is durable, what was
+//! freed before it can be used again. No step takes time in proportion to the keys, but for what `checkpoint` names.
 //!
 //! **Recovery** (`recover`) reads the journal and then the window. What makes it right:
 //!
@@ -35,6 +35,7 @@ mod change;
 mod checkpoint;
 mod read;
 mod request;
+mod snapshot;
 mod space;
 mod volatile;
 
@@ -49,6 +50,7 @@ use checkpoint::{Journal, Underway};
 use esker_base::{Error, Result};
 use esker_uring::Slice;
 use read::Read;
+use snapshot::Snapshot;
 use space::Space;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -72,6 +74,8 @@ enum Purpose {
     Read(u64, usize),
     Sync,
     Checkpoint,
+    /// A piece of a snapshot.
+    Piece,
     Mark,
 }
 
@@ -88,6 +92,9 @@ pub struct Partition {
     space: Space,
     journal: Journal,
     checkpoint: Option<Underway>,
+    snapshot: Option<Snapshot>,
+    /// Pieces of a snapshot on their way.
+    pieces_under_way: usize,
     /// The last one given.
     seqno: u64,
     /// Stores and deletes whose records are on their way, by seqno.
@@ -103,7 +110,7 @@ pub struct Partition {
     /// Those that the sync on its way covers.
     syncing: Option<Vec<u64>>,
     cache: Cache,
-    /// Somebody asked for a checkpoint.
+    /// A checkpoint was wanted, and waits for a snapshot.
     is_checkpoint_due: bool,
     reads: BTreeMap<u64, Read>,
     next_read: u64,
@@ -143,6 +150,8 @@ impl Partition {
             space,
             journal,
             checkpoint: None,
+            snapshot: None,
+            pieces_under_way: 0,
             seqno,
             changes: BTreeMap::new(),
             busy: BTreeMap::new(),
@@ -217,6 +226,7 @@ impl Partition {
                     Purpose::Record(seqno) => self.record_written(seqno),
                     Purpose::DurableRecord(seqno) => self.change_takes_effect(seqno),
                     Purpose::Checkpoint => self.checkpoint_written(),
+                    Purpose::Piece => self.piece_written(),
                     Purpose::Sync => self.synced(),
                     Purpose::Mark | Purpose::Read(..) => {}
                 },
@@ -235,7 +245,8 @@ impl Partition {
 
     /// Whether nothing is under way, nor waits for a sync that was not taken yet.
     pub fn is_idle(&self) -> bool {
-        let is_clean = self.written.is_empty() && self.checkpoint.is_none();
+        let has_checkpoint = self.checkpoint.is_some() || self.is_checkpoint_due;
+        let is_clean = self.written.is_empty() && !has_checkpoint;
         self.purposes.is_empty() && (is_clean || self.failed.is_some())
     }
 
@@ -290,10 +301,12 @@ impl Partition {
 
     /// At most `limit` keys in order of (hash, key), from `from` on, which need not be there.
     pub fn list(&self, from: Option<&[u8]>, limit: usize) -> Vec<Vec<u8>> {
-        match from {
-            Some(from) => self.directory.keys_from(from).take(limit).map(<[u8]>::to_vec).collect(),
-            None => self.directory.keys().take(limit).map(<[u8]>::to_vec).collect(),
-        }
+        self.keys_from(from).take(limit).map(<[u8]>::to_vec).collect()
+    }
+
+    /// The keys in order of (hash, key), from `from` on, which need not be there.
+    pub fn keys_from(&self, from: Option<&[u8]>) -> impl Iterator<Item = &[u8]> {
+        self.directory.keys_from(from)
     }
 
     fn reply(&mut self, token: u64, result: Result<Answer>) {
@@ -316,13 +329,30 @@ impl Partition {
         self.do_io(purpose, IoKind::WriteDurably { offset, from });
     }
 
+    /// Goes on with a snapshot, and begins a checkpoint if one is wanted.
     fn checkpoint_if_wanted(&mut self) {
-        let is_wanted =
-            self.is_checkpoint_due || self.space.wants_checkpoint() || !self.stalled.is_empty();
-        if is_wanted && self.checkpoint.is_none() && self.failed.is_none() {
-            self.is_checkpoint_due = false;
-            self.begin_checkpoint();
+        if self.failed.is_some() {
+            return;
         }
+        self.go_on_with_snapshot();
+        let is_wanted = self.is_checkpoint_due
+            || self.has_many_changes()
+            || self.space.wants_checkpoint()
+            || !self.stalled.is_empty();
+        if is_wanted && self.checkpoint.is_none() {
+            self.begin_checkpoint();
+            self.is_checkpoint_due = self.checkpoint.is_none();
+        }
+    }
+
+    /// The oldest read under way, or the next one.
+    fn oldest_read(&self) -> u64 {
+        self.reads.first_key_value().map_or(self.next_read, |(&read, _)| read)
+    }
+
+    /// Nobody but reads under way needs these blocks any more.
+    fn free(&mut self, extents: &[Extent]) {
+        self.space.free(extents, self.oldest_read(), self.next_read);
     }
 
     /// Begins a sync for all that waits for one.

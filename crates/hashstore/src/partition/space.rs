@@ -3,12 +3,14 @@
 //! ```text
 //!   free ──checkpoint──► next window ──durable──► window ──allocate──► records
 //!     ▲                                                                  │
-//!     └──────checkpoint, once no read needs them────── freed ◄──replaced─┘
+//!     └────────────── once no read needs them ──────── freed ◄──replaced─┘
 //! ```
 //!
 //! Between two checkpoints a block is written at most once: what is allocated comes from the window, and what
 //! is freed does not come back to it before the next checkpoint, which says that it is free, is durable. So
 //! all that was written since a checkpoint is still there at a crash.
+//!
+//! Freed blocks are put among the free ones few at a time, as they are freed: a checkpoint finds them there.
 
 use crate::extent::{Extent, Extents};
 use crate::format::record::{EXTENTS_MAX, value_at};
@@ -25,6 +27,9 @@ const WINDOW_BYTES_MAX: u64 = 256 << 20;
 /// What stores leave to deletes, so that a full store can be emptied.
 const RESERVE_SHARE: u32 = 1024;
 const RESERVE_BLOCKS_MIN: u32 = 16;
+
+/// Extents that are free at a time, beside as many as were freed.
+const RELEASED_MORE: usize = 4;
 
 /// Why blocks can't be had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,10 +68,8 @@ pub(super) struct Space {
     window: Extents,
     /// Chosen by the checkpoint that is under way.
     next_window: Vec<Extent>,
-    /// Since the last checkpoint began.
-    freed: Vec<Extent>,
-    /// Freed, but reads that began before the number given may still need them.
-    pinned: VecDeque<(u64, Vec<Extent>)>,
+    /// Freed, but reads below the number given may still need them.
+    freed: VecDeque<(u64, Extent)>,
     freed_blocks: u64,
     window_blocks_max: u64,
     reserve: u64,
@@ -87,8 +90,7 @@ impl Space {
             free,
             window: Extents::default(),
             next_window: Vec::new(),
-            freed: Vec::new(),
-            pinned: VecDeque::new(),
+            freed: VecDeque::new(),
             freed_blocks: 0,
             window_blocks_max: window_blocks_max(blocks, block_bytes),
             reserve,
@@ -133,10 +135,23 @@ impl Space {
         }
     }
 
-    /// Takes note that nobody needs these any more: what replaces them is durable.
-    pub fn free(&mut self, extents: &[Extent]) {
+    /// Takes note that nobody needs these any more, what replaces them is durable, but for reads under way: those from `oldest_read` on, below
+    /// `next_read`.
+    pub fn free(&mut self, extents: &[Extent], oldest_read: u64, next_read: u64) {
         self.freed_blocks += blocks_of(extents);
-        self.freed.extend_from_slice(extents);
+        self.freed.extend(extents.iter().map(|extent| (next_read, *extent)));
+        self.release(oldest_read, extents.len() + RELEASED_MORE);
+    }
+
+    /// At most so many freed extents are free, those that no read needs.
+    fn release(&mut self, oldest_read: u64, extents_max: usize) {
+        for _ in 0..extents_max {
+            let is_free = |(before, _): &&(u64, Extent)| *before <= oldest_read;
+            let Some(&(_, extent)) = self.freed.front().filter(is_free) else { return };
+            self.freed.pop_front();
+            self.freed_blocks -= u64::from(extent.blocks);
+            self.free.insert(extent);
+        }
     }
 
     /// Whether a checkpoint should begin, so that the next window is there in time.
@@ -145,18 +160,16 @@ impl Space {
         can_gain && self.window.blocks() < self.opened_blocks / 2
     }
 
-    /// Chooses the window of a new checkpoint, and gives the whole list. Reads from `oldest_read` on, up to
-    /// `next_read`, are under way.
-    pub fn begin_window(&mut self, oldest_read: u64, next_read: u64) -> Vec<Extent> {
-        self.pinned.push_back((next_read, std::mem::take(&mut self.freed)));
-        while let Some((before, _)) = self.pinned.front()
-            && *before <= oldest_read
-        {
-            for extent in self.pinned.pop_front().into_iter().flat_map(|(_, extents)| extents) {
-                self.freed_blocks -= u64::from(extent.blocks);
-                self.free.insert(extent);
-            }
-        }
+    /// The most extents that [`begin_window`](Self::begin_window) gives now.
+    pub fn window_extents_max(&self) -> usize {
+        let chosen = self.free.len() + self.freed.len() + self.window.len();
+        self.window.len().min(LEFT_EXTENTS_MAX) + chosen.min(WINDOW_EXTENTS_MAX)
+    }
+
+    /// Chooses the window of a new checkpoint, and gives the whole list. Reads from `oldest_read` on are under way.
+    pub fn begin_window(&mut self, oldest_read: u64) -> Vec<Extent> {
+        // What is left of them was freed while a read was under way that has ended.
+        self.release(oldest_read, usize::MAX);
         self.give_back_crumbs();
         let mut blocks = self.window.blocks();
         while blocks < self.window_blocks_max && self.next_window.len() < WINDOW_EXTENTS_MAX {
@@ -200,7 +213,7 @@ mod tests {
 
     fn space(blocks: u32) -> Space {
         let mut space = Space::new(Extents::of(Extent { start: 0, blocks }), blocks, 512);
-        space.begin_window(0, 0);
+        space.begin_window(0);
         space.open_window();
         space
     }
@@ -216,9 +229,9 @@ mod tests {
         let mut space = space(160);
         let all = space.allocate(&blocks(10), false).unwrap();
         assert_eq!(space.allocate(&blocks(1), false), Err(NoSpace::Now));
-        space.free(&all);
+        space.free(&all, 0, 0);
         assert_eq!(space.allocate(&blocks(1), false), Err(NoSpace::Now));
-        space.begin_window(0, 0);
+        space.begin_window(0);
         assert_eq!(space.allocate(&blocks(1), false), Err(NoSpace::Now));
         space.open_window();
         assert!(space.allocate(&blocks(1), false).is_ok());
@@ -228,10 +241,10 @@ mod tests {
     fn what_a_read_may_need_is_not_given_out() {
         let mut space = space(160);
         let (old, all) = (space.allocate(&blocks(10), false).unwrap(), 160);
-        space.free(&old);
+        space.free(&old, 3, 4);
         // Read 3 began before it was freed.
         for _ in 0..20 {
-            let chosen = space.begin_window(3, 4);
+            let chosen = space.begin_window(3);
             assert!(chosen.iter().all(|extent| extent.start >= old[0].end()));
             space.open_window();
             while let Ok(taken) = space.allocate(&blocks(1), true) {
@@ -239,7 +252,7 @@ mod tests {
             }
         }
         assert_eq!(space.unused(), 10, "of {all}");
-        space.begin_window(4, 4);
+        space.begin_window(4);
         space.open_window();
         assert_eq!(space.allocate(&blocks(10), true), Ok(old));
     }
@@ -249,16 +262,15 @@ mod tests {
         let mut space = space(1600);
         let taken: Vec<_> = (0..10).map(|_| space.allocate(&blocks(10), false).unwrap()).collect();
         for extents in taken.iter().step_by(2) {
-            space.free(extents);
+            space.free(extents, 0, 1);
         }
         while space.window.blocks() > 0 || space.free.blocks() > 0 {
             if space.allocate(&blocks(1), true).is_err() {
-                space.pinned.push_back((u64::MAX, Vec::new()));
-                space.begin_window(0, 0);
+                space.begin_window(0);
                 space.open_window();
             }
         }
-        space.begin_window(u64::MAX, u64::MAX);
+        space.begin_window(u64::MAX);
         space.open_window();
         // The list of the extents takes some bytes more than 25 blocks.
         let pieces = space.allocate(&blocks(25), true).unwrap();
@@ -276,14 +288,14 @@ mod tests {
             match space.allocate(&blocks(1), false) {
                 Ok(_) => stored += 1,
                 Err(NoSpace::Now) => {
-                    space.begin_window(0, 0);
+                    space.begin_window(0);
                     space.open_window();
                 }
                 Err(NoSpace::AtAll) => break,
             }
         }
         assert_eq!(stored, 160 - u64::from(RESERVE_BLOCKS_MIN));
-        space.begin_window(0, 0);
+        space.begin_window(0);
         space.open_window();
         assert!(space.allocate(&blocks(1), true).is_ok());
     }

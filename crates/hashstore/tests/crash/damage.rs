@@ -1,7 +1,7 @@
 //! Damage: a bit that flips on the disk is found, and its place is told.
 
 use crate::disk::{Disk, SimDevice};
-use crate::machine::{Ledger, Machine, create};
+use crate::machine::{Ledger, Machine, create, create_for};
 use esker_base::{Error, Rng};
 use esker_hashstore::check::{check, scrub};
 use esker_hashstore::device::Device;
@@ -56,6 +56,37 @@ fn a_flipped_bit_is_found_or_means_nothing() {
         }
     }
     assert!(found > 500 && harmless > 500, "{found} found, {harmless} harmless");
+}
+
+/// The front was written when all pieces were durable; and that it was durable itself nothing else says yet.
+#[test]
+fn a_snapshot_that_has_lost_a_piece_is_damage() {
+    let disk = create_for(4 << 20, 512, 7);
+    let mut machine = Machine::open(disk, Ledger::default()).unwrap();
+    for number in (0..12).cycle() {
+        machine.store(&[number; 9000], 0);
+        machine.settle();
+        if machine.fronts > 0 {
+            break;
+        }
+    }
+    let disk = machine.disk.crash(0);
+    let word = |sector: &[u8], at: usize| u64::from_le_bytes(sector[at..][..8].try_into().unwrap());
+    let mut all = vec![0; disk.bytes()];
+    disk.read(0, &mut all);
+    let checkpoints = all.chunks(512).enumerate().filter(|(_, it)| it[8..12] == *b"EHJ1");
+    let (latest, _) = checkpoints.clone().max_by_key(|(_, it)| word(it, 16)).unwrap();
+    let generation = word(&all[latest * 512..], 24);
+    let of_it = checkpoints.filter(|(_, it)| word(it, 24) == generation).map(|(at, _)| at);
+    let parts: Vec<usize> = of_it.collect();
+    assert!(parts.len() > 2, "the front, a piece and the last one: {parts:?}");
+    assert!(Machine::open(disk.clone(), Ledger::default()).is_ok());
+    for &part in &parts[1..] {
+        let mut disk = disk.clone();
+        disk.flip(part as u64 * 4096 + 4000);
+        let opened = Machine::open(disk, Ledger::default()).map(drop);
+        assert!(matches!(opened, Err(Error::HashStoreDamaged { .. })), "{part}: {opened:?}");
+    }
 }
 
 /// Records behind the last checkpoint that no checkpoint knows of: that they were durable is told by those

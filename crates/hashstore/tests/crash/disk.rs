@@ -50,14 +50,15 @@ impl Disk {
         self.writes
     }
 
-    /// The writes that `is_covered` says so of are on the disk for sure.
+    /// The writes that `is_covered` says so of are on the disk for sure. An earlier one to the same place that it does not say so of may yet come,
+    /// over them.
     pub fn sync(&mut self, is_covered: impl Fn(u64) -> bool) {
         let durable = Rc::make_mut(&mut self.durable);
         self.unsynced.retain(|at, versions| {
             let last = versions.iter().rposition(|(write, _)| is_covered(*write));
             if let Some(last) = last {
                 durable[at * SECTOR_BYTES..][..SECTOR_BYTES].copy_from_slice(&versions[last].1);
-                versions.drain(..=last);
+                versions.retain(|(write, _)| !is_covered(*write));
             }
             !versions.is_empty()
         });

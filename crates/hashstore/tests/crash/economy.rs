@@ -46,6 +46,44 @@ fn a_stored_byte_takes_at_most_1_05_bytes_of_the_device() {
     assert!(stats.checkpoints > 10);
 }
 
+/// What a partition with many keys asks for in one piece, or does at a time, is bounded: a snapshot of its directory is written in pieces,
+/// between which stores are answered.
+#[test]
+fn a_snapshot_of_many_keys_is_written_in_pieces_while_stores_are_answered() {
+    const KEYS: u32 = 20_000;
+    let device = SimDevice::new(Disk::new(32 << 20));
+    let settings = CreateSettings { bytes_a_key: 1024, partitions: Some(1) };
+    volume::create(&device, &settings, &mut Rng::new(1)).unwrap();
+    let (_, mut partitions, _) = volume::open(&device).unwrap();
+    let mut partition = partitions.remove(0);
+    let (mut number, mut longest, mut pieces) = (0, 0, 0);
+    while partition.stats().snapshots < 3 {
+        let key = (number % KEYS).to_be_bytes();
+        partition.request(0, Request::Store(Item::new(&key, 0, 512), Only::Always));
+        number += 1;
+        while let Some(Io { tag, what }) = partition.take_io() {
+            let (done, slice) = match what {
+                IoKind::Write { offset, from } | IoKind::WriteDurably { offset, from } => {
+                    device.0.borrow_mut().write(offset, &from);
+                    longest = longest.max(from.len());
+                    pieces += u32::from(from.len() > 50_000);
+                    (from.len(), Some(from))
+                }
+                IoKind::Sync => (0, None),
+                IoKind::Read { .. } => unreachable!("nothing is read"),
+            };
+            partition.report(tag, Ok(done), slice);
+        }
+        let reply = partition.take_reply().expect("no store waits for a snapshot");
+        reply.result.unwrap();
+    }
+    let entries = u64::from(KEYS) * 10;
+    assert!((longest as u64) < entries / 2 && pieces > 5, "{pieces}, the longest of {longest}");
+    assert!(partition.stats().journal_bytes > 2 * entries);
+    let (_, _, opened) = volume::open(&device).unwrap();
+    assert_eq!(opened.keys, u64::from(KEYS));
+}
+
 #[test]
 fn recovery_reads_a_window_and_half_a_journal_at_the_most() {
     let (device, mut partition) = new_store(16 << 20);

@@ -66,13 +66,25 @@ pub struct Machine {
     /// Values differ in this.
     pub next_value: u64,
     pub refused: u64,
+    /// Fronts of snapshots in pieces that were written.
+    pub fronts: u64,
 }
 
 pub fn create(bytes: usize, seed: u64) -> Disk {
+    create_for(bytes, 4096, seed)
+}
+
+/// A store with room in its journal for keys of so many bytes of the disk.
+pub fn create_for(bytes: usize, bytes_a_key: u64, seed: u64) -> Disk {
     let device = SimDevice::new(Disk::new(bytes));
-    let settings = volume::CreateSettings { bytes_a_key: 4096, partitions: Some(1) };
+    let settings = volume::CreateSettings { bytes_a_key, partitions: Some(1) };
     volume::create(&device, &settings, &mut Rng::new(seed)).unwrap();
     device.0.into_inner()
+}
+
+/// Whether a write is a checkpoint whose epoch is its generation, and which lists nothing.
+fn is_front(bytes: &[u8]) -> bool {
+    &bytes[8..12] == b"EHJ1" && bytes[16..24] == bytes[24..32] && bytes[48..60] == [0; 12]
 }
 
 impl Machine {
@@ -99,6 +111,7 @@ impl Machine {
             next_token: 0,
             next_value: 0,
             refused: 0,
+            fronts: 0,
         })
     }
 
@@ -140,6 +153,7 @@ impl Machine {
                 IoKind::Write { offset, from } | IoKind::WriteDurably { offset, from } => {
                     self.disk.write(*offset, from);
                     write = self.disk.last_write();
+                    self.fronts += u64::from(is_front(from));
                 }
                 IoKind::Sync => covers = std::mem::take(&mut self.reported),
                 IoKind::Read { .. } => {}
@@ -269,7 +283,7 @@ pub fn recovered_with(disk: Disk, ledger: &Ledger, has_cache: bool) -> Result<Ma
     for key in ledger.keys().cloned().collect::<BTreeSet<_>>() {
         let found = machine.find(&key).map_err(|error| error.to_string())?;
         if !ledger.may_be(&key).contains(&found) {
-            let name = key.escape_ascii();
+            let name = key[..key.len().min(20)].escape_ascii();
             return Err(match found {
                 None => format!("{name} is lost"),
                 Some(_) => format!("{name} has a value that is not its last"),

@@ -36,15 +36,40 @@ pub(super) fn reason(failure: &Error) -> String {
     }
 }
 
+/// Whether an error is the store's and no fault of the request. One after which nothing is written is told otherwise.
+pub(super) fn is_fault(error: &Error) -> bool {
+    error.is_corruption() || error.is_lost() || matches!(error, Error::Io { .. })
+}
+
 fn status_of(error: &Error) -> Status {
     match error {
         Error::EmptyKey | Error::KeyTooLong { .. } => Status::INVALID_KEY_SIZE,
         Error::ValueTooLong { .. } => Status::INVALID_VALUE_SIZE,
         Error::CapacityExceeded { .. } => Status::CAPACITY_EXCEEDED,
         Error::LogFailed { .. } => Status::WRITE_FAULT,
-        error if error.is_corruption() => Status::UNRECOVERED_ERROR,
+        error if error.is_corruption() || error.is_lost() => Status::UNRECOVERED_ERROR,
         // Of a read: a write that failed has made the partition fail.
         Error::Io { .. } => Status::READ_ERROR,
         _ => Status::INTERNAL_ERROR,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_damaged_or_lost_is_a_fault_that_no_reading_again_mends() {
+        let (file, what) = ("store".to_owned(), "gone".to_owned());
+        let lost = Error::Lost { file: file.clone(), offset: 7, what: what.clone() };
+        let damaged = Error::HashStoreDamaged { store: file, offset: 7, what };
+        for error in [lost, damaged] {
+            assert!(is_fault(&error), "{error}");
+            assert_eq!(status_of(&error), Status::UNRECOVERED_ERROR, "{error}");
+        }
+        let unread = Error::io("read", "store", io::ErrorKind::Other.into());
+        assert!(is_fault(&unread) && status_of(&unread) == Status::READ_ERROR);
+        let full = Error::CapacityExceeded { store: String::new(), what: String::new() };
+        assert!(!is_fault(&full));
     }
 }

@@ -4,6 +4,7 @@ use super::*;
 use esker_base::Rng;
 use esker_hashstore::device::FileDevice;
 use esker_hashstore::{CreateSettings, volume};
+use esker_nvme::command::kv::listed as listed_keys;
 use std::fs::File;
 use std::io::Seek;
 use std::os::fd::AsFd;
@@ -449,4 +450,60 @@ fn parts_of_values_that_are_not_whole_take_memory() {
     }
     assert_eq!((bench.part.held_bytes, bench.part.reading_bytes), (0, 0));
     assert!(bench.part.reads_waiting.is_empty());
+}
+
+/// Keys that a list has no room for, and some that it has; and what the latter are, in their order.
+fn store_long_keys_and_short_ones(bench: &mut Bench) -> Vec<Vec<u8>> {
+    let block_bytes = bench.part.store.layout.block_bytes;
+    let mut short = Vec::new();
+    for number in 0..4000u32 {
+        let mut key = number.to_be_bytes().to_vec();
+        match number % 100 {
+            0 => short.push(key.clone()),
+            _ => key.resize(17, b'.'),
+        }
+        let place = bench.part.store.layout.partition_of(hash64(&key)) as usize;
+        let store = partition::Request::Store(Item::new(&key, 0, block_bytes), Only::Always);
+        bench.part.partitions[place].request(0, store);
+    }
+    for partition in &mut bench.part.partitions {
+        volume::drive(partition, &bench._device);
+        std::iter::from_fn(|| partition.take_reply()).for_each(|reply| {
+            reply.result.expect("there is room");
+        });
+    }
+    short.sort_by_key(|key| hash64(key));
+    short
+}
+
+/// Others have their turn between its steps, and may take away the key at which it goes on.
+#[test]
+fn a_list_looks_at_few_keys_at_a_time_and_lists_all() {
+    let mut bench = Bench::new(4);
+    let short = store_long_keys_and_short_ones(&mut bench);
+    let list = ListBuilder::new(Vec::new(), 4096);
+    let (mut listing, mut steps) = (Listing { number: 0, from: None, list }, 1);
+    while listing.step(&bench.part.partitions, 1, 4) == Step::GoesOn {
+        steps += 1;
+        if let Some(key) = listing.from.clone().filter(|key| key.len() > 16) {
+            let partition = &mut bench.part.partitions[listing.number as usize];
+            partition.request(0, partition::Request::Delete(key));
+            volume::drive(partition, &bench._device);
+        }
+    }
+    assert!(steps > 3, "{steps} steps");
+    let listed = listing.list.finish();
+    let listed: Vec<_> = listed_keys(&listed).map(|key| key.expect("whole").to_vec()).collect();
+    assert_eq!(listed, short);
+}
+
+#[test]
+fn a_list_ends_where_it_is_full() {
+    let mut bench = Bench::new(4);
+    let short = store_long_keys_and_short_ones(&mut bench);
+    let list = ListBuilder::new(Vec::new(), 4 + 3 * 8);
+    let mut listing = Listing { number: 0, from: None, list };
+    while listing.step(&bench.part.partitions, 1, 4) == Step::GoesOn {}
+    let listed = listing.list.finish();
+    assert!(listed_keys(&listed).eq(short[..3].iter().map(|key| Some(&key[..]))));
 }
