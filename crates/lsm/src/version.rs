@@ -20,10 +20,12 @@ use crate::compaction::Monitors;
 use crate::lifetimes::{Born, Lives};
 use crate::parallel;
 use crate::settings::KeyspaceSettings;
+use esker_api::KeyRange;
 use esker_base::{Background, Error, FragmentedTombstones, KeyspaceId, Result, Seqno};
 use esker_storage::Storage;
 use esker_table::{BlockCache, Sketches, Table};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -79,6 +81,21 @@ impl TableMeta {
     #[inline]
     pub fn ends_before(&self, key: &[u8]) -> bool {
         if self.largest_is_exclusive { &self.largest[..] <= key } else { &self.largest[..] < key }
+    }
+
+    /// Whether the table may hold or delete keys in `range`. Its range tombstones reach as far as its bounds, and no
+    /// further: whoever reads only `range` needs nothing of a table that does not meet it.
+    pub fn meets(&self, range: &KeyRange) -> bool {
+        !self.ends_below(range) && !range.ends_before(&self.smallest)
+    }
+
+    /// Whether the table neither holds nor deletes keys in `range` or after it.
+    pub(crate) fn ends_below(&self, range: &KeyRange) -> bool {
+        match &range.start {
+            Bound::Included(start) => self.ends_before(start),
+            Bound::Excluded(start) => self.largest <= *start,
+            Bound::Unbounded => false,
+        }
     }
 }
 

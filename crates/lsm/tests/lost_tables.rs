@@ -2,7 +2,7 @@
 
 use esker_base::background::{Background, Stepped, Threads};
 use esker_base::{Error, Hint, Result};
-use esker_lsm::{Db, Dedup, Env, Keyspace, KeyspaceSettings, Log, Ratio, Settings, Shape};
+use esker_lsm::{Db, Dedup, Env, Keyspace, KeyspaceSettings, Log, Pairs, Ratio, Settings, Shape};
 use esker_storage::{Layer, MemoryStorage, ReadableFile, Storage, WritableFile};
 use esker_table::Compression;
 use esker_table::format::FOOTER_BYTES;
@@ -197,20 +197,41 @@ fn so_does_one_that_is_opened_to_be_read() {
     assert_eq!(db.get(&one, &key(1, 7)).unwrap().as_deref(), Some(&[1; 400][..]));
 }
 
+/// The number of pairs in `range`, the same in both directions.
+fn scan(db: &Db, range: Range<[u8; 2]>) -> Result<usize> {
+    let one = keyspace(db, leveled());
+    let pairs = || db.range(&one, &range.start[..]..&range.end[..]);
+    let count = |mut pairs: Pairs| pairs.try_fold(0, |count, pair| pair.map(|_| count + 1));
+    let (there, back) = (count(pairs().into_iter()), count(pairs().rev().into_iter()));
+    assert_eq!(there.as_ref().ok(), back.as_ref().ok(), "{there:?}, {back:?}");
+    there
+}
+
 #[test]
-fn a_scan_behind_a_lost_table_is_answered_and_one_that_comes_to_it_is_an_error() {
+fn a_scan_beside_a_lost_table_is_answered_and_one_of_its_keys_is_an_error() {
     let (storage, files) = tables::<3>(leveled());
     storage.lose_end(&files[1], lost);
     let db = storage.open(Arc::new(Stepped));
-    let one = keyspace(&db, leveled());
-    let scan = |from: u8, to: u8| -> Result<usize> {
-        let (from, to) = (key(from, 0), key(to, 0));
-        let mut pairs = db.range(&one, &from[..]..&to[..]).into_iter();
-        pairs.try_fold(0, |count, pair| pair.map(|_| count + 1))
-    };
-    assert_eq!(scan(2, 3).unwrap(), 100);
-    assert_lost(scan(0, 3), &files[1]);
-    assert_lost(scan(1, 2), &files[1]);
+    assert_eq!(scan(&db, key(0, 0)..key(1, 0)).unwrap(), 100);
+    assert_eq!(scan(&db, key(1, 100)..key(3, 0)).unwrap(), 100);
+    assert_lost(scan(&db, key(0, 0)..key(3, 0)), &files[1]);
+    assert_lost(scan(&db, key(1, 0)..key(1, 1)), &files[1]);
+}
+
+#[test]
+fn so_is_one_beside_a_lost_table_with_range_deletes_and_one_of_what_they_delete_is_an_error() {
+    let (storage, _) = tables::<3>(leveled());
+    let db = storage.open(Arc::new(Stepped));
+    db.delete_range(&keyspace(&db, leveled()), &key(1, 50), &key(2, 10)).unwrap();
+    db.close().unwrap();
+    let [.., file] = &storage.table_files()[..] else { panic!("the close writes a table") };
+    storage.lose_end(file, lost);
+    let db = storage.open(Arc::new(Stepped));
+    assert_eq!(scan(&db, key(0, 0)..key(1, 50)).unwrap(), 150);
+    assert_eq!(scan(&db, key(2, 10)..key(3, 0)).unwrap(), 90);
+    assert_lost(scan(&db, key(1, 99)..key(2, 0)), file);
+    assert_lost(scan(&db, key(2, 9)..key(3, 0)), file);
+    assert_lost(scan(&db, key(0, 0)..key(1, 51)), file);
 }
 
 #[test]

@@ -17,10 +17,12 @@
 use super::sizes::Sizes;
 use super::span::Span;
 use crate::version::{KeyspaceVersion, Run, TableHandle, TableId, TableMeta};
+use esker_api::KeyRange;
 use esker_base::KeyspaceId;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::fmt;
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// Where a run stands: newer places are less.
@@ -136,6 +138,16 @@ pub struct Part {
     pub start: Option<Vec<u8>>,
     /// The first key after it; `None` is the plan's end.
     pub end: Option<Vec<u8>>,
+}
+
+impl Part {
+    /// The keys.
+    pub fn range(&self) -> KeyRange {
+        KeyRange {
+            start: self.start.clone().map_or(Bound::Unbounded, Bound::Included),
+            end: self.end.clone().map_or(Bound::Unbounded, Bound::Excluded),
+        }
+    }
 }
 
 /// Where output tables end, beside where they must.
