@@ -258,15 +258,17 @@ impl TableHandle {
         self.lost.get()
     }
 
-    /// Keeps in mind that a part of it is lost, if that is what `error` says.
-    pub(crate) fn note_lost(&self, error: &Error) {
-        let Error::Lost { file, offset, .. } = error else { return };
+    /// Keeps in mind that a part of it is lost, if that is what `error` says. Returns whether it is.
+    pub(crate) fn note_lost(&self, error: &Error) -> bool {
+        let Error::Lost { file, offset, .. } = error else { return false };
         let TableMeta { id, bytes, .. } = self.meta;
-        let is_here = (id.offset..id.offset + bytes).contains(offset);
-        if is_here && file.ends_with(&table_file_name(id.file)) {
+        let is_in_table = (id.offset..id.offset + bytes).contains(offset);
+        let is_this = is_in_table && file.ends_with(&table_file_name(id.file));
+        if is_this {
             // Whoever was first has said it.
             let _ = self.lost.set(error.clone());
         }
+        is_this
     }
 
     /// The reader, opened now if it was not yet. One that lost what an open needs is not tried again.
@@ -274,7 +276,7 @@ impl TableHandle {
         match (self.reader.get(), self.lost.get()) {
             (Some(table), _) => Ok(table),
             (None, Some(error)) => Err(error.clone()),
-            (None, None) => self.open(cache).inspect_err(|error| self.note_lost(error)),
+            (None, None) => self.open(cache).inspect_err(|error| _ = self.note_lost(error)),
         }
     }
 
@@ -424,6 +426,11 @@ impl KeyspaceVersion {
         bytes as f64 / writes.max(1) as f64
     }
 
+    /// Why a table can't be read whole, if one is known that can't.
+    pub fn lost(&self) -> Option<&Error> {
+        self.tables().find_map(|(_, _, table)| table.lost())
+    }
+
     /// The highest seqno in a table.
     pub fn newest_seqno(&self) -> Seqno {
         self.tables().map(|(_, _, table)| table.meta.max_seqno).max().unwrap_or(0)
@@ -465,7 +472,7 @@ impl Version {
 
     /// Why a table can't be read whole, if one is known that can't.
     pub(crate) fn lost(&self) -> Option<&Error> {
-        self.tables().find_map(|table| table.lost())
+        self.keyspaces.values().find_map(|keyspace| keyspace.lost())
     }
 
     /// As [`Version::open_tables`], by this thread and others that are free: most of it is waiting for

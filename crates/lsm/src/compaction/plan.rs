@@ -260,6 +260,11 @@ impl Plan {
         self.inputs.iter().flat_map(|input| &input.tables)
     }
 
+    /// Whether a part of an input table is lost, as far as that is known.
+    pub fn takes_lost(&self) -> bool {
+        self.tables().any(|table| table.lost().is_some())
+    }
+
     /// The bytes of all input tables.
     pub fn input_bytes(&self) -> u64 {
         self.tables().map(|table| table.meta.bytes).sum()
