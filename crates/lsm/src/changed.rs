@@ -82,12 +82,8 @@ pub(crate) fn range_changed(
         return Ok(false);
     }
     for run in tables.levels.iter().flat_map(|level| &level.runs) {
-        let touched = |table: &&Arc<TableHandle>| {
-            let meta = &table.meta;
-            meta.max_seqno > since
-                && !range.starts_after(&meta.largest)
-                && !range.ends_before(&meta.smallest)
-        };
+        let touched =
+            |table: &&Arc<TableHandle>| table.meta.max_seqno > since && table.meta.meets(range);
         let handles: Vec<_> = run.tables().iter().filter(touched).cloned().collect();
         for handle in handles.iter().filter(|table| table.meta.range_tombstones > 0) {
             if any_tombstone(handle.reader(&inner.cache)?.tombstones(), range, since) {

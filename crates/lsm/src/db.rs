@@ -365,19 +365,25 @@ impl Db {
         self.writable()?.flush_all()
     }
 
-    /// Merges every keyspace down to one run and drops what deletes and overwrites left behind.
+    /// Merges every keyspace down to one run and drops what deletes and overwrites left behind. Where a part of a table
+    /// is lost for good, all is merged that does not need it, and then this fails with [`Error::Lost`].
     pub fn compact(&self) -> Result<()> {
         let inner = self.writable()?;
         // A version held would keep all that is merged.
         let keyspaces: Vec<_> = inner.view.load().version.keyspaces.keys().copied().collect();
-        keyspaces.into_iter().try_for_each(|keyspace| match inner.compact_fully(keyspace) {
-            // Dropped meanwhile.
-            Err(Error::UnknownKeyspace { .. }) => Ok(()),
-            done => done,
-        })
+        let mut lost = Ok(());
+        for keyspace in keyspaces {
+            match inner.compact_fully(keyspace) {
+                // Dropped meanwhile.
+                Err(Error::UnknownKeyspace { .. }) => {}
+                Err(error) if error.is_lost() => lost = lost.and(Err(error)),
+                done => done?,
+            }
+        }
+        lost
     }
 
-    /// Merges `keyspace` down to one run and drops what deletes and overwrites left behind.
+    /// As [`Db::compact`], of one keyspace.
     pub fn compact_keyspace(&self, keyspace: &Keyspace) -> Result<()> {
         self.writable()?.compact_fully(keyspace.id)
     }

@@ -1,6 +1,7 @@
 //! A run read as one sequence: its tables one after another, each opened when it is reached.
 
 use crate::version::{Run, TableHandle};
+use esker_api::KeyRange;
 use esker_base::{EntryCursor, Kind, Result, Seqno};
 use esker_table::{BlockCache, CursorPurpose, HeldValue, TableCursor};
 use std::ops::Range;
@@ -36,14 +37,11 @@ impl RunCursor {
         Self::new(Arc::new(Run::new(0, tables)), cache, purpose)
     }
 
-    /// Leaves out the tables before `start` and those that begin at or after `end`.
-    pub fn bounded(mut self, start: Option<&[u8]>, end: Option<&[u8]>) -> Self {
+    /// Leaves out the tables that do not meet `range`.
+    pub fn bounded(mut self, range: &KeyRange) -> Self {
         let tables = self.run.tables();
-        let from =
-            start.map_or(0, |start| tables.partition_point(|table| table.meta.ends_before(start)));
-        let to = end.map_or(tables.len(), |end| {
-            tables.partition_point(|table| &table.meta.smallest[..] < end)
-        });
+        let from = tables.partition_point(|table| table.meta.ends_below(range));
+        let to = tables.partition_point(|table| !range.ends_before(&table.meta.smallest));
         self.within = from..to.max(from);
         self
     }
@@ -193,5 +191,54 @@ impl EntryCursor for RunCursor {
     #[inline]
     fn value(&self) -> &[u8] {
         self.current().value()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::sample_table;
+    use crate::version::TableMeta;
+    use std::ops::Bound;
+
+    const ENDS: std::ops::Range<u8> = 0..11;
+
+    fn table(smallest: u8, largest: u8, largest_is_exclusive: bool) -> Arc<TableHandle> {
+        let (smallest, largest) = (vec![smallest], vec![largest]);
+        TableHandle::detached(TableMeta {
+            smallest,
+            largest,
+            largest_is_exclusive,
+            ..sample_table(1)
+        })
+    }
+
+    fn bounds() -> impl Iterator<Item = Bound<Vec<u8>>> {
+        let at = |key: u8| [Bound::Included(vec![key]), Bound::Excluded(vec![key])];
+        ENDS.flat_map(at).chain([Bound::Unbounded])
+    }
+
+    #[test]
+    fn the_tables_within_a_range_are_those_that_may_hold_or_delete_keys_in_it() {
+        let tables = vec![table(2, 4, false), table(6, 8, true), table(8, 9, false)];
+        let run = Arc::new(Run::new(1, tables));
+        // Every bound, and a key between each and the next.
+        let keys: Vec<Vec<u8>> = ENDS.flat_map(|key| [vec![key], vec![key, 1]]).collect();
+        let holds = |table: &TableHandle, key: &[u8]| table.meta.overlaps(key, key);
+        for range in bounds().flat_map(|start| bounds().map(move |end| (start.clone(), end))) {
+            let range = KeyRange { start: range.0, end: range.1 };
+            let mut in_range = keys.iter().filter(|key| range.contains(key)).peekable();
+            if in_range.peek().is_none() {
+                continue;
+            }
+            let meet = |table: &&Arc<TableHandle>| in_range.clone().any(|key| holds(table, key));
+            let expected: Vec<_> = run.tables().iter().filter(meet).map(|t| &t.meta).collect();
+            let cache = Arc::new(BlockCache::new(0));
+            let cursor = RunCursor::new(run.clone(), cache, CursorPurpose::Read).bounded(&range);
+            let within = run.tables()[cursor.within].iter().map(|table| &table.meta);
+            assert_eq!(within.collect::<Vec<_>>(), expected, "{range:?}");
+            let meeting = run.tables().iter().map(|t| &t.meta).filter(|meta| meta.meets(&range));
+            assert_eq!(meeting.collect::<Vec<_>>(), expected, "{range:?}");
+        }
     }
 }

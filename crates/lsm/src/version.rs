@@ -20,10 +20,12 @@ use crate::compaction::Monitors;
 use crate::lifetimes::{Born, Lives};
 use crate::parallel;
 use crate::settings::KeyspaceSettings;
+use esker_api::KeyRange;
 use esker_base::{Background, Error, FragmentedTombstones, KeyspaceId, Result, Seqno};
 use esker_storage::Storage;
 use esker_table::{BlockCache, Sketches, Table};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -79,6 +81,21 @@ impl TableMeta {
     #[inline]
     pub fn ends_before(&self, key: &[u8]) -> bool {
         if self.largest_is_exclusive { &self.largest[..] <= key } else { &self.largest[..] < key }
+    }
+
+    /// Whether the table may hold or delete keys in `range`. Its range tombstones reach as far as its bounds, and no
+    /// further: whoever reads only `range` needs nothing of a table that does not meet it.
+    pub fn meets(&self, range: &KeyRange) -> bool {
+        !self.ends_below(range) && !range.ends_before(&self.smallest)
+    }
+
+    /// Whether the table neither holds nor deletes keys in `range` or after it.
+    pub(crate) fn ends_below(&self, range: &KeyRange) -> bool {
+        match &range.start {
+            Bound::Included(start) => self.ends_before(start),
+            Bound::Excluded(start) => self.largest <= *start,
+            Bound::Unbounded => false,
+        }
     }
 }
 
@@ -241,15 +258,17 @@ impl TableHandle {
         self.lost.get()
     }
 
-    /// Keeps in mind that a part of it is lost, if that is what `error` says.
-    pub(crate) fn note_lost(&self, error: &Error) {
-        let Error::Lost { file, offset, .. } = error else { return };
+    /// Keeps in mind that a part of it is lost, if that is what `error` says. Returns whether it is.
+    pub(crate) fn note_lost(&self, error: &Error) -> bool {
+        let Error::Lost { file, offset, .. } = error else { return false };
         let TableMeta { id, bytes, .. } = self.meta;
-        let is_here = (id.offset..id.offset + bytes).contains(offset);
-        if is_here && file.ends_with(&table_file_name(id.file)) {
+        let is_in_table = (id.offset..id.offset + bytes).contains(offset);
+        let is_this = is_in_table && file.ends_with(&table_file_name(id.file));
+        if is_this {
             // Whoever was first has said it.
             let _ = self.lost.set(error.clone());
         }
+        is_this
     }
 
     /// The reader, opened now if it was not yet. One that lost what an open needs is not tried again.
@@ -257,7 +276,7 @@ impl TableHandle {
         match (self.reader.get(), self.lost.get()) {
             (Some(table), _) => Ok(table),
             (None, Some(error)) => Err(error.clone()),
-            (None, None) => self.open(cache).inspect_err(|error| self.note_lost(error)),
+            (None, None) => self.open(cache).inspect_err(|error| _ = self.note_lost(error)),
         }
     }
 
@@ -407,6 +426,11 @@ impl KeyspaceVersion {
         bytes as f64 / writes.max(1) as f64
     }
 
+    /// Why a table can't be read whole, if one is known that can't.
+    pub fn lost(&self) -> Option<&Error> {
+        self.tables().find_map(|(_, _, table)| table.lost())
+    }
+
     /// The highest seqno in a table.
     pub fn newest_seqno(&self) -> Seqno {
         self.tables().map(|(_, _, table)| table.meta.max_seqno).max().unwrap_or(0)
@@ -448,7 +472,7 @@ impl Version {
 
     /// Why a table can't be read whole, if one is known that can't.
     pub(crate) fn lost(&self) -> Option<&Error> {
-        self.tables().find_map(|table| table.lost())
+        self.keyspaces.values().find_map(|keyspace| keyspace.lost())
     }
 
     /// As [`Version::open_tables`], by this thread and others that are free: most of it is waiting for

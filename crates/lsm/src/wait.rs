@@ -207,7 +207,8 @@ impl Inner {
         })
     }
 
-    /// Merges everything in `keyspace` down to one level, in the calling thread and beside the lanes.
+    /// Merges everything in `keyspace` down to one level, in the calling thread and beside the lanes. Fails if a part of
+    /// a table is lost, when all is merged that does not need it.
     pub(crate) fn compact_fully(&self, keyspace: KeyspaceId) -> Result<()> {
         self.flush_all()?;
         let _hurry = Hurry::begin(&self.schedule);
@@ -232,13 +233,14 @@ impl Inner {
                 let wanted =
                     compaction::full(keyspace, before_file, &jobs.busy, self.sizes, &around);
                 let is_idle = jobs.busy.is_idle(keyspace.id);
+                let lost = keyspace.lost().cloned();
                 drop(view);
                 match wanted.filter(|plan| jobs.busy.permits(plan)) {
                     Some(plan) => {
                         jobs.begin_plan(&plan);
                         plan
                     }
-                    None if is_idle => return Ok(()),
+                    None if is_idle => return left_out(lost),
                     None => {
                         self.schedule.progress.wait_for(&mut jobs, IDLE);
                         continue;
@@ -247,5 +249,16 @@ impl Inner {
             };
             run_plan(self, plan)?;
         }
+    }
+}
+
+/// What a compaction that was asked for says of a table that it could not merge.
+fn left_out(lost: Option<Error>) -> Result<()> {
+    match lost {
+        Some(Error::Lost { file, offset, what }) => {
+            let what = format!("{what}; all was merged that can be without this table");
+            Err(Error::Lost { file, offset, what })
+        }
+        other => other.map_or(Ok(()), Err),
     }
 }

@@ -257,6 +257,29 @@ fn writers_on_many_threads_all_find_their_writes() {
     assert_eq!(pairs(&db).len(), 16_000);
 }
 
+/// The deletes reach further than the versions of the table that they are in, on both sides.
+#[test]
+fn a_scan_of_a_part_of_what_a_table_deletes_sees_nothing_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let keyspace = db.default_keyspace();
+    (0..60).for_each(|n| db.put(&keyspace, &key(n), b"old").unwrap());
+    db.flush().unwrap();
+    db.delete_range(&keyspace, &key(10), &key(20)).unwrap();
+    db.put(&keyspace, &key(30), b"new").unwrap();
+    db.delete_range(&keyspace, &key(40), &key(50)).unwrap();
+    db.flush().unwrap();
+    let lives = |n: &u64| !(10..20).contains(n) && !(40..50).contains(n);
+    for (from, to) in (0..60).flat_map(|from| (from..60).map(move |to| (from, to))) {
+        let expected: Vec<_> = (from..to).filter(lives).map(key).collect();
+        let range = || db.range(&keyspace, &key(from)[..]..&key(to)[..]);
+        let forward: Vec<_> = range().into_iter().map(|pair| pair.unwrap().0).collect();
+        let mut back: Vec<_> = range().rev().into_iter().map(|pair| pair.unwrap().0).collect();
+        back.reverse();
+        assert_eq!((&forward, &back), (&expected, &expected), "from {from} to {to}");
+    }
+}
+
 #[test]
 fn bad_writes_are_refused_and_nothing_is_written() {
     use esker_base::Error;

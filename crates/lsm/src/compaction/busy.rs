@@ -1,8 +1,9 @@
-//! What running plans hold. One whose edit is still to be made runs until then.
+//! What running plans hold. One whose edit is still to be made runs until then. Nor can a plan have a table of which a
+//! part is lost for good: its merge would write what nobody will have.
 
 use super::plan::{Place, Plan, Reason};
 use super::span::Span;
-use crate::version::TableId;
+use crate::version::{TableHandle, TableId};
 use esker_base::KeyspaceId;
 use std::collections::HashSet;
 
@@ -61,21 +62,25 @@ impl Held {
 }
 
 impl Busy {
-    /// Whether a table is an input of a running plan.
-    pub fn holds(&self, table: TableId) -> bool {
-        self.tables.contains(&table)
+    /// Whether no other plan can have a table: it is an input of a running one, or a part of it is lost.
+    pub fn holds(&self, table: &TableHandle) -> bool {
+        table.lost().is_some() || self.tables.contains(&table.meta.id)
     }
 
-    /// Whether `plan` may run beside those that run.
+    /// Whether `plan` can be done, and may run beside those that run.
     pub fn permits(&self, plan: &Plan) -> bool {
-        let claim = Claim::of(plan);
-        !plan.tables().any(|table| self.holds(table.meta.id))
-            && !self.claims.iter().any(|other| other.meets(&claim))
+        !plan.takes_lost() && !self.meets(plan)
     }
 
-    /// Marks `plan` as running.
+    fn meets(&self, plan: &Plan) -> bool {
+        let claim = Claim::of(plan);
+        plan.tables().any(|table| self.tables.contains(&table.meta.id))
+            || self.claims.iter().any(|other| other.meets(&claim))
+    }
+
+    /// Marks `plan` as running. A part of its tables may have been found to be lost since it was permitted.
     pub fn claim(&mut self, plan: &Plan) {
-        debug_assert!(self.permits(plan), "plans that run together must not meet");
+        debug_assert!(!self.meets(plan), "plans that run together must not meet");
         self.tables.extend(plan.tables().map(|table| table.meta.id));
         self.claims.push(Claim::of(plan));
     }

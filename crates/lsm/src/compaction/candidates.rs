@@ -60,7 +60,7 @@ impl<'a> Search<'a> {
                 let mut best: Option<Candidate<'_>> = None;
                 for to in from + 1..=run.tables().len().min(from + SEED_TABLES) {
                     let seed = &run.tables()[from..to];
-                    if self.busy.holds(seed[seed.len() - 1].meta.id) {
+                    if self.busy.holds(&seed[seed.len() - 1]) {
                         break;
                     }
                     let candidate = self.candidate(run.id, seed);

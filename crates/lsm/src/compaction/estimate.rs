@@ -49,6 +49,16 @@ impl Estimate {
         }
     }
 
+    /// The estimate with `bytes` of tables beside, of which nothing goes.
+    pub(super) fn beside(self, bytes: f64) -> Self {
+        Estimate {
+            bytes: self.bytes + bytes,
+            live_bytes: self.live_bytes + bytes,
+            kept_bytes: self.kept_bytes + bytes,
+            ..self
+        }
+    }
+
     /// The estimate if what is kept goes to as many tables as `tables` says, by its bytes. Each of them takes as much
     /// beside keys as one of `like`.
     fn in_tables(self, like: &[&Arc<TableHandle>], tables: impl Fn(f64) -> f64) -> Estimate {

@@ -134,10 +134,10 @@ pub fn execute_part(plan: &Plan, part: &Part, context: &Context<'_>) -> Result<O
 
 /// A merge of the plan's inputs that stands on the first version of `part`.
 fn merge_of(plan: &Plan, part: &Part, context: &Context<'_>) -> Result<MergeCursor<RunCursor>> {
+    let range = part.range();
     let cursor = |input: &PlanInput| {
         let (tables, cache) = (input.tables.clone(), context.cache.clone());
-        RunCursor::of_tables(tables, cache, CursorPurpose::Compaction)
-            .bounded(part.start.as_deref(), part.end.as_deref())
+        RunCursor::of_tables(tables, cache, CursorPurpose::Compaction).bounded(&range)
     };
     let children = plan.inputs.iter().map(cursor).collect();
     let mut merge = MergeCursor::new(children).sharing(plan.span.shared_bytes());

@@ -5,6 +5,9 @@
 //! where runs allow it: a leveled keyspace goes level by level, a stretch of tables at a time; a
 //! tiered one by groups of tables that overlap each other; and one with a goal for space by the merges
 //! that it would settle with, a little at a time and within its goal.
+//!
+//! A table of which a part is lost can't be merged. It stays where it is, and with it what would pass it on its way down;
+//! all else is merged as far as that allows.
 
 use super::busy::Busy;
 use super::leveled::{Targets, into_base, move_down};
@@ -50,7 +53,8 @@ pub fn full(
     gather.or_else(|| rewrite_garbage(&older, last, before_file, most_bytes, sizes))
 }
 
-/// Level 0 into the base, else a stretch of the highest level into the next that holds data.
+/// Level 0 into the base, else a stretch of the highest level into the next that holds data. Where a lost table is in
+/// the way of that, a group of tables that it does not overlap, or a stretch of a lower level.
 fn down_one_level(
     keyspace: &KeyspaceVersion,
     ratio: u32,
@@ -59,27 +63,50 @@ fn down_one_level(
 ) -> Option<Plan> {
     if !keyspace.levels[0].is_empty() {
         let base = Targets::of(keyspace, ratio, sizes).base;
-        return into_base(keyspace, base, Reason::Manual, sizes);
+        let all = into_base(keyspace, base, Reason::Manual, sizes);
+        let all = all.filter(|plan| !plan.takes_lost());
+        if let Some(plan) = all.or_else(|| merge_group(keyspace, last.max(base), sizes)) {
+            return Some(plan);
+        }
     }
-    let level = (1..last).find(|&level| !keyspace.levels[level].is_empty())?;
-    let below = (level + 1..=last).find(|&below| !keyspace.levels[below].is_empty())?;
-    let tables = keyspace.levels[level].runs[0].tables();
-    let target = &keyspace.levels[below].runs[0];
-    let fits = |to: usize| {
-        let own: u64 = tables[..to].iter().map(|table| table.meta.bytes).sum();
-        let span = Span::of(&tables[..to]).expect("at least one table");
-        let under: u64 = span.tables_of(target).iter().map(|table| table.meta.bytes).sum();
-        own + under <= sizes.plan_bytes()
-    };
-    let to = (2..=tables.len()).take_while(|&to| fits(to)).last().unwrap_or(1);
-    move_down(keyspace, level, below, &tables[..to], Reason::Manual, sizes)
+    let holds_data = |level: &usize| !keyspace.levels[*level].is_empty();
+    (1..last).filter(holds_data).find_map(|level| {
+        let below = (level + 1..=last).find(holds_data)?;
+        stretch_down(keyspace, level, below, sizes)
+    })
 }
 
-/// Merges the first group of overlapping tables that is not yet in the last level's newest run.
+/// The first stretch of `level` that can be merged into `below`.
+fn stretch_down(
+    keyspace: &KeyspaceVersion,
+    level: usize,
+    below: usize,
+    sizes: Sizes,
+) -> Option<Plan> {
+    let tables = keyspace.levels[level].runs[0].tables();
+    let target = &keyspace.levels[below].runs[0];
+    let under = |stretch: &[Arc<TableHandle>]| {
+        Span::of(stretch).expect("at least one table").tables_of(target)
+    };
+    let can_go = |stretch: &[Arc<TableHandle>]| {
+        stretch.iter().chain(under(stretch)).all(|table| table.lost().is_none())
+    };
+    let fits = |stretch: &[Arc<TableHandle>]| {
+        let all = stretch.iter().chain(under(stretch));
+        all.map(|table| table.meta.bytes).sum::<u64>() <= sizes.plan_bytes()
+    };
+    let from = (0..tables.len()).find(|&from| can_go(&tables[from..=from]))?;
+    let goes_on = |to: &usize| fits(&tables[from..*to]) && can_go(&tables[from..*to]);
+    let to = (from + 2..=tables.len()).take_while(goes_on).last().unwrap_or(from + 1);
+    move_down(keyspace, level, below, &tables[from..to], Reason::Manual, sizes)
+}
+
+/// Merges the first group of overlapping tables, none of them lost, that is not yet in the last level's newest run.
 fn merge_group(keyspace: &KeyspaceVersion, last: usize, sizes: Sizes) -> Option<Plan> {
     let target = keyspace.levels[last].runs.first().map(|run| run.id);
     let group = groups(keyspace).into_iter().find(|group| {
         group.iter().any(|(level, run, _)| *level != last || Some(run.id) != target)
+            && group.iter().all(|(_, _, table)| table.lost().is_none())
     })?;
     let newest = group.iter().map(|(_, run, _)| run.id).max()?;
     let mut inputs: BTreeMap<(usize, u64), Vec<Arc<TableHandle>>> = BTreeMap::new();
@@ -143,7 +170,8 @@ fn rewrite_garbage(
     let has_garbage = |table: &Arc<TableHandle>| {
         let meta = &table.meta;
         let has_deletes = meta.deletes > 0 || meta.range_tombstones > 0;
-        meta.id.file < before_file && (has_deletes || table.repeats() > 0)
+        let is_lost = table.lost().is_some();
+        !is_lost && meta.id.file < before_file && (has_deletes || table.repeats() > 0)
     };
     let mut bytes = 0;
     let from = run.tables().iter().position(has_garbage)?;

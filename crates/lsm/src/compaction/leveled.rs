@@ -96,7 +96,7 @@ fn score(keyspace: &KeyspaceVersion, level: usize, targets: &Targets, busy: &Bus
         return keyspace.levels[0].runs.len() as f64 / LEVEL_0_RUNS as f64;
     }
     let Some(run) = run_of(keyspace, level) else { return 0.0 };
-    let staying = run.tables().iter().filter(|table| !busy.holds(table.meta.id));
+    let staying = run.tables().iter().filter(|table| !busy.holds(table));
     let bytes: u64 = staying.map(|table| table.meta.bytes).sum();
     if bytes <= targets.bytes[level] { 0.0 } else { bytes as f64 / targets.bytes[level] as f64 }
 }
@@ -192,7 +192,7 @@ fn stretches<'a>(
     let mut busy_before = vec![0usize];
     for table in below {
         bytes_before.push(bytes_before[bytes_before.len() - 1] + table.meta.bytes);
-        let held = usize::from(busy.holds(table.meta.id));
+        let held = usize::from(busy.holds(table));
         busy_before.push(busy_before[busy_before.len() - 1] + held);
     }
     let mut found = Vec::new();
@@ -202,7 +202,7 @@ fn stretches<'a>(
         let first = below.partition_point(|b| b.meta.ends_before(&tables[from].meta.smallest));
         for to in from..tables.len() {
             let meta = &tables[to].meta;
-            if busy.holds(meta.id) {
+            if busy.holds(&tables[to]) {
                 break;
             }
             own += meta.bytes;

@@ -43,8 +43,8 @@ impl KeyspaceVersion {
 }
 
 impl KeyspaceVersion {
-    /// What would stay of the keyspace's tables if all were merged. `None` if it is not known,
-    /// because a table could not be opened yet.
+    /// What would stay of the keyspace's tables if all were merged that can be: one of which a part is lost stays whole,
+    /// whatever is in it, and so counts as live. `None` if it is not known, because a table could not be opened yet.
     pub fn estimate(&self, snapshots: &[Seqno]) -> Option<Estimate> {
         let mut whole = self.monitors.whole.lock();
         if let Some((of, known)) = &*whole
@@ -52,9 +52,12 @@ impl KeyspaceVersion {
         {
             return Some(*known);
         }
-        let found = estimate(self.tables().map(|(_, _, table)| table), snapshots, true)?;
+        let tables = self.tables().map(|(_, _, table)| table);
+        let (lost, tables): (Vec<_>, Vec<_>) = tables.partition(|table| table.lost().is_some());
+        let found = estimate(tables.into_iter(), snapshots, true)?;
         let base = self.levels[LEVELS - 1].runs.iter().flat_map(|run| run.tables());
-        let found = found.at_most(proportion(base));
+        let lost_bytes: u64 = lost.iter().map(|table| table.meta.bytes).sum();
+        let found = found.at_most(proportion(base)).beside(lost_bytes as f64);
         *whole = Some((snapshots.to_vec(), found));
         Some(found)
     }
@@ -63,12 +66,12 @@ impl KeyspaceVersion {
 impl KeyspaceVersion {
     /// The level of samples at which merges into the last level are judged, if there is a goal for space:
     /// what tables above have below it would only take space, and they are small. The median's, as some of the
-    /// last level's tables are small, too.
+    /// last level's tables are small, too. Of those that are open: a lost one tells nothing.
     pub fn sample_level(&self) -> u8 {
         let judged = matches!(self.settings.dedup, Dedup::SpaceGoal { .. });
         let base = self.levels[LEVELS - 1].runs.iter().filter(|_| judged);
         let level = |table: &TableHandle| Some(table.contents()?.sketches.theta.level());
-        let levels = base.flat_map(|run| run.tables()).map(|table| level(table).unwrap_or(0));
+        let levels = base.flat_map(|run| run.tables()).filter_map(|table| level(table));
         let mut levels: Vec<u8> = levels.collect();
         levels.sort_unstable();
         levels.get(levels.len() / 2).copied().unwrap_or(0)

@@ -17,10 +17,12 @@
 use super::sizes::Sizes;
 use super::span::Span;
 use crate::version::{KeyspaceVersion, Run, TableHandle, TableId, TableMeta};
+use esker_api::KeyRange;
 use esker_base::KeyspaceId;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::fmt;
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// Where a run stands: newer places are less.
@@ -138,6 +140,16 @@ pub struct Part {
     pub end: Option<Vec<u8>>,
 }
 
+impl Part {
+    /// The keys.
+    pub fn range(&self) -> KeyRange {
+        KeyRange {
+            start: self.start.clone().map_or(Bound::Unbounded, Bound::Included),
+            end: self.end.clone().map_or(Bound::Unbounded, Bound::Excluded),
+        }
+    }
+}
+
 /// Where output tables end, beside where they must.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cutting {
@@ -246,6 +258,11 @@ impl Plan {
     /// All input tables, newest run first.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
         self.inputs.iter().flat_map(|input| &input.tables)
+    }
+
+    /// Whether a part of an input table is lost, as far as that is known.
+    pub fn takes_lost(&self) -> bool {
+        self.tables().any(|table| table.lost().is_some())
     }
 
     /// The bytes of all input tables.

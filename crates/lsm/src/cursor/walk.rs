@@ -10,6 +10,7 @@
 use crate::inner::Inner;
 use crate::merge::MergeCursor;
 use crate::run_cursor::RunCursor;
+use crate::version::TableMeta;
 use crate::view::View;
 use esker_api::KeyRange;
 use esker_base::{EntryCursor, FragmentedTombstones, KeyspaceId, Kind, MAX_SEQNO, Result, Seqno};
@@ -134,13 +135,12 @@ impl Walk {
             tombstones.extend(memtable.range_tombstones(keyspace));
         }
         for run in tables.levels.iter().flat_map(|level| &level.runs) {
-            for handle in run.tables() {
-                if handle.meta.range_tombstones > 0 {
-                    tombstones.push(handle.reader(&inner.cache)?.tombstones().clone());
-                }
+            let deletes_in = |meta: &TableMeta| meta.range_tombstones > 0 && meta.meets(&range);
+            for handle in run.tables().iter().filter(|table| deletes_in(&table.meta)) {
+                tombstones.push(handle.reader(&inner.cache)?.tombstones().clone());
             }
             let cursor = RunCursor::new(run.clone(), inner.cache.clone(), CursorPurpose::Read);
-            sources.push(Source::Run(cursor));
+            sources.push(Source::Run(cursor.bounded(&range)));
         }
         tombstones.retain(|list| !list.is_empty());
         Ok(Walk {

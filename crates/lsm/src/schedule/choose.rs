@@ -197,8 +197,8 @@ pub(crate) fn next_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
     in_turn.find_map(|(_, keyspace)| pick(inner, jobs, keyspace, &around))
 }
 
-/// What is to be merged in `keyspace`. Nothing as long as that takes a table that could not be opened, or of which a part
-/// is lost: to fail at it again and again would keep the lane from others, and write what nobody will have.
+/// What is to be merged in `keyspace`. Nothing as long as that takes a table that could not be opened: to fail at it
+/// again and again would keep the lane from others.
 fn pick(
     inner: &Inner,
     jobs: &Jobs,
@@ -206,8 +206,8 @@ fn pick(
     around: &Surroundings,
 ) -> Option<Plan> {
     let plan = compaction::pick(keyspace, &jobs.busy, inner.sizes, around)?;
-    let is_closed = |table: &TableHandle| jobs.unopened.is_some() && table.opened().is_none();
-    let would_fail = plan.tables().any(|table| table.lost().is_some() || is_closed(table));
+    let is_closed = |table: &TableHandle| table.opened().is_none();
+    let would_fail = jobs.unopened.is_some() && plan.tables().any(|table| is_closed(table));
     (!would_fail).then_some(plan)
 }
 

@@ -42,10 +42,12 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
             Ok(())
         }
     };
-    if let (Job::Compact(plan), Err(error)) = (&job, &outcome) {
-        // Before the plan is no more: it must not be chosen again.
-        plan.tables().for_each(|table| table.note_lost(error));
-    }
+    let outcome = match (&job, outcome) {
+        // Before the plan is no more, which must not be chosen again. From then on the table tells it; the lane has not
+        // failed, and has others to do.
+        (Job::Compact(plan), Err(error)) if note_lost(plan, &error) => Ok(()),
+        (_, outcome) => outcome,
+    };
     let is_install = matches!(job, Job::Install(_));
     let wants_room = matches!(job, Job::Prepare | Job::Flush(_) | Job::Compact(_));
     let outcome = match outcome {
@@ -85,6 +87,11 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
     jobs.flushing = jobs.flushing.filter(|_| lane != Lane::Flush);
     rest(inner, jobs, lane);
     outcome
+}
+
+/// Keeps in mind that a part of a table of `plan` is lost, if that is what `error` says. Returns whether it is.
+fn note_lost(plan: &Plan, error: &Error) -> bool {
+    plan.tables().any(|table| table.note_lost(error))
 }
 
 /// The end of a job. Once the last compaction has ended, writers need keep no pace any more.

@@ -1,13 +1,16 @@
 //! What a space goal's picker does with single trees. Tables are lists of keys with real sketches.
 
+use super::lose;
 use crate::compaction::{
     Busy, Estimate, History, Ledger, Plan, PlanInput, Reason, Sizes, Surroundings, admits_flush,
     full, pick,
 };
 use crate::dedup::{Dedup, Ratio};
+use crate::lifetimes::Born;
 use crate::settings::{KeyspaceSettings, Shape};
-use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle, TableId, TableMeta};
+use crate::version::{KeyspaceVersion, LEVELS, Run, TableFile, TableHandle, TableId, TableMeta};
 use esker_base::{KeyspaceId, Seqno, hash64};
+use esker_storage::MemoryStorage;
 use esker_table::Sketches;
 use std::ops::Range;
 use std::sync::Arc;
@@ -378,4 +381,67 @@ fn a_keyspace_with_little_in_a_flush_keeps_room_for_one_of_its_own() {
     let at_rest = tree.ledger(&Busy::default(), &Surroundings::default());
     assert_eq!(found.flush, 0.9 * SIZES.segment_bytes as f64);
     assert_eq!(found.room_beside_flush(), at_rest.room_beside_flush());
+}
+
+/// In place of a table that is known, one of as many bytes of which a part is lost, and which was never opened.
+fn lost(table: &TableHandle) -> Arc<TableHandle> {
+    let file = TableFile::new(Arc::new(MemoryStorage::new()), table.meta.id.file);
+    let table = TableHandle::new(table.meta.clone(), Born::default(), file);
+    lose(&table);
+    table
+}
+
+#[test]
+fn a_lost_table_counts_as_live_and_merges_go_on_beside_it() {
+    // 15 segments, a goal of 18 and three, and five segments of new versions.
+    let tree = |loses: bool| {
+        let mut tree = Tree::new(120);
+        let newer = (0..10).map(|at| tree.table(at * 50..(at + 1) * 50, 1..51)).collect();
+        tree.add(0, 50, newer);
+        tree.add_base(30);
+        let base = Arc::make_mut(&mut tree.keyspace.levels[BASE].runs[0]);
+        if loses {
+            let first = &mut base.tables_mut()[0];
+            *first = lost(first);
+        }
+        tree
+    };
+    let (sound, losing) = (tree(false), tree(true));
+    let whole =
+        |tree: &Tree| tree.ledger(&Busy::default(), &Surroundings::default()).whole.live_bytes;
+    // Its older versions stay, too.
+    let more = whole(&losing) - whole(&sound);
+    assert!((more / (50 * ENTRY_BYTES) as f64 - 1.0).abs() < 0.1, "{more}");
+    let mut busy = Busy::default();
+    let mut merged = 0;
+    while let Some(plan) = losing.pick(&busy) {
+        assert!(!plan.takes_lost());
+        busy.claim(&plan);
+        merged += plan.tables().count();
+    }
+    assert!(merged > 0, "there is more above the base than the goal leaves room for");
+}
+
+#[test]
+fn what_lost_tables_would_tell_of_samples_the_others_do() {
+    let mut tree = Tree::new(120);
+    let tables = (0..3).map(|at| tree.table(at * 20_000..(at + 1) * 20_000, 0..0));
+    let tables: Vec<_> = tables.collect();
+    let known = tables[0].contents().unwrap().sketches.theta.level();
+    assert!(known > 0);
+    let tables = vec![tables[0].clone(), lost(&tables[1]), lost(&tables[2])];
+    tree.add(BASE, 1, tables);
+    assert_eq!(tree.keyspace.sample_level(), known);
+}
+
+#[test]
+fn a_full_compaction_goes_on_beside_a_lost_table_of_the_base() {
+    let mut tree = Tree::new(300);
+    let newer = (0..4).map(|at| tree.table(at * 50..(at + 1) * 50, 1..51)).collect();
+    tree.add(0, 50, newer);
+    tree.add_base(4);
+    lose(&tree.keyspace.levels[BASE].runs[0].tables()[1]);
+    let around = Surroundings::default();
+    let plan = full(&tree.keyspace, u64::MAX, &Busy::default(), SIZES, &around).unwrap();
+    assert!(!plan.takes_lost() && plan.output_level == BASE, "{plan:?}");
 }

@@ -6,7 +6,7 @@
 //! * `tree leveled 10 segment=64` (or `tiered 4`, with `per-level=1.6` or not after it): one run a
 //!   line, `level/run: tables`. A table is `smallest-largest:bytes`, `)` after `largest` if it is
 //!   exclusive, then `d` and the deletes among its 100 entries, `t` and its range tombstones, `s` and its
-//!   highest seqno. Instead of bytes there may be `k` and a range of numbers, `k0..100`: its keys, of a byte each. Nothing is
+//!   highest seqno, `x` if a part of it is lost. Instead of bytes there may be `k` and a range of numbers, `k0..100`: its keys, of a byte each. Nothing is
 //!   busy then. The output is empty.
 //! * `pick`: one plan, which is busy from then on. `pick all`: plans until there is none.
 //! * `release`: nothing is busy any more.
@@ -17,6 +17,7 @@
 //! * `merge`: the last plan is done: each key of its inputs stays once. The output is the tree, with
 //!   the duplicate rate of each level.
 
+use super::lose;
 use crate::compaction::{Arrival, Busy, Monitors, Plan, Sizes, Surroundings, debt, full, pick};
 use crate::dedup::{Dedup, Ratio};
 use crate::settings::{KeyspaceSettings, Shape};
@@ -145,7 +146,7 @@ impl Script {
         }
         let bytes = numbers.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap();
         self.next_file += 1;
-        TableHandle::detached(TableMeta {
+        let table = TableHandle::detached(TableMeta {
             id: TableId { file: letter('f').unwrap_or(self.next_file), offset: 0 },
             bytes,
             smallest: smallest.into(),
@@ -158,7 +159,11 @@ impl Script {
             min_seqno: 0,
             max_seqno: letter('s').unwrap_or(0),
             global_seqno: None,
-        })
+        });
+        if numbers.ends_with('x') {
+            lose(&table);
+        }
+        table
     }
 
     fn table_of(&mut self, smallest: &str, largest: &str, keys: BTreeSet<u64>) -> Arc<TableHandle> {

@@ -11,7 +11,8 @@ mod second_count;
 mod simulated;
 mod store;
 
-use crate::version::{TableHandle, TableId, TableMeta};
+use crate::version::{TableHandle, TableId, TableMeta, table_file_name};
+use esker_base::Error;
 use esker_table::Sketches;
 use std::sync::Arc;
 
@@ -39,4 +40,11 @@ fn table_of(
         global_seqno: None,
     };
     TableHandle::sketched(meta, sketches)
+}
+
+/// From now on a part of the table is known to be lost.
+fn lose(table: &TableHandle) {
+    let TableId { file, offset } = table.meta.id;
+    let what = "the chunk has gone bad".to_owned();
+    assert!(table.note_lost(&Error::Lost { file: table_file_name(file), offset, what }));
 }
