@@ -11,7 +11,7 @@ use esker_pmem::pool::Inspect;
 use esker_pmem::{Accept, Domain, Pool};
 use std::ffi::OsString;
 use std::ops::Bound;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A database.
@@ -54,10 +54,16 @@ impl Files {
                 "the files of a database on a device of chunks can't be looked at one by one";
             return Err(Failure::Usage(reason.to_owned()));
         }
-        let LogPlace { log_dir, pool, emulated } = &self.log;
-        Ok(match pool {
-            Some(pool) => Inspector::open_with_pool(&self.db, pool, *emulated)?,
-            None => Inspector::open(&self.db, log_dir.as_deref())?,
+        self.log.inspect(&self.db)
+    }
+}
+
+impl LogPlace {
+    /// Looks at the files of a database in the directory `db` whose log is here.
+    fn inspect(&self, db: &Path) -> Outcome<Inspector> {
+        Ok(match &self.pool {
+            Some(pool) => Inspector::open_with_pool(db, pool, self.emulated)?,
+            None => Inspector::open(db, self.log_dir.as_deref())?,
         })
     }
 }
@@ -80,6 +86,19 @@ impl Home {
 
     fn accept(&self) -> Accept {
         if self.log.emulated { Accept::Emulated } else { Accept::Persistent }
+    }
+
+    /// Looks at its files, all of them together, without opening it.
+    pub fn inspect(&self) -> Outcome<Inspector> {
+        match self.on_flash(Access::Read)? {
+            Some(Env { storage, .. }) => Ok(Inspector::of(storage.clone(), storage)),
+            None => self.log.inspect(&self.db),
+        }
+    }
+
+    /// Whether it lies on a device of chunks.
+    pub fn is_on_flash(&self) -> bool {
+        zones::is_device(&self.db)
     }
 
     /// Opens it for reading, which works beside a writer.
@@ -118,7 +137,7 @@ impl Home {
 
     /// The world of a database on a device of chunks, if the path is one.
     fn on_flash(&self, access: Access) -> Outcome<Option<Env>> {
-        if !zones::is_device(&self.db) {
+        if !self.is_on_flash() {
             return Ok(None);
         }
         if self.log.log_dir.is_some() || self.log.pool.is_some() {

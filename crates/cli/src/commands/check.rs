@@ -2,7 +2,7 @@
 
 use super::{print_json, stdout};
 use crate::failure::{Failure, Outcome};
-use crate::place::Files;
+use crate::place::Home;
 use crate::progress::Progress;
 use crate::units;
 use esker::PoolDomain;
@@ -17,7 +17,7 @@ use std::io::Write;
 #[derive(clap::Args)]
 pub struct Check {
     #[command(flatten)]
-    files: Files,
+    home: Home,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -25,7 +25,7 @@ pub struct Check {
 
 impl Check {
     pub fn run(self) -> Outcome {
-        let inspector = self.files.inspect()?;
+        let inspector = self.home.inspect()?;
         let mut problems = Vec::new();
         let checked = Progress::during("checking", || {
             inspector.check(&mut |error| problems.push(error.fact()))
@@ -53,8 +53,13 @@ impl Check {
             0 => Ok(()),
             number => {
                 let problems = units::counted(number, "problem");
-                let db = self.files.db.display();
-                Err(Failure::new(format!("{db} has {problems}; see `esker repair --help`")))
+                let db = self.home.db.display();
+                let next = match self.home.is_on_flash() {
+                    // A repair renames files and makes new ones, in directories only.
+                    true => "export what can be read, or restore a copy",
+                    false => "see `esker repair --help`",
+                };
+                Err(Failure::new(format!("{db} has {problems}; {next}")))
             }
         }
     }

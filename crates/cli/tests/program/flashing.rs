@@ -1,6 +1,7 @@
 //! Databases on devices of chunks. `tests/interop/zoned` has those on zoned disks.
 
 use crate::Scratch;
+use std::path::PathBuf;
 
 #[test]
 fn a_database_lies_on_the_chunks_of_a_directory() {
@@ -20,17 +21,11 @@ fn reads_leave_every_byte_of_a_device_as_it_is() {
     let scratch = Scratch::new();
     scratch.run(&["flash", "create", "d", "--bytes", "256MiB", "--chunk", "1MiB"]).expect_status(0);
     scratch.run(&["put", "d", "key", "value"]).expect_status(0);
-    let chunks = || {
-        let names = crate::names(&scratch.path("d")).into_iter();
-        let names = names.filter(|name| name.starts_with("zone-"));
-        let read = |name: String| std::fs::read(scratch.path("d").join(name)).unwrap();
-        names.map(read).collect::<Vec<_>>()
-    };
-    let before = chunks();
+    let before = chunks(&scratch);
     for command in [&["get", "d", "key"][..], &["scan", "d"], &["stats", "d"], &["levels", "d"]] {
         scratch.run(command).expect_status(0);
         scratch.run(&["flash", "info", "d"]).expect_status(0);
-        assert!(chunks() == before, "{command:?}");
+        assert!(chunks(&scratch) == before, "{command:?}");
     }
 }
 
@@ -79,7 +74,54 @@ fn a_database_on_a_device_is_written_to_by_every_command_that_may() {
     scratch.run(&["delete", "d", "k"]).expect_status(0);
     scratch.run(&["compact", "d"]).expect_status(0);
     scratch.run(&["scan", "d"]).expect("l\tv\n");
-    scratch.run(&["check", "d"]).expect_failure(2, "device of chunks");
+    for command in ["repair", "dump-manifest"] {
+        scratch.run(&[command, "d"]).expect_failure(2, "device of chunks");
+    }
+}
+
+/// What lies in the chunks of the device `d`.
+fn chunks(scratch: &Scratch) -> Vec<(PathBuf, Vec<u8>)> {
+    let names = crate::names(&scratch.path("d")).into_iter();
+    let names = names.filter(|name| name.starts_with("zone-"));
+    let paths = names.map(|name| scratch.path("d").join(name));
+    paths.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
+}
+
+#[test]
+fn a_database_on_a_device_is_checked_and_every_byte_left_as_it_is() {
+    let scratch = Scratch::new();
+    scratch.run(&["flash", "create", "d", "--bytes", "512MiB", "--chunk", "1MiB"]).expect_status(0);
+    scratch.run(&["check", "d"]).expect_failure(1, "no database");
+    scratch.run(&["put", "d", "key", "in a table"]).expect_status(0);
+    scratch.run(&["compact", "d"]).expect_status(0);
+    scratch.run(&["put", "d", "key", "newer"]).expect_status(0);
+    let before = chunks(&scratch);
+    let checked = scratch.run(&["check", "d", "--json"]).expect_status(0).json();
+    assert!(checked["table_entries"].as_u64() >= Some(1), "{checked}");
+    assert_eq!(checked["problems"].as_array().map(Vec::len), Some(0), "{checked}");
+    assert!(chunks(&scratch) == before);
+    scratch.run(&["check", "d", "--log-dir", "logs"]).expect_failure(2, "device of chunks");
+}
+
+#[test]
+fn a_check_of_a_device_names_the_file_in_which_something_does_not_hold() {
+    let scratch = Scratch::new();
+    scratch.run(&["flash", "create", "d", "--bytes", "512MiB", "--chunk", "1MiB"]).expect_status(0);
+    scratch.run(&["put", "d", "key", "kept in a table"]).expect_status(0);
+    scratch.run(&["compact", "d"]).expect_status(0);
+    let value = b"kept in a table";
+    let mut damaged = 0;
+    for (path, mut bytes) in chunks(&scratch) {
+        let found = bytes.windows(value.len()).position(|window| window == value);
+        let Some(at) = found else { continue };
+        bytes[at] ^= 1;
+        std::fs::write(path, bytes).unwrap();
+        damaged += 1;
+    }
+    assert!(damaged > 0, "the value lies somewhere");
+    let done = scratch.run(&["check", "d"]).expect_status(1);
+    assert!(done.text().contains(".tables"), "{done:?}");
+    assert!(done.err.contains("export what can be read"), "{done:?}");
 }
 
 #[test]

@@ -61,6 +61,9 @@ pub struct Campaign {
     pub uses_memory: bool,
 }
 
+/// Under which name the settings of a run say what memory is like before a case.
+pub const MEMORY: &str = "memory before a case";
+
 /// Loads that are done once by each family of engines whose stores are alike when they are closed.
 #[derive(Clone)]
 pub struct Shared {
@@ -397,6 +400,8 @@ impl Running<'_> {
                 is_done: false,
             });
             memory.fill(&dir, self.interrupt)?;
+            let told = self.results.settings.entry(RUN.to_owned()).or_default();
+            told.insert(MEMORY.to_owned(), memory.told());
         }
         let plan = Plan {
             engine: engine.clone(),

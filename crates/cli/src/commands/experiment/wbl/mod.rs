@@ -12,7 +12,7 @@ mod cases;
 mod paper;
 mod sizes;
 
-use super::super::bench::campaign::Campaign;
+use super::super::bench::campaign::{Campaign, MEMORY};
 use super::super::bench::engines::{self, EngineSettings, ForwardingName};
 use super::super::bench::options::parse_engines;
 use super::super::bench::plan::Task;
@@ -66,8 +66,11 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
     let mut run_settings = ycsb::run_settings(&loaded)?;
     run_settings.extend(sizes.named().map(|(name, value)| (name.to_owned(), value)));
     run_settings.insert("workload F".to_owned(), F.to_owned());
-    let memory = if wishes.scale == Scale::Full { USED } else { "as it is" };
-    run_settings.insert("memory before a case".to_owned(), memory.to_owned());
+    // Full runs touch many times what quick ones do. What it is like then is told once it was filled.
+    let uses_memory = wishes.scale == Scale::Full;
+    if !uses_memory {
+        run_settings.insert(MEMORY.to_owned(), "as it is".to_owned());
+    }
     let reads = sizes.read_from(engines.len(), room);
     run_settings.insert("reads of tables".to_owned(), reads.to_owned());
     Ok(Campaign {
@@ -80,7 +83,7 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
         load: Some(ycsb::load(loaded)?),
         shared: None,
         analysis: None,
-        uses_memory: wishes.scale == Scale::Full,
+        uses_memory,
         cases,
         warm_up: WarmUp::Operations(sizes.warm_up_operations),
         seed: 1,
@@ -92,10 +95,6 @@ pub fn campaign(wishes: &Wishes<'_>, room: &Room) -> Outcome<Campaign> {
 /// Which F it is.
 const F: &str =
     "read-modify-writes alone, the workload rmw, as in the paper; YCSB's F is half reads";
-
-/// What memory is like before a case of a full run, which is many times what a quick one touches.
-const USED: &str =
-    "in use but for an eighth, by clean pages of a file that give way to others, as a server's is";
 
 #[cfg(test)]
 mod tests {
@@ -137,12 +136,12 @@ mod tests {
     }
 
     #[test]
-    fn full_runs_alone_begin_with_memory_in_use_and_say_so() {
+    fn full_runs_alone_fill_memory_and_others_say_that_it_is_as_it_is() {
         for (scale, uses_memory) in [(Scale::Quick, false), (Scale::Full, true)] {
             let campaign = of(scale);
             assert_eq!(campaign.uses_memory, uses_memory);
-            let said = &campaign.run_settings["memory before a case"];
-            assert_eq!(said.starts_with("in use"), uses_memory, "{said}");
+            let said = campaign.run_settings.get(MEMORY).map(|said| &said[..]);
+            assert_eq!(said, (!uses_memory).then_some("as it is"));
         }
     }
 
