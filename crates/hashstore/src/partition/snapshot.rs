@@ -59,11 +59,11 @@ pub(super) struct Snapshot {
 }
 
 impl Partition {
-    /// Begins a walk if half of the room for changes is used.
+    /// Begins a walk if three quarters of the room for changes are used.
     pub(super) fn begin_snapshot_in_time(&mut self) {
         let room = self.layout.half_bytes.saturating_sub(self.entry_bytes);
         let left = self.layout.half_bytes - self.journal.used;
-        if self.snapshot.is_none() && left < room / 2 {
+        if self.snapshot.is_none() && left < room / 4 {
             self.begin_snapshot();
         }
     }

@@ -4,6 +4,7 @@ use crate::disk::{Disk, SimDevice};
 use esker_base::Rng;
 use esker_hashstore::partition::{Answer, Io, IoKind, Item, Only, Partition, Reply, Request};
 use esker_hashstore::volume::{self, CreateSettings};
+use esker_uring::Buffer;
 
 const VALUE_BYTES: usize = 32 << 10;
 
@@ -46,27 +47,38 @@ fn a_stored_byte_takes_at_most_1_05_bytes_of_the_device() {
     assert!(stats.checkpoints > 10);
 }
 
-/// What a partition with many keys asks for in one piece, or does at a time, is bounded: a snapshot of its directory is written in pieces,
-/// between which stores are answered.
-#[test]
-fn a_snapshot_of_many_keys_is_written_in_pieces_while_stores_are_answered() {
-    const KEYS: u32 = 20_000;
+const MANY_KEYS: u32 = 20_000;
+
+/// What was written of a partition with many keys while they were stored and overwritten.
+#[derive(Default)]
+struct Written {
+    stores: u32,
+    /// Writes that are pieces of a snapshot.
+    pieces: u32,
+    longest: usize,
+}
+
+/// Stores and overwrites keys with so much at their ends, one after the other, until `is_enough`.
+fn overwrite(
+    key_end: &[u8],
+    is_enough: impl Fn(&Written, &Partition) -> bool,
+) -> (SimDevice, Partition, Written) {
     let device = SimDevice::new(Disk::new(32 << 20));
     let settings = CreateSettings { bytes_a_key: 1024, partitions: Some(1) };
     volume::create(&device, &settings, &mut Rng::new(1)).unwrap();
-    let (_, mut partitions, _) = volume::open(&device).unwrap();
-    let mut partition = partitions.remove(0);
-    let (mut number, mut longest, mut pieces) = (0, 0, 0);
-    while partition.stats().snapshots < 3 {
-        let key = (number % KEYS).to_be_bytes();
+    let mut partition = volume::open(&device).unwrap().1.remove(0);
+    let mut written = Written::default();
+    while !is_enough(&written, &partition) {
+        let key = [&(written.stores % MANY_KEYS).to_be_bytes(), key_end].concat();
         partition.request(0, Request::Store(Item::new(&key, 0, 512), Only::Always));
-        number += 1;
+        written.stores += 1;
         while let Some(Io { tag, what }) = partition.take_io() {
             let (done, slice) = match what {
                 IoKind::Write { offset, from } | IoKind::WriteDurably { offset, from } => {
                     device.0.borrow_mut().write(offset, &from);
-                    longest = longest.max(from.len());
-                    pieces += u32::from(from.len() > 50_000);
+                    written.longest = written.longest.max(from.len());
+                    // No changes are that many at a time.
+                    written.pieces += u32::from(from.len() > 60_000);
                     (from.len(), Some(from))
                 }
                 IoKind::Sync => (0, None),
@@ -77,11 +89,58 @@ fn a_snapshot_of_many_keys_is_written_in_pieces_while_stores_are_answered() {
         let reply = partition.take_reply().expect("no store waits for a snapshot");
         reply.result.unwrap();
     }
-    let entries = u64::from(KEYS) * 10;
-    assert!((longest as u64) < entries / 2 && pieces > 5, "{pieces}, the longest of {longest}");
-    assert!(partition.stats().journal_bytes > 2 * entries);
+    (device, partition, written)
+}
+
+#[test]
+fn a_snapshot_of_many_keys_is_written_in_pieces_while_stores_are_answered() {
+    let (device, _, written) = overwrite(b"", |_, partition| partition.stats().snapshots == 3);
+    let entries = MANY_KEYS as usize * 8;
+    let Written { pieces, longest, .. } = written;
+    assert!(longest < entries / 2 && pieces > 5, "{pieces} pieces, the longest of {longest} bytes");
     let (_, _, opened) = volume::open(&device).unwrap();
-    assert_eq!(opened.keys, u64::from(KEYS));
+    assert_eq!(opened.keys, u64::from(MANY_KEYS));
+}
+
+#[test]
+fn a_partition_that_is_closed_during_a_snapshot_leaves_nothing_to_replay() {
+    let (device, mut partition, written) = overwrite(b"", |written, _| written.pieces == 1);
+    assert!(partition.is_idle() && written.stores > MANY_KEYS);
+    partition.checkpoint();
+    assert!(!partition.is_idle());
+    volume::drive(&mut partition, &device);
+    assert!(partition.is_idle());
+    let (_, _, opened) = volume::open(&device).unwrap();
+    assert_eq!((opened.keys, opened.replayed), (u64::from(MANY_KEYS), 0));
+}
+
+#[test]
+fn changes_that_are_many_bytes_are_written_before_the_window_is_used_up() {
+    let (_, _, written) = overwrite(&[b'.'; 400], |_, it| it.stats().checkpoints == 5);
+    assert!((256 << 10..320 << 10).contains(&written.longest), "{} bytes", written.longest);
+}
+
+#[test]
+fn what_a_read_under_way_needs_is_not_written_over() {
+    let (device, mut partition) = new_store(2 << 20);
+    store(&mut partition, &device, b"read", 3000).result.unwrap();
+    partition.request(1, Request::Retrieve(b"read".to_vec()));
+    let Some(Io { tag, what: IoKind::Read { offset, bytes } }) = partition.take_io() else {
+        panic!("a value is read")
+    };
+    partition.request(2, Request::Delete(b"read".to_vec()));
+    volume::drive(&mut partition, &device);
+    partition.take_reply().unwrap().result.unwrap();
+    // Meanwhile all blocks would be used again and again.
+    let mut others = (0..50u32).cycle().take(5000).map(u32::to_be_bytes);
+    while others.next().is_some_and(|key| store(&mut partition, &device, &key, 3000).result.is_ok())
+    {
+    }
+    let mut into = Buffer::stale(bytes).whole();
+    device.0.borrow().read(offset, &mut into);
+    partition.report(tag, Ok(bytes), Some(into));
+    let answer = partition.take_reply().unwrap().result.unwrap();
+    assert!(matches!(&answer, Answer::Value(value) if value.len() == 3000), "{answer:?}");
 }
 
 #[test]
