@@ -87,7 +87,7 @@ impl Core {
         let doubt = found.doubt;
         let (leaving, unmovable, usual) = Default::default();
         let reads = space.heat.reads.clone();
-        let levelling = Levelling::new(space.geometry.chunk_bytes, space.wear.all());
+        let levelling = Levelling::new(space.wear.all());
         let mut state =
             State { names, leaving, space, unmovable, journal, next_id, usual, levelling };
         if !to_read {
@@ -224,7 +224,7 @@ impl Core {
         }
     }
 
-    /// Waits for the end of what is moved for wear, if anything is: there is a free chunk more then. Who moves it waits for
+    /// Waits for the end of what is moved for wear, if anything is: the chunk that it took is free then, or the one that it emptied. Who moves it waits for
     /// nobody.
     fn wait_for_move(&self, state: &mut MutexGuard<'_, State>) -> bool {
         let is_moving = state.levelling.is_moving();

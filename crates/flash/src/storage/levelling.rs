@@ -8,7 +8,7 @@
 //! Whoever begins another chunk with a table that no log waits for looks for that, once in so many resets, and moves it
 //! in three steps:
 //!
-//! 1. *Plan*, under the lock: what is moved, and a chunk to move it to, which is taken;
+//! 1. *Plan*, under the lock: what is moved, all that is alive in the chunk, and a free chunk to move it to, which is taken;
 //! 2. *Copy*, piece by piece and without the lock, and make the copies durable. Meanwhile files may be removed, and
 //!    what is copied may be moved elsewhere to make room, or its chunk be reset and written anew;
 //! 3. *Come into force*, under the lock: the files that are as they were have the copies now. The others' are as if
@@ -18,7 +18,10 @@
 //! and only if such files have all that is alive in a chunk. A log's chunk is alive and nobody's until the log has it,
 //! and what a crash needs of logs is theirs alone. Until the edit is durable that says where the copies are, the chunk
 //! they come from is not reset. What fails leaves everything as it was, and is counted; nobody's write fails for it.
-//! Who finds no room while a move has a chunk waits for its end.
+//! Who finds no room while a move has a chunk waits for its end: a chunk is free then, that one or the other.
+//!
+//! What was moved has its chunk alone, and nothing is written behind it: what is written anew dies sooner, and would leave
+//! a chunk of which the rest never becomes free.
 
 #[cfg(test)]
 mod tests;
@@ -28,9 +31,9 @@ use super::core::{Core, State};
 use super::directory::snapshot;
 use super::format::{Extent, Op};
 use super::slots::Need;
-use super::space::{LEVEL_0, LIFETIMES, Lease};
+use super::space::{LEVEL_0, LIFETIMES};
 use super::stay::Stay;
-use crate::Geometry;
+use crate::Chunk;
 use crate::placement::Lifetime;
 use crate::zones::BLOCK_BYTES;
 use esker_base::{Error, Result};
@@ -41,11 +44,11 @@ use std::sync::{Arc, Weak};
 /// How much more often than another with data in it a chunk may be erased: 2% of what MLC flash stands.
 const SPREAD_MAX: u32 = 64;
 
-/// What is moved of a chunk at a time, at the most. Zones of disks have a gigabyte.
+/// Out of larger chunks nothing is moved: somebody's write waits for it. Zones of disks have a gigabyte.
 const MOVED_BYTES_MAX: u32 = 64 << 20;
 
-/// So many times more is erased than is moved, at the least: where the spread is wide already, it narrows slowly.
-const ERASED_OVER_MOVED: u64 = 16;
+/// So many chunks are reset for one that is moved, at the least: where the spread is wide already, it narrows slowly.
+const RESETS_BETWEEN: u64 = 16;
 
 /// What is read and written at a time.
 const PIECE_BYTES: u64 = 256 << 10;
@@ -64,17 +67,14 @@ struct Move {
     from: u32,
     /// How often that chunk was reset when this was planned: as long as it is so, what files have there lies there.
     resets: u32,
-    stay: Stay,
-    /// Where the next piece goes.
-    to: Lease,
+    to: Chunk,
     pieces: Vec<Piece>,
 }
 
-/// What a file has in the chunk, or the beginning of it, and where that goes.
+/// What a file has in the chunk, and where that goes.
 struct Piece {
     /// Whoever removes a file need not wait for it to be moved.
     body: Weak<Body>,
-    whole: Extent,
     old: Extent,
     new: Extent,
 }
@@ -88,9 +88,9 @@ enum Failure {
 }
 
 impl Levelling {
-    /// Of a device whose chunks have so many bytes, and were reset so often, all together.
-    pub(super) fn new(chunk_bytes: u32, resets: u64) -> Self {
-        let turn = resets / resets_between(chunk_bytes);
+    /// Of a device whose chunks were reset so often, all together.
+    pub(super) fn new(resets: u64) -> Self {
+        let turn = resets / RESETS_BETWEEN;
         Levelling { turn, is_moving: false, failures: 0, last_failure: None }
     }
 
@@ -99,33 +99,14 @@ impl Levelling {
     }
 
     /// Whether it is time to look. What is found then, it is not until the next time.
-    fn is_due(&mut self, chunk_bytes: u32, resets: u64) -> bool {
-        let turn = resets / resets_between(chunk_bytes);
+    fn is_due(&mut self, resets: u64) -> bool {
+        let turn = resets / RESETS_BETWEEN;
         !self.is_moving && std::mem::replace(&mut self.turn, turn) != turn
     }
 }
 
-/// How many chunks of so many bytes are reset between two looks.
-fn resets_between(chunk_bytes: u32) -> u64 {
-    let moved = u64::from(chunk_bytes.min(MOVED_BYTES_MAX));
-    (ERASED_OVER_MOVED * moved / u64::from(chunk_bytes)).max(1)
-}
-
-impl Piece {
-    /// What stays of what the file has there.
-    fn rest(&self) -> Option<Extent> {
-        let moved = self.old.bytes;
-        let block = self.whole.block + (self.old.taken() / BLOCK_BYTES) as u32;
-        (moved < self.whole.bytes).then(|| Extent {
-            block,
-            bytes: self.whole.bytes - moved,
-            ..self.whole
-        })
-    }
-}
-
 impl Core {
-    /// Moves some of what is in the least worn chunk into a worn one, if it is time for that and the caller is about to
+    /// Moves what is in the least worn chunk into a worn one, if it is time for that and the caller is about to
     /// write what nobody waits for.
     pub(super) fn level_wear(&self, lifetime: Lifetime) {
         if lifetime <= LEVEL_0 {
@@ -133,10 +114,10 @@ impl Core {
         }
         let planned = self.state.lock().plan(self);
         let outcome = planned.and_then(|planned| {
-            let Some(mut moving) = planned else { return Ok(()) };
-            let copied = self.copy(&mut moving);
+            let Some(moving) = planned else { return Ok(()) };
+            let copied = self.copy(&moving);
             let mut state = self.state.lock();
-            let outcome = state.come_into_force(moving, copied);
+            let outcome = state.come_into_force(&moving, copied);
             state.levelling.is_moving = false;
             self.given_back.notify_all();
             outcome
@@ -149,7 +130,7 @@ impl Core {
     }
 
     /// Copies the pieces, and makes the copies durable.
-    fn copy(&self, moving: &mut Move) -> std::result::Result<(), Failure> {
+    fn copy(&self, moving: &Move) -> std::result::Result<(), Failure> {
         let geometry = self.zones.geometry();
         let from = geometry.chunk(moving.from as usize);
         for (number, piece) in moving.pieces.iter().enumerate() {
@@ -158,9 +139,8 @@ impl Core {
                 let mut bytes = vec![0; PIECE_BYTES.min(end - at) as usize];
                 let read = self.zones.read(from, at, &mut bytes);
                 read.map_err(|error| Failure::Unreadable(number, error))?;
-                let written = self.zones.write(moving.to.chunk, moving.to.at, &bytes);
-                written.map_err(Failure::Unwritable)?;
-                moving.to.at += bytes.len() as u64;
+                let to = piece.new.start() + (at - start);
+                self.zones.write(moving.to, to, &bytes).map_err(Failure::Unwritable)?;
                 self.moved_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                 self.levelled_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             }
@@ -173,9 +153,8 @@ impl State {
     /// What is to be moved now, if anything.
     fn plan(&mut self, core: &Core) -> Result<Option<Move>> {
         let resets = self.space.wear.all();
-        if core.zones.spreads_wear()
-            || !self.levelling.is_due(self.space.geometry.chunk_bytes, resets)
-        {
+        let is_too_large = self.space.geometry.chunk_bytes > MOVED_BYTES_MAX;
+        if core.zones.spreads_wear() || is_too_large || !self.levelling.is_due(resets) {
             return Ok(None);
         }
         let Some(from) = self.space.least_worn(&self.movable_bytes()) else { return Ok(None) };
@@ -183,12 +162,11 @@ impl State {
         let Some((largest, _)) = all.iter().max_by_key(|(_, extent)| extent.bytes) else {
             return Ok(None);
         };
-        let stay = largest.stay;
-        let Some(to) = self.lease_worn(core, from, stay)? else { return Ok(None) };
-        let pieces = pieces(&self.space.geometry, &all, to);
+        let Some(to) = self.lease_worn(core, from, largest.stay)? else { return Ok(None) };
+        let pieces = pieces(&all, self.space.geometry.index(to) as u32);
         let resets = self.space.wear.of(from as usize);
         self.levelling.is_moving = true;
-        Ok(Some(Move { from, resets, stay, to, pieces }))
+        Ok(Some(Move { from, resets, to, pieces }))
     }
 
     /// Bytes of each chunk that may be moved: those of files with names that nobody writes, but logs; and nothing where
@@ -215,24 +193,19 @@ impl State {
         self.names.values().filter(|body| is_movable(body)).flat_map(of_body).collect()
     }
 
-    /// A chunk to move to what stays so long and is in `from`, if one is worn so much more: where something is that
-    /// stays as long, or a free one, if a deep table might take it.
-    fn lease_worn(&mut self, core: &Core, from: u32, stay: Stay) -> Result<Option<Lease>> {
-        let is_worn = |state: &State, index: &u32| {
-            state.space.wear.spread(*index as usize, from as usize) > SPREAD_MAX
-        };
-        let begun = self.space.most_worn_pooled(stay);
-        if let Some(begun) = begun.filter(|index| is_worn(self, index)) {
-            return Ok(Some(self.space.lease(begun).0));
-        }
-        let free = self.space.most_worn_free();
-        let Some(free) = free.filter(|index| is_worn(self, index)) else { return Ok(None) };
+    /// The free chunk that is worn most, if it is worn so much more than `from`, and a deep table might take it.
+    fn lease_worn(&mut self, core: &Core, from: u32, stay: Stay) -> Result<Option<Chunk>> {
+        let Some(free) = self.space.most_worn_free() else { return Ok(None) };
         let kept = core.kept_from(self, LIFETIMES - 1);
-        if self.space.free_chunks() <= kept || !self.make_place(&*core.zones, Need::Data)? {
+        if self.space.wear.spread(free as usize, from as usize) <= SPREAD_MAX
+            || self.space.free_chunks() <= kept
+            || !self.make_place(&*core.zones, Need::Data)?
+        {
             return Ok(None);
         }
         let (lease, free_after) = self.space.lease(free);
-        self.make_ready(&*core.zones, stay, lease.chunk, free_after)
+        let lease = self.make_ready(&*core.zones, stay, lease.chunk, free_after)?;
+        Ok(lease.map(|lease| lease.chunk))
     }
 
     /// The file that has a piece where it was when the move was planned.
@@ -241,23 +214,20 @@ impl State {
             return None;
         }
         let body = piece.body.upgrade().filter(|body| body.has_name())?;
-        let is_there = body.pieces.read().extents.contains(&piece.whole);
+        let is_there = body.pieces.read().extents.contains(&piece.old);
         is_there.then_some(body)
     }
 
     /// Gives the copies to the files that are as they were, if there are copies.
     fn come_into_force(
         &mut self,
-        moving: Move,
+        moving: &Move,
         copied: std::result::Result<(), Failure>,
     ) -> Result<()> {
         let outcome = match copied {
-            Err(Failure::Unwritable(error)) => {
-                self.space.close(moving.to.chunk);
-                return Err(error);
-            }
+            Err(Failure::Unwritable(error)) => Err(error),
             Err(Failure::Unreadable(number, error)) => {
-                match self.unchanged(&moving, &moving.pieces[number]) {
+                match self.unchanged(moving, &moving.pieces[number]) {
                     Some(_) => {
                         self.unmovable.insert(moving.from, error.clone());
                         Err(error)
@@ -266,9 +236,9 @@ impl State {
                     None => Ok(()),
                 }
             }
-            Ok(()) => self.replace(&moving),
+            Ok(()) => self.replace(moving),
         };
-        self.space.give_back(moving.to, moving.stay);
+        self.space.close(moving.to);
         outcome
     }
 
@@ -278,9 +248,8 @@ impl State {
             let Some(body) = self.unchanged(moving, piece) else { continue };
             let extents = || (body.clone(), body.pieces.read().extents.clone());
             let (_, extents) = changed.entry(body.id).or_insert_with(extents);
-            let place = extents.iter().position(|extent| *extent == piece.whole);
-            let place = place.expect("it is unchanged");
-            extents.splice(place..=place, [piece.new].into_iter().chain(piece.rest()));
+            let place = extents.iter_mut().find(|extent| **extent == piece.old);
+            *place.expect("it is unchanged") = piece.new;
             moved.push(piece);
         }
         let ops = changed.iter().map(|(id, (_, extents))| Op::Replace(*id, extents.clone()));
@@ -307,20 +276,13 @@ fn is_movable(body: &Body) -> bool {
     body.log_bytes.is_none() && !body.is_open()
 }
 
-/// As much of this as is moved at a time and has room, one after the other.
-fn pieces(geometry: &Geometry, all: &[(Arc<Body>, Extent)], to: Lease) -> Vec<Piece> {
-    let chunk = geometry.index(to.chunk) as u32;
-    let end = u64::from(geometry.chunk_bytes).min(to.at + u64::from(MOVED_BYTES_MAX));
-    let (mut at, mut pieces) = (to.at, Vec::new());
-    for (body, whole) in all {
-        let bytes = u64::from(whole.bytes).min(end - at) as u32;
-        if bytes == 0 {
-            break;
-        }
-        let old = Extent { bytes, ..*whole };
-        let new = Extent { chunk, block: (at / BLOCK_BYTES) as u32, bytes };
-        at += new.taken();
-        pieces.push(Piece { body: Arc::downgrade(body), whole: *whole, old, new });
-    }
-    pieces
+/// What files have in a chunk, one after the other in the chunk `to`.
+fn pieces(all: &[(Arc<Body>, Extent)], to: u32) -> Vec<Piece> {
+    let mut block = 0;
+    let piece = |(body, old): &(Arc<Body>, Extent)| {
+        let new = Extent { chunk: to, block, bytes: old.bytes };
+        block += (new.taken() / BLOCK_BYTES) as u32;
+        Piece { body: Arc::downgrade(body), old: *old, new }
+    };
+    all.iter().map(piece).collect()
 }

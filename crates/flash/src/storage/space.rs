@@ -385,16 +385,8 @@ impl Space {
 
     /// The free chunk that was reset most.
     pub(super) fn most_worn_free(&self) -> Option<u32> {
-        self.most_worn(Use::Free)
-    }
-
-    /// The one of those that wait for a writer of what stays so long.
-    pub(super) fn most_worn_pooled(&self, stay: Stay) -> Option<u32> {
-        self.most_worn(Use::Pooled(stay))
-    }
-
-    fn most_worn(&self, used: Use) -> Option<u32> {
-        let all = (0..self.records.len()).filter(|index| self.records[*index].used == used);
+        let is_free = |index: &usize| self.records[*index].used == Use::Free;
+        let all = (0..self.records.len()).filter(is_free);
         all.max_by_key(|index| self.wear.of(*index)).map(|index| index as u32)
     }
 

@@ -1,6 +1,5 @@
 //! Tests: what is moved for wear and what is not, and what may happen meanwhile.
 
-use super::super::format::Made;
 use super::super::journal::JOURNAL_CHUNKS;
 use super::*;
 use crate::device::fdp::EmulatedDisk;
@@ -10,6 +9,8 @@ use esker_base::background::Priority;
 use esker_base::{Background, Hint, Rng, Threads};
 use esker_storage::Storage;
 use parking_lot::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
 use std::thread;
 
 const CHUNK: usize = 64 << 10;
@@ -228,7 +229,7 @@ fn moves_are_few_however_wide_the_spread_is() {
     let before = storage.usage().host_bytes;
     overwrite(&storage, 0..160);
     let usage = storage.usage();
-    let most = (usage.host_bytes - before) / ERASED_OVER_MOVED + CHUNK as u64;
+    let most = (usage.host_bytes - before) / RESETS_BETWEEN + CHUNK as u64;
     assert!((1..=most).contains(&usage.levelled_bytes), "{usage:?}");
 }
 
@@ -446,14 +447,23 @@ fn who_finds_no_room_waits_for_the_end_of_a_move() {
     let (device, storage) = filled((CHUNKS - FROM - 2) as u8);
     assert_eq!(storage.usage().free_chunks, 2);
     let other = Arc::downgrade(&storage);
-    let (say, hear) = std::sync::mpsc::channel();
+    let (say, hear) = mpsc::channel();
     device.at(Call::Write(TO), move || {
         let storage = other.upgrade().unwrap();
         assert_eq!(storage.usage().free_chunks, 1);
-        let work = move || say.send(write(&storage, "new", 77, CHUNK)).unwrap();
+        let (writer, is_done) = (storage.clone(), Arc::new(AtomicBool::new(false)));
+        let done = is_done.clone();
+        let work = move || {
+            let written = write(&writer, "new", 77, CHUNK);
+            drop(writer);
+            done.store(true, Ordering::Release);
+            say.send(written).unwrap();
+        };
         Threads.spawn("writer", Priority::Normal, Box::new(work))?;
-        // It fails before this is over unless it waits.
-        (0..10_000).for_each(|_| thread::yield_now());
+        // Whoever is woken too early waits again.
+        while !storage.core.given_back.notify_one() && !is_done.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
         Ok(())
     });
     level(&storage);
@@ -470,49 +480,40 @@ fn nothing_is_moved_where_a_deep_table_would_find_no_chunk() {
     write(&storage, "new", 77, CHUNK).unwrap_err();
 }
 
-/// The worn chunk has room for half of it.
+/// It is as worn as the one that is taken, and has room.
 #[test]
-fn what_is_moved_goes_on_where_something_is_that_stays_as_long_as_far_as_there_is_room() {
+fn what_is_moved_does_not_go_on_where_other_data_are() {
     let (device, storage) = cold(3);
     write(&storage, "begun", 9, CHUNK / 2).unwrap();
-    let begun = chunks_of(&storage, "begun")[0] as usize;
-    wear(&storage, &[begun, TO], 100);
+    wear(&storage, &[chunks_of(&storage, "begun")[0] as usize], 200);
+    wear(&storage, &[TO], 100);
     level(&storage);
-    assert_eq!(chunks_of(&storage, "0"), [begun, FROM].map(|chunk| chunk as u32));
-    assert_eq!(storage.usage().levelled_bytes, CHUNK as u64 / 2);
-    assert_eq!(storage.usage().live_bytes, (3 * CHUNK + CHUNK / 2) as u64);
-    wear(&storage, &[TO], 16);
-    level(&storage);
-    assert_eq!(chunks_of(&storage, "0"), [begun, TO].map(|chunk| chunk as u32));
-    check_twice(&device, storage, &[("0", 0, CHUNK), ("1", 1, CHUNK), ("begun", 9, CHUNK / 2)]);
+    assert_eq!(chunks_of(&storage, "0"), [TO as u32]);
+    check_twice(&device, storage, &[("0", 0, CHUNK), ("begun", 9, CHUNK / 2)]);
 }
 
 #[test]
-fn of_a_zone_of_a_gigabyte_64_mib_are_moved_at_a_time_and_no_more_than_a_sixteenth_of_what_is_reset()
- {
-    let geometry = Geometry::of_blocks(1, 1, 8, 1 << 30);
-    let made = |id| Made { id, stay: Stay::SHORTEST, log_bytes: None, name: String::new() };
-    let (one, other) = (Body::new(&made(1)), Body::new(&made(2)));
-    let extent = |block, bytes| Extent { chunk: 4, block, bytes };
-    let all = [
-        (one.clone(), extent(0, 1_000)),
-        (other.clone(), extent(1, 100 << 20)),
-        (one, extent(90_000, 5)),
-    ];
-    let to = Lease { chunk: geometry.chunk(7), at: 4096 };
-    let pieces = pieces(&geometry, &all, to);
-    let moved: Vec<_> = pieces.iter().map(|piece| (piece.old, piece.new, piece.rest())).collect();
-    let at = |block, bytes| Extent { chunk: 7, block, bytes };
-    let second = (64 << 20) - 4096;
-    let rest = extent(1 + second / 4096, (100 << 20) - second);
-    assert_eq!(
-        moved,
-        [(extent(0, 1_000), at(1, 1_000), None), (extent(1, second), at(2, second), Some(rest))]
-    );
-    assert_eq!(
-        [1 << 30, 256 << 20, 128 << 20, 64 << 20, 4096].map(resets_between),
-        [1, 4, 8, 16, 16]
-    );
+fn nothing_is_written_behind_what_was_moved() {
+    let (device, storage) = device();
+    write(&storage, "0", 0, CHUNK / 2).unwrap();
+    wear(&storage, &[TO], 100);
+    level(&storage);
+    assert_eq!(chunks_of(&storage, "0"), [TO as u32]);
+    write(&storage, "new", 7, CHUNK / 2).unwrap();
+    assert_ne!(chunks_of(&storage, "new"), [TO as u32]);
+    check_twice(&device, storage, &[("0", 0, CHUNK / 2), ("new", 7, CHUNK / 2)]);
+}
+
+#[test]
+fn out_of_chunks_of_more_than_64_mib_nothing_is_moved() {
+    for (chunk_bytes, moved) in [(64 << 20, 4096), ((64 << 20) + 4096, 0)] {
+        let device = MemoryZones::new(Geometry::of_blocks(1, 1, CHUNKS as u16, chunk_bytes));
+        let storage = FlashStorage::open(Arc::new(device)).unwrap();
+        write(&storage, "0", 0, 4096).unwrap();
+        wear(&storage, &[TO], 100);
+        level(&storage);
+        assert_eq!(storage.usage().levelled_bytes, moved);
+    }
 }
 
 #[test]
