@@ -385,13 +385,18 @@ impl State {
         if !self.space.needs_reset(chunk) {
             return Ok(Some(Lease { chunk, at: 0 }));
         }
-        if free_after > self.journal.durable {
-            self.journal.flush()?;
+        if free_after > self.journal.durable
+            && let Err(error) = self.journal.flush()
+        {
+            self.space.close(chunk);
+            return Err(error);
         }
         let outcome = zones.reset(chunk);
         let is_good = outcome.is_ok() || !zones.is_bad(chunk);
         self.space.was_reset(chunk, is_good);
-        self.unmovable.remove(&(self.space.geometry.index(chunk) as u32));
+        let index = self.space.geometry.index(chunk) as u32;
+        self.unmovable.remove(&index);
+        self.levelling.avoided.remove(&index);
         match outcome {
             Ok(()) => Ok(Some(Lease { chunk, at: 0 })),
             Err(error) if is_good => {

@@ -37,7 +37,7 @@ use crate::Chunk;
 use crate::placement::Lifetime;
 use crate::zones::BLOCK_BYTES;
 use esker_base::{Error, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
@@ -58,6 +58,8 @@ pub(super) struct Levelling {
     /// The resets of all chunks when that was done last, in as many as are between two times.
     turn: u64,
     is_moving: bool,
+    /// Chunks with which a move failed: nothing is moved out of these, or into them, before they were reset for another reason.
+    pub(super) avoided: BTreeSet<u32>,
     pub(super) failures: u64,
     pub(super) last_failure: Option<Error>,
 }
@@ -79,6 +81,21 @@ struct Piece {
     new: Extent,
 }
 
+/// A move that was planned. It ends with this, if the device panics as well.
+struct UnderWay<'a> {
+    core: &'a Core,
+    to: Chunk,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let mut state = self.core.state.lock();
+        state.space.close(self.to);
+        state.levelling.is_moving = false;
+        self.core.given_back.notify_all();
+    }
+}
+
 /// Why something could not be copied.
 enum Failure {
     /// The piece of this number can't be read.
@@ -91,7 +108,8 @@ impl Levelling {
     /// Of a device whose chunks were reset so often, all together.
     pub(super) fn new(resets: u64) -> Self {
         let turn = resets / RESETS_BETWEEN;
-        Levelling { turn, is_moving: false, failures: 0, last_failure: None }
+        let avoided = BTreeSet::new();
+        Levelling { turn, is_moving: false, avoided, failures: 0, last_failure: None }
     }
 
     pub(super) fn is_moving(&self) -> bool {
@@ -115,12 +133,9 @@ impl Core {
         let planned = self.state.lock().plan(self);
         let outcome = planned.and_then(|planned| {
             let Some(moving) = planned else { return Ok(()) };
+            let _under_way = UnderWay { core: self, to: moving.to };
             let copied = self.copy(&moving);
-            let mut state = self.state.lock();
-            let outcome = state.come_into_force(&moving, copied);
-            state.levelling.is_moving = false;
-            self.given_back.notify_all();
-            outcome
+            self.state.lock().come_into_force(&moving, copied)
         });
         if let Err(error) = outcome {
             let levelling = &mut self.state.lock().levelling;
@@ -133,14 +148,15 @@ impl Core {
     fn copy(&self, moving: &Move) -> std::result::Result<(), Failure> {
         let geometry = self.zones.geometry();
         let from = geometry.chunk(moving.from as usize);
+        let mut buffer = vec![0; PIECE_BYTES as usize];
         for (number, piece) in moving.pieces.iter().enumerate() {
             let (start, end) = (piece.old.start(), piece.old.start() + piece.old.taken());
             for at in (start..end).step_by(PIECE_BYTES as usize) {
-                let mut bytes = vec![0; PIECE_BYTES.min(end - at) as usize];
-                let read = self.zones.read(from, at, &mut bytes);
+                let bytes = &mut buffer[..PIECE_BYTES.min(end - at) as usize];
+                let read = self.zones.read(from, at, bytes);
                 read.map_err(|error| Failure::Unreadable(number, error))?;
                 let to = piece.new.start() + (at - start);
-                self.zones.write(moving.to, to, &bytes).map_err(Failure::Unwritable)?;
+                self.zones.write(moving.to, to, bytes).map_err(Failure::Unwritable)?;
                 self.moved_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                 self.levelled_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             }
@@ -179,7 +195,8 @@ impl State {
                 bytes[extent.chunk as usize] += extent.taken();
             }
         }
-        self.unmovable.keys().for_each(|index| bytes[*index as usize] = 0);
+        let avoided = self.unmovable.keys().chain(&self.levelling.avoided);
+        avoided.for_each(|index| bytes[*index as usize] = 0);
         bytes
     }
 
@@ -195,7 +212,9 @@ impl State {
 
     /// The free chunk that is worn most, if it is worn so much more than `from`, and a deep table might take it.
     fn lease_worn(&mut self, core: &Core, from: u32, stay: Stay) -> Result<Option<Chunk>> {
-        let Some(free) = self.space.most_worn_free() else { return Ok(None) };
+        let Some(free) = self.space.most_worn_free(&self.levelling.avoided) else {
+            return Ok(None);
+        };
         let kept = core.kept_from(self, LIFETIMES - 1);
         if self.space.wear.spread(free as usize, from as usize) <= SPREAD_MAX
             || self.space.free_chunks() <= kept
@@ -204,8 +223,11 @@ impl State {
             return Ok(None);
         }
         let (lease, free_after) = self.space.lease(free);
-        let lease = self.make_ready(&*core.zones, stay, lease.chunk, free_after)?;
-        Ok(lease.map(|lease| lease.chunk))
+        let lease = self.make_ready(&*core.zones, stay, lease.chunk, free_after);
+        if lease.is_err() {
+            self.levelling.avoided.insert(free);
+        }
+        Ok(lease?.map(|lease| lease.chunk))
     }
 
     /// The file that has a piece where it was when the move was planned.
@@ -224,12 +246,15 @@ impl State {
         moving: &Move,
         copied: std::result::Result<(), Failure>,
     ) -> Result<()> {
-        let outcome = match copied {
-            Err(Failure::Unwritable(error)) => Err(error),
+        match copied {
+            Err(Failure::Unwritable(error)) => {
+                self.levelling.avoided.insert(self.space.geometry.index(moving.to) as u32);
+                Err(error)
+            }
             Err(Failure::Unreadable(number, error)) => {
                 match self.unchanged(moving, &moving.pieces[number]) {
                     Some(_) => {
-                        self.unmovable.insert(moving.from, error.clone());
+                        self.levelling.avoided.insert(moving.from);
                         Err(error)
                     }
                     // It lies there no more.
@@ -237,9 +262,7 @@ impl State {
                 }
             }
             Ok(()) => self.replace(moving),
-        };
-        self.space.close(moving.to);
-        outcome
+        }
     }
 
     fn replace(&mut self, moving: &Move) -> Result<()> {

@@ -383,9 +383,11 @@ impl Space {
         all.min_by_key(|index| self.wear.of(*index)).map(|index| index as u32)
     }
 
-    /// The free chunk that was reset most.
-    pub(super) fn most_worn_free(&self) -> Option<u32> {
-        let is_free = |index: &usize| self.records[*index].used == Use::Free;
+    /// The free chunk that was reset most, if it is none of `avoided`.
+    pub(super) fn most_worn_free(&self, avoided: &BTreeSet<u32>) -> Option<u32> {
+        let is_free = |index: &usize| {
+            self.records[*index].used == Use::Free && !avoided.contains(&(*index as u32))
+        };
         let all = (0..self.records.len()).filter(is_free);
         all.max_by_key(|index| self.wear.of(*index)).map(|index| index as u32)
     }

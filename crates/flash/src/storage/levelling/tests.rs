@@ -9,6 +9,7 @@ use esker_base::background::Priority;
 use esker_base::{Background, Hint, Rng, Threads};
 use esker_storage::Storage;
 use parking_lot::Mutex;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::thread;
@@ -419,6 +420,74 @@ fn what_cannot_be_read_is_not_tried_again_and_what_is_worn_as_little_is_moved() 
     assert_eq!(storage.usage().levelling_failures, 1);
 }
 
+/// A device is full then, and says so, whatever could not be moved for wear.
+#[test]
+fn a_chunk_that_cannot_be_read_and_would_make_no_room_is_not_told_to_be_why_there_is_none() {
+    let (device, storage) = filled(3);
+    device.below.set_readable(device.geometry().chunk(FROM), 4096, false);
+    level(&storage);
+    assert_eq!(storage.usage().levelling_failures, 1);
+    let mut names = 3..;
+    let full = loop {
+        let name = names.next().unwrap().to_string();
+        match write(&storage, &name, 7, CHUNK) {
+            Ok(()) => {}
+            Err(error) => break error,
+        }
+    };
+    assert!(full.is_out_of_space(), "{full}");
+}
+
+/// It can't be reset, but is not bad.
+#[test]
+fn a_chunk_that_a_move_failed_with_is_not_taken_again_before_it_was_reset() {
+    let (device, storage) = cold(3);
+    write(&storage, "dead", 9, CHUNK).unwrap();
+    storage.remove("dead").unwrap();
+    storage.core.state.lock().sweep();
+    storage.sync_names().unwrap();
+    let failing = FROM + 3;
+    wear(&storage, &[TO], 100);
+    wear(&storage, &[failing], 200);
+    device.at(Call::Reset(failing), fails);
+    level(&storage);
+    wear(&storage, &[TO], 16);
+    level(&storage);
+    assert_eq!(chunks_of(&storage, "0"), [TO as u32]);
+    let state = &mut *storage.core.state.lock();
+    let (lease, free_after) = state.space.lease(failing as u32);
+    state.make_ready(&*device, Stay::SHORTEST, lease.chunk, free_after).unwrap().unwrap();
+    assert!(state.levelling.avoided.is_empty());
+}
+
+#[test]
+fn a_panic_in_a_move_ends_it_and_its_chunk_is_free() {
+    let (device, storage) = filled(3);
+    device.at(Call::Read(FROM), || panic!("on purpose"));
+    let moved = panic::catch_unwind(AssertUnwindSafe(|| level(&storage)));
+    moved.unwrap_err();
+    assert_eq!(storage.usage().free_chunks as usize, CHUNKS - FROM - 3);
+    wear(&storage, &[TO], 16);
+    level(&storage);
+    assert_eq!(chunks_of(&storage, "0"), [TO as u32]);
+    check_twice(&device, storage, &[("0", 0, CHUNK), ("1", 1, CHUNK), ("2", 2, CHUNK)]);
+}
+
+/// The journal can't be made durable, for good.
+#[test]
+fn a_chunk_that_is_not_reset_as_its_last_files_removal_is_not_durable_stays_free() {
+    let (device, storage) = cold(3);
+    storage.sync_names().unwrap();
+    storage.remove("2").unwrap();
+    storage.core.state.lock().sweep();
+    let free = storage.usage().free_chunks;
+    let state = &mut *storage.core.state.lock();
+    let (lease, free_after) = state.space.lease(FROM as u32 + 2);
+    device.at(Call::Flush, fails);
+    state.make_ready(&*device, Stay::SHORTEST, lease.chunk, free_after).unwrap_err();
+    assert_eq!(state.space.free_chunks(), free);
+}
+
 /// It is found to be bad when it is reset.
 #[test]
 fn a_worn_chunk_that_goes_bad_takes_nothing_and_is_used_no_more() {
@@ -522,7 +591,7 @@ fn a_disk_that_spreads_wear_itself_is_left_alone() {
     let zones = PlacedDisk::lay_out(disk).unwrap();
     let storage = FlashStorage::open(Arc::new(zones)).unwrap();
     write(&storage, "0", 0, CHUNK).unwrap();
-    let free = storage.core.state.lock().space.most_worn_free().unwrap();
+    let free = storage.core.state.lock().space.most_worn_free(&BTreeSet::new()).unwrap();
     wear(&storage, &[free as usize], 100);
     level(&storage);
     assert_eq!(storage.usage().levelled_bytes, 0);
