@@ -1,11 +1,12 @@
 //! What all of a storage's handles share: the names, the journal and the space, under one lock. It is not held while
-//! data is read or written, but for data that is moved to make room.
+//! data is read or written, but for data that is moved to make room, which somebody waits for.
 
 use super::body::Body;
 use super::directory::{Files, files, snapshot};
 use super::format::{Extent, Op};
 use super::heat::Reads;
 use super::journal::{self, Journal};
+use super::levelling::Levelling;
 use super::settling::Settling;
 use super::slots::{self, Need};
 use super::space::{LEVEL_0, LIFETIMES, Lease, SHORTEST, Space};
@@ -24,7 +25,7 @@ pub(super) struct Core {
     pub(super) zones: Arc<dyn Zones>,
     pub(super) state: Mutex<State>,
     /// A chunk was given back.
-    given_back: Condvar,
+    pub(super) given_back: Condvar,
     /// What was read of which chunk.
     pub(super) reads: Arc<Reads>,
     pub(super) settling: Settling,
@@ -32,6 +33,8 @@ pub(super) struct Core {
     pub(super) host_bytes: AtomicU64,
     pub(super) padding_bytes: AtomicU64,
     pub(super) moved_bytes: AtomicU64,
+    /// Those of them that were moved so that chunks wear alike.
+    pub(super) levelled_bytes: AtomicU64,
     /// Why what was found may not be the newest.
     pub(super) doubt: Option<String>,
     /// Two that write the journal would destroy each other's files.
@@ -48,6 +51,7 @@ pub(super) struct State {
     pub(super) journal: Journal,
     pub(super) next_id: u64,
     pub(super) usual: Usual,
+    pub(super) levelling: Levelling,
 }
 
 /// Free chunks that only data which is moved may take.
@@ -83,12 +87,15 @@ impl Core {
         let doubt = found.doubt;
         let (leaving, unmovable, usual) = Default::default();
         let reads = space.heat.reads.clone();
-        let mut state = State { names, leaving, space, unmovable, journal, next_id, usual };
+        let levelling = Levelling::new(space.wear.all());
+        let mut state =
+            State { names, leaving, space, unmovable, journal, next_id, usual, levelling };
         if !to_read {
             state.write_shrunk(&shrunk)?;
         }
         let (given_back, state) = (Condvar::new(), Mutex::new(state));
-        let (settling, host_bytes, padding_bytes, moved_bytes) = Default::default();
+        let (settling, host_bytes, padding_bytes) = Default::default();
+        let (moved_bytes, levelled_bytes) = Default::default();
         Ok(Core {
             zones,
             state,
@@ -98,6 +105,7 @@ impl Core {
             host_bytes,
             padding_bytes,
             moved_bytes,
+            levelled_bytes,
             doubt,
             _lock: lock,
         })
@@ -106,32 +114,43 @@ impl Core {
     /// A chunk to write data of this lifetime into. Fails with an error that says so if the device is full.
     pub(super) fn lease(&self, stay: Stay) -> Result<Lease> {
         let mut state = self.state.lock();
+        loop {
+            if let Some(lease) = self.lease_if_any(&mut state, stay)? {
+                return Ok(lease);
+            }
+            if !self.wait_for_move(&mut state) {
+                return Err(state.no_room(self));
+            }
+        }
+    }
+
+    fn lease_if_any(&self, state: &mut MutexGuard<'_, State>, stay: Stay) -> Result<Option<Lease>> {
         // A chunk that holds nothing any more is better begun anew than gone on with.
         state.sweep();
         loop {
             if let Some(lease) = state.space.pooled(stay) {
-                return Ok(lease);
+                return Ok(Some(lease));
             }
             if state.make_place(&*self.zones, Need::Data)? {
                 break;
             }
             if let Some(lease) = state.space.any_pooled() {
-                return Ok(lease);
+                return Ok(Some(lease));
             }
-            self.wait(&mut state)?;
+            self.wait(state)?;
             state.sweep();
         }
-        self.tell_held(&state);
-        let kept = self.kept_from(&state, stay.level);
+        self.tell_held(state);
+        let kept = self.kept_from(state, stay.level);
         while state.space.free_chunks() <= kept && state.make_room(self)? {}
         if state.space.free_chunks() > kept
             && let Some(lease) = state.lease_free(&*self.zones, stay)?
         {
-            self.tell_held(&state);
-            return Ok(lease);
+            self.tell_held(state);
+            return Ok(Some(lease));
         }
-        self.tell_held(&state);
-        state.space.any_pooled().ok_or_else(|| state.no_room(self))
+        self.tell_held(state);
+        Ok(state.space.any_pooled())
     }
 
     /// Says how much behind files has to be written until they are settled. What is not settled takes room twice, and
@@ -143,7 +162,7 @@ impl Core {
 
     /// Free chunks that data of this lifetime leaves to others. Tables of level 0 are what logs become, and their room
     /// is not for deeper ones: a merge that finds none fails and gives back what it took, and can be done later.
-    fn kept_from(&self, state: &State, lifetime: Lifetime) -> u32 {
+    pub(super) fn kept_from(&self, state: &State, lifetime: Lifetime) -> u32 {
         let reserved = self.zones.geometry().chunks() as u32 / RESERVED_OF_CHUNKS;
         match lifetime {
             SHORTEST => KEPT_CHUNKS,
@@ -189,14 +208,30 @@ impl Core {
 
     /// Makes room until so many chunks are free, or none can be made.
     fn make_free(&self, state: &mut MutexGuard<'_, State>, wanted: u32) -> Result<()> {
-        state.sweep();
-        self.tell_held(state);
-        // What is moved to make room may need a place.
-        while state.space.free_chunks() < wanted && !state.make_place(&*self.zones, Need::Must)? {
-            self.wait(state)?;
+        loop {
+            state.sweep();
+            self.tell_held(state);
+            // What is moved to make room may need a place.
+            while state.space.free_chunks() < wanted
+                && !state.make_place(&*self.zones, Need::Must)?
+            {
+                self.wait(state)?;
+            }
+            while state.space.free_chunks() < wanted && state.make_room(self)? {}
+            if state.space.free_chunks() >= wanted || !self.wait_for_move(state) {
+                return Ok(());
+            }
         }
-        while state.space.free_chunks() < wanted && state.make_room(self)? {}
-        Ok(())
+    }
+
+    /// Waits for the end of what is moved for wear, if anything is: the chunk that it took is free then, or the one that it emptied. Who moves it waits for
+    /// nobody.
+    fn wait_for_move(&self, state: &mut MutexGuard<'_, State>) -> bool {
+        let is_moving = state.levelling.is_moving();
+        while state.levelling.is_moving() {
+            self.given_back.wait(state);
+        }
+        is_moving
     }
 
     /// Gives back a chunk that was written up to `lease.at`.
@@ -330,26 +365,45 @@ impl State {
     /// A free chunk, reset. One that can't be reset is out for good, and another is taken.
     pub(super) fn lease_free(&mut self, zones: &dyn Zones, stay: Stay) -> Result<Option<Lease>> {
         while let Some((chunk, free_after)) = self.space.free(stay.level) {
-            zones.expect(chunk, stay.lifetime());
-            if !self.space.needs_reset(chunk) {
-                return Ok(Some(Lease { chunk, at: 0 }));
-            }
-            if free_after > self.journal.durable {
-                self.journal.flush()?;
-            }
-            let outcome = zones.reset(chunk);
-            let is_good = outcome.is_ok() || !zones.is_bad(chunk);
-            self.space.was_reset(chunk, is_good);
-            self.unmovable.remove(&(self.space.geometry.index(chunk) as u32));
-            match outcome {
-                Ok(()) => return Ok(Some(Lease { chunk, at: 0 })),
-                Err(error) if is_good => {
-                    self.space.close(chunk);
-                    return Err(error);
-                }
-                Err(_) => {}
+            let lease = self.make_ready(zones, stay, chunk, free_after)?;
+            if lease.is_some() {
+                return Ok(lease);
             }
         }
         Ok(None)
+    }
+
+    /// Resets a chunk that was taken, if it has to be, when the edit `free_after` is durable. `None` if it turns out bad.
+    pub(super) fn make_ready(
+        &mut self,
+        zones: &dyn Zones,
+        stay: Stay,
+        chunk: Chunk,
+        free_after: u64,
+    ) -> Result<Option<Lease>> {
+        zones.expect(chunk, stay.lifetime());
+        if !self.space.needs_reset(chunk) {
+            return Ok(Some(Lease { chunk, at: 0 }));
+        }
+        if free_after > self.journal.durable
+            && let Err(error) = self.journal.flush()
+        {
+            self.space.close(chunk);
+            return Err(error);
+        }
+        let outcome = zones.reset(chunk);
+        let is_good = outcome.is_ok() || !zones.is_bad(chunk);
+        self.space.was_reset(chunk, is_good);
+        let index = self.space.geometry.index(chunk) as u32;
+        self.unmovable.remove(&index);
+        self.levelling.avoided.remove(&index);
+        match outcome {
+            Ok(()) => Ok(Some(Lease { chunk, at: 0 })),
+            Err(error) if is_good => {
+                self.space.close(chunk);
+                Err(error)
+            }
+            Err(_) => Ok(None),
+        }
     }
 }

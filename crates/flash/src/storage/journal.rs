@@ -255,6 +255,20 @@ impl Journal {
         written
     }
 
+    /// Fails unless there is room for a change: behind what was written, or behind a snapshot of the directory `before` it with
+    /// as much room again. What is written and finds none gives the journal up.
+    pub(super) fn check_room_for(
+        &self,
+        ops: &[Op],
+        before: impl FnOnce() -> Vec<Op>,
+    ) -> Result<()> {
+        let bytes_of = |ops: &[Op]| format::encode_edit(self.sequence + 1, ops).len() as u64;
+        let bytes = bytes_of(ops);
+        let has_room = self.at + bytes <= self.chunk_bytes()
+            || BLOCK_BYTES + bytes_of(&before()) + bytes <= self.chunk_bytes() / 2;
+        if has_room { Ok(()) } else { Err(self.full()) }
+    }
+
     /// Makes all that was written on the device survive power loss.
     pub(super) fn flush(&mut self) -> Result<()> {
         self.check()?;
@@ -277,10 +291,14 @@ impl Journal {
             edit = format::encode_edit(self.sequence + 1, names);
         }
         if BLOCK_BYTES + edit.len() as u64 > most {
-            let kind = ErrorKind::StorageFull;
-            return Err(Error::io("keep so many names on", self.zones.describe(), kind.into()));
+            return Err(self.full());
         }
         Ok(edit)
+    }
+
+    fn full(&self) -> Error {
+        let kind = ErrorKind::StorageFull;
+        Error::io("keep so many names on", self.zones.describe(), kind.into())
     }
 
     /// Writes a snapshot into another chunk, and goes on there.

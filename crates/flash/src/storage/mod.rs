@@ -8,7 +8,7 @@
 //!
 //! A file's bytes lie in chunks together with those of files that live about as long, which its hint says
 //! (`space`); so chunks become free as wholes when files are removed. Only when no chunk is free is something moved
-//! (`room`), and counted. Appended bytes go to a few chunks in turn (`writer`); a log has chunks of its own (`log`).
+//! (`room`), and counted; or seldom, so that chunks wear alike (`levelling`). Appended bytes go to a few chunks in turn (`writer`); a log has chunks of its own (`log`).
 //! Files of one lifetime come to lie where nothing is written any more when others follow (`settling`).
 //! The names (`directory`) are in a journal of edits with snapshots (`journal`), which tells how worn chunks are, too (`wear`); what is read is
 //! counted (`heat`), for the policy; `docs/formats/flash.md` has the bytes (`format`).
@@ -24,6 +24,7 @@ mod directory;
 mod format;
 mod heat;
 mod journal;
+mod levelling;
 mod log;
 mod room;
 mod settling;
@@ -105,8 +106,12 @@ pub struct Usage {
     pub host_bytes: u64,
     /// What was added to these to fill blocks: much, where a log is written in small parts.
     pub padding_bytes: u64,
-    /// Bytes that were moved so that their chunks become free.
+    /// Bytes that were moved so that their chunks become free, or wear as others do.
     pub moved_bytes: u64,
+    /// Those of them that were moved for wear.
+    pub levelled_bytes: u64,
+    /// How often that failed: what was to be moved is where it was. [`FlashStorage::levelling_failure`] says why.
+    pub levelling_failures: u64,
     /// Bytes of the journal.
     pub journal_bytes: u64,
     /// How often chunks were reset since the device was laid out.
@@ -161,9 +166,16 @@ impl FlashStorage {
             host_bytes: self.core.host_bytes.load(Ordering::Relaxed),
             padding_bytes: self.core.padding_bytes.load(Ordering::Relaxed),
             moved_bytes: self.core.moved_bytes.load(Ordering::Relaxed),
+            levelled_bytes: self.core.levelled_bytes.load(Ordering::Relaxed),
+            levelling_failures: state.levelling.failures,
             journal_bytes: state.journal.written_bytes,
             erases: state.space.erases(),
         }
+    }
+
+    /// Why something could not be moved for wear, the last time that it failed.
+    pub fn levelling_failure(&self) -> Option<Error> {
+        self.core.state.lock().levelling.last_failure.clone()
     }
 
     /// The state, if it can be changed.

@@ -28,6 +28,9 @@ pub(super) const LEVEL_0: Lifetime = 1;
 /// The part of all units that one lifetime is taken to keep busy: an eighth for all of them.
 const NEEDED_OF_UNITS: f64 = 1.0 / (8 * LIFETIMES) as f64;
 
+/// How much more often than any other free chunk one is erased that is taken.
+const AHEAD_MAX: u32 = 16;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Use {
     Free,
@@ -228,8 +231,7 @@ impl Space {
     pub(super) fn pooled(&mut self, stay: Stay) -> Option<Lease> {
         let used = Use::Pooled(stay);
         let index = self.records.iter().position(|record| record.used == used)?;
-        self.set_use(index, Use::Leased);
-        Some(Lease { chunk: self.geometry.chunk(index), at: self.records[index].written })
+        Some(self.lease(index as u32).0)
     }
 
     /// A chunk that data of any lifetime goes on in: the one with the most room.
@@ -237,12 +239,12 @@ impl Space {
         let is_pooled = |index: &usize| matches!(self.records[*index].used, Use::Pooled(_));
         let all = (0..self.records.len()).filter(is_pooled);
         let index = all.min_by_key(|index| self.records[*index].written)?;
-        self.set_use(index, Use::Leased);
-        Some(Lease { chunk: self.geometry.chunk(index), at: self.records[index].written })
+        Some(self.lease(index as u32).0)
     }
 
     /// A free chunk for data of this lifetime, and the edit that has to be durable before it is used. The least worn
-    /// of the unit that the policy says.
+    /// of the unit that the policy says; or of all, if that unit's are worn much more. A policy knows how worn units are and
+    /// not chunks, and where few of a unit's are ever free, these would take all of its writes.
     pub(super) fn free(&mut self, lifetime: Lifetime) -> Option<(Chunk, u64)> {
         self.learn_reads();
         let stripe = self.policy.stripe(&self.state, lifetime, self.needed());
@@ -259,9 +261,19 @@ impl Space {
         let first = usize::from(unit.0) * chunks;
         let is_free = |index: &usize| self.records[*index].used == Use::Free;
         let least = |index: &usize| (self.wear.of(*index), self.records[*index].free_after);
-        let index = (first..first + chunks).filter(is_free).min_by_key(least)?;
+        let in_unit = (first..first + chunks).filter(is_free).min_by_key(least)?;
+        let anywhere = (0..self.records.len()).filter(is_free).min_by_key(least)?;
+        let is_worn = self.wear.spread(in_unit, anywhere) > AHEAD_MAX;
+        let (lease, free_after) = self.lease(if is_worn { anywhere } else { in_unit } as u32);
+        Some((lease.chunk, free_after))
+    }
+
+    /// Takes a chunk that is free, or waits for a writer. Says which edit has to be durable before it is used.
+    pub(super) fn lease(&mut self, index: u32) -> (Lease, u64) {
+        let index = index as usize;
         self.set_use(index, Use::Leased);
-        Some((self.geometry.chunk(index), self.records[index].free_after))
+        let record = &self.records[index];
+        (Lease { chunk: self.geometry.chunk(index), at: record.written }, record.free_after)
     }
 
     /// The units that are taken to be kept busy by what is written of one lifetime.
@@ -358,6 +370,26 @@ impl Space {
         let all = (0..self.records.len()).filter(is_closed);
         let found = all.min_by_key(|index| self.records[*index].live)?;
         (self.records[found].live <= most).then_some(found as u32)
+    }
+
+    /// The chunk that was reset least, of those that nobody writes and of which all that is alive is `movable`, in bytes by
+    /// chunk.
+    pub(super) fn least_worn(&self, movable: &[u64]) -> Option<u32> {
+        let is_movable = |index: &usize| {
+            let Record { used, live, .. } = self.records[*index];
+            matches!(used, Use::Closed | Use::Pooled(_)) && live > 0 && live == movable[*index]
+        };
+        let all = (0..self.records.len()).filter(is_movable);
+        all.min_by_key(|index| self.wear.of(*index)).map(|index| index as u32)
+    }
+
+    /// The free chunk that was reset most, if it is none of `avoided`.
+    pub(super) fn most_worn_free(&self, avoided: &BTreeSet<u32>) -> Option<u32> {
+        let is_free = |index: &usize| {
+            self.records[*index].used == Use::Free && !avoided.contains(&(*index as u32))
+        };
+        let all = (0..self.records.len()).filter(is_free);
+        all.max_by_key(|index| self.wear.of(*index)).map(|index| index as u32)
     }
 
     /// Bytes in a chunk that files have.

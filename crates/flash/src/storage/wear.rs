@@ -25,6 +25,16 @@ impl Wear {
         self.counts[index]
     }
 
+    /// How often all of them were, together.
+    pub(super) fn all(&self) -> u64 {
+        self.counts.iter().map(|count| u64::from(*count)).sum()
+    }
+
+    /// How much more often one chunk was reset than another.
+    pub(super) fn spread(&self, one: usize, other: usize) -> u32 {
+        self.counts[one].saturating_sub(self.counts[other])
+    }
+
     /// A chunk is reset now.
     pub(super) fn count(&mut self, index: usize) {
         self.counts[index] += 1;
@@ -32,8 +42,15 @@ impl Wear {
     }
 
     /// What the journal is to be told next, if anything.
+    pub(super) fn untold(&self) -> Option<Op> {
+        (!self.untold.is_empty()).then(|| Op::Reset(self.untold.clone()))
+    }
+
+    /// The same, and it is told.
     pub(super) fn tell(&mut self) -> Option<Op> {
-        (!self.untold.is_empty()).then(|| Op::Reset(std::mem::take(&mut self.untold)))
+        let untold = self.untold();
+        self.untold.clear();
+        untold
     }
 
     /// All of it, for a snapshot, in so many bytes at the most: where there are too many chunks, neighbours are one.

@@ -60,7 +60,10 @@ impl Writer {
             let lane = self.turn % self.lanes.len();
             let mut lease = match self.lanes[lane].take() {
                 Some(lease) => lease,
-                None => self.core.lease(self.body.stay)?,
+                None => {
+                    self.core.level_wear(self.body.stay.level);
+                    self.core.lease(self.body.stay)?
+                }
             };
             let here = left.min(chunk_bytes - lease.at);
             let index = geometry.index(lease.chunk) as u32;

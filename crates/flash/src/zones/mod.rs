@@ -97,6 +97,10 @@ pub trait Zones: Send + Sync + 'static {
     fn written_by(&self) -> Option<String> {
         None
     }
+    /// Whether the device itself moves what lives long: then the chunks that were reset often are no worn places of its medium.
+    fn spreads_wear(&self) -> bool {
+        false
+    }
     /// Whether reads wait for writes at the moment, as far as is known.
     fn is_busy(&self) -> bool {
         false

@@ -207,6 +207,10 @@ impl Zones for PlacedDisk {
         true
     }
 
+    fn spreads_wear(&self) -> bool {
+        true
+    }
+
     fn expect(&self, chunk: Chunk, lifetime: Lifetime) {
         let identifier = self.identifiers.lock().next(lifetime);
         self.chunks.lock()[self.geometry.index(chunk)].identifier = identifier;
