@@ -366,7 +366,8 @@ impl Db {
     }
 
     /// Merges every keyspace down to one run and drops what deletes and overwrites left behind. Where a part of a table
-    /// is lost for good, all is merged that does not need it, and then this fails with [`Error::Lost`].
+    /// is lost for good, all is merged but what overlaps it, directly or through others, and then this fails with
+    /// [`Error::Lost`].
     pub fn compact(&self) -> Result<()> {
         let inner = self.writable()?;
         // A version held would keep all that is merged.

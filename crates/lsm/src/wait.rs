@@ -208,7 +208,7 @@ impl Inner {
     }
 
     /// Merges everything in `keyspace` down to one level, in the calling thread and beside the lanes. Fails if a part of
-    /// a table is lost, when all is merged that does not need it.
+    /// a table is lost, when all is merged but what overlaps it, directly or through others.
     pub(crate) fn compact_fully(&self, keyspace: KeyspaceId) -> Result<()> {
         self.flush_all()?;
         let _hurry = Hurry::begin(&self.schedule);
@@ -235,13 +235,15 @@ impl Inner {
                 let is_idle = jobs.busy.is_idle(keyspace.id);
                 let lost = keyspace.lost().cloned();
                 drop(view);
-                match wanted.filter(|plan| jobs.busy.permits(plan)) {
-                    Some(plan) => {
+                match wanted {
+                    Some(plan) if jobs.busy.permits(&plan) => {
                         jobs.begin_plan(&plan);
                         plan
                     }
-                    None if is_idle => return left_out(lost),
-                    None => {
+                    // A part was found to be lost just now: there may be another plan that does not need it.
+                    Some(plan) if plan.takes_lost() => continue,
+                    _ if is_idle => return left_out(lost),
+                    _ => {
                         self.schedule.progress.wait_for(&mut jobs, IDLE);
                         continue;
                     }

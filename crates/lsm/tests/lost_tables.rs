@@ -355,3 +355,21 @@ fn one_of_all_keyspaces_merges_those_behind_one_with_a_lost_table() {
     let left = storage.table_files();
     assert_eq!(before.iter().filter(|file| left.contains(file)).collect::<Vec<_>>(), [&files[0]]);
 }
+
+#[test]
+fn many_flushes_over_all_keys_of_a_lost_table_end_in_few_runs() {
+    for settings in [leveled(), tiered()] {
+        let (storage, files) = tables::<1>(settings);
+        storage.lose_end(&files[0], lost);
+        let db = storage.open(Arc::new(Stepped));
+        let one = keyspace(&db, settings);
+        for round in 0..50 {
+            (0..100).for_each(|number| db.put(&one, &key(0, number), &[round; 400]).unwrap());
+            db.flush().unwrap();
+            db.settle().unwrap();
+        }
+        let left = storage.table_files();
+        assert!(left.contains(&files[0]) && left.len() <= 8, "{left:?}");
+        assert_eq!(read(&db, settings, 0, 7).unwrap(), Some(vec![49; 400]));
+    }
+}

@@ -54,7 +54,7 @@ pub fn full(
 }
 
 /// Level 0 into the base, else a stretch of the highest level into the next that holds data. Where a lost table is in
-/// the way of that, a group of tables that it does not overlap, or a stretch of a lower level.
+/// the way of that, a group of tables of the two that it does not overlap, or a stretch of a lower level.
 fn down_one_level(
     keyspace: &KeyspaceVersion,
     ratio: u32,
@@ -65,7 +65,7 @@ fn down_one_level(
         let base = Targets::of(keyspace, ratio, sizes).base;
         let all = into_base(keyspace, base, Reason::Manual, sizes);
         let all = all.filter(|plan| !plan.takes_lost());
-        if let Some(plan) = all.or_else(|| merge_group(keyspace, last.max(base), sizes)) {
+        if let Some(plan) = all.or_else(|| merge_group(keyspace, base, sizes)) {
             return Some(plan);
         }
     }
@@ -101,10 +101,11 @@ fn stretch_down(
     move_down(keyspace, level, below, &tables[from..to], Reason::Manual, sizes)
 }
 
-/// Merges the first group of overlapping tables, none of them lost, that is not yet in the last level's newest run.
+/// Merges the first group of overlapping tables of the levels up to `last`, none of them lost, that is not yet in the
+/// newest run of `last`.
 fn merge_group(keyspace: &KeyspaceVersion, last: usize, sizes: Sizes) -> Option<Plan> {
     let target = keyspace.levels[last].runs.first().map(|run| run.id);
-    let group = groups(keyspace).into_iter().find(|group| {
+    let group = groups(keyspace, last).into_iter().find(|group| {
         group.iter().any(|(level, run, _)| *level != last || Some(run.id) != target)
             && group.iter().all(|(_, _, table)| table.lost().is_none())
     })?;
@@ -121,9 +122,10 @@ fn merge_group(keyspace: &KeyspaceVersion, last: usize, sizes: Sizes) -> Option<
 /// The merges into the base that the keyspace would settle with, then those that rid it of its garbage.
 fn within_goal(search: &Search<'_>, room: f64, before_file: u64) -> Option<Plan> {
     let (older, sizes, base) = (search.keyspace, search.sizes, LEVELS - 1);
-    if older.levels[base].runs.len() > 1 {
-        // Merges that settled at the same time once made a run each.
-        return merge_group(older, base, sizes);
+    // Merges that settled at the same time once made a run each. Where a lost table is in the way, they stay.
+    let has_runs = older.levels[base].runs.len() > 1;
+    if let Some(plan) = has_runs.then(|| merge_group(older, base, sizes)).flatten() {
+        return Some(plan);
     }
     if let Some(mut plan) = search.settling(room) {
         plan.reason = Reason::Manual;
@@ -136,9 +138,9 @@ fn within_goal(search: &Search<'_>, room: f64, before_file: u64) -> Option<Plan>
 
 type Placed<'a> = (usize, &'a Run, &'a Arc<TableHandle>);
 
-/// All tables, in groups that share no key with each other, in key order.
-fn groups(keyspace: &KeyspaceVersion) -> Vec<Vec<Placed<'_>>> {
-    let levels = keyspace.levels.iter().enumerate();
+/// All tables of the levels up to `last`, in groups that share no key with each other, in key order.
+fn groups(keyspace: &KeyspaceVersion, last: usize) -> Vec<Vec<Placed<'_>>> {
+    let levels = keyspace.levels[..=last].iter().enumerate();
     let runs = levels.flat_map(|(level, runs)| runs.runs.iter().map(move |run| (level, &**run)));
     let mut tables: Vec<Placed<'_>> =
         runs.flat_map(|(level, run)| run.tables().iter().map(move |t| (level, run, t))).collect();
@@ -157,8 +159,8 @@ fn groups(keyspace: &KeyspaceVersion) -> Vec<Vec<Placed<'_>>> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Rewrites, in place, a stretch of the one run left that still holds deletes, or several versions of a
-/// key, of up to `most_bytes` or one table.
+/// Rewrites, in place, a stretch of the newest run left that still holds deletes, or several versions of a
+/// key, of up to `most_bytes` or one table. Not above older runs, which a lost table has left: deletes would stay.
 fn rewrite_garbage(
     keyspace: &KeyspaceVersion,
     last: usize,
@@ -173,11 +175,17 @@ fn rewrite_garbage(
         let is_lost = table.lost().is_some();
         !is_lost && meta.id.file < before_file && (has_deletes || table.repeats() > 0)
     };
+    let older = &keyspace.levels[last].runs[1..];
+    let is_above = |span: &Span| older.iter().any(|run| !span.tables_of(run).is_empty());
+    let can_lose =
+        |table: &Arc<TableHandle>| has_garbage(table) && !is_above(&Span::of_table(&table.meta));
     let mut bytes = 0;
-    let from = run.tables().iter().position(has_garbage)?;
+    let from = run.tables().iter().position(can_lose)?;
+    let mut span = Span::of_table(&run.tables()[from].meta);
     let stretch = run.tables()[from..].iter().take_while(|table| {
         bytes += table.meta.bytes;
-        has_garbage(table) && (bytes == table.meta.bytes || bytes <= most_bytes)
+        span.widen(&table.meta);
+        has_garbage(table) && !is_above(&span) && (bytes == table.meta.bytes || bytes <= most_bytes)
     });
     let input = PlanInput { level: last, run: run.id, tables: stretch.cloned().collect() };
     Plan::new(keyspace, vec![input], last, run.id, Reason::Manual, sizes)

@@ -8,11 +8,13 @@
 //! **Level 0** is merged, all runs at once, when it has [`LEVEL_0_RUNS`] of them, or some more if others come
 //! in quick succession (`arrival`). If that would
 //! rewrite much of the base for little new data, as in a keyspace that gets a small share of the
-//! writes, its newest runs of like size are merged with each other first.
+//! writes, its newest runs of like size are merged with each other first. So they are where a lost table is in the way,
+//! for good: level 0 is then all that grows, and has a number of runs that grows with the logarithm of its bytes.
 //!
 //! **A level over its target** gives the stretch of tables that costs the fewest bytes of the next
 //! level for each byte that moves; deletes count double, for they make room.
 
+use super::alike::{merge_alike, stuck_level_0};
 use super::arrival::{Arrival, is_level_0_due};
 use super::busy::Busy;
 use super::pick::{Debt, Moved};
@@ -112,12 +114,13 @@ fn from_level_0(keyspace: &KeyspaceVersion, base: usize, sizes: Sizes) -> Option
     let own: u64 = runs.iter().map(|run| run.bytes()).sum();
     let plan = into_base(keyspace, base, Reason::Level0Runs, sizes)?;
     let below = plan.input_bytes() - own;
-    if own >= sizes.small_table_bytes() && below <= own * DIRECT_OVERLAP {
-        return Some(plan);
+    let pays = own >= sizes.small_table_bytes() && below <= own * DIRECT_OVERLAP;
+    let together = || merge_alike(keyspace, 0, Reason::Level0Small, sizes);
+    match plan.takes_lost() {
+        true => together(),
+        false if pays => Some(plan),
+        false => together().or(Some(plan)),
     }
-    let Some(alike) = runs_alike(runs) else { return Some(plan) };
-    let inputs: Vec<_> = alike.iter().map(|run| PlanInput::whole(0, run)).collect();
-    Plan::new(keyspace, inputs, 0, alike[0].id, Reason::Level0Small, sizes)
 }
 
 /// All of level 0 into `base`.
@@ -134,21 +137,6 @@ pub(super) fn into_base(
     inputs.extend(below.map(|run| PlanInput::overlapping(base, run, &span)));
     let output_run = below.map_or(runs[0].id, |run| run.id);
     Plan::new(keyspace, inputs, base, output_run, reason, sizes)
-}
-
-/// The newest runs in a row that are no more than twice as large as all newer ones among them: so
-/// merging them again and again writes each byte only a logarithmic number of times.
-fn runs_alike(runs: &[Arc<Run>]) -> Option<&[Arc<Run>]> {
-    (0..runs.len()).find_map(|from| {
-        let mut taken = runs[from].bytes();
-        let more = runs[from + 1..].iter().take_while(|run| {
-            let alike = run.bytes() <= 2 * taken;
-            taken += if alike { run.bytes() } else { 0 };
-            alike
-        });
-        let to = from + 1 + more.count();
-        (to - from >= 2).then(|| &runs[from..to])
-    })
 }
 
 /// A stretch of a run's tables, and what moving it down would rewrite.
@@ -246,19 +234,40 @@ pub(super) fn move_down(
 pub(super) fn debt(keyspace: &KeyspaceVersion, ratio: u32, sizes: Sizes, moved: &Moved) -> Debt {
     let targets = Targets::of(keyspace, ratio, sizes);
     let level_0_runs = keyspace.levels[0].runs.len();
-    let (mut bytes, mut arriving) = (0, 0);
-    if level_0_runs >= LEVEL_0_RUNS {
+    let mut owed = Debt { level_0_runs, level_0_trigger: LEVEL_0_RUNS, bytes: 0 };
+    let mut arriving = 0;
+    let loses = keyspace.lost().is_some();
+    let is_stuck = || {
+        let plan = into_base(keyspace, targets.base, Reason::Level0Runs, sizes);
+        plan.is_some_and(|plan| plan.takes_lost())
+    };
+    if level_0_runs >= LEVEL_0_RUNS && loses && is_stuck() {
+        owed = stuck_level_0(keyspace, LEVEL_0_RUNS);
+    } else if level_0_runs >= LEVEL_0_RUNS {
         arriving = keyspace.levels[0].bytes();
-        bytes += arriving + keyspace.levels[targets.base].bytes();
+        owed.bytes += arriving + keyspace.levels[targets.base].bytes();
     }
     for (level, &moved) in moved.iter().enumerate().take(LAST).skip(targets.base) {
         let held = (keyspace.levels[level].bytes() + arriving).saturating_sub(moved);
-        let excess = held.saturating_sub(targets.bytes[level]);
+        let stuck = if loses { stuck_bytes(keyspace, level) } else { 0 };
+        let excess = held.saturating_sub(targets.bytes[level]).min(held.saturating_sub(stuck));
         if excess > 0 {
             let rewritten = keyspace.levels[level + 1].bytes() as f64 / held as f64;
-            bytes += (excess as f64 * (1.0 + rewritten)) as u64;
+            owed.bytes += (excess as f64 * (1.0 + rewritten)) as u64;
         }
         arriving = excess + moved;
     }
-    Debt { level_0_runs, level_0_trigger: LEVEL_0_RUNS, bytes }
+    owed
+}
+
+/// The bytes of `level` that never move down: of tables that are lost, or lie over one that is.
+fn stuck_bytes(keyspace: &KeyspaceVersion, level: usize) -> u64 {
+    let is_lost = |table: &Arc<TableHandle>| table.lost().is_some();
+    let below = run_of(keyspace, level + 1);
+    let is_over_lost = |table: &TableHandle| {
+        below.is_some_and(|run| Span::of_table(&table.meta).tables_of(run).iter().any(is_lost))
+    };
+    let tables = run_of(keyspace, level).into_iter().flat_map(|run| run.tables());
+    let stuck = tables.filter(|table| is_lost(table) || is_over_lost(table));
+    stuck.map(|table| table.meta.bytes).sum()
 }

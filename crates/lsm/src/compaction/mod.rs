@@ -15,6 +15,7 @@
 //! * [`fold`]: what becomes of each version, given the snapshots. Flush folds too.
 //! * [`execute`](execute::execute_part): does a plan, part by part, and leaves nothing behind if it fails.
 
+mod alike;
 pub mod arrival;
 mod busy;
 mod candidates;

@@ -35,7 +35,8 @@ pub(super) fn pick(
 }
 
 fn repeats(keyspace: &KeyspaceVersion, level: usize, threshold: Ratio) -> bool {
-    keyspace.duplicate_rate(level).is_some_and(|rate| rate >= threshold.get())
+    let rate = keyspace.duplicate_rate(level);
+    rate.is_some_and(|rate| rate >= threshold.get()) && !tiered::is_stuck(&keyspace.levels[level])
 }
 
 fn deduplicate(

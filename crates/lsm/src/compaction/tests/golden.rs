@@ -136,13 +136,19 @@ impl Script {
     fn table(&mut self, text: &str) -> Arc<TableHandle> {
         let (range, numbers) = text.split_once(':').expect("a table is range:numbers");
         let (smallest, largest) = range.split_once('-').expect("a range is smallest-largest");
+        let is_lost = numbers.ends_with('x');
+        let numbers = numbers.trim_end_matches('x');
         let letter = |c: char| {
             let (_, rest) = numbers.split_once(c)?;
             rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().ok()
         };
         if let Some((from, to)) = numbers.strip_prefix('k').and_then(|keys| keys.split_once("..")) {
             let keys = from.parse::<u64>().unwrap()..to.parse().unwrap();
-            return self.table_of(smallest, largest, keys.collect());
+            let table = self.table_of(smallest, largest, keys.collect());
+            if is_lost {
+                lose(&table);
+            }
+            return table;
         }
         let bytes = numbers.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap();
         self.next_file += 1;
@@ -160,7 +166,7 @@ impl Script {
             max_seqno: letter('s').unwrap_or(0),
             global_seqno: None,
         });
-        if numbers.ends_with('x') {
+        if is_lost {
             lose(&table);
         }
         table
