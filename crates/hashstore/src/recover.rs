@@ -1,6 +1,6 @@
 //! From the device to a partition: the journal, then the window.
 //!
-//! Reads at most one half of the journal, and the blocks that its last checkpoint lists, which are at most a sixteenth
+//! Reads the checkpoints of both halves of the journal, and the blocks that the last one lists, which are at most a sixteenth
 //! of the partition's or 256 MiB, each at most twice: that bounds the time.
 
 use crate::device::{Device, read};

@@ -94,7 +94,8 @@ fn a_list_goes_through_all_partitions_of_all_reactors() {
     }
 }
 
-/// Other programs may have stored keys that no command has room for. A list steps over them, and goes on more than once to do so.
+/// Other programs may have stored keys that no command has room for. A list steps over them, and goes on more than once to do so, in turns with
+/// other lists.
 #[test]
 fn a_list_has_all_keys_that_lie_between_longer_ones() {
     for (partitions, reactors) in [(1, 1), (4, 1), (4, 3)] {
@@ -119,9 +120,15 @@ fn a_list_has_all_keys_that_lie_between_longer_ones() {
         }
         drop((parts, device));
         let target = store.serve_with(reactors, false);
-        let listed = client(&target).list(b"", 100).unwrap();
-        assert_eq!(listed.len(), short.len(), "each once");
-        assert!(listed.into_iter().collect::<BTreeSet<_>>() == short);
+        let clients = [(); 4].map(|()| client(&target));
+        std::thread::scope(|scope| {
+            let lists = clients.each_ref().map(|client| scope.spawn(|| client.list(b"", 100)));
+            for list in lists {
+                let listed = list.join().unwrap().unwrap();
+                assert_eq!(listed.len(), short.len(), "each once");
+                assert!(listed.into_iter().collect::<BTreeSet<_>>() == short);
+            }
+        });
         target.drain();
     }
 }
