@@ -1,5 +1,6 @@
 //! Writes that happen together or not at all.
 
+use crate::{KeyspaceRef, StoreId};
 use esker_base::{Entry, KeyspaceId, Kind};
 
 /// An ordered list of writes, applied atomically. Later writes win over earlier ones.
@@ -27,6 +28,10 @@ pub struct WriteBatch {
     more_keyspaces: Vec<KeyspaceId>,
     has_empty_range: bool,
     range_deletes: u32,
+    /// The store that made the handles, if one of them says so.
+    store: StoreId,
+    /// The first handle that another store made.
+    foreign: Option<KeyspaceRef>,
     sync: bool,
 }
 
@@ -59,32 +64,43 @@ impl WriteBatch {
 
     /// Sets `key` to `value` in `keyspace`.
     #[inline]
-    pub fn put(&mut self, keyspace: impl Into<KeyspaceId>, key: &[u8], value: &[u8]) {
-        self.push(Entry { keyspace: keyspace.into(), kind: Kind::Put, key, value });
+    pub fn put(&mut self, keyspace: impl Into<KeyspaceRef>, key: &[u8], value: &[u8]) {
+        let keyspace = self.own(keyspace.into());
+        self.push(Entry { keyspace, kind: Kind::Put, key, value });
     }
 
     /// Removes `key` from `keyspace`, whether it is there or not.
     #[inline]
-    pub fn delete(&mut self, keyspace: impl Into<KeyspaceId>, key: &[u8]) {
-        self.push(Entry { keyspace: keyspace.into(), kind: Kind::Delete, key, value: b"" });
+    pub fn delete(&mut self, keyspace: impl Into<KeyspaceRef>, key: &[u8]) {
+        let keyspace = self.own(keyspace.into());
+        self.push(Entry { keyspace, kind: Kind::Delete, key, value: b"" });
     }
 
     /// Removes all keys from `start` up to, not including, `end`. A database takes 1,024 of these in a batch.
-    pub fn delete_range(&mut self, keyspace: impl Into<KeyspaceId>, start: &[u8], end: &[u8]) {
+    pub fn delete_range(&mut self, keyspace: impl Into<KeyspaceRef>, start: &[u8], end: &[u8]) {
         self.has_empty_range |= end <= start;
         self.range_deletes += 1;
-        self.push(Entry {
-            keyspace: keyspace.into(),
-            kind: Kind::RangeDelete,
-            key: start,
-            value: end,
-        });
+        let keyspace = self.own(keyspace.into());
+        self.push(Entry { keyspace, kind: Kind::RangeDelete, key: start, value: end });
     }
 
     /// Asks that this batch survives power loss once it is acknowledged, whatever the log's mode.
     pub fn sync(&mut self) -> &mut Self {
         self.sync = true;
         self
+    }
+
+    /// Notes which store made the handle.
+    #[inline]
+    fn own(&mut self, keyspace: KeyspaceRef) -> KeyspaceId {
+        if keyspace.store != self.store && keyspace.store != StoreId::ANY {
+            if self.store == StoreId::ANY {
+                self.store = keyspace.store;
+            } else {
+                self.foreign.get_or_insert(keyspace);
+            }
+        }
+        keyspace.id
     }
 
     #[inline]
@@ -161,6 +177,17 @@ impl WriteBatch {
         self.first_keyspace.into_iter().chain(self.more_keyspaces.iter().copied())
     }
 
+    /// Returns a handle that was used in the batch and that the store with the id `store` did not
+    /// make, or `None`. A store refuses the batch if there is one.
+    #[inline]
+    pub fn foreign_to(&self, store: StoreId) -> Option<KeyspaceRef> {
+        if self.store != store && self.store != StoreId::ANY {
+            let id = self.first_keyspace.unwrap_or(KeyspaceId::DEFAULT);
+            return Some(KeyspaceRef { id, store: self.store });
+        }
+        self.foreign
+    }
+
     /// The length of the longest key, range ends included.
     pub fn longest_key(&self) -> usize {
         self.longest_key
@@ -223,6 +250,28 @@ mod tests {
         batch.delete_range(KeyspaceId(2), b"z", b"a");
         batch.truncate(&mark);
         assert_eq!(format!("{batch:?}"), before);
+    }
+
+    #[test]
+    fn a_batch_knows_the_handles_that_a_store_did_not_make() {
+        let (own, other) = (StoreId::next(), StoreId::next());
+        let of = |store| KeyspaceRef { id: KeyspaceId(1), store };
+        let mut batch = WriteBatch::new();
+        batch.put(KeyspaceId(1), b"a", b"");
+        assert_eq!(batch.foreign_to(own), None, "a bare id is not checked");
+        batch.put(of(own), b"b", b"");
+        let mark = batch.mark();
+        batch.delete(KeyspaceId(1), b"c");
+        assert_eq!(batch.foreign_to(own), None);
+        assert_eq!(batch.foreign_to(other), Some(of(own)));
+        batch.delete(of(other), b"d");
+        assert_eq!(batch.foreign_to(own), Some(of(other)));
+        batch.put(of(own), b"e", b"");
+        assert_eq!(batch.foreign_to(own), Some(of(other)));
+        batch.truncate(&mark);
+        assert_eq!(batch.foreign_to(own), None);
+        batch.clear();
+        assert_eq!(batch.foreign_to(other), None);
     }
 
     #[test]

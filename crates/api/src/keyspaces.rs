@@ -1,6 +1,6 @@
 //! A whole store, with all of its keyspaces: what transactions are built on.
 
-use crate::{Cursor, KeyRange, Snapshot, Value, WriteBatch};
+use crate::{Cursor, KeyRange, KeyspaceRef, Snapshot, Value, WriteBatch};
 use esker_base::{KeyspaceId, Result};
 
 /// A store of several keyspaces that reads at moments, writes atomically across keyspaces, and can
@@ -10,7 +10,13 @@ pub trait Keyspaces: Send + Sync {
     type Snapshot: Snapshot + Clone;
 
     /// The keyspace called `name`, created if there is none.
-    fn keyspace(&self, name: &str) -> Result<KeyspaceId>;
+    fn keyspace(&self, name: &str) -> Result<KeyspaceRef>;
+
+    /// Returns the id of `keyspace`, which all other calls take.
+    ///
+    /// # Errors
+    /// [`Error::ForeignHandle`](esker_base::Error::ForeignHandle) if another store made the handle.
+    fn resolve(&self, keyspace: KeyspaceRef) -> Result<KeyspaceId>;
 
     /// Fails with [`Error::UnknownKeyspace`](esker_base::Error::UnknownKeyspace) if there is no such
     /// keyspace, or none any more.

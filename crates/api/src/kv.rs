@@ -1,13 +1,13 @@
 //! Point reads and writes.
 
-use crate::{Value, WriteBatch};
-use esker_base::{Error, KeyspaceId, Result};
+use crate::{KeyspaceRef, Value, WriteBatch};
+use esker_base::{Error, Result};
 
 /// One keyspace of a key-value store. Shared between threads.
 pub trait Kv: Send + Sync {
     /// The keyspace to name in a [`WriteBatch`] for this store.
-    fn keyspace_id(&self) -> KeyspaceId {
-        KeyspaceId::DEFAULT
+    fn keyspace_ref(&self) -> KeyspaceRef {
+        KeyspaceRef::DEFAULT
     }
 
     /// The newest value of `key`.
@@ -30,14 +30,14 @@ pub trait Kv: Send + Sync {
     /// Sets `key` to `value`.
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         let mut batch = WriteBatch::new();
-        batch.put(self.keyspace_id(), key, value);
+        batch.put(self.keyspace_ref(), key, value);
         self.write(&batch)
     }
 
     /// Removes `key`, whether it is there or not.
     fn delete(&self, key: &[u8]) -> Result<()> {
         let mut batch = WriteBatch::new();
-        batch.delete(self.keyspace_id(), key);
+        batch.delete(self.keyspace_ref(), key);
         self.write(&batch)
     }
 }

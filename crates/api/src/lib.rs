@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod handle;
 mod keyspaces;
 mod kv;
 mod ordered;
@@ -18,6 +19,7 @@ mod transactional;
 mod value;
 
 pub use batch::{BatchMark, WriteBatch};
+pub use handle::{KeyspaceRef, StoreId, foreign};
 pub use keyspaces::{BatchLimits, Keyspaces};
 pub use kv::Kv;
 pub use ordered::{Cursor, KeyRange, Ordered, Snapshot};

@@ -1,6 +1,6 @@
 //! Ranges, cursors and snapshots.
 
-use crate::{Kv, WriteBatch};
+use crate::{Kv, StoreId, WriteBatch};
 use esker_base::{Result, Seqno, key::prefix_end};
 use std::ops::{Bound, RangeBounds};
 
@@ -63,6 +63,11 @@ impl KeyRange {
 pub trait Snapshot: Send + Sync {
     /// The last write that the snapshot sees.
     fn seqno(&self) -> Seqno;
+
+    /// The store that made the snapshot, if it has an id.
+    fn store(&self) -> StoreId {
+        StoreId::ANY
+    }
 }
 
 /// A position in the pairs of a range, as of one moment, in either direction.
@@ -106,7 +111,7 @@ pub trait Ordered: Kv {
     /// Removes all keys from `start` up to, not including, `end`.
     fn delete_range(&self, start: &[u8], end: &[u8]) -> Result<()> {
         let mut batch = WriteBatch::new();
-        batch.delete_range(self.keyspace_id(), start, end);
+        batch.delete_range(self.keyspace_ref(), start, end);
         self.write(&batch)
     }
 }

@@ -1,21 +1,21 @@
 //! Transactions over all keyspaces of a store. The traits stand here so that workloads can be written
 //! against them, whoever's transactions they are.
 
-use crate::{Cursor, KeyRange, Value, WriteBatch};
-use esker_base::{Error, KeyspaceId, Result};
+use crate::{Cursor, KeyRange, KeyspaceRef, Value, WriteBatch};
+use esker_base::{Error, Result};
 use std::str::FromStr;
 use std::time::Duration;
 
 /// A store that runs transactions: all of its keyspaces. Shared between threads.
 pub trait Transactional: Send + Sync {
     /// The keyspace called `name`, created if there is none.
-    fn keyspace(&self, name: &str) -> Result<KeyspaceId>;
+    fn keyspace(&self, name: &str) -> Result<KeyspaceRef>;
 
     /// The newest committed value of `key`, outside of any transaction.
-    fn get(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>>;
+    fn get(&self, keyspace: KeyspaceRef, key: &[u8]) -> Result<Option<Value>>;
 
     /// A cursor over what is committed now, outside of any transaction.
-    fn cursor(&self, keyspace: KeyspaceId, range: KeyRange) -> Result<Box<dyn Cursor + '_>>;
+    fn cursor(&self, keyspace: KeyspaceRef, range: KeyRange) -> Result<Box<dyn Cursor + '_>>;
 
     /// Applies `batch` atomically, like a transaction that only writes: it waits for transactions that
     /// hold its keys locked, and others see it as a conflict where they would see a transaction's.
@@ -32,23 +32,23 @@ pub trait Transactional: Send + Sync {
 /// again. After the end every call fails with [`Error::TransactionEnded`].
 pub trait Transaction {
     /// The value of `key` as this transaction sees it, its own writes included.
-    fn get(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>>;
+    fn get(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<Option<Value>>;
 
     /// Like `get`, and a change of `key` by others before this one's commit is excluded: a pessimistic
     /// transaction locks `key`, and an optimistic one will not commit after such a change.
     ///
     /// It reads what is committed when the lock is got. Under [`Isolation::Snapshot`] and above it
     /// fails with [`Error::Conflict`] if that is newer than the transaction's moment.
-    fn get_for_update(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>>;
+    fn get_for_update(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<Option<Value>>;
 
     /// Sets `key` to `value`.
-    fn put(&mut self, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> Result<()>;
+    fn put(&mut self, keyspace: KeyspaceRef, key: &[u8], value: &[u8]) -> Result<()>;
 
     /// Removes `key`.
-    fn delete(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<()>;
+    fn delete(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<()>;
 
     /// A cursor over `range` as this transaction sees it, its own writes so far included.
-    fn cursor(&mut self, keyspace: KeyspaceId, range: KeyRange) -> Result<Box<dyn Cursor + '_>>;
+    fn cursor(&mut self, keyspace: KeyspaceRef, range: KeyRange) -> Result<Box<dyn Cursor + '_>>;
 
     /// Marks a place to go back to.
     fn set_savepoint(&mut self) -> Result<()>;

@@ -115,6 +115,18 @@ pub enum Error {
         name: String,
     },
 
+    /// A handle that another open database made, or an earlier open of this one.
+    #[error(
+        "{what} can't be used in {store}: another database, or an earlier open of this one, made the \
+         handle; get the handle from this database"
+    )]
+    ForeignHandle {
+        /// The handle.
+        what: String,
+        /// The database that refused it.
+        store: String,
+    },
+
     /// A name that can't be given to a keyspace.
     #[error("{name:?} can't name a keyspace: {reason}")]
     BadKeyspaceName {

@@ -6,9 +6,10 @@
 
 use crate::Latencies;
 use esker_api::{
-    Cursor, KeyRange, Transaction, TransactionOptions, Transactional, Value, WriteBatch,
+    Cursor, KeyRange, KeyspaceRef, Transaction, TransactionOptions, Transactional, Value,
+    WriteBatch,
 };
-use esker_base::{Clock, KeyspaceId, Result};
+use esker_base::{Clock, Result};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
@@ -55,15 +56,15 @@ impl<'a> CommitTimes<'a> {
 }
 
 impl Transactional for CommitTimes<'_> {
-    fn keyspace(&self, name: &str) -> Result<KeyspaceId> {
+    fn keyspace(&self, name: &str) -> Result<KeyspaceRef> {
         self.store.keyspace(name)
     }
 
-    fn get(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
+    fn get(&self, keyspace: KeyspaceRef, key: &[u8]) -> Result<Option<Value>> {
         self.store.get(keyspace, key)
     }
 
-    fn cursor(&self, keyspace: KeyspaceId, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
+    fn cursor(&self, keyspace: KeyspaceRef, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
         self.store.cursor(keyspace, range)
     }
 
@@ -85,25 +86,25 @@ struct Timed<'a> {
 }
 
 impl Transaction for Timed<'_> {
-    fn get(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
+    fn get(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<Option<Value>> {
         self.transaction.get(keyspace, key)
     }
 
-    fn get_for_update(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
+    fn get_for_update(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<Option<Value>> {
         self.transaction.get_for_update(keyspace, key)
     }
 
-    fn put(&mut self, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> Result<()> {
+    fn put(&mut self, keyspace: KeyspaceRef, key: &[u8], value: &[u8]) -> Result<()> {
         self.writes = true;
         self.transaction.put(keyspace, key, value)
     }
 
-    fn delete(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<()> {
+    fn delete(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<()> {
         self.writes = true;
         self.transaction.delete(keyspace, key)
     }
 
-    fn cursor(&mut self, keyspace: KeyspaceId, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
+    fn cursor(&mut self, keyspace: KeyspaceRef, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
         self.transaction.cursor(keyspace, range)
     }
 

@@ -150,14 +150,18 @@ impl Db {
     pub fn existing_keyspace(&self, name: &str) -> Result<Keyspace> {
         let view = self.inner().view.pin();
         match view.version.keyspace_named(name) {
-            Some(found) => Ok(Keyspace { id: found.id, name: found.name.as_str().into() }),
+            Some(found) => Ok(self.handle_of(found.id, &found.name)),
             None => Err(Error::UnknownKeyspace { name: name.to_owned() }),
         }
     }
 
     /// The keyspace that every database has, called `default`.
     pub fn default_keyspace(&self) -> Keyspace {
-        Keyspace { id: KeyspaceId::DEFAULT, name: DEFAULT_KEYSPACE.into() }
+        self.handle_of(KeyspaceId::DEFAULT, DEFAULT_KEYSPACE)
+    }
+
+    fn handle_of(&self, id: KeyspaceId, name: &str) -> Keyspace {
+        Keyspace { id, name: name.into(), store: self.inner().store_id }
     }
 
     /// All keyspaces, by id.
@@ -201,19 +205,21 @@ impl Db {
     #[inline]
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Value>> {
         let inner = self.inner();
+        let keyspace = inner.resolve(keyspace)?;
         // The view first, then the moment: see `view.rs`.
         let view = inner.view.pin();
         let visible = inner.commit.visible();
-        read::get(inner, &view, keyspace.id, key, visible, Patience::MayBlock)
+        read::get(inner, &view, keyspace, key, visible, Patience::MayBlock)
     }
 
     /// Like [`Db::get`], but never waits for the device: fails with [`Error::WouldBlock`] if the
     /// answer is not in memory.
     pub fn try_get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Value>> {
         let inner = self.inner();
+        let keyspace = inner.resolve(keyspace)?;
         let view = inner.view.pin();
         let visible = inner.commit.visible();
-        read::get(inner, &view, keyspace.id, key, visible, Patience::MemoryOnly)
+        read::get(inner, &view, keyspace, key, visible, Patience::MemoryOnly)
     }
 
     /// The value of `key` at `snapshot`.
@@ -224,17 +230,20 @@ impl Db {
         snapshot: &Snapshot,
     ) -> Result<Option<Value>> {
         let inner = self.inner();
+        let keyspace = inner.resolve(keyspace)?;
+        let seqno = inner.resolve_snapshot(snapshot)?;
         let view = inner.view.pin();
-        read::get(inner, &view, keyspace.id, key, snapshot.seqno(), Patience::MayBlock)
+        read::get(inner, &view, keyspace, key, seqno, Patience::MayBlock)
     }
 
     /// The newest values of `keys`, all as of one moment.
     pub fn multi_get(&self, keyspace: &Keyspace, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
         let inner = self.inner();
+        let keyspace = inner.resolve(keyspace)?;
         let view = inner.view.pin();
         let visible = inner.commit.visible();
         keys.iter()
-            .map(|key| read::get(inner, &view, keyspace.id, key, visible, Patience::MayBlock))
+            .map(|key| read::get(inner, &view, keyspace, key, visible, Patience::MayBlock))
             .collect()
     }
 
@@ -287,7 +296,8 @@ impl Db {
         range: KeyRange,
         snapshot: &Snapshot,
     ) -> Result<DbCursor> {
-        DbCursor::new(&self.handle.inner, keyspace.id, range, snapshot.clone())
+        let keyspace = self.inner().resolve(keyspace)?;
+        DbCursor::new(&self.handle.inner, keyspace, range, snapshot.clone())
     }
 
     // Writes.
@@ -386,7 +396,8 @@ impl Db {
 
     /// As [`Db::compact`], of one keyspace.
     pub fn compact_keyspace(&self, keyspace: &Keyspace) -> Result<()> {
-        self.writable()?.compact_fully(keyspace.id)
+        let inner = self.writable()?;
+        inner.compact_fully(inner.resolve(keyspace)?)
     }
 
     /// Waits until flush and compaction have nothing left to do, and the next segment is there for writers. What

@@ -22,8 +22,8 @@ use crate::torn::TornLog;
 use crate::under_way::UnderWay;
 use crate::version::Version;
 use crate::view::{View, ViewCell};
-use esker_api::WriteBatch;
-use esker_base::{Clock, Error, MAX_KEY_BYTES, Result};
+use esker_api::{KeyspaceRef, StoreId, WriteBatch, foreign};
+use esker_base::{Clock, Error, KeyspaceId, MAX_KEY_BYTES, Result, Seqno};
 use esker_memtable::{DramTable, MemTable};
 use esker_storage::Storage;
 use esker_table::BlockCache;
@@ -37,6 +37,8 @@ const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
 /// See the file's head.
 pub(crate) struct Inner {
     // Constant after opening.
+    /// What handles of this open are told by.
+    pub(crate) store_id: StoreId,
     pub(crate) settings: Settings,
     /// Of the segments that this process writes.
     pub(crate) salt: u64,
@@ -70,9 +72,29 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
+    /// Returns the id of `keyspace`, unless another database or an earlier open made the handle.
+    #[inline]
+    pub(crate) fn resolve(&self, keyspace: impl Into<KeyspaceRef>) -> Result<KeyspaceId> {
+        self.store_id.resolve(keyspace.into(), || self.storage.describe())
+    }
+
+    /// Returns the seqno of `snapshot`, unless another database or an earlier open made it.
+    #[inline]
+    pub(crate) fn resolve_snapshot(&self, snapshot: &dyn esker_api::Snapshot) -> Result<Seqno> {
+        let seqno = snapshot.seqno();
+        match snapshot.store() == self.store_id {
+            true => Ok(seqno),
+            false => Err(foreign(format!("the snapshot at {seqno}"), self.storage.describe())),
+        }
+    }
+
     /// Refuses batches that can't be written.
     #[inline]
     pub(crate) fn check(&self, batch: &WriteBatch) -> Result<()> {
+        if let Some(handle) = batch.foreign_to(self.store_id) {
+            let what = format!("a batch with the keyspace with id {}", handle.id);
+            return Err(foreign(what, self.storage.describe()));
+        }
         let bytes = batch.encoded().len();
         let fits = MemTable::fits_ever(self.settings.segment_bytes, bytes, batch.len() as u32);
         if batch.has_empty_key()

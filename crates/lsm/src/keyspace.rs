@@ -1,6 +1,7 @@
 //! Keyspaces: named, separate sets of keys in one database.
 
 use crate::settings::KeyspaceSettings;
+use esker_api::{KeyspaceRef, StoreId};
 use esker_base::{Error, KeyspaceId, Result};
 
 /// The name of the keyspace that every database has.
@@ -9,15 +10,20 @@ pub const DEFAULT_KEYSPACE: &str = "default";
 /// The longest name, in bytes.
 const NAME_BYTES_MAX: usize = 255;
 
-/// A handle to a keyspace. Cheap to clone, and to be had again by name.
+/// A handle to a keyspace of one open database. Cheap to clone.
+///
+/// Another database refuses the handle, and so does this one once it was closed and opened again:
+/// [`Error::ForeignHandle`]. [`Db::existing_keyspace`](crate::Db::existing_keyspace) gives a new one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Keyspace {
     pub(crate) id: KeyspaceId,
     pub(crate) name: std::sync::Arc<str>,
+    pub(crate) store: StoreId,
 }
 
 impl Keyspace {
-    /// Its id, which no other keyspace of the database ever has.
+    /// Its id, which no other keyspace of the database ever has. A bare id does not say which
+    /// database it is of: calls that take one can't refuse that of another database.
     pub fn id(&self) -> KeyspaceId {
         self.id
     }
@@ -33,9 +39,9 @@ impl Keyspace {
     }
 }
 
-impl From<&Keyspace> for KeyspaceId {
-    fn from(keyspace: &Keyspace) -> KeyspaceId {
-        keyspace.id
+impl From<&Keyspace> for KeyspaceRef {
+    fn from(keyspace: &Keyspace) -> KeyspaceRef {
+        KeyspaceRef { id: keyspace.id, store: keyspace.store }
     }
 }
 

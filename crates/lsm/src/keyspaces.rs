@@ -6,15 +6,20 @@ use crate::db::Db;
 use crate::read::{self, Patience};
 use crate::settings::KeyspaceSettings;
 use crate::snapshot::Snapshot;
-use esker_api::{BatchLimits, Cursor, KeyRange, Keyspaces, Value, WriteBatch};
+use esker_api::{BatchLimits, Cursor, KeyRange, KeyspaceRef, Keyspaces, Value, WriteBatch};
 use esker_base::{KeyspaceId, Result};
 use esker_memtable::MemTable;
 
 impl Keyspaces for Db {
     type Snapshot = Snapshot;
 
-    fn keyspace(&self, name: &str) -> Result<KeyspaceId> {
-        Ok(Db::keyspace(self, name, KeyspaceSettings::default())?.id())
+    fn keyspace(&self, name: &str) -> Result<KeyspaceRef> {
+        Ok((&Db::keyspace(self, name, KeyspaceSettings::default())?).into())
+    }
+
+    #[inline]
+    fn resolve(&self, keyspace: KeyspaceRef) -> Result<KeyspaceId> {
+        self.inner().resolve(keyspace)
     }
 
     #[inline]
@@ -53,8 +58,9 @@ impl Keyspaces for Db {
         snapshot: &Snapshot,
     ) -> Result<Option<Value>> {
         let inner = self.inner();
+        let seqno = inner.resolve_snapshot(snapshot)?;
         let view = inner.view.pin();
-        read::get(inner, &view, keyspace, key, snapshot.seqno(), Patience::MayBlock)
+        read::get(inner, &view, keyspace, key, seqno, Patience::MayBlock)
     }
 
     fn cursor_at(
@@ -73,7 +79,8 @@ impl Keyspaces for Db {
     }
 
     fn changed_since(&self, keyspace: KeyspaceId, key: &[u8], snapshot: &Snapshot) -> Result<bool> {
-        key_changed(self.inner(), keyspace, key, snapshot.seqno())
+        let inner = self.inner();
+        key_changed(inner, keyspace, key, inner.resolve_snapshot(snapshot)?)
     }
 
     fn range_changed_since(
@@ -82,6 +89,7 @@ impl Keyspaces for Db {
         range: &KeyRange,
         snapshot: &Snapshot,
     ) -> Result<bool> {
-        range_changed(self.inner(), keyspace, range, snapshot.seqno())
+        let inner = self.inner();
+        range_changed(inner, keyspace, range, inner.resolve_snapshot(snapshot)?)
     }
 }

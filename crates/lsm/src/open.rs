@@ -21,6 +21,7 @@ use crate::pool_logs;
 use crate::recover::{self, Found, Recovered};
 use crate::schedule::{self, Lane, Schedule};
 use crate::settings::{KeyspaceSettings, Log, Settings};
+use crate::snapshot::Snapshots;
 use crate::stall::Stall;
 use crate::stats::Counters;
 use crate::table_space::MeteredStorage;
@@ -28,6 +29,7 @@ use crate::under_way::UnderWay;
 use crate::unlisted;
 use crate::version::{Version, parse_table_file_name};
 use crate::view::{View, ViewCell};
+use esker_api::StoreId;
 use esker_base::{Error, KeyspaceId, Priority, Result};
 use esker_memtable::DramTable;
 use esker_storage::PosixStorage;
@@ -130,7 +132,9 @@ impl Db {
         };
         let histories = Histories::new(version.flushed_through);
         let view = View { memtables: recovered.memtables, version: Arc::new(version) };
+        let store_id = StoreId::next();
         let inner = Arc::new(Inner {
+            store_id,
             sizes: Sizes { segment_bytes: settings.segment_bytes as u64 },
             commit: Commit::new(&settings.log, recovered.last_seqno),
             settings,
@@ -145,7 +149,7 @@ impl Db {
             meter,
             view: ViewCell::new(view),
             installer,
-            snapshots: Arc::default(),
+            snapshots: Arc::new(Snapshots::new(store_id)),
             leases: Leases::default(),
             schedule: Schedule::default(),
             stall: Stall::new(),

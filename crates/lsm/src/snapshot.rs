@@ -4,18 +4,25 @@
 //! So a snapshot either is in the list, or is newer than every write that the work will see.
 
 use crate::commit::Commit;
+use esker_api::StoreId;
 use esker_base::Seqno;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The snapshots in use, each with the number of its holders.
-#[derive(Default)]
 pub(crate) struct Snapshots {
+    /// The open database that they are of.
+    store: StoreId,
     held: Mutex<BTreeMap<Seqno, usize>>,
 }
 
 impl Snapshots {
+    /// None yet, of the open database `store`.
+    pub(crate) fn new(store: StoreId) -> Self {
+        Snapshots { store, held: Mutex::default() }
+    }
+
     /// Registers the present moment.
     pub(crate) fn take(self: &Arc<Self>, commit: &Commit) -> Snapshot {
         let mut held = self.held.lock();
@@ -83,5 +90,9 @@ impl std::fmt::Debug for Snapshot {
 impl esker_api::Snapshot for Snapshot {
     fn seqno(&self) -> Seqno {
         self.seqno
+    }
+
+    fn store(&self) -> StoreId {
+        self.registry.store
     }
 }

@@ -3,8 +3,8 @@
 use crate::db::Db;
 use crate::keyspace::Keyspace;
 use crate::snapshot::Snapshot;
-use esker_api::{Cursor, KeyRange, Kv, Ordered, Value, WriteBatch};
-use esker_base::{KeyspaceId, Result, Seqno};
+use esker_api::{Cursor, KeyRange, KeyspaceRef, Kv, Ordered, Value, WriteBatch};
+use esker_base::Result;
 
 /// One keyspace of a [`Db`] as a [`Kv`] and [`Ordered`].
 #[derive(Clone)]
@@ -21,8 +21,8 @@ impl Db {
 }
 
 impl Kv for Store {
-    fn keyspace_id(&self) -> KeyspaceId {
-        self.keyspace.id
+    fn keyspace_ref(&self) -> KeyspaceRef {
+        (&self.keyspace).into()
     }
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         self.db.get(&self.keyspace, key)
@@ -48,12 +48,12 @@ impl Ordered for Store {
         range: KeyRange,
         snapshot: &'a dyn esker_api::Snapshot,
     ) -> Result<Box<dyn Cursor + 'a>> {
-        let snapshot = self.registered(snapshot.seqno());
+        let snapshot = self.registered(snapshot)?;
         Ok(Box::new(self.db.cursor_at(&self.keyspace, range, &snapshot)?))
     }
 
     fn get_at(&self, key: &[u8], snapshot: &dyn esker_api::Snapshot) -> Result<Option<Value>> {
-        self.db.get_at(&self.keyspace, key, &self.registered(snapshot.seqno()))
+        self.db.get_at(&self.keyspace, key, &self.registered(snapshot)?)
     }
 
     fn snapshot(&self) -> Result<Box<dyn esker_api::Snapshot + '_>> {
@@ -63,7 +63,8 @@ impl Ordered for Store {
 
 impl Store {
     /// A holder of a snapshot that is held already.
-    fn registered(&self, seqno: Seqno) -> Snapshot {
-        self.db.inner().snapshots.join(seqno)
+    fn registered(&self, snapshot: &dyn esker_api::Snapshot) -> Result<Snapshot> {
+        let inner = self.db.inner();
+        Ok(inner.snapshots.join(inner.resolve_snapshot(snapshot)?))
     }
 }

@@ -3,15 +3,15 @@
 use crate::NoveLsm;
 use crate::key::KeyWords;
 use crate::list::Found;
-use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, Value, WriteBatch};
-use esker_base::{KeyspaceId, Result};
+use esker_api::{Cursor, KeyRange, KeyspaceRef, Kv, Ordered, Snapshot, Value, WriteBatch};
+use esker_base::Result;
 use esker_bench::Engine;
 use esker_bench::accounting::{Counters, Placed, TableSpace, disk_usage, table_usage};
 use std::sync::atomic::Ordering;
 
 impl Kv for NoveLsm {
-    fn keyspace_id(&self) -> KeyspaceId {
-        self.shared.tree.store.keyspace_id()
+    fn keyspace_ref(&self) -> KeyspaceRef {
+        self.shared.tree.store.keyspace_ref()
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {

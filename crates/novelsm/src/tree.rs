@@ -51,7 +51,8 @@ impl Tree {
     /// Makes the newest version of each key in `list` the newest here, in tables.
     pub(super) fn take(&self, list: &dyn List) -> Result<()> {
         let mut batch = WriteBatch::new();
-        let keyspace = self.store.keyspace_id();
+        let handle = self.store.keyspace_ref();
+        let keyspace = handle.id;
         list.for_each_newest(&mut |key, kind, value| {
             let bytes = Entry { keyspace, kind, key, value }.encoded_bytes();
             let is_full = batch.len() == self.batch_entries;
@@ -60,8 +61,8 @@ impl Tree {
                 batch.clear();
             }
             match kind {
-                Kind::Put => batch.put(keyspace, key, value),
-                _ => batch.delete(keyspace, key),
+                Kind::Put => batch.put(handle, key, value),
+                _ => batch.delete(handle, key),
             }
             Ok(())
         })?;

@@ -33,7 +33,7 @@ pub(crate) fn entries(batch: &WriteBatch) -> Result<()> {
 /// Refuses a batch that `store`, of one keyspace, does not take.
 pub(crate) fn batch(store: &impl Kv, batch: &WriteBatch) -> Result<()> {
     entries(batch)?;
-    let own = store.keyspace_id();
+    let own = store.keyspace_ref().id;
     match batch.keyspaces().find(|keyspace: &KeyspaceId| *keyspace != own) {
         Some(other) => Err(Error::UnknownKeyspace { name: other.to_string() }),
         None => Ok(()),

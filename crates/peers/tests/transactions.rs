@@ -4,7 +4,8 @@
 #![cfg(feature = "rocksdb")]
 
 use esker_api::{
-    Concurrency, Isolation, KeyRange, Transaction, TransactionOptions, Transactional, WriteBatch,
+    Concurrency, Isolation, KeyRange, KeyspaceRef, Transaction, TransactionOptions, Transactional,
+    WriteBatch,
 };
 use esker_base::{Error, KeyspaceId, Result, SystemClock};
 use esker_peers::{PeerLog, PeerSettings, TransactionalPeer, open_transactional};
@@ -18,7 +19,7 @@ fn opened(dir: &Path) -> Box<dyn TransactionalPeer> {
 }
 
 /// Runs `body` on a new store with a keyspace.
-fn with_store(body: impl FnOnce(&dyn Transactional, KeyspaceId)) {
+fn with_store(body: impl FnOnce(&dyn Transactional, KeyspaceRef)) {
     let dir = tempfile::tempdir().unwrap();
     let peer = opened(dir.path());
     let store = peer.transactional();
@@ -34,7 +35,7 @@ fn impatient() -> TransactionOptions {
     TransactionOptions { lock_timeout: Duration::ZERO, ..TransactionOptions::default() }
 }
 
-fn set(store: &dyn Transactional, keyspace: KeyspaceId, key: &[u8], value: &[u8]) {
+fn set(store: &dyn Transactional, keyspace: KeyspaceRef, key: &[u8], value: &[u8]) {
     let mut batch = WriteBatch::new();
     batch.put(keyspace, key, value);
     store.write(&batch).unwrap();
@@ -191,7 +192,10 @@ fn what_is_not_offered_is_refused() {
         let mut batch = WriteBatch::new();
         batch.delete_range(keyspace, b"a", b"b");
         assert!(store.write(&batch).is_err());
-        assert!(matches!(store.get(KeyspaceId(9), b"a"), Err(Error::UnknownKeyspace { .. })));
+        assert!(matches!(
+            store.get(KeyspaceId(9).into(), b"a"),
+            Err(Error::UnknownKeyspace { .. })
+        ));
     });
 }
 

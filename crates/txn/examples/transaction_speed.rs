@@ -8,8 +8,10 @@
 //! that neither pays for compaction.
 //! `POOL_DIR` is where the pool goes: on tmpfs, `/dev/shm` if none is given.
 
-use esker_api::{Concurrency, Isolation, TransactionOptions, Transactional, WriteBatch};
-use esker_base::{Clock, Error, KeyspaceId, Result, Rng, SystemClock};
+use esker_api::{
+    Concurrency, Isolation, KeyspaceRef, TransactionOptions, Transactional, WriteBatch,
+};
+use esker_base::{Clock, Error, Result, Rng, SystemClock};
 use esker_lsm::{Db, Log, Settings};
 use esker_pmem::{Accept, Pool};
 use esker_txn::TransactionDb;
@@ -37,7 +39,7 @@ impl Pairs {
 fn plain(db: &Db, pairs: &mut Pairs) -> Result<()> {
     pairs.next();
     let mut batch = WriteBatch::new();
-    pairs.keys.iter().for_each(|key| batch.put(KeyspaceId::DEFAULT, key, &pairs.value));
+    pairs.keys.iter().for_each(|key| batch.put(KeyspaceRef::DEFAULT, key, &pairs.value));
     db.write(&batch)
 }
 
@@ -49,7 +51,7 @@ fn transaction(
     pairs.next();
     let mut transaction = store.begin(options)?;
     for key in &pairs.keys {
-        transaction.put(KeyspaceId::DEFAULT, key, &pairs.value)?;
+        transaction.put(KeyspaceRef::DEFAULT, key, &pairs.value)?;
     }
     transaction.commit()
 }

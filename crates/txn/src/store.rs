@@ -4,10 +4,10 @@ use crate::in_flight::InFlight;
 use crate::locks::{Held, LockTable};
 use crate::transaction::StoreTransaction;
 use esker_api::{
-    BatchLimits, Cursor, KeyRange, Keyspaces, Transaction, TransactionOptions, Transactional,
-    Value, WriteBatch,
+    BatchLimits, Cursor, KeyRange, KeyspaceRef, Keyspaces, Transaction, TransactionOptions,
+    Transactional, Value, WriteBatch,
 };
-use esker_base::{Clock, Error, KeyspaceId, MAX_KEY_BYTES, Result, SystemClock};
+use esker_base::{Clock, Error, MAX_KEY_BYTES, Result, SystemClock};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,16 +68,16 @@ pub struct HeldNow {
 }
 
 impl<S: Keyspaces> Transactional for TransactionDb<S> {
-    fn keyspace(&self, name: &str) -> Result<KeyspaceId> {
+    fn keyspace(&self, name: &str) -> Result<KeyspaceRef> {
         self.store.keyspace(name)
     }
 
-    fn get(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
-        self.store.get(keyspace, key)
+    fn get(&self, keyspace: KeyspaceRef, key: &[u8]) -> Result<Option<Value>> {
+        self.store.get(self.store.resolve(keyspace)?, key)
     }
 
-    fn cursor(&self, keyspace: KeyspaceId, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
-        self.store.cursor_at(keyspace, range, &self.store.snapshot())
+    fn cursor(&self, keyspace: KeyspaceRef, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
+        self.store.cursor_at(self.store.resolve(keyspace)?, range, &self.store.snapshot())
     }
 
     /// See [`Transactional::write`]. A range delete waits for the transactions that hold a key in its

@@ -6,7 +6,8 @@ use crate::read_set::{ReadSet, Stretch};
 use crate::store::{TransactionDb, check_key};
 use crate::write_set::WriteSet;
 use esker_api::{
-    Concurrency, Cursor, Isolation, KeyRange, Keyspaces, Transaction, TransactionOptions, Value,
+    Concurrency, Cursor, Isolation, KeyRange, KeyspaceRef, Keyspaces, Transaction,
+    TransactionOptions, Value,
 };
 use esker_base::{Entry, Error, KeyspaceId, Kind, Result};
 
@@ -127,8 +128,9 @@ impl<'a, S: Keyspaces> StoreTransaction<'a, S> {
 }
 
 impl<S: Keyspaces> Transaction for StoreTransaction<'_, S> {
-    fn get(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
+    fn get(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<Option<Value>> {
         self.check_live()?;
+        let keyspace = self.db.store.resolve(keyspace)?;
         if let Some(own) = self.writes.get(keyspace, key) {
             return Ok(own.map(Value::from));
         }
@@ -139,7 +141,8 @@ impl<S: Keyspaces> Transaction for StoreTransaction<'_, S> {
         Ok(value)
     }
 
-    fn get_for_update(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
+    fn get_for_update(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<Option<Value>> {
+        let keyspace = self.db.store.resolve(keyspace)?;
         self.check_writable(keyspace, key)?;
         let committed = match self.options.concurrency {
             Concurrency::Pessimistic => {
@@ -155,17 +158,20 @@ impl<S: Keyspaces> Transaction for StoreTransaction<'_, S> {
     }
 
     #[inline]
-    fn put(&mut self, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> Result<()> {
+    fn put(&mut self, keyspace: KeyspaceRef, key: &[u8], value: &[u8]) -> Result<()> {
+        let keyspace = self.db.store.resolve(keyspace)?;
         self.write(&Entry { keyspace, kind: Kind::Put, key, value })
     }
 
-    fn delete(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<()> {
+    fn delete(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<()> {
+        let keyspace = self.db.store.resolve(keyspace)?;
         self.write(&Entry { keyspace, kind: Kind::Delete, key, value: b"" })
     }
 
-    fn cursor(&mut self, keyspace: KeyspaceId, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
+    fn cursor(&mut self, keyspace: KeyspaceRef, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
         self.check_live()?;
         let store = &self.db.store;
+        let keyspace = store.resolve(keyspace)?;
         let theirs = if self.sees_one_moment() {
             store.cursor_at(keyspace, range.clone(), self.moment())?
         } else {

@@ -1,8 +1,8 @@
 //! A keyspace read in groups of keys with a common prefix, for checks that stream several keyspaces side
 //! by side and hold one group of each at a time.
 
-use esker_api::{Cursor, KeyRange, Transactional};
-use esker_base::{KeyspaceId, Result};
+use esker_api::{Cursor, KeyRange, KeyspaceRef, Transactional};
+use esker_base::Result;
 
 /// A key without the group's prefix, and its value.
 pub(crate) type Member = (Vec<u8>, Vec<u8>);
@@ -17,7 +17,7 @@ impl<'a> Groups<'a> {
     /// Groups of the keys that share their first `prefix_bytes` bytes; no key may be shorter.
     pub(crate) fn new(
         store: &'a dyn Transactional,
-        keyspace: KeyspaceId,
+        keyspace: KeyspaceRef,
         prefix_bytes: usize,
     ) -> Result<Self> {
         let mut cursor = store.cursor(keyspace, KeyRange::all())?;

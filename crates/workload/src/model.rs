@@ -64,7 +64,7 @@ impl Model {
         if batch.has_empty_range() {
             return Err(Error::EmptyRange);
         }
-        match batch.iter().find(|entry| entry.keyspace != self.keyspace_id()) {
+        match batch.iter().find(|entry| entry.keyspace != self.keyspace_ref().id) {
             Some(entry) => Err(Error::UnknownKeyspace { name: entry.keyspace.to_string() }),
             None => Ok(()),
         }

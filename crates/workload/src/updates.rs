@@ -22,8 +22,8 @@ use crate::distributions::Distribution;
 use crate::sequence::{Insert, InsertSequence};
 use crate::worker::share_of;
 use crate::{KeyBuffer, OperationKind, Step, ValuePool, Values, Worker, Workload, stream};
-use esker_api::{Ordered, WriteBatch};
-use esker_base::{KeyspaceId, Result, Rng};
+use esker_api::{KeyspaceRef, Ordered, WriteBatch};
+use esker_base::{Result, Rng};
 use scatter::Scatter;
 
 /// Inserts, and updates after them.
@@ -45,7 +45,7 @@ impl Updates {
         let options = &self.options;
         Updater {
             store,
-            keyspace: store.keyspace_id(),
+            keyspace: store.keyspace_ref(),
             rng,
             heat: options.heat.distribution(),
             records: options.records,
@@ -100,7 +100,7 @@ impl Workload for Updates {
 
 struct Updater<'a> {
     store: &'a dyn Ordered,
-    keyspace: KeyspaceId,
+    keyspace: KeyspaceRef,
     rng: Rng,
     heat: Box<dyn Distribution>,
     records: u64,

@@ -102,6 +102,7 @@ impl DbCursor {
         range: KeyRange,
         snapshot: Snapshot,
     ) -> Result<DbCursor> {
+        inner.resolve_snapshot(&snapshot)?;
         let mut cursor = DbCursor {
             inner: Arc::downgrade(inner),
             keyspace,

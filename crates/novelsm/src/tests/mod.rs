@@ -58,7 +58,7 @@ fn start_flushing(store: &NoveLsm) {
 
 fn batch_of(store: &dyn Kv, rng: &mut Rng, keys: u64) -> WriteBatch {
     let mut batch = WriteBatch::new();
-    let keyspace = store.keyspace_id();
+    let keyspace = store.keyspace_ref();
     for _ in 0..if rng.one_in(10) { 1 + rng.below(9) } else { 1 } {
         let key = format!("key{:05}", rng.below(keys));
         if rng.one_in(6) {
@@ -147,7 +147,7 @@ fn readers_see_each_thread_s_writes_in_order() {
                     let value = [count.to_le_bytes(); 12];
                     for part in ["a", "b"] {
                         let key = format!("{part}{thread}-{}", count % 50);
-                        batch.put(store.keyspace_id(), key.as_bytes(), value.as_flattened());
+                        batch.put(store.keyspace_ref(), key.as_bytes(), value.as_flattened());
                     }
                     store.write(&batch).unwrap();
                     let read = |part, thread, slot| {
@@ -186,7 +186,7 @@ fn a_batch_is_seen_whole_or_not_at_all() {
             for count in 1..=BATCHES {
                 let mut batch = WriteBatch::new();
                 for key in 0..32u8 {
-                    batch.put(store.keyspace_id(), &[key], &count.to_le_bytes());
+                    batch.put(store.keyspace_ref(), &[key], &count.to_le_bytes());
                 }
                 store.write(&batch).unwrap();
             }

@@ -1,8 +1,8 @@
 //! Random transactions on few keys, one step of one at a time, and in threads.
 
 use crate::store::Store;
-use esker_api::{Concurrency, Isolation, TransactionOptions};
-use esker_base::{Error, KeyspaceId, Result, Rng};
+use esker_api::{Concurrency, Isolation, KeyspaceRef, TransactionOptions};
+use esker_base::{Error, Result, Rng};
 use esker_txn::{HeldNow, TransactionDb};
 use esker_workload::checker::isolation::{History, Outcome, Recorder, Recording, check};
 use std::time::Duration;
@@ -47,7 +47,7 @@ fn taking_turns(
     steps: usize,
     seed: u64,
 ) -> History {
-    let recorder = Recorder::new(KeyspaceId::DEFAULT);
+    let recorder = Recorder::new(KeyspaceRef::DEFAULT);
     let rng = &mut Rng::new(seed);
     let mut live: Vec<Option<Recording<'_>>> = (0..5).map(|_| None).collect();
     for _ in 0..steps {
@@ -126,7 +126,7 @@ fn the_checker_finds_out_when_snapshot_isolation_is_called_serializable() {
 /// The same in threads, which do wait.
 fn in_threads(isolation: Isolation, concurrency: Concurrency, rounds: usize) -> History {
     let store = Store::sound();
-    let recorder = Recorder::new(KeyspaceId::DEFAULT);
+    let recorder = Recorder::new(KeyspaceRef::DEFAULT);
     let options = options(isolation, concurrency, Duration::from_secs(100));
     std::thread::scope(|scope| {
         for seed in 0..6 {

@@ -2,14 +2,14 @@
 
 use crate::store::Store;
 use esker_api::{
-    Concurrency, Isolation, Transaction, TransactionOptions, Transactional, WriteBatch,
+    Concurrency, Isolation, KeyspaceRef, Transaction, TransactionOptions, Transactional, WriteBatch,
 };
-use esker_base::{Error, KeyspaceId, Result};
+use esker_base::{Error, Result};
 use esker_txn::{HeldNow, TransactionDb};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const KEYSPACE: KeyspaceId = KeyspaceId::DEFAULT;
+const KEYSPACE: KeyspaceRef = KeyspaceRef::DEFAULT;
 
 const EVERY_WAY: [Concurrency; 2] = [Concurrency::Pessimistic, Concurrency::Optimistic];
 

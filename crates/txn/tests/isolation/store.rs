@@ -1,7 +1,7 @@
 //! A database in memory that can be made to forget what changed, or to do something in the middle of a
 //! write.
 
-use esker_api::{BatchLimits, Cursor, KeyRange, Keyspaces, Value, WriteBatch};
+use esker_api::{BatchLimits, Cursor, KeyRange, KeyspaceRef, Keyspaces, Value, WriteBatch};
 use esker_base::{KeyspaceId, Result};
 use esker_lsm::{Db, Env, Log, Settings, Snapshot};
 use esker_storage::MemoryStorage;
@@ -50,8 +50,11 @@ impl Store {
 impl Keyspaces for Store {
     type Snapshot = Snapshot;
 
-    fn keyspace(&self, name: &str) -> Result<KeyspaceId> {
+    fn keyspace(&self, name: &str) -> Result<KeyspaceRef> {
         Keyspaces::keyspace(&self.db, name)
+    }
+    fn resolve(&self, keyspace: KeyspaceRef) -> Result<KeyspaceId> {
+        self.db.resolve(keyspace)
     }
     fn check_keyspace(&self, keyspace: KeyspaceId) -> Result<()> {
         self.db.check_keyspace(keyspace)

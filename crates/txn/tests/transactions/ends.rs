@@ -3,7 +3,9 @@
 use crate::support::{
     KEYSPACE, Text, all_options, assert_nothing_held, committed, options, store_of,
 };
-use esker_api::{Concurrency, Isolation, KeyRange, Transaction, TransactionOptions, Transactional};
+use esker_api::{
+    Concurrency, Isolation, KeyRange, Transaction, TransactionOptions, Transactional, WriteBatch,
+};
 use esker_base::{Error, KeyspaceId, MAX_KEY_BYTES, Result};
 
 #[test]
@@ -140,7 +142,7 @@ fn what_can_not_be_written_is_refused_when_it_is_put() {
         assert!(matches!(transaction.put(KEYSPACE, b"", b""), Err(Error::EmptyKey)));
         let long = vec![1; MAX_KEY_BYTES + 1];
         assert!(matches!(transaction.delete(KEYSPACE, &long), Err(Error::KeyTooLong { .. })));
-        let nowhere = transaction.put(KeyspaceId(99), b"k", b"");
+        let nowhere = transaction.put(KeyspaceId(99).into(), b"k", b"");
         assert!(matches!(nowhere, Err(Error::UnknownKeyspace { .. })));
         let huge = vec![1; 1 << 20];
         let too_large = transaction.put(KEYSPACE, b"k", &huge);
@@ -186,4 +188,29 @@ fn a_key_that_was_found_changed_is_not_held_and_is_tested_again() {
         assert!(matches!(transaction.write("x", "2"), Err(Error::Conflict { .. })));
         assert_nothing_held(&store);
     }
+}
+
+#[test]
+fn a_keyspace_of_another_store_is_refused_by_every_call() {
+    let (store, other) = (store_of(&[("k", "mine")]), store_of(&[("k", "theirs")]));
+    let foreign = other.keyspace("default").unwrap();
+    let refused = |answer: Result<()>| {
+        assert!(matches!(answer, Err(Error::ForeignHandle { .. })), "{answer:?}");
+    };
+    refused(store.get(foreign, b"k").map(drop));
+    refused(store.cursor(foreign, KeyRange::all()).map(drop));
+    let mut batch = WriteBatch::new();
+    batch.put(foreign, b"k", b"foreign");
+    refused(store.write(&batch));
+    for options in all_options() {
+        let mut transaction = store.begin(&options).unwrap();
+        refused(transaction.get(foreign, b"k").map(drop));
+        refused(transaction.get_for_update(foreign, b"k").map(drop));
+        refused(transaction.put(foreign, b"k", b"foreign"));
+        refused(transaction.delete(foreign, b"k"));
+        refused(transaction.cursor(foreign, KeyRange::all()).map(drop));
+        transaction.commit().unwrap();
+        assert_nothing_held(&store);
+    }
+    assert_eq!(committed(&store, "k").unwrap(), "mine");
 }

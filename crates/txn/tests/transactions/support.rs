@@ -1,16 +1,17 @@
 //! A database in memory, and short names for what tests do with it.
 
 use esker_api::{
-    Concurrency, Isolation, KeyRange, Transaction, TransactionOptions, Transactional, WriteBatch,
+    Concurrency, Isolation, KeyRange, KeyspaceRef, Transaction, TransactionOptions, Transactional,
+    WriteBatch,
 };
-use esker_base::{KeyspaceId, Result};
+use esker_base::Result;
 use esker_lsm::{Db, Env, Log, Settings};
 use esker_storage::{MemoryStorage, Storage};
 use esker_txn::{HeldNow, TransactionDb};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub const KEYSPACE: KeyspaceId = KeyspaceId::DEFAULT;
+pub const KEYSPACE: KeyspaceRef = KeyspaceRef::DEFAULT;
 
 /// Longer than any test takes: whoever waits so long waits for ever.
 pub const LONG: Duration = Duration::from_secs(100);

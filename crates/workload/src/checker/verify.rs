@@ -177,12 +177,12 @@ impl Verifier<'_> {
         let mut key = KeyBuffer::new(KEY_BYTES);
         let key = key.set(number);
         match write {
-            Write::Delete => self.batch.delete(self.store.keyspace_id(), key),
+            Write::Delete => self.batch.delete(self.store.keyspace_ref(), key),
             Write::Put => {
                 let filler = self.rng.below(MAX_VALUE_BYTES - MIN_VALUE_BYTES as u64) as usize;
                 self.value.resize(MIN_VALUE_BYTES + filler, 0);
                 write_stamp(key, version, &mut self.value);
-                self.batch.put(self.store.keyspace_id(), key, &self.value);
+                self.batch.put(self.store.keyspace_ref(), key, &self.value);
             }
         }
     }

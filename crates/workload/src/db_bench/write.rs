@@ -3,13 +3,13 @@
 use super::Options;
 use crate::distributions::{Distribution, Uniform};
 use crate::{KeyBuffer, OperationKind, Step, Values, Worker};
-use esker_api::{Ordered, WriteBatch};
-use esker_base::{KeyspaceId, Result, Rng};
+use esker_api::{KeyspaceRef, Ordered, WriteBatch};
+use esker_base::{Result, Rng};
 
 /// Puts keys in the order that `D` chooses, some to a batch.
 pub(super) struct Put<'a, D> {
     store: &'a dyn Ordered,
-    keyspace: KeyspaceId,
+    keyspace: KeyspaceRef,
     values: Values<'a>,
     rng: Rng,
     order: D,
@@ -29,7 +29,7 @@ impl<'a, D: Distribution> Put<'a, D> {
     ) -> Self {
         Put {
             store,
-            keyspace: store.keyspace_id(),
+            keyspace: store.keyspace_ref(),
             values,
             rng,
             order,
@@ -65,7 +65,7 @@ impl<D: Distribution> Worker for Put<'_, D> {
 /// Deletes random keys, some to a batch.
 pub(super) struct Delete<'a> {
     store: &'a dyn Ordered,
-    keyspace: KeyspaceId,
+    keyspace: KeyspaceRef,
     rng: Rng,
     num: u64,
     entries: u64,
@@ -77,7 +77,7 @@ impl<'a> Delete<'a> {
     pub(super) fn new(store: &'a dyn Ordered, options: &Options, rng: Rng) -> Self {
         Delete {
             store,
-            keyspace: store.keyspace_id(),
+            keyspace: store.keyspace_ref(),
             rng,
             num: options.num,
             entries: options.batch,

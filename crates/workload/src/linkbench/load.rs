@@ -6,8 +6,8 @@ use super::payload::{LINK, NODE, Payloads};
 use super::rows::{Count, Keyspaces, Link, Node, link_key, list_key, node_key, time_key};
 use crate::worker::share_of;
 use crate::{OperationKind, Step, Transactions, Worker, Workload};
-use esker_api::{Ordered, Transactional, WriteBatch};
-use esker_base::{KeyspaceId, Result, Rng};
+use esker_api::{KeyspaceRef, Ordered, Transactional, WriteBatch};
+use esker_base::{Result, Rng};
 use std::ops::Range;
 
 /// When a batch is written, in bytes: large enough to make its own cost small, and far from the limit of
@@ -130,7 +130,7 @@ impl Loader<'_> {
     }
 
     /// Puts the value that was encoded.
-    fn put(&mut self, keyspace: KeyspaceId, key: &[u8], done: &mut Step) -> Result<()> {
+    fn put(&mut self, keyspace: KeyspaceRef, key: &[u8], done: &mut Step) -> Result<()> {
         self.batch.put(keyspace, key, &self.value);
         done.bytes += (key.len() + self.value.len()) as u64;
         if self.batch.encoded().len() >= BATCH_BYTES { self.write(done) } else { Ok(()) }

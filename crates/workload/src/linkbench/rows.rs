@@ -17,17 +17,17 @@
 //! visible ones with all that a list shows, so that a list is one scan of neighbours. Links are short, 8 B
 //! of data in the middle, so that the copy costs less than a second look at each link would.
 
-use esker_api::Transactional;
+use esker_api::{KeyspaceRef, Transactional};
 use esker_base::coding::{put_varint64, take_u8, take_varint64};
-use esker_base::{Error, KeyspaceId, Result};
+use esker_base::{Error, Result};
 
 /// Where the graph is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Keyspaces {
-    pub(super) nodes: KeyspaceId,
-    pub(super) links: KeyspaceId,
-    pub(super) links_by_time: KeyspaceId,
-    pub(super) counts: KeyspaceId,
+    pub(super) nodes: KeyspaceRef,
+    pub(super) links: KeyspaceRef,
+    pub(super) links_by_time: KeyspaceRef,
+    pub(super) counts: KeyspaceRef,
 }
 
 impl Keyspaces {

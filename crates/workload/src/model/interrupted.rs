@@ -3,9 +3,10 @@
 
 use super::TransactionalModel;
 use esker_api::{
-    Cursor, KeyRange, Transaction, TransactionOptions, Transactional, Value, WriteBatch,
+    Cursor, KeyRange, KeyspaceRef, Transaction, TransactionOptions, Transactional, Value,
+    WriteBatch,
 };
-use esker_base::{KeyspaceId, Result};
+use esker_base::Result;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -45,15 +46,15 @@ impl<'a> Interrupted<'a> {
 }
 
 impl Transactional for Interrupted<'_> {
-    fn keyspace(&self, name: &str) -> Result<KeyspaceId> {
+    fn keyspace(&self, name: &str) -> Result<KeyspaceRef> {
         self.model.keyspace(name)
     }
 
-    fn get(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
+    fn get(&self, keyspace: KeyspaceRef, key: &[u8]) -> Result<Option<Value>> {
         self.model.get(keyspace, key)
     }
 
-    fn cursor(&self, keyspace: KeyspaceId, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
+    fn cursor(&self, keyspace: KeyspaceRef, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
         self.model.cursor(keyspace, range)
     }
 
@@ -72,27 +73,27 @@ struct InterruptedTransaction<'s, 'a> {
 }
 
 impl Transaction for InterruptedTransaction<'_, '_> {
-    fn get(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
+    fn get(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<Option<Value>> {
         let read = self.inner.get(keyspace, key);
         self.of.has_read();
         read
     }
 
-    fn get_for_update(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
+    fn get_for_update(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<Option<Value>> {
         let read = self.inner.get_for_update(keyspace, key);
         self.of.has_read();
         read
     }
 
-    fn put(&mut self, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> Result<()> {
+    fn put(&mut self, keyspace: KeyspaceRef, key: &[u8], value: &[u8]) -> Result<()> {
         self.inner.put(keyspace, key, value)
     }
 
-    fn delete(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<()> {
+    fn delete(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<()> {
         self.inner.delete(keyspace, key)
     }
 
-    fn cursor(&mut self, keyspace: KeyspaceId, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
+    fn cursor(&mut self, keyspace: KeyspaceRef, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
         let cursor = self.inner.cursor(keyspace, range);
         self.of.has_read();
         cursor

@@ -92,11 +92,11 @@ fn batches_that_must_be_refused_change_nothing() {
     let model = Model::new();
     let refused = |fill: &dyn Fn(&mut WriteBatch)| {
         let mut batch = WriteBatch::new();
-        batch.put(model.keyspace_id(), b"good", b"");
+        batch.put(model.keyspace_ref(), b"good", b"");
         fill(&mut batch);
         model.write(&batch).unwrap_err()
     };
-    let default = model.keyspace_id();
+    let default = model.keyspace_ref();
     let other = esker_base::KeyspaceId(7);
     assert!(matches!(refused(&|batch| batch.put(default, b"", b"")), Error::EmptyKey));
     assert!(matches!(refused(&|batch| batch.delete_range(default, b"b", b"a")), Error::EmptyRange));

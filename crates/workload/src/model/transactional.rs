@@ -8,7 +8,8 @@
 
 use super::versions::{Pair, Versions};
 use esker_api::{
-    Cursor, Isolation, KeyRange, Transaction, TransactionOptions, Transactional, Value, WriteBatch,
+    Cursor, Isolation, KeyRange, KeyspaceRef, Transaction, TransactionOptions, Transactional,
+    Value, WriteBatch,
 };
 use esker_base::{Error, KeyspaceId, Kind, MAX_SEQNO, Result, Seqno};
 use std::collections::BTreeMap;
@@ -88,8 +89,8 @@ impl TransactionalModel {
     }
 
     /// All pairs of a keyspace, in order.
-    pub fn pairs(&self, keyspace: KeyspaceId) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        self.lock().pairs(keyspace, &KeyRange::all(), MAX_SEQNO)
+    pub fn pairs(&self, keyspace: impl Into<KeyspaceRef>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        self.lock().pairs(keyspace.into().id, &KeyRange::all(), MAX_SEQNO)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -99,22 +100,22 @@ impl TransactionalModel {
 }
 
 impl Transactional for TransactionalModel {
-    fn keyspace(&self, name: &str) -> Result<KeyspaceId> {
+    fn keyspace(&self, name: &str) -> Result<KeyspaceRef> {
         let mut state = self.lock();
         let at = state.names.iter().position(|known| known == name).unwrap_or_else(|| {
             state.names.push(name.to_owned());
             state.keyspaces.push(Versions::default());
             state.names.len() - 1
         });
-        Ok(KeyspaceId(at as u32))
+        Ok(KeyspaceId(at as u32).into())
     }
 
-    fn get(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
-        self.lock().get(keyspace, key, MAX_SEQNO)
+    fn get(&self, keyspace: KeyspaceRef, key: &[u8]) -> Result<Option<Value>> {
+        self.lock().get(keyspace.id, key, MAX_SEQNO)
     }
 
-    fn cursor(&self, keyspace: KeyspaceId, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
-        let pairs = self.lock().pairs(keyspace, &range, MAX_SEQNO)?;
+    fn cursor(&self, keyspace: KeyspaceRef, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
+        let pairs = self.lock().pairs(keyspace.id, &range, MAX_SEQNO)?;
         Ok(Box::new(PairCursor { pairs, at: None }))
     }
 
@@ -204,37 +205,37 @@ impl ModelTransaction<'_> {
 }
 
 impl Transaction for ModelTransaction<'_> {
-    fn get(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
+    fn get(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<Option<Value>> {
         self.check()?;
-        match self.writes.get(&(keyspace, key.to_vec())) {
+        match self.writes.get(&(keyspace.id, key.to_vec())) {
             Some(own) => Ok(own.as_deref().map(Value::from)),
-            None => self.model.lock().get(keyspace, key, self.sees()),
+            None => self.model.lock().get(keyspace.id, key, self.sees()),
         }
     }
 
-    fn get_for_update(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
+    fn get_for_update(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<Option<Value>> {
         self.check()?;
         let state = self.model.lock();
-        self.guard(&state, keyspace, key)?;
-        match self.writes.get(&(keyspace, key.to_vec())) {
+        self.guard(&state, keyspace.id, key)?;
+        match self.writes.get(&(keyspace.id, key.to_vec())) {
             Some(own) => Ok(own.as_deref().map(Value::from)),
-            None => state.get(keyspace, key, MAX_SEQNO),
+            None => state.get(keyspace.id, key, MAX_SEQNO),
         }
     }
 
-    fn put(&mut self, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> Result<()> {
-        self.write(keyspace, key, Some(value))
+    fn put(&mut self, keyspace: KeyspaceRef, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write(keyspace.id, key, Some(value))
     }
 
-    fn delete(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<()> {
-        self.write(keyspace, key, None)
+    fn delete(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<()> {
+        self.write(keyspace.id, key, None)
     }
 
-    fn cursor(&mut self, keyspace: KeyspaceId, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
+    fn cursor(&mut self, keyspace: KeyspaceRef, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
         self.check()?;
-        let pairs = self.model.lock().pairs(keyspace, &range, self.sees())?;
+        let pairs = self.model.lock().pairs(keyspace.id, &range, self.sees())?;
         let mut pairs: BTreeMap<_, _> = pairs.into_iter().collect();
-        for ((_, key), value) in self.writes.iter().filter(|((of, _), _)| *of == keyspace) {
+        for ((_, key), value) in self.writes.iter().filter(|((of, _), _)| *of == keyspace.id) {
             match value {
                 Some(value) if range.contains(key) => pairs.insert(key.clone(), value.clone()),
                 _ => pairs.remove(key),
@@ -329,7 +330,7 @@ mod tests {
         TransactionOptions { isolation, ..TransactionOptions::default() }
     }
 
-    fn store() -> (TransactionalModel, KeyspaceId) {
+    fn store() -> (TransactionalModel, KeyspaceRef) {
         let model = TransactionalModel::new();
         let keyspace = model.keyspace("k").unwrap();
         let mut batch = WriteBatch::new();

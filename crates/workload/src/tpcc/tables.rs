@@ -21,8 +21,8 @@
 //! The history has no primary key (clause 1.3). Its rows are told apart by how many payments the customer
 //! had made, which the payment counts while it holds the customer locked.
 
-use esker_api::Transactional;
-use esker_base::{KeyspaceId, Result};
+use esker_api::{KeyspaceRef, Transactional};
+use esker_base::Result;
 
 /// A table or an index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,19 +76,19 @@ impl Table {
 
 /// The keyspaces of a store.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tables([KeyspaceId; Table::ALL.len()]);
+pub(super) struct Tables([KeyspaceRef; Table::ALL.len()]);
 
 impl Tables {
     /// Those of `store`, made if need be.
     pub(super) fn of(store: &dyn Transactional) -> Result<Self> {
-        let mut ids = [KeyspaceId::DEFAULT; Table::ALL.len()];
+        let mut ids = [KeyspaceRef::DEFAULT; Table::ALL.len()];
         for table in Table::ALL {
             ids[table as usize] = store.keyspace(table.name())?;
         }
         Ok(Tables(ids))
     }
 
-    pub(super) fn id(&self, table: Table) -> KeyspaceId {
+    pub(super) fn id(&self, table: Table) -> KeyspaceRef {
         self.0[table as usize]
     }
 }

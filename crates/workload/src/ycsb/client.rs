@@ -7,8 +7,8 @@ use super::verification::Verification;
 use super::{Options, RecordKey, Update};
 use crate::checker::Version;
 use crate::{OperationKind, Step, ValuePool};
-use esker_api::{KeyRange, Ordered, Value, WriteBatch};
-use esker_base::{KeyspaceId, Result, Rng};
+use esker_api::{KeyRange, KeyspaceRef, Ordered, Value, WriteBatch};
+use esker_base::{Result, Rng};
 
 /// A record to operate on.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Target {
 /// A store as its client sees it.
 pub(super) struct Client<'a> {
     store: &'a dyn Ordered,
-    keyspace: KeyspaceId,
+    keyspace: KeyspaceRef,
     update: Update,
     fields: u64,
     key: RecordKey,
@@ -45,7 +45,7 @@ impl<'a> Client<'a> {
     ) -> Self {
         Client {
             store,
-            keyspace: store.keyspace_id(),
+            keyspace: store.keyspace_ref(),
             update: options.update,
             fields: options.fields as u64,
             key: RecordKey::new(options.key_order, options.key_digits),
@@ -197,7 +197,7 @@ impl<'a> Client<'a> {
 fn put(
     store: &dyn Ordered,
     batch: &mut WriteBatch,
-    keyspace: KeyspaceId,
+    keyspace: KeyspaceRef,
     key: &[u8],
     value: &[u8],
 ) -> Result<usize> {

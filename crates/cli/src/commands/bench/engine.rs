@@ -356,7 +356,7 @@ mod tests {
         assert!(number("segment_bytes") * number("pool_extents") <= number("pool_bytes"));
         // A batch takes a quarter of a segment: the database's own word on how large those are.
         let mut batch = WriteBatch::new();
-        let keyspace = engine.store().keyspace_id();
+        let keyspace = engine.store().keyspace_ref();
         (0..400u32).for_each(|key| batch.put(keyspace, &key.to_be_bytes(), &VALUE));
         let in_force = Settings { segment_bytes: number("segment_bytes"), ..Settings::default() };
         match engine.store().write(&batch) {

@@ -6,6 +6,7 @@ use ::rocksdb::{
     BoundColumnFamily, ColumnFamilyDescriptor, DB, DEFAULT_COLUMN_FAMILY_NAME, Error as RocksError,
     FlushOptions, Options, TransactionDBOptions,
 };
+use esker_api::KeyspaceRef;
 use esker_base::{Error, KeyspaceId, Result};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -60,11 +61,11 @@ impl Families {
     }
 
     /// The family of this name, created if there is none.
-    pub(super) fn named(&self, name: &str) -> Result<KeyspaceId> {
+    pub(super) fn named(&self, name: &str) -> Result<KeyspaceRef> {
         // A name is pushed once its handle is there.
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(number) = names.iter().position(|known| known == name) {
-            return Ok(KeyspaceId(number as u32));
+            return Ok(KeyspaceId(number as u32).into());
         }
         let number = names.len();
         let refused = |reason| Error::BadKeyspaceName { name: name.to_owned(), reason };
@@ -82,7 +83,7 @@ impl Families {
         };
         assert!(place.set(handle).is_ok(), "numbers are given out under the lock, once");
         names.push(name.to_owned());
-        Ok(KeyspaceId(number as u32))
+        Ok(KeyspaceId(number as u32).into())
     }
 
     fn handle(&self, name: &str) -> Option<Family> {
@@ -93,7 +94,8 @@ impl Families {
     }
 
     /// The family of this number.
-    pub(super) fn of(&self, keyspace: KeyspaceId) -> Result<&Family> {
+    pub(super) fn of(&self, keyspace: impl Into<KeyspaceRef>) -> Result<&Family> {
+        let keyspace = keyspace.into().id;
         let handle = self.handles.get(keyspace.0 as usize).and_then(OnceLock::get);
         handle.ok_or_else(|| Error::UnknownKeyspace { name: keyspace.to_string() })
     }

@@ -27,10 +27,10 @@ use ::rocksdb::{
     TransactionDB, WriteBatchWithTransaction, WriteOptions,
 };
 use esker_api::{
-    Concurrency, Cursor, Isolation, KeyRange, Transaction, TransactionOptions, Transactional,
-    Value, WriteBatch,
+    Concurrency, Cursor, Isolation, KeyRange, KeyspaceRef, Transaction, TransactionOptions,
+    Transactional, Value, WriteBatch,
 };
-use esker_base::{Clock, Entry, Error, KeyspaceId, Kind, Result, SystemClock};
+use esker_base::{Clock, Entry, Error, Kind, Result, SystemClock};
 use families::Families;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -142,18 +142,18 @@ fn lock_timeout() -> Duration {
 }
 
 impl Transactional for RocksTransactions {
-    fn keyspace(&self, name: &str) -> Result<KeyspaceId> {
+    fn keyspace(&self, name: &str) -> Result<KeyspaceRef> {
         self.families.named(name)
     }
 
-    fn get(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
+    fn get(&self, keyspace: KeyspaceRef, key: &[u8]) -> Result<Option<Value>> {
         check::key(key)?;
         let family = self.families.of(keyspace)?;
         let found = self.families.database().get_cf_opt(family, key, &self.reads);
         Ok(self.done("read", found)?.map(Value::from))
     }
 
-    fn cursor(&self, keyspace: KeyspaceId, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
+    fn cursor(&self, keyspace: KeyspaceRef, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
         let family = self.families.of(keyspace)?;
         let reads = within(range, ReadOptions::default());
         let iterator = self.families.database().raw_iterator_cf_opt(family, reads);

@@ -7,7 +7,7 @@ use ::rocksdb::{
     Error as RocksError, ErrorKind, ReadOptions, Transaction as Native,
     TransactionOptions as NativeOptions,
 };
-use esker_api::{Cursor, Isolation, KeyRange, Transaction, TransactionOptions, Value};
+use esker_api::{Cursor, Isolation, KeyRange, KeyspaceRef, Transaction, TransactionOptions, Value};
 use esker_base::{Entry, Error, KeyspaceId, Kind, Result};
 use std::time::Duration;
 
@@ -68,39 +68,39 @@ fn reads(transaction: &Native<'_, Database>, isolation: Isolation) -> ReadOption
 }
 
 impl Transaction for RocksTransaction<'_> {
-    fn get(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
+    fn get(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<Option<Value>> {
         check::key(key)?;
         let (transaction, reads) = self.open()?;
         let found = transaction.get_cf_opt(self.store.families.of(keyspace)?, key, reads);
         Ok(self.store.done("read", found)?.map(Value::from))
     }
 
-    fn get_for_update(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
+    fn get_for_update(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<Option<Value>> {
         check::key(key)?;
         let (transaction, _) = self.open()?;
         let found = transaction.get_for_update_cf(self.store.families.of(keyspace)?, key, true);
         Ok(found.map_err(|error| self.refused(key, error))?.map(Value::from))
     }
 
-    fn put(&mut self, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> Result<()> {
+    fn put(&mut self, keyspace: KeyspaceRef, key: &[u8], value: &[u8]) -> Result<()> {
         check::key(key)?;
         let (transaction, _) = self.open()?;
         let put = transaction.put_cf(self.store.families.of(keyspace)?, key, value);
         put.map_err(|error| self.refused(key, error))?;
-        self.wrote(keyspace, Kind::Put, key, value);
+        self.wrote(keyspace.id, Kind::Put, key, value);
         Ok(())
     }
 
-    fn delete(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<()> {
+    fn delete(&mut self, keyspace: KeyspaceRef, key: &[u8]) -> Result<()> {
         check::key(key)?;
         let (transaction, _) = self.open()?;
         let deleted = transaction.delete_cf(self.store.families.of(keyspace)?, key);
         deleted.map_err(|error| self.refused(key, error))?;
-        self.wrote(keyspace, Kind::Delete, key, b"");
+        self.wrote(keyspace.id, Kind::Delete, key, b"");
         Ok(())
     }
 
-    fn cursor(&mut self, keyspace: KeyspaceId, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
+    fn cursor(&mut self, keyspace: KeyspaceRef, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
         let (transaction, _) = self.open()?;
         let reads = within(range, reads(transaction, self.isolation));
         let family = self.store.families.of(keyspace)?;

@@ -1,14 +1,14 @@
 //! Runs transactions and notes what they do.
 
 use super::{Action, History, Key, Operation, Outcome, Recorded, WriteId};
-use esker_api::{KeyRange, Transaction, TransactionOptions, Transactional, Value};
-use esker_base::{Error, KeyspaceId, Result};
+use esker_api::{KeyRange, KeyspaceRef, Transaction, TransactionOptions, Transactional, Value};
+use esker_base::{Error, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Collects what the transactions of many threads do. See the [module](super).
 pub struct Recorder {
-    keyspace: KeyspaceId,
+    keyspace: KeyspaceRef,
     clock: AtomicU64,
     writes: AtomicU64,
     done: Mutex<Vec<Recorded>>,
@@ -24,7 +24,7 @@ pub struct Recording<'a> {
 
 impl Recorder {
     /// For transactions on `keyspace`, which is empty.
-    pub fn new(keyspace: KeyspaceId) -> Self {
+    pub fn new(keyspace: KeyspaceRef) -> Self {
         let (clock, writes) = (AtomicU64::new(0), AtomicU64::new(0));
         Recorder { keyspace, clock, writes, done: Mutex::default() }
     }
