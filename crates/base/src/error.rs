@@ -136,8 +136,8 @@ pub enum Error {
         reason: &'static str,
     },
 
-    /// Another process has the database open for writing.
-    #[error("{dir} is in use by process {pid}; close it there first")]
+    /// The database is open for writing already, in another process or in this one.
+    #[error("{dir} is in use by {}", holder(pid))]
     Locked {
         /// The database directory.
         dir: String,
@@ -337,6 +337,14 @@ pub enum Error {
     /// Nothing to go back to.
     #[error("the transaction has no savepoint to go back to; set one first")]
     NoSavepoint,
+}
+
+/// The holder of a lock, and what to do.
+fn holder(pid: &str) -> String {
+    match pid == std::process::id().to_string() {
+        true => "this process; close its other handles first, or use one of them".to_owned(),
+        false => format!("process {pid}; close it there first"),
+    }
 }
 
 fn damaged(of: &str, offset: u64, what: &str) -> String {

@@ -59,12 +59,12 @@ impl Db {
         settings.validate()?;
         let dir = dir.as_ref();
         let is_new = !dir.exists();
-        let opened = PosixStorage::create(dir)
-            .and_then(|storage| posix_env(storage, &settings, true))
+        let storage = Arc::new(PosixStorage::create(dir)?);
+        let opened = posix_env(storage.clone(), &settings, true)
             .and_then(|env| Db::open_in(env, settings, Create::IfMissing));
         if is_new && opened.is_err() {
             // It stays if anything is in it.
-            let _ = std::fs::remove_dir(dir);
+            let _ = storage.remove_if_empty();
         }
         opened
     }
@@ -72,7 +72,7 @@ impl Db {
     /// Like [`Db::open`], but fails with [`Error::NotADatabase`] if there is no database in `dir`.
     pub fn open_existing(dir: impl AsRef<Path>, settings: Settings) -> Result<Db> {
         settings.validate()?;
-        let storage = existing_directory(dir.as_ref())?;
+        let storage = Arc::new(existing_directory(dir.as_ref())?);
         Db::open_in(posix_env(storage, &settings, true)?, settings, Create::Never)
     }
 
@@ -80,7 +80,7 @@ impl Db {
     /// to it. Later writes are not seen, and nothing is written.
     pub fn open_read_only(dir: impl AsRef<Path>, settings: Settings) -> Result<Db> {
         settings.validate()?;
-        let storage = existing_directory(dir.as_ref())?;
+        let storage = Arc::new(existing_directory(dir.as_ref())?);
         Db::open_read_only_in(posix_env(storage, &settings, false)?, settings)
     }
 

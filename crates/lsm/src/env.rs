@@ -118,8 +118,12 @@ impl Env {
 }
 
 /// The operating system's world. Only a database that may be written to gets its directories made.
-pub(crate) fn posix_env(storage: PosixStorage, settings: &Settings, writable: bool) -> Result<Env> {
-    let storage: Arc<dyn Storage> = Arc::new(storage);
+pub(crate) fn posix_env(
+    storage: Arc<PosixStorage>,
+    settings: &Settings,
+    writable: bool,
+) -> Result<Env> {
+    let storage: Arc<dyn Storage> = storage;
     let pool = match &settings.log {
         Log::Pmem { pool, emulated } => {
             let accept = if *emulated { Accept::Emulated } else { Accept::Persistent };

@@ -4,6 +4,7 @@ use crate::domain::{Accept, Domain};
 use crate::persist::{Persist, REACHES_MEDIUM};
 use crate::pool::RESTORE;
 use crate::region::{FRAME_HEADER_BYTES, Region};
+use esker_base::lock_holder::lock_holder;
 use esker_base::{Error, Result};
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, fstatfs, fstatvfs};
 use rustix::io::Errno;
@@ -240,7 +241,7 @@ pub(crate) fn write_holder(region: &MappedRegion, at: usize, path: &Path) -> Res
 fn holder(file: &File) -> String {
     let from_kernel = file.metadata().ok().and_then(|file| {
         let locks = fs::read_to_string("/proc/locks").ok()?;
-        locked_by(&locks, file.dev(), file.ino())
+        lock_holder(&locks, file.dev(), file.ino())
     });
     // Who only looks at a pool, with its lock, does not write its number: what stands there may be that of
     // a process that is gone.
@@ -248,23 +249,6 @@ fn holder(file: &File) -> String {
     let holder =
         from_kernel.map(|pid| pid.to_string()).or_else(|| recorded_holder(file).filter(alive));
     holder.unwrap_or_else(|| "unknown".into())
-}
-
-/// The process that has the whole file locked, in what the kernel says of all locks: lines such as
-/// `7: FLOCK  ADVISORY  WRITE 4711 00:1a:42 0 EOF`. A process that is not to be seen from here has a number
-/// that is not above zero.
-fn locked_by(locks: &str, device: u64, inode: u64) -> Option<u32> {
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let file = format!("{major:02x}:{minor:02x}:{inode}");
-    locks.lines().find_map(|line| {
-        let fields: Vec<_> = line.split_whitespace().collect();
-        match fields[..] {
-            [_, "FLOCK", _, _, pid, at, ..] if at == file => {
-                pid.parse().ok().filter(|&pid| pid > 0)
-            }
-            _ => None,
-        }
-    })
 }
 
 /// The holder's pid as it wrote it.
@@ -440,18 +424,6 @@ pub(crate) fn sync_directory(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_holder_of_a_lock_is_told_from_those_of_other_files_and_of_other_kinds() {
-        let locks = "1: POSIX  ADVISORY  WRITE 7 00:1a:42 0 EOF\n\
-                     2: FLOCK  ADVISORY  WRITE 8 00:1a:421 0 EOF\n\
-                     3: FLOCK  ADVISORY  WRITE 9 00:1a:42 0 EOF\n\
-                     4: FLOCK  ADVISORY  WRITE 0 00:1b:42 0 EOF\n";
-        let device = |minor| rustix::fs::makedev(0, minor);
-        assert_eq!(locked_by(locks, device(0x1a), 42), Some(9));
-        assert_eq!(locked_by(locks, device(0x1b), 42), None, "of another namespace");
-        assert_eq!(locked_by(locks, device(0x1a), 43), None);
-    }
 
     /// The pages that are written of a file of three pieces and a page if one page is bad, and how that ends.
     fn written_around(bad: u64) -> (usize, io::Result<()>) {

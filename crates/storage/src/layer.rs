@@ -2,7 +2,7 @@
 
 use crate::{LogFile, ReadableFile, Storage, WritableFile};
 use esker_base::{Hint, Result};
-use std::path::Path;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// What becomes a [`Storage`] by saying only what it does differently from the one below it.
@@ -77,7 +77,7 @@ impl<L: Layer> Storage for L {
     fn link_to(&self, name: &str, target: &dyn Storage) -> Result<()> {
         self.below().link_to(name, target)
     }
-    fn directory(&self) -> Option<&Path> {
+    fn directory(&self) -> Option<BorrowedFd<'_>> {
         self.below().directory()
     }
     fn is_busy(&self) -> bool {

@@ -39,6 +39,7 @@ pub use posix::PosixStorage;
 pub use {copy::copy_durably, name::check as check_name};
 
 use esker_base::{Hint, Result};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// A flat set of named files.
@@ -100,8 +101,9 @@ pub trait Storage: Send + Sync + 'static {
     /// survives power loss after `target.sync_names()`.
     fn link_to(&self, name: &str, target: &dyn Storage) -> Result<()>;
 
-    /// The directory behind this storage, if there is one.
-    fn directory(&self) -> Option<&std::path::Path> {
+    /// The open directory behind this storage, if there is one. It has no path here: a path may name
+    /// another directory by now.
+    fn directory(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 

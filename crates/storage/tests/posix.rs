@@ -19,7 +19,7 @@ fn creating_makes_missing_parents_and_takes_an_existing_directory() {
     let deep = parent.path().join("a/b/c");
     for _ in 0..2 {
         let storage = PosixStorage::create(&deep).unwrap();
-        assert_eq!(storage.directory(), Some(&*deep));
+        assert_eq!(storage.describe(), deep.display().to_string());
     }
 }
 
@@ -95,4 +95,116 @@ fn a_log_has_all_its_blocks_from_the_start() {
     drop(storage.create_log("log", 3 << 20).unwrap());
     let metadata = std::fs::metadata(directory.path().join("log")).unwrap();
     assert!(metadata.blocks() * 512 >= 3 << 20, "{} blocks", metadata.blocks());
+}
+
+/// Every call on a storage, each with a sign of where it took place.
+fn use_every_call(storage: &PosixStorage) {
+    let mut table = storage.create("table", Hint::table(1)).unwrap();
+    table.append(b"bytes").unwrap();
+    table.sync().unwrap();
+    assert_eq!(storage.open("table").unwrap().len().unwrap(), 5);
+    drop(storage.create_log("log", 4096).unwrap());
+    storage.open_log("log").unwrap().sync().unwrap();
+    assert!(storage.recycle_log("log", "next", 4096).unwrap().is_some());
+    storage.rename("table", "kept").unwrap();
+    drop(storage.create("gone", Hint::table(1)).unwrap());
+    storage.remove("gone").unwrap();
+    storage.sync_names().unwrap();
+    let mut found = storage.list().unwrap();
+    found.sort();
+    assert_eq!(found, ["kept", "next"]);
+    assert!(storage.exists("kept").unwrap() && !storage.exists("theirs").unwrap());
+}
+
+/// The names in a directory.
+fn names(directory: &std::path::Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_renamed_directory_is_followed_and_the_one_in_its_place_is_left_alone() {
+    let parent = tempfile::tempdir().unwrap();
+    let [path, moved] = ["d", "moved"].map(|name| parent.path().join(name));
+    let storage = PosixStorage::create(&path).unwrap();
+    let held = storage.lock().unwrap();
+    std::fs::rename(&path, &moved).unwrap();
+    let other = PosixStorage::create(&path).unwrap();
+    for name in ["theirs", "log", "gone", "table"] {
+        std::fs::write(path.join(name), "theirs").unwrap();
+    }
+    let _theirs = other.lock().unwrap();
+
+    use_every_call(&storage);
+    assert_eq!(names(&moved), ["LOCK", "kept", "next"]);
+    assert_eq!(names(&path), ["LOCK", "gone", "log", "table", "theirs"]);
+    for name in ["theirs", "log", "gone", "table"] {
+        assert_eq!(std::fs::read(path.join(name)).unwrap(), b"theirs");
+    }
+    let again = PosixStorage::open(&moved).unwrap();
+    assert!(matches!(again.lock().err(), Some(Error::Locked { .. })));
+    drop(held);
+    drop(again.lock().unwrap());
+}
+
+#[test]
+fn a_link_goes_to_the_directory_that_was_opened() {
+    let parent = tempfile::tempdir().unwrap();
+    let [path, moved] = ["copy", "moved"].map(|name| parent.path().join(name));
+    let storage = PosixStorage::create(parent.path().join("d")).unwrap();
+    storage.create("a", Hint::table(1)).unwrap().sync().unwrap();
+    let target = PosixStorage::create(&path).unwrap();
+    std::fs::rename(&path, &moved).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    storage.link_to("a", &target).unwrap();
+    assert_eq!((names(&path), names(&moved)), (vec![], vec!["a".to_owned()]));
+}
+
+#[test]
+fn nothing_is_created_in_a_directory_that_was_removed() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("d");
+    let storage = PosixStorage::create(&path).unwrap();
+    drop(storage.create_log("old", 0).unwrap());
+    std::fs::remove_dir_all(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    let refused = [
+        storage.create("a", Hint::table(1)).err(),
+        storage.create_log("a", 4096).err(),
+        storage.lock().err(),
+    ];
+    for error in refused.map(|error| error.expect("the directory is gone")) {
+        assert_eq!(error.io_kind(), Some(ErrorKind::NotFound));
+        let said = error.to_string();
+        assert!(said.contains(path.to_str().unwrap()), "{said}");
+        assert!(said.contains("directory was removed"), "{said}");
+    }
+    assert_eq!(names(&path), [""; 0]);
+}
+
+#[test]
+fn removing_the_lock_file_lets_nobody_in() {
+    let directory = tempfile::tempdir().unwrap();
+    let [first, second] = [(); 2].map(|()| PosixStorage::open(directory.path()).unwrap());
+    let held = first.lock().unwrap();
+    std::fs::remove_file(directory.path().join("LOCK")).unwrap();
+    assert!(matches!(second.lock().err(), Some(Error::Locked { .. })));
+    drop(held);
+    drop(second.lock().unwrap());
+}
+
+#[test]
+fn an_empty_directory_is_removed_unless_its_path_names_another() {
+    let parent = tempfile::tempdir().unwrap();
+    let [path, moved] = ["d", "moved"].map(|name| parent.path().join(name));
+    PosixStorage::create(&path).unwrap().remove_if_empty().unwrap();
+    assert!(!path.exists());
+    let storage = PosixStorage::create(&path).unwrap();
+    std::fs::rename(&path, &moved).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    storage.remove_if_empty().unwrap();
+    assert!(path.exists() && moved.exists());
 }

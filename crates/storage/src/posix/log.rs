@@ -1,12 +1,14 @@
 //! A log file: allocated and written once, then overwritten in place.
 
+use super::directory::Directory;
 use super::{advice, failure};
 use crate::LogFile;
 use esker_base::{Error, Result};
-use std::fs::{self, File};
+use rustix::fs::OFlags;
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The zeros written at a time. A write this size leaves a folio this size in the page cache, and a
 /// file system visits every block of a folio on each later write into it. On ext4, writes of 136
@@ -27,15 +29,14 @@ pub(super) struct PosixLog {
 
 impl PosixLog {
     /// Creates a log. If that fails half-way, neither the name nor the space stays taken.
-    pub(super) fn create(path: PathBuf, name: &str, bytes: u64) -> Result<Self> {
-        let file = File::options()
-            .write(true)
-            .create_new(true)
-            .open(&path)
+    pub(super) fn create(directory: &Directory, name: &str, bytes: u64) -> Result<Self> {
+        let path = directory.path_of(name);
+        let file = directory
+            .create_file(name, OFlags::WRONLY | OFlags::EXCL)
             .map_err(|source| failure("create", &path, source))?;
         if let Err(source) = fill_with_zeros(&file, bytes) {
             // The first failure says more than that of the clean-up.
-            let _ = fs::remove_file(&path);
+            let _ = directory.remove(name);
             return Err(failure("allocate", &path, source));
         }
         advice::read_ahead(&file, 0, bytes);
@@ -43,34 +44,34 @@ impl PosixLog {
     }
 
     /// Opens a log as it is.
-    pub(super) fn open(path: PathBuf, name: &str) -> Result<Self> {
-        let opened = File::options().write(true).open(&path);
+    pub(super) fn open(directory: &Directory, name: &str) -> Result<Self> {
+        let path = directory.path_of(name);
+        let opened = directory.open_file(name, OFlags::WRONLY);
         let file = opened.map_err(|source| failure("open", &path, source))?;
         let bytes = file.metadata().map_err(|source| failure("measure", &path, source))?.len();
         Ok(PosixLog { file, bytes, path, name: name.to_owned() })
     }
 
-    /// Takes the log at `old` over as `path`, if it has the size wanted.
+    /// Takes the log `old` over as `new`, if it has the size wanted.
     pub(super) fn recycle(
-        old: &Path,
-        path: PathBuf,
-        name: &str,
+        directory: &Directory,
+        old: &str,
+        new: &str,
         bytes: u64,
     ) -> Result<Option<Self>> {
-        let opened = File::options().write(true).open(old);
-        let file = opened.map_err(|source| failure("open", old, source))?;
-        let found = file.metadata().map_err(|source| failure("measure", old, source))?.len();
+        let PosixLog { file, bytes: found, .. } = PosixLog::open(directory, old)?;
         if found != bytes {
             return Ok(None);
         }
-        let renamed = match path.try_exists() {
+        let path = directory.path_of(new);
+        let renamed = match directory.exists(new) {
             Ok(true) => Err(ErrorKind::AlreadyExists.into()),
-            Ok(false) => fs::rename(old, &path),
+            Ok(false) => directory.rename(old, new),
             Err(source) => Err(source),
         };
         renamed.map_err(|source| failure("recycle a log as", &path, source))?;
         advice::read_ahead(&file, 0, bytes);
-        Ok(Some(PosixLog { file, bytes, path, name: name.to_owned() }))
+        Ok(Some(PosixLog { file, bytes, path, name: new.to_owned() }))
     }
 
     #[cold]

@@ -1,8 +1,10 @@
 //! A file that is read at any place, each read one `pread`.
 
+use super::directory::Directory;
 use super::{advice, failure};
 use crate::ReadableFile;
 use esker_base::{Error, Result};
+use rustix::fs::OFlags;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
@@ -16,8 +18,9 @@ pub(super) struct PosixReader {
 }
 
 impl PosixReader {
-    pub(super) fn open(path: PathBuf, name: &str) -> Result<Self> {
-        match File::open(&path) {
+    pub(super) fn open(directory: &Directory, name: &str) -> Result<Self> {
+        let path = directory.path_of(name);
+        match directory.open_file(name, OFlags::RDONLY) {
             Ok(file) => Ok(PosixReader { file, path, name: name.to_owned() }),
             Err(source) => Err(failure("open", &path, source)),
         }

@@ -4,9 +4,11 @@
 //! size, or when the file is synced. After a failure nothing more is accepted: how much of the last
 //! write arrived is unknown.
 
+use super::directory::Directory;
 use super::{advice, failure};
 use crate::WritableFile;
 use esker_base::{Error, Result};
+use rustix::fs::OFlags;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -33,8 +35,10 @@ pub(super) struct PosixWriter {
 }
 
 impl PosixWriter {
-    pub(super) fn create(path: PathBuf) -> Result<Self> {
-        let created = File::options().write(true).create_new(true).open(&path);
+    /// Creates the file. Fails if the name is taken.
+    pub(super) fn create(directory: &Directory, name: &str) -> Result<Self> {
+        let path = directory.path_of(name);
+        let created = directory.create_file(name, OFlags::WRONLY | OFlags::EXCL);
         let file = created.map_err(|source| failure("create", &path, source))?;
         let buffer = Vec::new();
         Ok(PosixWriter { file, path, buffer, written: 0, in_writeback: 0, failed: None })
@@ -129,6 +133,10 @@ mod tests {
         PosixWriter { file, path, buffer, written: 0, in_writeback: 0, failed: None }
     }
 
+    fn created(directory: &std::path::Path) -> Result<PosixWriter> {
+        PosixWriter::create(&Directory::open(directory.to_owned())?, "a")
+    }
+
     #[test]
     fn a_writer_that_failed_takes_nothing_more() {
         let directory = tempfile::tempdir().unwrap();
@@ -148,7 +156,7 @@ mod tests {
     fn appends_reach_the_system_in_whole_buffers() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
-        let mut writer = PosixWriter::create(path.clone()).unwrap();
+        let mut writer = created(directory.path()).unwrap();
         let found = || std::fs::metadata(&path).unwrap().len();
         writer.append(&[1; 100]).unwrap();
         assert_eq!(found(), 0);
@@ -163,7 +171,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
         std::fs::write(&path, b"mine").unwrap();
-        let error = PosixWriter::create(path.clone()).unwrap_err();
+        let error = created(directory.path()).unwrap_err();
         assert_eq!(error.io_kind(), Some(ErrorKind::AlreadyExists));
         assert_eq!(std::fs::read(path).unwrap(), b"mine");
     }
