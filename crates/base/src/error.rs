@@ -145,6 +145,16 @@ pub enum Error {
         pid: String,
     },
 
+    /// A call in a forked child on what its parent had opened.
+    #[error(
+        "could not use {what} in a forked child: it was opened before the fork; open it after the \
+         fork, or use it in the parent only"
+    )]
+    Forked {
+        /// The database, or the store.
+        what: String,
+    },
+
     /// The directory is no database of ours.
     #[error("{dir} is not an Esker database: {reason}")]
     NotADatabase {
@@ -285,7 +295,7 @@ pub enum Error {
         cause: Arc<Error>,
     },
 
-    /// The database was closed while this call was waiting.
+    /// The database was closed, by this handle or another one.
     #[error("the database is closed")]
     Closed,
 

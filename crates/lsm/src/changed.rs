@@ -7,7 +7,6 @@
 //! is older than the moment, which is so unless a flush came in between, no table is looked at.
 
 use crate::inner::Inner;
-use crate::read::unknown;
 use crate::run_cursor::RunCursor;
 use crate::version::TableHandle;
 use crate::view::View;
@@ -28,7 +27,7 @@ pub(crate) fn key_changed(
     // The view first, then the moment: see `view.rs`.
     let view = inner.view.pin();
     let visible = inner.commit.visible();
-    let tables = view.version.keyspaces.get(&keyspace).ok_or_else(|| unknown(keyspace))?;
+    let tables = view.version.keyspaces.get(&keyspace).ok_or_else(|| inner.unknown(keyspace))?;
     let hash = hash64(key);
     for memtable in newer_memtables(&view, since) {
         let tombstones = memtable.range_tombstones(keyspace);
@@ -69,7 +68,7 @@ pub(crate) fn range_changed(
 ) -> Result<bool> {
     let view = inner.view.load();
     let visible = inner.commit.visible();
-    let tables = view.version.keyspaces.get(&keyspace).ok_or_else(|| unknown(keyspace))?;
+    let tables = view.version.keyspaces.get(&keyspace).ok_or_else(|| inner.unknown(keyspace))?;
     for memtable in newer_memtables(&view, since) {
         let tombstones = memtable.range_tombstones(keyspace);
         if tombstones.is_some_and(|list| any_tombstone(&list, range, since))

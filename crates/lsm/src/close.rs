@@ -1,14 +1,20 @@
 //! Closing: background work ends, what is in memory goes to tables, what was merged comes into force, and the manifest
-//! says so.
+//! says so. Then everything is given up: threads, files and locks, whoever still has a handle.
+//!
+//! In a forked child nothing of this can be done: the threads are the parent's, and a lock may be held by
+//! one of them for ever. There everything is left as it is, and leaked.
 
 use crate::account::Account;
 use crate::inner::Inner;
 use crate::manifest::{Change, Edit};
 use crate::schedule::install_deferred;
+use crate::version::Version;
+use crate::view::View;
 use esker_base::background::Running;
 use esker_base::{Error, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Closes the database when the last [`Db`] goes.
 pub(crate) struct Handle {
@@ -18,6 +24,9 @@ pub(crate) struct Handle {
 
 impl Handle {
     pub(crate) fn close(&self) -> Result<()> {
+        if !self.inner.owner.is_current() {
+            return self.inner.check_usable();
+        }
         let closed = self.close_once();
         // A cursor that was left over ends here, however the closing went.
         self.inner.leases.recall();
@@ -27,6 +36,7 @@ impl Handle {
     fn close_once(&self) -> Result<()> {
         let inner = &self.inner;
         if inner.read_only {
+            inner.release();
             return Ok(());
         }
         // Held to the end: a second call waits for the first.
@@ -41,18 +51,38 @@ impl Handle {
         for thread in threads.drain(..) {
             sound &= thread.join();
         }
-        if sound { inner.finish_close() } else { Err(Error::Closed) }
+        let finished = if sound { inner.finish_close() } else { Err(Error::Closed) };
+        inner.release();
+        finished
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        if !self.inner.owner.is_current() {
+            std::mem::forget(std::mem::take(self.threads.get_mut()));
+            std::mem::forget(self.inner.clone());
+            return;
+        }
         // A drop can't report. What matters is in the log.
         let _ = self.close();
     }
 }
 
 impl Inner {
+    /// Gives up files and locks. Every call through another handle fails from here on.
+    fn release(&self) {
+        self.closed.store(true, Ordering::Release);
+        let nothing = Arc::new(Version::default());
+        self.view.change(|view| *view = View { memtables: Vec::new(), version: nothing });
+        self.installer.release();
+        self.leases.recall();
+        self.logs.release();
+        // Upkeep that another thread is just at may be writing files.
+        let _exclusive = self.upkeep.write();
+        self.locks.lock().clear();
+    }
+
     /// Flushes while there are lanes, if a keyspace has a goal for space: they merge what a flush has to
     /// wait for. After them only what is written meanwhile is flushed regardless. A failure here shows
     /// again when that is flushed.

@@ -21,12 +21,20 @@ use esker_api::{KeyRange, Value, WriteBatch};
 use esker_base::{Error, KeyspaceId, Kind, Result, Seqno, hash64};
 use esker_memtable::{DramTable, DramTableStats};
 use esker_storage::{PosixStorage, Storage};
+use parking_lot::RwLockReadGuard;
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
 
 /// An open database. Clones are handles to the same one; it closes when the last is dropped, or by
 /// [`Db::close`], which reports errors.
+///
+/// # Forks
+///
+/// A database belongs to the process that opened it. In a forked child every call fails with
+/// [`Error::Forked`], reads included, and dropping a handle does nothing: the background threads are
+/// the parent's. Calls that return no error return nothing: no levels, empty statistics. A program
+/// that becomes a daemon opens its databases after the fork. The child of a `Command` is not affected.
 ///
 /// ```
 /// # fn main() -> esker_base::Result<()> {
@@ -50,7 +58,7 @@ impl Db {
     /// Opens the database in `dir`, and creates it if the directory is missing or empty. Recovers
     /// what the log holds, and prepares the first log segment: about 100 ms for 64 MiB.
     ///
-    /// Fails with [`Error::Locked`] if another process has it open for writing, with
+    /// Fails with [`Error::Locked`] if another process, or this one, has it open for writing, with
     /// [`Error::NotADatabase`] if the directory holds other files, and with [`Error::Corruption`] if
     /// the manifest, the log, or the end of a table is damaged, or a table's file is missing. The rest of the tables is
     /// read behind it, and what is damaged there is told by [`Db::background_error`] and to who reads it. If a
@@ -106,8 +114,23 @@ impl Db {
         &self.handle.inner
     }
 
-    fn writable(&self) -> Result<&Inner> {
+    /// The database, unless it is closed or this process is a forked child of the one that opened it.
+    #[inline]
+    pub(crate) fn usable(&self) -> Result<&Inner> {
         let inner = self.inner();
+        inner.check_usable().map(|()| inner)
+    }
+
+    /// For calls that do I/O for upkeep: a close waits for them before it gives up the lock.
+    fn upkeep(&self) -> Result<Upkeep<'_>> {
+        let inner = self.usable()?;
+        let _guard = inner.upkeep.read_recursive();
+        self.writable()?;
+        Ok(Upkeep { inner, _guard })
+    }
+
+    fn writable(&self) -> Result<&Inner> {
+        let inner = self.usable()?;
         if inner.read_only {
             Err(Error::ReadOnly)
         } else if inner.gate.is_cancelled() {
@@ -127,7 +150,7 @@ impl Db {
         }
         check_name(name)?;
         settings.validate()?;
-        let inner = self.writable()?;
+        let inner = self.upkeep()?;
         inner.installer.install(
             &inner.view,
             |state| {
@@ -148,7 +171,7 @@ impl Db {
 
     /// The keyspace called `name`.
     pub fn existing_keyspace(&self, name: &str) -> Result<Keyspace> {
-        let view = self.inner().view.pin();
+        let view = self.usable()?.view.pin();
         match view.version.keyspace_named(name) {
             Some(found) => Ok(self.handle_of(found.id, &found.name)),
             None => Err(Error::UnknownKeyspace { name: name.to_owned() }),
@@ -177,7 +200,7 @@ impl Db {
     /// Removes the keyspace called `name` and everything in it. Durable when this returns; the space
     /// is free once no cursor reads there any more. The default keyspace can't be dropped.
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
-        let inner = self.writable()?;
+        let inner = self.upkeep()?;
         let id = self.existing_keyspace(name)?.id;
         if id == KeyspaceId::DEFAULT {
             return Err(Error::BadKeyspaceName {
@@ -204,7 +227,7 @@ impl Db {
     /// The newest value of `key`. One block is read if none is cached, rarely more.
     #[inline]
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Value>> {
-        let inner = self.inner();
+        let inner = self.usable()?;
         let keyspace = inner.resolve(keyspace)?;
         // The view first, then the moment: see `view.rs`.
         let view = inner.view.pin();
@@ -215,7 +238,7 @@ impl Db {
     /// Like [`Db::get`], but never waits for the device: fails with [`Error::WouldBlock`] if the
     /// answer is not in memory.
     pub fn try_get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Value>> {
-        let inner = self.inner();
+        let inner = self.usable()?;
         let keyspace = inner.resolve(keyspace)?;
         let view = inner.view.pin();
         let visible = inner.commit.visible();
@@ -229,7 +252,7 @@ impl Db {
         key: &[u8],
         snapshot: &Snapshot,
     ) -> Result<Option<Value>> {
-        let inner = self.inner();
+        let inner = self.usable()?;
         let keyspace = inner.resolve(keyspace)?;
         let seqno = inner.resolve_snapshot(snapshot)?;
         let view = inner.view.pin();
@@ -238,7 +261,7 @@ impl Db {
 
     /// The newest values of `keys`, all as of one moment.
     pub fn multi_get(&self, keyspace: &Keyspace, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
-        let inner = self.inner();
+        let inner = self.usable()?;
         let keyspace = inner.resolve(keyspace)?;
         let view = inner.view.pin();
         let visible = inner.commit.visible();
@@ -353,14 +376,14 @@ impl Db {
         }
         if batch.wants_sync() && inner.settings.log == Log::None {
             // Without a log, tables are the only durable place.
-            inner.flush_all()?;
+            self.upkeep()?.flush_all()?;
         }
         Ok(())
     }
 
     /// Makes every write acknowledged before this call survive power loss.
     pub fn sync(&self) -> Result<()> {
-        let inner = self.writable()?;
+        let inner = self.upkeep()?;
         match inner.settings.log {
             // Without a log, tables are the only durable place.
             Log::None => inner.flush_all(),
@@ -372,14 +395,14 @@ impl Db {
 
     /// Writes everything acknowledged before this call to tables.
     pub fn flush(&self) -> Result<()> {
-        self.writable()?.flush_all()
+        self.upkeep()?.flush_all()
     }
 
     /// Merges every keyspace down to one run and drops what deletes and overwrites left behind. Where a part of a table
     /// is lost for good, all is merged but what overlaps it, directly or through others, and then this fails with
     /// [`Error::Lost`].
     pub fn compact(&self) -> Result<()> {
-        let inner = self.writable()?;
+        let inner = self.upkeep()?;
         // A version held would keep all that is merged.
         let keyspaces: Vec<_> = inner.view.load().version.keyspaces.keys().copied().collect();
         let mut lost = Ok(());
@@ -396,26 +419,29 @@ impl Db {
 
     /// As [`Db::compact`], of one keyspace.
     pub fn compact_keyspace(&self, keyspace: &Keyspace) -> Result<()> {
-        let inner = self.writable()?;
+        let inner = self.upkeep()?;
         inner.compact_fully(inner.resolve(keyspace)?)
     }
 
     /// Waits until flush and compaction have nothing left to do, and the next segment is there for writers. What
     /// would take a table that can't be opened is left: [`Db::background_error`] tells of it.
     pub fn settle(&self) -> Result<()> {
-        self.writable()?.settle()
+        self.upkeep()?.settle()
     }
 
     /// Does one piece of background work in the calling thread; false if there is none, or it failed.
     /// For a database whose [`Background`](esker_base::Background) has no threads.
     pub fn step(&self) -> bool {
-        self.writable().is_ok_and(schedule::step)
+        self.upkeep().is_ok_and(|inner| schedule::step(&inner))
     }
 
     /// Why background work stands still, if it does: a full disk, damage, or a failed log. Or why a table can't be
     /// opened, or read whole.
     pub fn background_error(&self) -> Option<Error> {
         let inner = self.inner();
+        if !inner.owner.is_current() {
+            return inner.check_usable().err();
+        }
         let of_tables = || inner.unopened_error().or_else(|| inner.lost_error());
         inner.commit.failure().or_else(|| inner.schedule.error()).or_else(of_tables)
     }
@@ -423,6 +449,10 @@ impl Db {
     /// Figures.
     pub fn stats(&self) -> Stats {
         let inner = self.inner();
+        if !inner.owner.is_current() {
+            let background_error = self.background_error().map(|error| error.to_string());
+            return Stats { background_error, ..Stats::default() };
+        }
         // These wait for a sync of the manifest: before the view is taken, for merged files stay while it is held.
         let (logs, account) = (inner.installer.state().logs.len() as u64, inner.account());
         let background_error = self.background_error().map(|error| error.to_string());
@@ -483,7 +513,9 @@ impl Db {
     /// What the DRAMTable holds, and did since the database was opened: a part of [`Db::stats`] that waits
     /// for nobody.
     pub fn dram_table(&self) -> DramTableStats {
-        self.inner().dram_table.as_ref().map(DramTable::stats).unwrap_or_default()
+        let inner = self.inner();
+        let dram_table = inner.dram_table.as_ref().filter(|_| inner.owner.is_current());
+        dram_table.map(DramTable::stats).unwrap_or_default()
     }
 
     /// What opening gave up where the log ends in a frame that does not hold: writes that were under way
@@ -497,14 +529,14 @@ impl Db {
     /// What of the tables is live, as far as samples of their keys tell. `None` if a table can't be
     /// opened.
     pub fn live_data(&self) -> Option<LiveData> {
-        let inner = self.inner();
+        let inner = self.usable().ok()?;
         let snapshots = inner.snapshots.list();
         stats::live_data(&inner.opened_version(), &snapshots)
     }
 
     /// How the keyspaces that have a goal for space stand to it now.
     pub fn goals(&self) -> Vec<GoalInfo> {
-        let inner = self.inner();
+        let Ok(inner) = self.usable() else { return Vec::new() };
         // All that waits for others comes before the version: merged files stay while it is held.
         let segment_bytes = inner.known_segment_bytes();
         let around = Surroundings {
@@ -519,7 +551,7 @@ impl Db {
     pub fn levels(&self) -> Vec<KeyspaceLevels> {
         // A flush that has just ended may not have come to opening its tables; one that can't be opened
         // leaves its level's figures out.
-        stats::levels(&self.inner().opened_version())
+        self.usable().map_or_else(|_| Vec::new(), |inner| stats::levels(&inner.opened_version()))
     }
 
     /// Writes a consistent copy of the database into `dir`, which must be missing or empty. Tables
@@ -527,20 +559,37 @@ impl Db {
     /// the copy holds everything acknowledged before the call, and nothing that was begun after it
     /// returned.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
+        // Before a directory is made for it.
+        self.writable()?;
         let target = PosixStorage::create(dir.as_ref())?;
         self.checkpoint_to(&target)
     }
 
     /// Like [`Db::checkpoint`], into a storage.
     pub fn checkpoint_to(&self, target: &dyn Storage) -> Result<()> {
-        crate::checkpoint::checkpoint(self.writable()?, target)
+        crate::checkpoint::checkpoint(&*self.upkeep()?, target)
     }
 
     /// Closes the database: ends background work, writes what is in memory to tables, and reports
-    /// what goes wrong, which a mere drop can't. Writes through other handles fail with
-    /// [`Error::Closed`] from now on; their reads, cursors and snapshots go on.
+    /// what goes wrong, which a mere drop can't. Then it gives up threads, files and locks, so that the
+    /// database can be opened again, also if other handles remain: their calls, and the moves of
+    /// cursors, fail with [`Error::Closed`] from then on. It waits for calls that other threads are at.
     pub fn close(self) -> Result<()> {
         self.handle.close()
+    }
+}
+
+/// A database that is not closed meanwhile.
+struct Upkeep<'a> {
+    inner: &'a Inner,
+    _guard: RwLockReadGuard<'a, ()>,
+}
+
+impl std::ops::Deref for Upkeep<'_> {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        self.inner
     }
 }
 

@@ -25,10 +25,13 @@ use crate::view::{View, ViewCell};
 use esker_api::{KeyspaceRef, StoreId, WriteBatch, foreign};
 use esker_base::{Clock, Error, KeyspaceId, MAX_KEY_BYTES, Result, Seqno};
 use esker_memtable::{DramTable, MemTable};
+use esker_pmem::OwnerProcess;
 use esker_storage::Storage;
 use esker_table::BlockCache;
+use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A flush that follows another later than this counts as the first of a stretch, however slow merges are.
@@ -44,6 +47,8 @@ pub(crate) struct Inner {
     pub(crate) salt: u64,
     pub(crate) sizes: Sizes,
     pub(crate) storage: Arc<dyn Storage>,
+    /// The process that opened the database.
+    pub(crate) owner: OwnerProcess,
     pub(crate) logs: Logs,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) cache: Arc<BlockCache>,
@@ -68,10 +73,38 @@ pub(crate) struct Inner {
     pub(crate) unwritten: Unwritten,
     pub(crate) histories: Histories,
 
-    pub(crate) _locks: Vec<Box<dyn Send + std::marker::Sync>>,
+    /// The locks on the directories. Empty once the database is closed.
+    pub(crate) locks: Mutex<Vec<Box<dyn Send + std::marker::Sync>>>,
+    /// Held shared by calls that do I/O for upkeep, and exclusively while the locks are given up.
+    pub(crate) upkeep: RwLock<()>,
+    /// Nothing of the database can be used any more.
+    pub(crate) closed: AtomicBool,
 }
 
 impl Inner {
+    /// Fails in a forked child, and once the database is closed.
+    #[inline]
+    pub(crate) fn check_usable(&self) -> Result<()> {
+        match self.owner.is_current() && !self.closed.load(Ordering::Acquire) {
+            true => Ok(()),
+            false => Err(self.why_unusable()),
+        }
+    }
+
+    #[cold]
+    fn why_unusable(&self) -> Error {
+        match self.owner.is_current() {
+            true => Error::Closed,
+            false => Error::Forked { what: self.storage.describe() },
+        }
+    }
+
+    /// The error for a keyspace that a view does not have. A closed database's view has none.
+    #[cold]
+    pub(crate) fn unknown(&self, keyspace: KeyspaceId) -> Error {
+        self.check_usable().err().unwrap_or_else(|| read::unknown(keyspace))
+    }
+
     /// Returns the id of `keyspace`, unless another database or an earlier open made the handle.
     #[inline]
     pub(crate) fn resolve(&self, keyspace: impl Into<KeyspaceRef>) -> Result<KeyspaceId> {
@@ -110,7 +143,7 @@ impl Inner {
         for entry in batch.keyspaces() {
             if known != Some(entry) {
                 if !view.version.keyspaces.contains_key(&entry) {
-                    return Err(read::unknown(entry));
+                    return Err(self.unknown(entry));
                 }
                 known = Some(entry);
             }

@@ -51,6 +51,13 @@ impl Installer {
         Installer { storage, identity, next_file, manifest, left: Left::default() }
     }
 
+    /// Lets go of the manifest and of the tables of the state. Nothing is installed any more.
+    pub(crate) fn release(&self) {
+        let mut open = self.manifest.lock();
+        open.manifest = None;
+        open.state = State { closed: true, account: open.state.account, ..State::default() };
+    }
+
     /// A file id that was never used.
     pub(crate) fn next_file(&self) -> u64 {
         self.next_file.fetch_add(1, Ordering::Relaxed)

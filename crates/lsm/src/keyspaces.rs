@@ -24,9 +24,10 @@ impl Keyspaces for Db {
 
     #[inline]
     fn check_keyspace(&self, keyspace: KeyspaceId) -> Result<()> {
-        match self.inner().view.pin().version.keyspaces.contains_key(&keyspace) {
+        let inner = self.usable()?;
+        match inner.view.pin().version.keyspaces.contains_key(&keyspace) {
             true => Ok(()),
-            false => Err(read::unknown(keyspace)),
+            false => Err(inner.unknown(keyspace)),
         }
     }
 
@@ -44,7 +45,7 @@ impl Keyspaces for Db {
 
     #[inline]
     fn get(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
-        let inner = self.inner();
+        let inner = self.usable()?;
         // The view first, then the moment: see `view.rs`.
         let view = inner.view.pin();
         let visible = inner.commit.visible();
@@ -57,7 +58,7 @@ impl Keyspaces for Db {
         key: &[u8],
         snapshot: &Snapshot,
     ) -> Result<Option<Value>> {
-        let inner = self.inner();
+        let inner = self.usable()?;
         let seqno = inner.resolve_snapshot(snapshot)?;
         let view = inner.view.pin();
         read::get(inner, &view, keyspace, key, seqno, Patience::MayBlock)
@@ -79,7 +80,7 @@ impl Keyspaces for Db {
     }
 
     fn changed_since(&self, keyspace: KeyspaceId, key: &[u8], snapshot: &Snapshot) -> Result<bool> {
-        let inner = self.inner();
+        let inner = self.usable()?;
         key_changed(inner, keyspace, key, inner.resolve_snapshot(snapshot)?)
     }
 
@@ -89,7 +90,7 @@ impl Keyspaces for Db {
         range: &KeyRange,
         snapshot: &Snapshot,
     ) -> Result<bool> {
-        let inner = self.inner();
+        let inner = self.usable()?;
         range_changed(inner, keyspace, range, inner.resolve_snapshot(snapshot)?)
     }
 }

@@ -2,17 +2,34 @@
 
 use crate::log_files::{LOG_ALIGNMENT, LogFiles};
 use crate::pool_logs;
-use esker_base::Result;
+use esker_base::{Error, Result};
 use esker_memtable::{Arrays, Frames, HeapMemory, MemTable, Memory, SegmentHeader};
 use esker_pmem::Pool;
 use esker_storage::LogFile;
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// See the file's head.
 pub(crate) enum Logs {
     Files(LogFiles),
-    Pool(Arc<Pool>),
+    Pool(PoolLogs),
     None { segment_bytes: usize },
+}
+
+/// A pool, until the database is closed. Extents that are still read keep it open a little longer.
+pub(crate) struct PoolLogs {
+    pool: Mutex<Option<Arc<Pool>>>,
+    extents: usize,
+}
+
+impl PoolLogs {
+    pub(crate) fn new(pool: Arc<Pool>) -> Self {
+        PoolLogs { extents: pool.extents(), pool: Mutex::new(Some(pool)) }
+    }
+
+    fn get(&self) -> Option<Arc<Pool>> {
+        self.pool.lock().clone()
+    }
 }
 
 /// What is left of a MemTable that was flushed, for the next one.
@@ -48,10 +65,10 @@ pub(crate) fn salt_of(drawn: u64, epoch: u32) -> u64 {
 }
 
 impl Logs {
-    /// The pool, if the log lies in one.
-    pub(crate) fn pool(&self) -> Option<&Arc<Pool>> {
+    /// The pool, if the log lies in one and the database is not closed.
+    pub(crate) fn pool(&self) -> Option<Arc<Pool>> {
         match self {
-            Logs::Pool(pool) => Some(pool),
+            Logs::Pool(pool) => pool.get(),
             _ => None,
         }
     }
@@ -59,7 +76,7 @@ impl Logs {
     /// Whether a segment can be had now.
     pub(crate) fn has_room(&self) -> bool {
         match self {
-            Logs::Pool(pool) => pool.free() > 0,
+            Logs::Pool(pool) => pool.get().is_some_and(|pool| pool.free() > 0),
             _ => true,
         }
     }
@@ -69,7 +86,7 @@ impl Logs {
     /// cost no memory there.
     pub(crate) fn segments_ahead(&self) -> usize {
         match self {
-            Logs::Pool(pool) => pool_logs::segments_ahead(pool.extents()),
+            Logs::Pool(pool) => pool_logs::segments_ahead(pool.extents),
             _ => 1,
         }
     }
@@ -108,8 +125,9 @@ impl Logs {
                 (heap_of(&header), header, Frames::Logged, Some(file))
             }
             Logs::Pool(pool) => {
-                let header = pool_logs::header_in(pool, epoch, salt);
-                let extent = pool_logs::acquire(pool, &header)?;
+                let pool = pool.get().ok_or(Error::Closed)?;
+                let header = pool_logs::header_in(&pool, epoch, salt);
+                let extent = pool_logs::acquire(&pool, &header)?;
                 (Memory::Pmem(extent), header, Frames::Logged, None)
             }
             Logs::None { segment_bytes } => {
@@ -127,7 +145,7 @@ impl Logs {
         match self {
             Logs::Files(files) => files.retire(epoch),
             // If it fails, the next open does it.
-            Logs::Pool(pool) => drop(pool.release(epoch)),
+            Logs::Pool(pool) => drop(pool.get().map(|pool| pool.release(epoch))),
             Logs::None { .. } => {}
         }
     }
@@ -136,6 +154,13 @@ impl Logs {
     pub(crate) fn close(&self) {
         if let Logs::Files(files) = self {
             files.remove_retired();
+        }
+    }
+
+    /// Lets go of the pool, and so of its lock once no extent of it is read any more.
+    pub(crate) fn release(&self) {
+        if let Logs::Pool(pool) = self {
+            pool.pool.lock().take();
         }
     }
 }

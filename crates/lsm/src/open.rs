@@ -14,7 +14,7 @@ use crate::io::IoGate;
 use crate::keyspace::DEFAULT_KEYSPACE;
 use crate::log_files::{self, LogFiles};
 use crate::log_read::LogSource;
-use crate::logs::Logs;
+use crate::logs::{Logs, PoolLogs};
 use crate::manifest::{Change, Edit, Manifest, State, parse_manifest_file_name};
 use crate::parallel;
 use crate::pool_logs;
@@ -32,11 +32,13 @@ use crate::view::{View, ViewCell};
 use esker_api::StoreId;
 use esker_base::{Error, KeyspaceId, Priority, Result};
 use esker_memtable::DramTable;
+use esker_pmem::OwnerProcess;
 use esker_storage::PosixStorage;
 use esker_table::BlockCache;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// What a caller of `open` accepts.
@@ -123,7 +125,7 @@ impl Db {
             (Log::File { .. }, _) => {
                 Logs::Files(LogFiles::new(log_storage, settings.segment_bytes))
             }
-            (Log::Pmem { .. }, Some(pool)) => Logs::Pool(pool),
+            (Log::Pmem { .. }, Some(pool)) => Logs::Pool(PoolLogs::new(pool)),
             _ => Logs::None { segment_bytes: settings.segment_bytes },
         };
         let dram_table = match dram_table_bytes(&settings) {
@@ -140,6 +142,7 @@ impl Db {
             settings,
             salt,
             storage: env.storage,
+            owner: OwnerProcess::current(),
             logs,
             clock: env.clock,
             cache,
@@ -158,7 +161,9 @@ impl Db {
             unwritten: Unwritten::default(),
             under_way: UnderWay::default(),
             histories,
-            _locks: locks,
+            locks: Mutex::new(locks),
+            upkeep: RwLock::default(),
+            closed: AtomicBool::new(false),
         });
         Db { handle: Arc::new(Handle { inner, threads: Mutex::default() }) }
     }

@@ -43,7 +43,7 @@ pub(crate) fn get(
     snapshot: Seqno,
     patience: Patience,
 ) -> Result<Option<Value>> {
-    let tables = view.version.keyspaces.get(&keyspace).ok_or_else(|| unknown(keyspace))?;
+    let tables = view.version.keyspaces.get(&keyspace).ok_or_else(|| inner.unknown(keyspace))?;
     // R1: a MemTable that was begun after the view was pinned is not in it, and may have left since.
     let snapshot = snapshot.min(view.last_seqno());
     let sought = Sought { keyspace, key, hash: hash64(key), snapshot };

@@ -6,12 +6,17 @@
 use crate::commit::Commit;
 use esker_api::StoreId;
 use esker_base::Seqno;
+use esker_pmem::OwnerProcess;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The snapshots in use, each with the number of its holders.
+///
+/// A forked child has a copy, whose lock a thread of the parent may hold for ever. So the child
+/// leaves it alone, and its own snapshots are in no list: reads at them fail all the same.
 pub(crate) struct Snapshots {
+    owner: OwnerProcess,
     /// The open database that they are of.
     store: StoreId,
     held: Mutex<BTreeMap<Seqno, usize>>,
@@ -20,11 +25,14 @@ pub(crate) struct Snapshots {
 impl Snapshots {
     /// None yet, of the open database `store`.
     pub(crate) fn new(store: StoreId) -> Self {
-        Snapshots { store, held: Mutex::default() }
+        Snapshots { owner: OwnerProcess::current(), store, held: Mutex::default() }
     }
 
     /// Registers the present moment.
     pub(crate) fn take(self: &Arc<Self>, commit: &Commit) -> Snapshot {
+        if !self.owner.is_current() {
+            return Snapshot { seqno: commit.visible(), registry: self.clone() };
+        }
         let mut held = self.held.lock();
         let seqno = commit.visible();
         *held.entry(seqno).or_default() += 1;
@@ -33,7 +41,9 @@ impl Snapshots {
 
     /// Another holder of a snapshot that somebody holds.
     pub(crate) fn join(self: &Arc<Self>, seqno: Seqno) -> Snapshot {
-        *self.held.lock().entry(seqno).or_default() += 1;
+        if self.owner.is_current() {
+            *self.held.lock().entry(seqno).or_default() += 1;
+        }
         Snapshot { seqno, registry: self.clone() }
     }
 
@@ -64,13 +74,15 @@ impl Snapshot {
 
 impl Clone for Snapshot {
     fn clone(&self) -> Self {
-        *self.registry.held.lock().entry(self.seqno).or_default() += 1;
-        Snapshot { seqno: self.seqno, registry: self.registry.clone() }
+        self.registry.join(self.seqno)
     }
 }
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
+        if !self.registry.owner.is_current() {
+            return;
+        }
         let mut held = self.registry.held.lock();
         if let Some(holders) = held.get_mut(&self.seqno) {
             *holders -= 1;

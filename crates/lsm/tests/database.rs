@@ -636,3 +636,66 @@ fn entries(db: &Db) -> u64 {
     let tables = levels.flat_map(|level| level.runs).flat_map(|run| run.tables);
     tables.map(|table| table.entries).sum()
 }
+
+/// The files in `dir` that this process has open.
+#[cfg(target_os = "linux")]
+fn held(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let descriptors = std::fs::read_dir("/proc/self/fd").unwrap();
+    let targets = descriptors.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    targets.filter(|target| target.starts_with(dir) && target != dir).collect()
+}
+
+#[test]
+fn a_close_gives_up_everything_whoever_still_has_a_handle() {
+    use esker_api::{Cursor, KeyRange};
+    use esker_base::Error;
+    let dir = tempfile::tempdir().unwrap();
+    let dir = &dir.path().canonicalize().unwrap();
+    let db = open(dir);
+    let keyspace = db.default_keyspace();
+    for n in 0..6_000 {
+        db.put(&keyspace, &key(n), b"v").unwrap();
+    }
+    let second = Db::open(dir, small()).err().unwrap();
+    assert!(matches!(second, Error::Locked { .. }));
+    assert!(second.to_string().contains("in use by this process"), "{second}");
+
+    let (other, snapshot) = (db.clone(), db.snapshot());
+    let mut cursor = db.cursor(&keyspace, KeyRange::all()).unwrap();
+    cursor.seek_first().unwrap();
+    db.close().unwrap();
+    #[cfg(target_os = "linux")]
+    assert_eq!(held(dir), [""; 0].map(std::path::PathBuf::from));
+    let refused = [
+        other.put(&keyspace, b"k", b"v").err(),
+        other.get(&keyspace, &key(1)).err(),
+        other.try_get(&keyspace, &key(1)).err(),
+        other.get_at(&keyspace, &key(1), &snapshot).err(),
+        other.multi_get(&keyspace, &[&key(1)]).err(),
+        other.range::<[u8]>(&keyspace, ..).into_iter().next().unwrap().err(),
+        cursor.next().err(),
+        other.cursor_at(&keyspace, KeyRange::all(), &snapshot).err(),
+        other.existing_keyspace("default").err(),
+        other.flush().err(),
+        other.sync().err(),
+        other.compact().err(),
+        other.settle().err(),
+        other.checkpoint(dir.join("copy")).err(),
+    ];
+    for (number, error) in refused.into_iter().enumerate() {
+        assert!(matches!(error, Some(Error::Closed)), "number {number}: {error:?}");
+    }
+    assert!(!dir.join("copy").exists());
+    assert_eq!((other.levels().len(), other.stats().tables), (0, 0));
+
+    let again = open(dir);
+    assert_eq!(pairs(&again).len(), 6_000);
+    // Nothing of the first one disturbs the second.
+    drop((other, snapshot, cursor));
+    again.put(&keyspace, b"k", b"v").unwrap();
+    again.close().unwrap();
+    let reader = Db::open_read_only(dir, small()).unwrap();
+    let copy = reader.clone();
+    reader.close().unwrap();
+    assert!(matches!(copy.get(&keyspace, b"k"), Err(Error::Closed)));
+}

@@ -6,6 +6,7 @@
 //! * [`pool`]: a file of extents, each of which holds one use of a log segment. `format`: its bytes,
 //!   as `docs/formats/pool.md` has them.
 //! * [`Arena`]: an extent that safe code appends to and links.
+//! * [`OwnerProcess`]: tells a forked child from its parent, for every object that a child must not use.
 //! * [`Flushed`] and [`Durable`]: what was stored, and what will survive. Only a fence makes one of
 //!   the other, on the thread that stored, so what is not durable can't be published by mistake.
 //!
@@ -32,6 +33,8 @@ mod persist;
 #[allow(unsafe_code)]
 pub mod pool;
 #[allow(unsafe_code)]
+mod process;
+#[allow(unsafe_code)]
 pub mod region;
 #[allow(unsafe_code)]
 pub mod sim;
@@ -46,5 +49,6 @@ pub use extent::{Extent, Span};
 pub use mapped::MappedRegion;
 pub use persist::{Flush, Persist, Stream};
 pub use pool::Pool;
+pub use process::OwnerProcess;
 pub use region::Region;
 pub use state::{Durable, Flushed};

@@ -3,6 +3,7 @@
 use crate::domain::{Accept, Domain};
 use crate::persist::{Persist, REACHES_MEDIUM};
 use crate::pool::RESTORE;
+use crate::process::OwnerProcess;
 use crate::region::{FRAME_HEADER_BYTES, Region};
 use esker_base::lock_holder::lock_holder;
 use esker_base::{Error, Result};
@@ -32,6 +33,7 @@ pub struct MappedRegion {
     writable: bool,
     /// Holds the lock; the mapping needs it no more.
     _file: File,
+    owner: OwnerProcess,
 }
 
 // SAFETY: the mapping is plain memory, which is unmapped only by `drop`.
@@ -169,6 +171,7 @@ impl MappedRegion {
             persist: Persist::detect(domain == Domain::Eadr),
             writable,
             _file: file,
+            owner: OwnerProcess::current(),
         };
         // Only a hint.
         let _ = region.advise(0, len, Advice::LinuxHugepage);
@@ -298,8 +301,11 @@ impl Drop for MappedRegion {
         // SAFETY: the mapping is this value's, and whoever points into it keeps the value alive.
         let _ = unsafe { munmap(self.base.cast(), self.len) };
         // Not left to the closing: a process that another thread is just starting has a copy of the
-        // file until it runs its program. Without a lock, this does nothing.
-        let _ = flock(&self._file, FlockOperation::Unlock);
+        // file until it runs its program. Without a lock, this does nothing. A forked child has a copy
+        // too, and must not give up its parent's lock.
+        if self.owner.is_current() {
+            let _ = flock(&self._file, FlockOperation::Unlock);
+        }
     }
 }
 

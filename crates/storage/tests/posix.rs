@@ -2,6 +2,7 @@
 
 use esker_base::{Error, Hint};
 use esker_storage::{PosixStorage, Storage};
+use rustix::process::{Signal, getpid, kill_process};
 use std::io::ErrorKind;
 
 #[test]
@@ -207,4 +208,23 @@ fn an_empty_directory_is_removed_unless_its_path_names_another() {
     std::fs::create_dir(&path).unwrap();
     storage.remove_if_empty().unwrap();
     assert!(path.exists() && moved.exists());
+}
+
+#[test]
+fn a_forked_child_that_drops_the_lock_leaves_it_to_its_parent() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = PosixStorage::open(directory.path()).unwrap();
+    let mut held = Some(storage.lock().unwrap());
+    match fork::fork().unwrap() {
+        fork::Fork::Child => {
+            drop(held.take());
+            // Nothing of the parent's may run.
+            let _ = kill_process(getpid(), Signal::KILL);
+            unreachable!("the signal ends the child");
+        }
+        fork::Fork::Parent(child) => _ = fork::waitpid(child).unwrap(),
+    }
+    assert!(matches!(storage.lock().err(), Some(Error::Locked { .. })));
+    drop(held);
+    drop(storage.lock().unwrap());
 }

@@ -22,6 +22,7 @@ use crate::inner::Inner;
 use crate::snapshot::Snapshot;
 use esker_api::{Cursor, KeyRange};
 use esker_base::{Error, KeyspaceId, Result};
+use esker_pmem::OwnerProcess;
 use esker_table::HeldValue;
 use lease::Lease;
 use std::sync::{Arc, Weak};
@@ -37,6 +38,7 @@ use walk::WalkValue;
 pub struct DbCursor {
     /// Weak, so that a forgotten cursor does not keep the directory locked.
     inner: Weak<Inner>,
+    owner: OwnerProcess,
     keyspace: KeyspaceId,
     range: KeyRange,
     snapshot: Snapshot,
@@ -102,9 +104,11 @@ impl DbCursor {
         range: KeyRange,
         snapshot: Snapshot,
     ) -> Result<DbCursor> {
+        inner.check_usable()?;
         inner.resolve_snapshot(&snapshot)?;
         let mut cursor = DbCursor {
             inner: Arc::downgrade(inner),
+            owner: inner.owner,
             keyspace,
             range,
             snapshot,
@@ -117,6 +121,9 @@ impl DbCursor {
 
     #[inline]
     fn go(&mut self, from: From, step: impl FnOnce(&mut Walk) -> Result<()>) -> Result<()> {
+        if !self.owner.is_current() {
+            return self.refuse();
+        }
         let DbCursor { walk, pair, .. } = self;
         let moved = walk.with(|walk| {
             let walk = match walk {
@@ -139,6 +146,13 @@ impl DbCursor {
         moved
     }
 
+    /// In a forked child.
+    #[cold]
+    fn refuse(&mut self) -> Result<()> {
+        self.pair.there = false;
+        self.inner.upgrade().ok_or(Error::Closed)?.check_usable()
+    }
+
     #[cold]
     fn walk_anew(
         inner: &Weak<Inner>,
@@ -150,6 +164,7 @@ impl DbCursor {
         let mut walk = {
             // Not held while the walk reads: the database may be closed and opened again meanwhile.
             let inner = inner.upgrade().ok_or(Error::Closed)?;
+            inner.check_usable()?;
             Walk::new(&inner, keyspace, range.clone(), snapshot.seqno())?
         };
         if let Some(pair) = here.filter(|pair| pair.there) {
@@ -160,6 +175,15 @@ impl DbCursor {
             }
         }
         Ok(walk)
+    }
+}
+
+impl Drop for DbCursor {
+    fn drop(&mut self) {
+        if !self.owner.is_current() {
+            // What a walk gives back when it ends may be behind a lock of the parent's threads.
+            std::mem::forget(self.walk.clone());
+        }
     }
 }
 

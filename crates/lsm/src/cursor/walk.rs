@@ -123,7 +123,7 @@ impl Walk {
     ) -> Result<Walk> {
         let view = inner.view.load();
         let tables = view.version.keyspaces.get(&keyspace);
-        let tables = tables.ok_or_else(|| crate::read::unknown(keyspace))?;
+        let tables = tables.ok_or_else(|| inner.unknown(keyspace))?;
 
         let mut sources = Vec::new();
         let mut tombstones = Vec::new();

@@ -37,12 +37,17 @@ pub(super) struct DirectoryLock {
     directory: Option<File>,
     /// `None` where nobody can write, or no file can be made and the directory is locked.
     file: Option<File>,
+    /// The process that took it. A forked child has copies of the descriptors, and must not unlock.
+    pid: u32,
 }
 
 impl Drop for DirectoryLock {
     /// Closing the files would release the lock only once every copy of them is closed; and a process
     /// that another thread is just starting has one until it runs its program.
     fn drop(&mut self) {
+        if self.pid != std::process::id() {
+            return;
+        }
         if let Some(file) = &self.file {
             // The next holder may not be able to say who it is: better no name than a wrong one.
             let _ = file.set_len(0);
@@ -64,7 +69,8 @@ impl DirectoryLock {
         directory: &Directory,
         open: impl Fn(&Directory) -> io::Result<File>,
     ) -> Result<Self> {
-        let mut lock = DirectoryLock { directory: lock_directory(directory)?, file: None };
+        let (locked_directory, pid) = (lock_directory(directory)?, std::process::id());
+        let mut lock = DirectoryLock { directory: locked_directory, file: None, pid };
         for _ in 0..REPLACED_MAX {
             let (file, can_write) = match open_lock_file(directory, &open) {
                 Ok(Some(opened)) => opened,

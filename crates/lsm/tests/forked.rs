@@ -1,0 +1,236 @@
+//! A forked child must not use what its parent has open: every call fails there, nothing hangs, and
+//! nothing that the child does reaches the parent's files or locks.
+#![cfg(target_os = "linux")]
+
+mod pool_place;
+
+use esker_api::Cursor;
+use esker_base::Error;
+use esker_lsm::{Db, KeyspaceSettings, Log, Settings, Sync};
+use esker_storage::{PosixStorage, Storage};
+use fork::Fork;
+use parking_lot::Mutex;
+use pool_place::Place;
+use rustix::process::{Pid, Signal, kill_process};
+use std::cell::RefCell;
+use std::path::Path;
+use std::time::Duration;
+
+/// One test at a time: a child has only its own thread, and must not wait for a lock that a thread of
+/// another test held.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// How long a child may take before it counts as hanging.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn settings() -> Settings {
+    let log = Log::File { dir: None, sync: Sync::Always };
+    Settings { log, segment_bytes: 256 << 10, memory_bytes: 8 << 20, ..Settings::default() }
+}
+
+fn put_all(db: &Db, numbers: std::ops::Range<u32>) {
+    for number in numbers {
+        db.put(&db.default_keyspace(), format!("{number:06}").as_bytes(), &[b'v'; 300]).unwrap();
+    }
+}
+
+#[track_caller]
+fn expect_all(db: &Db, numbers: std::ops::Range<u32>) {
+    let pairs: Vec<_> = db.range::<[u8]>(&db.default_keyspace(), ..).into_iter().collect();
+    let found = pairs.into_iter().map(|pair| pair.unwrap().0);
+    assert!(found.eq(numbers.map(|number| format!("{number:06}").into_bytes())));
+}
+
+/// Runs `body` in a forked child and expects it to end without a panic, while the parent is at `meanwhile`.
+#[track_caller]
+fn in_child(body: impl FnOnce(), meanwhile: impl FnOnce()) {
+    let child = match fork::fork().unwrap() {
+        Fork::Parent(child) => child,
+        Fork::Child => {
+            let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+            if let Err(cause) = &ended {
+                let text = cause.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| cause.downcast_ref::<&str>().copied()).unwrap_or("?");
+                let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
+            }
+            // Nothing that the parent registered may run, nor any destructor.
+            let own = rustix::process::getpid();
+            let signal = if ended.is_ok() { Signal::USR1 } else { Signal::USR2 };
+            let _ = kill_process(own, signal);
+            unreachable!("the signal ends the child");
+        }
+    };
+    meanwhile();
+    let mut waited = Duration::ZERO;
+    let status = loop {
+        if let Some(status) = fork::waitpid_nohang(child).unwrap() {
+            break status;
+        }
+        if waited > PATIENCE {
+            kill_process(Pid::from_raw(child).unwrap(), Signal::KILL).unwrap();
+            fork::waitpid(child).unwrap();
+            panic!("the child hangs");
+        }
+        std::thread::park_timeout(Duration::from_millis(5));
+        waited += Duration::from_millis(5);
+    };
+    assert_eq!(status & 0x7f, Signal::USR1.as_raw(), "the child failed");
+}
+
+#[track_caller]
+fn expect_forked<T>(result: esker_base::Result<T>, dir: &Path) {
+    match result.err() {
+        Some(error @ Error::Forked { .. }) => {
+            assert!(error.to_string().contains(dir.to_str().unwrap()), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn expect_locked(dir: &Path) {
+    let storage = PosixStorage::open(dir).unwrap();
+    assert!(matches!(storage.lock().err(), Some(Error::Locked { .. })));
+}
+
+/// All that a child may try.
+fn use_in_child(db: &Db, dir: &Path, cursor: &mut dyn Cursor, before: &esker_lsm::Snapshot) {
+    let default = db.default_keyspace();
+    for number in 0..100_u32 {
+        expect_forked(db.put(&default, &number.to_be_bytes(), b"child"), dir);
+    }
+    expect_forked(db.get(&default, b"000001"), dir);
+    expect_forked(db.try_get(&default, b"000001"), dir);
+    expect_forked(db.get_at(&default, b"000001", before), dir);
+    expect_forked(db.multi_get(&default, &[b"000001"]), dir);
+    expect_forked(db.get_at(&default, b"000001", &db.snapshot().clone()), dir);
+    expect_forked(db.delete(&default, b"000001"), dir);
+    expect_forked(db.delete_range(&default, b"0", b"9"), dir);
+    expect_forked(db.range::<[u8]>(&default, ..).into_iter().next().unwrap(), dir);
+    expect_forked(cursor.next(), dir);
+    expect_forked(db.cursor(&default, esker_api::KeyRange::all()), dir);
+    expect_forked(db.keyspace("new", KeyspaceSettings::default()), dir);
+    expect_forked(db.existing_keyspace("default"), dir);
+    expect_forked(db.drop_keyspace("other"), dir);
+    expect_forked(db.sync(), dir);
+    expect_forked(db.flush(), dir);
+    expect_forked(db.compact(), dir);
+    expect_forked(db.compact_keyspace(&default), dir);
+    expect_forked(db.settle(), dir);
+    expect_forked(db.checkpoint(dir.join("copy")), dir);
+    assert!(!db.step());
+    expect_forked(db.background_error().map_or(Ok(()), Err), dir);
+    assert!(db.stats().background_error.is_some());
+    assert!(db.levels().is_empty() && db.goals().is_empty() && db.live_data().is_none());
+    let _ = (db.dram_table(), db.torn_log(), before.clone());
+    expect_forked(db.clone().close(), dir);
+}
+
+#[test]
+fn a_child_can_do_nothing_and_the_parent_goes_on() {
+    let _alone = ALONE.lock();
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path();
+    let db = Db::open(dir, settings()).unwrap();
+    put_all(&db, 0..300);
+    let (snapshot, default) = (db.snapshot(), db.default_keyspace());
+    let mut cursor = db.cursor(&default, esker_api::KeyRange::all()).unwrap();
+    cursor.seek_first().unwrap();
+    in_child(|| use_in_child(&db, dir, &mut cursor, &snapshot), || put_all(&db, 300..600));
+    expect_locked(dir);
+    cursor.next().unwrap();
+    expect_all(&db, 0..600);
+    assert!(!dir.join("copy").exists());
+    db.close().unwrap();
+    expect_all(&Db::open(dir, settings()).unwrap(), 0..600);
+}
+
+#[test]
+fn dropping_everything_in_a_child_writes_nothing_and_keeps_the_parents_lock() {
+    let _alone = ALONE.lock();
+    for read_only in [false, true] {
+        let place = tempfile::tempdir().unwrap();
+        let dir = place.path();
+        let db = Db::open(dir, settings()).unwrap();
+        put_all(&db, 0..300);
+        let reader = read_only.then(|| Db::open_read_only(dir, settings()).unwrap());
+        let mut cursor = db.cursor(&db.default_keyspace(), esker_api::KeyRange::all()).unwrap();
+        cursor.seek_last().unwrap();
+        // The child takes its copy out.
+        let handles = RefCell::new(Some((db.snapshot(), cursor, reader, db)));
+        in_child(|| drop(handles.borrow_mut().take()), || ());
+        expect_locked(dir);
+        let (_, _, _, db) = handles.into_inner().unwrap();
+        put_all(&db, 300..600);
+        db.close().unwrap();
+        expect_all(&Db::open(dir, settings()).unwrap(), 0..600);
+    }
+}
+
+#[test]
+fn a_child_that_lives_on_does_not_keep_the_lock() {
+    let _alone = ALONE.lock();
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path();
+    let db = Db::open(dir, settings()).unwrap();
+    put_all(&db, 0..100);
+    let go = tempfile::tempdir().unwrap();
+    let done = go.path().join("done");
+    in_child(
+        || {
+            while !done.exists() {
+                std::thread::park_timeout(Duration::from_millis(1));
+            }
+        },
+        || {
+            db.close().unwrap();
+            let again = Db::open(dir, settings());
+            std::fs::write(&done, "").unwrap();
+            expect_all(&again.unwrap(), 0..100);
+        },
+    );
+}
+
+#[test]
+fn a_child_opens_databases_of_its_own() {
+    let _alone = ALONE.lock();
+    let [theirs, own] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let db = Db::open(theirs.path(), settings()).unwrap();
+    in_child(
+        || {
+            let parents = Db::open(theirs.path(), settings());
+            match parents.err() {
+                Some(Error::Locked { .. }) => {}
+                other => panic!("{other:?}"),
+            }
+            let own = Db::open(own.path(), settings()).unwrap();
+            put_all(&own, 0..300);
+            own.close().unwrap();
+            expect_forked(db.put(&db.default_keyspace(), b"k", b"v"), theirs.path());
+        },
+        || (),
+    );
+    expect_all(&Db::open(own.path(), settings()).unwrap(), 0..300);
+    put_all(&db, 0..10);
+}
+
+#[test]
+fn a_pool_is_the_parents_alone() {
+    let _alone = ALONE.lock();
+    let place = Place::new();
+    let dir = place.dir();
+    let db = Db::open(dir, place.settings()).unwrap();
+    put_all(&db, 0..100);
+    in_child(
+        || {
+            expect_forked(db.put(&db.default_keyspace(), b"k", b"v"), dir);
+            expect_forked(db.sync(), dir);
+            expect_forked(db.clone().close(), dir);
+        },
+        || put_all(&db, 100..200),
+    );
+    let pool = esker_pmem::Pool::open(place.pool(), esker_pmem::Accept::Emulated);
+    assert!(matches!(pool.err(), Some(Error::Locked { .. })));
+    expect_locked(dir);
+    db.close().unwrap();
+    expect_all(&Db::open(dir, place.settings()).unwrap(), 0..200);
+}
