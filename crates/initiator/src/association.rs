@@ -155,6 +155,7 @@ impl Association {
         let controller = controller.map_err(|error| unexpected(&error.to_string()))?;
         let id = settings.namespace;
         check_set(&mut admin, id, set)?;
+        check_ready(&mut admin, id)?;
         let namespace = match set {
             CommandSet::KeyValue => key_namespace(&mut admin, id, controller.volatile_write_cache)?,
             CommandSet::Nvm => block_namespace(&mut admin, id, controller.volatile_write_cache)?,
@@ -192,6 +193,19 @@ fn check_set(admin: &mut Admin, namespace: u32, set: CommandSet) -> Result<(), R
         CommandSet::Nvm => "serve blocks from this namespace",
     };
     Err(RemoteError::Refused { action, status: Status::COMMAND_SET_NOT_SUPPORTED })
+}
+
+/// Fails if the node says that `namespace` is not ready. Nodes that know no such structure say nothing.
+fn check_ready(admin: &mut Admin, namespace: u32) -> Result<(), RemoteError> {
+    let structure = structure::INDEPENDENT_NAMESPACE;
+    match admin.identify(Identify { structure, namespace, command_set: 0 }) {
+        Ok(common) if !identify::is_ready(&common) => Err(RemoteError::Refused {
+            action: "open this namespace",
+            status: Status::NAMESPACE_NOT_READY,
+        }),
+        Ok(_) | Err(RemoteError::Refused { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 fn key_namespace(

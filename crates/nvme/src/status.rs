@@ -62,7 +62,7 @@ statuses! {
     LBA_OUT_OF_RANGE = 0x080 "LBA out of range";
     /// No space is left.
     CAPACITY_EXCEEDED = 0x081 "capacity exceeded";
-    /// The namespace can't serve now.
+    /// The namespace could not be opened; it stays so until the node is started again.
     NAMESPACE_NOT_READY = 0x082 "namespace not ready";
     /// The value is longer than the namespace allows.
     INVALID_VALUE_SIZE = 0x085 "invalid value size";
@@ -109,10 +109,10 @@ impl Status {
     }
 
     /// The completion's status field. A failure says "do not retry" unless it is one of the few that may pass:
-    /// transport errors, a busy controller, a namespace not ready, aborts.
+    /// transport errors, a busy controller, aborts.
     pub const fn to_field(self) -> u16 {
         let code = self.0 & 0x7ff;
-        let may_pass = matches!(code, 0x000 | 0x007 | 0x008 | 0x022 | 0x082 | 0x181);
+        let may_pass = matches!(code, 0x000 | 0x007 | 0x008 | 0x022 | 0x181);
         let code = if may_pass { code } else { code | DNR };
         code << 1
     }

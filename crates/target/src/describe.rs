@@ -78,8 +78,7 @@ fn identify_in(
             identify::descriptors(&namespace.guid(), set, out);
         }
         structure::INDEPENDENT_NAMESPACE => {
-            namespace()?;
-            identify::independent_namespace(out);
+            identify::independent_namespace(namespace()?.is_ready(), out);
         }
         structure::SET_NAMESPACE => set_namespace(namespace()?.as_ref(), request.set()?, out)?,
         structure::SET_CONTROLLER => match request.set()? {

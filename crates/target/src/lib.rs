@@ -46,7 +46,7 @@ mod target;
 mod workers;
 
 pub use namespace::{
-    Answer, Description, DeviceBlocks, Failures, GroupSync, LongKeys, MemoryBlocks, MemoryKeys,
+    Answer, Description, DeviceBlocks, FailedNamespace, Failures, GroupSync, LongKeys, MemoryBlocks, MemoryKeys,
     Namespace, OrderedKeys, Outlet, Request, Resident,
 };
 pub use reply::Reply;

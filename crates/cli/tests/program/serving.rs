@@ -229,12 +229,53 @@ fn metrics_of_a_hash_store_have_its_index_its_writes_and_its_recovery() {
 }
 
 #[test]
+fn a_damaged_namespace_is_served_as_failed_and_the_others_as_ever() {
+    let scratch = Scratch::new();
+    let config = scratch.file("node.toml", ALL_KINDS.as_bytes());
+    Serving::run(&scratch, &["serve", "--config", &config]).stop();
+    scratch.file("store", &[0xff; 64 << 10]);
+    scratch.file("db/CURRENT", b"nonsense");
+    let mut node = Serving::run(&scratch, &["serve", "--config", &config]);
+    let line = node.line();
+    let metrics = line.split("//").nth(1).unwrap().split('/').next().unwrap();
+    assert!(node.line().starts_with("namespace 1: failed: "));
+    assert!(node.line().starts_with("namespace 2: failed: "));
+    let at = |namespace| ["--namespace", namespace];
+    for failed in ["1", "2"] {
+        let store = [&["store", "k", "v"][..], &at(failed)].concat();
+        node.nvme(&scratch, &store, b"").expect_failure(1, "namespace not ready");
+    }
+    node.nvme(&scratch, &[&["store", "k", "v"][..], &at("3")].concat(), b"").expect("");
+    node.nvme(&scratch, &[&["retrieve", "k"][..], &at("3")].concat(), b"").expect("v");
+    let health = get(metrics, "/health");
+    assert!(health.starts_with("HTTP/1.1 503 "), "{health}");
+    for named in ["namespace 1 (hash): every command fails", "namespace 2 (lsm): every command"] {
+        assert!(health.contains(named), "{health}");
+    }
+    let page = get(metrics, "/metrics");
+    for (namespace, kind, failed) in [("1", "hash", 1), ("2", "lsm", 1), ("4", "block", 0)] {
+        let labels = format!("namespace=\"{namespace}\",kind=\"{kind}\"");
+        let line = format!("\nesker_node_namespace_failed{{{labels}}} {failed}\n");
+        assert!(page.contains(&line), "{line:?} in {page}");
+    }
+    node.stop();
+}
+
+#[test]
+fn a_node_without_a_namespace_that_can_be_opened_does_not_start() {
+    let scratch = Scratch::new();
+    scratch.run(&["put", "db", "k", "v"]).expect_status(0);
+    scratch.file("db/CURRENT", b"nonsense");
+    scratch.run(&["serve", "db"]).expect_failure(1, "no namespace could be opened: ");
+}
+
+#[test]
 fn a_file_that_makes_no_sense_is_refused_by_name() {
     let scratch = Scratch::new();
     let config = scratch.file("node.toml", b"[[namespace]]\nkind = \"tape\"\n");
     scratch.run(&["serve", "--config", &config]).expect_failure(2, "node.toml: ");
     let config = scratch.file("node.toml", b"[[namespace]]\nkind = \"hash\"\npath = \"none\"\n");
-    scratch.run(&["serve", "--config", &config]).expect_failure(2, "a file needs a size");
+    scratch.run(&["serve", "--config", &config]).expect_failure(1, "a new file needs a size");
 }
 
 #[test]

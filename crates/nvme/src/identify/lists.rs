@@ -8,6 +8,9 @@ use crate::command::CommandSet;
 const GUID: u8 = 2;
 const COMMAND_SET: u8 = 4;
 
+/// NSTAT.NRDY: the namespace is ready.
+const READY: u8 = 1;
+
 /// Writes those of `ids` that are above `after`, in order (CNS 02h, 07h). `ids` ascend.
 pub fn namespaces(ids: impl Iterator<Item = u32>, after: u32, out: &mut Structure) {
     out.fill(0);
@@ -42,11 +45,15 @@ pub fn command_set_of(data: &Structure) -> Option<CommandSet> {
     Some(CommandSet::Nvm)
 }
 
-/// Writes what namespaces have whatever their command set is (CNS 08h): ready.
-pub fn independent_namespace(out: &mut Structure) {
-    const READY: u8 = 1;
+/// Writes what namespaces have whatever their command set is (CNS 08h).
+pub fn independent_namespace(is_ready: bool, out: &mut Structure) {
     out.fill(0);
-    out[14] = READY;
+    out[14] = if is_ready { READY } else { 0 };
+}
+
+/// Whether a namespace is ready, as [`independent_namespace`] has it.
+pub fn is_ready(data: &Structure) -> bool {
+    data[14] & READY != 0
 }
 
 /// Writes the combinations of command sets that a controller can have enabled (CNS 1Ch): one, with all that are

@@ -8,7 +8,7 @@ mod nvm_namespace;
 pub use controller::{Controller, ControllerKind};
 pub use kv_namespace::KvNamespace;
 pub use lists::{
-    command_set_of, command_sets, descriptors, independent_namespace, listed, namespaces,
+    command_set_of, command_sets, descriptors, independent_namespace, is_ready, listed, namespaces,
 };
 pub use nvm_namespace::NvmNamespace;
 

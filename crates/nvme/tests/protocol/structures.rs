@@ -102,8 +102,10 @@ fn lists_hold_the_ids_above_the_one_named() {
 #[test]
 fn the_small_structures() {
     let mut out = [0xff; IDENTIFY_BYTES];
-    identify::independent_namespace(&mut out);
-    assert_eq!(out[14], 1, "NSTAT: ready");
+    for is_ready in [true, false] {
+        identify::independent_namespace(is_ready, &mut out);
+        assert_eq!((out[14], identify::is_ready(&out)), (is_ready.into(), is_ready), "NSTAT");
+    }
     identify::command_sets(&mut out);
     assert_eq!(out[..8], [3, 0, 0, 0, 0, 0, 0, 0], "NVM and Key Value together");
     KvNamespace::encode_controller(&mut out);

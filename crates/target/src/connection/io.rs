@@ -90,7 +90,11 @@ impl Connection {
     }
 
     fn io(&mut self, sqe: &Sqe, capsule: Capsule<'_>) -> Result<(), Status> {
-        let description = self.namespace(sqe.namespace())?.description();
+        let namespace = self.namespace(sqe.namespace())?;
+        if !namespace.is_ready() {
+            return Err(Status::NAMESPACE_NOT_READY);
+        }
+        let description = namespace.description();
         match description.command_set() {
             CommandSet::KeyValue => self.key_value(sqe, description, capsule),
             CommandSet::Nvm => self.nvm(sqe, description, capsule),

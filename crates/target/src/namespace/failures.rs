@@ -22,6 +22,7 @@ pub struct Failures {
 /// The first of each kind: others tend to follow from it.
 #[derive(Debug, Default)]
 struct Reasons {
+    unopened: Option<String>,
     stop: Option<String>,
     partitions: Option<Partitions>,
     fault: Option<String>,
@@ -37,6 +38,16 @@ struct Partitions {
 }
 
 impl Failures {
+    /// Those of a namespace that could not be opened.
+    pub fn unopened(why: String) -> Self {
+        let reasons = Reasons { unopened: Some(why), ..Reasons::default() };
+        Failures {
+            has_stopped: AtomicBool::new(true),
+            reasons: Mutex::new(reasons),
+            ..Self::default()
+        }
+    }
+
     /// Nothing more is written. The first reason stays.
     pub fn stop(&self, why: impl FnOnce() -> String) {
         if self.has_stopped.load(Acquire) {
@@ -83,7 +94,10 @@ impl Failures {
 
     /// The reasons, in words: none while nothing failed.
     pub fn reasons(&self) -> Vec<String> {
-        let Reasons { stop, partitions, fault } = &*self.reasons.lock();
+        let Reasons { unopened, stop, partitions, fault } = &*self.reasons.lock();
+        let unopened = unopened
+            .as_ref()
+            .map(|why| format!("every command fails until the node is started again: {why}"));
         let all = |why: &String| format!("writes fail until the node is started again: {why}");
         let stop = stop.as_ref().map(all).or_else(|| {
             let Partitions { numbers, of, why } = partitions.as_ref()?;
@@ -93,7 +107,7 @@ impl Failures {
             let faults = self.faults();
             format!("reads or writes failed or found damage ({faults} so far), the first: {why}")
         });
-        stop.into_iter().chain(fault).collect()
+        unopened.into_iter().chain(stop).chain(fault).collect()
     }
 }
 
@@ -139,6 +153,14 @@ mod tests {
             let all = "writes fail until the node is started again: a sync failed";
             assert_eq!(failures.reasons(), [all]);
         }
+    }
+
+    #[test]
+    fn a_namespace_that_was_not_opened_has_one_failure_from_the_start() {
+        let failures = Failures::unopened("a bad manifest".to_owned());
+        assert_eq!((failures.has_stopped(), failures.count()), (true, 1));
+        let reason = "every command fails until the node is started again: a bad manifest";
+        assert_eq!(failures.reasons(), [reason]);
     }
 
     #[test]

@@ -39,6 +39,10 @@ impl Namespace for LongKeys {
         self.0.has_volatile_cache()
     }
 
+    fn is_ready(&self) -> bool {
+        self.0.is_ready()
+    }
+
     fn failures(&self) -> Option<&Failures> {
         self.0.failures()
     }

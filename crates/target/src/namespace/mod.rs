@@ -2,6 +2,7 @@
 
 mod blocks;
 mod device_blocks;
+mod failed;
 mod failures;
 mod group_sync;
 mod keys;
@@ -11,6 +12,7 @@ mod resident;
 
 pub use blocks::MemoryBlocks;
 pub use device_blocks::DeviceBlocks;
+pub use failed::FailedNamespace;
 pub use failures::Failures;
 pub use group_sync::GroupSync;
 pub use keys::MemoryKeys;
@@ -46,6 +48,11 @@ pub trait Namespace: Send + Sync {
     /// Whether what was acknowledged may be lost with the power until a flush.
     fn has_volatile_cache(&self) -> bool {
         false
+    }
+
+    /// Whether commands can succeed. If not, none reaches it: the connection refuses them all.
+    fn is_ready(&self) -> bool {
+        true
     }
 
     /// What has failed in it, if it can fail.

@@ -1,9 +1,10 @@
 //! Namespaces that fail, and hosts that are told.
 
-use crate::wire::{Wire, entry};
+use crate::wire::{Wire, entry, key_command};
 use crate::{Access, start, subsystem};
 use esker_base::{Clock, SystemClock};
-use esker_target::{Answer, Description, Failures, Namespace, Reply, Request, Target};
+use esker_nvme::command::CommandSet;
+use esker_target::{Answer, Description, FailedNamespace, Failures, Namespace, Reply, Request, Target};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,6 +113,30 @@ fn further_failures_are_told_once_the_log_was_read() {
     wait_for_event(&mut admin);
     health(&mut admin, false);
     expect_nothing(&admin);
+}
+
+#[test]
+fn a_namespace_that_could_not_be_opened_is_not_ready_and_the_others_are() {
+    let failed = |set| Arc::new(FailedNamespace::new([9; 16], set, "a bad manifest".to_owned()));
+    let mut subsystem = subsystem(Access::Anyone);
+    subsystem.namespaces.push(failed(CommandSet::KeyValue));
+    subsystem.namespaces.push(failed(CommandSet::Nvm));
+    let target = start(subsystem);
+    let (mut admin, mut io) = Wire::queues(target.address(), 0);
+    for (namespace, ready) in [(1, 1), (2, 1), (3, 0), (4, 0)] {
+        let mut identify = entry(0x06, namespace);
+        identify[40] = 8;
+        assert_eq!(admin.reading(identify, 4096).0[14], ready, "NSTAT of {namespace}");
+    }
+    assert_eq!(health(&mut admin, false), (1 << 2, 0));
+    let mut commands = [0x01, 0x02, 0x06, 0x10, 0x14].map(|opcode| key_command(opcode, b"k", 0, 0));
+    commands.iter_mut().for_each(|command| command[4] = 3);
+    let blocks = [0x00, 0x01, 0x02, 0x08].map(|opcode| entry(opcode, 4));
+    for command in commands.into_iter().chain(blocks) {
+        let done = io.plain(command);
+        assert_eq!((done.status, done.do_not_retry), (0x82, true), "opcode {}", command[0]);
+    }
+    assert_eq!(io.store(b"k", b"v").status, 0);
 }
 
 #[test]

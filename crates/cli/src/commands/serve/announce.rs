@@ -31,8 +31,10 @@ pub fn announce(
     for (number, served) in (1..).zip(served) {
         writeln!(out, "namespace {number}: {}", served.what)?;
     }
-    let has_keys =
-        |served: &Served| served.namespace.description().command_set() == CommandSet::KeyValue;
+    let has_keys = |served: &Served| {
+        let set = served.namespace.description().command_set();
+        served.namespace.is_ready() && set == CommandSet::KeyValue
+    };
     if let Some(first) = served.iter().position(has_keys) {
         let namespace = first + 1;
         writeln!(out, "From here:")?;
@@ -41,7 +43,8 @@ pub fn announce(
     writeln!(out, "With the kernel's initiator, whose first controller is nvme0:")?;
     writeln!(out, "  nvme discover -t tcp -a {ip} -s {port}")?;
     writeln!(out, "  nvme connect -t tcp -a {ip} -s {port} -n {nqn}")?;
-    for (number, served) in (1..).zip(served) {
+    let ready = (1..).zip(served).filter(|(_, served)| served.namespace.is_ready());
+    for (number, served) in ready {
         if served.namespace.has_long_keys() {
             writeln!(
                 out,

@@ -138,6 +138,16 @@ impl Config {
 }
 
 impl Kind {
+    /// Where it is stored, if not in memory.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Kind::Lsm { path, .. } | Kind::Hash { path, .. } | Kind::Block { path, .. } => {
+                Some(path)
+            }
+            Kind::Ram { .. } => None,
+        }
+    }
+
     fn path_mut(&mut self) -> Option<&mut PathBuf> {
         match self {
             Kind::Lsm { path, .. } | Kind::Hash { path, .. } | Kind::Block { path, .. } => {

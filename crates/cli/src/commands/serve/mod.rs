@@ -15,7 +15,7 @@ use config::{Config, Kind};
 use esker::Db;
 use esker_base::{Background, Clock, SystemClock, SystemEntropy, Threads};
 use esker_nvme::Nqn;
-use esker_target::{Access, Settings, Subsystem, Target};
+use esker_target::{Access, Failures, Settings, Subsystem, Target};
 use metrics::Metrics;
 use namespace::Served;
 use std::net::SocketAddr;
@@ -82,8 +82,9 @@ impl Serve {
         let mut metrics = config.metrics.map(Metrics::listen).transpose()?;
         let opened = (1..).zip(&config.namespaces);
         let served: Vec<Served> = opened
-            .map(|(number, kind)| namespace::open(kind, &nqn, number))
+            .map(|(number, kind)| namespace::open_or_fail(kind, &nqn, number))
             .collect::<Outcome<_>>()?;
+        check_any_is_ready(&served)?;
         let target = start(&config, &nqn, &served, access)?;
         let metrics_address = metrics.as_ref().map(Metrics::address).transpose();
         let metrics_address =
@@ -98,12 +99,7 @@ impl Serve {
         }
         tell("finishing what is under way; Ctrl-C again ends at once");
         target.drain();
-        for Served { namespace, hash, db, .. } in served {
-            // Its workers use the database.
-            drop((namespace, hash));
-            db.map(Db::close).transpose()?;
-        }
-        Ok(())
+        close(served)
     }
 
     /// What flags say, unless a file says it.
@@ -122,6 +118,29 @@ impl Serve {
             namespaces: vec![kind],
         })
     }
+}
+
+/// A node that could open none of its namespaces has nothing to serve: it fails as the first of them did.
+fn check_any_is_ready(served: &[Served]) -> Outcome {
+    match served.first() {
+        Some(first) if !served.iter().any(|served| served.namespace.is_ready()) => {
+            let reasons = first.namespace.failures().map_or_else(Vec::new, Failures::reasons);
+            Err(Failure::Failed(format!("no namespace could be opened: {}", reasons.join("; "))))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Closes all namespaces, whichever of them fail, and reports the first failure.
+fn close(served: Vec<Served>) -> Outcome {
+    let mut closed = Ok(());
+    for Served { namespace, hash, db, .. } in served {
+        // Its workers use the database.
+        drop((namespace, hash));
+        let this = db.map(Db::close).transpose();
+        closed = closed.and(this.map(drop));
+    }
+    Ok(closed?)
 }
 
 fn start(config: &Config, nqn: &Nqn, served: &[Served], access: Access) -> Outcome<Target> {

@@ -9,10 +9,11 @@ use esker_hashstore::device::{Device, FileDevice};
 use esker_hashstore::{CreateSettings, volume};
 use esker_node::HashKeys;
 use esker_nvme::Nqn;
-use esker_target::{DeviceBlocks, LongKeys, MemoryKeys, Namespace, OrderedKeys};
+use esker_nvme::command::CommandSet;
+use esker_target::{DeviceBlocks, FailedNamespace, LongKeys, MemoryKeys, Namespace, OrderedKeys};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +38,37 @@ pub struct Served {
     _device: Option<FileDevice>,
 }
 
+/// Opens namespace `number` of the node `nqn`. One that cannot be opened, for damage say, is served as failed. A
+/// configuration that makes no sense is an error.
+pub fn open_or_fail(kind: &Kind, nqn: &Nqn, number: usize) -> Outcome<Served> {
+    match open(kind, nqn, number) {
+        Err(Failure::Failed(why)) => Ok(failed(kind, nqn, number, why)),
+        outcome => outcome,
+    }
+}
+
+/// The namespace that stands for one that could not be opened.
+fn failed(kind: &Kind, nqn: &Nqn, number: usize, why: String) -> Served {
+    let (word, set) = match kind {
+        Kind::Lsm { .. } => ("lsm", CommandSet::KeyValue),
+        Kind::Hash { .. } => ("hash", CommandSet::KeyValue),
+        Kind::Ram { .. } => ("ram", CommandSet::KeyValue),
+        Kind::Block { .. } => ("block", CommandSet::Nvm),
+    };
+    let guid = match kind.path() {
+        Some(path) => guid(nqn, identity(path).as_os_str().as_encoded_bytes()),
+        None => guid_in_memory(nqn, number),
+    };
+    Served {
+        what: format!("failed: {why}"),
+        namespace: Arc::new(FailedNamespace::new(guid, set, why)),
+        kind: word,
+        hash: None,
+        db: None,
+        _device: None,
+    }
+}
+
 /// Opens namespace `number` of the node `nqn`.
 pub fn open(kind: &Kind, nqn: &Nqn, number: usize) -> Outcome<Served> {
     match kind {
@@ -54,7 +86,7 @@ pub fn open(kind: &Kind, nqn: &Nqn, number: usize) -> Outcome<Served> {
         }
         Kind::Ram { bytes } => {
             let what = "keys in memory; nothing survives this process".to_owned();
-            let guid = guid(nqn, format!("ram {number}").as_bytes());
+            let guid = guid_in_memory(nqn, number);
             let namespace = Arc::new(MemoryKeys::new(guid, *bytes));
             Ok(Served { namespace, kind: "ram", what, hash: None, db: None, _device: None })
         }
@@ -74,6 +106,7 @@ fn in_database(path: &Path, nqn: &Nqn, capacity: u64) -> Outcome<Served> {
 
 fn in_hash_store(path: &Path, nqn: &Nqn, bytes: Option<u64>, has_cache: bool) -> Outcome<Served> {
     if !path.exists() {
+        check_is_to_be_made(path, bytes)?;
         FileDevice::create_with(path, bytes, |device| {
             volume::create(device, &CreateSettings::default(), &mut Rng::new(ambient_seed()))
         })?;
@@ -101,7 +134,10 @@ fn on_device(
             check_size(path, bytes)?;
             existing_blocks(path)?
         }
-        false => FileDevice::create(path, bytes)?,
+        false => {
+            check_is_to_be_made(path, bytes)?;
+            FileDevice::create(path, bytes)?
+        }
     };
     let block_bytes = block_bytes.max(device.block_bytes());
     let (file, size) = (device.descriptor()?, device.bytes());
@@ -128,6 +164,17 @@ fn existing_blocks(path: &Path) -> Outcome<FileDevice> {
         return Err(Failure::Usage(message));
     }
     Ok(device)
+}
+
+/// Fails if `path`, which is not there, is not to be made: a device that is gone looks like that.
+fn check_is_to_be_made(path: &Path, bytes: Option<u64>) -> Outcome {
+    match bytes {
+        Some(_) => Ok(()),
+        None => Err(Failure::Failed(format!(
+            "{} does not exist: a new file needs a size (`bytes`), a device must be attached",
+            path.display()
+        ))),
+    }
 }
 
 /// Fails if what is at `path` has another size than it is said to have: nothing makes it grow or shrink.
@@ -159,6 +206,22 @@ fn guid_of(nqn: &Nqn, path: &Path) -> Outcome<[u8; 16]> {
     let whole = path.canonicalize();
     let whole = whole.map_err(|error| Failure::io("find", path.display().to_string(), error))?;
     Ok(guid(nqn, whole.as_os_str().as_encoded_bytes()))
+}
+
+/// The path that the identity of what is, or is to be, stored at `path` follows from. What cannot be found, because it is
+/// missing or unreadable, has the identity that it has when it is there again.
+fn identity(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| {
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        match (absolute.parent().map(Path::canonicalize), absolute.file_name()) {
+            (Some(Ok(parent)), Some(name)) => parent.join(name),
+            _ => absolute,
+        }
+    })
+}
+
+fn guid_in_memory(nqn: &Nqn, number: usize) -> [u8; 16] {
+    guid(nqn, format!("ram {number}").as_bytes())
 }
 
 /// An identity that follows from the subsystem's name and what is served.
