@@ -128,7 +128,7 @@ impl Link {
             };
             match FromController::parse(&frame)? {
                 FromController::Data { header, payload, .. } if header.command_id == id => {
-                    if !payload.intact || header.offset as usize != read.len() {
+                    if !payload.is_intact() || header.offset as usize != read.len() {
                         return Err(unexpected("data that is damaged or out of order"));
                     }
                     if read.len() + payload.bytes.len() > reads as usize {

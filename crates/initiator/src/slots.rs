@@ -90,7 +90,7 @@ impl Slots {
                     return Err(unexpected("data that was not asked for"));
                 }
                 slot.data.extend_from_slice(payload.bytes);
-                slot.intact &= payload.intact;
+                slot.intact &= payload.is_intact();
                 if success {
                     let cqe = Cqe::new(header.command_id, esker_nvme::Status::SUCCESS);
                     return self.done(cqe);

@@ -510,6 +510,13 @@ impl Db {
         }
     }
 
+    /// Bytes of table files and of the log that MemTables are made of. Takes no lock that is held across I/O.
+    pub fn used_bytes(&self) -> u64 {
+        let inner = self.inner();
+        let in_memory: u64 = inner.view.load().memtables.iter().map(|m| m.bytes_used()).sum();
+        inner.table_space().bytes + in_memory
+    }
+
     /// What the DRAMTable holds, and did since the database was opened: a part of [`Db::stats`] that waits
     /// for nobody.
     pub fn dram_table(&self) -> DramTableStats {

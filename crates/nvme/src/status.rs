@@ -82,6 +82,8 @@ statuses! {
     EVENT_LIMIT_EXCEEDED = 0x105 "asynchronous event request limit exceeded";
     /// There is no such log page.
     INVALID_LOG_PAGE = 0x109 "invalid log page";
+    /// Nothing that is set is kept.
+    FEATURE_NOT_SAVEABLE = 0x10d "feature identifier not saveable";
     /// The feature has one value only.
     FEATURE_NOT_CHANGEABLE = 0x10e "feature not changeable";
     /// A Connect in a format that is not known.

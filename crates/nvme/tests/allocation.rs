@@ -102,7 +102,7 @@ fn what_a_host_sends_is_parsed_without_allocation() {
                 let FromHost::Command(sqe, payload) = FromHost::parse(&frame).unwrap() else {
                     continue;
                 };
-                assert!(payload.intact);
+                assert!(payload.is_intact());
                 black_box(sqe.sgl().unwrap().in_capsule(payload.bytes).unwrap());
                 let _ = black_box((KvCommand::parse(&sqe), NvmCommand::parse(&sqe)));
             }

@@ -5,12 +5,14 @@ use crate::shared::Shared;
 use crate::{Description, Namespace, Subsystem};
 use esker_nvme::command::CommandSet;
 use esker_nvme::command::admin::{GetLogPage, Identify};
+use esker_nvme::feature;
 use esker_nvme::identify::{
     self, ControllerKind, IDENTIFY_BYTES, KvNamespace, NvmNamespace, Structure, structure,
 };
 use esker_nvme::limits::KEY_BYTES;
 use esker_nvme::log_page::{
-    CHANGED_NAMESPACES_BYTES, ERROR_ENTRY_BYTES, FirmwareSlot, Health, command_effects, page,
+    CHANGED_NAMESPACES_BYTES, ERROR_ENTRY_BYTES, FirmwareSlot, Health, command_effects,
+    feature_effects, management_effects, page, supported_log_pages,
 };
 use esker_nvme::{DISCOVERY_NQN, Nqn, Status};
 use std::net::SocketAddr;
@@ -67,7 +69,19 @@ fn identify_in(
         (1..).zip(&subsystem.namespaces).filter(move |(_, n)| is_of(n)).map(|(id, _)| id)
     };
     match request.structure {
-        structure::NAMESPACE => plain_namespace(namespace()?.as_ref()).encode(out),
+        structure::NAMESPACE => match namespace()?.description() {
+            Description::Blocks { bytes, block_bytes_log2 } => {
+                let (blocks, guid) = (bytes >> block_bytes_log2, namespace()?.guid());
+                NvmNamespace { blocks, block_bytes_log2, guid }.encode(out);
+            }
+            Description::Keys { .. } => {
+                identify::namespace_without_blocks(
+                    &namespace()?.guid(),
+                    namespace()?.is_ready(),
+                    out,
+                );
+            }
+        },
         structure::NAMESPACES => identify::namespaces(ids(None), request.namespace, out),
         structure::SET_NAMESPACES => {
             identify::namespaces(ids(Some(request.set()?)), request.namespace, out);
@@ -90,16 +104,6 @@ fn identify_in(
         _ => return Err(Status::INVALID_FIELD),
     }
     Ok(())
-}
-
-/// A namespace of keys shown as one of blocks: SPDK leaves out a namespace whose capacity is zero or whose block size is
-/// none here, before it looks at the command set.
-fn plain_namespace(namespace: &dyn Namespace) -> NvmNamespace {
-    let (bytes, block_bytes_log2) = match namespace.description() {
-        Description::Blocks { bytes, block_bytes_log2 } => (bytes, block_bytes_log2),
-        Description::Keys { capacity_bytes, .. } => (capacity_bytes, 9),
-    };
-    NvmNamespace { blocks: bytes >> block_bytes_log2, block_bytes_log2, guid: namespace.guid() }
 }
 
 fn set_namespace(
@@ -127,6 +131,15 @@ fn set_namespace(
     }
 }
 
+/// The features of a controller with namespaces, each with whether it is of a namespace.
+fn features_of(shared: &Shared, controller: &Controller) -> Vec<(u8, bool)> {
+    let subsystem = controller.subsystem.map(|index| &shared.settings.subsystems[index]);
+    let has_cache = subsystem.is_some_and(Subsystem::has_volatile_cache);
+    let is_there = |feature: &u8| has_cache || *feature != feature::VOLATILE_WRITE_CACHE;
+    let all = feature::ALL.into_iter().filter(is_there);
+    all.map(|feature| (feature, feature == feature::ERROR_RECOVERY)).collect()
+}
+
 /// The page that was asked for, whole.
 pub(crate) fn log_page(
     shared: &Shared,
@@ -135,6 +148,10 @@ pub(crate) fn log_page(
     local: SocketAddr,
 ) -> Result<Vec<u8>, Status> {
     match (request.page, controller.is_discovery()) {
+        (page::SUPPORTED, true) => Ok(supported_log_pages(&page::ALL_OF_DISCOVERY)),
+        (page::SUPPORTED, false) => Ok(supported_log_pages(&page::ALL)),
+        (page::FEATURE_EFFECTS, false) => Ok(feature_effects(&features_of(shared, controller))),
+        (page::MANAGEMENT_EFFECTS, false) => Ok(management_effects()),
         (page::DISCOVERY, true) => Ok(shared.discovery(&controller.host, local).encode()),
         (page::ERRORS, _) => Ok(vec![0; ERROR_ENTRY_BYTES]),
         (page::HEALTH, false) if matches!(request.namespace, 0 | ALL_NAMESPACES) => {

@@ -46,8 +46,8 @@ mod target;
 mod workers;
 
 pub use namespace::{
-    Answer, Description, DeviceBlocks, FailedNamespace, Failures, GroupSync, LongKeys, MemoryBlocks, MemoryKeys,
-    Namespace, OrderedKeys, Outlet, Request, Resident,
+    Answer, Description, DeviceBlocks, FailedNamespace, Failures, GroupSync, LongKeys,
+    MemoryBlocks, MemoryKeys, Namespace, OrderedKeys, Outlet, Request, Resident,
 };
 pub use reply::Reply;
 pub use settings::{Access, HostAccess, Settings, Subsystem};

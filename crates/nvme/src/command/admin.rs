@@ -38,6 +38,8 @@ pub enum AdminCommand {
         feature: u8,
         /// 0 the current value, 1 the default, 2 the saved one, 3 what can be done with it.
         select: u8,
+        /// CDW11: which of several values, for a feature that has several.
+        value: u32,
     },
     /// Sets a feature.
     SetFeatures {
@@ -109,6 +111,7 @@ impl AdminCommand {
             opcode::GET_FEATURES => Ok(AdminCommand::GetFeatures {
                 feature: sqe.word(10) as u8,
                 select: (sqe.word(10) >> 8) as u8 & 7,
+                value: sqe.word(11),
             }),
             opcode::SET_FEATURES => Ok(AdminCommand::SetFeatures {
                 feature: sqe.word(10) as u8,
@@ -135,9 +138,10 @@ impl AdminCommand {
                 sqe
             }
             AdminCommand::GetLogPage(page) => page.encode(),
-            AdminCommand::GetFeatures { feature, select } => {
+            AdminCommand::GetFeatures { feature, select, value } => {
                 let mut sqe = Sqe::new(opcode::GET_FEATURES, 0);
                 sqe.set_word(10, u32::from(feature) | u32::from(select & 7) << 8);
+                sqe.set_word(11, value);
                 sqe
             }
             AdminCommand::SetFeatures { feature, save, value } => {

@@ -45,8 +45,9 @@ pub struct Controller {
 /// The keep-alive timer's grain: 10 x 100 ms.
 const KEEP_ALIVE_GRAIN: u16 = 10;
 
-/// SGLs are supported, offsets into the capsule too; what initiators were seen to accept.
-const SGLS: u32 = 0x0010_0005;
+/// SGLS (Base 2.0, figure 275): SGLs without restriction of alignment; data blocks whose address is an offset into the
+/// capsule (bit 20); Transport SGL Data Blocks (bit 21). No keyed ones (bit 2), which are RDMA's.
+const SGLS: u32 = 1 | 1 << 20 | 1 << 21;
 
 /// Entries of queues: 64 and 16 bytes, no other.
 const SQES: u8 = 0x66;
@@ -54,12 +55,14 @@ const CQES: u8 = 0x44;
 
 /// OFCS: Disconnect is known.
 const DISCONNECT: u16 = 1;
-/// ONCS: Write Zeroes is known.
+/// ONCS: Write Zeroes is known, and Get Features' Select field.
 const WRITE_ZEROES: u16 = 1 << 3;
+const SELECT: u16 = 1 << 4;
 /// VWC: there is a cache; Flush takes every namespace for itself.
 const CACHE_PRESENT: u8 = 1 | 2 << 1;
-/// LPA: the log of command effects is there, and logs can be read from an offset.
-const LOG_ATTRIBUTES: u8 = 1 << 1 | 1 << 2;
+/// LPA: the log of command effects is there (bit 1), logs can be read from an offset (bit 2), and log pages 00h, 12h and
+/// 13h and the scopes in page 05h are there (bit 5).
+const LOG_ATTRIBUTES: u8 = 1 << 1 | 1 << 2 | 1 << 5;
 
 impl Controller {
     /// A controller with this implementation's limits.
@@ -111,7 +114,7 @@ impl Controller {
         out[512] = SQES;
         out[513] = CQES;
         put_u32(out, 516, self.namespaces);
-        put_u16(out, 520, WRITE_ZEROES);
+        put_u16(out, 520, WRITE_ZEROES | SELECT);
         out[525] = if self.volatile_write_cache { CACHE_PRESENT } else { 0 };
         put_u16(out, 1804, DISCONNECT);
     }

@@ -10,7 +10,7 @@ pub use kv_namespace::KvNamespace;
 pub use lists::{
     command_set_of, command_sets, descriptors, independent_namespace, is_ready, listed, namespaces,
 };
-pub use nvm_namespace::NvmNamespace;
+pub use nvm_namespace::{NvmNamespace, namespace_without_blocks};
 
 /// The length of every structure.
 pub const IDENTIFY_BYTES: usize = 4096;

@@ -2,6 +2,7 @@
 //! not copied: its PDU's head and tail are built around it, to be sent with it in one call.
 
 use super::header::{DATA_DIGEST, HEADER_DIGEST, LAST, PduKind, put_header};
+use super::scanner::padded_digest;
 use super::term::put_fatal;
 use super::{DIGEST_BYTES, DataHeader, Digests, Fatal, ReadyToTransfer, TERM_BYTES_MAX, capsule};
 use crate::command::{Cqe, Sqe};
@@ -13,6 +14,8 @@ pub struct Encoder {
     digests: Digests,
     /// Data starts at a multiple of this.
     alignment: usize,
+    /// Whether data digests cover zeros up to a multiple of four bytes, too.
+    pads: bool,
 }
 
 const HEADER_BYTES_MAX: usize = 128;
@@ -20,7 +23,12 @@ const HEADER_BYTES_MAX: usize = 128;
 impl Encoder {
     /// An encoder for what a connection agreed on. `data_alignment` is the receiver's HPDA or CPDA.
     pub fn new(digests: Digests, data_alignment: u8) -> Self {
-        Encoder { digests, alignment: (usize::from(data_alignment) + 1) * 4 }
+        Encoder { digests, alignment: (usize::from(data_alignment) + 1) * 4, pads: false }
+    }
+
+    /// From now on computes data digests as a peer does that sent a [padded](super::DataDigest::Padded) one.
+    pub fn pad_digests(&mut self) {
+        self.pads = true;
     }
 
     /// A completion.
@@ -62,7 +70,8 @@ impl Encoder {
     /// What follows `data`: its digest, if there is one.
     pub fn data_tail(&self, data: &[u8], out: &mut Vec<u8>) {
         if self.digests.data {
-            out.extend_from_slice(&crc32c(data).to_le_bytes());
+            let digest = if self.pads { padded_digest(data) } else { crc32c(data) };
+            out.extend_from_slice(&digest.to_le_bytes());
         }
     }
 

@@ -31,7 +31,7 @@ pub use header::{Digests, HEADER_BYTES, Header, PduKind, Sender};
 pub use ic::{InitializeRequest, InitializeResponse};
 pub use r2t::ReadyToTransfer;
 pub use received::{FromController, FromHost, Payload};
-pub use scanner::{Frame, Limits, Scanner};
+pub use scanner::{DataDigest, Frame, Limits, Scanner};
 pub use term::{Fatal, FatalStatus, TERM_BYTES_MAX, Termination};
 
 /// The length of a digest.

@@ -1,7 +1,7 @@
 //! What a frame is, by the side that sent it.
 
 use super::header::PduKind;
-use super::scanner::Frame;
+use super::scanner::{DataDigest, Frame};
 use super::{
     DataHeader, Fatal, InitializeRequest, InitializeResponse, ReadyToTransfer, Termination,
     capsule, data,
@@ -13,9 +13,15 @@ use crate::command::{Cqe, Sqe};
 pub struct Payload<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
-    /// Whether their digest matches. Without digests nobody knows, and this is true. Damaged data fails its
-    /// command, not the connection (TCP 3.3.2.2).
-    pub intact: bool,
+    /// What their digest says. Damaged data fails its command, not the connection (TCP 3.3.2.2).
+    pub digest: DataDigest,
+}
+
+impl Payload<'_> {
+    /// Whether the bytes are those that were sent, as far as a digest tells.
+    pub fn is_intact(&self) -> bool {
+        self.digest != DataDigest::Mismatch
+    }
 }
 
 /// A PDU from a host.
@@ -73,7 +79,7 @@ fn data_header(frame: &Frame<'_>) -> Result<DataHeader, Fatal> {
 
 fn payload<'a>(frame: &Frame<'a>) -> Payload<'a> {
     let bytes = &frame.bytes[frame.header.data_start..frame.header.data_end];
-    Payload { bytes, intact: frame.data_intact }
+    Payload { bytes, digest: frame.digest }
 }
 
 const WRONG_SIDE: Fatal = Fatal::field(0, "a PDU of a type that is not expected");

@@ -7,7 +7,7 @@
 use super::header::{Digests, HEADER_BYTES, Header, PduKind, Sender};
 use super::term::{Fatal, FatalStatus};
 use super::{DIGEST_BYTES, TERM_BYTES_MAX};
-use esker_base::checksum::crc32c;
+use esker_base::checksum::{crc32c, crc32c_append};
 use esker_base::coding::u32_at;
 
 /// How much data PDUs may carry.
@@ -36,8 +36,35 @@ pub struct Frame<'a> {
     pub header: Header,
     /// All of its bytes.
     pub bytes: &'a [u8],
-    /// Whether the data digest matches, where there is one.
-    pub data_intact: bool,
+    /// What the data digest says of the data. Plain where there is none.
+    pub digest: DataDigest,
+}
+
+/// What a data digest (DDGST; TCP 1.0, 3.3.2.2) covers, if it matches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DataDigest {
+    /// The data.
+    Plain,
+    /// The data and zeros up to a multiple of four bytes. SPDK computes it like that; the zeros are not sent.
+    Padded,
+    /// Neither: the data is damaged.
+    Mismatch,
+}
+
+impl DataDigest {
+    fn of(data: &[u8], digest: u32) -> Self {
+        match digest {
+            digest if digest == crc32c(data) => DataDigest::Plain,
+            digest if digest == padded_digest(data) => DataDigest::Padded,
+            _ => DataDigest::Mismatch,
+        }
+    }
+}
+
+/// The digest of `data` and of zeros up to a multiple of four bytes.
+pub(super) fn padded_digest(data: &[u8]) -> u32 {
+    let zeros = data.len().next_multiple_of(DIGEST_BYTES) - data.len();
+    crc32c_append(crc32c(data), &[0; DIGEST_BYTES][..zeros])
 }
 
 /// See the file's head.
@@ -85,9 +112,11 @@ impl Scanner {
         self.next = None;
         self.opened = true;
         let data = &bytes[header.data_start..header.data_end];
-        let data_intact =
-            !header.has_data_digest() || crc32c(data) == u32_at(bytes, header.data_end);
-        Ok(Some(Frame { header, bytes, data_intact }))
+        let digest = match header.has_data_digest() {
+            true => DataDigest::of(data, u32_at(bytes, header.data_end)),
+            false => DataDigest::Plain,
+        };
+        Ok(Some(Frame { header, bytes, digest }))
     }
 
     fn checked_header(&mut self, bytes: &[u8]) -> Result<Option<Header>, Fatal> {

@@ -187,7 +187,7 @@ fn admin_commands_round_trip() {
         AdminCommand::AsyncEventRequest,
         AdminCommand::Abort { queue: 3, command_id: 0x1234 },
         AdminCommand::SetFeatures { feature: 7, save: false, value: 0x0007_0007 },
-        AdminCommand::GetFeatures { feature: 0x0f, select: 3 },
+        AdminCommand::GetFeatures { feature: 0x04, select: 3, value: 1 << 20 },
     ] {
         assert_eq!(AdminCommand::parse(&command.encode()), Ok(command));
     }

@@ -143,7 +143,10 @@ fn data_to_the_host_starts_where_the_host_wants_it() {
         let frame = decoder.next_frame().unwrap().unwrap();
         match FromController::parse(&frame) {
             Ok(FromController::Data { header: seen, payload, last: true, success: false }) => {
-                assert_eq!((seen, payload.bytes, payload.intact), (header, &b"hello"[..], true));
+                assert_eq!(
+                    (seen, payload.bytes, payload.is_intact()),
+                    (header, &b"hello"[..], true)
+                );
             }
             other => panic!("{other:?}"),
         }
@@ -163,7 +166,7 @@ fn damaged_data_is_yielded_and_said_to_be_damaged() {
     push_all(&mut decoder, &out);
     let frame = decoder.next_frame().unwrap().unwrap();
     let Ok(FromHost::Data { payload, .. }) = FromHost::parse(&frame) else { panic!() };
-    assert!(!payload.intact);
+    assert!(!payload.is_intact());
 }
 
 #[test]

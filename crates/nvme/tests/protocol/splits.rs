@@ -2,7 +2,7 @@
 
 use crate::handmade::initialize_request;
 use esker_nvme::Sqe;
-use esker_nvme::pdu::{DataHeader, Decoder, Digests, Encoder, Fatal, Limits, Sender};
+use esker_nvme::pdu::{DataDigest, DataHeader, Decoder, Digests, Encoder, Fatal, Limits, Sender};
 use proptest::prelude::*;
 
 const LIMITS: Limits = Limits { command_data_bytes: 8192, data_bytes: 8192 };
@@ -66,7 +66,9 @@ pub fn decode(
             piece = &piece[decoder.push(piece)..];
             loop {
                 match decoder.next_frame() {
-                    Ok(Some(frame)) => seen.push((frame.bytes.to_vec(), frame.data_intact)),
+                    Ok(Some(frame)) => {
+                        seen.push((frame.bytes.to_vec(), frame.digest == DataDigest::Plain))
+                    }
                     Ok(None) => break,
                     Err(fatal) => return (seen, Some(fatal)),
                 }

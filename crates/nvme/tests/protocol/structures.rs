@@ -29,7 +29,7 @@ fn a_controllers_fields_stand_where_initiators_look() {
     assert_eq!(out[111], 1, "CNTRLTYPE");
     assert_eq!((out[512], out[513]), (0x66, 0x44), "SQES, CQES");
     assert_eq!((out[516], out[525]), (2, 0), "NN, VWC");
-    assert_eq!(out[536..540], [5, 0, 0x10, 0], "SGLS");
+    assert_eq!(out[536..540], [1, 0, 0x30, 0], "SGLS");
     assert_eq!(out[768..784], *b"nqn.2024-01.sub\0");
     assert_eq!(out[1792..1796], ((64 + 65_536) / 16u32).to_le_bytes(), "IOCCSZ");
     assert_eq!((out[1796], out[1803]), (1, 1), "IORCSZ, MSDBD");

@@ -6,13 +6,11 @@
 
 use super::Connection;
 use super::commands::{Command, State};
-use super::queue::Queue;
 use crate::describe;
 use crate::message::{AbortedBy, Message};
 use esker_nvme::command::admin::AdminCommand;
 use esker_nvme::event::Event;
-use esker_nvme::feature::{self, QueueCounts};
-use esker_nvme::limits::{EVENT_REQUESTS, IO_QUEUES};
+use esker_nvme::limits::EVENT_REQUESTS;
 use esker_nvme::log_page::page;
 use esker_nvme::{Cqe, Sqe, Status};
 use esker_uring::Buffer;
@@ -39,12 +37,11 @@ impl Connection {
                 }
                 0
             }
-            AdminCommand::GetFeatures { feature, select } => self.feature(feature, select)?,
+            AdminCommand::GetFeatures { feature, select, value } => {
+                self.feature(feature, select, value)?
+            }
             AdminCommand::SetFeatures { feature, save, value } => {
-                if save {
-                    return Err(Status::INVALID_FIELD);
-                }
-                self.set_feature(feature, value)?
+                self.set_feature(feature, save, value)?
             }
             AdminCommand::Abort { queue, command_id } => {
                 match self.abort_for_host(id, queue, command_id) {
@@ -72,59 +69,6 @@ impl Connection {
         let bytes = sqe.sgl()?.bytes();
         self.send_data(id, Buffer::from_slice(data).whole(), bytes, 0);
         Ok(())
-    }
-
-    fn feature(&self, feature: u8, select: u8) -> Result<u32, Status> {
-        /// Which can be changed: the others have one value.
-        const CHANGEABLE: u32 = 1 << 2;
-        let queue = self.queue.as_ref().ok_or(Status::SEQUENCE_ERROR)?;
-        let current = match feature {
-            feature::NUMBER_OF_QUEUES => queues(),
-            feature::ASYNC_EVENTS => queue.events,
-            feature::KEEP_ALIVE => queue.controller.keep_alive().as_millis() as u32,
-            feature::VOLATILE_WRITE_CACHE if self.has_cache() => 1,
-            feature::COMMAND_SET_PROFILE => 0,
-            _ => return Err(Status::INVALID_FIELD),
-        };
-        match select {
-            3 if matches!(feature, feature::ASYNC_EVENTS | feature::KEEP_ALIVE) => Ok(CHANGEABLE),
-            3 => Ok(0),
-            0 => Ok(current),
-            // Defaults, which is also what is saved: nothing is.
-            _ => Ok(match feature {
-                feature::ASYNC_EVENTS => Queue::events_by_default(&queue.controller),
-                feature::KEEP_ALIVE => 0,
-                _ => current,
-            }),
-        }
-    }
-
-    fn set_feature(&mut self, feature: u8, value: u32) -> Result<u32, Status> {
-        let has_cache = self.has_cache();
-        let queue = self.queue.as_mut().ok_or(Status::SEQUENCE_ERROR)?;
-        match feature {
-            feature::NUMBER_OF_QUEUES => {
-                QueueCounts::of(value).ok_or(Status::INVALID_FIELD)?;
-                return Ok(queues());
-            }
-            feature::ASYNC_EVENTS => queue.events = value,
-            feature::KEEP_ALIVE => {
-                queue.controller.set_keep_alive(value);
-                self.host_lives();
-            }
-            feature::VOLATILE_WRITE_CACHE if has_cache && value & 1 == 1 => {}
-            feature::VOLATILE_WRITE_CACHE if has_cache => {
-                return Err(Status::FEATURE_NOT_CHANGEABLE);
-            }
-            feature::COMMAND_SET_PROFILE if value == 0 => {}
-            _ => return Err(Status::INVALID_FIELD),
-        }
-        Ok(0)
-    }
-
-    fn has_cache(&self) -> bool {
-        let index = self.queue.as_ref().and_then(|queue| queue.controller.subsystem);
-        index.is_some_and(|index| self.shared.settings.subsystems[index].has_volatile_cache())
     }
 
     /// Ends a command of a queue of this controller, if that can be done at once, and says whether it was; or has the queue's reactor say that
@@ -192,6 +136,14 @@ impl Connection {
         }
     }
 
+    /// Gives up a held event request whose id comes again: its host has forgotten it. SPDK does so when it shuts a
+    /// controller down, and sets CC.SHN under that id. The Linux target carries the new command out, and so does this one.
+    pub(super) fn forget_event_request(&mut self, command_id: u16) {
+        let is_it = |&slot: &u16| self.commands.id_of(slot) == Some(command_id);
+        let slot = self.commands.events().find(is_it);
+        slot.map(|slot| self.commands.free(slot));
+    }
+
     fn hold_event_request(&mut self, id: u16) -> Result<(), Status> {
         if self.commands.events().count() >= usize::from(EVENT_REQUESTS) {
             return Err(Status::EVENT_LIMIT_EXCEEDED);
@@ -203,10 +155,6 @@ impl Connection {
 
 /// DW0 of Abort's completion: the command ends by itself, or is not there.
 const NOT_ABORTED_AT_ONCE: u32 = 1;
-
-fn queues() -> u32 {
-    QueueCounts { submission: IO_QUEUES, completion: IO_QUEUES }.word()
-}
 
 /// The part of a log page that was asked for; what is beyond its end reads as zeros.
 fn part_of(page: Vec<u8>, offset: u64, bytes: u64) -> Result<Vec<u8>, Status> {

@@ -3,6 +3,7 @@
 use super::Connection;
 use super::auth::Authenticator;
 use super::commands::{Command, Purpose, State};
+use super::features::Features;
 use super::io::Capsule;
 use super::queue::Queue;
 use crate::controller::{Controller, IoQueue};
@@ -145,7 +146,7 @@ impl Connection {
             id: connect.queue,
             auth,
             has_secret,
-            events: Queue::events_by_default(&controller),
+            features: Features::by_default(&controller),
             controller,
             entries,
             head: (!connect.no_flow_control).then_some(1 % entries),

@@ -61,6 +61,9 @@ impl Connection {
             queue.advance();
         }
         let id = sqe.command_id();
+        if self.commands.has(id) {
+            self.forget_event_request(id);
+        }
         let begun = if self.commands.has(id) {
             Err(Status::COMMAND_ID_CONFLICT)
         } else if sqe.is_fused() {
@@ -295,7 +298,7 @@ impl Connection {
         }
         data[header.offset as usize..end as usize].copy_from_slice(payload.bytes);
         *received = end as u32;
-        *intact &= payload.intact;
+        *intact &= payload.is_intact();
         if is_whole {
             self.data_is_whole(slot);
         }

@@ -22,6 +22,7 @@ mod admin;
 mod auth;
 mod commands;
 mod fabrics;
+mod features;
 mod input;
 mod io;
 mod long_keys;
@@ -37,7 +38,7 @@ use crate::{Answer, Reply, Request};
 use commands::Commands;
 use esker_nvme::limits::{H2C_DATA_BYTES, IN_CAPSULE_BYTES};
 use esker_nvme::pdu::{
-    Encoder, Fatal, FromHost, InitializeRequest, InitializeResponse, Limits, Payload,
+    DataDigest, Encoder, Fatal, FromHost, InitializeRequest, InitializeResponse, Limits,
     Sender as Side,
 };
 use esker_nvme::{Cqe, Status};
@@ -171,8 +172,12 @@ impl Connection {
         while self.takes_frames() && !self.output.is_full() && !self.output.is_enough() {
             let Some(frame) = self.input.scanner.scan(bytes.unread())? else { break };
             let header = frame.header;
+            if frame.digest == DataDigest::Padded {
+                self.encoder.pad_digests();
+            }
             match FromHost::parse(&frame)? {
-                FromHost::Command(sqe, Payload { intact, .. }) => {
+                FromHost::Command(sqe, payload) => {
+                    let intact = payload.is_intact();
                     self.input.expect_another(header);
                     if self.may_begin()
                         && let Some(data) = bytes.give_away(&header)

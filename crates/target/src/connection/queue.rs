@@ -1,6 +1,7 @@
 //! What Connect makes of a connection.
 
 use super::auth::Authenticator;
+use super::features::Features;
 use crate::controller::Controller;
 use esker_nvme::event::Event;
 use std::sync::Arc;
@@ -17,8 +18,8 @@ pub(super) struct Queue {
     pub(super) entries: u16,
     /// Commands taken, modulo `entries`: SQHD. None without flow control.
     pub(super) head: Option<u16>,
-    /// Which events the host wants, on an admin queue.
-    pub(super) events: u32,
+    /// What the host has set, on an admin queue.
+    pub(super) features: Features,
     /// How many failures the host was told of, by an event.
     pub(super) failures_told: u64,
     /// It was, and has not read the log since: till then it is told of no more.
@@ -39,16 +40,11 @@ impl Queue {
         }
     }
 
-    /// Which events a host of this controller hears of if it asks for none in particular.
-    pub(super) fn events_by_default(controller: &Controller) -> u32 {
-        if controller.is_discovery() { 0 } else { Event::ReliabilityDegraded.mask() }
-    }
-
     /// Whether its host may be told of failures now.
     pub(super) fn hears_of_failures(&self) -> bool {
         self.is_admin()
             && self.auth.is_none()
-            && self.events & Event::ReliabilityDegraded.mask() != 0
+            && self.features.events & Event::ReliabilityDegraded.mask() != 0
             && !self.is_health_unread
             && self.controller.is_ready()
     }

@@ -24,7 +24,11 @@ pub struct OrderedKeys {
     capacity_bytes: u64,
     served: Served,
     workers: Workers<Job>,
+    usage: Option<Usage>,
 }
+
+/// Says how many bytes a store uses. It must not block: a reactor calls it.
+type Usage = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The store, and what has failed in it.
 #[derive(Clone)]
@@ -54,7 +58,12 @@ impl OrderedKeys {
         let for_workers = served.clone();
         let run = move |jobs: &mut Vec<Job>| for_workers.run(jobs);
         let workers = Workers::start(background, "esker-namespace", WORKERS, run)?;
-        Ok(OrderedKeys { guid, capacity_bytes, served, workers })
+        Ok(OrderedKeys { guid, capacity_bytes, served, workers, usage: None })
+    }
+
+    /// The same, with `usage` to say how many bytes the store uses. It must not block: a reactor calls it.
+    pub fn with_usage(self, usage: Usage) -> Self {
+        OrderedKeys { usage: Some(usage), ..self }
     }
 }
 
@@ -65,6 +74,10 @@ impl Namespace for OrderedKeys {
 
     fn description(&self) -> Description {
         Description::Keys { capacity_bytes: self.capacity_bytes, value_bytes_max: VALUE_BYTES }
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.usage.as_ref().map_or(0, |usage| usage())
     }
 
     fn failures(&self) -> Option<&Failures> {

@@ -102,7 +102,7 @@ fn what_spdk_asks_is_answered() {
     let (keys, _) = identify(&mut admin, 5, 1, 1);
     assert_eq!((keys[72], keys[78]), (16, 16), "keys of 16 bytes, values of 1 MiB");
     let (plain, _) = identify(&mut admin, 0, 1, 0);
-    assert!(plain[8..16].iter().any(|&byte| byte != 0) && plain[130] == 9, "NCAP and LBADS");
+    assert!(plain[8..16].iter().any(|&byte| byte != 0), "NCAP, or SPDK leaves it out");
     assert_eq!(identify(&mut admin, 0, 9, 0).1, 0x0b, "no such namespace");
 }
 
@@ -114,6 +114,75 @@ fn bytes_in_use_stand_where_the_command_set_has_them() {
     let (keys, _) = identify(&mut admin, 5, 1, 1);
     let at = |place: usize| u64::from_le_bytes(keys[place..place + 8].try_into().unwrap());
     assert_eq!((at(0), at(8), at(16)), (1 << 30, 0, 1003), "NSZE, nothing, NUSE");
+}
+
+#[test]
+fn a_namespace_of_keys_shows_no_blocks_to_who_asks_for_them() {
+    let target = open_target();
+    let (mut admin, _) = Wire::admin(target.address(), 0);
+    let (keys, status) = identify(&mut admin, 0, 1, 0);
+    assert_eq!((status, &keys[..8], keys[130]), (0, &[0; 8][..], 0), "NSZE, and LBADS of format 0");
+    assert_eq!(keys[104..120], [1; 16], "NGUID");
+    let (blocks, _) = identify(&mut admin, 0, 2, 0);
+    assert_eq!((blocks[..2].to_vec(), blocks[130]), (vec![0, 64], 9), "16 Ki blocks of 512 B");
+}
+
+#[test]
+fn a_controller_says_what_sgls_it_takes() {
+    let target = open_target();
+    let (mut admin, _) = Wire::admin(target.address(), 0);
+    let (controller, _) = identify(&mut admin, 1, 0, 0);
+    let sgls = u32::from_le_bytes(controller[536..540].try_into().unwrap());
+    assert_eq!(sgls, 0x0030_0001, "offsets and transport blocks, and no keyed ones");
+}
+
+#[test]
+fn every_mandatory_feature_is_there_and_keeps_what_is_set() {
+    let target = open_target();
+    let (mut admin, _) = Wire::admin(target.address(), 0);
+    const GET: u8 = 0x0a;
+    const SET: u8 = 0x09;
+    assert_eq!(feature(&mut admin, GET, 0x01, 0), (0, 7), "arbitration without limit");
+    assert_eq!(feature(&mut admin, SET, 0x01, 0x0102_0303), (0, 0));
+    assert_eq!(feature(&mut admin, GET, 0x01, 0), (0, 0x0102_0303));
+    assert_eq!(feature(&mut admin, GET, 0x02, 0), (0, 0), "power state 0");
+    assert_eq!(feature(&mut admin, SET, 0x02, 0), (0, 0));
+    assert_eq!(feature(&mut admin, SET, 0x02, 1).0, 0x02, "there is no power state 1");
+    let under = 1 << 20;
+    assert_eq!(feature(&mut admin, GET, 0x04, 0), (0, 0xffff), "no upper threshold");
+    assert_eq!(feature(&mut admin, GET, 0x04, under), (0, 0), "no lower one");
+    assert_eq!(feature(&mut admin, SET, 0x04, under | 280), (0, 0));
+    assert_eq!(feature(&mut admin, GET, 0x04, under), (0, 280));
+    assert_eq!(feature(&mut admin, GET, 0x04, 0), (0, 0xffff));
+    assert_eq!(feature(&mut admin, GET, 0x04, 1 << 16).0, 0x02, "there is no sensor 1");
+    assert_eq!(feature(&mut admin, GET, 0x05, 0), (0, 0), "error recovery");
+    assert_eq!(feature(&mut admin, GET, 0x0a, 0), (0, 0), "write atomicity");
+    assert_eq!(feature(&mut admin, GET, 0x06, 0).0, 0x02, "there is no cache");
+    let mut save = entry(SET, 0);
+    (save[40], save[43]) = (0x01, 0x80);
+    assert_eq!(admin.plain(save).status, 0x10d, "nothing is saved");
+    let mut can = entry(GET, 0);
+    (can[40], can[41]) = (0x01, 3);
+    assert_eq!(admin.plain(can).word, 4, "it can be changed");
+}
+
+#[test]
+fn every_log_page_that_is_listed_is_there_and_no_other() {
+    let target = open_target();
+    let (mut admin, _) = Wire::admin(target.address(), 0);
+    let (pages, status) = log_page(&mut admin, 0x00, 0, 1024);
+    assert_eq!(status, 0);
+    for page in 0..=255u8 {
+        let is_listed = pages[usize::from(page) * 4] & 1 != 0;
+        let (_, status) = log_page(&mut admin, page, 0, 512);
+        assert_eq!((page, status), (page, if is_listed { 0 } else { 0x109 }));
+    }
+    assert_eq!(log_page(&mut admin, 0x00, 0, 4).0, [1, 0, 0, 0]);
+    let (features, _) = log_page(&mut admin, 0x12, 0, 1024);
+    for number in 0..=255u8 {
+        let is_listed = features[usize::from(number) * 4] & 1 != 0;
+        assert_eq!((number, feature(&mut admin, 0x0a, number, 0).0 == 0), (number, is_listed));
+    }
 }
 
 #[test]

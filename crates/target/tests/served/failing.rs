@@ -4,7 +4,9 @@ use crate::wire::{Wire, entry, key_command};
 use crate::{Access, start, subsystem};
 use esker_base::{Clock, SystemClock};
 use esker_nvme::command::CommandSet;
-use esker_target::{Answer, Description, FailedNamespace, Failures, Namespace, Reply, Request, Target};
+use esker_target::{
+    Answer, Description, FailedNamespace, Failures, Namespace, Reply, Request, Target,
+};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;

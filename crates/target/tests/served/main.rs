@@ -6,6 +6,7 @@ mod blocks;
 mod controllers;
 mod crowds;
 mod devices;
+mod digests;
 mod failing;
 mod held;
 mod hostile;

@@ -33,6 +33,8 @@ pub struct Wire {
     pub stream: TcpStream,
     header_digest: bool,
     data_digest: bool,
+    /// Whether data digests cover zeros up to a multiple of four bytes, as SPDK's do.
+    pub pads_digests: bool,
     next_id: u16,
 }
 
@@ -50,7 +52,7 @@ impl Wire {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        Wire { stream, header_digest: false, data_digest: false, next_id: 0 }
+        Wire { stream, header_digest: false, data_digest: false, pads_digests: false, next_id: 0 }
     }
 
     /// An opened connection without digests, if the target keeps it.
@@ -194,7 +196,7 @@ impl Wire {
         let (start, bytes) = (usize::from(pdu[3]), u32_at(pdu, 16) as usize);
         let data = &pdu[start..start + bytes];
         if self.data_digest {
-            assert_eq!(u32_at(pdu, start + bytes), crc32c(data), "data digest");
+            assert_eq!(u32_at(pdu, start + bytes), self.digest(data), "data digest");
         }
         data
     }
@@ -252,9 +254,16 @@ impl Wire {
         }
         pdu.extend_from_slice(data);
         if data_digest > 0 {
-            pdu.extend_from_slice(&crc32c(data).to_le_bytes());
+            pdu.extend_from_slice(&self.digest(data).to_le_bytes());
         }
         pdu
+    }
+
+    fn digest(&self, data: &[u8]) -> u32 {
+        match self.pads_digests {
+            true => crc32c(&[data, &[0; 3][..(4 - data.len() % 4) % 4]].concat()),
+            false => crc32c(data),
+        }
     }
 
     /// The next PDU, whose header digest must match.

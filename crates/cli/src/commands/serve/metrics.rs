@@ -264,10 +264,9 @@ fn capacity(served: &Served) -> u64 {
     }
 }
 
-/// Nobody knows which blocks are in use, and a database does not count the bytes of its keys.
+/// Nobody knows which blocks are in use.
 fn used(served: &Served) -> Option<u64> {
     match served.namespace.description() {
-        _ if served.kind == "lsm" => None,
         Description::Keys { .. } => Some(served.namespace.used_bytes()),
         Description::Blocks { .. } => None,
     }

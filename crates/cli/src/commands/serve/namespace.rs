@@ -99,7 +99,9 @@ fn in_database(path: &Path, nqn: &Nqn, capacity: u64) -> Outcome<Served> {
     let db = Db::open(path, Settings { log, ..Settings::default() })?;
     let keyspace = db.keyspace(KEYSPACE, KeyspaceSettings::default())?;
     let store = Arc::new(db.store(&keyspace));
-    let namespace = Arc::new(OrderedKeys::new(guid_of(nqn, path)?, capacity, store, &Threads)?);
+    let keys = OrderedKeys::new(guid_of(nqn, path)?, capacity, store, &Threads)?;
+    let asked = db.clone();
+    let namespace = Arc::new(keys.with_usage(Arc::new(move || asked.used_bytes())));
     let what = format!("keys; {}", promise(false));
     Ok(Served { namespace, kind: "lsm", what, hash: None, db: Some(db), _device: None })
 }

@@ -3,7 +3,7 @@
 use super::*;
 use esker_base::checksum::crc32c;
 use esker_nvme::command::Sqe;
-use esker_nvme::pdu::{Digests, Encoder, Fatal, FromHost, InitializeRequest};
+use esker_nvme::pdu::{DataDigest, Digests, Encoder, Fatal, FromHost, InitializeRequest};
 use proptest::prelude::*;
 
 const LIMITS: Limits = Limits { command_data_bytes: 64 << 10, data_bytes: 128 << 10 };
@@ -28,7 +28,7 @@ fn uncut(bytes: &[u8], digests: Digests) -> (Vec<Seen>, Option<Fatal>) {
             Ok(Some(frame)) => {
                 let header = frame.header;
                 let data = &rest[header.data_start..header.data_end];
-                all.push(seen(header, data, frame.data_intact));
+                all.push(seen(header, data, frame.digest == DataDigest::Plain));
                 scanner.agreed(digests);
                 rest = &rest[header.pdu_bytes..];
             }
@@ -73,7 +73,7 @@ fn take_frames(
     all: &mut Vec<Seen>,
 ) -> Result<(), Fatal> {
     while let Some(frame) = input.scanner.scan(bytes.unread())? {
-        let (header, intact) = (frame.header, frame.data_intact);
+        let (header, intact) = (frame.header, frame.digest == DataDigest::Plain);
         input.scanner.agreed(digests);
         if header.kind == PduKind::Command {
             input.expect_another(header);
