@@ -22,7 +22,8 @@
 //! connected, has a lock that is taken when a queue connects and by admin commands, never by I/O.
 //!
 //! Everything that a peer can make the target hold is bounded: PDUs and queues by what was announced, values and answers
-//! under way by [`limits`], connections that say nothing by a deadline. A peer that breaks the protocol is told how and
+//! under way by [`limits`], for each connection and for all together; connections that say nothing, and transfers that
+//! stand still, by a deadline. A peer that breaks the protocol is told how and
 //! loses its connection; others go on.
 
 #![forbid(unsafe_code)]
@@ -32,6 +33,7 @@ mod controller;
 mod describe;
 pub mod limits;
 mod lost;
+mod memory;
 mod message;
 mod namespace;
 mod proofs;
@@ -41,6 +43,7 @@ mod reply;
 mod residents;
 mod settings;
 mod shared;
+mod stalls;
 mod stats;
 mod target;
 mod workers;

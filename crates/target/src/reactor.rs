@@ -5,9 +5,10 @@
 //! connection goes out together while devices work, and one system call begins what was submitted since and waits. What a socket takes at
 //! once is sent at once, past the ring.
 
-use crate::connection::Connection;
+use crate::connection::{Abandoned, Connection};
 use crate::limits::{CONNECTIONS, OPERATIONS, SILENCE_TIME, TURN_BYTES};
 use crate::lost::Host;
+use crate::memory::{Account, Memory};
 use crate::message::{
     ACCEPT, ACCEPT_TIMER, AbortedBy, ConnectionId, Message, RECEIVE, RESIDENT, SEND, TICK,
 };
@@ -22,6 +23,8 @@ use rustix::net::{SendAncillaryBuffer, SendFlags};
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::net::TcpListener;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -70,8 +73,9 @@ struct Shell {
     reactors: Vec<Sender<Message>>,
     turn: usize,
     connections: HashMap<ConnectionId, Served>,
-    /// Of connections that are gone: whose they were, and the slots of changes that are not answered.
-    lost_changes: HashMap<ConnectionId, (Host, Vec<u16>)>,
+    memory: Rc<Memory>,
+    /// Of connections that are gone: whose they were, and what namespaces have not answered.
+    abandoned: HashMap<ConnectionId, (Option<Host>, Vec<Abandoned>)>,
     /// Connections that may have something to send, to receive or to hand on.
     touched: Vec<ConnectionId>,
     /// Aborts to be answered when what they ended was sent, and whether they ended it.
@@ -118,6 +122,8 @@ const KIND_BITS: u32 = 3;
 
 impl Shell {
     fn new(start: Start, io: Reactor, own: Sender<Message>, inbox: Inbox<Message>) -> Self {
+        let settings = &start.shared.settings;
+        let memory = Rc::new(Memory::of_each(settings.memory_bytes, settings.reactors));
         Shell {
             number: start.number,
             shared: start.shared,
@@ -130,7 +136,8 @@ impl Shell {
             reactors: Vec::new(),
             turn: 0,
             connections: HashMap::new(),
-            lost_changes: HashMap::new(),
+            memory,
+            abandoned: HashMap::new(),
             touched: Vec::new(),
             aborts: Vec::new(),
             vacancy: Seldom::default(),
@@ -165,6 +172,8 @@ impl Shell {
             for id in std::mem::take(&mut self.touched) {
                 self.go_on(id);
             }
+            self.give_turns();
+            self.counters.held_bytes.store(self.memory.used_bytes() as u64, Relaxed);
             // Connections that sent may have had more requests.
             self.residents.end_round(&mut self.io);
             for (AbortedBy { to, connection, slot }, is_aborted) in self.aborts.drain(..) {
@@ -177,6 +186,26 @@ impl Shell {
             if self.connections.is_empty() {
                 self.drains = None;
             }
+        }
+    }
+
+    /// Lets connections that wait for memory go on, in their order, as far as there is some.
+    fn give_turns(&mut self) {
+        let memory = self.memory.clone();
+        self.give_turns_of(&memory.transfers, Connection::take_transfer_turn);
+        self.give_turns_of(&memory.buffers, |connection| connection.take_receive_turn(true));
+        self.give_turns_of(&memory.received, |connection| connection.take_receive_turn(false));
+    }
+
+    fn give_turns_of(&mut self, account: &Account, take: impl Fn(&mut Connection) -> bool) {
+        while let Some(id) = account.first() {
+            if let Some(served) = self.connections.get_mut(&id)
+                && !take(&mut served.connection)
+            {
+                return;
+            }
+            account.next();
+            self.go_on(id);
         }
     }
 
@@ -369,7 +398,8 @@ impl Shell {
         let local = rustix::net::getsockname(&socket).ok().and_then(|name| name.try_into().ok());
         let local = local.unwrap_or(self.shared.address);
         let (shared, counters) = (self.shared.clone(), self.counters.clone());
-        let connection = Connection::new(shared, local, self.own.clone(), counters);
+        let (own, memory) = (self.own.clone(), self.memory.clone());
+        let connection = Connection::new(shared, local, own, counters, memory);
         add(&self.counters.connections_opened, 1);
         let id = connection.id();
         let served = Served { connection, socket, shut: false, is_touched: false };
@@ -445,17 +475,24 @@ impl Shell {
             let receive = Operation::Receive { socket: served.socket.clone(), into, all };
             self.io.submit(id << KIND_BITS | RECEIVE, receive)?;
         }
+        if let Some(served) = self.connections.get_mut(&id) {
+            served.connection.count_memory();
+        }
         Ok(())
     }
 
     /// Drops a connection. Shutting its socket down ends the operations that still keep it open.
     fn forget(&mut self, id: ConnectionId) {
-        if let Some(served) = self.connections.remove(&id) {
+        if let Some(mut served) = self.connections.remove(&id) {
             add(&self.counters.connections_closed, 1);
-            if let Some((host, changes)) = served.connection.changes_under_way() {
-                // Before the peer can know that the connection is gone.
-                self.shared.lost_changes.add(&host, changes.len());
-                self.lost_changes.insert(id, (host, changes));
+            let (host, abandoned) = (served.connection.host(), served.connection.abandon());
+            if !abandoned.is_empty() {
+                if let Some(host) = &host {
+                    // Before the peer can know that the connection is gone.
+                    let changes = abandoned.iter().filter(|command| command.is_change).count();
+                    self.shared.lost_changes.add(host, changes);
+                }
+                self.abandoned.insert(id, (host, abandoned));
             }
             let _ = rustix::net::shutdown(&served.socket, rustix::net::Shutdown::Both);
         }
@@ -463,13 +500,17 @@ impl Shell {
 
     /// Nobody is there to be told.
     fn answered_in_vain(&mut self, connection: ConnectionId, slot: u16) {
-        let Some((host, changes)) = self.lost_changes.get_mut(&connection) else { return };
-        if let Some(place) = changes.iter().position(|&change| change == slot) {
-            changes.swap_remove(place);
-            self.shared.lost_changes.done(host);
+        let Some((host, commands)) = self.abandoned.get_mut(&connection) else { return };
+        if let Some(place) = commands.iter().position(|command| command.slot == slot) {
+            let command = commands.swap_remove(place);
+            self.memory.transfers.give_back(command.reserved);
+            self.memory.received.give_back(command.received);
+            if let Some(host) = host.as_ref().filter(|_| command.is_change) {
+                self.shared.lost_changes.done(host);
+            }
         }
-        if changes.is_empty() {
-            self.lost_changes.remove(&connection);
+        if commands.is_empty() {
+            self.abandoned.remove(&connection);
         }
     }
 

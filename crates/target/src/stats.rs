@@ -13,6 +13,9 @@ pub(crate) struct Counters {
     pub(crate) received_bytes: AtomicU64,
     pub(crate) sent_bytes: AtomicU64,
     pub(crate) visits: AtomicU64,
+    pub(crate) stalled: AtomicU64,
+    /// Now, not so far.
+    pub(crate) held_bytes: AtomicU64,
 }
 
 /// Adds to a counter that one thread writes.
@@ -39,6 +42,10 @@ pub struct Totals {
     pub sent_bytes: u64,
     /// How often a connection was looked after: because something came or was answered, or its time was over.
     pub visits: u64,
+    /// Connections that the target ended because a transfer stood still.
+    pub stalled: u64,
+    /// Bytes of data in flight that connections hold now.
+    pub held_bytes: u64,
 }
 
 impl Totals {
@@ -51,5 +58,7 @@ impl Totals {
         self.received_bytes += counters.received_bytes.load(Relaxed);
         self.sent_bytes += counters.sent_bytes.load(Relaxed);
         self.visits += counters.visits.load(Relaxed);
+        self.stalled += counters.stalled.load(Relaxed);
+        self.held_bytes += counters.held_bytes.load(Relaxed);
     }
 }

@@ -6,11 +6,15 @@
 //! A thread that makes buffers to be filled keeps some memory of its larger ones that are gone for them: neither the system nor
 //! the allocator has to come by it again, and nobody makes it zero.
 //!
+//! Long buffers are mappings of their own, so that the system has their memory again when they are gone. What an allocator
+//! gets back it may keep, for the sake of what lies behind it.
+//!
 //! What devices fill may be of a [region](crate::region), where it is contiguous for them, too.
 
 #![expect(unsafe_code, reason = "the memory is allocated by hand, for its alignment")]
 
 use crate::region::Region;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -27,6 +31,9 @@ const SECTOR_BYTES: usize = 512;
 
 /// The same for anything smaller: a line of the processor's cache.
 const LINE_BYTES: usize = 64;
+
+/// Buffers of at least this size are mappings. To map is dearer than to allocate, and of such buffers threads keep some.
+const MAPPED_BYTES: usize = 64 << 10;
 
 /// Memory that a thread keeps, at most, and in how many pieces: enough for what is on its way to a device at a time.
 const SPARE_BYTES: usize = 8 << 20;
@@ -97,10 +104,22 @@ unsafe impl Sync for Buffer {}
 impl Buffer {
     /// A buffer of `len` zeros.
     pub fn zeroed(len: usize) -> Self {
+        if len >= MAPPED_BYTES {
+            return Self::mapped(len);
+        }
         let layout = layout_of(len);
         // SAFETY: the layout is never of size zero.
         let start = unsafe { alloc_zeroed(layout) };
         let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        Buffer { start, len, region: None }
+    }
+
+    fn mapped(len: usize) -> Self {
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a new mapping at a place that the system chooses.
+        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), len, protection, flags) };
+        let start = start.ok().and_then(|start| NonNull::new(start.cast()));
+        let Some(start) = start else { handle_alloc_error(layout_of(len)) };
         Buffer { start, len, region: None }
     }
 
@@ -126,9 +145,14 @@ impl Buffer {
         }
     }
 
-    /// Gives the memory back to the allocator. It is not a region's.
+    /// Gives the memory back to whom it is from. It is not a region's.
     fn free(self) {
         let buffer = std::mem::ManuallyDrop::new(self);
+        if buffer.len >= MAPPED_BYTES {
+            // SAFETY: a buffer of this length is a mapping of its own, and nobody has it any more.
+            let unmapped = unsafe { munmap(buffer.start.as_ptr().cast(), buffer.len) };
+            return debug_assert!(unmapped.is_ok(), "{unmapped:?}");
+        }
         // SAFETY: the memory came from `alloc_zeroed` with the layout of this length, and nobody has it any more.
         unsafe { dealloc(buffer.start.as_ptr(), layout_of(buffer.len)) }
     }

@@ -33,6 +33,7 @@ fn node(namespaces: Vec<Arc<dyn Namespace>>) -> esker_target::Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
         reactors: 2,
         drain_time: Duration::from_secs(5),
+        memory_bytes: esker_target::limits::MEMORY_BYTES,
         subsystems: vec![subsystem],
     }
 }

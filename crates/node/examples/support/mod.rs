@@ -62,6 +62,7 @@ pub fn serve(namespaces: Vec<Arc<dyn Namespace>>) -> Result<Target, Failure> {
         listen: "127.0.0.1:0".parse()?,
         reactors: 1,
         drain_time: Duration::from_secs(5),
+        memory_bytes: esker_target::limits::MEMORY_BYTES,
         subsystems: vec![subsystem],
     };
     let background: Arc<dyn Background> = Arc::new(Threads);

@@ -54,6 +54,7 @@ pub fn serve(reactors: usize, keys: Arc<dyn Namespace>) -> Target {
         listen: "127.0.0.1:0".parse().unwrap(),
         reactors,
         drain_time: Duration::from_secs(5),
+        memory_bytes: esker_target::limits::MEMORY_BYTES,
         subsystems: vec![subsystem],
     };
     let background: Arc<dyn Background> = Arc::new(Threads);

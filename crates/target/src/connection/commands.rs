@@ -2,10 +2,13 @@
 
 use crate::Request;
 use crate::limits::TRANSFER_BYTES_UNDER_WAY;
+use crate::memory::Memory;
+use crate::message::ConnectionId;
 use esker_nvme::command::fabrics::Connect;
 use esker_nvme::command::kv::{Condition, Key};
 use esker_uring::Slice;
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// What a command's data is for.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +25,15 @@ pub(super) enum State {
     /// Memory for its data, and what else it will take, before an R2T is sent.
     AwaitsTransfer { purpose: Purpose, bytes: u32, memory: usize },
     /// Data that an R2T asked for.
-    Transfers { purpose: Purpose, data: Slice, received: u32, intact: bool, is_aborted: bool },
+    Transfers {
+        purpose: Purpose,
+        data: Slice,
+        received: u32,
+        intact: bool,
+        is_aborted: bool,
+        /// Its place among all transfers of the connection.
+        number: u64,
+    },
     /// Memory, before it is submitted.
     AwaitsSubmission { namespace: u32, request: Request, answer: Reading },
     /// Memory for the value that is there, before that is retrieved.
@@ -55,24 +66,60 @@ pub(super) struct Command {
     pub(super) id: u16,
     /// Memory reserved for it.
     pub(super) reserved: usize,
+    /// Memory of the data that came in its capsule.
+    pub(super) received: usize,
     pub(super) state: State,
+}
+
+/// A command whose connection is gone and that its namespace has not answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Abandoned {
+    pub(crate) slot: u16,
+    pub(crate) reserved: usize,
+    pub(crate) received: usize,
+    /// Whether it may change something.
+    pub(crate) is_change: bool,
 }
 
 /// Beyond what 16 bits can have.
 const NO_ID: u32 = u32::MAX;
 
-#[derive(Default)]
 pub(super) struct Commands {
+    connection: ConnectionId,
+    memory: Rc<Memory>,
+    /// Whether this connection waits in line for the reactor's memory.
+    is_in_line: bool,
+    /// Transfers begun so far.
+    transfers: u64,
     slots: Vec<Option<Command>>,
     /// The ids of the commands in slots, close together: each new command is compared with all. Those of free slots are no ids.
     ids: Vec<u32>,
     free: Vec<u16>,
     reserved: usize,
+    /// What commands hold that was not reserved.
+    received: usize,
     /// Slots that wait for memory, in their order.
     waiting: VecDeque<u16>,
 }
 
 impl Commands {
+    pub(super) fn new(connection: ConnectionId, memory: Rc<Memory>) -> Self {
+        let (slots, ids, free, waiting) = Default::default();
+        let (is_in_line, transfers, reserved, received) = (false, 0, 0, 0);
+        Commands {
+            connection,
+            memory,
+            is_in_line,
+            transfers,
+            slots,
+            ids,
+            free,
+            reserved,
+            received,
+            waiting,
+        }
+    }
+
     pub(super) fn under_way(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -88,7 +135,7 @@ impl Commands {
 
     /// Takes a slot. The caller has seen to it that there are not too many.
     pub(super) fn add(&mut self, id: u16, state: State) -> u16 {
-        let command = Some(Command { id, reserved: 0, state });
+        let command = Some(Command { id, reserved: 0, received: 0, state });
         match self.free.pop() {
             Some(slot) => {
                 self.slots[usize::from(slot)] = command;
@@ -132,7 +179,58 @@ impl Commands {
         let command = self.slots.get_mut(usize::from(slot))?.take()?;
         self.ids[usize::from(slot)] = NO_ID;
         self.free.push(slot);
+        self.received -= command.received;
+        self.memory.received.give_back(command.received);
         Some(command)
+    }
+
+    /// Counts the data that came with the command in `slot`, until that is freed.
+    pub(super) fn count_received(&mut self, slot: u16, bytes: usize) {
+        let memory = self.memory.clone();
+        if let Some(command) = self.get(slot) {
+            command.received += bytes;
+            memory.received.take(bytes);
+            self.received += bytes;
+        }
+    }
+
+    /// Memory of data that came with commands.
+    pub(super) fn received_bytes(&self) -> usize {
+        self.received
+    }
+
+    /// The number of one more transfer.
+    pub(super) fn next_transfer(&mut self) -> u64 {
+        self.transfers += 1;
+        self.transfers
+    }
+
+    /// The number of the oldest transfer, and how much of it has come.
+    pub(super) fn oldest_transfer(&self) -> Option<(u64, usize)> {
+        if self.reserved == 0 {
+            return None;
+        }
+        let transfers = self.slots.iter().flatten().filter_map(|command| match command.state {
+            State::Transfers { number, received, .. } => Some((number, received as usize)),
+            _ => None,
+        });
+        transfers.min()
+    }
+
+    /// Takes out what namespaces have not answered: the memory of that is still in use.
+    pub(super) fn abandon(&mut self) -> Vec<Abandoned> {
+        let mut abandoned = Vec::new();
+        for (slot, command) in (0..).zip(&mut self.slots) {
+            let Some(Command { reserved, received, state, .. }) = command else { continue };
+            if let State::Submitted { .. } | State::Compares { .. } = state {
+                let is_change = matches!(state, State::Submitted { answer: None });
+                let (reserved, received) = (std::mem::take(reserved), std::mem::take(received));
+                self.reserved -= reserved;
+                self.received -= received;
+                abandoned.push(Abandoned { slot, reserved, received, is_change });
+            }
+        }
+        abandoned
     }
 
     /// The slots of commands that wait for something to happen, and how many.
@@ -142,31 +240,34 @@ impl Commands {
         slots.filter(move |(_, slot)| slot.as_ref().is_some_and(is_event)).map(|(slot, _)| slot)
     }
 
-    /// The slots of commands that a namespace has and that are answered without data: those that may change something.
-    pub(super) fn changes(&self) -> impl Iterator<Item = u16> + '_ {
-        let slots = (0..).zip(&self.slots);
-        let is_change =
-            |command: &Command| matches!(command.state, State::Submitted { answer: None });
-        slots.filter(move |(_, slot)| slot.as_ref().is_some_and(is_change)).map(|(slot, _)| slot)
-    }
-
     /// Reserves memory for the command in `slot`, or lets it wait: false.
     pub(super) fn reserve(&mut self, slot: u16, bytes: usize) -> bool {
-        if !self.waiting.is_empty() || !self.fits(bytes) {
-            self.waiting.push_back(slot);
-            return false;
+        let is_first = self.waiting.is_empty() && self.fits(bytes);
+        if is_first && self.memory.transfers.has_room_beside_waiting(bytes) {
+            self.take_memory(slot, bytes);
+            return true;
         }
-        self.take_memory(slot, bytes);
-        true
+        self.waiting.push_back(slot);
+        if is_first {
+            self.stand_in_line();
+        }
+        false
     }
 
-    /// A single transfer always fits.
+    /// Whether the connection's own limit allows it. A single transfer always fits.
     fn fits(&self, bytes: usize) -> bool {
         self.reserved == 0 || self.reserved + bytes <= TRANSFER_BYTES_UNDER_WAY
     }
 
+    fn stand_in_line(&mut self) {
+        if !std::mem::replace(&mut self.is_in_line, true) {
+            self.memory.transfers.wait(self.connection);
+        }
+    }
+
     fn take_memory(&mut self, slot: u16, bytes: usize) {
         self.reserved += bytes;
+        self.memory.transfers.take(bytes);
         if let Some(command) = self.get(slot) {
             command.reserved = bytes;
         }
@@ -182,18 +283,50 @@ impl Commands {
     /// Memory is free again.
     pub(super) fn release(&mut self, bytes: usize) {
         self.reserved -= bytes;
+        self.memory.transfers.give_back(bytes);
     }
 
     /// The next command that waited and now has its memory.
     pub(super) fn next_ready(&mut self) -> Option<u16> {
-        let slot = *self.waiting.front()?;
-        let bytes = self.get(slot).map_or(0, |command| command.state.bytes());
-        if !self.fits(bytes) {
+        let bytes = self.first_waits_for().filter(|&bytes| self.fits(bytes) && !self.is_in_line)?;
+        if !self.memory.transfers.has_room_beside_waiting(bytes) {
+            self.stand_in_line();
             return None;
         }
-        self.waiting.pop_front();
+        self.take_first(bytes)
+    }
+
+    /// It is this connection's turn to take of the reactor's memory: its next command may go on. `Err` if there is still no
+    /// room for that.
+    pub(super) fn take_turn(&mut self) -> Result<Option<u16>, ()> {
+        let Some(bytes) = self.first_waits_for().filter(|&bytes| self.fits(bytes)) else {
+            self.is_in_line = false;
+            return Ok(None);
+        };
+        if !self.memory.transfers.has_room(bytes) {
+            return Err(());
+        }
+        self.is_in_line = false;
+        Ok(self.take_first(bytes))
+    }
+
+    /// The memory that the first of the waiting commands waits for.
+    fn first_waits_for(&mut self) -> Option<usize> {
+        let slot = *self.waiting.front()?;
+        Some(self.get(slot).map_or(0, |command| command.state.bytes()))
+    }
+
+    fn take_first(&mut self, bytes: usize) -> Option<u16> {
+        let slot = self.waiting.pop_front()?;
         self.take_memory(slot, bytes);
         Some(slot)
+    }
+}
+
+impl Drop for Commands {
+    fn drop(&mut self) {
+        self.memory.transfers.give_back(self.reserved);
+        self.memory.received.give_back(self.received);
     }
 }
 
@@ -216,6 +349,33 @@ mod tests {
 
     const MIB: u32 = 1 << 20;
 
+    fn commands() -> Commands {
+        Commands::new(7, Rc::new(Memory::of_each(256 << 20, 1)))
+    }
+
+    #[test]
+    fn connections_take_turns_at_the_reactors_memory_and_give_all_back() {
+        let memory = Rc::new(Memory::of_each(24 << 20, 1));
+        let [mut one, mut other] = [1, 2].map(|id| Commands::new(id, memory.clone()));
+        for id in 0..12 {
+            let slot = one.add(id, reading(MIB));
+            assert_eq!(one.reserve(slot, MIB as usize), id < 8, "its own limit");
+        }
+        for id in 0..6 {
+            let slot = other.add(id, reading(MIB));
+            assert_eq!(other.reserve(slot, MIB as usize), id < 4, "all connections'");
+        }
+        assert_eq!(memory.transfers.first(), Some(2));
+        assert!(other.take_turn().is_err(), "there is no room yet");
+        one.release(MIB as usize);
+        assert_eq!(one.next_ready(), None, "it does not overtake who waits");
+        memory.transfers.next();
+        assert_eq!(other.take_turn(), Ok(Some(4)));
+        assert_eq!(memory.transfers.first(), Some(1), "and stands in line itself");
+        drop((one, other));
+        assert_eq!(memory.used_bytes(), 0);
+    }
+
     fn reading(bytes_max: u32) -> State {
         let answer = Reading { bytes_max, says_length: false };
         State::AwaitsSubmission { namespace: 1, request: Request::Flush, answer }
@@ -223,7 +383,7 @@ mod tests {
 
     #[test]
     fn commands_beyond_the_memory_wait_in_their_order() {
-        let mut commands = Commands::default();
+        let mut commands = commands();
         let slots: Vec<u16> = (0..12).map(|id| commands.add(id, reading(MIB))).collect();
         let begun = slots.iter().filter(|&&slot| commands.reserve(slot, MIB as usize)).count();
         assert_eq!(begun, TRANSFER_BYTES_UNDER_WAY >> 20);
@@ -235,7 +395,7 @@ mod tests {
 
     #[test]
     fn a_small_command_does_not_overtake_a_large_one() {
-        let mut commands = Commands::default();
+        let mut commands = commands();
         let first = commands.add(1, reading(8 * MIB));
         let large = commands.add(2, reading(MIB));
         let small = commands.add(3, reading(1));
@@ -247,7 +407,7 @@ mod tests {
 
     #[test]
     fn a_command_that_is_withdrawn_makes_way_for_those_behind_it() {
-        let mut commands = Commands::default();
+        let mut commands = commands();
         let slots = [8, 8, 1].map(|mib| commands.add(mib, reading(u32::from(mib) * MIB)));
         assert!(commands.reserve(slots[0], 8 << 20));
         assert!(!commands.reserve(slots[1], 8 << 20) && !commands.reserve(slots[2], 1 << 20));
@@ -259,7 +419,7 @@ mod tests {
 
     #[test]
     fn slots_are_used_again_and_stale_ones_are_none() {
-        let mut commands = Commands::default();
+        let mut commands = commands();
         let slot = commands.add(7, State::Event);
         assert!(commands.has(7) && commands.is_idle());
         assert!(commands.free(slot).is_some() && commands.free(slot).is_none());

@@ -30,6 +30,10 @@ pub(super) struct Input {
     expected: Option<Header>,
     /// Where in a page data is to begin.
     place: usize,
+    /// The length of the buffer, away or not.
+    buffer_bytes: usize,
+    /// PDUs looked at so far.
+    pub(super) frames: u64,
 }
 
 /// A buffer, and the part of it that was received and not yet looked at.
@@ -61,7 +65,9 @@ impl Bytes {
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, kept);
         } else {
-            self.move_to(Buffer::stale(least.max(2 * (kept + missing))), 0);
+            // Of few lengths, so that they are used again.
+            let bytes = least.max((2 * (kept + missing)).next_multiple_of(BYTES_MIN));
+            self.move_to(Buffer::stale(bytes), 0);
         }
     }
 
@@ -107,15 +113,40 @@ impl Input {
     pub(super) fn new(sender: Sender, limits: Limits) -> Self {
         let bytes = Bytes { buffer: Buffer::zeroed(BYTES_MIN), start: 0, end: 0 };
         let scanner = Scanner::new(sender, limits);
-        Input { scanner, bytes: Some(bytes), away: (0, 0), expected: None, place: 0 }
+        let (away, expected, place, frames) = Default::default();
+        let buffer_bytes = BYTES_MIN;
+        Input { scanner, bytes: Some(bytes), away, expected, place, buffer_bytes, frames }
     }
 
-    /// Room to receive into; none while it is away. And whether nothing can be done before it is full.
-    pub(super) fn room(&mut self) -> Option<(Slice, bool)> {
+    /// Memory of the buffer beyond what every open connection has.
+    pub(super) fn extra_bytes(&self) -> usize {
+        self.buffer_bytes.saturating_sub(BYTES_OPEN)
+    }
+
+    /// How much more memory of that kind the PDU takes that has begun.
+    pub(super) fn missing_extra(&self) -> usize {
+        let pdu_bytes = self.scanner.pdu_bytes().unwrap_or(0);
+        let wanted = if pdu_bytes > BYTES_OPEN { pdu_bytes } else { 0 };
+        wanted.saturating_sub(self.buffer_bytes)
+    }
+
+    /// The number of the PDU that has begun to come, and how much of it came, while the rest is waited for.
+    pub(super) fn half_received(&self) -> Option<(u64, usize)> {
+        let (start, end) = self.away;
+        (self.bytes.is_none() && start < end).then_some((self.frames, end - start))
+    }
+
+    /// Room to receive into; none while it is away. And whether nothing can be done before it is full. A long buffer is kept
+    /// only while `more_comes`.
+    pub(super) fn room(&mut self, more_comes: bool) -> Option<(Slice, bool)> {
         let mut bytes = self.bytes.take()?;
         let begun = self.scanner.begun();
         let expected = self.expected.filter(|_| bytes.start == bytes.end);
         let large = begun.or(expected).filter(is_large);
+        let is_idle = begun.is_none() && bytes.start == bytes.end && !more_comes;
+        if is_idle && bytes.buffer.len() > BYTES_OPEN {
+            bytes.move_to(Buffer::stale(BYTES_OPEN), 0);
+        }
         if let Some(header) = &large {
             bytes.reserve_in_place(header, self.place);
         } else {
@@ -125,6 +156,7 @@ impl Input {
         }
         let (start, end) = (bytes.start, bytes.end);
         self.away = (start, end);
+        self.buffer_bytes = bytes.buffer.len();
         let length = large.map_or(bytes.buffer.len(), |header| start + header.pdu_bytes);
         Some((bytes.buffer.slice(end..length), begun.is_some() && large.is_some()))
     }
@@ -156,7 +188,13 @@ impl Input {
     }
 
     pub(super) fn put(&mut self, bytes: Bytes) {
+        self.buffer_bytes = bytes.buffer.len();
         self.bytes = Some(bytes);
+    }
+
+    /// Forgets a capsule that was expected: there is no memory for its buffer.
+    pub(super) fn expect_nothing(&mut self) {
+        self.expected = None;
     }
 
     /// Forgets what was received.

@@ -203,7 +203,11 @@ impl Connection {
                 let start = data.as_ptr().addr() - capsule.data.bytes().as_ptr().addr();
                 let range = start..start + data.len();
                 let data = self.in_place(&purpose, capsule.data, range);
-                self.with_data(id, purpose, data, 0).map(drop)
+                let bytes = data.buffer_bytes();
+                if let Some(slot) = self.with_data(id, purpose, data, 0)? {
+                    self.commands.count_received(slot, bytes);
+                }
+                Ok(())
             }
             None if sgl.bytes() == 0 => {
                 let room = self.room(&purpose, 0);
@@ -259,9 +263,10 @@ impl Connection {
         let Some(command) = self.commands.get(slot) else { return };
         let State::AwaitsTransfer { purpose, bytes, .. } = command.state else { return };
         let data = self.room(&purpose, bytes as usize);
+        let number = self.commands.next_transfer();
         let Some(command) = self.commands.get(slot) else { return };
         let (received, intact, is_aborted) = (0, true, false);
-        command.state = State::Transfers { purpose, data, received, intact, is_aborted };
+        command.state = State::Transfers { purpose, data, received, intact, is_aborted, number };
         let ready =
             ReadyToTransfer { command_id: command.id, transfer_tag: slot, offset: 0, bytes };
         self.encoder.ready_to_transfer(&ready, self.output.text());
@@ -437,10 +442,34 @@ impl Connection {
     fn submit_ready(&mut self) {
         while matches!(self.phase, Phase::Open | Phase::Draining) {
             let Some(slot) = self.commands.next_ready() else { break };
-            match self.commands.get(slot).map(|command| &command.state) {
-                Some(State::AwaitsTransfer { .. }) => self.ask_for_data(slot),
-                _ => self.submit_waiting(slot),
+            self.has_memory(slot);
+        }
+    }
+
+    fn has_memory(&mut self, slot: u16) {
+        match self.commands.get(slot).map(|command| &command.state) {
+            Some(State::AwaitsTransfer { .. }) => self.ask_for_data(slot),
+            _ => self.submit_waiting(slot),
+        }
+    }
+
+    /// It is this connection's turn to take of the reactor's memory for transfers. Says whether it has had it: otherwise there
+    /// is no room for its command yet.
+    pub(crate) fn take_transfer_turn(&mut self) -> bool {
+        if !matches!(self.phase, Phase::Open | Phase::Draining) {
+            return true;
+        }
+        match self.commands.take_turn() {
+            Ok(Some(slot)) => {
+                self.has_memory(slot);
+                self.go_on();
+                true
             }
+            Ok(None) => {
+                self.go_on();
+                true
+            }
+            Err(()) => false,
         }
     }
 
@@ -487,11 +516,12 @@ impl Connection {
 
     /// Completes the command in `slot` with its namespace's answer.
     pub(super) fn finish(&mut self, slot: u16, answer: Answer) {
-        let Some(Command { id, reserved, state }) = self.commands.free(slot) else { return };
+        let Some(command) = self.commands.free(slot) else { return };
+        let Command { id, reserved, received, state } = command;
         let reading = match state {
             State::Submitted { answer } => answer,
             State::Compares { namespace, store } => {
-                return self.compared((id, reserved), namespace, store, answer);
+                return self.compared((id, reserved, received), namespace, store, answer);
             }
             _ => return,
         };

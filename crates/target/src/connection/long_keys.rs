@@ -50,7 +50,7 @@ impl Connection {
     /// The value that is there came, or there is none: the store goes on, or it fails.
     pub(super) fn compared(
         &mut self,
-        (id, reserved): (u16, usize),
+        (id, reserved, received): (u16, usize, usize),
         namespace: u32,
         store: Request,
         there: Answer,
@@ -68,6 +68,7 @@ impl Connection {
             Ok(()) => {
                 let slot = self.commands.add(id, State::Submitted { answer: None });
                 self.commands.hold(slot, reserved);
+                self.commands.count_received(slot, received);
                 self.submit(slot, namespace, store);
             }
             Err(status) => {

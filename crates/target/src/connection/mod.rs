@@ -29,12 +29,15 @@ mod long_keys;
 mod output;
 mod queue;
 
-use crate::limits::{CONNECT_TIME, LINGER_TIME};
+use crate::limits::{CONNECT_TIME, LINGER_TIME, TRANSFER_TIME, TRANSFER_TIME_SHORT};
 use crate::lost::Host;
+use crate::memory::{CONNECTION_FLOOR_BYTES, Memory};
 use crate::message::{ConnectionId, Message};
 use crate::shared::Shared;
+use crate::stalls::Watch;
 use crate::stats::{Counters, add};
 use crate::{Answer, Reply, Request};
+pub(crate) use commands::Abandoned;
 use commands::Commands;
 use esker_nvme::limits::{H2C_DATA_BYTES, IN_CAPSULE_BYTES};
 use esker_nvme::pdu::{
@@ -50,6 +53,7 @@ use queue::Queue;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,6 +87,25 @@ pub(crate) struct Connection {
     answers: VecDeque<(u16, Answer)>,
     /// Once connected.
     queue: Option<Queue>,
+    /// The reactor's, and what of it this connection holds beside its commands: of the received, and buffers.
+    memory: Rc<Memory>,
+    held: (usize, usize),
+    /// Whether it waits in line to receive, and whether it is its turn.
+    waits_to_receive: bool,
+    has_turn: bool,
+    /// The oldest transfer that an R2T asked for, the PDU that has begun to come, and what is sent.
+    watches: [Watch; 3],
+}
+
+/// Why a connection can't receive.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lack {
+    /// It has too much to send.
+    Output,
+    /// Memory for what comes.
+    Received,
+    /// Memory for a buffer of so many bytes.
+    Buffer(usize),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,10 +125,12 @@ impl Connection {
         local: SocketAddr,
         mailbox: Sender<Message>,
         counters: Arc<Counters>,
+        memory: Rc<Memory>,
     ) -> Self {
         let now = shared.clock.now();
+        let id = shared.next_connection();
         Connection {
-            id: shared.next_connection(),
+            id,
             local,
             mailbox,
             lives: Arc::new(()),
@@ -117,10 +142,15 @@ impl Connection {
             input: Input::new(Side::Host, LIMITS),
             output: Output::default(),
             encoder: Encoder::new(Default::default(), 0),
-            commands: Commands::default(),
+            commands: Commands::new(id, memory.clone()),
             requests: Vec::new(),
             answers: VecDeque::new(),
             queue: None,
+            memory,
+            held: (0, 0),
+            waits_to_receive: false,
+            has_turn: false,
+            watches: Default::default(),
             shared,
         }
     }
@@ -134,14 +164,112 @@ impl Connection {
         std::mem::take(&mut self.requests)
     }
 
-    /// Room to receive into, if anything more is wanted. It is given back by [`received`](Self::received).
-    /// With it comes whether all of it is to be waited for.
+    /// Room to receive into, if anything more is wanted and there is memory for it. It is given back by
+    /// [`received`](Self::received). With it comes whether all of it is to be waited for.
     pub(crate) fn receive(&mut self) -> Option<(Slice, bool)> {
-        match self.phase {
-            Phase::Over => None,
-            Phase::Opening | Phase::Open | Phase::Draining if self.output.is_full() => None,
-            _ => self.input.room(),
+        if self.phase == Phase::Over || !self.input.is_here() {
+            return None;
         }
+        let may_wait = std::mem::take(&mut self.has_turn);
+        if self.takes_frames() {
+            match self.lack(may_wait) {
+                None => {}
+                Some(Lack::Output) => return None,
+                Some(lack) => {
+                    self.wait_to_receive(lack);
+                    return None;
+                }
+            }
+        }
+        if self.memory.buffers.is_half_used() {
+            self.input.expect_nothing();
+        }
+        let more_comes = self.commands.oldest_transfer().is_some();
+        let room = self.input.room(more_comes);
+        self.count_memory();
+        room
+    }
+
+    /// What is missing to receive. Who has had its turn need not wait for others in line.
+    fn lack(&self, has_turn: bool) -> Option<Lack> {
+        let is_free = |account: &crate::memory::Account, bytes| match has_turn {
+            true => account.has_room(bytes),
+            false => account.has_room_beside_waiting(bytes),
+        };
+        if self.is_output_full() {
+            return Some(Lack::Output);
+        }
+        let own = self.commands.received_bytes() + self.output.unreserved_bytes();
+        if own >= CONNECTION_FLOOR_BYTES && !is_free(&self.memory.received, 1) {
+            return Some(Lack::Received);
+        }
+        let extra = self.input.missing_extra();
+        (extra > 0 && !is_free(&self.memory.buffers, extra)).then_some(Lack::Buffer(extra))
+    }
+
+    /// Whether the peer leaves so much unread that nothing more is to be answered.
+    fn is_output_full(&self) -> bool {
+        let is_over = self.output.unreserved_bytes() >= CONNECTION_FLOOR_BYTES
+            && !self.memory.received.has_room(1);
+        is_over || self.output.is_full()
+    }
+
+    fn wait_to_receive(&mut self, lack: Lack) {
+        if !std::mem::replace(&mut self.waits_to_receive, true) {
+            match lack {
+                Lack::Buffer(_) => self.memory.buffers.wait(self.id),
+                _ => self.memory.received.wait(self.id),
+            }
+        }
+    }
+
+    /// It is first in line to receive, for want of a buffer or of memory for what comes. Says whether it has had its turn:
+    /// otherwise there is still no room for it.
+    pub(crate) fn take_receive_turn(&mut self, of_buffers: bool) -> bool {
+        let is_short = match self.lack(true) {
+            Some(Lack::Received) => !of_buffers,
+            Some(Lack::Buffer(_)) => of_buffers,
+            Some(Lack::Output) | None => false,
+        };
+        if is_short && self.takes_frames() {
+            return false;
+        }
+        (self.waits_to_receive, self.has_turn) = (false, true);
+        true
+    }
+
+    /// Counts what it holds beside its commands.
+    pub(crate) fn count_memory(&mut self) {
+        let (received, buffers) = &mut self.held;
+        self.memory.received.hold(received, self.output.unreserved_bytes());
+        self.memory.buffers.hold(buffers, self.input.extra_bytes());
+    }
+
+    /// What namespaces have not answered, to be accounted for when this is gone.
+    pub(crate) fn abandon(&mut self) -> Vec<Abandoned> {
+        self.commands.abandon()
+    }
+
+    /// Whose it is, once it is connected.
+    pub(crate) fn host(&self) -> Option<Host> {
+        let controller = &self.queue.as_ref()?.controller;
+        Some((controller.host.clone(), controller.host_id))
+    }
+
+    /// Whether a transfer has stood still for too long.
+    fn is_stalled(&mut self, now: Duration) -> bool {
+        /// The system is given much at a time, and says when it has sent all of it.
+        const BYTES_A_TIME: usize = 1 << 20;
+        let patience = if self.memory.is_short() { TRANSFER_TIME_SHORT } else { TRANSFER_TIME };
+        let output = self.output.progress();
+        let given = output.map_or(0, |(_, given)| given / BYTES_A_TIME);
+        let seen = [
+            (self.commands.oldest_transfer(), patience),
+            (self.input.half_received(), patience),
+            (output.map(|(sent, _)| (0, sent)), patience * (1 + given as u32)),
+        ];
+        let mut watches = self.watches.iter_mut().zip(seen);
+        watches.any(|(watch, (there_is, patience))| watch.look(now, there_is) >= patience)
     }
 
     /// `bytes` came into `room`; none means that the peer sends no more.
@@ -169,8 +297,9 @@ impl Connection {
 
     /// After an error, what is unread begins with the PDU that is wrong.
     fn take_frames_from(&mut self, bytes: &mut Bytes) -> Result<(), Fatal> {
-        while self.takes_frames() && !self.output.is_full() && !self.output.is_enough() {
+        while self.takes_frames() && !self.is_output_full() && !self.output.is_enough() {
             let Some(frame) = self.input.scanner.scan(bytes.unread())? else { break };
+            self.input.frames += 1;
             let header = frame.header;
             if frame.digest == DataDigest::Padded {
                 self.encoder.pad_digests();
@@ -316,6 +445,10 @@ impl Connection {
         if std::mem::take(&mut self.was_heard) {
             self.last_heard = now;
         }
+        if self.takes_frames() && self.is_stalled(now) {
+            add(&self.counters.stalled, 1);
+            self.phase = Phase::Over;
+        }
         match self.phase {
             Phase::Over => true,
             Phase::Ending => false,
@@ -331,14 +464,6 @@ impl Connection {
         let is_long = keep_alive.is_zero() || keep_alive > crate::limits::SILENCE_TIME;
         let may_go = is_long && !self.has_io_queues();
         may_go.then_some(self.last_heard)
-    }
-
-    /// Whose it is, and the slots of changes that a namespace has and has not answered. None if there are none.
-    pub(crate) fn changes_under_way(&self) -> Option<(Host, Vec<u16>)> {
-        let controller = &self.queue.as_ref()?.controller;
-        let changes: Vec<_> = self.commands.changes().collect();
-        let host = || (controller.host.clone(), controller.host_id);
-        (!changes.is_empty()).then(|| (host(), changes))
     }
 
     /// Whether all is done that will be: to be dropped.
@@ -365,8 +490,10 @@ impl Connection {
 }
 
 impl Drop for Connection {
-    /// A queue that goes leaves its controller; an admin queue takes it along.
+    /// A connection that goes gives its memory back. A queue leaves its controller; an admin queue takes it along.
     fn drop(&mut self) {
+        self.memory.received.give_back(self.held.0);
+        self.memory.buffers.give_back(self.held.1);
         let Some(queue) = &self.queue else { return };
         if queue.id == 0 {
             self.shared.registry.remove(queue.controller.id);

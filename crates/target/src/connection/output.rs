@@ -26,6 +26,10 @@ pub(super) struct Output {
     begun: usize,
     /// The memory of what is to be sent and of what is under way.
     held: usize,
+    /// Of that, the memory for which none was reserved.
+    unreserved: usize,
+    /// Bytes sent so far.
+    sent: usize,
     under_way: Option<UnderWay>,
 }
 
@@ -40,6 +44,8 @@ enum Part {
 #[derive(Default)]
 struct UnderWay {
     held: usize,
+    unreserved: usize,
+    bytes: usize,
     reserved: usize,
 }
 
@@ -58,6 +64,10 @@ impl Part {
                 // A little of a large buffer holds all of it.
                 Part::Data(data, _) => data.buffer_bytes(),
             }
+    }
+
+    fn unreserved(&self) -> usize {
+        if self.reserved() == 0 { self.held() } else { 0 }
     }
 
     fn reserved(&self) -> usize {
@@ -90,6 +100,7 @@ impl Output {
 
     fn push(&mut self, part: Part) {
         self.held += part.held();
+        self.unreserved += part.unreserved();
         self.parts.push_back(part);
     }
 
@@ -112,12 +123,14 @@ impl Output {
 
     /// So many bytes of it were sent. Says how much reserved memory that frees.
     pub(super) fn sent(&mut self, bytes: usize) -> usize {
+        self.sent += bytes;
         let (mut released, mut bytes) = (0, self.begun + bytes);
         while self.parts.front().is_some_and(|part| part.bytes() <= bytes)
             && let Some(part) = self.parts.pop_front()
         {
             bytes -= part.bytes();
             self.held -= part.held();
+            self.unreserved -= part.unreserved();
             released += part.reserved();
             self.forget_text(&part);
         }
@@ -151,8 +164,10 @@ impl Output {
         for _ in 0..SEND_PARTS {
             let Some(part) = self.parts.pop_front() else { break };
             under_way.held += part.held();
+            under_way.unreserved += part.unreserved();
             under_way.reserved += part.reserved();
             let begun = std::mem::take(&mut self.begun);
+            under_way.bytes += part.bytes() - begun;
             slices.push(match part {
                 Part::Text(bytes) => {
                     let text = &self.text[self.text_start..][begun..bytes];
@@ -172,9 +187,23 @@ impl Output {
 
     /// All that was given away was sent. Says how much reserved memory that frees.
     pub(super) fn rest_sent(&mut self) -> usize {
-        let UnderWay { held, reserved } = self.under_way.take().unwrap_or_default();
+        let UnderWay { held, unreserved, bytes, reserved } =
+            self.under_way.take().unwrap_or_default();
         self.held -= held;
+        self.unreserved -= unreserved;
+        self.sent += bytes;
         reserved
+    }
+
+    /// Memory of what is to be sent for which none was reserved.
+    pub(super) fn unreserved_bytes(&self) -> usize {
+        self.unreserved + self.text.len() - self.text_start - self.text_bytes
+    }
+
+    /// Bytes sent so far, and how many the system has been given and has not sent, if there is anything to send.
+    pub(super) fn progress(&self) -> Option<(usize, usize)> {
+        let given = self.under_way.as_ref().map_or(0, |under_way| under_way.bytes);
+        (!self.is_empty()).then_some((self.sent, given))
     }
 
     /// Whether the peer leaves so much unread that nothing more is to be answered.

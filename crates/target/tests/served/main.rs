@@ -3,6 +3,7 @@
 mod aborts;
 mod auth;
 mod blocks;
+mod budget;
 mod controllers;
 mod crowds;
 mod devices;
@@ -64,6 +65,7 @@ fn start_with(
         listen: "127.0.0.1:0".parse().unwrap(),
         reactors,
         drain_time: Duration::from_secs(10),
+        memory_bytes: limits::MEMORY_BYTES,
         subsystems: vec![subsystem],
     };
     Target::start(settings, clock, Arc::new(SystemEntropy), &background).unwrap()

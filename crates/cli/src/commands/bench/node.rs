@@ -204,6 +204,7 @@ fn start(namespace: Arc<dyn Namespace>) -> Outcome<Target> {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         reactors: 1,
         drain_time: DRAIN_TIME,
+        memory_bytes: esker_target::limits::MEMORY_BYTES,
         subsystems: vec![subsystem],
     };
     let background: Arc<dyn Background> = Arc::new(Threads);

@@ -37,6 +37,9 @@ pub struct Config {
     pub hosts: Option<PathBuf>,
     /// Where metrics and health are told.
     pub metrics: Option<SocketAddr>,
+    /// Bytes of data in flight that all connections may hold together.
+    #[serde(default = "transfer_memory", deserialize_with = "memory_size")]
+    pub transfer_memory: usize,
     /// What is served; the first has id 1.
     #[serde(rename = "namespace")]
     pub namespaces: Vec<Kind>,
@@ -95,6 +98,10 @@ fn reactors() -> usize {
     1
 }
 
+fn transfer_memory() -> usize {
+    esker_target::limits::MEMORY_BYTES
+}
+
 fn capacity() -> u64 {
     1 << 40
 }
@@ -107,6 +114,11 @@ fn block_bytes() -> u32 {
 fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let text = String::deserialize(deserializer)?;
     units::parse_bytes(&text).map(|bytes| bytes as u64).map_err(serde::de::Error::custom)
+}
+
+fn memory_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    units::parse_bytes(&text).map_err(serde::de::Error::custom)
 }
 
 fn some_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {

@@ -171,6 +171,8 @@ fn page(target: &Target, served: &[Served]) -> String {
         ("commands_failed_total", "counter", totals.failed),
         ("connections_opened_total", "counter", totals.connections_opened),
         ("connections_terminated_total", "counter", totals.terminated),
+        ("connections_stalled_total", "counter", totals.stalled),
+        ("held_bytes", "gauge", totals.held_bytes),
         (
             "connections",
             "gauge",
@@ -302,6 +304,7 @@ mod tests {
             reactors: 1,
             hosts: None,
             metrics: None,
+            transfer_memory: esker_target::limits::MEMORY_BYTES,
             namespaces: vec![kind],
         };
         let target = start(&config, &nqn, &served, Access::Anyone).unwrap();

@@ -15,7 +15,7 @@ use config::{Config, Kind};
 use esker::Db;
 use esker_base::{Background, Clock, SystemClock, SystemEntropy, Threads};
 use esker_nvme::Nqn;
-use esker_target::{Access, Failures, Settings, Subsystem, Target};
+use esker_target::{Access, Failures, Settings, Subsystem, Target, limits};
 use metrics::Metrics;
 use namespace::Served;
 use std::net::SocketAddr;
@@ -115,6 +115,7 @@ impl Serve {
             reactors: self.reactors.into(),
             hosts: self.hosts,
             metrics: self.metrics,
+            transfer_memory: limits::MEMORY_BYTES,
             namespaces: vec![kind],
         })
     }
@@ -154,6 +155,7 @@ fn start(config: &Config, nqn: &Nqn, served: &[Served], access: Access) -> Outco
         listen: config.listen,
         reactors: config.reactors,
         drain_time: DRAIN_TIME,
+        memory_bytes: config.transfer_memory,
         subsystems: vec![subsystem],
     };
     let background: Arc<dyn Background> = Arc::new(Threads);

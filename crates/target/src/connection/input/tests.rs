@@ -49,7 +49,7 @@ fn cut(
     input.set_place(place);
     let mut lengths = lengths.iter().copied().cycle();
     while !bytes.is_empty() {
-        let (mut room, is_all) = input.room().expect("it is here");
+        let (mut room, is_all) = input.room(false).expect("it is here");
         assert!(!room.is_empty(), "nothing could ever come");
         let piece = if is_all { room.len() } else { lengths.next().unwrap_or(1).min(room.len()) };
         let piece = bytes.split_off(..piece.min(bytes.len())).expect("it is no more than all");
@@ -164,7 +164,7 @@ fn the_second_of_two_large_capsules_is_received_where_its_data_belongs() {
     input.set_place(56);
     let (mut given, mut rest) = (0, &bytes[..]);
     while !rest.is_empty() {
-        let (mut room, _) = input.room().unwrap();
+        let (mut room, _) = input.room(false).unwrap();
         let piece = rest.split_off(..room.len().min(rest.len())).unwrap();
         room[..piece.len()].copy_from_slice(piece);
         input.give_back(room, piece.len());
