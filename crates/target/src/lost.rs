@@ -3,16 +3,22 @@
 //! A host that lost a connection connects again, and may send again what it does not know the end of. Were an earlier change carried
 //! out behind that, it would undo it. So a Connect waits until all changes that its host left behind are done, for as long as a
 //! connection may take to connect.
+//!
+//! A host with several controllers has another way at once, and sends again by that: so its I/O queues, too, take no commands
+//! until these changes are done.
 
 use esker_nvme::Nqn;
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 /// A host: its name (HOSTNQN), and the id (HOSTID) that tells those apart that share a name.
 pub(crate) type Host = (Nqn, [u8; 16]);
 
 #[derive(Default)]
 pub(crate) struct LostChanges {
+    /// Of all hosts.
+    all: AtomicUsize,
     /// How many, if there are any.
     by_host: Mutex<HashMap<Host, usize>>,
 }
@@ -21,6 +27,7 @@ impl LostChanges {
     /// A connection of `host` is gone that had so many changes under way.
     pub(crate) fn add(&self, host: &Host, changes: usize) {
         if changes > 0 {
+            self.all.fetch_add(changes, SeqCst);
             *self.by_host.lock().entry(host.clone()).or_default() += changes;
         }
     }
@@ -30,10 +37,16 @@ impl LostChanges {
         let mut by_host = self.by_host.lock();
         if let Some(left) = by_host.get_mut(host) {
             *left -= 1;
+            self.all.fetch_sub(1, SeqCst);
             if *left == 0 {
                 by_host.remove(host);
             }
         }
+    }
+
+    /// Whether some of any host are not done: without a lock, for each command asks.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.load(SeqCst) == 0
     }
 
     /// Whether some of `host` are not done.

@@ -53,6 +53,10 @@ const SGLS: u32 = 1 | 1 << 20 | 1 << 21;
 const SQES: u8 = 0x66;
 const CQES: u8 = 0x44;
 
+/// CMIC (byte 76): the subsystem may have two or more ports (bit 0) and two or more controllers (bit 1). Hosts connect by as
+/// many ways as they like; each connection of an admin queue is a controller of its own, and all are equal: no ANA (bit 3).
+const MULTIPLE_PORTS_AND_CONTROLLERS: u8 = 1 | 1 << 1;
+
 /// OFCS: Disconnect is known.
 const DISCONNECT: u16 = 1;
 /// ONCS: Write Zeroes is known, and Get Features' Select field.
@@ -87,6 +91,7 @@ impl Controller {
         put_text(&mut out[4..24], &self.serial);
         put_text(&mut out[24..64], &self.model);
         put_text(&mut out[64..72], &self.firmware);
+        out[76] = MULTIPLE_PORTS_AND_CONTROLLERS;
         out[77] = self.transfer_pages_log2;
         put_u16(out, 78, self.id);
         put_u32(out, 80, VERSION_2_0);

@@ -1,7 +1,7 @@
 //! Identify Namespace of the Key Value command set (CNS 05h, CSI 1; KV 4.1.5.1), and the little that stands in
 //! Identify Controller (CNS 06h, CSI 1).
 
-use super::Structure;
+use super::{SHARED, Structure};
 use crate::bytes::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
 
 /// A namespace of keys and values.
@@ -38,6 +38,7 @@ impl KvNamespace {
         out.fill(0);
         put_u64(out, 0, self.capacity_bytes);
         put_u64(out, 16, self.used_bytes);
+        out[26] = SHARED;
         out[48..64].copy_from_slice(&self.guid);
         put_u16(out, FORMATS, self.key_bytes_max);
         put_u32(out, FORMATS + 4, self.value_bytes_max);

@@ -1,11 +1,12 @@
 //! The short structures: lists of namespaces, a namespace's identifiers, what all namespaces have in common.
 
-use super::Structure;
+use super::{SHARED, Structure};
 use crate::bytes::{put_u32, put_u64, u32_at};
 use crate::command::CommandSet;
 
 /// Namespace identifier types (NIDT).
 const GUID: u8 = 2;
+const UUID: u8 = 3;
 const COMMAND_SET: u8 = 4;
 
 /// NSTAT.NRDY: the namespace is ready.
@@ -24,12 +25,28 @@ pub fn namespaces(ids: impl Iterator<Item = u32>, after: u32, out: &mut Structur
 /// namespace of keys for what it is.
 pub fn descriptors(guid: &[u8; 16], set: CommandSet, out: &mut Structure) {
     out.fill(0);
-    out[0] = GUID;
-    out[1] = 16;
-    out[4..20].copy_from_slice(guid);
-    out[20] = COMMAND_SET;
-    out[21] = 1;
-    out[24] = set as u8;
+    let mut at = 0;
+    for (kind, id) in [(GUID, &guid[..]), (UUID, &uuid(guid)), (COMMAND_SET, &[set as u8])] {
+        out[at] = kind;
+        out[at + 1] = id.len() as u8;
+        out[at + 4..at + 4 + id.len()].copy_from_slice(id);
+        at += 4 + id.len();
+    }
+}
+
+/// The UUID of the namespace with this NGUID: the same bytes, but for the version (8, of the maker's own kind) and the
+/// variant (RFC 9562). Linux names a namespace by it: `/dev/disk/by-id/nvme-uuid.…`.
+pub fn uuid(guid: &[u8; 16]) -> [u8; 16] {
+    let mut uuid = *guid;
+    uuid[6] = uuid[6] & 0x0f | 0x80;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    uuid
+}
+
+/// A UUID as it is written.
+pub fn uuid_text(uuid: &[u8; 16]) -> String {
+    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
 /// Reads the command set out of a namespace's identifiers. Without one it is NVM.
@@ -48,6 +65,7 @@ pub fn command_set_of(data: &Structure) -> Option<CommandSet> {
 /// Writes what namespaces have whatever their command set is (CNS 08h).
 pub fn independent_namespace(is_ready: bool, out: &mut Structure) {
     out.fill(0);
+    out[1] = SHARED;
     out[14] = if is_ready { READY } else { 0 };
 }
 

@@ -9,11 +9,15 @@ pub use controller::{Controller, ControllerKind};
 pub use kv_namespace::KvNamespace;
 pub use lists::{
     command_set_of, command_sets, descriptors, independent_namespace, is_ready, listed, namespaces,
+    uuid, uuid_text,
 };
 pub use nvm_namespace::{NvmNamespace, namespace_without_blocks};
 
 /// The length of every structure.
 pub const IDENTIFY_BYTES: usize = 4096;
+
+/// NMIC: the namespace may be attached to two or more controllers at a time.
+const SHARED: u8 = 1;
 
 /// A structure, to be filled.
 pub type Structure = [u8; IDENTIFY_BYTES];

@@ -1,6 +1,6 @@
 //! Identify Namespace of the NVM command set (CNS 00h; NVM 4.1.5.1).
 
-use super::Structure;
+use super::{SHARED, Structure};
 use crate::bytes::{put_u64, u64_at};
 
 /// A namespace of blocks.
@@ -24,6 +24,7 @@ impl NvmNamespace {
         put_u64(out, 0, self.blocks);
         put_u64(out, 8, self.blocks);
         put_u64(out, 16, self.blocks);
+        out[30] = SHARED;
         out[104..120].copy_from_slice(&self.guid);
         out[FORMATS + 2] = self.block_bytes_log2;
     }
@@ -45,5 +46,6 @@ impl NvmNamespace {
 pub fn namespace_without_blocks(guid: &[u8; 16], is_active: bool, out: &mut Structure) {
     out.fill(0);
     put_u64(out, 8, is_active.into());
+    out[30] = SHARED;
     out[104..120].copy_from_slice(guid);
 }

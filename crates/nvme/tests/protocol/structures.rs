@@ -83,10 +83,20 @@ fn identifiers_say_that_a_namespace_holds_keys() {
     identify::descriptors(&GUID, CommandSet::KeyValue, &mut out);
     assert_eq!(out[..4], [2, 16, 0, 0]);
     assert_eq!(out[4..20], GUID);
-    assert_eq!(out[20..26], [4, 1, 0, 0, 1, 0]);
+    assert_eq!(out[20..24], [3, 16, 0, 0], "a UUID");
+    assert_eq!(out[24..40], identify::uuid(&GUID));
+    assert_eq!((out[30] >> 4, out[32] >> 6), (8, 2), "its version and variant");
+    assert_eq!(out[40..46], [4, 1, 0, 0, 1, 0]);
     assert_eq!(identify::command_set_of(&out), Some(CommandSet::KeyValue));
-    out[24] = 9;
+    out[44] = 9;
     assert_eq!(identify::command_set_of(&out), None, "a set that is not known here");
+}
+
+#[test]
+fn a_uuid_is_written_in_five_groups() {
+    let guid = [0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0, 0x11, 0x22, 0, 0, 0, 0, 0, 0xff];
+    let text = identify::uuid_text(&identify::uuid(&guid));
+    assert_eq!(text, "12345678-9abc-8ef0-9122-0000000000ff");
 }
 
 #[test]

@@ -100,7 +100,7 @@ pub(crate) struct Connection {
 /// Why a connection can't receive.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lack {
-    /// It has too much to send.
+    /// It has too much to send, or is held back.
     Output,
     /// Memory for what comes.
     Received,
@@ -196,7 +196,7 @@ impl Connection {
             true => account.has_room(bytes),
             false => account.has_room_beside_waiting(bytes),
         };
-        if self.is_output_full() {
+        if self.is_output_full() || self.is_held_back() {
             return Some(Lack::Output);
         }
         let own = self.commands.received_bytes() + self.output.unreserved_bytes();
@@ -212,6 +212,26 @@ impl Connection {
         let is_over = self.output.unreserved_bytes() >= CONNECTION_FLOOR_BYTES
             && !self.memory.received.has_room(1);
         is_over || self.output.is_full()
+    }
+
+    /// Whether it is an I/O queue of a host that left changes behind on other connections, which are not done: what comes here
+    /// may be the same ones, sent again.
+    fn is_held_back(&self) -> bool {
+        if self.shared.lost_changes.is_empty() {
+            return false;
+        }
+        let is_io = self.queue.as_ref().is_some_and(|queue| !queue.is_admin());
+        is_io && self.host().is_some_and(|host| self.shared.lost_changes.has_any(&host))
+    }
+
+    /// Looks at what came while it was held back. Says whether there was anything.
+    fn go_on_unless_held_back(&mut self) -> bool {
+        let is_io = self.queue.as_ref().is_some_and(|queue| !queue.is_admin());
+        if !is_io || !self.input.is_here() || self.is_held_back() {
+            return false;
+        }
+        self.take_frames();
+        true
     }
 
     fn wait_to_receive(&mut self, lack: Lack) {
@@ -297,7 +317,11 @@ impl Connection {
 
     /// After an error, what is unread begins with the PDU that is wrong.
     fn take_frames_from(&mut self, bytes: &mut Bytes) -> Result<(), Fatal> {
-        while self.takes_frames() && !self.is_output_full() && !self.output.is_enough() {
+        while self.takes_frames()
+            && !self.is_output_full()
+            && !self.output.is_enough()
+            && !self.is_held_back()
+        {
             let Some(frame) = self.input.scanner.scan(bytes.unread())? else { break };
             self.input.frames += 1;
             let header = frame.header;
@@ -452,7 +476,7 @@ impl Connection {
         match self.phase {
             Phase::Over => true,
             Phase::Ending => false,
-            _ => self.connect_again() || self.tell_of_failures(),
+            _ => self.connect_again() || self.tell_of_failures() || self.go_on_unless_held_back(),
         }
     }
 

@@ -83,7 +83,8 @@ fn what_linux_asks_is_answered() {
     assert_eq!(identify(&mut admin, 6, 0, 1).1, 0);
     assert_eq!(identify(&mut admin, 2, 0, 0).0[..12], [1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
     let (names, _) = identify(&mut admin, 3, 1, 0);
-    assert_eq!((names[20], names[21], names[24]), (4, 1, 1), "namespace 1 holds keys");
+    assert_eq!((names[20], names[21]), (3, 16), "a UUID");
+    assert_eq!((names[40], names[41], names[44]), (4, 1, 1), "namespace 1 holds keys");
     assert_eq!(identify(&mut admin, 8, 1, 0).0[14], 1, "and is ready");
     let (effects, _) = log_page(&mut admin, 5, 1, 4096);
     assert_eq!((effects[1024 + 4], effects[1024 + 8]), (3, 1), "store, retrieve");
@@ -183,6 +184,33 @@ fn every_log_page_that_is_listed_is_there_and_no_other() {
         let is_listed = features[usize::from(number) * 4] & 1 != 0;
         assert_eq!((number, feature(&mut admin, 0x0a, number, 0).0 == 0), (number, is_listed));
     }
+}
+
+/// Linux refuses a second controller of a subsystem without CMIC bit 1, and a second path to a namespace without NMIC bit 0.
+#[test]
+fn a_host_may_have_several_controllers_with_the_same_namespaces() {
+    let target = open_target();
+    let mut ids = Vec::new();
+    let mut queues: Vec<_> = (0..3).map(|_| Wire::queues(target.address(), 0)).collect();
+    for (admin, _) in &mut queues {
+        let (controller, _) = identify(admin, 1, 0, 0);
+        assert_eq!(controller[76], 3, "CMIC: ports and controllers, no ANA");
+        ids.push(u16::from_le_bytes([controller[78], controller[79]]));
+        for namespace in [1, 2] {
+            assert_eq!(identify(admin, 8, namespace, 0).0[1], 1, "NMIC of {namespace}");
+            assert_eq!(identify(admin, 0, namespace, 0).0[30], 1, "NMIC of {namespace}");
+        }
+        assert_eq!(identify(admin, 5, 1, 1).0[26], 1, "NMIC as its command set has it");
+    }
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 3, "CNTLID");
+    let names: Vec<_> = queues.iter_mut().map(|(admin, _)| identify(admin, 3, 2, 0).0).collect();
+    assert!(names.iter().all(|name| *name == names[0]), "one namespace by all ways");
+    // What is stored by one way is there by another, also when the first is gone.
+    assert_eq!(queues[0].1.store(b"k", b"v").status, 0);
+    queues.remove(0);
+    assert_eq!(queues[1].1.retrieve(b"k", 16).0, b"v");
 }
 
 #[test]

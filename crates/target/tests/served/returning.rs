@@ -2,7 +2,7 @@
 
 use crate::held::{Held, holding};
 use crate::wire::{Wire, connect, in_capsule, key_command};
-use crate::{HOST, NODE};
+use crate::{HOST, NODE, wait_until};
 use esker_target::{Answer, Target};
 use std::io::ErrorKind;
 use std::net::Shutdown;
@@ -50,4 +50,31 @@ fn a_host_that_comes_again_does_not_wait_for_reads() {
     let (held, target) = holding(false);
     leave(&held, &target, key_command(0x02, b"k", 5, 0), b"");
     assert_eq!(come_again(&target).completion().status, 0);
+}
+
+#[test]
+fn another_way_of_a_host_takes_no_commands_until_the_changes_of_the_first_are_done() {
+    let (held, target) = holding(false);
+    let (_admin, mut other_way) = Wire::queues(target.address(), 0);
+    let mut strangers = [(); 2].map(|()| {
+        let mut admin = Wire::open(target.address(), 0);
+        let controller = admin.connect(NODE, "nqn.other", 0xffff, 0, 31, 0).word as u16;
+        admin.enable();
+        let mut io = Wire::open(target.address(), 0);
+        assert_eq!(io.connect(NODE, "nqn.other", controller, 1, 31, 0).status, 0);
+        (admin, io)
+    });
+    leave(&held, &target, key_command(0x01, b"k", 5, 0), b"value");
+    let mut again = key_command(0x01, b"k", 5, 0);
+    in_capsule(&mut again, 5);
+    other_way.send(&mut again, b"value");
+    for (_, io) in &mut strangers {
+        let done = io.plain(key_command(0x14, b"k", 0, 0));
+        assert_eq!(done.status, 0, "others are not held back");
+    }
+    assert_eq!(held.count(), 1, "it was carried out beside the first");
+    held.answer_one(Answer::Done);
+    wait_until("it is carried out", || held.count() == 1);
+    held.answer_one(Answer::Done);
+    assert_eq!(other_way.completion().status, 0);
 }

@@ -5,6 +5,7 @@ use crate::commands::stdout;
 use crate::failure::Outcome;
 use esker_nvme::Nqn;
 use esker_nvme::command::CommandSet;
+use esker_nvme::identify::{uuid, uuid_text};
 use std::io::Write;
 use std::net::SocketAddr;
 
@@ -40,43 +41,67 @@ pub fn announce(
         writeln!(out, "From here:")?;
         writeln!(out, "  esker nvme ping --address {address} --nqn {nqn} --namespace {namespace}")?;
     }
-    writeln!(out, "With the kernel's initiator, whose first controller is nvme0:")?;
+    writeln!(
+        out,
+        "With the kernel's initiator, which numbers devices in its own order (find yours by its UUID):"
+    )?;
     writeln!(out, "  nvme discover -t tcp -a {ip} -s {port}")?;
     writeln!(out, "  nvme connect -t tcp -a {ip} -s {port} -n {nqn}")?;
     let ready = (1..).zip(served).filter(|(_, served)| served.namespace.is_ready());
     for (number, served) in ready {
-        if served.namespace.has_long_keys() {
+        let namespace = served.namespace.as_ref();
+        if namespace.has_long_keys() {
             writeln!(
                 out,
                 "  # namespace {number} has keys of any length, which take `esker nvme`: for others a key is its hash"
             )?;
             continue;
         }
-        for line in commands(number, served.namespace.description().command_set()) {
+        let uuid = uuid_text(&uuid(&namespace.guid()));
+        for line in commands(number, namespace.description().command_set(), &uuid) {
             writeln!(out, "  {line}")?;
         }
     }
     Ok(out.flush()?)
 }
 
-/// Commands of nvme-cli, which has none for keys: the key `k` is 6Bh in CDW2, its length in CDW11.
-fn commands(number: u32, set: CommandSet) -> Vec<String> {
+/// Commands of nvme-cli, which has none for keys: the key `k` is 6Bh in CDW2, its length in CDW11. The device's name has
+/// nothing to do with the namespace's id.
+fn commands(number: u32, set: CommandSet, uuid: &str) -> Vec<String> {
     match set {
         CommandSet::KeyValue => {
-            let pass =
-                format!("nvme io-passthru /dev/ng0n{number} -n {number} --cdw2=0x6b --cdw11=1");
+            // There are no links to generic devices.
+            let find = format!(
+                "dev=$(for d in /dev/ng*n*; do nvme ns-descs $d 2>&1 | grep -q {uuid} && echo $d; done | head -n 1)    # namespace {number}"
+            );
+            let all = format!("nvme io-passthru $dev -n {number}");
+            let pass = format!("{all} --cdw2=0x6b --cdw11=1");
             vec![
+                find,
                 format!("printf hello | {pass} -o 0x01 -w -l 5 --cdw10=5    # store"),
                 format!("{pass} -o 0x02 -r -b -l 4096 --cdw10=4096    # retrieve"),
                 format!("{pass} -o 0x14    # exist"),
-                format!(
-                    "nvme io-passthru /dev/ng0n{number} -n {number} -o 0x06 -r -b -l 4096 --cdw10=4096    # list"
-                ),
+                format!("{all} -o 0x06 -r -b -l 4096 --cdw10=4096    # list"),
                 format!("{pass} -o 0x10    # delete"),
             ]
         }
-        CommandSet::Nvm => {
-            vec![format!("nvme read /dev/nvme0n{number} -s 0 -c 0 -z 4096")]
+        CommandSet::Nvm => vec![format!(
+            "nvme read /dev/disk/by-id/nvme-uuid.{uuid} -s 0 -c 0 -z 4096    # namespace {number}"
+        )],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_device_is_named_by_a_number() {
+        for set in [CommandSet::KeyValue, CommandSet::Nvm] {
+            let lines = commands(3, set, "12345678-9abc-8ef0-9122-0000000000ff");
+            assert!(lines[0].contains("12345678-9abc-8ef0-9122-0000000000ff"));
+            let numbered = ["/dev/nvme", "/dev/ng0"];
+            assert!(lines.iter().all(|line| !numbered.iter().any(|name| line.contains(name))));
         }
     }
 }
