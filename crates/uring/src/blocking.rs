@@ -72,6 +72,7 @@ impl Blocking {
                 | Operation::WriteDurablyAt { .. }
                 | Operation::WriteGatheredAt { .. }
                 | Operation::SyncData { .. }
+                | Operation::Deallocate { .. }
         );
         let id = self.slots.insert(State::Away).map_err(|_| ());
         let Ok(id) = id else { return Err(Refused(operation)) };

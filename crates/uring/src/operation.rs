@@ -54,6 +54,16 @@ pub enum Operation {
         /// What to sync.
         file: Descriptor,
     },
+    /// Frees a range of a file or device, which reads as zeros from then on. The length stays. Where that is not possible,
+    /// the error is [`Unsupported`](std::io::ErrorKind::Unsupported).
+    Deallocate {
+        /// Where to free.
+        file: Descriptor,
+        /// In bytes.
+        offset: u64,
+        /// How many.
+        bytes: u64,
+    },
     /// Waits for a connection, which comes as [`Completion::accepted`].
     Accept {
         /// A listening socket.

@@ -1,7 +1,9 @@
-//! The NVM command set (CSI 0), as far as a plain block namespace has it: flush, write, read, write zeroes.
+//! The NVM command set (CSI 0), as far as a plain block namespace has it: flush, write, read, write zeroes, and
+//! dataset management, which frees blocks.
 
 use super::Sqe;
 use crate::Status;
+use crate::bytes::{u32_at, u64_at};
 
 /// The opcodes.
 pub mod opcode {
@@ -14,8 +16,11 @@ pub mod opcode {
     /// Write Zeroes.
     pub const WRITE_ZEROES: u8 = 0x08;
 
+    /// Dataset Management.
+    pub const DATASET_MANAGEMENT: u8 = 0x09;
+
     /// All of them, for the log page that lists what is supported.
-    pub const ALL: [u8; 4] = [FLUSH, WRITE, READ, WRITE_ZEROES];
+    pub const ALL: [u8; 5] = [FLUSH, WRITE, READ, WRITE_ZEROES, DATASET_MANAGEMENT];
 }
 
 /// Blocks in a row.
@@ -23,7 +28,7 @@ pub mod opcode {
 pub struct Blocks {
     /// The first (SLBA).
     pub first: u64,
-    /// How many: 1 to 65,536.
+    /// How many: 1 to 65,536; in a range of Dataset Management any number.
     pub count: u32,
 }
 
@@ -60,7 +65,26 @@ pub enum NvmCommand {
         /// Whether to make just these safe before it is acknowledged.
         force_unit_access: bool,
     },
+    /// Says what will be done with ranges of blocks, which its data has ([`ranges`]).
+    DatasetManagement {
+        /// How many: 1 to 256.
+        ranges: u16,
+        /// AD: they are not needed any more.
+        deallocate: bool,
+    },
 }
+
+/// The length of a range in the data of Dataset Management.
+pub const RANGE_BYTES: usize = 16;
+
+/// The ranges in the data of Dataset Management (NVM 1.0, 3.2.3). Their context attributes are hints.
+pub fn ranges(data: &[u8]) -> impl Iterator<Item = Blocks> {
+    data.chunks_exact(RANGE_BYTES)
+        .map(|range| Blocks { first: u64_at(range, 8), count: u32_at(range, 4) })
+}
+
+/// CDW11 of Dataset Management: AD, deallocate.
+const DEALLOCATE: u32 = 1 << 2;
 
 /// CDW12: force unit access.
 const FUA: u32 = 1 << 30;
@@ -74,6 +98,11 @@ impl NvmCommand {
         let blocks = Blocks { first: sqe.double_word(10), count: (word & 0xffff) + 1 };
         let force_unit_access = word & FUA != 0;
         let opcode = sqe.opcode();
+        if opcode == opcode::DATASET_MANAGEMENT {
+            let ranges = (sqe.word(10) & 0xff) as u16 + 1;
+            let deallocate = sqe.word(11) & DEALLOCATE != 0;
+            return Ok(NvmCommand::DatasetManagement { ranges, deallocate });
+        }
         if opcode != opcode::FLUSH && word & PROTECTION != 0 {
             return Err(Status::INVALID_FIELD);
         }
@@ -90,6 +119,12 @@ impl NvmCommand {
     pub fn encode(&self, namespace: u32) -> Sqe {
         let (opcode, blocks, force_unit_access) = match *self {
             NvmCommand::Flush => return Sqe::new(opcode::FLUSH, namespace),
+            NvmCommand::DatasetManagement { ranges, deallocate } => {
+                let mut sqe = Sqe::new(opcode::DATASET_MANAGEMENT, namespace);
+                sqe.set_word(10, u32::from(ranges.saturating_sub(1)) & 0xff);
+                sqe.set_word(11, if deallocate { DEALLOCATE } else { 0 });
+                return sqe;
+            }
             NvmCommand::Write { blocks, force_unit_access } => {
                 (opcode::WRITE, blocks, force_unit_access)
             }

@@ -59,7 +59,8 @@ const MULTIPLE_PORTS_AND_CONTROLLERS: u8 = 1 | 1 << 1;
 
 /// OFCS: Disconnect is known.
 const DISCONNECT: u16 = 1;
-/// ONCS: Write Zeroes is known, and Get Features' Select field.
+/// ONCS: Dataset Management and Write Zeroes are known, and Get Features' Select field.
+const DATASET_MANAGEMENT: u16 = 1 << 2;
 const WRITE_ZEROES: u16 = 1 << 3;
 const SELECT: u16 = 1 << 4;
 /// VWC: there is a cache; Flush takes every namespace for itself.
@@ -119,7 +120,7 @@ impl Controller {
         out[512] = SQES;
         out[513] = CQES;
         put_u32(out, 516, self.namespaces);
-        put_u16(out, 520, WRITE_ZEROES | SELECT);
+        put_u16(out, 520, DATASET_MANAGEMENT | WRITE_ZEROES | SELECT);
         out[525] = if self.volatile_write_cache { CACHE_PRESENT } else { 0 };
         put_u16(out, 1804, DISCONNECT);
     }

@@ -14,6 +14,9 @@ pub struct NvmNamespace {
     pub guid: [u8; 16],
 }
 
+/// DLFEAT: blocks that were deallocated read as zeros.
+const DEALLOCATED_ARE_ZEROS: u8 = 1;
+
 /// Where formats start. There is one.
 const FORMATS: usize = 128;
 
@@ -25,6 +28,7 @@ impl NvmNamespace {
         put_u64(out, 8, self.blocks);
         put_u64(out, 16, self.blocks);
         out[30] = SHARED;
+        out[33] = DEALLOCATED_ARE_ZEROS;
         out[104..120].copy_from_slice(&self.guid);
         out[FORMATS + 2] = self.block_bytes_log2;
     }

@@ -23,7 +23,10 @@ pub fn command_effects(set: CommandSet, out: &mut Structure) {
         put_u32(out, usize::from(opcode) * 4, SUPPORTED | OF_CONTROLLER);
     }
     let (all, writes): (&[u8], &[u8]) = match set {
-        CommandSet::Nvm => (&nvm::opcode::ALL, &[nvm::opcode::WRITE, nvm::opcode::WRITE_ZEROES]),
+        CommandSet::Nvm => {
+            use nvm::opcode::{DATASET_MANAGEMENT, WRITE, WRITE_ZEROES};
+            (&nvm::opcode::ALL, &[WRITE, WRITE_ZEROES, DATASET_MANAGEMENT])
+        }
         CommandSet::KeyValue => (&kv::opcode::ALL, &[kv::opcode::STORE, kv::opcode::DELETE]),
     };
     for &opcode in all {

@@ -17,6 +17,7 @@ pub(super) enum Purpose {
     Auth,
     Store { namespace: u32, key: Key, bytes: u32, condition: Condition },
     Write { namespace: u32, offset: u64, force_unit_access: bool },
+    DatasetManagement { namespace: u32, ranges: u16, deallocate: bool },
 }
 
 /// What a command waits for.

@@ -5,12 +5,13 @@ use super::{Connection, Phase, input};
 use crate::{Answer, Description, Namespace, Reply, Request};
 use esker_nvme::command::fabrics;
 use esker_nvme::command::kv::KvCommand;
-use esker_nvme::command::nvm::{Blocks, NvmCommand};
+use esker_nvme::command::nvm::{self, Blocks, NvmCommand, RANGE_BYTES};
 use esker_nvme::command::{CommandSet, Sgl};
 use esker_nvme::limits::TRANSFER_BYTES;
 use esker_nvme::pdu::{DataHeader, Fatal, Payload, ReadyToTransfer};
 use esker_nvme::{Cqe, Sqe, Status};
 use esker_uring::{Buffer, Slice};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -182,6 +183,15 @@ impl Connection {
             NvmCommand::WriteZeroes { blocks, force_unit_access } => {
                 let (offset, bytes) = range(description, blocks)?;
                 Request::WriteZeroes { offset, bytes, force_unit_access }
+            }
+            NvmCommand::DatasetManagement { ranges, deallocate } => {
+                let sgl = sqe.sgl()?;
+                // Linux names a page, however few ranges there are.
+                if (sgl.bytes() as usize) < usize::from(ranges) * RANGE_BYTES {
+                    return Err(Status::DATA_SGL_LENGTH_INVALID);
+                }
+                let purpose = Purpose::DatasetManagement { namespace, ranges, deallocate };
+                return self.take_data(id, sgl, capsule, purpose);
             }
             NvmCommand::Flush => Request::Flush,
         };
@@ -365,6 +375,19 @@ impl Connection {
             Purpose::Write { namespace, offset, force_unit_access } => {
                 let request = Request::Write { offset, data, force_unit_access };
                 Ok(Some(self.submit_new(id, namespace, request)))
+            }
+            Purpose::DatasetManagement { namespace, ranges, deallocate } => {
+                let description = self.namespace(namespace)?.description();
+                let all = nvm::ranges(&data).take(ranges.into());
+                let all = all.map(|blocks| range(description, blocks));
+                let all = all.collect::<Result<VecDeque<_>, _>>()?;
+                let ranges: VecDeque<_> = all.into_iter().filter(|&(_, bytes)| bytes > 0).collect();
+                if !deallocate || ranges.is_empty() {
+                    // A hint, or nothing at all.
+                    self.complete(Cqe::new(id, Status::SUCCESS));
+                    return Ok(None);
+                }
+                Ok(Some(self.submit_new(id, namespace, Request::Deallocate { ranges })))
             }
         }
     }

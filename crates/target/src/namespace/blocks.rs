@@ -36,6 +36,12 @@ impl MemoryBlocks {
                 bytes[offset as usize..][..length as usize].fill(0);
                 Answer::Done
             }
+            Request::Deallocate { ranges } => {
+                for (offset, length) in ranges {
+                    bytes[offset as usize..][..length as usize].fill(0);
+                }
+                Answer::Done
+            }
             _ => Answer::Failed(Status::INVALID_OPCODE),
         }
     }

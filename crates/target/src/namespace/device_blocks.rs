@@ -3,7 +3,8 @@
 //! Every reactor has a part, which reads and writes for its own connections; blocks belong to nobody. Without a volatile
 //! cache, a write is one direct write and its share of an `fdatasync`: it is acknowledged when a sync that began after it
 //! was done has ended. With one, it is acknowledged when the direct write is done, and a flush, or a write with force unit
-//! access, syncs. A sync that failed says nothing of what was written before it, and the system may have forgotten the
+//! access, syncs. What is deallocated is freed in the file or on the device, and reads as zeros; where that is not possible, zeros
+//! are written. A sync that failed says nothing of what was written before it, and the system may have forgotten the
 //! error by the next: after one, nothing is written any more.
 
 use super::group_sync::GroupSync;
@@ -84,6 +85,7 @@ impl Namespace for DeviceBlocks {
                 syncs: GroupSync::default(),
                 zeroing: 0,
                 zeroings: VecDeque::new(),
+                can_free: true,
                 is_closing: false,
             }))
         };
@@ -106,6 +108,8 @@ struct Part {
     zeroing: usize,
     /// Those that wait for that.
     zeroings: VecDeque<Zeroing>,
+    /// Whether the device frees ranges, as far as that is known: otherwise they are zeroed.
+    can_free: bool,
     is_closing: bool,
 }
 
@@ -114,15 +118,20 @@ enum Task {
     Read(Reply),
     Write { reply: Reply, is_synced: bool },
     WriteZeroes(Zeroing),
+    Deallocate(Zeroing),
     Sync,
 }
 
-/// `bytes` are left to be zeroed from `offset` on, those of a piece that is being written included.
+/// `bytes` are left to be zeroed from `offset` on, those of a piece that is being written included, and then `rest`.
 #[derive(Debug)]
 struct Zeroing {
     reply: Reply,
     offset: u64,
     bytes: u64,
+    /// Further ranges, of a command that frees them.
+    rest: VecDeque<(u64, u64)>,
+    /// Whether its memory is to be freed, too.
+    is_freed: bool,
     is_synced: bool,
 }
 
@@ -149,9 +158,56 @@ impl Part {
                 continue;
             }
             self.zeroing += 1;
-            let zeros = Buffer::zeroed(zeroing.bytes.min(ZEROS_BYTES) as usize);
-            self.write_zeros(zeroing, zeros, out);
+            self.begin_range(zeroing, out);
         }
+    }
+
+    /// Begins with a range: frees it, or writes the first piece of zeros.
+    fn begin_range(&mut self, zeroing: Zeroing, out: &mut Outlet) {
+        let Zeroing { offset, bytes, .. } = zeroing;
+        if zeroing.is_freed && self.can_free {
+            let free = Operation::Deallocate { file: self.file.clone(), offset, bytes };
+            return self.submit(Task::Deallocate(zeroing), free, out);
+        }
+        let zeros = Buffer::zeroed(bytes.min(ZEROS_BYTES) as usize);
+        self.write_zeros(zeroing, zeros, out);
+    }
+
+    /// A range was freed, or not. Devices that can't are asked once.
+    fn freed(&mut self, zeroing: Zeroing, result: &io::Result<usize>, out: &mut Outlet) {
+        match result {
+            Ok(_) => self.range_is_zero(zeroing, out),
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                self.can_free = false;
+                self.begin_range(zeroing, out);
+            }
+            Err(error) => {
+                zeroing.reply.send(Answer::Failed(self.write_failed(error)));
+                self.zeroing_ended(out);
+            }
+        }
+    }
+
+    /// One range is zero: the next one, or it is over.
+    fn range_is_zero(&mut self, mut zeroing: Zeroing, out: &mut Outlet) {
+        match zeroing.rest.pop_front() {
+            Some(_) if self.is_closing => {
+                zeroing.reply.send(Answer::Failed(Status::INTERNAL_ERROR));
+            }
+            Some(_) if self.failures.has_stopped() => {
+                zeroing.reply.send(Answer::Failed(Status::WRITE_FAULT));
+            }
+            Some((offset, bytes)) => {
+                return self.begin_range(Zeroing { offset, bytes, ..zeroing }, out);
+            }
+            None => self.written(zeroing.reply, zeroing.is_synced, out),
+        }
+        self.zeroing_ended(out);
+    }
+
+    fn zeroing_ended(&mut self, out: &mut Outlet) {
+        self.zeroing -= 1;
+        self.zero(out);
     }
 
     /// Writes the next piece of zeros, out of `zeros`.
@@ -180,11 +236,10 @@ impl Part {
                 zeroing.reply.send(Answer::Failed(Status::INTERNAL_ERROR));
             }
             Ok(Some(_)) => zeroing.reply.send(Answer::Failed(Status::WRITE_FAULT)),
-            Ok(None) => self.written(zeroing.reply, zeroing.is_synced, out),
+            Ok(None) => return self.range_is_zero(zeroing, out),
             Err(error) => zeroing.reply.send(Answer::Failed(self.write_failed(error))),
         }
-        self.zeroing -= 1;
-        self.zero(out);
+        self.zeroing_ended(out);
     }
 
     /// What was written is acknowledged now, or after a sync.
@@ -246,7 +301,18 @@ impl Resident for Part {
             }
             Request::WriteZeroes { offset, bytes, force_unit_access } => {
                 let is_synced = force_unit_access || !self.has_volatile_cache;
-                self.zeroings.push_back(Zeroing { reply, offset, bytes, is_synced });
+                let (rest, is_freed) = (VecDeque::new(), false);
+                let zeroing = Zeroing { reply, offset, bytes, rest, is_freed, is_synced };
+                self.zeroings.push_back(zeroing);
+                self.zero(out);
+            }
+            Request::Deallocate { ranges: mut rest } => {
+                let Some((offset, bytes)) = rest.pop_front() else {
+                    return reply.send(Answer::Done);
+                };
+                let (is_freed, is_synced) = (true, !self.has_volatile_cache);
+                let zeroing = Zeroing { reply, offset, bytes, rest, is_freed, is_synced };
+                self.zeroings.push_back(zeroing);
                 self.zero(out);
             }
             // Without a cache, all that was acknowledged is safe.
@@ -282,6 +348,7 @@ impl Resident for Part {
             (Some(Task::WriteZeroes(zeroing)), Operation::WriteAt { from, .. }) => {
                 self.zeros_written(zeroing, &result, from.into_buffer(), out);
             }
+            (Some(Task::Deallocate(zeroing)), _) => self.freed(zeroing, &result, out),
             (Some(Task::Sync), _) => self.synced(&result, out),
             _ => {}
         }
@@ -304,206 +371,4 @@ fn status_of(error: &io::Error) -> Status {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::message::Message;
-    use esker_base::Threads;
-    use esker_uring::{Inbox, Reactor, Sender, mailbox};
-
-    /// A part whose operations the test completes as it pleases.
-    struct Bench {
-        part: Part,
-        out: Outlet,
-        replies: Sender<Message>,
-        answers: Inbox<Message>,
-    }
-
-    impl Bench {
-        fn new(has_volatile_cache: bool) -> Self {
-            let (replies, answers) = mailbox(&Reactor::new(1, &Threads).unwrap());
-            let part = Part {
-                file: std::fs::File::open("/dev/null").unwrap().into(),
-                has_volatile_cache,
-                failures: Arc::default(),
-                tasks: HashMap::new(),
-                next_tag: 0,
-                syncs: GroupSync::default(),
-                zeroing: 0,
-                zeroings: VecDeque::new(),
-                is_closing: false,
-            };
-            Bench { part, out: Outlet::default(), replies, answers }
-        }
-
-        fn request(&mut self, slot: u16, request: Request) {
-            let reply = Reply::new(self.replies.clone(), 0, slot);
-            self.part.request(request, reply, &mut self.out);
-        }
-
-        fn write(&mut self, slot: u16, force_unit_access: bool) {
-            let data = Buffer::zeroed(512).whole();
-            self.request(slot, Request::Write { offset: 0, data, force_unit_access });
-        }
-
-        fn zero(&mut self, slot: u16, bytes: u64, force_unit_access: bool) {
-            self.request(slot, Request::WriteZeroes { offset: 4096, bytes, force_unit_access });
-        }
-
-        /// Completes the oldest operation. Says whether it was a sync.
-        fn complete(&mut self, result: io::Result<usize>) -> bool {
-            let (tag, operation) = self.out.operations.remove(0);
-            let is_sync = matches!(operation, Operation::SyncData { .. });
-            self.part.completed(tag, result, operation, &mut self.out);
-            is_sync
-        }
-
-        /// The slots that were answered, with a minus if the answer was a failure.
-        fn answered(&self) -> Vec<i32> {
-            let answers = std::iter::from_fn(|| self.answers.take());
-            let number = |message| match message {
-                Message::Answered { slot, answer: Answer::Failed(_), .. } => -i32::from(slot),
-                Message::Answered { slot, .. } => slot.into(),
-                other => panic!("{other:?}"),
-            };
-            answers.map(number).collect()
-        }
-    }
-
-    #[test]
-    fn a_write_is_acknowledged_after_a_sync_that_began_when_it_was_done() {
-        let mut bench = Bench::new(false);
-        bench.write(1, false);
-        bench.write(2, false);
-        assert!(!bench.complete(Ok(512)) && bench.answered().is_empty());
-        // The sync for the first begins before the second is done.
-        assert!(!bench.complete(Ok(512)) && bench.out.operations.len() == 1);
-        bench.write(3, false);
-        assert!(bench.complete(Ok(0)));
-        assert_eq!(bench.answered(), [1]);
-        assert!(!bench.complete(Ok(512)));
-        assert!(bench.complete(Ok(0)));
-        assert_eq!(bench.answered(), [2]);
-        assert!(bench.complete(Ok(0)));
-        assert_eq!(bench.answered(), [3]);
-        bench.request(4, Request::Flush);
-        assert_eq!(bench.answered(), [4], "there is nothing to flush");
-    }
-
-    #[test]
-    fn with_a_cache_a_flush_or_force_unit_access_syncs() {
-        let mut bench = Bench::new(true);
-        bench.write(1, false);
-        assert!(!bench.complete(Ok(512)));
-        assert_eq!(bench.answered(), [1]);
-        bench.request(2, Request::Flush);
-        assert!(bench.answered().is_empty() && bench.complete(Ok(0)));
-        assert_eq!(bench.answered(), [2]);
-        bench.write(3, true);
-        assert!(!bench.complete(Ok(512)) && bench.answered().is_empty());
-        assert!(bench.complete(Ok(0)));
-        assert_eq!(bench.answered(), [3]);
-    }
-
-    #[test]
-    fn with_a_cache_zeros_are_synced_if_unit_access_is_forced() {
-        let mut bench = Bench::new(true);
-        bench.zero(1, 512, false);
-        assert!(!bench.complete(Ok(512)));
-        assert_eq!(bench.answered(), [1]);
-        bench.zero(2, 512, true);
-        assert!(!bench.complete(Ok(512)) && bench.answered().is_empty());
-        assert!(bench.complete(Ok(0)));
-        assert_eq!(bench.answered(), [2]);
-    }
-
-    #[test]
-    fn after_a_failed_sync_nothing_is_written() {
-        let mut bench = Bench::new(false);
-        bench.write(1, false);
-        bench.complete(Ok(512));
-        bench.write(2, false);
-        assert!(bench.complete(Err(ErrorKind::Other.into())));
-        bench.complete(Ok(512));
-        bench.write(3, false);
-        assert_eq!(bench.answered(), [-1, -2, -3]);
-        bench.request(4, Request::Read { offset: 0, bytes: 512 });
-        bench.complete(Ok(512));
-        assert_eq!(bench.answered(), [4], "reads go on");
-        assert!(bench.part.failures.has_stopped());
-    }
-
-    #[test]
-    fn what_the_device_fails_is_told_and_a_full_one_is_none() {
-        let mut bench = Bench::new(true);
-        let faults = |bench: &Bench| bench.part.failures.faults();
-        bench.write(1, false);
-        bench.complete(Err(ErrorKind::StorageFull.into()));
-        assert_eq!((bench.answered(), faults(&bench)), (vec![-1], 0));
-        bench.write(2, false);
-        bench.complete(Err(ErrorKind::Other.into()));
-        assert_eq!((bench.answered(), faults(&bench)), (vec![-2], 1));
-        for result in [Err(ErrorKind::Other.into()), Ok(100)] {
-            bench.request(3, Request::Read { offset: 0, bytes: 512 });
-            bench.complete(result);
-        }
-        assert_eq!((bench.answered(), faults(&bench)), (vec![-3, -3], 3));
-        assert!(!bench.part.failures.has_stopped(), "another write may succeed");
-    }
-
-    #[test]
-    fn few_ranges_are_zeroed_at_a_time_and_all_of_them_in_the_end() {
-        let mut bench = Bench::new(true);
-        (1..=20).for_each(|slot| bench.zero(slot, 512, false));
-        assert_eq!(bench.out.operations.len(), ZEROINGS_MOST);
-        assert!(!bench.complete(Ok(512)));
-        assert_eq!((bench.answered(), bench.out.operations.len()), (vec![1], ZEROINGS_MOST));
-        while !bench.out.operations.is_empty() {
-            bench.complete(Ok(512));
-        }
-        assert_eq!(bench.answered(), (2..=20).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn a_node_that_closes_does_not_wait_until_all_is_zeroed() {
-        let mut bench = Bench::new(true);
-        let most = ZEROINGS_MOST as u16;
-        (1..=most + 1).for_each(|slot| bench.zero(slot, 2 * ZEROS_BYTES, false));
-        bench.part.close(&mut bench.out);
-        assert_eq!(bench.answered(), [-i32::from(most + 1)], "it had not begun");
-        (0..most).for_each(|_| _ = bench.complete(Ok(ZEROS_BYTES as usize)));
-        assert!(bench.out.operations.is_empty());
-        assert_eq!(bench.answered(), (1..=most).map(|slot| -i32::from(slot)).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn after_a_failed_sync_no_more_is_zeroed() {
-        let mut bench = Bench::new(false);
-        bench.write(1, false);
-        bench.complete(Ok(512));
-        (2..=12).for_each(|slot| bench.zero(slot, 2 * ZEROS_BYTES, false));
-        assert!(bench.complete(Err(ErrorKind::Other.into())));
-        while !bench.out.operations.is_empty() {
-            bench.complete(Ok(ZEROS_BYTES as usize));
-        }
-        let mut answered = bench.answered();
-        answered.sort_unstable();
-        assert_eq!(answered, (-12..=-1).collect::<Vec<_>>());
-        assert!(bench.part.zeroing == 0 && bench.part.tasks.is_empty());
-    }
-
-    #[test]
-    fn zeros_are_written_piece_by_piece() {
-        let mut bench = Bench::new(false);
-        bench.zero(1, ZEROS_BYTES + 512, false);
-        let mut written = Vec::new();
-        while let Some((_, Operation::WriteAt { offset, from, .. })) = bench.out.operations.first()
-        {
-            written.push((*offset, from.len()));
-            let bytes = from.len();
-            bench.complete(Ok(bytes));
-        }
-        assert_eq!(written, [(4096, ZEROS_BYTES as usize), (4096 + ZEROS_BYTES, 512)]);
-        assert!(bench.answered().is_empty() && bench.complete(Ok(0)));
-        assert_eq!(bench.answered(), [1]);
-    }
-}
+mod tests;

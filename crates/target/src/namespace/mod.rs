@@ -26,6 +26,7 @@ use esker_nvme::Status;
 use esker_nvme::command::CommandSet;
 use esker_nvme::command::kv::{Condition, Key, ListBuilder};
 use esker_uring::{Buffer, Slice};
+use std::collections::VecDeque;
 
 /// Something that is served: keys with values, or blocks. Shared by all reactors.
 pub trait Namespace: Send + Sync {
@@ -189,6 +190,12 @@ pub enum Request {
         offset: u64,
         /// How many.
         bytes: usize,
+    },
+    /// Free ranges of bytes, in their order: where each begins, and how long it is. They read as zeros from then on. Answered when
+    /// that is as safe as a write.
+    Deallocate {
+        /// Which. None is empty.
+        ranges: VecDeque<(u64, u64)>,
     },
     /// Make bytes zero.
     WriteZeroes {

@@ -121,3 +121,28 @@ fn many_writes_under_way_are_all_there() {
         assert!(read == pattern(4096, first as u8), "block {first}");
     }
 }
+
+#[test]
+fn what_is_deallocated_gives_its_space_back_and_is_zero_after_a_restart() {
+    use std::os::unix::fs::MetadataExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("blocks");
+    let target = serve(&path, 4096, false);
+    let (_admin, mut io) = Wire::queues(target.address(), 0);
+    let data = pattern(1 << 20, 4);
+    let mut sqe = block_command(1, 0, 256);
+    crate::wire::by_transport(&mut sqe, data.len() as u32);
+    assert_eq!(io.write_by_transfer(sqe, &data, 65_536).status, 0);
+    let taken = || std::fs::metadata(&path).unwrap().blocks() * 512;
+    assert!(taken() >= 1 << 20);
+    let (sqe, ranges) = crate::blocks::deallocate(1, &[(1, 100), (101, 154)]);
+    assert_eq!(io.with_data(sqe, &ranges).status, 0);
+    assert!(taken() < 256 << 10, "{} of the file are left", taken());
+    target.drain();
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), BYTES);
+    let target = serve(&path, 4096, false);
+    let (_admin, mut io) = Wire::queues(target.address(), 0);
+    let read = io.reading(block_command(2, 0, 256), 1 << 20).0;
+    assert!(read[..4096] == data[..4096] && read[255 * 4096..] == data[255 * 4096..]);
+    assert!(read[4096..255 * 4096].iter().all(|&byte| byte == 0));
+}

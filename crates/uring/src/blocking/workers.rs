@@ -5,6 +5,7 @@ use crate::slots::OperationId;
 use crate::{Completion, Operation, Waker};
 use esker_base::background::Running;
 use esker_base::{Background, Priority};
+use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev, pwritev2};
 use std::io::{self, IoSlice};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -124,6 +125,10 @@ fn attempt(pending: &mut Pending) -> Result<usize, Errno> {
             pwritev(&*file, rest, *offset + done as u64)
         }
         Operation::SyncData { file } => rustix::fs::fdatasync(&*file).map(|()| 0),
+        Operation::Deallocate { file, offset, bytes } => {
+            let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            rustix::fs::fallocate(&*file, mode, *offset, *bytes).map(|()| 0)
+        }
         _ => unreachable!("only files' operations come to a worker"),
     }
 }

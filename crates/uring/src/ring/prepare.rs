@@ -6,11 +6,12 @@ use io_uring::{opcode, squeue, types};
 use std::os::fd::AsRawFd;
 
 /// What [`entry`] and the ring itself use.
-pub(super) const OPCODES: [u8; 10] = [
+pub(super) const OPCODES: [u8; 11] = [
     opcode::Read::CODE,
     opcode::Write::CODE,
     opcode::Writev::CODE,
     opcode::Fsync::CODE,
+    opcode::Fallocate::CODE,
     opcode::Accept::CODE,
     opcode::Recv::CODE,
     opcode::Send::CODE,
@@ -91,6 +92,12 @@ pub(super) fn entry(pending: &Pending, scratch: &mut Scratch) -> squeue::Entry {
         Operation::SyncData { file } => opcode::Fsync::new(types::Fd(file.as_raw_fd()))
             .flags(types::FsyncFlags::DATASYNC)
             .build(),
+        Operation::Deallocate { file, offset, bytes } => {
+            opcode::Fallocate::new(types::Fd(file.as_raw_fd()), *bytes)
+                .offset(*offset)
+                .mode(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE)
+                .build()
+        }
         Operation::Accept { listener } => {
             let listener = types::Fd(listener.as_raw_fd());
             opcode::Accept::new(listener, std::ptr::null_mut(), std::ptr::null_mut())

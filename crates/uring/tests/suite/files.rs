@@ -30,6 +30,21 @@ fn what_was_written_is_read() {
 }
 
 #[test]
+fn what_was_freed_is_zeros_and_the_length_stays() {
+    on_both(|mut reactor| {
+        let (path, file) = temporary();
+        let from = Buffer::from_slice(&[7; 3 * 4096]).whole();
+        reactor.submit(1, Operation::WriteAt { file: file.clone(), offset: 0, from }).unwrap();
+        assert_eq!(bytes(&mut reactor), 3 * 4096);
+        let free = Operation::Deallocate { file, offset: 4096, bytes: 2 * 4096 };
+        reactor.submit(2, free).unwrap();
+        assert_eq!(bytes(&mut reactor), 0);
+        let content = std::fs::read(path.path()).unwrap();
+        assert_eq!(content, [vec![7; 4096], vec![0; 2 * 4096]].concat());
+    });
+}
+
+#[test]
 fn what_was_begun_is_done_without_a_wait() {
     const LOOKS_MAX: u32 = 1_000_000;
     on_both(|mut reactor| {
