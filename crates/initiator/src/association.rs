@@ -195,7 +195,8 @@ fn check_set(admin: &mut Admin, namespace: u32, set: CommandSet) -> Result<(), R
     Err(RemoteError::Refused { action, status: Status::COMMAND_SET_NOT_SUPPORTED })
 }
 
-/// Fails if the node says that `namespace` is not ready. Nodes that know no such structure say nothing.
+/// Fails if the node says that `namespace` is not ready. Nodes that know no such structure say
+/// nothing.
 fn check_ready(admin: &mut Admin, namespace: u32) -> Result<(), RemoteError> {
     let structure = structure::INDEPENDENT_NAMESPACE;
     match admin.identify(Identify { structure, namespace, command_set: 0 }) {

@@ -510,7 +510,8 @@ impl Db {
         }
     }
 
-    /// Bytes of table files and of the log that MemTables are made of. Takes no lock that is held across I/O.
+    /// Bytes of table files and of the log that MemTables are made of. Takes no lock that is held
+    /// across I/O.
     pub fn used_bytes(&self) -> u64 {
         let inner = self.inner();
         let in_memory: u64 = inner.view.load().memtables.iter().map(|m| m.bytes_used()).sum();

@@ -15,10 +15,12 @@ pub(crate) const OPERATIONS: u32 = (2 * CONNECTIONS + 2 + FILE_OPERATIONS) as u3
 /// are sent. Commands beyond wait for those before. Data in capsules is bounded by the queue's length instead.
 pub const TRANSFER_BYTES_UNDER_WAY: usize = 8 << 20;
 
-/// Bytes of data in flight that all connections of a target hold together, unless it is told otherwise.
+/// Bytes of data in flight that all connections of a target hold together, unless it is told
+/// otherwise.
 pub const MEMORY_BYTES: usize = 256 << 20;
 
-/// How long a connection may leave data half sent, or what it is sent unread, without moving [`PROGRESS_BYTES`] of it.
+/// How long a connection may leave data half sent, or what it is sent unread, without moving
+/// [`PROGRESS_BYTES`] of it.
 pub const TRANSFER_TIME: Duration = Duration::from_secs(30);
 
 /// The same while other connections wait for memory.

@@ -4,8 +4,8 @@
 //! out behind that, it would undo it. So a Connect waits until all changes that its host left behind are done, for as long as a
 //! connection may take to connect.
 //!
-//! A host with several controllers has another way at once, and sends again by that: so its I/O queues, too, take no commands
-//! until these changes are done.
+//! A host with several controllers has another way at once, and sends again by that: so its I/O
+//! queues, too, take no commands until these changes are done.
 
 use esker_nvme::Nqn;
 use parking_lot::Mutex;

@@ -2,14 +2,16 @@
 //!
 //! | account | what it has |
 //! |---|---|
-//! | received | data that came in capsules, until their commands are done; answers of admin commands, until they are sent |
-//! | transfers | what commands reserve before they go on: data to be asked for by R2T, answers of namespaces, values to be compared |
+//! | received | data in capsules until their commands are done; admin answers until they are sent |
+//! | transfers | what commands reserve: data to ask for by R2T, answers, values to compare |
 //! | buffers | receive buffers beyond those that every open connection has |
 //!
-//! Who holds memory of one account may wait for memory of those behind it in this table, and never of those before. A buffer
-//! waits for its peer alone, which has a deadline. So no connection waits for ever.
+//! Who holds memory of one account may wait for memory of those behind it in this table, and never
+//! of those before. A buffer waits for its peer alone, which has a deadline. So no connection waits
+//! for ever.
 //!
-//! Connections that an account has no room for wait in line. The reactor calls the first one when there is room again.
+//! Connections that an account has no room for wait in line. The reactor calls the first one when
+//! there is room again.
 
 use crate::message::ConnectionId;
 use std::cell::{Cell, RefCell};
@@ -22,7 +24,8 @@ const BUFFERS_EIGHTHS: usize = 2;
 /// The least that an account has: the largest command fits.
 const ACCOUNT_BYTES_MIN: usize = 4 << 20;
 
-/// What one connection may hold of the received even while others wait for room: so small commands go on.
+/// What one connection may hold of the received even while others wait for room: so small commands
+/// go on.
 pub(crate) const CONNECTION_FLOOR_BYTES: usize = 16 << 10;
 
 /// See the file's head.

@@ -16,8 +16,8 @@ pub struct Settings {
     pub reactors: usize,
     /// How long commands under way may take when the target drains.
     pub drain_time: Duration,
-    /// Bytes of data in flight that all connections may hold together: usually [`limits::MEMORY_BYTES`]. Reactors share it
-    /// equally, and have at least 8 MiB each.
+    /// Bytes of data in flight that all connections may hold together: usually
+    /// [`limits::MEMORY_BYTES`]. Reactors share it equally, and have at least 8 MiB each.
     ///
     /// [`limits::MEMORY_BYTES`]: crate::limits::MEMORY_BYTES
     pub memory_bytes: usize,

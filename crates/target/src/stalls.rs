@@ -1,7 +1,9 @@
-//! Transfers that stand still: a peer that has half sent something, or leaves what it is sent unread, holds memory.
+//! Transfers that stand still: a peer that has half sent something, or leaves what it is sent
+//! unread, holds memory.
 //!
-//! What is watched must move on by [`PROGRESS_BYTES`], or be over, within a time. Of the transfers that R2Ts asked for, that is
-//! the oldest: hosts send data in the order in which it was asked for, so that the others wait for it by right.
+//! What is watched must move on by [`PROGRESS_BYTES`], or be over, within a time. Of the transfers
+//! that R2Ts asked for, that is the oldest: hosts send data in the order in which it was asked for,
+//! so that the others wait for it by right.
 
 use crate::limits::PROGRESS_BYTES;
 use std::time::Duration;
@@ -14,7 +16,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Looks at what there is: its name, which no other has had, and how far it is. Says for how long it has stood still.
+    /// Looks at what there is: its name, which no other has had, and how far it is. Says for how
+    /// long it has stood still.
     pub(crate) fn look(&mut self, now: Duration, there_is: Option<(u64, usize)>) -> Duration {
         let Some((name, bytes)) = there_is else {
             self.seen = None;

@@ -6,8 +6,8 @@
 //! A thread that makes buffers to be filled keeps some memory of its larger ones that are gone for them: neither the system nor
 //! the allocator has to come by it again, and nobody makes it zero.
 //!
-//! Long buffers are mappings of their own, so that the system has their memory again when they are gone. What an allocator
-//! gets back it may keep, for the sake of what lies behind it.
+//! Long buffers are mappings of their own, so that the system has their memory again when they are
+//! gone. What an allocator gets back it may keep, for the sake of what lies behind it.
 //!
 //! What devices fill may be of a [region](crate::region), where it is contiguous for them, too.
 
@@ -32,7 +32,8 @@ const SECTOR_BYTES: usize = 512;
 /// The same for anything smaller: a line of the processor's cache.
 const LINE_BYTES: usize = 64;
 
-/// Buffers of at least this size are mappings. To map is dearer than to allocate, and of such buffers threads keep some.
+/// Buffers of at least this size are mappings. To map is dearer than to allocate, and of such
+/// buffers threads keep some.
 const MAPPED_BYTES: usize = 64 << 10;
 
 /// Memory that a thread keeps, at most, and in how many pieces: enough for what is on its way to a device at a time.

@@ -54,8 +54,8 @@ pub enum Operation {
         /// What to sync.
         file: Descriptor,
     },
-    /// Frees a range of a file or device, which reads as zeros from then on. The length stays. Where that is not possible,
-    /// the error is [`Unsupported`](std::io::ErrorKind::Unsupported).
+    /// Frees a range of a file or device, which reads as zeros from then on. The length stays.
+    /// Where that is not possible, the error is [`Unsupported`](std::io::ErrorKind::Unsupported).
     Deallocate {
         /// Where to free.
         file: Descriptor,

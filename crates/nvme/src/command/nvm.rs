@@ -1,5 +1,5 @@
-//! The NVM command set (CSI 0), as far as a plain block namespace has it: flush, write, read, write zeroes, and
-//! dataset management, which frees blocks.
+//! The NVM command set (CSI 0), as far as a plain block namespace has it: flush, write, read, write
+//! zeroes, and dataset management, which frees blocks.
 
 use super::Sqe;
 use crate::Status;
@@ -77,7 +77,8 @@ pub enum NvmCommand {
 /// The length of a range in the data of Dataset Management.
 pub const RANGE_BYTES: usize = 16;
 
-/// The ranges in the data of Dataset Management (NVM 1.0, 3.2.3). Their context attributes are hints.
+/// The ranges in the data of Dataset Management (NVM 1.0, 3.2.3). Their context attributes are
+/// hints.
 pub fn ranges(data: &[u8]) -> impl Iterator<Item = Blocks> {
     data.chunks_exact(RANGE_BYTES)
         .map(|range| Blocks { first: u64_at(range, 8), count: u32_at(range, 4) })

@@ -45,16 +45,18 @@ pub struct Controller {
 /// The keep-alive timer's grain: 10 x 100 ms.
 const KEEP_ALIVE_GRAIN: u16 = 10;
 
-/// SGLS (Base 2.0, figure 275): SGLs without restriction of alignment; data blocks whose address is an offset into the
-/// capsule (bit 20); Transport SGL Data Blocks (bit 21). No keyed ones (bit 2), which are RDMA's.
+/// SGLS (Base 2.0, figure 275): SGLs without restriction of alignment; data blocks whose address is
+/// an offset into the capsule (bit 20); Transport SGL Data Blocks (bit 21). No keyed ones (bit 2),
+/// which are RDMA's.
 const SGLS: u32 = 1 | 1 << 20 | 1 << 21;
 
 /// Entries of queues: 64 and 16 bytes, no other.
 const SQES: u8 = 0x66;
 const CQES: u8 = 0x44;
 
-/// CMIC (byte 76): the subsystem may have two or more ports (bit 0) and two or more controllers (bit 1). Hosts connect by as
-/// many ways as they like; each connection of an admin queue is a controller of its own, and all are equal: no ANA (bit 3).
+/// CMIC (byte 76): the subsystem may have two or more ports (bit 0) and two or more controllers
+/// (bit 1). Hosts connect by as many ways as they like; each connection of an admin queue is a
+/// controller of its own, and all are equal: no ANA (bit 3).
 const MULTIPLE_PORTS_AND_CONTROLLERS: u8 = 1 | 1 << 1;
 
 /// OFCS: Disconnect is known.
@@ -65,8 +67,8 @@ const WRITE_ZEROES: u16 = 1 << 3;
 const SELECT: u16 = 1 << 4;
 /// VWC: there is a cache; Flush takes every namespace for itself.
 const CACHE_PRESENT: u8 = 1 | 2 << 1;
-/// LPA: the log of command effects is there (bit 1), logs can be read from an offset (bit 2), and log pages 00h, 12h and
-/// 13h and the scopes in page 05h are there (bit 5).
+/// LPA: the log of command effects is there (bit 1), logs can be read from an offset (bit 2), and
+/// log pages 00h, 12h and 13h and the scopes in page 05h are there (bit 5).
 const LOG_ATTRIBUTES: u8 = 1 << 1 | 1 << 2 | 1 << 5;
 
 impl Controller {

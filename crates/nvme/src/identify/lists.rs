@@ -34,8 +34,9 @@ pub fn descriptors(guid: &[u8; 16], set: CommandSet, out: &mut Structure) {
     }
 }
 
-/// The UUID of the namespace with this NGUID: the same bytes, but for the version (8, of the maker's own kind) and the
-/// variant (RFC 9562). Linux names a namespace by it: `/dev/disk/by-id/nvme-uuid.…`.
+/// The UUID of the namespace with this NGUID: the same bytes, but for the version (8, of the
+/// maker's own kind) and the variant (RFC 9562). Linux names a namespace by it:
+/// `/dev/disk/by-id/nvme-uuid.…`.
 pub fn uuid(guid: &[u8; 16]) -> [u8; 16] {
     let mut uuid = *guid;
     uuid[6] = uuid[6] & 0x0f | 0x80;

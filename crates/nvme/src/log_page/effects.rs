@@ -1,5 +1,6 @@
-//! What is supported, with its effects: commands (page 05h; Base 2.0, 5.16.1.6), log pages (00h; 5.16.1.1), features (12h;
-//! 5.16.1.18) and NVMe-MI commands (13h). Four bytes for each opcode or identifier.
+//! What is supported, with its effects: commands (page 05h; Base 2.0, 5.16.1.6), log pages (00h;
+//! 5.16.1.1), features (12h; 5.16.1.18) and NVMe-MI commands (13h). Four bytes for each opcode or
+//! identifier.
 
 use crate::bytes::put_u32;
 use crate::command::{CommandSet, admin, kv, nvm};
@@ -45,7 +46,8 @@ pub fn supported_log_pages(pages: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The page of supported features (12h): those of `features`, each with whether it is of a namespace.
+/// The page of supported features (12h): those of `features`, each with whether it is of a
+/// namespace.
 pub fn feature_effects(features: &[(u8, bool)]) -> Vec<u8> {
     let mut out = vec![0; IDENTIFIERS_BYTES];
     for &(feature, is_of_namespace) in features {

@@ -26,7 +26,8 @@ impl Encoder {
         Encoder { digests, alignment: (usize::from(data_alignment) + 1) * 4, pads: false }
     }
 
-    /// From now on computes data digests as a peer does that sent a [padded](super::DataDigest::Padded) one.
+    /// From now on computes data digests as a peer does that sent a
+    /// [padded](super::DataDigest::Padded) one.
     pub fn pad_digests(&mut self) {
         self.pads = true;
     }

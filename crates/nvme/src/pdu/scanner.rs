@@ -45,7 +45,8 @@ pub struct Frame<'a> {
 pub enum DataDigest {
     /// The data.
     Plain,
-    /// The data and zeros up to a multiple of four bytes. SPDK computes it like that; the zeros are not sent.
+    /// The data and zeros up to a multiple of four bytes. SPDK computes it like that; the zeros are
+    /// not sent.
     Padded,
     /// Neither: the data is damaged.
     Mismatch,

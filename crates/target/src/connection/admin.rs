@@ -136,8 +136,9 @@ impl Connection {
         }
     }
 
-    /// Gives up a held event request whose id comes again: its host has forgotten it. SPDK does so when it shuts a
-    /// controller down, and sets CC.SHN under that id. The Linux target carries the new command out, and so does this one.
+    /// Gives up a held event request whose id comes again: its host has forgotten it. SPDK does so
+    /// when it shuts a controller down, and sets CC.SHN under that id. The Linux target carries the
+    /// new command out, and so does this one.
     pub(super) fn forget_event_request(&mut self, command_id: u16) {
         let is_it = |&slot: &u16| self.commands.id_of(slot) == Some(command_id);
         let slot = self.commands.events().find(is_it);

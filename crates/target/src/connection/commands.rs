@@ -297,8 +297,8 @@ impl Commands {
         self.take_first(bytes)
     }
 
-    /// It is this connection's turn to take of the reactor's memory: its next command may go on. `Err` if there is still no
-    /// room for that.
+    /// It is this connection's turn to take of the reactor's memory: its next command may go on.
+    /// `Err` if there is still no room for that.
     pub(super) fn take_turn(&mut self) -> Result<Option<u16>, ()> {
         let Some(bytes) = self.first_waits_for().filter(|&bytes| self.fits(bytes)) else {
             self.is_in_line = false;

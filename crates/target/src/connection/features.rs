@@ -1,7 +1,9 @@
-//! Features: what a host may ask and set of a controller (Base 2.0, 5.27). None is kept over a reset.
+//! Features: what a host may ask and set of a controller (Base 2.0, 5.27). None is kept over a
+//! reset.
 //!
-//! Those that a controller must have and that mean nothing here have their values all the same: arbitration, the one
-//! power state, temperature thresholds without a thermometer, error recovery without a time limit, and write atomicity.
+//! Those that a controller must have and that mean nothing here have their values all the same:
+//! arbitration, the one power state, temperature thresholds without a thermometer, error recovery
+//! without a time limit, and write atomicity.
 
 use super::Connection;
 use crate::controller::Controller;
@@ -13,7 +15,8 @@ use esker_nvme::limits::IO_QUEUES;
 /// Values that a host has set on its admin queue.
 pub(super) struct Features {
     arbitration: u32,
-    /// In kelvin, of the composite temperature: above the first or below the second the host is to be warned.
+    /// In kelvin, of the composite temperature: above the first or below the second the host is to
+    /// be warned.
     temperature_over: u16,
     temperature_under: u16,
     write_atomicity: u32,

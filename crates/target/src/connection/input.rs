@@ -130,14 +130,15 @@ impl Input {
         wanted.saturating_sub(self.buffer_bytes)
     }
 
-    /// The number of the PDU that has begun to come, and how much of it came, while the rest is waited for.
+    /// The number of the PDU that has begun to come, and how much of it came, while the rest is
+    /// waited for.
     pub(super) fn half_received(&self) -> Option<(u64, usize)> {
         let (start, end) = self.away;
         (self.bytes.is_none() && start < end).then_some((self.frames, end - start))
     }
 
-    /// Room to receive into; none while it is away. And whether nothing can be done before it is full. A long buffer is kept
-    /// only while `more_comes`.
+    /// Room to receive into; none while it is away. And whether nothing can be done before it is
+    /// full. A long buffer is kept only while `more_comes`.
     pub(super) fn room(&mut self, more_comes: bool) -> Option<(Slice, bool)> {
         let mut bytes = self.bytes.take()?;
         let begun = self.scanner.begun();

@@ -476,8 +476,8 @@ impl Connection {
         }
     }
 
-    /// It is this connection's turn to take of the reactor's memory for transfers. Says whether it has had it: otherwise there
-    /// is no room for its command yet.
+    /// It is this connection's turn to take of the reactor's memory for transfers. Says whether it
+    /// has had it: otherwise there is no room for its command yet.
     pub(crate) fn take_transfer_turn(&mut self) -> bool {
         if !matches!(self.phase, Phase::Open | Phase::Draining) {
             return true;

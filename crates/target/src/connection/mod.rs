@@ -87,7 +87,8 @@ pub(crate) struct Connection {
     answers: VecDeque<(u16, Answer)>,
     /// Once connected.
     queue: Option<Queue>,
-    /// The reactor's, and what of it this connection holds beside its commands: of the received, and buffers.
+    /// The reactor's, and what of it this connection holds beside its commands: of the received,
+    /// and buffers.
     memory: Rc<Memory>,
     held: (usize, usize),
     /// Whether it waits in line to receive, and whether it is its turn.
@@ -164,8 +165,8 @@ impl Connection {
         std::mem::take(&mut self.requests)
     }
 
-    /// Room to receive into, if anything more is wanted and there is memory for it. It is given back by
-    /// [`received`](Self::received). With it comes whether all of it is to be waited for.
+    /// Room to receive into, if anything more is wanted and there is memory for it. It is given
+    /// back by [`received`](Self::received). With it comes whether all of it is to be waited for.
     pub(crate) fn receive(&mut self) -> Option<(Slice, bool)> {
         if self.phase == Phase::Over || !self.input.is_here() {
             return None;
@@ -214,8 +215,8 @@ impl Connection {
         is_over || self.output.is_full()
     }
 
-    /// Whether it is an I/O queue of a host that left changes behind on other connections, which are not done: what comes here
-    /// may be the same ones, sent again.
+    /// Whether it is an I/O queue of a host that left changes behind on other connections, which
+    /// are not done: what comes here may be the same ones, sent again.
     fn is_held_back(&self) -> bool {
         if self.shared.lost_changes.is_empty() {
             return false;
@@ -243,8 +244,8 @@ impl Connection {
         }
     }
 
-    /// It is first in line to receive, for want of a buffer or of memory for what comes. Says whether it has had its turn:
-    /// otherwise there is still no room for it.
+    /// It is first in line to receive, for want of a buffer or of memory for what comes. Says
+    /// whether it has had its turn: otherwise there is still no room for it.
     pub(crate) fn take_receive_turn(&mut self, of_buffers: bool) -> bool {
         let is_short = match self.lack(true) {
             Some(Lack::Received) => !of_buffers,
@@ -514,7 +515,8 @@ impl Connection {
 }
 
 impl Drop for Connection {
-    /// A connection that goes gives its memory back. A queue leaves its controller; an admin queue takes it along.
+    /// A connection that goes gives its memory back. A queue leaves its controller; an admin queue
+    /// takes it along.
     fn drop(&mut self) {
         self.memory.received.give_back(self.held.0);
         self.memory.buffers.give_back(self.held.1);

@@ -200,7 +200,8 @@ impl Output {
         self.unreserved + self.text.len() - self.text_start - self.text_bytes
     }
 
-    /// Bytes sent so far, and how many the system has been given and has not sent, if there is anything to send.
+    /// Bytes sent so far, and how many the system has been given and has not sent, if there is
+    /// anything to send.
     pub(super) fn progress(&self) -> Option<(usize, usize)> {
         let given = self.under_way.as_ref().map_or(0, |under_way| under_way.bytes);
         (!self.is_empty()).then_some((self.sent, given))

@@ -1,11 +1,13 @@
 //! Blocks in a file or on a device, past the page cache.
 //!
-//! Every reactor has a part, which reads and writes for its own connections; blocks belong to nobody. Without a volatile
-//! cache, a write is one direct write and its share of an `fdatasync`: it is acknowledged when a sync that began after it
-//! was done has ended. With one, it is acknowledged when the direct write is done, and a flush, or a write with force unit
-//! access, syncs. What is deallocated is freed in the file or on the device, and reads as zeros; where that is not possible, zeros
-//! are written. A sync that failed says nothing of what was written before it, and the system may have forgotten the
-//! error by the next: after one, nothing is written any more.
+//! Every reactor has a part, which reads and writes for its own connections; blocks belong to
+//! nobody. Without a volatile cache, a write is one direct write and its share of an `fdatasync`:
+//! it is acknowledged when a sync that began after it was done has ended. With one, it is
+//! acknowledged when the direct write is done, and a flush, or a write with force unit access,
+//! syncs. What is deallocated is freed in the file or on the device, and reads as zeros; where that
+//! is not possible, zeros are written. A sync that failed says nothing of what was written before
+//! it, and the system may have forgotten the error by the next: after one, nothing is written any
+//! more.
 
 use super::group_sync::GroupSync;
 use super::{Answer, Description, Failures, Namespace, Outlet, Request, Resident};
@@ -122,7 +124,8 @@ enum Task {
     Sync,
 }
 
-/// `bytes` are left to be zeroed from `offset` on, those of a piece that is being written included, and then `rest`.
+/// `bytes` are left to be zeroed from `offset` on, those of a piece that is being written included,
+/// and then `rest`.
 #[derive(Debug)]
 struct Zeroing {
     reply: Reply,

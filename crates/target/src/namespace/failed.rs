@@ -1,7 +1,8 @@
-//! A namespace that could not be opened. It keeps its id, so that the others keep theirs, and says that it is not ready.
+//! A namespace that could not be opened. It keeps its id, so that the others keep theirs, and says
+//! that it is not ready.
 //!
-//! Hosts see that by NSTAT (Base 2.0, Identify CNS 08h) and by the status of every I/O command: Namespace Not Ready with
-//! Do Not Retry, because only a new start of the node opens it.
+//! Hosts see that by NSTAT (Base 2.0, Identify CNS 08h) and by the status of every I/O command:
+//! Namespace Not Ready with Do Not Retry, because only a new start of the node opens it.
 
 use super::{Description, Failures, Namespace};
 use esker_nvme::command::CommandSet;

@@ -191,8 +191,8 @@ pub enum Request {
         /// How many.
         bytes: usize,
     },
-    /// Free ranges of bytes, in their order: where each begins, and how long it is. They read as zeros from then on. Answered when
-    /// that is as safe as a write.
+    /// Free ranges of bytes, in their order: where each begins, and how long it is. They read as
+    /// zeros from then on. Answered when that is as safe as a write.
     Deallocate {
         /// Which. None is empty.
         ranges: VecDeque<(u64, u64)>,

@@ -61,7 +61,8 @@ impl OrderedKeys {
         Ok(OrderedKeys { guid, capacity_bytes, served, workers, usage: None })
     }
 
-    /// The same, with `usage` to say how many bytes the store uses. It must not block: a reactor calls it.
+    /// The same, with `usage` to say how many bytes the store uses. It must not block: a reactor
+    /// calls it.
     pub fn with_usage(self, usage: Usage) -> Self {
         OrderedKeys { usage: Some(usage), ..self }
     }

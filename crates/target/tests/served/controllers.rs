@@ -186,7 +186,8 @@ fn every_log_page_that_is_listed_is_there_and_no_other() {
     }
 }
 
-/// Linux refuses a second controller of a subsystem without CMIC bit 1, and a second path to a namespace without NMIC bit 0.
+/// Linux refuses a second controller of a subsystem without CMIC bit 1, and a second path to a
+/// namespace without NMIC bit 0.
 #[test]
 fn a_host_may_have_several_controllers_with_the_same_namespaces() {
     let target = open_target();

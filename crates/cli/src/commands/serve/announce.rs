@@ -65,8 +65,8 @@ pub fn announce(
     Ok(out.flush()?)
 }
 
-/// Commands of nvme-cli, which has none for keys: the key `k` is 6Bh in CDW2, its length in CDW11. The device's name has
-/// nothing to do with the namespace's id.
+/// Commands of nvme-cli, which has none for keys: the key `k` is 6Bh in CDW2, its length in CDW11.
+/// The device's name has nothing to do with the namespace's id.
 fn commands(number: u32, set: CommandSet, uuid: &str) -> Vec<String> {
     match set {
         CommandSet::KeyValue => {

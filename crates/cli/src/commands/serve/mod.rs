@@ -121,7 +121,8 @@ impl Serve {
     }
 }
 
-/// A node that could open none of its namespaces has nothing to serve: it fails as the first of them did.
+/// A node that could open none of its namespaces has nothing to serve: it fails as the first of
+/// them did.
 fn check_any_is_ready(served: &[Served]) -> Outcome {
     match served.first() {
         Some(first) if !served.iter().any(|served| served.namespace.is_ready()) => {

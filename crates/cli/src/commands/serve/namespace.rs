@@ -38,8 +38,8 @@ pub struct Served {
     _device: Option<FileDevice>,
 }
 
-/// Opens namespace `number` of the node `nqn`. One that cannot be opened, for damage say, is served as failed. A
-/// configuration that makes no sense is an error.
+/// Opens namespace `number` of the node `nqn`. One that cannot be opened, for damage say, is served
+/// as failed. A configuration that makes no sense is an error.
 pub fn open_or_fail(kind: &Kind, nqn: &Nqn, number: usize) -> Outcome<Served> {
     match open(kind, nqn, number) {
         Err(Failure::Failed(why)) => Ok(failed(kind, nqn, number, why)),
@@ -210,8 +210,9 @@ fn guid_of(nqn: &Nqn, path: &Path) -> Outcome<[u8; 16]> {
     Ok(guid(nqn, whole.as_os_str().as_encoded_bytes()))
 }
 
-/// The path that the identity of what is, or is to be, stored at `path` follows from. What cannot be found, because it is
-/// missing or unreadable, has the identity that it has when it is there again.
+/// The path that the identity of what is, or is to be, stored at `path` follows from. What cannot
+/// be found, because it is missing or unreadable, has the identity that it has when it is there
+/// again.
 fn identity(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| {
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
