@@ -233,7 +233,8 @@ fn a_damaged_namespace_is_served_as_failed_and_the_others_as_ever() {
     let scratch = Scratch::new();
     let config = scratch.file("node.toml", ALL_KINDS.as_bytes());
     Serving::run(&scratch, &["serve", "--config", &config]).stop();
-    scratch.file("store", &[0xff; 64 << 10]);
+    let store = std::fs::File::options().write(true).open(scratch.path("store")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&store, &[0xff; 64 << 10], 0).unwrap();
     scratch.file("db/CURRENT", b"nonsense");
     let mut node = Serving::run(&scratch, &["serve", "--config", &config]);
     let line = node.line();

@@ -15,7 +15,7 @@ use config::{Config, Kind};
 use esker::Db;
 use esker_base::{Background, Clock, SystemClock, SystemEntropy, Threads};
 use esker_nvme::Nqn;
-use esker_target::{Access, Failures, Settings, Subsystem, Target, limits};
+use esker_target::{Access, Settings, Subsystem, Target, limits};
 use metrics::Metrics;
 use namespace::Served;
 use std::net::SocketAddr;
@@ -126,8 +126,8 @@ impl Serve {
 fn check_any_is_ready(served: &[Served]) -> Outcome {
     match served.first() {
         Some(first) if !served.iter().any(|served| served.namespace.is_ready()) => {
-            let reasons = first.namespace.failures().map_or_else(Vec::new, Failures::reasons);
-            Err(Failure::Failed(format!("no namespace could be opened: {}", reasons.join("; "))))
+            let why = first.what.trim_start_matches(namespace::FAILED);
+            Err(Failure::Failed(format!("no namespace could be opened: {why}")))
         }
         _ => Ok(()),
     }

@@ -20,6 +20,9 @@ use std::time::Duration;
 /// The keyspace of a database that its namespace is.
 const KEYSPACE: &str = "default";
 
+/// What is said of a namespace that could not be opened begins with this.
+pub const FAILED: &str = "failed: ";
+
 /// Files that are made have a multiple of it.
 const PAGE_BYTES: u64 = 4096;
 
@@ -60,7 +63,7 @@ fn failed(kind: &Kind, nqn: &Nqn, number: usize, why: String) -> Served {
         None => guid_in_memory(nqn, number),
     };
     Served {
-        what: format!("failed: {why}"),
+        what: format!("{FAILED}{why}"),
         namespace: Arc::new(FailedNamespace::new(guid, set, why)),
         kind: word,
         hash: None,
@@ -190,7 +193,7 @@ fn check_size(path: &Path, bytes: Option<u64>) -> Outcome {
         let message = format!(
             "{path} is there and has {size}, and `bytes` says {bytes}: it keeps its size, so leave `bytes` out, or name another file"
         );
-        return Err(Failure::Usage(message));
+        return Err(Failure::Failed(message));
     }
     Ok(())
 }
@@ -293,7 +296,7 @@ mod tests {
                 assert!(open(&of(same), &nqn, 1).is_ok(), "{same:?}");
             }
             for other in [2 << 20, 1 << 19] {
-                assert!(matches!(open(&of(Some(other)), &nqn, 1), Err(Failure::Usage(_))));
+                assert!(matches!(open(&of(Some(other)), &nqn, 1), Err(Failure::Failed(_))));
             }
         }
     }
