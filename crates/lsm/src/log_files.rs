@@ -7,7 +7,7 @@
 
 use crate::pool_logs::IF_LOST;
 use esker_base::{Error, FileKind, Hint, Result};
-use esker_memtable::SegmentHeader;
+use esker_memtable::{SegmentHeader, ZEROS_BEYOND};
 use esker_storage::{LogFile, Storage};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -50,19 +50,25 @@ impl LogFiles {
     }
 
     /// The log file for `header`, allocated and with its header durable. An old file is used again
-    /// if there is one.
-    pub(crate) fn create(&self, header: &SegmentHeader) -> Result<Arc<dyn LogFile>> {
+    /// if there is one; the header of a new one says that all the rest is zeros.
+    pub(crate) fn create(
+        &self,
+        mut header: SegmentHeader,
+    ) -> Result<(SegmentHeader, Arc<dyn LogFile>)> {
         let name = log_file_name(header.epoch);
         let file = match self.recycle(&name)? {
             Some(file) => file,
-            None => self.create_new(&name)?,
+            None => {
+                header.flags |= ZEROS_BEYOND;
+                self.create_new(&name)?
+            }
         };
         let begun = file
             .write_at(0, &header.encode())
             .and_then(|()| file.sync())
             .and_then(|()| self.storage.sync_names());
         match begun {
-            Ok(()) => Ok(file),
+            Ok(()) => Ok((header, file)),
             Err(error) => {
                 // Give the space back, or every further try would take more.
                 let _ = self.storage.remove(&name);

@@ -113,6 +113,7 @@ impl Logs {
             alignment: LOG_ALIGNMENT,
             key_id: 0,
             salt,
+            flags: 0,
         };
         let Spare { heap, arrays, entries } = spare;
         let heap_of = |header: &SegmentHeader| {
@@ -120,8 +121,7 @@ impl Logs {
         };
         let (memory, header, frames, file): (Memory, _, _, _) = match self {
             Logs::Files(files) => {
-                let header = in_dram(files.segment_bytes());
-                let file = files.create(&header)?;
+                let (header, file) = files.create(in_dram(files.segment_bytes()))?;
                 (heap_of(&header), header, Frames::Logged, Some(file))
             }
             Logs::Pool(pool) => {

@@ -21,7 +21,7 @@ const POOL_ALIGNMENT: u32 = 64;
 /// The header of the segment `epoch`, whose salt is `salt`, in an extent of `pool`.
 pub(crate) fn header_in(pool: &Pool, epoch: u32, salt: u64) -> SegmentHeader {
     let capacity = pool.extent_bytes() as u64;
-    SegmentHeader { epoch, capacity, alignment: POOL_ALIGNMENT, key_id: 0, salt }
+    SegmentHeader { epoch, capacity, alignment: POOL_ALIGNMENT, key_id: 0, salt, flags: 0 }
 }
 
 /// An extent for the segment that `header` describes, both durable.

@@ -11,7 +11,14 @@ const SEGMENT_BYTES: usize = 64 << 20;
 const ORDERED_PUTS: u64 = 200_000;
 
 fn header(epoch: u32) -> SegmentHeader {
-    SegmentHeader { epoch, capacity: SEGMENT_BYTES as u64, alignment: 8, key_id: 0, salt: 0 }
+    SegmentHeader {
+        epoch,
+        capacity: SEGMENT_BYTES as u64,
+        alignment: 8,
+        key_id: 0,
+        salt: 0,
+        flags: 0,
+    }
 }
 
 fn key_of(number: u64) -> [u8; 16] {

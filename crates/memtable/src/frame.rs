@@ -13,9 +13,16 @@ pub const SEGMENT_HEADER_BYTES: usize = 64;
 /// The bytes that open a frame.
 pub const FRAME_HEADER_BYTES: usize = 32;
 
-/// The newest segment format that this code reads. It writes that, and the one before, which is the
-/// same without a salt, for segments that have none.
-pub const SEGMENT_VERSION: u32 = 2;
+/// The newest segment format that this code reads. A header without flags is written as version 2, and
+/// one without a salt as version 1, which are otherwise the same.
+pub const SEGMENT_VERSION: u32 = 3;
+
+/// A flag of a segment: every byte behind its last frame is zero, unless it is torn or damaged. A
+/// segment in a recycled file or extent holds frames of an earlier use there.
+pub const ZEROS_BEYOND: u32 = 1;
+
+/// The flags that this code knows.
+const FLAGS_KNOWN: u32 = ZEROS_BEYOND;
 
 /// The shortest encoding of an entry: four one-byte fields and a key of one byte.
 pub(crate) const MIN_ENTRY_BYTES: usize = 5;
@@ -23,7 +30,8 @@ pub(crate) const MIN_ENTRY_BYTES: usize = 5;
 const MAGIC: [u8; 8] = *b"ESKRSEG1";
 const CHECKSUM_AT: usize = 60;
 const SALT_AT: usize = 32;
-const RESERVED: std::ops::Range<usize> = 40..CHECKSUM_AT;
+const FLAGS_AT: usize = 40;
+const RESERVED: std::ops::Range<usize> = 44..CHECKSUM_AT;
 
 /// The alignments that a segment may have. Frames start at multiples of it.
 const ALIGNMENTS: std::ops::RangeInclusive<u32> = 8..=4096;
@@ -43,6 +51,8 @@ pub struct SegmentHeader {
     /// What keeps frames from being made by who does not know it: see [`SegmentHeader::mark`]. Zero
     /// for none, as in version 1.
     pub salt: u64,
+    /// What else holds for the segment, such as [`ZEROS_BEYOND`]. Zero before version 3.
+    pub flags: u32,
 }
 
 impl SegmentHeader {
@@ -61,7 +71,16 @@ impl SegmentHeader {
 
     /// Which version the header is of.
     fn version(&self) -> u32 {
-        if self.salt == 0 { 1 } else { SEGMENT_VERSION }
+        match (self.salt, self.flags) {
+            (0, _) => 1,
+            (_, 0) => 2,
+            _ => SEGMENT_VERSION,
+        }
+    }
+
+    /// Whether every byte behind the last frame is zero, unless it is torn or damaged.
+    pub fn has_zeros_beyond(&self) -> bool {
+        self.flags & ZEROS_BEYOND != 0
     }
 
     /// The header as it is stored.
@@ -73,7 +92,8 @@ impl SegmentHeader {
         bytes[16..24].copy_from_slice(&self.capacity.to_le_bytes());
         bytes[24..28].copy_from_slice(&self.alignment.to_le_bytes());
         bytes[28..32].copy_from_slice(&self.key_id.to_le_bytes());
-        bytes[SALT_AT..RESERVED.start].copy_from_slice(&self.salt.to_le_bytes());
+        bytes[SALT_AT..FLAGS_AT].copy_from_slice(&self.salt.to_le_bytes());
+        bytes[FLAGS_AT..RESERVED.start].copy_from_slice(&self.flags.to_le_bytes());
         let checksum = crc32c(&bytes[..CHECKSUM_AT]);
         bytes[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
         bytes
@@ -106,6 +126,7 @@ impl SegmentHeader {
             alignment: u32_at(bytes, 24),
             key_id: u32_at(bytes, 28),
             salt: u64_at(bytes, SALT_AT),
+            flags: u32_at(bytes, FLAGS_AT),
         };
         match header.flaw() {
             Some(what) => bad(8, what),
@@ -113,7 +134,7 @@ impl SegmentHeader {
                 bad(RESERVED.start, "reserved bytes of the segment header are not zero")
             }
             None if header.version() != version => {
-                bad(SALT_AT, "the segment's salt is not what its version says")
+                bad(SALT_AT, "the segment's salt or flags are not what its version says")
             }
             None => Ok(header),
         }
@@ -146,6 +167,10 @@ impl SegmentHeader {
             Some("the segment is encrypted, which this version can't read")
         } else if self.mark() == 0 {
             Some("the segment's salt and epoch make a mark of zero")
+        } else if self.flags & !FLAGS_KNOWN != 0 {
+            Some("the segment has flags that this version does not know")
+        } else if self.salt == 0 && self.flags != 0 {
+            Some("the segment has flags and no salt")
         } else {
             None
         }
@@ -241,12 +266,14 @@ mod tests {
             alignment: 8,
             key_id: 0,
             salt: 0x1234_5678_9abc_def0,
+            flags: 0,
         }
     }
 
     #[test]
     fn a_segment_header_round_trips() {
-        for header in [sample(), SegmentHeader { salt: 0, ..sample() }] {
+        let flagged = SegmentHeader { flags: ZEROS_BEYOND, ..sample() };
+        for header in [sample(), SegmentHeader { salt: 0, ..sample() }, flagged] {
             assert_eq!(SegmentHeader::decode(&header.encode(), "f").unwrap(), header);
         }
     }
@@ -270,7 +297,11 @@ mod tests {
     }
 
     #[test]
-    fn a_salt_belongs_to_version_2_and_to_no_other() {
+    fn a_salt_belongs_to_version_2_and_flags_to_version_3() {
+        let flagged = SegmentHeader { flags: ZEROS_BEYOND, ..sample() };
+        for wrong in [of_version(2, flagged), of_version(3, sample())] {
+            assert!(SegmentHeader::decode(&wrong, "f").unwrap_err().is_corruption());
+        }
         let salted = of_version(1, sample());
         assert!(SegmentHeader::decode(&salted, "f").unwrap_err().is_corruption());
         let plain = of_version(2, SegmentHeader { salt: 0, ..sample() });
@@ -288,8 +319,8 @@ mod tests {
     #[test]
     fn a_newer_version_is_named_as_such() {
         assert!(matches!(
-            SegmentHeader::decode(&of_version(3, sample()), "f"),
-            Err(Error::NewerVersion { found: 3, supported: 2, .. })
+            SegmentHeader::decode(&of_version(4, sample()), "f"),
+            Err(Error::NewerVersion { found: 4, supported: 3, .. })
         ));
     }
 
@@ -303,6 +334,8 @@ mod tests {
             SegmentHeader { alignment: 4, ..sample() },
             SegmentHeader { key_id: 1, ..sample() },
             SegmentHeader { salt: 7, ..sample() },
+            SegmentHeader { flags: 1 << 31, ..sample() },
+            SegmentHeader { flags: ZEROS_BEYOND, salt: 0, ..sample() },
         ] {
             assert!(SegmentHeader::decode(&flawed.encode(), "f").is_err(), "{flawed:?}");
         }

@@ -11,6 +11,10 @@
 //! frame, down to its checksum, and the look past the end takes time proportional to what is there.
 //! Only frames beyond the expected seqno count, because an older one says nothing about what is
 //! missing.
+//!
+//! Nothing follows the end only if nothing was ever written there. Where the segment began as zeros,
+//! all of the rest must be zero. A recycled segment holds frames of earlier uses, so there the rest may
+//! be anything but a whole frame with a damaged mark.
 
 use crate::frame::{
     FRAME_HEADER_BYTES, FrameHeader, MIN_ENTRY_BYTES, SegmentHeader, frame_checksum,
@@ -126,7 +130,10 @@ pub fn scan(bytes: &[u8], header: &SegmentHeader, expected_first: Option<Seqno>)
     };
     let later = look_on(bytes, end, header, expected);
     let stop = match (refused, later) {
-        (Refused::NotHere, None) => Stop::Blank,
+        (Refused::NotHere, None) => match remains(bytes, end, header, expected) {
+            None => Stop::Blank,
+            Some(what) => bad(end, what),
+        },
         (Refused::NotHere, Some(_)) => bad(end, "no frame starts here, yet there are frames later"),
         (Refused::Bad(what), _) => Stop::Bad { offset: end as u64, what },
     };
@@ -135,6 +142,27 @@ pub fn scan(bytes: &[u8], header: &SegmentHeader, expected_first: Option<Seqno>)
 
 fn bad(offset: usize, what: &str) -> Stop {
     Stop::Bad { offset: offset as u64, what: what.to_owned() }
+}
+
+/// What shows that something was written at `end`, though no frame starts there or later. `None` if
+/// nothing does.
+fn remains(
+    bytes: &[u8],
+    end: usize,
+    header: &SegmentHeader,
+    expected: Option<Seqno>,
+) -> Option<&'static str> {
+    let rest = bytes.get(end..).unwrap_or_default();
+    if header.has_zeros_beyond() && rest.iter().fold(0, |all, byte| all | byte) != 0 {
+        return Some("no frame starts here, yet not all bytes to the end are zero");
+    }
+    // With the mark that it should have, so that all the rest of it is tested.
+    let (head, entries) = rest.split_first_chunk::<FRAME_HEADER_BYTES>()?;
+    let mut marked = *head;
+    marked[..4].copy_from_slice(&header.mark().to_le_bytes());
+    let frame = check_frame(&marked, entries, end, header).ok()?;
+    let follows = expected.is_none_or(|seqno| seqno == frame.first_seqno);
+    follows.then_some("a frame's mark does not match")
 }
 
 /// Finds the valid frames from `start` on whose seqnos lie beyond `expected`.
@@ -175,14 +203,24 @@ fn next_mark(bytes: &[u8], start: usize, header: &SegmentHeader) -> Option<usize
 
 /// Reads the frame at `offset` and checks everything about it that it alone can show.
 fn read_frame(bytes: &[u8], offset: usize, segment: &SegmentHeader) -> Result<FrameInfo, Refused> {
-    let refuse = |what: &str| Err(Refused::Bad(what.to_owned()));
     let rest = bytes.get(offset..).unwrap_or_default();
-    let Some((head, rest)) = rest.split_first_chunk::<FRAME_HEADER_BYTES>() else {
-        return Err(Refused::NotHere);
-    };
-    if u32_at(head, 0) != segment.mark() {
-        return Err(Refused::NotHere);
+    match rest.split_first_chunk::<FRAME_HEADER_BYTES>() {
+        Some((head, rest)) if u32_at(head, 0) == segment.mark() => {
+            check_frame(head, rest, offset, segment)
+        }
+        _ => Err(Refused::NotHere),
     }
+}
+
+/// Checks the frame at `offset` with the header `head`, which starts with the mark, and what follows
+/// that in the segment.
+fn check_frame(
+    head: &[u8; FRAME_HEADER_BYTES],
+    rest: &[u8],
+    offset: usize,
+    segment: &SegmentHeader,
+) -> Result<FrameInfo, Refused> {
+    let refuse = |what: &str| Err(Refused::Bad(what.to_owned()));
     let (header, checksum) = FrameHeader::decode(head);
     let whole = segment.frame_bytes(header.bytes as usize);
     let Some(body) = rest.get(..whole - FRAME_HEADER_BYTES) else {
@@ -233,12 +271,13 @@ pub(crate) fn recheck(bytes: &[u8], offset: usize, segment: &SegmentHeader) -> O
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::frame::ZEROS_BEYOND;
     use esker_base::{KeyspaceId, Kind};
 
     const SALT: u64 = 0x8765_4321_89ab_cdef;
 
     const SEGMENT: SegmentHeader =
-        SegmentHeader { epoch: 5, capacity: 256, alignment: 8, key_id: 0, salt: SALT };
+        SegmentHeader { epoch: 5, capacity: 256, alignment: 8, key_id: 0, salt: SALT, flags: 0 };
 
     fn entries() -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -310,7 +349,7 @@ mod tests {
         };
         assert_eq!(found(SALT).frames.len(), 1);
         assert_eq!(found(0).stop, Stop::Blank, "as version 1 has it");
-        assert_eq!(found(SALT ^ 1).stop, Stop::Blank, "another mark");
+        assert_eq!(found(SALT ^ 1).stop, Stop::Blank, "another mark, under the checksum");
         let Stop::Bad { offset: 64, what } = found(SALT ^ 1 << 32).stop else { panic!() };
         assert!(what.contains("checksum"), "{what}");
     }
@@ -349,6 +388,43 @@ mod tests {
         assert_eq!(both(19).first_doubtful(), Some(128));
         let known = scan(vec![frame(1, 9), frame(2, 9), frame(3, 29)]);
         assert_eq!(known.first_doubtful(), Some(192));
+    }
+
+    /// The same frame in a segment that began as zeros, and in a recycled one.
+    #[test]
+    fn every_flipped_bit_of_the_last_frame_is_told() {
+        for (flags, behind) in [(0, 0), (0, 0xab), (ZEROS_BEYOND, 0)] {
+            let segment = SegmentHeader { flags, ..SEGMENT };
+            let frame = [&sound().encode(&segment, &entries())[..], &entries()].concat();
+            let mut bytes = [&segment.encode()[..], &frame].concat();
+            let end = bytes.len().next_multiple_of(8);
+            bytes.resize(end, 0);
+            bytes.resize(256, behind);
+            assert_eq!(scan(&bytes, &segment, Some(10)).stop, Stop::Blank);
+            for bit in 64 * 8..end * 8 {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                for expected in [None, Some(10)] {
+                    let found = scan(&bytes, &segment, expected);
+                    assert!(matches!(found.stop, Stop::Bad { offset: 64, .. }), "bit {bit}");
+                }
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+
+    #[test]
+    fn only_zeros_are_blank_in_a_segment_that_began_as_zeros() {
+        let stop = |flags, at: usize, byte| {
+            let segment = SegmentHeader { flags, ..SEGMENT };
+            let mut bytes = [&segment.encode()[..], &[0; 192]].concat();
+            bytes[at] = byte;
+            scan(&bytes, &segment, Some(10)).stop
+        };
+        for at in 64..256 {
+            assert!(matches!(stop(ZEROS_BEYOND, at, 1), Stop::Bad { offset: 64, .. }), "byte {at}");
+            assert_eq!(stop(ZEROS_BEYOND, at, 0), Stop::Blank);
+            assert_eq!(stop(0, at, 1), Stop::Blank, "an earlier use may have left it");
+        }
     }
 
     #[test]

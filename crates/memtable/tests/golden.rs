@@ -7,7 +7,7 @@ mod common;
 
 use common::*;
 use esker_base::Kind;
-use esker_memtable::{Frames, HeapMemory, MemTable, SegmentHeader, Stop, scan};
+use esker_memtable::{Frames, HeapMemory, MemTable, SegmentHeader, Stop, ZEROS_BEYOND, scan};
 use std::sync::Arc;
 
 const CAPACITY: usize = 1024;
@@ -22,12 +22,17 @@ fn batches() -> Vec<Vec<Write>> {
     ]
 }
 
-/// Version 1 is without a salt, version 2 with one.
-const VERSIONS: [(&str, SegmentHeader); 2] =
-    [("segment-v1.bin", with_salt(0)), ("segment-v2.bin", with_salt(0xfedc_ba98_7654_3210))];
+/// Version 1 is without a salt, version 2 with one, version 3 with a flag, too.
+const VERSIONS: [(&str, SegmentHeader); 3] = [
+    ("segment-v1.bin", header_with(0, 0)),
+    ("segment-v2.bin", header_with(SALT, 0)),
+    ("segment-v3.bin", header_with(SALT, ZEROS_BEYOND)),
+];
 
-const fn with_salt(salt: u64) -> SegmentHeader {
-    SegmentHeader { epoch: 1, capacity: CAPACITY as u64, alignment: 8, key_id: 0, salt }
+const SALT: u64 = 0xfedc_ba98_7654_3210;
+
+const fn header_with(salt: u64, flags: u32) -> SegmentHeader {
+    SegmentHeader { epoch: 1, capacity: CAPACITY as u64, alignment: 8, key_id: 0, salt, flags }
 }
 
 fn written(header: SegmentHeader) -> (Arc<MemTable>, Model) {

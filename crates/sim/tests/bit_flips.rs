@@ -116,6 +116,37 @@ fn every_acknowledged_frame_but_the_last_is_guarded() {
     }
 }
 
+/// Every bit of the last frame, in a log file that began as zeros and in a recycled one.
+#[test]
+fn a_flipped_bit_of_the_last_frame_is_told() {
+    let fresh = disk_after(|db, pairs| (0..5).for_each(|number| put(db, pairs, number, 60)));
+    let recycled = disk_after(|db, pairs| {
+        for number in 0..100 {
+            put(db, pairs, number, 3000);
+            while db.step() {}
+        }
+        db.flush().unwrap();
+        (100..103).for_each(|number| put(db, pairs, number, 60));
+    });
+    for ((disk, pairs), has_zeros_beyond) in [(fresh, true), (recycled, false)] {
+        let logs = disk.files().into_iter().filter(|name| name.ends_with(".log"));
+        let name = logs.filter(|name| frames(&disk, name).len() > 1).next_back().unwrap();
+        let bytes = disk.read_all(&name).unwrap();
+        let header = esker_memtable::SegmentHeader::decode(&bytes, &name).unwrap();
+        assert_eq!(header.has_zeros_beyond(), has_zeros_beyond);
+        let frames = frames(&disk, &name);
+        let (last, end) = (frames[frames.len() - 2], frames[frames.len() - 1]);
+        for at in last * 8..end * 8 {
+            let disk = disk.crash_image(Rng::new(1));
+            disk.bit_flip(&name, at / 8, (at % 8) as u8);
+            let db = open(&disk).unwrap();
+            let told = db.torn_log().unwrap_or_else(|| panic!("bit {at} of {name}: silently"));
+            assert_eq!((told.offset, &told.later), (last, &None), "bit {at} of {name}");
+            assert_eq!(common::pairs(&db).unwrap().len(), pairs.len() - 1, "bit {at} of {name}");
+        }
+    }
+}
+
 #[test]
 fn every_frame_of_a_log_that_others_follow_is_guarded() {
     let (disk, pairs) =

@@ -21,8 +21,14 @@ fn damaged(sample: &[u8], decode: fn(&[u8])) {
 
 fn sample_segment() -> Vec<u8> {
     const CAPACITY: usize = 2048;
-    let header =
-        SegmentHeader { epoch: 3, capacity: CAPACITY as u64, alignment: 8, key_id: 0, salt: 0 };
+    let header = SegmentHeader {
+        epoch: 3,
+        capacity: CAPACITY as u64,
+        alignment: 8,
+        key_id: 0,
+        salt: 0,
+        flags: 0,
+    };
     let memtable = MemTable::new(HeapMemory::new(CAPACITY), header, Frames::Logged);
     let mut tail = memtable.activate(1);
     for number in 0..20u32 {

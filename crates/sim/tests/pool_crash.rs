@@ -96,7 +96,14 @@ fn nobody_reads_a_commit_before_its_fence() {
 /// Only the checksum can tell, if damage has made an old frame's epoch that of the segment.
 #[test]
 fn an_old_frame_under_a_new_epoch_is_refused() {
-    let header = |epoch| SegmentHeader { epoch, capacity: 4096, alignment: 64, key_id: 0, salt: 0 };
+    let header = |epoch| SegmentHeader {
+        epoch,
+        capacity: 4096,
+        alignment: 64,
+        key_id: 0,
+        salt: 0,
+        flags: 0,
+    };
     let mut segment = frames::segment_of_one_frame(header(5));
     assert_eq!(scan(&segment, &header(5), Some(1)).frames.len(), 1);
     segment[..SEGMENT_HEADER_BYTES].copy_from_slice(&header(6).encode());

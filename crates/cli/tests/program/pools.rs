@@ -15,7 +15,7 @@ fn sample() -> (tempfile::TempDir, PathBuf) {
     let pool = Pool::create(&path, 1 << 20, Accept::Emulated).unwrap();
     pool.claim(0xabc).unwrap();
     let capacity = pool.extent_bytes() as u64;
-    let header = SegmentHeader { epoch: 3, capacity, alignment: 64, key_id: 0, salt: 0 };
+    let header = SegmentHeader { epoch: 3, capacity, alignment: 64, key_id: 0, salt: 0, flags: 0 };
     pool.acquire(3, &header.encode()).unwrap().unwrap();
     (dir, path)
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub fn header(capacity: usize, alignment: u32, epoch: u32) -> SegmentHeader {
-    SegmentHeader { epoch, capacity: capacity as u64, alignment, key_id: 0, salt: 0 }
+    SegmentHeader { epoch, capacity: capacity as u64, alignment, key_id: 0, salt: 0, flags: 0 }
 }
 
 pub fn memtable(capacity: usize, alignment: u32) -> Arc<MemTable> {

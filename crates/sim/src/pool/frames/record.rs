@@ -27,7 +27,8 @@ impl Writer {
     fn begin_segment(&mut self) {
         self.epoch += 1;
         let (epoch, capacity) = (self.epoch, EXTENT_BYTES as u64);
-        let header = SegmentHeader { epoch, capacity, alignment: 64, key_id: 0, salt: self.salt };
+        let header =
+            SegmentHeader { epoch, capacity, alignment: 64, key_id: 0, salt: self.salt, flags: 0 };
         let extent = self.pool.acquire(epoch, &header.encode()).expect("the pool is writable");
         let extent = extent.expect("an extent is free");
         let memtable = Arc::new(MemTable::new(Memory::Pmem(extent), header, Frames::Logged));
