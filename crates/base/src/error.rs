@@ -36,6 +36,23 @@ pub enum Error {
         what: String,
     },
 
+    /// Whole frames follow a frame of the log that does not hold, and the caller does not accept that.
+    #[error(
+        "{file} is torn or damaged at offset {offset}: {what}; a power loss before a sync may leave this, \
+         and so may damage; to keep the writes before seqno {first_seqno}, open with \
+         `Recovery::Prefix` (`--accept-torn-log`), which sets the rest aside"
+    )]
+    TornLog {
+        /// The log.
+        file: String,
+        /// Where in it the frame starts that does not hold, in bytes.
+        offset: u64,
+        /// What does not hold there, and what follows.
+        what: String,
+        /// The first write that would not be kept.
+        first_seqno: u64,
+    },
+
     /// A part of a file is gone for good, as the storage that has the file says: no reading again brings it back. What
     /// else is in the file can be read.
     #[error("could not read {file} at byte {offset}: {what}")]
@@ -295,6 +312,19 @@ pub enum Error {
         cause: Arc<Error>,
     },
 
+    /// An attempt to drop the keyspace failed, and so did every attempt to undo it in the manifest.
+    /// Writes to the keyspace are rejected until one succeeds. Reads go on.
+    #[error(
+        "writes to keyspace {keyspace:?} are rejected, because an attempt to drop it failed and may \
+         still take effect at the next open: {cause}; fix the cause and write again"
+    )]
+    DropUndecided {
+        /// The keyspace's name.
+        keyspace: String,
+        /// Why the last attempt to undo it failed.
+        cause: Arc<Error>,
+    },
+
     /// The database was closed, by this handle or another one.
     #[error("the database is closed")]
     Closed,
@@ -378,6 +408,9 @@ impl Error {
             Error::Corruption { file: of, offset, what }
             | Error::PoolDamaged { pool: of, offset, what }
             | Error::HashStoreDamaged { store: of, offset, what } => damaged(of, *offset, what),
+            Error::TornLog { file, offset, what, .. } => {
+                format!("{file} is torn or damaged at offset {offset}: {what}")
+            }
             other => other.to_string(),
         }
     }
@@ -391,7 +424,7 @@ impl Error {
     pub fn io_kind(&self) -> Option<std::io::ErrorKind> {
         match self {
             Error::Io { source, .. } => Some(source.kind()),
-            Error::LogFailed { cause } => cause.io_kind(),
+            Error::LogFailed { cause } | Error::DropUndecided { cause, .. } => cause.io_kind(),
             _ => None,
         }
     }

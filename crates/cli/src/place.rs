@@ -5,7 +5,7 @@ use crate::message::tell;
 use crate::text::Form;
 use clap::Args;
 use esker::inspect::Inspector;
-use esker::{Cursor, Db, Env, KeyRange, Keyspace, Log, Settings, Sync};
+use esker::{Cursor, Db, Env, KeyRange, Keyspace, Log, Recovery, Settings, Sync};
 use esker_flash::{FlashStorage, zones};
 use esker_pmem::pool::Inspect;
 use esker_pmem::{Accept, Domain, Pool};
@@ -21,6 +21,10 @@ pub struct Home {
     pub db: PathBuf,
     #[command(flatten)]
     pub log: LogPlace,
+    /// Open for writing even if whole frames of the log follow one that does not hold: keeps the writes
+    /// before it, and sets the rest aside
+    #[arg(long)]
+    pub accept_torn_log: bool,
 }
 
 /// A database whose files are looked at one by one.
@@ -110,8 +114,14 @@ impl Home {
         })
     }
 
+    /// What to do where whole frames of the log follow one that does not hold.
+    fn recovery(&self) -> Recovery {
+        if self.accept_torn_log { Recovery::Prefix } else { Recovery::Strict }
+    }
+
     /// Opens it, or creates it.
     pub fn open(&self, settings: Settings) -> Outcome<Db> {
+        let settings = Settings { recovery: self.recovery(), ..settings };
         if let Some(pool) = &self.log.pool
             && !self.db.exists()
         {
@@ -129,6 +139,7 @@ impl Home {
 
     /// Opens it, if it is there.
     pub fn open_existing(&self, settings: Settings) -> Outcome<Db> {
+        let settings = Settings { recovery: self.recovery(), ..settings };
         warned(match self.on_flash(Access::Write)? {
             Some(env) => Db::open_existing_with(env, settings)?,
             None => Db::open_existing(&self.db, settings)?,

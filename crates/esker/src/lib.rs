@@ -114,8 +114,8 @@ pub use esker_lsm::version::{TableId, TableMeta};
 pub use esker_lsm::{
     Account, CompactionsDone, DEFAULT_KEYSPACE, Db, DbCursor, Dedup, DoneFor, DramTableStats, Env,
     Forwarding, GoalInfo, Keyspace, KeyspaceInfo, KeyspaceLevels, KeyspaceSettings, LevelInfo,
-    LiveData, Log, Pairs, PoolDomain, RECLAIM_PERCENTS, Range, Ratio, ReclaimErrors, RunInfo,
-    Settings, Shape, Snapshot, SpaceSeen, Stats, Store, Sync, TableGets, TornLog,
+    LiveData, Log, Pairs, PoolDomain, RECLAIM_PERCENTS, Range, Ratio, ReclaimErrors, Recovery,
+    RunInfo, Settings, Shape, Snapshot, SpaceSeen, Stats, Store, Sync, TableGets, TornLog,
 };
 pub use esker_table::Compression;
 pub use esker_txn::TransactionDb;

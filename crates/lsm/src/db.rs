@@ -199,6 +199,10 @@ impl Db {
 
     /// Removes the keyspace called `name` and everything in it. Durable when this returns; the space
     /// is free once no cursor reads there any more. The default keyspace can't be dropped.
+    ///
+    /// After an error the keyspace is still there. If the manifest could not be restored either, the
+    /// next open may find the keyspace dropped; until that is settled, writes to it try to restore the
+    /// manifest again, and fail with [`Error::DropUndecided`] if they can't.
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         let inner = self.upkeep()?;
         let id = self.existing_keyspace(name)?.id;

@@ -148,6 +148,11 @@ impl Inner {
                 known = Some(entry);
             }
         }
+        if self.installer.may_be_undecided() {
+            let name =
+                |id| view.version.keyspaces.get(&id).map_or_else(String::new, |it| it.name.clone());
+            self.installer.expect_decided(batch.keyspaces(), name)?;
+        }
         Ok(())
     }
 

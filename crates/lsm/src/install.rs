@@ -3,6 +3,7 @@
 use crate::account::Account;
 use crate::left::Left;
 use crate::manifest::{Change, Edit, Manifest, State, invariants};
+use crate::undecided::Undecided;
 use crate::version::{TableHandle, Version};
 use crate::view::{View, ViewCell};
 use esker_base::{Error, KeyspaceId, Result};
@@ -22,6 +23,8 @@ pub(crate) struct Installer {
     next_file: AtomicU64,
     manifest: Mutex<Open>,
     left: Left,
+    /// Set under the manifest's lock, read by writers.
+    undecided: Undecided,
 }
 
 struct Open {
@@ -41,14 +44,28 @@ impl Installer {
         let next_file = AtomicU64::new(state.next_file);
         let snapshot_bytes = manifest.bytes();
         let manifest = Mutex::new(Open { manifest: Some(manifest), state, snapshot_bytes });
-        Installer { storage, identity, next_file, manifest, left: Left::default() }
+        Installer {
+            storage,
+            identity,
+            next_file,
+            manifest,
+            left: Left::default(),
+            undecided: Undecided::default(),
+        }
     }
 
     /// An installer that installs nothing.
     pub(crate) fn read_only(storage: Arc<dyn Storage>, identity: u64, state: State) -> Self {
         let next_file = AtomicU64::new(state.next_file);
         let manifest = Mutex::new(Open { manifest: None, state, snapshot_bytes: 0 });
-        Installer { storage, identity, next_file, manifest, left: Left::default() }
+        Installer {
+            storage,
+            identity,
+            next_file,
+            manifest,
+            left: Left::default(),
+            undecided: Undecided::default(),
+        }
     }
 
     /// Lets go of the manifest and of the tables of the state. Nothing is installed any more.
@@ -93,6 +110,26 @@ impl Installer {
         }
     }
 
+    /// Whether [`Installer::expect_decided`] has anything to do.
+    #[inline]
+    pub(crate) fn may_be_undecided(&self) -> bool {
+        self.undecided.any()
+    }
+
+    /// Fails if one of `keyspaces` may be dropped at the next open, and that can't be settled now.
+    #[cold]
+    pub(crate) fn expect_decided(
+        &self,
+        keyspaces: impl Iterator<Item = KeyspaceId>,
+        name: impl Fn(KeyspaceId) -> String,
+    ) -> Result<()> {
+        let Some(keyspace) = self.undecided.first_of(keyspaces) else { return Ok(()) };
+        self.mend().map_err(|cause| Error::DropUndecided {
+            keyspace: name(keyspace),
+            cause: Arc::new(cause),
+        })
+    }
+
     /// Makes the edit that `plan` derives from the present state durable, and then puts it in force:
     /// `change` sees the new version and adjusts the view's MemTables in the same moment.
     ///
@@ -123,10 +160,10 @@ impl Installer {
             invariants::check(&state.version).map_err(broken_edit)?;
         }
         if let Err(error) = open.manifest.as_mut().ok_or(Error::ReadOnly)?.append(&edit) {
-            // A fresh manifest, if one can be made now, settles that the edit is not in force: a
-            // keyspace that could not be dropped must not be gone after a crash, with what was
-            // written to it since.
-            let _ = self.replace_manifest(&mut open);
+            // A fresh manifest, if one can be made now, settles that the edit is not in force.
+            if self.replace_manifest(&mut open).is_err() {
+                self.undecided.note(&edit);
+            }
             return Err(error);
         }
         open.state = state;
@@ -151,6 +188,7 @@ impl Installer {
         state.next_file = self.next_file.load(Ordering::Relaxed);
         // If this fails, `CURRENT` may name the new file all the same: the next attempt takes another id.
         let manifest = Manifest::create(&*self.storage, id, self.identity, &state.snapshot())?;
+        self.undecided.settle();
         open.snapshot_bytes = manifest.bytes();
         let Some(old) = open.manifest.replace(manifest) else { return Ok(()) };
         // If it can't be removed now, the next open does it.

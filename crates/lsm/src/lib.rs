@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod aside;
 mod bounds;
 mod changed;
 mod checkpoint;
@@ -58,6 +59,7 @@ mod store;
 mod table_gets;
 mod table_space;
 mod torn;
+mod undecided;
 mod under_way;
 mod unlisted;
 pub mod version;
@@ -76,10 +78,10 @@ pub use keyspace::{DEFAULT_KEYSPACE, Keyspace, KeyspaceInfo};
 pub use log_files::{log_file_name, parse_log_file_name};
 pub use range::{Pairs, Range};
 pub use reclaim::{RECLAIM_PERCENTS, ReclaimErrors};
-pub use settings::{KeyspaceSettings, Log, Settings, Shape, Sync};
+pub use settings::{KeyspaceSettings, Log, Recovery, Settings, Shape, Sync};
 pub use snapshot::Snapshot;
 pub use stats::{GoalInfo, KeyspaceLevels, LevelInfo, LiveData, RunInfo, Stats};
 pub use store::Store;
 pub use table_gets::TableGets;
 pub use table_space::TableSpace;
-pub use torn::TornLog;
+pub use torn::{FramesBehind, TornLog};

@@ -25,11 +25,22 @@ impl LogSource<'_> {
             Some(pool) if pool.used().contains(&epoch) => take_extent(pool, epoch, log),
             _ => {
                 let found = LogFound::of(self.storage, epoch)?;
-                let mut memory = HeapMemory::new(found.bytes());
-                found.read(&mut memory.bytes_mut()[..found.bytes()])?;
-                let LogFound { path, header, .. } = found;
-                Ok(LogRead { path, header, memory: memory.into(), known_end: log.end })
+                // A repair may have settled for what is left of a log.
+                if log.end.is_none_or(|end| end.offset > found.bytes() as u64) {
+                    found.check_whole()?;
+                }
+                found.into_read(log)
             }
+        }
+    }
+
+    /// The log `epoch`, of which the manifest says nothing, as far as it is there.
+    pub(crate) fn read_unlisted(&self, epoch: u32) -> Result<LogRead> {
+        match self.pool {
+            Some(pool) if pool.used().contains(&epoch) => {
+                take_extent(pool, epoch, &LogState::default())
+            }
+            _ => LogFound::of(self.storage, epoch)?.into_read(&LogState::default()),
         }
     }
 
@@ -69,6 +80,8 @@ pub(crate) fn write_again(
 pub(crate) struct LogFound<'a> {
     storage: &'a dyn Storage,
     file: Arc<dyn ReadableFile>,
+    /// The length of the file, which may be less than that of the segment.
+    file_bytes: u64,
     pub(crate) name: String,
     pub(crate) path: String,
     pub(crate) header: SegmentHeader,
@@ -83,18 +96,32 @@ impl<'a> LogFound<'a> {
         }
         let file = storage.open(&name)?;
         // The header first: a damaged length must not decide how much memory is taken.
-        let mut start = [0; SEGMENT_HEADER_BYTES];
+        let file_bytes = file.len()?;
+        let mut start = vec![0; SEGMENT_HEADER_BYTES.min(file_bytes as usize)];
         file.read_exact_at(0, &mut start)?;
-        let header = SegmentHeader::decode_of(&start, epoch, file.len()?, &path)?;
-        Ok(LogFound { storage, file, name, path, header })
+        let header = SegmentHeader::decode_of(&start, epoch, file_bytes, &path)?;
+        Ok(LogFound { storage, file, file_bytes, name, path, header })
     }
 
-    /// Its length in bytes.
+    /// The length of the file in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.header.capacity as usize
+        self.file_bytes as usize
     }
 
-    /// Copies the whole log, unless it was retired meanwhile: then what is there may be partly of its
+    /// Fails if the file is shorter than the segment.
+    pub(crate) fn check_whole(&self) -> Result<()> {
+        self.header.check_whole(self.file_bytes, &self.path)
+    }
+
+    /// Reads the file into memory for the whole segment.
+    fn into_read(self, log: &LogState) -> Result<LogRead> {
+        let mut memory = HeapMemory::new(self.header.capacity as usize);
+        self.read(&mut memory.bytes_mut()[..self.bytes()])?;
+        let LogFound { path, header, file_bytes, .. } = self;
+        Ok(LogRead { path, header, memory: memory.into(), file_bytes, known_end: log.end })
+    }
+
+    /// Copies the whole file, unless it was retired meanwhile: then what is there may be partly of its
     /// next use.
     pub(crate) fn read(&self, out: &mut [u8]) -> Result<()> {
         self.file.read_exact_at(0, out)?;
@@ -123,7 +150,8 @@ fn take_extent(pool: &Arc<Pool>, epoch: u32, log: &LogState) -> Result<LogRead> 
     let mut memory = Memory::Pmem(extent);
     let room = memory.len() as u64;
     let header = SegmentHeader::decode_of(memory.contents(), epoch, room, &path)?;
-    Ok(LogRead { path, header, memory, known_end: log.end })
+    header.check_whole(room, &path)?;
+    Ok(LogRead { path, header, memory, file_bytes: room, known_end: log.end })
 }
 
 /// One log as it was read.
@@ -131,13 +159,15 @@ pub(crate) struct LogRead {
     pub(crate) path: String,
     pub(crate) header: SegmentHeader,
     pub(crate) memory: Memory,
+    /// How many bytes of the segment are there.
+    file_bytes: u64,
     pub(crate) known_end: Option<LogEnd>,
 }
 
 impl LogRead {
     /// Its frames, the first of which starts with the seqno `expected` if that is given.
     pub(crate) fn scan(&mut self, expected: Option<Seqno>) -> Result<Scan> {
-        let bytes = &self.memory.contents()[..self.header.capacity as usize];
+        let bytes = &self.memory.contents()[..self.file_bytes as usize];
         // Frames behind an end that was settled once were rejected then.
         let bytes = match self.known_end {
             Some(end) => bytes.get(..end.offset as usize).ok_or_else(|| {

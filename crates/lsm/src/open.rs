@@ -1,6 +1,7 @@
 //! Opening and creating: the order in which a database comes to life.
 
 use crate::account::Unwritten;
+use crate::aside;
 use crate::close::Handle;
 use crate::commit::Commit;
 use crate::compaction::Sizes;
@@ -20,7 +21,7 @@ use crate::parallel;
 use crate::pool_logs;
 use crate::recover::{self, Found, Recovered};
 use crate::schedule::{self, Lane, Schedule};
-use crate::settings::{KeyspaceSettings, Log, Settings};
+use crate::settings::{KeyspaceSettings, Log, Recovery, Settings};
 use crate::snapshot::Snapshots;
 use crate::stall::Stall;
 use crate::stats::Counters;
@@ -68,7 +69,7 @@ impl Db {
         // Again, now that nobody else changes it.
         let cache = Arc::new(BlockCache::new(cache_bytes(&settings, 0)));
         let opened = match recover::look(&*env.storage)? {
-            Found::Database(manifest) => reopen(&env, &manifest, &cache)?,
+            Found::Database(manifest) => reopen(&env, &manifest, &cache, settings.recovery)?,
             Found::Nothing => create_new(&env, settings.default_keyspace)?,
         };
         let table_memory = opened.table_memory;
@@ -234,7 +235,12 @@ fn check_logs_unclaimed(env: &Env) -> Result<()> {
     }
 }
 
-fn reopen(env: &Env, manifest_name: &str, cache: &Arc<BlockCache>) -> Result<Opened> {
+fn reopen(
+    env: &Env,
+    manifest_name: &str,
+    cache: &Arc<BlockCache>,
+    recovery: Recovery,
+) -> Result<Opened> {
     let (identity, mut state) = recover::load_state(&env.storage, manifest_name)?;
     // Before anything is written: a table of a newer format shows here.
     let table_memory = recover::check_table_ends(&env.storage, &state, &*env.background)?;
@@ -252,7 +258,11 @@ fn reopen(env: &Env, manifest_name: &str, cache: &Arc<BlockCache>) -> Result<Ope
         }
         env.claim_logs(identity, !state.logs.is_empty())?;
     }
-    let recovered = read_logs(env, env.log_source(), manifest_name, &state)?;
+    let mut recovered = read_logs(env, env.log_source(), manifest_name, &state)?;
+    if let Some(torn) = &mut recovered.torn {
+        torn.accept(recovery)?;
+        torn.kept_in = aside::keep(&*env.storage, &std::mem::take(&mut recovered.rejected))?;
+    }
     recover::sync_logs(&**env.log_storage(), &recovered)?;
 
     state.logs = recovered.logs.clone();
@@ -340,6 +350,9 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
     let mut recovered = read_logs(env, copied, &manifest_name, &state)?;
     // Beside a writer, a last frame that does not hold is one that it is just writing.
     recovered.torn.take_if(|torn| torn.later.is_none());
+    if let Some(torn) = &recovered.torn {
+        torn.accept(settings.recovery)?;
+    }
     let version = state.version.clone();
     let installer = Installer::read_only(env.storage.clone(), identity, state);
     let opened = Opened { installer, version, recovered, table_memory: 0 };

@@ -13,14 +13,14 @@
 //!    interrupted.
 
 use crate::env::Env;
-use crate::log_files::parse_log_file_name;
+use crate::log_files::{log_file_name, parse_log_file_name};
 use crate::log_read::{LogRead, LogSource, write_again};
 use crate::manifest::{
     CURRENT, LogEnd, LogState, State, cut_off_at, invariants, parse_manifest_file_name,
     read_current, read_manifest,
 };
 use crate::parallel;
-use crate::torn::TornLog;
+use crate::torn::{FramesBehind, TornLog};
 use crate::version::{TableMeta, parse_table_file_name, table_file_name};
 use esker_base::{Background, Error, Result, Seqno};
 use esker_memtable::{MemTable, Scan, Stop};
@@ -162,13 +162,23 @@ pub(crate) struct Recovered {
     pub(crate) last_seqno: Seqno,
     /// What they held beyond that.
     pub(crate) torn: Option<TornLog>,
+    /// The logs of which whole frames were rejected.
+    pub(crate) rejected: Vec<Rejected>,
+}
+
+/// A log of which whole frames were rejected.
+pub(crate) struct Rejected {
+    /// Its file's name.
+    pub(crate) name: String,
+    /// Its content up to the end of the last of these frames.
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Recovered {
     /// From logs that hold nothing after `last_seqno`.
     pub(crate) fn nothing_after(last_seqno: Seqno) -> Self {
-        let (memtables, logs, unsettled) = Default::default();
-        Recovered { memtables, logs, unsettled, last_seqno, torn: None }
+        let (memtables, logs, unsettled, rejected) = Default::default();
+        Recovered { memtables, logs, unsettled, last_seqno, torn: None, rejected }
     }
 }
 
@@ -213,7 +223,8 @@ fn follow(
     // Where the log ends as far as is known, and what later frames say was durable.
     let mut end: Option<End> = None;
     let mut durable_through = 0;
-    let mut later = None;
+    let mut later: Option<FramesBehind> = None;
+    let mut rejected = Vec::new();
     for (mut read, scanned) in scanned {
         let mut scanned = scanned?;
         let goes_on = scanned.frames.first().is_some_and(|frame| frame.first_seqno == expected);
@@ -223,7 +234,13 @@ fn follow(
         }
         if let Some(found) = scanned.later {
             durable_through = found.durable_through.max(durable_through);
-            later.get_or_insert_with(|| (read.path.clone(), found.offset));
+            let path = || read.path.clone();
+            let none = || FramesBehind { path: path(), offset: found.offset, frames: 0 };
+            later.get_or_insert_with(none).frames += found.frames;
+            rejected.push(Rejected {
+                name: log_file_name(read.header.epoch),
+                bytes: read.memory.contents()[..found.end as usize].to_vec(),
+            });
         }
         if let Some(frame) = scanned.frames.last() {
             expected = frame.next_seqno();
@@ -254,7 +271,9 @@ fn follow(
         return Err(Error::corruption(end.path, end.offset, what));
     }
     let End { path, offset, what, .. } = end;
-    recovered.torn = Some(TornLog { path, offset, what, first_seqno: expected, later });
+    let kept_in = Vec::new();
+    recovered.torn = Some(TornLog { path, offset, what, first_seqno: expected, later, kept_in });
+    recovered.rejected = rejected;
     Ok(accepted)
 }
 

@@ -21,6 +21,25 @@ pub enum Sync {
     Os,
 }
 
+/// What opening does if whole frames of the log follow a frame that does not hold.
+///
+/// Neither choice concerns writes that a later frame shows to have been durable: damage to those is
+/// always an error. Nor does it concern a log that ends in such a frame: its prefix is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Recovery {
+    /// Keeps the writes before that frame, sets the rest of the log aside in the database's directory,
+    /// and reports both ([`Db::torn_log`](crate::Db::torn_log)).
+    ///
+    /// This is the default, because a power loss legally leaves such a log: the system writes the pages
+    /// of a file in any order until they are synced. A database should open after a power loss without
+    /// a person.
+    #[default]
+    Prefix,
+    /// Fails with [`Error::TornLog`] and changes nothing. For programs whose operator is present, such
+    /// as the command line, and for systems that do not lose power.
+    Strict,
+}
+
 /// Where the log lives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Log {
@@ -78,6 +97,9 @@ const SEALED_SEGMENTS_MOST: usize = 64;
 pub struct Settings {
     /// Where the log lives and when it is synced. Default: files beside the tables, [`Sync::Os`].
     pub log: Log,
+    /// What opening does if whole frames of the log follow one that does not hold. Default
+    /// [`Recovery::Prefix`].
+    pub recovery: Recovery,
     /// The size of a log segment, and so of a MemTable, in bytes: 64 KiB to 1 GiB. Default 64 MiB.
     pub segment_bytes: usize,
     /// How many sealed MemTables may wait for their flush before writers are slowed, 1 to 64.
@@ -102,6 +124,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             log: Log::File { dir: None, sync: Sync::Os },
+            recovery: Recovery::Prefix,
             segment_bytes: 64 << 20,
             sealed_segments: 3,
             memory_bytes: 1 << 30,

@@ -1,14 +1,14 @@
-//! Where a log ends in a frame that does not hold, whether or not whole ones follow.
+//! Reports where a log ends in a frame that does not hold, whether or not whole frames follow.
 //!
-//! What a power loss leaves of writes that were not synced, what the end of a process leaves of those
-//! that were under way, and what damage leaves of those that were not known to be durable, look alike.
-//! Recovery keeps the prefix, as promised. But nobody should have to find out by counting keys that
-//! there was more.
+//! Three causes leave the same bytes: a power loss before writes were synced, the end of a process
+//! during writes, and damage to writes that no later frame knows to be durable. Recovery keeps the
+//! prefix, or refuses to open if the caller wants that. In either case it reports what it found.
 
-use esker_base::Seqno;
+use crate::settings::Recovery;
+use esker_base::{Error, Result, Seqno};
 use std::fmt;
 
-/// The tail of a log that was given up when the database was opened.
+/// The tail of a log that was rejected when the database was opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TornLog {
     /// The log, as a path.
@@ -17,24 +17,70 @@ pub struct TornLog {
     pub offset: u64,
     /// Why it ends there.
     pub what: String,
-    /// The first write that was kept no more.
+    /// The first write that was not kept.
     pub first_seqno: Seqno,
-    /// Where whole frames follow, if any do: the log, as a path, and the offset in it.
-    pub later: Option<(String, u64)>,
+    /// The whole frames that follow, if any do.
+    pub later: Option<FramesBehind>,
+    /// The files in the database's directory that keep what was rejected. Empty if no whole frames
+    /// follow, or if nothing was rejected for good yet.
+    pub kept_in: Vec<String>,
+}
+
+/// Whole frames behind a frame that does not hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FramesBehind {
+    /// The log that holds the first of them, as a path.
+    pub path: String,
+    /// Where in it the first of them starts, in bytes.
+    pub offset: u64,
+    /// How many there are, in all logs.
+    pub frames: u64,
+}
+
+impl TornLog {
+    /// Fails if whole frames follow and `recovery` does not accept that.
+    pub(crate) fn accept(&self, recovery: Recovery) -> Result<()> {
+        if recovery == Recovery::Prefix || self.later.is_none() {
+            return Ok(());
+        }
+        Err(self.refusal())
+    }
+
+    /// The error that says that whole frames follow.
+    pub(crate) fn refusal(&self) -> Error {
+        let behind = self.later.as_ref().map(FramesBehind::to_string).unwrap_or_default();
+        Error::TornLog {
+            file: self.path.clone(),
+            offset: self.offset,
+            what: format!("{}, and {behind}", self.what),
+            first_seqno: self.first_seqno,
+        }
+    }
+}
+
+impl fmt::Display for FramesBehind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FramesBehind { path, offset, frames } = self;
+        let (noun, verb) = if *frames == 1 { ("frame", "follows") } else { ("frames", "follow") };
+        write!(f, "{frames} whole {noun} {verb} in {path} at offset {offset}")
+    }
 }
 
 impl fmt::Display for TornLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TornLog { path, offset, what, first_seqno, later } = self;
+        let TornLog { path, offset, what, first_seqno, later, kept_in } = self;
         write!(
             f,
-            "{path} ends at offset {offset}: {what}; writes from seqno {first_seqno} on are given up"
+            "{path} ends at offset {offset}: {what}; writes from seqno {first_seqno} on are rejected"
         )?;
-        if let Some((later, at)) = later {
-            write!(f, ", though whole frames follow in {later} at offset {at}")?;
+        if let Some(later) = later {
+            write!(f, ", though {later}")?;
+        }
+        if !kept_in.is_empty() {
+            write!(f, " (kept in {})", kept_in.join(", "))?;
         }
         f.write_str(
-            ": they were under way when a process ended, power was lost before they were synced, or the \
+            ": a process ended during these writes, power was lost before they were synced, or the \
              file is damaged",
         )
     }

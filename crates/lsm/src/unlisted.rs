@@ -9,14 +9,14 @@
 
 use crate::log_files::parse_log_file_name;
 use crate::log_read::LogSource;
-use crate::manifest::{LogState, State};
+use crate::manifest::State;
 use esker_base::{Error, Result, Seqno};
 use esker_storage::Storage;
 
 /// The last seqno of a log that `state` does not list and that is of the epoch `epoch`; zero if there is
 /// nothing in it.
 pub(crate) fn last_seqno_of(source: &LogSource<'_>, epoch: u32) -> Result<Seqno> {
-    let scanned = source.read(epoch, &LogState::default()).and_then(|mut read| read.scan(None));
+    let scanned = source.read_unlisted(epoch).and_then(|mut read| read.scan(None));
     match scanned {
         Ok(scanned) => Ok(scanned.frames.last().map_or(0, |frame| frame.next_seqno() - 1)),
         // One without a sound header never held anything.

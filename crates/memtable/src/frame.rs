@@ -140,11 +140,12 @@ impl SegmentHeader {
         }
     }
 
-    /// Reads the header at the front of `bytes`, which must be of the segment `epoch`, and say that it
-    /// fills the `room` bytes of its file or extent.
+    /// Reads the header at the front of `bytes`, which must be of the segment `epoch`, and fit the
+    /// `room` bytes of its file or extent. The file may be shorter than the segment: see
+    /// [`SegmentHeader::check_whole`].
     pub fn decode_of(bytes: &[u8], epoch: u32, room: u64, file_name: &str) -> Result<Self> {
         let header = SegmentHeader::decode(bytes, file_name)?;
-        if (header.epoch, header.capacity) == (epoch, room) {
+        if header.epoch == epoch && header.capacity >= room {
             return Ok(header);
         }
         let what = format!(
@@ -152,6 +153,20 @@ impl SegmentHeader {
             header.epoch, header.capacity
         );
         Err(Error::corruption(file_name, 0, what))
+    }
+
+    /// Fails if only `room` bytes of the segment are there. No crash leaves that, because a log has its
+    /// whole size before anything is written to it.
+    pub fn check_whole(&self, room: u64, file_name: &str) -> Result<()> {
+        if room >= self.capacity {
+            return Ok(());
+        }
+        let what = format!(
+            "the log is cut short: it ends here, and its header says {} bytes; `esker repair` keeps \
+             the writes before this place",
+            self.capacity
+        );
+        Err(Error::corruption(file_name, room, what))
     }
 
     /// What no segment of this version can say of itself, if this one does.

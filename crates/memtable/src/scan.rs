@@ -93,6 +93,10 @@ pub struct Later {
     pub first_seqno: Seqno,
     /// The highest `durable_through` among them.
     pub durable_through: Seqno,
+    /// How many there are.
+    pub frames: u64,
+    /// Where the last of them ends.
+    pub end: u64,
 }
 
 /// Why bytes are no frame.
@@ -182,7 +186,11 @@ fn look_on(
                         offset: offset as u64,
                         first_seqno: frame.first_seqno,
                         durable_through: 0,
+                        frames: 0,
+                        end: 0,
                     });
+                    found.frames += 1;
+                    found.end = offset as u64 + u64::from(frame.bytes);
                     found.durable_through = found.durable_through.max(frame.durable_through);
                 }
                 offset + frame.bytes as usize

@@ -64,7 +64,7 @@ pub enum Existence {
     Sure(u32),
     /// Its creation failed: after a crash it may be there, empty.
     MaybeCreated,
-    /// Its removal failed: after a crash it may be gone.
+    /// Its removal failed, and nothing was written to it since: after a crash it may be gone.
     MaybeDropped(u32),
 }
 
@@ -109,8 +109,17 @@ impl Model {
         }
     }
 
-    /// Says that `batch` was acknowledged.
+    /// Says that `batch` was acknowledged. The keyspaces that it wrote to must stay.
     pub fn acknowledge(&mut self, batch: Batch) {
+        for write in &batch {
+            let (Write::Put(space, ..) | Write::Delete(space, _) | Write::DeleteRange(space, ..)) =
+                write;
+            for existence in self.names.values_mut() {
+                if *existence == Existence::MaybeDropped(*space) {
+                    *existence = Existence::Sure(*space);
+                }
+            }
+        }
         self.now.apply(&batch);
         self.history.push(batch);
     }
@@ -251,5 +260,15 @@ mod tests {
         }
         let mut model = Model::new();
         model.recover_names(&BTreeMap::new()).unwrap_err();
+    }
+
+    #[test]
+    fn a_keyspace_that_was_written_to_may_not_be_gone() {
+        let found = BTreeMap::from([("default".to_owned(), 0)]);
+        let mut model = Model::new();
+        model.names.insert("x".into(), Existence::MaybeDropped(1));
+        model.clone().recover_names(&found).unwrap();
+        model.acknowledge(vec![Write::Delete(1, b"k".to_vec())]);
+        model.recover_names(&found).unwrap_err();
     }
 }

@@ -38,6 +38,37 @@ fn what_was_recovered_after_a_failed_sync_survives_the_next_power_loss() {
     }
 }
 
+/// If neither the edit that drops a keyspace nor the manifest that undoes it can be made durable, the next
+/// open may find the keyspace dropped. So it takes no writes until one of both is durable.
+#[test]
+fn a_keyspace_whose_drop_is_undecided_takes_no_writes_until_it_is_decided() {
+    for seed in 0..60 {
+        let disk = disk(seed);
+        let db = open(&disk, Sync::Always).unwrap();
+        let keyspace = db.keyspace("x", Default::default()).unwrap();
+        db.put(&keyspace, b"before", b"value").unwrap();
+        // The sync of the edit, and the creation of the manifest that would undo it.
+        disk.fail_after(1, FaultKind::Io);
+        disk.fail_after(2, FaultKind::Io);
+        db.drop_keyspace("x").unwrap_err();
+        disk.fail_after(0, FaultKind::Io);
+        let refused = db.put(&keyspace, b"key", b"value");
+        assert!(matches!(refused, Err(Error::DropUndecided { .. })), "seed {seed}: {refused:?}");
+        assert!(db.get(&keyspace, b"before").unwrap().is_some(), "reads go on");
+        disk.fail_after(3, FaultKind::Io);
+        put(&db, 1, 10).unwrap();
+        // This one makes a manifest that has the keyspace.
+        while let Err(refused) = db.put(&keyspace, b"key", b"value") {
+            assert!(matches!(refused, Error::DropUndecided { .. }), "seed {seed}: {refused}");
+        }
+        let disk = lose_power(&disk, db);
+        let db = open(&disk, Sync::Always).unwrap();
+        let keyspace =
+            db.existing_keyspace("x").unwrap_or_else(|_| panic!("seed {seed}: it is gone"));
+        assert!(db.get(&keyspace, b"key").unwrap().is_some(), "seed {seed}");
+    }
+}
+
 /// A log directory that was claimed by a database that never came to be barred its next creation.
 #[test]
 fn a_creation_that_was_cut_off_anywhere_can_be_tried_again() {

@@ -88,6 +88,8 @@ fn text(checked: &Checked, problems: &[String], pool: Option<PoolDomain>) -> Str
         out.push_str(&format!("left over, and removed at the next open for writing: {names}\n"));
     }
     match &checked.torn_log {
+        // It is among the problems.
+        Some(torn) if torn.later.is_some() => {}
         Some(torn) => out.push_str(&format!("{torn}\n")),
         None if problems.is_empty() => out.push_str("everything holds\n"),
         None => {}

@@ -85,8 +85,14 @@ fn text(repaired: &Repaired) -> String {
         out.push_str(&format!("renamed {name} to {name}.damaged\n"));
     }
     let Repaired { given_up_manifests, lost_tables, cut_logs, torn_log, .. } = repaired;
+    for name in &repaired.kept_logs {
+        out.push_str(&format!("kept what was rejected of a log in {name}\n"));
+    }
     if let Some(torn) = torn_log {
         out.push_str(&format!("{torn}\n"));
+        if torn.later.is_some() {
+            return out;
+        }
         out.push_str(
             "the next open for writing drops them: copy that file first, if they are wanted\n",
         );
@@ -121,6 +127,7 @@ fn json(repaired: &Repaired) -> Json {
         "adopted_logs": repaired.adopted_logs,
         "cut_logs": repaired.cut_logs,
         "torn_log": repaired.torn_log.as_ref().map(|torn| torn.to_string()),
+        "kept_logs": repaired.kept_logs,
         "mended_pool": repaired.mended_pool,
         "set_aside": repaired.set_aside,
     })

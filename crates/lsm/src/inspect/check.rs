@@ -29,8 +29,7 @@ pub struct Checked {
     pub log_entries: u64,
     /// Files that the manifest does not name. The next open for writing removes them.
     pub strays: Vec<String>,
-    /// Where the log ends in a frame that does not hold: the next open for writing gives those up. After a
-    /// power loss, or the end of a process in which several threads wrote, this is no damage.
+    /// Where the log ends in a frame that does not hold. If whole frames follow, that is a problem, too.
     pub torn_log: Option<TornLog>,
     /// What does not hold, as far as it was reported.
     pub problems: u64,
@@ -112,7 +111,12 @@ impl Inspector {
     fn check_logs(&self, state: &State, checked: &mut Checked, report: &mut dyn FnMut(Error)) {
         // As an open would read them: this finds what is missing between logs as well.
         match recover::read_logs(&self.log_source(), state) {
-            Ok(recovered) => checked.torn_log = recovered.torn,
+            Ok(recovered) => {
+                checked.torn_log = recovered.torn;
+                if let Some(torn) = checked.torn_log.as_ref().filter(|it| it.later.is_some()) {
+                    report(torn.refusal());
+                }
+            }
             Err(error) => report(error),
         }
         for &epoch in state.logs.keys() {

@@ -61,7 +61,7 @@ impl Inspector {
     /// manifest is not `whole`, one more edit may have named logs that are in use: their writes say so
     /// themselves.
     pub(super) fn keep_logs(&self, decision: &mut Decision, whole: bool) -> Result<()> {
-        let Decision { state, logs_aside, unsettled, repaired, .. } = decision;
+        let Decision { state, logs_aside, unsettled, rejected, repaired, .. } = decision;
         let adopted = if whole { Vec::new() } else { self.unlisted_logs(state)? };
         for epoch in adopted {
             state.logs.insert(epoch, LogState { end: None });
@@ -69,7 +69,13 @@ impl Inspector {
         }
         let recovered = unless_damaged(recover::read_logs(&self.log_source(), state))?;
         let follow = recovered.is_some();
-        repaired.torn_log = recovered.and_then(|recovered| recovered.torn);
+        if let Some(recovered) = recovered {
+            // Whole frames behind a bad one are given up here, so that no open has to accept that.
+            if recovered.torn.as_ref().is_some_and(|torn| torn.later.is_some()) {
+                *rejected = recovered.rejected;
+            }
+            repaired.torn_log = recovered.torn;
+        }
         let next_keyspace = state.next_keyspace;
         let mut expected = state.version.flushed_through + 1;
         for (epoch, log) in std::mem::take(&mut state.logs) {
@@ -88,13 +94,22 @@ impl Inspector {
             if follow {
                 continue;
             }
+            let cut_short = read.as_ref().ok().and_then(|read| read.cut_short.clone());
             let what = match (kept, read) {
+                _ if let Some(error) = cut_short.filter(|_| log.end.is_none()) => error.fact(),
                 (Some(end), Ok(read)) if is_all(end, log, &read.scan) => continue,
-                (Some(_), _) => "cut short".to_owned(),
+                (Some(_), Ok(read)) => {
+                    rejected.extend(read.rejected());
+                    "cut short".to_owned()
+                }
                 // Prepared, and never written to.
                 (None, Ok(read)) if read.scan.stop == Stop::Blank => continue,
-                (None, Ok(_)) => "nothing in it follows what is kept".to_owned(),
-                (None, Err(error)) => error.fact(),
+                (None, Ok(read)) => {
+                    // A file is renamed as it is.
+                    rejected.extend(read.rejected().filter(|_| self.pool.is_some()));
+                    "nothing in it follows what is kept".to_owned()
+                }
+                (_, Err(error)) => error.fact(),
             };
             let name = log_file_name(epoch);
             repaired.cut_logs.push(format!("{name}: {what}"));

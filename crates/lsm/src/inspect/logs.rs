@@ -4,7 +4,8 @@ use super::Inspector;
 use crate::log_files::{log_file_name, parse_log_file_name};
 use crate::log_read::LogFound;
 use crate::manifest::{LogEnd, State};
-use esker_base::{Entry, Result, Seqno};
+use crate::recover::Rejected;
+use esker_base::{Entry, Error, Result, Seqno};
 use esker_memtable::{FRAME_HEADER_BYTES, FrameInfo, Scan, SegmentHeader, scan};
 
 /// A log file.
@@ -15,6 +16,8 @@ pub struct LogDump {
     pub header: SegmentHeader,
     /// Its frames, whatever seqno they start with, and why there are no more.
     pub scan: Scan,
+    /// That the file is shorter than the segment, if it is.
+    pub cut_short: Option<Error>,
     bytes: Vec<u8>,
 }
 
@@ -30,6 +33,13 @@ impl LogDump {
         let offset = frames.get(known).map_or(self.scan.end, |unknown| unknown.offset);
         let last = frames[..known].last()?;
         Some(LogEnd { offset, last_seqno: last.next_seqno() - 1 })
+    }
+
+    /// The log's content, if whole frames follow those that are accepted.
+    pub(super) fn rejected(&self) -> Option<Rejected> {
+        let later = self.scan.later?;
+        let bytes = self.bytes[..later.end as usize].to_vec();
+        Some(Rejected { name: self.name.clone(), bytes })
     }
 
     /// The entries of one of the log's frames, each with its seqno.
@@ -70,10 +80,11 @@ impl Inspector {
         let found = LogFound::of(&*self.log_storage, epoch)?;
         let mut bytes = vec![0; found.bytes()];
         found.read(&mut bytes)?;
+        let cut_short = found.check_whole().err();
         let end = end.map_or(bytes.len(), |end| bytes.len().min(end.offset as usize));
         let LogFound { name, header, .. } = found;
         let scan = scan(&bytes[..end], &header, expected);
-        Ok(LogDump { name, header, scan, bytes })
+        Ok(LogDump { name, header, scan, cut_short, bytes })
     }
 
     /// Logs that `state` does not know and that hold writes beyond all it knows. A log that was

@@ -21,8 +21,10 @@
 
 use super::Inspector;
 use super::choose::Chosen;
+use crate::aside;
 use crate::log_files::{log_file_name, parse_log_file_name};
 use crate::manifest::{LogEnd, Manifest, State, parse_manifest_file_name};
+use crate::recover::Rejected;
 use crate::torn::TornLog;
 use crate::version::parse_table_file_name;
 use esker_base::{Error, Result, Seqno};
@@ -58,9 +60,11 @@ pub struct Repaired {
     pub adopted_logs: Vec<String>,
     /// Logs cut or given up, and why.
     pub cut_logs: Vec<String>,
-    /// Where the log ends in a frame that does not hold. Whole ones behind it are left to the next open
-    /// for writing, which gives them up.
+    /// Where the log ends in a frame that does not hold. If whole frames follow, this repair has given
+    /// them up; otherwise the next open for writing does that.
     pub torn_log: Option<TornLog>,
+    /// Files in the database's directory that hold the logs of which whole frames were given up.
+    pub kept_logs: Vec<String>,
     /// What the pool said wrongly of its extents or its owner, and says rightly again.
     pub mended_pool: Vec<String>,
     /// Files renamed to `NAME.damaged`, under their old names.
@@ -94,6 +98,8 @@ pub(super) struct Decision {
     /// Logs whose end no recovery has settled, and so nobody made durable.
     pub(super) unsettled: Vec<(u32, LogEnd)>,
     pub(super) repaired: Repaired,
+    /// Logs to be copied, because whole frames in them are given up.
+    pub(super) rejected: Vec<Rejected>,
 }
 
 impl Inspector {
@@ -139,7 +145,8 @@ impl Inspector {
             self.give_up_unlisted(&mut decision)?;
         }
         let Repaired { lost_tables, cut_logs, adopted_logs, mended_pool, .. } = &decision.repaired;
-        let nothing_lost = lost_tables.is_empty() && cut_logs.is_empty();
+        let nothing_lost =
+            lost_tables.is_empty() && cut_logs.is_empty() && decision.rejected.is_empty();
         if in_force && nothing_lost && adopted_logs.is_empty() && mended_pool.is_empty() {
             return Ok(decision.repaired);
         }
@@ -206,11 +213,12 @@ impl Inspector {
     }
 
     fn carry_out(&self, decision: Decision, identity: u64) -> Result<Repaired> {
-        let Decision { mut state, aside, logs_aside, unsettled, mut repaired } = decision;
+        let Decision { mut state, aside, logs_aside, unsettled, rejected, mut repaired } = decision;
         let id = state.next_file.max(self.next_file_seen()?);
         state.next_file = id + 1;
         repaired.set_aside.extend(set_aside(&*self.storage, aside)?);
         repaired.set_aside.extend(set_aside(&*self.log_storage, logs_aside)?);
+        repaired.kept_logs = aside::keep(&*self.storage, &rejected)?;
         self.mend_pool()?;
         // The manifest will say where they end, and nobody look again whether that is durable.
         for (epoch, end) in unsettled {
