@@ -162,6 +162,25 @@ pub enum Error {
         pid: String,
     },
 
+    /// The process that has a database open answers no requests.
+    #[error(
+        "could not ask the process that has {dir} open: it answers no requests; ask it to make the \
+         checkpoint itself, or close the database there and try again"
+    )]
+    Unanswered {
+        /// The database directory.
+        dir: String,
+    },
+
+    /// The process that has a database open could not do what it was asked for.
+    #[error("the process that has {dir} open could not do it: {cause}")]
+    RequestFailed {
+        /// The database directory.
+        dir: String,
+        /// What it said.
+        cause: String,
+    },
+
     /// A call in a forked child on what its parent had opened.
     #[error(
         "could not use {what} in a forked child: it was opened before the fork; open it after the \

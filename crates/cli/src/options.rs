@@ -38,6 +38,7 @@ impl DatabaseOptions {
             segment_bytes: home.extent_bytes().or(self.segment).unwrap_or(default.segment_bytes),
             memory_bytes: self.memory.unwrap_or(default.memory_bytes),
             background_threads: self.background_threads.unwrap_or(default.background_threads),
+            answers_requests: true,
             ..default
         };
         settings.validate()?;

@@ -139,11 +139,20 @@ impl Home {
 
     /// Opens it, if it is there.
     pub fn open_existing(&self, settings: Settings) -> Outcome<Db> {
+        self.try_open_existing(settings)?.map_err(Failure::from)
+    }
+
+    /// The same, and the engine's own error.
+    pub fn try_open_existing(&self, settings: Settings) -> Outcome<esker::Result<Db>> {
         let settings = Settings { recovery: self.recovery(), ..settings };
-        warned(match self.on_flash(Access::Write)? {
-            Some(env) => Db::open_existing_with(env, settings)?,
-            None => Db::open_existing(&self.db, settings)?,
-        })
+        let opened = match self.on_flash(Access::Write)? {
+            Some(env) => Db::open_existing_with(env, settings),
+            None => Db::open_existing(&self.db, settings),
+        };
+        match opened {
+            Ok(db) => warned(db).map(Ok),
+            Err(error) => Ok(Err(error)),
+        }
     }
 
     /// The world of a database on a device of chunks, if the path is one.

@@ -12,7 +12,7 @@ use crate::version::Version;
 use crate::view::View;
 use esker_base::background::Running;
 use esker_base::{Error, Result};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLockReadGuard};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -66,6 +66,26 @@ impl Drop for Handle {
         }
         // A drop can't report. What matters is in the log.
         let _ = self.close();
+    }
+}
+
+/// A database that is not closed meanwhile.
+pub(crate) struct Upkeep<'a> {
+    inner: &'a Inner,
+    _guard: RwLockReadGuard<'a, ()>,
+}
+
+impl<'a> Upkeep<'a> {
+    pub(crate) fn begin(inner: &'a Inner) -> Self {
+        Upkeep { inner, _guard: inner.upkeep.read_recursive() }
+    }
+}
+
+impl std::ops::Deref for Upkeep<'_> {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        self.inner
     }
 }
 

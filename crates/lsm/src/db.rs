@@ -1,7 +1,7 @@
 //! The database: what users hold.
 
 use crate::account::Account;
-use crate::close::Handle;
+use crate::close::{Handle, Upkeep};
 use crate::compaction::Surroundings;
 use crate::cursor::DbCursor;
 use crate::env::{Env, posix_env};
@@ -21,7 +21,6 @@ use esker_api::{KeyRange, Value, WriteBatch};
 use esker_base::{Error, KeyspaceId, Kind, Result, Seqno, hash64};
 use esker_memtable::{DramTable, DramTableStats};
 use esker_storage::{PosixStorage, Storage};
-use parking_lot::RwLockReadGuard;
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
@@ -122,11 +121,11 @@ impl Db {
     }
 
     /// For calls that do I/O for upkeep: a close waits for them before it gives up the lock.
-    fn upkeep(&self) -> Result<Upkeep<'_>> {
+    pub(crate) fn upkeep(&self) -> Result<Upkeep<'_>> {
         let inner = self.usable()?;
-        let _guard = inner.upkeep.read_recursive();
+        let upkeep = Upkeep::begin(inner);
         self.writable()?;
-        Ok(Upkeep { inner, _guard })
+        Ok(upkeep)
     }
 
     fn writable(&self) -> Result<&Inner> {
@@ -588,20 +587,6 @@ impl Db {
     /// cursors, fail with [`Error::Closed`] from then on. It waits for calls that other threads are at.
     pub fn close(self) -> Result<()> {
         self.handle.close()
-    }
-}
-
-/// A database that is not closed meanwhile.
-struct Upkeep<'a> {
-    inner: &'a Inner,
-    _guard: RwLockReadGuard<'a, ()>,
-}
-
-impl std::ops::Deref for Upkeep<'_> {
-    type Target = Inner;
-
-    fn deref(&self) -> &Inner {
-        self.inner
     }
 }
 

@@ -20,6 +20,7 @@ use crate::manifest::{Change, Edit, Manifest, State, parse_manifest_file_name};
 use crate::parallel;
 use crate::pool_logs;
 use crate::recover::{self, Found, Recovered};
+use crate::request;
 use crate::schedule::{self, Lane, Schedule};
 use crate::settings::{KeyspaceSettings, Log, Recovery, Settings};
 use crate::snapshot::Snapshots;
@@ -182,6 +183,11 @@ impl Db {
         let compaction = |n| (Lane::Compaction, Priority::Low, format!("esker-compact-{n}"));
         lanes.extend(compactions.map(compaction));
         let mut threads = self.handle.threads.lock();
+        if self.inner().settings.answers_requests {
+            let inner = self.handle.inner.clone();
+            let body = Box::new(move || request::serve(&inner));
+            threads.extend(env.background.spawn("esker-requests", Priority::Normal, body)?);
+        }
         for (lane, priority, name) in lanes {
             let inner = self.handle.inner.clone();
             let body = Box::new(move || schedule::serve(&inner, lane));
@@ -313,6 +319,7 @@ fn remove_strays(env: &Env, state: &State, manifest: &str) {
     let files = state.files();
     let stray = |name: &str| {
         name == "CURRENT.new"
+            || request::is_request_file(name)
             || parse_table_file_name(name).is_some_and(|id| !files.contains(&id))
             || log_files::parse_log_file_name(name)
                 .is_some_and(|epoch| !state.logs.contains_key(&epoch))

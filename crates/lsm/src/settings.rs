@@ -116,6 +116,10 @@ pub struct Settings {
     pub forwarding: Forwarding,
     /// Threads for flush and compaction, 1 to 64. Default 2.
     pub background_threads: usize,
+    /// Whether a thread answers requests of other processes, as `esker checkpoint` makes while this one has the
+    /// database open. It looks for them ten times a second. Default false: a program that
+    /// wants no such thread may call [`Db::answer_request`](crate::Db::answer_request) itself.
+    pub answers_requests: bool,
     /// What the default keyspace is made with if the database is made; no matter later.
     pub default_keyspace: KeyspaceSettings,
 }
@@ -131,6 +135,7 @@ impl Default for Settings {
             dram_table_bytes: None,
             forwarding: Forwarding::OnFlush,
             background_threads: 2,
+            answers_requests: false,
             default_keyspace: KeyspaceSettings::default(),
         }
     }

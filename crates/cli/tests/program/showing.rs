@@ -1,6 +1,7 @@
 //! keyspaces, stats, levels, compact, checkpoint, bench: what there is, and what it costs.
 
 use crate::Scratch;
+use esker::{Db, Settings};
 use serde_json::{Value, json};
 
 fn flushed() -> Scratch {
@@ -227,6 +228,19 @@ fn levels_are_drawn_and_listed() {
     assert_eq!((&table["smallest"], &table["largest"]), (&json!("a"), &json!("c")));
     assert_eq!(table["bytes"], run["bytes"]);
     scratch.run(&["levels", "db", "-k", "none"]).expect_failure(1, "there is no keyspace");
+}
+
+#[test]
+fn a_checkpoint_is_made_by_the_process_that_has_the_database_open() {
+    let scratch = flushed();
+    let settings = Settings { answers_requests: true, ..Settings::default() };
+    let db = Db::open(scratch.path("db"), settings).unwrap();
+    db.put(&db.default_keyspace(), b"new", b"unflushed").unwrap();
+    scratch.run(&["checkpoint", "db", "copy"]).expect("checkpoint copy\n");
+    scratch.run(&["get", "copy", "new"]).expect("unflushed\n");
+    let refused = scratch.run(&["checkpoint", "db", "copy"]);
+    refused.expect_failure(1, "holds a database already");
+    db.close().unwrap();
 }
 
 #[test]

@@ -73,6 +73,8 @@ pub(crate) struct Schedule {
     pub(crate) work: Condvar,
     /// Wakes whoever waits for a lane's results.
     pub(crate) progress: Condvar,
+    /// Wakes those that only wait for the close.
+    pub(crate) closing: Condvar,
 }
 
 /// What the schedule's lock protects.
@@ -182,6 +184,7 @@ impl Schedule {
     /// Ends the lanes after their present jobs.
     pub(crate) fn close(&self) {
         self.jobs.lock().closing = true;
+        self.closing.notify_all();
         self.work.notify_all();
         self.progress.notify_all();
     }

@@ -99,7 +99,7 @@ pub fn open(kind: &Kind, nqn: &Nqn, number: usize) -> Outcome<Served> {
 /// Over a database whose log is synced at every write: acknowledged means safe.
 fn in_database(path: &Path, nqn: &Nqn, capacity: u64) -> Outcome<Served> {
     let log = Log::File { dir: None, sync: Sync::Always };
-    let db = Db::open(path, Settings { log, ..Settings::default() })?;
+    let db = Db::open(path, Settings { log, answers_requests: true, ..Settings::default() })?;
     let keyspace = db.keyspace(KEYSPACE, KeyspaceSettings::default())?;
     let store = Arc::new(db.store(&keyspace));
     let keys = OrderedKeys::new(guid_of(nqn, path)?, capacity, store, &Threads)?;

@@ -1,0 +1,115 @@
+//! Checkpoints that another process asks for while this one has the database open.
+
+use esker_base::{Clock, Error, SystemClock};
+use esker_lsm::{Db, Log, Requested, Settings, Sync, request_checkpoint};
+use std::path::Path;
+use std::time::Duration;
+
+fn settings(answers_requests: bool) -> Settings {
+    let log = Log::File { dir: None, sync: Sync::Os };
+    let (segment_bytes, memory_bytes) = (256 << 10, 8 << 20);
+    Settings { log, segment_bytes, memory_bytes, answers_requests, ..Settings::default() }
+}
+
+fn filled(dir: &Path, answers_requests: bool) -> Db {
+    let db = Db::open(dir, settings(answers_requests)).unwrap();
+    for number in 0..2_000_u32 {
+        db.put(&db.default_keyspace(), &number.to_be_bytes(), &[7; 200]).unwrap();
+    }
+    db
+}
+
+fn ask(dir: &Path, target: &Path, seed: u64) -> esker_base::Result<Requested> {
+    request_checkpoint(dir, target, &SystemClock::new(), seed)
+}
+
+fn count(dir: &Path) -> usize {
+    let db = Db::open(dir, settings(false)).unwrap();
+    db.range::<[u8]>(&db.default_keyspace(), ..).into_iter().count()
+}
+
+fn request_files(dir: &Path) -> Vec<String> {
+    let names = dir.read_dir().unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with("REQUEST") || name.starts_with("ANSWER")).collect()
+}
+
+#[test]
+fn the_process_that_has_it_open_makes_the_checkpoint() {
+    let [dir, copies] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let db = filled(dir.path(), true);
+    let copy = copies.path().join("copy");
+    assert_eq!(ask(dir.path(), &copy, 1).unwrap(), Requested::Done);
+    assert_eq!(count(&copy), 2_000);
+    // It holds a database by now.
+    let refused = ask(dir.path(), &copy, 2).unwrap_err();
+    assert!(matches!(refused, Error::RequestFailed { .. }), "{refused}");
+    assert!(refused.to_string().contains("holds a database already"), "{refused}");
+    assert_eq!(request_files(dir.path()), [""; 0]);
+    db.close().unwrap();
+}
+
+#[test]
+fn a_program_answers_without_a_thread() {
+    let [dir, copies] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let db = filled(dir.path(), false);
+    let copy = copies.path().join("copy");
+    assert!(!db.answer_request().unwrap());
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| ask(dir.path(), &copy, 1));
+        while !db.answer_request().unwrap() {
+            std::thread::yield_now();
+        }
+        assert_eq!(asked.join().unwrap().unwrap(), Requested::Done);
+    });
+    assert_eq!(count(&copy), 2_000);
+}
+
+/// A clock that waits for nobody.
+struct Quick;
+
+impl Clock for Quick {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+    fn sleep(&self, _: Duration) {}
+}
+
+#[test]
+fn a_request_that_nobody_takes_is_given_up() {
+    let [dir, copies] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let _db = filled(dir.path(), false);
+    let copy = copies.path().join("copy");
+    let refused = request_checkpoint(dir.path(), &copy, &Quick, 1).unwrap_err();
+    assert!(matches!(refused, Error::Unanswered { .. }), "{refused}");
+    assert!(!copy.exists());
+    assert_eq!(request_files(dir.path()), [""; 0]);
+}
+
+#[test]
+fn a_requester_notices_that_nobody_has_it_open() {
+    let [dir, copies] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    filled(dir.path(), false).close().unwrap();
+    let asked = ask(dir.path(), &copies.path().join("copy"), 1).unwrap();
+    assert_eq!(asked, Requested::NotOpen);
+    assert_eq!(request_files(dir.path()), [""; 0]);
+}
+
+#[test]
+fn what_a_crash_left_of_requests_is_removed_at_the_next_open_and_not_done() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path(), false).close().unwrap();
+    let copy = dir.path().with_extension("never");
+    let body = format!("checkpoint 0000000000000001\n{}", copy.display());
+    let whole = format!("{}\n{body}", body.len());
+    for name in ["REQUEST", "REQUEST.taken", "ANSWER.0000000000000001"] {
+        std::fs::write(dir.path().join(name), &whole).unwrap();
+    }
+    let db = Db::open(dir.path(), settings(true)).unwrap();
+    assert_eq!(request_files(dir.path()), [""; 0]);
+    // Half of a request is none yet, and never one that can't be read.
+    std::fs::write(dir.path().join("REQUEST"), &whole[..20]).unwrap();
+    assert!(!db.answer_request().unwrap());
+    db.close().unwrap();
+    assert!(!copy.exists());
+}
