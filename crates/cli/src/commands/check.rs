@@ -12,8 +12,9 @@ use std::io::Write;
 
 /// Read every file of a database and report whatever does not hold
 ///
-/// Checks the manifest, every block of every table, and every frame of the log. No other process may
-/// be writing meanwhile. Exit status 1 if anything is wrong.
+/// Checks the manifest, every block of every table, and every frame of the log. If another process has
+/// the database open, it is checked as it is then, without what that one adds meanwhile, and without
+/// a word on files that nothing names. Exit status 1 if anything is wrong.
 #[derive(clap::Args)]
 pub struct Check {
     #[command(flatten)]
@@ -42,6 +43,7 @@ impl Check {
                 "log_entries": checked.log_entries,
                 "strays": checked.strays,
                 "torn_log": checked.torn_log.as_ref().map(|torn| torn.to_string()),
+                "beside_writer": checked.is_beside,
                 "problems": problems,
             }))?;
         } else {
@@ -82,6 +84,9 @@ fn text(checked: &Checked, problems: &[String], pool: Option<PoolDomain>) -> Str
     ));
     if let Some(domain) = pool {
         out.push_str(&format!("the pool of the log: {domain}\n"));
+    }
+    if checked.is_beside {
+        out.push_str("another process has the database open: checked as it was\n");
     }
     if !checked.strays.is_empty() {
         let names = checked.strays.join(", ");

@@ -33,12 +33,15 @@ pub struct Checked {
     pub torn_log: Option<TornLog>,
     /// What does not hold, as far as it was reported.
     pub problems: u64,
+    /// Another process had the database open: what it wrote meanwhile was not checked, nor were strays.
+    pub is_beside: bool,
 }
 
 impl Inspector {
     /// Reads every table and every log that the manifest names and reports whatever does not hold.
-    /// Takes the writer's locks meanwhile, so that no file goes while it is read. Fails if there is
-    /// no database, if another process has it open, or if the log directory is another database's.
+    /// Takes the writer's locks meanwhile, so that no file goes while it is read. If another process has the
+    /// database open, it is checked as it is then, without a lock. Fails if there is no database, or if
+    /// the log directory is another database's.
     pub fn check(&self, report: &mut dyn FnMut(Error)) -> Result<Checked> {
         let mut checked = Checked::default();
         let mut problems = 0;
@@ -55,8 +58,15 @@ impl Inspector {
             checked.problems = problems;
             return Ok(checked);
         }
-        let _lock = self.storage.lock()?;
-        self.with_pool_opened(Inspect::Alone)?.check_alone(&mut checked, &mut report)?;
+        match self.storage.lock() {
+            Ok(_lock) => {
+                self.with_pool_opened(Inspect::Alone)?.check_alone(&mut checked, &mut report)?;
+            }
+            Err(Error::Locked { .. }) => {
+                self.with_pool_opened(Inspect::Beside)?.check_beside(&mut checked, &mut report)?;
+            }
+            Err(error) => return Err(error),
+        }
         checked.problems = problems;
         Ok(checked)
     }
@@ -119,6 +129,11 @@ impl Inspector {
             }
             Err(error) => report(error),
         }
+        self.count_logs(state, checked);
+    }
+
+    /// Counts what is in the logs.
+    pub(super) fn count_logs(&self, state: &State, checked: &mut Checked) {
         for &epoch in state.logs.keys() {
             checked.logs += 1;
             // A log that can't be read was reported just now.
@@ -148,7 +163,7 @@ impl Inspector {
     }
 
     /// Compares what the manifest says of a table with what the table says of itself.
-    fn compare(
+    pub(super) fn compare(
         &self,
         keyspace: KeyspaceId,
         meta: &TableMeta,

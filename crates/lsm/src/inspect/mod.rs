@@ -7,6 +7,7 @@
 //! * [`Inspector::check`]: every checksum and every rule, of all files;
 //! * [`Inspector::repair`]: a database of what can still be read.
 
+mod beside;
 mod check;
 mod choose;
 mod keep;
