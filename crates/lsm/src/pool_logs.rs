@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Frames in persistent memory start at multiples of a cache line, so that each is flushed by itself.
-const POOL_ALIGNMENT: u32 = 64;
+pub(crate) const POOL_ALIGNMENT: u32 = 64;
 
 /// The header of the segment `epoch`, whose salt is `salt`, in an extent of `pool`.
 pub(crate) fn header_in(pool: &Pool, epoch: u32, salt: u64) -> SegmentHeader {

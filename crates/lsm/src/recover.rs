@@ -20,6 +20,7 @@ use crate::manifest::{
     read_current, read_manifest,
 };
 use crate::parallel;
+use crate::pool_logs::POOL_ALIGNMENT;
 use crate::torn::{FramesBehind, TornLog};
 use crate::version::{TableMeta, parse_table_file_name, table_file_name};
 use esker_base::{Background, Error, Result, Seqno};
@@ -225,6 +226,7 @@ fn follow(
     let mut durable_through = 0;
     let mut later: Option<FramesBehind> = None;
     let mut rejected = Vec::new();
+    let in_pool = scanned.iter().any(|(read, _)| read.header.alignment == POOL_ALIGNMENT);
     for (mut read, scanned) in scanned {
         let mut scanned = scanned?;
         let goes_on = scanned.frames.first().is_some_and(|frame| frame.first_seqno == expected);
@@ -237,10 +239,12 @@ fn follow(
             let path = || read.path.clone();
             let none = || FramesBehind { path: path(), offset: found.offset, frames: 0 };
             later.get_or_insert_with(none).frames += found.frames;
-            rejected.push(Rejected {
-                name: log_file_name(read.header.epoch),
-                bytes: read.memory.contents()[..found.end as usize].to_vec(),
-            });
+            if !in_pool {
+                rejected.push(Rejected {
+                    name: log_file_name(read.header.epoch),
+                    bytes: read.memory.contents()[..found.end as usize].to_vec(),
+                });
+            }
         }
         if let Some(frame) = scanned.frames.last() {
             expected = frame.next_seqno();
@@ -272,7 +276,8 @@ fn follow(
     }
     let End { path, offset, what, .. } = end;
     let kept_in = Vec::new();
-    recovered.torn = Some(TornLog { path, offset, what, first_seqno: expected, later, kept_in });
+    let first_seqno = expected;
+    recovered.torn = Some(TornLog { path, offset, what, first_seqno, later, in_pool, kept_in });
     recovered.rejected = rejected;
     Ok(accepted)
 }

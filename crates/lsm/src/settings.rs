@@ -24,7 +24,8 @@ pub enum Sync {
 /// What opening does if whole frames of the log follow a frame that does not hold.
 ///
 /// Neither choice concerns writes that a later frame shows to have been durable: damage to those is
-/// always an error. Nor does it concern a log that ends in such a frame: its prefix is kept.
+/// always an error. Nor does it concern a log that ends in such a frame, or one in a pool, where the end of
+/// a process leaves whole frames behind an unfinished one: the prefix is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Recovery {
     /// Keeps the writes before that frame, sets the rest of the log aside in the database's directory,

@@ -21,6 +21,10 @@ pub struct TornLog {
     pub first_seqno: Seqno,
     /// The whole frames that follow, if any do.
     pub later: Option<FramesBehind>,
+    /// Whether the log lies in a pool. There each writer makes its own frame durable, so the end of a
+    /// process with several writers leaves whole frames behind an unfinished one. None of them was
+    /// acknowledged, or a later frame would show it.
+    pub in_pool: bool,
     /// The files in the database's directory that keep what was rejected. Empty if no whole frames
     /// follow, or if nothing was rejected for good yet.
     pub kept_in: Vec<String>,
@@ -38,9 +42,14 @@ pub struct FramesBehind {
 }
 
 impl TornLog {
-    /// Fails if whole frames follow and `recovery` does not accept that.
+    /// Whether whole frames follow that may have been acknowledged.
+    pub fn may_reject_acknowledged(&self) -> bool {
+        self.later.is_some() && !self.in_pool
+    }
+
+    /// Fails if whole frames follow that may have been acknowledged, and `recovery` does not accept that.
     pub(crate) fn accept(&self, recovery: Recovery) -> Result<()> {
-        if recovery == Recovery::Prefix || self.later.is_none() {
+        if recovery == Recovery::Prefix || !self.may_reject_acknowledged() {
             return Ok(());
         }
         Err(self.refusal())
@@ -68,7 +77,7 @@ impl fmt::Display for FramesBehind {
 
 impl fmt::Display for TornLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TornLog { path, offset, what, first_seqno, later, kept_in } = self;
+        let TornLog { path, offset, what, first_seqno, later, kept_in, .. } = self;
         write!(
             f,
             "{path} ends at offset {offset}: {what}; writes from seqno {first_seqno} on are rejected"
@@ -83,5 +92,29 @@ impl fmt::Display for TornLog {
             ": a process ended during these writes, power was lost before they were synced, or the \
              file is damaged",
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_frames_that_may_have_been_acknowledged_are_refused() {
+        let torn = |frames: u64, in_pool| TornLog {
+            path: "log".into(),
+            offset: 64,
+            what: "torn".into(),
+            first_seqno: 1,
+            later: (frames > 0).then(|| FramesBehind { path: "log".into(), offset: 128, frames }),
+            in_pool,
+            kept_in: Vec::new(),
+        };
+        for in_pool in [false, true] {
+            assert!(torn(0, in_pool).accept(Recovery::Strict).is_ok());
+            assert!(torn(3, in_pool).accept(Recovery::Prefix).is_ok());
+        }
+        assert!(torn(3, true).accept(Recovery::Strict).is_ok());
+        assert!(torn(3, false).accept(Recovery::Strict).is_err());
     }
 }

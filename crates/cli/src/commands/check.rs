@@ -94,7 +94,7 @@ fn text(checked: &Checked, problems: &[String], pool: Option<PoolDomain>) -> Str
     }
     match &checked.torn_log {
         // It is among the problems.
-        Some(torn) if torn.later.is_some() => {}
+        Some(torn) if torn.may_reject_acknowledged() => {}
         Some(torn) => out.push_str(&format!("{torn}\n")),
         None if problems.is_empty() => out.push_str("everything holds\n"),
         None => {}

@@ -90,7 +90,7 @@ fn text(repaired: &Repaired) -> String {
     }
     if let Some(torn) = torn_log {
         out.push_str(&format!("{torn}\n"));
-        if torn.later.is_some() {
+        if torn.may_reject_acknowledged() {
             return out;
         }
         out.push_str(

@@ -123,7 +123,9 @@ impl Inspector {
         match recover::read_logs(&self.log_source(), state) {
             Ok(recovered) => {
                 checked.torn_log = recovered.torn;
-                if let Some(torn) = checked.torn_log.as_ref().filter(|it| it.later.is_some()) {
+                if let Some(torn) =
+                    checked.torn_log.as_ref().filter(|it| it.may_reject_acknowledged())
+                {
                     report(torn.refusal());
                 }
             }

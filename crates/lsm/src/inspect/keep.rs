@@ -5,6 +5,7 @@ use super::{Inspector, path, places};
 use crate::log_files::log_file_name;
 use crate::manifest::{Change, Edit, LogEnd, LogState};
 use crate::recover;
+use crate::torn::TornLog;
 use crate::version::{TableMeta, table_file_name};
 use esker_base::{Error, KeyspaceId, Result};
 use esker_memtable::{Scan, Stop};
@@ -71,7 +72,7 @@ impl Inspector {
         let follow = recovered.is_some();
         if let Some(recovered) = recovered {
             // Whole frames behind a bad one are given up here, so that no open has to accept that.
-            if recovered.torn.as_ref().is_some_and(|torn| torn.later.is_some()) {
+            if recovered.torn.as_ref().is_some_and(TornLog::may_reject_acknowledged) {
                 *rejected = recovered.rejected;
             }
             repaired.torn_log = recovered.torn;
