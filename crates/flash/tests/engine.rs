@@ -269,6 +269,7 @@ fn small_writes_that_fill_a_device_can_be_flushed_and_deleted() {
         assert!(full.is_out_of_space() && number > 100, "{number}: {full}");
         drop(db);
         let db = open_with(&device, SEGMENT_OF_SMALLEST).unwrap();
+        let keyspace = db.existing_keyspace("load").unwrap();
         db.flush().unwrap();
         for number in 0..number {
             assert!(db.get(&keyspace, &key(number)).unwrap().is_some(), "round {round}: {number}");

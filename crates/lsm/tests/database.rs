@@ -36,6 +36,7 @@ fn what_was_put_is_got_before_and_after_reopening() {
         db.put(&keyspace, &key(n), &n.to_le_bytes()).unwrap();
     }
     let check = |db: &Db| {
+        let keyspace = db.default_keyspace();
         for n in 0..5_000 {
             assert_eq!(db.get(&keyspace, &key(n)).unwrap().unwrap(), n.to_le_bytes()[..], "{n}");
         }
@@ -388,6 +389,7 @@ fn what_was_acknowledged_while_the_database_closed_is_there() {
         });
         drop(db);
         let db = Db::open(dir.path(), settings).unwrap();
+        let keyspace = db.default_keyspace();
         for (thread, written) in acknowledged.into_iter().enumerate() {
             let found: Vec<_> = db
                 .prefix(&keyspace, format!("{thread}/").as_bytes())
@@ -689,6 +691,7 @@ fn a_close_gives_up_everything_whoever_still_has_a_handle() {
     assert_eq!((other.levels().len(), other.stats().tables), (0, 0));
 
     let again = open(dir);
+    let keyspace = again.default_keyspace();
     assert_eq!(pairs(&again).len(), 6_000);
     // Nothing of the first one disturbs the second.
     drop((other, snapshot, cursor));
