@@ -65,6 +65,19 @@ pub enum Error {
         what: String,
     },
 
+    /// A table that compaction leaves alone because a read of it failed. Its readers get the error itself.
+    #[error("compaction leaves out {file} with the keys from {smallest:?} to {largest:?}: {cause}")]
+    TableUnreadable {
+        /// The table's file.
+        file: String,
+        /// Its smallest key, with what is not printable escaped.
+        smallest: String,
+        /// Its largest key, with what is not printable escaped.
+        largest: String,
+        /// Why the read failed.
+        cause: Arc<Error>,
+    },
+
     /// An empty key.
     #[error("the key is empty; keys are 1 to 65,536 bytes long")]
     EmptyKey,
@@ -443,7 +456,9 @@ impl Error {
     pub fn io_kind(&self) -> Option<std::io::ErrorKind> {
         match self {
             Error::Io { source, .. } => Some(source.kind()),
-            Error::LogFailed { cause } | Error::DropUndecided { cause, .. } => cause.io_kind(),
+            Error::LogFailed { cause }
+            | Error::DropUndecided { cause, .. }
+            | Error::TableUnreadable { cause, .. } => cause.io_kind(),
             _ => None,
         }
     }
@@ -456,15 +471,21 @@ impl Error {
 
     /// Whether a storage says that a part of a file is gone for good.
     pub fn is_lost(&self) -> bool {
-        matches!(self, Error::Lost { .. })
+        match self {
+            Error::TableUnreadable { cause, .. } => cause.is_lost(),
+            other => matches!(other, Error::Lost { .. }),
+        }
     }
 
     /// Whether stored bytes were found damaged.
     pub fn is_corruption(&self) -> bool {
-        matches!(
-            self,
-            Error::Corruption { .. } | Error::PoolDamaged { .. } | Error::HashStoreDamaged { .. }
-        )
+        match self {
+            Error::TableUnreadable { cause, .. } => cause.is_corruption(),
+            Error::Corruption { .. }
+            | Error::PoolDamaged { .. }
+            | Error::HashStoreDamaged { .. } => true,
+            _ => false,
+        }
     }
 }
 

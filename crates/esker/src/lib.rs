@@ -109,6 +109,7 @@ pub use esker_api::{
     Transactional, Value, WriteBatch,
 };
 pub use esker_base::{Error, Result};
+pub use esker_lsm::UnreadableTable;
 pub use esker_lsm::compaction::Reason as CompactionReason;
 pub use esker_lsm::version::{TableId, TableMeta};
 pub use esker_lsm::{

@@ -3,7 +3,7 @@
 //! later than the outputs: see `deferred`.
 
 use crate::account::Account;
-use crate::compaction::{self, Held, Outcome, Plan};
+use crate::compaction::{self, Failure, Held, Outcome, Plan};
 use crate::compactions_done::Done;
 use crate::deferred;
 use crate::filter_share;
@@ -75,14 +75,14 @@ impl Merge {
     }
 
     /// Does the plan, with whoever comes to help. If that fails, nothing is left of it.
-    fn execute(self: &Arc<Self>, inner: &Inner) -> Result<Outcome> {
+    fn execute(self: &Arc<Self>, inner: &Inner) -> Result<Outcome, Failure> {
         let shared = self.parts.are_several().then(|| Shared::new(self, &inner.schedule));
         while self.take_one(inner) {}
         let joined = self.parts.join();
         drop(shared);
-        joined.map_err(|(error, outcomes)| {
+        joined.map_err(|(failure, outcomes)| {
             remove_outputs(inner, &outcomes);
-            error
+            failure
         })
     }
 }
@@ -125,6 +125,8 @@ pub(crate) struct Merged {
     inputs: Vec<TableId>,
     /// The level and the run of the outputs.
     place: (usize, u64),
+    /// Those of what was held back.
+    held_place: (usize, u64),
     outcome: Outcome,
     /// The newest level of the inputs, and their bytes there.
     moved: (usize, u64),
@@ -139,6 +141,7 @@ impl Merged {
             keyspace: plan.keyspace,
             inputs: plan.tables().map(|table| table.meta.id).collect(),
             place: (plan.output_level, plan.output_run),
+            held_place: (newest.level, newest.run),
             outcome,
             moved: (newest.level, newest.tables.iter().map(|table| table.meta.bytes).sum()),
             done: Done::by(plan),
@@ -176,8 +179,10 @@ impl Merged {
     /// The edit that takes the inputs away and puts the outputs in their place.
     fn edit(&self) -> Edit {
         let gone = self.inputs.iter().map(|id| remove(self.keyspace, *id));
-        let outputs = self.outcome.outputs.iter();
-        Edit::of(gone.chain(outputs.map(|meta| add(self.keyspace, self.place, meta))))
+        let outputs = self.outcome.outputs.iter().map(|meta| (self.place, meta));
+        let held_back = self.outcome.held_back.iter().map(|meta| (self.held_place, meta));
+        let added = outputs.chain(held_back).map(|(place, meta)| add(self.keyspace, place, meta));
+        Edit::of(gone.chain(added))
     }
 }
 
@@ -199,7 +204,18 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<Option<Merged>> {
     let is_below_base = deferred::is_below_base(&keyspace, plan);
     drop(keyspace);
     let entered = inner.under_way.enter(&merge.progress);
-    let merged = Merged::new(plan, merge.execute(inner)?);
+    let outcome = match merge.execute(inner) {
+        Ok(outcome) => outcome,
+        Err(Failure { error, input: Some(table) }) => {
+            // The planner goes by the mark from now on; the lane has not failed, and has others to do. Before the plan
+            // is released, or it would be chosen again.
+            table.mark_unreadable(&error);
+            inner.schedule.retry_tables(inner.clock.now());
+            return Ok(None);
+        }
+        Err(Failure { error, input: None }) => return Err(error),
+    };
+    let merged = Merged::new(plan, outcome);
     count(inner, &merged.outcome);
     if is_below_base && deferred::is_early(inner, plan, &merged) {
         inner.counters.deferrals.add(1);
@@ -254,7 +270,9 @@ fn count(inner: &Inner, outcome: &Outcome) {
 
 /// Removes what no edit has added and none will.
 fn remove_outputs(inner: &Inner, outcomes: &[Outcome]) {
-    for table in outcomes.iter().flat_map(|outcome| &outcome.outputs) {
+    for table in
+        outcomes.iter().flat_map(|outcome| outcome.outputs.iter().chain(&outcome.held_back))
+    {
         // What cannot be removed now goes at the next open.
         let _ = inner.storage.remove(&table_file_name(table.id.file));
     }

@@ -16,6 +16,7 @@ use crate::settings::{KeyspaceSettings, Log, Settings};
 use crate::snapshot::Snapshot;
 use crate::stats::{self, GoalInfo, KeyspaceLevels, LiveData, Stats};
 use crate::torn::TornLog;
+use crate::unreadable::UnreadableTable;
 use crate::version::KeyspaceVersion;
 use esker_api::{KeyRange, Value, WriteBatch};
 use esker_base::{Error, KeyspaceId, Kind, Result, Seqno, hash64};
@@ -401,23 +402,25 @@ impl Db {
         self.upkeep()?.flush_all()
     }
 
-    /// Merges every keyspace down to one run and drops what deletes and overwrites left behind. Where a part of a table
-    /// is lost for good, all is merged but what overlaps it, directly or through others, and then this fails with
-    /// [`Error::Lost`].
+    /// Merges every keyspace down to one run and drops what deletes and overwrites left behind.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TableUnreadable`] if a table can't be read: then all is merged that can be without it.
     pub fn compact(&self) -> Result<()> {
         let inner = self.upkeep()?;
         // A version held would keep all that is merged.
         let keyspaces: Vec<_> = inner.view.load().version.keyspaces.keys().copied().collect();
-        let mut lost = Ok(());
+        let mut left_out = Ok(());
         for keyspace in keyspaces {
             match inner.compact_fully(keyspace) {
                 // Dropped meanwhile.
                 Err(Error::UnknownKeyspace { .. }) => {}
-                Err(error) if error.is_lost() => lost = lost.and(Err(error)),
+                Err(error @ Error::TableUnreadable { .. }) => left_out = left_out.and(Err(error)),
                 done => done?,
             }
         }
-        lost
+        left_out
     }
 
     /// As [`Db::compact`], of one keyspace.
@@ -438,15 +441,21 @@ impl Db {
         self.upkeep().is_ok_and(|inner| schedule::step(&inner))
     }
 
-    /// Why background work stands still, if it does: a full disk, damage, or a failed log. Or why a table can't be
-    /// opened, or read whole.
+    /// Why background work stands still, if it does: a full disk or a failed log. Or [`Error::TableUnreadable`] if
+    /// compaction leaves out a table whose read failed; [`Db::unreadable_tables`] lists all of them.
     pub fn background_error(&self) -> Option<Error> {
         let inner = self.inner();
         if !inner.owner.is_current() {
             return inner.check_usable().err();
         }
-        let of_tables = || inner.unopened_error().or_else(|| inner.lost_error());
+        let of_tables = || inner.unreadable_error();
         inner.commit.failure().or_else(|| inner.schedule.error()).or_else(of_tables)
+    }
+
+    /// The tables that compaction leaves out because a read of them failed. Their other parts can be read. An open of the
+    /// database tries them again, and so does compaction after an I/O error, from time to time.
+    pub fn unreadable_tables(&self) -> Vec<UnreadableTable> {
+        self.inner().view.pin().version.unreadable_tables()
     }
 
     /// Figures.
@@ -508,6 +517,7 @@ impl Db {
             snapshots: inner.snapshots.len() as u64,
             visible_seqno: inner.commit.visible(),
             flushed_seqno: view.version.flushed_through,
+            unreadable_tables: view.version.unreadable_tables(),
             background_error,
             account,
         }

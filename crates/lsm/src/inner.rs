@@ -299,12 +299,8 @@ impl Inner {
         let may_open = self.schedule.jobs.lock().opening.leaves();
         match may_open {
             MayOpen::All => {
-                let opened = self.open_unopened();
-                let mut jobs = self.schedule.jobs.lock();
-                match opened {
-                    Err(error) => jobs.record_unopened(error, self.clock.now()),
-                    // Another may have failed at a table that came meanwhile.
-                    Ok(()) => _ = jobs.unopened_error(&self.view.pin().version),
+                if self.open_unopened().is_err() {
+                    self.schedule.retry_tables(self.clock.now());
                 }
             }
             MayOpen::After(file) => {
@@ -320,14 +316,24 @@ impl Inner {
         self.share_memory();
     }
 
-    /// Why a table can't be opened, if that was tried and one still is not open.
-    pub(crate) fn unopened_error(&self) -> Option<Error> {
-        self.schedule.jobs.lock().unopened_error(&self.view.pin().version)
+    /// Tries tables of `keyspace`, or of all, again whose reads failed and may succeed now: opens those that are not open,
+    /// and lets compaction read the others.
+    pub(crate) fn retry_tables(&self, keyspace: Option<KeyspaceId>) {
+        let tables = self.view.load().version.recoverable(keyspace);
+        for table in tables {
+            match table.opened() {
+                Some(_) => table.mark.clear(),
+                None => _ = table.reader(&self.cache),
+            }
+        }
+        let is_over = self.view.pin().version.recoverable(None).is_empty();
+        self.schedule.jobs.lock().retry.end(self.clock.now(), is_over);
+        self.share_memory();
     }
 
-    /// Why a table can't be read whole, if a storage has said that a part of one is lost.
-    pub(crate) fn lost_error(&self) -> Option<Error> {
-        self.view.pin().version.lost().cloned()
+    /// Why compaction leaves a table alone, if it leaves one.
+    pub(crate) fn unreadable_error(&self) -> Option<Error> {
+        self.view.pin().version.unreadable()
     }
 
     /// Opens the tables that are not open. Fails with the first error, after it has tried all.

@@ -107,6 +107,11 @@ impl<C: EntryCursor> MergeCursor<C> {
         self
     }
 
+    /// The merged cursors, newest first.
+    pub(crate) fn children(&self) -> &[C] {
+        &self.children
+    }
+
     /// The child that the merge stands on.
     #[inline]
     pub(crate) fn top(&self) -> &C {

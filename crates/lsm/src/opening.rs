@@ -108,9 +108,8 @@ impl Opener {
         let _opener = self;
         while !inner.gate.is_cancelled() {
             let Some(table) = waiting.lock().next() else { break };
-            if let Err(error) = table.reader(&inner.cache) {
-                // It is tried once more at the end. Told now, so that no merge of it is begun before.
-                inner.schedule.jobs.lock().record_unopened(error, inner.clock.now());
+            if table.reader(&inner.cache).is_err() {
+                inner.schedule.retry_tables(inner.clock.now());
             }
         }
     }

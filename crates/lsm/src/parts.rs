@@ -5,8 +5,8 @@
 //! and then waits for what others still have in hand. Others take one part, and look what is due before they
 //! take another. So a plan ends even if nobody comes to help, and nobody who helps waits for anybody.
 
-use crate::compaction::{Outcome, Part};
-use esker_base::{Error, Result};
+use crate::compaction::{Failure, Outcome, Part};
+use esker_base::Error;
 use parking_lot::{Condvar, Mutex};
 
 /// See the file's head.
@@ -22,20 +22,20 @@ struct Progress {
     running: usize,
     /// What came of each part that ended well.
     outcomes: Vec<Option<Outcome>>,
-    error: Option<Error>,
+    failure: Option<Failure>,
 }
 
 /// A part that somebody does. One that is dropped without an outcome has failed.
 struct Taken<'a> {
     parts: &'a Parts,
     at: usize,
-    outcome: Result<Outcome>,
+    outcome: Result<Outcome, Failure>,
 }
 
 impl Parts {
     pub(crate) fn new(parts: Vec<Part>) -> Self {
         let outcomes = vec![None; parts.len()];
-        let progress = Progress { next: 0, running: 0, outcomes, error: None };
+        let progress = Progress { next: 0, running: 0, outcomes, failure: None };
         Parts { parts, progress: Mutex::new(progress), ended: Condvar::new() }
     }
 
@@ -50,7 +50,7 @@ impl Parts {
     }
 
     /// Does a part by `execute`. False if none was left.
-    pub(crate) fn take_one(&self, execute: impl Fn(&Part) -> Result<Outcome>) -> bool {
+    pub(crate) fn take_one(&self, execute: impl Fn(&Part) -> Result<Outcome, Failure>) -> bool {
         let Some(taken) = self.take() else { return false };
         let outcome = execute(&self.parts[taken.at]);
         taken.end(outcome);
@@ -65,20 +65,20 @@ impl Parts {
         }
         progress.next += 1;
         progress.running += 1;
-        Some(Taken { parts: self, at, outcome: Err(Error::Closed) })
+        Some(Taken { parts: self, at, outcome: Err(Error::Closed.into()) })
     }
 
     /// Waits for what others have in hand, none being left to take. Gives the parts' outcomes, joined;
-    /// or the first error, and the outcomes that there are all the same.
-    pub(crate) fn join(&self) -> std::result::Result<Outcome, (Error, Vec<Outcome>)> {
+    /// or the first failure, and the outcomes that there are all the same.
+    pub(crate) fn join(&self) -> Result<Outcome, (Failure, Vec<Outcome>)> {
         let mut progress = self.progress.lock();
         debug_assert_eq!(progress.next, self.parts.len(), "whoever joins has taken part");
         while progress.running > 0 {
             self.ended.wait(&mut progress);
         }
         let outcomes = std::mem::take(&mut progress.outcomes).into_iter().flatten();
-        match progress.error.take() {
-            Some(error) => Err((error, outcomes.collect())),
+        match progress.failure.take() {
+            Some(failure) => Err((failure, outcomes.collect())),
             None => Ok(outcomes
                 .reduce(|mut whole, next| {
                     whole.join(next);
@@ -90,7 +90,7 @@ impl Parts {
 }
 
 impl Taken<'_> {
-    fn end(mut self, outcome: Result<Outcome>) {
+    fn end(mut self, outcome: Result<Outcome, Failure>) {
         self.outcome = outcome;
     }
 }
@@ -98,10 +98,10 @@ impl Taken<'_> {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         let mut progress = self.parts.progress.lock();
-        match std::mem::replace(&mut self.outcome, Err(Error::Closed)) {
+        match std::mem::replace(&mut self.outcome, Err(Error::Closed.into())) {
             Ok(outcome) => progress.outcomes[self.at] = Some(outcome),
-            Err(error) => {
-                progress.error.get_or_insert(error);
+            Err(failure) => {
+                progress.failure.get_or_insert(failure);
                 progress.next = self.parts.parts.len();
             }
         }
@@ -118,11 +118,15 @@ mod tests {
     fn parts(count: usize) -> Parts {
         let start = |at: usize| (at > 0).then(|| vec![at as u8]);
         let end = |at: usize| (at + 1 < count).then(|| vec![at as u8 + 1]);
-        Parts::new((0..count).map(|at| Part { start: start(at), end: end(at) }).collect())
+        Parts::new(
+            (0..count)
+                .map(|at| Part { start: start(at), end: end(at), held_back: false })
+                .collect(),
+        )
     }
 
     /// Says which part it is of by how much it read.
-    fn outcome_of(part: &Part) -> Result<Outcome> {
+    fn outcome_of(part: &Part) -> Result<Outcome, Failure> {
         let place = part.start.as_ref().map_or(0, |start| u64::from(start[0]));
         Ok(Outcome { read_bytes: 1 << place, ..Outcome::default() })
     }
@@ -172,11 +176,11 @@ mod tests {
         let parts = parts(4);
         let fails = parts.take().expect("there are four");
         let ends_well = parts.take().expect("there are three more");
-        fails.end(Err(Error::Closed));
+        fails.end(Err(Error::Closed.into()));
         assert!(!parts.take_one(|part| panic!("{part:?} is begun")));
         ends_well.end(outcome_of(&parts.parts[1]));
-        let (error, outcomes) = parts.join().unwrap_err();
-        assert!(matches!(error, Error::Closed), "{error}");
+        let (failure, outcomes) = parts.join().unwrap_err();
+        assert!(matches!(failure.error, Error::Closed), "{failure:?}");
         assert_eq!(outcomes.iter().map(|it| it.read_bytes).collect::<Vec<_>>(), [0b10]);
     }
 

@@ -19,13 +19,15 @@ pub struct RunCursor {
     open: Option<(usize, TableCursor)>,
     /// Whether `open` stands on a version.
     valid: bool,
+    /// The table whose read failed last.
+    failed: Option<usize>,
 }
 
 impl RunCursor {
     /// A cursor over `run`.
     pub fn new(run: Arc<Run>, cache: Arc<BlockCache>, purpose: CursorPurpose) -> Self {
         let within = 0..run.tables().len();
-        RunCursor { run, cache, purpose, within, open: None, valid: false }
+        RunCursor { run, cache, purpose, within, open: None, valid: false, failed: None }
     }
 
     /// A cursor over tables that are part of one run, in key order.
@@ -46,14 +48,38 @@ impl RunCursor {
         self
     }
 
-    /// The cursor of the table `at`, opened now if it is not the one open.
-    fn enter(&mut self, at: usize) -> Result<&mut TableCursor> {
+    /// The table whose read failed, if one did.
+    pub(crate) fn failed(&self) -> Option<&Arc<TableHandle>> {
+        self.failed.map(|at| &self.run.tables()[at])
+    }
+
+    /// Moves the cursor of the table `at`, opened now if it is not the one open. Returns whether it stands on a version.
+    fn enter(
+        &mut self,
+        at: usize,
+        go: impl FnOnce(&mut TableCursor) -> Result<()>,
+    ) -> Result<bool> {
         self.valid = false;
+        let entered = self.enter_table(at, go);
+        match entered {
+            Ok(valid) => self.valid = valid,
+            Err(_) => self.failed = Some(at),
+        }
+        entered
+    }
+
+    fn enter_table(
+        &mut self,
+        at: usize,
+        go: impl FnOnce(&mut TableCursor) -> Result<()>,
+    ) -> Result<bool> {
         if self.open.as_ref().is_none_or(|(open, _)| *open != at) {
             let reader = self.run.tables()[at].reader(&self.cache)?;
             self.open = Some((at, reader.cursor(self.purpose)));
         }
-        Ok(&mut self.open.as_mut().expect("a table was just opened").1)
+        let cursor = &mut self.open.as_mut().expect("a table was just opened").1;
+        go(cursor)?;
+        Ok(cursor.valid())
     }
 
     /// Goes to the first version in the tables from `at` on. Tables of range tombstones alone have
@@ -61,10 +87,7 @@ impl RunCursor {
     fn first_from(&mut self, at: usize) -> Result<()> {
         self.valid = false;
         for at in at..self.within.end {
-            let cursor = self.enter(at)?;
-            cursor.seek_first()?;
-            if cursor.valid() {
-                self.valid = true;
+            if self.enter(at, TableCursor::seek_first)? {
                 break;
             }
         }
@@ -75,10 +98,7 @@ impl RunCursor {
     fn last_before(&mut self, to: usize) -> Result<()> {
         self.valid = false;
         for at in (self.within.start..to).rev() {
-            let cursor = self.enter(at)?;
-            cursor.seek_last()?;
-            if cursor.valid() {
-                self.valid = true;
+            if self.enter(at, TableCursor::seek_last)? {
                 break;
             }
         }
@@ -119,10 +139,7 @@ impl EntryCursor for RunCursor {
         if at == self.within.end {
             return Ok(());
         }
-        let cursor = self.enter(at)?;
-        cursor.seek(key, seqno)?;
-        if cursor.valid() {
-            self.valid = true;
+        if self.enter(at, |cursor| cursor.seek(key, seqno))? {
             return Ok(());
         }
         self.first_from(at + 1)
@@ -136,10 +153,7 @@ impl EntryCursor for RunCursor {
             return Ok(());
         }
         let at = self.within.start + starting - 1;
-        let cursor = self.enter(at)?;
-        cursor.seek_before(key, seqno)?;
-        if cursor.valid() {
-            self.valid = true;
+        if self.enter(at, |cursor| cursor.seek_before(key, seqno))? {
             return Ok(());
         }
         self.last_before(at)
@@ -150,7 +164,10 @@ impl EntryCursor for RunCursor {
         debug_assert!(self.valid, "the cursor stands on no version");
         let (at, cursor) = self.open.as_mut().expect("a valid cursor is in a table");
         self.valid = false;
-        cursor.next()?;
+        if let Err(error) = cursor.next() {
+            self.failed = Some(*at);
+            return Err(error);
+        }
         if cursor.valid() {
             self.valid = true;
             return Ok(());
@@ -164,7 +181,10 @@ impl EntryCursor for RunCursor {
         debug_assert!(self.valid, "the cursor stands on no version");
         let (at, cursor) = self.open.as_mut().expect("a valid cursor is in a table");
         self.valid = false;
-        cursor.prev()?;
+        if let Err(error) = cursor.prev() {
+            self.failed = Some(*at);
+            return Err(error);
+        }
         if cursor.valid() {
             self.valid = true;
             return Ok(());

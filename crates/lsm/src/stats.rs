@@ -6,6 +6,7 @@ use crate::compactions_done::CompactionsDone;
 use crate::dedup::{Dedup, Ratio};
 use crate::settings::KeyspaceSettings;
 use crate::table_gets::{GetCounters, TableGets};
+use crate::unreadable::UnreadableTable;
 use crate::version::{KeyspaceVersion, TableMeta, Version};
 use esker_base::{KeyspaceId, Seqno};
 use esker_memtable::DramTableStats;
@@ -96,7 +97,9 @@ pub struct Stats {
     pub visible_seqno: Seqno,
     /// Every write up to here is in tables now.
     pub flushed_seqno: Seqno,
-    /// Why flush or compaction stand still now, if they do.
+    /// The tables that compaction leaves out now because a read of them failed.
+    pub unreadable_tables: Vec<UnreadableTable>,
+    /// Why flush or compaction stand still now, if they do; or why compaction leaves out a table.
     pub background_error: Option<String>,
     /// What the database has cost since it was made, in all processes that had it open for writing.
     pub account: Account,

@@ -37,9 +37,10 @@ impl Progress {
         };
         let of_level_0 = plan.inputs.iter().filter(|input| input.level == 0);
         let taken = of_level_0.filter(is_whole).count();
+        let stays = plan.output_level == 0 || !plan.held_back.is_empty();
         Progress {
             keyspace: plan.keyspace,
-            runs: taken.saturating_sub(usize::from(plan.output_level == 0)),
+            runs: taken.saturating_sub(usize::from(stays)),
             expected_bytes: plan.expected_bytes,
             written_bytes: AtomicU64::new(0),
         }

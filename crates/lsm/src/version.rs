@@ -20,8 +20,9 @@ use crate::compaction::Monitors;
 use crate::lifetimes::{Born, Lives};
 use crate::parallel;
 use crate::settings::KeyspaceSettings;
+use crate::unreadable::Mark;
 use esker_api::KeyRange;
-use esker_base::{Background, Error, FragmentedTombstones, KeyspaceId, Result, Seqno};
+use esker_base::{Background, FragmentedTombstones, KeyspaceId, Result, Seqno};
 use esker_storage::Storage;
 use esker_table::{BlockCache, Sketches, Table};
 use std::collections::BTreeMap;
@@ -162,8 +163,8 @@ pub struct TableHandle {
     pub born: Born,
     file: Option<Arc<TableFile>>,
     reader: OnceLock<Arc<Table>>,
-    /// Why it can't be read whole, ever.
-    lost: OnceLock<Error>,
+    /// Set when a read of it failed.
+    pub(crate) mark: Mark,
     /// Of a table without a file.
     sketches: Option<Arc<Sketches>>,
 }
@@ -188,8 +189,8 @@ pub struct Contents<'a> {
 impl TableHandle {
     /// A table in `file`, written when `born` says.
     pub fn new(meta: TableMeta, born: Born, file: Arc<TableFile>) -> Arc<Self> {
-        let (reader, lost) = Default::default();
-        Arc::new(TableHandle { meta, born, file: Some(file), reader, lost, sketches: None })
+        let (reader, mark) = Default::default();
+        Arc::new(TableHandle { meta, born, file: Some(file), reader, mark, sketches: None })
     }
 
     /// A table without a file behind it, for pickers' tests: it can be planned with, not read.
@@ -200,9 +201,9 @@ impl TableHandle {
     /// A detached table of one version a key, with sketches of the keys. Its oldest version is a delete if it
     /// has any.
     pub fn sketched(meta: TableMeta, sketches: Sketches) -> Arc<Self> {
-        let (born, reader, lost) = Default::default();
+        let (born, reader, mark) = Default::default();
         let sketches = Some(Arc::new(sketches));
-        Arc::new(TableHandle { meta, born, file: None, reader, lost, sketches })
+        Arc::new(TableHandle { meta, born, file: None, reader, mark, sketches })
     }
 
     /// What is known of its keys; `None` before its reader is open.
@@ -253,30 +254,19 @@ impl TableHandle {
         self.reader.get()
     }
 
-    /// Why it can't be read whole, if a storage has said that a part of it is lost: merges leave it alone then.
-    pub fn lost(&self) -> Option<&Error> {
-        self.lost.get()
-    }
-
-    /// Keeps in mind that a part of it is lost, if that is what `error` says. Returns whether it is.
-    pub(crate) fn note_lost(&self, error: &Error) -> bool {
-        let Error::Lost { file, offset, .. } = error else { return false };
-        let TableMeta { id, bytes, .. } = self.meta;
-        let is_in_table = (id.offset..id.offset + bytes).contains(offset);
-        let is_this = is_in_table && file.ends_with(&table_file_name(id.file));
-        if is_this {
-            // Whoever was first has said it.
-            let _ = self.lost.set(error.clone());
-        }
-        is_this
-    }
-
-    /// The reader, opened now if it was not yet. One that lost what an open needs is not tried again.
+    /// The reader, opened now if it was not yet. A table that lost what an open needs is not tried again. A failed open
+    /// marks the table as unreadable, and a later one that succeeds takes the mark away.
     pub fn reader(&self, cache: &Arc<BlockCache>) -> Result<&Arc<Table>> {
-        match (self.reader.get(), self.lost.get()) {
-            (Some(table), _) => Ok(table),
-            (None, Some(error)) => Err(error.clone()),
-            (None, None) => self.open(cache).inspect_err(|error| _ = self.note_lost(error)),
+        if let Some(table) = self.reader.get() {
+            return Ok(table);
+        }
+        match self.mark.why() {
+            Some(error) if error.is_lost() => Err(error),
+            _ => {
+                let opened = self.open(cache).inspect_err(|error| self.mark_unreadable(error))?;
+                self.mark.clear();
+                Ok(opened)
+            }
         }
     }
 
@@ -426,11 +416,6 @@ impl KeyspaceVersion {
         bytes as f64 / writes.max(1) as f64
     }
 
-    /// Why a table can't be read whole, if one is known that can't.
-    pub fn lost(&self) -> Option<&Error> {
-        self.tables().find_map(|(_, _, table)| table.lost())
-    }
-
     /// The highest seqno in a table.
     pub fn newest_seqno(&self) -> Seqno {
         self.tables().map(|(_, _, table)| table.meta.max_seqno).max().unwrap_or(0)
@@ -453,26 +438,22 @@ impl Version {
     }
 
     /// Opens the reader of every table that is not open yet. Fails with the first error, after it has tried all. A
-    /// table that is [lost](TableHandle::lost) is left to its readers.
+    /// table of which a part is lost is left to its readers.
     pub fn open_tables(&self, cache: &Arc<BlockCache>) -> Result<()> {
         self.tables().map(|table| open_unless_lost(table, cache)).fold(Ok(()), Result::and)
     }
 
     /// Whether the reader of every table is open that can be.
     pub(crate) fn is_open(&self) -> bool {
-        self.tables().all(|table| table.opened().is_some() || table.lost().is_some())
+        self.tables().all(|table| table.opened().is_some() || table.is_unreadable())
     }
 
     /// The tables whose reader is not open yet, and may come to be.
     pub(crate) fn unopened(&self) -> Vec<Arc<TableHandle>> {
-        let is_left =
-            |table: &&Arc<TableHandle>| table.opened().is_none() && table.lost().is_none();
+        let is_left = |table: &&Arc<TableHandle>| {
+            table.opened().is_none() && (!table.is_unreadable() || table.may_recover())
+        };
         self.tables().filter(is_left).cloned().collect()
-    }
-
-    /// Why a table can't be read whole, if one is known that can't.
-    pub(crate) fn lost(&self) -> Option<&Error> {
-        self.keyspaces.values().find_map(|keyspace| keyspace.lost())
     }
 
     /// As [`Version::open_tables`], by this thread and others that are free: most of it is waiting for

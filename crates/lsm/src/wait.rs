@@ -196,6 +196,7 @@ impl Inner {
             let waits = is_running || (is_due && has_room);
             if waits { Wait::For(Lane::Prepare) } else { Wait::Over }
         });
+        self.retry_tables(None);
         let _hurry = Hurry::begin(&self.schedule);
         self.wait_until(|jobs, _| {
             let busy = jobs.lane(Lane::Compaction).running > 0 || jobs.opening.openers > 0;
@@ -207,10 +208,11 @@ impl Inner {
         })
     }
 
-    /// Merges everything in `keyspace` down to one level, in the calling thread and beside the lanes. Fails if a part of
-    /// a table is lost, when all is merged but what overlaps it, directly or through others.
+    /// Merges everything in `keyspace` down to one level, in the calling thread and beside the lanes. If a table can't be
+    /// read, merges all that can be without it and then fails with [`Error::TableUnreadable`].
     pub(crate) fn compact_fully(&self, keyspace: KeyspaceId) -> Result<()> {
         self.flush_all()?;
+        self.retry_tables(Some(keyspace));
         let _hurry = Hurry::begin(&self.schedule);
         // Runs flushed from here on are left to the lanes, or this might never end.
         let before_file = self.installer.next_file();
@@ -233,16 +235,16 @@ impl Inner {
                 let wanted =
                     compaction::full(keyspace, before_file, &jobs.busy, self.sizes, &around);
                 let is_idle = jobs.busy.is_idle(keyspace.id);
-                let lost = keyspace.lost().cloned();
+                let unreadable = keyspace.unreadable();
                 drop(view);
                 match wanted {
                     Some(plan) if jobs.busy.permits(&plan) => {
                         jobs.begin_plan(&plan);
                         plan
                     }
-                    // A part was found to be lost just now: there may be another plan that does not need it.
-                    Some(plan) if plan.takes_lost() => continue,
-                    _ if is_idle => return left_out(lost),
+                    // The table was marked just now: there may be another plan that does not need it.
+                    Some(plan) if plan.takes_unreadable() => continue,
+                    _ if is_idle => return unreadable.map_or(Ok(()), Err),
                     _ => {
                         self.schedule.progress.wait_for(&mut jobs, IDLE);
                         continue;
@@ -251,16 +253,5 @@ impl Inner {
             };
             run_plan(self, plan)?;
         }
-    }
-}
-
-/// What a compaction that was asked for says of a table that it could not merge.
-fn left_out(lost: Option<Error>) -> Result<()> {
-    match lost {
-        Some(Error::Lost { file, offset, what }) => {
-            let what = format!("{what}; all was merged that can be without this table");
-            Err(Error::Lost { file, offset, what })
-        }
-        other => other.map_or(Ok(()), Err),
     }
 }

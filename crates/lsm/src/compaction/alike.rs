@@ -1,7 +1,7 @@
 //! Runs of one level that are merged with each other, and stay in it.
 //!
-//! That is what a level does that can't go on to the next yet, or, where a lost table is in the way, never will: its
-//! runs stay few, and a merge of some more of them is all that it can be said to owe.
+//! A level does that while it can't go on to the next: not yet, or not at all because an unreadable
+//! table is in the way. Its runs stay few, and such a merge is all of its debt.
 
 use super::pick::Debt;
 use super::plan::{Plan, PlanInput, Reason};
@@ -9,15 +9,15 @@ use super::sizes::Sizes;
 use crate::version::{KeyspaceVersion, Run};
 use std::sync::Arc;
 
-/// Whether a part of one of the run's tables is lost.
-pub(super) fn is_lost(run: &Run) -> bool {
-    run.tables().iter().any(|table| table.lost().is_some())
+/// Whether one of the run's tables can't be read.
+pub(super) fn has_unreadable(run: &Run) -> bool {
+    run.tables().iter().any(|table| table.is_unreadable())
 }
 
-/// The newest runs in a row, none of them lost, that are no more than twice as large as all newer ones among them: so
-/// merging them again and again writes each byte only a logarithmic number of times.
+/// The newest readable runs in a row that are no more than twice as large as all newer ones among
+/// them: so merging them again and again writes each byte only a logarithmic number of times.
 pub(super) fn runs_alike(runs: &[Arc<Run>]) -> Option<&[Arc<Run>]> {
-    runs.split(|run| is_lost(run)).find_map(alike_in)
+    runs.split(|run| has_unreadable(run)).find_map(alike_in)
 }
 
 fn alike_in(runs: &[Arc<Run>]) -> Option<&[Arc<Run>]> {
@@ -33,22 +33,26 @@ fn alike_in(runs: &[Arc<Run>]) -> Option<&[Arc<Run>]> {
     })
 }
 
-/// Merges the runs of `level` that are alike.
+/// Merges those of `runs`, of `level`, that are alike.
 pub(super) fn merge_alike(
     keyspace: &KeyspaceVersion,
     level: usize,
+    runs: &[Arc<Run>],
     reason: Reason,
     sizes: Sizes,
 ) -> Option<Plan> {
-    let alike = runs_alike(&keyspace.levels[level].runs)?;
+    let alike = runs_alike(runs)?;
     let inputs = alike.iter().map(|run| PlanInput::whole(level, run)).collect();
     Plan::new(keyspace, inputs, level, alike[0].id, reason, sizes)
 }
 
-/// What a level 0 owes that has `trigger` runs or more and can't go on: nobody is held back for runs that nothing takes.
-pub(super) fn stuck_level_0(keyspace: &KeyspaceVersion, trigger: usize) -> Debt {
-    let runs = &keyspace.levels[0].runs;
-    let alike = runs_alike(runs).unwrap_or_default();
+/// The debt of `runs` of level 0 that can't go on. A merge is due from `trigger` runs on. Runs that
+/// no merge takes throttle no writer.
+pub(super) fn stuck_level_0(runs: &[Arc<Run>], trigger: usize) -> Debt {
+    let alike = match runs.len() >= trigger {
+        true => runs_alike(runs).unwrap_or_default(),
+        false => &[],
+    };
     let level_0_runs = runs.len().min(trigger + alike.len().saturating_sub(1));
     let bytes = alike.iter().map(|run| run.bytes()).sum();
     Debt { level_0_runs, level_0_trigger: trigger, bytes }

@@ -7,7 +7,7 @@
 //! spare writes: it is the rule for renting skis.
 
 use super::sizes::{LEVEL_0_RUNS, LEVEL_0_RUNS_MOST};
-use crate::version::{KeyspaceVersion, Run};
+use crate::version::Run;
 use esker_base::Seqno;
 use std::sync::Arc;
 
@@ -20,15 +20,15 @@ pub struct Arrival {
     pub drained_bytes: u64,
 }
 
-/// Whether level 0 of `keyspace` is to be merged by now.
-pub(super) fn is_level_0_due(keyspace: &KeyspaceVersion, arrival: Option<Arrival>) -> bool {
-    let level = &keyspace.levels[0];
+/// Whether `runs` of level 0, newest first, are to be merged by now.
+pub(super) fn is_level_0_due(runs: &[Arc<Run>], arrival: Option<Arrival>) -> bool {
+    let bytes = || runs.iter().map(|run| run.bytes()).sum::<u64>();
     let waits = |arrival: Arrival| {
-        level.runs.len() < LEVEL_0_RUNS_MOST
-            && level.bytes() > arrival.drained_bytes
-            && level.runs.first().is_some_and(|run| reaches_beyond(run, arrival.after))
+        runs.len() < LEVEL_0_RUNS_MOST
+            && bytes() > arrival.drained_bytes
+            && runs.first().is_some_and(|run| reaches_beyond(run, arrival.after))
     };
-    level.runs.len() >= LEVEL_0_RUNS && !arrival.is_some_and(waits)
+    runs.len() >= LEVEL_0_RUNS && !arrival.is_some_and(waits)
 }
 
 fn reaches_beyond(run: &Arc<Run>, seqno: Seqno) -> bool {

@@ -1,5 +1,5 @@
-//! What running plans hold. One whose edit is still to be made runs until then. Nor can a plan have a table of which a
-//! part is lost for good: its merge would write what nobody will have.
+//! What running plans hold. One whose edit is still to be made runs until then. Nor can a plan have a table that is known
+//! to be unreadable: it would fail.
 
 use super::plan::{Place, Plan, Reason};
 use super::span::Span;
@@ -62,14 +62,14 @@ impl Held {
 }
 
 impl Busy {
-    /// Whether no other plan can have a table: it is an input of a running one, or a part of it is lost.
+    /// Whether no other plan can have a table: it is an input of a running one, or unreadable.
     pub fn holds(&self, table: &TableHandle) -> bool {
-        table.lost().is_some() || self.tables.contains(&table.meta.id)
+        table.is_unreadable() || self.tables.contains(&table.meta.id)
     }
 
     /// Whether `plan` can be done, and may run beside those that run.
     pub fn permits(&self, plan: &Plan) -> bool {
-        !plan.takes_lost() && !self.meets(plan)
+        !plan.takes_unreadable() && !self.meets(plan)
     }
 
     fn meets(&self, plan: &Plan) -> bool {
@@ -78,7 +78,7 @@ impl Busy {
             || self.claims.iter().any(|other| other.meets(&claim))
     }
 
-    /// Marks `plan` as running. A part of its tables may have been found to be lost since it was permitted.
+    /// Marks `plan` as running. One of its tables may have been marked as unreadable since the plan was permitted.
     pub fn claim(&mut self, plan: &Plan) {
         debug_assert!(!self.meets(plan), "plans that run together must not meet");
         self.tables.extend(plan.tables().map(|table| table.meta.id));

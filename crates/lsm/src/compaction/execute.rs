@@ -21,7 +21,7 @@ use super::sizes::GRANDPARENT_TABLES;
 use crate::merge::MergeCursor;
 use crate::run_cursor::RunCursor;
 use crate::settings::KeyspaceSettings;
-use crate::version::TableMeta;
+use crate::version::{TableHandle, TableMeta};
 use esker_base::{EntryCursor, Error, MAX_SEQNO, RangeTombstone, Result, Seqno};
 use esker_storage::{Storage, WritableFile};
 use esker_table::{BlockCache, CursorPurpose, TableOptions, TableWriter};
@@ -59,6 +59,8 @@ pub struct Context<'a> {
 pub struct Outcome {
     /// The tables written, in key order, for the plan's output run.
     pub outputs: Vec<TableMeta>,
+    /// The tables written, in key order, for the newest input's run.
+    pub held_back: Vec<TableMeta>,
     /// Bytes of the input tables.
     pub read_bytes: u64,
     /// Bytes of the output tables.
@@ -88,6 +90,7 @@ impl Outcome {
     /// Adds the outcome of the plan's next part.
     pub fn join(&mut self, next: Outcome) {
         self.outputs.extend(next.outputs);
+        self.held_back.extend(next.held_back);
         self.read_bytes += next.read_bytes;
         self.written_bytes += next.written_bytes;
         self.entries_in += next.entries_in;
@@ -97,15 +100,36 @@ impl Outcome {
     }
 }
 
+/// Why a part of a plan was not done.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What went wrong.
+    pub error: Error,
+    /// The input table whose read failed; `None` if something else did, such as a write of the output.
+    pub input: Option<Arc<TableHandle>>,
+}
+
+impl Failure {
+    fn of_input(error: Error, table: &Arc<TableHandle>) -> Self {
+        Failure { error, input: Some(table.clone()) }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure { error, input: None }
+    }
+}
+
 /// Does a part of a plan. The outcomes of all parts, joined in order, are the plan's; if one part
 /// fails, the caller removes the files of the others. The whole plan's reads, and the prediction,
 /// are accounted with its first part.
-pub fn execute_part(plan: &Plan, part: &Part, context: &Context<'_>) -> Result<Outcome> {
+pub fn execute_part(plan: &Plan, part: &Part, context: &Context<'_>) -> Result<Outcome, Failure> {
     let mut outcome = Outcome::default();
     if part.start.is_none() {
         outcome.read_bytes = plan.input_bytes();
         for table in plan.tables() {
-            table.reader(&context.cache)?;
+            table.reader(&context.cache).map_err(|error| Failure::of_input(error, table))?;
         }
         let estimate = estimate_plan(plan, &context.snapshots);
         let reclaimed = estimate.map_or(0.0, |estimate| estimate.reclaimed_bytes());
@@ -116,43 +140,41 @@ pub fn execute_part(plan: &Plan, part: &Part, context: &Context<'_>) -> Result<O
         plan,
         part,
         context,
-        merge: merge_of(plan, part, context)?,
-        fold: Fold::new(context.snapshots.clone(), plan.bottommost),
+        merge: merge_of(plan, part, context),
+        fold: Fold::new(context.snapshots.clone(), plan.bottommost && !part.held_back),
         files: OutputFiles::new(context),
         grandparent: 0,
         cut: 0,
         outcome,
     };
     work.fold.set_tombstones(tombstones_of(plan, context)?);
-    let mut start = part.start.clone();
-    while let Some(end) = work.write_table(start.as_deref())? {
-        start = Some(end);
+    match work.write() {
+        Ok(()) => Ok(work.outcome),
+        Err(error) => {
+            let input = work.merge.children().iter().find_map(RunCursor::failed).cloned();
+            Err(Failure { error, input })
+        }
     }
-    work.files.keep()?;
-    Ok(work.outcome)
 }
 
-/// A merge of the plan's inputs that stands on the first version of `part`.
-fn merge_of(plan: &Plan, part: &Part, context: &Context<'_>) -> Result<MergeCursor<RunCursor>> {
+/// A merge of the plan's inputs within `part`.
+fn merge_of(plan: &Plan, part: &Part, context: &Context<'_>) -> MergeCursor<RunCursor> {
     let range = part.range();
     let cursor = |input: &PlanInput| {
         let (tables, cache) = (input.tables.clone(), context.cache.clone());
         RunCursor::of_tables(tables, cache, CursorPurpose::Compaction).bounded(&range)
     };
     let children = plan.inputs.iter().map(cursor).collect();
-    let mut merge = MergeCursor::new(children).sharing(plan.span.shared_bytes());
-    match &part.start {
-        None => merge.seek_first()?,
-        Some(start) => merge.seek(start, MAX_SEQNO)?,
-    }
-    Ok(merge)
+    MergeCursor::new(children).sharing(plan.span.shared_bytes())
 }
 
 /// The range tombstones of all inputs.
-fn tombstones_of(plan: &Plan, context: &Context<'_>) -> Result<Vec<RangeTombstone>> {
+fn tombstones_of(plan: &Plan, context: &Context<'_>) -> Result<Vec<RangeTombstone>, Failure> {
     let mut tombstones = Vec::new();
     for table in plan.tables().filter(|table| table.meta.range_tombstones > 0) {
-        tombstones.extend(table.reader(&context.cache)?.tombstones().tombstones());
+        let opened = table.reader(&context.cache);
+        let opened = opened.map_err(|error| Failure::of_input(error, table))?;
+        tombstones.extend(opened.tombstones().tombstones());
     }
     Ok(tombstones)
 }
@@ -173,13 +195,27 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
+    /// Writes all tables of the part.
+    fn write(&mut self) -> Result<()> {
+        let mut start = self.part.start.clone();
+        match &start {
+            None => self.merge.seek_first()?,
+            Some(start) => self.merge.seek(start, MAX_SEQNO)?,
+        }
+        while let Some(end) = self.write_table(start.as_deref())? {
+            start = Some(end);
+        }
+        self.files.keep()
+    }
+
     /// Writes the table that starts at `start`, and says where the next one does.
     fn write_table(&mut self, start: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+        let held_level = self.plan.newest_place().level as u8;
         let mut options = TableOptions {
             keyspace: self.plan.keyspace,
             compression: self.context.settings.compression,
             fingerprint_bits: self.context.fingerprint_bits,
-            level: self.plan.output_level as u8,
+            level: if self.part.held_back { held_level } else { self.plan.output_level as u8 },
             file_id: 0,
             sample_level: self.context.sample_level,
         };
@@ -197,7 +233,10 @@ impl Work<'_> {
             Some(meta) => {
                 file.sync()?;
                 self.outcome.written_bytes += meta.bytes;
-                self.outcome.outputs.push(meta);
+                match self.part.held_back {
+                    true => self.outcome.held_back.push(meta),
+                    false => self.outcome.outputs.push(meta),
+                }
             }
             None => {
                 drop(file);

@@ -6,11 +6,11 @@
 //! tiered one by groups of tables that overlap each other; and one with a goal for space by the merges
 //! that it would settle with, a little at a time and within its goal.
 //!
-//! A table of which a part is lost can't be merged. It stays where it is, and with it what would pass it on its way down;
+//! An unreadable table can't be merged. It stays where it is, and with it what would pass it on its way down;
 //! all else is merged as far as that allows.
 
 use super::busy::Busy;
-use super::leveled::{Targets, into_base, move_down};
+use super::leveled::{Targets, into_base, level_0_detour, move_down};
 use super::plan::{Plan, PlanInput, Reason};
 use super::search::Search;
 use super::sizes::Sizes;
@@ -53,7 +53,7 @@ pub fn full(
     gather.or_else(|| rewrite_garbage(&older, last, before_file, most_bytes, sizes))
 }
 
-/// Level 0 into the base, else a stretch of the highest level into the next that holds data. Where a lost table is in
+/// Level 0 into the base, else a stretch of the highest level into the next that holds data. Where an unreadable table is in
 /// the way of that, a group of tables of the two that it does not overlap, or a stretch of a lower level.
 fn down_one_level(
     keyspace: &KeyspaceVersion,
@@ -63,9 +63,9 @@ fn down_one_level(
 ) -> Option<Plan> {
     if !keyspace.levels[0].is_empty() {
         let base = Targets::of(keyspace, ratio, sizes).base;
-        let all = into_base(keyspace, base, Reason::Manual, sizes);
-        let all = all.filter(|plan| !plan.takes_lost());
-        if let Some(plan) = all.or_else(|| merge_group(keyspace, base, sizes)) {
+        let detour = level_0_detour(keyspace, base);
+        let plan = detour.and_then(|it| into_base(keyspace, base, &it, Reason::Manual, sizes));
+        if let Some(plan) = plan.or_else(|| merge_group(keyspace, base, sizes)) {
             return Some(plan);
         }
     }
@@ -89,7 +89,7 @@ fn stretch_down(
         Span::of(stretch).expect("at least one table").tables_of(target)
     };
     let can_go = |stretch: &[Arc<TableHandle>]| {
-        stretch.iter().chain(under(stretch)).all(|table| table.lost().is_none())
+        stretch.iter().chain(under(stretch)).all(|table| !table.is_unreadable())
     };
     let fits = |stretch: &[Arc<TableHandle>]| {
         let all = stretch.iter().chain(under(stretch));
@@ -101,13 +101,13 @@ fn stretch_down(
     move_down(keyspace, level, below, &tables[from..to], Reason::Manual, sizes)
 }
 
-/// Merges the first group of overlapping tables of the levels up to `last`, none of them lost, that is not yet in the
+/// Merges the first group of overlapping tables of the levels up to `last`, none of them unreadable, that is not yet in the
 /// newest run of `last`.
 fn merge_group(keyspace: &KeyspaceVersion, last: usize, sizes: Sizes) -> Option<Plan> {
     let target = keyspace.levels[last].runs.first().map(|run| run.id);
     let group = groups(keyspace, last).into_iter().find(|group| {
         group.iter().any(|(level, run, _)| *level != last || Some(run.id) != target)
-            && group.iter().all(|(_, _, table)| table.lost().is_none())
+            && group.iter().all(|(_, _, table)| !table.is_unreadable())
     })?;
     let newest = group.iter().map(|(_, run, _)| run.id).max()?;
     let mut inputs: BTreeMap<(usize, u64), Vec<Arc<TableHandle>>> = BTreeMap::new();
@@ -122,7 +122,7 @@ fn merge_group(keyspace: &KeyspaceVersion, last: usize, sizes: Sizes) -> Option<
 /// The merges into the base that the keyspace would settle with, then those that rid it of its garbage.
 fn within_goal(search: &Search<'_>, room: f64, before_file: u64) -> Option<Plan> {
     let (older, sizes, base) = (search.keyspace, search.sizes, LEVELS - 1);
-    // Merges that settled at the same time once made a run each. Where a lost table is in the way, they stay.
+    // Merges that settled at the same time once made a run each. Where an unreadable table is in the way, they stay.
     let has_runs = older.levels[base].runs.len() > 1;
     if let Some(plan) = has_runs.then(|| merge_group(older, base, sizes)).flatten() {
         return Some(plan);
@@ -160,7 +160,7 @@ fn groups(keyspace: &KeyspaceVersion, last: usize) -> Vec<Vec<Placed<'_>>> {
 }
 
 /// Rewrites, in place, a stretch of the newest run left that still holds deletes, or several versions of a
-/// key, of up to `most_bytes` or one table. Not above older runs, which a lost table has left: deletes would stay.
+/// key, of up to `most_bytes` or one table. Not above older runs, which an unreadable table has left: deletes would stay.
 fn rewrite_garbage(
     keyspace: &KeyspaceVersion,
     last: usize,
@@ -172,8 +172,7 @@ fn rewrite_garbage(
     let has_garbage = |table: &Arc<TableHandle>| {
         let meta = &table.meta;
         let has_deletes = meta.deletes > 0 || meta.range_tombstones > 0;
-        let is_lost = table.lost().is_some();
-        !is_lost && meta.id.file < before_file && (has_deletes || table.repeats() > 0)
+        !table.is_unreadable() && meta.id.file < before_file && (has_deletes || table.repeats() > 0)
     };
     let older = &keyspace.levels[last].runs[1..];
     let is_above = |span: &Span| older.iter().any(|run| !span.tables_of(run).is_empty());

@@ -8,8 +8,8 @@
 //! **Level 0** is merged, all runs at once, when it has [`LEVEL_0_RUNS`] of them, or some more if others come
 //! in quick succession (`arrival`). If that would
 //! rewrite much of the base for little new data, as in a keyspace that gets a small share of the
-//! writes, its newest runs of like size are merged with each other first. So they are where a lost table is in the way,
-//! for good: level 0 is then all that grows, and has a number of runs that grows with the logarithm of its bytes.
+//! writes, its newest runs of like size are merged with each other first. Where an unreadable table is in the way, the
+//! merge goes around it (`detour`), and runs that can't go on are merged with each other.
 //!
 //! **A level over its target** gives the stretch of tables that costs the fewest bytes of the next
 //! level for each byte that moves; deletes count double, for they make room.
@@ -17,6 +17,7 @@
 use super::alike::{merge_alike, stuck_level_0};
 use super::arrival::{Arrival, is_level_0_due};
 use super::busy::Busy;
+use super::detour::Detour;
 use super::pick::{Debt, Moved};
 use super::plan::{Plan, PlanInput, Reason};
 use super::sizes::{DIRECT_OVERLAP, LEVEL_0_RUNS, Sizes};
@@ -62,15 +63,15 @@ pub(super) fn pick(
     arrival: Option<Arrival>,
 ) -> Option<Plan> {
     let targets = Targets::of(keyspace, ratio, sizes);
-    let is_level_0_due = is_level_0_due(keyspace, arrival);
+    let level_0 = Level0::of(keyspace, targets.base);
     let mut due: Vec<(f64, usize)> = (0..LAST)
-        .filter(|&level| level > 0 || is_level_0_due)
+        .filter(|&level| level > 0 || level_0.is_due(arrival))
         .map(|level| (score(keyspace, level, &targets, busy), level))
         .filter(|&(score, _)| score >= 1.0)
         .collect();
     due.sort_by(|a, b| b.0.total_cmp(&a.0));
     due.into_iter().find_map(|(_, level)| match level {
-        0 => from_level_0(keyspace, targets.base, sizes).filter(|plan| busy.permits(plan)),
+        0 => level_0.pick(keyspace, targets.base, sizes, arrival).filter(|plan| busy.permits(plan)),
         _ => down_from(keyspace, level, &targets, busy, sizes),
     })
 }
@@ -89,7 +90,7 @@ pub(super) fn is_due(
         let left = keyspace.levels[level].bytes().saturating_sub(moved[level]);
         left > targets.bytes[level]
     };
-    is_level_0_due(keyspace, arrival) || (1..LAST).any(is_too_large)
+    Level0::of(keyspace, targets.base).is_due(arrival) || (1..LAST).any(is_too_large)
 }
 
 /// How far over its target a level is, tables that are on their way out not counted. 1 is due.
@@ -109,34 +110,69 @@ fn run_of(keyspace: &KeyspaceVersion, level: usize) -> Option<&Arc<Run>> {
     keyspace.levels[level].runs.first()
 }
 
-fn from_level_0(keyspace: &KeyspaceVersion, base: usize, sizes: Sizes) -> Option<Plan> {
-    let runs = &keyspace.levels[0].runs;
-    let own: u64 = runs.iter().map(|run| run.bytes()).sum();
-    let plan = into_base(keyspace, base, Reason::Level0Runs, sizes)?;
-    let below = plan.input_bytes() - own;
-    let pays = own >= sizes.small_table_bytes() && below <= own * DIRECT_OVERLAP;
-    let together = || merge_alike(keyspace, 0, Reason::Level0Small, sizes);
-    match plan.takes_lost() {
-        true => together(),
-        false if pays => Some(plan),
-        false => together().or(Some(plan)),
+/// Level 0, by what of it can go on to the base.
+struct Level0<'a> {
+    /// The runs that can, with what is in their way.
+    detour: Option<Detour<'a>>,
+    /// Runs that can't.
+    stuck: &'a [Arc<Run>],
+}
+
+impl<'a> Level0<'a> {
+    fn of(keyspace: &'a KeyspaceVersion, base: usize) -> Self {
+        let runs = &keyspace.levels[0].runs[..];
+        let detour = level_0_detour(keyspace, base);
+        let stuck = Detour::stuck(detour.as_ref(), runs, LEVEL_0_RUNS);
+        Level0 { detour, stuck }
+    }
+
+    fn moving(&self) -> &[Arc<Run>] {
+        self.detour.as_ref().map_or(&[], |detour| detour.runs)
+    }
+
+    fn is_due(&self, arrival: Option<Arrival>) -> bool {
+        is_level_0_due(self.moving(), arrival) || is_level_0_due(self.stuck, arrival)
+    }
+
+    fn pick(
+        &self,
+        keyspace: &KeyspaceVersion,
+        base: usize,
+        sizes: Sizes,
+        arrival: Option<Arrival>,
+    ) -> Option<Plan> {
+        let together = |runs| merge_alike(keyspace, 0, runs, Reason::Level0Small, sizes);
+        let moving = self.detour.as_ref().filter(|it| is_level_0_due(it.runs, arrival));
+        let Some(detour) = moving else { return together(self.stuck) };
+        let own: u64 = detour.runs.iter().map(|run| run.bytes()).sum();
+        let plan = into_base(keyspace, base, detour, Reason::Level0Runs, sizes)?;
+        let below = plan.input_bytes() - own;
+        let pays = own >= sizes.small_table_bytes() && below <= own * DIRECT_OVERLAP;
+        if pays { Some(plan) } else { together(detour.runs).or(Some(plan)) }
     }
 }
 
-/// All of level 0 into `base`.
+/// The runs of level 0 that can be merged into `base`.
+pub(super) fn level_0_detour(keyspace: &KeyspaceVersion, base: usize) -> Option<Detour<'_>> {
+    let below = run_of(keyspace, base).map_or(&[][..], |run| run.tables());
+    Detour::of(&keyspace.levels[0].runs, below)
+}
+
+/// Runs of level 0 into `base`.
 pub(super) fn into_base(
     keyspace: &KeyspaceVersion,
     base: usize,
+    detour: &Detour<'_>,
     reason: Reason,
     sizes: Sizes,
 ) -> Option<Plan> {
-    let runs = &keyspace.levels[0].runs;
+    let runs = detour.runs;
     let span = Span::of(runs.iter().flat_map(|run| run.tables()))?;
     let mut inputs: Vec<_> = runs.iter().map(|run| PlanInput::whole(0, run)).collect();
     let below = run_of(keyspace, base);
-    inputs.extend(below.map(|run| PlanInput::overlapping(base, run, &span)));
-    let output_run = below.map_or(runs[0].id, |run| run.id);
-    Plan::new(keyspace, inputs, base, output_run, reason, sizes)
+    inputs.extend(below.map(|run| PlanInput::overlapping(base, run, &span).readable()));
+    let output = (base, below.map_or(runs[0].id, |run| run.id));
+    Plan::holding_back(keyspace, inputs, output, detour.held_back.clone(), reason, sizes)
 }
 
 /// A stretch of a run's tables, and what moving it down would rewrite.
@@ -233,18 +269,14 @@ pub(super) fn move_down(
 
 pub(super) fn debt(keyspace: &KeyspaceVersion, ratio: u32, sizes: Sizes, moved: &Moved) -> Debt {
     let targets = Targets::of(keyspace, ratio, sizes);
-    let level_0_runs = keyspace.levels[0].runs.len();
-    let mut owed = Debt { level_0_runs, level_0_trigger: LEVEL_0_RUNS, bytes: 0 };
+    let level_0 = Level0::of(keyspace, targets.base);
+    let mut owed = stuck_level_0(level_0.stuck, LEVEL_0_RUNS);
+    let moving = level_0.moving();
+    owed.level_0_runs = owed.level_0_runs.max(moving.len());
     let mut arriving = 0;
-    let loses = keyspace.lost().is_some();
-    let is_stuck = || {
-        let plan = into_base(keyspace, targets.base, Reason::Level0Runs, sizes);
-        plan.is_some_and(|plan| plan.takes_lost())
-    };
-    if level_0_runs >= LEVEL_0_RUNS && loses && is_stuck() {
-        owed = stuck_level_0(keyspace, LEVEL_0_RUNS);
-    } else if level_0_runs >= LEVEL_0_RUNS {
-        arriving = keyspace.levels[0].bytes();
+    let loses = keyspace.has_unreadable();
+    if moving.len() >= LEVEL_0_RUNS {
+        arriving = moving.iter().map(|run| run.bytes()).sum();
         owed.bytes += arriving + keyspace.levels[targets.base].bytes();
     }
     for (level, &moved) in moved.iter().enumerate().take(LAST).skip(targets.base) {
@@ -260,14 +292,15 @@ pub(super) fn debt(keyspace: &KeyspaceVersion, ratio: u32, sizes: Sizes, moved: 
     owed
 }
 
-/// The bytes of `level` that never move down: of tables that are lost, or lie over one that is.
+/// The bytes of `level` that can't move down: of tables that are unreadable, or lie over one that is.
 fn stuck_bytes(keyspace: &KeyspaceVersion, level: usize) -> u64 {
-    let is_lost = |table: &Arc<TableHandle>| table.lost().is_some();
+    let is_unreadable = |table: &Arc<TableHandle>| table.is_unreadable();
     let below = run_of(keyspace, level + 1);
-    let is_over_lost = |table: &TableHandle| {
-        below.is_some_and(|run| Span::of_table(&table.meta).tables_of(run).iter().any(is_lost))
+    let is_over_unreadable = |table: &TableHandle| {
+        below
+            .is_some_and(|run| Span::of_table(&table.meta).tables_of(run).iter().any(is_unreadable))
     };
     let tables = run_of(keyspace, level).into_iter().flat_map(|run| run.tables());
-    let stuck = tables.filter(|table| is_lost(table) || is_over_lost(table));
+    let stuck = tables.filter(|table| is_unreadable(table) || is_over_unreadable(table));
     stuck.map(|table| table.meta.bytes).sum()
 }

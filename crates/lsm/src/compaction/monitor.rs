@@ -43,7 +43,7 @@ impl KeyspaceVersion {
 }
 
 impl KeyspaceVersion {
-    /// What would stay of the keyspace's tables if all were merged that can be: one of which a part is lost stays whole,
+    /// What would stay of the keyspace's tables if all were merged that can be: one that is unreadable stays whole,
     /// whatever is in it, and so counts as live. `None` if it is not known, because a table could not be opened yet.
     pub fn estimate(&self, snapshots: &[Seqno]) -> Option<Estimate> {
         let mut whole = self.monitors.whole.lock();
@@ -53,11 +53,12 @@ impl KeyspaceVersion {
             return Some(*known);
         }
         let tables = self.tables().map(|(_, _, table)| table);
-        let (lost, tables): (Vec<_>, Vec<_>) = tables.partition(|table| table.lost().is_some());
+        let (unreadable, tables): (Vec<_>, Vec<_>) =
+            tables.partition(|table| table.is_unreadable());
         let found = estimate(tables.into_iter(), snapshots, true)?;
         let base = self.levels[LEVELS - 1].runs.iter().flat_map(|run| run.tables());
-        let lost_bytes: u64 = lost.iter().map(|table| table.meta.bytes).sum();
-        let found = found.at_most(proportion(base)).beside(lost_bytes as f64);
+        let left_bytes: u64 = unreadable.iter().map(|table| table.meta.bytes).sum();
+        let found = found.at_most(proportion(base)).beside(left_bytes as f64);
         *whole = Some((snapshots.to_vec(), found));
         Some(found)
     }
@@ -66,7 +67,7 @@ impl KeyspaceVersion {
 impl KeyspaceVersion {
     /// The level of samples at which merges into the last level are judged, if there is a goal for space:
     /// what tables above have below it would only take space, and they are small. The median's, as some of the
-    /// last level's tables are small, too. Of those that are open: a lost one tells nothing.
+    /// last level's tables are small, too. Of those that are open: another tells nothing.
     pub fn sample_level(&self) -> u8 {
         let judged = matches!(self.settings.dedup, Dedup::SpaceGoal { .. });
         let base = self.levels[LEVELS - 1].runs.iter().filter(|_| judged);

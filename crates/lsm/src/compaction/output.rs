@@ -174,7 +174,7 @@ impl<'a> OutputFiles<'a> {
     }
 
     /// Makes the files' names survive power loss, and leaves the files alone from then on.
-    pub fn keep(mut self) -> Result<()> {
+    pub fn keep(&mut self) -> Result<()> {
         if !self.names.is_empty() {
             self.context.storage.sync_names()?;
         }

@@ -36,7 +36,8 @@ pub(super) fn pick(
 
 fn repeats(keyspace: &KeyspaceVersion, level: usize, threshold: Ratio) -> bool {
     let rate = keyspace.duplicate_rate(level);
-    rate.is_some_and(|rate| rate >= threshold.get()) && !tiered::is_stuck(&keyspace.levels[level])
+    rate.is_some_and(|rate| rate >= threshold.get())
+        && !tiered::has_obstacle(&keyspace.levels[level].runs)
 }
 
 fn deduplicate(

@@ -10,10 +10,11 @@
 //!   1, run 9    ▒▒▒▒▒▒▒ ▒▒▒▒▒▒▒▒▒           ▒▒▒▒▒ ▒▒▒▒▒ ▒▒▒▒▒
 //! ```
 //!
-//! As nothing of others lies where an input passes, newer versions stay above older ones. Two plans whose spans are disjoint,
-//! or whose stretches of places are, never touch the same thing and may run at the same time: that is
-//! all that [`Busy`](super::Busy) has to check.
+//! As nothing of others lies where an input passes, newer versions stay above older ones. Two plans
+//! whose spans are disjoint, or whose stretches of places are, never touch the same thing and may
+//! run at the same time: that is all that [`Busy`](super::Busy) has to check.
 
+use super::detour::span_lies_within;
 use super::sizes::Sizes;
 use super::span::Span;
 use crate::version::{KeyspaceVersion, Run, TableHandle, TableId, TableMeta};
@@ -125,6 +126,12 @@ impl PlanInput {
         PlanInput { level, run: run.id, tables: span.tables_of(run).to_vec() }
     }
 
+    /// The same without tables that are known to be unreadable.
+    pub(super) fn readable(mut self) -> Self {
+        self.tables.retain(|table| !table.is_unreadable());
+        self
+    }
+
     /// The run's place.
     pub fn place(&self) -> Place {
         Place::new(self.level, self.run)
@@ -138,6 +145,9 @@ pub struct Part {
     pub start: Option<Vec<u8>>,
     /// The first key after it; `None` is the plan's end.
     pub end: Option<Vec<u8>>,
+    /// Whether the output goes to the newest input's place, because a table in its way can't be
+    /// read.
+    pub held_back: bool,
 }
 
 impl Part {
@@ -195,6 +205,9 @@ pub struct Plan {
     pub grandparents: Vec<Arc<TableHandle>>,
     /// Where outputs are cut, if not by size and grandparents.
     pub cutting: Option<Cutting>,
+    /// Where outputs go to the newest input's place: ranges of keys, ascending and disjoint. See
+    /// `detour`.
+    pub held_back: Vec<Part>,
     /// About how many bytes it writes: not less than that, if that is in doubt.
     pub expected_bytes: u64,
     /// About how many bytes it makes free: not more than that, if that is in doubt.
@@ -207,9 +220,21 @@ impl Plan {
     /// `None` if that leaves none.
     pub fn new(
         keyspace: &KeyspaceVersion,
-        mut inputs: Vec<PlanInput>,
+        inputs: Vec<PlanInput>,
         output_level: usize,
         output_run: u64,
+        reason: Reason,
+        sizes: Sizes,
+    ) -> Option<Plan> {
+        Self::holding_back(keyspace, inputs, (output_level, output_run), Vec::new(), reason, sizes)
+    }
+
+    /// The same, and what is in the ranges `held_back` goes to the newest input's place.
+    pub(super) fn holding_back(
+        keyspace: &KeyspaceVersion,
+        mut inputs: Vec<PlanInput>,
+        (output_level, output_run): (usize, u64),
+        held_back: Vec<Part>,
         reason: Reason,
         sizes: Sizes,
     ) -> Option<Plan> {
@@ -226,12 +251,13 @@ impl Plan {
             grandparents: grandparents(keyspace, output_level, &span),
             span,
             cutting: None,
+            held_back,
             expected_bytes: 0,
             expected_freed: 0,
             moves: false,
         };
         let oldest = plan.oldest_place();
-        plan.bottommost = !plan.outsiders(keyspace, &plan.span).any(|place| place > oldest);
+        plan.bottommost = !plan.outsiders(keyspace, &plan.span).any(|(place, _)| place > oldest);
         plan.moves = plan.could_move(sizes);
         plan.expected_bytes = if plan.moves { 0 } else { plan.input_bytes() };
         plan.expected_freed = plan.input_bytes() - plan.expected_bytes;
@@ -260,9 +286,9 @@ impl Plan {
         self.inputs.iter().flat_map(|input| &input.tables)
     }
 
-    /// Whether a part of an input table is lost, as far as that is known.
-    pub fn takes_lost(&self) -> bool {
-        self.tables().any(|table| table.lost().is_some())
+    /// Whether an input table is known to be unreadable.
+    pub fn takes_unreadable(&self) -> bool {
+        self.tables().any(|table| table.is_unreadable())
     }
 
     /// The bytes of all input tables.
@@ -270,37 +296,49 @@ impl Plan {
         self.tables().map(|table| table.meta.bytes).sum()
     }
 
-    /// Whether no byte needs to be read or written: the inputs are disjoint and have nothing to lose
-    /// at the output. Then only the manifest changes: each input table is taken from its run and
-    /// added, as it is, to the output run.
+    /// Whether no byte needs to be read or written: the inputs are disjoint and have nothing to
+    /// lose at the output. Then only the manifest changes: each input table is taken from its run
+    /// and added, as it is, to the output run.
     pub fn is_trivial_move(&self) -> bool {
         self.moves
     }
 
-    /// Whether newer versions stay above older ones: nothing of others lies where an input passes on
-    /// its way to the output.
+    /// Whether newer versions stay above older ones: nothing of others lies where an input passes
+    /// on its way to the output. What is held back passes only what lies between its run and the
+    /// newest input.
     pub fn keeps_order(&self, keyspace: &KeyspaceVersion) -> bool {
-        let output = self.output_place();
+        let (output, newest) = (self.output_place(), self.newest_place());
         self.inputs.iter().all(|input| {
-            let (from, to) = (input.place().min(output), input.place().max(output));
+            let place = input.place();
+            let (from, to) = (place.min(output), place.max(output));
             let span = Span::of(&input.tables).expect("inputs are not empty");
-            !self.outsiders(keyspace, &span).any(|place| (from..=to).contains(&place))
+            !self.outsiders(keyspace, &span).any(|(at, table)| {
+                let other = Span::of_table(&table.meta);
+                match span_lies_within(&other, &self.held_back) {
+                    false => (from..=to).contains(&at),
+                    true => {
+                        let overlaps = |own: &Arc<TableHandle>| other.overlaps_table(&own.meta);
+                        (newest..=place).contains(&at) && input.tables.iter().any(overlaps)
+                    }
+                }
+            })
         })
     }
 
-    /// The places of the tables within `span` that are no inputs.
+    /// The tables within `span` that are no inputs, with their places.
     fn outsiders<'a>(
         &self,
         keyspace: &'a KeyspaceVersion,
         span: &'a Span,
-    ) -> impl Iterator<Item = Place> + 'a {
+    ) -> impl Iterator<Item = (Place, &'a Arc<TableHandle>)> + 'a {
         let inputs: HashSet<TableId> = self.tables().map(|table| table.meta.id).collect();
         let levels = keyspace.levels.iter().enumerate();
         let runs = levels.flat_map(|(level, runs)| runs.runs.iter().map(move |run| (level, run)));
-        runs.filter(move |(_, run)| {
-            span.tables_of(run).iter().any(|table| !inputs.contains(&table.meta.id))
-        })
-        .map(|(level, run)| Place::new(level, run.id))
+        let tables = runs.flat_map(move |(level, run)| {
+            let place = Place::new(level, run.id);
+            span.tables_of(run).iter().map(move |table| (place, table))
+        });
+        tables.filter(move |(_, table)| !inputs.contains(&table.meta.id))
     }
 
     fn could_move(&self, sizes: Sizes) -> bool {
@@ -311,6 +349,7 @@ impl Plan {
         let mut leaving = leaving.flat_map(|input| &input.tables).peekable();
         // A plan that only stays where it is was made to rewrite.
         disjoint
+            && self.held_back.is_empty()
             && leaving.peek().is_some()
             && leaving.all(|table| self.may_move(&table.meta, sizes))
     }
@@ -325,8 +364,9 @@ impl Plan {
             && below <= sizes.grandparent_bytes()
     }
 
-    /// Cuts the plan into at most `most` ranges of about the same work, for as many threads. Their
-    /// outcomes joined are the plan's. There may be fewer: cuts are made at tables' first keys.
+    /// Cuts the plan into at most `most` ranges of about the same work, for as many threads, and
+    /// where what is held back begins and ends. Their outcomes joined are the plan's. There may be
+    /// fewer: cuts are made at tables' first keys.
     pub fn parts(&self, most: usize) -> Vec<Part> {
         let finest = self.inputs.iter().max_by_key(|input| input.tables.len());
         let tables = &finest.expect("a plan has inputs").tables;
@@ -341,9 +381,23 @@ impl Plan {
             }
             before += table.meta.bytes;
         }
+        let ends = self.held_back.iter().flat_map(|range| [&range.start, &range.end]).flatten();
+        let within = |key: &&Vec<u8>| self.span.smallest < **key && !self.span.ends_before(key);
+        cuts.extend(ends.filter(within).cloned());
+        cuts.sort_unstable();
+        cuts.dedup();
         let starts = std::iter::once(None).chain(cuts.iter().cloned().map(Some));
         let ends = cuts.iter().cloned().map(Some).chain(std::iter::once(None));
-        starts.zip(ends).map(|(start, end)| Part { start, end }).collect()
+        let part = |(start, end): (Option<Vec<u8>>, Option<Vec<u8>>)| {
+            let held_back = self.is_held_back(start.as_ref().unwrap_or(&self.span.smallest));
+            Part { start, end, held_back }
+        };
+        starts.zip(ends).map(part).collect()
+    }
+
+    fn is_held_back(&self, key: &[u8]) -> bool {
+        let is_in = |range: &Part| range.range().contains(key);
+        self.held_back.iter().any(is_in)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::{Job, Jobs, Lane};
 use crate::compact::Merged;
-use crate::compaction::{self, Plan, Surroundings};
+use crate::compaction::{self, Plan};
 use crate::inner::Inner;
-use crate::version::{KeyspaceVersion, TableHandle};
+use crate::version::KeyspaceVersion;
 use crate::view::View;
 use esker_base::KeyspaceId;
 use esker_memtable::MemTable;
@@ -31,7 +31,7 @@ pub(super) fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job
             return Some(jobs.begin_install(merged));
         }
         jobs.is_compacting &= plan.is_some() || jobs.lane(lane).running > 0;
-        let Some(plan) = plan else { return open_again(inner, jobs, now) };
+        let Some(plan) = plan else { return retry_tables(inner, jobs, now) };
         jobs.begin_plan(&plan);
         return Some(Job::Compact(plan));
     }
@@ -59,15 +59,13 @@ fn next_in_the_way(inner: &Inner, jobs: &mut Jobs) -> Option<Merged> {
     jobs.take_in_the_way(inner, &inner.view.pin())
 }
 
-/// What did not open may have been a device that failed for a while.
-fn open_again(inner: &Inner, jobs: &mut Jobs, now: Duration) -> Option<Job> {
-    let is_due = jobs.unopened.is_some() && now >= jobs.open_again_at;
-    if !is_due || jobs.is_opening_again || inner.gate.is_cancelled() {
+/// What could not be read may have been on a device that failed for a while.
+fn retry_tables(inner: &Inner, jobs: &mut Jobs, now: Duration) -> Option<Job> {
+    if inner.gate.is_cancelled() || !jobs.retry.begin(now) {
         return None;
     }
-    jobs.is_opening_again = true;
     jobs.lane(Lane::Compaction).running += 1;
-    Some(Job::OpenTables)
+    Some(Job::RetryTables)
 }
 
 fn next_segment(inner: &Inner, jobs: &Jobs) -> Option<Job> {
@@ -153,8 +151,9 @@ fn short_of_space(
 fn makes_space(inner: &Inner, jobs: &Jobs, view: &View, short: &[Arc<KeyspaceVersion>]) -> bool {
     let around = inner.surroundings(view, jobs);
     let fails = jobs.lanes[Lane::Compaction as usize].error.is_some() || jobs.opening.openers > 0;
-    let can_merge =
-        |keyspace: &KeyspaceVersion| !fails && pick(inner, jobs, keyspace, &around).is_some();
+    let can_merge = |keyspace: &KeyspaceVersion| {
+        !fails && compaction::pick(keyspace, &jobs.busy, inner.sizes, &around).is_some()
+    };
     short.iter().any(|it| !jobs.busy.is_idle(it.id) || can_merge(it))
 }
 
@@ -194,21 +193,7 @@ pub(crate) fn next_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
     };
     let after = keyspaces.range((after, Bound::Unbounded));
     let mut in_turn = after.chain(keyspaces.range((Bound::Unbounded, upto)));
-    in_turn.find_map(|(_, keyspace)| pick(inner, jobs, keyspace, &around))
-}
-
-/// What is to be merged in `keyspace`. Nothing as long as that takes a table that could not be opened: to fail at it
-/// again and again would keep the lane from others.
-fn pick(
-    inner: &Inner,
-    jobs: &Jobs,
-    keyspace: &KeyspaceVersion,
-    around: &Surroundings,
-) -> Option<Plan> {
-    let plan = compaction::pick(keyspace, &jobs.busy, inner.sizes, around)?;
-    let is_closed = |table: &TableHandle| table.opened().is_none();
-    let would_fail = jobs.unopened.is_some() && plan.tables().any(|table| is_closed(table));
-    (!would_fail).then_some(plan)
+    in_turn.find_map(|(_, keyspace)| compaction::pick(keyspace, &jobs.busy, inner.sizes, &around))
 }
 
 /// Whether only the schedule still holds a flushed MemTable.
@@ -338,24 +323,29 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_could_not_be_opened_are_tried_again_after_a_pause() {
+    fn tables_whose_reads_failed_are_tried_again_after_a_pause() {
         let db = open();
+        let keyspace = keyspace(&db, "k", 8, Dedup::None);
+        put_and_flush(&db, &keyspace, 10);
         let inner = db.inner();
         let now = inner.clock.now();
-        let failed = || esker_base::Error::corruption("a table", 0, "made to fail");
+        let view = inner.view.load();
+        let (_, _, table) = view.version.keyspaces[&keyspace.id()].tables().next().unwrap();
+        table.mark_unreadable(&Error::io("read", "a file", std::io::ErrorKind::Other.into()));
         let mut jobs = inner.schedule.jobs.lock();
-        jobs.record_unopened(failed(), now + Duration::from_secs(3600));
+        jobs.retry.plan(now + Duration::from_secs(3600));
         assert!(next_job(inner, &mut jobs, Lane::Compaction).is_none(), "the pause");
-        jobs.open_again_at = now;
+        jobs.retry = Default::default();
+        jobs.retry.plan(Duration::ZERO);
+        inner.clock.sleep(Duration::from_millis(600));
         let job = next_job(inner, &mut jobs, Lane::Compaction).unwrap();
-        assert!(matches!(job, Job::OpenTables));
-        jobs.record_unopened(failed(), now);
-        jobs.open_again_at = now;
+        assert!(matches!(job, Job::RetryTables));
         assert!(next_job(inner, &mut jobs, Lane::Compaction).is_none(), "one at a time");
         drop(jobs);
         super::super::run(inner, Lane::Compaction, job).unwrap();
+        assert!(!table.is_unreadable(), "compaction may have it");
         let jobs = inner.schedule.jobs.lock();
-        assert!(jobs.unopened.is_none() && jobs.lanes[Lane::Compaction as usize].running == 0);
+        assert_eq!(jobs.lanes[Lane::Compaction as usize].running, 0);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::deferred::Deferred;
 use crate::inner::Inner;
 use crate::opening::Opening;
 use crate::settings::Settings;
-use crate::version::Version;
+use crate::unreadable::Retry;
 use choose::next_job;
 use esker_base::{Error, KeyspaceId, Result, Seqno};
 use esker_memtable::MemTable;
@@ -61,8 +61,8 @@ enum Job {
     Compact(Plan),
     /// Of a merge that was deferred.
     Install(Merged),
-    /// Tries again to open tables that could not be opened.
-    OpenTables,
+    /// Tries tables again whose reads failed.
+    RetryTables,
 }
 
 /// The state of all background work.
@@ -105,12 +105,8 @@ pub(crate) struct Jobs {
     shared: Vec<Arc<Merge>>,
     pub(crate) synced_at: Duration,
     pub(crate) lanes: [LaneState; 4],
-    /// Why a table could not be opened when that was last tried.
-    unopened: Option<Error>,
-    /// When that is to be tried again.
-    open_again_at: Duration,
-    /// Whether it is being tried: it may take longer than the pause.
-    is_opening_again: bool,
+    /// When tables whose reads failed are tried again.
+    pub(crate) retry: Retry,
     /// The keyspace of the plan begun last: the others come before it.
     served: Option<KeyspaceId>,
     /// A background thread has panicked: what it was doing will never be done.
@@ -194,6 +190,11 @@ impl Schedule {
         self.jobs.lock().lanes.iter().find_map(|lane| lane.error.clone())
     }
 
+    /// Has tables whose reads failed tried again, after a pause.
+    pub(crate) fn retry_tables(&self, now: Duration) {
+        self.jobs.lock().retry.plan(now);
+    }
+
     /// Gives up the memory and the segments held in readiness.
     pub(crate) fn release(&self) {
         let mut jobs = self.jobs.lock();
@@ -265,18 +266,6 @@ impl Jobs {
         let merge = left.filter(|_| lane == Lane::Compaction)?.clone();
         self.lane(lane).running += 1;
         Some(merge)
-    }
-
-    /// Notes why a table of those that are not open can't be opened.
-    pub(crate) fn record_unopened(&mut self, error: Error, now: Duration) {
-        self.unopened = Some(error);
-        self.open_again_at = now + RETRY;
-    }
-
-    /// Why a table of `version` can't be opened: readers may have opened all meanwhile.
-    pub(crate) fn unopened_error(&mut self, version: &Version) -> Option<Error> {
-        self.unopened.take_if(|_| version.is_open());
-        self.unopened.clone()
     }
 
     /// Takes up a merge that was deferred.

@@ -36,17 +36,10 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
         Job::Sync(seqno) => inner.commit.sync_through(*seqno),
         Job::Compact(plan) => compact(inner, plan).map(|early| merged = early),
         Job::Install(merged) => inner.installer.mend().and_then(|()| install(inner, merged, None)),
-        Job::OpenTables => {
-            inner.open_new_tables();
-            inner.schedule.jobs.lock().is_opening_again = false;
+        Job::RetryTables => {
+            inner.retry_tables(None);
             Ok(())
         }
-    };
-    let outcome = match (&job, outcome) {
-        // Before the plan is no more, which must not be chosen again. From then on the table tells it; the lane has not
-        // failed, and has others to do.
-        (Job::Compact(plan), Err(error)) if note_lost(plan, &error) => Ok(()),
-        (_, outcome) => outcome,
     };
     let is_install = matches!(job, Job::Install(_));
     let wants_room = matches!(job, Job::Prepare | Job::Flush(_) | Job::Compact(_));
@@ -56,7 +49,7 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
         Err(_) if lane == Lane::Compaction && !is_install && inner.gate.is_cancelled() => Ok(()),
         outcome => outcome,
     };
-    let changes_debt = !matches!(job, Job::Sort(_) | Job::Sync(_) | Job::OpenTables);
+    let changes_debt = !matches!(job, Job::Sort(_) | Job::Sync(_) | Job::RetryTables);
     // Before the lane is at rest: whoever waited for that must find that nobody uses a flushed MemTable
     // any more, and that the files of merged tables are gone: they take of the room of a goal for space, and
     // with nothing under way that could make room, a merge would be begun that does not fit.
@@ -87,11 +80,6 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
     jobs.flushing = jobs.flushing.filter(|_| lane != Lane::Flush);
     rest(inner, jobs, lane);
     outcome
-}
-
-/// Keeps in mind that a part of a table of `plan` is lost, if that is what `error` says. Returns whether it is.
-fn note_lost(plan: &Plan, error: &Error) -> bool {
-    plan.tables().any(|table| table.note_lost(error))
 }
 
 /// The end of a job. Once the last compaction has ended, writers need keep no pace any more.

@@ -4,7 +4,7 @@
 use super::namespace::Served;
 use crate::failure::{Failure, Outcome};
 use esker::{Db, DramTableStats};
-use esker_base::Clock;
+use esker_base::{Clock, Error};
 use esker_node::HashFigures;
 use esker_target::{Description, Failures, Target};
 use std::fmt::Write as _;
@@ -155,8 +155,10 @@ fn health(served: &[Served], is_alive: bool) -> (&'static str, String) {
 fn reasons(served: &Served) -> Vec<String> {
     let mut reasons = served.namespace.failures().map_or_else(Vec::new, Failures::reasons);
     // What stands still in the background may have met no command yet.
-    if let Some(error) = served.db.as_ref().and_then(Db::background_error) {
-        reasons.push(format!("nothing is done in the background: {error}"));
+    match served.db.as_ref().and_then(Db::background_error) {
+        Some(error @ Error::TableUnreadable { .. }) => reasons.push(error.to_string()),
+        Some(error) => reasons.push(format!("nothing is done in the background: {error}")),
+        None => {}
     }
     reasons.iter_mut().for_each(|reason| *reason = reason.replace('\n', " "));
     reasons
@@ -216,9 +218,16 @@ fn add_figure(
 type Figure = (&'static str, &'static str, fn(&Served) -> Option<f64>);
 
 /// Those of a hash store count from its opening.
-const OF_NAMESPACES: [Figure; 13] = [
+const OF_NAMESPACES: [Figure; 15] = [
     ("failed", "gauge", |served| Some(if reasons(served).is_empty() { 0.0 } else { 1.0 })),
     ("faults_total", "counter", |served| Some(served.namespace.failures()?.faults() as f64)),
+    ("unreadable_tables", "gauge", |served| {
+        Some(served.db.as_ref()?.unreadable_tables().len() as f64)
+    }),
+    ("unreadable_table_bytes", "gauge", |served| {
+        let tables = served.db.as_ref()?.unreadable_tables();
+        Some(tables.iter().map(|table| table.bytes).sum::<u64>() as f64)
+    }),
     ("capacity_bytes", "gauge", |served| Some(capacity(served) as f64)),
     ("used_bytes", "gauge", |served| used(served).map(|bytes| bytes as f64)),
     ("keys", "gauge", |served| Some(figures(served)?.keys as f64)),

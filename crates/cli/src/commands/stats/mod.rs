@@ -6,10 +6,11 @@ mod goals;
 use super::{print_json, stdout};
 use crate::failure::Outcome;
 use crate::place::Home;
+use crate::text::{Form, escape};
 use crate::units::{bytes, count};
 use cost::Cost;
-use esker::{Db, DramTableStats, GoalInfo, Stats as Figures};
-use serde_json::{Value as Json, json};
+use esker::{Db, DramTableStats, GoalInfo, Stats as Figures, UnreadableTable};
+use serde_json::{Map, Value as Json, json};
 use std::io::Write;
 
 /// Print what the database holds
@@ -133,10 +134,41 @@ fn text(figures: &Figures, shape: &Shape, cost: &Cost) -> String {
     }
     out.push_str(&goals::text(&shape.goals));
     out.push_str(&repeating(shape));
-    if let Some(error) = &figures.background_error {
+    out.push_str(&unreadable(&figures.unreadable_tables));
+    let is_told =
+        |error: &&String| figures.unreadable_tables.iter().any(|table| error.contains(&table.file));
+    if let Some(error) = figures.background_error.as_ref().filter(|error| !is_told(error)) {
         out.push_str(&format!("Background work stands still\n  {error}\n"));
     }
     out
+}
+
+/// The tables that compaction leaves out.
+fn unreadable(tables: &[UnreadableTable]) -> String {
+    let mut out = String::new();
+    for table in tables {
+        let UnreadableTable { keyspace, level, file, error, .. } = table;
+        let (smallest, largest) = (escape(&table.smallest), escape(&table.largest));
+        let keys = format!("keys from {smallest} to {largest}");
+        out.push_str(&format!("  {file} of {keyspace}, L{level}, {keys}: {error}\n"));
+    }
+    if out.is_empty() { out } else { format!("Compaction leaves out\n{out}") }
+}
+
+/// The same as JSON.
+fn unreadable_json(tables: &[UnreadableTable]) -> Vec<Json> {
+    let object = |table: &UnreadableTable| {
+        let mut object = Map::new();
+        object.insert("keyspace".into(), table.keyspace.clone().into());
+        object.insert("level".into(), table.level.into());
+        object.insert("file".into(), table.file.clone().into());
+        object.insert("bytes".into(), table.bytes.into());
+        object.insert("problem".into(), table.error.clone().into());
+        Form::default().insert(&mut object, "smallest", &table.smallest);
+        Form::default().insert(&mut object, "largest", &table.largest);
+        Json::from(object)
+    };
+    tables.iter().map(object).collect()
 }
 
 /// What the DRAMTable holds and did.
@@ -216,6 +248,7 @@ fn json(figures: &Figures, shape: &Shape, cost: &Cost) -> Json {
         },
         "log_fences": figures.log_fences,
         "log_flushed_lines": figures.log_flushes,
+        "unreadable_tables": unreadable_json(&figures.unreadable_tables),
         "background_error": figures.background_error,
         "cost": cost.json(),
     })

@@ -415,7 +415,7 @@ fn a_lost_table_counts_as_live_and_merges_go_on_beside_it() {
     let mut busy = Busy::default();
     let mut merged = 0;
     while let Some(plan) = losing.pick(&busy) {
-        assert!(!plan.takes_lost());
+        assert!(!plan.takes_unreadable());
         busy.claim(&plan);
         merged += plan.tables().count();
     }
@@ -443,5 +443,5 @@ fn a_full_compaction_goes_on_beside_a_lost_table_of_the_base() {
     lose(&tree.keyspace.levels[BASE].runs[0].tables()[1]);
     let around = Surroundings::default();
     let plan = full(&tree.keyspace, u64::MAX, &Busy::default(), SIZES, &around).unwrap();
-    assert!(!plan.takes_lost() && plan.output_level == BASE, "{plan:?}");
+    assert!(!plan.takes_unreadable() && plan.output_level == BASE, "{plan:?}");
 }

@@ -6,7 +6,7 @@
 //! * `tree leveled 10 segment=64` (or `tiered 4`, with `per-level=1.6` or not after it): one run a
 //!   line, `level/run: tables`. A table is `smallest-largest:bytes`, `)` after `largest` if it is
 //!   exclusive, then `d` and the deletes among its 100 entries, `t` and its range tombstones, `s` and its
-//!   highest seqno, `x` if a part of it is lost. Instead of bytes there may be `k` and a range of numbers, `k0..100`: its keys, of a byte each. Nothing is
+//!   highest seqno, `x` if it is unreadable. Instead of bytes there may be `k` and a range of numbers, `k0..100`: its keys, of a byte each. Nothing is
 //!   busy then. The output is empty.
 //! * `pick`: one plan, which is busy from then on. `pick all`: plans until there is none.
 //! * `release`: nothing is busy any more.
@@ -255,6 +255,14 @@ fn describe(plan: &Plan) -> String {
     let verb = if plan.is_trivial_move() { "move" } else { "merge" };
     let bottom = if plan.bottommost { ", bottommost" } else { "" };
     let bytes = plan.input_bytes();
+    let bound = |key: &Option<Vec<u8>>| {
+        key.as_ref().map_or(String::new(), |key| key.escape_ascii().to_string())
+    };
+    let held = plan
+        .held_back
+        .iter()
+        .map(|it| format!(", {}..{} held back", bound(&it.start), bound(&it.end)));
+    let bottom = bottom.to_owned() + &held.collect::<String>();
     writeln!(out, "{verb} to {}/{}, {bytes} bytes{bottom}", plan.output_level, plan.output_run)
         .unwrap();
     out

@@ -42,9 +42,9 @@ fn table_of(
     TableHandle::sketched(meta, sketches)
 }
 
-/// From now on a part of the table is known to be lost.
-fn lose(table: &TableHandle) {
+/// From now on a read of the table is known to fail.
+pub(super) fn lose(table: &TableHandle) {
     let TableId { file, offset } = table.meta.id;
     let what = "the chunk has gone bad".to_owned();
-    assert!(table.note_lost(&Error::Lost { file: table_file_name(file), offset, what }));
+    table.mark_unreadable(&Error::Lost { file: table_file_name(file), offset, what });
 }

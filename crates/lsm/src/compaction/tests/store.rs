@@ -174,7 +174,8 @@ impl Store {
         };
         let mut outcome = Outcome::default();
         for part in plan.parts(parts) {
-            outcome.join(execute_part(plan, &part, &context)?);
+            let done = execute_part(plan, &part, &context);
+            outcome.join(done.map_err(|failure| failure.error)?);
         }
         Ok(outcome)
     }
@@ -184,16 +185,21 @@ impl Store {
         let remove = plan
             .tables()
             .map(|table| Change::RemoveTable { keyspace: plan.keyspace, id: table.meta.id });
-        let add = |meta: &TableMeta| Change::AddTable {
+        let add = |(level, run): (usize, u64), meta: &TableMeta| Change::AddTable {
             keyspace: plan.keyspace,
-            level: plan.output_level,
-            run: plan.output_run,
+            level,
+            run,
             meta: meta.clone(),
         };
+        let output = (plan.output_level, plan.output_run);
+        let held = (plan.inputs[0].level, plan.inputs[0].run);
         let mut changes: Vec<Change> = remove.collect();
         match outcome {
-            Some(outcome) => changes.extend(outcome.outputs.iter().map(add)),
-            None => changes.extend(plan.tables().map(|table| add(&table.meta))),
+            Some(outcome) => {
+                changes.extend(outcome.outputs.iter().map(|meta| add(output, meta)));
+                changes.extend(outcome.held_back.iter().map(|meta| add(held, meta)));
+            }
+            None => changes.extend(plan.tables().map(|table| add(output, &table.meta))),
         }
         self.install(&Edit::of(changes));
     }

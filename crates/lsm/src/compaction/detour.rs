@@ -1,0 +1,184 @@
+//! The way around tables that can't be read.
+//!
+//! A run of a level can't pass a table below it that compaction leaves out: newer versions would
+//! come to lie below older ones. But only keys within that table's bounds are held up. So the runs
+//! go on, and what they have within these bounds is
+//! **held back**: it stays on the level, as a run in the place of the newest of them.
+//!
+//! ```text
+//!   level 0   ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒                  ▒▒▒▒  held back
+//!             ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒     ──►
+//!   base      ▒▒▒▒▒ xxxx ▒▒▒▒           ▒▒▒▒▒ xxxx ▒▒▒▒
+//! ```
+//!
+//! A run of the same level with such a table holds up newer runs in the same way, within the bounds
+//! of all its tables. What is held back is merged with itself where its runs are alike (`alike`),
+//! so it takes as many bytes as there are live ones within the bounds, and a share.
+
+use super::alike::has_unreadable;
+use super::plan::Part;
+use super::span::Span;
+use crate::version::{Run, TableHandle, TableMeta};
+use std::sync::Arc;
+
+/// Runs of a level that may go on together, and what of them may not.
+#[derive(Clone, Debug)]
+pub(super) struct Detour<'a> {
+    /// Where in the level the runs begin, newest first.
+    pub from: usize,
+    /// The runs, all of them readable. Never empty.
+    pub runs: &'a [Arc<Run>],
+    /// The ranges in which their keys are held back, ascending and disjoint.
+    pub held_back: Vec<Part>,
+}
+
+impl<'a> Detour<'a> {
+    /// The oldest runs in a row of a level's `runs` of which something can go on to a run with the
+    /// tables `below`. All of them if every table can be read. `None` if nothing can go on.
+    pub fn of(runs: &'a [Arc<Run>], below: &[Arc<TableHandle>]) -> Option<Self> {
+        let unreadable = below.iter().filter(|table| table.is_unreadable());
+        let mut held_back: Vec<Part> = unreadable.map(|table| bounds(&table.meta)).collect();
+        let mut end = runs.len();
+        while end > 0 {
+            held_back = united(held_back);
+            let is_obstacle = |run: &Arc<Run>| has_unreadable(run);
+            let from = runs[..end].iter().rposition(is_obstacle).map_or(0, |at| at + 1);
+            // Older ones have nothing that could go on.
+            let goes_on = |run: &Arc<Run>| reaches_beyond(run, &held_back);
+            if let Some(last) = runs[from..end].iter().rposition(goes_on) {
+                return Some(Detour { from, runs: &runs[from..=from + last], held_back });
+            }
+            end = from.saturating_sub(1);
+            let obstacle = runs[end..from].iter().flat_map(|run| run.tables());
+            held_back.extend(obstacle.map(|table| bounds(&table.meta)));
+        }
+        None
+    }
+
+    /// The runs of the level that stay for now because of what is in their way: the older ones, or
+    /// else the newer ones.
+    pub fn stuck<'r>(detour: Option<&Self>, runs: &'r [Arc<Run>], least: usize) -> &'r [Arc<Run>] {
+        match detour {
+            None => runs,
+            Some(detour) => {
+                let older = &runs[detour.from + detour.runs.len()..];
+                if older.len() >= least { older } else { &runs[..detour.from] }
+            }
+        }
+    }
+}
+
+/// The keys within a table's bounds.
+fn bounds(meta: &TableMeta) -> Part {
+    Part { start: Some(meta.smallest.clone()), end: Some(first_after(meta)), held_back: true }
+}
+
+/// The first key behind a table's bounds.
+fn first_after(meta: &TableMeta) -> Vec<u8> {
+    let mut end = meta.largest.clone();
+    if !meta.largest_is_exclusive {
+        end.push(0);
+    }
+    end
+}
+
+/// The same ranges, ascending and disjoint.
+fn united(mut parts: Vec<Part>) -> Vec<Part> {
+    parts.sort_by(|a, b| a.start.cmp(&b.start));
+    let mut united: Vec<Part> = Vec::with_capacity(parts.len());
+    for part in parts {
+        match united.last_mut() {
+            Some(last) if part.start <= last.end => last.end = last.end.take().max(part.end),
+            _ => united.push(part),
+        }
+    }
+    united
+}
+
+/// Whether the run has a table that does not lie in one of `ranges`.
+fn reaches_beyond(run: &Run, ranges: &[Part]) -> bool {
+    run.tables().iter().any(|table| !lies_within(&table.meta, ranges))
+}
+
+fn lies_within(meta: &TableMeta, ranges: &[Part]) -> bool {
+    let after = ranges.partition_point(|range| range.start.as_ref() <= Some(&meta.smallest));
+    let range = ranges[..after].last();
+    range.is_some_and(|range| range.end >= Some(first_after(meta)))
+}
+
+/// Whether `span` lies in one of `ranges`, which are ascending and disjoint.
+pub(super) fn span_lies_within(span: &Span, ranges: &[Part]) -> bool {
+    let after = ranges.partition_point(|range| range.start.as_ref() <= Some(&span.smallest));
+    let Some(end) = ranges[..after].last().and_then(|range| range.end.as_ref()) else {
+        return false;
+    };
+    if span.largest_is_exclusive { span.largest <= *end } else { span.largest < *end }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::lose;
+    use super::*;
+    use crate::manifest::sample_table;
+
+    fn table(smallest: &str, largest: &str) -> Arc<TableHandle> {
+        let (smallest, largest) = (smallest.into(), largest.into());
+        let meta = TableMeta { smallest, largest, largest_is_exclusive: false, ..sample_table(1) };
+        TableHandle::detached(meta)
+    }
+
+    fn unreadable(smallest: &str, largest: &str) -> Arc<TableHandle> {
+        let table = table(smallest, largest);
+        lose(&table);
+        table
+    }
+
+    fn runs(tables: Vec<Vec<Arc<TableHandle>>>) -> Vec<Arc<Run>> {
+        let ids = (1..=tables.len() as u64).rev();
+        ids.zip(tables).map(|(id, tables)| Arc::new(Run::new(id, tables))).collect()
+    }
+
+    /// The ids of the runs that go on, and what is held back of them.
+    fn detour(runs: &[Arc<Run>], below: &[Arc<TableHandle>]) -> Option<(Vec<u64>, Vec<String>)> {
+        let detour = Detour::of(runs, below)?;
+        let text = |key: &Option<Vec<u8>>| key.as_ref().unwrap().escape_ascii().to_string();
+        let held = detour.held_back.iter().map(|it| text(&it.start) + ".." + &text(&it.end));
+        Some((detour.runs.iter().map(|run| run.id).collect(), held.collect()))
+    }
+
+    #[test]
+    fn where_all_can_be_read_all_runs_go_on_whole() {
+        let runs = runs(vec![vec![table("a", "z")], vec![table("c", "d")]]);
+        assert_eq!(detour(&runs, &[table("a", "k")]), Some((vec![2, 1], vec![])));
+    }
+
+    #[test]
+    fn what_lies_over_an_unreadable_table_below_is_held_back() {
+        let below = [table("a", "k"), unreadable("m", "p"), unreadable("s", "t")];
+        let runs = runs(vec![vec![table("a", "z")], vec![table("b", "y")], vec![table("n", "o")]]);
+        let held = vec!["m..p\\x00".to_owned(), "s..t\\x00".to_owned()];
+        assert_eq!(detour(&runs, &below), Some((vec![3, 2], held)), "the oldest stays");
+        assert_eq!(detour(&runs[2..], &below), None);
+    }
+
+    #[test]
+    fn runs_below_an_unreadable_one_go_on_first_and_then_those_above_beside_it() {
+        let obstacle = vec![table("a", "b"), unreadable("m", "p")];
+        let newer = vec![table("a", "z")];
+        let runs = runs(vec![newer, obstacle, vec![table("c", "q")]]);
+        assert_eq!(detour(&runs, &[]), Some((vec![1], vec![])));
+        let held = vec!["a..b\\x00".to_owned(), "m..p\\x00".to_owned()];
+        assert_eq!(
+            detour(&runs[..2], &[]),
+            Some((vec![3], held)),
+            "all of its tables are in the way"
+        );
+    }
+
+    #[test]
+    fn newer_runs_wholly_over_an_unreadable_one_stay() {
+        let runs = runs(vec![vec![table("c", "d")], vec![unreadable("a", "z")]]);
+        assert_eq!(detour(&runs, &[]), None);
+        assert_eq!(Detour::stuck(None, &runs, 4).len(), 2);
+    }
+}

@@ -1,0 +1,335 @@
+//! A table whose read fails: compaction goes around it, says so, and tries it again when that may help.
+
+use esker_base::background::Stepped;
+use esker_base::{Clock, Error, Hint, Result};
+use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape};
+use esker_storage::{Layer, MemoryStorage, ReadableFile, Storage, WritableFile};
+use esker_table::Compression;
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What becomes of a read that meets a bad place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fault {
+    /// A bit is another one.
+    Flip,
+    /// The device fails.
+    Io,
+}
+
+/// A file, a place in it, and what reads of it meet.
+type BadPlace = (String, u64, Fault);
+
+/// A storage with bad places, and perhaps without room for new files.
+#[derive(Clone, Default)]
+struct Bad {
+    below: MemoryStorage,
+    places: Arc<Mutex<Vec<BadPlace>>>,
+    is_full: Arc<Mutex<bool>>,
+}
+
+struct BadFile {
+    file: Arc<dyn ReadableFile>,
+    places: Arc<Mutex<Vec<BadPlace>>>,
+}
+
+impl Layer for Bad {
+    fn below(&self) -> &dyn Storage {
+        &self.below
+    }
+    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+        match *self.is_full.lock().unwrap() && name.ends_with(".tables") && hint.level > 0 {
+            true => Err(Error::io("create", name, ErrorKind::StorageFull.into())),
+            false => self.below.create(name, hint),
+        }
+    }
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
+        Ok(Arc::new(BadFile { file: self.below.open(name)?, places: self.places.clone() }))
+    }
+}
+
+impl ReadableFile for BadFile {
+    fn read_exact_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.file.read_exact_at(offset, out)?;
+        for (file, place, fault) in self.places.lock().unwrap().iter() {
+            let is_met = file == self.name() && (offset..offset + out.len() as u64).contains(place);
+            match fault {
+                _ if !is_met => {}
+                Fault::Flip => out[(place - offset) as usize] ^= 0x40,
+                Fault::Io => return Err(Error::io("read", file, ErrorKind::Other.into())),
+            }
+        }
+        Ok(())
+    }
+    fn len(&self) -> Result<u64> {
+        self.file.len()
+    }
+    fn name(&self) -> &str {
+        self.file.name()
+    }
+}
+
+#[derive(Default)]
+struct Hand(Mutex<Duration>);
+
+impl Clock for Hand {
+    fn now(&self) -> Duration {
+        *self.0.lock().unwrap()
+    }
+    fn sleep(&self, duration: Duration) {
+        *self.0.lock().unwrap() += duration;
+    }
+}
+
+const KEYS: u32 = 2_000;
+
+/// A database with 800 kB in about 13 tables on its last level, whose background work the test does.
+struct World {
+    storage: Bad,
+    clock: Arc<Hand>,
+    shape: Shape,
+    db: Db,
+    written: BTreeMap<u32, u8>,
+}
+
+impl World {
+    fn new(shape: Shape) -> World {
+        let (storage, clock) = (Bad::default(), Arc::new(Hand::default()));
+        let db = open(&storage, &clock);
+        let mut world = World { storage, clock, shape, db, written: BTreeMap::new() };
+        world.put(0..KEYS, 0);
+        world.db.compact().unwrap();
+        world
+    }
+
+    fn keyspace(&self) -> Keyspace {
+        let (shape, compression) = (self.shape, Compression::None);
+        self.db
+            .keyspace("k", KeyspaceSettings { shape, compression, ..Default::default() })
+            .unwrap()
+    }
+
+    /// Closes the database and opens it again.
+    fn reopen(&mut self) {
+        let World { storage, clock, db, .. } = self;
+        std::mem::replace(db, open(&Bad::default(), clock)).close().unwrap();
+        *db = open(storage, clock);
+    }
+
+    fn put(&mut self, keys: impl Iterator<Item = u32>, value: u8) {
+        let keyspace = self.keyspace();
+        for key in keys {
+            self.db.put(&keyspace, &key.to_be_bytes(), &[value; 400]).unwrap();
+            self.written.insert(key, value);
+        }
+        self.db.flush().unwrap();
+        while self.db.step() {}
+    }
+
+    /// Overwrites a part of all keys, every key after some rounds.
+    fn update(&mut self, round: u8) {
+        self.put((0..KEYS).filter(|key| key % 7 == u32::from(round) % 7), round);
+    }
+
+    /// The file of a table in the middle of the last level.
+    fn victim(&self) -> String {
+        let levels = &self.db.levels()[1].levels;
+        let tables = &levels.last().unwrap().runs.last().unwrap().tables;
+        esker_lsm::version::table_file_name(tables[tables.len() / 2].id.file)
+    }
+
+    /// Makes a block in the middle of a table bad.
+    fn damage(&self, file: &str, fault: Fault) {
+        let middle = self.storage.below.open(file).unwrap().len().unwrap() / 2;
+        self.storage.places.lock().unwrap().push((file.to_owned(), middle, fault));
+    }
+
+    fn heal(&self) {
+        self.storage.places.lock().unwrap().clear();
+    }
+
+    fn runs_in_level_0(&self) -> usize {
+        let levels = &self.db.levels()[1].levels;
+        levels.iter().find(|level| level.level == 0).map_or(0, |level| level.runs.len())
+    }
+
+    fn check(&self) {
+        let keyspace = self.keyspace();
+        for (key, value) in &self.written {
+            let found = self.db.get(&keyspace, &key.to_be_bytes()).unwrap();
+            assert_eq!(found.as_deref(), Some(&[*value; 400][..]), "key {key}");
+        }
+    }
+
+    /// Updates for many rounds. Returns the most runs in level 0, the most bytes in tables and the bytes compacted.
+    fn load(&mut self) -> (usize, u64, u64) {
+        let (mut runs, mut bytes) = (0, 0);
+        for round in 1..=70 {
+            self.update(round);
+            runs = runs.max(self.runs_in_level_0());
+            bytes = bytes.max(self.db.stats().table_bytes);
+        }
+        (runs, bytes, self.db.stats().compaction_bytes)
+    }
+}
+
+fn open(storage: &Bad, clock: &Arc<Hand>) -> Db {
+    let env = Env {
+        background: Arc::new(Stepped),
+        clock: clock.clone(),
+        ..Env::over(Arc::new(storage.clone()))
+    };
+    let (segment_bytes, memory_bytes) = (64 << 10, 8 << 20);
+    let settings = Settings { log: Log::None, segment_bytes, memory_bytes, ..Settings::default() };
+    Db::open_with(env, settings).unwrap()
+}
+
+const SHAPES: [Shape; 2] = [Shape::Leveled { ratio: 10 }, Shape::Tiered { runs: 4 }];
+
+#[test]
+fn updates_beside_a_bad_block_take_little_more_space_and_work_than_without_it() {
+    for shape in SHAPES {
+        let mut sound = World::new(shape);
+        let (runs, bytes, written) = sound.load();
+        for fault in [Fault::Flip, Fault::Io] {
+            let mut world = World::new(shape);
+            world.reopen();
+            world.damage(&world.victim(), fault);
+            let (runs_beside, bytes_beside, written_beside) = world.load();
+            let context = format!("{shape:?}, {fault:?}");
+            assert!(runs_beside <= runs + 4, "{context}: {runs_beside} runs for {runs}");
+            let share = bytes_beside as f64 / bytes as f64;
+            assert!(share < 1.3, "{context}: {share} times the space");
+            let share = written_beside as f64 / written as f64;
+            assert!(share < 1.25, "{context}: {share} times the bytes written");
+            world.check();
+        }
+    }
+}
+
+#[test]
+fn the_table_and_its_keys_are_reported_and_the_lane_does_not_fail() {
+    for shape in SHAPES {
+        let mut world = World::new(shape);
+        let victim = world.victim();
+        world.reopen();
+        world.damage(&victim, Fault::Flip);
+        assert!(world.db.unreadable_tables().is_empty(), "nothing has read it");
+        (1..=16).for_each(|round| world.update(round));
+        world.db.settle().unwrap();
+        let tables = world.db.unreadable_tables();
+        let [table] = &tables[..] else { panic!("{tables:?}") };
+        assert_eq!((&table.file, &table.keyspace[..]), (&victim, "k"));
+        assert!(table.smallest < table.largest && table.error.contains(&victim));
+        assert_eq!(world.db.stats().unreadable_tables, tables);
+        let error = world.db.background_error().unwrap();
+        assert!(error.is_corruption(), "{error}");
+        let text = error.to_string();
+        let smallest = table.smallest.escape_ascii().to_string().replace('\\', "\\\\");
+        assert!(text.contains(&victim) && text.contains(&smallest), "{text}");
+        let error = world.db.compact().unwrap_err();
+        assert!(matches!(error, Error::TableUnreadable { .. }), "{error}");
+        world.check();
+    }
+}
+
+#[test]
+fn a_damaged_table_is_tried_again_after_a_restart() {
+    for shape in SHAPES {
+        let mut world = World::new(shape);
+        world.reopen();
+        world.damage(&world.victim(), Fault::Flip);
+        (1..=16).for_each(|round| world.update(round));
+        assert_eq!(world.db.unreadable_tables().len(), 1);
+        world.heal();
+        world.clock.sleep(Duration::from_secs(3600));
+        while world.db.step() {}
+        assert_eq!(world.db.unreadable_tables().len(), 1, "damage does not pass by itself");
+        world.reopen();
+        world.db.compact().unwrap();
+        assert!(world.db.background_error().is_none());
+        assert_eq!(world.runs_in_level_0(), 0);
+        world.check();
+    }
+}
+
+#[test]
+fn a_device_that_failed_for_a_while_is_tried_again_after_a_pause_and_by_a_caller_at_once() {
+    for by_caller in [false, true] {
+        let mut world = World::new(SHAPES[0]);
+        world.reopen();
+        world.damage(&world.victim(), Fault::Io);
+        (1..=8).for_each(|round| world.update(round));
+        assert_eq!(world.db.unreadable_tables().len(), 1);
+        assert!(world.db.compact().is_err(), "it fails still");
+        world.heal();
+        match by_caller {
+            true => world.db.compact().unwrap(),
+            false => {
+                world.clock.sleep(Duration::from_secs(3600));
+                while world.db.step() {}
+            }
+        }
+        assert!(world.db.unreadable_tables().is_empty() && world.db.background_error().is_none());
+        world.db.compact().unwrap();
+        world.check();
+    }
+}
+
+#[test]
+fn deletes_over_a_damaged_table_are_kept_for_what_it_may_hold() {
+    for shape in SHAPES {
+        let mut world = World::new(shape);
+        let victim = world.victim();
+        world.reopen();
+        world.damage(&victim, Fault::Flip);
+        (1..=8).for_each(|round| world.update(round));
+        let keyspace = world.keyspace();
+        for key in (0..KEYS).filter(|key| key % 3 == 0) {
+            world.db.delete(&keyspace, &key.to_be_bytes()).unwrap();
+            world.written.remove(&key);
+        }
+        let (from, to) = (KEYS / 2 - 40, KEYS / 2 + 40);
+        world.db.delete_range(&keyspace, &from.to_be_bytes(), &to.to_be_bytes()).unwrap();
+        world.written.retain(|key, _| !(from..to).contains(key));
+        drop(keyspace);
+        // Some keys come again, others stay deleted.
+        (0..22).for_each(|round| world.update(7 * round + 1 + round % 3));
+        world.written.retain(|key, _| !(from..to).contains(key));
+        let keyspace = world.keyspace();
+        world.db.delete_range(&keyspace, &from.to_be_bytes(), &to.to_be_bytes()).unwrap();
+        drop(keyspace);
+        world.db.flush().unwrap();
+        while world.db.step() {}
+        assert!(world.db.compact().is_err());
+        world.heal();
+        world.reopen();
+        for compacts in [false, true] {
+            if compacts {
+                world.db.compact().unwrap();
+            }
+            let keyspace = world.keyspace();
+            for key in 0..KEYS {
+                let found = world.db.get(&keyspace, &key.to_be_bytes()).unwrap();
+                let expected = world.written.get(&key).map(|value| vec![*value; 400]);
+                assert_eq!(found.as_deref(), expected.as_deref(), "{shape:?}: key {key}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_marks_no_table_and_the_compaction_is_tried_again() {
+    let mut world = World::new(SHAPES[0]);
+    *world.storage.is_full.lock().unwrap() = true;
+    (1..=8).for_each(|round| world.update(round));
+    assert!(world.db.background_error().is_some_and(|error| error.is_out_of_space()));
+    assert!(world.db.unreadable_tables().is_empty());
+    let before = world.db.stats().compactions;
+    *world.storage.is_full.lock().unwrap() = false;
+    while world.db.step() {}
+    assert!(world.db.stats().compactions > before && world.db.background_error().is_none());
+    world.check();
+}
