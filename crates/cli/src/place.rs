@@ -51,6 +51,15 @@ pub struct LogPlace {
 }
 
 impl Files {
+    /// Looks at them to repair them, on a device of chunks, too.
+    pub fn inspect_to_repair(&self) -> Outcome<Inspector> {
+        if zones::is_device(&self.db) {
+            let storage: Arc<FlashStorage> = Arc::new(FlashStorage::open(zones::open(&self.db)?)?);
+            return Ok(Inspector::of(storage.clone(), storage));
+        }
+        self.inspect()
+    }
+
     /// Looks at them, without opening the database.
     pub fn inspect(&self) -> Outcome<Inspector> {
         if zones::is_device(&self.db) {

@@ -40,7 +40,7 @@ impl Repair {
             )),
             false => error.into(),
         };
-        let inspector = self.files.inspect()?;
+        let inspector = self.files.inspect_to_repair()?;
         let repaired = Progress::during("repairing", || inspector.repair(missing_logs));
         let repaired = repaired.map_err(beyond_repair)?;
         if self.json {

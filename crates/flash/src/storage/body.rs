@@ -12,6 +12,9 @@ use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// How far is looked for the next record of a log behind one that is not whole.
+const LOOKED_BEHIND_BYTES: u64 = 4 << 20;
+
 /// A file. It is there as long as it has a name or anybody reads it.
 pub(super) struct Body {
     pub(super) id: u64,
@@ -166,9 +169,17 @@ impl Body {
             let mut content = Content::of(zones, chunk)?;
             let written = content.written;
             let mut at = 0;
-            while let Some((offset, len)) = self.write_at(&mut content, at)? {
-                pieces.writes.push(Write { offset, len, chunk, at });
-                at += (LOG_HEADER as u64 + u64::from(len)).next_multiple_of(BLOCK_BYTES);
+            loop {
+                while let Some((offset, len)) = self.write_at(&mut content, at)? {
+                    pieces.writes.push(Write { offset, len, chunk, at });
+                    at += (LOG_HEADER as u64 + u64::from(len)).next_multiple_of(BLOCK_BYTES);
+                }
+                let remains = self.remains_at(&mut content, at, chunk, &pieces.writes)?;
+                pieces.writes.extend(remains);
+                match self.next_write(&mut content, at)? {
+                    Some(next) => at = next,
+                    None => break,
+                }
             }
             has_room = at == written && at + BLOCK_BYTES <= chunk_bytes;
             // Nothing is found behind a write that was cut off: go on in the next chunk then.
@@ -182,6 +193,46 @@ impl Body {
         pieces.extents.retain(|extent| !unused.contains(&extent.chunk));
         pieces.recorded = pieces.extents.len();
         Ok(lost)
+    }
+
+    /// What is left of a write whose record is not whole: its bytes as they are, where they belong if all writes follow each
+    /// other. Whoever reads the log finds that something was written there, and that it is not what was written. `None` if
+    /// nothing was.
+    fn remains_at(
+        &self,
+        content: &mut Content<'_>,
+        at: u64,
+        chunk: Chunk,
+        before: &[Write],
+    ) -> Result<Option<Write>> {
+        if at + BLOCK_BYTES > content.written {
+            return Ok(None);
+        }
+        let block = content.from(at, BLOCK_BYTES as usize)?;
+        let block = &block[..block.len().min(BLOCK_BYTES as usize)];
+        // What does not look like a record may be somebody else's.
+        if block.len() < BLOCK_BYTES as usize || !format::resembles_log(block, self.id) {
+            return Ok(None);
+        }
+        let told = format::log_bytes(block, self.id).map_or(0, |bytes| bytes as u64);
+        let left = content.written - at;
+        let bytes = if told > left { left } else { told.max(BLOCK_BYTES) };
+        let offset = before.last().map_or(0, |last| last.offset + u64::from(last.len));
+        let room = self.log_bytes.unwrap_or(0).saturating_sub(offset);
+        let len = (bytes - LOG_HEADER as u64).min(room) as u32;
+        Ok((len > 0).then_some(Write { offset, len, chunk, at }))
+    }
+
+    /// Where the next whole record begins behind one at `at` that is not whole.
+    fn next_write(&self, content: &mut Content<'_>, at: u64) -> Result<Option<u64>> {
+        let mut next = at + BLOCK_BYTES;
+        while next < content.written && next <= at + LOOKED_BEHIND_BYTES {
+            if self.write_at(content, next)?.is_some() {
+                return Ok(Some(next));
+            }
+            next += BLOCK_BYTES;
+        }
+        Ok(None)
     }
 
     /// The offset and the length of the write whose record begins at `at` of a chunk.

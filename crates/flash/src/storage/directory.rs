@@ -52,6 +52,8 @@ pub(super) fn files(
     let Replay { names, next_id, wear, .. } = replay;
     let mut space = Space::new(zones, policy, wear)?;
     let (mut all_lost, mut shrunk) = (Vec::new(), Vec::new());
+    // Nothing is written behind what was cut off: files have what comes there.
+    let mut cut_off = BTreeSet::new();
     for (name, body) in &names {
         let is_log = body.log_bytes.is_some();
         let before = body.pieces.read().extents.len();
@@ -62,12 +64,13 @@ pub(super) fn files(
         }
         let is_lost = |extent: &&Extent| match is_log {
             true => of_log.contains(&extent.chunk),
-            false => space.is_lost(extent.chunk as usize),
+            false => space.is_lost(extent.chunk as usize) || space.is_cut_off(extent),
         };
         if extents.len() < before {
             shrunk.push(body.clone());
         }
         let parts: Vec<&Extent> = extents.iter().filter(is_lost).collect();
+        cut_off.extend(parts.iter().map(|extent| extent.chunk));
         if !parts.is_empty() {
             let chunks: BTreeSet<u32> = parts.iter().map(|extent| extent.chunk).collect();
             let bytes = parts.iter().map(|extent| u64::from(extent.bytes)).sum();
@@ -78,7 +81,7 @@ pub(super) fn files(
     for body in names.values().filter(|body| body.log_bytes.is_none()) {
         let pieces = body.pieces.read();
         for extent in &pieces.extents {
-            if space.pool_found(extent, body.stay) {
+            if !cut_off.contains(&extent.chunk) && space.pool_found(extent, body.stay) {
                 zones.expect(zones.geometry().chunk(extent.chunk as usize), body.stay.lifetime());
             }
         }

@@ -57,13 +57,13 @@ pub(super) fn check_header(block: &[u8], geometry: &Geometry) -> Result<Option<H
     if !block.starts_with(HEADER_MAGIC) {
         return Ok(None);
     }
+    if crc32c(&block[..HEADER_CHECKED]) != u32_at(block, HEADER_CHECKED) {
+        return Ok(None);
+    }
     let version = u32_at(block, 8);
     if !(FIRST_VERSION..=VERSION).contains(&version) {
         let read = format!("{FIRST_VERSION} to {VERSION}");
         return Err(format!("its layout has version {version}; this program reads {read}"));
-    }
-    if crc32c(&block[..HEADER_CHECKED]) != u32_at(block, HEADER_CHECKED) {
-        return Ok(None);
     }
     let found =
         Header { generation: u64_at(block, 24), bad: u16::from_le_bytes([block[18], block[19]]) };
@@ -74,8 +74,19 @@ pub(super) fn check_header(block: &[u8], geometry: &Geometry) -> Result<Option<H
     Ok(Some(found))
 }
 
-/// Changes as bytes: whole blocks.
-pub(super) fn encode_edit(sequence: u64, ops: &[Op]) -> Vec<u8> {
+/// The geometry that the first block of a chunk of the journal names. `None` if it is something else.
+pub(crate) fn geometry_in(block: &[u8]) -> Option<Geometry> {
+    let checked = block.get(..HEADER_CHECKED)?;
+    let is_whole = block.len() > HEADER_CHECKED + 4
+        && checked.starts_with(HEADER_MAGIC)
+        && (FIRST_VERSION..=VERSION).contains(&u32_at(checked, 8))
+        && crc32c(checked) == u32_at(block, HEADER_CHECKED);
+    let number = |at: usize| u16::from_le_bytes([checked[at], checked[at + 1]]);
+    is_whole.then(|| Geometry::of_blocks(number(12), number(14), number(16), u32_at(checked, 20)))
+}
+
+/// Changes as bytes: whole blocks. All edits up to `durable` survive power loss when this is written.
+pub(super) fn encode_edit(sequence: u64, durable: u64, ops: &[Op]) -> Vec<u8> {
     let mut payload = Vec::new();
     ops.iter().for_each(|op| put_op(&mut payload, op));
     let mut out = Vec::with_capacity(EDIT_HEADER + payload.len());
@@ -84,10 +95,25 @@ pub(super) fn encode_edit(sequence: u64, ops: &[Op]) -> Vec<u8> {
     out.extend_from_slice(&sequence.to_le_bytes());
     let checksum = crc32c_append(crc32c(&out), &payload);
     out.extend_from_slice(&checksum.to_le_bytes());
-    out.extend_from_slice(&0u32.to_le_bytes());
+    out.extend_from_slice(&encode_durable(sequence, durable).to_le_bytes());
     out.extend_from_slice(&payload);
     out.resize(out.len().next_multiple_of(BLOCK), 0);
     out
+}
+
+/// How many edits before this one were not durable, plus one, and the complement of that. 0 if there are too many.
+fn encode_durable(sequence: u64, durable: u64) -> u32 {
+    match u16::try_from(sequence - durable.min(sequence)) {
+        Ok(behind) if behind > 0 => u32::from(behind) | u32::from(!behind) << 16,
+        _ => 0,
+    }
+}
+
+/// The last edit that was durable when the edit `sequence` was written, which begins `input`. `None` if it does not say so.
+pub(super) fn durable_before(input: &[u8], sequence: u64) -> Option<u64> {
+    let word = u32_at(input.get(..EDIT_HEADER)?, 20);
+    let (behind, complement) = (word as u16, (word >> 16) as u16);
+    (behind > 0 && behind == !complement).then(|| sequence.saturating_sub(behind.into()))
 }
 
 /// How long the edit of this sequence number is that begins so. `None` if it is another.
@@ -113,9 +139,20 @@ pub(super) fn decode_edit(input: &[u8], sequence: u64) -> Option<(Vec<Op>, usize
     Some((ops, end.next_multiple_of(BLOCK)))
 }
 
-/// The sequence number that an edit begins with.
-pub(super) fn sequence_of(input: &[u8]) -> u64 {
-    u64_at(input, 8)
+/// Whether a block has a sign of the edit of this sequence number.
+pub(super) fn resembles_edit(block: &[u8], sequence: u64) -> bool {
+    u32_at(block, 0) == EDIT_MAGIC || u64_at(block, 8) == sequence
+}
+
+/// Whether a block has a sign of a record of the log `id`.
+pub(super) fn resembles_log(block: &[u8], id: u64) -> bool {
+    u32_at(block, 0) == LOG_MAGIC || u64_at(block, 8) == id
+}
+
+/// The sequence number of an edit that begins so. `None` if it is none.
+pub(super) fn sequence_of(input: &[u8]) -> Option<u64> {
+    let head = input.get(..EDIT_HEADER)?;
+    (u32_at(head, 0) == EDIT_MAGIC).then(|| u64_at(head, 8))
 }
 
 /// A write into the log `id` at `offset`, as bytes: whole blocks.
@@ -131,6 +168,13 @@ pub(super) fn encode_log(id: u64, offset: u64, bytes: &[u8]) -> Vec<u8> {
     out.extend_from_slice(bytes);
     out.resize(out.len().next_multiple_of(BLOCK), 0);
     out
+}
+
+/// The log whose record begins so, if it is one.
+pub(super) fn log_of(input: &[u8]) -> Option<u64> {
+    let head = input.get(..LOG_HEADER)?;
+    let id = (u32_at(head, 0) == LOG_MAGIC).then(|| u64_at(head, 8))?;
+    decode_log(input, id).map(|_| id)
 }
 
 /// How long the record of the log `id` is that begins so. `None` if it is another's.
@@ -177,15 +221,17 @@ mod tests {
 
     #[test]
     fn an_edit_is_read_as_it_was_written_and_only_in_its_turn() {
-        let bytes = encode_edit(5, &ops());
+        let bytes = encode_edit(5, 3, &ops());
+        assert_eq!(durable_before(&bytes, 5), Some(3));
+        assert_eq!(durable_before(&encode_edit(100_000, 3, &ops()), 100_000), None);
         assert_eq!(bytes.len(), BLOCK);
         assert_eq!(decode_edit(&bytes, 5).unwrap(), (ops(), BLOCK));
-        assert_eq!((sequence_of(&bytes), decode_edit(&bytes, 6)), (5, None));
+        assert_eq!((sequence_of(&bytes), decode_edit(&bytes, 6)), (Some(5), None));
     }
 
     #[test]
     fn every_flipped_bit_is_noticed() {
-        let (edit, log) = (encode_edit(5, &ops()), encode_log(9, 4_000, &[7; 100]));
+        let (edit, log) = (encode_edit(5, 4, &ops()), encode_log(9, 4_000, &[7; 100]));
         assert_eq!(decode_log(&log, 9), Some((4_000, 100)));
         assert_eq!(decode_log(&log, 8), None, "of another log");
         let used = EDIT_HEADER + u32_at(&edit, 4) as usize;
@@ -215,8 +261,13 @@ mod tests {
             assert_eq!(check_header(&older, &geometry), Ok(Some(written)));
             assert!(check_header(&older, &other).unwrap_err().contains("as it was made"));
         }
-        let mut newer = block.clone();
-        newer[8] = 4;
+        let damaged = {
+            let mut block = block.clone();
+            block[8] = 4;
+            block
+        };
+        assert_eq!(check_header(&damaged, &geometry), Ok(None));
+        let newer = header_of(4, &geometry, written);
         assert!(check_header(&newer, &geometry).unwrap_err().contains("version 4"));
     }
 }

@@ -17,10 +17,13 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 /// Chunks that hold nothing but the journal, one of them at a time: more than two, as some go bad.
-pub(super) const JOURNAL_CHUNKS: usize = 4;
+pub(crate) const JOURNAL_CHUNKS: usize = 4;
 
 /// How much of one is written at the most: every open reads it.
 const JOURNAL_BYTES_MAX: u64 = 64 << 20;
+
+/// How far an open looks for edits behind one that is not whole.
+const LOOKED_BEHIND_BYTES: u64 = 8 << 20;
 
 pub(super) struct Journal {
     zones: Arc<dyn Zones>,
@@ -51,6 +54,8 @@ pub(super) struct Found {
     /// Which of the journal's chunks it knows to be bad.
     bad: u16,
     sequence: u64,
+    /// Where its last edit ends in its chunk.
+    end: u64,
     /// Why there may have been a newer one.
     pub(super) doubt: Option<String>,
     /// All changes that lead to the directory as it is.
@@ -61,7 +66,9 @@ impl Found {
     /// Refuses to write to a device whose newest state may have been lost.
     pub(super) fn check(&self, zones: &dyn Zones) -> Result<()> {
         let Some(doubt) = &self.doubt else { return Ok(()) };
-        let what = format!("{doubt}; nothing was changed. Restore a copy to another device");
+        let what = format!(
+            "{doubt}; nothing was changed. Restore a copy to another device, or run `esker flash repair`"
+        );
         Err(Error::io("use", zones.describe(), io::Error::other(what)))
     }
 }
@@ -69,9 +76,10 @@ impl Found {
 /// Reads the journal of a device. Changes nothing.
 pub(super) fn find(zones: &dyn Zones) -> Result<Found> {
     let geometry = zones.geometry();
-    let mut found =
-        Found { generation: 0, current: None, bad: 0, sequence: 0, doubt: None, ops: Vec::new() };
+    let mut found = Found::nothing();
     let (mut has_header, mut has_other) = (false, false);
+    // Chunks that may have had something newer.
+    let mut suspects = Vec::new();
     for place in 0..JOURNAL_CHUNKS {
         let chunk = geometry.chunk(place);
         let mut content = Content::of(zones, chunk)?;
@@ -86,17 +94,25 @@ pub(super) fn find(zones: &dyn Zones) -> Result<Found> {
         let header = header.map_err(|what| Error::corruption(zones.describe(), 0, what))?;
         let Some(Header { generation, bad }) = header else {
             has_other |= !is_cut_off && !zones.is_read_only(chunk);
+            suspects.push((place, 0));
             continue;
         };
         has_header = true;
-        if let Some((sequence, ops)) = edits(&mut content)?
-            && generation > found.generation
-        {
-            found = Found { generation, current: Some(place), bad, sequence, doubt: None, ops };
+        match edits(&mut content)? {
+            Some(Edits { sequence, end, ops }) if generation > found.generation => {
+                let current = Some(place);
+                found = Found { generation, current, bad, sequence, end, doubt: None, ops };
+            }
+            Some(_) => {}
+            None => suspects.push((place, generation)),
         }
     }
     if let Some(current) = found.current {
         found.doubt = doubt(zones, current, found.bad);
+        suspects.retain(|(_, generation)| *generation == 0 || *generation > found.generation);
+        if found.doubt.is_none() {
+            found.doubt = damage(zones, &found, current, &suspects)?;
+        }
     } else if has_other || !is_empty(zones, has_header)? {
         let what = "it holds data that is not Esker's, or whose journal is lost; nothing was changed. \
                     Empty it, or choose another";
@@ -156,12 +172,121 @@ pub(crate) fn from_the_oldest(zones: &dyn Zones) -> Vec<Chunk> {
     chunks
 }
 
-/// The changes in a chunk, and the number of the last edit. `None` without a whole snapshot.
-fn edits(content: &mut Content<'_>) -> Result<Option<(u64, Vec<Op>)>> {
+impl Found {
+    fn nothing() -> Self {
+        let (generation, sequence, end) = (0, 0, 0);
+        Found { generation, current: None, bad: 0, sequence, end, doubt: None, ops: Vec::new() }
+    }
+
+    /// What a repair has found, which is to be written behind the chunk `current`.
+    pub(super) fn mended(generation: u64, current: usize, sequence: u64, ops: Vec<Op>) -> Self {
+        let current = Some(current);
+        Found { generation, current, sequence, ops, ..Found::nothing() }
+    }
+
+    /// Whether nothing was ever written.
+    pub(super) fn is_new(&self) -> bool {
+        self.current.is_none()
+    }
+}
+
+/// Why the newest edit may have been lost, other than by a power loss. One that power loss cut off was never durable: no edit
+/// behind it says so, and of a single block nothing is left or all.
+fn damage(
+    zones: &dyn Zones,
+    found: &Found,
+    current: usize,
+    suspects: &[(usize, u64)],
+) -> Result<Option<String>> {
+    let last = found.sequence;
+    let places = suspects.iter().map(|(place, _)| (*place, 0));
+    for (place, from) in [(current, found.end)].into_iter().chain(places) {
+        let mut content = Content::of(zones, zones.geometry().chunk(place))?;
+        // Of a snapshot that is being written, power loss may leave all but the header.
+        let first = content.from(0, BLOCK_BYTES as usize)?;
+        let has_header = first.iter().take(BLOCK_BYTES as usize).any(|byte| *byte != 0);
+        for (at, edit) in scan(&mut content, from, LOOKED_BEHIND_BYTES)? {
+            let is_proof = edit.durable.is_some_and(|durable| durable > last);
+            let is_newer_snapshot =
+                place != current && has_header && at == BLOCK_BYTES && edit.sequence > last;
+            if is_proof || is_newer_snapshot {
+                return Ok(Some(format!(
+                    "an edit of the journal behind edit {last}, which was durable, is not what was written: edit {} is, at \
+                     byte {at} of chunk {place}",
+                    edit.sequence
+                )));
+            }
+        }
+        if place == current && is_damaged_edit(&mut content, found)? {
+            let at = found.end;
+            return Ok(Some(format!(
+                "edit {} of the journal, at byte {at} of chunk {place}, is not what was written",
+                last + 1
+            )));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether what lies behind the last whole edit is one of a single block, which a power loss leaves whole or not at all. What
+/// does not look like one may be somebody else's.
+fn is_damaged_edit(content: &mut Content<'_>, found: &Found) -> Result<bool> {
+    let block = content.from(found.end, BLOCK_BYTES as usize)?;
+    let block = &block[..block.len().min(BLOCK_BYTES as usize)];
+    let is_long = format::edit_bytes(block, found.sequence + 1)
+        .is_some_and(|bytes| bytes > BLOCK_BYTES as usize);
+    Ok(block.len() == BLOCK_BYTES as usize
+        && format::resembles_edit(block, found.sequence + 1)
+        && !is_long)
+}
+
+/// An edit that is whole, wherever it lies.
+pub(super) struct WholeEdit {
+    pub(super) sequence: u64,
+    /// The last edit that was durable when this was written, if it says so.
+    pub(super) durable: Option<u64>,
+    pub(super) ops: Vec<Op>,
+}
+
+/// The whole edits in a chunk, from the block at `from` on, and where they begin. Looks at `most` bytes.
+pub(super) fn scan(
+    content: &mut Content<'_>,
+    from: u64,
+    most: u64,
+) -> Result<Vec<(u64, WholeEdit)>> {
+    let (mut at, mut edits) = (from, Vec::new());
+    while at < content.written && at < from.saturating_add(most) {
+        let head = content.from(at, BLOCK_BYTES as usize)?;
+        let mut taken = BLOCK_BYTES;
+        if let Some(sequence) = format::sequence_of(head)
+            && let Some(len) = format::edit_bytes(head, sequence)
+            && at + len as u64 <= content.written
+        {
+            let bytes = content.from(at, len)?;
+            let durable = format::durable_before(bytes, sequence);
+            if let Some((ops, whole)) = format::decode_edit(bytes, sequence) {
+                edits.push((at, WholeEdit { sequence, durable, ops }));
+                taken = whole as u64;
+            }
+        }
+        at += taken;
+    }
+    Ok(edits)
+}
+
+/// The edits of a chunk without a gap: the changes, the number of the last one, and where it ends.
+struct Edits {
+    sequence: u64,
+    end: u64,
+    ops: Vec<Op>,
+}
+
+/// The edits in a chunk up to the first that is not whole. `None` without a whole snapshot.
+fn edits(content: &mut Content<'_>) -> Result<Option<Edits>> {
     let block = BLOCK_BYTES as usize;
     let mut at = BLOCK_BYTES;
     let Some(first) = content.from(at, block)?.get(..block) else { return Ok(None) };
-    let mut sequence = format::sequence_of(first);
+    let Some(mut sequence) = format::sequence_of(first) else { return Ok(None) };
     let Some((mut ops, taken)) = edit(content, at, sequence)? else { return Ok(None) };
     at += taken as u64;
     while let Some((more, taken)) = edit(content, at, sequence + 1)? {
@@ -169,7 +294,7 @@ fn edits(content: &mut Content<'_>) -> Result<Option<(u64, Vec<Op>)>> {
         sequence += 1;
         at += taken as u64;
     }
-    Ok(Some((sequence, ops)))
+    Ok(Some(Edits { sequence, end: at, ops }))
 }
 
 /// The edit of this sequence number at a place in a chunk, and the bytes that it takes. `None` if it is not whole.
@@ -192,6 +317,14 @@ impl Journal {
             journal.turn(&edit)?;
         }
         Ok(journal)
+    }
+
+    /// Writes a snapshot as the generation after what was found.
+    pub(super) fn rewrite(zones: Arc<dyn Zones>, found: &Found, snapshot: &[Op]) -> Result<()> {
+        zones.flush()?;
+        let mut journal = Journal::after(zones, found);
+        let edit = journal.snapshot_edit(snapshot, journal.chunk_bytes())?;
+        journal.turn(&edit)
     }
 
     /// What was found, to be read only: every change is refused.
@@ -233,7 +366,7 @@ impl Journal {
     /// failure is for good.
     pub(super) fn write(&mut self, ops: &[Op], snapshot: impl FnOnce() -> Vec<Op>) -> Result<()> {
         self.check()?;
-        let bytes = format::encode_edit(self.sequence + 1, ops);
+        let bytes = format::encode_edit(self.sequence + 1, self.durable, ops);
         let written = if self.at + bytes.len() as u64 <= self.chunk_bytes() {
             let written = self.zones.write(self.chunk(self.current), self.at, &bytes);
             self.at += bytes.len() as u64;
@@ -262,7 +395,8 @@ impl Journal {
         ops: &[Op],
         before: impl FnOnce() -> Vec<Op>,
     ) -> Result<()> {
-        let bytes_of = |ops: &[Op]| format::encode_edit(self.sequence + 1, ops).len() as u64;
+        let bytes_of =
+            |ops: &[Op]| format::encode_edit(self.sequence + 1, self.durable, ops).len() as u64;
         let bytes = bytes_of(ops);
         let has_room = self.at + bytes <= self.chunk_bytes()
             || BLOCK_BYTES + bytes_of(&before()) + bytes <= self.chunk_bytes() / 2;
@@ -282,13 +416,13 @@ impl Journal {
 
     /// A snapshot, as an edit. Refused if a chunk that begins with it has more bytes than `most`.
     fn snapshot_edit(&self, snapshot: &[Op], most: u64) -> Result<Vec<u8>> {
-        let mut edit = format::encode_edit(self.sequence + 1, snapshot);
+        let mut edit = format::encode_edit(self.sequence + 1, self.durable, snapshot);
         if BLOCK_BYTES + edit.len() as u64 > most
             && most == self.chunk_bytes()
             && let Some((Op::Resets(_), names)) = snapshot.split_last()
         {
             // What names there are must be kept: they are worth more than how often chunks were reset.
-            edit = format::encode_edit(self.sequence + 1, names);
+            edit = format::encode_edit(self.sequence + 1, self.durable, names);
         }
         if BLOCK_BYTES + edit.len() as u64 > most {
             return Err(self.full());

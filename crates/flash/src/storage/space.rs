@@ -162,6 +162,12 @@ impl Space {
         true
     }
 
+    /// Whether a chunk ends before a piece that a file has of it: it was shortened by somebody else.
+    pub(super) fn is_cut_off(&self, extent: &Extent) -> bool {
+        let record = &self.records[extent.chunk as usize];
+        !self.is_rewritable && record.written < extent.start() + extent.taken()
+    }
+
     /// Lets a chunk that is found partly written be written on by data that stays as long. Says whether it was not yet.
     pub(super) fn pool_found(&mut self, extent: &Extent, stay: Stay) -> bool {
         let record = &self.records[extent.chunk as usize];

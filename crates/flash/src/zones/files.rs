@@ -2,19 +2,28 @@
 //!
 //! `GEOMETRY` says what the device is made of (`GEOMETRY.new` until that is whole), and `zone-00000` and so on are its chunks, each as long as what is
 //! written into it. A chunk that was never written has no file.
+//!
+//! Every file is opened relative to the directory that was opened and locked, never by its path. So a directory that is
+//! renamed keeps its files, and the directory that takes its old name keeps its own. A flush fails if a file that it
+//! covers was removed or shortened by somebody else.
 
 use super::unflushed::Unflushed;
 use super::{BLOCK_BYTES, Zones, check};
+use crate::storage::{self, JOURNAL_CHUNKS};
 use crate::{Chunk, Geometry};
-use esker_base::{Error, Result};
+use esker_base::{Error, FileKind, Hint, Result};
 use esker_storage::{PosixStorage, Storage};
 use parking_lot::Mutex;
+use rustix::fs::{AtFlags, Mode, OFlags, openat, statat};
+use rustix::io::Errno;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const GEOMETRY: &str = "GEOMETRY";
 /// The same until it is whole: so a creation that was cut off can be done again.
@@ -28,13 +37,61 @@ const KEPT_OPEN: usize = 256;
 /// A directory of chunks.
 pub struct FileZones {
     // Constant after construction.
-    dir: PathBuf,
     geometry: Geometry,
     names: PosixStorage,
     is_writable: bool,
     // What changes.
-    open: Mutex<BTreeMap<usize, Arc<File>>>,
-    unflushed: Unflushed<File>,
+    open: Mutex<BTreeMap<usize, Arc<ChunkFile>>>,
+    unflushed: Unflushed<ChunkFile>,
+}
+
+/// The open file of a chunk.
+struct ChunkFile {
+    file: File,
+    /// The length that it must have at least, in bytes.
+    end: AtomicU64,
+}
+
+impl ChunkFile {
+    fn of(file: File) -> io::Result<Self> {
+        let end = file.metadata()?.len().into();
+        Ok(ChunkFile { file, end })
+    }
+
+    /// Writes at `at`, unless what was written before is gone.
+    fn write(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.check()?;
+        self.file.write_all_at(bytes, at)?;
+        self.end.fetch_max(at + bytes.len() as u64, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn empty(&self) -> io::Result<()> {
+        self.end.store(0, Ordering::Release);
+        self.file.set_len(0)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()?;
+        self.check()
+    }
+
+    /// Fails if the file was removed or shortened behind our back: what was acknowledged is lost then.
+    fn check(&self) -> io::Result<()> {
+        let end = self.end.load(Ordering::Acquire);
+        let found = self.file.metadata()?;
+        if found.nlink() == 0 {
+            return Err(io::Error::new(ErrorKind::NotFound, "the file was removed while in use"));
+        }
+        if found.len() < end {
+            let what = format!(
+                "the file was shortened while in use, from {end} to {} bytes; run `esker flash repair`",
+                found.len()
+            );
+            return Err(io::Error::new(ErrorKind::UnexpectedEof, what));
+        }
+        Ok(())
+    }
 }
 
 impl FileZones {
@@ -42,28 +99,14 @@ impl FileZones {
     pub fn create(dir: &Path, geometry: Geometry) -> Result<Self> {
         check(&geometry)?;
         let names = PosixStorage::create(dir)?;
+        let lock = names.lock()?;
         if names.list()?.iter().any(|name| name != UNFINISHED) {
             let found = io::Error::new(ErrorKind::AlreadyExists, "it is not empty; choose another");
             return Err(Error::io("make a device in", dir.display().to_string(), found));
         }
-        let text = format!(
-            "{HEADER}\ngroups {}\nunits_per_group {}\nchunks_per_unit {}\nchunk_bytes {}\n",
-            geometry.groups,
-            geometry.units_per_group,
-            geometry.chunks_per_unit,
-            geometry.chunk_bytes
-        );
-        if names.exists(UNFINISHED)? {
-            names.remove(UNFINISHED)?;
-        }
-        let mut file =
-            names.create(UNFINISHED, esker_base::Hint::of(esker_base::FileKind::Meta))?;
-        file.append(text.as_bytes())?;
-        file.sync()?;
-        drop(file);
-        names.rename(UNFINISHED, GEOMETRY)?;
-        names.sync_names()?;
-        FileZones::open(dir)
+        write_geometry(&names, &geometry)?;
+        drop(lock);
+        Self::open_in(names, true)
     }
 
     /// Opens a device that is there.
@@ -76,21 +119,68 @@ impl FileZones {
         Self::open_as(dir, false)
     }
 
-    fn open_as(dir: &Path, is_writable: bool) -> Result<Self> {
+    /// Writes what a device is made of again, if that is missing or damaged and the journal says it. Says whether it did.
+    ///
+    /// # Errors
+    ///
+    /// Fails if neither says it, and if the directory cannot be written.
+    pub fn restore_geometry(dir: &Path) -> Result<bool> {
         let names = PosixStorage::open(dir)?;
+        let _lock = names.lock()?;
+        let mut said = None;
+        for index in 0..JOURNAL_CHUNKS {
+            let name = name_of(index);
+            if !names.exists(&name)? {
+                continue;
+            }
+            let file = names.open(&name)?;
+            let mut block = vec![0; file.len()?.min(BLOCK_BYTES) as usize];
+            file.read_exact_at(0, &mut block)?;
+            said = said.or(storage::geometry_in(&block));
+        }
+        let text = match names.exists(GEOMETRY)? {
+            true => Self::text(&names)?,
+            false => Vec::new(),
+        };
+        let found = std::str::from_utf8(&text).ok().and_then(parse);
+        match said {
+            Some(geometry) if found != Some(geometry) => {
+                write_geometry(&names, &geometry)?;
+                Ok(true)
+            }
+            None if found.is_none() => {
+                let path = format!("{}/{GEOMETRY}", names.describe());
+                let what = "it says no geometry, and no chunk of the journal does; restore a copy";
+                Err(Error::corruption(path, 0, what))
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn text(names: &PosixStorage) -> Result<Vec<u8>> {
         let file = names.open(GEOMETRY)?;
         let mut text = vec![0; file.len()?.min(BLOCK_BYTES) as usize];
         file.read_exact_at(0, &mut text)?;
-        let path = dir.join(GEOMETRY).display().to_string();
+        Ok(text)
+    }
+
+    fn open_as(dir: &Path, is_writable: bool) -> Result<Self> {
+        Self::open_in(PosixStorage::open(dir)?, is_writable)
+    }
+
+    fn open_in(names: PosixStorage, is_writable: bool) -> Result<Self> {
+        let text = Self::text(&names)?;
+        let path = format!("{}/{GEOMETRY}", names.describe());
         let geometry = std::str::from_utf8(&text).ok().and_then(parse);
-        let unknown = || Error::corruption(path, 0, "it says no geometry that this program knows");
+        let what = "it says no geometry that this program knows; run `esker flash repair`";
+        let unknown = || Error::corruption(path, 0, what);
         let geometry = geometry.ok_or_else(unknown)?;
         check(&geometry)?;
         let listed = names.list()?;
         let numbers = listed.iter().filter_map(|name| name.strip_prefix(CHUNK)?.parse().ok());
         let unflushed = Unflushed::of(numbers.filter(|index| *index < geometry.chunks()));
         let open = Mutex::default();
-        Ok(FileZones { dir: dir.to_owned(), geometry, names, is_writable, open, unflushed })
+        Ok(FileZones { geometry, names, is_writable, open, unflushed })
     }
 
     /// Whether there is a device in a directory.
@@ -98,30 +188,42 @@ impl FileZones {
         dir.join(GEOMETRY).is_file()
     }
 
-    fn path(&self, index: usize) -> PathBuf {
-        self.dir.join(format!("{CHUNK}{index:05}"))
+    /// The path of a chunk's file, for messages.
+    fn path(&self, index: usize) -> String {
+        format!("{}/{}", self.names.describe(), name_of(index))
+    }
+
+    /// The directory that was opened.
+    fn dir(&self) -> rustix::io::Result<BorrowedFd<'_>> {
+        self.names.directory().ok_or(Errno::BADF)
+    }
+
+    fn open_at(&self, index: usize, flags: OFlags) -> io::Result<ChunkFile> {
+        let mode = Mode::from_raw_mode(0o666);
+        let file = openat(self.dir()?, name_of(index), flags | OFlags::CLOEXEC, mode)?;
+        ChunkFile::of(file.into())
     }
 
     /// A chunk's file. `None` if it was never written.
-    fn existing(&self, index: usize) -> Result<Option<Arc<File>>> {
+    fn existing(&self, index: usize) -> Result<Option<Arc<ChunkFile>>> {
         let mut open = self.open.lock();
         if let Some(file) = open.get(&index) {
             return Ok(Some(file.clone()));
         }
-        match File::options().read(true).write(self.is_writable).open(self.path(index)) {
+        let flags = if self.is_writable { OFlags::RDWR } else { OFlags::RDONLY };
+        match self.open_at(index, flags) {
             Ok(file) => Ok(Some(keep(&mut open, index, file))),
             Err(source) if source.kind() == ErrorKind::NotFound => Ok(None),
             Err(source) => Err(self.failure("open", index, source)),
         }
     }
 
-    fn file(&self, index: usize) -> Result<Arc<File>> {
+    fn file(&self, index: usize) -> Result<Arc<ChunkFile>> {
         if let Some(file) = self.existing(index)? {
             return Ok(file);
         }
-        let options =
-            File::options().read(true).write(true).create_new(true).open(self.path(index));
-        let file = options.map_err(|source| self.failure("create", index, source))?;
+        let file = self.open_at(index, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
+        let file = file.map_err(|source| self.failure("create", index, source))?;
         Ok(keep(&mut self.open.lock(), index, file))
     }
 
@@ -129,25 +231,50 @@ impl FileZones {
     fn change(
         &self,
         index: usize,
-        file: &Arc<File>,
-        change: impl FnOnce(&File) -> io::Result<()>,
+        file: &Arc<ChunkFile>,
+        change: impl FnOnce(&ChunkFile) -> io::Result<()>,
     ) -> io::Result<()> {
         let outcome = self.unflushed.change(index, file, change);
         self.unflushed.relieve(|index, file| self.sync(index, file));
         outcome
     }
 
-    fn sync(&self, index: usize, file: &File) -> Result<()> {
-        file.sync_all().map_err(|source| self.failure("sync", index, source))
+    fn sync(&self, index: usize, file: &ChunkFile) -> Result<()> {
+        file.sync().map_err(|source| self.failure("sync", index, source))
     }
 
     fn failure(&self, action: &'static str, index: usize, source: io::Error) -> Error {
-        Error::io(action, self.path(index).display().to_string(), source)
+        Error::io(action, self.path(index), source)
     }
 }
 
+/// Writes what a device is made of.
+fn write_geometry(names: &PosixStorage, geometry: &Geometry) -> Result<()> {
+    let text = format!(
+        "{HEADER}\ngroups {}\nunits_per_group {}\nchunks_per_unit {}\nchunk_bytes {}\n",
+        geometry.groups, geometry.units_per_group, geometry.chunks_per_unit, geometry.chunk_bytes
+    );
+    if names.exists(UNFINISHED)? {
+        names.remove(UNFINISHED)?;
+    }
+    let mut file = names.create(UNFINISHED, Hint::of(FileKind::Meta))?;
+    file.append(text.as_bytes())?;
+    file.sync()?;
+    drop(file);
+    names.rename(UNFINISHED, GEOMETRY)?;
+    names.sync_names()
+}
+
+fn name_of(index: usize) -> String {
+    format!("{CHUNK}{index:05}")
+}
+
 /// Keeps a file open. If many are, those that nobody uses are closed before.
-fn keep(open: &mut BTreeMap<usize, Arc<File>>, index: usize, file: File) -> Arc<File> {
+fn keep(
+    open: &mut BTreeMap<usize, Arc<ChunkFile>>,
+    index: usize,
+    file: ChunkFile,
+) -> Arc<ChunkFile> {
     if open.len() >= KEPT_OPEN {
         open.retain(|_, file| Arc::strong_count(file) > 1);
     }
@@ -169,7 +296,7 @@ fn parse(text: &str) -> Option<Geometry> {
 
 impl Zones for FileZones {
     fn describe(&self) -> String {
-        self.dir.display().to_string()
+        self.names.describe()
     }
 
     fn geometry(&self) -> Geometry {
@@ -182,30 +309,29 @@ impl Zones for FileZones {
 
     fn written(&self, chunk: Chunk) -> Result<u64> {
         let index = self.geometry.index(chunk);
-        match fs::metadata(self.path(index)) {
+        match self.dir().and_then(|dir| statat(dir, name_of(index), AtFlags::empty())) {
             // A block that was cut off can't be read; nor can it be filled up.
-            Ok(metadata) => Ok(metadata.len().next_multiple_of(BLOCK_BYTES)),
-            Err(source) if source.kind() == ErrorKind::NotFound => Ok(0),
-            Err(source) => Err(self.failure("look at", index, source)),
+            Ok(found) => Ok((found.st_size as u64).next_multiple_of(BLOCK_BYTES)),
+            Err(Errno::NOENT) => Ok(0),
+            Err(source) => Err(self.failure("look at", index, source.into())),
         }
     }
 
     fn write(&self, chunk: Chunk, at: u64, bytes: &[u8]) -> Result<()> {
         let index = self.geometry.index(chunk);
         let file = self.file(index)?;
-        let written = self.change(index, &file, |file| file.write_all_at(bytes, at));
+        let written = self.change(index, &file, |file| file.write(bytes, at));
         written.map_err(|source| self.failure("write to", index, source))
     }
 
     fn read(&self, chunk: Chunk, at: u64, out: &mut [u8]) -> Result<()> {
         let index = self.geometry.index(chunk);
-        let missing =
-            || Error::corruption(self.path(index).display().to_string(), at, "it is empty");
+        let missing = || Error::corruption(self.path(index), at, "it is empty");
         let file = self.existing(index)?.ok_or_else(missing)?;
-        file.read_exact_at(out, at).map_err(|source| match source.kind() {
+        file.file.read_exact_at(out, at).map_err(|source| match source.kind() {
             ErrorKind::UnexpectedEof => {
                 let what = format!("{} bytes are wanted, and it ends before", out.len());
-                Error::corruption(self.path(index).display().to_string(), at, what)
+                Error::corruption(self.path(index), at, what)
             }
             _ => self.failure("read", index, source),
         })
@@ -214,7 +340,7 @@ impl Zones for FileZones {
     fn reset(&self, chunk: Chunk) -> Result<()> {
         let index = self.geometry.index(chunk);
         let Some(file) = self.existing(index)? else { return Ok(()) };
-        let emptied = self.change(index, &file, |file| file.set_len(0));
+        let emptied = self.change(index, &file, ChunkFile::empty);
         emptied.map_err(|source| self.failure("empty", index, source))
     }
 
@@ -289,7 +415,7 @@ mod tests {
         ] {
             zones.read(geometry.chunk(1), 0, &mut [0; 4096]).unwrap();
             let file = zones.open.lock()[&1].clone();
-            assert_eq!(file.write_all_at(&[2], 0).is_ok(), is_writable);
+            assert_eq!(file.file.write_all_at(&[2], 0).is_ok(), is_writable);
         }
     }
 

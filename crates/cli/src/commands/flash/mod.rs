@@ -2,10 +2,11 @@
 
 mod create;
 mod info;
+mod repair;
 
 use crate::failure::Outcome;
 
-/// Make or look at a device of chunks, which a database can lie on
+/// Create, inspect or repair a device of chunks, which a database can lie on
 ///
 /// A device is a zoned block device, whose zones are the chunks, or an NVMe disk with placement (FDP), whose chunks are
 /// as long as its reclaim units, or a directory with a file for each chunk. get, put, delete, scan, import,
@@ -20,6 +21,7 @@ pub struct Flash {
 enum Action {
     Create(create::Create),
     Info(info::Info),
+    Repair(repair::Repair),
 }
 
 impl Flash {
@@ -27,6 +29,7 @@ impl Flash {
         match self.action {
             Action::Create(command) => command.run(),
             Action::Info(command) => command.run(),
+            Action::Repair(command) => command.run(),
         }
     }
 }

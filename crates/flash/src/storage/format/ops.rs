@@ -37,6 +37,13 @@ pub(in super::super) struct Made {
     pub(in super::super) name: String,
 }
 
+impl Made {
+    /// A file of which only the number is known.
+    pub(in super::super) fn unnamed(id: u64) -> Self {
+        Made { id, stay: Stay::SHORTEST, log_bytes: None, name: format!("lost-{id:06}") }
+    }
+}
+
 /// A change of the directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in super::super) enum Op {

@@ -1,0 +1,62 @@
+//! `esker flash repair`: keeps what is sound of a damaged device.
+
+use crate::commands::{print_json, stdout};
+use crate::failure::Outcome;
+use crate::progress::Progress;
+use crate::units;
+use esker_flash::storage::{Repaired, repair};
+use esker_flash::zones::{self, FileZones};
+use serde_json::json;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Keep the files of a damaged device whose places are known, and name what is lost
+///
+/// Rebuilds the device's journal from all of its edits that are whole, and a directory's `GEOMETRY` from the journal. A file
+/// whose name is lost is called `lost-` and its number. Moves no data, and changes nothing if nothing is damaged. A
+/// database on the device is then opened, or repaired with `esker repair`. No other process may have the device open.
+#[derive(clap::Args)]
+pub struct Repair {
+    /// The device: a directory, or a block device
+    path: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Repair {
+    pub fn run(self) -> Outcome {
+        let is_restored = !zones::is_disk(&self.path) && FileZones::restore_geometry(&self.path)?;
+        let zones = zones::open(&self.path)?;
+        let name = zones.describe();
+        let mut repaired = Progress::during("repairing", || repair(zones))?;
+        if is_restored {
+            repaired.is_changed = true;
+            let what = "GEOMETRY was missing or damaged, and is written again".to_owned();
+            repaired.problems.insert(0, what);
+        }
+        if self.json {
+            return print_json(&json!({
+                "files": repaired.names,
+                "problems": repaired.problems,
+                "changed": repaired.is_changed,
+            }));
+        }
+        let mut out = stdout();
+        out.write_all(text(&name, &repaired).as_bytes())?;
+        Ok(out.flush()?)
+    }
+}
+
+fn text(name: &str, repaired: &Repaired) -> String {
+    let mut text: String = repaired.problems.iter().map(|problem| format!("{problem}\n")).collect();
+    let files = units::counted(repaired.names.len() as u64, "file");
+    text += &match repaired.is_changed {
+        true => format!("{name}: kept {files}\n"),
+        false if repaired.problems.is_empty() => {
+            format!("{name}: no problems found, nothing changed\n")
+        }
+        false => format!("{name}: {files}, nothing changed\n"),
+    };
+    text
+}

@@ -1,0 +1,265 @@
+//! Repairs a device whose journal is damaged, or which has lost parts of files.
+//!
+//! Every whole edit in the journal's chunks counts, wherever it lies. The newest snapshot and all later edits give the
+//! directory. Where an edit is missing:
+//!
+//! * a file that it made is known by its number alone, if later edits name its pieces: it is called `lost-` and that;
+//! * a file that it removed is there again, unless its chunks were used since;
+//! * a piece that it named is lost, but for chunks of logs, whose records say which log they belong to.
+//!
+//! The result is written as a new generation, into the chunk of the journal that says least. Data is not moved.
+
+use super::content::Content;
+use super::directory::{self, snapshot};
+use super::format::{self, Extent, Made, Op};
+use super::journal::{self, Found, JOURNAL_CHUNKS, Journal, WholeEdit};
+use super::rotating;
+use crate::zones::{BLOCK_BYTES, Zones};
+use esker_base::{Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+
+/// What a repair found and kept.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub struct Repaired {
+    /// The names of the files that are there now.
+    pub names: Vec<String>,
+    /// What was not as it must be, and what follows from that.
+    pub problems: Vec<String>,
+    /// Whether anything was written.
+    pub is_changed: bool,
+}
+
+/// Repairs the files on a device. Changes nothing if nothing is damaged.
+///
+/// # Errors
+///
+/// Fails if another process has the device, if no snapshot of the journal is whole, or if the device cannot be written.
+pub fn repair(zones: Arc<dyn Zones>) -> Result<Repaired> {
+    let _lock = zones.lock()?;
+    let mut repaired = Repaired::default();
+    if let Some(names) = names_as_they_are(&*zones, &mut repaired.problems) {
+        return Ok(Repaired { names, ..repaired });
+    }
+    let (mut found, first_lost) = read(&*zones, &mut repaired.problems)?;
+    let ops = std::mem::take(&mut found.ops);
+    found.ops = mend(&*zones, ops, first_lost, &mut repaired.problems)?;
+    let files = directory::files(&*zones, rotating(&zones.geometry()), &found)?;
+    repaired.names = files.names.keys().cloned().collect();
+    let snapshot = snapshot(&files.names, &files.space);
+    Journal::rewrite(zones, &found, &snapshot)?;
+    repaired.is_changed = true;
+    Ok(repaired)
+}
+
+/// The names on a device of which the journal is sound, and all logs are. Parts of other files may be lost: nothing can be
+/// done about that here.
+fn names_as_they_are(zones: &dyn Zones, problems: &mut Vec<String>) -> Option<Vec<String>> {
+    let files = journal::find(zones).and_then(|found| {
+        problems.extend(found.doubt.clone());
+        match found.is_new() {
+            true => Ok(None),
+            false => directory::files(zones, rotating(&zones.geometry()), &found).map(Some),
+        }
+    });
+    match files {
+        Ok(Some(files)) => {
+            let is_sound = problems.is_empty() && files.lost.iter().all(|lost| !lost.is_log);
+            problems.extend(files.lost.iter().map(|lost| {
+                format!(
+                    "{}: {} of its bytes are lost, in chunks {:?}",
+                    lost.name, lost.bytes, lost.chunks
+                )
+            }));
+            is_sound.then(|| files.names.into_keys().collect())
+        }
+        Ok(None) => Some(Vec::new()),
+        Err(error) => {
+            problems.push(error.to_string());
+            None
+        }
+    }
+}
+
+/// All changes that are whole, and where the next generation is to be written; and the lowest number of a file that an edit
+/// made which is lost.
+fn read(zones: &dyn Zones, problems: &mut Vec<String>) -> Result<(Found, u64)> {
+    let geometry = zones.geometry();
+    let mut edits: BTreeMap<u64, WholeEdit> = BTreeMap::new();
+    let mut snapshots = BTreeSet::new();
+    let (mut generation, mut newest) = (0, [0; JOURNAL_CHUNKS]);
+    for (place, newest) in newest.iter_mut().enumerate() {
+        let chunk = geometry.chunk(place);
+        if zones.is_bad(chunk) {
+            continue;
+        }
+        let mut content = Content::of(zones, chunk)?;
+        if let Some(block) = content.from(0, BLOCK_BYTES as usize)?.get(..BLOCK_BYTES as usize) {
+            let header = format::check_header(block, &geometry)
+                .map_err(|what| Error::corruption(zones.describe(), 0, what))?;
+            generation = header.map_or(generation, |header| generation.max(header.generation));
+        }
+        for (at, edit) in journal::scan(&mut content, BLOCK_BYTES, u64::MAX)? {
+            *newest = edit.sequence.max(*newest);
+            if at == BLOCK_BYTES {
+                snapshots.insert(edit.sequence);
+            }
+            edits.insert(edit.sequence, edit);
+        }
+    }
+    let Some(base) = snapshots.last() else {
+        let what = "no snapshot in its journal is whole, and without one nobody knows which files have which chunks; \
+                    restore a copy to another device";
+        let source = io::Error::new(io::ErrorKind::InvalidData, what);
+        return Err(Error::io("repair", zones.describe(), source));
+    };
+    let (mut last, mut ops) = (*base - 1, Vec::new());
+    let mut first_lost = u64::MAX;
+    for (sequence, edit) in edits.range(base..) {
+        if *sequence > last + 1 {
+            problems.push(lost_edits(last + 1, sequence - 1));
+            first_lost = first_lost.min(next_id(&ops));
+        }
+        ops.extend(edit.ops.iter().cloned());
+        last = *sequence;
+    }
+    // What follows on the chunk that says least is written next.
+    let usable = (0..JOURNAL_CHUNKS).filter(|place| !zones.is_bad(geometry.chunk(*place)));
+    let target = usable.min_by_key(|place| newest[*place]).unwrap_or(0);
+    let current = (target + JOURNAL_CHUNKS - 1) % JOURNAL_CHUNKS;
+    // If no edit is missing between others, the last one may be.
+    let first_lost = first_lost.min(next_id(&ops));
+    Ok((Found::mended(generation, current, last, ops), first_lost))
+}
+
+/// The number that the next file gets.
+fn next_id(ops: &[Op]) -> u64 {
+    let made = ops.iter().filter_map(|op| match op {
+        Op::Create(made) => Some(made.id + 1),
+        _ => None,
+    });
+    made.max().unwrap_or(1)
+}
+
+fn lost_edits(first: u64, last: u64) -> String {
+    format!(
+        "edits {first} to {last} of the journal are lost: files that they made or extended may be missing or cut off, and \
+         files that they removed may be there again"
+    )
+}
+
+/// The changes as a journal without damage has them.
+fn mend(
+    zones: &dyn Zones,
+    ops: Vec<Op>,
+    first_lost: u64,
+    problems: &mut Vec<String>,
+) -> Result<Vec<Op>> {
+    let mut names: BTreeMap<String, u64> = BTreeMap::new();
+    // Files by number: the size of a log, and the pieces.
+    let mut files: BTreeMap<u64, (Made, Vec<Extent>)> = BTreeMap::new();
+    let (mut wear, mut known) = (Vec::new(), BTreeSet::new());
+    for op in ops {
+        match op {
+            Op::Create(made) => {
+                known.insert(made.id);
+                if let Some(before) = names.insert(made.name.clone(), made.id) {
+                    files.remove(&before);
+                }
+                files.insert(made.id, (made, Vec::new()));
+            }
+            Op::Extend(id, extents) => match files.get_mut(&id) {
+                Some((_, pieces)) => pieces.extend(extents),
+                // Files that were removed while they were written are extended still.
+                None if known.contains(&id) || id < first_lost => {}
+                None => {
+                    let made = Made::unnamed(id);
+                    names.insert(made.name.clone(), id);
+                    known.insert(id);
+                    files.insert(id, (made, extents));
+                }
+            },
+            Op::Replace(id, extents) => {
+                if let Some((_, pieces)) = files.get_mut(&id) {
+                    *pieces = extents;
+                }
+            }
+            Op::Remove(name) => {
+                names.remove(&name).map(|id| files.remove(&id));
+            }
+            Op::Rename(from, to) => match names.remove(&from) {
+                Some(id) => {
+                    if let Some(before) = names.insert(to.clone(), id).filter(|it| *it != id) {
+                        files.remove(&before);
+                    }
+                    if let Some((made, _)) = files.get_mut(&id) {
+                        made.name = to;
+                    }
+                }
+                None => problems.push(format!("{to}: it was {from} before, which is lost")),
+            },
+            Op::Reset(_) | Op::Resets(_) => wear.push(op),
+        }
+    }
+    adopt(zones, &mut files, first_lost, &known, problems)?;
+    let mut mended = Vec::new();
+    for (id, (made, mut pieces)) in files {
+        let (before, is_log) = (pieces.len(), made.log_bytes.is_some());
+        pieces.retain(|piece| is_possible(zones, piece, is_log));
+        if pieces.len() < before {
+            let lost = before - pieces.len();
+            problems.push(format!("{}: {lost} of its {before} pieces are lost", made.name));
+            if !is_log {
+                // Which of its bytes the others are is not known.
+                continue;
+            }
+        }
+        mended.push(Op::Create(made));
+        mended.push(Op::Extend(id, pieces));
+    }
+    mended.extend(wear);
+    Ok(mended)
+}
+
+/// Whether a piece can be a file's. A log is better off without a chunk that has gone bad: the device cannot be written otherwise.
+fn is_possible(zones: &dyn Zones, piece: &Extent, is_log: bool) -> bool {
+    let geometry = zones.geometry();
+    let index = piece.chunk as usize;
+    (JOURNAL_CHUNKS..geometry.chunks()).contains(&index)
+        && piece.start() + piece.taken() <= u64::from(geometry.chunk_bytes)
+        && !(is_log && zones.is_bad(geometry.chunk(index)))
+}
+
+/// Gives logs the chunks back that no file has and that begin with one of their records. A log that a lost edit made is known by
+/// its number alone.
+fn adopt(
+    zones: &dyn Zones,
+    files: &mut BTreeMap<u64, (Made, Vec<Extent>)>,
+    first_lost: u64,
+    known: &BTreeSet<u64>,
+    problems: &mut Vec<String>,
+) -> Result<()> {
+    let geometry = zones.geometry();
+    let taken: BTreeSet<u32> =
+        files.values().flat_map(|(_, pieces)| pieces.iter().map(|piece| piece.chunk)).collect();
+    for index in JOURNAL_CHUNKS as u32..geometry.chunks() as u32 {
+        let chunk = geometry.chunk(index as usize);
+        if taken.contains(&index) || zones.is_bad(chunk) || zones.written(chunk)? == 0 {
+            continue;
+        }
+        let mut content = Content::of(zones, chunk)?;
+        let Some(id) = format::log_of(content.from(0, BLOCK_BYTES as usize)?) else { continue };
+        if id >= first_lost && !known.contains(&id) {
+            files.entry(id).or_insert_with(|| (Made::unnamed(id), Vec::new()));
+        }
+        let Some((made, pieces)) = files.get_mut(&id) else { continue };
+        if pieces.is_empty() || made.log_bytes.is_some() {
+            problems.push(format!("{}: chunk {index} begins with a record of it", made.name));
+            pieces.push(Extent { chunk: index, block: 0, bytes: geometry.chunk_bytes });
+            let bytes = pieces.len() as u64 * u64::from(geometry.chunk_bytes);
+            made.log_bytes = made.log_bytes.max(Some(bytes));
+        }
+    }
+    Ok(())
+}

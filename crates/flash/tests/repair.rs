@@ -1,0 +1,242 @@
+//! A device whose journal or whose chunks are damaged: the damage is told, a repair keeps what is sound, and nothing that is
+//! damaged passes for an older state.
+
+use esker_base::{Hint, Result};
+use esker_flash::storage::{Repaired, look, repair};
+use esker_flash::zones::FileZones;
+use esker_flash::{FlashStorage, Geometry, Zones};
+use esker_storage::Storage;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const BLOCK: u64 = 4096;
+
+fn open(dir: &Path) -> Result<FlashStorage> {
+    FlashStorage::open(Arc::new(FileZones::open(dir)?))
+}
+
+fn repaired(dir: &Path) -> Result<Repaired> {
+    let repaired = repair(Arc::new(FileZones::open(dir)?))?;
+    // What is repaired needs no second repair.
+    let again = repair(Arc::new(FileZones::open(dir)?))?;
+    assert!(!again.is_changed, "{:?}", again.problems);
+    assert_eq!(again.names, repaired.names);
+    Ok(repaired)
+}
+
+fn write(storage: &FlashStorage, name: &str, byte: u8) {
+    let mut file = storage.create(name, Hint::table(1)).unwrap();
+    file.append(&[byte; 9_000]).and_then(|()| file.sync()).unwrap();
+}
+
+/// The bytes of all files, as far as they can be read.
+fn content(storage: &FlashStorage) -> BTreeMap<String, Option<Vec<u8>>> {
+    let read = |name: String| {
+        let file = storage.open(&name).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        let read = file.read_exact_at(0, &mut bytes);
+        (name, read.is_ok().then_some(bytes))
+    };
+    storage.list().unwrap().into_iter().map(read).collect()
+}
+
+/// A device with two generations of the journal: in the second, ten files were made after its snapshot, one of them was
+/// renamed and one removed, and a log was written.
+fn device() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let geometry = Geometry::of_blocks(1, 1, 40, 128 << 10);
+    drop(FlashStorage::open(Arc::new(FileZones::create(dir.path(), geometry).unwrap())).unwrap());
+    for round in 0..2 {
+        let storage = open(dir.path()).unwrap();
+        let count = if round == 0 { 3 } else { 10 };
+        (0..count).for_each(|number| write(&storage, &format!("{round}-{number}"), number));
+        if round == 1 {
+            let log = storage.create_log("log", 100_000).unwrap();
+            (0..4).for_each(|at| log.write_at(at * 100, &[b'l'; 100]).unwrap());
+            log.sync().unwrap();
+            storage.rename("1-3", "renamed").unwrap();
+            storage.remove("1-4").unwrap();
+            storage.sync_names().unwrap();
+            write(&storage, "last", 77);
+        }
+    }
+    dir
+}
+
+fn chunk(dir: &Path, place: usize) -> PathBuf {
+    dir.join(format!("zone-{place:05}"))
+}
+
+fn change(path: &Path, at: u64, change: impl FnOnce(&mut [u8])) {
+    let file = fs::File::options().read(true).write(true).open(path).unwrap();
+    let mut block = vec![0; BLOCK as usize];
+    file.read_exact_at(&mut block, at).unwrap();
+    change(&mut block);
+    file.write_all_at(&block, at).unwrap();
+}
+
+/// The chunk of the journal that was written last, and its blocks.
+fn newest(dir: &Path) -> (PathBuf, u64) {
+    let generation = |place: usize| {
+        let mut header = [0; 32];
+        let file = fs::File::open(chunk(dir, place)).ok()?;
+        file.read_exact_at(&mut header, 0).ok()?;
+        Some((u64::from_le_bytes(header[24..32].try_into().unwrap()), place))
+    };
+    let (_, place) = (0..4).filter_map(generation).max().unwrap();
+    let path = chunk(dir, place);
+    let blocks = fs::metadata(&path).unwrap().len() / BLOCK;
+    (path, blocks)
+}
+
+fn copy(dir: &Path) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
+    }
+    copy
+}
+
+#[test]
+fn a_damaged_block_of_the_newest_journal_refuses_writers_and_a_repair_keeps_all_other_files() {
+    let dir = device();
+    let expected = content(&open(copy(dir.path()).path()).unwrap());
+    let (path, blocks) = newest(dir.path());
+    let name = path.file_name().unwrap();
+    assert!(blocks > 20, "{blocks}");
+    for at in 0..blocks {
+        let dir = copy(dir.path());
+        change(&dir.path().join(name), at * BLOCK, |block| block[9] ^= 4);
+        let before = fs::read(dir.path().join(name)).unwrap();
+        if at == 0 {
+            // The snapshot behind the header says all itself.
+            assert!(open(dir.path()).is_err());
+        } else {
+            let refused = open(dir.path()).err().unwrap().to_string();
+            assert!(refused.contains("is not what was written"), "{at}: {refused}");
+            let zones = FileZones::open_to_look(dir.path()).unwrap();
+            assert!(look(&zones).unwrap().doubt.is_some());
+        }
+        assert!(fs::read(dir.path().join(name)).unwrap() == before, "block {at}");
+        let repaired = repaired(dir.path()).unwrap();
+        assert!(repaired.is_changed && !repaired.problems.is_empty());
+        let found = content(&open(dir.path()).unwrap());
+        let same = expected.iter().filter(|(name, bytes)| found.get(*name) == Some(bytes)).count();
+        // One edit is lost: it made or extended one file, removed one, or gave one its name.
+        assert!(same + 1 >= expected.len(), "block {at}: {same} of {}", expected.len());
+        let is_log = |bytes: &Option<Vec<u8>>| {
+            bytes.as_ref().is_some_and(|bytes| bytes.starts_with(&[b'l'; 400]))
+        };
+        assert!(found.values().any(is_log), "block {at}: the log has no name, and is there");
+    }
+}
+
+#[test]
+fn without_any_snapshot_a_repair_refuses_and_changes_nothing() {
+    let dir = device();
+    for place in 0..4 {
+        let path = chunk(dir.path(), place);
+        if path.exists() {
+            change(&path, BLOCK, |block| block.fill(7));
+        }
+    }
+    let (path, _) = newest(dir.path());
+    let before = fs::read(&path).unwrap();
+    let refused = repair(Arc::new(FileZones::open(dir.path()).unwrap())).unwrap_err().to_string();
+    assert!(refused.contains("restore a copy"), "{refused}");
+    assert!(fs::read(&path).unwrap() == before);
+}
+
+#[test]
+fn a_sound_device_is_not_changed_by_a_repair() {
+    let dir = device();
+    let (path, _) = newest(dir.path());
+    let before = fs::read(&path).unwrap();
+    let repaired = repair(Arc::new(FileZones::open(dir.path()).unwrap())).unwrap();
+    assert!(!repaired.is_changed && repaired.problems.is_empty(), "{:?}", repaired.problems);
+    assert_eq!(repaired.names.len(), 14);
+    assert!(fs::read(&path).unwrap() == before && newest(dir.path()).0 == path);
+}
+
+#[test]
+fn what_a_device_is_made_of_is_found_in_its_journal_again() {
+    let dir = device();
+    let path = dir.path().join("GEOMETRY");
+    let text = fs::read(&path).unwrap();
+    assert!(!FileZones::restore_geometry(dir.path()).unwrap());
+    for damaged in [None, Some(b"esker zones 1\ngroups 1\n".to_vec()), Some(vec![0; 60])] {
+        match damaged {
+            Some(bytes) => fs::write(&path, bytes).unwrap(),
+            None => fs::remove_file(&path).unwrap(),
+        }
+        assert!(FileZones::open(dir.path()).is_err());
+        assert!(FileZones::restore_geometry(dir.path()).unwrap());
+        assert_eq!(fs::read(&path).unwrap(), text);
+    }
+    assert_eq!(content(&open(dir.path()).unwrap()).len(), 14);
+}
+
+/// The chunk and the block in which the records of the log begin.
+fn log_chunk(dir: &Path) -> PathBuf {
+    let is_log = |path: &PathBuf| {
+        let bytes = fs::read(path).unwrap();
+        bytes.len() >= 4 * BLOCK as usize && bytes[..4] == 0x4c46_4b45u32.to_le_bytes()
+    };
+    (4..40).map(|place| chunk(dir, place)).filter(|path| path.exists()).find(is_log).unwrap()
+}
+
+#[test]
+fn a_damaged_record_of_a_log_hides_none_behind_it_and_does_not_look_like_nothing() {
+    let dir = device();
+    for record in 0..4 {
+        for byte in [0, 5, 20, 60] {
+            let dir = copy(dir.path());
+            change(&log_chunk(dir.path()), record * BLOCK, |block| block[byte] ^= 1);
+            let storage = open(dir.path()).unwrap();
+            let mut bytes = vec![0; 400];
+            storage.open("log").unwrap().read_exact_at(0, &mut bytes).unwrap();
+            let parts: Vec<bool> =
+                bytes.chunks(100).map(|part| part.iter().all(|byte| *byte == b'l')).collect();
+            for (other, is_whole) in parts.iter().enumerate() {
+                // Damage of a header leaves the bytes as they were.
+                assert!(*is_whole || other as u64 == record, "{record}, {byte}: {parts:?}");
+            }
+            assert!(bytes[record as usize * 100..][..100].iter().any(|byte| *byte != 0));
+        }
+    }
+}
+
+#[test]
+fn a_chunk_that_was_shortened_loses_its_files_by_name_and_is_not_written_on() {
+    let dir = device();
+    let expected = content(&open(copy(dir.path()).path()).unwrap());
+    let tables = (4..40).map(|place| chunk(dir.path(), place)).filter(|path| path.exists());
+    let log = log_chunk(dir.path());
+    let longest =
+        tables.filter(|path| *path != log).max_by_key(|path| fs::metadata(path).unwrap().len());
+    let longest = longest.unwrap();
+    let bytes = fs::metadata(&longest).unwrap().len();
+    fs::File::options().write(true).open(&longest).unwrap().set_len(bytes - 2 * BLOCK).unwrap();
+    let lost = look(&FileZones::open_to_look(dir.path()).unwrap()).unwrap().lost;
+    assert!(!lost.is_empty() && lost.iter().all(|lost| !lost.is_log), "{lost:?}");
+    let storage = open(dir.path()).unwrap();
+    (0..5).for_each(|number| write(&storage, &format!("more-{number}"), 200 + number));
+    let found = content(&storage);
+    for (name, bytes) in &expected {
+        match lost.iter().any(|lost| lost.name == *name) {
+            true => assert_eq!(found[name], None, "{name}"),
+            false => assert_eq!(found[name], *bytes, "{name}"),
+        }
+    }
+    assert!(
+        (0..5).all(|number| found[&format!("more-{number}")] == Some(vec![200 + number; 9_000]))
+    );
+    drop(storage);
+    let repaired = repair(Arc::new(FileZones::open(dir.path()).unwrap())).unwrap();
+    assert!(!repaired.problems.is_empty());
+    assert_eq!(FileZones::open(dir.path()).unwrap().geometry().chunks(), 40);
+}
