@@ -263,9 +263,8 @@ pub enum Error {
 
     /// A hash store whose bytes are not what was written.
     #[error(
-        "the hash store {store} is damaged at offset {offset}: {what}; run `esker hash scrub` to see all \
-         that is; a damaged value can be stored again or deleted, and anything else needs a copy of \
-         the store"
+        "the hash store {store} is damaged at offset {offset}: {what}; store or delete a damaged key again, or run \
+         `esker hash repair`, which keeps what is sound (`esker hash scrub` lists all damage)"
     )]
     HashStoreDamaged {
         /// The store's file or device.

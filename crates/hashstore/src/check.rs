@@ -4,6 +4,7 @@ use crate::device::{Device, read};
 use crate::extent::Extent;
 use crate::format::record::{Record, RecordKind};
 use crate::format::superblock::Layout;
+use crate::recover::DamagedWrite;
 use crate::recover::recover;
 use crate::volume;
 use esker_base::{Error, Result};
@@ -29,6 +30,8 @@ pub struct Report {
     pub sound_values: u64,
     /// Bytes of their keys and of them.
     pub sound_bytes: u64,
+    /// Writes that a power loss cut off, or that are damaged: nothing says that they were durable, and they do not count.
+    pub torn: Vec<DamagedWrite>,
     /// What is not as it must be.
     pub problems: Vec<Error>,
 }
@@ -46,8 +49,14 @@ pub fn scrub(device: &dyn Device) -> Result<Report> {
 }
 
 fn look_over(device: &dyn Device, read_values: bool) -> Result<Report> {
-    let layout = volume::layout(device)?;
+    let layout = volume::layout_of_any_size(device)?;
     let mut report = Report { partitions: layout.partitions, ..Report::default() };
+    report.problems.extend(volume::shortened(device, &layout));
+    if !volume::has_both_superblocks(device, &layout)? {
+        let (store, what) =
+            (device.name().to_owned(), "a copy of the superblock is not what was written");
+        report.problems.push(Error::HashStoreDamaged { store, offset: 0, what: what.to_owned() });
+    }
     let block_bytes = u64::from(layout.block_bytes);
     for number in 0..layout.partitions {
         let recovered = match recover(device, &layout, number) {
@@ -64,6 +73,10 @@ fn look_over(device: &dyn Device, read_values: bool) -> Result<Report> {
         report.recovery_bytes += recovered.read_bytes;
         report.data_bytes += blocks * block_bytes;
         report.used_bytes += (blocks - recovered.start.free.blocks()) * block_bytes;
+        report.torn.extend(recovered.torn);
+        // A scrub finds the same when it reads the values.
+        let damaged = recovered.damaged.iter().filter(|_| !read_values);
+        report.problems.extend(damaged.map(|write| write.error(device.name())));
         if read_values {
             for (key, extents) in recovered.start.directory.iter() {
                 match sound_bytes(device, &layout, number, key, &extents) {
@@ -85,7 +98,7 @@ fn look_over(device: &dyn Device, read_values: bool) -> Result<Report> {
 }
 
 /// The bytes of a key and its value, or what is wrong with their record.
-fn sound_bytes(
+pub(crate) fn sound_bytes(
     device: &dyn Device,
     layout: &Layout,
     number: u32,

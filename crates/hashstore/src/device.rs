@@ -4,9 +4,10 @@ use crate::format::superblock::PAGE_BYTES;
 use crate::holder::holder;
 use esker_base::{Error, Result};
 use esker_uring::{Buffer, Descriptor};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FileType, FlockOperation, flock, fstat};
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -127,6 +128,33 @@ impl FileDevice {
         file.map_err(|source| Error::io("open", &self.name, source))
     }
 
+    /// Gives a file that was shortened its length back, with zeros for what is lost.
+    ///
+    /// # Errors
+    ///
+    /// Fails for a block device that is too short, and if the file system has no space.
+    pub fn lengthen(&mut self, bytes: u64) -> Result<()> {
+        let failure = |source| Error::io("lengthen", &self.name, source);
+        let kind = self.file.metadata().map_err(failure)?.file_type();
+        if !kind.is_file() && self.bytes < bytes {
+            let what = "a block device cannot be made longer; copy what it holds to a larger one";
+            return Err(failure(io::Error::new(io::ErrorKind::InvalidInput, what)));
+        }
+        if self.bytes < bytes {
+            // The system fills a page that was cut off with zeros.
+            let from = self.bytes.next_multiple_of(PAGE_BYTES);
+            self.file.set_len(from).map_err(failure)?;
+            self.bytes = from;
+        }
+        let zeros = Buffer::zeroed(FILL_BYTES);
+        while self.bytes < bytes {
+            let part = (bytes - self.bytes).next_multiple_of(PAGE_BYTES).min(FILL_BYTES as u64);
+            self.file.write_all_at(&zeros[..part as usize], self.bytes).map_err(failure)?;
+            self.bytes += part;
+        }
+        self.file.sync_all().map_err(failure)
+    }
+
     /// Whether it is read and written past the page cache.
     pub fn is_direct(&self) -> bool {
         self.is_direct
@@ -165,6 +193,28 @@ fn lock(file: &File, name: &str) -> Result<()> {
         rustix::io::Errno::WOULDBLOCK => Error::Locked { dir: name.to_owned(), pid: holder(file) },
         error => Error::io("lock", name, error.into()),
     })
+}
+
+/// Fails if the open `file` of a store, which needs `bytes`, was removed or shortened since: what was acknowledged is lost
+/// then, or cannot be found again. Block devices pass.
+pub fn check_kept(file: impl AsFd, bytes: u64) -> io::Result<()> {
+    let found = fstat(file)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        return Ok(());
+    }
+    if found.st_nlink == 0 {
+        let what = "the file was removed while in use; copy what can be read";
+        return Err(io::Error::new(io::ErrorKind::NotFound, what));
+    }
+    let left = found.st_size as u64;
+    if left < bytes {
+        let what = format!(
+            "the file was shortened while in use, from {bytes} to {left} bytes; close the store and run `esker hash \
+             repair`"
+        );
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, what));
+    }
+    Ok(())
 }
 
 /// Whether `path` names `file`, and nothing else does: it may have got its name, or lost this one, before it was locked.
@@ -225,6 +275,7 @@ impl Device for FileDevice {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        self.file.sync_data()?;
+        check_kept(&self.file, self.bytes)
     }
 }

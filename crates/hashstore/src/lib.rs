@@ -20,6 +20,7 @@
 //! | `recover` | from the device to a partition |
 //! | [`volume`] | making and opening a store, one call at a time |
 //! | [`check`] | looking a store over: check and scrub |
+//! | [`repair`] | keeping what is sound of a damaged store |
 //! | [`HashStore`] | all of it behind [`esker_api::Kv`], with threads |
 //!
 //! Keys that begin alike in their hash share a partition, and a partition's region is all the space they
@@ -37,12 +38,14 @@ mod format;
 mod holder;
 pub mod partition;
 mod recover;
+pub mod repair;
 mod stats;
 mod store;
 pub mod volume;
 mod worker;
 
 pub use format::superblock::{Layout, PARTITIONS_MAX};
+pub use recover::DamagedWrite;
 pub use stats::PartitionStats;
 pub use store::HashStore;
 pub use volume::{CreateSettings, Opened};

@@ -9,12 +9,17 @@ use crate::extent::{Extent, Extents};
 use crate::format::journal::{
     Checkpoint, HEADER_BYTES, decode_mark, entry_bytes, put_change, take_change,
 };
-use crate::format::record::{self, Record, RecordKind};
+use crate::format::record::{self, RecordKind};
 use crate::format::superblock::Layout;
 use crate::partition::{JournalState, Start};
 use esker_base::{Error, Result};
 use esker_uring::Buffer;
-use std::collections::BTreeMap;
+
+mod salvage;
+mod window;
+
+pub(crate) use salvage::{Salvaged, salvage};
+use window::Found;
 
 /// Seqnos left out after a recovery: more than there can be of records that were on their way and can't be
 /// seen. So what is left of them has seqnos that are below any that count.
@@ -26,8 +31,25 @@ const NUMBERS_MAX: u64 = 1 << 62;
 /// And by this much lower when a store is opened, so that those that it gives out are, too, whatever its device says.
 const NUMBERS_LEFT: u64 = 1 << 40;
 
-/// What is read of a window at a time.
-const CHUNK_BYTES: usize = 1 << 20;
+/// A write behind the last checkpoint whose record is not what was written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DamagedWrite {
+    /// The key that was stored.
+    pub key: Vec<u8>,
+    /// Where the record begins on the device, in bytes.
+    pub offset: u64,
+}
+
+impl DamagedWrite {
+    /// The same as an error of a store.
+    pub(crate) fn error(&self, store: &str) -> Error {
+        let what = format!(
+            "key {}: the record of its last write is not what was written",
+            self.key.escape_ascii()
+        );
+        Error::HashStoreDamaged { store: store.to_owned(), offset: self.offset, what }
+    }
+}
 
 /// A partition as the device has it.
 pub(crate) struct Recovered {
@@ -36,6 +58,10 @@ pub(crate) struct Recovered {
     pub replayed: u64,
     /// Bytes read.
     pub read_bytes: u64,
+    /// Durable writes of keys that cannot be read any more. Reads of these keys fail.
+    pub damaged: Vec<DamagedWrite>,
+    /// Writes that are there in part and of which nothing says that they were durable: they do not count.
+    pub torn: Vec<DamagedWrite>,
 }
 
 struct Recovery<'a> {
@@ -80,13 +106,16 @@ impl Recovery<'_> {
         for checkpoint in &chosen.checkpoints {
             self.apply(&mut directory, checkpoint, end)?;
         }
-        let mut changes = Vec::new();
-        let records = self.later_records(last)?;
-        let seqno = records.keys().next_back().copied().unwrap_or(0).max(last.seqno);
+        let found = self.later_records(last)?;
+        if let Some(missing) = found.missing(last).next() {
+            return Err(self.not_found(&found, missing));
+        }
+        let seqno = found.records.keys().next_back().copied().unwrap_or(0).max(last.seqno);
         if seqno.max(last.epoch) > NUMBERS_MAX - NUMBERS_LEFT {
             return Err(self.damaged(end, "it says of itself that all numbers are used up"));
         }
-        for record in records.values() {
+        let mut changes = Vec::new();
+        for record in found.records.values() {
             match record.kind {
                 RecordKind::Store => {
                     put_change(&mut changes, &record.key, &record.extents);
@@ -105,14 +134,34 @@ impl Recovery<'_> {
             generation: last.generation,
             changes,
         };
+        let (damaged, torn) = self.damaged_writes(&found, &directory);
         let free = self.free(&directory)?;
         let entry_bytes = directory.iter().map(|(key, extents)| entry_bytes(key, &extents)).sum();
         let seqno = seqno + SEQNOS_SKIPPED;
         Ok(Recovered {
             start: Start { directory, entry_bytes, free, seqno, journal },
-            replayed: records.len() as u64,
+            replayed: found.records.len() as u64,
             read_bytes: self.read_bytes,
+            damaged,
+            torn,
         })
+    }
+
+    /// The damaged writes that no later write of the key replaces, and the torn ones.
+    fn damaged_writes(
+        &self,
+        found: &Found,
+        directory: &Directory,
+    ) -> (Vec<DamagedWrite>, Vec<DamagedWrite>) {
+        let write = |record: &record::Record| DamagedWrite {
+            key: record.key.clone(),
+            offset: self.layout.block(self.number, record.extents[0].start),
+        };
+        let damaged = found.damaged.iter().filter_map(|seqno| found.records.get(seqno));
+        let is_last = |record: &&record::Record| {
+            directory.get(&record.key).as_deref() == Some(&record.extents)
+        };
+        (damaged.filter(is_last).map(write).collect(), found.torn.values().map(write).collect())
     }
 
     fn damaged(&self, offset: u64, what: &str) -> Error {
@@ -215,112 +264,6 @@ impl Recovery<'_> {
             })
     }
 
-    /// What was written after a checkpoint, by seqno.
-    fn later_records(&mut self, checkpoint: &Checkpoint) -> Result<BTreeMap<u64, Record>> {
-        let mut found = Found { records: BTreeMap::new(), durable_through: 0 };
-        for &(seqno, start) in &checkpoint.late {
-            let offset = self.layout.block(self.number, start);
-            let bytes = self.read(offset, u64::from(self.layout.block_bytes))?;
-            if let Some(record) = self.record(&bytes, start, self.layout.blocks())?
-                && record.seqno == seqno
-            {
-                self.take(record, &bytes, &mut found)?;
-            }
-        }
-        // Records may lie across neighbours.
-        let mut windows = Extents::default();
-        checkpoint.windows.iter().for_each(|window| windows.insert(*window));
-        for window in windows.iter() {
-            self.scan(window, checkpoint.seqno, &mut found)?;
-        }
-        let is_there = |seqno: &u64| found.records.contains_key(seqno);
-        let late = checkpoint.late.iter().map(|(seqno, _)| *seqno);
-        let late = late.filter(|seqno| *seqno <= found.durable_through);
-        let due = late.chain(checkpoint.seqno + 1..found.durable_through + 1);
-        if let Some(missing) = { due }.find(|seqno| !is_there(seqno)) {
-            let offset = self.layout.data(self.number);
-            let what = format!(
-                "write {missing} of partition {} was durable, and its record is not found",
-                self.number
-            );
-            return Err(self.damaged(offset, &what));
-        }
-        Ok(found.records)
-    }
-
-    /// Looks for records above `seqno` in a window. Where one is, the scan goes on behind it, whether its value is
-    /// whole or not: its blocks were nobody else's since the checkpoint.
-    fn scan(&mut self, window: Extent, seqno: u64, found: &mut Found) -> Result<()> {
-        let block_bytes = self.layout.block_bytes as usize;
-        let (mut at, mut chunk_start, mut chunk) = (window.start, window.start, Buffer::zeroed(0));
-        while at < window.end() {
-            if at >= chunk_start + (chunk.len() / block_bytes) as u32 {
-                let left = (window.end() - at) as usize * block_bytes;
-                let offset = self.layout.block(self.number, at);
-                chunk = self.read(offset, left.min(CHUNK_BYTES) as u64)?;
-                chunk_start = at;
-            }
-            let bytes = &chunk[(at - chunk_start) as usize * block_bytes..];
-            let record = match Record::may_start(bytes) {
-                true => self.record(bytes, at, window.end())?,
-                false => None,
-            };
-            at += 1;
-            if let Some(record) = record.filter(|record| record.seqno > seqno) {
-                at = record.extents[0].end();
-                self.take(record, bytes, found)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The record that starts at a block, of which `bytes` is at least the first, and whose first extent ends by
-    /// `end`, if there is one; its value was not looked at.
-    fn record(&mut self, bytes: &[u8], start: u32, end: u32) -> Result<Option<Record>> {
-        let Some(prefix) = Record::prefix_bytes(bytes) else { return Ok(None) };
-        let (place, secret) = ((self.number, start), self.layout.secret);
-        let block_bytes = self.layout.block_bytes;
-        let record = if prefix <= bytes.len() {
-            Record::decode(bytes, place, block_bytes, secret)
-        } else {
-            let blocks = self.layout.blocks_of(prefix as u64);
-            if u64::from(start) + blocks > u64::from(end) {
-                return Ok(None);
-            }
-            let offset = self.layout.block(self.number, start);
-            let bytes = self.read(offset, blocks * u64::from(block_bytes))?;
-            Record::decode(&bytes, place, block_bytes, secret)
-        };
-        Ok(record.filter(|record| {
-            let first = record.extents[0];
-            self.are_inside(&record.extents)
-                && first.start == start
-                && first.end() <= end
-                && (record.durable_through..NUMBERS_MAX).contains(&record.seqno)
-        }))
-    }
-
-    /// Takes a record if its value is whole. `bytes` begins with the record and may have all of it.
-    fn take(&mut self, record: Record, bytes: &[u8], found: &mut Found) -> Result<()> {
-        found.durable_through = found.durable_through.max(record.durable_through);
-        let has_all = record.extents.len() == 1 && record.value().end <= bytes.len();
-        let has_value = if has_all {
-            record.has_value(bytes)
-        } else {
-            let mut whole = Vec::new();
-            for extent in &record.extents {
-                let offset = self.layout.block(self.number, extent.start);
-                let size = u64::from(extent.blocks) * u64::from(self.layout.block_bytes);
-                whole.extend_from_slice(&self.read(offset, size)?);
-            }
-            record.has_value(&whole)
-        };
-        if has_value {
-            found.records.insert(record.seqno, record);
-        }
-        Ok(())
-    }
-
     /// All blocks that no value has.
     fn free(&self, directory: &Directory) -> Result<Extents> {
         let mut free = Extents::of(Extent { start: 0, blocks: self.layout.blocks() });
@@ -334,11 +277,4 @@ impl Recovery<'_> {
         }
         Ok(free)
     }
-}
-
-/// What a scan has found.
-struct Found {
-    records: BTreeMap<u64, Record>,
-    /// Writes up to this one were durable.
-    durable_through: u64,
 }

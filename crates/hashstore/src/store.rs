@@ -46,7 +46,7 @@ impl HashStore {
         let number = processors.min(partitions.len());
         let mut shares: Vec<Vec<_>> = (0..number).map(|_| Vec::new()).collect();
         for (at, partition) in partitions.into_iter().enumerate() {
-            shares[at % number].push((partition, Openings::of(&device)?));
+            shares[at % number].push((partition, Openings::of(&device, layout.device_bytes)?));
         }
         let mut store =
             HashStore { layout, opened, workers: Vec::new(), threads: Mutex::default(), device };
@@ -59,8 +59,8 @@ impl HashStore {
     }
 
     /// What opening it took.
-    pub fn opened(&self) -> Opened {
-        self.opened
+    pub fn opened(&self) -> &Opened {
+        &self.opened
     }
 
     /// Whether it is read and written past the page cache.

@@ -5,7 +5,7 @@ use crate::directory::Directory;
 use crate::extent::{Extent, Extents};
 use crate::format::superblock::{DEVICE_BYTES_MIN, Layout, PAGE_BYTES, PARTITIONS_MAX, REGIONS_AT};
 use crate::partition::{IoKind, JournalState, Partition, Start};
-use crate::recover::recover;
+use crate::recover::{DamagedWrite, recover};
 use esker_base::{Error, Result, Rng};
 use esker_uring::Buffer;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl Default for CreateSettings {
 }
 
 /// What opening a store took.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Opened {
     /// Keys found.
     pub keys: u64,
@@ -35,6 +35,10 @@ pub struct Opened {
     pub replayed: u64,
     /// Bytes read for that.
     pub read_bytes: u64,
+    /// Keys whose last write, behind the last checkpoint, is damaged. They cannot be read until they are stored or deleted again.
+    pub damaged: Vec<DamagedWrite>,
+    /// Writes that a power loss cut off, or that are damaged: nothing says that they were durable, and they do not count.
+    pub torn: Vec<DamagedWrite>,
 }
 
 /// So much at the head of a device is looked at before a store is made there: file systems, encrypted volumes and tables of
@@ -106,19 +110,48 @@ fn is_allowed(partitions: u32) -> bool {
 
 /// Reads the layout.
 pub fn layout(device: &dyn Device) -> Result<Layout> {
-    if device.bytes() < DEVICE_BYTES_MIN {
+    let layout = layout_of_any_size(device)?;
+    shortened(device, &layout).map_or(Ok(layout), Err)
+}
+
+/// Reads the layout of a store that may have been shortened.
+pub fn layout_of_any_size(device: &dyn Device) -> Result<Layout> {
+    let too_small = || {
         let reason = format!("it has {} bytes", device.bytes());
-        return Err(Error::NotADatabase { dir: device.name().to_owned(), reason });
+        Error::NotADatabase { dir: device.name().to_owned(), reason }
+    };
+    if device.bytes() < PAGE_BYTES {
+        return Err(too_small());
     }
-    let copies = read(device, 0, REGIONS_AT as usize)?;
-    let layout = Layout::decode(&copies, device.name())?;
-    if layout.device_bytes > device.bytes() {
-        let what =
-            format!("it was made with {} bytes and has {}", layout.device_bytes, device.bytes());
-        let (store, offset) = (device.name().to_owned(), device.bytes());
-        return Err(Error::HashStoreDamaged { store, offset, what });
+    let bytes = REGIONS_AT.min(device.bytes() / PAGE_BYTES * PAGE_BYTES);
+    let mut copies = read(device, 0, bytes as usize)?.to_vec();
+    copies.resize(REGIONS_AT as usize, 0);
+    match Layout::decode(&copies, device.name()) {
+        Err(Error::NotADatabase { .. }) if device.bytes() < DEVICE_BYTES_MIN => Err(too_small()),
+        decoded => decoded,
     }
-    Ok(layout)
+}
+
+/// That a device is shorter than the store on it, if it is.
+pub fn shortened(device: &dyn Device, layout: &Layout) -> Option<Error> {
+    let (made, found) = (layout.device_bytes, device.bytes());
+    let what = format!(
+        "it was made with {made} bytes and has {found}: what lay behind is lost, unless the file is restored"
+    );
+    let (store, offset) = (device.name().to_owned(), found);
+    (made > found).then_some(Error::HashStoreDamaged { store, offset, what })
+}
+
+/// Whether both copies of the superblock are what was written.
+pub(crate) fn has_both_superblocks(device: &dyn Device, layout: &Layout) -> Result<bool> {
+    let sound = layout.encode();
+    let is_sound = |at: u64| -> Result<bool> {
+        if at + PAGE_BYTES > device.bytes() {
+            return Ok(false);
+        }
+        Ok(read(device, at, sound.len())?[..] == sound[..])
+    };
+    Ok(is_sound(0)? && is_sound(PAGE_BYTES)?)
 }
 
 /// Opens all partitions for reading and writing: recovers each, and makes what was found a checkpoint.
@@ -130,6 +163,8 @@ pub fn open(device: &dyn Device) -> Result<(Arc<Layout>, Vec<Partition>, Opened)
         opened.keys += recovered.start.directory.len() as u64;
         opened.replayed += recovered.replayed;
         opened.read_bytes += recovered.read_bytes;
+        opened.damaged.extend(recovered.damaged);
+        opened.torn.extend(recovered.torn);
         let name = device.name().into();
         let mut partition = Partition::new(layout.clone(), number, name, recovered.start);
         checkpoint(&mut partition, device)?;
@@ -139,7 +174,7 @@ pub fn open(device: &dyn Device) -> Result<(Arc<Layout>, Vec<Partition>, Opened)
 }
 
 /// Makes a checkpoint and waits for it.
-fn checkpoint(partition: &mut Partition, device: &dyn Device) -> Result<()> {
+pub(crate) fn checkpoint(partition: &mut Partition, device: &dyn Device) -> Result<()> {
     partition.begin_first_checkpoint();
     drive(partition, device);
     partition.outcome()

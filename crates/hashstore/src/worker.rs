@@ -2,8 +2,11 @@
 //!
 //! The system tells each opening of a file once that something written to the file was lost. So every partition has two of its own: one, and another
 //! for durable writes, of which it has one at a time. No sync misses what another's sync or durable write was told.
+//!
+//! A file that is removed or shortened while it is open makes writes and syncs fail: before a write begins and after a sync
+//! the file's length is checked, so nothing behind the new end is acknowledged.
 
-use crate::device::FileDevice;
+use crate::device::{FileDevice, check_kept};
 use crate::partition::{Io, IoKind, Partition, Reply, Request};
 use crate::stats::PartitionStats;
 use esker_base::background::Running;
@@ -12,6 +15,7 @@ use esker_uring::{
     Buffer, Completion, Descriptor, Inbox, Operation, Reactor, Refused, Sender, Slice, mailbox,
 };
 use std::collections::VecDeque;
+use std::io;
 use std::sync::mpsc;
 
 /// The most reads, writes and syncs under way at a time; more wait.
@@ -37,11 +41,41 @@ pub(crate) enum Message {
 pub(crate) struct Openings {
     file: Descriptor,
     durable: Descriptor,
+    /// What of the device the store needs.
+    bytes: u64,
 }
 
 impl Openings {
-    pub fn of(device: &FileDevice) -> Result<Self> {
-        Ok(Openings { file: device.descriptor()?, durable: device.descriptor()? })
+    /// Opens a device of which a store needs `bytes`.
+    pub fn of(device: &FileDevice, bytes: u64) -> Result<Self> {
+        Ok(Openings { file: device.descriptor()?, durable: device.descriptor()?, bytes })
+    }
+
+    fn check(&self) -> io::Result<()> {
+        check_kept(&self.file, self.bytes)
+    }
+
+    /// Why this must not begin: what is written would lie in a hole, or in a file without a name.
+    fn refusal(&self, what: &IoKind) -> Option<io::Error> {
+        match what {
+            IoKind::Read { .. } => None,
+            _ => self.check().err(),
+        }
+    }
+
+    /// What came of an operation that ended with `result`.
+    fn outcome(&self, operation: &Operation, result: io::Result<usize>) -> io::Result<usize> {
+        match (operation, result) {
+            (Operation::SyncData { .. } | Operation::WriteDurablyAt { .. }, Ok(bytes)) => {
+                self.check().map(|()| bytes)
+            }
+            (Operation::ReadAt { .. }, Err(error))
+                if error.kind() == io::ErrorKind::UnexpectedEof =>
+            {
+                self.check().and(Err(error))
+            }
+            (_, result) => result,
+        }
     }
 }
 
@@ -149,7 +183,10 @@ impl Worker {
                 self.partitions[slot].checkpoint();
             }
             while let Some(io) = self.partitions[slot].take_io() {
-                self.backlog.push_back(operation(slot, &self.openings[slot], io));
+                match self.openings[slot].refusal(&io.what) {
+                    Some(refusal) => self.partitions[slot].report(io.tag, Err(refusal), None),
+                    None => self.backlog.push_back(operation(slot, &self.openings[slot], io)),
+                }
             }
             while let Some(reply) = self.partitions[slot].take_reply() {
                 let number = reply.token as usize;
@@ -170,8 +207,10 @@ impl Worker {
 
     fn report(&mut self, completion: Completion) {
         let Completion { token, result, operation, .. } = completion;
+        let slot = (token & 0xff) as usize;
+        let result = self.openings[slot].outcome(&operation, result);
         let slice = operation.into_buffer().map(Slice::from);
-        self.partitions[(token & 0xff) as usize].report(token >> 8, result, slice);
+        self.partitions[slot].report(token >> 8, result, slice);
     }
 
     fn is_done(&self) -> bool {
@@ -221,7 +260,7 @@ mod tests {
     fn syncs_and_durable_writes_of_each_partition_have_an_opening_of_their_own() {
         let dir = tempfile::tempdir().unwrap();
         let device = FileDevice::create(&dir.path().join("store"), Some(1 << 20)).unwrap();
-        let partitions = [(); 2].map(|()| Openings::of(&device).unwrap());
+        let partitions = [(); 2].map(|()| Openings::of(&device, 1 << 20).unwrap());
         let durably = || IoKind::WriteDurably { offset: 0, from: Buffer::zeroed(512).whole() };
         let mut files: Vec<_> = partitions
             .iter()

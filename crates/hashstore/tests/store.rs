@@ -5,6 +5,7 @@ use esker_base::{Error, KeyspaceId, Rng, Threads, hash64};
 use esker_hashstore::check::{check, scrub};
 use esker_hashstore::device::FileDevice;
 use esker_hashstore::partition::Only;
+use esker_hashstore::repair::repair;
 use esker_hashstore::{CreateSettings, HashStore, volume};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -314,4 +315,68 @@ fn one_copy_of_the_superblock_is_enough() {
     file.write_all_at(&[1], 4096 + 60).unwrap();
     let opened = HashStore::open(&place.path(), &Threads).map(drop);
     assert!(opened.is_err_and(|error| error.is_corruption()));
+}
+
+/// A store of many values, and the bytes that it has.
+fn filled(place: &Place) -> HashStore {
+    let store = place.open();
+    (0..300).for_each(|number| store.put(&key(number), &value(number)).unwrap());
+    store
+}
+
+fn key(number: u32) -> Vec<u8> {
+    format!("key {number}").into_bytes()
+}
+
+fn shorten(place: &Place, bytes: u64) {
+    std::fs::File::options().write(true).open(place.path()).unwrap().set_len(bytes).unwrap();
+}
+
+#[test]
+fn a_file_that_is_shortened_or_removed_while_it_is_open_fails_the_next_write_by_name() {
+    for is_removed in [false, true] {
+        let place = Place::new(8 << 20, 2);
+        let store = filled(&place);
+        match is_removed {
+            true => std::fs::remove_file(place.path()).unwrap(),
+            false => shorten(&place, 5 << 20),
+        }
+        let what =
+            if is_removed { "removed while in use" } else { "from 8388608 to 5242880 bytes" };
+        // One of each partition at least.
+        let failed = (0..20).filter_map(|number| store.put(&key(number), &value(1)).err());
+        let failed: Vec<String> = failed.map(|error| error.to_string()).collect();
+        assert_eq!(failed.len(), 20);
+        assert!(failed.iter().all(|error| error.contains(what)), "{failed:?}");
+        assert!(failed[0].contains(place.path().to_str().unwrap()), "{}", failed[0]);
+        assert!(store.close().is_err());
+    }
+}
+
+#[test]
+fn of_a_file_that_was_shortened_a_repair_keeps_what_is_left() {
+    let place = Place::new(8 << 20, 2);
+    filled(&place).close().unwrap();
+    shorten(&place, 5 << 20);
+    let refused = HashStore::open(&place.path(), &Threads).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("8388608 bytes and has 5242880"), "{refused}");
+    assert!(refused.contains("esker hash repair"), "{refused}");
+    let mut device = FileDevice::open(&place.path()).unwrap();
+    for report in [check(&device).unwrap(), scrub(&device).unwrap()] {
+        assert!(!report.problems.is_empty());
+    }
+    let sound = scrub(&device).unwrap().sound_values;
+    assert!(repair(&device).is_err());
+    device.lengthen(8 << 20).unwrap();
+    let repaired = repair(&device).unwrap();
+    assert!(repaired.keys >= sound && sound > 50, "{repaired:?}, {sound}");
+    assert!(scrub(&device).unwrap().problems.is_empty());
+    drop(device);
+    let store = place.open();
+    let found = (0..300).filter_map(|number| Some((number, store.get(&key(number)).unwrap()?)));
+    let found: Vec<_> = found.collect();
+    assert_eq!(found.len() as u64, repaired.keys);
+    assert!(found.iter().all(|(number, found)| **found == value(*number)[..]));
+    store.put(b"another", &value(7)).unwrap();
+    store.close().unwrap();
 }

@@ -93,6 +93,12 @@ impl HashKeys {
         };
         let figures = partitions.iter().map(figures).collect();
         let shared = Arc::new(Shared { figures, ..Shared::default() });
+        for write in &opened.damaged {
+            let key = write.key.escape_ascii();
+            shared
+                .failures
+                .fault(|| format!("key {key} is damaged, at byte {} of the store", write.offset));
+        }
         let partitions = Mutex::new(partitions);
         Ok(HashKeys {
             guid,
@@ -108,7 +114,7 @@ impl HashKeys {
 
     /// What opening it took.
     pub fn opened(&self) -> Opened {
-        self.opened
+        self.opened.clone()
     }
 
     /// What it has and has done.

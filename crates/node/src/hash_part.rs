@@ -23,6 +23,7 @@ mod outcome;
 use crate::gather::{Gather, Gathered};
 use crate::hash_keys::Shared;
 use esker_base::hash64;
+use esker_hashstore::device::check_kept;
 use esker_hashstore::partition::{self, Io, IoKind, Item, Only, Partition};
 use esker_hashstore::{Layout, PARTITIONS_MAX};
 use esker_nvme::Status;
@@ -77,6 +78,13 @@ pub(crate) struct Store {
     pub(crate) durable: Descriptor,
     pub(crate) has_volatile_cache: bool,
     pub(crate) shared: Arc<Shared>,
+}
+
+impl Store {
+    /// Fails if the file was removed or shortened while it is open: nothing is acknowledged then.
+    fn check(&self) -> io::Result<()> {
+        check_kept(&self.file, self.layout.device_bytes)
+    }
 }
 
 pub(crate) struct HashPart {
@@ -194,8 +202,19 @@ impl HashPart {
         if self.closing && self.partitions[place].is_idle() {
             self.partitions[place].checkpoint();
         }
+        let kept = self.store.check();
+        let mut is_refused = false;
         while let Some(Io { tag, what }) = self.partitions[place].take_io() {
             let token = tag << TAG_SHIFT | place as u64;
+            if let Err(error) = &kept
+                && !matches!(what, IoKind::Read { .. })
+            {
+                self.store.shared.failed.store(true, Relaxed);
+                let refusal = io::Error::new(error.kind(), error.to_string());
+                self.partitions[place].report(tag, Err(refusal), None);
+                is_refused = true;
+                continue;
+            }
             match what {
                 IoKind::Read { offset, bytes } => {
                     self.reads_waiting.push_back(WaitingRead { token, offset, bytes });
@@ -208,6 +227,9 @@ impl HashPart {
                 }
                 IoKind::Sync => self.syncs.add(Waiter::Partition { place, tag }),
             }
+        }
+        if is_refused {
+            self.turn(place);
         }
     }
 
@@ -281,7 +303,7 @@ impl HashPart {
             match waiter {
                 Waiter::Partition { place, tag } => {
                     let failure = || io::Error::other("a sync of the device failed");
-                    let result = if failed { Err(failure()) } else { Ok(0) };
+                    let result = if failed { again(result).and(Err(failure())) } else { Ok(0) };
                     self.partitions[place].report(tag, result, None);
                     self.turn(place);
                 }
@@ -405,6 +427,17 @@ impl Resident for HashPart {
             Operation::ReadAt { into, .. } => self.reading_bytes -= into.len(),
             _ => self.changing -= 1,
         }
+        let result = match (&operation, result) {
+            (Operation::SyncData { .. } | Operation::WriteDurablyAt { .. }, Ok(bytes)) => {
+                self.store.check().map(|()| bytes)
+            }
+            (Operation::ReadAt { .. }, Err(error))
+                if error.kind() == io::ErrorKind::UnexpectedEof =>
+            {
+                self.store.check().and(Err(error))
+            }
+            (_, result) => result,
+        };
         if tag == SYNC {
             return self.synced(&result);
         }

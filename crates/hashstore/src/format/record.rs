@@ -27,6 +27,21 @@ pub enum RecordKind {
     Delete = 2,
 }
 
+/// Longer headers are not mended: it would take long.
+const MENDED_BYTES_MAX: usize = 512;
+
+/// What is shown of a key that may be damaged.
+const KEY_SHOWN_BYTES: usize = 64;
+
+/// What a damaged header says. Any of it may be wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Remains {
+    /// Which write of its partition it was.
+    pub seqno: u64,
+    /// The first bytes of the key.
+    pub key: Vec<u8>,
+}
+
 /// What a record's header says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
@@ -124,6 +139,44 @@ impl Record {
         let (seqno, durable_through) = (u64_at(bytes, 16), u64_at(bytes, 48));
         let value_checksum = u32_at(bytes, 44);
         Some(Record { kind, seqno, durable_through, key, value_bytes, value_checksum, extents })
+    }
+
+    /// What is left of a header, if `bytes` may be one that was damaged and lay at block `start`: of magic, partition and place
+    /// one at most is wrong.
+    pub fn remains(bytes: &[u8], (partition, start): (u32, u32)) -> Option<Remains> {
+        let header = bytes.get(..HEADER_BYTES)?;
+        let signs = [
+            Self::may_start(header),
+            u32_at(header, 24) == partition && u32_at(header, 28) == start,
+        ];
+        let seqno = u64_at(header, 16);
+        // Zeros look like a place in the first block of the first partition.
+        if signs == [false, false] || seqno == 0 {
+            return None;
+        }
+        let (key_bytes, listed) = (u32_at(header, 32) as usize, u32_at(header, 36) as usize);
+        let at = HEADER_BYTES.saturating_add(listed.min(EXTENTS_MAX) * EXTENT_BYTES);
+        let key = bytes.get(at..).unwrap_or(&[]);
+        let key = key[..key_bytes.min(key.len()).min(KEY_SHOWN_BYTES)].to_vec();
+        Some(Remains { seqno, key })
+    }
+
+    /// The bytes of a header that is whole but for one byte, mended: its tag says which. `None` if there is none at the front
+    /// of `bytes`.
+    pub fn mended(bytes: &[u8], secret: u64) -> Option<Vec<u8>> {
+        let mut copy = bytes.to_vec();
+        for at in 0..copy.len().min(MENDED_BYTES_MAX) {
+            let was = copy[at];
+            for byte in 0..=u8::MAX {
+                copy[at] = byte;
+                let prefix = Self::prefix_bytes(&copy).filter(|prefix| at < *prefix);
+                if prefix.and_then(|end| copy.get(..end)).is_some_and(|it| is_sealed(it, secret)) {
+                    return Some(copy);
+                }
+            }
+            copy[at] = was;
+        }
+        None
     }
 
     /// Where the value lies in the record's bytes.

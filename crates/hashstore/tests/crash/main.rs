@@ -9,6 +9,7 @@ mod damage;
 mod disk;
 mod economy;
 mod machine;
+mod repair;
 
 use disk::Disk;
 use esker_base::{Rng, hash64};

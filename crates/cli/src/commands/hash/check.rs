@@ -68,6 +68,7 @@ fn show(path: &std::path::Path, as_json: bool, with_values: bool) -> Outcome {
             "recovery_seconds": recovery.map(|time| time.as_secs_f64()),
             "used_bytes": report.used_bytes,
             "data_bytes": report.data_bytes,
+            "torn_writes": report.torn.len(),
             "sound_values": with_values.then_some(report.sound_values),
             "sound_bytes": with_values.then_some(report.sound_bytes),
             "device_bytes_a_stored_byte": a_stored_byte(&report),
@@ -109,6 +110,13 @@ fn text(report: &Report, recovery: Option<Duration>) -> String {
         units::bytes(report.data_bytes),
         units::counted(report.replayed, "write"),
     );
+    for torn in &report.torn {
+        text += &format!(
+            "a write at the end is there in part and does not count: key {}, offset {}\n",
+            torn.key.escape_ascii(),
+            torn.offset
+        );
+    }
     let index = units::bytes(report.index_bytes);
     let each = a_key(report).map_or(String::new(), |bytes| format!(", {bytes:.1} bytes a key"));
     text += &format!("the index takes {index} of memory{each}\n");

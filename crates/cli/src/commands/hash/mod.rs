@@ -2,10 +2,11 @@
 
 mod check;
 mod create;
+mod repair;
 
 use crate::failure::Outcome;
 
-/// Create or look over a hash store
+/// Create, check or repair a hash store
 ///
 /// A hash store is one file or block device. It finds values by the hash of their keys, and keeps no
 /// order. Only one process at a time can have it open.
@@ -20,6 +21,7 @@ enum Action {
     Create(create::Create),
     Check(check::Check),
     Scrub(check::Scrub),
+    Repair(repair::Repair),
 }
 
 impl Hash {
@@ -28,6 +30,7 @@ impl Hash {
             Action::Create(command) => command.run(),
             Action::Check(command) => command.run(),
             Action::Scrub(command) => command.run(),
+            Action::Repair(command) => command.run(),
         }
     }
 }

@@ -1,0 +1,71 @@
+//! `esker hash repair`: keeps what is sound of a damaged store.
+
+use crate::commands::{print_json, stdout};
+use crate::failure::Outcome;
+use crate::progress::Progress;
+use crate::units;
+use esker_hashstore::device::{Device, FileDevice};
+use esker_hashstore::repair::{Repaired, repair};
+use esker_hashstore::volume;
+use serde_json::json;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Keep what is sound of a damaged store, and name and drop the rest
+///
+/// Reads everything. Keys whose values are damaged are dropped, and each is named. If a partition's journal is damaged, its keys
+/// are found again in the records: a key that was deleted may be back then, or have an older value. A file that was
+/// shortened gets its length back. Writes nothing to partitions that are sound. No other process may have the store open.
+#[derive(clap::Args)]
+pub struct Repair {
+    /// The store's file or block device
+    path: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Repair {
+    pub fn run(self) -> Outcome {
+        let mut device = FileDevice::open(&self.path)?;
+        let layout = volume::layout_of_any_size(&device)?;
+        let shortened = volume::shortened(&device, &layout);
+        if shortened.is_some() {
+            let bytes = layout.device_bytes;
+            Progress::during("lengthening", || device.lengthen(bytes))?;
+        }
+        let mut repaired = Progress::during("repairing", || repair(&device))?;
+        repaired.problems.splice(0..0, shortened);
+        if self.json {
+            let problems: Vec<String> = repaired.problems.iter().map(|it| it.fact()).collect();
+            return print_json(&json!({
+                "keys": repaired.keys,
+                "dropped": repaired.dropped,
+                "mended": repaired.mended,
+                "partitions": repaired.partitions,
+                "written_partitions": repaired.written,
+                "problems": problems,
+            }));
+        }
+        let mut out = stdout();
+        out.write_all(text(device.name(), &repaired).as_bytes())?;
+        Ok(out.flush()?)
+    }
+}
+
+fn text(name: &str, repaired: &Repaired) -> String {
+    let mut text: String =
+        repaired.problems.iter().map(|problem| format!("{}\n", problem.fact())).collect();
+    if repaired.problems.is_empty() && repaired.mended == 0 {
+        return format!("{name}: no problems found, nothing changed\n");
+    }
+    text += &format!(
+        "kept {}, dropped {}, mended {}; wrote {} of {}\n",
+        units::counted(repaired.keys, "key"),
+        units::count(repaired.dropped),
+        units::counted(repaired.mended, "header"),
+        units::count(u64::from(repaired.written)),
+        units::counted(u64::from(repaired.partitions), "partition"),
+    );
+    text
+}
