@@ -120,7 +120,7 @@ fn what_an_open_rejects_is_kept_aside() {
     assert_eq!((torn.offset, torn.first_seqno), (frames[60], 61));
     let later = torn.later.as_ref().expect("whole frames follow");
     assert_eq!((later.offset, later.frames), (frames[61], 39));
-    assert_eq!(torn.kept_in, [lost.clone()]);
+    assert_eq!(torn.kept_in, std::slice::from_ref(&lost));
     assert_eq!(prefix(&db), 60);
     drop(db);
     let db = open(dir.path());

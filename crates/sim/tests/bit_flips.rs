@@ -129,8 +129,8 @@ fn a_flipped_bit_of_the_last_frame_is_told() {
         (100..103).for_each(|number| put(db, pairs, number, 60));
     });
     for ((disk, pairs), has_zeros_beyond) in [(fresh, true), (recycled, false)] {
-        let logs = disk.files().into_iter().filter(|name| name.ends_with(".log"));
-        let name = logs.filter(|name| frames(&disk, name).len() > 1).next_back().unwrap();
+        let mut logs = disk.files().into_iter().filter(|name| name.ends_with(".log"));
+        let name = logs.rfind(|name| frames(&disk, name).len() > 1).unwrap();
         let bytes = disk.read_all(&name).unwrap();
         let header = esker_memtable::SegmentHeader::decode(&bytes, &name).unwrap();
         assert_eq!(header.has_zeros_beyond(), has_zeros_beyond);
