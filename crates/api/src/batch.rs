@@ -1,7 +1,8 @@
 //! Writes that happen together or not at all.
 
-use crate::{KeyspaceRef, StoreId};
-use esker_base::{Entry, KeyspaceId, Kind};
+use crate::{KeyRange, KeyspaceRef, StoreId};
+use esker_base::{Entry, KeyspaceId, Kind, is_edge_key};
+use std::ops::Bound;
 
 /// An ordered list of writes, applied atomically. Later writes win over earlier ones.
 ///
@@ -21,7 +22,8 @@ pub struct WriteBatch {
     encoded: Vec<u8>,
     entries: u32,
     longest_key: usize,
-    shortest_key: Option<usize>,
+    has_empty_key: bool,
+    has_edge_keys: bool,
     longest_value: usize,
     /// Each keyspace as it first comes after another, so that a check of all is short.
     first_keyspace: Option<KeyspaceId>,
@@ -66,22 +68,53 @@ impl WriteBatch {
     #[inline]
     pub fn put(&mut self, keyspace: impl Into<KeyspaceRef>, key: &[u8], value: &[u8]) {
         let keyspace = self.own(keyspace.into());
-        self.push(Entry { keyspace, kind: Kind::Put, key, value });
+        self.push_point(Entry { keyspace, kind: Kind::Put, key, value });
     }
 
     /// Removes `key` from `keyspace`, whether it is there or not.
     #[inline]
     pub fn delete(&mut self, keyspace: impl Into<KeyspaceRef>, key: &[u8]) {
         let keyspace = self.own(keyspace.into());
-        self.push(Entry { keyspace, kind: Kind::Delete, key, value: b"" });
+        self.push_point(Entry { keyspace, kind: Kind::Delete, key, value: b"" });
     }
 
-    /// Removes all keys from `start` up to, not including, `end`. A database takes 1,024 of these in a batch.
-    pub fn delete_range(&mut self, keyspace: impl Into<KeyspaceRef>, start: &[u8], end: &[u8]) {
-        self.has_empty_range |= end <= start;
+    /// Removes all keys in `range`: `b"a"..b"b"`, `key..`, `..=key`, `..`. A database takes 1,024 of
+    /// these in a batch.
+    ///
+    /// The encoded entry has the first key removed, and the first key after the range or nothing if
+    /// the range has no end.
+    pub fn delete_range(&mut self, keyspace: impl Into<KeyspaceRef>, range: impl Into<KeyRange>) {
+        let KeyRange { start, end } = range.into();
+        for bound in [&start, &end] {
+            if let Bound::Included(key) | Bound::Excluded(key) = bound {
+                self.longest_key = self.longest_key.max(key.len());
+            }
+        }
+        let after = |mut key: Vec<u8>| {
+            key.push(0);
+            key
+        };
+        let start = match start {
+            Bound::Unbounded => Vec::new(),
+            Bound::Included(key) => key,
+            Bound::Excluded(key) => after(key),
+        };
+        let end = match end {
+            Bound::Unbounded => None,
+            Bound::Included(key) => Some(after(key)),
+            Bound::Excluded(key) => Some(key),
+        };
+        self.has_empty_range |= end.as_ref().is_some_and(|end| *end <= start);
+        let end = end.unwrap_or_default();
+        self.has_edge_keys |= is_edge_key(&start) || is_edge_key(&end);
         self.range_deletes += 1;
         let keyspace = self.own(keyspace.into());
-        self.push(Entry { keyspace, kind: Kind::RangeDelete, key: start, value: end });
+        self.push(Entry { keyspace, kind: Kind::RangeDelete, key: &start, value: &end });
+    }
+
+    /// Removes all keys of `keyspace`.
+    pub fn clear_keyspace(&mut self, keyspace: impl Into<KeyspaceRef>) {
+        self.delete_range(keyspace, ..);
     }
 
     /// Asks that this batch survives power loss once it is acknowledged, whatever the log's mode.
@@ -104,15 +137,18 @@ impl WriteBatch {
     }
 
     #[inline]
-    fn push(&mut self, entry: Entry<'_>) {
+    fn push_point(&mut self, entry: Entry<'_>) {
         self.longest_key = self.longest_key.max(entry.key.len());
-        self.shortest_key =
-            Some(self.shortest_key.map_or(entry.key.len(), |len| len.min(entry.key.len())));
-        if entry.kind == Kind::RangeDelete {
-            self.longest_key = self.longest_key.max(entry.value.len());
-        } else {
-            self.longest_value = self.longest_value.max(entry.value.len());
+        self.longest_value = self.longest_value.max(entry.value.len());
+        if is_edge_key(entry.key) {
+            self.has_edge_keys = true;
+            self.has_empty_key |= entry.key.is_empty();
         }
+        self.push(entry);
+    }
+
+    #[inline]
+    fn push(&mut self, entry: Entry<'_>) {
         let last = self.more_keyspaces.last().copied().or(self.first_keyspace);
         if last != Some(entry.keyspace) {
             match self.first_keyspace {
@@ -169,7 +205,7 @@ impl WriteBatch {
     /// The entries, in order.
     pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
         let mut rest = &self.encoded[..];
-        std::iter::from_fn(move || Entry::decode(&mut rest))
+        std::iter::from_fn(move || Entry::decode_unstored(&mut rest))
     }
 
     /// The keyspaces written to. One comes again if others come between.
@@ -193,9 +229,15 @@ impl WriteBatch {
         self.longest_key
     }
 
-    /// Whether some key is empty. Such a batch is refused.
+    /// Whether a put or a delete has the empty key. Only databases take such a batch.
     pub fn has_empty_key(&self) -> bool {
-        self.shortest_key == Some(0)
+        self.has_empty_key
+    }
+
+    /// Whether a key or a bound is one that a database stores as another: see
+    /// [`esker_base::stored_key`]. A range without a start or an end counts.
+    pub fn has_edge_keys(&self) -> bool {
+        self.has_edge_keys
     }
 
     /// Whether some range ends at or before its start. Such a batch is refused.
@@ -233,7 +275,7 @@ mod tests {
         let mut batch = WriteBatch::new();
         batch.put(KeyspaceId(1), b"a", b"1");
         batch.delete(KeyspaceId(2), b"b");
-        batch.delete_range(KeyspaceId(1), b"c", b"d");
+        batch.delete_range(KeyspaceId(1), b"c"..b"d");
         let kinds: Vec<_> = batch.iter().map(|entry| (entry.keyspace.0, entry.kind)).collect();
         assert_eq!(kinds, [(1, Kind::Put), (2, Kind::Delete), (1, Kind::RangeDelete)]);
         let keyspaces: Vec<_> = batch.keyspaces().map(|id| id.0).collect();
@@ -247,7 +289,7 @@ mod tests {
         batch.delete(KeyspaceId(2), b"b");
         let (mark, before) = (batch.mark(), format!("{batch:?}"));
         batch.put(KeyspaceId(3), b"a long key", b"a long value");
-        batch.delete_range(KeyspaceId(2), b"z", b"a");
+        batch.delete_range(KeyspaceId(2), b"z"..b"a");
         batch.truncate(&mark);
         assert_eq!(format!("{batch:?}"), before);
     }
@@ -275,9 +317,32 @@ mod tests {
     }
 
     #[test]
+    fn every_form_of_a_range_says_which_keys_it_removes() {
+        use std::ops::Bound::{Excluded, Included, Unbounded};
+        let bounds = |range: KeyRange| {
+            let mut batch = WriteBatch::new();
+            batch.delete_range(KeyspaceId(1), range);
+            let entry = batch.iter().next().unwrap();
+            let found = (entry.key.to_vec(), entry.value.to_vec());
+            (found, batch.has_empty_range(), batch.has_edge_keys())
+        };
+        let of = |start: &[u8], end: &[u8]| (start.to_vec(), end.to_vec());
+        assert_eq!(bounds((b"a"..b"c").into()), (of(b"a", b"c"), false, false));
+        assert_eq!(bounds((b"a"..=b"c").into()), (of(b"a", b"c\0"), false, false));
+        let range = KeyRange { start: Excluded(b"a".to_vec()), end: Excluded(b"c".to_vec()) };
+        assert_eq!(bounds(range), (of(b"a\0", b"c"), false, false));
+        assert_eq!(bounds((b"a"..).into()), (of(b"a", b""), false, true));
+        assert_eq!(bounds((..b"c").into()), (of(b"", b"c"), false, true));
+        assert_eq!(bounds(KeyRange::all()), (of(b"", b""), false, true));
+        assert!(bounds((b"c"..b"c").into()).1);
+        assert!(bounds(KeyRange { start: Unbounded, end: Excluded(Vec::new()) }).1);
+        assert!(!bounds(KeyRange { start: Unbounded, end: Included(Vec::new()) }).1);
+    }
+
+    #[test]
     fn a_cleared_batch_is_as_new() {
         let mut batch = WriteBatch::new();
-        batch.delete_range(KeyspaceId(1), b"z", b"a");
+        batch.delete_range(KeyspaceId(1), b"z"..b"a");
         batch.sync();
         batch.clear();
         assert!(batch.is_empty() && !batch.has_empty_range() && !batch.wants_sync());

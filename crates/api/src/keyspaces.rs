@@ -76,4 +76,6 @@ pub struct BatchLimits {
     pub bytes: usize,
     /// Puts and deletes.
     pub entries: usize,
+    /// Whether the empty key is a key.
+    pub empty_key: bool,
 }

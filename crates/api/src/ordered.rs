@@ -2,7 +2,9 @@
 
 use crate::{Kv, StoreId, WriteBatch};
 use esker_base::{Result, Seqno, key::prefix_end};
-use std::ops::{Bound, RangeBounds};
+use std::ops::{
+    Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive,
+};
 
 /// An owned range of keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,6 +35,13 @@ impl KeyRange {
         }
     }
 
+    /// The range of a range delete, as a batch has it: from `start` up to, not including, `end`, or
+    /// to the last key if `end` is empty.
+    pub fn deleted(start: &[u8], end: &[u8]) -> Self {
+        let end = if end.is_empty() { Bound::Unbounded } else { Bound::Excluded(end.to_vec()) };
+        KeyRange { start: Bound::Included(start.to_vec()), end }
+    }
+
     /// Whether `key` is past the end.
     #[inline]
     pub fn ends_before(&self, key: &[u8]) -> bool {
@@ -58,6 +67,31 @@ impl KeyRange {
         !self.starts_after(key) && !self.ends_before(key)
     }
 }
+
+impl From<RangeFull> for KeyRange {
+    fn from(_: RangeFull) -> Self {
+        KeyRange::all()
+    }
+}
+
+impl<K: AsRef<[u8]>> From<(Bound<K>, Bound<K>)> for KeyRange {
+    fn from((start, end): (Bound<K>, Bound<K>)) -> Self {
+        let owned = |bound: Bound<K>| bound.map(|key| key.as_ref().to_vec());
+        KeyRange { start: owned(start), end: owned(end) }
+    }
+}
+
+macro_rules! from_range {
+    ($($range:ident),*) => {$(
+        impl<K: AsRef<[u8]>> From<$range<K>> for KeyRange {
+            fn from(range: $range<K>) -> Self {
+                KeyRange::of::<K>(range)
+            }
+        }
+    )*};
+}
+
+from_range!(Range, RangeFrom, RangeInclusive, RangeTo, RangeToInclusive);
 
 /// A moment of a store that reads can be made at. The moment lasts until the value is dropped.
 pub trait Snapshot: Send + Sync {
@@ -108,10 +142,10 @@ pub trait Ordered: Kv {
     /// The present moment.
     fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>>;
 
-    /// Removes all keys from `start` up to, not including, `end`.
-    fn delete_range(&self, start: &[u8], end: &[u8]) -> Result<()> {
+    /// Removes all keys in `range`.
+    fn delete_range(&self, range: KeyRange) -> Result<()> {
         let mut batch = WriteBatch::new();
-        batch.delete_range(self.keyspace_ref(), start, end);
+        batch.delete_range(self.keyspace_ref(), range);
         self.write(&batch)
     }
 }

@@ -49,7 +49,8 @@ pub struct Entry<'a> {
     pub kind: Kind,
     /// The key; for a range delete, the first key of the range.
     pub key: &'a [u8],
-    /// The value; empty for a delete; for a range delete, the first key after the range.
+    /// The value; empty for a delete. For a range delete, the first key after the range; in a batch
+    /// that is not stored yet, empty if the range has no end.
     pub value: &'a [u8],
 }
 
@@ -77,17 +78,25 @@ impl<'a> Entry<'a> {
         out.extend_from_slice(self.value);
     }
 
-    /// Reads an entry from the front of `input` and advances it. `None` if the bytes are no entry:
-    /// truncated, of an unknown kind, or with an empty key.
+    /// Reads a stored entry from the front of `input` and advances it. `None` if the bytes are no
+    /// entry: truncated, of an unknown kind, or with an empty key, which no stored key is.
     #[inline]
     pub fn decode(input: &mut &'a [u8]) -> Option<Entry<'a>> {
+        Entry::decode_unstored(input).filter(|entry| !entry.key.is_empty())
+    }
+
+    /// Reads an entry of a batch, which has keys as users give them: see [`stored_key`].
+    ///
+    /// [`stored_key`]: crate::stored_key
+    #[inline]
+    pub fn decode_unstored(input: &mut &'a [u8]) -> Option<Entry<'a>> {
         let keyspace = KeyspaceId(take_varint32(input)?);
         let kind = Kind::from_u8(take_u8(input)?)?;
         let key_len = take_varint32(input)? as usize;
         let value_len = usize::try_from(take_varint64(input)?).ok()?;
         let key = take(input, key_len)?;
         let value = take(input, value_len)?;
-        (!key.is_empty()).then_some(Entry { keyspace, kind, key, value })
+        Some(Entry { keyspace, kind, key, value })
     }
 }
 

@@ -78,12 +78,15 @@ pub enum Error {
         cause: Arc<Error>,
     },
 
-    /// An empty key.
-    #[error("the key is empty; keys are 1 to 65,536 bytes long")]
+    /// An empty key, in a store that takes none.
+    #[error(
+        "the key is empty, and this store takes keys of 1 to 65,536 bytes; a database that this \
+         version creates takes it: export this one and import it there"
+    )]
     EmptyKey,
 
     /// A key beyond [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES).
-    #[error("the key is {bytes} bytes long; keys are 1 to 65,536 bytes long")]
+    #[error("the key is {bytes} bytes long; keys are at most 65,536 bytes long")]
     KeyTooLong {
         /// The key's length.
         bytes: usize,

@@ -12,7 +12,7 @@ pub type Seqno = u64;
 /// [`Kind`](crate::Kind) fit one word.
 pub const MAX_SEQNO: Seqno = (1 << 56) - 1;
 
-/// The longest key, in bytes. The shortest is one byte.
+/// The longest key, in bytes. The shortest is the empty key.
 pub const MAX_KEY_BYTES: usize = 64 << 10;
 
 /// The identity of a keyspace. Ids are never reused, not even after a drop.

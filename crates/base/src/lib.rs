@@ -19,6 +19,7 @@ pub mod key;
 pub mod lock_holder;
 pub mod range_tombstone;
 pub mod rng;
+pub mod stored_key;
 
 pub use background::{Background, Priority, Threads};
 pub use clock::{Clock, SystemClock};
@@ -31,3 +32,4 @@ pub use hint::{FileKind, Hint};
 pub use key::{KeyspaceId, MAX_KEY_BYTES, MAX_SEQNO, Seqno};
 pub use range_tombstone::{FragmentedTombstones, RangeTombstone};
 pub use rng::{Rng, ambient_seed};
+pub use stored_key::{ABOVE_STORED_KEYS, is_edge_key, restore_user_key, stored_key, user_key};

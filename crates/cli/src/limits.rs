@@ -36,7 +36,6 @@ fn read_within(input: impl Read, limit: usize, why: &str) -> Outcome<Vec<u8>> {
 /// Fails if no database can have this key.
 pub fn check_key(key: &[u8]) -> Outcome {
     match key.len() {
-        0 => Err(Error::EmptyKey.into()),
         bytes if bytes > MAX_KEY_BYTES => Err(Error::KeyTooLong { bytes }.into()),
         _ => Ok(()),
     }

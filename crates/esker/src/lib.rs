@@ -95,6 +95,7 @@ pub mod tuple;
 
 /// Looking into the files of a database that is not open: see [`inspect::Inspector`].
 pub mod inspect {
+    pub use esker_lsm::KeyFormat;
     pub use esker_lsm::inspect::{
         Checked, Inspector, LogDump, LostTable, ManifestDump, MissingLogs, Repaired, TablePlace,
     };

@@ -170,7 +170,7 @@ fn a_database_on_a_full_device_opens_and_what_is_deleted_makes_room() {
         assert_eq!(found.as_deref(), Some(&[number as u8; 12_000][..]), "{number}");
     }
     let mut batch = db.batch();
-    batch.delete_range(&keyspace, &0u64.to_be_bytes(), &(held / 2).to_be_bytes());
+    batch.delete_range(&keyspace, 0u64.to_be_bytes()..(held / 2).to_be_bytes());
     db.write(&batch).unwrap();
     db.flush().unwrap();
     db.compact().unwrap();
@@ -242,7 +242,7 @@ fn the_smallest_device_is_filled_and_goes_on_after_something_is_deleted_again_an
                 let found = db.get(&keyspace, &number.to_be_bytes()).unwrap();
                 assert_eq!(found.is_some(), is_kept(number), "{context}: {number}");
             }
-            db.delete_range(&keyspace, &0u64.to_be_bytes(), &to.to_be_bytes()).unwrap();
+            db.delete_range(&keyspace, 0u64.to_be_bytes()..to.to_be_bytes()).unwrap();
             db.compact().unwrap();
             from = to;
         }
@@ -274,7 +274,7 @@ fn small_writes_that_fill_a_device_can_be_flushed_and_deleted() {
         for number in 0..number {
             assert!(db.get(&keyspace, &key(number)).unwrap().is_some(), "round {round}: {number}");
         }
-        db.delete_range(&keyspace, &key(0), &key(number)).unwrap();
+        db.delete_range(&keyspace, key(0)..key(number)).unwrap();
         db.compact().unwrap();
     }
 }
@@ -312,7 +312,7 @@ fn devices_of_40_to_64_chunks_that_are_full_open_again_and_take_deletes() {
                 let found = db.get(&keyspace, &number.to_be_bytes()).unwrap();
                 assert_eq!(found.as_deref(), Some(&value(number)[..]), "{context}: {number}");
             }
-            let deleted = db.delete_range(&keyspace, &0u64.to_be_bytes(), &to.to_be_bytes());
+            let deleted = db.delete_range(&keyspace, 0u64.to_be_bytes()..to.to_be_bytes());
             deleted.unwrap_or_else(|error| panic!("{context}: {error}"));
             db.compact().unwrap_or_else(|error| panic!("{context}: {error}"));
             from = to;

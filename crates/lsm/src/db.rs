@@ -22,7 +22,6 @@ use esker_api::{KeyRange, Value, WriteBatch};
 use esker_base::{Error, KeyspaceId, Kind, Result, Seqno, hash64};
 use esker_memtable::{DramTable, DramTableStats};
 use esker_storage::{PosixStorage, Storage};
-use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -233,9 +232,7 @@ impl Db {
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Value>> {
         let inner = self.usable()?;
         let keyspace = inner.resolve(keyspace)?;
-        // The view first, then the moment: see `view.rs`.
-        let view = inner.view.pin();
-        let visible = inner.commit.visible();
+        let (view, visible) = inner.pin_present();
         read::get(inner, &view, keyspace, key, visible, Patience::MayBlock)
     }
 
@@ -244,8 +241,7 @@ impl Db {
     pub fn try_get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Value>> {
         let inner = self.usable()?;
         let keyspace = inner.resolve(keyspace)?;
-        let view = inner.view.pin();
-        let visible = inner.commit.visible();
+        let (view, visible) = inner.pin_present();
         read::get(inner, &view, keyspace, key, visible, Patience::MemoryOnly)
     }
 
@@ -267,8 +263,7 @@ impl Db {
     pub fn multi_get(&self, keyspace: &Keyspace, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
         let inner = self.usable()?;
         let keyspace = inner.resolve(keyspace)?;
-        let view = inner.view.pin();
-        let visible = inner.commit.visible();
+        let (view, visible) = inner.pin_present();
         keys.iter()
             .map(|key| read::get(inner, &view, keyspace, key, visible, Patience::MayBlock))
             .collect()
@@ -276,7 +271,8 @@ impl Db {
 
     /// The present moment, to read at later.
     pub fn snapshot(&self) -> Snapshot {
-        self.inner().snapshots.take(&self.inner().commit)
+        let inner = self.inner();
+        inner.snapshots.take(|| inner.commit.visible())
     }
 
     /// The pairs with keys within `bounds`, to iterate over:
@@ -298,12 +294,8 @@ impl Db {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn range<K: AsRef<[u8]> + ?Sized>(
-        &self,
-        keyspace: &Keyspace,
-        bounds: impl RangeBounds<K>,
-    ) -> Range {
-        Range::new(self.clone(), keyspace.clone(), KeyRange::of(bounds))
+    pub fn range(&self, keyspace: &Keyspace, bounds: impl Into<KeyRange>) -> Range {
+        Range::new(self.clone(), keyspace.clone(), bounds.into())
     }
 
     /// The pairs whose keys start with `prefix`, to iterate over.
@@ -344,11 +336,19 @@ impl Db {
         self.write(&batch)
     }
 
-    /// Removes all keys from `start` up to, not including, `end`. As cheap as one put.
-    pub fn delete_range(&self, keyspace: &Keyspace, start: &[u8], end: &[u8]) -> Result<()> {
+    /// Removes all keys in `range`: `b"a"..b"b"`, `key..`, `..=key`, `..`. As cheap as one put.
+    ///
+    /// # Errors
+    /// [`Error::EmptyRange`] if the range ends before its start, or at it.
+    pub fn delete_range(&self, keyspace: &Keyspace, range: impl Into<KeyRange>) -> Result<()> {
         let mut batch = self.batch();
-        batch.delete_range(keyspace, start, end);
+        batch.delete_range(keyspace, range);
         self.write(&batch)
+    }
+
+    /// Removes all keys of `keyspace`, as cheaply as one put. The keyspace stays.
+    pub fn clear(&self, keyspace: &Keyspace) -> Result<()> {
+        self.delete_range(keyspace, ..)
     }
 
     /// An empty batch, to fill and [write](Db::write).
@@ -372,7 +372,8 @@ impl Db {
         if batch.is_empty() {
             return Ok(());
         }
-        inner.check(batch)?;
+        let accepted = inner.accept(batch)?;
+        let batch = &*accepted;
         inner.stall.before_write(batch.encoded().len(), &*inner.clock);
         let last_seqno = inner.commit.write(batch, inner)?;
         if let Some(dram_table) = inner.dram_table.as_ref().filter(|table| table.wants_puts()) {
@@ -568,11 +569,17 @@ impl Db {
         stats::goals(&inner.opened_version(), segment_bytes, &around)
     }
 
-    /// The tree of every keyspace.
+    /// Whether the empty key is a key: in every database but those that the first releases created.
+    pub fn takes_empty_key(&self) -> bool {
+        self.inner().keys.takes_empty_key()
+    }
+
+    /// The tree of every keyspace, with the keys of its tables as users know them.
     pub fn levels(&self) -> Vec<KeyspaceLevels> {
         // A flush that has just ended may not have come to opening its tables; one that can't be opened
         // leaves its level's figures out.
-        self.usable().map_or_else(|_| Vec::new(), |inner| stats::levels(&inner.opened_version()))
+        let levels = |inner: &Inner| stats::levels(&inner.opened_version(), inner.keys);
+        self.usable().map_or_else(|_| Vec::new(), levels)
     }
 
     /// Writes a consistent copy of the database into `dir`, which must be missing or empty. Tables

@@ -20,8 +20,9 @@ use crate::stats::{self, Counters};
 use crate::table_space::{MeteredStorage, TableSpace};
 use crate::torn::TornLog;
 use crate::under_way::UnderWay;
+use crate::user_keys::KeyFormat;
 use crate::version::Version;
-use crate::view::{View, ViewCell};
+use crate::view::{View, ViewCell, pin_present};
 use esker_api::{KeyspaceRef, StoreId, WriteBatch, foreign};
 use esker_base::{Clock, Error, KeyspaceId, MAX_KEY_BYTES, Result, Seqno};
 use esker_memtable::{DramTable, MemTable};
@@ -29,6 +30,7 @@ use esker_pmem::OwnerProcess;
 use esker_storage::Storage;
 use esker_table::BlockCache;
 use parking_lot::{Mutex, RwLock};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,6 +44,7 @@ pub(crate) struct Inner {
     // Constant after opening.
     /// What handles of this open are told by.
     pub(crate) store_id: StoreId,
+    pub(crate) keys: KeyFormat,
     pub(crate) settings: Settings,
     /// Of the segments that this process writes.
     pub(crate) salt: u64,
@@ -121,22 +124,31 @@ impl Inner {
         }
     }
 
-    /// Refuses batches that can't be written.
+    /// What a read at present looks at: see `view.rs`.
     #[inline]
-    pub(crate) fn check(&self, batch: &WriteBatch) -> Result<()> {
-        if let Some(handle) = batch.foreign_to(self.store_id) {
+    pub(crate) fn pin_present(&self) -> (arc_swap::Guard<Arc<View>>, Seqno) {
+        pin_present(|| self.view.pin(), || self.commit.visible())
+    }
+
+    /// Returns the batch that `given` is with stored keys, unless it can't be written.
+    #[inline]
+    pub(crate) fn accept<'a>(&self, given: &'a WriteBatch) -> Result<Cow<'a, WriteBatch>> {
+        if let Some(handle) = given.foreign_to(self.store_id) {
             let what = format!("a batch with the keyspace with id {}", handle.id);
             return Err(foreign(what, self.storage.describe()));
         }
+        if given.has_empty_key() && !self.keys.takes_empty_key() {
+            return Err(Error::EmptyKey);
+        }
+        let batch = self.keys.batch(given);
         let bytes = batch.encoded().len();
         let fits = MemTable::fits_ever(self.settings.segment_bytes, bytes, batch.len() as u32);
-        if batch.has_empty_key()
-            || batch.longest_key() > MAX_KEY_BYTES
+        if given.longest_key() > MAX_KEY_BYTES
             || !fits
-            || batch.has_empty_range()
+            || given.has_empty_range()
             || batch.range_deletes() > RANGE_DELETES_MAX
         {
-            return Err(self.refuse(batch));
+            return Err(self.refuse(given, &batch));
         }
         let view = self.view.pin();
         let mut known = None;
@@ -153,17 +165,15 @@ impl Inner {
                 |id| view.version.keyspaces.get(&id).map_or_else(String::new, |it| it.name.clone());
             self.installer.expect_decided(batch.keyspaces(), name)?;
         }
-        Ok(())
+        Ok(batch)
     }
 
     #[cold]
-    fn refuse(&self, batch: &WriteBatch) -> Error {
+    fn refuse(&self, given: &WriteBatch, batch: &WriteBatch) -> Error {
         let limit = MemTable::max_batch_bytes(self.settings.segment_bytes);
-        if batch.has_empty_key() {
-            Error::EmptyKey
-        } else if batch.longest_key() > MAX_KEY_BYTES {
-            Error::KeyTooLong { bytes: batch.longest_key() }
-        } else if batch.has_empty_range() {
+        if given.longest_key() > MAX_KEY_BYTES {
+            Error::KeyTooLong { bytes: given.longest_key() }
+        } else if given.has_empty_range() {
             Error::EmptyRange
         } else if batch.range_deletes() > RANGE_DELETES_MAX {
             let (range_deletes, limit) = (batch.range_deletes(), RANGE_DELETES_MAX);

@@ -4,6 +4,7 @@ use crate::account::Account;
 use crate::left::Left;
 use crate::manifest::{Change, Edit, Manifest, State, invariants};
 use crate::undecided::Undecided;
+use crate::user_keys::KeyFormat;
 use crate::version::{TableHandle, Version};
 use crate::view::{View, ViewCell};
 use esker_base::{Error, KeyspaceId, Result};
@@ -83,6 +84,11 @@ impl Installer {
     /// The database's identity.
     pub(crate) fn identity(&self) -> u64 {
         self.identity
+    }
+
+    /// How the database stores keys.
+    pub(crate) fn key_format(&self) -> KeyFormat {
+        self.manifest.lock().state.keys
     }
 
     /// A copy of the state in force.

@@ -36,6 +36,7 @@ impl Keyspaces for Db {
         BatchLimits {
             bytes: MemTable::max_batch_bytes(segment_bytes),
             entries: MemTable::max_batch_entries(segment_bytes),
+            empty_key: self.inner().keys.takes_empty_key(),
         }
     }
 
@@ -46,9 +47,7 @@ impl Keyspaces for Db {
     #[inline]
     fn get(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
         let inner = self.usable()?;
-        // The view first, then the moment: see `view.rs`.
-        let view = inner.view.pin();
-        let visible = inner.commit.visible();
+        let (view, visible) = inner.pin_present();
         read::get(inner, &view, keyspace, key, visible, Patience::MayBlock)
     }
 

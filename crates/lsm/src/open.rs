@@ -139,6 +139,7 @@ impl Db {
         let store_id = StoreId::next();
         let inner = Arc::new(Inner {
             store_id,
+            keys: installer.key_format(),
             sizes: Sizes { segment_bytes: settings.segment_bytes as u64 },
             commit: Commit::new(&settings.log, recovered.last_seqno),
             settings,

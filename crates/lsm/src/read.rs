@@ -33,7 +33,7 @@ struct Sought<'a> {
     snapshot: Seqno,
 }
 
-/// The value of `key` at `snapshot`, or at the end of the view if that is earlier.
+/// The value of the user's `key` at `snapshot`, or at the end of the view if that is earlier.
 #[inline]
 pub(crate) fn get(
     inner: &Inner,
@@ -43,6 +43,8 @@ pub(crate) fn get(
     snapshot: Seqno,
     patience: Patience,
 ) -> Result<Option<Value>> {
+    let stored = inner.keys.stored(key);
+    let key = &*stored;
     let tables = view.version.keyspaces.get(&keyspace).ok_or_else(|| inner.unknown(keyspace))?;
     // R1: a MemTable that was begun after the view was pinned is not in it, and may have left since.
     let snapshot = snapshot.min(view.last_seqno());

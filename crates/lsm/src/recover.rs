@@ -22,6 +22,7 @@ use crate::manifest::{
 use crate::parallel;
 use crate::pool_logs::POOL_ALIGNMENT;
 use crate::torn::{FramesBehind, TornLog};
+use crate::user_keys::KeyFormat;
 use crate::version::{TableMeta, parse_table_file_name, table_file_name};
 use esker_base::{Background, Error, Result, Seqno};
 use esker_memtable::{MemTable, Scan, Stop};
@@ -69,7 +70,8 @@ pub(crate) fn look(storage: &dyn Storage) -> Result<Found> {
 pub(crate) fn load_state(storage: &Arc<dyn Storage>, name: &str) -> Result<(u64, State)> {
     let path = format!("{}/{name}", storage.describe());
     let (identity, records) = read_manifest(&**storage, name)?;
-    let mut state = State::default();
+    // What the first releases wrote does not say how keys are stored.
+    let mut state = State { keys: KeyFormat::AsGiven, ..State::default() };
     for record in &records {
         state
             .apply(&record.edit, storage)

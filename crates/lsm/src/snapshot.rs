@@ -3,11 +3,10 @@
 //! Registering a snapshot and taking the list that a flush or compaction works by share one lock.
 //! So a snapshot either is in the list, or is newer than every write that the work will see.
 
-use crate::commit::Commit;
+use crate::commit::sync::Mutex;
 use esker_api::StoreId;
 use esker_base::Seqno;
 use esker_pmem::OwnerProcess;
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -28,13 +27,13 @@ impl Snapshots {
         Snapshots { owner: OwnerProcess::current(), store, held: Mutex::default() }
     }
 
-    /// Registers the present moment.
-    pub(crate) fn take(self: &Arc<Self>, commit: &Commit) -> Snapshot {
+    /// Registers the present moment, which `visible` says.
+    pub(crate) fn take(self: &Arc<Self>, visible: impl FnOnce() -> Seqno) -> Snapshot {
         if !self.owner.is_current() {
-            return Snapshot { seqno: commit.visible(), registry: self.clone() };
+            return Snapshot { seqno: visible(), registry: self.clone() };
         }
         let mut held = self.held.lock();
-        let seqno = commit.visible();
+        let seqno = visible();
         *held.entry(seqno).or_default() += 1;
         Snapshot { seqno, registry: self.clone() }
     }
@@ -106,5 +105,34 @@ impl esker_api::Snapshot for Snapshot {
 
     fn store(&self) -> StoreId {
         self.registry.store
+    }
+}
+
+/// Every interleaving that loom explores:
+/// `RUSTFLAGS="--cfg loom" cargo test -p esker-lsm --release --lib snapshot::loom_tests`
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::commit::sync::{AtomicU64, Ordering};
+    use loom::thread;
+
+    /// A key has version 1, and a writer adds version 2. A flush that sees both then drops version 1,
+    /// unless the list of snapshots says that somebody reads it.
+    #[test]
+    fn a_flush_keeps_what_a_snapshot_taken_meanwhile_reads() {
+        loom::model(|| {
+            let visible = Arc::new(AtomicU64::new(1));
+            let snapshots = Arc::new(Snapshots::new(StoreId::ANY));
+            let flush = {
+                let (visible, snapshots) = (visible.clone(), snapshots.clone());
+                thread::spawn(move || {
+                    visible.store(2, Ordering::SeqCst);
+                    snapshots.list().contains(&1)
+                })
+            };
+            let snapshot = snapshots.take(|| visible.load(Ordering::SeqCst));
+            let keeps_version_1 = flush.join().unwrap();
+            assert!(snapshot.seqno() == 2 || keeps_version_1);
+        });
     }
 }

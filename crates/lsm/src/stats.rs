@@ -7,6 +7,7 @@ use crate::dedup::{Dedup, Ratio};
 use crate::settings::KeyspaceSettings;
 use crate::table_gets::{GetCounters, TableGets};
 use crate::unreadable::UnreadableTable;
+use crate::user_keys::KeyFormat;
 use crate::version::{KeyspaceVersion, TableMeta, Version};
 use esker_base::{KeyspaceId, Seqno};
 use esker_memtable::DramTableStats;
@@ -219,7 +220,13 @@ impl RunInfo {
 }
 
 /// The trees of `version`.
-pub(crate) fn levels(version: &Version) -> Vec<KeyspaceLevels> {
+pub(crate) fn levels(version: &Version, keys: KeyFormat) -> Vec<KeyspaceLevels> {
+    let as_users_know_it = |table: &TableMeta| {
+        let mut table = table.clone();
+        keys.restore(&mut table.smallest);
+        keys.restore(&mut table.largest);
+        table
+    };
     let of_keyspace = |keyspace: &KeyspaceVersion| KeyspaceLevels {
         id: keyspace.id,
         name: keyspace.name.clone(),
@@ -237,7 +244,11 @@ pub(crate) fn levels(version: &Version) -> Vec<KeyspaceLevels> {
                     .iter()
                     .map(|run| RunInfo {
                         id: run.id,
-                        tables: run.tables().iter().map(|table| table.meta.clone()).collect(),
+                        tables: run
+                            .tables()
+                            .iter()
+                            .map(|table| as_users_know_it(&table.meta))
+                            .collect(),
                     })
                     .collect(),
             })

@@ -30,6 +30,17 @@ impl View {
     }
 }
 
+/// What a read at present looks at: the view first, then the moment.
+#[inline]
+pub(crate) fn pin_present<V>(
+    pin: impl FnOnce() -> V,
+    visible: impl FnOnce() -> Seqno,
+) -> (V, Seqno) {
+    let view = pin();
+    let visible = visible();
+    (view, visible)
+}
+
 /// The view in force.
 pub(crate) struct ViewCell {
     current: ArcSwap<View>,
@@ -59,5 +70,37 @@ impl ViewCell {
         let mut view = View::clone(&self.current.load());
         change(&mut view);
         self.current.store(Arc::new(view));
+    }
+}
+
+/// Every interleaving that loom explores:
+/// `RUSTFLAGS="--cfg loom" cargo test -p esker-lsm --release --lib view::loom_tests`
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::commit::sync::{AtomicU64, Ordering};
+    use loom::thread;
+
+    /// The view of a key's versions 1 and 2, and the view after a compaction that dropped version 1,
+    /// which it may: no snapshot reads it and version 2 is visible.
+    #[test]
+    fn a_read_at_present_finds_a_version_beside_a_compaction() {
+        loom::model(|| {
+            let oldest_in_view = Arc::new(AtomicU64::new(1));
+            let visible = Arc::new(AtomicU64::new(1));
+            let compaction = {
+                let (oldest_in_view, visible) = (oldest_in_view.clone(), visible.clone());
+                thread::spawn(move || {
+                    visible.store(2, Ordering::SeqCst);
+                    oldest_in_view.store(2, Ordering::SeqCst);
+                })
+            };
+            let (oldest, seqno) = pin_present(
+                || oldest_in_view.load(Ordering::SeqCst),
+                || visible.load(Ordering::SeqCst),
+            );
+            assert!(oldest <= seqno, "the read finds no version at {seqno}");
+            compaction.join().unwrap();
+        });
     }
 }

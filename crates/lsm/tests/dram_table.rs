@@ -117,9 +117,7 @@ impl World {
             let versions: Vec<usize> =
                 self.keys[number..until].iter().map(|key| key.begin(is_gone)).collect();
             let written = match is_gone {
-                _ if until > number + 1 => {
-                    self.db.delete_range(&keyspace, &key(number), &key(until))
-                }
+                _ if until > number + 1 => self.db.delete_range(&keyspace, key(number)..key(until)),
                 true => self.db.delete(&keyspace, &key(number)),
                 false => self.db.put(&keyspace, &key(number), &value(number, versions[0])),
             };

@@ -38,7 +38,7 @@ fn refuses_keyspace(db: &Db, foreign: &Keyspace) {
     refused(db.multi_get(foreign, &[b"k"]));
     refused(db.cursor(foreign, KeyRange::all()));
     refused(db.cursor_at(foreign, KeyRange::all(), &own));
-    refused(db.range::<[u8]>(foreign, ..).into_iter().next().unwrap());
+    refused(db.range(foreign, ..).into_iter().next().unwrap());
     refused(db.prefix(foreign, b"k").into_iter().next().unwrap());
     refused(Keyspaces::resolve(db, foreign.into()));
     let store = db.store(foreign);
@@ -53,7 +53,7 @@ fn refuses_keyspace(db: &Db, foreign: &Keyspace) {
 fn refuses_writes(db: &Db, foreign: &Keyspace) {
     refused(db.put(foreign, b"k", b"foreign"));
     refused(db.delete(foreign, b"k"));
-    refused(db.delete_range(foreign, b"a", b"z"));
+    refused(db.delete_range(foreign, b"a"..b"z"));
     refused(db.compact_keyspace(foreign));
     refused(db.store(foreign).put(b"k", b"foreign"));
     refused(db.store(foreign).delete(b"k"));
@@ -71,7 +71,7 @@ fn refuses_snapshot(db: &Db, foreign: &Snapshot) {
     let keyspace = db.default_keyspace();
     refused(db.get_at(&keyspace, b"k", foreign));
     refused(db.cursor_at(&keyspace, KeyRange::all(), foreign));
-    refused(db.range::<[u8]>(&keyspace, ..).at(foreign).into_iter().next().unwrap());
+    refused(db.range(&keyspace, ..).at(foreign).into_iter().next().unwrap());
     refused(db.store(&keyspace).get_at(b"k", foreign));
     refused(db.store(&keyspace).cursor_at(KeyRange::all(), foreign));
     let id = KeyspaceId::DEFAULT;
@@ -84,7 +84,7 @@ fn refuses_snapshot(db: &Db, foreign: &Snapshot) {
 fn values(db: &Db) -> Vec<(Vec<u8>, Vec<u8>)> {
     let pairs = |info: &esker_lsm::KeyspaceInfo| {
         let keyspace = db.existing_keyspace(&info.name).unwrap();
-        db.range::<[u8]>(&keyspace, ..).into_iter().map(Result::unwrap).collect::<Vec<_>>()
+        db.range(&keyspace, ..).into_iter().map(Result::unwrap).collect::<Vec<_>>()
     };
     db.keyspaces().iter().flat_map(pairs).collect()
 }

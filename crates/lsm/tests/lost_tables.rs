@@ -222,7 +222,7 @@ fn a_scan_beside_a_lost_table_is_answered_and_one_of_its_keys_is_an_error() {
 fn so_is_one_beside_a_lost_table_with_range_deletes_and_one_of_what_they_delete_is_an_error() {
     let (storage, _) = tables::<3>(leveled());
     let db = storage.open(Arc::new(Stepped));
-    db.delete_range(&keyspace(&db, leveled()), &key(1, 50), &key(2, 10)).unwrap();
+    db.delete_range(&keyspace(&db, leveled()), key(1, 50)..key(2, 10)).unwrap();
     db.close().unwrap();
     let [.., file] = &storage.table_files()[..] else { panic!("the close writes a table") };
     storage.lose_end(file, lost);

@@ -364,7 +364,7 @@ fn a_frame_behind_a_missing_one_never_comes_back() {
     let missing = exchange(&place, hole, &[0; 64]);
 
     let check = |db: &Db, keys: &[&[u8]]| {
-        let pairs = db.range::<[u8]>(&db.default_keyspace(), ..);
+        let pairs = db.range(&db.default_keyspace(), ..);
         let found: Vec<_> = pairs.into_iter().map(|pair| pair.unwrap().0).collect();
         assert_eq!(found, keys);
     };

@@ -110,7 +110,7 @@ fn fill(db: &Db) -> BTreeMap<Vec<u8>, Vec<u8>> {
         }
         // Across the end of a part, wherever that is: there are four.
         let (from, to) = (key(round * 9_000), key(round * 9_000 + 11_000));
-        db.delete_range(&keyspace, &from, &to).unwrap();
+        db.delete_range(&keyspace, &from..&to).unwrap();
         model.retain(|key, _| *key < from || to <= *key);
     }
     db.flush().unwrap();
@@ -119,7 +119,7 @@ fn fill(db: &Db) -> BTreeMap<Vec<u8>, Vec<u8>> {
 }
 
 fn pairs(db: &Db) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    db.range::<[u8]>(&db.default_keyspace(), ..).into_iter().map(|pair| pair.unwrap()).collect()
+    db.range(&db.default_keyspace(), ..).into_iter().map(|pair| pair.unwrap()).collect()
 }
 
 fn tables_listed(db: &Db) -> usize {

@@ -58,7 +58,7 @@ fn frames(log: &Path) -> Vec<u64> {
 
 /// How many of the writes are there: a prefix of them.
 fn prefix(db: &Db) -> usize {
-    let range = db.range::<[u8]>(&db.default_keyspace(), ..);
+    let range = db.range(&db.default_keyspace(), ..);
     let keys: Vec<_> = range.into_iter().map(|pair| pair.unwrap().0).collect();
     assert!(keys.iter().zip(0..).all(|(key, number)| key[..] == [number]), "{keys:?}");
     keys.len()

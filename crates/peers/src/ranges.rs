@@ -31,7 +31,7 @@ pub(crate) fn spell_out(
             }
             Kind::Delete => sink.delete(entry.key),
             Kind::RangeDelete => {
-                let range = KeyRange::of(entry.key..entry.value);
+                let range = KeyRange::deleted(entry.key, entry.value);
                 put_before
                     .iter()
                     .filter(|key| range.contains(key))
@@ -76,7 +76,7 @@ mod tests {
         let mut batch = WriteBatch::new();
         batch.put(KeyspaceId::DEFAULT, b"bb", b"");
         batch.put(KeyspaceId::DEFAULT, b"x", b"");
-        batch.delete_range(KeyspaceId::DEFAULT, b"b", b"c");
+        batch.delete_range(KeyspaceId::DEFAULT, b"b"..b"c");
         batch.put(KeyspaceId::DEFAULT, b"b", b"");
         let mut said = Said::default();
         spell_out(&batch, &store, &mut said).unwrap();

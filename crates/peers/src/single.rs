@@ -30,7 +30,7 @@ mod tests {
         batch.delete(KeyspaceId::DEFAULT, b"a");
         assert!(single(&batch).is_some_and(|entry| entry.kind == Kind::Delete));
         batch.clear();
-        batch.delete_range(KeyspaceId::DEFAULT, b"a", b"b");
+        batch.delete_range(KeyspaceId::DEFAULT, b"a"..b"b");
         assert!(single(&batch).is_none());
     }
 }

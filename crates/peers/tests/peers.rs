@@ -148,7 +148,7 @@ fn a_batch_applies_in_its_order(name: &str, dir: &Path) {
     batch.put(KEYSPACE, b"a", b"first");
     batch.put(KEYSPACE, b"a", b"second");
     batch.put(KEYSPACE, b"bb", b"gone with the range");
-    batch.delete_range(KEYSPACE, b"b", b"d");
+    batch.delete_range(KEYSPACE, b"b"..b"d");
     batch.put(KEYSPACE, b"c", b"after the range");
     batch.put(KEYSPACE, b"e", b"gone");
     batch.delete(KEYSPACE, b"e");
@@ -203,7 +203,7 @@ fn a_refused_batch_changes_nothing(name: &str, dir: &Path) {
     assert!(matches!(peer.write(&elsewhere), Err(Error::UnknownKeyspace { .. })));
     let mut with_empty_range = WriteBatch::new();
     with_empty_range.put(KEYSPACE, b"a", b"1");
-    with_empty_range.delete_range(KEYSPACE, b"b", b"b");
+    with_empty_range.delete_range(KEYSPACE, b"b"..b"b");
     assert!(matches!(peer.write(&with_empty_range), Err(Error::EmptyRange)));
     assert_eq!(got(&*peer, b"a"), None);
 }
@@ -241,8 +241,8 @@ fn filled(peer: &dyn Peer, rng: &mut Rng) -> Model {
         match rng.below(20) {
             0 => {
                 let (start, end) = (key(number), key(number + 1 + rng.below(20)));
-                peer.delete_range(&start, &end).unwrap();
-                model.delete_range(&start, &end).unwrap();
+                peer.delete_range((&start..&end).into()).unwrap();
+                model.delete_range((&start..&end).into()).unwrap();
             }
             1..5 => {
                 peer.delete(&key(number)).unwrap();
@@ -328,7 +328,7 @@ fn a_snapshot_stays_as_it_was(name: &str, dir: &Path) {
     for number in 0..300 {
         peer.put(&key(number), &value(number, 2)).unwrap();
     }
-    peer.delete_range(&key(100), &key(200)).unwrap();
+    peer.delete_range((key(100)..key(200)).into()).unwrap();
     let late = peer.snapshot().unwrap();
     assert!(early.seqno() < late.seqno());
     for number in 0..300 {
@@ -359,12 +359,12 @@ fn a_range_delete_removes_just_its_range(name: &str, dir: &Path) {
             peer.flush().unwrap();
         }
     }
-    peer.delete_range(&key(100), &key(300)).unwrap();
+    peer.delete_range((key(100)..key(300)).into()).unwrap();
     peer.put(&key(150), b"back").unwrap();
     let there = |number: u64| got(&*peer, &key(number)).is_some();
     assert!(there(99) && !there(100) && there(150) && !there(299) && there(300));
     assert_eq!(pairs(&mut *peer.cursor(KeyRange::all()).unwrap()).len(), 201);
-    assert!(matches!(peer.delete_range(b"b", b"a"), Err(Error::EmptyRange)));
+    assert!(matches!(peer.delete_range((b"b"..b"a").into()), Err(Error::EmptyRange)));
 }
 
 fn what_was_written_is_there_after_reopening(name: &str, dir: &Path) {

@@ -190,7 +190,7 @@ fn what_is_not_offered_is_refused() {
             assert!(refused.contains("TransactionDB"), "{refused}");
         }
         let mut batch = WriteBatch::new();
-        batch.delete_range(keyspace, b"a", b"b");
+        batch.delete_range(keyspace, b"a"..b"b");
         assert!(store.write(&batch).is_err());
         assert!(matches!(
             store.get(KeyspaceId(9).into(), b"a"),

@@ -104,7 +104,7 @@ pub fn write_until_killed(place: Place<'_>, round: u64) -> Result<()> {
                 Write::Put(space, key, value) => encoded.put(KeyspaceId(space), &key, &value),
                 Write::Delete(space, key) => encoded.delete(KeyspaceId(space), &key),
                 Write::DeleteRange(space, start, end) => {
-                    encoded.delete_range(KeyspaceId(space), &start, &end);
+                    encoded.delete_range(KeyspaceId(space), start..end);
                 }
             }
         }

@@ -46,7 +46,8 @@ impl World {
                     self.pairs_mut(*space).remove(key);
                 }
                 Write::DeleteRange(space, start, end) => {
-                    self.pairs_mut(*space).retain(|key, _| key < start || key >= end);
+                    let is_past = |key: &Vec<u8>| !end.is_empty() && key >= end;
+                    self.pairs_mut(*space).retain(|key, _| key < start || is_past(key));
                 }
             }
         }

@@ -74,7 +74,7 @@ fn file_ending_in(disk: &FaultStorage, end: &str) -> String {
 fn every_byte_of_a_table_is_guarded() {
     let (disk, pairs) = disk_after(|db, pairs| {
         (0..60).for_each(|number| put(db, pairs, number, 100));
-        db.delete_range(&db.default_keyspace(), b"key 010", b"key 013").unwrap();
+        db.delete_range(&db.default_keyspace(), b"key 010"..b"key 013").unwrap();
         (10..13).for_each(|number| {
             pairs.remove(&key(number));
         });

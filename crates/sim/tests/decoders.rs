@@ -36,7 +36,7 @@ fn sample_segment() -> Vec<u8> {
         batch.put(KeyspaceId(number % 3), &number.to_be_bytes(), &[7; 20]);
         batch.delete(KeyspaceId(0), b"key");
         if number % 6 == 0 {
-            batch.delete_range(KeyspaceId(1), b"a", b"b");
+            batch.delete_range(KeyspaceId(1), b"a"..b"b");
         }
         let reserved = memtable.reserve(&mut tail, batch.encoded().len(), batch.len() as u32);
         let Some(reserved) = reserved else { break };

@@ -93,12 +93,12 @@ impl<S: Keyspaces> Transactional for TransactionDb<S> {
     }
 }
 
-/// Refuses keys that no store takes.
+/// Refuses keys that a store with these limits does not take.
 #[inline]
-pub(crate) fn check_key(key: &[u8]) -> Result<()> {
+pub(crate) fn check_key(key: &[u8], limits: &BatchLimits) -> Result<()> {
     match key.len() {
-        0 => Err(Error::EmptyKey),
-        1..=MAX_KEY_BYTES => Ok(()),
+        0 if !limits.empty_key => Err(Error::EmptyKey),
+        0..=MAX_KEY_BYTES => Ok(()),
         bytes => Err(Error::KeyTooLong { bytes }),
     }
 }

@@ -56,7 +56,7 @@ impl<'a, S: Keyspaces> StoreTransaction<'a, S> {
     #[inline]
     fn check_writable(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<()> {
         self.check_live()?;
-        check_key(key)?;
+        check_key(key, &self.db.limits)?;
         if self.known_keyspace != Some(keyspace) {
             self.db.store.check_keyspace(keyspace)?;
             self.known_keyspace = Some(keyspace);

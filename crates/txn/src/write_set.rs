@@ -78,7 +78,7 @@ impl WriteSet {
     fn bring_up_to_date(&mut self) {
         let encoded = self.batch.encoded();
         let mut rest = &encoded[self.indexed_bytes..];
-        while let Some(Entry { keyspace, kind, key, value }) = Entry::decode(&mut rest) {
+        while let Some(Entry { keyspace, kind, key, value }) = Entry::decode_unstored(&mut rest) {
             // An entry ends with its value.
             let end = encoded.len() - rest.len();
             let place = match kind {

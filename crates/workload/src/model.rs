@@ -55,9 +55,6 @@ impl Model {
     }
 
     fn check(&self, batch: &WriteBatch) -> Result<()> {
-        if batch.has_empty_key() {
-            return Err(Error::EmptyKey);
-        }
         if batch.longest_key() > MAX_KEY_BYTES {
             return Err(Error::KeyTooLong { bytes: batch.longest_key() });
         }
@@ -90,7 +87,10 @@ impl Kv for Model {
                 Kind::Delete => versions.set(entry.key, None),
                 Kind::RangeDelete => {
                     let mut start = Bound::Included(entry.key.to_vec());
-                    let end = Bound::Excluded(entry.value);
+                    let end = match entry.value {
+                        [] => Bound::Unbounded,
+                        end => Bound::Excluded(end),
+                    };
                     while let Some((key, _)) =
                         versions.first((start.as_ref().map(|key| &key[..]), end), MAX_SEQNO)
                     {

@@ -4,11 +4,11 @@ use crate::failure::{Failure, Outcome};
 use crate::options::DatabaseOptions;
 use crate::place::{Place, Stretch};
 use crate::text::Form;
-use esker::KeyRange;
 use std::ffi::OsString;
-use std::ops::Bound;
 
 /// Remove keys, or all keys of a range
+///
+/// A range without --from starts at the first key, and one without --to ends at the last.
 ///
 /// All or nothing. A key that is not there is no failure. The removal survives power loss once this
 /// returns.
@@ -20,6 +20,9 @@ pub struct Delete {
     keys: Vec<OsString>,
     #[command(flatten)]
     stretch: Stretch,
+    /// Every key of the keyspace
+    #[arg(long, conflicts_with_all = ["from", "to", "prefix", "keys"])]
+    all: bool,
     #[command(flatten)]
     form: Form,
     #[command(flatten)]
@@ -31,10 +34,12 @@ impl Delete {
         let form = self.form;
         let keys: Vec<_> =
             self.keys.into_iter().map(|key| form.parse(key)).collect::<Outcome<_>>()?;
-        let range =
-            if self.stretch.is_given() { Some(bounds(self.stretch.range(form)?)?) } else { None };
+        let range = match self.stretch.is_given() || self.all {
+            true => Some(self.stretch.range(form)?),
+            false => None,
+        };
         if keys.is_empty() && range.is_none() {
-            let what = "say what to delete: keys, --prefix, or --from and --to";
+            let what = "say what to delete: keys, --prefix, --from, --to, or --all";
             return Err(Failure::Usage(what.into()));
         }
         let db = self.place.home.open_existing(self.database.settings(&self.place.home)?)?;
@@ -43,21 +48,11 @@ impl Delete {
         for key in &keys {
             batch.delete(&keyspace, key);
         }
-        if let Some((start, end)) = &range {
-            batch.delete_range(&keyspace, start, end);
+        if let Some(range) = range {
+            batch.delete_range(&keyspace, range);
         }
         batch.sync();
         db.write(&batch)?;
         Ok(db.close()?)
-    }
-}
-
-/// A range delete has two ends. Refusing an open one keeps a forgotten flag from costing everything.
-fn bounds(range: KeyRange) -> Outcome<(Vec<u8>, Vec<u8>)> {
-    match (range.start, range.end) {
-        (Bound::Included(start), Bound::Excluded(end)) => Ok((start, end)),
-        _ => Err(Failure::Usage(
-            "a range to delete needs both --from and --to, or a --prefix that has an end".into(),
-        )),
     }
 }

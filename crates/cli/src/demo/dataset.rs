@@ -73,7 +73,7 @@ pub fn verify(db: &Db, show: &mut Show) -> Outcome {
         equal += u64::from(value.is_some_and(|value| holds(&value, &columns, &fields)));
     }
     let mut scanned = 0u64;
-    for pair in db.range::<[u8]>(&keyspace, ..) {
+    for pair in db.range(&keyspace, ..) {
         pair.map_err(finding)?;
         scanned += 1;
     }

@@ -56,7 +56,7 @@ impl Books {
     pub fn inspect(&self, db: &Db) -> Outcome<Evidence> {
         let mut evidence = Evidence::default();
         let mut expected = (1, 0);
-        for pair in db.range::<[u8]>(&self.batches, ..) {
+        for pair in db.range(&self.batches, ..) {
             let (key, value) = pair.map_err(super::finding)?;
             expected = check(expected, &key, &value)?;
             evidence.pairs += 1;

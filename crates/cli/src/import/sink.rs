@@ -29,7 +29,7 @@ impl<'a> Sink<'a> {
     /// Takes a record. The inner error says why the record can't be stored; nothing of it is.
     pub fn add(&mut self, record: &Record) -> Outcome<Result<(), String>> {
         let (key, value) = (&record.key[..], &record.value[..]);
-        if key.is_empty() {
+        if key.is_empty() && !self.db.takes_empty_key() {
             return Ok(Err(Error::EmptyKey.to_string()));
         }
         if key.len() > MAX_KEY_BYTES {

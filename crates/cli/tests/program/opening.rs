@@ -48,9 +48,10 @@ fn input_that_is_refused_leaves_no_database_behind() {
     let scratch = Scratch::new();
     scratch.file("rows.csv", b"id,name\n1,one\n");
     scratch.file("bad.csv", b"\"open\n");
+    let longer = "k".repeat(65_537);
     let before = names(&scratch.path("."));
     for (arguments, status, part) in [
-        (&["put", "db", "", "v"][..], 2, "the key is empty"),
+        (&["put", "db", &longer, "v"][..], 2, "the key is 65537 bytes long"),
         (&["put", "db", "k", "v", "-k", "a\nb"], 2, "can't name a keyspace"),
         (&["put", "db", "k", "v", "--memory", "1M"], 2, "--memory is 1048576"),
         (&["import", "db", "rows.csv", "--key", "nope"], 2, "rows.csv: there is no column nope"),

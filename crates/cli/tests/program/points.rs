@@ -61,8 +61,6 @@ fn json_says_key_and_value_as_text_or_hex() {
 #[test]
 fn keys_beyond_the_limits_are_refused_and_nothing_is_written() {
     let scratch = Scratch::with_pairs(&[("a", "1")]);
-    scratch.run(&["put", "db", "", "value"]).expect_failure(2, "the key is empty");
-    scratch.run(&["get", "db", ""]).expect_failure(2, "the key is empty");
     let longest = "k".repeat(65_536);
     scratch.run(&["put", "db", &longest, "v"]).expect("");
     scratch.run(&["get", "db", &longest]).expect("v\n");
@@ -92,10 +90,31 @@ fn a_range_or_a_prefix_is_deleted_as_one() {
 }
 
 #[test]
-fn an_open_or_empty_range_is_not_deleted() {
+fn an_open_range_is_deleted_to_its_end() {
+    let scratch = Scratch::with_pairs(&[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")]);
+    scratch.run(&["delete", "db", "--from", "d"]).expect("");
+    scratch.run(&["scan", "db", "--keys-only"]).expect("a\nb\nc\n");
+    scratch.run(&["delete", "db", "--to", "b"]).expect("");
+    scratch.run(&["scan", "db", "--keys-only"]).expect("b\nc\n");
+    scratch.run(&["delete", "db", "--all", "--to", "c"]).expect_failure(2, "cannot be used with");
+    scratch.run(&["delete", "db", "--all"]).expect("");
+    scratch.run(&["scan", "db", "--keys-only"]).expect("");
+}
+
+#[test]
+fn the_empty_key_is_a_key() {
+    let scratch = Scratch::with_pairs(&[("a", "1")]);
+    scratch.run(&["put", "db", "", "nothing"]).expect("");
+    scratch.run(&["get", "db", ""]).expect("nothing\n");
+    scratch.run(&["scan", "db"]).expect("\tnothing\na\t1\n");
+    scratch.run(&["delete", "db", ""]).expect("");
+    scratch.run(&["scan", "db", "--keys-only"]).expect("a\n");
+}
+
+#[test]
+fn an_empty_range_is_not_deleted() {
     let scratch = Scratch::with_pairs(&[("a", "1")]);
     scratch.run(&["delete", "db"]).expect_failure(2, "say what to delete");
-    scratch.run(&["delete", "db", "--from", "a"]).expect_failure(2, "needs both --from and --to");
     scratch.run(&["delete", "db", "--from", "b", "--to", "a"]).expect_failure(2, "range is empty");
     scratch.run(&["get", "db", "a"]).expect("1\n");
 }

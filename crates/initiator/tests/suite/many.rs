@@ -142,7 +142,7 @@ fn nothing_is_done_of_a_batch_with_an_entry_that_cannot_be() {
     let target = serve(vec![Held::new()]);
     let client = connect(settings(target.address())).unwrap();
     let mut ranges = batch([(1, Some(b"v".to_vec()))]);
-    ranges.delete_range(KeyspaceId::DEFAULT, b"a", b"b");
+    ranges.delete_range(KeyspaceId::DEFAULT, b"a"..b"b");
     let mut long_keys = batch([(1, Some(b"v".to_vec()))]);
     long_keys.put(KeyspaceId::DEFAULT, &[7; 17], b"v");
     let long_values = batch([(1, Some(b"v".to_vec())), (2, Some(vec![0; (1 << 20) + 1]))]);

@@ -6,13 +6,13 @@
 //! when it starts, so while one sync runs the next group gathers by itself. The two turns are separate:
 //! a sync, which waits for the device, never holds up a writer that only needs its bytes appended.
 
+use super::sync::{AtomicBool, AtomicU64, Mutex, Ordering, yield_now};
 use super::turn::Turn;
 use esker_base::{Error, Result, Seqno};
 use esker_memtable::{MemTable, Position};
 use esker_storage::LogFile;
-use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64 as Counter;
 use std::sync::{Arc, OnceLock};
 
 /// A MemTable and the log file that its bytes go to.
@@ -21,6 +21,54 @@ pub(crate) struct LogSegment {
     pub(crate) memtable: Arc<MemTable>,
     /// `None`: no log.
     pub(crate) file: Option<Arc<dyn LogFile>>,
+}
+
+/// A segment as the group sees it: entries that become complete in order, and a file for them.
+pub(crate) trait Segment: Clone {
+    /// A place between two frames.
+    type Place: Copy;
+
+    /// The log file, if there is a log.
+    fn file(&self) -> Option<&Arc<dyn LogFile>>;
+    /// The place before the first frame.
+    fn start(&self) -> Self::Place;
+    /// The place after the last frame in a row from `from` on that is complete.
+    fn completed(&self, from: Self::Place) -> Self::Place;
+    /// The bytes between two places.
+    fn bytes(&self, from: Self::Place, to: Self::Place) -> &[u8];
+    /// Whether it takes no further frame.
+    fn is_sealed(&self) -> bool;
+    /// The last seqno reserved in it.
+    fn last_seqno(&self) -> Seqno;
+    /// Where in the file `place` is, and the seqno that follows it.
+    fn at(place: Self::Place) -> (u64, Seqno);
+}
+
+impl Segment for LogSegment {
+    type Place = Position;
+
+    fn file(&self) -> Option<&Arc<dyn LogFile>> {
+        self.file.as_ref()
+    }
+    fn start(&self) -> Position {
+        self.memtable.start()
+    }
+    #[inline]
+    fn completed(&self, from: Position) -> Position {
+        self.memtable.completed(from)
+    }
+    fn bytes(&self, from: Position, to: Position) -> &[u8] {
+        self.memtable.bytes(from, to)
+    }
+    fn is_sealed(&self) -> bool {
+        self.memtable.is_sealed()
+    }
+    fn last_seqno(&self) -> Seqno {
+        self.memtable.last_seqno()
+    }
+    fn at(place: Position) -> (u64, Seqno) {
+        (place.offset(), place.next_seqno())
+    }
 }
 
 /// What was sent to log files.
@@ -32,7 +80,7 @@ pub(crate) struct Traffic {
 }
 
 /// See the file's head.
-pub(crate) struct Group {
+pub(crate) struct Group<S: Segment = LogSegment> {
     append_turn: Turn,
     sync_turn: Turn,
 
@@ -44,22 +92,27 @@ pub(crate) struct Group {
     failed: AtomicBool,
 
     // Segments that come after the appender's. Pushed under the tail's lock.
-    queue: Mutex<VecDeque<LogSegment>>,
-    appender: Mutex<Appender>,
+    queue: Mutex<VecDeque<S>>,
+    appender: Mutex<Appender<S>>,
 
-    bytes: AtomicU64,
-    appends: AtomicU64,
-    syncs: AtomicU64,
+    bytes: Counter,
+    appends: Counter,
+    syncs: Counter,
 }
 
 /// The place in the log. Locked for an append, never for a sync.
-#[derive(Default)]
-struct Appender {
-    current: Option<(LogSegment, Position)>,
+struct Appender<S: Segment> {
+    current: Option<(S, S::Place)>,
     /// Whether the current file has bytes that no sync has begun to cover.
     dirty: bool,
     /// Earlier files with such bytes, oldest first.
     unsynced: Vec<Finished>,
+}
+
+impl<S: Segment> Default for Appender<S> {
+    fn default() -> Self {
+        Appender { current: None, dirty: false, unsynced: Vec::new() }
+    }
 }
 
 /// A log file that takes no further bytes.
@@ -68,7 +121,7 @@ struct Finished {
     last_seqno: Seqno,
 }
 
-impl Group {
+impl<S: Segment> Group<S> {
     pub(crate) fn new(last_seqno: Seqno) -> Self {
         Group {
             append_turn: Turn::default(),
@@ -79,15 +132,15 @@ impl Group {
             failed: AtomicBool::new(false),
             queue: Mutex::new(VecDeque::new()),
             appender: Mutex::new(Appender::default()),
-            bytes: AtomicU64::new(0),
-            appends: AtomicU64::new(0),
-            syncs: AtomicU64::new(0),
+            bytes: Counter::new(0),
+            appends: Counter::new(0),
+            syncs: Counter::new(0),
         }
     }
 
     /// Says that `segment` takes the frames after those of the segments pushed before.
-    pub(crate) fn push(&self, segment: LogSegment) {
-        if segment.file.is_some() {
+    pub(crate) fn push(&self, segment: S) {
+        if segment.file().is_some() {
             self.queue.lock().push_back(segment);
         }
     }
@@ -125,8 +178,8 @@ impl Group {
     pub(crate) fn flushed_through(&self, seqno: Seqno) {
         let appender = &mut *self.appender.lock();
         appender.unsynced.retain(|finished| finished.last_seqno > seqno);
-        let is_over = |memtable: &MemTable| memtable.is_sealed() && memtable.last_seqno() <= seqno;
-        if appender.current.take_if(|(segment, _)| is_over(&segment.memtable)).is_some() {
+        let is_over = |segment: &S| segment.is_sealed() && segment.last_seqno() <= seqno;
+        if appender.current.take_if(|(segment, _)| is_over(segment)).is_some() {
             // Until another segment is written to, its file would be kept open, and its space with it.
             appender.dirty = false;
         }
@@ -195,34 +248,35 @@ impl Group {
                 return Ok(());
             }
             // A frame before ours is reserved but not filled yet. Its writer needs a core.
-            std::thread::yield_now();
+            yield_now();
         }
     }
 
     /// Writes every complete frame in a row, across segments.
-    fn append_complete(&self, appender: &mut Appender) -> Result<()> {
+    fn append_complete(&self, appender: &mut Appender<S>) -> Result<()> {
         loop {
             if appender.current.is_none() {
                 let Some(segment) = self.queue.lock().pop_front() else { return Ok(()) };
-                let start = segment.memtable.start();
+                let start = segment.start();
                 appender.current = Some((segment, start));
             }
             let (segment, position) = appender.current.as_mut().expect("it was just set");
-            let file = segment.file.as_ref().expect("only segments with files are queued");
+            let file = segment.file().expect("only segments with files are queued");
             // Before `completed`: a segment that is sealed now takes no further frame.
-            let sealed = segment.memtable.is_sealed();
-            let end = segment.memtable.completed(*position);
-            if end.offset() > position.offset() {
-                let bytes = segment.memtable.bytes(*position, end);
-                file.write_at(position.offset(), bytes)?;
+            let sealed = segment.is_sealed();
+            let end = segment.completed(*position);
+            let ((offset, _), (end_offset, next_seqno)) = (S::at(*position), S::at(end));
+            if end_offset > offset {
+                let bytes = segment.bytes(*position, end);
+                file.write_at(offset, bytes)?;
                 self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                 self.appends.fetch_add(1, Ordering::Relaxed);
                 *position = end;
                 appender.dirty = true;
-                self.appended.store(end.next_seqno() - 1, Ordering::SeqCst);
+                self.appended.store(next_seqno - 1, Ordering::SeqCst);
             }
-            let last_seqno = end.next_seqno() - 1;
-            if !sealed || last_seqno < segment.memtable.last_seqno() {
+            let last_seqno = next_seqno - 1;
+            if !sealed || last_seqno < segment.last_seqno() {
                 return Ok(());
             }
             if std::mem::take(&mut appender.dirty) && last_seqno > self.synced() {
@@ -244,7 +298,7 @@ impl Group {
             } else {
                 let dirty = std::mem::take(&mut appender.dirty);
                 let current = appender.current.as_ref().filter(|_| dirty);
-                let file = current.and_then(|(segment, _)| segment.file.clone());
+                let file = current.and_then(|(segment, _)| segment.file().cloned());
                 (finished, file, self.appended.load(Ordering::SeqCst))
             }
         };
@@ -254,5 +308,123 @@ impl Group {
         }
         self.synced.fetch_max(mark, Ordering::SeqCst);
         Ok(())
+    }
+}
+
+/// Every interleaving that loom explores:
+/// `RUSTFLAGS="--cfg loom" cargo test -p esker-lsm --release --lib commit::group::loom_tests`
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::thread;
+
+    const FRAMES: usize = 2;
+    static BYTES: [u8; FRAMES] = [1; FRAMES];
+
+    /// A file that says how many frames the system has, and how many the device.
+    struct File {
+        system: AtomicU64,
+        device: AtomicU64,
+    }
+
+    impl LogFile for File {
+        fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+            self.system.fetch_max(offset + bytes.len() as u64, Ordering::SeqCst);
+            Ok(())
+        }
+        fn sync(&self) -> Result<()> {
+            let covered = self.system.load(Ordering::SeqCst);
+            self.device.fetch_max(covered, Ordering::SeqCst);
+            Ok(())
+        }
+        fn name(&self) -> &str {
+            "a model"
+        }
+    }
+
+    /// Frames of one byte, each filled by its own writer.
+    #[derive(Clone)]
+    struct Frames {
+        filled: Arc<[AtomicBool; FRAMES]>,
+        file: Arc<dyn LogFile>,
+    }
+
+    impl Segment for Frames {
+        type Place = u64;
+
+        fn file(&self) -> Option<&Arc<dyn LogFile>> {
+            Some(&self.file)
+        }
+        fn start(&self) -> u64 {
+            0
+        }
+        fn completed(&self, from: u64) -> u64 {
+            let rest = self.filled[from as usize..].iter();
+            from + rest.take_while(|filled| filled.load(Ordering::Acquire)).count() as u64
+        }
+        fn bytes(&self, from: u64, to: u64) -> &[u8] {
+            &BYTES[from as usize..to as usize]
+        }
+        fn is_sealed(&self) -> bool {
+            false
+        }
+        fn last_seqno(&self) -> Seqno {
+            FRAMES as Seqno
+        }
+        fn at(place: u64) -> (u64, Seqno) {
+            (place, place + 1)
+        }
+    }
+
+    fn model(writer: fn(&Group<Frames>, &File, u64)) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        model.check(move || {
+            let file = Arc::new(File { system: AtomicU64::new(0), device: AtomicU64::new(0) });
+            let filled = Arc::new(std::array::from_fn(|_| AtomicBool::new(false)));
+            let group = Arc::new(Group::new(0));
+            group.push(Frames { filled: filled.clone(), file: file.clone() });
+            let write = move |group: &Group<Frames>, file: &File, number: usize| {
+                let filled: &[AtomicBool; FRAMES] = &filled;
+                filled[number].store(true, Ordering::Release);
+                writer(group, file, number as u64 + 1);
+            };
+            let other = {
+                let (group, file, write) = (group.clone(), file.clone(), write.clone());
+                thread::spawn(move || write(&group, &file, 1))
+            };
+            write(&group, &file, 0);
+            other.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn what_is_reported_synced_is_on_the_device() {
+        model(|group, file, seqno| {
+            group.sync_through(seqno).unwrap();
+            let synced = group.synced();
+            assert!(synced >= seqno && file.device.load(Ordering::SeqCst) >= synced);
+        });
+    }
+
+    #[test]
+    fn what_is_appended_beside_a_sync_is_not_reported_synced() {
+        model(|group, file, seqno| {
+            match seqno {
+                1 => group.sync_through(seqno).unwrap(),
+                _ => group.append_through(seqno).unwrap(),
+            }
+            let synced = group.synced();
+            assert!(file.device.load(Ordering::SeqCst) >= synced);
+        });
+    }
+
+    #[test]
+    fn what_is_reported_appended_is_in_the_file() {
+        model(|group, file, seqno| {
+            group.append_through(seqno).unwrap();
+            let appended = group.appended();
+            assert!(appended >= seqno && file.system.load(Ordering::SeqCst) >= appended);
+        });
     }
 }

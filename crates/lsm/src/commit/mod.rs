@@ -18,7 +18,7 @@
 
 mod group;
 mod ring;
-mod sync;
+pub(crate) mod sync;
 mod turn;
 
 pub(crate) use group::LogSegment;

@@ -1,11 +1,11 @@
-//! Atomics and locks of the commit path: the machine's own, or loom's models of them.
+//! Atomics and locks of the commit path and of snapshots: the machine's own, or loom's models of them.
 
 #[cfg(not(loom))]
 mod real {
     pub(crate) use parking_lot::{Condvar, Mutex};
     pub(crate) use std::hint::spin_loop;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-    pub(crate) use std::thread::{Thread, current as current_thread, park};
+    pub(crate) use std::thread::{Thread, current as current_thread, park, yield_now};
 
     /// Nothing: sequentially consistent operations have one order already.
     #[inline]
@@ -15,7 +15,7 @@ mod real {
 #[cfg(loom)]
 mod real {
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-    pub(crate) use loom::thread::{Thread, current as current_thread, park};
+    pub(crate) use loom::thread::{Thread, current as current_thread, park, yield_now};
 
     pub(crate) fn spin_loop() {
         loom::thread::yield_now();
@@ -27,7 +27,6 @@ mod real {
     }
 
     /// `parking_lot`'s interface over loom's lock.
-    #[derive(Default)]
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
     impl<T> Mutex<T> {
@@ -36,6 +35,12 @@ mod real {
         }
         pub(crate) fn lock(&self) -> Guard<'_, T> {
             Guard(Some(self.0.lock().expect("no model panics while it holds the lock")))
+        }
+    }
+
+    impl<T: Default> Default for Mutex<T> {
+        fn default() -> Self {
+            Mutex::new(T::default())
         }
     }
 

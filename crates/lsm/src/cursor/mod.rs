@@ -20,11 +20,13 @@ pub(crate) use walk::Walk;
 
 use crate::inner::Inner;
 use crate::snapshot::Snapshot;
+use crate::user_keys::KeyFormat;
 use esker_api::{Cursor, KeyRange};
 use esker_base::{Error, KeyspaceId, Result};
 use esker_pmem::OwnerProcess;
 use esker_table::HeldValue;
 use lease::Lease;
+use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 use walk::WalkValue;
 
@@ -40,7 +42,9 @@ pub struct DbCursor {
     inner: Weak<Inner>,
     owner: OwnerProcess,
     keyspace: KeyspaceId,
+    /// Of stored keys.
     range: KeyRange,
+    keys: KeyFormat,
     snapshot: Snapshot,
     walk: Arc<Lease<Walk>>,
     /// The pair that the cursor stands on, if it does.
@@ -55,6 +59,7 @@ const KEPT_BYTES: usize = 64 << 10;
 #[derive(Default)]
 struct Pair {
     there: bool,
+    /// As the user knows it.
     key: Vec<u8>,
     /// The value, unless it is held.
     value: Vec<u8>,
@@ -64,7 +69,7 @@ struct Pair {
 
 impl Pair {
     #[inline]
-    fn set(&mut self, walk: &Walk) {
+    fn set(&mut self, walk: &Walk, keys: KeyFormat) {
         let key = walk.key();
         self.there = key.is_some();
         let Some(key) = key else {
@@ -73,6 +78,7 @@ impl Pair {
         };
         self.key.clear();
         self.key.extend_from_slice(key);
+        keys.restore(&mut self.key);
         let value = walk.value(&mut self.held);
         self.is_held = matches!(value, WalkValue::Held);
         if let WalkValue::Borrowed(value) = value {
@@ -110,7 +116,8 @@ impl DbCursor {
             inner: Arc::downgrade(inner),
             owner: inner.owner,
             keyspace,
-            range,
+            range: inner.keys.range(range),
+            keys: inner.keys,
             snapshot,
             walk: inner.leases.grant(),
             pair: Pair::default(),
@@ -124,7 +131,8 @@ impl DbCursor {
         if !self.owner.is_current() {
             return self.refuse();
         }
-        let DbCursor { walk, pair, .. } = self;
+        let DbCursor { walk, pair, keys, .. } = self;
+        let keys = *keys;
         let moved = walk.with(|walk| {
             let walk = match walk {
                 Some(walk) => walk,
@@ -133,11 +141,11 @@ impl DbCursor {
                     self.keyspace,
                     &self.range,
                     &self.snapshot,
-                    (from == From::Here).then_some(&*pair),
+                    (from == From::Here && pair.there).then(|| keys.stored(&pair.key)),
                 )?)),
             };
             let stepped = step(walk);
-            pair.set(walk);
+            pair.set(walk, keys);
             stepped
         });
         if moved.is_err() {
@@ -159,7 +167,7 @@ impl DbCursor {
         keyspace: KeyspaceId,
         range: &KeyRange,
         snapshot: &Snapshot,
-        here: Option<&Pair>,
+        here: Option<Cow<'_, [u8]>>,
     ) -> Result<Walk> {
         let mut walk = {
             // Not held while the walk reads: the database may be closed and opened again meanwhile.
@@ -167,9 +175,9 @@ impl DbCursor {
             inner.check_usable()?;
             Walk::new(&inner, keyspace, range.clone(), snapshot.seqno())?
         };
-        if let Some(pair) = here.filter(|pair| pair.there) {
-            walk.seek(&pair.key)?;
-            if walk.key().is_none_or(|key| key != &pair.key[..]) {
+        if let Some(here) = here {
+            walk.seek(&here)?;
+            if walk.key().is_none_or(|key| key != &here[..]) {
                 let what = "a pair that an open snapshot sees is gone; run `check`";
                 return Err(Error::corruption("the view of a cursor", 0, what));
             }
@@ -197,11 +205,13 @@ impl Cursor for DbCursor {
     }
 
     fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.go(From::Anywhere, |walk| walk.seek(key))
+        let key = self.keys.stored(key);
+        self.go(From::Anywhere, |walk| walk.seek(&key))
     }
 
     fn seek_back(&mut self, key: &[u8]) -> Result<()> {
-        self.go(From::Anywhere, |walk| walk.seek_back(key))
+        let key = self.keys.stored(key);
+        self.go(From::Anywhere, |walk| walk.seek_back(&key))
     }
 
     #[inline]
@@ -270,7 +280,7 @@ mod tests {
         let db = Db::open(dir.path(), small()).unwrap();
         let keyspace = db.default_keyspace();
         db.put(&keyspace, b"a", b"1").unwrap();
-        let mut pairs = db.range::<[u8]>(&keyspace, ..).into_iter();
+        let mut pairs = db.range(&keyspace, ..).into_iter();
         drop(db);
         assert_eq!(pairs.next().unwrap().unwrap().1, b"1");
     }

@@ -35,8 +35,8 @@ impl Inspector {
             repaired.lost_tables.push(LostTable {
                 file: path(&*self.storage, &file),
                 error: error.fact(),
-                smallest: meta.smallest,
-                largest: meta.largest,
+                smallest: state.keys.user(&meta.smallest).into_owned(),
+                largest: state.keys.user(&meta.largest).into_owned(),
             });
         }
         Ok(())

@@ -7,6 +7,7 @@ use crate::account::Account;
 use crate::dedup::{Dedup, Ratio};
 use crate::lifetimes::{Born, Lives};
 use crate::settings::{KeyspaceSettings, Shape};
+use crate::user_keys::KeyFormat;
 use crate::version::{LEVELS, TableId, TableMeta};
 use esker_base::coding::{
     put_bytes, put_varint64, take_bytes, take_u8, take_varint32, take_varint64,
@@ -74,6 +75,8 @@ pub enum Change {
     RemoveLog(u32),
     /// The database was closed and everything is in tables.
     Closed,
+    /// How the database stores keys. In the first edit only; without it, as they are given.
+    KeyFormat(KeyFormat),
     /// What the database has cost so far.
     Account(Account),
     /// How long tables of a keyspace lived and live. In snapshots, before its tables.
@@ -107,6 +110,11 @@ const CLOSED: u8 = 10;
 // 11 is reserved for blob files, 12 for a keyspace's retention seqno changing later.
 const ACCOUNT: u8 = 13;
 const LIFETIMES: u8 = 14;
+// 15 is taken by another change.
+const KEY_FORMAT: u8 = 16;
+
+const KEYS_AS_GIVEN: u8 = 0;
+const KEYS_MAPPED: u8 = 1;
 
 const LEVELED: u8 = 1;
 const TIERED: u8 = 2;
@@ -136,7 +144,7 @@ impl Edit {
             let at = changes.len();
             let tag = bytes[0];
             let change = decode_change(&mut bytes).ok_or_else(|| match tag {
-                CREATE_KEYSPACE..=CLOSED | ACCOUNT | LIFETIMES => {
+                CREATE_KEYSPACE..=CLOSED | ACCOUNT | LIFETIMES | KEY_FORMAT => {
                     format!("change {at} of the edit (tag {tag}) is malformed")
                 }
                 _ => format!(
@@ -228,6 +236,13 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) {
             put_varint64(out, u64::from(*epoch));
         }
         Change::Closed => out.push(CLOSED),
+        Change::KeyFormat(format) => {
+            out.push(KEY_FORMAT);
+            out.push(match format {
+                KeyFormat::AsGiven => KEYS_AS_GIVEN,
+                KeyFormat::Mapped => KEYS_MAPPED,
+            });
+        }
         Change::Account(account) => {
             out.push(ACCOUNT);
             put_bytes(out, &account.encode());
@@ -300,6 +315,11 @@ fn decode_change(input: &mut &[u8]) -> Option<Change> {
         }
         REMOVE_LOG => Change::RemoveLog(take_varint32(input)?),
         CLOSED => Change::Closed,
+        KEY_FORMAT => Change::KeyFormat(match take_u8(input)? {
+            KEYS_AS_GIVEN => KeyFormat::AsGiven,
+            KEYS_MAPPED => KeyFormat::Mapped,
+            _ => return None,
+        }),
         ACCOUNT => Change::Account(Account::decode(take_bytes(input)?)?),
         LIFETIMES => decode_lifetimes(input)?,
         _ => return None,
@@ -433,7 +453,9 @@ pub(crate) mod tests {
     #[test]
     fn every_change_round_trips() {
         let account = Change::Account(crate::account::tests::sample_account());
-        for edit in [sample_edit(), Edit::of([account, sample_lifetimes(), Change::NextFile(1)])] {
+        let formats = [KeyFormat::AsGiven, KeyFormat::Mapped].map(Change::KeyFormat);
+        let others = [account, sample_lifetimes(), Change::NextFile(1)];
+        for edit in [sample_edit(), Edit::of(others), Edit::of(formats)] {
             assert_eq!(Edit::decode(&edit.encode()), Ok(edit));
         }
     }
@@ -472,11 +494,12 @@ pub(crate) mod tests {
 
     #[test]
     fn unknown_changes_are_refused() {
-        for tag in [0, 11, 12, 15, 200] {
+        for tag in [0, 11, 12, 15, 17, 200] {
             let refused = Edit::decode(&[tag]).unwrap_err();
             assert!(refused.contains(&format!("tag {tag}, which is not known here")), "{refused}");
         }
         assert!(Edit::decode(&[ACCOUNT, 2, 1]).unwrap_err().contains("malformed"));
+        assert!(Edit::decode(&[KEY_FORMAT, 2]).unwrap_err().contains("malformed"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::{Change, Edit, LogEnd};
 use crate::account::Account;
 use crate::compaction::Monitors;
 use crate::lifetimes::Born;
+use crate::user_keys::KeyFormat;
 use crate::version::{KeyspaceVersion, Run, TableFile, TableHandle, TableId, Version};
 use esker_base::KeyspaceId;
 use esker_storage::Storage;
@@ -28,6 +29,8 @@ pub struct State {
     pub next_file: u64,
     /// Keyspace ids below this one are taken.
     pub next_keyspace: u32,
+    /// How it stores keys.
+    pub keys: KeyFormat,
     /// Whether the last edit says that the database was closed.
     pub closed: bool,
     /// What the database has cost up to the last edit that changed tables.
@@ -98,6 +101,7 @@ impl State {
                     removed.ok_or_else(|| format!("log {epoch} is removed but not there"))?;
                 }
                 Change::Closed => self.closed = true,
+                Change::KeyFormat(format) => self.keys = *format,
                 Change::Account(account) => self.account = *account,
                 Change::Lifetimes { keyspace, lives, born } => {
                     self.keyspace(*keyspace)?.lives.clone_from(lives);
@@ -184,6 +188,9 @@ impl State {
             Change::FlushedThrough(self.version.flushed_through),
             Change::Account(self.account),
         ];
+        if self.keys != KeyFormat::AsGiven {
+            changes.push(Change::KeyFormat(self.keys));
+        }
         for keyspace in self.version.keyspaces.values() {
             changes.push(Change::CreateKeyspace {
                 id: keyspace.id,

@@ -368,7 +368,7 @@ impl Load {
     }
 
     fn delete_range(&mut self, from: u64, to: u64) {
-        self.db().delete_range(&self.keyspace, &key(from), &key(to)).unwrap();
+        self.db().delete_range(&self.keyspace, key(from)..key(to)).unwrap();
         let gone: Vec<u64> = self.values.range(from..to).map(|(n, _)| *n).collect();
         gone.into_iter().for_each(|n| self.forget(n));
         self.after_write(40.0);
@@ -431,8 +431,7 @@ impl Load {
         let context = format!("amp {}, diligent {}", self.amp, self.diligent);
         println!("{context}: {excess:+.2} segments above");
         assert!(excess <= 0.0, "{context}: {excess:.2} segments above the ceiling");
-        let found =
-            self.db().range::<[u8]>(&self.keyspace, ..).into_iter().map(|pair| pair.unwrap());
+        let found = self.db().range(&self.keyspace, ..).into_iter().map(|pair| pair.unwrap());
         let expected = self.values.iter().map(|(n, value)| (key(*n), value.clone()));
         assert!(found.eq(expected), "{context}: what was written is not what is found");
         self.snapshot = None;

@@ -34,7 +34,7 @@ use ::rocksdb::{
 };
 use cursor::RocksCursor;
 use esker_api::{Cursor, KeyRange, Kv, Ordered, Snapshot, Value, WriteBatch};
-use esker_base::{Entry, KeyspaceId, Kind, Result};
+use esker_base::{Entry, KeyspaceId, Kind, MAX_KEY_BYTES, Result};
 use esker_storage::Storage;
 use events::Events;
 use moment::Moment;
@@ -198,6 +198,9 @@ fn room(batch: &WriteBatch) -> usize {
     BATCH_HEADER_BYTES + batch.encoded().len()
 }
 
+/// Longer than every key that a peer takes.
+static ABOVE_ALL_KEYS: [u8; MAX_KEY_BYTES + 1] = [0xff; MAX_KEY_BYTES + 1];
+
 /// `batch` as RocksDB's own, made in one piece: it need not grow, and copy what it has.
 fn native(batch: &WriteBatch) -> ::rocksdb::WriteBatch {
     let mut native = ::rocksdb::WriteBatch::with_capacity_bytes(room(batch));
@@ -205,7 +208,10 @@ fn native(batch: &WriteBatch) -> ::rocksdb::WriteBatch {
         match entry.kind {
             Kind::Put => native.put(entry.key, entry.value),
             Kind::Delete => native.delete(entry.key),
-            Kind::RangeDelete => native.delete_range(entry.key, entry.value),
+            Kind::RangeDelete => {
+                let end = if entry.value.is_empty() { &ABOVE_ALL_KEYS } else { entry.value };
+                native.delete_range(entry.key, end);
+            }
         }
     }
     native
@@ -346,7 +352,7 @@ mod tests {
         for number in 0..300usize {
             batch.put(KeyspaceId::DEFAULT, &vec![b'k'; 1 + number], &vec![b'v'; number * 7]);
             batch.delete(KeyspaceId::DEFAULT, b"key");
-            batch.delete_range(KeyspaceId::DEFAULT, b"a", b"b");
+            batch.delete_range(KeyspaceId::DEFAULT, b"a"..b"b");
         }
         assert!(native(&batch).size_in_bytes() <= room(&batch));
     }

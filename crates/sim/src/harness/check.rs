@@ -152,7 +152,7 @@ pub(crate) fn check_pairs(
     snapshot: Option<&Snapshot>,
 ) -> std::result::Result<(), Mismatch> {
     let all = || {
-        let range = db.range::<[u8]>(keyspace, ..);
+        let range = db.range(keyspace, ..);
         match snapshot {
             Some(snapshot) => range.at(snapshot),
             None => range,

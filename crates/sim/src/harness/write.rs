@@ -5,7 +5,7 @@ use crate::content;
 use crate::model::{Batch, Write};
 use crate::operations::{Change, SPACES};
 use crate::settings::LogMode;
-use esker_api::WriteBatch;
+use esker_api::{KeyRange, WriteBatch};
 use esker_base::{Error, KeyspaceId, MAX_KEY_BYTES};
 
 /// A batch is cut off before it gets larger: it must fit a quarter of the smallest segment.
@@ -84,7 +84,8 @@ impl Harness {
                     match a.cmp(&b) {
                         std::cmp::Ordering::Less => Write::DeleteRange(id, a, b),
                         std::cmp::Ordering::Greater => Write::DeleteRange(id, b, a),
-                        std::cmp::Ordering::Equal => continue,
+                        // To the last key.
+                        std::cmp::Ordering::Equal => Write::DeleteRange(id, a, Vec::new()),
                     }
                 }
             };
@@ -95,7 +96,7 @@ impl Harness {
                 Write::Put(id, key, value) => batch.put(KeyspaceId(*id), key, value),
                 Write::Delete(id, key) => batch.delete(KeyspaceId(*id), key),
                 Write::DeleteRange(id, start, end) => {
-                    batch.delete_range(KeyspaceId(*id), start, end);
+                    batch.delete_range(KeyspaceId(*id), KeyRange::deleted(start, end));
                 }
             }
             expected.push(write);
@@ -109,15 +110,15 @@ impl Harness {
         batch.put(KeyspaceId::DEFAULT, &content::key(0), b"of a refused batch");
         let segment_bytes = self.segment_bytes();
         match flaw {
-            0 => batch.put(KeyspaceId::DEFAULT, b"", b"value"),
+            0 => batch.delete_range(KeyspaceId::DEFAULT, ..b""),
             1 => batch.put(KeyspaceId::DEFAULT, &vec![b'k'; MAX_KEY_BYTES + 1], b"value"),
-            2 => batch.delete_range(KeyspaceId::DEFAULT, b"b", b"a"),
+            2 => batch.delete_range(KeyspaceId::DEFAULT, b"b"..b"a"),
             3 => batch.put(KeyspaceId::DEFAULT, b"key", &vec![0; segment_bytes / 4 + 1]),
             _ => batch.put(KeyspaceId(u32::MAX), b"key", b"value"),
         }
         let refused = match (flaw, self.db().write(&batch)) {
             (_, Ok(())) => false,
-            (0, Err(error)) => matches!(error, Error::EmptyKey),
+            (0, Err(error)) => matches!(error, Error::EmptyRange),
             (1, Err(error)) => matches!(error, Error::KeyTooLong { .. }),
             (2, Err(error)) => matches!(error, Error::EmptyRange),
             (3, Err(error)) => matches!(error, Error::ValueTooLarge { .. }),

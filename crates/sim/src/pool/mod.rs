@@ -16,8 +16,8 @@ pub mod whole;
 
 use crate::content;
 use crate::model::{Batch, Write};
-use esker_api::WriteBatch;
-use esker_base::{KeyspaceId, Rng};
+use esker_api::{KeyRange, WriteBatch};
+use esker_base::{KeyspaceId, Rng, stored_key};
 use esker_pmem::sim::CrashState;
 use std::fmt;
 
@@ -88,13 +88,14 @@ impl std::ops::AddAssign for Seen {
 fn draw_batch(rng: &mut Rng) -> Batch {
     let most = [1, 1, 2, 4][rng.below(4) as usize];
     let bytes = [8, 24, 100, 400][rng.below(4) as usize];
-    let key = |rng: &mut Rng| content::key(rng.below(12) as u16);
+    // As they are stored: some of these frames are read without the engine.
+    let key = |rng: &mut Rng| stored_key(&content::key(rng.below(12) as u16)).into_owned();
     let mut write = || {
         let a = key(rng);
         match rng.below(10) {
             0 | 1 => Write::Delete(0, a),
             2 => {
-                let b = content::key(100 + rng.below(12) as u16);
+                let b = stored_key(&content::key(100 + rng.below(12) as u16)).into_owned();
                 if a < b { Write::DeleteRange(0, a, b) } else { Write::DeleteRange(0, b, a) }
             }
             _ => {
@@ -120,7 +121,7 @@ fn encode(batch: &Batch) -> WriteBatch {
             Write::Put(space, key, value) => encoded.put(KeyspaceId(*space), key, value),
             Write::Delete(space, key) => encoded.delete(KeyspaceId(*space), key),
             Write::DeleteRange(space, start, end) => {
-                encoded.delete_range(KeyspaceId(*space), start, end);
+                encoded.delete_range(KeyspaceId(*space), KeyRange::deleted(start, end));
             }
         }
     }

@@ -35,7 +35,7 @@ impl<'a> Wanted<'a> {
             Kind::RangeDelete => self.ranges.push(LockRange {
                 keyspace: entry.keyspace,
                 start: entry.key.into(),
-                end: entry.value.into(),
+                end: (!entry.value.is_empty()).then(|| entry.value.into()),
             }),
         }
     }

@@ -14,21 +14,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// The keys of a keyspace from `start` up to, not including, `end`.
+/// The keys of a keyspace from `start` up to, not including, `end`, or up to the last one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct LockRange {
     pub(crate) keyspace: KeyspaceId,
     pub(crate) start: Box<[u8]>,
-    pub(crate) end: Box<[u8]>,
+    pub(crate) end: Option<Box<[u8]>>,
 }
 
 impl LockRange {
     pub(super) fn contains(&self, keyspace: KeyspaceId, key: &[u8]) -> bool {
-        self.keyspace == keyspace && &self.start[..] <= key && key < &self.end[..]
+        self.keyspace == keyspace && &self.start[..] <= key && self.ends_after(key)
     }
 
     fn overlaps(&self, other: &LockRange) -> bool {
-        self.keyspace == other.keyspace && self.start < other.end && other.start < self.end
+        self.keyspace == other.keyspace
+            && other.ends_after(&self.start)
+            && self.ends_after(&other.start)
+    }
+
+    fn ends_after(&self, key: &[u8]) -> bool {
+        self.end.as_ref().is_none_or(|end| key < &end[..])
     }
 }
 

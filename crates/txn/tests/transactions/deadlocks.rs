@@ -109,7 +109,7 @@ fn locks_in_random_order_never_block_for_ever_and_lose_nothing() {
             for n in 0..rounds {
                 let mut batch = WriteBatch::new();
                 batch.put(KEYSPACE, format!("plain{n}").as_bytes(), b"");
-                batch.delete_range(KEYSPACE, b"plain", b"plain9");
+                batch.delete_range(KEYSPACE, b"plain".as_slice()..b"plain9");
                 batch.put(KEYSPACE, b"plain!", b"");
                 store.write(&batch).unwrap();
             }

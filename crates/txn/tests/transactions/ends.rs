@@ -139,7 +139,6 @@ fn what_can_not_be_written_is_refused_when_it_is_put() {
         let store = store_of(&[]);
         let mut transaction = store.begin(&options).unwrap();
         transaction.write("good", "1").unwrap();
-        assert!(matches!(transaction.put(KEYSPACE, b"", b""), Err(Error::EmptyKey)));
         let long = vec![1; MAX_KEY_BYTES + 1];
         assert!(matches!(transaction.delete(KEYSPACE, &long), Err(Error::KeyTooLong { .. })));
         let nowhere = transaction.put(KeyspaceId(99).into(), b"k", b"");
@@ -213,4 +212,48 @@ fn a_keyspace_of_another_store_is_refused_by_every_call() {
         assert_nothing_held(&store);
     }
     assert_eq!(committed(&store, "k").unwrap(), "mine");
+}
+
+#[test]
+fn the_empty_key_and_keys_of_zeroes_are_keys_like_others() {
+    for options in all_options() {
+        let store = store_of(&[("\0", "old"), ("a", "1")]);
+        let mut transaction = store.begin(&options).unwrap();
+        assert_eq!(transaction.scan("", "b"), ["\\x00=old", "a=1"]);
+        transaction.write("", "empty").unwrap();
+        transaction.write("\0\0", "two").unwrap();
+        assert_eq!(transaction.read_for_update("").unwrap().unwrap(), "empty");
+        transaction.set_savepoint().unwrap();
+        transaction.delete(KEYSPACE, b"\0").unwrap();
+        assert_eq!(transaction.scan("", "b"), ["=empty", "\\x00\\x00=two", "a=1"]);
+        transaction.rollback_to_savepoint().unwrap();
+        transaction.commit().unwrap();
+        assert_eq!(committed(&store, "").unwrap(), "empty");
+        assert_eq!(committed(&store, "\0").unwrap(), "old");
+        assert_eq!(committed(&store, "\0\0").unwrap(), "two");
+        assert_nothing_held(&store);
+    }
+}
+
+#[test]
+fn two_transactions_that_write_the_empty_key_conflict() {
+    for concurrency in [Concurrency::Pessimistic, Concurrency::Optimistic] {
+        let store = store_of(&[("", "0"), ("\0", "0")]);
+        let options = options(Isolation::Snapshot, concurrency);
+        let mut first = store.begin(&options).unwrap();
+        first.read("");
+        let mut second = store.begin(&options).unwrap();
+        second.write("", "2").unwrap();
+        second.commit().unwrap();
+        let late = first.write("", "1").and_then(|()| first.commit());
+        assert!(matches!(late, Err(Error::Conflict { .. })), "{late:?}");
+        // The keys beside it are others.
+        let mut third = store.begin(&options).unwrap();
+        third.read("");
+        let mut fourth = store.begin(&options).unwrap();
+        fourth.write("\0", "4").unwrap();
+        fourth.commit().unwrap();
+        third.write("", "3").unwrap();
+        third.commit().unwrap();
+    }
 }

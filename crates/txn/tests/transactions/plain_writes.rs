@@ -14,7 +14,7 @@ fn put(key: &str) -> WriteBatch {
 
 fn range_delete(start: &str, end: &str) -> WriteBatch {
     let mut batch = WriteBatch::new();
-    batch.delete_range(KEYSPACE, start.as_bytes(), end.as_bytes());
+    batch.delete_range(KEYSPACE, start..end);
     batch
 }
 
@@ -105,7 +105,7 @@ fn a_serializable_read_of_what_a_plain_batch_changed_since_is_a_conflict() {
 fn a_refused_batch_leaves_no_lock() {
     let store = store_of(&[]);
     let mut batch = put("k");
-    batch.delete_range(KEYSPACE, b"z", b"a");
+    batch.delete_range(KEYSPACE, b"z"..b"a");
     assert!(matches!(store.write(&batch), Err(Error::EmptyRange)));
     assert_nothing_held(&store);
 }

@@ -195,9 +195,6 @@ impl ModelTransaction<'_> {
 
     fn write(&mut self, keyspace: KeyspaceId, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         self.check()?;
-        if key.is_empty() {
-            return Err(Error::EmptyKey);
-        }
         self.guard(&self.model.lock(), keyspace, key)?;
         self.writes.insert((keyspace, key.to_vec()), value.map(<[u8]>::to_vec));
         Ok(())

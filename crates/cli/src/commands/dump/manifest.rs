@@ -8,7 +8,7 @@ use crate::options::{describe, shape_name};
 use crate::place::Files;
 use crate::text::shorten;
 use clap::Args;
-use esker::inspect::Change;
+use esker::inspect::{Change, KeyFormat};
 use serde_json::{Value as Json, json};
 use std::io::Write;
 
@@ -76,6 +76,7 @@ fn change_text(change: &Change) -> String {
         }
         Change::RemoveLog(epoch) => format!("remove log {epoch}"),
         Change::Closed => "closed".to_owned(),
+        Change::KeyFormat(format) => format!("key format: {}", key_format_name(*format)),
         Change::Account(account) => format!(
             "account: {} bytes written by users, {} by flushes, {} by compactions",
             account.user_bytes, account.flush_bytes, account.compaction_bytes
@@ -83,6 +84,13 @@ fn change_text(change: &Change) -> String {
         Change::Lifetimes { keyspace, born, .. } => {
             format!("lifetimes in keyspace {keyspace}, and of {} tables", born.len())
         }
+    }
+}
+
+fn key_format_name(format: KeyFormat) -> &'static str {
+    match format {
+        KeyFormat::AsGiven => "as given",
+        KeyFormat::Mapped => "mapped",
     }
 }
 
@@ -111,6 +119,9 @@ fn change_json(offset: u64, change: &Change) -> Json {
         }),
         Change::RemoveLog(epoch) => json!({ "change": "remove-log", "segment": epoch }),
         Change::Closed => json!({ "change": "closed" }),
+        Change::KeyFormat(format) => json!({
+            "change": "key-format", "format": key_format_name(*format),
+        }),
         Change::Account(account) => json!({
             "change": "account", "user_bytes": account.user_bytes,
             "log_bytes": account.log_bytes, "flush_bytes": account.flush_bytes,

@@ -1,0 +1,107 @@
+//! The border between the keys of users and stored keys.
+//!
+//! All keys and bounds that come from a user pass here on their way in, and all keys that go to a
+//! user pass here on their way out. Behind this border keys are never empty, and a range delete has
+//! an end. `esker_base::stored_key` defines the map and says why it keeps the order.
+
+use esker_api::{KeyRange, WriteBatch};
+use esker_base::stored_key::MAX_STORED_KEY_BYTES;
+use esker_base::{ABOVE_STORED_KEYS, Kind, is_edge_key, restore_user_key, stored_key, user_key};
+use std::borrow::Cow;
+use std::ops::Bound;
+
+/// How a database stores keys. Fixed when the database is created.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum KeyFormat {
+    /// As they are. Such a database has no empty key. The first releases created these.
+    AsGiven,
+    /// Mapped, so that the empty key is a key: see `esker_base::stored_key`.
+    #[default]
+    Mapped,
+}
+
+/// The first stored key of a database, whatever its format.
+const FIRST: &[u8] = &[0];
+/// Above every key that is stored as it is given.
+static ABOVE_GIVEN_KEYS: [u8; MAX_STORED_KEY_BYTES] = [0xff; MAX_STORED_KEY_BYTES];
+
+impl KeyFormat {
+    /// Returns the stored key of `key`.
+    #[inline]
+    pub fn stored<'a>(self, key: &'a [u8]) -> Cow<'a, [u8]> {
+        match self {
+            KeyFormat::Mapped => stored_key(key),
+            KeyFormat::AsGiven => Cow::Borrowed(key),
+        }
+    }
+
+    /// Returns the key of the user whose stored key is `stored`.
+    #[inline]
+    pub fn user<'a>(self, stored: &'a [u8]) -> Cow<'a, [u8]> {
+        match self {
+            KeyFormat::Mapped => user_key(stored),
+            KeyFormat::AsGiven => Cow::Borrowed(stored),
+        }
+    }
+
+    /// Does in place what [`KeyFormat::user`] does.
+    #[inline]
+    pub(crate) fn restore(self, stored: &mut Vec<u8>) {
+        if self == KeyFormat::Mapped {
+            restore_user_key(stored);
+        }
+    }
+
+    /// Returns the range of the stored keys of the keys in `range`.
+    pub(crate) fn range(self, range: KeyRange) -> KeyRange {
+        let stored = |bound: Bound<Vec<u8>>| {
+            bound.map(|key| if is_edge_key(&key) { self.stored(&key).into_owned() } else { key })
+        };
+        KeyRange { start: stored(range.start), end: stored(range.end) }
+    }
+
+    /// Whether a user may store the empty key.
+    pub(crate) fn takes_empty_key(self) -> bool {
+        self == KeyFormat::Mapped
+    }
+
+    /// The end of a range delete that has no end.
+    fn end_of_keys(self) -> &'static [u8] {
+        match self {
+            KeyFormat::Mapped => ABOVE_STORED_KEYS,
+            KeyFormat::AsGiven => &ABOVE_GIVEN_KEYS,
+        }
+    }
+
+    /// Returns `batch` with stored keys: the batch itself, unless one of its keys is stored
+    /// differently or one of its ranges is open.
+    #[inline]
+    pub(crate) fn batch(self, batch: &WriteBatch) -> Cow<'_, WriteBatch> {
+        if batch.has_edge_keys() { Cow::Owned(self.mapped(batch)) } else { Cow::Borrowed(batch) }
+    }
+
+    #[cold]
+    fn mapped(self, batch: &WriteBatch) -> WriteBatch {
+        let mut mapped = WriteBatch::new();
+        mapped.reserve(batch.encoded().len() + 2 * batch.len());
+        for entry in batch.iter() {
+            let key = self.stored(entry.key);
+            match entry.kind {
+                Kind::Put => mapped.put(entry.keyspace, &key, entry.value),
+                Kind::Delete => mapped.delete(entry.keyspace, &key),
+                Kind::RangeDelete => {
+                    let start = if key.is_empty() { FIRST } else { &key[..] };
+                    let end = match entry.value {
+                        [] => Cow::Borrowed(self.end_of_keys()),
+                        end => self.stored(end),
+                    };
+                    mapped.delete_range(entry.keyspace, start..&end[..]);
+                }
+            }
+        }
+        if batch.wants_sync() {
+            mapped.sync();
+        }
+        mapped
+    }
+}
