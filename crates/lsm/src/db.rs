@@ -456,7 +456,8 @@ impl Db {
     /// The tables that compaction leaves out because a read of them failed. Their other parts can be read. An open of the
     /// database tries them again, and so does compaction after an I/O error, from time to time.
     pub fn unreadable_tables(&self) -> Vec<UnreadableTable> {
-        self.inner().view.pin().version.unreadable_tables()
+        let inner = self.inner();
+        inner.view.pin().version.unreadable_tables(inner.keys)
     }
 
     /// Figures.
@@ -518,7 +519,7 @@ impl Db {
             snapshots: inner.snapshots.len() as u64,
             visible_seqno: inner.commit.visible(),
             flushed_seqno: view.version.flushed_through,
-            unreadable_tables: view.version.unreadable_tables(),
+            unreadable_tables: view.version.unreadable_tables(inner.keys),
             background_error,
             account,
         }

@@ -343,7 +343,7 @@ impl Inner {
 
     /// Why compaction leaves a table alone, if it leaves one.
     pub(crate) fn unreadable_error(&self) -> Option<Error> {
-        self.view.pin().version.unreadable()
+        self.view.pin().version.unreadable(self.keys)
     }
 
     /// Opens the tables that are not open. Fails with the first error, after it has tried all.

@@ -9,6 +9,7 @@
 //! then compaction reads the table again. A table that could not be opened is opened again after
 //! the same pause.
 
+use crate::user_keys::KeyFormat;
 use crate::version::{KeyspaceVersion, TableHandle, Version, table_file_name};
 use esker_base::{Error, KeyspaceId};
 use parking_lot::Mutex;
@@ -106,13 +107,14 @@ pub struct UnreadableTable {
 }
 
 impl TableHandle {
-    /// Why compaction leaves the table alone, if it does: with the table's file and its keys.
-    pub fn unreadable(&self) -> Option<Error> {
+    /// Why compaction leaves the table alone, if it does: with the table's file and its keys,
+    /// as users know them.
+    pub fn unreadable(&self, keys: KeyFormat) -> Option<Error> {
         let cause = Arc::new(self.mark.why()?);
         Some(Error::TableUnreadable {
             file: table_file_name(self.meta.id.file),
-            smallest: self.meta.smallest.escape_ascii().to_string(),
-            largest: self.meta.largest.escape_ascii().to_string(),
+            smallest: keys.user(&self.meta.smallest).escape_ascii().to_string(),
+            largest: keys.user(&self.meta.largest).escape_ascii().to_string(),
             cause,
         })
     }
@@ -147,19 +149,19 @@ impl KeyspaceVersion {
     }
 
     /// Why compaction leaves a table alone, if it leaves one.
-    pub fn unreadable(&self) -> Option<Error> {
-        self.tables().find_map(|(_, _, table)| table.unreadable())
+    pub fn unreadable(&self, keys: KeyFormat) -> Option<Error> {
+        self.tables().find_map(|(_, _, table)| table.unreadable(keys))
     }
 }
 
 impl Version {
     /// Why compaction leaves a table alone, if it leaves one.
-    pub(crate) fn unreadable(&self) -> Option<Error> {
-        self.keyspaces.values().find_map(|keyspace| keyspace.unreadable())
+    pub(crate) fn unreadable(&self, keys: KeyFormat) -> Option<Error> {
+        self.keyspaces.values().find_map(|keyspace| keyspace.unreadable(keys))
     }
 
     /// The tables that compaction leaves alone.
-    pub(crate) fn unreadable_tables(&self) -> Vec<UnreadableTable> {
+    pub(crate) fn unreadable_tables(&self, keys: KeyFormat) -> Vec<UnreadableTable> {
         let of_keyspace = |keyspace: &Arc<KeyspaceVersion>| {
             let name = keyspace.name.clone();
             let tables = keyspace.tables();
@@ -170,8 +172,8 @@ impl Version {
                 level,
                 file: table_file_name(table.meta.id.file),
                 bytes: table.meta.bytes,
-                smallest: table.meta.smallest.clone(),
-                largest: table.meta.largest.clone(),
+                smallest: keys.user(&table.meta.smallest).into_owned(),
+                largest: keys.user(&table.meta.largest).into_owned(),
                 error: why.to_string(),
             });
             described.collect::<Vec<_>>()
@@ -217,7 +219,7 @@ mod tests {
     #[test]
     fn damage_and_loss_stay_and_a_failed_device_may_recover() {
         let table = TableHandle::detached(sample_table(1));
-        assert!(!table.is_unreadable() && table.unreadable().is_none());
+        assert!(!table.is_unreadable() && table.unreadable(KeyFormat::Mapped).is_none());
         table.mark_unreadable(&Error::Closed);
         assert!(!table.is_unreadable(), "a compaction that was cancelled");
         let failed = Error::io("read", "a file", std::io::ErrorKind::Other.into());
@@ -228,6 +230,6 @@ mod tests {
         table.mark_unreadable(&Error::Lost { file, offset: 0, what });
         table.mark_unreadable(&failed);
         assert!(!table.may_recover(), "the first error stays");
-        assert!(table.unreadable().is_some_and(|error| error.is_lost()));
+        assert!(table.unreadable(KeyFormat::Mapped).is_some_and(|error| error.is_lost()));
     }
 }

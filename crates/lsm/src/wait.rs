@@ -235,7 +235,7 @@ impl Inner {
                 let wanted =
                     compaction::full(keyspace, before_file, &jobs.busy, self.sizes, &around);
                 let is_idle = jobs.busy.is_idle(keyspace.id);
-                let unreadable = keyspace.unreadable();
+                let unreadable = keyspace.unreadable(self.keys);
                 drop(view);
                 match wanted {
                     Some(plan) if jobs.busy.permits(&plan) => {

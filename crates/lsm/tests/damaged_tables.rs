@@ -292,14 +292,14 @@ fn deletes_over_a_damaged_table_are_kept_for_what_it_may_hold() {
             world.written.remove(&key);
         }
         let (from, to) = (KEYS / 2 - 40, KEYS / 2 + 40);
-        world.db.delete_range(&keyspace, &from.to_be_bytes(), &to.to_be_bytes()).unwrap();
+        world.db.delete_range(&keyspace, from.to_be_bytes()..to.to_be_bytes()).unwrap();
         world.written.retain(|key, _| !(from..to).contains(key));
         drop(keyspace);
         // Some keys come again, others stay deleted.
         (0..22).for_each(|round| world.update(7 * round + 1 + round % 3));
         world.written.retain(|key, _| !(from..to).contains(key));
         let keyspace = world.keyspace();
-        world.db.delete_range(&keyspace, &from.to_be_bytes(), &to.to_be_bytes()).unwrap();
+        world.db.delete_range(&keyspace, from.to_be_bytes()..to.to_be_bytes()).unwrap();
         drop(keyspace);
         world.db.flush().unwrap();
         while world.db.step() {}
