@@ -13,6 +13,8 @@ pub enum Failure {
     Failed(String),
     /// The command can't be what the user meant: status 2.
     Usage(String),
+    /// All was done that can be, and something is missing in it: status 1.
+    Missing(String),
     /// The user stopped it; what was done is said: status 130, as shells have it for SIGINT.
     Interrupted(String),
     /// Everything to be said was said: this status.
@@ -37,6 +39,7 @@ impl Failure {
         match self {
             Failure::Failed(message) => Failure::Failed(message + more),
             Failure::Usage(message) => Failure::Usage(message + more),
+            Failure::Missing(message) => Failure::Missing(message + more),
             Failure::Interrupted(message) => Failure::Interrupted(message + more),
             Failure::Said(_) | Failure::PipeClosed => self,
         }
@@ -45,7 +48,7 @@ impl Failure {
     /// Tells the user, and gives the exit status.
     pub fn report(self) -> ExitCode {
         let (message, status) = match self {
-            Failure::Failed(message) => (message, 1),
+            Failure::Failed(message) | Failure::Missing(message) => (message, 1),
             Failure::Usage(message) => (message, 2),
             Failure::Interrupted(message) => (message, 130),
             Failure::Said(status) => return ExitCode::from(status),

@@ -1,10 +1,11 @@
 //! The database, the keyspace and the range that a command works on.
 
+use crate::commands::repair::between;
 use crate::failure::{Failure, Outcome};
 use crate::message::tell;
 use crate::text::Form;
 use clap::Args;
-use esker::inspect::Inspector;
+use esker::inspect::{Inspector, Skipped};
 use esker::{Cursor, Db, Env, KeyRange, Keyspace, Log, Recovery, Settings, Sync};
 use esker_flash::{FlashStorage, zones};
 use esker_pmem::pool::Inspect;
@@ -196,6 +197,12 @@ fn warned(db: Db) -> Outcome<Db> {
     if let Some(torn) = db.torn_log() {
         tell(format_args!("esker: {torn}"));
     }
+    for name in db.set_aside() {
+        tell(format_args!(
+            "esker: set aside {name}, which the manifest does not list: it may hold writes that were not \
+             acknowledged as durable; remove it if nothing is missing"
+        ));
+    }
     Ok(db)
 }
 
@@ -249,6 +256,28 @@ impl Stretch {
             start: start.map_or(Bound::Unbounded, Bound::Included),
             end: end.map_or(Bound::Unbounded, Bound::Excluded),
         })
+    }
+}
+
+/// Calls `visit` with each pair of a keyspace in `range`, in order, until it says `false`, and goes around what is
+/// damaged. What was gone around is told, and then the failure is that something is missing.
+pub fn for_each_around(
+    place: &Place,
+    range: &KeyRange,
+    visit: impl FnMut(&[u8], &[u8]) -> Outcome<bool>,
+) -> Outcome {
+    let mut skipped = 0u64;
+    let mut report = |skip: Skipped| {
+        skipped += 1;
+        let what = if skip.are_range_deletes { "range deletes" } else { "versions" };
+        let (keys, file, error) = (between(&skip.keys), &skip.file, &skip.keys.error);
+        tell(format_args!("esker: skipped {what} of keys {keys} in {file}: {error}"));
+    };
+    let inspector = place.home.inspect()?;
+    inspector.read_around(&place.keyspace, range, visit, &mut report)?;
+    match skipped {
+        0 => Ok(()),
+        _ => Err(Failure::Missing("something is missing: see what was skipped".into())),
     }
 }
 

@@ -183,6 +183,7 @@ impl Bench {
             fingerprint_bits: FINGERPRINT_BITS,
             sample_level: 0,
             expected_lifetime: None,
+            origin: None,
         };
         let outcome = execute_part(&plan, &Part::default(), &context).unwrap();
         let tables = outcome.outputs.into_iter().map(|meta| self.handle(meta)).collect();

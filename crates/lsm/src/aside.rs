@@ -1,6 +1,6 @@
-//! Keeps what a recovery rejects: bytes of logs that may have held writes.
+//! Keeps what a recovery does not use: bytes of logs that may have held writes, and files of unknown content.
 //!
-//! The log itself is removed or recycled once its accepted writes are in tables. So before that, its
+//! A file of unknown content is renamed. A log is removed or recycled once its accepted writes are in tables. So before that, its
 //! content is copied to a file of its own, which nothing reads and only a person removes.
 
 use crate::recover::Rejected;
@@ -9,6 +9,30 @@ use esker_storage::Storage;
 
 /// What the names of files start with that hold rejected content.
 const LOST: &str = "lost-";
+
+/// The name under which a file was set aside for the `number`th time, from 1.
+fn lost_name(name: &str, number: u32) -> String {
+    if number == 1 { format!("{LOST}{name}") } else { format!("{LOST}{number}-{name}") }
+}
+
+/// The name that a file of this name had before it was set aside.
+pub(crate) fn name_before(lost: &str) -> Option<&str> {
+    let name = lost.strip_prefix(LOST)?;
+    let is_number =
+        |number: &str| !number.is_empty() && number.bytes().all(|it| it.is_ascii_digit());
+    Some(name.split_once('-').filter(|(number, _)| is_number(number)).map_or(name, |(_, it)| it))
+}
+
+/// Renames a file so that nothing reads it. Returns its new name.
+pub(crate) fn set_aside(storage: &dyn Storage, name: &str) -> Result<String> {
+    let mut number = 1;
+    while storage.exists(&lost_name(name, number))? {
+        number += 1;
+    }
+    let lost = lost_name(name, number);
+    storage.rename(name, &lost)?;
+    Ok(lost)
+}
 
 /// Copies the logs to files of `storage`, durably. Returns the names of the files.
 pub(crate) fn keep(storage: &dyn Storage, rejected: &[Rejected]) -> Result<Vec<String>> {
@@ -19,14 +43,14 @@ pub(crate) fn keep(storage: &dyn Storage, rejected: &[Rejected]) -> Result<Vec<S
 
 /// Copies one log, unless an open that failed afterwards has done so.
 fn keep_one(storage: &dyn Storage, log: &Rejected) -> Result<String> {
-    let mut name = format!("{LOST}{}", log.name);
     let mut number = 1;
+    let mut name = lost_name(&log.name, number);
     while storage.exists(&name)? {
         if holds(storage, &name, &log.bytes)? {
             return Ok(name);
         }
         number += 1;
-        name = format!("{LOST}{number}-{}", log.name);
+        name = lost_name(&log.name, number);
     }
     let mut file = storage.create(&name, Hint::of(FileKind::Log))?;
     match file.append(&log.bytes).and_then(|()| file.sync()) {
@@ -66,5 +90,11 @@ mod tests {
         assert_eq!(keep(b"one"), ["lost-00000001.log"]);
         assert_eq!(keep(b"two"), ["lost-2-00000001.log"]);
         assert!(holds(&storage, "lost-00000001.log", b"one").unwrap());
+
+        storage.create("00000001.log", Hint::of(FileKind::Log)).unwrap();
+        assert_eq!(set_aside(&storage, "00000001.log").unwrap(), "lost-3-00000001.log");
+        assert_eq!(name_before("lost-3-00000001.log"), Some("00000001.log"));
+        assert_eq!(name_before("lost-00000001.log"), Some("00000001.log"));
+        assert_eq!(name_before("00000001.log"), None);
     }
 }

@@ -39,6 +39,5 @@ fn link(inner: &Inner, state: &State, target: &dyn Storage) -> Result<()> {
     // the owner of the original's log directory.
     let chance = inner.clock.now().as_nanos() as u64 ^ inner.installer.next_file();
     let identity = Rng::new(inner.installer.identity() ^ chance).next_u64();
-    Manifest::create(target, id, identity, &copy.snapshot())?;
-    Ok(())
+    Manifest::create(target, id, identity, &copy.snapshot())?.seal(target)
 }

@@ -148,6 +148,7 @@ impl Inner {
             },
             |_| {},
         )?;
+        self.installer.seal();
         unused.into_iter().for_each(|epoch| self.logs.retire(epoch));
         self.logs.close();
         Ok(())

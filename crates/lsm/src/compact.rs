@@ -16,6 +16,8 @@ use crate::settings::KeyspaceSettings;
 use crate::under_way::{Entered, Progress};
 use crate::version::{KeyspaceVersion, TableId, TableMeta, table_file_name};
 use esker_base::{KeyspaceId, Result, Seqno};
+use esker_table::Origin;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A part writes about so many tables at least: each may end with one that is not full, and has to find
@@ -36,6 +38,7 @@ pub(crate) struct Merge {
     sample_level: u8,
     progress: Arc<Progress>,
     expected_lifetime: Option<u64>,
+    origin: Arc<Origin>,
 }
 
 impl Merge {
@@ -50,6 +53,7 @@ impl Merge {
             sample_level: if plan.output_level == 0 { keyspace.sample_level() } else { 0 },
             progress: Arc::new(Progress::of(plan, keyspace)),
             expected_lifetime: keyspace.expected_lifetime(plan.output_level, now),
+            origin: origin_of(inner, plan, keyspace),
         }
     }
 
@@ -70,6 +74,7 @@ impl Merge {
             fingerprint_bits: self.fingerprint_bits,
             sample_level: self.sample_level,
             expected_lifetime: self.expected_lifetime,
+            origin: Some(self.origin.clone()),
         };
         self.parts.take_one(|part| compaction::execute_part(&self.plan, part, &context))
     }
@@ -85,6 +90,27 @@ impl Merge {
             failure
         })
     }
+}
+
+/// What the outputs of `plan` say of where they come from. A table in a file that others keep alive is still there
+/// once it was replaced, and after the loss of a manifest only this tells that it was.
+fn origin_of(inner: &Inner, plan: &Plan, keyspace: &KeyspaceVersion) -> Arc<Origin> {
+    let mut origin = inner.installer.origin(keyspace);
+    let fields = Arc::make_mut(&mut origin);
+    let version = inner.view.load().version.clone();
+    let all = version.keyspaces.values().flat_map(|keyspace| keyspace.tables());
+    let files: BTreeSet<u64> = all.map(|(_, _, table)| table.meta.id.file).collect();
+    let mut obsolete = BTreeSet::new();
+    for table in plan.tables() {
+        fields.replaces.push((table.meta.id.file, table.meta.id.offset));
+        // One that does not open fails the compaction.
+        let Ok(reader) = table.reader(&inner.cache) else { continue };
+        let Some(before) = &reader.properties().origin else { continue };
+        let replaced = before.replaces.iter().chain(&before.obsolete);
+        obsolete.extend(replaced.filter(|(file, _)| files.contains(file)).copied());
+    }
+    fields.obsolete = obsolete.into_iter().collect();
+    origin
 }
 
 /// A merge that idle threads may help with.

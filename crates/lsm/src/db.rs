@@ -549,6 +549,23 @@ impl Db {
         self.inner().torn_log.as_ref()
     }
 
+    /// The files that opening set aside, under their new names, `lost-NAME`: the manifest does not list them, and
+    /// they may hold writes that are nowhere else. After a crash these are writes that were not acknowledged as
+    /// durable.
+    pub fn set_aside(&self) -> &[String] {
+        &self.inner().set_aside
+    }
+
+    /// All files that opens have set aside and nobody has removed, and their lengths in bytes. An open keeps at most
+    /// 1 GiB of them, the newest.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if the directory cannot be listed.
+    pub fn lost_files(&self) -> Result<Vec<(String, u64)>> {
+        crate::strays::lost_files(&*self.inner().storage)
+    }
+
     /// What of the tables is live, as far as samples of their keys tell. `None` if a table can't be
     /// opened.
     pub fn live_data(&self) -> Option<LiveData> {

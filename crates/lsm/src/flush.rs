@@ -16,7 +16,7 @@ use crate::view::View;
 use esker_base::{EntryCursor, Hint, KeyspaceId, RangeTombstone, Result};
 use esker_memtable::{MemTable, MemTableCursor};
 use esker_storage::WritableFile;
-use esker_table::{TableOptions, TableWriter};
+use esker_table::{Origin, TableOptions, TableWriter};
 use std::sync::Arc;
 
 /// The tables that a flush wrote.
@@ -79,8 +79,8 @@ fn write_tables(inner: &Inner, memtable: &Arc<MemTable>, written: &mut Written) 
         };
         let options = TableOptions { file_id, ..content.options };
         let range_bytes = content.range_bytes();
-        let Content { mut cursor, tombstones, mut fold, .. } = content;
-        let writer = TableWriter::new(&mut **file, options);
+        let Content { mut cursor, tombstones, mut fold, origin, .. } = content;
+        let writer = TableWriter::new(&mut **file, options).with_origin(Some(origin));
         let table = compaction::write_table(writer, &mut cursor, tombstones, &mut fold)?;
         written.seen.push((keyspace_id, fold.bytes_seen() + range_bytes));
         table.into_iter().for_each(|meta| written.add(keyspace_id, meta));
@@ -102,13 +102,14 @@ fn write_parts(
     written: &mut Written,
 ) -> Result<()> {
     let range_bytes = content.range_bytes();
-    let Content { mut cursor, tombstones, mut fold, options, .. } = content;
+    let Content { mut cursor, tombstones, mut fold, options, origin, .. } = content;
     let next_file = || {
         let file_id = inner.installer.next_file();
         let file = create(inner, file_id, expected_lifetime, written)?;
         Ok((file, TableOptions { file_id, ..options }))
     };
-    let tables = compaction::write_cut_tables(&mut cursor, tombstones, &mut fold, &at, next_file)?;
+    let tables =
+        compaction::write_cut_tables(&mut cursor, tombstones, &mut fold, &at, &origin, next_file)?;
     tables.into_iter().for_each(|meta| written.add(options.keyspace, meta));
     written.seen.push((options.keyspace, fold.bytes_seen() + range_bytes));
     written.user_bytes += fold.bytes_seen();
@@ -125,6 +126,7 @@ struct Content {
     cuts: Option<Cuts>,
     /// The file is still to be told.
     options: TableOptions,
+    origin: Arc<Origin>,
 }
 
 /// Tables in files of their own.
@@ -149,6 +151,7 @@ impl Content {
             cursor,
             tombstones: memtable.range_deletes_in(id),
             fold: Fold::new(inner.snapshots.list(), false),
+            origin: inner.installer.origin(keyspace),
             cuts: compaction::flush_cuts(keyspace, inner.sizes).map(|at| {
                 let now = inner.installer.account().table_bytes();
                 Cuts { at, expected_lifetime: keyspace.expected_lifetime(0, now) }

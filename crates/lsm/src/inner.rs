@@ -59,6 +59,8 @@ pub(crate) struct Inner {
     pub(crate) read_only: bool,
     /// What opening gave up.
     pub(crate) torn_log: Option<TornLog>,
+    /// Files that opening set aside, under their new names.
+    pub(crate) set_aside: Vec<String>,
     /// The storage, as what knows how much its tables take. `None`: opened for reading.
     pub(crate) meter: Option<Arc<MeteredStorage>>,
 

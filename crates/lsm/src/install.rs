@@ -2,13 +2,14 @@
 
 use crate::account::Account;
 use crate::left::Left;
-use crate::manifest::{Change, Edit, Manifest, State, invariants};
+use crate::manifest::{Change, Edit, Manifest, State, invariants, settings_property};
 use crate::undecided::Undecided;
 use crate::user_keys::KeyFormat;
-use crate::version::{TableHandle, Version};
+use crate::version::{KeyspaceVersion, TableHandle, Version};
 use crate::view::{View, ViewCell};
 use esker_base::{Error, KeyspaceId, Result};
 use esker_storage::Storage;
+use esker_table::Origin;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +22,10 @@ const MANIFEST_BYTES_MAX: u64 = 16 << 20;
 pub(crate) struct Installer {
     storage: Arc<dyn Storage>,
     identity: u64,
+    keys: KeyFormat,
     next_file: AtomicU64,
+    /// The number of the last edit that is durable.
+    edits: AtomicU64,
     manifest: Mutex<Open>,
     left: Left,
     /// Set under the manifest's lock, read by writers.
@@ -42,13 +46,16 @@ impl Installer {
         manifest: Manifest,
         state: State,
     ) -> Self {
-        let next_file = AtomicU64::new(state.next_file);
+        let keys = state.keys;
+        let (next_file, edits) = (AtomicU64::new(state.next_file), AtomicU64::new(state.edits));
         let snapshot_bytes = manifest.bytes();
         let manifest = Mutex::new(Open { manifest: Some(manifest), state, snapshot_bytes });
         Installer {
             storage,
             identity,
+            keys,
             next_file,
+            edits,
             manifest,
             left: Left::default(),
             undecided: Undecided::default(),
@@ -57,12 +64,15 @@ impl Installer {
 
     /// An installer that installs nothing.
     pub(crate) fn read_only(storage: Arc<dyn Storage>, identity: u64, state: State) -> Self {
-        let next_file = AtomicU64::new(state.next_file);
+        let keys = state.keys;
+        let (next_file, edits) = (AtomicU64::new(state.next_file), AtomicU64::new(state.edits));
         let manifest = Mutex::new(Open { manifest: None, state, snapshot_bytes: 0 });
         Installer {
             storage,
             identity,
+            keys,
             next_file,
+            edits,
             manifest,
             left: Left::default(),
             undecided: Undecided::default(),
@@ -88,7 +98,28 @@ impl Installer {
 
     /// How the database stores keys.
     pub(crate) fn key_format(&self) -> KeyFormat {
-        self.manifest.lock().state.keys
+        self.keys
+    }
+
+    /// What a table of `keyspace` that is begun now says of where it comes from. A manifest that ends before the
+    /// edit named there has lost edits.
+    pub(crate) fn origin(&self, keyspace: &KeyspaceVersion) -> Arc<Origin> {
+        Arc::new(Origin {
+            database: self.identity,
+            edits: self.edits.load(Ordering::Acquire),
+            name: keyspace.name.clone(),
+            settings: settings_property(&keyspace.settings, self.keys),
+            ..Origin::default()
+        })
+    }
+
+    /// Notes beside the manifest that the database was closed and the manifest ends here. The closing record in the
+    /// manifest holds without it.
+    pub(crate) fn seal(&self) {
+        let open = self.manifest.lock();
+        if let (true, Some(manifest)) = (open.state.closed, &open.manifest) {
+            let _ = manifest.seal(&*self.storage);
+        }
     }
 
     /// A copy of the state in force.
@@ -173,6 +204,7 @@ impl Installer {
             return Err(error);
         }
         open.state = state;
+        self.edits.store(open.state.edits, Ordering::Release);
         // Before readers lose sight of them: counted twice rather than not at all.
         self.left.add(&edit, &removed);
 

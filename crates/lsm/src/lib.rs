@@ -57,6 +57,7 @@ mod snapshot;
 mod stall;
 mod stats;
 mod store;
+mod strays;
 mod table_gets;
 mod table_space;
 mod torn;

@@ -158,6 +158,12 @@ pub(crate) fn check_claim(storage: &dyn Storage, identity: u64) -> Result<()> {
     }
 }
 
+/// The database that a log directory says it belongs to.
+pub(crate) fn owner(storage: &dyn Storage) -> Option<u64> {
+    let claim = read_claim(storage).ok()??;
+    u64::from_str_radix(std::str::from_utf8(&claim).ok()?.trim_end(), 16).ok()
+}
+
 /// What a log directory of the database `identity` says.
 fn claim_of(identity: u64) -> String {
     format!("{identity:016x}\n")

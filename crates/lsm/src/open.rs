@@ -26,16 +26,17 @@ use crate::settings::{KeyspaceSettings, Log, Recovery, Settings};
 use crate::snapshot::Snapshots;
 use crate::stall::Stall;
 use crate::stats::Counters;
+use crate::strays::{Known, Strays, loss_in};
 use crate::table_space::MeteredStorage;
 use crate::under_way::UnderWay;
 use crate::unlisted;
-use crate::version::{Version, parse_table_file_name};
+use crate::version::Version;
 use crate::view::{View, ViewCell};
 use esker_api::StoreId;
 use esker_base::{Error, KeyspaceId, Priority, Result};
 use esker_memtable::DramTable;
 use esker_pmem::OwnerProcess;
-use esker_storage::PosixStorage;
+use esker_storage::{PosixStorage, Storage};
 use esker_table::BlockCache;
 use parking_lot::{Mutex, RwLock};
 use std::path::Path;
@@ -120,7 +121,7 @@ impl Db {
         locks: Vec<Box<dyn Send + std::marker::Sync>>,
         meter: Option<Arc<MeteredStorage>>,
     ) -> Db {
-        let Opened { installer, version, recovered, table_memory: _ } = opened;
+        let Opened { installer, version, recovered, set_aside, table_memory: _ } = opened;
         let salt = env.draw(b"segments");
         let log_storage = env.log_storage.clone().unwrap_or_else(|| env.storage.clone());
         let logs = match (&settings.log, env.pool) {
@@ -152,6 +153,7 @@ impl Db {
             dram_table,
             read_only: meter.is_none(),
             torn_log: recovered.torn,
+            set_aside,
             meter,
             view: ViewCell::new(view),
             installer,
@@ -209,12 +211,14 @@ struct Opened {
     recovered: Recovered,
     /// What the tables take of the memory once they are open, about.
     table_memory: u64,
+    /// Files whose content nobody knows, under their new names.
+    set_aside: Vec<String>,
 }
 
 fn create_new(env: &Env, default: KeyspaceSettings) -> Result<Opened> {
     let identity = env.draw(b"identity");
     check_logs_unclaimed(env)?;
-    remove_strays(env, &State::default(), "");
+    remove_beginnings(&*env.storage)?;
     let default = Change::CreateKeyspace {
         id: KeyspaceId::DEFAULT,
         name: DEFAULT_KEYSPACE.into(),
@@ -222,7 +226,8 @@ fn create_new(env: &Env, default: KeyspaceSettings) -> Result<Opened> {
         retention_seqno: None,
     };
     let mut state = State::default();
-    let edit = Edit::of([Change::NextFile(2), default]);
+    let numbered = Change::Numbered { edits: 1, first_file: 1 };
+    let edit = Edit::of([Change::NextFile(2), numbered, default]);
     state.apply(&edit, &env.storage).expect("the first edit fits an empty tree");
     let manifest = Manifest::create(&*env.storage, 1, identity, &state.snapshot())?;
     // Only now: a claim by a database that a crash left without a manifest would bar the next try.
@@ -230,7 +235,17 @@ fn create_new(env: &Env, default: KeyspaceSettings) -> Result<Opened> {
     let recovered = Recovered::nothing_after(0);
     let version = state.version.clone();
     let installer = Installer::new(env.storage.clone(), identity, manifest, state);
-    Ok(Opened { installer, version, recovered, table_memory: 0 })
+    Ok(Opened { installer, version, recovered, table_memory: 0, set_aside: Vec::new() })
+}
+
+/// Removes what a creation left that was cut off: manifests that `CURRENT` never named.
+fn remove_beginnings(storage: &dyn Storage) -> Result<()> {
+    for name in storage.list()? {
+        if name == "CURRENT.new" || parse_manifest_file_name(&name).is_some() {
+            storage.remove(&name)?;
+        }
+    }
+    Ok(())
 }
 
 /// Fails if what a new database is to keep its logs in is another's.
@@ -266,8 +281,12 @@ fn reopen(
         env.claim_logs(identity, !state.logs.is_empty())?;
     }
     let mut recovered = read_logs(env, env.log_source(), manifest_name, &state)?;
-    if let Some(torn) = &mut recovered.torn {
+    if let Some(torn) = &recovered.torn {
         torn.accept(recovery)?;
+    }
+    // Before anything is written: they may show that the manifest is damaged.
+    let strays = Strays::find(env, manifest_name, identity, &state, &recovered)?;
+    if let Some(torn) = &mut recovered.torn {
         torn.kept_in = aside::keep(&*env.storage, &std::mem::take(&mut recovered.rejected))?;
     }
     recover::sync_logs(&**env.log_storage(), &recovered)?;
@@ -276,13 +295,16 @@ fn reopen(
     state.next_file = state.next_file.max(recover::next_file_seen(env)?);
     let id = state.next_file;
     state.next_file += 1;
+    state.first_file = Some(id);
+    state.edits += 1;
     let manifest = Manifest::create(&*env.storage, id, identity, &state.snapshot())?;
-    remove_strays(env, &state, manifest.name());
+    remove_replaced(&*env.storage, manifest_name);
+    let set_aside = strays.dispose(env);
     let version = state.version.clone();
     // The fresh manifest has no closing record.
     state.closed = false;
     let installer = Installer::new(env.storage.clone(), identity, manifest, state);
-    Ok(Opened { installer, version, recovered, table_memory })
+    Ok(Opened { installer, version, recovered, table_memory, set_aside })
 }
 
 /// Reads the logs, unless they show that the manifest is not the one that belongs to them.
@@ -294,13 +316,15 @@ fn read_logs(
 ) -> Result<Recovered> {
     let cut_off = recover::manifest_cut_off(&*env.storage, manifest_name)?;
     let dir = env.storage.describe();
-    if cut_off.is_none() {
+    // Beside the tables such a log is a stray that shows that the manifest has lost edits: see `strays`.
+    let is_elsewhere = env.log_storage.is_some();
+    if cut_off.is_none() && is_elsewhere {
         unlisted::check_age(&source, env.pool.is_some(), state, &dir)?;
     }
     let recovered = recover::read_logs(&source, state)?;
     let Some(offset) = cut_off else {
         // What is beside the tables while logs are elsewhere is as much a stray, or not.
-        if env.log_storage.is_some() {
+        if is_elsewhere {
             unlisted::check_age(&env.tables_source(), false, state, &dir)?;
         }
         return Ok(recovered);
@@ -314,33 +338,15 @@ fn read_logs(
     Ok(recovered)
 }
 
-/// Removes what a crash left: files that nothing refers to. Called once everything that is referred
-/// to was found. What can't be removed is tried again at the next open.
-fn remove_strays(env: &Env, state: &State, manifest: &str) {
-    let files = state.files();
-    let stray = |name: &str| {
-        name == "CURRENT.new"
-            || request::is_request_file(name)
-            || parse_table_file_name(name).is_some_and(|id| !files.contains(&id))
-            || log_files::parse_log_file_name(name)
-                .is_some_and(|epoch| !state.logs.contains_key(&epoch))
-            || (parse_manifest_file_name(name).is_some() && name != manifest)
-    };
-    let storages = std::iter::once(&env.storage).chain(&env.log_storage);
-    for storage in storages {
-        let mut removed = false;
-        for name in storage.list().unwrap_or_default().iter().filter(|name| stray(name)) {
-            removed |= storage.remove(name).is_ok();
-        }
-        // Before the manifest grows: see `unlisted::check_edits`. What a process before this one removed
-        // became durable with the manifest just made, if it lay beside it.
-        if removed || !Arc::ptr_eq(storage, &env.storage) {
-            let _ = storage.sync_names();
-        }
-    }
+/// Removes the manifest that was in force, which the one in force now repeats.
+fn remove_replaced(storage: &dyn Storage, manifest: &str) {
+    // If it can't be removed now, the next open does it.
+    let _ = storage.remove(manifest);
 }
 
 fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
+    // Before the manifest: beside a writer, whatever a table that is there says of edits, the manifest has.
+    let names = env.storage.list()?;
     let manifest_name = match recover::look(&*env.storage)? {
         Found::Database(name) => name,
         Found::Nothing => return Err(nothing_there(&env.storage.describe())),
@@ -356,6 +362,13 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
     // Copied: the writer goes on with what is in the pool.
     let copied = LogSource { storage: &*logs, pool: None, background: &*env.background };
     let mut recovered = read_logs(env, copied, &manifest_name, &state)?;
+    let last_seqno = recovered.last_seqno;
+    let known = Known { identity, state: &state, manifest: &manifest_name, last_seqno };
+    let path = format!("{}/{manifest_name}", env.storage.describe());
+    let bytes = env.storage.open(&manifest_name)?.len()?;
+    if let Some(loss) = loss_in(known.fates(&*env.storage, &names)?.values(), &path, bytes) {
+        return Err(loss);
+    }
     // Beside a writer, a last frame that does not hold is one that it is just writing.
     recovered.torn.take_if(|torn| torn.later.is_none());
     if let Some(torn) = &recovered.torn {
@@ -363,7 +376,7 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
     }
     let version = state.version.clone();
     let installer = Installer::read_only(env.storage.clone(), identity, state);
-    let opened = Opened { installer, version, recovered, table_memory: 0 };
+    let opened = Opened { installer, version, recovered, table_memory: 0, set_aside: Vec::new() };
     let cache = Arc::new(BlockCache::new(cache_bytes(settings, 0)));
     let db = Db::assemble(env.clone(), settings.clone(), opened, cache, Vec::new(), None);
     // Opened files can still be read after the writer has removed them.

@@ -21,6 +21,7 @@ use crate::manifest::{
 };
 use crate::parallel;
 use crate::pool_logs::POOL_ALIGNMENT;
+use crate::strays::file_id_in;
 use crate::torn::{FramesBehind, TornLog};
 use crate::user_keys::KeyFormat;
 use crate::version::{TableMeta, parse_table_file_name, table_file_name};
@@ -56,6 +57,17 @@ pub(crate) fn look(storage: &dyn Storage) -> Result<Found> {
         let reason = "it holds tables or logs, but no CURRENT file to say which are in force; \
                       restore that file, or run `esker repair`";
         return Err(Error::NotADatabase { dir, reason: reason.into() });
+    }
+    // A creation that was cut off leaves a manifest of one edit.
+    let in_force = |name: &&String| {
+        parse_manifest_file_name(name).is_some()
+            && read_manifest(storage, name).is_ok_and(|(_, records)| records.len() > 1)
+    };
+    if let Some(name) = names.iter().find(in_force) {
+        let reason = format!(
+            "it has no CURRENT file, and {name} was in force; restore CURRENT, or run `esker repair`"
+        );
+        return Err(Error::NotADatabase { dir, reason });
     }
     match names.iter().find(|name| !ours(name)) {
         None => Ok(Found::Nothing),
@@ -368,10 +380,7 @@ pub(crate) fn next_file_seen(env: &Env) -> Result<u64> {
     let mut next = 0;
     for storage in std::iter::once(&env.storage).chain(&env.log_storage) {
         for name in storage.list()? {
-            let id = parse_table_file_name(&name)
-                .or_else(|| parse_log_file_name(&name).map(u64::from))
-                .or_else(|| parse_manifest_file_name(&name));
-            next = id.map_or(next, |id| next.max(id + 1));
+            next = file_id_in(&name).map_or(next, |id| next.max(id + 1));
         }
     }
     Ok(next)

@@ -128,6 +128,12 @@ impl Layer for MeteredStorage {
         Ok(Box::new(MeteredFile { file, name, bytes: 0, files }))
     }
 
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.storage.rename(from, to)?;
+        self.files.lock().end(from);
+        Ok(())
+    }
+
     fn remove(&self, name: &str) -> Result<()> {
         self.storage.remove(name)?;
         self.files.lock().end(name);

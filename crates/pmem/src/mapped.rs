@@ -231,13 +231,12 @@ fn lock(file: &File, path: &Path) -> Result<()> {
     }
 }
 
-/// Says who holds the lock, in a place of the file that is there for it.
-pub(crate) fn write_holder(region: &MappedRegion, at: usize, path: &Path) -> Result<()> {
+/// Says who holds the lock, in a place of the file that is there for it. A note for people: the lock holds without it.
+pub(crate) fn write_holder(region: &MappedRegion, at: usize) {
     let mut bytes = [0; PID_BYTES_MAX];
     let pid = std::process::id().to_string();
     bytes[..pid.len()].copy_from_slice(pid.as_bytes());
-    let written = region._file.write_all_at(&bytes, at as u64);
-    written.map_err(|source| failure("write to", path, source))
+    let _ = region._file.write_all_at(&bytes, at as u64);
 }
 
 /// Who holds the lock: as the kernel says, or else as the holder wrote it; or `unknown`.

@@ -29,6 +29,9 @@ pub trait Layer: Send + Sync + 'static {
     fn remove(&self, name: &str) -> Result<()> {
         self.below().remove(name)
     }
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.below().rename(from, to)
+    }
     fn is_busy(&self) -> bool {
         self.below().is_busy()
     }
@@ -69,7 +72,7 @@ impl<L: Layer> Storage for L {
         Layer::remove(self, name)
     }
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.below().rename(from, to)
+        Layer::rename(self, from, to)
     }
     fn sync_names(&self) -> Result<()> {
         self.below().sync_names()

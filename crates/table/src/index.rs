@@ -143,6 +143,11 @@ impl Index {
         self.seqnos.get(n).copied().unwrap_or(0)
     }
 
+    /// The key of the separator of block `n`.
+    pub(crate) fn separator(&self, n: usize) -> Vec<u8> {
+        [&self.common[..], self.tail(n)].concat()
+    }
+
     /// The block that holds the first version at or after `(key, seqno)`, or the one after the
     /// last.
     #[inline]

@@ -15,14 +15,56 @@ use std::sync::Arc;
 
 /// Only in tables with deletes or range tombstones, and the first writers left it out.
 const OLDEST_DELETE: u8 = 16;
+/// Of an [`Origin`], as are [`NAME`] and [`SETTINGS`]: all of them are there or none.
+const DATABASE: u8 = 17;
+const EDITS: u8 = 18;
+
 /// The first id of a byte string. All lower ones are numbers.
 const SMALLEST: u8 = 64;
 const LARGEST: u8 = 65;
+const NAME: u8 = 66;
+const SETTINGS: u8 = 67;
+const REPLACES: u8 = 68;
+const FROM: u8 = 69;
+const TO: u8 = 70;
+const OBSOLETE: u8 = 71;
 
 /// Reserved for the one seqno of all entries of an ingested table.
 const RESERVED_GLOBAL_SEQNO: u8 = 100;
 /// Reserved for the key that encrypts the table.
 const RESERVED_KEY_ID: u8 = 101;
+
+/// What a table says of the database that wrote it, so that a database without a manifest can be rebuilt.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Origin {
+    /// The database's identity.
+    pub database: u64,
+    /// The number of the last edit in the manifest when the table was begun.
+    pub edits: u64,
+    /// The keyspace's name.
+    pub name: String,
+    /// The keyspace's settings, encoded by the engine.
+    pub settings: Vec<u8>,
+    /// The tables, by file and offset, whose versions between `from` and `to` this table replaces: what of them is to
+    /// be kept is here.
+    pub replaces: Vec<(u64, u64)>,
+    /// The first key of that range, unless it starts with the first key of all.
+    pub from: Option<Vec<u8>>,
+    /// The first key behind that range, if there is one.
+    pub to: Option<Vec<u8>>,
+    /// Tables that were replaced before this one was begun, in files that were still there.
+    pub obsolete: Vec<(u64, u64)>,
+}
+
+/// Tables by file and offset, as varints.
+fn tables(list: &[(u64, u64)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (file, offset) in list {
+        put_varint64(&mut out, *file);
+        put_varint64(&mut out, *offset);
+    }
+    out
+}
 
 /// Counts and bounds of a table.
 #[derive(Clone, PartialEq, Debug)]
@@ -67,6 +109,8 @@ pub struct Properties {
     pub largest: Vec<u8>,
     /// Sketches of the distinct keys.
     pub sketches: Arc<Sketches>,
+    /// The database and keyspace that the table was written for. `None` in tables of older writers.
+    pub origin: Option<Arc<Origin>>,
 }
 
 impl Properties {
@@ -96,6 +140,7 @@ impl Properties {
             smallest: Vec::new(),
             largest: Vec::new(),
             sketches: Arc::default(),
+            origin: None,
         }
     }
 
@@ -148,15 +193,34 @@ impl Properties {
         let mut out = Vec::new();
         let mut number = Vec::new();
         let oldest_delete = self.oldest_delete.map(|seqno| (OLDEST_DELETE, seqno));
-        for (id, value) in self.numbers().into_iter().chain(oldest_delete) {
+        let origin = self.origin.as_deref();
+        let written_by = origin.map(|origin| [(DATABASE, origin.database), (EDITS, origin.edits)]);
+        let numbers = self.numbers().into_iter().chain(oldest_delete);
+        for (id, value) in numbers.chain(written_by.into_iter().flatten()) {
             number.clear();
             put_varint64(&mut number, value);
             out.push(id);
             put_bytes(&mut out, &number);
         }
-        for (id, key) in [(SMALLEST, &self.smallest), (LARGEST, &self.largest)] {
+        let bounds = [(SMALLEST, &self.smallest[..]), (LARGEST, &self.largest)];
+        for (id, bytes) in bounds {
             out.push(id);
-            put_bytes(&mut out, key);
+            put_bytes(&mut out, bytes);
+        }
+        if let Some(origin) = origin {
+            let (replaces, obsolete) = (tables(&origin.replaces), tables(&origin.obsolete));
+            let fields = [
+                (NAME, Some(origin.name.as_bytes())),
+                (SETTINGS, Some(&origin.settings[..])),
+                (REPLACES, Some(&replaces[..]).filter(|replaces| !replaces.is_empty())),
+                (FROM, origin.from.as_deref()),
+                (TO, origin.to.as_deref()),
+                (OBSOLETE, Some(&obsolete[..]).filter(|obsolete| !obsolete.is_empty())),
+            ];
+            for (id, bytes) in fields.into_iter().filter_map(|(id, bytes)| Some((id, bytes?))) {
+                out.push(id);
+                put_bytes(&mut out, bytes);
+            }
         }
         out
     }
@@ -164,6 +228,7 @@ impl Properties {
     /// Reads what [`Properties::encode`] wrote. The error says what does not hold.
     pub(crate) fn decode(mut input: &[u8]) -> Result<Properties, &'static str> {
         let mut properties = Properties::empty(KeyspaceId(0), 0, 0);
+        let mut origin: Option<Origin> = None;
         let mut last_id = 0;
         while !input.is_empty() {
             let id = take_u8(&mut input).ok_or("a property is cut short")?;
@@ -178,6 +243,32 @@ impl Properties {
                 }
                 SMALLEST => properties.smallest = value.to_vec(),
                 LARGEST => properties.largest = value.to_vec(),
+                NAME => {
+                    origin.get_or_insert_default().name = String::from_utf8(value.to_vec())
+                        .map_err(|_| "the keyspace's name is no text")?;
+                }
+                SETTINGS => origin.get_or_insert_default().settings = value.to_vec(),
+                REPLACES | OBSOLETE => {
+                    let origin = origin.get_or_insert_default();
+                    let list =
+                        if id == REPLACES { &mut origin.replaces } else { &mut origin.obsolete };
+                    while !value.is_empty() {
+                        let file = take_varint64(&mut value);
+                        let table = file.zip(take_varint64(&mut value));
+                        list.push(table.ok_or("a list of tables is cut short")?);
+                    }
+                }
+                FROM => origin.get_or_insert_default().from = Some(value.to_vec()),
+                TO => origin.get_or_insert_default().to = Some(value.to_vec()),
+                DATABASE | EDITS => {
+                    let number = take_varint64(&mut value)
+                        .filter(|_| value.is_empty())
+                        .ok_or("a property is out of its range")?;
+                    let origin = origin.get_or_insert_default();
+                    let field =
+                        if id == DATABASE { &mut origin.database } else { &mut origin.edits };
+                    *field = number;
+                }
                 id if id < SMALLEST => take_varint64(&mut value)
                     .filter(|_| value.is_empty())
                     .and_then(|number| properties.set_number(id, number))
@@ -185,6 +276,7 @@ impl Properties {
                 _ => {}
             }
         }
+        properties.origin = origin.map(Arc::new);
         if properties.smallest > properties.largest {
             return Err("the smallest key is above the largest");
         }
@@ -255,6 +347,13 @@ impl Properties {
             + self.smallest.capacity()
             + self.largest.capacity()
             + self.sketches.memory_bytes()
+            + self.origin.as_ref().map_or(0, |origin| {
+                let lists = origin.replaces.capacity() + origin.obsolete.capacity();
+                let keys = origin.from.as_ref().map_or(0, Vec::capacity)
+                    + origin.to.as_ref().map_or(0, Vec::capacity);
+                let texts = origin.name.capacity() + origin.settings.capacity();
+                size_of::<Origin>() + texts + keys + lists * size_of::<(u64, u64)>()
+            })
     }
 }
 
@@ -276,7 +375,18 @@ mod tests {
     fn properties_round_trip() {
         assert_eq!(Properties::decode(&sample().encode()), Ok(sample()));
         let with_deletes = Properties { oldest_delete: Some(1014), ..sample() };
-        assert_eq!(Properties::decode(&with_deletes.encode()), Ok(with_deletes));
+        assert_eq!(Properties::decode(&with_deletes.encode()), Ok(with_deletes.clone()));
+        let origin = Origin {
+            database: 1 << 63,
+            edits: 9,
+            name: "k".into(),
+            settings: vec![1, 2],
+            replaces: vec![(3, 0), (300, 70_000)],
+            to: Some(b"x".to_vec()),
+            ..Origin::default()
+        };
+        let with_origin = Properties { origin: Some(Arc::new(origin)), ..with_deletes };
+        assert_eq!(Properties::decode(&with_origin.encode()), Ok(with_origin));
         assert_eq!((&sample().smallest[..], &sample().largest[..]), (&b"a"[..], &b"d"[..]));
     }
 

@@ -282,10 +282,17 @@ impl Table {
 }
 
 /// Where a table of `bytes` bytes ends in its file.
-fn end_of(source: &Source, bytes: u64) -> Result<u64> {
+pub(crate) fn end_of(source: &Source, bytes: u64) -> Result<u64> {
     let file_bytes = source.file.len()?;
     let end = source.offset.checked_add(bytes).filter(|&end| end <= file_bytes);
     end.ok_or_else(|| source.damaged(file_bytes, "the file ends before the table in it does"))
+}
+
+/// The footer that ends at `end` of a file, of whatever table.
+pub(crate) fn footer_before(source: &Source, end: u64) -> Result<Footer> {
+    let tail_bytes = end.min(FOOTER_BYTES_MAX as u64);
+    let tail = source.read(end - tail_bytes, tail_bytes as usize)?;
+    Footer::decode(&tail, source.file.name(), end)
 }
 
 /// The footer in `tail`, the last bytes of a table of `bytes` bytes that ends at `end` of its file.
@@ -308,15 +315,15 @@ fn footer_in(source: &Source, tail: &[u8], end: u64, bytes: u64) -> Result<Foote
 }
 
 /// The end of a table, read: footer and all sections but the data blocks, as stored.
-struct Sections {
-    footer: Footer,
+pub(crate) struct Sections {
+    pub(crate) footer: Footer,
     stored: Vec<u8>,
     /// Where `stored` starts in the file: behind the data blocks.
     start: u64,
 }
 
 impl Sections {
-    fn read(source: &Source, bytes: u64) -> Result<Sections> {
+    pub(crate) fn read(source: &Source, bytes: u64) -> Result<Sections> {
         let end = end_of(source, bytes)?;
         let mut tail_bytes = bytes.min(TAIL_BYTES);
         let mut tail = source.read(end - tail_bytes, tail_bytes as usize);
@@ -348,12 +355,12 @@ impl Sections {
         start as usize..(start + self.footer.sections[n]) as usize
     }
 
-    fn has(&self, kind: BlockKind) -> bool {
+    pub(crate) fn has(&self, kind: BlockKind) -> bool {
         !self.place(kind).is_empty()
     }
 
     /// Where a section lies in the file, and its stored bytes.
-    fn get(&self, kind: BlockKind) -> (u64, &[u8]) {
+    pub(crate) fn get(&self, kind: BlockKind) -> (u64, &[u8]) {
         let place = self.place(kind);
         (self.start + place.start as u64, &self.stored[place])
     }

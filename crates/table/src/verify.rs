@@ -113,6 +113,8 @@ impl Table {
         let is_older = *trusted.sketches == older;
         audit.found.sketches = Arc::new(if is_older { older } else { present });
         audit.found.compression = trusted.compression;
+        // Nothing else in the table tells it.
+        audit.found.origin.clone_from(&trusted.origin);
         audit.found.fingerprint_bits = self.fingerprint_bits();
         // Older writers did not tell it.
         if trusted.oldest_delete.is_none() {

@@ -8,6 +8,7 @@ use crate::format::{
     put_trailer,
 };
 use crate::index_builder::IndexBuilder;
+use crate::properties::Origin;
 use crate::sketch::Sketches;
 use crate::{Compression, Properties, filter, tombstones};
 use esker_base::{
@@ -96,6 +97,23 @@ impl<'f> TableWriter<'f> {
             sketches: Sketches::default(),
             tombstones: Vec::new(),
             properties,
+        }
+    }
+
+    /// The same, and the table says what it was written for.
+    pub fn with_origin(mut self, origin: Option<Arc<Origin>>) -> Self {
+        self.properties.origin = origin;
+        self
+    }
+
+    /// Says that the table replaces what other tables have in `[from, to)`, if its origin names any.
+    pub fn set_range(&mut self, from: Option<&[u8]>, to: Option<&[u8]>) {
+        if let Some(origin) = &mut self.properties.origin
+            && !origin.replaces.is_empty()
+        {
+            let origin = Arc::make_mut(origin);
+            origin.from = from.map(<[u8]>::to_vec);
+            origin.to = to.map(<[u8]>::to_vec);
         }
     }
 

@@ -42,6 +42,8 @@ impl Check {
                 "frames": checked.frames,
                 "log_entries": checked.log_entries,
                 "strays": checked.strays,
+                "unknown": checked.unknown,
+                "lost": checked.lost,
                 "torn_log": checked.torn_log.as_ref().map(|torn| torn.to_string()),
                 "beside_writer": checked.is_beside,
                 "problems": problems,
@@ -91,6 +93,16 @@ fn text(checked: &Checked, problems: &[String], pool: Option<PoolDomain>) -> Str
     if !checked.strays.is_empty() {
         let names = checked.strays.join(", ");
         out.push_str(&format!("left over, and removed at the next open for writing: {names}\n"));
+    }
+    if !checked.unknown.is_empty() {
+        let names = checked.unknown.join(", ");
+        out.push_str(&format!(
+            "not listed, and renamed to lost-NAME at the next open for writing: {names}\n"
+        ));
+    }
+    if !checked.lost.is_empty() {
+        let names = checked.lost.join(", ");
+        out.push_str(&format!("set aside by earlier opens, and yours to remove: {names}\n"));
     }
     match &checked.torn_log {
         // It is among the problems.

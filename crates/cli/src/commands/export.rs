@@ -8,7 +8,7 @@ use crate::failure::{Failure, Outcome};
 use crate::import::Format;
 use crate::interrupt::Interrupt;
 use crate::message::tell;
-use crate::place::{Place, Stretch, for_each};
+use crate::place::{Place, Stretch, for_each, for_each_around};
 use crate::progress::Progress;
 use crate::text::{Form, escape_into};
 use crate::units;
@@ -36,6 +36,10 @@ pub struct Export {
     format: Option<Format>,
     #[command(flatten)]
     stretch: Stretch,
+    /// Go around damaged blocks, say what was skipped, and end with status 1 if anything was. No other process may have
+    /// the database open
+    #[arg(long)]
+    skip_damaged: bool,
     /// --from, --to and --prefix are hexadecimal digits; in JSON Lines, keys and values are, too
     #[arg(long)]
     hex: bool,
@@ -51,7 +55,12 @@ impl Export {
         };
         let form = Form { hex: self.hex };
         let range = self.stretch.range(form)?;
-        let (db, keyspace) = self.place.open_for_reading()?;
+        let opened = match self.skip_damaged {
+            true => None,
+            false => Some(self.place.open_for_reading()?),
+        };
+        // Of a reading around damage, what it ends with once the file is whole.
+        let mut around = Ok(());
         // What goes to standard output needs no tidying up, and shows itself how far it is.
         let interrupt = if to_stdout { Ok(Interrupt::default()) } else { Interrupt::listen() };
         let interrupt =
@@ -61,7 +70,7 @@ impl Export {
         let mut write = |out: &mut dyn Write, failed: &dyn Fn(std::io::Error) -> Failure| {
             let (mut line, mut is_stopped) = (header(format).to_owned(), false);
             out.write_all(line.as_bytes()).map_err(failed)?;
-            for_each(&db, &keyspace, range.clone(), false, |key, value| {
+            let visit = |key: &[u8], value: &[u8]| {
                 line.clear();
                 put_line(format, form, key, value, &mut line);
                 out.write_all(line.as_bytes()).map_err(failed)?;
@@ -69,7 +78,14 @@ impl Export {
                 progress.at(pairs);
                 is_stopped = interrupt.is_set();
                 Ok(!is_stopped)
-            })?;
+            };
+            match &opened {
+                Some((db, keyspace)) => for_each(db, keyspace, range.clone(), false, visit)?,
+                None => match for_each_around(&self.place, &range, visit) {
+                    Err(skipped @ Failure::Missing(_)) => around = Err(skipped),
+                    read => read?,
+                },
+            }
             if is_stopped {
                 let pairs = units::counted(pairs, "pair");
                 let message = format!("interrupted after {pairs}; the export is not whole");
@@ -78,14 +94,15 @@ impl Export {
             out.flush().map_err(failed)
         };
         if to_stdout {
-            return write(&mut super::stdout(), &Failure::from);
+            write(&mut super::stdout(), &Failure::from)?;
+            return around;
         }
         let name = self.file.display().to_string();
         let failed = |error| Failure::io("write to", name.clone(), error);
         into_file(&self.file, |out| write(out, &failed))?;
         progress.finish();
         tell(format_args!("exported {} to {name}", units::counted(pairs, "pair")));
-        Ok(())
+        around
     }
 }
 

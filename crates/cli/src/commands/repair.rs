@@ -6,13 +6,14 @@ use crate::place::Files;
 use crate::progress::Progress;
 use crate::text::{Form, escape};
 use crate::units;
-use esker::inspect::{MissingLogs, Repaired};
+use esker::inspect::{LostKeys, MissingLogs, Repaired};
 use serde_json::{Map, Value as Json, json};
 use std::io::Write;
 
 /// Give up what is damaged, so that the rest can be opened
 ///
-/// Keeps the tables that pass every check, and of the log the writes up to the first damaged one.
+/// Keeps the tables that pass every check, of a damaged one every block that can be read, and of the log the writes up
+/// to the first damaged one. Without a manifest that can be read, makes a new one from the tables and logs.
 /// Damaged files are renamed to NAME.damaged; in a pool, what can't be kept is freed. An older value of a key, or one that was deleted, may
 /// be seen again where a table is given up: if there is a copy of the database, use the copy. Changes
 /// nothing if nothing is damaged, or if a file can't be read for another reason than damage. No other
@@ -62,15 +63,28 @@ fn text(repaired: &Repaired) -> String {
     for problem in &repaired.given_up_manifests {
         out.push_str(&format!("gave up a manifest: {problem}\n"));
     }
-    if !repaired.given_up_manifests.is_empty() {
+    if !repaired.given_up_manifests.is_empty() && repaired.rebuilt.is_empty() {
         out.push_str(&format!("went by an older one: {}\n", repaired.manifest));
     }
     for lost in &repaired.lost_tables {
         let (smallest, largest) = (escape(&lost.smallest), escape(&lost.largest));
+        let what = if lost.kept > 0 { "kept a part of" } else { "gave up" };
         out.push_str(&format!(
-            "gave up a table with keys from {smallest} to {largest}: {}\n",
+            "{what} a table with keys from {smallest} to {largest}: {}\n",
             lost.error
         ));
+        if lost.kept == 0 {
+            continue;
+        }
+        for keys in &lost.lost_keys {
+            out.push_str(&format!("  lost: versions of keys {}\n", between(keys)));
+        }
+        if lost.lost_range_deletes {
+            out.push_str("  lost: its range deletes, so what they deleted may be seen again\n");
+        }
+    }
+    for line in &repaired.rebuilt {
+        out.push_str(&format!("{line}\n"));
     }
     for name in &repaired.adopted_logs {
         out.push_str(&format!("found a log again that a damaged edit had named: {name}\n"));
@@ -84,7 +98,7 @@ fn text(repaired: &Repaired) -> String {
     for name in &repaired.set_aside {
         out.push_str(&format!("renamed {name} to {name}.damaged\n"));
     }
-    let Repaired { given_up_manifests, lost_tables, cut_logs, torn_log, .. } = repaired;
+    let Repaired { given_up_manifests, lost_tables, cut_logs, torn_log, rebuilt, .. } = repaired;
     for name in &repaired.kept_logs {
         out.push_str(&format!("kept what was rejected of a log in {name}\n"));
     }
@@ -98,10 +112,33 @@ fn text(repaired: &Repaired) -> String {
         );
         return out;
     }
-    if given_up_manifests.is_empty() && lost_tables.is_empty() && cut_logs.is_empty() {
+    let nothing_lost = lost_tables.is_empty() && cut_logs.is_empty();
+    if given_up_manifests.is_empty() && nothing_lost && rebuilt.is_empty() {
         out.push_str("nothing had to be given up\n");
     }
     out
+}
+
+/// A range of keys, for people.
+pub fn between(keys: &LostKeys) -> String {
+    let from = match &keys.from[..] {
+        [] => "from the first".to_owned(),
+        from => format!("from {}", escape(from)),
+    };
+    match &keys.to {
+        Some(to) => format!("{from} to {}", escape(to)),
+        None => format!("{from} on"),
+    }
+}
+
+fn keys_json(keys: &LostKeys) -> Json {
+    let mut object = Map::new();
+    Form::default().insert(&mut object, "from", &keys.from);
+    if let Some(to) = &keys.to {
+        Form::default().insert(&mut object, "to", to);
+    }
+    object.insert("problem".into(), keys.error.clone().into());
+    object.into()
 }
 
 fn json(repaired: &Repaired) -> Json {
@@ -114,6 +151,10 @@ fn json(repaired: &Repaired) -> Json {
             object.insert("problem".into(), lost.error.clone().into());
             Form::default().insert(&mut object, "smallest", &lost.smallest);
             Form::default().insert(&mut object, "largest", &lost.largest);
+            object.insert("kept".into(), lost.kept.into());
+            let keys: Vec<_> = lost.lost_keys.iter().map(keys_json).collect();
+            object.insert("lost_keys".into(), keys.into());
+            object.insert("lost_range_deletes".into(), lost.lost_range_deletes.into());
             Json::from(object)
         })
         .collect();
@@ -129,6 +170,7 @@ fn json(repaired: &Repaired) -> Json {
         "torn_log": repaired.torn_log.as_ref().map(|torn| torn.to_string()),
         "kept_logs": repaired.kept_logs,
         "mended_pool": repaired.mended_pool,
+        "rebuilt": repaired.rebuilt,
         "set_aside": repaired.set_aside,
     })
 }

@@ -2,7 +2,7 @@
 
 use super::stdout;
 use crate::failure::Outcome;
-use crate::place::{Place, Stretch, for_each};
+use crate::place::{Place, Stretch, for_each, for_each_around};
 use crate::text::Form;
 use std::io::Write;
 
@@ -25,6 +25,10 @@ pub struct Scan {
     /// Print no values
     #[arg(long)]
     keys_only: bool,
+    /// Go around damaged blocks, say what was skipped, and end with status 1 if anything was. No other process may have
+    /// the database open
+    #[arg(long, conflicts_with = "reverse")]
+    skip_damaged: bool,
     #[command(flatten)]
     form: Form,
     /// Print {"key": …, "value": …} on each line
@@ -36,12 +40,12 @@ impl Scan {
     pub fn run(self) -> Outcome {
         let form = self.form;
         let range = self.stretch.range(form)?;
-        let (db, keyspace) = self.place.open_for_reading()?;
         let mut out = stdout();
         let mut line = String::new();
         let mut left = self.limit.unwrap_or(u64::MAX);
+        let mut read = Ok(());
         if left > 0 {
-            for_each(&db, &keyspace, range, self.reverse, |key, value| {
+            let visit = |key: &[u8], value: &[u8]| {
                 line.clear();
                 let value = (!self.keys_only).then_some(value);
                 if self.json {
@@ -52,9 +56,18 @@ impl Scan {
                 out.write_all(line.as_bytes())?;
                 left -= 1;
                 Ok(left > 0)
-            })?;
+            };
+            read = if self.skip_damaged {
+                for_each_around(&self.place, &range, visit)
+            } else {
+                let (db, keyspace) = self.place.open_for_reading()?;
+                for_each(&db, &keyspace, range, self.reverse, visit)
+            };
+        } else {
+            self.place.open_for_reading()?;
         }
-        Ok(out.flush()?)
+        out.flush()?;
+        read
     }
 }
 

@@ -81,6 +81,19 @@ fn the_database_directory_may_be_named_as_the_log_directory() {
 }
 
 #[test]
+fn check_and_repair_work_where_nothing_can_be_written() {
+    let scratch = sample();
+    for command in ["check", "repair"] {
+        let mut shell = std::process::Command::new("sh");
+        // No file may grow, as on a full disk: the holder's number cannot be written into LOCK.
+        let script = "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\"";
+        shell.args(["-c", script, env!("CARGO_BIN_EXE_esker"), command, "copy"]);
+        let output = shell.current_dir(scratch.path("")).output().unwrap();
+        crate::Done::of(output).expect_status(0);
+    }
+}
+
+#[test]
 fn what_cannot_be_read_for_another_reason_is_no_damage() {
     let scratch = sample();
     // One table damaged, and another one unreadable: neither may be renamed.

@@ -24,7 +24,7 @@ use crate::settings::KeyspaceSettings;
 use crate::version::{TableHandle, TableMeta};
 use esker_base::{EntryCursor, Error, MAX_SEQNO, RangeTombstone, Result, Seqno};
 use esker_storage::{Storage, WritableFile};
-use esker_table::{BlockCache, CursorPurpose, TableOptions, TableWriter};
+use esker_table::{BlockCache, CursorPurpose, Origin, TableOptions, TableWriter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -52,6 +52,8 @@ pub struct Context<'a> {
     pub sample_level: u8,
     /// How much the database is expected to write while they live, if that is known.
     pub expected_lifetime: Option<u64>,
+    /// What they say of where they come from.
+    pub origin: Option<Arc<Origin>>,
 }
 
 /// What a compaction did.
@@ -220,7 +222,8 @@ impl Work<'_> {
             sample_level: self.context.sample_level,
         };
         let mut file = self.files.create(&mut options)?;
-        let mut writer = TableWriter::new(&mut file, options);
+        let mut writer =
+            TableWriter::new(&mut file, options).with_origin(self.context.origin.clone());
         let filled = self.fill(&mut writer)?;
         if self.context.cancelled.load(Ordering::Relaxed) {
             return Err(Error::Closed);

@@ -5,7 +5,8 @@ use super::fold::{Fate, Fold};
 use crate::version::{TableId, TableMeta, table_file_name};
 use esker_base::{EntryCursor, Error, Hint, RangeTombstone, Result};
 use esker_storage::WritableFile;
-use esker_table::{TableInfo, TableOptions, TableWriter};
+use esker_table::{Origin, TableInfo, TableOptions, TableWriter};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Writes one table: what `fold` keeps of the versions from where `cursor` stands on and of
@@ -29,6 +30,7 @@ pub fn write_cut_tables(
     tombstones: Vec<RangeTombstone>,
     fold: &mut Fold,
     cuts: &[Vec<u8>],
+    origin: &Arc<Origin>,
     mut create: impl FnMut() -> Result<(Box<dyn WritableFile>, TableOptions)>,
 ) -> Result<Vec<TableMeta>> {
     fold.set_tombstones(tombstones);
@@ -42,7 +44,7 @@ pub fn write_cut_tables(
             continue;
         }
         let (mut file, options) = create()?;
-        let mut writer = TableWriter::new(&mut *file, options);
+        let mut writer = TableWriter::new(&mut *file, options).with_origin(Some(origin.clone()));
         let filled = fill(&mut writer, cursor, fold, |_, key| match is_after(key) {
             true => Next::Cut,
             false => Next::Add,
@@ -119,13 +121,14 @@ pub(super) fn finish(
     if writer.is_empty() {
         return Ok(None);
     }
+    writer.set_range(from, to);
     let info = writer.finish()?;
     let last_key = if versions == 0 { &[][..] } else { fold.last_kept() };
     Ok(Some(table_meta(info, last_key)))
 }
 
 /// What the manifest keeps of a table whose last version is of `last_key`.
-fn table_meta(info: TableInfo, last_key: &[u8]) -> TableMeta {
+pub(crate) fn table_meta(info: TableInfo, last_key: &[u8]) -> TableMeta {
     let properties = info.properties;
     TableMeta {
         id: TableId { file: properties.file_id, offset: info.offset },

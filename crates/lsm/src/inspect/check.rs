@@ -1,11 +1,11 @@
 //! Everything that can be checked, checked.
 
 use super::{Inspector, path, places};
-use crate::manifest::{CURRENT, State, parse_manifest_file_name};
-use crate::recover;
+use crate::manifest::State;
+use crate::recover::{self, Recovered};
+use crate::strays::{Fate, Known, lost_files};
 use crate::torn::TornLog;
-use crate::version::{TableMeta, parse_table_file_name};
-use crate::{log_files::parse_log_file_name, manifest::read_current};
+use crate::version::TableMeta;
 use esker_base::{Error, KeyspaceId, Result};
 use esker_pmem::pool::Inspect;
 use esker_table::Table;
@@ -29,6 +29,11 @@ pub struct Checked {
     pub log_entries: u64,
     /// Files that the manifest does not name. The next open for writing removes them.
     pub strays: Vec<String>,
+    /// Files that the manifest does not name and whose content may be nowhere else. The next open for writing renames
+    /// them to `lost-NAME`.
+    pub unknown: Vec<String>,
+    /// Files that earlier opens have set aside, under the names that they have now.
+    pub lost: Vec<String>,
     /// Where the log ends in a frame that does not hold. If whole frames follow, that is a problem, too.
     pub torn_log: Option<TornLog>,
     /// What does not hold, as far as it was reported.
@@ -90,8 +95,8 @@ impl Inspector {
         self.presume_states(&state, cut_off.is_none())?;
         self.check_logs_place(&state, cut_off.is_none())?;
         self.check_tables(&state, checked, report);
-        self.check_logs(&state, checked, report);
-        checked.strays = self.strays(&state)?;
+        let recovered = self.check_logs(&state, checked, report);
+        self.check_strays(identity, &state, &manifest.name, recovered.as_ref(), checked, report)?;
         match cut_off {
             None => {
                 if let Err(error) = self.check_age(&state) {
@@ -118,20 +123,20 @@ impl Inspector {
         }
     }
 
-    fn check_logs(&self, state: &State, checked: &mut Checked, report: &mut dyn FnMut(Error)) {
+    fn check_logs(
+        &self,
+        state: &State,
+        checked: &mut Checked,
+        report: &mut dyn FnMut(Error),
+    ) -> Option<Recovered> {
         // As an open would read them: this finds what is missing between logs as well.
-        match recover::read_logs(&self.log_source(), state) {
-            Ok(recovered) => {
-                checked.torn_log = recovered.torn;
-                if let Some(torn) =
-                    checked.torn_log.as_ref().filter(|it| it.may_reject_acknowledged())
-                {
-                    report(torn.refusal());
-                }
-            }
-            Err(error) => report(error),
+        let recovered = recover::read_logs(&self.log_source(), state).map_err(&mut *report).ok();
+        checked.torn_log = recovered.as_ref().and_then(|recovered| recovered.torn.clone());
+        if let Some(torn) = checked.torn_log.as_ref().filter(|it| it.may_reject_acknowledged()) {
+            report(torn.refusal());
         }
         self.count_logs(state, checked);
+        recovered
     }
 
     /// Counts what is in the logs.
@@ -144,6 +149,37 @@ impl Inspector {
             checked.log_entries +=
                 log.scan.frames.iter().map(|frame| u64::from(frame.count)).sum::<u64>();
         }
+    }
+
+    /// Says what the next open would do with files that the manifest does not name.
+    fn check_strays(
+        &self,
+        identity: u64,
+        state: &State,
+        manifest: &str,
+        recovered: Option<&Recovered>,
+        checked: &mut Checked,
+        report: &mut dyn FnMut(Error),
+    ) -> Result<()> {
+        let flushed_through = state.version.flushed_through;
+        let last_seqno = recovered.map_or(flushed_through, |recovered| recovered.last_seqno);
+        let known = Known { identity, state, manifest, last_seqno };
+        let names = self.storage.list()?;
+        let mut fates = known.fates(&*self.storage, &names)?;
+        let listed = |epoch: u32| state.logs.contains_key(&epoch);
+        fates.extend(known.log_fates(&self.tables_source(), &names, &listed)?);
+        if let Some(loss) = self.loss_in(&fates, manifest)? {
+            report(loss);
+        }
+        for (name, fate) in fates {
+            match fate {
+                Fate::Remove => checked.strays.push(name),
+                Fate::SetAside => checked.unknown.push(name),
+                Fate::ShowsLoss(_) => {}
+            }
+        }
+        checked.lost = lost_files(&*self.storage)?.into_iter().map(|(name, _)| name).collect();
+        Ok(())
     }
 
     /// A cut-off last edit of the manifest was never relied on, unless a log shows that it was.
@@ -183,20 +219,5 @@ impl Inspector {
             let what = "the manifest says something else of this table than the table itself";
             report(Error::corruption(path(&*self.storage, &name), meta.id.offset, what));
         }
-    }
-
-    fn strays(&self, state: &State) -> Result<Vec<String>> {
-        let files = state.files();
-        let current = read_current(&*self.storage)?;
-        let is_stray = |name: &str| {
-            let table = parse_table_file_name(name).is_some_and(|id| !files.contains(&id));
-            let log = parse_log_file_name(name).is_some_and(|id| !state.logs.contains_key(&id));
-            let manifest = parse_manifest_file_name(name).is_some() && name != current;
-            (table || log || manifest) && name != CURRENT
-        };
-        let mut strays = self.storage.list()?;
-        strays.retain(|name| is_stray(name));
-        strays.sort();
-        Ok(strays)
     }
 }

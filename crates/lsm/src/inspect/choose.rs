@@ -3,7 +3,10 @@
 use super::{Inspector, path};
 use crate::manifest::{CURRENT, State, parse_manifest_file_name, read_current};
 use crate::recover;
-use esker_base::{Error, Result};
+use crate::strays::Known;
+use crate::version::parse_table_file_name;
+use esker_base::{Error, MAX_SEQNO, Result};
+use esker_table::tables_in;
 use std::cmp::Reverse;
 
 /// The manifest that a repair goes by.
@@ -19,9 +22,9 @@ pub(super) struct Chosen {
 
 impl Inspector {
     /// The manifest in force, or, if it is damaged, the newest that is not and whose tables are there.
-    /// If nothing is there to go by, the damage of the first. Fails if one can't be read for another
+    /// If nothing is there to go by, what is wrong with each. Fails if one can't be read for another
     /// reason: then it may be sound.
-    pub(super) fn choose(&self) -> Result<Chosen> {
+    pub(super) fn choose(&self) -> Result<Result<Chosen, Vec<Error>>> {
         let current = self.current_if_sound()?;
         let names = self.manifests(current.as_deref())?;
         let mut damages = Vec::new();
@@ -34,13 +37,13 @@ impl Inspector {
                 Ok((identity, state)) => {
                     let in_force = Some(&name) == current.as_ref();
                     let given_up = damages.iter().map(Error::fact).collect();
-                    return Ok(Chosen { name, identity, state, in_force, given_up });
+                    return Ok(Ok(Chosen { name, identity, state, in_force, given_up }));
                 }
                 Err(error) if error.is_corruption() => damages.push(error),
                 Err(error) => return Err(error),
             }
         }
-        Err(damages.into_iter().next().expect("there is a manifest, or one that is missing"))
+        Ok(Err(damages))
     }
 
     /// The state that a manifest describes. The tables of the first in line may be damaged or missing;
@@ -50,7 +53,31 @@ impl Inspector {
         if !is_first {
             recover::check_table_files(&*self.storage, &state)?;
         }
-        Ok((identity, state))
+        if let Err(missing) = recover::check_table_files(&*self.storage, &state)
+            && (!missing.is_corruption() || self.has_other_tables(&state)?)
+        {
+            // They may be what a compaction made of those that are missing.
+            return Err(missing);
+        }
+        // Of strays only those count that show that edits are missing.
+        let last_seqno = MAX_SEQNO;
+        let known = Known { identity, state: &state, manifest: name, last_seqno };
+        let fates = known.fates(&*self.storage, &self.storage.list()?)?;
+        self.loss_in(&fates, name)?.map_or(Ok((identity, state)), Err)
+    }
+
+    /// Whether there is a whole table file that `state` does not list.
+    fn has_other_tables(&self, state: &State) -> Result<bool> {
+        let files = state.files();
+        for name in self.storage.list()? {
+            let Some(id) = parse_table_file_name(&name).filter(|id| !files.contains(id)) else {
+                continue;
+            };
+            if tables_in(&self.storage.open(&name)?, id)?.is_some_and(|tables| !tables.is_empty()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn current_if_sound(&self) -> Result<Option<String>> {

@@ -1,44 +1,31 @@
 //! What a repair keeps: of the tables those that hold, of the logs a prefix of the writes.
 
-use super::repair::{Decision, LostTable};
-use super::{Inspector, path, places};
+use super::repair::Decision;
+use super::{Inspector, places};
 use crate::log_files::log_file_name;
-use crate::manifest::{Change, Edit, LogEnd, LogState};
+use crate::manifest::{LogEnd, LogState};
 use crate::recover;
 use crate::torn::TornLog;
 use crate::version::{TableMeta, table_file_name};
-use esker_base::{Error, KeyspaceId, Result};
+use esker_base::{Error, Result};
 use esker_memtable::{Scan, Stop};
 
 impl Inspector {
     pub(super) fn keep_tables(&self, decision: &mut Decision) -> Result<()> {
-        let Decision { state, aside, repaired, .. } = decision;
-        let mut lost = Vec::new();
-        for (keyspace, _, _, table) in places(state) {
+        let Decision { state, aside, rewrites, repaired, .. } = decision;
+        let mut damaged = Vec::new();
+        for (_, _, _, table) in places(state) {
             match self.first_damage(&table.meta)? {
                 None => repaired.tables += 1,
-                Some(error) => lost.push((keyspace, table.meta.clone(), error)),
+                Some(error) => {
+                    damaged.push(table.meta.id);
+                    repaired.lost_tables.push(self.salvage(state.keys, &table.meta, &error)?);
+                }
             }
         }
-        let removals = lost.iter().map(|(keyspace, meta, _): &(KeyspaceId, TableMeta, Error)| {
-            Change::RemoveTable { keyspace: *keyspace, id: meta.id }
-        });
-        let edit = Edit::of(removals);
-        let applied = state.apply(&edit, &self.storage);
-        applied.expect("the removed tables were just listed");
-        let kept = state.files();
-        for (_, meta, error) in lost {
-            let file = table_file_name(meta.id.file);
-            if !kept.contains(&meta.id.file) && !aside.contains(&file) {
-                aside.push(file.clone());
-            }
-            repaired.lost_tables.push(LostTable {
-                file: path(&*self.storage, &file),
-                error: error.fact(),
-                smallest: state.keys.user(&meta.smallest).into_owned(),
-                largest: state.keys.user(&meta.largest).into_owned(),
-            });
-        }
+        *rewrites = self.rewrites(state, &damaged);
+        aside.extend(damaged.iter().map(|id| table_file_name(id.file)));
+        aside.dedup();
         Ok(())
     }
 

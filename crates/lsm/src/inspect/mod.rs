@@ -5,27 +5,36 @@
 //!
 //! * [`Inspector::manifest`], [`Inspector::table`], [`Inspector::log`]: what one file says;
 //! * [`Inspector::check`]: every checksum and every rule, of all files;
+//! * [`Inspector::read_around`]: the pairs of a keyspace, as far as they can be read;
 //! * [`Inspector::repair`]: a database of what can still be read.
 
+mod around;
 mod beside;
 mod check;
 mod choose;
 mod keep;
 mod logs;
 mod pool;
+mod rebuild;
 mod repair;
+mod salvage;
+mod sources;
 
+pub use around::Skipped;
 pub use check::Checked;
+pub use esker_table::LostKeys;
 pub use logs::LogDump;
 pub use repair::{LostTable, MissingLogs, Repaired};
 
 use crate::manifest::{Record, State, cut_off_at, read_manifest};
 use crate::recover;
+use crate::strays::{Fate, loss_in};
 use crate::version::{TableHandle, TableId, TableMeta, table_file_name};
 use esker_base::{Error, KeyspaceId, Result};
 use esker_storage::{ReadableFile, Storage, posix::PosixStorage};
 use esker_table::{BlockCache, Table};
 use pool::InspectedPool;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -138,6 +147,12 @@ impl Inspector {
     /// Where the manifest goes on with bytes that are no edit, if it does.
     fn cut_off_at(&self, manifest: &ManifestDump) -> Result<Option<u64>> {
         cut_off_at(&*self.storage, &manifest.name, &manifest.records)
+    }
+
+    /// The damage of the manifest that strays show.
+    fn loss_in(&self, fates: &BTreeMap<String, Fate>, manifest: &str) -> Result<Option<Error>> {
+        let bytes = self.storage.open(manifest)?.len()?;
+        Ok(loss_in(fates.values(), &path(&*self.storage, manifest), bytes))
     }
 
     fn state(&self) -> Result<(u64, State)> {

@@ -73,6 +73,15 @@ impl Inspector {
         }
     }
 
+    /// The database that the place of the logs says it belongs to, if it has one of its own.
+    pub(super) fn owner_of_logs(&self) -> Option<u64> {
+        match &self.pool {
+            Some(InspectedPool { pool, .. }) => pool.owner(),
+            None if self.is_one_storage() => None,
+            None => log_files::owner(&*self.log_storage),
+        }
+    }
+
     /// Decides what the extents are whose state words do not hold. One whose segment the manifest lists
     /// holds that segment; and so does one whose segment is younger than the manifest, or, if the manifest
     /// is not `whole`, may have been in an edit that is lost. Any other is free.
@@ -119,11 +128,12 @@ impl Inspector {
     /// Fails if a log is younger than the manifest, no edit of which is lost.
     pub(super) fn check_age(&self, state: &State) -> Result<()> {
         let dir = self.storage.describe();
-        unlisted::check_age(&self.log_source(), self.pool.is_some(), state, &dir)?;
-        if !self.is_one_storage() {
-            unlisted::check_age(&self.tables_source(), false, state, &dir)?;
+        if self.is_one_storage() {
+            // Such a log shows that the manifest has lost edits: see `strays`.
+            return Ok(());
         }
-        Ok(())
+        unlisted::check_age(&self.log_source(), self.pool.is_some(), state, &dir)?;
+        unlisted::check_age(&self.tables_source(), false, state, &dir)
     }
 
     /// Fails if a log lies beside the tables while another place was named. If the manifest is not
@@ -151,7 +161,7 @@ impl Inspector {
     }
 
     /// Logs beside the tables.
-    fn tables_source(&self) -> LogSource<'_> {
+    pub(super) fn tables_source(&self) -> LogSource<'_> {
         LogSource { storage: &*self.storage, ..self.log_source() }
     }
 
@@ -161,7 +171,7 @@ impl Inspector {
         LogSource { pool, ..self.log_source() }
     }
 
-    fn is_one_storage(&self) -> bool {
+    pub(super) fn is_one_storage(&self) -> bool {
         Arc::ptr_eq(&self.storage, &self.log_storage)
     }
 }

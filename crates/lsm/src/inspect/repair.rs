@@ -2,9 +2,9 @@
 //!
 //! Repair never invents and never guesses an order. It keeps
 //!
-//! 1. the manifest in force, or, if `CURRENT` or that manifest is damaged, the newest one that is not
-//!    and whose tables are there;
-//! 2. of its tables, those that pass every check;
+//! 1. the manifest in force, or, if `CURRENT` or that manifest is damaged or has lost edits, the newest one that is
+//!    sound and whose tables are there; without any, the manifest is rebuilt from tables and logs (see `rebuild`);
+//! 2. of its tables, those that pass every check, and of any other what can be read, block by block, in a new table;
 //! 3. of its logs, the frames up to the first that does not hold: a prefix of the writes.
 //!
 //! Only damage is given up. A file that can't be read for another reason (a permission, a failing
@@ -19,20 +19,20 @@
 //! its new name has been given up. What is lost is lost to readers too: an older value of a key, or one
 //! that a lost table had deleted, may be seen again. So a copy, if there is one, is better.
 
-use super::Inspector;
 use super::choose::Chosen;
+use super::salvage::Rewrite;
+use super::{Inspector, path};
 use crate::aside;
 use crate::log_files::{log_file_name, parse_log_file_name};
-use crate::manifest::{LogEnd, Manifest, State, parse_manifest_file_name};
+use crate::manifest::{CURRENT, LogEnd, Manifest, State, parse_manifest_file_name};
 use crate::recover::Rejected;
+use crate::strays::{DAMAGED, Fate, Known, file_id_in};
 use crate::torn::TornLog;
 use crate::version::parse_table_file_name;
 use esker_base::{Error, Result, Seqno};
 use esker_pmem::pool::Inspect;
 use esker_storage::Storage;
-
-/// What becomes of the names of files that are given up.
-const DAMAGED: &str = ".damaged";
+use esker_table::LostKeys;
 
 /// What to do if a log that the manifest lists is not there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +67,8 @@ pub struct Repaired {
     pub kept_logs: Vec<String>,
     /// What the pool said wrongly of its extents or its owner, and says rightly again.
     pub mended_pool: Vec<String>,
+    /// If no manifest could be gone by: what was done without, and what was assumed.
+    pub rebuilt: Vec<String>,
     /// Files renamed to `NAME.damaged`, under their old names.
     pub set_aside: Vec<String>,
     /// The last write that is there.
@@ -84,6 +86,13 @@ pub struct LostTable {
     pub smallest: Vec<u8>,
     /// The largest.
     pub largest: Vec<u8>,
+    /// The versions that a new table keeps of it.
+    pub kept: u64,
+    /// Between which keys versions are lost, if some are kept. An older version of such a key, or one that was
+    /// deleted, may be seen again.
+    pub lost_keys: Vec<LostKeys>,
+    /// Whether its range deletes are lost: what they deleted may be seen again.
+    pub lost_range_deletes: bool,
 }
 
 /// What is to be done, before any of it is.
@@ -93,6 +102,8 @@ pub(super) struct Decision {
     pub(super) state: State,
     /// Files to rename.
     pub(super) aside: Vec<String>,
+    /// Tables to write anew, as far as they can be read.
+    pub(super) rewrites: Vec<Rewrite>,
     /// Log files to rename.
     pub(super) logs_aside: Vec<String>,
     /// Logs whose end no recovery has settled, and so nobody made durable.
@@ -107,10 +118,16 @@ impl Inspector {
     /// or if anything fails for another reason than damage. Takes the writer's locks.
     pub fn repair(&self, missing_logs: MissingLogs) -> Result<Repaired> {
         // Before the lock, which writes a file: a foreign directory is left as it is.
-        if self.manifests(None)?.is_empty() {
+        let names = self.storage.list()?;
+        let is_ours = |name: &String| {
+            parse_manifest_file_name(name).is_some() || parse_table_file_name(name).is_some()
+        };
+        if !names.iter().any(is_ours) {
             return Err(Error::NotADatabase {
                 dir: self.storage.describe(),
-                reason: "there is no manifest in it, so there is nothing to repair it by".into(),
+                reason:
+                    "there is neither a manifest nor a table in it, so there is nothing to repair"
+                        .into(),
             });
         }
         let _lock = self.storage.lock()?;
@@ -119,10 +136,19 @@ impl Inspector {
 
     /// The rest, once nobody else can write. A pool is looked at only from here on.
     fn repair_alone(&self, missing_logs: MissingLogs) -> Result<Repaired> {
-        let Chosen { name, identity, state, in_force, given_up } = self.choose()?;
+        let Chosen { name, identity, state, in_force, given_up } = match self.choose()? {
+            Ok(chosen) => chosen,
+            Err(damage) => return self.rebuild(&damage),
+        };
+        if missing_logs == MissingLogs::GiveUp && self.tables_follow(&state, identity)? {
+            let what = "the logs that it lists are missing, and tables have their writes";
+            return self.rebuild(&[Error::corruption(path(&*self.storage, &name), 0, what)]);
+        }
         self.check_log_directory(identity)?;
         let _log_lock = self.lock_logs()?;
-        let whole = in_force && self.cut_off_at(&self.read_manifest(&name)?)?.is_none();
+        let whole = in_force
+            && self.cut_off_at(&self.read_manifest(&name)?)?.is_none()
+            && !self.lists_too_few_logs(&state)?;
         self.presume_states(&state, whole)?;
         // Even if missing logs are to be given up: these are not missing.
         self.check_logs_place(&state, whole)?;
@@ -151,6 +177,29 @@ impl Inspector {
             return Ok(decision.repaired);
         }
         self.carry_out(decision, identity)
+    }
+
+    /// Whether a log beside the tables shows that the edit that listed it is lost.
+    fn lists_too_few_logs(&self, state: &State) -> Result<bool> {
+        let first_file = state.first_file.unwrap_or(state.next_file);
+        let unlisted = self.unlisted_logs(state)?;
+        Ok(self.is_one_storage() && unlisted.iter().any(|&epoch| u64::from(epoch) >= first_file))
+    }
+
+    /// Whether a listed log is missing, and a table that is not listed has writes that no other has.
+    fn tables_follow(&self, state: &State, identity: u64) -> Result<bool> {
+        let is_missing =
+            |&epoch: &u32| -> Result<bool> { Ok(!self.log_storage.exists(&log_file_name(epoch))?) };
+        let missing = state.logs.keys().map(is_missing).collect::<Result<Vec<_>>>()?;
+        if !missing.contains(&true) {
+            return Ok(false);
+        }
+        let last_seqno = state.version.flushed_through;
+        let known = Known { identity, state, manifest: CURRENT, last_seqno };
+        let mut names = self.storage.list()?;
+        names.retain(|name| parse_table_file_name(name).is_some());
+        let fates = known.fates(&*self.storage, &names)?;
+        Ok(fates.values().any(|fate| *fate == Fate::SetAside))
     }
 
     /// Fails if a listed log is not there.
@@ -213,12 +262,23 @@ impl Inspector {
     }
 
     fn carry_out(&self, decision: Decision, identity: u64) -> Result<Repaired> {
-        let Decision { mut state, aside, logs_aside, unsettled, rejected, mut repaired } = decision;
-        let id = state.next_file.max(self.next_file_seen()?);
+        let Decision { mut state, aside, logs_aside, rewrites, unsettled, rejected, mut repaired } =
+            decision;
+        let mut id = state.next_file.max(self.next_file_seen()?);
+        state.edits += 1;
+        state.first_file = Some(id);
+        // Before anything is renamed: on a full disk this fails, and nothing has changed.
+        repaired.kept_logs = aside::keep(&*self.storage, &rejected)?;
+        for rewrite in rewrites {
+            let edit = self.rewrite(&rewrite, id, identity, &state)?;
+            id += 1;
+            let applied = state.apply(&edit, &self.storage);
+            applied.expect("the table is listed, and its successor has less in it");
+        }
+        self.storage.sync_names()?;
         state.next_file = id + 1;
         repaired.set_aside.extend(set_aside(&*self.storage, aside)?);
         repaired.set_aside.extend(set_aside(&*self.log_storage, logs_aside)?);
-        repaired.kept_logs = aside::keep(&*self.storage, &rejected)?;
         self.mend_pool()?;
         // The manifest will say where they end, and nobody look again whether that is durable.
         for (epoch, end) in unsettled {
@@ -229,21 +289,17 @@ impl Inspector {
     }
 
     /// A file id above that of every file, those given up included: no id ever names two files.
-    fn next_file_seen(&self) -> Result<u64> {
+    pub(super) fn next_file_seen(&self) -> Result<u64> {
         let mut next = 0;
         for name in self.storage.list()?.into_iter().chain(self.log_storage.list()?) {
-            let name = name.strip_suffix(DAMAGED).unwrap_or(&name);
-            let id = parse_table_file_name(name)
-                .or_else(|| parse_log_file_name(name).map(u64::from))
-                .or_else(|| parse_manifest_file_name(name));
-            next = id.map_or(next, |id| next.max(id + 1));
+            next = file_id_in(&name).map_or(next, |id| next.max(id + 1));
         }
         Ok(next)
     }
 }
 
 /// Renames those of the files that are there. Gives their old names.
-fn set_aside(storage: &dyn Storage, names: Vec<String>) -> Result<Vec<String>> {
+pub(super) fn set_aside(storage: &dyn Storage, names: Vec<String>) -> Result<Vec<String>> {
     let mut renamed = Vec::new();
     for name in names {
         if storage.exists(&name)? {

@@ -77,6 +77,14 @@ pub enum Change {
     Closed,
     /// How the database stores keys. In the first edit only; without it, as they are given.
     KeyFormat(KeyFormat),
+    /// Which edit this is, counted since the database was made, and where the file ids of the process start
+    /// that writes the manifest. In snapshots.
+    Numbered {
+        /// The edit's number.
+        edits: u64,
+        /// The first file id of the process.
+        first_file: u64,
+    },
     /// What the database has cost so far.
     Account(Account),
     /// How long tables of a keyspace lived and live. In snapshots, before its tables.
@@ -110,7 +118,7 @@ const CLOSED: u8 = 10;
 // 11 is reserved for blob files, 12 for a keyspace's retention seqno changing later.
 const ACCOUNT: u8 = 13;
 const LIFETIMES: u8 = 14;
-// 15 is taken by another change.
+const NUMBERED: u8 = 15;
 const KEY_FORMAT: u8 = 16;
 
 const KEYS_AS_GIVEN: u8 = 0;
@@ -144,7 +152,7 @@ impl Edit {
             let at = changes.len();
             let tag = bytes[0];
             let change = decode_change(&mut bytes).ok_or_else(|| match tag {
-                CREATE_KEYSPACE..=CLOSED | ACCOUNT | LIFETIMES | KEY_FORMAT => {
+                CREATE_KEYSPACE..=CLOSED | ACCOUNT | LIFETIMES | NUMBERED | KEY_FORMAT => {
                     format!("change {at} of the edit (tag {tag}) is malformed")
                 }
                 _ => format!(
@@ -179,19 +187,7 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) {
             out.push(CREATE_KEYSPACE);
             put_varint64(out, u64::from(id.0));
             put_bytes(out, name.as_bytes());
-            let (shape, parameter) = match (settings.shape, settings.dedup) {
-                (Shape::Leveled { ratio }, _) => (LEVELED, ratio),
-                (Shape::Tiered { runs }, Dedup::None) => (TIERED, runs),
-                (Shape::Tiered { runs }, Dedup::PerLevel { .. }) => (TIERED_PER_LEVEL, runs),
-                (Shape::Tiered { runs }, Dedup::SpaceGoal { .. }) => (TIERED_SPACE_GOAL, runs),
-            };
-            out.push(shape);
-            put_varint64(out, u64::from(parameter));
-            if let Some(ratio) = settings.dedup.ratio() {
-                put_varint64(out, u64::from(ratio.hundredths()));
-            }
-            out.push(settings.compression as u8);
-            out.push(settings.filter_bits);
+            encode_settings(settings, out);
             put_optional(out, *retention_seqno);
         }
         Change::DropKeyspace(id) => {
@@ -238,10 +234,12 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) {
         Change::Closed => out.push(CLOSED),
         Change::KeyFormat(format) => {
             out.push(KEY_FORMAT);
-            out.push(match format {
-                KeyFormat::AsGiven => KEYS_AS_GIVEN,
-                KeyFormat::Mapped => KEYS_MAPPED,
-            });
+            out.push(key_format_byte(*format));
+        }
+        Change::Numbered { edits, first_file } => {
+            out.push(NUMBERED);
+            put_varint64(out, *edits);
+            put_varint64(out, *first_file);
         }
         Change::Account(account) => {
             out.push(ACCOUNT);
@@ -265,6 +263,51 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) {
             }
         }
     }
+}
+
+fn key_format_byte(format: KeyFormat) -> u8 {
+    match format {
+        KeyFormat::AsGiven => KEYS_AS_GIVEN,
+        KeyFormat::Mapped => KEYS_MAPPED,
+    }
+}
+
+fn take_key_format(input: &mut &[u8]) -> Option<KeyFormat> {
+    match take_u8(input)? {
+        KEYS_AS_GIVEN => Some(KeyFormat::AsGiven),
+        KEYS_MAPPED => Some(KeyFormat::Mapped),
+        _ => None,
+    }
+}
+
+/// What a table says of its keyspace's settings, and of how the database stores keys.
+pub(crate) fn settings_property(settings: &KeyspaceSettings, keys: KeyFormat) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode_settings(settings, &mut out);
+    out.push(key_format_byte(keys));
+    out
+}
+
+/// Reads what [`settings_property`] wrote.
+pub(crate) fn read_settings_property(mut bytes: &[u8]) -> Option<(KeyspaceSettings, KeyFormat)> {
+    Some((decode_settings(&mut bytes)?, take_key_format(&mut bytes)?))
+}
+
+/// Appends a keyspace's settings.
+fn encode_settings(settings: &KeyspaceSettings, out: &mut Vec<u8>) {
+    let (shape, parameter) = match (settings.shape, settings.dedup) {
+        (Shape::Leveled { ratio }, _) => (LEVELED, ratio),
+        (Shape::Tiered { runs }, Dedup::None) => (TIERED, runs),
+        (Shape::Tiered { runs }, Dedup::PerLevel { .. }) => (TIERED_PER_LEVEL, runs),
+        (Shape::Tiered { runs }, Dedup::SpaceGoal { .. }) => (TIERED_SPACE_GOAL, runs),
+    };
+    out.push(shape);
+    put_varint64(out, u64::from(parameter));
+    if let Some(ratio) = settings.dedup.ratio() {
+        put_varint64(out, u64::from(ratio.hundredths()));
+    }
+    out.push(settings.compression as u8);
+    out.push(settings.filter_bits);
 }
 
 fn encode_table(meta: &TableMeta, out: &mut Vec<u8>) {
@@ -315,11 +358,10 @@ fn decode_change(input: &mut &[u8]) -> Option<Change> {
         }
         REMOVE_LOG => Change::RemoveLog(take_varint32(input)?),
         CLOSED => Change::Closed,
-        KEY_FORMAT => Change::KeyFormat(match take_u8(input)? {
-            KEYS_AS_GIVEN => KeyFormat::AsGiven,
-            KEYS_MAPPED => KeyFormat::Mapped,
-            _ => return None,
-        }),
+        KEY_FORMAT => Change::KeyFormat(take_key_format(input)?),
+        NUMBERED => {
+            Change::Numbered { edits: take_varint64(input)?, first_file: take_varint64(input)? }
+        }
         ACCOUNT => Change::Account(Account::decode(take_bytes(input)?)?),
         LIFETIMES => decode_lifetimes(input)?,
         _ => return None,
@@ -349,6 +391,7 @@ fn take_seqno(input: &mut &[u8]) -> Option<Seqno> {
     take_varint64(input).filter(|seqno| *seqno <= MAX_SEQNO)
 }
 
+/// Takes what [`encode_settings`] appended.
 fn decode_settings(input: &mut &[u8]) -> Option<KeyspaceSettings> {
     let shape = take_u8(input)?;
     let parameter = take_varint32(input)?;

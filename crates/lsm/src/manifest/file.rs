@@ -9,7 +9,8 @@
 //! The record's own offset is in its checksum, so that bytes from another place never pass.
 //! A record that ends the file and does not check out is a write that was cut off, and was never
 //! relied on; one with a valid record after it is corruption. The first record is the snapshot: it
-//! was durable before `CURRENT` named the file, so it has no excuse.
+//! was durable before `CURRENT` named the file, so it has no excuse. A clean close notes the file's length in
+//! `CURRENT`: from then on a file of another length is corruption, wherever it was cut.
 
 use super::{Change, Edit};
 use esker_base::checksum::{crc32c, crc32c_append};
@@ -65,7 +66,7 @@ impl Manifest {
             .and_then(|()| append_record(&mut *file, snapshot))
             .and_then(|()| file.sync())
             .and_then(|()| storage.sync_names())
-            .and_then(|()| write_pointer(storage, &name));
+            .and_then(|()| write_pointer(storage, &name, None));
         if let Err(error) = written {
             // `CURRENT` does not name it. On a full disk every further try would take more.
             drop(file);
@@ -90,6 +91,14 @@ impl Manifest {
             self.failed = Some(error.clone());
         }
         appended
+    }
+
+    /// Notes in `CURRENT` that the manifest ends here, which holds until another manifest is in force. After an
+    /// error `CURRENT` may say so or not.
+    pub fn seal(&self, storage: &dyn Storage) -> Result<()> {
+        write_pointer(storage, &self.name, Some(self.bytes()))?;
+        storage.rename(TEMPORARY, CURRENT)?;
+        storage.sync_names()
     }
 
     /// Whether an earlier append failed.
@@ -140,27 +149,58 @@ fn record_crc(offset: u64, edit: &[u8]) -> u32 {
 }
 
 /// Writes what is to become `CURRENT`.
-fn write_pointer(storage: &dyn Storage, manifest: &str) -> Result<()> {
+fn write_pointer(storage: &dyn Storage, manifest: &str, closed: Option<u64>) -> Result<()> {
     if storage.exists(TEMPORARY)? {
         storage.remove(TEMPORARY)?;
     }
     let mut file = storage.create(TEMPORARY, Hint::of(FileKind::Meta))?;
-    let crc = crc32c(manifest.as_bytes());
-    file.append(format!("{manifest} {crc:08x}\n").as_bytes())?;
+    let mut text = sealed_line(manifest);
+    if let Some(bytes) = closed {
+        text += &sealed_line(&format!("closed {manifest} {bytes}"));
+    }
+    file.append(text.as_bytes())?;
     file.sync()
+}
+
+/// A line of `CURRENT`: a text, and its checksum.
+fn sealed_line(text: &str) -> String {
+    format!("{text} {:08x}\n", crc32c(text.as_bytes()))
+}
+
+/// What `CURRENT` says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Current {
+    /// The manifest in force.
+    pub manifest: String,
+    /// The manifest's length in bytes, if the database was closed.
+    pub closed_bytes: Option<u64>,
 }
 
 /// The name of the manifest in force.
 pub fn read_current(storage: &dyn Storage) -> Result<String> {
+    read_pointer(storage).map(|current| current.manifest)
+}
+
+/// The manifest in force, and whether it is complete.
+pub fn read_pointer(storage: &dyn Storage) -> Result<Current> {
     let bytes = read_file(storage, CURRENT)?;
-    let named = std::str::from_utf8(&bytes).ok().and_then(|text| {
-        let (name, crc) = text.strip_suffix('\n')?.split_once(' ')?;
-        let crc = (crc.len() == 8).then(|| u32::from_str_radix(crc, 16).ok())??;
-        parse_manifest_file_name(name)?;
-        (crc32c(name.as_bytes()) == crc && format!("{crc:08x}\n").len() == 9)
-            .then(|| name.to_owned())
+    let told = std::str::from_utf8(&bytes).ok().and_then(|text| {
+        let mut lines = text.split_inclusive('\n').map(|line| {
+            let text = line.strip_suffix('\n')?.rsplit_once(' ')?.0;
+            (sealed_line(text) == line).then_some(text)
+        });
+        let manifest = lines.next()??;
+        parse_manifest_file_name(manifest)?;
+        let closed_bytes = match lines.next() {
+            None => None,
+            Some(line) => {
+                let (name, bytes) = line?.strip_prefix("closed ")?.split_once(' ')?;
+                Some(bytes.parse().ok().filter(|_| name == manifest)?)
+            }
+        };
+        lines.next().is_none().then(|| Current { manifest: manifest.to_owned(), closed_bytes })
     });
-    named.ok_or_else(|| {
+    told.ok_or_else(|| {
         Error::corruption(
             file_path(storage, CURRENT),
             0,
@@ -205,10 +245,55 @@ pub fn read_manifest(storage: &dyn Storage, name: &str) -> Result<(u64, Vec<Reco
         return Err(Error::corruption(file_path(storage, CURRENT), 0, what));
     }
     let bytes = read_file(storage, name)?;
-    parse_manifest(&bytes, &file_path(storage, name))
+    let path = file_path(storage, name);
+    let found = parse_manifest(&bytes, &path)?;
+    let length = bytes.len() as u64;
+    match closed_bytes(storage, name) {
+        Some(closed) if closed != length => {
+            let what = format!(
+                "the manifest is {length} bytes long, and was {closed} when the database was closed"
+            );
+            Err(Error::corruption(path, length.min(closed), what))
+        }
+        _ => Ok(found),
+    }
 }
 
-fn parse_manifest(bytes: &[u8], path: &str) -> Result<(u64, Vec<Record>)> {
+/// The identity in a manifest's header, and its edits up to the first that does not hold. `None` if the header does not
+/// hold.
+pub(crate) fn read_prefix(storage: &dyn Storage, name: &str) -> Result<Option<(u64, Vec<Record>)>> {
+    let bytes = read_file(storage, name)?;
+    match parse_header(&bytes, &file_path(storage, name)) {
+        Ok(identity) => Ok(Some((identity, parse_records(&bytes).0))),
+        Err(error) if error.is_corruption() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The records from the first on that hold, where they end, and what is wrong with the edit there.
+fn parse_records(bytes: &[u8]) -> (Vec<Record>, usize, Option<String>) {
+    let mut records = Vec::new();
+    let mut offset = HEADER_BYTES;
+    while let Some(edit) = record_at(bytes, offset) {
+        let length = RECORD_HEADER_BYTES + edit.len();
+        match Edit::decode(edit) {
+            Ok(edit) => records.push(Record { offset: offset as u64, edit }),
+            Err(what) => return (records, offset, Some(what)),
+        }
+        offset += length;
+    }
+    (records, offset, None)
+}
+
+/// The length at which the manifest `name` was closed, if `CURRENT` says so.
+fn closed_bytes(storage: &dyn Storage, name: &str) -> Option<u64> {
+    // Whoever needs `CURRENT` itself reports what is wrong with it.
+    let current = read_pointer(storage).ok()?;
+    current.closed_bytes.filter(|_| current.manifest == name)
+}
+
+/// Checks a manifest's header, and gives the identity in it.
+fn parse_header(bytes: &[u8], path: &str) -> Result<u64> {
     let corruption = |offset: usize, what: &str| Error::corruption(path, offset as u64, what);
     if bytes.len() < HEADER_BYTES {
         return Err(corruption(0, "the manifest's header is cut off"));
@@ -230,20 +315,18 @@ fn parse_manifest(bytes: &[u8], path: &str) -> Result<(u64, Vec<Record>)> {
     if u32_at(bytes, 12) != 0 {
         return Err(corruption(12, "the manifest is encrypted, which this program can't read"));
     }
+    Ok(u64_at(bytes, 16))
+}
 
-    let mut records = Vec::new();
-    let mut offset = HEADER_BYTES;
-    while offset < bytes.len() {
-        let Some(edit) = record_at(bytes, offset) else {
-            if records.is_empty() || a_record_follows(bytes, offset) {
-                return Err(corruption(offset, "a manifest record's checksum does not match"));
-            }
-            break;
-        };
-        let length = RECORD_HEADER_BYTES + edit.len();
-        let edit = Edit::decode(edit).map_err(|what| corruption(offset, &what))?;
-        records.push(Record { offset: offset as u64, edit });
-        offset += length;
+fn parse_manifest(bytes: &[u8], path: &str) -> Result<(u64, Vec<Record>)> {
+    let corruption = |offset: usize, what: &str| Error::corruption(path, offset as u64, what);
+    let identity = parse_header(bytes, path)?;
+    let (records, offset, wrong) = parse_records(bytes);
+    if let Some(what) = wrong {
+        return Err(corruption(offset, &what));
+    }
+    if offset < bytes.len() && (records.is_empty() || a_record_follows(bytes, offset)) {
+        return Err(corruption(offset, "a manifest record's checksum does not match"));
     }
     if records.is_empty() {
         return Err(corruption(HEADER_BYTES, "the manifest's snapshot is missing"));
@@ -252,7 +335,7 @@ fn parse_manifest(bytes: &[u8], path: &str) -> Result<(u64, Vec<Record>)> {
     if records.last().is_some_and(closed) && offset < bytes.len() {
         return Err(corruption(offset, "bytes follow the manifest's closing record"));
     }
-    Ok((u64_at(bytes, 16), records))
+    Ok((identity, records))
 }
 
 /// The edit's bytes of the record at `offset`, if it checks out.

@@ -15,9 +15,10 @@ mod state;
 #[cfg(test)]
 pub(crate) use edit::tests::sample_table;
 pub use edit::{Change, Edit, LogEnd};
-pub(crate) use file::cut_off_at;
+pub(crate) use edit::{read_settings_property, settings_property};
 pub use file::{
-    CURRENT, Manifest, Record, manifest_file_name, parse_manifest_file_name, read_current,
-    read_manifest,
+    CURRENT, Current, Manifest, Record, manifest_file_name, parse_manifest_file_name, read_current,
+    read_manifest, read_pointer,
 };
+pub(crate) use file::{cut_off_at, read_prefix};
 pub use state::{LogState, State};

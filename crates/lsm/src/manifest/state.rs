@@ -33,6 +33,12 @@ pub struct State {
     pub keys: KeyFormat,
     /// Whether the last edit says that the database was closed.
     pub closed: bool,
+    /// The number of the last edit, counted since the database was made. An older manifest does not tell, and
+    /// its edits are counted from its snapshot.
+    pub edits: u64,
+    /// File ids from here on were given out by the process that wrote the manifest. `None` if the manifest does not
+    /// tell, as an older one.
+    pub first_file: Option<u64>,
     /// What the database has cost up to the last edit that changed tables.
     pub account: Account,
 }
@@ -49,6 +55,7 @@ impl State {
         let mut removed: BTreeMap<TableId, Arc<TableHandle>> = BTreeMap::new();
         let (mut births, mut deaths): (BTreeMap<_, _>, BTreeMap<_, _>) = Default::default();
         self.closed = false;
+        self.edits += 1;
         let now = written_after(edit).unwrap_or(self.account).table_bytes();
         for change in &edit.changes {
             match change {
@@ -102,6 +109,10 @@ impl State {
                 }
                 Change::Closed => self.closed = true,
                 Change::KeyFormat(format) => self.keys = *format,
+                Change::Numbered { edits, first_file } => {
+                    self.edits = *edits;
+                    self.first_file = Some(*first_file);
+                }
                 Change::Account(account) => self.account = *account,
                 Change::Lifetimes { keyspace, lives, born } => {
                     self.keyspace(*keyspace)?.lives.clone_from(lives);
@@ -191,6 +202,8 @@ impl State {
         if self.keys != KeyFormat::AsGiven {
             changes.push(Change::KeyFormat(self.keys));
         }
+        let (edits, first_file) = (self.edits, self.first_file);
+        changes.extend(first_file.map(|first_file| Change::Numbered { edits, first_file }));
         for keyspace in self.version.keyspaces.values() {
             changes.push(Change::CreateKeyspace {
                 id: keyspace.id,

@@ -26,11 +26,9 @@ impl Pool {
         MappedRegion::judge_place(path, accept)?;
         let region =
             MappedRegion::create(path, bytes, accept).map_err(|error| explain(error, path))?;
-        let created = write_holder(&region, HOLDER_AT, path).and_then(|()| {
-            let pool = Pool::format(Arc::new(region), &name(path), esker_base::ambient_seed())?;
-            sync_directory(path)?;
-            Ok(pool)
-        });
+        write_holder(&region, HOLDER_AT);
+        let created = Pool::format(Arc::new(region), &name(path), esker_base::ambient_seed())
+            .and_then(|pool| sync_directory(path).map(|()| pool));
         if created.is_err() {
             // The first failure says more than that of the clean-up.
             let _ = std::fs::remove_file(path);
@@ -127,5 +125,6 @@ fn open_through(
 fn own(region: &MappedRegion, path: &Path) -> Result<()> {
     region.fill_holes(path)?;
     sync_directory_again(path)?;
-    write_holder(region, HOLDER_AT, path)
+    write_holder(region, HOLDER_AT);
+    Ok(())
 }

@@ -77,6 +77,9 @@ fn change_text(change: &Change) -> String {
         Change::RemoveLog(epoch) => format!("remove log {epoch}"),
         Change::Closed => "closed".to_owned(),
         Change::KeyFormat(format) => format!("key format: {}", key_format_name(*format)),
+        Change::Numbered { edits, first_file } => {
+            format!("edit number {edits}, by a process whose first file is {first_file}")
+        }
         Change::Account(account) => format!(
             "account: {} bytes written by users, {} by flushes, {} by compactions",
             account.user_bytes, account.flush_bytes, account.compaction_bytes
@@ -121,6 +124,9 @@ fn change_json(offset: u64, change: &Change) -> Json {
         Change::Closed => json!({ "change": "closed" }),
         Change::KeyFormat(format) => json!({
             "change": "key-format", "format": key_format_name(*format),
+        }),
+        Change::Numbered { edits, first_file } => json!({
+            "change": "numbered", "edits": edits, "first_file": first_file,
         }),
         Change::Account(account) => json!({
             "change": "account", "user_bytes": account.user_bytes,

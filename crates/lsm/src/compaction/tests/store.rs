@@ -171,6 +171,7 @@ impl Store {
             fingerprint_bits: FINGERPRINT_BITS,
             sample_level: 0,
             expected_lifetime: None,
+            origin: None,
         };
         let mut outcome = Outcome::default();
         for part in plan.parts(parts) {

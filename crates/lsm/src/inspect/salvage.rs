@@ -1,0 +1,158 @@
+//! What can be read of a damaged table, in a new one.
+//!
+//! A dry run says what there is before anything is written; then a table takes the damaged one's place in its run. A
+//! file is set aside only as a whole, so the sound tables in it are written anew, too.
+
+use super::Inspector;
+use super::repair::LostTable;
+use super::sources::{Merged, Source};
+use super::{path, places};
+use crate::compaction::output::table_meta;
+use crate::manifest::{Change, Edit, State, settings_property};
+use crate::user_keys::KeyFormat;
+use crate::version::{KeyspaceVersion, TableId, TableMeta, table_file_name};
+use esker_base::{EntryCursor, Error, Hint, KeyspaceId, RangeTombstone, Result};
+use esker_table::{LostKeys, Origin, SalvagedTable, TableOptions, TableWriter};
+use std::sync::Arc;
+
+/// A table to be written anew.
+pub(super) struct Rewrite {
+    pub(super) keyspace: KeyspaceId,
+    pub(super) level: usize,
+    pub(super) run: u64,
+    pub(super) meta: TableMeta,
+}
+
+impl Inspector {
+    /// What can be read of a table of which `error` is damaged. Reads all of it.
+    pub(super) fn salvage(
+        &self,
+        keys: KeyFormat,
+        meta: &TableMeta,
+        error: &Error,
+    ) -> Result<LostTable> {
+        let file = path(&*self.storage, &table_file_name(meta.id.file));
+        let mut lost = LostTable {
+            file,
+            error: error.fact(),
+            smallest: keys.user(&meta.smallest).into_owned(),
+            largest: keys.user(&meta.largest).into_owned(),
+            kept: 0,
+            lost_keys: Vec::new(),
+            lost_range_deletes: false,
+        };
+        let Some(table) = self.salvaged(meta)? else { return Ok(lost) };
+        let mut cursor = table.cursor();
+        while cursor.advance()? {
+            lost.kept += 1;
+        }
+        lost.lost_keys = cursor.lost().iter().map(|lost| told(keys, lost)).collect();
+        lost.lost_range_deletes = meta.range_tombstones > 0 && table.tombstones().is_none();
+        Ok(lost)
+    }
+
+    /// The table, as far as it can be read. `None` if its file is missing.
+    pub(super) fn salvaged(&self, meta: &TableMeta) -> Result<Option<Arc<SalvagedTable>>> {
+        let TableId { file, offset } = meta.id;
+        let name = table_file_name(file);
+        if !self.storage.exists(&name)? {
+            return Ok(None);
+        }
+        let readable = self.storage.open(&name)?;
+        SalvagedTable::open(readable, file, offset, meta.bytes).map(Some)
+    }
+
+    /// Writes what can be read of a table into a file of its own, and gives the edit that puts it in the other's place.
+    pub(super) fn rewrite(
+        &self,
+        rewrite: &Rewrite,
+        file_id: u64,
+        identity: u64,
+        state: &State,
+    ) -> Result<Edit> {
+        let Rewrite { keyspace, level, run, meta } = rewrite;
+        let mut edit = Edit::of([Change::RemoveTable { keyspace: *keyspace, id: meta.id }]);
+        let (Some(table), Some(version)) =
+            (self.salvaged(meta)?, state.version.keyspaces.get(keyspace))
+        else {
+            return Ok(edit);
+        };
+        let options = options_for(version, *level, file_id);
+        let origin = origin_for(version, state.keys, identity, state.edits);
+        let name = table_file_name(file_id);
+        let mut file = self.storage.create(&name, Hint::table(options.level))?;
+        let mut writer = TableWriter::new(&mut *file, options).with_origin(Some(origin));
+        let mut merged = Merged::new(vec![Source::table(table.cursor())])?;
+        let mut last = Vec::new();
+        while merged.valid() {
+            writer.add(merged.key(), merged.seqno(), merged.kind(), merged.value())?;
+            last.clear();
+            last.extend_from_slice(merged.key());
+            merged.next()?;
+        }
+        let tombstones: Vec<RangeTombstone> =
+            table.tombstones().map(|list| list.tombstones().collect()).unwrap_or_default();
+        tombstones.into_iter().for_each(|tombstone| writer.add_range_tombstone(tombstone));
+        if writer.is_empty() {
+            drop(writer);
+            drop(file);
+            self.storage.remove(&name)?;
+            return Ok(edit);
+        }
+        let written = table_meta(writer.finish()?, &last);
+        file.sync()?;
+        edit.changes.push(Change::AddTable {
+            keyspace: *keyspace,
+            level: *level,
+            run: *run,
+            meta: written,
+        });
+        Ok(edit)
+    }
+
+    /// The tables to be written anew so that no file with one of `damaged` is needed any more.
+    pub(super) fn rewrites(&self, state: &State, damaged: &[TableId]) -> Vec<Rewrite> {
+        let is_in_file =
+            |meta: &TableMeta| damaged.iter().any(|damaged| damaged.file == meta.id.file);
+        let all = places(state).filter(|(_, _, _, table)| is_in_file(&table.meta));
+        all.map(|(keyspace, level, run, table)| Rewrite {
+            keyspace,
+            level,
+            run,
+            meta: table.meta.clone(),
+        })
+        .collect()
+    }
+}
+
+/// How a table of `keyspace` is written by a repair.
+pub(super) fn options_for(keyspace: &KeyspaceVersion, level: usize, file_id: u64) -> TableOptions {
+    TableOptions {
+        keyspace: keyspace.id,
+        compression: keyspace.settings.compression,
+        fingerprint_bits: keyspace.settings.filter_bits,
+        level: level as u8,
+        file_id,
+        sample_level: 0,
+    }
+}
+
+/// Lost keys, as users know them.
+pub(super) fn told(keys: KeyFormat, lost: &LostKeys) -> LostKeys {
+    LostKeys {
+        from: keys.user(&lost.from).into_owned(),
+        to: lost.to.as_ref().map(|to| keys.user(to).into_owned()),
+        error: lost.error.clone(),
+    }
+}
+
+/// What such a table says of where it comes from.
+pub(super) fn origin_for(
+    keyspace: &KeyspaceVersion,
+    keys: KeyFormat,
+    database: u64,
+    edits: u64,
+) -> Arc<Origin> {
+    let settings = settings_property(&keyspace.settings, keys);
+    Arc::new(Origin { database, edits, name: keyspace.name.clone(), settings, ..Origin::default() })
+}

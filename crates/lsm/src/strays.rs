@@ -1,0 +1,277 @@
+//! Files that the manifest does not list.
+//!
+//! A crash leaves such files: the tables of a flush or a compaction whose edit was not durable, a fresh manifest that
+//! `CURRENT` does not name yet, files that were about to be removed. A manifest that lost its last edits leaves the
+//! same files, and more. These show which of the two it is:
+//!
+//! * A table says the number of the last edit that was durable when the table was begun. If the manifest ends before
+//!   that edit, it has lost edits.
+//! * A log gets its first write after the edit that lists it is durable. If a log of this process is not listed and
+//!   holds writes that are nowhere else, that edit is lost.
+//! * A manifest gets its second edit after `CURRENT` names it. If a manifest has several, and a higher number than the
+//!   one in force, `CURRENT` is older than the database.
+//!
+//! Then nothing is opened and nothing removed. Otherwise a file is removed if what it holds is known to be elsewhere:
+//! all writes up to the last one recovered are in the tables and logs of the manifest. Any other file is set aside
+//! under the name `lost-NAME`.
+
+use crate::aside;
+use crate::env::Env;
+use crate::log_files::parse_log_file_name;
+use crate::log_read::LogSource;
+use crate::manifest::{State, parse_manifest_file_name, read_manifest};
+use crate::recover::Recovered;
+use crate::request;
+use crate::unlisted;
+use crate::version::parse_table_file_name;
+use esker_base::{Error, Result, Seqno};
+use esker_storage::Storage;
+use esker_table::{SalvagedTable, tables_in};
+use std::collections::BTreeMap;
+
+/// What becomes of the names of files that a repair sets aside.
+pub(crate) const DAMAGED: &str = ".damaged";
+
+/// The most that files set aside may take. Beyond it the oldest are removed.
+const LOST_BYTES_MAX: u64 = 1 << 30;
+
+/// The file id in the name of a table, a log or a manifest, set aside or not.
+pub(crate) fn file_id_in(name: &str) -> Option<u64> {
+    let name = aside::name_before(name).or_else(|| name.strip_suffix(DAMAGED)).unwrap_or(name);
+    parse_table_file_name(name)
+        .or_else(|| parse_log_file_name(name).map(u64::from))
+        .or_else(|| parse_manifest_file_name(name))
+}
+
+/// What is to be done with a stray.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    /// What it holds is elsewhere, or it never held anything.
+    Remove,
+    /// Nobody knows.
+    SetAside,
+    /// It shows that the manifest has lost edits, and how.
+    ShowsLoss(String),
+}
+
+/// What strays are compared with.
+pub(crate) struct Known<'a> {
+    pub(crate) identity: u64,
+    /// As the manifest describes it.
+    pub(crate) state: &'a State,
+    pub(crate) manifest: &'a str,
+    /// The last write that is in tables or logs of the manifest.
+    pub(crate) last_seqno: Seqno,
+}
+
+impl Known<'_> {
+    /// What becomes of each file among `names` of the storage of tables that the manifest does not name, logs excepted.
+    pub(crate) fn fates(
+        &self,
+        storage: &dyn Storage,
+        names: &[String],
+    ) -> Result<BTreeMap<String, Fate>> {
+        let files = self.state.files();
+        let mut fates = BTreeMap::new();
+        for name in names {
+            let fate = if name == "CURRENT.new" || request::is_request_file(name) {
+                Some(Fate::Remove)
+            } else if let Some(id) = parse_table_file_name(name).filter(|id| !files.contains(id)) {
+                self.table(storage, name, id)?
+            } else if parse_manifest_file_name(name).is_some() && name != self.manifest {
+                Some(self.other_manifest(storage, name)?)
+            } else {
+                None
+            };
+            fates.extend(fate.map(|fate| (name.clone(), fate)));
+        }
+        Ok(fates)
+    }
+
+    /// `None` if the file is gone.
+    fn table(&self, storage: &dyn Storage, name: &str, id: u64) -> Result<Option<Fate>> {
+        let file = match storage.open(name) {
+            Err(_) if !storage.exists(name)? => return Ok(None),
+            opened => opened?,
+        };
+        let tables = match tables_in(&file, id) {
+            Ok(Some(tables)) => tables,
+            // It was never synced whole, so no edit ever named it.
+            Ok(None) => return Ok(Some(Fate::Remove)),
+            Err(error) if is_of_newer_version(&error) => return Ok(Some(Fate::SetAside)),
+            Err(error) => return Err(error),
+        };
+        let mut fate = Fate::Remove;
+        for (offset, bytes) in tables {
+            let table = SalvagedTable::open(file.clone(), id, offset, bytes)?;
+            let Some(properties) = table.properties() else {
+                fate = Fate::SetAside;
+                continue;
+            };
+            let origin = properties.origin.as_deref();
+            let origin = origin.filter(|origin| origin.database == self.identity);
+            if let Some(origin) = origin.filter(|origin| origin.edits > self.state.edits) {
+                return Ok(Some(Fate::ShowsLoss(format!(
+                    "{name} was begun after edit {}, and the last edit here is {}: edits are missing",
+                    origin.edits, self.state.edits
+                ))));
+            }
+            if properties.largest_seqno > self.last_seqno {
+                fate = Fate::SetAside;
+            }
+        }
+        Ok(Some(fate))
+    }
+
+    fn other_manifest(&self, storage: &dyn Storage, name: &str) -> Result<Fate> {
+        if parse_manifest_file_name(name) < parse_manifest_file_name(self.manifest) {
+            return Ok(Fate::Remove);
+        }
+        match read_manifest(storage, name) {
+            Ok((identity, records)) if records.len() > 1 && identity == self.identity => {
+                Ok(Fate::ShowsLoss(format!(
+                    "{name} is newer and has {} edits, but CURRENT names this one",
+                    records.len()
+                )))
+            }
+            // It repeats what the one in force says.
+            Ok((identity, _)) if identity == self.identity => Ok(Fate::Remove),
+            Ok(_) => Ok(Fate::SetAside),
+            Err(error) if error.is_corruption() || is_of_newer_version(&error) => {
+                Ok(Fate::SetAside)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What becomes of each log at `source` that is not among `kept`.
+    pub(crate) fn log_fates(
+        &self,
+        source: &LogSource<'_>,
+        names: &[String],
+        kept: &dyn Fn(u32) -> bool,
+    ) -> Result<BTreeMap<String, Fate>> {
+        let mut fates = BTreeMap::new();
+        for name in names {
+            let Some(epoch) = parse_log_file_name(name).filter(|epoch| !kept(*epoch)) else {
+                continue;
+            };
+            let state = self.state;
+            if source.pool.is_some() && state.logs.contains_key(&epoch) {
+                // Recovery has looked into the extent, and has it still.
+                fates.insert(name.clone(), Fate::Remove);
+                continue;
+            }
+            let last = unlisted::last_seqno_of(source, epoch)?;
+            // Older manifests do not tell where the process began.
+            let first_file = state.first_file.unwrap_or(state.next_file);
+            let is_of_process = u64::from(epoch) >= first_file;
+            let fate = if last <= self.last_seqno {
+                Fate::Remove
+            } else if is_of_process && !state.logs.contains_key(&epoch) {
+                Fate::ShowsLoss(format!(
+                    "{name} is not listed here and holds writes up to seqno {last}, of which {} are \
+                     known: edits are missing",
+                    self.last_seqno
+                ))
+            } else {
+                Fate::SetAside
+            };
+            fates.insert(name.clone(), fate);
+        }
+        Ok(fates)
+    }
+}
+
+fn is_of_newer_version(error: &Error) -> bool {
+    matches!(error, Error::NewerVersion { .. } | Error::UnknownFeatures { .. })
+}
+
+/// The first loss that strays show, as damage of the manifest, which is `bytes` long.
+pub(crate) fn loss_in<'a>(
+    fates: impl IntoIterator<Item = &'a Fate>,
+    manifest: &str,
+    bytes: u64,
+) -> Option<Error> {
+    fates.into_iter().find_map(|fate| match fate {
+        Fate::ShowsLoss(what) => Some(Error::corruption(manifest, bytes, what)),
+        _ => None,
+    })
+}
+
+/// The strays of a database that is being opened.
+#[derive(Default)]
+pub(crate) struct Strays {
+    tables: BTreeMap<String, Fate>,
+    /// On the storage of logs, if that is another.
+    logs: BTreeMap<String, Fate>,
+}
+
+impl Strays {
+    /// Finds them. Fails if they show that the manifest `name` has lost edits.
+    pub(crate) fn find(
+        env: &Env,
+        name: &str,
+        identity: u64,
+        state: &State,
+        recovered: &Recovered,
+    ) -> Result<Strays> {
+        let known = Known { identity, state, manifest: name, last_seqno: recovered.last_seqno };
+        let kept = |epoch| recovered.logs.contains_key(&epoch);
+        let storage = &*env.storage;
+        let names = storage.list()?;
+        let mut strays = Strays { tables: known.fates(storage, &names)?, ..Strays::default() };
+        strays.tables.extend(known.log_fates(&env.tables_source(), &names, &kept)?);
+        if let Some(logs) = &env.log_storage {
+            strays.logs = known.log_fates(&env.log_source(), &logs.list()?, &kept)?;
+        }
+        let path = format!("{}/{name}", storage.describe());
+        let bytes = storage.open(name)?.len()?;
+        let fates = strays.tables.values().chain(strays.logs.values());
+        loss_in(fates, &path, bytes).map_or(Ok(strays), Err)
+    }
+
+    /// Removes those whose content is elsewhere, and sets the others aside. Called once a manifest is in force that
+    /// lists none of them. What fails is done by the next open. Returns the new names of what was set aside.
+    pub(crate) fn dispose(self, env: &Env) -> Vec<String> {
+        let mut aside = dispose(&*env.storage, self.tables, true);
+        let can_rename = env.pool.is_none();
+        aside.extend(dispose(&**env.log_storage(), self.logs, can_rename));
+        aside
+    }
+}
+
+fn dispose(storage: &dyn Storage, strays: BTreeMap<String, Fate>, can_rename: bool) -> Vec<String> {
+    let mut moved = Vec::new();
+    for (name, fate) in strays {
+        if fate == Fate::Remove || !can_rename {
+            let _ = storage.remove(&name);
+        } else {
+            moved.extend(aside::set_aside(storage, &name));
+        }
+    }
+    // Before the manifest grows: see `unlisted::check_edits`.
+    let _ = storage.sync_names();
+    remove_oldest(storage, &moved);
+    moved
+}
+
+/// Keeps what is set aside within its bound. What was set aside just now stays, and so do logs: their writes may be
+/// nowhere else.
+fn remove_oldest(storage: &dyn Storage, newest: &[String]) {
+    let mut lost = lost_files(storage).unwrap_or_default();
+    lost.retain(|(name, _)| aside::name_before(name).and_then(parse_log_file_name).is_none());
+    lost.sort_by_key(|(name, _)| file_id_in(name));
+    let mut bytes: u64 = lost.iter().map(|(_, bytes)| bytes).sum();
+    for (name, of_file) in lost {
+        if bytes > LOST_BYTES_MAX && !newest.contains(&name) && storage.remove(&name).is_ok() {
+            bytes -= of_file;
+        }
+    }
+}
+
+/// The files of a storage that were set aside by opens, and their lengths in bytes.
+pub(crate) fn lost_files(storage: &dyn Storage) -> Result<Vec<(String, u64)>> {
+    let names = storage.list()?.into_iter().filter(|name| aside::name_before(name).is_some());
+    names.map(|name| storage.open(&name)?.len().map(|bytes| (name, bytes))).collect()
+}

@@ -1,0 +1,223 @@
+//! A manifest that is cut anywhere: all data is there, or the damage is reported, nothing is destroyed, and a repair
+//! brings everything back.
+
+use esker_base::background::Stepped;
+use esker_base::{FileKind, Hint};
+use esker_lsm::inspect::{Inspector, MissingLogs};
+use esker_lsm::manifest::read_current;
+use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Shape, Sync};
+use esker_storage::{MemoryStorage, Storage};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Files = BTreeMap<String, Vec<u8>>;
+type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn read(storage: &dyn Storage, name: &str) -> Vec<u8> {
+    let file = storage.open(name).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_exact_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+fn files(storage: &dyn Storage) -> Files {
+    let names = storage.list().unwrap();
+    names.into_iter().map(|name| (name.clone(), read(storage, &name))).collect()
+}
+
+fn storage_of(files: &Files) -> Arc<MemoryStorage> {
+    let storage = Arc::new(MemoryStorage::new());
+    for (name, bytes) in files {
+        let mut file = storage.create(name, Hint::of(FileKind::Meta)).unwrap();
+        file.append(bytes).unwrap();
+        file.sync().unwrap();
+    }
+    storage
+}
+
+fn settings(log: Log) -> Settings {
+    Settings { log, segment_bytes: 64 << 10, memory_bytes: 4 << 20, ..Settings::default() }
+}
+
+fn logged() -> Settings {
+    settings(Log::File { dir: None, sync: Sync::Always })
+}
+
+fn open(storage: &Arc<MemoryStorage>, settings: Settings) -> esker_base::Result<Db> {
+    let env = Env { background: Arc::new(Stepped), ..Env::over(storage.clone()) };
+    Db::open_with(env, settings)
+}
+
+fn put(db: &Db, keys: std::ops::Range<u32>, round: u32) {
+    for key in keys {
+        let value = format!("{key} of round {round}").repeat(4);
+        db.put(&db.default_keyspace(), &key.to_be_bytes(), value.as_bytes()).unwrap();
+    }
+}
+
+fn pairs(db: &Db) -> Pairs {
+    let mut all = Pairs::new();
+    for keyspace in db.keyspaces() {
+        let keyspace = db.existing_keyspace(&keyspace.name).unwrap();
+        for pair in db.range(&keyspace, ..) {
+            let (key, value) = pair.unwrap();
+            all.insert([keyspace.name().as_bytes(), b"/", &key].concat(), value);
+        }
+    }
+    all
+}
+
+/// Two processes' writes: flushes, compactions, deletes, a second keyspace.
+fn work(storage: &Arc<MemoryStorage>, settings: &Settings) -> Db {
+    let db = open(storage, settings.clone()).unwrap();
+    put(&db, 0..60, 1);
+    db.flush().unwrap();
+    put(&db, 30..90, 2);
+    db.compact().unwrap();
+    db.close().unwrap();
+    let db = open(storage, settings.clone()).unwrap();
+    let tiered = KeyspaceSettings { shape: Shape::Tiered { runs: 4 }, ..Default::default() };
+    let other = db.keyspace("other", tiered).unwrap();
+    db.put(&other, b"key", b"value").unwrap();
+    (0..10u32).for_each(|key| db.delete(&db.default_keyspace(), &key.to_be_bytes()).unwrap());
+    db.flush().unwrap();
+    db.delete_range(&db.default_keyspace(), 70u32.to_be_bytes()..80u32.to_be_bytes()).unwrap();
+    put(&db, 75..77, 3);
+    db.flush().unwrap();
+    db
+}
+
+/// Cuts the manifest of a database at every byte. Gives how many cuts were reported, and how many did no harm.
+fn cut_everywhere(files: &Files, settings: &Settings) -> (u64, u64) {
+    let sound = storage_of(files);
+    let current = read_current(&*sound).unwrap();
+    let db = open(&sound, settings.clone()).unwrap();
+    let expected = pairs(&db);
+    db.close().unwrap();
+    let (mut reported, mut harmless) = (0, 0);
+    for length in 0..files[&current].len() {
+        let mut cut = files.clone();
+        cut.get_mut(&current).unwrap().truncate(length);
+        let storage = storage_of(&cut);
+        let inspector = Inspector::of(storage.clone(), storage.clone());
+        let mut problems = Vec::new();
+        inspector.check(&mut |problem| problems.push(problem.to_string())).unwrap();
+        match open(&storage, settings.clone()) {
+            Ok(db) => {
+                assert_eq!(pairs(&db), expected, "cut at {length}: data is missing, silently");
+                db.close().unwrap();
+                harmless += 1;
+                continue;
+            }
+            Err(error) => {
+                assert!(error.is_corruption(), "cut at {length}: {error}");
+                assert!(!problems.is_empty(), "cut at {length}: check is happy, and open: {error}");
+                // It tries again for a while: a writer may be at work.
+                if length % 211 == 0 {
+                    let env = Env { background: Arc::new(Stepped), ..Env::over(storage.clone()) };
+                    let opened = Db::open_read_only_with(env, settings.clone());
+                    assert!(opened.is_err(), "cut at {length}");
+                }
+            }
+        }
+        assert_eq!(self::files(&*storage), cut, "cut at {length}: a file is gone");
+        reported += 1;
+        let repaired = inspector.repair(MissingLogs::Refuse);
+        let repaired = repaired.or_else(|_| inspector.repair(MissingLogs::GiveUp));
+        let repaired = repaired.unwrap_or_else(|error| panic!("cut at {length}: {error}"));
+        for name in cut.keys().filter(|name| name.ends_with(".tables")) {
+            let is_there = |name: &str| storage.exists(name).unwrap();
+            assert!(is_there(name) || is_there(&format!("{name}.damaged")), "cut at {length}");
+        }
+        let db = open(&storage, settings.clone()).unwrap();
+        assert_eq!(pairs(&db), expected, "cut at {length}: {repaired:?}");
+        db.close().unwrap();
+    }
+    (reported, harmless)
+}
+
+#[test]
+fn a_closed_manifest_that_is_cut_is_always_reported() {
+    let storage = Arc::new(MemoryStorage::new());
+    work(&storage, &logged()).close().unwrap();
+    let (reported, harmless) = cut_everywhere(&files(&*storage), &logged());
+    assert!(reported > 100, "{reported}");
+    assert_eq!(harmless, 0);
+}
+
+#[test]
+fn without_a_log_a_closed_manifest_that_is_cut_is_always_reported() {
+    let storage = Arc::new(MemoryStorage::new());
+    work(&storage, &settings(Log::None)).close().unwrap();
+    let (_, harmless) = cut_everywhere(&files(&*storage), &settings(Log::None));
+    assert_eq!(harmless, 0);
+}
+
+#[test]
+fn a_manifest_that_was_not_closed_loses_nothing_by_a_cut() {
+    let storage = Arc::new(MemoryStorage::new());
+    let db = work(&storage, &logged());
+    put(&db, 100..110, 4);
+    let (reported, _) = cut_everywhere(&files(&*storage), &logged());
+    assert!(reported > 100, "{reported}");
+    db.close().unwrap();
+}
+
+#[test]
+fn after_compactions_a_manifest_that_was_not_closed_loses_nothing_by_a_cut() {
+    let storage = Arc::new(MemoryStorage::new());
+    let db = work(&storage, &logged());
+    db.compact().unwrap();
+    put(&db, 5..8, 5);
+    let (reported, _) = cut_everywhere(&files(&*storage), &logged());
+    assert!(reported > 100, "{reported}");
+    db.close().unwrap();
+}
+
+#[test]
+fn a_table_whose_edit_was_not_durable_is_set_aside() {
+    let storage = Arc::new(MemoryStorage::new());
+    let db = work(&storage, &settings(Log::None));
+    let before = files(&*storage);
+    put(&db, 200..210, 6);
+    db.flush().unwrap();
+    let after = files(&*storage);
+    db.close().unwrap();
+    // The flush's table is durable, and its edit is not: so the process ended.
+    let mut ended = before.clone();
+    let table = after.keys().find(|name| !before.contains_key(*name)).unwrap();
+    ended.insert(table.clone(), after[table].clone());
+    let storage = storage_of(&ended);
+    let inspector = Inspector::of(storage.clone(), storage.clone());
+    let checked = inspector.check(&mut |problem| panic!("{problem}")).unwrap();
+    assert_eq!(checked.unknown, [table.clone()]);
+    let db = open(&storage, settings(Log::None)).unwrap();
+    let lost = format!("lost-{table}");
+    assert_eq!(db.set_aside(), [lost.clone()]);
+    assert_eq!(db.lost_files().unwrap(), [(lost.clone(), after[table].len() as u64)]);
+    db.close().unwrap();
+    assert_eq!(read(&*storage, &lost), after[table]);
+    let checked = inspector.check(&mut |problem| panic!("{problem}")).unwrap();
+    assert_eq!((checked.lost, checked.unknown.len()), (vec![lost], 0));
+}
+
+#[test]
+fn a_current_file_that_is_older_than_the_database_is_reported() {
+    let storage = Arc::new(MemoryStorage::new());
+    let db = work(&storage, &logged());
+    let older = files(&*storage);
+    db.close().unwrap();
+    let db = open(&storage, logged()).unwrap();
+    put(&db, 300..301, 7);
+    let mut mixed = files(&*storage);
+    // The manifest of before and its pointer are there again, beside the one that was in force.
+    let name = read_current(&*storage_of(&older)).unwrap();
+    for name in [&name[..], "CURRENT"] {
+        mixed.insert(name.into(), older[name].clone());
+    }
+    db.close().unwrap();
+    let storage = storage_of(&mixed);
+    let error = open(&storage, logged()).err().unwrap();
+    assert!(error.is_corruption(), "{error}");
+    assert_eq!(files(&*storage), mixed);
+}

@@ -1,0 +1,338 @@
+//! Reads what can be read of a damaged table.
+//!
+//! * A damaged data block costs its own versions. The index says between which keys they were.
+//! * Without a filter or sketches nothing is lost.
+//! * Without an index or a footer, the blocks are found one by one: a block's checksum covers its place, so the
+//!   end of the block that starts here is where the checksum matches. The first damaged block ends that search.
+//! * Range tombstones, once damaged, are lost: what they deleted may be seen again.
+
+use crate::block::Block;
+use crate::block_cursor::BlockCursor;
+use crate::format::{BlockKind, TRAILER_BYTES, block_checksum};
+use crate::index::Index;
+use crate::reader::{Sections, end_of};
+use crate::source::Source;
+use crate::{Properties, tombstones};
+use esker_base::checksum::crc32c_append;
+use esker_base::coding::u32_at;
+use esker_base::key::compare_versions;
+use esker_base::{FragmentedTombstones, Kind, Result, Seqno};
+use esker_storage::ReadableFile;
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A range of keys of which versions are lost.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LostKeys {
+    /// No version of a key below this one is lost. Empty if nothing bounds it.
+    pub from: Vec<u8>,
+    /// No version of a key above this one is lost. `None` if nothing bounds it.
+    pub to: Option<Vec<u8>>,
+    /// The first damage that was met there.
+    pub error: String,
+}
+
+/// What can be read of a table.
+pub struct SalvagedTable {
+    source: Source,
+    /// Where the data blocks lie in the file.
+    blocks: Vec<Range<u64>>,
+    /// Which blocks these are, in keys.
+    index: Option<Index>,
+    /// What lies behind the last block that was found, if nobody knows.
+    unknown: Option<String>,
+    tombstones: Option<Arc<FragmentedTombstones>>,
+    properties: Option<Properties>,
+}
+
+impl SalvagedTable {
+    /// Reads what there is of the table of `bytes` bytes at `offset` of `file`, data blocks excepted. Fails
+    /// only for another reason than damage.
+    pub fn open(
+        file: Arc<dyn ReadableFile>,
+        file_id: u64,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<Arc<SalvagedTable>> {
+        let source = Source { file, file_id, offset };
+        let mut table = SalvagedTable {
+            source,
+            blocks: Vec::new(),
+            index: None,
+            unknown: None,
+            tombstones: None,
+            properties: None,
+        };
+        let sections = unless_damaged(Sections::read(&table.source, bytes))?;
+        match sections {
+            Ok(sections) => table.take_sections(&sections)?,
+            Err(damage) => table.search(bytes, None, damage)?,
+        }
+        Ok(Arc::new(table))
+    }
+
+    fn take_sections(&mut self, sections: &Sections) -> Result<()> {
+        let decoded = |kind: BlockKind| {
+            let (at, stored) = sections.get(kind);
+            unless_damaged(self.source.section(kind, at, stored))
+        };
+        let index = decoded(BlockKind::Index)?;
+        let tombstones = match sections.has(BlockKind::Tombstones) {
+            true => decoded(BlockKind::Tombstones)?.ok().and_then(|body| tombstones::decode(&body)),
+            false => Some(FragmentedTombstones::default()),
+        };
+        let properties = decoded(BlockKind::Properties)?.ok();
+        self.tombstones = tombstones.map(Arc::new);
+        self.properties = properties.and_then(|body| Properties::decode(&body).ok());
+        let data_bytes = sections.footer.sections[0];
+        match index.map(|body| Index::decode(&body)) {
+            Ok(Some(index)) if index.blocks_end() == data_bytes => {
+                let place = |n| {
+                    let block = index.block(n);
+                    self.source.offset + block.start..self.source.offset + block.end
+                };
+                self.blocks = (0..index.len()).map(place).collect();
+                self.index = Some(index);
+                Ok(())
+            }
+            Err(damage) => self.search(data_bytes, Some(data_bytes), damage),
+            Ok(_) => self.search(data_bytes, Some(data_bytes), "index: impossible".into()),
+        }
+    }
+
+    /// Finds the data blocks in the first `bytes` bytes of the table, without an index; and, unless the footer
+    /// has told where they are, the sections behind them.
+    fn search(&mut self, bytes: u64, data_bytes: Option<u64>, damage: String) -> Result<()> {
+        let there = self.source.file.len()?.saturating_sub(self.source.offset);
+        let stored = self.source.read(self.source.offset, bytes.min(there) as usize)?;
+        let mut at = 0;
+        while let Some(end) = self.block_end(&stored, at, BlockKind::Data) {
+            self.blocks.push(self.source.offset + at as u64..self.source.offset + end as u64);
+            at = end;
+        }
+        if data_bytes == Some(at as u64) {
+            return Ok(());
+        }
+        let mut has_sketches = false;
+        if data_bytes.is_none() {
+            let mut tombstones = FragmentedTombstones::default();
+            let mut from = at;
+            for kind in [
+                BlockKind::Filter,
+                BlockKind::Tombstones,
+                BlockKind::Sketches,
+                BlockKind::Properties,
+            ] {
+                let Some(end) = self.block_end(&stored, from, kind) else { continue };
+                let place = self.source.offset + from as u64;
+                let body = self.source.section(kind, place, &stored[from..end])?;
+                match kind {
+                    BlockKind::Tombstones => {
+                        tombstones = tombstones::decode(&body).unwrap_or_default();
+                    }
+                    BlockKind::Sketches => has_sketches = true,
+                    BlockKind::Properties => self.properties = Properties::decode(&body).ok(),
+                    _ => {}
+                }
+                from = end;
+            }
+            // Every table has sketches. So if they follow, directly or behind what may be left out, no data block
+            // and no range tombstone is missing.
+            self.tombstones = has_sketches.then(|| Arc::new(tombstones));
+        }
+        self.unknown = (!has_sketches).then_some(damage);
+        Ok(())
+    }
+
+    /// Where the block ends that starts `at` byte of the table, if it is whole.
+    fn block_end(&self, stored: &[u8], at: usize, kind: BlockKind) -> Option<usize> {
+        let rest = stored.get(at..)?;
+        let place = self.source.offset + at as u64;
+        let mut crc = block_checksum(self.source.file_id, place, kind, &[]);
+        for body in 0..rest.len().checked_sub(TRAILER_BYTES)? + 1 {
+            crc = crc32c_append(crc, &rest[body..=body]);
+            if crc == u32_at(rest, body + 1) {
+                return Some(at + body + TRAILER_BYTES);
+            }
+        }
+        None
+    }
+
+    /// The range tombstones, or `None` if nobody knows whether there are any.
+    pub fn tombstones(&self) -> Option<&Arc<FragmentedTombstones>> {
+        self.tombstones.as_ref()
+    }
+
+    /// What the table says of itself, without sketches, if that can be read.
+    pub fn properties(&self) -> Option<&Properties> {
+        self.properties.as_ref()
+    }
+
+    /// A cursor before the first version.
+    pub fn cursor(self: &Arc<Self>) -> SalvageCursor {
+        SalvageCursor {
+            table: self.clone(),
+            next: 0,
+            block: None,
+            position: BlockCursor::new(),
+            last: None,
+            lost: Vec::new(),
+        }
+    }
+
+    /// Data block `n`, all of whose versions decode, and come after `last` and in order.
+    fn block(&self, n: usize, last: Option<&(Vec<u8>, Seqno)>) -> Result<Block> {
+        let place = &self.blocks[n];
+        let there = self.source.file.len()?;
+        if place.end > there {
+            return Err(self.source.damaged(there, "the file ends before the table in it does"));
+        }
+        let stored = self.source.read(place.start, (place.end - place.start) as usize)?;
+        let block = self.source.data_block(place.start, &stored, || stored[..].into())?;
+        let bad = || self.source.damaged(place.start, "data block: its versions do not hold");
+        block.check_restarts().map_err(|_| bad())?;
+        let mut position = BlockCursor::new();
+        position.seek_first(&block).map_err(|_| bad())?;
+        let mut last = last.cloned();
+        loop {
+            let version = (position.key(), position.seqno());
+            let in_order = last.as_ref().is_none_or(|(key, seqno)| {
+                compare_versions((key, *seqno), version) == Ordering::Less
+            });
+            if !in_order {
+                return Err(bad());
+            }
+            last = Some((version.0.to_vec(), version.1));
+            if !position.next(&block).map_err(|_| bad())? {
+                return Ok(block);
+            }
+        }
+    }
+}
+
+/// Damage as a text; other failures stay failures.
+fn unless_damaged<T>(result: Result<T>) -> Result<Result<T, String>> {
+    match result {
+        Ok(value) => Ok(Ok(value)),
+        Err(error) if error.is_corruption() => Ok(Err(error.fact())),
+        Err(error) => Err(error),
+    }
+}
+
+/// Walks what can be read of a table, in order, from the first version on.
+pub struct SalvageCursor {
+    table: Arc<SalvagedTable>,
+    /// The next block to enter.
+    next: usize,
+    block: Option<Block>,
+    position: BlockCursor,
+    last: Option<(Vec<u8>, Seqno)>,
+    lost: Vec<LostKeys>,
+}
+
+impl SalvageCursor {
+    /// Goes to the next version, around what is damaged. False at the end. Fails only for another reason than
+    /// damage.
+    pub fn advance(&mut self) -> Result<bool> {
+        if let Some(block) = &self.block {
+            // Every entry of it was decoded when it was entered.
+            if self.position.next(block).unwrap_or(false) {
+                return Ok(true);
+            }
+            self.last = Some((self.position.key().to_vec(), self.position.seqno()));
+            self.block = None;
+        }
+        while self.next < self.table.blocks.len() {
+            let n = self.next;
+            self.next += 1;
+            match unless_damaged(self.table.block(n, self.last.as_ref()))? {
+                Ok(block) => {
+                    self.position.seek_first(&block).expect("every entry was decoded");
+                    self.block = Some(block);
+                    return Ok(true);
+                }
+                Err(damage) => self.note_lost(n, damage),
+            }
+        }
+        if let Some(damage) = self.table.unknown.clone()
+            && self.next == self.table.blocks.len()
+        {
+            self.next += 1;
+            let from = self.last.as_ref().map(|(key, _)| key.clone()).unwrap_or_default();
+            let to = self.table.properties.as_ref().map(|properties| properties.largest.clone());
+            self.lost.push(LostKeys { from, to, error: damage });
+        }
+        Ok(false)
+    }
+
+    fn note_lost(&mut self, n: usize, error: String) {
+        let index = self.table.index.as_ref();
+        let separator = |n: usize| index.map(|index| index.separator(n));
+        let before = if n == 0 { None } else { separator(n - 1) };
+        let first = || self.table.properties.as_ref().map(|properties| properties.smallest.clone());
+        let last = || self.last.as_ref().map(|(key, _)| key.clone());
+        let from = before.or_else(last).or_else(first).unwrap_or_default();
+        let to = separator(n);
+        match self.lost.last_mut() {
+            // The block before it is lost, too.
+            Some(before) if before.to.as_ref() == Some(&from) => before.to = to,
+            _ => self.lost.push(LostKeys { from, to, error }),
+        }
+    }
+
+    /// The ranges that were gone around so far.
+    pub fn lost(&self) -> &[LostKeys] {
+        &self.lost
+    }
+
+    /// The key of the version that the cursor stands on.
+    pub fn key(&self) -> &[u8] {
+        self.position.key()
+    }
+
+    /// Its seqno.
+    pub fn seqno(&self) -> Seqno {
+        self.position.seqno()
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        self.position.kind()
+    }
+
+    /// Its value.
+    pub fn value(&self) -> &[u8] {
+        self.block.as_ref().map_or(&[], |block| block.slice(self.position.value()))
+    }
+}
+
+/// The tables in a file that no manifest places: offset and length of each, the first one first. `None` if the file is
+/// not whole, as one that was being written when the process ended.
+///
+/// # Errors
+///
+/// A read that fails, and a table of a newer version.
+pub fn tables_in(file: &Arc<dyn ReadableFile>, file_id: u64) -> Result<Option<Vec<(u64, u64)>>> {
+    let mut tables = Vec::new();
+    let mut end = file.len()?;
+    while end > 0 {
+        let source = Source { file: file.clone(), file_id, offset: 0 };
+        let footer = match crate::reader::footer_before(&source, end) {
+            Ok(footer) => footer,
+            Err(error) if error.is_corruption() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let Some(bytes) = end.checked_sub(footer.offset).filter(|bytes| *bytes > 0) else {
+            return Ok(None);
+        };
+        let placed = Source { file: file.clone(), file_id, offset: footer.offset };
+        if end_of(&placed, bytes).is_err() {
+            return Ok(None);
+        }
+        tables.push((footer.offset, bytes));
+        end = footer.offset;
+    }
+    tables.reverse();
+    Ok(Some(tables))
+}
