@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A run of the same level with such a table holds up newer runs in the same way, within the bounds
-//! of all its tables. What is held back is merged with itself where its runs are alike (`alike`),
+//! of all its tables and of the tables below that overlap these, which stay where they are. What is held back is merged with itself where its runs are alike (`alike`),
 //! so it takes as many bytes as there are live ones within the bounds, and a share.
 
 use super::alike::has_unreadable;
@@ -51,8 +51,18 @@ impl<'a> Detour<'a> {
             end = from.saturating_sub(1);
             let obstacle = runs[end..from].iter().flat_map(|run| run.tables());
             held_back.extend(obstacle.map(|table| bounds(&table.meta)));
+            held_back = united(held_back);
+            // Older than the obstacle: what comes of these tables must not lie above it.
+            let under = below.iter().filter(|table| overlaps(&table.meta, &held_back));
+            let under: Vec<_> = under.map(|table| bounds(&table.meta)).collect();
+            held_back.extend(under);
         }
         None
+    }
+
+    /// Whether a table of the level below stays as it is, because all its keys are held back.
+    pub fn leaves(&self, table: &TableMeta) -> bool {
+        lies_within(table, &self.held_back)
     }
 
     /// The runs of the level that stay for now because of what is in their way: the older ones, or
@@ -98,6 +108,12 @@ fn united(mut parts: Vec<Part>) -> Vec<Part> {
 /// Whether the run has a table that does not lie in one of `ranges`.
 fn reaches_beyond(run: &Run, ranges: &[Part]) -> bool {
     run.tables().iter().any(|table| !lies_within(&table.meta, ranges))
+}
+
+/// Whether the table shares a key with one of `ranges`, which are ascending and disjoint.
+fn overlaps(meta: &TableMeta, ranges: &[Part]) -> bool {
+    let at = ranges.partition_point(|range| range.end.as_ref() <= Some(&meta.smallest));
+    ranges.get(at).is_some_and(|range| range.start < Some(first_after(meta)))
 }
 
 fn lies_within(meta: &TableMeta, ranges: &[Part]) -> bool {
@@ -173,6 +189,16 @@ mod tests {
             Some((vec![3], held)),
             "all of its tables are in the way"
         );
+    }
+
+    #[test]
+    fn tables_below_an_unreadable_run_of_the_level_stay_below_it() {
+        let runs = runs(vec![vec![table("a", "z")], vec![unreadable("m", "p")]]);
+        let below = [table("a", "k"), table("n", "r"), table("s", "t")];
+        let found = Detour::of(&runs, &below).unwrap();
+        let leaves: Vec<_> = below.iter().map(|table| found.leaves(&table.meta)).collect();
+        assert_eq!(leaves, [false, true, false]);
+        assert_eq!(detour(&runs, &below), Some((vec![2], vec!["m..r\\x00".to_owned()])));
     }
 
     #[test]

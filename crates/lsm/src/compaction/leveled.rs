@@ -170,7 +170,11 @@ pub(super) fn into_base(
     let span = Span::of(runs.iter().flat_map(|run| run.tables()))?;
     let mut inputs: Vec<_> = runs.iter().map(|run| PlanInput::whole(0, run)).collect();
     let below = run_of(keyspace, base);
-    inputs.extend(below.map(|run| PlanInput::overlapping(base, run, &span).readable()));
+    inputs.extend(below.map(|run| {
+        let mut input = PlanInput::overlapping(base, run, &span);
+        input.tables.retain(|table| !detour.leaves(&table.meta));
+        input
+    }));
     let output = (base, below.map_or(runs[0].id, |run| run.id));
     Plan::holding_back(keyspace, inputs, output, detour.held_back.clone(), reason, sizes)
 }

@@ -126,12 +126,6 @@ impl PlanInput {
         PlanInput { level, run: run.id, tables: span.tables_of(run).to_vec() }
     }
 
-    /// The same without tables that are known to be unreadable.
-    pub(super) fn readable(mut self) -> Self {
-        self.tables.retain(|table| !table.is_unreadable());
-        self
-    }
-
     /// The run's place.
     pub fn place(&self) -> Place {
         Place::new(self.level, self.run)
