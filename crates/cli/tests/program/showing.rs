@@ -134,6 +134,7 @@ fn stats_add_up() {
             "table_bytes",
             "table_memory_bytes",
             "tables",
+            "unreadable_tables",
             "visible_seqno",
         ]
     );

@@ -537,12 +537,13 @@ pub(crate) mod tests {
 
     #[test]
     fn unknown_changes_are_refused() {
-        for tag in [0, 11, 12, 15, 17, 200] {
+        for tag in [0, 11, 12, 17, 200] {
             let refused = Edit::decode(&[tag]).unwrap_err();
             assert!(refused.contains(&format!("tag {tag}, which is not known here")), "{refused}");
         }
         assert!(Edit::decode(&[ACCOUNT, 2, 1]).unwrap_err().contains("malformed"));
         assert!(Edit::decode(&[KEY_FORMAT, 2]).unwrap_err().contains("malformed"));
+        assert!(Edit::decode(&[NUMBERED, 1]).unwrap_err().contains("malformed"));
     }
 
     #[test]
