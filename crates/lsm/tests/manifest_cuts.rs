@@ -190,10 +190,10 @@ fn a_table_whose_edit_was_not_durable_is_set_aside() {
     let storage = storage_of(&ended);
     let inspector = Inspector::of(storage.clone(), storage.clone());
     let checked = inspector.check(&mut |problem| panic!("{problem}")).unwrap();
-    assert_eq!(checked.unknown, [table.clone()]);
+    assert_eq!(checked.unknown, std::slice::from_ref(table));
     let db = open(&storage, settings(Log::None)).unwrap();
     let lost = format!("lost-{table}");
-    assert_eq!(db.set_aside(), [lost.clone()]);
+    assert_eq!(db.set_aside(), std::slice::from_ref(&lost));
     assert_eq!(db.lost_files().unwrap(), [(lost.clone(), after[table].len() as u64)]);
     db.close().unwrap();
     assert_eq!(read(&*storage, &lost), after[table]);
