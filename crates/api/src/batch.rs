@@ -235,7 +235,7 @@ impl WriteBatch {
     }
 
     /// Whether a key or a bound is one that a database stores as another: see
-    /// [`esker_base::stored_key`]. A range without a start or an end counts.
+    /// `esker_base::stored_key`. A range without a start or an end counts.
     pub fn has_edge_keys(&self) -> bool {
         self.has_edge_keys
     }

@@ -87,7 +87,7 @@ impl<'a> Entry<'a> {
 
     /// Reads an entry of a batch, which has keys as users give them: see [`stored_key`].
     ///
-    /// [`stored_key`]: crate::stored_key
+    /// [`stored_key`]: mod@crate::stored_key
     #[inline]
     pub fn decode_unstored(input: &mut &'a [u8]) -> Option<Entry<'a>> {
         let keyspace = KeyspaceId(take_varint32(input)?);
