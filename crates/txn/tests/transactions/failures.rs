@@ -1,6 +1,8 @@
 //! Commits that fail: nothing is written, and no lock stays.
 
-use crate::support::{Text, all_options, assert_nothing_held, committed, db_on, memory_db};
+use crate::support::{
+    KEYSPACE, Text, all_options, assert_nothing_held, committed, db_on, memory_db,
+};
 use esker_api::{TransactionOptions, Transactional};
 use esker_base::{Error, Rng};
 use esker_lsm::{Db, KeyspaceSettings, Log, Sync};
@@ -45,7 +47,11 @@ fn commit_fails(db: Db, options: TransactionOptions, spoil: impl Fn(), is_it: fn
         let refused = next.join().unwrap().unwrap_err();
         assert!(is_it(&refused), "{refused}");
     });
-    assert_eq!(committed(&store, "x").as_deref(), Some("old"));
+    // A closed database answers no reads either.
+    match store.get(KEYSPACE, b"x") {
+        Ok(value) => assert_eq!(value.as_deref(), Some(&b"old"[..])),
+        Err(error) => assert!(is_it(&error) && matches!(error, Error::Closed), "{error}"),
+    }
     assert_nothing_held(&store);
 }
 
