@@ -60,7 +60,7 @@ pub(crate) struct Recovered {
     pub read_bytes: u64,
     /// Durable writes of keys that cannot be read any more. Reads of these keys fail.
     pub damaged: Vec<DamagedWrite>,
-    /// Writes that are there in part and of which nothing says that they were durable: they do not count.
+    /// Incomplete writes that no record marks as durable. They do not count.
     pub torn: Vec<DamagedWrite>,
 }
 

@@ -1,8 +1,8 @@
 //! Closing: background work ends, what is in memory goes to tables, what was merged comes into force, and the manifest
-//! says so. Then everything is given up: threads, files and locks, whoever still has a handle.
+//! says so. Then it releases threads, files and locks, even if other handles remain.
 //!
 //! In a forked child nothing of this can be done: the threads are the parent's, and a lock may be held by
-//! one of them for ever. There everything is left as it is, and leaked.
+//! one of them permanently. The child releases nothing and leaks it all.
 
 use crate::account::Account;
 use crate::inner::Inner;

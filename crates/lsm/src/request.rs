@@ -10,7 +10,7 @@
 //!
 //! Files, rather than a socket, so that any storage has them and no thread waits for connections. Both
 //! sides look for them from time to time. Each file says its own length, so one that is only half
-//! written is known. Whoever dies on the way leaves files behind: the next open for writing removes
+//! written is known. A process that dies here leaves files behind: the next open for writing removes
 //! them, and a requester notices that the lock is free.
 
 use crate::db::Db;
@@ -29,7 +29,7 @@ const ANSWER: &str = "ANSWER.";
 /// How often a process with [`Settings::answers_requests`](crate::Settings::answers_requests) looks.
 pub(crate) const LOOKS_EVERY: Duration = Duration::from_millis(100);
 
-/// How long a request waits to be taken. Whoever answers looks far more often.
+/// How long a request waits to be taken. The answering process looks far more often.
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// How often a requester looks whether the database is still open somewhere, which it finds out by

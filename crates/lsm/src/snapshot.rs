@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 /// The snapshots in use, each with the number of its holders.
 ///
-/// A forked child has a copy, whose lock a thread of the parent may hold for ever. So the child
-/// leaves it alone, and its own snapshots are in no list: reads at them fail all the same.
+/// A forked child has a copy, whose lock a thread of the parent may hold permanently. So the child
+/// leaves it alone, and its own snapshots are in no list. Reads at them fail anyway.
 pub(crate) struct Snapshots {
     owner: OwnerProcess,
     /// The open database that they are of.

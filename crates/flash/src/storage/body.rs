@@ -196,7 +196,7 @@ impl Body {
     }
 
     /// What is left of a write whose record is not whole: its bytes as they are, where they belong if all writes follow each
-    /// other. Whoever reads the log finds that something was written there, and that it is not what was written. `None` if
+    /// other. The log's reader finds that something was written there, and that it is damaged. `None` if
     /// nothing was.
     fn remains_at(
         &self,

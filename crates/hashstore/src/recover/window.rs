@@ -23,7 +23,7 @@ pub(super) struct Found {
     pub records: BTreeMap<u64, Record>,
     /// Those of them whose bytes are not what was written.
     pub damaged: BTreeSet<u64>,
-    /// Records whose value is not what was written, and of which nothing says that they were durable.
+    /// Records with a damaged value that no other record marks as durable.
     pub torn: BTreeMap<u64, Record>,
     /// Writes up to this one were durable.
     pub durable_through: u64,

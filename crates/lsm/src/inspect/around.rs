@@ -20,7 +20,7 @@ pub struct Skipped {
     pub file: String,
     /// Between which keys versions are missing, and why.
     pub keys: LostKeys,
-    /// Whether these are range deletes: then what they deleted is read as if it were there.
+    /// Whether these are range deletes. Reads then return what they deleted.
     pub are_range_deletes: bool,
 }
 

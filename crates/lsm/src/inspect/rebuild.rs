@@ -164,7 +164,7 @@ impl Inspector {
         for name in names {
             let Some(file) = parse_table_file_name(&name) else { continue };
             let readable = self.storage.open(&name)?;
-            // Without a last footer there may be a first table all the same.
+            // The last footer may be missing although a first table is there.
             let places = tables_in(&readable, file)?;
             let places = places.unwrap_or(vec![(0, readable.len()?)]);
             for (offset, bytes) in places {

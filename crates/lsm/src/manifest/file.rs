@@ -287,7 +287,7 @@ fn parse_records(bytes: &[u8]) -> (Vec<Record>, usize, Option<String>) {
 
 /// The length at which the manifest `name` was closed, if `CURRENT` says so.
 fn closed_bytes(storage: &dyn Storage, name: &str) -> Option<u64> {
-    // Whoever needs `CURRENT` itself reports what is wrong with it.
+    // A caller that needs `CURRENT` reports what is wrong with it.
     let current = read_pointer(storage).ok()?;
     current.closed_bytes.filter(|_| current.manifest == name)
 }

@@ -67,7 +67,7 @@ fn connections_share_one_sum_and_it_is_free_again_when_they_are_gone() {
     }
     let count = |all: &mut Vec<(Wire, Wire)>| all.iter_mut().map(|(_, io)| asked_for(io)).sum();
     wait_until("16 MiB are asked for", || target.totals().held_bytes >= 16 << 20);
-    // Whoever comes later is answered later.
+    // Later requests are answered later.
     drop(Wire::queues(target.address(), 0));
     let transfers: usize = count(&mut all);
     assert_eq!(transfers, 16, "48 MiB were announced, and there are 16 MiB");
