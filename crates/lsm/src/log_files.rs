@@ -1,15 +1,17 @@
 //! Log files on their storage: names, creation, reuse.
 //!
-//! A log file is a segment's bytes. Its epoch is its name, never used before. The file is allocated
-//! and its header durable before the manifest lists it, and the manifest lists it before any seqno is
-//! reserved in it: so a full disk shows here, in the background, and a listed log that is missing or
-//! has no header is damage, not an accident of timing.
+//! A log file is a segment's bytes. Its epoch is its name, never used before. Its length and its header
+//! are durable before the manifest lists it, and the manifest lists it before any seqno is reserved in
+//! it: so a listed log that is missing or has no header is damage, not an accident of timing. Each step
+//! of the file is allocated before any seqno is reserved in it: so a full disk shows here, in the
+//! background.
 
 use crate::pool_logs::IF_LOST;
 use esker_base::{Error, FileKind, Hint, Result};
 use esker_memtable::{SegmentHeader, ZEROS_BEYOND};
 use esker_storage::{LogFile, Storage};
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Frames in log files start at multiples of this.
@@ -37,11 +39,14 @@ pub(crate) struct LogFiles {
     storage: Arc<dyn Storage>,
     segment_bytes: u64,
     retired: Mutex<Vec<u32>>,
+    /// Those of the files in use that are allocated as a whole: only they are kept for reuse.
+    whole: Mutex<BTreeSet<u32>>,
 }
 
 impl LogFiles {
     pub(crate) fn new(storage: Arc<dyn Storage>, segment_bytes: usize) -> Self {
-        LogFiles { storage, segment_bytes: segment_bytes as u64, retired: Mutex::default() }
+        let (retired, whole) = (Mutex::default(), Mutex::default());
+        LogFiles { storage, segment_bytes: segment_bytes as u64, retired, whole }
     }
 
     /// The size of a segment, and so of a log file.
@@ -49,20 +54,25 @@ impl LogFiles {
         self.segment_bytes as usize
     }
 
-    /// The log file for `header`, allocated and with its header durable. An old file is used again
-    /// if there is one; the header of a new one says that all the rest is zeros.
+    /// The log file for `header`, which is durable in it, with the first `prepared` bytes allocated. An old
+    /// file is used again if there is one; that is allocated as a whole. The header of a new one says that
+    /// all the rest is zeros.
     pub(crate) fn create(
         &self,
         mut header: SegmentHeader,
+        prepared: u64,
     ) -> Result<(SegmentHeader, Arc<dyn LogFile>)> {
         let name = log_file_name(header.epoch);
-        let file = match self.recycle(&name)? {
-            Some(file) => file,
+        let (file, prepared) = match self.recycle(&name)? {
+            Some(file) => (file, self.segment_bytes),
             None => {
                 header.flags |= ZEROS_BEYOND;
-                self.create_new(&name)?
+                (self.create_new(&name, prepared)?, prepared)
             }
         };
+        if prepared >= self.segment_bytes {
+            self.note_whole(header.epoch);
+        }
         let begun = file
             .write_at(0, &header.encode())
             .and_then(|()| file.sync())
@@ -90,8 +100,13 @@ impl LogFiles {
         }
     }
 
-    fn create_new(&self, name: &str) -> Result<Arc<dyn LogFile>> {
-        let created = self.storage.create_log(name, self.segment_bytes);
+    /// Says that the file of `epoch` is allocated as a whole.
+    pub(crate) fn note_whole(&self, epoch: u32) {
+        self.whole.lock().insert(epoch);
+    }
+
+    fn create_new(&self, name: &str, prepared: u64) -> Result<Arc<dyn LogFile>> {
+        let created = self.storage.create_log_in_steps(name, self.segment_bytes, prepared);
         if created.is_err() && self.storage.exists(name).unwrap_or(false) {
             // Half-allocated: give the space back. If that fails too, the next open does it.
             let _ = self.storage.remove(name);
@@ -101,8 +116,9 @@ impl LogFiles {
 
     /// Takes back the file of `epoch`, which the manifest does not list any more.
     pub(crate) fn retire(&self, epoch: u32) {
+        let is_whole = self.whole.lock().remove(&epoch);
         let mut retired = self.retired.lock();
-        if retired.len() < RETIRED_MAX && self.storage.recycles_logs() {
+        if is_whole && retired.len() < RETIRED_MAX && self.storage.recycles_logs() {
             retired.push(epoch);
         } else {
             // If it can't be removed now, the next open does it.

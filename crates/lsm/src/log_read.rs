@@ -115,16 +115,43 @@ impl<'a> LogFound<'a> {
 
     /// Reads the file into memory for the whole segment.
     fn into_read(self, log: &LogState) -> Result<LogRead> {
-        let mut memory = HeapMemory::new(self.header.capacity as usize);
-        self.read(&mut memory.bytes_mut()[..self.bytes()])?;
+        let mut memory = HeapMemory::reserve(self.header.capacity as usize);
+        self.read_written(&mut memory)?;
         let LogFound { path, header, file_bytes, .. } = self;
         Ok(LogRead { path, header, memory: memory.into(), file_bytes, known_end: log.end })
+    }
+
+    /// Reads the whole log into fresh memory, like [`LogFound::read`]. Where the log is all zeros, no memory is
+    /// touched: of a log that was not full, most is.
+    fn read_written(&self, memory: &mut HeapMemory) -> Result<()> {
+        const PART_BYTES: usize = 64 << 10;
+        const TOUCH_BYTES: usize = 2 << 20;
+        let mut part = vec![0; PART_BYTES.min(self.bytes())];
+        let mut touched = 0;
+        for start in (0..self.bytes()).step_by(PART_BYTES) {
+            let part = &mut part[..PART_BYTES.min(self.bytes() - start)];
+            self.file.read_exact_at(start as u64, part)?;
+            if part.iter().all(|&byte| byte == 0) {
+                continue;
+            }
+            if start >= TOUCH_BYTES && start >= touched {
+                let block = start / TOUCH_BYTES * TOUCH_BYTES;
+                touched = block + TOUCH_BYTES;
+                memory.touch(block..touched);
+            }
+            memory.bytes_mut()[start..start + part.len()].copy_from_slice(part);
+        }
+        self.still_there()
     }
 
     /// Copies the whole file, unless it was retired meanwhile: then what is there may be partly of its
     /// next use.
     pub(crate) fn read(&self, out: &mut [u8]) -> Result<()> {
         self.file.read_exact_at(0, out)?;
+        self.still_there()
+    }
+
+    fn still_there(&self) -> Result<()> {
         if self.storage.exists(&self.name)? { Ok(()) } else { Err(missing(self.path.clone())) }
     }
 }

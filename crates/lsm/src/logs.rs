@@ -1,11 +1,12 @@
 //! Where the log lies, and so what a new segment is made of: files, a pool, or nothing.
 
+use crate::commit::LogSegment;
 use crate::log_files::{LOG_ALIGNMENT, LogFiles};
 use crate::pool_logs;
 use esker_base::{Error, Result};
-use esker_memtable::{Arrays, Frames, HeapMemory, MemTable, Memory, SegmentHeader};
+use esker_memtable::{Arrays, Frames, HeapMemory, MemTable, Memory, Room, SegmentHeader};
 use esker_pmem::Pool;
-use esker_storage::LogFile;
+use esker_storage::{LogFile, Pace};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -30,6 +31,15 @@ impl PoolLogs {
     fn get(&self) -> Option<Arc<Pool>> {
         self.pool.lock().clone()
     }
+}
+
+/// How much of a segment is there from the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Extent {
+    /// All of it.
+    Whole,
+    /// Little; the rest is prepared as it fills.
+    Growing,
 }
 
 /// What is left of a MemTable that was flushed, for the next one.
@@ -98,7 +108,8 @@ impl Logs {
 
     /// A MemTable for the segment `epoch` with this salt, in what `spare` has, with an index that suits what
     /// is written now, as far as `like` shows it, and has room for `most_entries` if nothing shows that; and the file its bytes go to if there is one. Whatever
-    /// recovery needs to find the segment is durable, but for its mention in the manifest.
+    /// recovery needs to find the segment is durable, but for its mention in the manifest. With [`Extent::Growing`], the
+    /// MemTable and its file grow as they fill, unless they lie in a pool.
     pub(crate) fn begin(
         &self,
         epoch: u32,
@@ -106,6 +117,7 @@ impl Logs {
         spare: Spare,
         like: Option<&MemTable>,
         most_entries: usize,
+        extent: Extent,
     ) -> Result<(MemTable, Option<Arc<dyn LogFile>>)> {
         let in_dram = |segment_bytes: usize| SegmentHeader {
             epoch,
@@ -116,12 +128,18 @@ impl Logs {
             flags: 0,
         };
         let Spare { heap, arrays, entries } = spare;
+        let grows = extent == Extent::Growing && heap.is_none() && self.pool().is_none();
         let heap_of = |header: &SegmentHeader| {
-            heap.unwrap_or_else(|| HeapMemory::new(header.capacity as usize)).into()
+            let bytes = header.capacity as usize;
+            let new = || if grows { HeapMemory::reserve(bytes) } else { HeapMemory::new(bytes) };
+            heap.unwrap_or_else(new).into()
         };
         let (memory, header, frames, file): (Memory, _, _, _) = match self {
             Logs::Files(files) => {
-                let (header, file) = files.create(in_dram(files.segment_bytes()))?;
+                let capacity = files.segment_bytes();
+                let first = MemTable::first_room(capacity).bytes as usize;
+                let prepared = if grows { first } else { capacity };
+                let (header, file) = files.create(in_dram(capacity), prepared as u64)?;
                 (heap_of(&header), header, Frames::Logged, Some(file))
             }
             Logs::Pool(pool) => {
@@ -137,7 +155,25 @@ impl Logs {
         };
         let wanted = like.and_then(|like| like.room_wanted(header.capacity as usize));
         let entries = wanted.or(entries).unwrap_or(most_entries);
-        Ok((MemTable::with_room_for(entries, memory, header, frames, arrays), file))
+        let memtable = match grows {
+            true => MemTable::growing(entries, memory, header, frames),
+            false => MemTable::with_room_for(entries, memory, header, frames, arrays),
+        };
+        Ok((memtable, file))
+    }
+
+    /// Has there be as much as `room` of an active segment. A full disk shows here: no seqno is reserved in
+    /// what is not allocated.
+    pub(crate) fn grow(&self, segment: &LogSegment, room: Room, pace: Pace) -> Result<()> {
+        let memtable = &segment.memtable;
+        if let (Logs::Files(files), Some(file)) = (self, &segment.file) {
+            file.prepare(room.bytes.into(), pace)?;
+            if room.bytes == memtable.whole_room().bytes {
+                files.note_whole(memtable.epoch());
+            }
+        }
+        memtable.grow(room);
+        Ok(())
     }
 
     /// Takes back the segment `epoch`, which the manifest does not list any more, or never did.

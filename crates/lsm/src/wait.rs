@@ -11,7 +11,7 @@ use crate::schedule::{
 };
 use crate::view::View;
 use esker_base::{Error, KeyspaceId, Result};
-use esker_memtable::MemTable;
+use esker_memtable::{MemTable, Room};
 use parking_lot::MutexGuard;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +28,13 @@ impl Rotation for Inner {
         };
         let Some(segment) = prepared else { return Ok(false) };
         let memtable = segment.memtable.clone();
+        {
+            let view = self.view.pin();
+            let mut jobs = self.schedule.jobs.lock();
+            jobs.fills_segments |=
+                view.memtables.first().is_some_and(|before| is_well_filled(before));
+            jobs.growing = Some(segment.clone()).filter(|_| !memtable.is_whole());
+        }
         tail.activate(segment);
         // Readers must find the MemTable before anything in it is visible.
         self.view.change(|view| view.memtables.insert(0, memtable));
@@ -54,6 +61,35 @@ impl Rotation for Inner {
         self.stall.note_stalled(now.saturating_sub(started), now);
         waited
     }
+
+    fn wait_for_room(&self, memtable: &MemTable, room: Room) -> Result<()> {
+        let started = self.clock.now();
+        let waited = self.wait_until(|jobs, view| {
+            if memtable.is_sealed() || memtable.room().holds(room) {
+                return Wait::Over;
+            }
+            let wanted = jobs.room_wanted.filter(|(epoch, _)| *epoch == memtable.epoch());
+            let room = wanted.map_or(room, |(_, other)| room.or(other));
+            jobs.room_wanted = Some((memtable.epoch(), room));
+            match flush_may_make_room(jobs, view) {
+                true => Wait::For(Lane::Flush),
+                false => Wait::For(Lane::Prepare),
+            }
+        });
+        let now = self.clock.now();
+        self.stall.note_stalled(now.saturating_sub(started), now);
+        waited
+    }
+
+    fn look_ahead(&self) {
+        self.schedule.wake();
+    }
+}
+
+/// Whether so much of a segment was used that the next one is worth preparing as a whole.
+fn is_well_filled(memtable: &MemTable) -> bool {
+    let (used, whole) = (memtable.used(), memtable.whole_room());
+    used.bytes > whole.bytes / 2 || used.entries > whole.entries / 2
 }
 
 /// How often a full pool is looked at again: the last reader of a flushed MemTable, which gives its

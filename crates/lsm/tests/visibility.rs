@@ -4,7 +4,7 @@ use esker_api::WriteBatch;
 use esker_base::background::Stepped;
 use esker_base::{Error, Result};
 use esker_lsm::{Db, Env, Log, Settings, Sync};
-use esker_storage::{Layer, LogFile, MemoryStorage, Storage};
+use esker_storage::{Layer, LogFile, MemoryStorage, Pace, Storage};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,6 +73,14 @@ impl Layer for Gated {
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
         Ok(self.gated(self.storage.create_log(name, bytes)?))
     }
+    fn create_log_in_steps(
+        &self,
+        name: &str,
+        bytes: u64,
+        prepared: u64,
+    ) -> Result<Arc<dyn LogFile>> {
+        Ok(self.gated(self.storage.create_log_in_steps(name, bytes, prepared)?))
+    }
 }
 
 struct GatedLog {
@@ -83,6 +91,9 @@ struct GatedLog {
 }
 
 impl LogFile for GatedLog {
+    fn prepare(&self, through: u64, pace: Pace) -> Result<()> {
+        self.log.prepare(through, pace)
+    }
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.has_frames.fetch_or(offset > 0, Ordering::Relaxed);
         self.log.write_at(offset, bytes)

@@ -12,10 +12,15 @@
 //! 2. Links are only ever set to entries whose own link was set before (release), so that who
 //!    follows links (acquire) always finds the rest of the chain.
 //! 3. There are more slots than entries, so that probing ends.
+//!
+//! An index that grows consists of parts. Each part has its own slots, for a range of entry numbers. A
+//! chain lies within one part, so all links of a newer part name newer entries than those of an older.
 
 use crate::segment::{Nodes, Zeroable, Zeroed, prefetch};
 use crate::sync::{AtomicU64, Ordering};
 use esker_base::KeyspaceId;
+use std::ops::Range;
+use std::sync::OnceLock;
 
 // SAFETY: a zero word is an empty slot; dropping it does nothing.
 unsafe impl Zeroable for AtomicU64 {
@@ -33,23 +38,105 @@ pub(crate) fn hash_in(keyspace: KeyspaceId, key_hash: u64) -> u64 {
 
 /// See the module's text.
 pub(crate) struct Index {
-    slots: Zeroed<AtomicU64>,
+    first: Slots,
+    /// Those of later entries, of an index that grows.
+    later: Box<[Later]>,
 }
 
+/// Slots that are made once entries come near them.
+struct Later {
+    entries: Range<u32>,
+    slots: OnceLock<Slots>,
+}
+
+/// How many times more entries an index that grows has room for with each part.
+const PART_GROWTH: usize = 16;
+
 impl Index {
-    /// An index for up to `entries` entries: half as many slots again, so that it is two thirds
-    /// full at worst, and mostly far less. Its memory is touched.
+    /// An index for up to `entries` entries. Its memory is touched.
     pub fn new(entries: usize) -> Index {
-        Index { slots: Zeroed::new(entries + entries / 2 + 1) }
+        Index { first: Slots::new(entries), later: Box::default() }
+    }
+
+    /// An index that grows from `first` entries to `entries` at most.
+    pub fn growing(first: usize, entries: usize) -> Index {
+        let mut later = Vec::new();
+        let mut end = first;
+        while end < entries {
+            let next = entries.min(end * PART_GROWTH);
+            // What would be small beside the others is one with the one before.
+            let next = if next * 2 > entries { entries } else { next };
+            later.push(Later { entries: end as u32..next as u32, slots: OnceLock::new() });
+            end = next;
+        }
+        Index { first: Slots::new(first.min(entries)), later: later.into() }
+    }
+
+    /// Makes the parts for the entries below `entries`.
+    pub fn grow(&self, entries: u32) {
+        for part in self.later.iter().take_while(|part| part.entries.start < entries) {
+            part.slots.get_or_init(|| Slots::new(part.entries.len()));
+        }
+    }
+
+    /// Whether it has one part. Others are not for use again.
+    pub fn is_one(&self) -> bool {
+        self.later.is_empty()
     }
 
     /// Makes all slots empty.
     pub fn clear(&mut self) {
-        self.slots.clear();
+        assert!(self.is_one(), "an index that grew is not used again");
+        self.first.slots.clear();
     }
 
     /// The bytes of the slots.
     pub fn memory_bytes(&self) -> usize {
+        let later = self.later.iter().filter_map(|part| part.slots.get());
+        self.first.memory_bytes() + later.map(Slots::memory_bytes).sum::<usize>()
+    }
+
+    /// Asks the processor for the slot of `hash` among those of the newest entries.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        self.parts().next().expect("there is always a part").prefetch(hash);
+    }
+
+    /// The parts, the one with the newest entries first. A tag may have a chain in each.
+    #[inline]
+    pub fn parts(&self) -> impl Iterator<Item = &Slots> {
+        self.later.iter().rev().filter_map(|part| part.slots.get()).chain([&self.first])
+    }
+
+    /// Puts entry `number`, whose key has `hash`, into the chain of its tag. Once an entry.
+    #[inline]
+    pub fn insert(&self, nodes: &Nodes, hash: u64, number: u32) {
+        self.part_of(number).insert(nodes, hash, number);
+    }
+
+    #[inline]
+    fn part_of(&self, number: u32) -> &Slots {
+        if self.later.is_empty() {
+            return &self.first;
+        }
+        let part = self.later.iter().find(|part| part.entries.contains(&number));
+        part.map_or(&self.first, |part| part.slots.get().expect("it grew before its entries came"))
+    }
+}
+
+/// The slots of some entries.
+pub(crate) struct Slots {
+    slots: Zeroed<AtomicU64>,
+}
+
+impl Slots {
+    /// Slots for up to `entries` entries: half as many again, so that they are two thirds full at worst,
+    /// and mostly far less. Their memory is touched.
+    fn new(entries: usize) -> Slots {
+        Slots { slots: Zeroed::new(entries + entries / 2 + 1) }
+    }
+
+    fn memory_bytes(&self) -> usize {
         self.slots.len() * size_of::<AtomicU64>()
     }
 
@@ -59,9 +146,8 @@ impl Index {
         (((hash >> 32) * self.slots.len() as u64) >> 32) as usize
     }
 
-    /// Asks the processor for the slot of `hash`.
     #[inline]
-    pub fn prefetch(&self, hash: u64) {
+    fn prefetch(&self, hash: u64) {
         prefetch(&raw const self.slots[self.first_slot(hash)]);
     }
 
@@ -84,9 +170,8 @@ impl Index {
         if at + 1 == self.slots.len() { 0 } else { at + 1 }
     }
 
-    /// Puts entry `number`, whose key has `hash`, into the chain of its tag. Once an entry.
     #[inline]
-    pub fn insert(&self, nodes: &Nodes, hash: u64, number: u32) {
+    fn insert(&self, nodes: &Nodes, hash: u64, number: u32) {
         let tag = hash as u32;
         let link = number + 1;
         let new = u64::from(tag) << 32 | u64::from(link);
@@ -147,11 +232,13 @@ mod tests {
     use super::*;
 
     fn chain(index: &Index, nodes: &Nodes, hash: u64) -> Vec<u32> {
-        let mut link = index.newest(hash);
         let mut numbers = Vec::new();
-        while link != 0 {
-            numbers.push(link - 1);
-            link = nodes.node(link - 1).older.load(Ordering::Acquire);
+        for part in index.parts() {
+            let mut link = part.newest(hash);
+            while link != 0 {
+                numbers.push(link - 1);
+                link = nodes.node(link - 1).older.load(Ordering::Acquire);
+            }
         }
         numbers
     }
@@ -175,5 +262,19 @@ mod tests {
             assert_eq!(chain(&index, &nodes, hash(number)), [number]);
         }
         assert_eq!(chain(&index, &nodes, hash(100)), [0u32; 0]);
+    }
+
+    #[test]
+    fn an_index_that_grows_finds_chains_across_its_parts() {
+        let (index, nodes) = (Index::growing(4, 1000), Nodes::new(1000));
+        for number in 0..1000 {
+            index.grow(number + 1);
+            index.insert(&nodes, u64::from(number % 10), number);
+        }
+        assert!(index.later.len() > 1);
+        for tag in 0..10 {
+            let expected: Vec<u32> = (0..1000).rev().filter(|number| number % 10 == tag).collect();
+            assert_eq!(chain(&index, &nodes, u64::from(tag)), expected);
+        }
     }
 }

@@ -36,4 +36,4 @@ pub use frame::{
 };
 pub use memtable::{Arrays, Found, MemTable, Met};
 pub use scan::{FrameInfo, Later, Scan, Stop, scan};
-pub use segment::{Filled, Frames, HeapMemory, Memory, Position, Reservation, Tail, Written};
+pub use segment::{Filled, Frames, HeapMemory, Memory, Position, Reservation, Room, Tail, Written};

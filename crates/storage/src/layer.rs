@@ -20,6 +20,14 @@ pub trait Layer: Send + Sync + 'static {
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
         self.below().create_log(name, bytes)
     }
+    fn create_log_in_steps(
+        &self,
+        name: &str,
+        bytes: u64,
+        prepared: u64,
+    ) -> Result<Arc<dyn LogFile>> {
+        self.below().create_log_in_steps(name, bytes, prepared)
+    }
     fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {
         self.below().recycle_log(old, new, bytes)
     }
@@ -52,6 +60,14 @@ impl<L: Layer> Storage for L {
     }
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
         Layer::create_log(self, name, bytes)
+    }
+    fn create_log_in_steps(
+        &self,
+        name: &str,
+        bytes: u64,
+        prepared: u64,
+    ) -> Result<Arc<dyn LogFile>> {
+        Layer::create_log_in_steps(self, name, bytes, prepared)
     }
     fn recycles_logs(&self) -> bool {
         self.below().recycles_logs()

@@ -67,6 +67,19 @@ pub trait Storage: Send + Sync + 'static {
     /// writes inside it need no space and no change of metadata. Fails if the name is taken.
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>>;
 
+    /// Creates a log file of exactly `bytes` bytes that read as zeros, of which the first `prepared` are
+    /// prepared. [`LogFile::prepare`] prepares the rest, before it is written to. The length survives
+    /// power loss as soon as the name does. A storage that does not allocate in steps prepares all of it
+    /// here. Fails if the name is taken.
+    fn create_log_in_steps(
+        &self,
+        name: &str,
+        bytes: u64,
+        _prepared: u64,
+    ) -> Result<Arc<dyn LogFile>> {
+        self.create_log(name, bytes)
+    }
+
     /// Whether it is worth keeping a log file that is no longer needed, to [recycle](Storage::recycle_log) it. Where it
     /// is not, one that is kept takes space for nothing.
     fn recycles_logs(&self) -> bool {
@@ -163,10 +176,25 @@ pub trait ReadableFile: Send + Sync {
     fn read_ahead(&self, _offset: u64, _bytes: u64) {}
 }
 
+/// How [`LogFile::prepare`] makes space ready.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pace {
+    /// Allocated, written with zeros and synced: later syncs are short.
+    Ahead,
+    /// Allocated only, because a writer waits: later syncs write metadata, too.
+    Hurried,
+}
+
 /// A log file: of fixed size, written in place in order of offset, several times over its life.
 pub trait LogFile: Send + Sync {
-    /// Writes `bytes` at `offset`. Outside the file's size it fails and writes nothing. One call at
-    /// a time.
+    /// Allocates the bytes below `through` that are not [prepared](Storage::create_log_in_steps) yet, so that
+    /// writes to them need no space. On success they are durable, unless `pace` says otherwise. Only one
+    /// thread prepares a log at a time; another may write to what was prepared before.
+    fn prepare(&self, _through: u64, _pace: Pace) -> Result<()> {
+        Ok(())
+    }
+    /// Writes `bytes` at `offset`. Outside the file's size, or of what is prepared, it fails and writes
+    /// nothing. One call at a time.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
     /// Makes every earlier write survive power loss. After a failure, what is on the device is
     /// unknown, and trying again proves nothing.

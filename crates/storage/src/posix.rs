@@ -78,6 +78,16 @@ impl Storage for PosixStorage {
         Ok(Arc::new(log::PosixLog::create(&self.directory, checked(name)?, bytes)?))
     }
 
+    fn create_log_in_steps(
+        &self,
+        name: &str,
+        bytes: u64,
+        prepared: u64,
+    ) -> Result<Arc<dyn LogFile>> {
+        let (directory, name) = (&self.directory, checked(name)?);
+        Ok(Arc::new(log::PosixLog::create_in_steps(directory, name, bytes, prepared)?))
+    }
+
     fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {
         let (old, new) = (checked(old)?, checked(new)?);
         let recycled = log::PosixLog::recycle(&self.directory, old, new, bytes)?;

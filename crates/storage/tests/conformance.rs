@@ -4,8 +4,8 @@ use esker_base::{Error, FileKind, Hint, Rng, SystemClock, Threads};
 use esker_storage::blocks::MemoryDevice;
 use esker_storage::device::Profile;
 use esker_storage::{
-    BlockStorage, Device, DeviceStorage, FaultStorage, MemoryStorage, PosixStorage, ReadableFile,
-    Storage,
+    BlockStorage, Device, DeviceStorage, FaultStorage, MemoryStorage, Pace, PosixStorage,
+    ReadableFile, Storage,
 };
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -66,6 +66,7 @@ conformance! {
     a_removed_file_is_still_read_through_open_handles
     a_rename_replaces_its_target
     a_new_log_is_all_zeros
+    a_log_in_steps_takes_what_is_prepared
     log_writes_land_where_they_are_put
     log_writes_outside_the_log_fail_and_write_nothing
     a_recycled_log_keeps_its_bytes_and_takes_new_ones
@@ -231,6 +232,24 @@ fn a_new_log_is_all_zeros(storage: &dyn Storage, _: &dyn Storage) {
         assert_eq!(log.name(), name);
         assert!(read(storage, &name) == vec![0; bytes as usize]);
     }
+}
+
+fn a_log_in_steps_takes_what_is_prepared(storage: &dyn Storage, _: &dyn Storage) {
+    let log = storage.create_log_in_steps("log", 1 << 20, 8192).unwrap();
+    assert!(read(storage, "log") == vec![0; 1 << 20]);
+    log.write_at(4096, &[1; 4096]).unwrap();
+    for (through, pace) in
+        [(16 << 10, Pace::Ahead), (40 << 10, Pace::Hurried), (1 << 20, Pace::Ahead)]
+    {
+        log.prepare(through, pace).unwrap();
+        log.write_at(through - 100, &[2; 100]).unwrap();
+        log.sync().unwrap();
+    }
+    let bytes = read(storage, "log");
+    assert!(bytes[..4096] == [0; 4096] && bytes[4096..8192] == [1; 4096]);
+    assert!(bytes[(40 << 10) - 100..40 << 10] == [2; 100] && bytes[(1 << 20) - 100..] == [2; 100]);
+    assert_eq!(bytes.iter().filter(|&&byte| byte != 0).count(), 4096 + 300);
+    assert!(storage.create_log_in_steps("log", 4096, 0).is_err(), "the name is taken");
 }
 
 fn log_writes_land_where_they_are_put(storage: &dyn Storage, _: &dyn Storage) {

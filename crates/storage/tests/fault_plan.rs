@@ -1,7 +1,7 @@
 //! Faults that were planned strike where they were planned, and nowhere else.
 
 use esker_base::{Hint, Result, Rng};
-use esker_storage::{FaultStorage, Storage, fault::FaultKind};
+use esker_storage::{FaultStorage, Pace, Storage, fault::FaultKind};
 
 const TABLE: Hint = Hint::table(0);
 
@@ -130,6 +130,23 @@ fn a_full_disk_stays_full_until_there_is_space() {
     assert!(storage.create_log("log-3", 2000).err().unwrap().is_out_of_space());
     storage.set_space_limit(None);
     storage.create_log("log-3", 2000).unwrap();
+}
+
+#[test]
+fn a_log_in_steps_takes_space_as_it_is_prepared_and_writes_only_there() {
+    let storage = disk(1);
+    storage.set_space_limit(Some(3000));
+    let log = storage.create_log_in_steps("log", 8192, 1000).unwrap();
+    assert_eq!(storage.used_bytes(), 1000);
+    assert!(log.write_at(500, &[1; 501]).is_err(), "beyond what is prepared");
+    log.prepare(2000, Pace::Ahead).unwrap();
+    log.write_at(500, &[1; 1500]).unwrap();
+    log.sync().unwrap();
+    assert!(log.prepare(4000, Pace::Ahead).unwrap_err().is_out_of_space());
+    assert_eq!(storage.used_bytes(), 2000, "nothing was taken");
+    assert!(log.write_at(2000, &[1; 1]).is_err());
+    let storage = storage.crash();
+    assert_eq!((storage.read_all("log").unwrap().len(), storage.used_bytes()), (8192, 2000));
 }
 
 #[test]

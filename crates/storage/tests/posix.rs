@@ -1,7 +1,7 @@
 //! What only a directory of the operating system does.
 
 use esker_base::{Error, Hint};
-use esker_storage::{PosixStorage, Storage};
+use esker_storage::{Pace, PosixStorage, Storage};
 use rustix::process::{Signal, getpid, kill_process};
 use std::io::ErrorKind;
 
@@ -227,4 +227,27 @@ fn a_forked_child_that_drops_the_lock_leaves_it_to_its_parent() {
     assert!(matches!(storage.lock().err(), Some(Error::Locked { .. })));
     drop(held);
     drop(storage.lock().unwrap());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_log_in_steps_has_the_blocks_that_are_prepared_and_takes_no_write_beyond() {
+    use std::os::unix::fs::MetadataExt;
+    let directory = tempfile::tempdir().unwrap();
+    let storage = PosixStorage::open(directory.path()).unwrap();
+    let log = storage.create_log_in_steps("log", 64 << 20, 64 << 10).unwrap();
+    let has = |bytes: u64| {
+        let metadata = std::fs::metadata(directory.path().join("log")).unwrap();
+        assert_eq!(metadata.len(), 64 << 20);
+        let allocated = metadata.blocks() * 512;
+        assert!((bytes..bytes + (1 << 20)).contains(&allocated), "{allocated} for {bytes}");
+        assert!(log.write_at(bytes, b"1").is_err(), "nothing is prepared there");
+    };
+    has(64 << 10);
+    log.prepare(2 << 20, Pace::Ahead).unwrap();
+    has(2 << 20);
+    log.prepare(4 << 20, Pace::Hurried).unwrap();
+    has(4 << 20);
+    log.prepare(1 << 20, Pace::Ahead).unwrap();
+    has(4 << 20);
 }

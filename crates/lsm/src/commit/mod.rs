@@ -26,7 +26,7 @@ pub(crate) use group::LogSegment;
 use crate::settings::{Log, Sync};
 use esker_api::WriteBatch;
 use esker_base::{Error, Result, Seqno};
-use esker_memtable::{MemTable, Reservation, Tail};
+use esker_memtable::{MemTable, Reservation, Room, Tail};
 use group::Group;
 use parking_lot::{Mutex, MutexGuard};
 use ring::Ring;
@@ -74,7 +74,20 @@ pub(crate) struct TailState {
     closed: bool,
     next_ticket: u64,
     next_seqno: Seqno,
+    /// Once so much of the active segment is used, the background is to look ahead.
+    wakes_at: Room,
 }
+
+/// What there is for a batch.
+enum Place {
+    Reserved(Reserved),
+    /// The segment has to grow to this before.
+    Grows(Arc<MemTable>, Room),
+    /// Another segment is to follow.
+    Full,
+}
+
+const NEVER: Room = Room { bytes: u32::MAX, entries: u32::MAX };
 
 /// A frame's place, taken but not filled yet.
 struct Reserved {
@@ -82,6 +95,8 @@ struct Reserved {
     reservation: Reservation,
     ticket: u64,
     last_seqno: Seqno,
+    /// Whether the background is to look ahead.
+    wakes: bool,
 }
 
 /// What a full, or missing, active segment asks of the database.
@@ -91,6 +106,10 @@ pub(crate) trait Rotation {
     fn rotate(&self, tail: &mut TailGuard<'_>) -> Result<bool>;
     /// Waits, without the lock, until `rotate` may succeed, or says why it will not.
     fn wait_for_segment(&self) -> Result<()>;
+    /// Waits, without the lock, until there is as much as `room` of `memtable`, or it is sealed.
+    fn wait_for_room(&self, memtable: &MemTable, room: Room) -> Result<()>;
+    /// Says that so much of the active segment is used that what follows is to be prepared.
+    fn look_ahead(&self);
 }
 
 /// The short lock, held.
@@ -108,6 +127,7 @@ impl TailGuard<'_> {
         let tail = memtable.activate(base_seqno);
         self.commit.group.push(segment);
         self.seal();
+        self.state.wakes_at = wakes_at(&memtable);
         self.state.active = Some((memtable, tail));
         self.state.active_from = base_seqno;
         self.state.range_deletes = 0;
@@ -154,6 +174,7 @@ impl Commit {
                 closed: false,
                 next_ticket: 0,
                 next_seqno: last_seqno + 1,
+                wakes_at: NEVER,
             }),
             group: Group::new(last_seqno),
             ring: Ring::new(RING_SLOTS, last_seqno),
@@ -209,7 +230,10 @@ impl Commit {
     /// as durable as the log's mode and the batch ask. Returns the seqno of its last entry.
     pub(crate) fn write(&self, batch: &WriteBatch, rotation: &impl Rotation) -> Result<Seqno> {
         let reserved = self.reserve(batch, rotation)?;
-        let Reserved { memtable, reservation, ticket, last_seqno } = reserved;
+        let Reserved { memtable, reservation, ticket, last_seqno, wakes } = reserved;
+        if wakes {
+            rotation.look_ahead();
+        }
         let given_up = || self.group.has_failed();
         if !self.ring.has_room(ticket) && !self.ring.wait_room(ticket, &given_up) {
             return Err(self.log_failed());
@@ -254,13 +278,27 @@ impl Commit {
             if tail.state.closed {
                 return Err(Error::Closed);
             }
-            if let Some(reserved) = tail.state.reserve(batch) {
-                return Ok(reserved);
+            match tail.state.reserve(batch) {
+                Place::Reserved(reserved) => return Ok(reserved),
+                Place::Grows(memtable, room) => {
+                    drop(tail);
+                    rotation.wait_for_room(&memtable, room)?;
+                    continue;
+                }
+                Place::Full => {}
             }
             if !rotation.rotate(&mut tail)? {
                 drop(tail);
                 rotation.wait_for_segment()?;
             }
+        }
+    }
+
+    /// Has writers wake the background again, once more of the active segment is used.
+    pub(crate) fn look_ahead_again(&self) {
+        let mut tail = self.lock_tail();
+        if let Some((memtable, _)) = &tail.state.active {
+            tail.state.wakes_at = wakes_at(memtable);
         }
     }
 
@@ -318,20 +356,41 @@ impl Commit {
 }
 
 impl TailState {
-    /// A place for `batch` in the active segment, or `None` if another is to follow it.
-    fn reserve(&mut self, batch: &WriteBatch) -> Option<Reserved> {
-        let (memtable, tail) = self.active.as_mut()?;
+    /// A place for `batch` in the active segment.
+    fn reserve(&mut self, batch: &WriteBatch) -> Place {
+        let Some((memtable, tail)) = self.active.as_mut() else { return Place::Full };
         let range_deletes = self.range_deletes + batch.range_deletes();
         if range_deletes > RANGE_DELETES_MAX {
-            return None;
+            return Place::Full;
         }
         let count = batch.len() as u32;
-        let reservation = memtable.reserve(tail, batch.encoded().len(), count)?;
+        let bytes = batch.encoded().len();
+        let Some(reservation) = memtable.reserve(tail, bytes, count) else {
+            let room = memtable.room_for(tail, bytes, count);
+            return room.map_or(Place::Full, |room| Place::Grows(memtable.clone(), room));
+        };
         self.range_deletes = range_deletes;
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.next_seqno += u64::from(count);
         let last_seqno = self.next_seqno - 1;
-        Some(Reserved { memtable: memtable.clone(), reservation, ticket, last_seqno })
+        let used = memtable.used();
+        let wakes = used.bytes >= self.wakes_at.bytes || used.entries >= self.wakes_at.entries;
+        if wakes {
+            self.wakes_at = NEVER;
+        }
+        let memtable = memtable.clone();
+        Place::Reserved(Reserved { memtable, reservation, ticket, last_seqno, wakes })
     }
+}
+
+/// When the background is to look ahead next: before a segment that grows is full, so that it grows in
+/// time, and early in a whole one, so that the next is prepared.
+fn wakes_at(memtable: &MemTable) -> Room {
+    let (used, room) = (memtable.used(), memtable.room());
+    let part = if memtable.is_whole() { 4 } else { 2 };
+    let wakes_at = Room { bytes: room.bytes / part, entries: room.entries / part };
+    // What was reached already was looked at.
+    let next = |used, at| if used < at { at } else { u32::MAX };
+    Room { bytes: next(used.bytes, wakes_at.bytes), entries: next(used.entries, wakes_at.entries) }
 }

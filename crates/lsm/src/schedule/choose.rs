@@ -7,7 +7,8 @@ use crate::inner::Inner;
 use crate::version::KeyspaceVersion;
 use crate::view::View;
 use esker_base::KeyspaceId;
-use esker_memtable::MemTable;
+use esker_memtable::{MemTable, Room};
+use esker_storage::Pace;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +40,7 @@ pub(super) fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job
         return None;
     }
     let job = match lane {
-        Lane::Prepare => next_segment(inner, jobs),
+        Lane::Prepare => next_growth(jobs).or_else(|| next_segment(inner, jobs)),
         Lane::Flush => next_flush(inner, jobs),
         _ => next_sync(inner, jobs, now),
     }?;
@@ -68,6 +69,35 @@ fn retry_tables(inner: &Inner, jobs: &mut Jobs, now: Duration) -> Option<Job> {
     Some(Job::RetryTables)
 }
 
+/// The active segment doubles once half of it is used, and grows to what writers wait for.
+fn next_growth(jobs: &mut Jobs) -> Option<Job> {
+    let segment = jobs.growing.take_if(|segment| segment.memtable.is_sealed());
+    drop(segment);
+    let memtable = &jobs.growing.as_ref()?.memtable;
+    let (used, room, whole) = (memtable.used(), memtable.room(), memtable.whole_room());
+    let wanted = jobs.room_wanted.filter(|(epoch, _)| *epoch == memtable.epoch());
+    let wanted = wanted.map_or(room, |(_, wanted)| wanted);
+    let grow = |used: u32, room: u32, wanted: u32, whole: u32| {
+        let next = if used >= room / 2 { room.saturating_mul(2) } else { room };
+        let next = next.max(wanted);
+        // What would be left is no step worth taking.
+        if next >= whole / 4 * 3 { whole } else { next.max(room) }
+    };
+    let next = Room {
+        bytes: grow(used.bytes, room.bytes, wanted.bytes.next_multiple_of(PAGE_BYTES), whole.bytes),
+        entries: grow(used.entries, room.entries, wanted.entries, whole.entries),
+    };
+    if next == room {
+        return None;
+    }
+    let is_late = !room.holds(wanted) || used.bytes > room.bytes / 4 * 3;
+    let pace = if is_late { Pace::Hurried } else { Pace::Ahead };
+    Some(Job::Grow(jobs.growing.clone()?, next, pace))
+}
+
+/// Segments grow by whole pages.
+const PAGE_BYTES: u32 = 4 << 10;
+
 fn next_segment(inner: &Inner, jobs: &Jobs) -> Option<Job> {
     let view = inner.view.pin();
     let wanted = wants_segments(inner, jobs, &view) && can_prepare(inner, jobs, &view);
@@ -83,7 +113,17 @@ pub(super) fn segments_ahead(inner: &Inner, view: &View) -> usize {
 
 /// Whether so few segments are in readiness that more are to be prepared.
 pub(crate) fn wants_segments(inner: &Inner, jobs: &Jobs, view: &View) -> bool {
-    jobs.wants_segment && jobs.prepared.len() * 2 <= segments_ahead(inner, view)
+    let is_used = inner.logs.pool().is_some() || is_active_used(view);
+    jobs.wants_segment && is_used && jobs.prepared.len() * 2 <= segments_ahead(inner, view)
+}
+
+/// Whether there is no active segment, or a quarter of it is used: then the next one is worth preparing.
+fn is_active_used(view: &View) -> bool {
+    let active = view.memtables.first().filter(|memtable| !memtable.is_sealed());
+    active.is_none_or(|memtable| {
+        let (used, whole) = (memtable.used(), memtable.whole_room());
+        used.bytes >= whole.bytes / 4 || used.entries >= whole.entries / 4
+    })
 }
 
 /// Whether another segment may be prepared and the log has a place for it.

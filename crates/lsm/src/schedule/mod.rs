@@ -25,7 +25,8 @@ use crate::settings::Settings;
 use crate::unreadable::Retry;
 use choose::next_job;
 use esker_base::{Error, KeyspaceId, Result, Seqno};
-use esker_memtable::MemTable;
+use esker_memtable::{MemTable, Room};
+use esker_storage::Pace;
 use parking_lot::{Condvar, Mutex};
 use run::{help, run};
 use std::collections::VecDeque;
@@ -54,6 +55,8 @@ impl Lane {
 /// One piece of work.
 enum Job {
     Prepare,
+    /// Has there be so much of the active segment.
+    Grow(LogSegment, Room, Pace),
     Sort(Arc<MemTable>),
     Flush(Arc<MemTable>),
     /// Of everything up to this seqno.
@@ -88,6 +91,12 @@ pub(crate) struct Jobs {
     pub(crate) wants_segment: bool,
     /// Segments that writers may begin, the next one first.
     pub(crate) prepared: VecDeque<LogSegment>,
+    /// The active segment, as long as it can grow.
+    pub(crate) growing: Option<LogSegment>,
+    /// What writers wait for: how much of the segment of which epoch.
+    pub(crate) room_wanted: Option<(u32, Room)>,
+    /// A segment was filled, so the next ones are prepared as a whole.
+    pub(crate) fills_segments: bool,
     /// Segments whose listing failed: the manifest may list them until it is mended.
     doubtful: Vec<u32>,
     /// MemTables flushed, kept for the memory if nobody else holds them.
@@ -199,6 +208,7 @@ impl Schedule {
     pub(crate) fn release(&self) {
         let mut jobs = self.jobs.lock();
         jobs.prepared.clear();
+        jobs.growing = None;
         jobs.retired.clear();
     }
 }

@@ -9,12 +9,13 @@ use crate::deferred::Hurry;
 use crate::flush;
 use crate::inner::Inner;
 use crate::log_files::log_file_name;
-use crate::logs::{Spare, salt_of};
+use crate::logs::{Extent, Spare, salt_of};
 use crate::manifest::{Change, Edit, State};
 use crate::stall::Debt;
 use crate::version::LEVELS;
 use esker_base::{Error, Result};
-use esker_memtable::MemTable;
+use esker_memtable::{MemTable, Room};
+use esker_storage::Pace;
 use parking_lot::MutexGuard;
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
     let mut merged = None;
     let outcome = match &job {
         Job::Prepare => prepare(inner),
+        Job::Grow(segment, room, pace) => grow(inner, segment, *room, *pace),
         Job::Sort(memtable) => sort(inner, memtable),
         Job::Flush(memtable) => flush_one(inner, memtable),
         Job::Sync(seqno) => inner.commit.sync_through(*seqno),
@@ -42,7 +44,7 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
         }
     };
     let is_install = matches!(job, Job::Install(_));
-    let wants_room = matches!(job, Job::Prepare | Job::Flush(_) | Job::Compact(_));
+    let wants_room = matches!(job, Job::Prepare | Job::Grow(..) | Job::Flush(_) | Job::Compact(_));
     let outcome = match outcome {
         Err(error) if error.is_out_of_space() && wants_room && makes_room(inner) => Ok(()),
         // A compaction that was cancelled has not failed.
@@ -128,6 +130,18 @@ fn verify_and_sort(inner: &Inner, memtable: &MemTable) -> Result<()> {
     memtable.sound()
 }
 
+fn grow(inner: &Inner, segment: &LogSegment, room: Room, pace: Pace) -> Result<()> {
+    inner.logs.grow(segment, room, pace)?;
+    {
+        let mut jobs = inner.schedule.jobs.lock();
+        let epoch = segment.memtable.epoch();
+        jobs.growing.take_if(|it| it.memtable.epoch() == epoch && it.memtable.is_whole());
+        jobs.room_wanted.take_if(|(wants, wanted)| *wants == epoch && room.holds(*wanted));
+    }
+    inner.commit.look_ahead_again();
+    Ok(())
+}
+
 fn prepare(inner: &Inner) -> Result<()> {
     inner.installer.mend()?;
     let ahead = segments_ahead(inner, &inner.view.pin());
@@ -191,8 +205,11 @@ fn begin(inner: &Inner, epoch: u32) -> Result<LogSegment> {
     let most_entries = (inner.settings.segment_bytes / ENTRY_BYTES_GUESSED)
         .min(inner.settings.memory_bytes / 8 / MemTable::INDEX_BYTES_AN_ENTRY);
     let salt = salt_of(inner.salt, epoch);
+    let fills_segments = inner.schedule.jobs.lock().fills_segments;
+    let extent = if fills_segments { Extent::Whole } else { Extent::Growing };
+    let like = newest.as_deref();
     let (memtable, file) =
-        inner.logs.begin(epoch, salt, spare(inner), newest.as_deref(), most_entries)?;
+        inner.logs.begin(epoch, salt, spare(inner), like, most_entries, extent)?;
     Ok(LogSegment { memtable: Arc::new(memtable), file })
 }
 
@@ -217,8 +234,8 @@ fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
     let mut jobs = inner.schedule.jobs.lock();
     jobs.flushed = Some(Flushed { at: now, after: memtable.first_seqno().saturating_sub(1) });
     // Recovered segments may have another size.
-    if memtable.header().capacity == inner.settings.segment_bytes as u64 && jobs.retired.is_empty()
-    {
+    let is_like = memtable.header().capacity == inner.settings.segment_bytes as u64;
+    if is_like && memtable.is_whole() && jobs.fills_segments && jobs.retired.is_empty() {
         jobs.retired.push(memtable.clone());
     }
     drop(jobs);

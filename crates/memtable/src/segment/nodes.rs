@@ -40,6 +40,16 @@ impl Nodes {
         Nodes(Zeroed::new(entries))
     }
 
+    /// The same with no memory touched.
+    pub fn reserve(entries: usize) -> Nodes {
+        Nodes(Zeroed::reserve(entries))
+    }
+
+    /// Touches the nodes of the entries `range`.
+    pub fn touch(&self, range: std::ops::Range<usize>) {
+        self.0.touch(range);
+    }
+
     /// Makes all nodes as new.
     pub fn clear(&mut self) {
         self.0.clear();
@@ -51,10 +61,8 @@ impl Nodes {
         self.0.len()
     }
 
-    /// The bytes of the nodes.
-    pub fn memory_bytes(&self) -> usize {
-        self.len() * size_of::<Node>()
-    }
+    /// The bytes that the node of an entry takes.
+    pub const BYTES_AN_ENTRY: usize = size_of::<Node>();
 
     /// The node of entry `number`.
     #[inline]

@@ -1,7 +1,7 @@
 //! A storage whose logs lie on an emulated device. Everything else in it is as it was.
 
 use super::{Device, DeviceFile};
-use crate::{Layer, LogFile, Storage};
+use crate::{Layer, LogFile, Pace, Storage};
 use esker_base::Result;
 use std::sync::Arc;
 
@@ -31,6 +31,15 @@ impl<S: Storage> Layer for DeviceStorage<S> {
         Ok(self.on_device(self.inner.create_log(name, bytes)?))
     }
 
+    fn create_log_in_steps(
+        &self,
+        name: &str,
+        bytes: u64,
+        prepared: u64,
+    ) -> Result<Arc<dyn LogFile>> {
+        Ok(self.on_device(self.inner.create_log_in_steps(name, bytes, prepared)?))
+    }
+
     fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {
         Ok(self.inner.recycle_log(old, new, bytes)?.map(|log| self.on_device(log)))
     }
@@ -46,6 +55,10 @@ struct DeviceLog {
 }
 
 impl LogFile for DeviceLog {
+    fn prepare(&self, through: u64, pace: Pace) -> Result<()> {
+        self.inner.prepare(through, pace)
+    }
+
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.inner.write_at(offset, bytes)?;
         self.file.wrote(bytes.len() as u64);

@@ -71,7 +71,7 @@ impl Disk {
     }
 
     pub(super) fn used_bytes(&self) -> u64 {
-        self.names.shown().map(|(_, id)| self.files[&id].len()).sum()
+        self.names.shown().map(|(_, id)| self.files[&id].prepared()).sum()
     }
 
     pub(super) fn lose_power(&mut self) -> u64 {
@@ -187,6 +187,35 @@ impl Disk {
         Ok(id)
     }
 
+    /// The same for a log of which the device allocates `prepared` bytes at first.
+    pub(super) fn create_in_steps(
+        &mut self,
+        name: &str,
+        bytes: u64,
+        prepared: u64,
+        fate: Fate,
+    ) -> io::Result<FileId> {
+        let id = self.create(name, prepared.min(bytes), fate)?;
+        if fate == Fate::Succeed {
+            let bytes =
+                usize::try_from(bytes).map_err(|_| io::Error::from(ErrorKind::OutOfMemory))?;
+            self.files.insert(id, FaultFile::in_steps(bytes, prepared.min(bytes as u64)));
+        }
+        Ok(id)
+    }
+
+    /// Allocates more of a log, if there is space.
+    pub(super) fn prepare(&mut self, id: FileId, through: u64, fate: Fate) -> io::Result<()> {
+        fate.outcome()?;
+        let through = through.min(self.file(id).len());
+        let more = through.saturating_sub(self.file(id).prepared());
+        if self.free_bytes().is_some_and(|free| free < more) {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        self.file_mut(id).prepare(through);
+        Ok(())
+    }
+
     pub(super) fn remove(&mut self, name: &str) -> io::Result<()> {
         self.find(name)?;
         self.names.remove(name);
@@ -229,7 +258,7 @@ impl Disk {
         fate: Fate,
     ) -> io::Result<()> {
         let end = offset.checked_add(bytes.len() as u64);
-        if end.is_none_or(|end| end > self.file(id).len()) {
+        if end.is_none_or(|end| end > self.file(id).prepared()) {
             return Err(ErrorKind::InvalidInput.into());
         }
         let written = self.portion(bytes, fate);

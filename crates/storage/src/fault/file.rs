@@ -32,6 +32,8 @@ pub(super) struct FaultFile {
     durable_bytes: u64,
     /// Appended ranges whose sync failed.
     in_doubt: Vec<Range<u64>>,
+    /// Of a log that is allocated in steps: what the file takes on the device. Only that is written to.
+    prepared: Option<u64>,
     /// By sector number.
     overwritten: BTreeMap<u64, Overwritten>,
     /// How many handles keep the file although it may have no name.
@@ -44,6 +46,20 @@ impl FaultFile {
     /// A file of which the device has all.
     pub(super) fn durable(bytes: Vec<u8>) -> Self {
         FaultFile { durable_bytes: bytes.len() as u64, bytes, ..Self::default() }
+    }
+
+    /// A log of `bytes` zeros, of which the device has allocated some.
+    pub(super) fn in_steps(bytes: usize, prepared: u64) -> Self {
+        FaultFile { prepared: Some(prepared), ..Self::durable(vec![0; bytes]) }
+    }
+
+    /// Up to where the file may be written in place.
+    pub(super) fn prepared(&self) -> u64 {
+        self.prepared.map_or(self.len(), |prepared| prepared.min(self.len()))
+    }
+
+    pub(super) fn prepare(&mut self, through: u64) {
+        self.prepared = self.prepared.map(|prepared| prepared.max(through));
     }
 
     pub(super) fn bytes(&self) -> &[u8] {

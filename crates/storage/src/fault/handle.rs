@@ -3,7 +3,7 @@
 use super::FaultStorage;
 use super::names::FileId;
 use crate::memory::copy_out;
-use crate::{LogFile, ReadableFile, WritableFile};
+use crate::{LogFile, Pace, ReadableFile, WritableFile};
 use esker_base::{Error, Result};
 use std::io;
 
@@ -60,6 +60,13 @@ impl ReadableFile for Handle {
 }
 
 impl LogFile for Handle {
+    fn prepare(&self, through: u64, _pace: Pace) -> Result<()> {
+        let mut disk = self.storage.disk();
+        let fate = disk.next_call(self.storage.process);
+        fate.and_then(|fate| disk.prepare(self.file, through, fate))
+            .map_err(|source| self.failure("allocate", source))
+    }
+
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut disk = self.storage.disk();
         let fate = disk.next_call(self.storage.process);

@@ -41,10 +41,14 @@ impl FaultStorage {
         alive.and_then(|()| look(&mut disk)).map_err(|source| failure(action, name, source))
     }
 
-    fn new_file(&self, name: &str, bytes: u64) -> Result<Handle> {
+    fn new_file(
+        &self,
+        name: &str,
+        create: impl FnOnce(&mut Disk, Fate) -> io::Result<FileId>,
+    ) -> Result<Handle> {
         name::check(name)?;
         let file = self.call("create", name, |disk, fate| {
-            let file = disk.create(name, bytes, fate)?;
+            let file = create(disk, fate)?;
             disk.hold(file);
             Ok(file)
         })?;
@@ -83,7 +87,8 @@ impl Storage for FaultStorage {
     }
 
     fn create(&self, name: &str, _hint: Hint) -> Result<Box<dyn WritableFile>> {
-        Ok(Box::new(FaultWriter::new(self.new_file(name, 0)?)))
+        let file = self.new_file(name, |disk, fate| disk.create(name, 0, fate))?;
+        Ok(Box::new(FaultWriter::new(file)))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadableFile>> {
@@ -95,7 +100,17 @@ impl Storage for FaultStorage {
     }
 
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>> {
-        Ok(Arc::new(self.new_file(name, bytes)?))
+        Ok(Arc::new(self.new_file(name, |disk, fate| disk.create(name, bytes, fate))?))
+    }
+
+    fn create_log_in_steps(
+        &self,
+        name: &str,
+        bytes: u64,
+        prepared: u64,
+    ) -> Result<Arc<dyn LogFile>> {
+        let create = |disk: &mut Disk, fate| disk.create_in_steps(name, bytes, prepared, fate);
+        Ok(Arc::new(self.new_file(name, create)?))
     }
 
     fn recycle_log(&self, old: &str, new: &str, bytes: u64) -> Result<Option<Arc<dyn LogFile>>> {

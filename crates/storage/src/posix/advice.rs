@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 
 /// Starts writing back `[offset, offset + bytes)`, all of which was just written, without waiting.
 ///
@@ -37,12 +38,13 @@ fn advise(file: &File, offset: u64, bytes: u64, advice: rustix::fs::Advice) {
     }
 }
 
-/// Reserves `bytes` bytes of space for `file`, in extents as large as there are, so that a full
+/// Reserves space for the bytes `range` of `file`, in extents as large as there are, so that a full
 /// disk shows at once. A file system that can't reserve shows it when the bytes are written.
 #[cfg(target_os = "linux")]
-pub(super) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+pub(super) fn allocate(file: &File, range: Range<u64>) -> io::Result<()> {
     use rustix::{fs::FallocateFlags, io::Errno};
-    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), range.start, range.end - range.start)
+    {
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         Err(source) => Err(source.into()),
     }
@@ -55,6 +57,6 @@ pub(super) fn start_writeback(_file: &File, _offset: u64, _bytes: u64) {}
 pub(super) fn read_ahead(_file: &File, _offset: u64, _bytes: u64) {}
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn allocate(_file: &File, _bytes: u64) -> io::Result<()> {
+pub(super) fn allocate(_file: &File, _range: Range<u64>) -> io::Result<()> {
     Ok(())
 }

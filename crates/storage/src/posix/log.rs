@@ -2,13 +2,15 @@
 
 use super::directory::Directory;
 use super::{advice, failure};
-use crate::LogFile;
+use crate::{LogFile, Pace};
 use esker_base::{Error, Result};
 use rustix::fs::OFlags;
 use std::fs::File;
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The zeros written at a time. A write this size leaves a folio this size in the page cache, and a
 /// file system visits every block of a folio on each later write into it. On ext4, writes of 136
@@ -23,6 +25,8 @@ const WRITEBACK_BYTES: u64 = 1 << 20;
 pub(super) struct PosixLog {
     file: File,
     bytes: u64,
+    /// Writes may go to the bytes below this.
+    prepared: AtomicU64,
     path: PathBuf,
     name: String,
 }
@@ -30,17 +34,40 @@ pub(super) struct PosixLog {
 impl PosixLog {
     /// Creates a log. If that fails half-way, neither the name nor the space stays taken.
     pub(super) fn create(directory: &Directory, name: &str, bytes: u64) -> Result<Self> {
+        PosixLog::create_in_steps(directory, name, bytes, bytes)
+    }
+
+    /// Creates a log of which only the first `prepared` bytes are allocated. The rest is a hole.
+    pub(super) fn create_in_steps(
+        directory: &Directory,
+        name: &str,
+        bytes: u64,
+        prepared: u64,
+    ) -> Result<Self> {
         let path = directory.path_of(name);
         let file = directory
             .create_file(name, OFlags::WRONLY | OFlags::EXCL)
             .map_err(|source| failure("create", &path, source))?;
-        if let Err(source) = fill_with_zeros(&file, bytes) {
+        let prepared = prepared.min(bytes);
+        let set_length = || match prepared < bytes {
+            true => file.set_len(bytes),
+            false => Ok(()),
+        };
+        // A data sync need not make a length durable that no data reaches.
+        let sync = || if prepared < bytes { file.sync_all() } else { file.sync_data() };
+        let filled =
+            set_length().and_then(|()| fill_with_zeros(&file, 0..prepared)).and_then(|()| sync());
+        if let Err(source) = filled {
             // The first failure says more than that of the clean-up.
             let _ = directory.remove(name);
             return Err(failure("allocate", &path, source));
         }
-        advice::read_ahead(&file, 0, bytes);
-        Ok(PosixLog { file, bytes, path, name: name.to_owned() })
+        advice::read_ahead(&file, 0, prepared);
+        Ok(PosixLog::over(file, bytes, prepared, path, name))
+    }
+
+    fn over(file: File, bytes: u64, prepared: u64, path: PathBuf, name: &str) -> Self {
+        PosixLog { file, bytes, prepared: prepared.into(), path, name: name.to_owned() }
     }
 
     /// Opens a log as it is.
@@ -49,7 +76,7 @@ impl PosixLog {
         let opened = directory.open_file(name, OFlags::WRONLY);
         let file = opened.map_err(|source| failure("open", &path, source))?;
         let bytes = file.metadata().map_err(|source| failure("measure", &path, source))?.len();
-        Ok(PosixLog { file, bytes, path, name: name.to_owned() })
+        Ok(PosixLog::over(file, bytes, bytes, path, name))
     }
 
     /// Takes the log `old` over as `new`, if it has the size wanted.
@@ -71,24 +98,30 @@ impl PosixLog {
         };
         renamed.map_err(|source| failure("recycle a log as", &path, source))?;
         advice::read_ahead(&file, 0, bytes);
-        Ok(Some(PosixLog { file, bytes, path, name: new.to_owned() }))
+        Ok(Some(PosixLog::over(file, bytes, bytes, path, new)))
     }
 
     #[cold]
     fn outside(&self, offset: u64, len: usize) -> Error {
-        let what = format!("{len} bytes at {offset} do not fit into a log of {} bytes", self.bytes);
+        let prepared = self.prepared.load(Ordering::Relaxed);
+        let what = format!(
+            "{len} bytes at {offset} do not fit into a log of {} bytes, {prepared} of them prepared",
+            self.bytes
+        );
         failure("write to", &self.path, io::Error::new(ErrorKind::InvalidInput, what))
     }
 }
 
-fn fill_with_zeros(file: &File, bytes: u64) -> io::Result<()> {
-    if bytes > 0 {
-        advice::allocate(file, bytes)?;
+/// Allocates `range`, and writes it. Does not sync.
+fn fill_with_zeros(file: &File, range: Range<u64>) -> io::Result<()> {
+    if range.is_empty() {
+        return Ok(());
     }
+    advice::allocate(file, range.clone())?;
     let zeros = [0; ZERO_BYTES as usize];
-    let (mut written, mut in_writeback) = (0, 0);
-    while written < bytes {
-        let part = &zeros[..(bytes - written).min(ZERO_BYTES) as usize];
+    let (mut written, mut in_writeback) = (range.start, range.start);
+    while written < range.end {
+        let part = &zeros[..(range.end - written).min(ZERO_BYTES) as usize];
         file.write_all_at(part, written)?;
         written += part.len() as u64;
         if written - in_writeback >= WRITEBACK_BYTES {
@@ -96,13 +129,33 @@ fn fill_with_zeros(file: &File, bytes: u64) -> io::Result<()> {
             in_writeback = written;
         }
     }
-    file.sync_data()
+    Ok(())
 }
 
 impl LogFile for PosixLog {
+    fn prepare(&self, through: u64, pace: Pace) -> Result<()> {
+        let step = self.prepared.load(Ordering::Acquire)..through.min(self.bytes);
+        if step.is_empty() {
+            return Ok(());
+        }
+        // No writer is beyond what is prepared, so zeros can't overwrite a frame.
+        let prepared = match pace {
+            Pace::Ahead => fill_with_zeros(&self.file, step.clone())
+                .and_then(|()| self.file.sync_data())
+                .map(|()| advice::read_ahead(&self.file, step.start, step.end - step.start)),
+            Pace::Hurried => advice::allocate(&self.file, step.clone()),
+        };
+        prepared.map_err(|source| failure("allocate", &self.path, source))?;
+        self.prepared.store(step.end, Ordering::Release);
+        Ok(())
+    }
+
     /// This is on the path of every put: one system call, no lock, no allocation.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > self.bytes) {
+        if offset
+            .checked_add(bytes.len() as u64)
+            .is_none_or(|end| end > self.prepared.load(Ordering::Relaxed))
+        {
             return Err(self.outside(offset, bytes.len()));
         }
         self.file
