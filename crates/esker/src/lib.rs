@@ -118,8 +118,8 @@ pub use esker_lsm::{
     Account, CompactionsDone, DEFAULT_KEYSPACE, Db, DbCursor, Dedup, DoneFor, DramTableStats, Env,
     Forwarding, GoalInfo, Keyspace, KeyspaceInfo, KeyspaceLevels, KeyspaceSettings, LevelInfo,
     LiveData, Log, Pairs, PoolDomain, RECLAIM_PERCENTS, Range, Ratio, ReclaimErrors, Recovery,
-    Requested, RunInfo, Settings, Shape, Snapshot, SpaceSeen, Stats, Store, Sync, TableGets,
-    TornLog, request_checkpoint,
+    Requested, Resources, RunInfo, Settings, Shape, Snapshot, SpaceSeen, Stats, Store, Sync,
+    TableGets, TornLog, request_checkpoint,
 };
 pub use esker_table::Compression;
 pub use esker_txn::TransactionDb;

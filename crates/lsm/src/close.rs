@@ -7,7 +7,7 @@
 use crate::account::Account;
 use crate::inner::Inner;
 use crate::manifest::{Change, Edit};
-use crate::schedule::install_deferred;
+use crate::schedule::{Member, install_deferred};
 use crate::version::Version;
 use crate::view::View;
 use esker_base::background::Running;
@@ -19,7 +19,10 @@ use std::sync::atomic::Ordering;
 /// Closes the database when the last [`Db`] goes.
 pub(crate) struct Handle {
     pub(crate) inner: Arc<Inner>,
+    /// Those that open tables.
     pub(crate) threads: Mutex<Vec<Box<dyn Running>>>,
+    /// The database as the background threads serve it, if there are any.
+    pub(crate) member: Mutex<Option<Arc<Member>>>,
 }
 
 impl Handle {
@@ -51,6 +54,10 @@ impl Handle {
         for thread in threads.drain(..) {
             sound &= thread.join();
         }
+        if let Some(member) = self.member.lock().take() {
+            inner.share.resources().crew().leave(&member);
+        }
+        sound &= !inner.schedule.jobs.lock().panicked;
         let finished = if sound { inner.finish_close() } else { Err(Error::Closed) };
         inner.release();
         finished
@@ -101,6 +108,7 @@ impl Inner {
         // Upkeep that another thread is just at may be writing files.
         let _exclusive = self.upkeep.write();
         self.locks.lock().clear();
+        self.share.give_back();
     }
 
     /// Flushes while there are lanes, if a keyspace has a goal for space: they merge what a flush has to

@@ -55,7 +55,7 @@ pub struct Db {
 
 impl Db {
     /// Opens the database in `dir`, and creates it if the directory is missing or empty. Recovers
-    /// what the log holds, and prepares the first log segment: about 100 ms for 64 MiB.
+    /// what the log holds, and prepares the first step of a log segment.
     ///
     /// Fails with [`Error::Locked`] if another process, or this one, has it open for writing, with
     /// [`Error::NotADatabase`] if the directory holds other files, and with [`Error::Corruption`] if
@@ -470,6 +470,11 @@ impl Db {
         // These wait for a sync of the manifest: before the view is taken, for merged files stay while it is held.
         let (logs, account) = (inner.installer.state().logs.len() as u64, inner.account());
         let background_error = self.background_error().map(|error| error.to_string());
+        let resources = inner.share.resources();
+        let cache_own_bytes = match resources.is_shared() {
+            true => inner.cache.own_bytes(),
+            false => inner.cache.used_bytes(),
+        };
         let view = inner.view.load();
         let (user_bytes, writes) = inner.commit.written();
         let traffic = inner.commit.log_traffic();
@@ -521,6 +526,11 @@ impl Db {
             flushed_seqno: view.version.flushed_through,
             unreadable_tables: view.version.unreadable_tables(inner.keys),
             background_error,
+            databases: resources.databases() as u64,
+            memory_budget_bytes: resources.memory_bytes() as u64,
+            memory_charged_bytes: resources.charged_bytes() as u64,
+            memory_own_bytes: inner.share.charged_bytes() as u64,
+            cache_own_bytes: cache_own_bytes as u64,
             account,
         }
     }

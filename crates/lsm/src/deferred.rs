@@ -207,7 +207,7 @@ impl<'a> Hurry<'a> {
     /// For a caller that waits until all is done.
     pub(crate) fn begin(schedule: &'a Schedule) -> Self {
         schedule.jobs.lock().deferred.hurried += 1;
-        schedule.work.notify_all();
+        schedule.work.announce();
         Hurry(schedule)
     }
 }

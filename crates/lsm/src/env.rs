@@ -45,6 +45,7 @@ impl Env {
 
     /// The world as the settings ask for it, and the settings as they hold in it.
     pub(crate) fn fit(self, settings: Settings) -> Result<(Env, Settings)> {
+        let settings = settings.with_resources();
         match (&settings.log, self.pool.clone()) {
             (Log::Pmem { .. }, Some(pool)) => {
                 let settings = settings.with_pool(&pool);

@@ -12,6 +12,7 @@ use crate::manifest::{Change, Edit, State};
 use crate::opening::MayOpen;
 use crate::pool_logs::segments_ahead;
 use crate::read;
+use crate::resources::{Charge, Resources, Share};
 use crate::schedule::{Jobs, Lane, Schedule};
 use crate::settings::{Log, Settings, Sync};
 use crate::snapshot::Snapshots;
@@ -54,6 +55,8 @@ pub(crate) struct Inner {
     pub(crate) owner: OwnerProcess,
     pub(crate) logs: Logs,
     pub(crate) clock: Arc<dyn Clock>,
+    /// The database's share of memory and threads.
+    pub(crate) share: Share,
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) dram_table: Option<DramTable>,
     pub(crate) read_only: bool,
@@ -372,8 +375,41 @@ impl Inner {
     /// Gives the cache what tables leave of the memory budget, those that are being opened included.
     pub(crate) fn share_memory(&self) {
         let reserved = self.schedule.jobs.lock().opening.reserved_memory();
-        let tables = table_memory(&self.view.load().version).max(reserved);
-        self.cache.set_capacity(cache_bytes(&self.settings, tables as usize));
+        let view = self.view.load();
+        let tables = table_memory(&view.version).max(reserved) as usize;
+        let resources = self.share.resources();
+        let (segments, dram_table) = match resources.is_shared() {
+            true => (self.segment_memory(&view), self.share_dram_table(resources)),
+            false => (segments_at_most(&self.settings), dram_table_bytes(&self.settings)),
+        };
+        self.share.charge(Charge { segments, tables, dram_table });
+    }
+
+    /// The same after a change of MemTables, for which a database by itself has charged already.
+    pub(crate) fn share_memory_if_shared(&self) {
+        if self.share.resources().is_shared() {
+            self.share_memory();
+        }
+    }
+
+    /// What segments and their index take now, those that are prepared included.
+    fn segment_memory(&self, view: &View) -> usize {
+        let jobs = self.schedule.jobs.lock();
+        let prepared = jobs.prepared.iter().map(|segment| &segment.memtable);
+        let held = view.memtables.iter().chain(prepared).chain(&jobs.retired);
+        held.map(|memtable| memtable.memory_bytes()).sum()
+    }
+
+    /// Databases that share a budget share what it has for DRAMTables, too. Returns this one's part, in
+    /// bytes.
+    fn share_dram_table(&self, resources: &Resources) -> usize {
+        let Some(dram_table) = &self.dram_table else { return 0 };
+        let bytes = match self.settings.dram_table_bytes {
+            Some(bytes) => bytes,
+            None => dram_table_bytes(&self.settings) / resources.databases().max(1),
+        };
+        dram_table.set_bytes(bytes);
+        bytes
     }
 }
 
@@ -383,8 +419,8 @@ pub(crate) fn table_memory(version: &Version) -> u64 {
     tables.filter_map(|(_, _, table)| table.opened()).map(|t| t.memory_bytes() as u64).sum()
 }
 
-/// The block cache's share of the memory budget: what segments and open tables leave.
-pub(crate) fn cache_bytes(settings: &Settings, table_memory: usize) -> usize {
+/// What the segments of a database by itself may take of its memory budget.
+pub(crate) fn segments_at_most(settings: &Settings) -> usize {
     // The active segment, the sealed ones and those prepared, each with about a third of its size in
     // index; but never more than half of the budget, most of which is idle memory at rest. Segments
     // in persistent memory take only the index.
@@ -395,9 +431,7 @@ pub(crate) fn cache_bytes(settings: &Settings, table_memory: usize) -> usize {
         _ => (index * 4, 1),
     };
     let segments = segment * (1 + settings.sealed_segments + prepared);
-    let left = settings.memory_bytes - segments.min(settings.memory_bytes / 2);
-    // A cache too small to hold a few blocks would make every scan read twice.
-    left.saturating_sub(table_memory + dram_table_bytes(settings)).max(1 << 20)
+    segments.min(settings.memory_bytes / 2)
 }
 
 /// The DRAMTable's share of the memory budget.

@@ -9,7 +9,7 @@ use crate::cursor::Leases;
 use crate::db::Db;
 use crate::env::Env;
 use crate::histories::Histories;
-use crate::inner::{Inner, cache_bytes, dram_table_bytes};
+use crate::inner::{Inner, dram_table_bytes};
 use crate::install::Installer;
 use crate::io::IoGate;
 use crate::keyspace::DEFAULT_KEYSPACE;
@@ -21,7 +21,8 @@ use crate::parallel;
 use crate::pool_logs;
 use crate::recover::{self, Found, Recovered};
 use crate::request;
-use crate::schedule::{self, Lane, Schedule};
+use crate::resources::{Resources, Share};
+use crate::schedule::Schedule;
 use crate::settings::{KeyspaceSettings, Log, Recovery, Settings};
 use crate::snapshot::Snapshots;
 use crate::stall::Stall;
@@ -69,13 +70,13 @@ impl Db {
         let meter = Arc::new(MeteredStorage::new(env.storage)?);
         let env = Env { storage: meter.clone(), ..env };
         // Again, now that nobody else changes it.
-        let cache = Arc::new(BlockCache::new(cache_bytes(&settings, 0)));
+        let share = Resources::for_settings(&settings).share();
         let opened = match recover::look(&*env.storage)? {
-            Found::Database(manifest) => reopen(&env, &manifest, &cache, settings.recovery)?,
+            Found::Database(manifest) => reopen(&env, &manifest, &share.cache, settings.recovery)?,
             Found::Nothing => create_new(&env, settings.default_keyspace)?,
         };
         let table_memory = opened.table_memory;
-        let db = Db::assemble(env.clone(), settings, opened, cache, locks, Some(meter));
+        let db = Db::assemble(env.clone(), settings, opened, share, locks, Some(meter));
         db.start_opening(&env, table_memory);
         db.start_threads(&env)?;
         match db.inner().logs.pool() {
@@ -117,7 +118,7 @@ impl Db {
         env: Env,
         settings: Settings,
         opened: Opened,
-        cache: Arc<BlockCache>,
+        share: Share,
         locks: Vec<Box<dyn Send + std::marker::Sync>>,
         meter: Option<Arc<MeteredStorage>>,
     ) -> Db {
@@ -149,7 +150,9 @@ impl Db {
             owner: OwnerProcess::current(),
             logs,
             clock: env.clock,
-            cache,
+            cache: share.cache.clone(),
+            schedule: Schedule::announcing(share.resources().crew().signal.clone()),
+            share,
             dram_table,
             read_only: meter.is_none(),
             torn_log: recovered.torn,
@@ -159,7 +162,6 @@ impl Db {
             installer,
             snapshots: Arc::new(Snapshots::new(store_id)),
             leases: Leases::default(),
-            schedule: Schedule::default(),
             stall: Stall::new(),
             gate: IoGate::default(),
             counters: Counters::default(),
@@ -170,36 +172,26 @@ impl Db {
             upkeep: RwLock::default(),
             closed: AtomicBool::new(false),
         });
-        Db { handle: Arc::new(Handle { inner, threads: Mutex::default() }) }
+        let (threads, member) = (Mutex::default(), Mutex::default());
+        Db { handle: Arc::new(Handle { inner, threads, member }) }
     }
 
     fn start_threads(&self, env: &Env) -> Result<()> {
-        let mut lanes = vec![
-            (Lane::Prepare, Priority::Normal, "esker-prepare".to_owned()),
-            (Lane::Flush, Priority::Normal, "esker-flush".to_owned()),
-        ];
-        if self.inner().commit.syncs_later() {
-            lanes.push((Lane::Sync, Priority::Normal, "esker-sync".to_owned()));
+        let inner = &self.handle.inner;
+        if inner.settings.answers_requests {
+            let answering = inner.clone();
+            let body = Box::new(move || request::serve(&answering));
+            let thread = env.background.spawn("esker-requests", Priority::Normal, body)?;
+            self.handle.threads.lock().extend(thread);
         }
-        let compactions = 0..self.inner().settings.background_threads;
-        // Readers and writers come first. A compaction that falls behind slows writers in time.
-        let compaction = |n| (Lane::Compaction, Priority::Low, format!("esker-compact-{n}"));
-        lanes.extend(compactions.map(compaction));
-        let mut threads = self.handle.threads.lock();
-        if self.inner().settings.answers_requests {
-            let inner = self.handle.inner.clone();
-            let body = Box::new(move || request::serve(&inner));
-            threads.extend(env.background.spawn("esker-requests", Priority::Normal, body)?);
-        }
-        for (lane, priority, name) in lanes {
-            let inner = self.handle.inner.clone();
-            let body = Box::new(move || schedule::serve(&inner, lane));
-            threads.extend(env.background.spawn(&name, priority, body)?);
-        }
-        if !threads.is_empty() {
+        let member = inner.share.resources().crew().join(inner, &*env.background)?;
+        if member.is_some() {
             // Only now: if one can't be had, nobody may wait for what it would have done.
-            self.inner().schedule.set_threaded();
+            inner.schedule.set_threaded();
         }
+        *self.handle.member.lock() = member;
+        inner.schedule.wake();
+        inner.share.resources().share_again();
         Ok(())
     }
 }
@@ -377,8 +369,8 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
     let version = state.version.clone();
     let installer = Installer::read_only(env.storage.clone(), identity, state);
     let opened = Opened { installer, version, recovered, table_memory: 0, set_aside: Vec::new() };
-    let cache = Arc::new(BlockCache::new(cache_bytes(settings, 0)));
-    let db = Db::assemble(env.clone(), settings.clone(), opened, cache, Vec::new(), None);
+    let share = Resources::for_settings(settings).share();
+    let db = Db::assemble(env.clone(), settings.clone(), opened, share, Vec::new(), None);
     // Opened files can still be read after the writer has removed them.
     db.inner().view.load().version.open_tables(&db.inner().cache)?;
     db.inner().share_memory();

@@ -2,6 +2,7 @@
 
 use crate::dedup::Dedup;
 use crate::pool_logs;
+use crate::resources::Resources;
 use esker_base::{Error, Result};
 use esker_memtable::Forwarding;
 use esker_table::Compression;
@@ -123,6 +124,10 @@ pub struct Settings {
     pub answers_requests: bool,
     /// What the default keyspace is made with if the database is made; no matter later.
     pub default_keyspace: KeyspaceSettings,
+    /// Memory and threads to share with other databases of this process. Then `memory_bytes` and
+    /// `background_threads` are not used: those of the resources are. Default `None`: the database has its
+    /// own.
+    pub resources: Option<Resources>,
 }
 
 impl Default for Settings {
@@ -138,6 +143,7 @@ impl Default for Settings {
             background_threads: 2,
             answers_requests: false,
             default_keyspace: KeyspaceSettings::default(),
+            resources: None,
         }
     }
 }
@@ -149,6 +155,15 @@ impl Settings {
         self.segment_bytes = pool.extent_bytes();
         let (extents, ahead) = (pool.extents(), pool_logs::segments_ahead(pool.extents()));
         self.sealed_segments = extents.saturating_sub(1 + ahead).clamp(1, SEALED_SEGMENTS_MOST);
+        self
+    }
+
+    /// The settings as a database with its [`Settings::resources`] takes them.
+    pub(crate) fn with_resources(mut self) -> Self {
+        if let Some(resources) = &self.resources {
+            self.memory_bytes = resources.memory_bytes();
+            self.background_threads = resources.background_threads();
+        }
         self
     }
 
@@ -165,6 +180,10 @@ impl Settings {
 
     /// Checks every setting's range.
     pub fn validate(&self) -> Result<()> {
+        if self.resources.is_some() {
+            let taken = self.clone().with_resources();
+            return Settings { resources: None, ..taken }.validate();
+        }
         within("segment_bytes", self.segment_bytes, 64 << 10, 1 << 30)?;
         within("sealed_segments", self.sealed_segments, 1, SEALED_SEGMENTS_MOST)?;
         within("background_threads", self.background_threads, 1, 64)?;
@@ -246,7 +265,7 @@ impl KeyspaceSettings {
     }
 }
 
-fn within(setting: &'static str, value: usize, least: usize, most: usize) -> Result<()> {
+pub(crate) fn within(setting: &'static str, value: usize, least: usize, most: usize) -> Result<()> {
     if (least..=most).contains(&value) {
         return Ok(());
     }

@@ -102,6 +102,17 @@ pub struct Stats {
     pub unreadable_tables: Vec<UnreadableTable>,
     /// Why flush or compaction stand still now, if they do; or why compaction leaves out a table.
     pub background_error: Option<String>,
+    /// Databases that share the memory and the threads of this one now, itself included.
+    pub databases: u64,
+    /// The memory budget, which they share.
+    pub memory_budget_bytes: u64,
+    /// What they have charged to it now, in bytes: MemTables, open tables, DRAMTables. The block cache gets
+    /// the rest: `cache_bytes` and `cache_capacity_bytes` are theirs together.
+    pub memory_charged_bytes: u64,
+    /// What this database has charged of that.
+    pub memory_own_bytes: u64,
+    /// Bytes in the block cache now that are this database's.
+    pub cache_own_bytes: u64,
     /// What the database has cost since it was made, in all processes that had it open for writing.
     pub account: Account,
 }

@@ -24,6 +24,7 @@ impl Rotation for Inner {
                 return Err(Error::Closed);
             }
             jobs.wants_segment = true;
+            jobs.needs_segment = jobs.prepared.is_empty();
             jobs.prepared.pop_front()
         };
         let Some(segment) = prepared else { return Ok(false) };
@@ -122,7 +123,7 @@ impl Inner {
     pub(crate) fn ask_for_first_segment(&self) -> bool {
         let mut jobs = self.schedule.jobs.lock();
         jobs.wants_segment |= jobs.has_threads;
-        self.schedule.work.notify_all();
+        self.schedule.work.announce();
         jobs.has_threads
     }
 
@@ -164,7 +165,7 @@ impl Inner {
                     }
                 }
             }
-            schedule.work.notify_all();
+            schedule.work.announce();
             let pause = if self.logs.has_room() { IDLE } else { FULL_POOL };
             schedule.progress.wait_for(&mut jobs, pause);
         }

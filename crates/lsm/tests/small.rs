@@ -64,6 +64,35 @@ fn a_batch_larger_than_the_room_there_is_waits_until_the_segment_has_grown() {
     assert!((0..100_000).all(|number| has(&db, number)));
 }
 
+#[test]
+fn a_segment_with_its_most_range_deletes_is_followed_by_another_however_little_is_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Settings::default()).unwrap();
+    let keyspace = db.default_keyspace();
+    for number in 0..1500 {
+        put(&db, number).unwrap();
+        db.delete_range(&keyspace, &key(number), &key(number + 1)).unwrap();
+    }
+    assert!(db.stats().memtables > 1 || db.stats().flushes > 0);
+    assert!(!(0..1500).any(|number| has(&db, number)));
+}
+
+#[test]
+fn a_log_that_is_not_whole_is_not_used_again() {
+    let storage = FaultStorage::new(Rng::new(3));
+    let db = over(&storage);
+    // The first segment is filled, so that those after the next are whole from the start.
+    (0..10_000).for_each(|number| put(&db, number).unwrap());
+    db.flush().unwrap();
+    for round in 0..4 {
+        put(&db, round).unwrap();
+        db.flush().unwrap();
+        (0..10_000).for_each(|number| put(&db, number).unwrap());
+    }
+    let after = over(&storage.crash());
+    assert!((0..10_000).all(|number| has(&after, number)));
+}
+
 fn over(storage: &FaultStorage) -> Db {
     let env = Env { background: Arc::new(Stepped), ..Env::over(Arc::new(storage.clone())) };
     let log = Log::File { dir: None, sync: Sync::Always };

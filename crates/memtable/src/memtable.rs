@@ -8,6 +8,7 @@
 //! 3. A reader passes a seqno at or below which everything is inserted (it is *visible*). Entries
 //!    beyond it may be in the index already; they are stepped over.
 
+mod growth;
 mod recover;
 mod weights;
 
@@ -18,7 +19,7 @@ use crate::index::{Index, hash_in};
 use crate::order::{CHUNK_ENTRIES, Order};
 use crate::scan::recheck;
 use crate::segment::{
-    Filled, Frames, Memory, Nodes, Position, Reservation, Room, Segment, Tail, Written,
+    Filled, Frames, Memory, Nodes, Position, Reservation, Segment, Tail, Written,
 };
 use crate::sync::Ordering;
 use crate::tombstones::Tombstones;
@@ -40,13 +41,6 @@ const BATCHES_A_SEGMENT: usize = 4;
 /// Nor has it more entries, however large the segment is: every index has room for one such batch, and is
 /// not to be larger for its sake than what is written needs. It is what a segment of 64 MiB allows.
 const BATCH_ENTRIES_MAX: usize = 256 << 10;
-
-/// Of a MemTable that grows, this share of its segment is there at first,
-const FIRST_SHARE: usize = 16;
-
-/// within these bounds. The upper one is what 1,000 pairs of 100 bytes half fill.
-const FIRST_BYTES_MIN: usize = 4 << 10;
-const FIRST_BYTES_MAX: usize = 256 << 10;
 
 /// How many entries are hashed ahead of being inserted, so that their slots arrive in the cache.
 const AHEAD: usize = 16;
@@ -147,65 +141,6 @@ impl MemTable {
             None => Arrays::new(entries),
         };
         MemTable::around(Segment::new(memory.into(), header, frames, nodes), index)
-    }
-
-    /// The same, with little of it there at first: see [`MemTable::grow`]. For memory that is reserved and not
-    /// touched.
-    pub fn growing(
-        entries: usize,
-        memory: impl Into<Memory>,
-        header: SegmentHeader,
-        frames: Frames,
-    ) -> MemTable {
-        let capacity = header.capacity as usize;
-        let entries = entries.clamp(MemTable::max_batch_entries(capacity), entry_cap(capacity));
-        let first = MemTable::first_room(capacity);
-        let (nodes, index) =
-            (Nodes::reserve(entries), Index::growing(first.entries as usize, entries));
-        let segment = Segment::new(memory.into(), header, frames, nodes);
-        segment.begin_with(first);
-        segment.touch(Room { bytes: 0, entries: 0 }, first);
-        MemTable::around(segment, index)
-    }
-
-    /// What there is at first of a MemTable that grows to `segment_bytes`.
-    pub fn first_room(segment_bytes: usize) -> Room {
-        let bytes = (segment_bytes / FIRST_SHARE).clamp(FIRST_BYTES_MIN, FIRST_BYTES_MAX);
-        Room { bytes: bytes as u32, entries: (bytes / MIN_BYTES_AN_ENTRY) as u32 }
-    }
-
-    /// How much of it is reserved.
-    pub fn used(&self) -> Room {
-        Room { bytes: self.segment.bytes_used(), entries: self.segment.entries() }
-    }
-
-    /// How much of it there is: no frame is reserved beyond.
-    pub fn room(&self) -> Room {
-        self.segment.room()
-    }
-
-    /// How much of it there is once it has grown as far as it can.
-    pub fn whole_room(&self) -> Room {
-        self.segment.whole()
-    }
-
-    /// Whether it has grown as far as it can, or was all there from the start.
-    pub fn is_whole(&self) -> bool {
-        self.segment.room() == self.segment.whole()
-    }
-
-    /// What the MemTable would have to grow to, to take this batch next. `None` if that does not help: seal
-    /// it and go on with the next. Runs under the committer's lock.
-    pub fn room_for(&self, tail: &Tail, entry_bytes: usize, count: u32) -> Option<Room> {
-        self.segment.room_for(tail, entry_bytes, count)
-    }
-
-    /// Has there be as much as `room` of it. Allocates and touches memory and index: this is for the
-    /// background, one thread at a time. Of a log file, `room.bytes` must be prepared before.
-    pub fn grow(&self, room: Room) {
-        self.segment.touch(self.room(), room);
-        self.index.grow(room.entries);
-        self.segment.raise(room);
     }
 
     /// Takes the MemTable apart, to use its memory and its index's arrays again.

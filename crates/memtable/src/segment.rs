@@ -20,14 +20,17 @@
 mod heap;
 mod memory;
 mod nodes;
+mod room;
 mod ticket;
 
 pub use heap::HeapMemory;
 pub(crate) use heap::{Zeroable, Zeroed};
 pub use memory::Memory;
 pub(crate) use nodes::{Nodes, Place};
+pub use room::Room;
 pub use ticket::{Filled, Position, Reservation, Tail, Written};
 
+use self::room::Limit;
 use crate::frame::{FRAME_HEADER_BYTES, FrameHeader, MIN_ENTRY_BYTES, SegmentHeader};
 use crate::scan::Scan;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, Races};
@@ -49,38 +52,6 @@ struct Reserved {
     /// Up to where frames may be reserved, and how many entries: of a segment that grows, less than it
     /// holds. Only ever raised, with release ordering, after what lies below is there.
     limit: Limit,
-}
-
-/// Atomics of a [`Room`].
-struct Limit {
-    offset: AtomicU32,
-    entries: AtomicU32,
-}
-
-/// How much of a segment there is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Room {
-    /// Bytes, from the segment's start.
-    pub bytes: u32,
-    /// Entries.
-    pub entries: u32,
-}
-
-impl Room {
-    /// Whether there is as much of both as in `other`.
-    pub fn holds(self, other: Room) -> bool {
-        self.bytes >= other.bytes && self.entries >= other.entries
-    }
-
-    /// The less of each.
-    pub fn and(self, other: Room) -> Room {
-        Room { bytes: self.bytes.min(other.bytes), entries: self.entries.min(other.entries) }
-    }
-
-    /// The more of each.
-    pub fn or(self, other: Room) -> Room {
-        Room { bytes: self.bytes.max(other.bytes), entries: self.entries.max(other.entries) }
-    }
 }
 
 /// Whether a segment's frames will ever be read back.
@@ -292,48 +263,6 @@ impl Segment {
         self.reserved.offset.store(tail.offset, Ordering::Relaxed);
         self.reserved.entries.store(tail.number, Ordering::Release);
         Some(reservation)
-    }
-
-    /// What the segment would have to grow to, to hold another frame. `None` if it never holds that.
-    pub fn room_for(&self, tail: &Tail, bytes: usize, count: u32) -> Option<Room> {
-        let end = tail.offset as usize + self.header.frame_bytes(bytes);
-        let entries = tail.number as usize + count as usize;
-        let fits = end <= self.header.capacity as usize && entries <= self.nodes.len();
-        fits.then_some(Room { bytes: end as u32, entries: entries as u32 })
-    }
-
-    /// How much of it there is.
-    pub fn room(&self) -> Room {
-        let Limit { offset, entries } = &self.reserved.limit;
-        let (offset, entries) = (offset.load(Ordering::Acquire), entries.load(Ordering::Acquire));
-        Room { bytes: offset, entries }
-    }
-
-    /// How much of it there can be.
-    pub fn whole(&self) -> Room {
-        Room { bytes: self.header.capacity as u32, entries: self.nodes.len() as u32 }
-    }
-
-    /// Says how much of it there is before it is activated.
-    pub fn begin_with(&self, room: Room) {
-        assert_eq!(self.base(), 0, "the segment is not active yet");
-        self.reserved.limit.offset.store(room.bytes, Ordering::Release);
-        self.reserved.limit.entries.store(room.entries, Ordering::Release);
-    }
-
-    /// Touches what is between the room there is and `room`.
-    pub fn touch(&self, from: Room, to: Room) {
-        if let Memory::Heap(heap) = &self.memory {
-            heap.touch(from.bytes as usize..to.bytes as usize);
-        }
-        self.nodes.touch(from.entries as usize..to.entries as usize);
-    }
-
-    /// Has there be more room, which is ready to be used.
-    pub fn raise(&self, room: Room) {
-        debug_assert!(self.whole().holds(room), "a segment grows to its size at most");
-        self.reserved.limit.offset.fetch_max(room.bytes, Ordering::AcqRel);
-        self.reserved.limit.entries.fetch_max(room.entries, Ordering::AcqRel);
     }
 
     /// Gives the tail back: nothing more will be reserved.

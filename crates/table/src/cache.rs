@@ -1,5 +1,7 @@
 //! The cache of data blocks that all tables share.
 //!
+//! Several databases may share one cache. Their file ids collide, so each is an *owner* of its blocks.
+//!
 //! It holds blocks unpacked and checked, so that a hit costs a hash, a shard's read lock and a
 //! reference count. Which blocks stay is decided by CLOCK-Pro: a scan does not push out what is
 //! read again and again. Blocks of removed files are not hunted down: file ids are never reused,
@@ -9,6 +11,8 @@ use crate::block::Block;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A shard holds at least this many bytes, so that no block is too large for it that should not be.
 const SHARD_BYTES_MIN: usize = 1 << 20;
@@ -23,16 +27,29 @@ const ENTRY_OVERHEAD_BYTES: usize = 128;
 const EXPECTED_BLOCK_BYTES: usize = 4096 + ENTRY_OVERHEAD_BYTES;
 
 type Blocks = Cache<
-    BlockKey,
+    OwnedKey,
     Block,
     BlockWeighter,
     BuildHasherDefault<PlaceHasher>,
-    DefaultLifecycle<BlockKey, Block>,
+    DefaultLifecycle<OwnedKey, Block>,
 >;
 
-/// A concurrent cache of data blocks, bounded in bytes.
+/// A concurrent cache of data blocks, bounded in bytes, as one of its owners sees it.
 pub struct BlockCache {
+    shared: Arc<Shared>,
+    owner: u32,
+}
+
+struct Shared {
     blocks: Blocks,
+    owners: AtomicU32,
+}
+
+/// Whose block it is, and where that lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct OwnedKey {
+    owner: u32,
+    key: BlockKey,
 }
 
 /// Where a block lies.
@@ -42,11 +59,11 @@ pub(crate) struct BlockKey {
     pub(crate) offset: u64,
 }
 
-impl Hash for BlockKey {
+impl Hash for OwnedKey {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.file_id);
-        state.write_u64(self.offset);
+        state.write_u64(self.key.file_id ^ u64::from(self.owner) << 40);
+        state.write_u64(self.key.offset);
     }
 }
 
@@ -75,15 +92,15 @@ impl Hasher for PlaceHasher {
 #[derive(Clone)]
 struct BlockWeighter;
 
-impl Weighter<BlockKey, Block> for BlockWeighter {
-    fn weight(&self, _key: &BlockKey, block: &Block) -> u64 {
+impl Weighter<OwnedKey, Block> for BlockWeighter {
+    fn weight(&self, _key: &OwnedKey, block: &Block) -> u64 {
         (block.memory_bytes() + ENTRY_OVERHEAD_BYTES) as u64
     }
 }
 
 impl std::fmt::Debug for BlockCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "BlockCache({} of {} bytes)", self.used_bytes(), self.blocks.capacity())
+        write!(f, "BlockCache({} of {} bytes)", self.used_bytes(), self.capacity_bytes())
     }
 }
 
@@ -102,41 +119,59 @@ impl BlockCache {
             BuildHasherDefault::default(),
             DefaultLifecycle::default(),
         );
-        BlockCache { blocks }
+        BlockCache { shared: Arc::new(Shared { blocks, owners: AtomicU32::new(1) }), owner: 0 }
+    }
+
+    /// The same cache for another owner, whose file ids are others.
+    pub fn for_another_owner(&self) -> Self {
+        let owner = self.shared.owners.fetch_add(1, Ordering::Relaxed);
+        BlockCache { shared: self.shared.clone(), owner }
+    }
+
+    /// Removes the blocks of this owner. Takes time for each block of the cache.
+    pub fn remove_own(&self) {
+        self.shared.blocks.retain(|key, _| key.owner != self.owner);
+    }
+
+    /// Bytes of memory that the blocks of this owner take. Takes time for each block of the cache.
+    pub fn own_bytes(&self) -> usize {
+        let blocks = self.shared.blocks.iter();
+        let own = blocks.filter(|(key, _)| key.owner == self.owner);
+        own.map(|(key, block)| BlockWeighter.weight(&key, &block) as usize).sum()
     }
 
     /// Makes the cache larger or smaller. What no longer fits goes at once.
     pub fn set_capacity(&self, bytes: usize) {
-        self.blocks.set_capacity(bytes as u64);
+        self.shared.blocks.set_capacity(bytes as u64);
     }
 
     /// Bytes of memory that the cached blocks may take.
     pub fn capacity_bytes(&self) -> usize {
-        self.blocks.capacity() as usize
+        self.shared.blocks.capacity() as usize
     }
 
     /// Bytes of memory that the cached blocks take.
     pub fn used_bytes(&self) -> usize {
-        self.blocks.weight() as usize
+        self.shared.blocks.weight() as usize
     }
 
     /// Lookups that found their block.
     pub fn hits(&self) -> u64 {
-        self.blocks.hits()
+        self.shared.blocks.hits()
     }
 
     /// Lookups that did not.
     pub fn misses(&self) -> u64 {
-        self.blocks.misses()
+        self.shared.blocks.misses()
     }
 
     #[inline]
     pub(crate) fn get(&self, key: BlockKey) -> Option<Block> {
-        self.blocks.get(&key)
+        self.shared.blocks.get(&OwnedKey { owner: self.owner, key })
     }
 
     pub(crate) fn insert(&self, key: BlockKey, block: Block) {
-        self.blocks.insert(key, block);
+        self.shared.blocks.insert(OwnedKey { owner: self.owner, key }, block);
     }
 }
 
@@ -177,6 +212,21 @@ mod tests {
         cache.insert(key(1), block());
         assert!(cache.get(key(1)).is_none());
         assert_eq!(cache.used_bytes(), 0);
+    }
+
+    #[test]
+    fn owners_of_one_cache_do_not_see_the_blocks_of_each_other() {
+        let cache = BlockCache::new(1 << 20);
+        let other = cache.for_another_owner();
+        cache.insert(key(1), block());
+        other.insert(key(1), block());
+        other.insert(key(2), block());
+        assert!(cache.get(key(2)).is_none() && other.get(key(2)).is_some());
+        assert_eq!(cache.own_bytes() + other.own_bytes(), cache.used_bytes());
+        assert_eq!(cache.own_bytes() * 2, other.own_bytes());
+        other.remove_own();
+        assert!(other.get(key(1)).is_none() && cache.get(key(1)).is_some());
+        assert_eq!((other.own_bytes(), cache.own_bytes()), (0, cache.used_bytes()));
     }
 
     #[test]

@@ -113,7 +113,7 @@ pub(super) fn segments_ahead(inner: &Inner, view: &View) -> usize {
 
 /// Whether so few segments are in readiness that more are to be prepared.
 pub(crate) fn wants_segments(inner: &Inner, jobs: &Jobs, view: &View) -> bool {
-    let is_used = inner.logs.pool().is_some() || is_active_used(view);
+    let is_used = jobs.needs_segment || inner.logs.pool().is_some() || is_active_used(view);
     jobs.wants_segment && is_used && jobs.prepared.len() * 2 <= segments_ahead(inner, view)
 }
 
@@ -142,7 +142,9 @@ pub(crate) fn can_prepare(inner: &Inner, jobs: &Jobs, view: &View) -> bool {
 /// the limit.
 fn has_room(inner: &Inner, view: &View) -> bool {
     let sealed = view.memtables.iter().filter(|memtable| memtable.is_sealed()).count();
-    sealed <= inner.settings.sealed_segments
+    // A flush gives memory back.
+    let waits_for_flush = sealed > 0 && inner.share.resources().is_short();
+    sealed <= inner.settings.sealed_segments && !waits_for_flush
 }
 
 fn next_flush(inner: &Inner, jobs: &Jobs) -> Option<Job> {

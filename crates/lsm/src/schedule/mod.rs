@@ -3,16 +3,20 @@
 //! The work runs in lanes, so that none waits behind another: *prepare* makes the next segment, *flush*
 //! sorts MemTables and writes them to tables, *sync* makes the log durable when writers do not wait
 //! for that, and *compaction* does plans. The first three have a thread each, the last as many as the
-//! settings say. Without threads (in a simulation) the owner steps all lanes by hand.
+//! settings say. Databases that share [`Resources`](crate::Resources) share these threads (`crew`). Without
+//! threads (in a simulation) the owner steps all lanes by hand.
 //!
 //! A job that fails is kept as the lane's error and tried again after a pause; a writer that needs its
 //! result asks for a try at once, and gets the fresh error if that fails too. So a full disk stops
 //! writers with a reason, and freeing space starts them again.
 
 mod choose;
+mod crew;
 mod run;
 
 pub(crate) use choose::{can_prepare, next_plan, wants_segments};
+use crew::Signal;
+pub(crate) use crew::{Crew, Member};
 pub(crate) use run::{install_deferred, run_plan, update_debt};
 
 use crate::commit::LogSegment;
@@ -73,7 +77,7 @@ enum Job {
 pub(crate) struct Schedule {
     pub(crate) jobs: Mutex<Jobs>,
     /// Wakes lanes.
-    pub(crate) work: Condvar,
+    pub(crate) work: Arc<Signal>,
     /// Wakes whoever waits for a lane's results.
     pub(crate) progress: Condvar,
     /// Wakes those that only wait for the close.
@@ -89,6 +93,8 @@ pub(crate) struct Jobs {
     pub(crate) opening: Opening,
     /// A writer came, so segments are worth preparing.
     pub(crate) wants_segment: bool,
+    /// A writer needs the next segment, however little of the active one is used.
+    pub(crate) needs_segment: bool,
     /// Segments that writers may begin, the next one first.
     pub(crate) prepared: VecDeque<LogSegment>,
     /// The active segment, as long as it can grow.
@@ -154,6 +160,11 @@ impl LaneState {
 }
 
 impl Schedule {
+    /// A schedule whose work is announced to the threads that wait for `work`.
+    pub(crate) fn announcing(work: Arc<Signal>) -> Self {
+        Schedule { work, ..Schedule::default() }
+    }
+
     /// Says that threads serve the lanes.
     pub(crate) fn set_threaded(&self) {
         self.jobs.lock().has_threads = true;
@@ -167,7 +178,7 @@ impl Schedule {
     /// Has idle threads take parts of `merge`.
     pub(crate) fn share(&self, merge: &Arc<Merge>) {
         self.jobs.lock().shared.push(merge.clone());
-        self.work.notify_all();
+        self.work.announce();
     }
 
     /// Forgets `merge`, of which no part is left, and waits until those who helped have, too.
@@ -181,16 +192,14 @@ impl Schedule {
 
     /// Says that there may be work.
     pub(crate) fn wake(&self) {
-        // The lock makes sure that a lane that just found nothing is asleep by now.
-        drop(self.jobs.lock());
-        self.work.notify_all();
+        self.work.announce();
     }
 
     /// Ends the lanes after their present jobs.
     pub(crate) fn close(&self) {
         self.jobs.lock().closing = true;
         self.closing.notify_all();
-        self.work.notify_all();
+        self.work.announce();
         self.progress.notify_all();
     }
 
@@ -213,26 +222,24 @@ impl Schedule {
     }
 }
 
-/// What a lane's thread runs until the database closes.
-pub(crate) fn serve(inner: &Inner, lane: Lane) {
+/// Does one job of `lane`, in a thread that serves it. False if there is none.
+fn visit(inner: &Inner, lane: Lane) -> bool {
     let _alarm = Alarm(inner);
-    let schedule = &inner.schedule;
-    let mut jobs = schedule.jobs.lock();
-    while !jobs.closing {
-        if let Some(job) = next_job(inner, &mut jobs, lane) {
-            drop(jobs);
-            // What failed is kept as the lane's error.
-            let _ = run(inner, lane, job);
-            jobs = schedule.jobs.lock();
-        } else if let Some(merge) = jobs.next_to_help(lane) {
-            drop(jobs);
-            help(inner, merge);
-            jobs = schedule.jobs.lock();
-        } else {
-            let wait = inner.sync_interval().unwrap_or(IDLE).min(IDLE);
-            schedule.work.wait_for(&mut jobs, wait);
-        }
+    let mut jobs = inner.schedule.jobs.lock();
+    if jobs.closing || jobs.panicked {
+        return false;
     }
+    if let Some(job) = next_job(inner, &mut jobs, lane) {
+        drop(jobs);
+        // What failed is kept as the lane's error.
+        let _ = run(inner, lane, job);
+    } else if let Some(merge) = jobs.next_to_help(lane) {
+        drop(jobs);
+        help(inner, merge);
+    } else {
+        return false;
+    }
+    true
 }
 
 /// Tells those who wait if a background thread panics.

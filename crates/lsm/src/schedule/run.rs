@@ -96,7 +96,7 @@ fn rest(inner: &Inner, mut jobs: MutexGuard<'_, Jobs>, lane: Lane) {
     if ends_pace {
         update_debt(inner);
     }
-    inner.schedule.work.notify_all();
+    inner.schedule.work.announce();
     inner.schedule.progress.notify_all();
 }
 
@@ -131,6 +131,15 @@ fn verify_and_sort(inner: &Inner, memtable: &MemTable) -> Result<()> {
 }
 
 fn grow(inner: &Inner, segment: &LogSegment, room: Room, pace: Pace) -> Result<()> {
+    let resources = inner.share.resources();
+    if resources.is_short() {
+        resources.relieve();
+        // What is in the segment makes room when it is flushed; in an empty one, a large batch waits.
+        if segment.memtable.entries() > 0 {
+            inner.commit.lock_tail().seal();
+            return Ok(());
+        }
+    }
     inner.logs.grow(segment, room, pace)?;
     {
         let mut jobs = inner.schedule.jobs.lock();
@@ -139,6 +148,7 @@ fn grow(inner: &Inner, segment: &LogSegment, room: Room, pace: Pace) -> Result<(
         jobs.room_wanted.take_if(|(wants, wanted)| *wants == epoch && room.holds(*wanted));
     }
     inner.commit.look_ahead_again();
+    inner.share_memory_if_shared();
     Ok(())
 }
 
@@ -178,6 +188,7 @@ fn prepare(inner: &Inner) -> Result<()> {
         })?;
     }
     inner.schedule.jobs.lock().prepared.extend(segments);
+    inner.share_memory_if_shared();
     Ok(())
 }
 
@@ -206,7 +217,12 @@ fn begin(inner: &Inner, epoch: u32) -> Result<LogSegment> {
         .min(inner.settings.memory_bytes / 8 / MemTable::INDEX_BYTES_AN_ENTRY);
     let salt = salt_of(inner.salt, epoch);
     let fills_segments = inner.schedule.jobs.lock().fills_segments;
-    let extent = if fills_segments { Extent::Whole } else { Extent::Growing };
+    let resources = inner.share.resources();
+    if resources.is_short() {
+        resources.relieve();
+    }
+    let is_whole = fills_segments && !resources.is_short();
+    let extent = if is_whole { Extent::Whole } else { Extent::Growing };
     let like = newest.as_deref();
     let (memtable, file) =
         inner.logs.begin(epoch, salt, spare(inner), like, most_entries, extent)?;
@@ -235,12 +251,18 @@ fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
     jobs.flushed = Some(Flushed { at: now, after: memtable.first_seqno().saturating_sub(1) });
     // Recovered segments may have another size.
     let is_like = memtable.header().capacity == inner.settings.segment_bytes as u64;
-    if is_like && memtable.is_whole() && jobs.fills_segments && jobs.retired.is_empty() {
+    if is_like
+        && memtable.is_whole()
+        && jobs.fills_segments
+        && jobs.retired.is_empty()
+        && !inner.share.resources().is_short()
+    {
         jobs.retired.push(memtable.clone());
     }
     drop(jobs);
     // This opens the new tables, too.
     inner.look_at_space();
+    inner.share_memory_if_shared();
     // All that the lane did for it: that is how fast it takes segments from writers.
     inner.stall.flushed(memtable.bytes_used(), inner.clock.now().saturating_sub(started));
     Ok(())

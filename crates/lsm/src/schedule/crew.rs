@@ -1,0 +1,224 @@
+//! The background threads, and the databases that they serve.
+//!
+//! Each thread serves one lane of all databases, in turn and one job at a time. So a compaction of one
+//! database keeps no other from its flush, and a database with much to do does not starve the others.
+//! The threads start with the first database that joins, and end with the last that leaves. While there
+//! is no work they sleep.
+//!
+//! A thread that finds no work sleeps only if nothing was announced since it began to look: the count of
+//! [`Signal`] tells.
+
+use super::{IDLE, Lane, visit};
+use crate::inner::Inner;
+use esker_base::background::Running;
+use esker_base::{Background, Error, Priority, Result};
+use esker_pmem::OwnerProcess;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Wakes the threads.
+#[derive(Default)]
+pub(crate) struct Signal {
+    announced: Mutex<u64>,
+    work: Condvar,
+}
+
+impl Signal {
+    /// Says that there may be work. What makes it so was stored before.
+    pub(crate) fn announce(&self) {
+        *self.announced.lock() += 1;
+        self.work.notify_all();
+    }
+
+    fn count(&self) -> u64 {
+        *self.announced.lock()
+    }
+
+    /// Returns once something was announced after `seen`, or after a while.
+    fn wait(&self, seen: u64, most: Duration) {
+        let mut announced = self.announced.lock();
+        if *announced == seen {
+            self.work.wait_for(&mut announced, most);
+        }
+    }
+}
+
+/// See the file's head.
+pub(crate) struct Crew {
+    compaction_threads: usize,
+    /// A forked child has none of the threads.
+    owner: OwnerProcess,
+    pub(crate) signal: Arc<Signal>,
+    state: Mutex<State>,
+    /// Held while threads start or end.
+    threads: Mutex<Vec<Box<dyn Running>>>,
+}
+
+#[derive(Default)]
+struct State {
+    members: Arc<[Arc<Member>]>,
+    ends: bool,
+}
+
+/// A database that is served.
+pub(crate) struct Member {
+    place: Mutex<Place>,
+    left: Condvar,
+}
+
+struct Place {
+    /// `None`: it has left.
+    inner: Option<Arc<Inner>>,
+    /// Threads that look for work in it, or do it.
+    visitors: usize,
+}
+
+impl Crew {
+    pub(crate) fn new(compaction_threads: usize) -> Arc<Crew> {
+        Arc::new(Crew {
+            compaction_threads,
+            owner: OwnerProcess::current(),
+            signal: Arc::default(),
+            state: Mutex::default(),
+            threads: Mutex::default(),
+        })
+    }
+
+    /// Serves `inner` from now on. `None` if `background` has no threads: then its owner does the work.
+    pub(crate) fn join(
+        self: &Arc<Self>,
+        inner: &Arc<Inner>,
+        background: &dyn Background,
+    ) -> Result<Option<Arc<Member>>> {
+        if !self.owner.is_current() {
+            return Err(Error::Forked { what: "resources that databases share".into() });
+        }
+        let mut threads = self.threads.lock();
+        if threads.is_empty() {
+            *threads = self.start(background)?;
+        }
+        if threads.is_empty() {
+            return Ok(None);
+        }
+        let place = Place { inner: Some(inner.clone()), visitors: 0 };
+        let member = Arc::new(Member { place: Mutex::new(place), left: Condvar::new() });
+        self.change_members(|members| members.push(member.clone()));
+        Ok(Some(member))
+    }
+
+    /// Serves `member` no more. Returns once no thread is at work for it.
+    pub(crate) fn leave(&self, member: &Arc<Member>) {
+        let mut threads = self.threads.lock();
+        self.change_members(|members| members.retain(|other| !Arc::ptr_eq(other, member)));
+        {
+            let mut place = member.place.lock();
+            place.inner = None;
+            while place.visitors > 0 {
+                member.left.wait(&mut place);
+            }
+        }
+        if self.state.lock().members.is_empty() {
+            self.end(&mut threads);
+        }
+    }
+
+    /// Does `work` for each database that it serves.
+    pub(crate) fn for_each(&self, mut work: impl FnMut(&Arc<Inner>)) {
+        let members = self.state.lock().members.clone();
+        for member in members.iter() {
+            // Its threads can't end it meanwhile: they don't own it.
+            member.visit(|inner| work(inner));
+        }
+    }
+
+    fn change_members(&self, change: impl FnOnce(&mut Vec<Arc<Member>>)) {
+        let mut state = self.state.lock();
+        let mut members = state.members.to_vec();
+        change(&mut members);
+        state.members = members.into();
+        drop(state);
+        self.signal.announce();
+    }
+
+    fn start(self: &Arc<Self>, background: &dyn Background) -> Result<Vec<Box<dyn Running>>> {
+        self.state.lock().ends = false;
+        let mut lanes = vec![
+            (Lane::Prepare, Priority::Normal, "esker-prepare".to_owned()),
+            (Lane::Flush, Priority::Normal, "esker-flush".to_owned()),
+            (Lane::Sync, Priority::Normal, "esker-sync".to_owned()),
+        ];
+        // Readers and writers come first. A compaction that falls behind slows writers in time.
+        let compaction = |n| (Lane::Compaction, Priority::Low, format!("esker-compact-{n}"));
+        lanes.extend((0..self.compaction_threads).map(compaction));
+        let mut threads = Vec::new();
+        for (lane, priority, name) in lanes {
+            let crew = self.clone();
+            match background.spawn(&name, priority, Box::new(move || crew.serve(lane))) {
+                Ok(thread) => threads.extend(thread),
+                Err(error) => {
+                    // If one can't be had, nobody may wait for what it would have done.
+                    self.end(&mut threads);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(threads)
+    }
+
+    fn end(&self, threads: &mut Vec<Box<dyn Running>>) {
+        self.state.lock().ends = true;
+        self.signal.announce();
+        for thread in threads.drain(..) {
+            thread.join();
+        }
+    }
+
+    /// What a thread runs.
+    fn serve(&self, lane: Lane) {
+        let mut turn = 0;
+        loop {
+            let seen = self.signal.count();
+            let members = match &*self.state.lock() {
+                State { ends: true, .. } => return,
+                State { members, .. } => members.clone(),
+            };
+            let mut wait = IDLE;
+            let mut has_worked = false;
+            for at in 0..members.len() {
+                let member = &members[(turn + at) % members.len()];
+                has_worked |= member.visit(|inner| {
+                    wait = wait.min(inner.sync_interval().unwrap_or(IDLE));
+                    // A database whose job has panicked says so itself, and the others are served on.
+                    catch_unwind(AssertUnwindSafe(|| visit(inner, lane))).unwrap_or(true)
+                });
+                if has_worked {
+                    turn = (turn + at + 1) % members.len();
+                    break;
+                }
+            }
+            if !has_worked {
+                self.signal.wait(seen, wait);
+            }
+        }
+    }
+}
+
+impl Member {
+    /// Does `work` unless the database has left. False if it has.
+    fn visit<T: Default>(&self, work: impl FnOnce(&Arc<Inner>) -> T) -> T {
+        let inner = {
+            let mut place: MutexGuard<'_, Place> = self.place.lock();
+            let Some(inner) = place.inner.clone() else { return T::default() };
+            place.visitors += 1;
+            inner
+        };
+        let result = work(&inner);
+        // Before the visit ends: who closes the database drops it last.
+        drop(inner);
+        self.place.lock().visitors -= 1;
+        self.left.notify_all();
+        result
+    }
+}

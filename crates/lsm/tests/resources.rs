@@ -1,0 +1,156 @@
+//! Databases that share memory and threads.
+
+use esker_base::background::{Body, Running};
+use esker_base::{Background, Priority, Result, Threads};
+use esker_lsm::{Db, Env, Resources, Settings};
+use esker_storage::MemoryStorage;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Threads that are counted while they run.
+#[derive(Clone, Default)]
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn running(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Background for Counted {
+    fn spawn(
+        &self,
+        name: &str,
+        priority: Priority,
+        body: Body,
+    ) -> Result<Option<Box<dyn Running>>> {
+        let running = self.0.clone();
+        running.fetch_add(1, Ordering::SeqCst);
+        let counted = move || {
+            body();
+            running.fetch_sub(1, Ordering::SeqCst);
+        };
+        Threads.spawn(name, priority, Box::new(counted))
+    }
+}
+
+fn open(background: &Counted, storage: &MemoryStorage, resources: &Resources) -> Db {
+    let env =
+        Env { background: Arc::new(background.clone()), ..Env::over(Arc::new(storage.clone())) };
+    let settings = Settings {
+        segment_bytes: 1 << 20,
+        resources: Some(resources.clone()),
+        ..Settings::default()
+    };
+    Db::open_with(env, settings).unwrap()
+}
+
+fn fill(db: &Db, keys: std::ops::Range<u32>) {
+    let keyspace = db.default_keyspace();
+    keys.for_each(|key| db.put(&keyspace, &key.to_be_bytes(), &[7; 100]).unwrap());
+}
+
+fn has(db: &Db, mut keys: std::ops::Range<u32>) -> bool {
+    let keyspace = db.default_keyspace();
+    keys.all(|key| db.get(&keyspace, &key.to_be_bytes()).unwrap().is_some())
+}
+
+#[test]
+fn databases_that_share_have_the_threads_of_one_until_the_last_closes() {
+    let (background, resources) = (Counted::default(), Resources::new(64 << 20, 2).unwrap());
+    let open = || open(&background, &MemoryStorage::new(), &resources);
+    let first = open();
+    let threads = background.running();
+    assert_eq!(threads, 5, "one to prepare, to flush and to sync each, two to compact");
+    let others: Vec<Db> = (0..10).map(|_| open()).collect();
+    assert_eq!(background.running(), threads);
+    assert_eq!(resources.databases(), 11);
+    others.iter().chain([&first]).for_each(|db| fill(db, 0..100));
+    first.close().unwrap();
+    assert_eq!((background.running(), resources.databases()), (threads, 10));
+    for db in &others {
+        // Their work is done all the same.
+        db.flush().unwrap();
+        assert!(has(db, 0..100) && db.stats().flushes == 1);
+    }
+    drop(others);
+    assert_eq!((background.running(), resources.databases()), (0, 0));
+    let again = open();
+    assert_eq!(background.running(), threads);
+    fill(&again, 0..100);
+    again.flush().unwrap();
+}
+
+#[test]
+fn every_database_is_charged_for_what_it_holds_and_gives_it_back() {
+    let (background, resources) = (Counted::default(), Resources::new(256 << 20, 2).unwrap());
+    let open = || open(&background, &MemoryStorage::new(), &resources);
+    let (small, large) = (open(), open());
+    fill(&small, 0..10);
+    fill(&large, 0..20_000);
+    large.flush().unwrap();
+    fill(&large, 0..5_000);
+    assert!(has(&large, 0..20_000));
+    let (of_small, of_large) = (small.stats(), large.stats());
+    assert_eq!((of_small.databases, of_small.memory_budget_bytes), (2, 256 << 20));
+    assert_eq!(
+        of_small.memory_own_bytes + of_large.memory_own_bytes,
+        resources.charged_bytes() as u64
+    );
+    assert!(of_large.memory_own_bytes > of_small.memory_own_bytes);
+    assert!(of_large.cache_own_bytes > 0 && of_small.cache_own_bytes == 0);
+    assert_eq!(of_small.cache_bytes, of_large.cache_bytes, "they have one cache");
+    let all = of_large.cache_capacity_bytes + of_large.memory_charged_bytes;
+    assert!(all.abs_diff(256 << 20) < 64 << 10, "{all} bytes: shards of the cache are rounded");
+
+    large.close().unwrap();
+    let rest = small.stats();
+    assert_eq!((rest.databases, rest.cache_bytes), (1, 0));
+    assert_eq!(rest.memory_charged_bytes, rest.memory_own_bytes);
+    assert!(has(&small, 0..10));
+}
+
+#[test]
+fn the_same_keys_and_file_ids_of_two_databases_are_not_mixed_up_in_the_cache() {
+    let (background, resources) = (Counted::default(), Resources::new(64 << 20, 1).unwrap());
+    let open = || open(&background, &MemoryStorage::new(), &resources);
+    let databases = [open(), open()];
+    for (db, value) in databases.iter().zip([b"one", b"two"]) {
+        db.put(&db.default_keyspace(), b"key", value).unwrap();
+        db.flush().unwrap();
+    }
+    for _ in 0..2 {
+        for (db, value) in databases.iter().zip([b"one", b"two"]) {
+            let found =
+                db.range::<[u8]>(&db.default_keyspace(), ..).into_iter().next().unwrap().unwrap().1;
+            assert_eq!(found, value);
+        }
+    }
+}
+
+#[test]
+fn memtables_of_all_databases_together_stay_within_their_part_of_the_budget() {
+    const BUDGET: usize = 16 << 20;
+    let (background, resources) = (Counted::default(), Resources::new(BUDGET, 2).unwrap());
+    let databases: Vec<Db> =
+        (0..24).map(|_| open(&background, &MemoryStorage::new(), &resources)).collect();
+    for db in &databases {
+        fill(db, 0..10_000);
+    }
+    for db in &databases {
+        assert!(has(db, 0..10_000));
+    }
+    let held: u64 = databases.iter().map(|db| db.stats().memtable_bytes).sum();
+    // What was charged last may be beyond the half at which it is noticed.
+    assert!(held <= BUDGET as u64, "{held} bytes of MemTables");
+    assert!(databases.iter().map(|db| db.stats().flushes).sum::<u64>() > 10);
+}
+
+#[test]
+fn a_budget_that_holds_no_two_segments_is_refused() {
+    let resources = Resources::new(4 << 20, 2).unwrap();
+    let settings = Settings { resources: Some(resources), ..Settings::default() };
+    let error = settings.validate().unwrap_err().to_string();
+    assert!(error.contains("memory_bytes"), "{error}");
+    assert!(Resources::new(0, 2).is_err() && Resources::new(64 << 20, 0).is_err());
+}
