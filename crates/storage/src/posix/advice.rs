@@ -39,13 +39,14 @@ fn advise(file: &File, offset: u64, bytes: u64, advice: rustix::fs::Advice) {
 }
 
 /// Reserves space for the bytes `range` of `file`, in extents as large as there are, so that a full
-/// disk shows at once. A file system that can't reserve shows it when the bytes are written.
+/// disk shows at once. False if the file system can't: it shows a full disk when the bytes are written.
 #[cfg(target_os = "linux")]
-pub(super) fn allocate(file: &File, range: Range<u64>) -> io::Result<()> {
+pub(super) fn allocate(file: &File, range: Range<u64>) -> io::Result<bool> {
     use rustix::{fs::FallocateFlags, io::Errno};
     match rustix::fs::fallocate(file, FallocateFlags::empty(), range.start, range.end - range.start)
     {
-        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Ok(()) => Ok(true),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
         Err(source) => Err(source.into()),
     }
 }
@@ -57,6 +58,6 @@ pub(super) fn start_writeback(_file: &File, _offset: u64, _bytes: u64) {}
 pub(super) fn read_ahead(_file: &File, _offset: u64, _bytes: u64) {}
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn allocate(_file: &File, _range: Range<u64>) -> io::Result<()> {
-    Ok(())
+pub(super) fn allocate(_file: &File, _range: Range<u64>) -> io::Result<bool> {
+    Ok(false)
 }

@@ -27,6 +27,9 @@ pub(super) struct PosixLog {
     bytes: u64,
     /// Writes may go to the bytes below this.
     prepared: AtomicU64,
+    /// The file, opened once more, for [`LogFile::prepare`]. The system tells a failure to write back once
+    /// for each opening: a sync of a step must not take from the log's sync the failure of a frame.
+    steps: Option<File>,
     path: PathBuf,
     name: String,
 }
@@ -62,12 +65,21 @@ impl PosixLog {
             let _ = directory.remove(name);
             return Err(failure("allocate", &path, source));
         }
+        let steps = match prepared < bytes {
+            true => directory.open_file(name, OFlags::WRONLY).map(Some),
+            false => Ok(None),
+        };
+        let steps = steps.map_err(|source| {
+            let _ = directory.remove(name);
+            failure("open", &path, source)
+        })?;
         advice::read_ahead(&file, 0, prepared);
-        Ok(PosixLog::over(file, bytes, prepared, path, name))
+        Ok(PosixLog { steps, ..PosixLog::over(file, bytes, prepared, path, name) })
     }
 
     fn over(file: File, bytes: u64, prepared: u64, path: PathBuf, name: &str) -> Self {
-        PosixLog { file, bytes, prepared: prepared.into(), path, name: name.to_owned() }
+        let (prepared, name) = (prepared.into(), name.to_owned());
+        PosixLog { file, bytes, prepared, steps: None, path, name }
     }
 
     /// Opens a log as it is.
@@ -138,12 +150,16 @@ impl LogFile for PosixLog {
         if step.is_empty() {
             return Ok(());
         }
+        let file = self.steps.as_ref().unwrap_or(&self.file);
         // No writer is beyond what is prepared, so zeros can't overwrite a frame.
         let prepared = match pace {
-            Pace::Ahead => fill_with_zeros(&self.file, step.clone())
-                .and_then(|()| self.file.sync_data())
-                .map(|()| advice::read_ahead(&self.file, step.start, step.end - step.start)),
-            Pace::Hurried => advice::allocate(&self.file, step.clone()),
+            Pace::Ahead => fill_with_zeros(file, step.clone())
+                .and_then(|()| file.sync_data())
+                .map(|()| advice::read_ahead(file, step.start, step.end - step.start)),
+            Pace::Hurried => match advice::allocate(file, step.clone()) {
+                Ok(false) => fill_with_zeros(file, step.clone()),
+                allocated => allocated.map(|_| ()),
+            },
         };
         prepared.map_err(|source| failure("allocate", &self.path, source))?;
         self.prepared.store(step.end, Ordering::Release);
