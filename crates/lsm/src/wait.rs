@@ -47,7 +47,9 @@ impl Rotation for Inner {
     fn wait_for_segment(&self) -> Result<()> {
         let started = self.clock.now();
         let waited = self.wait_until(|jobs, view| {
-            if !jobs.prepared.is_empty() {
+            // Another writer may have taken the segment that this one waited for: then there is an active
+            // one with space, and the next is not prepared yet.
+            if !jobs.prepared.is_empty() || !jobs.needs_segment {
                 Wait::Over
             } else if flush_may_make_room(jobs, view) {
                 Wait::For(Lane::Flush)
@@ -123,6 +125,7 @@ impl Inner {
     pub(crate) fn ask_for_first_segment(&self) -> bool {
         let mut jobs = self.schedule.jobs.lock();
         jobs.wants_segment |= jobs.has_threads;
+        jobs.needs_segment |= jobs.has_threads;
         self.schedule.work.announce();
         jobs.has_threads
     }

@@ -71,7 +71,7 @@ fn a_segment_with_its_most_range_deletes_is_followed_by_another_however_little_i
     let keyspace = db.default_keyspace();
     for number in 0..1500 {
         put(&db, number).unwrap();
-        db.delete_range(&keyspace, &key(number), &key(number + 1)).unwrap();
+        db.delete_range(&keyspace, key(number)..key(number + 1)).unwrap();
     }
     assert!(db.stats().memtables > 1 || db.stats().flushes > 0);
     assert!(!(0..1500).any(|number| has(&db, number)));

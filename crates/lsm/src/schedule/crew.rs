@@ -15,33 +15,41 @@ use esker_base::{Background, Error, Priority, Result};
 use esker_pmem::OwnerProcess;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// Wakes the threads.
+///
+/// Its lock is one of the standard library. `parking_lot` keeps waiting threads in a table of the process,
+/// so a forked child would find the parent's idle threads there, which it does not have.
 #[derive(Default)]
 pub(crate) struct Signal {
-    announced: Mutex<u64>,
-    work: Condvar,
+    announced: std::sync::Mutex<u64>,
+    work: std::sync::Condvar,
 }
 
 impl Signal {
     /// Says that there may be work. What makes it so was stored before.
     pub(crate) fn announce(&self) {
-        *self.announced.lock() += 1;
+        *self.lock() += 1;
         self.work.notify_all();
     }
 
     fn count(&self) -> u64 {
-        *self.announced.lock()
+        *self.lock()
     }
 
     /// Returns once something was announced after `seen`, or after a while.
     fn wait(&self, seen: u64, most: Duration) {
-        let mut announced = self.announced.lock();
+        let announced = self.lock();
         if *announced == seen {
-            self.work.wait_for(&mut announced, most);
+            drop(self.work.wait_timeout(announced, most));
         }
+    }
+
+    /// A panic elsewhere leaves the count as it was.
+    fn lock(&self) -> std::sync::MutexGuard<'_, u64> {
+        self.announced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

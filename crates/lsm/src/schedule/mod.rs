@@ -93,7 +93,8 @@ pub(crate) struct Jobs {
     pub(crate) opening: Opening,
     /// A writer came, so segments are worth preparing.
     pub(crate) wants_segment: bool,
-    /// A writer needs the next segment, however little of the active one is used.
+    /// A writer needs the next segment, however little of the active one is used. No writer does once one
+    /// has begun a segment.
     pub(crate) needs_segment: bool,
     /// Segments that writers may begin, the next one first.
     pub(crate) prepared: VecDeque<LogSegment>,
