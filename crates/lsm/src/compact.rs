@@ -221,6 +221,11 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<Option<Merged>> {
         inner.counters.trivial_moves.add(u64::from(!is_dropped));
         return Ok(None);
     }
+    if plan.is_drop() {
+        let done = Done::by(plan);
+        install_edit(inner, plan.keyspace, done, || drop_edit(plan))?;
+        return Ok(None);
+    }
     let view = inner.view.load();
     let Some(keyspace) = view.version.keyspaces.get(&plan.keyspace).cloned() else {
         return Ok(None);
@@ -326,6 +331,11 @@ fn move_edit(plan: &Plan) -> Edit {
     Edit::of(plan.tables().flat_map(|table| {
         [remove(plan.keyspace, table.meta.id), add(plan.keyspace, place, &table.meta)]
     }))
+}
+
+/// The edit that drops the inputs.
+fn drop_edit(plan: &Plan) -> Edit {
+    Edit::of(plan.tables().map(|table| remove(plan.keyspace, table.meta.id)))
 }
 
 fn remove(keyspace: KeyspaceId, id: TableId) -> Change {

@@ -13,6 +13,8 @@ pub struct DoneFor {
     pub in_place: u64,
     /// Moves of tables as they are.
     pub moved: u64,
+    /// Drops of tables that no reader needs.
+    pub dropped: u64,
 }
 
 impl AddAssign for DoneFor {
@@ -20,6 +22,7 @@ impl AddAssign for DoneFor {
         self.down += more.down;
         self.in_place += more.in_place;
         self.moved += more.moved;
+        self.dropped += more.dropped;
     }
 }
 
@@ -56,6 +59,7 @@ impl Done {
     pub(crate) fn by(plan: &Plan) -> Done {
         let mut figures = DoneFor::default();
         let figure = match plan.output_level > plan.newest_place().level {
+            _ if plan.is_drop() => &mut figures.dropped,
             _ if plan.is_trivial_move() => &mut figures.moved,
             true => &mut figures.down,
             false => &mut figures.in_place,

@@ -245,7 +245,8 @@ impl Inner {
     pub(crate) fn surroundings(&self, view: &View, jobs: &Jobs) -> Surroundings {
         let arrival = self.arrival(view, jobs);
         if !view.version.has_space_goal() {
-            return Surroundings { arrival, ..Surroundings::default() };
+            let snapshots = self.snapshots.list();
+            return Surroundings { snapshots, arrival, ..Surroundings::default() };
         }
         // Once its tables are there it is in no view any more.
         let is_flushed = |memtable: &&Arc<MemTable>| Some(memtable.epoch()) == jobs.flushing;

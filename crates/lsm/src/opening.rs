@@ -73,6 +73,7 @@ impl Db {
         {
             let mut jobs = inner.schedule.jobs.lock();
             jobs.opening = Opening { newest_file, table_memory, ..Opening::default() };
+            jobs.opened_at = inner.clock.now();
         }
         let openers = (parallel::helpers() + 1).min(unopened.len());
         let waiting: Waiting = Arc::new(Mutex::new(unopened.into_iter()));

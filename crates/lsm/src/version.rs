@@ -244,6 +244,11 @@ impl TableHandle {
         keys.map_or(0, |keys| self.meta.entries.saturating_sub(keys))
     }
 
+    /// The bytes of its data blocks that lie wholly between `start` and `end`. 0 before its reader is open.
+    pub fn bytes_within(&self, start: &[u8], end: &[u8]) -> u64 {
+        self.opened().map_or(0, |table| table.bytes_within(start, end))
+    }
+
     /// The file behind the table.
     pub fn file(&self) -> Option<&Arc<TableFile>> {
         self.file.as_ref()

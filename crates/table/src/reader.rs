@@ -10,7 +10,7 @@ use crate::index::Index;
 use crate::sketch::Sketches;
 use crate::source::Source;
 use crate::{Properties, tombstones};
-use esker_base::{Error, FragmentedTombstones, Kind, Result, Seqno};
+use esker_base::{Error, FragmentedTombstones, Kind, MAX_SEQNO, Result, Seqno};
 use esker_storage::ReadableFile;
 use std::ops::Range;
 use std::sync::Arc;
@@ -197,6 +197,18 @@ impl Table {
     #[inline]
     pub fn may_contain(&self, key_hash: u64) -> bool {
         self.filter.may_contain(key_hash)
+    }
+
+    /// The bytes of the data blocks that lie wholly between `start` and `end`.
+    pub fn bytes_within(&self, start: &[u8], end: &[u8]) -> u64 {
+        let place = |key| self.index.find(key, MAX_SEQNO);
+        let after =
+            |n: usize| if n < self.index.len() { self.index.block(n).end } else { u64::MAX };
+        let before = |n: usize| match n < self.index.len() {
+            true => self.index.block(n).start,
+            false => self.index.blocks_end(),
+        };
+        before(place(end)).saturating_sub(after(place(start)))
     }
 
     /// The table's range tombstones.

@@ -24,6 +24,9 @@ struct Claim {
     oldest: Place,
     expected_bytes: u64,
     reason: Reason,
+    /// A plan that only drops tables passes no data by others, so it may begin beside any plan. But no plan begins beside
+    /// it: a plan for a level whose run is about to go would put its output into that run, and the next into another.
+    drops: bool,
 }
 
 impl Claim {
@@ -35,14 +38,18 @@ impl Claim {
             oldest: plan.oldest_place(),
             expected_bytes: plan.expected_bytes,
             reason: plan.reason,
+            drops: plan.is_drop(),
         }
     }
 
+    /// Whether this claim, of a running plan, keeps `other` from being begun.
     fn meets(&self, other: &Claim) -> bool {
-        self.keyspace == other.keyspace
-            && self.newest <= other.oldest
-            && other.newest <= self.oldest
-            && self.span.overlaps(&other.span)
+        let is_on_its_way = || {
+            self.newest <= other.oldest
+                && other.newest <= self.oldest
+                && self.span.overlaps(&other.span)
+        };
+        self.keyspace == other.keyspace && (self.drops || !other.drops && is_on_its_way())
     }
 }
 
@@ -67,9 +74,14 @@ impl Busy {
         table.is_unreadable() || self.tables.contains(&table.meta.id)
     }
 
-    /// Whether `plan` can be done, and may run beside those that run.
+    /// Whether the table is an input of a running plan.
+    pub(super) fn has_input(&self, table: TableId) -> bool {
+        self.tables.contains(&table)
+    }
+
+    /// Whether `plan` can be done, and may begin beside those that run. A table that can't be read can be dropped.
     pub fn permits(&self, plan: &Plan) -> bool {
-        !plan.takes_unreadable() && !self.meets(plan)
+        (plan.is_drop() || !plan.takes_unreadable()) && !self.meets(plan)
     }
 
     fn meets(&self, plan: &Plan) -> bool {
@@ -102,6 +114,11 @@ impl Busy {
     /// How many running plans of `keyspace` were begun for `reason`.
     pub fn begun_for(&self, keyspace: KeyspaceId, reason: Reason) -> usize {
         self.claims_of(keyspace).filter(|claim| claim.reason == reason).count()
+    }
+
+    /// Whether a running plan of any keyspace was begun for `reason`.
+    pub fn runs_for(&self, reason: Reason) -> bool {
+        self.claims.iter().any(|claim| claim.reason == reason)
     }
 
     /// How many plans of `keyspace` are running.

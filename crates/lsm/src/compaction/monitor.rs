@@ -9,24 +9,50 @@
 
 use super::estimate::{Estimate, estimate, proportion};
 use crate::dedup::Dedup;
-use crate::version::{KeyspaceVersion, LEVELS, Level, TableHandle};
+use crate::version::{KeyspaceVersion, LEVELS, Level, TableHandle, TableId};
 use esker_base::Seqno;
 use esker_table::Hll;
 use parking_lot::Mutex;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
+
+/// A figure, and the snapshots that it counts with. `None` before it is asked for.
+type AsOf<T> = Mutex<Option<(Vec<Seqno>, T)>>;
 
 /// What is known of a version's duplicates, each figure worked out when it is first asked for.
 #[derive(Debug, Default)]
 pub struct Monitors {
     rates: [OnceLock<f64>; LEVELS],
     /// Of the whole keyspace, as of these snapshots.
-    whole: Mutex<Option<(Vec<Seqno>, Estimate)>>,
+    whole: AsOf<Estimate>,
+    /// The tables that can be dropped, as of these snapshots.
+    deleted: AsOf<Arc<[TableId]>>,
 }
 
 impl Clone for Monitors {
     /// A copy of a version is made to change it, so what was worked out does not go with it.
     fn clone(&self) -> Self {
         Monitors::default()
+    }
+}
+
+impl Monitors {
+    /// The tables that can be dropped beside `snapshots`, by `find` if that is not known. It finds `None` while it can't
+    /// know all of them.
+    pub(super) fn deleted(
+        &self,
+        snapshots: &[Seqno],
+        find: impl FnOnce() -> Option<Vec<TableId>>,
+    ) -> Arc<[TableId]> {
+        let mut deleted = self.deleted.lock();
+        if let Some((of, known)) = &*deleted
+            && of == snapshots
+        {
+            return known.clone();
+        }
+        let Some(found) = find() else { return Arc::default() };
+        let found: Arc<[TableId]> = found.into();
+        *deleted = Some((snapshots.to_vec(), found.clone()));
+        found
     }
 }
 

@@ -5,7 +5,7 @@ use super::busy::Busy;
 use super::plan::Plan;
 use super::sizes::Sizes;
 use super::space::Surroundings;
-use super::{leveled, per_level, space_goal, tiered};
+use super::{deleted, deletes, leveled, per_level, space_goal, tiered};
 use crate::dedup::Dedup;
 use crate::settings::Shape;
 use crate::version::{KeyspaceVersion, LEVELS};
@@ -29,6 +29,9 @@ pub fn pick(
     sizes: Sizes,
     around: &Surroundings,
 ) -> Option<Plan> {
+    if let Some(plan) = deleted::pick(keyspace, busy, &around.snapshots) {
+        return Some(plan);
+    }
     match keyspace.settings.shape {
         Shape::Leveled { ratio } => leveled::pick(keyspace, ratio, busy, sizes, around.arrival),
         Shape::Tiered { runs } => {
@@ -43,6 +46,24 @@ pub fn pick(
                 Dedup::None => tiered::pick(keyspace, runs, busy, sizes),
             }
         }
+    }
+}
+
+/// The compaction of `keyspace` that gives back space which deletes free, if that is worth its writes: for when
+/// [`pick`] finds nothing in any keyspace.
+pub fn pick_idle(
+    keyspace: &KeyspaceVersion,
+    busy: &Busy,
+    sizes: Sizes,
+    around: &Surroundings,
+) -> Option<Plan> {
+    let snapshots = &around.snapshots;
+    match (keyspace.settings.shape, keyspace.settings.dedup) {
+        (Shape::Leveled { ratio }, _) => {
+            deletes::pick_leveled(keyspace, ratio, busy, sizes, snapshots)
+        }
+        (_, Dedup::SpaceGoal { amp }) => space_goal::pick_idle(keyspace, amp, busy, sizes, around),
+        _ => deletes::pick_tiered(keyspace, busy, sizes, snapshots),
     }
 }
 

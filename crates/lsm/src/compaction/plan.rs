@@ -65,13 +65,17 @@ pub enum Reason {
     Narrowing,
     /// Deletes have stayed for long enough.
     OldDeletes,
+    /// Deletes free enough space, and there is time.
+    Deletes,
+    /// A newer range tombstone deletes the tables whole.
+    Deleted,
     /// A user asked for it.
     Manual,
 }
 
 impl Reason {
     /// All of them, in the order in which they stand above.
-    pub const ALL: [Reason; 11] = [
+    pub const ALL: [Reason; 13] = [
         Reason::Level0Runs,
         Reason::Level0Small,
         Reason::LevelSize,
@@ -82,6 +86,8 @@ impl Reason {
         Reason::Settling,
         Reason::Narrowing,
         Reason::OldDeletes,
+        Reason::Deletes,
+        Reason::Deleted,
         Reason::Manual,
     ];
 }
@@ -99,6 +105,8 @@ impl fmt::Display for Reason {
             Reason::Settling => "settling",
             Reason::Narrowing => "narrowing",
             Reason::OldDeletes => "old deletes",
+            Reason::Deletes => "deletes",
+            Reason::Deleted => "deleted",
             Reason::Manual => "manual",
         })
     }
@@ -207,6 +215,7 @@ pub struct Plan {
     /// About how many bytes it makes free: not more than that, if that is in doubt.
     pub expected_freed: u64,
     moves: bool,
+    drops: bool,
 }
 
 impl Plan {
@@ -249,6 +258,7 @@ impl Plan {
             expected_bytes: 0,
             expected_freed: 0,
             moves: false,
+            drops: false,
         };
         let oldest = plan.oldest_place();
         plan.bottommost = !plan.outsiders(keyspace, &plan.span).any(|(place, _)| place > oldest);
@@ -257,6 +267,45 @@ impl Plan {
         plan.expected_freed = plan.input_bytes() - plan.expected_bytes;
         debug_assert!(plan.keeps_order(keyspace), "a plan must not put older data above newer");
         Some(plan)
+    }
+
+    /// A plan to drop `tables`, in order of their ids, which no reader needs. `None` if there is none of them.
+    pub(super) fn dropping(keyspace: &KeyspaceVersion, tables: &[TableId]) -> Option<Plan> {
+        let mut inputs: Vec<PlanInput> = Vec::new();
+        let is_asked = |id: &TableId| tables.binary_search(id).is_ok();
+        for (level, run, table) in keyspace.tables().filter(|(_, _, it)| is_asked(&it.meta.id)) {
+            match inputs.last_mut() {
+                Some(last) if last.place() == Place::new(level, run) => {
+                    last.tables.push(table.clone());
+                }
+                _ => inputs.push(PlanInput { level, run, tables: vec![table.clone()] }),
+            }
+        }
+        let span = Span::of(inputs.iter().flat_map(|input| &input.tables))?;
+        let (output_level, output_run) = inputs.first().map(|input| (input.level, input.run))?;
+        let mut plan = Plan {
+            keyspace: keyspace.id,
+            inputs,
+            output_level,
+            output_run,
+            bottommost: false,
+            reason: Reason::Deleted,
+            grandparents: Vec::new(),
+            span,
+            cutting: None,
+            held_back: Vec::new(),
+            expected_bytes: 0,
+            expected_freed: 0,
+            moves: false,
+            drops: true,
+        };
+        plan.expected_freed = plan.input_bytes();
+        Some(plan)
+    }
+
+    /// Whether the inputs are dropped and nothing comes in their place. Then only the manifest changes.
+    pub fn is_drop(&self) -> bool {
+        self.drops
     }
 
     /// The newest input's place.

@@ -237,6 +237,18 @@ impl<'a> Search<'a> {
         plans.next()
     }
 
+    /// Merges deletes into the base where that frees half as much as it writes, and writes no more than `room`.
+    pub fn deletes(&self, room: f64) -> Option<Plan> {
+        const WORTHWHILE: f64 = 0.5;
+        let candidates = self.candidates();
+        let has_deletes = |it: &&Candidate<'_>| it.seed.iter().any(|table| table.has_deletes());
+        let worthwhile =
+            candidates.iter().filter(has_deletes).filter(|it| it.promise >= WORTHWHILE);
+        let plans = self.first_judged(worthwhile, Reason::Deletes);
+        let good = plans.filter(|it| yields(it) >= WORTHWHILE && it.expected_bytes as f64 <= room);
+        good.max_by(|a, b| yields(a).total_cmp(&yields(b)))
+    }
+
     /// Rewrites a table in its place, cut wherever the base's tables end. Not one with range tombstones:
     /// cuts are made at keys only, so it might come out as it was, for ever.
     fn finer(&self, level: usize, run: u64, table: &Arc<TableHandle>) -> Option<Plan> {

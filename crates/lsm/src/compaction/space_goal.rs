@@ -82,6 +82,23 @@ pub(super) fn pick(
     stack.or_else(old_deletes).or_else(settling)
 }
 
+/// The merge that frees most for each byte it writes, of those that take deletes into the base, if it frees half as much
+/// as it writes: for idle time. The goal allows what is garbage otherwise.
+pub(super) fn pick_idle(
+    keyspace: &KeyspaceVersion,
+    amp: Ratio,
+    busy: &Busy,
+    sizes: Sizes,
+    around: &Surroundings,
+) -> Option<Plan> {
+    if !keyspace.tables().any(|(_, _, table)| table.has_deletes()) {
+        return None;
+    }
+    let ledger = Ledger::of(keyspace, amp, busy, sizes, around)?;
+    let search = Search { keyspace, busy, sizes, snapshots: &around.snapshots };
+    search.deletes(ledger.room_beside_flush())
+}
+
 /// How much may lie above the base. The goal itself bounds what is garbage; this bounds what is new,
 /// so that a keyspace that grows has a base that its merges can be cut by.
 fn most_above(amp: Ratio, sizes: Sizes, ledger: &Ledger) -> f64 {

@@ -2,7 +2,7 @@
 
 use super::{Job, Jobs, Lane};
 use crate::compact::Merged;
-use crate::compaction::{self, Plan};
+use crate::compaction::{self, Busy, Plan, Reason, Sizes, Surroundings};
 use crate::inner::Inner;
 use crate::version::KeyspaceVersion;
 use crate::view::View;
@@ -25,14 +25,19 @@ pub(super) fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job
         if let Some(merged) = jobs.deferred.take_due(inner, now) {
             return Some(jobs.begin_install(merged));
         }
-        let plan = next_plan(inner, jobs);
-        if plan.is_none()
+        let due = next_due_plan(inner, jobs);
+        if due.is_none()
             && let Some(merged) = next_in_the_way(inner, jobs)
         {
             return Some(jobs.begin_install(merged));
         }
-        jobs.is_compacting &= plan.is_some() || jobs.lane(lane).running > 0;
-        let Some(plan) = plan else { return retry_tables(inner, jobs, now) };
+        jobs.is_compacting &= due.is_some() || jobs.lane(lane).running > 0;
+        if due.is_none()
+            && let Some(job) = retry_tables(inner, jobs, now)
+        {
+            return Some(job);
+        }
+        let plan = due.or_else(|| next_idle_plan(inner, jobs))?;
         jobs.begin_plan(&plan);
         return Some(Job::Compact(plan));
     }
@@ -220,9 +225,40 @@ fn next_sync(inner: &Inner, jobs: &mut Jobs, now: Duration) -> Option<Job> {
     (synced < through && through <= visible).then_some(Job::Sync(through))
 }
 
-/// The next plan of any keyspace, each in its turn: one with much to do, or whose plans fail, must not
-/// keep the others waiting.
+/// The next plan: one that is due, or one for idle time.
 pub(crate) fn next_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
+    next_due_plan(inner, jobs).or_else(|| next_idle_plan(inner, jobs))
+}
+
+/// A plan that frees what deletes hide, if there is time.
+fn next_idle_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
+    is_idle(inner, jobs).then(|| next_by(inner, jobs, compaction::pick_idle)).flatten()
+}
+
+/// Whether nothing is written, and nothing has been for a while; or somebody waits for all that there is to do. One plan at
+/// a time is done in idle time, so that what comes to be due finds a thread.
+fn is_idle(inner: &Inner, jobs: &Jobs) -> bool {
+    /// Another flush would come by then if writers were busy.
+    const AFTER: Duration = Duration::from_secs(1);
+    if jobs.busy.runs_for(Reason::Deletes) || inner.stall.waits_for_compaction() {
+        return false;
+    }
+    let flushed_at = jobs.flushed.map_or(jobs.opened_at, |flushed| flushed.at);
+    let is_quiet = inner.clock.now().saturating_sub(flushed_at) >= AFTER
+        && !inner.view.pin().memtables.iter().any(|memtable| memtable.is_sealed());
+    is_quiet || jobs.deferred.is_hurried()
+}
+
+/// The next plan of any keyspace that is due.
+pub(crate) fn next_due_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
+    next_by(inner, jobs, compaction::pick)
+}
+
+type Picker = fn(&KeyspaceVersion, &Busy, Sizes, &Surroundings) -> Option<Plan>;
+
+/// The next plan of any keyspace by `pick`, each in its turn: one with much to do, or whose plans fail, must not
+/// keep the others waiting.
+fn next_by(inner: &Inner, jobs: &Jobs, pick: Picker) -> Option<Plan> {
     if inner.gate.is_cancelled() {
         return None;
     }
@@ -235,7 +271,7 @@ pub(crate) fn next_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
     };
     let after = keyspaces.range((after, Bound::Unbounded));
     let mut in_turn = after.chain(keyspaces.range((Bound::Unbounded, upto)));
-    in_turn.find_map(|(_, keyspace)| compaction::pick(keyspace, &jobs.busy, inner.sizes, &around))
+    in_turn.find_map(|(_, keyspace)| pick(keyspace, &jobs.busy, inner.sizes, &around))
 }
 
 /// Whether only the schedule still holds a flushed MemTable.

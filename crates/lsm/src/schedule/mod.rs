@@ -21,7 +21,7 @@ pub(crate) use run::{install_deferred, run_plan, update_debt};
 
 use crate::commit::LogSegment;
 use crate::compact::{Merge, Merged};
-use crate::compaction::{Busy, Plan};
+use crate::compaction::{Busy, Plan, Reason};
 use crate::deferred::Deferred;
 use crate::inner::Inner;
 use crate::opening::Opening;
@@ -113,6 +113,8 @@ pub(crate) struct Jobs {
     pub(crate) deferred: Deferred,
     /// A plan is under way, or another comes right after the last one.
     is_compacting: bool,
+    /// When the database was opened.
+    pub(crate) opened_at: Duration,
     /// The last flush since the database was opened.
     pub(crate) flushed: Option<Flushed>,
     /// The epoch of the MemTable that is being flushed.
@@ -299,7 +301,8 @@ impl Jobs {
     pub(crate) fn begin_plan(&mut self, plan: &Plan) {
         self.busy.claim(plan);
         self.served = Some(plan.keyspace);
-        self.is_compacting = true;
+        // What is done in idle time holds no writer to a pace.
+        self.is_compacting |= plan.reason != Reason::Deletes;
         self.lane(Lane::Compaction).running += 1;
     }
 }

@@ -1,6 +1,6 @@
 //! Doing a job, and what everybody is told when it is done.
 
-use super::choose::{is_unused, next_plan, segments_ahead};
+use super::choose::{is_unused, next_due_plan, segments_ahead};
 use super::{Flushed, IDLE, Job, Jobs, Lane};
 use crate::commit::LogSegment;
 use crate::compact::{Merge, compact, install};
@@ -89,7 +89,7 @@ fn rest(inner: &Inner, mut jobs: MutexGuard<'_, Jobs>, lane: Lane) {
     jobs.lane(lane).running -= 1;
     if lane == Lane::Compaction && jobs.lane(lane).running == 0 {
         jobs.is_compacting =
-            next_plan(inner, &jobs).is_some() || jobs.has_in_the_way(inner, &inner.view.pin());
+            next_due_plan(inner, &jobs).is_some() || jobs.has_in_the_way(inner, &inner.view.pin());
     }
     let ends_pace = lane == Lane::Compaction && !jobs.is_compacting && inner.stall.is_paced();
     drop(jobs);

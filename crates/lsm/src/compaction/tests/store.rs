@@ -3,7 +3,8 @@
 
 use crate::compaction::testing::{ListCursor, ListEntry};
 use crate::compaction::{
-    Busy, Context, Fold, Outcome, Plan, Sizes, Surroundings, execute_part, full, pick, write_table,
+    Busy, Context, Fold, Outcome, Plan, Sizes, Surroundings, execute_part, full, pick, pick_idle,
+    write_table,
 };
 use crate::dedup::Dedup;
 use crate::manifest::{Change, Edit, State, invariants};
@@ -147,6 +148,12 @@ impl Store {
         pick(self.keyspace(), &self.busy, self.sizes, &self.surroundings())
     }
 
+    /// What to do next in idle time.
+    pub fn pick_idle(&self) -> Option<Plan> {
+        let around = self.surroundings();
+        self.pick().or_else(|| pick_idle(self.keyspace(), &self.busy, self.sizes, &around))
+    }
+
     /// What to do next to have everything in one run.
     pub fn full(&self, before_file: u64) -> Option<Plan> {
         full(self.keyspace(), before_file, &self.busy, self.sizes, &self.surroundings())
@@ -207,8 +214,11 @@ impl Store {
 
     /// Executes and installs a plan.
     pub fn run(&mut self, plan: &Plan, parts: usize) {
-        let moves = plan.is_trivial_move();
-        let outcome = (!moves).then(|| self.execute(plan, parts).unwrap());
+        let outcome = match plan.is_drop() {
+            true => Some(Outcome::default()),
+            false if plan.is_trivial_move() => None,
+            false => Some(self.execute(plan, parts).unwrap()),
+        };
         self.install_plan(plan, outcome.as_ref());
     }
 

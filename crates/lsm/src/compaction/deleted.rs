@@ -1,0 +1,213 @@
+//! Tables that hold nothing any reader can see: an edit drops them, and no byte is read or written.
+//!
+//! * A table all of whose keys a **newer range tombstone** deletes. The tombstone lies in a table
+//!   at a newer place, so it is in no memory that a crash can take back. It also deletes what is
+//!   older still, so the dropped table's own deletes are not missed. A snapshot that sees a version
+//!   of the table and not the tombstone keeps the table.
+//! * A table of **tombstones alone**, once nothing older lies within its bounds and every snapshot
+//!   sees its tombstones.
+//!
+//! The first kind makes the second: a keyspace that one range delete emptied ends without a table.
+//!
+//! While other plans of the keyspace run, **no run is emptied**. One of them may put its output
+//! into that run, by its id. Once the run is gone, the next plan for its level would make a run of
+//! another id: two where there must be one.
+
+use super::busy::Busy;
+use super::plan::{Place, Plan};
+use super::span::Span;
+use crate::version::{KeyspaceVersion, TableHandle, TableId, TableMeta};
+use esker_base::Seqno;
+use esker_base::range_tombstone::Fragment;
+use std::sync::Arc;
+
+/// The plan that drops all such tables that no running plan has.
+pub(super) fn pick(keyspace: &KeyspaceVersion, busy: &Busy, snapshots: &[Seqno]) -> Option<Plan> {
+    if !keyspace.has_range_tombstones() {
+        return None;
+    }
+    let deleted = keyspace.monitors.deleted(snapshots, || find(keyspace, snapshots));
+    let is_free = |id: &TableId| !busy.has_input(*id);
+    let mut free: Vec<TableId> = deleted.iter().copied().filter(is_free).collect();
+    if free.is_empty() {
+        return None;
+    }
+    if !busy.is_idle(keyspace.id) {
+        spare_runs(keyspace, &mut free);
+    }
+    Plan::dropping(keyspace, &free).filter(|plan| busy.permits(plan))
+}
+
+/// Takes a table of each run that would be emptied off the sorted list `free`.
+fn spare_runs(keyspace: &KeyspaceVersion, free: &mut Vec<TableId>) {
+    for run in keyspace.levels.iter().flat_map(|level| &level.runs) {
+        let mut places = run.tables().iter().map(|table| free.binary_search(&table.meta.id));
+        if places.all(|place| place.is_ok()) {
+            // The smallest goes on to hold the run's place.
+            let smallest = run.tables().iter().min_by_key(|table| table.meta.bytes);
+            free.retain(|id| smallest.is_none_or(|table| table.meta.id != *id));
+        }
+    }
+}
+
+/// The tables, in order. `None` if a table with range tombstones is still to be opened.
+fn find(keyspace: &KeyspaceVersion, snapshots: &[Seqno]) -> Option<Vec<TableId>> {
+    let mut found = Vec::new();
+    let with_tombstones = keyspace.tables().filter(|(_, _, table)| table.meta.range_tombstones > 0);
+    let mut is_complete = true;
+    for (level, run, table) in with_tombstones {
+        let place = Place::new(level, run);
+        let span = Span::of_table(&table.meta);
+        let older: Vec<_> = older_within(keyspace, place, &span).collect();
+        let all_see = snapshots.first().is_none_or(|&first| table.meta.max_seqno <= first);
+        if older.is_empty() && table.meta.entries == 0 && all_see {
+            found.push(table.meta.id);
+            continue;
+        }
+        let Some(tombstones) = table.contents().and_then(|contents| contents.tombstones) else {
+            is_complete &= table.is_unreadable();
+            continue;
+        };
+        let fragments = tombstones.fragments();
+        let deleted = older.iter().filter(|older| deletes(fragments, &older.meta, snapshots));
+        found.extend(deleted.map(|table| table.meta.id));
+    }
+    found.sort_unstable();
+    found.dedup();
+    is_complete.then_some(found)
+}
+
+/// The tables at places older than `place` that overlap `span`.
+fn older_within<'a>(
+    keyspace: &'a KeyspaceVersion,
+    place: Place,
+    span: &'a Span,
+) -> impl Iterator<Item = &'a Arc<TableHandle>> {
+    let levels = keyspace.levels.iter().enumerate().skip(place.level);
+    let runs = levels.flat_map(|(level, runs)| runs.runs.iter().map(move |run| (level, run)));
+    let older = runs.filter(move |(level, run)| Place::new(*level, run.id) > place);
+    older.flat_map(move |(_, run)| span.tables_of(run))
+}
+
+/// Whether range tombstones delete all of the table `older`, for every reader.
+pub(super) fn deletes(fragments: &[Fragment], older: &TableMeta, snapshots: &[Seqno]) -> bool {
+    let mut from = &older.smallest[..];
+    let first = fragments.partition_point(|fragment| &fragment.end[..] <= from);
+    for fragment in &fragments[first..] {
+        // The oldest that deletes all versions hides them from the most snapshots.
+        let mut oldest_first = fragment.seqnos.iter().rev();
+        let Some(&seqno) = oldest_first.find(|&&seqno| seqno > older.max_seqno) else {
+            return false;
+        };
+        let sees_versions_alone =
+            |&snapshot: &Seqno| older.min_seqno <= snapshot && snapshot < seqno;
+        if &fragment.start[..] > from || snapshots.iter().any(sees_versions_alone) {
+            return false;
+        }
+        from = &fragment.end;
+        if older.ends_before(from) {
+            return true;
+        }
+    }
+    false
+}
+
+impl KeyspaceVersion {
+    /// Whether a table has range tombstones.
+    pub fn has_range_tombstones(&self) -> bool {
+        self.tables().any(|(_, _, table)| table.meta.range_tombstones > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compaction::plan::{PlanInput, Reason};
+    use crate::compaction::{Held, Sizes};
+    use crate::manifest::sample_table;
+    use crate::settings::KeyspaceSettings;
+    use crate::version::Run;
+    use esker_base::KeyspaceId;
+
+    fn fragment(start: &str, end: &str, seqnos: &[Seqno]) -> Fragment {
+        Fragment { start: start.into(), end: end.into(), seqnos: seqnos.to_vec() }
+    }
+
+    fn table(smallest: &str, largest: &str, seqnos: [Seqno; 2]) -> TableMeta {
+        let (smallest, largest, largest_is_exclusive) = (smallest.into(), largest.into(), false);
+        let [min_seqno, max_seqno] = seqnos;
+        TableMeta {
+            smallest,
+            largest,
+            largest_is_exclusive,
+            min_seqno,
+            max_seqno,
+            ..sample_table(1)
+        }
+    }
+
+    #[test]
+    fn a_table_is_deleted_only_if_all_of_its_keys_are() {
+        let table = table("d", "m", [3, 8]);
+        let is_deleted = |fragments: &[Fragment]| deletes(fragments, &table, &[]);
+        assert!(is_deleted(&[fragment("a", "z", &[9])]));
+        assert!(is_deleted(&[fragment("a", "f", &[9]), fragment("f", "n", &[12, 9, 2])]));
+        assert!(!is_deleted(&[fragment("a", "f", &[9]), fragment("g", "n", &[9])]), "a gap");
+        assert!(!is_deleted(&[fragment("a", "m", &[9])]), "the last key is left");
+        assert!(!is_deleted(&[fragment("e", "z", &[9])]), "the first key is left");
+        assert!(!is_deleted(&[fragment("a", "z", &[8])]), "of the same write, or older");
+        assert!(!is_deleted(&[]));
+    }
+
+    #[test]
+    fn a_snapshot_between_versions_and_tombstone_keeps_the_table() {
+        let table = table("d", "m", [3, 8]);
+        let fragments = [fragment("a", "z", &[20, 12])];
+        let is_deleted = |snapshots: &[Seqno]| deletes(&fragments, &table, snapshots);
+        assert!(is_deleted(&[2]) && is_deleted(&[12]) && is_deleted(&[2, 13, 25]));
+        assert!(
+            !is_deleted(&[3]) && !is_deleted(&[5]) && !is_deleted(&[8]) && !is_deleted(&[2, 11])
+        );
+    }
+
+    /// Tables in a run of level 1 that another plan takes no part of, and a table of level 2 that it does.
+    fn keyspace() -> KeyspaceVersion {
+        let mut keyspace =
+            KeyspaceVersion::new(KeyspaceId(0), "k".into(), KeyspaceSettings::default());
+        let run = |id, tables: Vec<TableMeta>| {
+            Arc::new(Run::new(id, tables.into_iter().map(TableHandle::detached).collect()))
+        };
+        let of_tombstones = |file, smallest, largest| {
+            let mut meta = table(smallest, largest, [3, 8]);
+            (meta.id.file, meta.entries, meta.deletes, meta.range_tombstones) = (file, 0, 0, 1);
+            meta
+        };
+        let mut sound = table("p", "q", [1, 2]);
+        (sound.id.file, sound.range_tombstones) = (3, 0);
+        let tombstones = vec![of_tombstones(1, "a", "c"), of_tombstones(2, "d", "f")];
+        keyspace.levels[1].runs = vec![run(7, tombstones)];
+        keyspace.levels[2].runs = vec![run(5, vec![sound])];
+        keyspace
+    }
+
+    #[test]
+    fn a_run_is_emptied_only_when_no_other_plan_of_the_keyspace_runs() {
+        let keyspace = keyspace();
+        let sizes = Sizes { segment_bytes: 1 << 20 };
+        let below = &keyspace.levels[2].runs[0];
+        let inputs = vec![PlanInput::whole(2, below)];
+        let other = Plan::new(&keyspace, inputs, 3, 5, Reason::LevelSize, sizes).unwrap();
+
+        let mut busy = Busy::default();
+        busy.claim(&other);
+        let beside = pick(&keyspace, &busy, &[]).unwrap();
+        assert_eq!(beside.tables().count(), 1, "a table of the run stays");
+        busy.release(&Held::by(&other));
+
+        let alone = pick(&keyspace, &busy, &[]).unwrap();
+        assert_eq!(alone.tables().count(), 2);
+        busy.claim(&alone);
+        assert!(!busy.permits(&other), "no plan begins beside one that empties a run");
+        assert!(pick(&keyspace, &busy, &[]).is_none());
+    }
+}

@@ -1,0 +1,192 @@
+//! Space that deletes free: which compaction gives it back when there is time.
+//!
+//! Levels are compacted by their size, and deletes take little: over much data they could stay for
+//! ever. This picker is asked when nothing else is due. It compares what the deletes of some tables
+//! may hide, down to the last level, with all that lies there. If a third of that would go, the
+//! tables are compacted into the next level. So a byte that is freed costs at most about two that
+//! are written, for each level.
+//!
+//! Every plan moves deletes to a deeper level, or drops some on the last, so plans come to an end.
+//! Deletes that a snapshot does not see are left alone while that snapshot is held.
+//!
+//! What is freed is guessed from counts: a delete hides one version of the mean size. Deletes that
+//! hide nothing cost one pass down the levels.
+
+use super::busy::Busy;
+use super::detour::Detour;
+use super::estimate::is_split;
+use super::leveled::{Targets, into_base, level_0_detour, move_down};
+use super::plan::{Plan, PlanInput, Reason};
+use super::sizes::Sizes;
+use super::span::Span;
+use super::tiered;
+use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle};
+use esker_base::Seqno;
+use std::sync::Arc;
+
+const LAST: usize = LEVELS - 1;
+
+/// The next plan of a leveled keyspace.
+pub(super) fn pick_leveled(
+    keyspace: &KeyspaceVersion,
+    ratio: u32,
+    busy: &Busy,
+    sizes: Sizes,
+    snapshots: &[Seqno],
+) -> Option<Plan> {
+    let base = Targets::of(keyspace, ratio, sizes).base;
+    let from_level_0 = || {
+        let detour = level_0_detour(keyspace, base)?;
+        let tables = tables_of(detour.runs);
+        let pays = Sums::of(keyspace, 0, &tables, snapshots).is_some_and(|sums| sums.pays());
+        let plan = || into_base(keyspace, base, &detour, Reason::Deletes, sizes);
+        pays.then(plan).flatten().filter(|plan| busy.permits(plan))
+    };
+    let from_table = |level: usize, run: &Run, table: &Arc<TableHandle>| {
+        let tables = std::slice::from_ref(table);
+        let sums = Sums::of(keyspace, level, tables, snapshots).filter(|_| !busy.holds(table))?;
+        let plan = match level {
+            _ if !sums.pays() => None,
+            LAST => in_place(keyspace, LAST, vec![input(LAST, run, tables)], sizes),
+            _ => move_down(keyspace, level, level + 1, tables, Reason::Deletes, sizes),
+        };
+        plan.filter(|plan| busy.permits(plan))
+    };
+    from_level_0().or_else(|| {
+        (1..LEVELS).find_map(|level| {
+            let run = keyspace.levels[level].runs.first()?;
+            run.tables().iter().find_map(|table| from_table(level, run, table))
+        })
+    })
+}
+
+/// The next plan of a tiered keyspace without a goal for space.
+pub(super) fn pick_tiered(
+    keyspace: &KeyspaceVersion,
+    busy: &Busy,
+    sizes: Sizes,
+    snapshots: &[Seqno],
+) -> Option<Plan> {
+    let deepest = keyspace.levels.iter().rposition(|level| !level.is_empty())?;
+    let from_level = |level: usize| {
+        let detour = tiered::detour(keyspace, level)?;
+        let sums = Sums::of(keyspace, level, &tables_of(detour.runs), snapshots)?;
+        let plan = match sums.pays() {
+            false => None,
+            true if level < deepest => {
+                tiered::go_on(keyspace, level, &detour, Reason::Deletes, sizes)
+            }
+            true => in_place(keyspace, level, whole(level, &detour), sizes),
+        };
+        plan.filter(|plan| busy.permits(plan))
+    };
+    (0..=deepest).find_map(from_level)
+}
+
+fn whole(level: usize, detour: &Detour<'_>) -> Vec<PlanInput> {
+    detour.runs.iter().map(|run| PlanInput::whole(level, run)).collect()
+}
+
+fn input(level: usize, run: &Run, tables: &[Arc<TableHandle>]) -> PlanInput {
+    PlanInput { level, run: run.id, tables: tables.to_vec() }
+}
+
+/// Merges `inputs` where they are, if that drops their deletes.
+fn in_place(
+    keyspace: &KeyspaceVersion,
+    level: usize,
+    inputs: Vec<PlanInput>,
+    sizes: Sizes,
+) -> Option<Plan> {
+    let run = inputs.first()?.run;
+    let plan = Plan::new(keyspace, inputs, level, run, Reason::Deletes, sizes)?;
+    plan.bottommost.then_some(plan)
+}
+
+fn tables_of(runs: &[Arc<Run>]) -> Vec<Arc<TableHandle>> {
+    runs.iter().flat_map(|run| run.tables()).cloned().collect()
+}
+
+/// What some tables and all older ones under them hold, and what of it may go.
+#[derive(Clone, Copy, Default, Debug)]
+struct Sums {
+    bytes: u64,
+    entries: u64,
+    /// Deletes that every reader sees.
+    deletes: u64,
+    /// Older versions of keys, kept for a snapshot that is gone.
+    repeats: u64,
+    /// Bytes of older tables that range tombstones delete which every reader sees.
+    ranged_bytes: u64,
+}
+
+impl Sums {
+    /// Those of `tables`, of `level`, and all under them. `None` if nothing can go.
+    fn of(
+        keyspace: &KeyspaceVersion,
+        level: usize,
+        tables: &[Arc<TableHandle>],
+        snapshots: &[Seqno],
+    ) -> Option<Sums> {
+        let mut sums = Sums::default();
+        for table in tables {
+            let meta = &table.meta;
+            sums.add(table);
+            let all_see = snapshots.first().is_none_or(|&first| meta.max_seqno <= first);
+            sums.deletes += if all_see { meta.deletes } else { 0 };
+            sums.repeats += if is_split(meta, snapshots) { 0 } else { table.repeats() };
+            if all_see && meta.range_tombstones > 0 {
+                sums.ranged_bytes += ranged_bytes(keyspace, table);
+            }
+        }
+        if sums.deletes + sums.repeats + sums.ranged_bytes == 0 {
+            return None;
+        }
+        let span = Span::of(tables)?;
+        let below = keyspace.levels[level + 1..].iter().flat_map(|level| &level.runs);
+        below.flat_map(|run| span.tables_of(run)).for_each(|table| sums.add(table));
+        Some(sums)
+    }
+
+    fn add(&mut self, table: &TableHandle) {
+        self.bytes += table.meta.bytes;
+        self.entries += table.meta.entries;
+    }
+
+    /// About how many bytes may go.
+    fn freed(&self) -> f64 {
+        let versions = self.entries.saturating_sub(self.deletes);
+        if versions == 0 {
+            return self.bytes as f64;
+        }
+        let gone = self.deletes.min(versions) + self.repeats;
+        // Deletes are small: what they hide is a share of the versions' bytes.
+        let gone_bytes = gone as f64 / versions as f64 * self.bytes as f64;
+        (gone_bytes + self.ranged_bytes as f64).min(self.bytes as f64)
+    }
+
+    /// Whether a byte goes for each two that stay and are written.
+    fn pays(&self) -> bool {
+        const WRITTEN_FOR_A_BYTE: f64 = 2.0;
+        let freed = self.freed();
+        freed > 0.0 && freed * WRITTEN_FOR_A_BYTE >= self.bytes as f64 - freed
+    }
+}
+
+/// How many bytes the range tombstones of `table` delete in tables of deeper levels: whole blocks.
+fn ranged_bytes(keyspace: &KeyspaceVersion, table: &TableHandle) -> u64 {
+    /// The schedule waits for it. Of more fragments, some are looked at for all.
+    const LOOKED_AT: usize = 256;
+    let Some(tombstones) = table.contents().and_then(|it| it.tombstones) else { return 0 };
+    let fragments = tombstones.fragments();
+    let every = fragments.len().div_ceil(LOOKED_AT).max(1);
+    let mut bytes = 0;
+    for fragment in fragments.iter().step_by(every) {
+        let (start, end) = (&fragment.start[..], &fragment.end[..]);
+        let runs = keyspace.levels.iter().flat_map(|level| &level.runs);
+        let tables = runs.flat_map(|run| run.overlapping(start, end));
+        let older = tables.filter(|older| older.meta.max_seqno < fragment.seqnos[0]);
+        bytes += older.map(|older| older.bytes_within(start, end)).sum::<u64>();
+    }
+    bytes * every as u64
+}

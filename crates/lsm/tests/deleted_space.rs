@@ -1,0 +1,254 @@
+//! Deleted data gives its space back: in idle time, after a reopen, in every shape, and not while a
+//! snapshot needs it.
+
+use esker_base::Clock;
+use esker_base::background::Stepped;
+use esker_lsm::compaction::Reason;
+use esker_lsm::{Db, Dedup, Env, Keyspace, KeyspaceSettings, Log, Ratio, Settings, Shape};
+use esker_storage::MemoryStorage;
+use esker_table::Compression;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Default)]
+struct Hand(Mutex<Duration>);
+
+impl Clock for Hand {
+    fn now(&self) -> Duration {
+        *self.0.lock()
+    }
+    fn sleep(&self, duration: Duration) {
+        *self.0.lock() += duration;
+    }
+}
+
+const SEGMENT_BYTES: usize = 64 << 10;
+
+fn settings(shape: Shape, dedup: Dedup) -> KeyspaceSettings {
+    KeyspaceSettings { shape, dedup, compression: Compression::None, ..Default::default() }
+}
+
+/// Every kind of keyspace.
+fn kinds() -> [KeyspaceSettings; 4] {
+    let tiered = Shape::Tiered { runs: 4 };
+    let ratio = Ratio::of_hundredths;
+    [
+        settings(Shape::Leveled { ratio: 4 }, Dedup::None),
+        settings(tiered, Dedup::None),
+        settings(tiered, Dedup::PerLevel { threshold: ratio(160) }),
+        settings(Shape::Tiered { runs: 8 }, Dedup::SpaceGoal { amp: ratio(150) }),
+    ]
+}
+
+/// A database whose background work the test does.
+struct World {
+    storage: Arc<MemoryStorage>,
+    clock: Arc<Hand>,
+    settings: KeyspaceSettings,
+    db: Db,
+}
+
+impl World {
+    fn new(settings: KeyspaceSettings) -> World {
+        let (storage, clock) = (Arc::new(MemoryStorage::new()), Arc::new(Hand::default()));
+        let db = open(&storage, &clock);
+        World { storage, clock, settings, db }
+    }
+
+    fn keyspace(&self) -> Keyspace {
+        self.db.keyspace("k", self.settings).unwrap()
+    }
+
+    fn work(&self) {
+        while self.db.step() {}
+    }
+
+    /// Puts keys in an order that is none, and works meanwhile.
+    fn fill(&self, keys: u32) {
+        let keyspace = self.keyspace();
+        for n in 0..keys {
+            let key = (n * 7919) % keys;
+            self.db.put(&keyspace, &key.to_be_bytes(), &[7; 400]).unwrap();
+            self.work();
+        }
+        self.db.flush().unwrap();
+        self.work();
+    }
+
+    /// Lets time pass in which nothing is written.
+    fn idle(&self) {
+        self.clock.sleep(Duration::from_secs(2));
+        self.work();
+    }
+
+    fn bytes(&self) -> u64 {
+        let levels = self.db.levels();
+        let of_k = levels.iter().filter(|tree| tree.name == "k").flat_map(|tree| &tree.levels);
+        of_k.flat_map(|level| &level.runs).map(|run| run.bytes()).sum()
+    }
+
+    fn count(&self) -> usize {
+        self.db.range(&self.keyspace(), ..).into_iter().map(Result::unwrap).count()
+    }
+
+    fn delete_all(&self, keys: u32) {
+        self.db.delete_range(&self.keyspace(), [0; 4]..keys.to_be_bytes()).unwrap();
+        self.db.flush().unwrap();
+    }
+
+    fn delete_each(&self, keys: impl Iterator<Item = u32>) {
+        let keyspace = self.keyspace();
+        for key in keys {
+            self.db.delete(&keyspace, &key.to_be_bytes()).unwrap();
+            self.work();
+        }
+        self.db.flush().unwrap();
+    }
+
+    fn reopen(&mut self) {
+        let closed = std::mem::replace(&mut self.db, open(&Arc::default(), &self.clock));
+        closed.close().unwrap();
+        self.db = open(&self.storage, &self.clock);
+    }
+}
+
+fn open(storage: &Arc<MemoryStorage>, clock: &Arc<Hand>) -> Db {
+    let env =
+        Env { background: Arc::new(Stepped), clock: clock.clone(), ..Env::over(storage.clone()) };
+    let settings = Settings {
+        log: Log::None,
+        segment_bytes: SEGMENT_BYTES,
+        memory_bytes: 8 << 20,
+        ..Settings::default()
+    };
+    Db::open_with(env, settings).unwrap()
+}
+
+#[test]
+fn a_keyspace_that_one_range_delete_empties_ends_without_a_table_and_nothing_is_rewritten() {
+    for kind in kinds() {
+        let world = World::new(kind);
+        world.fill(3_000);
+        let (full, written) = (world.bytes(), world.db.stats().compaction_bytes);
+        world.delete_all(3_000);
+        world.work();
+        world.idle();
+        assert!(full > 1_000_000 && world.bytes() == 0, "{kind:?}: {} of {full}", world.bytes());
+        assert_eq!(world.db.stats().compaction_bytes, written, "{kind:?}");
+        assert_eq!(world.count(), 0);
+    }
+}
+
+#[test]
+fn so_does_one_that_was_closed_between() {
+    for kind in kinds() {
+        let mut world = World::new(kind);
+        world.fill(3_000);
+        world.delete_all(3_000);
+        world.reopen();
+        world.work();
+        world.idle();
+        assert_eq!((world.bytes(), world.count()), (0, 0), "{kind:?}");
+    }
+}
+
+#[test]
+fn a_part_that_a_range_delete_empties_goes_and_its_neighbours_stay() {
+    for kind in kinds() {
+        let world = World::new(kind);
+        world.fill(3_000);
+        let full = world.bytes();
+        let (from, to) = (700u32.to_be_bytes(), 2_300u32.to_be_bytes());
+        world.db.delete_range(&world.keyspace(), from..to).unwrap();
+        world.db.flush().unwrap();
+        world.work();
+        world.idle();
+        let share = world.bytes() as f64 / full as f64;
+        assert!(share < 0.8, "{kind:?}: {share}");
+        assert_eq!(world.count(), 1_400, "{kind:?}");
+        let value = world.db.get(&world.keyspace(), &699u32.to_be_bytes()).unwrap();
+        assert_eq!(value.as_deref(), Some(&[7; 400][..]));
+    }
+}
+
+#[test]
+fn a_snapshot_keeps_what_it_sees_until_it_is_gone_and_nothing_is_rewritten_meanwhile() {
+    for kind in kinds() {
+        for by_range in [true, false] {
+            let world = World::new(kind);
+            world.fill(2_000);
+            let snapshot = world.db.snapshot();
+            match by_range {
+                true => world.delete_all(2_000),
+                false => world.delete_each(0..2_000),
+            }
+            world.work();
+            world.idle();
+            let (kept, written) = (world.bytes(), world.db.stats().compaction_bytes);
+            let context = format!("{kind:?}, {by_range}");
+            assert!(kept > 700_000, "{context}: {kept}");
+            (0..5).for_each(|_| world.idle());
+            assert_eq!(world.db.stats().compaction_bytes, written, "{context}: it is at rest");
+            let key = 77u32.to_be_bytes();
+            let then = world.db.get_at(&world.keyspace(), &key, &snapshot).unwrap();
+            assert!(then.is_some() && world.db.get(&world.keyspace(), &key).unwrap().is_none());
+            drop(snapshot);
+            world.idle();
+            assert!(world.bytes() < 100_000, "{context}: {}", world.bytes());
+            assert_eq!(world.count(), 0, "{context}");
+        }
+    }
+}
+
+#[test]
+fn keys_deleted_one_by_one_give_their_space_back_in_idle_time_and_it_comes_to_rest() {
+    for kind in kinds() {
+        for reopens in [false, true] {
+            let mut world = World::new(kind);
+            world.fill(3_000);
+            let full = world.bytes();
+            world.delete_each(0..3_000);
+            world.work();
+            if reopens {
+                world.reopen();
+            }
+            world.idle();
+            let left = world.bytes();
+            assert!(left < full / 20, "{kind:?}: {left} of {full}");
+            assert_eq!(world.count(), 0);
+            let written = world.db.stats().compaction_bytes;
+            (0..5).for_each(|_| world.idle());
+            assert_eq!(world.db.stats().compaction_bytes, written, "{kind:?}");
+        }
+    }
+}
+
+#[test]
+fn few_deletes_among_many_keys_are_left_to_other_compactions() {
+    for kind in kinds() {
+        let world = World::new(kind);
+        world.fill(3_000);
+        world.idle();
+        let written = world.db.stats().compaction_bytes;
+        world.delete_each((0..3_000).step_by(50));
+        world.idle();
+        assert_eq!(world.db.stats().compaction_bytes, written, "{kind:?}");
+    }
+}
+
+#[test]
+fn nothing_is_rewritten_for_deletes_while_flushes_follow_each_other() {
+    let world = World::new(kinds()[0]);
+    world.fill(3_000);
+    let for_deletes = || {
+        let done = world.db.stats().compactions_done.of(Reason::Deletes);
+        done.down + done.in_place + done.moved
+    };
+    world.delete_each(0..3_000);
+    world.clock.sleep(Duration::from_millis(900));
+    world.work();
+    assert_eq!(for_deletes(), 0);
+    world.db.settle().unwrap();
+    assert!(for_deletes() > 0 && world.bytes() < 100_000, "a caller waits for all");
+}
