@@ -3,7 +3,7 @@
 use crate::commands::*;
 use crate::demo;
 use crate::failure::{Failure, Outcome};
-use crate::message::tell;
+use crate::output::tell;
 use clap::Parser;
 use clap::error::ErrorKind;
 

@@ -1,6 +1,6 @@
 //! How a command ends when it does not end well.
 
-use crate::message::tell;
+use crate::output::tell;
 use std::process::ExitCode;
 
 /// A command's result.

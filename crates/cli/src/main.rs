@@ -8,7 +8,7 @@
 //! * [`temporary`]: directories that do not outlive the program;
 //! * [`text`]: bytes as text that can be read, and read back;
 //! * [`progress`]: how far a command is, on a terminal;
-//! * [`message`]: what is said beside the facts, whether it is heard or not;
+//! * [`output`]: facts and messages on their way out;
 //! * [`failure`]: what the user is told, and the exit status: 0 done, 1 failed or not found, 2 wrong
 //!   usage, 130 interrupted.
 //!
@@ -16,7 +16,7 @@
 //! `head`, ends the program quietly.
 
 #![forbid(unsafe_code)]
-// These panic when nobody hears them: `message::tell` and a `Write` that may fail are there instead.
+// These panic when nobody hears them: `output::tell` and a `Write` that may fail are there instead.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod arguments;
@@ -26,8 +26,8 @@ mod failure;
 mod import;
 mod interrupt;
 mod limits;
-mod message;
 mod options;
+mod output;
 mod place;
 mod progress;
 mod style;

@@ -1,7 +1,7 @@
 //! Settings as flags.
 
 use crate::failure::Outcome;
-use crate::message::tell;
+use crate::output::tell;
 use crate::place::Home;
 use crate::units::parse_bytes;
 use clap::Args;

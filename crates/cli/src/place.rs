@@ -2,7 +2,7 @@
 
 use crate::commands::repair::between;
 use crate::failure::{Failure, Outcome};
-use crate::message::tell;
+use crate::output::tell;
 use crate::text::Form;
 use clap::Args;
 use esker::inspect::{Inspector, Skipped};

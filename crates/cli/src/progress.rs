@@ -1,6 +1,6 @@
 //! How far a command is that takes its time: a bar or a line on a terminal, nothing elsewhere.
 
-use crate::message::tell;
+use crate::output::tell;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;

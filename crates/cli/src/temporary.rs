@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::message::tell;
+use crate::output::tell;
 use esker_base::{Background, Clock, Priority, SystemClock, Threads};
 use std::path::{Path, PathBuf};
 use std::process::exit;

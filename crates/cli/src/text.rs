@@ -7,6 +7,7 @@
 
 use crate::failure::{Failure, Outcome};
 use serde_json::{Map, Value as Json};
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::os::unix::ffi::OsStringExt;
@@ -28,6 +29,23 @@ pub fn escape_into(bytes: &[u8], out: &mut String) {
         }
         escape_bytes(chunk.invalid(), out);
     }
+}
+
+/// `text` with its control characters escaped, except newlines and tabs. For people only: it cannot be
+/// read back.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    let is_hidden = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
+    if !text.contains(is_hidden) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match is_hidden(character) {
+            true => escape_into(character.encode_utf8(&mut [0; 4]).as_bytes(), &mut out),
+            false => out.push(character),
+        }
+    }
+    out.into()
 }
 
 fn escape_bytes(bytes: &[u8], out: &mut String) {

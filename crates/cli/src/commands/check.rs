@@ -1,7 +1,7 @@
 //! `esker check`: does everything hold together?
 
-use super::{print_json, stdout};
 use crate::failure::{Failure, Outcome};
+use crate::output::{print_json, stdout};
 use crate::place::Home;
 use crate::progress::Progress;
 use crate::units;

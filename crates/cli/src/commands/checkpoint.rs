@@ -1,8 +1,8 @@
 //! `esker checkpoint`: a copy that opens by itself.
 
-use super::{print_json, stdout};
 use crate::failure::Outcome;
 use crate::options::DatabaseOptions;
+use crate::output::{print_json, stdout};
 use crate::place::Home;
 use crate::progress::Progress;
 use esker::{Requested, request_checkpoint};

@@ -1,8 +1,8 @@
 //! `esker compact`: merge everything now.
 
-use super::{print_json, stdout};
 use crate::failure::Outcome;
 use crate::options::DatabaseOptions;
+use crate::output::{print_json, stdout};
 use crate::place::Home;
 use crate::progress::Progress;
 use crate::units;

@@ -7,7 +7,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::import::Format;
 use crate::interrupt::Interrupt;
-use crate::message::tell;
+use crate::output::{json_line, raw_stdout, tell};
 use crate::place::{Place, Stretch, for_each, for_each_around};
 use crate::progress::Progress;
 use crate::text::{Form, escape_into};
@@ -72,7 +72,7 @@ impl Export {
             out.write_all(line.as_bytes()).map_err(failed)?;
             let visit = |key: &[u8], value: &[u8]| {
                 line.clear();
-                put_line(format, form, key, value, &mut line);
+                put_line(format, form, key, value, &mut line)?;
                 out.write_all(line.as_bytes()).map_err(failed)?;
                 pairs += 1;
                 progress.at(pairs);
@@ -94,7 +94,7 @@ impl Export {
             out.flush().map_err(failed)
         };
         if to_stdout {
-            write(&mut super::stdout(), &Failure::from)?;
+            write(&mut raw_stdout(), &Failure::from)?;
             return around;
         }
         let name = self.file.display().to_string();
@@ -157,21 +157,23 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn put_line(format: Format, form: Form, key: &[u8], value: &[u8], line: &mut String) {
+fn put_line(format: Format, form: Form, key: &[u8], value: &[u8], line: &mut String) -> Outcome {
     match format {
         Format::Tsv => {
             escape_into(key, line);
             line.push('\t');
             escape_into(value, line);
+            line.push('\n');
         }
         Format::Csv => {
             put_csv_field(key, line);
             line.push(',');
             put_csv_field(value, line);
+            line.push('\n');
         }
-        Format::Jsonl => line.push_str(&form.pair(key, value).to_string()),
+        Format::Jsonl => line.push_str(&json_line(&form.pair(key, value))?),
     }
-    line.push('\n');
+    Ok(())
 }
 
 fn put_csv_field(bytes: &[u8], line: &mut String) {
@@ -197,7 +199,7 @@ mod tests {
             (Format::Jsonl, "{\"key\":\"a\\tb\",\"value\":\"c,\\\"d\"}\n"),
         ] {
             let mut line = String::new();
-            put_line(format, Form::default(), b"a\tb", b"c,\"d", &mut line);
+            put_line(format, Form::default(), b"a\tb", b"c,\"d", &mut line).unwrap();
             assert_eq!(line, expected);
         }
     }

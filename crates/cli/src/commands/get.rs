@@ -1,8 +1,8 @@
 //! `esker get`: one value.
 
-use super::{print_json, stdout};
 use crate::failure::{Failure, Outcome};
 use crate::limits;
+use crate::output::{print_json, raw_stdout};
 use crate::place::Place;
 use crate::text::{Form, escape, hex};
 use std::ffi::OsString;
@@ -41,7 +41,7 @@ impl Get {
         if self.json {
             return print_json(&self.form.pair(&key, &value));
         }
-        let mut out = stdout();
+        let mut out = raw_stdout();
         if self.raw {
             out.write_all(&value)?;
         } else if self.form.hex {

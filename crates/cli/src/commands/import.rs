@@ -1,10 +1,10 @@
 //! `esker import`: a file of records.
 
-use super::print_json;
 use crate::failure::{Failure, Outcome};
 use crate::import::{Format, Job, OnError, Rules, Source, Stopped, Tally, longest_line};
 use crate::interrupt::Interrupt;
 use crate::options::{DatabaseOptions, KeyspaceOptions, with_default};
+use crate::output::{print_json, stdout};
 use crate::place::Place;
 use crate::progress::Progress;
 use crate::units;
@@ -13,6 +13,7 @@ use esker_base::{Clock, SystemClock};
 use serde_json::json;
 use std::ffi::OsString;
 use std::fs::File;
+use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -135,7 +136,7 @@ fn summarise(tally: Tally, seconds: f64, keyspace: &str, as_json: bool) -> Outco
     if as_json {
         print_json(&json!({
             "records": tally.records,
-            "skipped": tally.skipped,
+            "skipped": tally.skipped.lines,
             "bytes": tally.bytes,
             "seconds": seconds,
             "complete": tally.stopped.is_none(),
@@ -151,19 +152,17 @@ fn summarise(tally: Tally, seconds: f64, keyspace: &str, as_json: bool) -> Outco
             "interrupted; {records} read so far {} committed",
             if tally.records == 1 { "is" } else { "are" }
         ))),
-        Some(Stopped::BadLine(what)) => Err(Failure::new(format!(
-            "{what}; {records} before it {were} imported (--on-error skip goes on)"
-        ))),
+        Some(Stopped::BadLine(what)) => {
+            Err(Failure::new(format!("{what}; {records} before it {were} imported")))
+        }
         None if as_json => Ok(()),
         None => {
-            let skipped = match tally.skipped {
+            let skipped = match tally.skipped.lines {
                 0 => String::new(),
                 number => format!(", {} skipped", units::counted(number, "bad line")),
             };
-            // Not println!: a closed pipe must not panic.
-            use std::io::Write;
             writeln!(
-                std::io::stdout(),
+                stdout(),
                 "imported {records} into {keyspace} ({}, {seconds:.2} s, {} records/s){skipped}",
                 units::bytes(tally.bytes),
                 units::per_second(tally.records, seconds),

@@ -1,8 +1,8 @@
 //! `esker keyspaces`: what there is.
 
-use super::{print_json, stdout};
 use crate::failure::Outcome;
 use crate::options::{describe, shape_name};
+use crate::output::{print_json, stdout};
 use crate::place::Home;
 use serde_json::json;
 use std::io::Write;

@@ -1,8 +1,8 @@
 //! `esker levels`: the tree of tables.
 
-use super::{print_json, stdout};
 use crate::failure::{Failure, Outcome};
 use crate::options::shape_name;
+use crate::output::{print_json, raw_stdout};
 use crate::place::Home;
 use crate::style::Style;
 use crate::text::Form;
@@ -41,7 +41,8 @@ impl Levels {
             let trees: Vec<_> = trees.iter().map(keyspace_json).collect();
             return print_json(&json!({ "keyspaces": trees }));
         }
-        let mut out = stdout();
+        // Colours are control characters, too. The tree escapes its keys, and names of keyspaces hold none.
+        let mut out = raw_stdout();
         tree::draw(&mut out, &trees, self.tables, Style::of_stdout())?;
         Ok(out.flush()?)
     }

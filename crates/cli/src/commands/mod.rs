@@ -22,19 +22,3 @@ pub mod repair;
 pub mod scan;
 pub mod serve;
 pub mod stats;
-
-use crate::failure::Outcome;
-use std::io::Write;
-
-/// Standard output, buffered.
-fn stdout() -> std::io::BufWriter<std::io::StdoutLock<'static>> {
-    std::io::BufWriter::new(std::io::stdout().lock())
-}
-
-/// Prints a JSON value on a line.
-fn print_json(value: &impl serde::Serialize) -> Outcome {
-    let mut out = stdout();
-    serde_json::to_writer(&mut out, value)?;
-    out.write_all(b"\n")?;
-    Ok(out.flush()?)
-}

@@ -1,7 +1,7 @@
 //! `esker repair`: a database of what can still be read.
 
-use super::{print_json, stdout};
 use crate::failure::{Failure, Outcome};
+use crate::output::{print_json, stdout};
 use crate::place::Files;
 use crate::progress::Progress;
 use crate::text::{Form, escape};

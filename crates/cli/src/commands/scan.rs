@@ -1,9 +1,10 @@
 //! `esker scan`: the pairs of a range.
 
-use super::stdout;
 use crate::failure::Outcome;
+use crate::output::{json_line, raw_stdout};
 use crate::place::{Place, Stretch, for_each, for_each_around};
 use crate::text::Form;
+use serde_json::{Map, Value as Json};
 use std::io::Write;
 
 /// Print the pairs of a range, in key order
@@ -40,7 +41,8 @@ impl Scan {
     pub fn run(self) -> Outcome {
         let form = self.form;
         let range = self.stretch.range(form)?;
-        let mut out = stdout();
+        // Both kinds of lines are escaped.
+        let mut out = raw_stdout();
         let mut line = String::new();
         let mut left = self.limit.unwrap_or(u64::MAX);
         let mut read = Ok(());
@@ -49,7 +51,7 @@ impl Scan {
                 line.clear();
                 let value = (!self.keys_only).then_some(value);
                 if self.json {
-                    json_line(form, key, value, &mut line)?;
+                    line.push_str(&json_line(&object(form, key, value))?);
                 } else {
                     text_line(form, key, value, &mut line);
                 }
@@ -80,13 +82,11 @@ fn text_line(form: Form, key: &[u8], value: Option<&[u8]>, line: &mut String) {
     line.push('\n');
 }
 
-fn json_line(form: Form, key: &[u8], value: Option<&[u8]>, line: &mut String) -> Outcome {
-    let mut object = serde_json::Map::new();
+fn object(form: Form, key: &[u8], value: Option<&[u8]>) -> Map<String, Json> {
+    let mut object = Map::new();
     form.insert(&mut object, "key", key);
     if let Some(value) = value {
         form.insert(&mut object, "value", value);
     }
-    line.push_str(&serde_json::to_string(&object)?);
-    line.push('\n');
-    Ok(())
+    object
 }

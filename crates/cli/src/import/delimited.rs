@@ -5,7 +5,7 @@
 //! unquoted field stands for itself. Empty lines are passed over in both.
 
 use super::lines::{Line, Lines, split_end};
-use super::{Format, Record, Rules, Step};
+use super::{Bad, Format, Record, Rules, Step};
 use crate::text::unescape;
 use std::collections::HashSet;
 use std::io::BufRead;
@@ -67,7 +67,7 @@ pub struct Delimited {
 /// What reading one record's fields came to.
 enum Split {
     Fields { line: u64 },
-    Bad { line: u64, what: String },
+    Bad(Bad),
     End,
 }
 
@@ -79,8 +79,8 @@ pub enum Opened {
     Empty,
     /// A wish that the file can't meet, or a header that can't be read.
     Unfit(String),
-    /// Without a header: a line that holds no record. Opening again goes on after it.
-    BadRecord { line: u64, what: String },
+    /// Without a header: lines that hold no record. Opening again goes on after them.
+    BadRecord(Bad),
 }
 
 impl Delimited {
@@ -103,10 +103,8 @@ impl Delimited {
         };
         let line = match parser.split(input)? {
             Split::End => return Ok(Opened::Empty),
-            Split::Bad { line, what } if parser.rules.no_header => {
-                return Ok(Opened::BadRecord { line, what });
-            }
-            Split::Bad { line, what } => {
+            Split::Bad(bad) if parser.rules.no_header => return Ok(Opened::BadRecord(bad)),
+            Split::Bad(Bad { line, what, .. }) => {
                 return Ok(Opened::Unfit(format!("line {line}, the header: {what}")));
             }
             Split::Fields { line } => line,
@@ -181,14 +179,14 @@ impl Delimited {
             Some(line) => line,
             None => match self.split(input)? {
                 Split::End => return Ok(Step::End),
-                Split::Bad { line, what } => return Ok(Step::Bad { line, what }),
+                Split::Bad(bad) => return Ok(Step::Bad(bad)),
                 Split::Fields { line } => line,
             },
         };
         record.line = line;
         Ok(match self.fill(record) {
             Ok(()) => Step::Record,
-            Err(what) => Step::Bad { line, what },
+            Err(what) => Step::Bad(Bad::new(line, what)),
         })
     }
 
@@ -242,7 +240,7 @@ impl Delimited {
             let line = input.number();
             match read {
                 Line::End => return Ok(Split::End),
-                Line::TooLong => return Ok(too_long(line, input.limit())),
+                Line::TooLong => return Ok(Split::Bad(too_long(line, input.limit()))),
                 Line::Whole if split_end(&self.line).0.is_empty() => {}
                 Line::Whole if self.format == Format::Csv => return self.split_csv(input, line),
                 Line::Whole => {
@@ -271,9 +269,8 @@ impl Delimited {
                 match csv_step(state, byte, &mut self.fields) {
                     Some(next) => state = next,
                     None => {
-                        let what =
-                            "text follows a closing quote; double a quote that is meant".into();
-                        return Ok(Split::Bad { line, what });
+                        let what = "text follows a closing quote; double a quote that is meant";
+                        return Ok(Split::Bad(Bad::new(line, what)));
                     }
                 }
             }
@@ -284,9 +281,13 @@ impl Delimited {
             self.fields.data.extend_from_slice(end);
             match input.next(&mut self.line)? {
                 Line::Whole if self.fields.data.len() + self.line.len() <= input.limit() => {}
-                Line::Whole | Line::TooLong => return Ok(too_long(line, input.limit())),
+                Line::Whole | Line::TooLong => {
+                    let bad = too_long(line, input.limit());
+                    return Ok(Split::Bad(Bad { is_open: true, ..bad }));
+                }
                 Line::End => {
-                    return Ok(Split::Bad { line, what: "a quote is never closed".into() });
+                    let bad = Bad::new(line, "a quote is never closed");
+                    return Ok(Split::Bad(Bad { is_open: true, ..bad }));
                 }
             }
         }
@@ -318,9 +319,9 @@ fn csv_step(state: Csv, byte: u8, fields: &mut Fields) -> Option<Csv> {
     })
 }
 
-fn too_long(line: u64, limit: usize) -> Split {
+fn too_long(line: u64, limit: usize) -> Bad {
     let limit = crate::units::bytes(limit as u64);
-    Split::Bad { line, what: format!("the record is longer than {limit}") }
+    Bad::new(line, format!("the record is longer than {limit}"))
 }
 
 fn put_json_string(text: &str, out: &mut Vec<u8>) {

@@ -4,7 +4,7 @@
 //! that no number loses a digit.
 
 use super::lines::{Line, Lines};
-use super::{Record, Rules, Step};
+use super::{Bad, Record, Rules, Step};
 use crate::text::unhex;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -38,7 +38,7 @@ impl JsonLines {
                 Line::TooLong => {
                     let limit = crate::units::bytes(input.limit() as u64);
                     let what = format!("the line is longer than {limit}");
-                    return Ok(Step::Bad { line, what });
+                    return Ok(Step::Bad(Bad::new(line, what)));
                 }
                 Line::Whole => self.line.trim_ascii(),
             };
@@ -51,7 +51,7 @@ impl JsonLines {
                 .and_then(|text| fill(text, &self.rules, record));
             return Ok(match filled {
                 Ok(()) => Step::Record,
-                Err(what) => Step::Bad { line, what },
+                Err(what) => Step::Bad(Bad::new(line, what)),
             });
         }
     }

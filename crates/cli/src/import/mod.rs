@@ -20,7 +20,7 @@ pub use source::Source;
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::message::tell;
+use crate::output::tell;
 use crate::progress::Progress;
 use crate::units;
 use delimited::{Delimited, Opened};
@@ -96,10 +96,26 @@ struct Record {
 enum Step {
     /// A record.
     Record,
-    /// A line that is none, and why.
-    Bad { line: u64, what: String },
+    /// Lines that hold none.
+    Bad(Bad),
     /// The end.
     End,
+}
+
+/// Lines that hold no record, up to the one that was read last.
+struct Bad {
+    /// The first of them.
+    line: u64,
+    what: String,
+    /// A quote is open behind them: what follows may be a part of it, and records that it swallowed are
+    /// among these lines.
+    is_open: bool,
+}
+
+impl Bad {
+    fn new(line: u64, what: impl Into<String>) -> Self {
+        Bad { line, what: what.into(), is_open: false }
+    }
 }
 
 enum Parser {
@@ -126,11 +142,21 @@ pub struct Tally {
     /// Records committed.
     pub records: u64,
     /// Bad lines skipped.
-    pub skipped: u64,
+    pub skipped: Skipped,
     /// Bytes read.
     pub bytes: u64,
     /// What stopped it before the end, if anything did.
     pub stopped: Option<Stopped>,
+}
+
+/// Lines that hold no record.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Skipped {
+    pub lines: u64,
+    /// Messages about them.
+    reports: u64,
+    /// Lines that no message was about.
+    unreported: u64,
 }
 
 /// Why an import ended before its input.
@@ -138,14 +164,14 @@ pub struct Tally {
 pub enum Stopped {
     /// The user wished so.
     Interrupted,
-    /// A bad line, described.
+    /// Bad lines, described.
     BadLine(String),
     /// The input could not be read, or the database not be written.
     Failed(Failure),
 }
 
-/// Bad lines are reported one by one up to here, then counted.
-const REPORTED_MAX: u64 = 20;
+/// Bad records are reported one by one up to here, then counted.
+const REPORTS_MAX: u64 = 20;
 
 /// One import.
 pub struct Job<'a> {
@@ -173,15 +199,18 @@ pub struct Begun<R> {
     /// `None` if there are no records.
     parser: Option<Parser>,
     /// Bad lines skipped already.
-    skipped: u64,
+    skipped: Skipped,
 }
 
 impl Job<'_> {
     /// Reads the beginning of `input`. Fails if the file can't be what the user meant.
     pub fn begin<R: BufRead>(&self, input: R) -> Outcome<Begun<R>> {
         let rules = || self.rules.clone();
-        let mut begun =
-            Begun { lines: Lines::with_limit(input, self.line_bytes), parser: None, skipped: 0 };
+        let mut begun = Begun {
+            lines: Lines::with_limit(input, self.line_bytes),
+            parser: None,
+            skipped: Skipped::default(),
+        };
         if self.format == Format::Jsonl {
             begun.parser = Some(Parser::Json(JsonLines::new(rules())));
             return Ok(begun);
@@ -194,24 +223,43 @@ impl Job<'_> {
                 Opened::Unfit(what) => {
                     return Err(Failure::Usage(format!("{}: {what}", self.name)));
                 }
-                Opened::BadRecord { line, what } => {
-                    let message = format!("{}:{line}: {what}", self.name);
-                    if self.on_error == OnError::Fail {
-                        return Err(Failure::new(format!("{message}; nothing was imported")));
+                Opened::BadRecord(bad) => {
+                    let skipped = self.skip(&bad, begun.lines.number(), &mut begun.skipped);
+                    match skipped {
+                        Ok(()) => continue,
+                        Err(message) => {
+                            return Err(Failure::new(format!("{message}; nothing was imported")));
+                        }
                     }
-                    self.skip(&mut begun.skipped, &message);
-                    continue;
                 }
             }
             return Ok(begun);
         }
     }
 
-    fn skip(&self, skipped: &mut u64, message: &str) {
-        *skipped += 1;
-        if *skipped <= REPORTED_MAX {
-            self.progress.say(&format!("esker: {message}; skipped"));
+    /// Skips bad lines, of which `last` is the last, if that may be. Else says why the import stops.
+    fn skip(&self, bad: &Bad, last: u64, skipped: &mut Skipped) -> Result<(), String> {
+        let Bad { line, what, is_open } = bad;
+        let lines = 1 + last - line;
+        let mut message = format!("{}:{line}: {what}", self.name);
+        if lines > 1 {
+            let (lines, last) = (units::count(lines), units::count(last));
+            message += &format!("; the record takes {lines} lines, up to line {last}");
         }
+        if *is_open && lines > 1 {
+            return Err(message + ", and records may be among them: close or double the quote");
+        }
+        if self.on_error == OnError::Fail {
+            return Err(message + " (--on-error skip goes on)");
+        }
+        skipped.lines += lines;
+        if skipped.reports < REPORTS_MAX {
+            skipped.reports += 1;
+            self.progress.say(&format!("esker: {message}; skipped"));
+        } else {
+            skipped.unreported += lines;
+        }
+        Ok(())
     }
 
     /// Imports all of the input. Everything counted in the tally is committed when this returns, and survives
@@ -230,8 +278,8 @@ impl Job<'_> {
         };
         tally.bytes = lines.bytes_read();
         self.progress.finish();
-        if tally.skipped > REPORTED_MAX {
-            let more = units::counted(tally.skipped - REPORTED_MAX, "more bad line");
+        if tally.skipped.unreported > 0 {
+            let more = units::counted(tally.skipped.unreported, "more bad line");
             tell(format_args!("esker: {}: {more} skipped", self.name));
         }
         tally
@@ -243,7 +291,7 @@ impl Job<'_> {
         parser: &mut Parser,
         lines: &mut Lines<impl BufRead>,
         sink: &mut Sink<'_>,
-        skipped: &mut u64,
+        skipped: &mut Skipped,
     ) -> Outcome<Option<Stopped>> {
         let mut record = Record::default();
         loop {
@@ -253,9 +301,9 @@ impl Job<'_> {
                 }
                 step => step.map_err(|error| self.read_failed(error))?,
             };
-            let (line, what) = match step {
+            let bad = match step {
                 Step::End => return Ok(None),
-                Step::Bad { line, what } => (line, what),
+                Step::Bad(bad) => bad,
                 Step::Record => match sink.add(&record)? {
                     Ok(()) => {
                         self.progress.at(lines.bytes_read());
@@ -264,14 +312,12 @@ impl Job<'_> {
                         }
                         continue;
                     }
-                    Err(what) => (record.line, what),
+                    Err(what) => Bad::new(record.line, what),
                 },
             };
-            let message = format!("{}:{line}: {what}", self.name);
-            if self.on_error == OnError::Fail {
+            if let Err(message) = self.skip(&bad, lines.number(), skipped) {
                 return Ok(Some(Stopped::BadLine(message)));
             }
-            self.skip(skipped, &message);
         }
     }
 

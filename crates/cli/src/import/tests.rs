@@ -21,7 +21,9 @@ fn parse_limited(
             Opened::Parser(parser) => Parser::Delimited(parser),
             Opened::Empty => return Ok(Vec::new()),
             Opened::Unfit(what) => return Err(what),
-            Opened::BadRecord { line, what } => return Err(format!("line {line}: {what}")),
+            Opened::BadRecord(Bad { line, what, .. }) => {
+                return Err(format!("line {line}: {what}"));
+            }
         },
     };
     let mut record = Record::default();
@@ -29,7 +31,7 @@ fn parse_limited(
     loop {
         match parser.next(&mut lines, &mut record).unwrap() {
             Step::End => return Ok(out),
-            Step::Bad { line, what } => out.push(format!("!{line} {what}")),
+            Step::Bad(Bad { line, what, .. }) => out.push(format!("!{line} {what}")),
             Step::Record => out.push(format!(
                 "{}={}",
                 record.key.escape_ascii(),

@@ -266,3 +266,70 @@ fn flags_of_other_formats_are_refused_for_json_lines() {
             .expect_failure(2, "are for TSV and CSV");
     }
 }
+
+#[test]
+fn a_quote_that_swallows_records_stops_the_import_and_says_how_many_lines() {
+    let scratch = Scratch::new();
+    let rest: String = (3..=1000).map(|n| format!("{n},x\n")).collect();
+    let file = scratch.file("rows.csv", format!("k,v\n1,a\n2,\"open\n{rest}").as_bytes());
+    let import = ["import", "db", &file, "--key", "k", "--value", "v", "--on-error"];
+    for on_error in ["fail", "skip"] {
+        scratch.run(&[&import[..], &[on_error]].concat()).expect_failure(
+            1,
+            "rows.csv:3: a quote is never closed; the record takes 999 lines, up to line 1,001, and records \
+             may be among them: close or double the quote; 1 record before it was imported",
+        );
+        scratch.run(&["scan", "db"]).expect("1\ta\n");
+    }
+}
+
+#[test]
+fn every_line_of_a_bad_record_is_counted() {
+    let scratch = Scratch::new();
+    let rows = b"k,v\n1,\"two\nlines\"oops\n2,b\n3,\"open\n4\"\n5,\"last";
+    let file = scratch.file("rows.csv", rows);
+    let import = ["import", "db", &file, "--key", "k", "--value", "v", "--on-error", "skip"];
+    let done = scratch.run(&[&import[..], &["--json"]].concat()).expect_status(0);
+    assert_eq!(done.json()["skipped"], 3, "{done:?}");
+    let what = "rows.csv:2: text follows a closing quote; double a quote that is meant; the record takes 2 lines, up \
+                to line 3; skipped\n";
+    assert!(done.err.contains(what), "{done:?}");
+    assert!(done.err.contains("rows.csv:7: a quote is never closed; skipped\n"), "{done:?}");
+    scratch.run(&["scan", "db"]).expect("2\tb\n3\topen\\n4\n");
+}
+
+#[test]
+fn no_control_character_reaches_the_terminal() {
+    let scratch = Scratch::new();
+    let file = scratch.file("old\r\x1b[2J.tsv", b"id\rname\x1b[31m\r1\rone\r");
+    let done = scratch.run(&["import", "db", &file, "--key", "nme"]).expect_status(2);
+    assert!(done.err.contains("the columns are id\\rname\\x1b[31m"), "{done:?}");
+    scratch.run(&["put", "db", "k\r", "v\x7f\u{85}"]).expect("");
+    let mut all = vec![done];
+    for arguments in [
+        &["scan", "db"][..],
+        &["scan", "db", "--json"],
+        &["get", "db", "k\r"],
+        &["get", "db", "k\r", "--json"],
+        &["get", "db", "none\r"],
+        &["get", "d\rb", "k"],
+        &["get", "db", "k", "--no\rflag"],
+        &["get", "db", "k", "-k", "no\rkeyspace"],
+        &["export", "db", "-", "--format", "jsonl"],
+        &["export", "db", "no\r/file.tsv"],
+        &["dump-frames", "db"],
+        &["dump-frames", "db", "--json"],
+        &["levels", "db"],
+        &["stats", "db"],
+        &["check", "d\rb"],
+        &["checkpoint", "db", "co\rpy"],
+    ] {
+        all.push(scratch.run(arguments));
+    }
+    for done in all {
+        let text = format!("{}{}", done.text(), done.err);
+        let is_bad = |character: char| character.is_control() && !"\n\t".contains(character);
+        assert!(!text.is_empty() && !text.contains(is_bad), "{done:?}");
+    }
+    assert_eq!(scratch.run(&["get", "db", "k\r", "--json"]).json()["value"], "v\x7f\u{85}");
+}

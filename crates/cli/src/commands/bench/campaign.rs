@@ -17,10 +17,9 @@ use super::plan::{Message, Plan, Task};
 use super::scratch::Scratch;
 use super::used_memory::UsedMemory;
 use super::workspace::{self, Workspace};
-use crate::commands::stdout;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::message::tell;
+use crate::output::{stdout, tell, visible_json};
 use esker_bench::results::{self, Group, Published, RUN, Settings};
 use esker_bench::{Machine, Progress, Results, Row, WarmUp};
 use std::io::Write;
@@ -487,7 +486,7 @@ const REACHED: f64 = 0.99;
 fn print(results: &Results, json: bool) -> Outcome {
     let mut out = stdout();
     if json {
-        out.write_all(results.to_json().as_bytes())?;
+        out.write_all(visible_json(results.to_json()).as_bytes())?;
     } else {
         out.write_all(results::summary_table(results).as_bytes())?;
     }

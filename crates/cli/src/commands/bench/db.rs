@@ -2,10 +2,10 @@
 
 use super::display::Display;
 use super::engine::{self, EskerEngine};
-use crate::commands::stdout;
 use crate::failure::{Failure, Outcome};
 use crate::limits::check_sizes;
 use crate::options::{KeyspaceOptions, parse_sync};
+use crate::output::{stdout, visible_json};
 use crate::temporary::Temporary;
 use crate::units::parse_bytes;
 use clap::{Args, ValueEnum};
@@ -117,7 +117,7 @@ impl DbBench {
         display.clear();
         let mut out = stdout();
         if self.json {
-            out.write_all(Report { rows }.to_json().as_bytes())?;
+            out.write_all(visible_json(Report { rows }.to_json()).as_bytes())?;
         } else {
             writeln!(out, "{}", table(&rows))?;
             out.write_all(cost_table(&rows).as_bytes())?;

@@ -1,8 +1,8 @@
 //! `esker bench report`: results of several runs, merged.
 
 use super::output::Output;
-use crate::commands::stdout;
 use crate::failure::{Failure, Outcome};
+use crate::output::stdout;
 use clap::Args;
 use esker_bench::{Results, results};
 use std::io::Write;

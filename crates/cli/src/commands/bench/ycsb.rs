@@ -4,7 +4,7 @@ use super::campaign::{Campaign, Case, Places, Rate};
 use super::options::{CampaignOptions, parse_engines};
 use super::plan::{Task, YcsbTask, YcsbWorkload};
 use crate::failure::{Failure, Outcome};
-use crate::message::tell;
+use crate::output::tell;
 use clap::Args;
 use esker_workload::ycsb::{self, Preset};
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! `esker dump-frames`.
 
 use super::{SHOWN, kind_name, object, version};
-use crate::commands::stdout;
 use crate::failure::{Failure, Outcome};
+use crate::output::{put_json, stdout};
 use crate::place::Files;
 use crate::text::shorten;
 use clap::Args;
@@ -99,16 +99,16 @@ fn json_lines(out: &mut impl Write, log: &LogDump) -> Outcome {
         "object": "segment", "segment": header.epoch, "file": log.name,
         "bytes": header.capacity, "alignment": header.alignment,
     });
-    writeln!(out, "{segment}")?;
+    put_json(out, &segment)?;
     for frame in &log.scan.frames {
-        writeln!(out, "{}", frame_json(header.epoch, frame))?;
+        put_json(out, &frame_json(header.epoch, frame))?;
         for (seqno, entry) in log.entries(frame) {
             let mut object = object("entry");
             object.insert("segment".into(), header.epoch.into());
             object.insert("frame_offset".into(), frame.offset.into());
             object.insert("keyspace".into(), entry.keyspace.0.into());
             version(&mut object, seqno, entry.kind, entry.key, entry.value);
-            writeln!(out, "{}", Json::from(object))?;
+            put_json(out, &Json::from(object))?;
         }
     }
     let later = log.scan.later.as_ref().map(
@@ -119,7 +119,7 @@ fn json_lines(out: &mut impl Write, log: &LogDump) -> Outcome {
         "reason": why(&log.scan.stop), "is_damaged": matches!(log.scan.stop, Stop::Bad { .. }),
         "later": later,
     });
-    Ok(writeln!(out, "{end}")?)
+    put_json(out, &end)
 }
 
 fn frame_json(segment: u32, frame: &FrameInfo) -> Json {

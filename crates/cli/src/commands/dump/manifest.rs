@@ -2,9 +2,9 @@
 
 use super::SHOWN;
 use crate::commands::levels::table_json;
-use crate::commands::stdout;
 use crate::failure::Outcome;
 use crate::options::{describe, shape_name};
+use crate::output::{put_json, stdout};
 use crate::place::Files;
 use crate::text::shorten;
 use clap::Args;
@@ -29,7 +29,7 @@ impl DumpManifest {
         let identity = format!("{:016x}", manifest.identity);
         if self.json {
             let json = json!({ "object": "manifest", "file": manifest.name, "identity": identity });
-            writeln!(out, "{json}")?;
+            put_json(&mut out, &json)?;
         } else {
             writeln!(out, "{}: database {identity}", manifest.name)?;
         }
@@ -39,7 +39,7 @@ impl DumpManifest {
             }
             for change in &record.edit.changes {
                 if self.json {
-                    writeln!(out, "{}", change_json(record.offset, change))?;
+                    put_json(&mut out, &change_json(record.offset, change))?;
                 } else {
                     writeln!(out, "    {}", change_text(change))?;
                 }

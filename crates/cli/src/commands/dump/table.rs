@@ -2,8 +2,8 @@
 
 use super::{SHOWN, kind_name, object, version};
 use crate::commands::levels;
-use crate::commands::stdout;
 use crate::failure::{Failure, Outcome};
+use crate::output::{put_json, stdout};
 use crate::place::Files;
 use crate::text::{Form, shorten};
 use clap::Args;
@@ -47,7 +47,7 @@ impl DumpTable {
         let table = inspector.table(&place.meta)?;
         let mut out = stdout();
         if self.json {
-            writeln!(out, "{}", table_json(place, table.properties()))?;
+            put_json(&mut out, &table_json(place, table.properties()))?;
         } else {
             text_head(&mut out, place, table.properties())?;
         }
@@ -75,7 +75,7 @@ impl DumpTable {
         if self.json {
             let mut object = object("version");
             version(&mut object, seqno, kind, key, value);
-            writeln!(out, "{}", Json::from(object))?;
+            put_json(out, &Json::from(object))?;
         } else {
             let (key, value) = (shorten(key, SHOWN), shorten(value, SHOWN));
             writeln!(out, "  {seqno} {} {key} {value}", kind_name(kind))?;

@@ -12,7 +12,7 @@ mod ycsb;
 use super::bench::campaign::{Campaign, Places};
 use super::bench::engines;
 use crate::failure::{Failure, Outcome};
-use crate::message::tell;
+use crate::output::tell;
 use crate::units::parse_bytes;
 use clap::Args;
 use esker_bench::Results;

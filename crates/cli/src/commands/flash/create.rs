@@ -2,7 +2,7 @@
 
 use super::info;
 use crate::failure::{Failure, Outcome};
-use crate::message::tell;
+use crate::output::tell;
 use crate::units;
 use esker::Settings;
 use esker_flash::{FileZones, FlashStorage, Geometry, PlacedDisk, ZonedDisk, Zones, zones};

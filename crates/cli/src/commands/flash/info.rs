@@ -1,7 +1,7 @@
 //! `esker flash info`: what a device is and holds.
 
-use crate::commands::stdout;
 use crate::failure::Outcome;
+use crate::output::stdout;
 use crate::units;
 use esker_flash::device::fdp::Statistics;
 use esker_flash::storage::{Erases, Lost, look};

@@ -1,7 +1,7 @@
 //! `esker flash repair`: keeps what is sound of a damaged device.
 
-use crate::commands::{print_json, stdout};
 use crate::failure::Outcome;
+use crate::output::{print_json, stdout};
 use crate::progress::Progress;
 use crate::units;
 use esker_flash::storage::{Repaired, repair};

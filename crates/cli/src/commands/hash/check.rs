@@ -1,7 +1,7 @@
 //! `esker hash check` and `esker hash scrub`: does everything in a store hold?
 
-use crate::commands::{print_json, stdout};
 use crate::failure::{Failure, Outcome};
+use crate::output::{print_json, stdout};
 use crate::progress::Progress;
 use crate::units;
 use esker_base::{Clock, SystemClock};

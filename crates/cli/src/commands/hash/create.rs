@@ -1,7 +1,7 @@
 //! `esker hash create`: a new, empty store.
 
-use crate::commands::stdout;
 use crate::failure::{Failure, Outcome};
+use crate::output::stdout;
 use crate::units;
 use esker_base::{Rng, ambient_seed};
 use esker_hashstore::device::{Device, FileDevice};

@@ -1,7 +1,7 @@
 //! `esker hash repair`: keeps what is sound of a damaged store.
 
-use crate::commands::{print_json, stdout};
 use crate::failure::Outcome;
+use crate::output::{print_json, stdout};
 use crate::progress::Progress;
 use crate::units;
 use esker_hashstore::device::{Device, FileDevice};

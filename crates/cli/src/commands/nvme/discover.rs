@@ -1,8 +1,8 @@
 //! `esker nvme discover`: which subsystems a node has.
 
 use super::Node;
-use crate::commands::stdout;
 use crate::failure::Outcome;
+use crate::output::stdout;
 use esker_base::{Clock, SystemClock, SystemEntropy};
 use std::io::Write;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! `esker nvme store|retrieve|delete|exist`: one key.
 
 use super::Node;
-use crate::commands::stdout;
 use crate::failure::{Failure, Outcome};
 use crate::limits;
+use crate::output::raw_stdout;
 use crate::text::{Form, escape, hex};
 use esker_nvme::command::kv::Condition;
 use esker_nvme::limits::VALUE_BYTES;
@@ -96,7 +96,7 @@ impl Retrieve {
     pub fn run(self) -> Outcome {
         let key = self.form.parse(self.key)?;
         let value = self.node.connect()?.retrieve(&key)?.ok_or_else(|| absent(&key))?;
-        let mut out = stdout();
+        let mut out = raw_stdout();
         if self.form.hex {
             writeln!(out, "{}", hex(&value))?;
         } else {

@@ -1,8 +1,8 @@
 //! `esker nvme list`: keys.
 
 use super::Node;
-use crate::commands::stdout;
 use crate::failure::Outcome;
+use crate::output::stdout;
 use crate::text::{Form, escape, hex};
 use std::ffi::OsString;
 use std::io::Write;

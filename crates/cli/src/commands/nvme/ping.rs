@@ -1,8 +1,8 @@
 //! `esker nvme ping`: how long a command takes that does nothing.
 
 use super::Node;
-use crate::commands::stdout;
 use crate::failure::Outcome;
+use crate::output::stdout;
 use esker_base::{Clock, SystemClock};
 use std::io::Write;
 

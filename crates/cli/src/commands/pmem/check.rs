@@ -6,8 +6,8 @@
 //! later segment goes on just there: then a recovery found the tail torn, and gave the seqnos out again.
 
 use super::{TO_LOOK_AT, header_json};
-use crate::commands::{print_json, stdout};
 use crate::failure::{Failure, Outcome};
+use crate::output::{print_json, stdout};
 use crate::progress::Progress;
 use crate::units;
 use esker_base::Seqno;

@@ -1,8 +1,8 @@
 //! `esker pmem create`: a new pool.
 
 use super::info::describe;
-use crate::commands::stdout;
 use crate::failure::Outcome;
+use crate::output::stdout;
 use crate::units;
 use esker_pmem::{Accept, Pool};
 use std::io::Write;

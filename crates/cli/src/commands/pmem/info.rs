@@ -1,8 +1,8 @@
 //! `esker pmem info`: what a pool says of itself.
 
 use super::{TO_LOOK_AT, header_json, identity};
-use crate::commands::{print_json, stdout};
 use crate::failure::Outcome;
+use crate::output::{print_json, stdout};
 use crate::units;
 use esker_pmem::Pool;
 use std::io::Write;

@@ -1,8 +1,8 @@
 //! What a node says at its start: where it is, and the commands that reach it.
 
 use super::namespace::Served;
-use crate::commands::stdout;
 use crate::failure::Outcome;
+use crate::output::stdout;
 use esker_nvme::Nqn;
 use esker_nvme::command::CommandSet;
 use esker_nvme::identify::{uuid, uuid_text};

@@ -8,7 +8,7 @@ mod namespace;
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::message::tell;
+use crate::output::tell;
 use crate::units;
 use announce::announce;
 use config::{Config, Kind};

@@ -3,8 +3,8 @@
 mod cost;
 mod goals;
 
-use super::{print_json, stdout};
 use crate::failure::Outcome;
+use crate::output::{print_json, stdout};
 use crate::place::Home;
 use crate::text::{Form, escape};
 use crate::units::{bytes, count};

@@ -1,7 +1,7 @@
 //! Rows as they come out: kept for the report, and told at once, for a full run takes half an hour.
 
 use crate::failure::Outcome;
-use crate::message::tell;
+use crate::output::tell;
 use esker_base::{Clock, SystemClock};
 use esker_bench::Row;
 

@@ -1,0 +1,100 @@
+//! What the program prints, and where.
+//!
+//! Facts go to standard output, as text or as JSON. Messages go to standard error. Both pass through
+//! here, so that no control character of a key, a value or a file name reaches a terminal. Exact bytes
+//! go through [`raw_stdout`] alone.
+
+use crate::failure::Outcome;
+use crate::text::{escape, visible};
+use std::fmt::Display;
+use std::io::{BufWriter, Result, StdoutLock, Write};
+
+/// Standard output for text: control characters are escaped, except newlines and tabs.
+pub fn stdout() -> Visible<BufWriter<StdoutLock<'static>>> {
+    Visible(raw_stdout())
+}
+
+/// Standard output for bytes that are wanted as they are, and for text that is escaped already.
+pub fn raw_stdout() -> BufWriter<StdoutLock<'static>> {
+    BufWriter::new(std::io::stdout().lock())
+}
+
+/// Prints a JSON value on a line.
+pub fn print_json(value: &impl serde::Serialize) -> Outcome {
+    let mut out = raw_stdout();
+    put_json(&mut out, value)?;
+    Ok(out.flush()?)
+}
+
+/// Writes a JSON value on a line to `out`.
+pub fn put_json(out: &mut impl Write, value: &impl serde::Serialize) -> Outcome {
+    Ok(out.write_all(json_line(value)?.as_bytes())?)
+}
+
+/// A JSON value with a newline after it.
+pub fn json_line(value: &impl serde::Serialize) -> Outcome<String> {
+    Ok(visible_json(serde_json::to_string(value)?) + "\n")
+}
+
+/// JSON text in which those control characters are escaped, too, that JSON allows in strings.
+pub fn visible_json(text: String) -> String {
+    // A newline is between values: in a string it is escaped already.
+    let is_hidden = |character: char| character.is_control() && character != '\n';
+    if !text.contains(is_hidden) {
+        return text;
+    }
+    let shown = |character: char| match is_hidden(character) {
+        true => format!("\\u{:04x}", character as u32),
+        false => character.to_string(),
+    };
+    text.chars().map(shown).collect()
+}
+
+/// Prints `message` on standard error, on a line of its own.
+///
+/// An error of this write is ignored: the reader may be gone, or its disk full, and the work goes on.
+pub fn tell(message: impl Display) {
+    let message = message.to_string();
+    // In one piece, so that no line of another process comes between.
+    let line = format!("{}\n", visible(&message));
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// Escapes control characters, except newlines and tabs, in text on its way to `W`.
+pub struct Visible<W>(W);
+
+impl<W: Write> Write for Visible<W> {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        for chunk in bytes.utf8_chunks() {
+            self.0.write_all(visible(chunk.valid()).as_bytes())?;
+            self.0.write_all(escape(chunk.invalid()).as_bytes())?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_keeps_its_lines_and_loses_its_control_characters() {
+        let mut out = Visible(Vec::new());
+        write!(out, "a\tb\\\nc\r{}\x7f\u{85}é", "\x1b[2J").unwrap();
+        out.write_all(b"\xff").unwrap();
+        let text = String::from_utf8(out.0).unwrap();
+        assert_eq!(text, "a\tb\\\nc\\r\\x1b[2J\\x7f\\xc2\\x85é\\xff");
+    }
+
+    #[test]
+    fn json_has_no_control_characters_and_is_read_back() {
+        let text = "a\r\x7f\u{85}é\"";
+        let line = json_line(&text).unwrap();
+        assert_eq!(line, "\"a\\r\\u007f\\u0085é\\\"\"\n");
+        assert_eq!(serde_json::from_str::<String>(&line).unwrap(), text);
+    }
+}
