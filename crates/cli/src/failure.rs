@@ -1,6 +1,8 @@
 //! How a command ends when it does not end well.
 
 use crate::output::tell;
+use crate::units;
+use std::fmt::Display;
 use std::process::ExitCode;
 
 /// A command's result.
@@ -9,12 +11,12 @@ pub type Outcome<T = ()> = Result<T, Failure>;
 /// Why a command stopped.
 #[derive(Debug)]
 pub enum Failure {
-    /// Something went wrong, or what was asked for is not there: status 1.
+    /// Something went wrong: status 2.
     Failed(String),
     /// The command can't be what the user meant: status 2.
     Usage(String),
-    /// All was done that can be, and something is missing in it: status 1.
-    Missing(String),
+    /// The command did its work, and its answer is no: status 1.
+    No(Answer, String),
     /// The user stopped it; what was done is said: status 130, as shells have it for SIGINT.
     Interrupted(String),
     /// Everything to be said was said: this status.
@@ -23,10 +25,37 @@ pub enum Failure {
     PipeClosed,
 }
 
+/// Why a command's answer is no.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// There is no such key.
+    NotFound,
+    /// There is such a key, and there should be none.
+    Exists,
+    /// What was checked has problems, each of them printed.
+    Problems,
+    /// What was read has gaps, each of them told.
+    Incomplete,
+}
+
 impl Failure {
     /// A failure with this message.
     pub fn new(message: impl Into<String>) -> Self {
         Failure::Failed(message.into())
+    }
+
+    /// The answer that something is not there.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Failure::No(Answer::NotFound, message.into())
+    }
+
+    /// The answer that a check of `what` found so many problems, if there are any.
+    pub fn of_problems(what: impl Display, number: usize, advice: &str) -> Outcome {
+        let problems = units::counted(number as u64, "problem");
+        match number {
+            0 => Ok(()),
+            _ => Err(Failure::No(Answer::Problems, format!("{what} has {problems}{advice}"))),
+        }
     }
 
     /// A failure to do `action` to `path`.
@@ -39,7 +68,7 @@ impl Failure {
         match self {
             Failure::Failed(message) => Failure::Failed(message + more),
             Failure::Usage(message) => Failure::Usage(message + more),
-            Failure::Missing(message) => Failure::Missing(message + more),
+            Failure::No(answer, message) => Failure::No(answer, message + more),
             Failure::Interrupted(message) => Failure::Interrupted(message + more),
             Failure::Said(_) | Failure::PipeClosed => self,
         }
@@ -48,8 +77,8 @@ impl Failure {
     /// Tells the user, and gives the exit status.
     pub fn report(self) -> ExitCode {
         let (message, status) = match self {
-            Failure::Failed(message) | Failure::Missing(message) => (message, 1),
-            Failure::Usage(message) => (message, 2),
+            Failure::No(_, message) => (message, 1),
+            Failure::Failed(message) | Failure::Usage(message) => (message, 2),
             Failure::Interrupted(message) => (message, 130),
             Failure::Said(status) => return ExitCode::from(status),
             Failure::PipeClosed => return ExitCode::SUCCESS,

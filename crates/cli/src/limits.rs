@@ -4,7 +4,7 @@
 //! can't be stored is not read to its end, which it may not have.
 
 use crate::failure::{Failure, Outcome};
-use crate::text::Form;
+use crate::form::Notation;
 use crate::units;
 use esker::{Error, Settings, WriteBatch};
 use esker_base::{KeyspaceId, MAX_KEY_BYTES};
@@ -13,7 +13,7 @@ use std::io::Read;
 
 /// The value that `argument` stands for, `-` being the bytes of standard input: at most `limit` of them,
 /// because of `why`.
-pub fn value(argument: OsString, form: Form, limit: usize, why: &str) -> Outcome<Vec<u8>> {
+pub fn value(argument: OsString, form: Notation, limit: usize, why: &str) -> Outcome<Vec<u8>> {
     if argument == "-" {
         read_within(std::io::stdin().lock(), limit, why)
     } else {

@@ -6,10 +6,10 @@
 //! * [`options`]: settings as flags;
 //! * [`limits`]: what is refused before a database is created;
 //! * [`temporary`]: directories that do not outlive the program;
-//! * [`text`]: bytes as text that can be read, and read back;
+//! * [`text`]: bytes as text that can be read, and read back; [`form`]: how arguments stand for bytes;
 //! * [`progress`]: how far a command is, on a terminal;
 //! * [`output`]: facts and messages on their way out;
-//! * [`failure`]: what the user is told, and the exit status: 0 done, 1 failed or not found, 2 wrong
+//! * [`failure`]: what the user is told, and the exit status: 0 done, 1 not found, 2 failed or wrong
 //!   usage, 130 interrupted.
 //!
 //! Facts go to standard output, everything else to standard error. A reader that goes away, such as
@@ -23,6 +23,7 @@ mod arguments;
 mod commands;
 mod demo;
 mod failure;
+mod form;
 mod import;
 mod interrupt;
 mod limits;

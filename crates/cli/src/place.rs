@@ -1,9 +1,9 @@
 //! The database, the keyspace and the range that a command works on.
 
 use crate::commands::repair::between;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Answer, Failure, Outcome};
+use crate::form::Notation;
 use crate::output::tell;
-use crate::text::Form;
 use clap::Args;
 use esker::inspect::{Inspector, Skipped};
 use esker::{Cursor, Db, Env, KeyRange, Keyspace, Log, Recovery, Settings, Sync};
@@ -246,12 +246,12 @@ impl Stretch {
     }
 
     /// The range.
-    pub fn range(self, form: Form) -> Outcome<KeyRange> {
+    pub fn range(self, keys: Notation) -> Outcome<KeyRange> {
         if let Some(prefix) = self.prefix {
-            return Ok(KeyRange::prefix(&form.parse(prefix)?));
+            return Ok(KeyRange::prefix(&keys.parse(prefix)?));
         }
-        let start = self.from.map(|key| form.parse(key)).transpose()?;
-        let end = self.to.map(|key| form.parse(key)).transpose()?;
+        let start = self.from.map(|key| keys.parse(key)).transpose()?;
+        let end = self.to.map(|key| keys.parse(key)).transpose()?;
         Ok(KeyRange {
             start: start.map_or(Bound::Unbounded, Bound::Included),
             end: end.map_or(Bound::Unbounded, Bound::Excluded),
@@ -277,7 +277,10 @@ pub fn for_each_around(
     inspector.read_around(&place.keyspace, range, visit, &mut report)?;
     match skipped {
         0 => Ok(()),
-        _ => Err(Failure::Missing("something is missing: see what was skipped".into())),
+        _ => Err(Failure::No(
+            Answer::Incomplete,
+            "something is missing: see what was skipped".into(),
+        )),
     }
 }
 

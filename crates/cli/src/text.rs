@@ -5,12 +5,8 @@
 //! byte of a control character, and every byte that is not UTF-8, is `\x` and two hexadecimal digits.
 //! So a field never holds a separator, a terminal never gets a control code, and nothing is lost.
 
-use crate::failure::{Failure, Outcome};
-use serde_json::{Map, Value as Json};
 use std::borrow::Cow;
-use std::ffi::OsString;
 use std::fmt::Write;
-use std::os::unix::ffi::OsStringExt;
 
 /// Appends `bytes` to `out` by the escape rule.
 pub fn escape_into(bytes: &[u8], out: &mut String) {
@@ -126,48 +122,6 @@ pub fn shorten(bytes: &[u8], width: usize) -> String {
     let first: String = head.chars().take(keep - keep / 3).collect();
     let last: Vec<char> = tail.chars().rev().take(keep / 3).collect();
     format!("{first}…{}", last.into_iter().rev().collect::<String>())
-}
-
-/// How keys and values are given and printed.
-#[derive(clap::Args, Clone, Copy, Debug, Default)]
-pub struct Form {
-    /// Keys and values are hexadecimal digits, given and printed
-    #[arg(long)]
-    pub hex: bool,
-}
-
-impl Form {
-    /// The bytes that an argument stands for.
-    pub fn parse(self, argument: OsString) -> Outcome<Vec<u8>> {
-        let bytes = argument.into_vec();
-        if self.hex { unhex(&bytes).map_err(Failure::Usage) } else { Ok(bytes) }
-    }
-
-    /// Appends `bytes` as they are printed in a field.
-    pub fn print_into(self, bytes: &[u8], out: &mut String) {
-        if self.hex {
-            out.push_str(&hex(bytes));
-        } else {
-            escape_into(bytes, out);
-        }
-    }
-
-    /// Adds `bytes` to a JSON object: as `name` if they are UTF-8, else, and with `--hex`, as
-    /// `name_hex`.
-    pub fn insert(self, object: &mut Map<String, Json>, name: &str, bytes: &[u8]) {
-        match std::str::from_utf8(bytes) {
-            Ok(text) if !self.hex => object.insert(name.to_owned(), text.into()),
-            _ => object.insert(format!("{name}_hex"), hex(bytes).into()),
-        };
-    }
-
-    /// A JSON object of a key and its value.
-    pub fn pair(self, key: &[u8], value: &[u8]) -> Json {
-        let mut object = Map::new();
-        self.insert(&mut object, "key", key);
-        self.insert(&mut object, "value", value);
-        object.into()
-    }
 }
 
 #[cfg(test)]

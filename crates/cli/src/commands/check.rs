@@ -53,19 +53,12 @@ impl Check {
             out.write_all(text(&checked, &problems, inspector.pool_domain()).as_bytes())?;
             out.flush()?;
         }
-        match problems.len() as u64 {
-            0 => Ok(()),
-            number => {
-                let problems = units::counted(number, "problem");
-                let db = self.home.db.display();
-                let next = match self.home.is_on_flash() {
-                    // A repair renames files and makes new ones, in directories only.
-                    true => "export what can be read, or restore a copy",
-                    false => "see `esker repair --help`",
-                };
-                Err(Failure::new(format!("{db} has {problems}; {next}")))
-            }
-        }
+        let next = match self.home.is_on_flash() {
+            // A repair renames files and makes new ones, in directories only.
+            true => "; export what can be read, or restore a copy",
+            false => "; see `esker repair --help`",
+        };
+        Failure::of_problems(self.home.db.display(), problems.len(), next)
     }
 }
 

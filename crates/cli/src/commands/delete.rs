@@ -1,9 +1,9 @@
 //! `esker delete`: keys, or a range of them.
 
 use crate::failure::{Failure, Outcome};
+use crate::form::KeyForm;
 use crate::options::DatabaseOptions;
 use crate::place::{Place, Stretch};
-use crate::text::Form;
 use std::ffi::OsString;
 
 /// Remove keys, or all keys of a range
@@ -24,14 +24,14 @@ pub struct Delete {
     #[arg(long, conflicts_with_all = ["from", "to", "prefix", "keys"])]
     all: bool,
     #[command(flatten)]
-    form: Form,
+    form: KeyForm,
     #[command(flatten)]
     database: DatabaseOptions,
 }
 
 impl Delete {
     pub fn run(self) -> Outcome {
-        let form = self.form;
+        let form = self.form.key();
         let keys: Vec<_> =
             self.keys.into_iter().map(|key| form.parse(key)).collect::<Outcome<_>>()?;
         let range = match self.stretch.is_given() || self.all {

@@ -4,13 +4,14 @@
 //! [`crate::text`], so that any bytes survive. JSON Lines has `{"key": …, "value": …}` a line, with
 //! `key_hex` and `value_hex` in place of what is not UTF-8.
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Answer, Failure, Outcome};
+use crate::form::Form;
 use crate::import::Format;
 use crate::interrupt::Interrupt;
 use crate::output::{json_line, raw_stdout, tell};
 use crate::place::{Place, Stretch, for_each, for_each_around};
 use crate::progress::Progress;
-use crate::text::{Form, escape_into};
+use crate::text::escape_into;
 use crate::units;
 use std::fs::{File, Permissions};
 use std::io::{BufWriter, Write};
@@ -40,9 +41,8 @@ pub struct Export {
     /// the database open
     #[arg(long)]
     skip_damaged: bool,
-    /// --from, --to and --prefix are hexadecimal digits; in JSON Lines, keys and values are, too
-    #[arg(long)]
-    hex: bool,
+    #[command(flatten)]
+    form: Form,
 }
 
 impl Export {
@@ -53,8 +53,8 @@ impl Export {
             None if to_stdout => Format::Tsv,
             None => Format::of_file(&self.file)?,
         };
-        let form = Form { hex: self.hex };
-        let range = self.stretch.range(form)?;
+        let form = self.form;
+        let range = self.stretch.range(form.key())?;
         let opened = match self.skip_damaged {
             true => None,
             false => Some(self.place.open_for_reading()?),
@@ -82,7 +82,7 @@ impl Export {
             match &opened {
                 Some((db, keyspace)) => for_each(db, keyspace, range.clone(), false, visit)?,
                 None => match for_each_around(&self.place, &range, visit) {
-                    Err(skipped @ Failure::Missing(_)) => around = Err(skipped),
+                    Err(skipped @ Failure::No(Answer::Incomplete, _)) => around = Err(skipped),
                     read => read?,
                 },
             }

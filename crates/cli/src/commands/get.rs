@@ -1,10 +1,11 @@
 //! `esker get`: one value.
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
+use crate::form::{Form, Notation};
 use crate::limits;
 use crate::output::{print_json, raw_stdout};
 use crate::place::Place;
-use crate::text::{Form, escape, hex};
+use crate::text::escape;
 use std::ffi::OsString;
 use std::io::Write;
 
@@ -30,13 +31,11 @@ pub struct Get {
 
 impl Get {
     pub fn run(self) -> Outcome {
-        let key = self.form.parse(self.key)?;
+        let key = self.form.key().parse(self.key)?;
         limits::check_key(&key)?;
         let (db, keyspace) = self.place.open_for_reading()?;
         let Some(value) = db.get(&keyspace, &key)? else {
-            let keyspace = &self.place.keyspace;
-            let key = escape(&key);
-            return Err(Failure::new(format!("there is no key {key} in keyspace {keyspace}")));
+            return Err(self.form.key().absent(&key));
         };
         if self.json {
             return print_json(&self.form.pair(&key, &value));
@@ -44,10 +43,11 @@ impl Get {
         let mut out = raw_stdout();
         if self.raw {
             out.write_all(&value)?;
-        } else if self.form.hex {
-            writeln!(out, "{}", hex(&value))?;
         } else {
-            writeln!(out, "{}", readable(&value))?;
+            match self.form.value() {
+                Notation::Text => writeln!(out, "{}", readable(&value))?,
+                form => writeln!(out, "{}", form.print(&value))?,
+            }
         }
         Ok(out.flush()?)
     }

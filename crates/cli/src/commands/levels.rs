@@ -1,11 +1,11 @@
 //! `esker levels`: the tree of tables.
 
 use crate::failure::{Failure, Outcome};
+use crate::form::Notation;
 use crate::options::shape_name;
 use crate::output::{print_json, raw_stdout};
 use crate::place::Home;
 use crate::style::Style;
-use crate::text::Form;
 use crate::tree;
 use esker::{Error, KeyspaceLevels, TableMeta};
 use serde_json::{Map, Value as Json, json};
@@ -85,8 +85,8 @@ pub fn table_json(table: &TableMeta) -> Json {
     object.insert("entries".into(), table.entries.into());
     object.insert("deletes".into(), table.deletes.into());
     object.insert("range_tombstones".into(), table.range_tombstones.into());
-    Form::default().insert(&mut object, "smallest", &table.smallest);
-    Form::default().insert(&mut object, "largest", &table.largest);
+    Notation::Text.insert(&mut object, "smallest", &table.smallest);
+    Notation::Text.insert(&mut object, "largest", &table.largest);
     object.insert("min_seqno".into(), table.min_seqno.into());
     object.insert("max_seqno".into(), table.max_seqno.into());
     object.into()

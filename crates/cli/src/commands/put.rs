@@ -1,10 +1,10 @@
 //! `esker put`: one pair.
 
 use crate::failure::Outcome;
+use crate::form::Form;
 use crate::limits;
 use crate::options::{DatabaseOptions, KeyspaceOptions, with_default};
 use crate::place::Place;
-use crate::text::Form;
 use std::ffi::OsString;
 
 /// Set a key to a value
@@ -28,13 +28,13 @@ pub struct Put {
 
 impl Put {
     pub fn run(self) -> Outcome {
-        let key = self.form.parse(self.key)?;
+        let key = self.form.key().parse(self.key)?;
         let keyspace_settings = self.options.settings(&self.place.keyspace)?;
         let settings = self.database.settings(&self.place.home)?;
         let settings = with_default(settings, &self.place.keyspace, keyspace_settings);
         let value = limits::value(
             self.value,
-            self.form,
+            self.form.value(),
             settings.max_batch_bytes(),
             "a quarter of a log segment",
         )?;

@@ -1,10 +1,11 @@
 //! `esker repair`: a database of what can still be read.
 
 use crate::failure::{Failure, Outcome};
+use crate::form::Notation;
 use crate::output::{print_json, stdout};
 use crate::place::Files;
 use crate::progress::Progress;
-use crate::text::{Form, escape};
+use crate::text::escape;
 use crate::units;
 use esker::inspect::{LostKeys, MissingLogs, Repaired};
 use serde_json::{Map, Value as Json, json};
@@ -133,9 +134,9 @@ pub fn between(keys: &LostKeys) -> String {
 
 fn keys_json(keys: &LostKeys) -> Json {
     let mut object = Map::new();
-    Form::default().insert(&mut object, "from", &keys.from);
+    Notation::Text.insert(&mut object, "from", &keys.from);
     if let Some(to) = &keys.to {
-        Form::default().insert(&mut object, "to", to);
+        Notation::Text.insert(&mut object, "to", to);
     }
     object.insert("problem".into(), keys.error.clone().into());
     object.into()
@@ -149,8 +150,8 @@ fn json(repaired: &Repaired) -> Json {
             let mut object = Map::new();
             object.insert("file".into(), lost.file.clone().into());
             object.insert("problem".into(), lost.error.clone().into());
-            Form::default().insert(&mut object, "smallest", &lost.smallest);
-            Form::default().insert(&mut object, "largest", &lost.largest);
+            Notation::Text.insert(&mut object, "smallest", &lost.smallest);
+            Notation::Text.insert(&mut object, "largest", &lost.largest);
             object.insert("kept".into(), lost.kept.into());
             let keys: Vec<_> = lost.lost_keys.iter().map(keys_json).collect();
             object.insert("lost_keys".into(), keys.into());

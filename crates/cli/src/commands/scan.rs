@@ -1,9 +1,9 @@
 //! `esker scan`: the pairs of a range.
 
 use crate::failure::Outcome;
+use crate::form::Form;
 use crate::output::{json_line, raw_stdout};
 use crate::place::{Place, Stretch, for_each, for_each_around};
-use crate::text::Form;
 use serde_json::{Map, Value as Json};
 use std::io::Write;
 
@@ -40,7 +40,7 @@ pub struct Scan {
 impl Scan {
     pub fn run(self) -> Outcome {
         let form = self.form;
-        let range = self.stretch.range(form)?;
+        let range = self.stretch.range(form.key())?;
         // Both kinds of lines are escaped.
         let mut out = raw_stdout();
         let mut line = String::new();
@@ -74,19 +74,19 @@ impl Scan {
 }
 
 fn text_line(form: Form, key: &[u8], value: Option<&[u8]>, line: &mut String) {
-    form.print_into(key, line);
+    form.key().print_into(key, line);
     if let Some(value) = value {
         line.push('\t');
-        form.print_into(value, line);
+        form.value().print_into(value, line);
     }
     line.push('\n');
 }
 
 fn object(form: Form, key: &[u8], value: Option<&[u8]>) -> Map<String, Json> {
     let mut object = Map::new();
-    form.insert(&mut object, "key", key);
+    form.key().insert(&mut object, "key", key);
     if let Some(value) = value {
-        form.insert(&mut object, "value", value);
+        form.value().insert(&mut object, "value", value);
     }
     object
 }

@@ -1,7 +1,7 @@
 //! `esker demo`: real data in, read back, a writer killed in mid-write, and the proof that nothing it
 //! had been promised was lost.
 //!
-//! Each step checks what it shows. If a check fails, the demo says which and ends with status 1.
+//! Each step checks what it shows. If a check fails, the demo says which and ends with status 2.
 
 mod crash;
 mod dataset;

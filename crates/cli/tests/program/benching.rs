@@ -197,7 +197,7 @@ fn results_of_several_runs_are_merged() {
     let merged = results(&scratch.path("both"));
     assert_eq!(measured(&merged), ["esker-wal load 0", "esker-nolog load 1"]);
     let missing = scratch.run(&["bench", "report", "three", "--out", "x"]);
-    missing.expect_failure(1, "three/results.json");
+    missing.expect_failure(2, "three/results.json");
     assert!(!scratch.path("x").exists());
 }
 
@@ -469,7 +469,7 @@ fn a_log_directory_that_is_not_there_is_refused_before_anything_runs() {
     let scratch = Scratch::new();
     let arguments = ["experiment", "wal", "--engines", "esker-nolog,esker-log-disk"];
     let refused = scratch.run(&[&arguments[..], &["--log-dir", "none", "--out", "new"]].concat());
-    refused.expect_failure(1, "a directory for pools and logs in none");
+    refused.expect_failure(2, "a directory for pools and logs in none");
     assert!(names(&scratch.path(".")).is_empty());
 }
 

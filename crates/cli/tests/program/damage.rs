@@ -76,7 +76,7 @@ fn a_damaged_table_is_found_and_can_be_given_up() {
     let place = format!("copy/{name} is damaged at offset 0");
     assert!(done.text().contains(&place), "{done:?}");
     assert!(done.err.contains("has 1 problem"), "{done:?}");
-    let read = scratch.run(&["get", "copy", "a"]).expect_status(1);
+    let read = scratch.run(&["get", "copy", "a"]).expect_status(2);
     assert!(read.err.contains("is damaged at offset"), "{read:?}");
 
     let json = scratch.run(&["repair", "copy", "--json"]).expect_status(0).json();
@@ -98,11 +98,11 @@ fn a_log_that_is_missing_is_found_and_given_up_only_when_asked_for() {
     }
     let done = scratch.run(&["check", "copy"]).expect_status(1);
     assert!(done.text().contains("missing"), "{done:?}");
-    scratch.run(&["put", "copy", "k", "v"]).expect_failure(1, "missing");
+    scratch.run(&["put", "copy", "k", "v"]).expect_failure(2, "missing");
     let before = names(&scratch.path("copy"));
     scratch
         .run(&["repair", "copy"])
-        .expect_failure(1, "give --log-dir; if lost, `--give-up-logs` drops");
+        .expect_failure(2, "give --log-dir; if lost, `--give-up-logs` drops");
     assert_eq!(names(&scratch.path("copy")), before);
     let done = scratch.run(&["repair", "copy", "--give-up-logs"]).expect_status(0);
     assert!(done.text().contains("cut the log"), "{done:?}");
@@ -158,13 +158,13 @@ fn a_repair_needs_the_database_for_itself_and_a_check_does_not() {
     let beside = scratch.run(&["check", "db"]).expect_status(0);
     let said = String::from_utf8_lossy(&beside.out);
     assert!(said.contains("another process has the database open"), "{said}");
-    scratch.run(&["repair", "db"]).expect_failure(1, "is in use by process");
+    scratch.run(&["repair", "db"]).expect_failure(2, "is in use by process");
     db.close().unwrap();
-    scratch.run(&["check", "none"]).expect_failure(1, "none is not an Esker database");
-    scratch.run(&["repair", "none"]).expect_failure(1, "none is not an Esker database");
+    scratch.run(&["check", "none"]).expect_failure(2, "none is not an Esker database");
+    scratch.run(&["repair", "none"]).expect_failure(2, "none is not an Esker database");
     std::fs::create_dir(scratch.path("empty")).unwrap();
-    scratch.run(&["check", "empty"]).expect_failure(1, "is not an Esker database");
-    scratch.run(&["repair", "empty"]).expect_failure(1, "is not an Esker database");
+    scratch.run(&["check", "empty"]).expect_failure(2, "is not an Esker database");
+    scratch.run(&["repair", "empty"]).expect_failure(2, "is not an Esker database");
     assert!(names(&scratch.path("empty")).is_empty());
 }
 
@@ -185,7 +185,7 @@ fn dumps_show_every_write() {
     let frames = of("frame");
     assert_eq!(frames.iter().map(|frame| frame["entries"].as_u64().unwrap()).sum::<u64>(), 2);
     assert_eq!((of("end").len(), &of("end")[0]["reason"]), (1, &"nothing follows".into()));
-    scratch.run(&["dump-frames", "copy", "999"]).expect_failure(1, "there is no log segment 999");
+    scratch.run(&["dump-frames", "copy", "999"]).expect_failure(2, "there is no log segment 999");
 
     let levels = scratch.run(&["levels", "copy", "--json"]).json();
     let table = &levels["keyspaces"][0]["levels"][0]["runs"][0]["tables"][0];
@@ -200,7 +200,7 @@ fn dumps_show_every_write() {
     assert_eq!((json.len(), &json[0]["object"]), (4, &"table".into()));
     assert_eq!(json[0]["properties"]["entries"], 3);
     assert_eq!(json[0]["manifest"]["largest"], "c");
-    scratch.run(&["dump-table", "copy", "999+0"]).expect_failure(1, "the tree has no table 999+0");
+    scratch.run(&["dump-table", "copy", "999+0"]).expect_failure(2, "the tree has no table 999+0");
     scratch.run(&["dump-table", "copy", "x"]).expect_failure(2, "is not a table such as");
 
     let manifest = scratch.run(&["dump-manifest", "copy"]).expect_status(0);
@@ -261,7 +261,7 @@ fn whole_frames_behind_a_bad_one_are_given_up_only_when_asked_for() {
     let done = scratch.run(&["scan", "copy"]).expect_status(0);
     assert!(done.err.contains(told), "{done:?}");
     let before = names(&scratch.path("copy"));
-    scratch.run(&["put", "copy", "e", "5"]).expect_failure(1, "--accept-torn-log");
+    scratch.run(&["put", "copy", "e", "5"]).expect_failure(2, "--accept-torn-log");
     assert_eq!(names(&scratch.path("copy")), before);
     let done = scratch.run(&["put", "copy", "e", "5", "--accept-torn-log"]).expect_status(0);
     assert!(done.err.contains("writes from seqno 4 on are rejected"), "{done:?}");

@@ -16,7 +16,7 @@ fn the_demo_proves_its_claims_and_leaves_a_database_that_can_be_read() {
 
     let euro = scratch.run(&["get", "db", "20AC", "-k", "unicode"]).expect_status(0);
     assert!(euro.text().contains("\"name\":\"EURO SIGN\""), "{euro:?}");
-    scratch.run(&["demo", "--dir", "db"]).expect_failure(1, "is not an empty directory");
+    scratch.run(&["demo", "--dir", "db"]).expect_failure(2, "is not an empty directory");
 }
 
 #[test]

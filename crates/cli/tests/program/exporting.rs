@@ -116,10 +116,10 @@ fn an_export_that_cannot_be_written_leaves_nothing_behind() {
     let scratch = Scratch::with_pairs(&[("a", "1")]);
     scratch
         .run(&["export", "db", "no/where.tsv"])
-        .expect_failure(1, "could not create no/where.tsv");
+        .expect_failure(2, "could not create no/where.tsv");
     scratch.run(&["export", "db", "file.xml"]).expect_failure(2, "add --format");
     let old = scratch.file("old.tsv", b"old");
-    scratch.run(&["export", "db", &old, "-k", "none"]).expect_failure(1, "there is no keyspace");
+    scratch.run(&["export", "db", &old, "-k", "none"]).expect_failure(2, "there is no keyspace");
     assert_eq!(std::fs::read(scratch.path("old.tsv")).unwrap(), b"old");
 }
 

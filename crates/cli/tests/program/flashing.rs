@@ -33,8 +33,8 @@ fn reads_leave_every_byte_of_a_device_as_it_is() {
 fn what_can_be_no_device_is_refused_and_left_as_it_is() {
     let scratch = Scratch::new();
     scratch.file("letter", b"dear");
-    scratch.run(&["flash", "create", "letter", "--bytes", "64MiB"]).expect_status(1);
-    scratch.run(&["flash", "info", "letter"]).expect_status(1);
+    scratch.run(&["flash", "create", "letter", "--bytes", "64MiB"]).expect_status(2);
+    scratch.run(&["flash", "info", "letter"]).expect_status(2);
     assert_eq!(std::fs::read(scratch.path("letter")).unwrap(), b"dear");
     for wrong in [&["device"][..], &["device", "--bytes", "64MiB", "--overwrite"]] {
         let refused = scratch.run(&[&["flash", "create"], wrong].concat());
@@ -61,7 +61,7 @@ fn a_device_that_is_too_small_is_told_and_one_of_no_chunks_is_refused() {
         assert_eq!(told, is_told, "{created:?}");
     }
     let refused = scratch.run(&["put", "tiny", "key", "value"]);
-    refused.expect_failure(1, "find room for a log");
+    refused.expect_failure(2, "find room for a log");
     scratch.run(&["put", "enough", "key", "value"]).expect_status(0);
 }
 
@@ -91,7 +91,7 @@ fn chunks(scratch: &Scratch) -> Vec<(PathBuf, Vec<u8>)> {
 fn a_database_on_a_device_is_checked_and_every_byte_left_as_it_is() {
     let scratch = Scratch::new();
     scratch.run(&["flash", "create", "d", "--bytes", "512MiB", "--chunk", "1MiB"]).expect_status(0);
-    scratch.run(&["check", "d"]).expect_failure(1, "no database");
+    scratch.run(&["check", "d"]).expect_failure(2, "no database");
     scratch.run(&["put", "d", "key", "in a table"]).expect_status(0);
     scratch.run(&["compact", "d"]).expect_status(0);
     scratch.run(&["put", "d", "key", "newer"]).expect_status(0);
@@ -134,6 +134,6 @@ fn a_read_leaves_a_device_alone_that_nobody_laid_out() {
         names.filter(|name| name.starts_with("zone-")).collect::<Vec<_>>()
     };
     chunks().iter().for_each(|name| std::fs::remove_file(scratch.path("d").join(name)).unwrap());
-    scratch.run(&["get", "d", "k"]).expect_failure(1, "no database");
+    scratch.run(&["get", "d", "k"]).expect_failure(2, "no database");
     assert!(chunks().is_empty());
 }

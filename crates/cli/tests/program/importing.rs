@@ -41,7 +41,7 @@ fn a_bad_line_stops_the_import_after_what_came_before() {
     let file = scratch.file("rows.tsv", b"id\tname\n1\tone\n2\ttwo\nbroken\n4\tfour\n");
     let import = ["import", "db", &file, "--key", "id", "--value", "name"];
     scratch.run(&import).expect_failure(
-        1,
+        2,
         "rows.tsv:4: 1 fields where the first line has 2; 2 records before it were imported",
     );
     scratch.run(&["scan", "db", "--keys-only"]).expect("1\n2\n");
@@ -124,9 +124,9 @@ fn a_file_that_cannot_be_read_is_named() {
     let scratch = Scratch::new();
     scratch
         .run(&["import", "db", "missing.tsv", "--key", "1"])
-        .expect_failure(1, "could not open missing.tsv");
+        .expect_failure(2, "could not open missing.tsv");
     std::fs::create_dir(scratch.path("dir.tsv")).unwrap();
-    scratch.run(&["import", "db", "dir.tsv", "--key", "1"]).expect_failure(1, "dir.tsv");
+    scratch.run(&["import", "db", "dir.tsv", "--key", "1"]).expect_failure(2, "dir.tsv");
     assert!(!scratch.path("db").exists(), "a database was made for nothing");
 }
 
@@ -153,7 +153,7 @@ fn a_bad_first_record_is_skipped_like_any_other() {
     scratch.run(&["scan", "db"]).expect("e\t3\n");
     scratch
         .run(&[&["import", "db2"][..], &import[2..]].concat())
-        .expect_failure(1, "rows.csv:1: text follows a closing quote");
+        .expect_failure(2, "rows.csv:1: text follows a closing quote");
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn a_message_that_nobody_hears_costs_no_record() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let done = scratch.command(&import[..7]).stderr(writer).output().unwrap();
-    assert_eq!(done.status.code(), Some(1), "{done:?}");
+    assert_eq!(done.status.code(), Some(2), "{done:?}");
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn a_quote_that_swallows_records_stops_the_import_and_says_how_many_lines() {
     let import = ["import", "db", &file, "--key", "k", "--value", "v", "--on-error"];
     for on_error in ["fail", "skip"] {
         scratch.run(&[&import[..], &[on_error]].concat()).expect_failure(
-            1,
+            2,
             "rows.csv:3: a quote is never closed; the record takes 999 lines, up to line 1,001, and records \
              may be among them: close or double the quote; 1 record before it was imported",
         );

@@ -16,7 +16,7 @@ fn commands_that_read_make_nothing() {
         &["compact", "db"],
         &["checkpoint", "db", "copy"],
     ] {
-        scratch.run(arguments).expect_failure(1, "db is not an Esker database");
+        scratch.run(arguments).expect_failure(2, "db is not an Esker database");
     }
     assert!(names(&scratch.path(".")).is_empty());
 }
@@ -37,7 +37,7 @@ fn commands_that_only_read_do_not_make_a_log_directory() {
         &["check", "db"],
         &["repair", "db"],
     ] {
-        let done = scratch.run(&[command, &["--log-dir", "lgos"]].concat()).expect_status(1);
+        let done = scratch.run(&[command, &["--log-dir", "lgos"]].concat()).expect_status(2);
         assert!(done.err.contains("lgos"), "{done:?}");
         assert_eq!(names(&scratch.path(".")), before, "{command:?}");
     }
@@ -78,7 +78,7 @@ fn a_foreign_directory_is_left_alone() {
     std::fs::create_dir(scratch.path("db")).unwrap();
     scratch.file("db/letter.txt", b"dear");
     for arguments in [&["put", "db", "k", "v"][..], &["get", "db", "k"], &["stats", "db"]] {
-        scratch.run(arguments).expect_failure(1, "db is not an Esker database");
+        scratch.run(arguments).expect_failure(2, "db is not an Esker database");
     }
     assert_eq!(names(&scratch.path("db")), ["letter.txt"]);
 }
@@ -88,7 +88,7 @@ fn a_file_is_no_database() {
     let scratch = Scratch::new();
     let file = scratch.file("file", b"text");
     for arguments in [["put", &file, "k", "v"].as_slice(), &["scan", &file]] {
-        let done = scratch.run(arguments).expect_status(1);
+        let done = scratch.run(arguments).expect_status(2);
         assert!(done.err.starts_with("esker: ") && done.err.contains("file"), "{done:?}");
     }
     assert_eq!(std::fs::read(scratch.path("file")).unwrap(), b"text");
@@ -100,7 +100,7 @@ fn a_second_writer_is_refused_with_the_first_ones_pid() {
     let db = scratch.open();
     let pid = format!("process {}", std::process::id());
     for arguments in [&["put", "db", "k", "v"][..], &["delete", "db", "k"], &["compact", "db"]] {
-        scratch.run(arguments).expect_failure(1, &pid);
+        scratch.run(arguments).expect_failure(2, &pid);
     }
     db.close().unwrap();
     scratch.run(&["put", "db", "k", "v"]).expect("");
@@ -179,11 +179,11 @@ fn benchmarks_that_cannot_be_meant_are_wrong_usage() {
 #[test]
 fn a_pool_that_is_no_file_is_refused_and_leaves_no_directory() {
     let scratch = Scratch::new();
-    scratch.run(&["put", "db", "k", "v", "--pool", "nope"]).expect_failure(1, "nope");
+    scratch.run(&["put", "db", "k", "v", "--pool", "nope"]).expect_failure(2, "nope");
     let made = std::process::Command::new("mkfifo").arg(scratch.path("fifo")).status().unwrap();
     assert!(made.success());
     let put = ["put", "db", "k", "v", "--pool", "fifo", "--emulated"];
-    scratch.run(&put).expect_failure(1, "it is no regular file");
-    scratch.run(&["pmem", "info", "fifo"]).expect_failure(1, "it is no regular file");
+    scratch.run(&put).expect_failure(2, "it is no regular file");
+    scratch.run(&["pmem", "info", "fifo"]).expect_failure(2, "it is no regular file");
     assert_eq!(names(&scratch.path(".")), ["fifo"]);
 }

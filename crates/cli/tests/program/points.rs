@@ -10,7 +10,7 @@ fn what_was_put_is_got_until_it_is_deleted() {
     scratch.run(&["put", "db", "ada", "1816"]).expect("");
     scratch.run(&["get", "db", "ada"]).expect("1816\n");
     scratch.run(&["delete", "db", "ada", "never there"]).expect("");
-    scratch.run(&["get", "db", "ada"]).expect_failure(1, "there is no key ada in keyspace default");
+    scratch.run(&["get", "db", "ada"]).expect_failure(1, "key ada not found");
 }
 
 #[test]
@@ -21,6 +21,7 @@ fn bytes_go_in_and_out_as_hex_raw_and_escaped() {
     let raw = scratch.run(&["get", "db", "00ff", "--hex", "--raw"]).expect_status(0);
     assert_eq!(raw.out, b"\xfe\x0aA");
     scratch.run(&["scan", "db"]).expect("\\x00\\xff\t\\xfe\\nA\n");
+    scratch.run(&["scan", "db", "--hex"]).expect("00ff\tfe0a41\n");
     scratch.run(&["get", "db", "0", "--hex"]).expect_failure(2, "not whole bytes");
     scratch.run(&["get", "db", "xy", "--hex"]).expect_failure(2, "not hexadecimal");
 }
@@ -127,4 +128,60 @@ fn a_value_without_end_is_refused_before_there_is_a_database() {
     let output = scratch.command(&put).stdin(zero).output().unwrap();
     Done::of(output).expect_failure(2, "standard input holds more than 65,");
     assert!(!scratch.path("db").exists());
+}
+
+#[test]
+fn keys_and_values_are_hexadecimal_each_for_itself() {
+    let scratch = Scratch::new();
+    scratch.run(&["put", "db", "00ff", "text", "--key-hex"]).expect("");
+    scratch.run(&["put", "db", "text", "ff00", "--value-hex"]).expect("");
+    scratch.run(&["get", "db", "00ff", "--key-hex"]).expect("text\n");
+    scratch.run(&["get", "db", "text", "--value-hex"]).expect("ff00\n");
+    scratch.run(&["scan", "db", "--key-hex"]).expect("00ff\ttext\n74657874\t\\xff\\x00\n");
+    scratch.run(&["scan", "db", "--value-hex", "--prefix", "t"]).expect("text\tff00\n");
+    let json = scratch.run(&["get", "db", "text", "--value-hex", "--json"]).json();
+    assert_eq!(json, serde_json::json!({ "key": "text", "value_hex": "ff00" }));
+    scratch.run(&["delete", "db", "00ff", "--key-hex"]).expect("");
+    scratch.run(&["delete", "db", "74657874", "--hex"]).expect("");
+    scratch.run(&["scan", "db"]).expect("");
+    scratch.run(&["get", "db", "k", "--hex", "--escaped"]).expect_failure(2, "cannot be used with");
+}
+
+#[test]
+fn what_scan_prints_can_be_pasted_back() {
+    let scratch = Scratch::new();
+    let db = scratch.open();
+    for key in [&b"\x00\xff"[..], b"a\tb\nc\r", b"C:\\new", b"\\x00", "é\u{85}".as_bytes()] {
+        db.put(&db.default_keyspace(), key, &[key, b"\\"].concat()).unwrap();
+    }
+    db.close().unwrap();
+    let pairs = scratch.run(&["scan", "db"]).expect_status(0);
+    let lines: Vec<_> = pairs.text().lines().map(|line| line.split_once('\t').unwrap()).collect();
+    for (key, value) in &lines {
+        scratch.run(&["get", "db", key, "--escaped"]).expect(&format!("{value}\n"));
+        scratch.run(&["put", "copy", key, value, "--escaped"]).expect("");
+        scratch
+            .run(&["scan", "db", "--escaped", "--prefix", key, "--keys-only"])
+            .expect(&format!("{key}\n"));
+    }
+    scratch.run(&["scan", "copy"]).expect(pairs.text());
+    for (key, _) in &lines {
+        scratch.run(&["delete", "copy", key, "--escaped"]).expect("");
+    }
+    scratch.run(&["scan", "copy"]).expect("");
+    // Without the flag a backslash is a backslash, and a key that was pasted is told.
+    scratch
+        .run(&["get", "db", "\\xc3\\xa9"])
+        .expect_failure(1, "use --escaped if the key is as `esker scan` prints it");
+    scratch.run(&["get", "db", "\\q", "--escaped"]).expect_failure(2, "\\q is no escape");
+}
+
+#[test]
+fn a_key_that_is_not_there_and_a_failure_have_a_status_each() {
+    let scratch = Scratch::with_pairs(&[("a", "1")]);
+    scratch.run(&["get", "db", "b"]).expect_failure(1, "key b not found");
+    scratch.run(&["get", "db", "b", "-k", "none"]).expect_failure(2, "there is no keyspace");
+    scratch.run(&["get", "none", "a"]).expect_failure(2, "is not an Esker database");
+    scratch.run(&["get", "db"]).expect_failure(2, "required");
+    scratch.run(&["delete", "db", "b"]).expect("");
 }

@@ -27,12 +27,12 @@ fn a_pool_is_created_once_and_says_that_it_is_emulated() {
     let path = dir.path().join("pool");
     let path = path.to_str().unwrap();
     let create = ["pmem", "create", path, "--bytes", "1MiB"];
-    let done = scratch.run(&create).expect_status(1);
+    let done = scratch.run(&create).expect_status(2);
     assert!(done.err.contains("by name"), "{done:?}");
     let create = [&create[..], &["--emulated"]].concat();
     let created = scratch.run(&create).expect_status(0);
     assert!(created.text().contains("emulated"), "{created:?}");
-    let done = scratch.run(&create).expect_status(1);
+    let done = scratch.run(&create).expect_status(2);
     assert!(done.err.contains("could not create"), "{done:?}");
     let json = scratch.run(&["pmem", "info", path, "--json"]).json();
     assert_eq!((&json["survives_power_loss"], &json["bytes"]), (&false.into(), &1048576.into()));
@@ -62,7 +62,7 @@ fn a_creation_that_was_not_finished_is_said_to_be_in_the_way() {
     for length in [0, 1 << 20] {
         std::fs::File::create(&path).unwrap().set_len(length).unwrap();
         let create = ["pmem", "create", path.to_str().unwrap(), "--bytes", "1MiB", "--emulated"];
-        let done = scratch.run(&create).expect_status(1);
+        let done = scratch.run(&create).expect_status(2);
         assert!(
             done.err.contains("was not finished") && done.err.contains("remove it"),
             "{done:?}"

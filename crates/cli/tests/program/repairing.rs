@@ -36,7 +36,7 @@ fn a_repair_that_is_not_told_where_the_logs_are_changes_nothing() {
     let before = names(&scratch.path("db"));
     scratch
         .run(&["repair", "db"])
-        .expect_failure(1, "that the manifest lists is not there; is it in a pool? give --pool");
+        .expect_failure(2, "that the manifest lists is not there; is it in a pool? give --pool");
     assert_eq!(names(&scratch.path("db")), before);
     scratch.run(&["repair", "db", "--log-dir", "logs"]).expect_status(0);
     scratch.run(&["scan", "db", "--log-dir", "logs"]).expect("a\t1\nb\t2\n");
@@ -50,10 +50,10 @@ fn a_log_directory_of_another_database_is_refused() {
     for command in ["repair", "check"] {
         scratch
             .run(&[command, "db", "--log-dir", "theirs"])
-            .expect_failure(1, "it belongs to another database");
+            .expect_failure(2, "it belongs to another database");
         scratch
             .run(&[command, "db", "--log-dir", "empty"])
-            .expect_failure(1, "it belongs to no database");
+            .expect_failure(2, "it belongs to no database");
     }
     assert!(names(&scratch.path("empty")).is_empty());
     scratch.run(&["scan", "db", "--log-dir", "logs"]).expect("a\t1\nb\t2\n");
@@ -68,7 +68,7 @@ fn a_repair_takes_the_lock_of_the_log_directory_too() {
     for command in ["repair", "check"] {
         scratch
             .run(&[command, "db", "--log-dir", "logs"])
-            .expect_failure(1, "logs is in use by process");
+            .expect_failure(2, "logs is in use by process");
     }
     twin.close().unwrap();
 }
@@ -107,7 +107,7 @@ fn what_cannot_be_read_for_another_reason_is_no_damage() {
     std::fs::rename(&unreadable, scratch.path("safe")).unwrap();
     std::fs::create_dir(&unreadable).unwrap();
     let before = names(&scratch.path("copy"));
-    scratch.run(&["repair", "copy"]).expect_failure(1, "could not read");
+    scratch.run(&["repair", "copy"]).expect_failure(2, "could not read");
     assert_eq!(names(&scratch.path("copy")), before);
 
     std::fs::remove_dir(&unreadable).unwrap();
@@ -128,7 +128,7 @@ fn a_manifest_of_a_newer_format_is_not_passed_over() {
     bytes[28..32].copy_from_slice(&crc.to_le_bytes());
     std::fs::write(&manifest, bytes).unwrap();
     let before = names(&scratch.path("copy"));
-    scratch.run(&["repair", "copy"]).expect_failure(1, "has format version 99");
+    scratch.run(&["repair", "copy"]).expect_failure(2, "has format version 99");
     assert_eq!(names(&scratch.path("copy")), before);
 }
 
@@ -168,8 +168,8 @@ fn a_current_file_that_names_a_missing_manifest_says_which() {
     std::fs::remove_file(&manifest).unwrap();
     let name = manifest.file_name().unwrap().to_str().unwrap();
     let what = format!("CURRENT is damaged at offset 0: it names {name}, which is missing");
-    scratch.run(&["put", "copy", "k", "v"]).expect_failure(1, &what);
-    scratch.run(&["stats", "copy"]).expect_failure(1, &what);
+    scratch.run(&["put", "copy", "k", "v"]).expect_failure(2, &what);
+    scratch.run(&["stats", "copy"]).expect_failure(2, &what);
 }
 
 #[test]

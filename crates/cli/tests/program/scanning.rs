@@ -61,6 +61,6 @@ fn keyspaces_are_separate() {
     scratch.run(&["put", "db", "x", "y", "-k", "other"]).expect("");
     scratch.run(&["scan", "db", "-k", "other"]).expect("x\ty\n");
     scratch.run(&["scan", "db", "--from", "x"]).expect("");
-    scratch.run(&["scan", "db", "-k", "none"]).expect_failure(1, "there is no keyspace \"none\"");
-    scratch.run(&["delete", "db", "x", "-k", "none"]).expect_failure(1, "there is no keyspace");
+    scratch.run(&["scan", "db", "-k", "none"]).expect_failure(2, "there is no keyspace \"none\"");
+    scratch.run(&["delete", "db", "x", "-k", "none"]).expect_failure(2, "there is no keyspace");
 }

@@ -73,9 +73,10 @@ fn keys_go_over_the_wire_and_stay_in_the_database() {
     node.nvme(&scratch, &["retrieve", "greeting"], b"").expect("hello");
     assert!(node.nvme(&scratch, &["retrieve", "long"], b"").expect_status(0).out == long);
     node.nvme(&scratch, &["list"], b"").expect("greeting\nlong\n");
-    node.nvme(&scratch, &["store", "long", "x", "--if-absent"], b"").expect_failure(1, "already");
+    node.nvme(&scratch, &["store", "long", "x", "--if-absent"], b"")
+        .expect_failure(1, "key long exists already");
     node.nvme(&scratch, &["delete", "long"], b"").expect("");
-    node.nvme(&scratch, &["exist", "long"], b"").expect_failure(1, "there is no key long");
+    node.nvme(&scratch, &["exist", "long"], b"").expect_failure(1, "key long not found");
     let found = node.nvme(&scratch, &["discover"], b"").expect_status(0);
     assert_eq!(found.text(), format!("nqn.2024-01.io.esker:node\t{}\n", node.address));
     node.stop();
@@ -107,9 +108,9 @@ fn hosts_that_are_not_listed_or_have_no_secret_stay_out() {
         node.nvme(&scratch, &all, b"")
     };
     store(&["--host", "nqn.known", "--secret", &secret]).expect("");
-    store(&["--host", "nqn.known", "--secret", &wrong]).expect_failure(1, "authentication failed");
-    store(&["--host", "nqn.known"]).expect_failure(1, "authentication failed");
-    store(&["--host", "nqn.other", "--secret", &secret]).expect_failure(1, "refused to connect");
+    store(&["--host", "nqn.known", "--secret", &wrong]).expect_failure(2, "authentication failed");
+    store(&["--host", "nqn.known"]).expect_failure(2, "authentication failed");
+    store(&["--host", "nqn.other", "--secret", &secret]).expect_failure(2, "refused to connect");
     node.stop();
 }
 
@@ -165,7 +166,7 @@ fn a_file_says_what_is_served_and_it_is_there_again_after_a_kill() {
         }
     }
     let second = scratch.run(&["hash", "check", "store"]);
-    second.expect_failure(1, &format!("in use by process {}", node.child.id()));
+    second.expect_failure(2, &format!("in use by process {}", node.child.id()));
     node.stop();
 }
 
@@ -244,7 +245,7 @@ fn a_damaged_namespace_is_served_as_failed_and_the_others_as_ever() {
     let at = |namespace| ["--namespace", namespace];
     for failed in ["1", "2"] {
         let store = [&["store", "k", "v"][..], &at(failed)].concat();
-        node.nvme(&scratch, &store, b"").expect_failure(1, "namespace not ready");
+        node.nvme(&scratch, &store, b"").expect_failure(2, "namespace not ready");
     }
     node.nvme(&scratch, &[&["store", "k", "v"][..], &at("3")].concat(), b"").expect("");
     node.nvme(&scratch, &[&["retrieve", "k"][..], &at("3")].concat(), b"").expect("v");
@@ -267,7 +268,7 @@ fn a_node_without_a_namespace_that_can_be_opened_does_not_start() {
     let scratch = Scratch::new();
     scratch.run(&["put", "db", "k", "v"]).expect_status(0);
     scratch.file("db/CURRENT", b"nonsense");
-    scratch.run(&["serve", "db"]).expect_failure(1, "no namespace could be opened: ");
+    scratch.run(&["serve", "db"]).expect_failure(2, "no namespace could be opened: ");
 }
 
 #[test]
@@ -276,14 +277,14 @@ fn a_file_that_makes_no_sense_is_refused_by_name() {
     let config = scratch.file("node.toml", b"[[namespace]]\nkind = \"tape\"\n");
     scratch.run(&["serve", "--config", &config]).expect_failure(2, "node.toml: ");
     let config = scratch.file("node.toml", b"[[namespace]]\nkind = \"hash\"\npath = \"none\"\n");
-    scratch.run(&["serve", "--config", &config]).expect_failure(1, "a new file needs a size");
+    scratch.run(&["serve", "--config", &config]).expect_failure(2, "a new file needs a size");
 }
 
 #[test]
 fn a_node_that_is_not_there_is_named() {
     let scratch = Scratch::new();
     let done = scratch.run(&["nvme", "exist", "k", "--address", "127.0.0.1:1", "--timeout", "1"]);
-    done.expect_failure(1, "could not reach 127.0.0.1:1");
+    done.expect_failure(2, "could not reach 127.0.0.1:1");
     let done = scratch.run(&["nvme", "exist", "k", "--nqn", "node"]);
     done.expect_failure(2, "nqn.");
 }

@@ -85,8 +85,8 @@ fn a_keyspace_can_be_dropped_and_made_again() {
     let scratch = Scratch::with_pairs(&[("a", "1")]);
     scratch.run(&["put", "db", "k", "v", "-k", "logs"]).expect("");
     scratch.run(&["drop-keyspace", "db", "logs"]).expect("");
-    scratch.run(&["get", "db", "k", "-k", "logs"]).expect_failure(1, "there is no keyspace");
-    scratch.run(&["drop-keyspace", "db", "logs"]).expect_failure(1, "there is no keyspace");
+    scratch.run(&["get", "db", "k", "-k", "logs"]).expect_failure(2, "there is no keyspace");
+    scratch.run(&["drop-keyspace", "db", "logs"]).expect_failure(2, "there is no keyspace");
     scratch.run(&["drop-keyspace", "db", "default"]).expect_failure(2, "can't be dropped");
     scratch.run(&["put", "db", "k2", "v", "-k", "logs"]).expect("");
     scratch.run(&["scan", "db", "-k", "logs"]).expect("k2\tv\n");
@@ -228,7 +228,7 @@ fn levels_are_drawn_and_listed() {
     let table = &run["tables"][0];
     assert_eq!((&table["smallest"], &table["largest"]), (&json!("a"), &json!("c")));
     assert_eq!(table["bytes"], run["bytes"]);
-    scratch.run(&["levels", "db", "-k", "none"]).expect_failure(1, "there is no keyspace");
+    scratch.run(&["levels", "db", "-k", "none"]).expect_failure(2, "there is no keyspace");
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn a_checkpoint_is_made_by_the_process_that_has_the_database_open() {
     scratch.run(&["checkpoint", "db", "copy"]).expect("checkpoint copy\n");
     scratch.run(&["get", "copy", "new"]).expect("unflushed\n");
     let refused = scratch.run(&["checkpoint", "db", "copy"]);
-    refused.expect_failure(1, "holds a database already");
+    refused.expect_failure(2, "holds a database already");
     db.close().unwrap();
 }
 
@@ -251,8 +251,8 @@ fn a_checkpoint_is_a_database_of_its_own() {
     scratch.run(&["put", "db", "d", "4"]).expect("");
     scratch.run(&["scan", "copy", "--keys-only"]).expect("a\nc\n");
     scratch.run(&["put", "copy", "e", "5"]).expect("");
-    scratch.run(&["get", "db", "e"]).expect_failure(1, "there is no key e");
-    let done = scratch.run(&["checkpoint", "db", "copy"]).expect_status(1);
+    scratch.run(&["get", "db", "e"]).expect_failure(1, "key e not found");
+    let done = scratch.run(&["checkpoint", "db", "copy"]).expect_status(2);
     assert!(done.err.contains("copy"), "{done:?}");
 }
 

@@ -16,24 +16,24 @@ has_disk() { # SERIAL
 leaves_a_conventional_disk_alone() {
     head -c 1000000 /dev/urandom | dd of="$plain" bs=4096 conv=fsync
     before=$(sha256sum <"$plain")
-    refused 1 "conventional disk" esker flash create "$plain"
-    refused 1 "conventional disk" esker flash create --overwrite "$plain"
-    refused 1 "conventional disk" esker flash info "$plain"
-    refused 1 "conventional disk" esker put "$plain" key value
+    refused 2 "conventional disk" esker flash create "$plain"
+    refused 2 "conventional disk" esker flash create --overwrite "$plain"
+    refused 2 "conventional disk" esker flash info "$plain"
+    refused 2 "conventional disk" esker put "$plain" key value
     expect "its content" "$(sha256sum <"$plain")" "$before"
 }
 
 leaves_a_file_alone() {
     echo dear >/tmp/letter
-    refused 1 "letter" esker flash create /tmp/letter --bytes 64MiB
+    refused 2 "letter" esker flash create /tmp/letter --bytes 64MiB
     expect "its content" "$(cat /tmp/letter)" dear
 }
 
 leaves_a_disk_in_use_alone() {
     acknowledged load "$disk" 0 >/tmp/acknowledged &
     wait_for 60 grep -q acknowledged /tmp/acknowledged
-    refused 1 "in use" esker get "$disk" key
-    refused 1 "in use" esker flash create --overwrite "$disk"
+    refused 2 "in use" esker get "$disk" key
+    refused 2 "in use" esker flash create --overwrite "$disk"
     esker flash info "$disk"
     kill -9 $!
     wait $! || true

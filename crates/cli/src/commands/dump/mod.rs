@@ -11,7 +11,7 @@ pub use frames::DumpFrames;
 pub use manifest::DumpManifest;
 pub use table::DumpTable;
 
-use crate::text::Form;
+use crate::form::Notation;
 use esker_base::{Kind, Seqno};
 use serde_json::{Map, Value as Json};
 
@@ -26,11 +26,11 @@ fn object(object: &str) -> Map<String, Json> {
 fn version(object: &mut Map<String, Json>, seqno: Seqno, kind: Kind, key: &[u8], value: &[u8]) {
     object.insert("seqno".into(), seqno.into());
     object.insert("kind".into(), kind_name(kind).into());
-    Form::default().insert(object, "key", key);
+    Notation::Text.insert(object, "key", key);
     match kind {
         Kind::Delete => {}
-        Kind::Put => Form::default().insert(object, "value", value),
-        Kind::RangeDelete => Form::default().insert(object, "end", value),
+        Kind::Put => Notation::Text.insert(object, "value", value),
+        Kind::RangeDelete => Notation::Text.insert(object, "end", value),
     }
 }
 

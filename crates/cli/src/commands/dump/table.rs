@@ -3,9 +3,10 @@
 use super::{SHOWN, kind_name, object, version};
 use crate::commands::levels;
 use crate::failure::{Failure, Outcome};
+use crate::form::Notation;
 use crate::output::{put_json, stdout};
 use crate::place::Files;
-use crate::text::{Form, shorten};
+use crate::text::shorten;
 use clap::Args;
 use esker::inspect::{CursorPurpose, Properties, TableMeta, TablePlace};
 use esker_base::{EntryCursor, Kind, Seqno};
@@ -126,8 +127,8 @@ fn table_json(place: &TablePlace, properties: &Properties) -> Json {
     own.insert("min_seqno".into(), properties.smallest_seqno.into());
     own.insert("max_seqno".into(), properties.largest_seqno.into());
     own.insert("oldest_delete_seqno".into(), properties.oldest_delete.into());
-    Form::default().insert(&mut own, "smallest", &properties.smallest);
-    Form::default().insert(&mut own, "largest", &properties.largest);
+    Notation::Text.insert(&mut own, "smallest", &properties.smallest);
+    Notation::Text.insert(&mut own, "largest", &properties.largest);
     let mut object = object("table");
     object.insert("keyspace".into(), place.keyspace.0.into());
     object.insert("level".into(), place.level.into());

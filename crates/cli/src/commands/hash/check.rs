@@ -79,13 +79,7 @@ fn show(path: &std::path::Path, as_json: bool, with_values: bool) -> Outcome {
         out.write_all(text(&report, recovery).as_bytes())?;
         out.flush()?;
     }
-    match report.problems.len() as u64 {
-        0 => Ok(()),
-        number => {
-            let problems = units::counted(number, "problem");
-            Err(Failure::new(format!("{} has {problems}", path.display())))
-        }
-    }
+    Failure::of_problems(path.display(), report.problems.len(), "")
 }
 
 /// Memory of the indexes for each key. `None` without keys.

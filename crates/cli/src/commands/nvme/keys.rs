@@ -1,10 +1,10 @@
 //! `esker nvme store|retrieve|delete|exist`: one key.
 
 use super::Node;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Answer, Failure, Outcome};
+use crate::form::{Form, KeyForm, Notation};
 use crate::limits;
 use crate::output::raw_stdout;
-use crate::text::{Form, escape, hex};
 use esker_nvme::command::kv::Condition;
 use esker_nvme::limits::VALUE_BYTES;
 use std::ffi::OsString;
@@ -31,7 +31,7 @@ pub struct Store {
     node: Node,
 }
 
-/// Write the exact bytes of a key's value, or with --hex their digits and a newline
+/// Write the exact bytes of a key's value, or with --value-hex or --escaped their text and a newline
 #[derive(clap::Args)]
 pub struct Retrieve {
     /// The key
@@ -48,7 +48,7 @@ pub struct Delete {
     /// The key
     key: OsString,
     #[command(flatten)]
-    form: Form,
+    form: KeyForm,
     #[command(flatten)]
     node: Node,
 }
@@ -59,21 +59,17 @@ pub struct Exist {
     /// The key
     key: OsString,
     #[command(flatten)]
-    form: Form,
+    form: KeyForm,
     #[command(flatten)]
     node: Node,
 }
 
-fn absent(key: &[u8]) -> Failure {
-    Failure::new(format!("there is no key {}", escape(key)))
-}
-
 impl Store {
     pub fn run(self) -> Outcome {
-        let key = self.form.parse(self.key)?;
+        let key = self.form.key().parse(self.key)?;
         let value = limits::value(
             self.value,
-            self.form,
+            self.form.value(),
             VALUE_BYTES as usize,
             "which a node takes at most",
         )?;
@@ -85,22 +81,23 @@ impl Store {
         match (self.node.connect()?.store_if(&key, &value, condition)?, condition) {
             (true, _) => Ok(()),
             (false, Condition::IfAbsent) => {
-                Err(Failure::new(format!("the key {} is there already", escape(&key))))
+                let key = self.form.key().print(&key);
+                Err(Failure::No(Answer::Exists, format!("key {key} exists already")))
             }
-            (false, _) => Err(absent(&key)),
+            (false, _) => Err(self.form.key().absent(&key)),
         }
     }
 }
 
 impl Retrieve {
     pub fn run(self) -> Outcome {
-        let key = self.form.parse(self.key)?;
-        let value = self.node.connect()?.retrieve(&key)?.ok_or_else(|| absent(&key))?;
+        let key = self.form.key().parse(self.key)?;
+        let value =
+            self.node.connect()?.retrieve(&key)?.ok_or_else(|| self.form.key().absent(&key))?;
         let mut out = raw_stdout();
-        if self.form.hex {
-            writeln!(out, "{}", hex(&value))?;
-        } else {
-            out.write_all(&value)?;
+        match self.form.value() {
+            Notation::Text => out.write_all(&value)?,
+            form => writeln!(out, "{}", form.print(&value))?,
         }
         Ok(out.flush()?)
     }
@@ -108,14 +105,14 @@ impl Retrieve {
 
 impl Delete {
     pub fn run(self) -> Outcome {
-        let key = self.form.parse(self.key)?;
-        self.node.connect()?.delete(&key)?.then_some(()).ok_or_else(|| absent(&key))
+        let key = self.form.key().parse(self.key)?;
+        self.node.connect()?.delete(&key)?.then_some(()).ok_or_else(|| self.form.key().absent(&key))
     }
 }
 
 impl Exist {
     pub fn run(self) -> Outcome {
-        let key = self.form.parse(self.key)?;
-        self.node.connect()?.exist(&key)?.then_some(()).ok_or_else(|| absent(&key))
+        let key = self.form.key().parse(self.key)?;
+        self.node.connect()?.exist(&key)?.then_some(()).ok_or_else(|| self.form.key().absent(&key))
     }
 }

@@ -2,8 +2,8 @@
 
 use super::Node;
 use crate::failure::Outcome;
+use crate::form::KeyForm;
 use crate::output::stdout;
-use crate::text::{Form, escape, hex};
 use std::ffi::OsString;
 use std::io::Write;
 
@@ -17,21 +17,19 @@ pub struct List {
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     #[command(flatten)]
-    form: Form,
+    form: KeyForm,
     #[command(flatten)]
     node: Node,
 }
 
 impl List {
     pub fn run(self) -> Outcome {
-        let from = self.form.parse(self.from)?;
+        let form = self.form.key();
+        let from = form.parse(self.from)?;
         let keys = self.node.connect()?.list(&from, self.limit.unwrap_or(usize::MAX))?;
         let mut out = stdout();
         for key in keys {
-            match self.form.hex {
-                true => writeln!(out, "{}", hex(&key))?,
-                false => writeln!(out, "{}", escape(&key))?,
-            }
+            writeln!(out, "{}", form.print(&key))?;
         }
         Ok(out.flush()?)
     }

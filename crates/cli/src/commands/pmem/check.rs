@@ -57,7 +57,6 @@ impl Check {
         report.problems.extend(problems.iter().map(ToString::to_string));
         let segments = Progress::during("checking", || report.read(&pool));
         report.judge(&pool, &segments);
-        let problems = report.problems.len() as u64;
         if self.json {
             print_json(&report.json(&pool, segments.len()))?;
         } else {
@@ -65,13 +64,7 @@ impl Check {
             out.write_all(report.text(segments.len()).as_bytes())?;
             out.flush()?;
         }
-        match problems {
-            0 => Ok(()),
-            number => {
-                let problems = units::counted(number, "problem");
-                Err(Failure::new(format!("{} has {problems}", self.path.display())))
-            }
-        }
+        Failure::of_problems(self.path.display(), report.problems.len(), "")
     }
 }
 

@@ -4,9 +4,10 @@ mod cost;
 mod goals;
 
 use crate::failure::Outcome;
+use crate::form::Notation;
 use crate::output::{print_json, stdout};
 use crate::place::Home;
-use crate::text::{Form, escape};
+use crate::text::escape;
 use crate::units::{bytes, count};
 use cost::Cost;
 use esker::{Db, DramTableStats, GoalInfo, Stats as Figures, UnreadableTable};
@@ -164,8 +165,8 @@ fn unreadable_json(tables: &[UnreadableTable]) -> Vec<Json> {
         object.insert("file".into(), table.file.clone().into());
         object.insert("bytes".into(), table.bytes.into());
         object.insert("problem".into(), table.error.clone().into());
-        Form::default().insert(&mut object, "smallest", &table.smallest);
-        Form::default().insert(&mut object, "largest", &table.largest);
+        Notation::Text.insert(&mut object, "smallest", &table.smallest);
+        Notation::Text.insert(&mut object, "largest", &table.largest);
         Json::from(object)
     };
     tables.iter().map(object).collect()

@@ -3,8 +3,8 @@
 names_the_block_device() {
     character=$(echo "$disk" | sed s/nvme/ng/)
     [ -c "$character" ]
-    refused 1 "name its block device" esker flash create --overwrite "$character"
-    refused 1 "name its block device" esker put "$character" key value
+    refused 2 "name its block device" esker flash create --overwrite "$character"
+    refused 2 "name its block device" esker put "$character" key value
 }
 
 # Bare commands count blocks from the beginning of the whole disk.
@@ -12,8 +12,8 @@ leaves_a_part_alone() {
     printf 'n\np\n1\n\n\nw\n' | fdisk "$small"
     wait_for 30 [ -b "${small}p1" ]
     before=$(sha256sum <"$small")
-    refused 1 "part of a disk" esker flash create --overwrite "${small}p1"
-    refused 1 "part of a disk" esker put "${small}p1" key value
+    refused 2 "part of a disk" esker flash create --overwrite "${small}p1"
+    refused 2 "part of a disk" esker put "${small}p1" key value
     expect "the disk's content" "$(sha256sum <"$small")" "$before"
 }
 
@@ -21,9 +21,9 @@ leaves_a_part_alone() {
 leaves_foreign_data_alone() {
     head -c 4096 /dev/urandom >/tmp/foreign
     dd if=/tmp/foreign of="$disk" bs=4096 seek=70001 oflag=direct conv=notrunc
-    refused 1 "create --overwrite" esker flash create "$disk"
-    refused 1 "create --overwrite" esker flash info "$disk"
-    refused 1 "create --overwrite" esker put "$disk" key value
+    refused 2 "create --overwrite" esker flash create "$disk"
+    refused 2 "create --overwrite" esker flash info "$disk"
+    refused 2 "create --overwrite" esker put "$disk" key value
     dd if="$disk" of=/tmp/found bs=4096 skip=70001 count=1 iflag=direct
     cmp /tmp/foreign /tmp/found
 }

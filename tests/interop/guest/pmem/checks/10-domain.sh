@@ -28,7 +28,7 @@ has_its_blocks() {
 
 finds_no_room() {
     rm -f $pool
-    refused 1 "No space left" esker pmem create $pool --bytes 1GiB
+    refused 2 "No space left" esker pmem create $pool --bytes 1GiB
     [ ! -e $pool ]
 }
 

@@ -3,7 +3,7 @@
 is_refused_at() { # PLACE
     local option
     for option in "" --emulated; do
-        refused 1 MAP_SYNC esker pmem create "$1/pool" --bytes 1MiB $option
+        refused 2 MAP_SYNC esker pmem create "$1/pool" --bytes 1MiB $option
     done
     expect "files at $1" "$(ls "$1")" lost+found
 }
@@ -16,7 +16,7 @@ refuses_a_copy() {
     cp $pool $without_dax/pool
     esker pmem info $without_dax/pool | grep -q '^memory *a copy'
     expect "value" "$(esker get $database city --pool $without_dax/pool)" Bremen
-    refused 1 MAP_SYNC esker put $database city Kiel --pool $without_dax/pool
+    refused 2 MAP_SYNC esker put $database city Kiel --pool $without_dax/pool
     rm $without_dax/pool
 }
 
@@ -29,8 +29,8 @@ refuses_another_mount() {
         set -e
         esker pmem info $pool | grep -q '^memory *a copy'
         expect "value" "$(esker get $database city --pool $pool)" Bremen
-        refused 1 MAP_SYNC esker put $database city Kiel --pool $pool
-        refused 1 MAP_SYNC esker pmem create $dax/other --bytes 1MiB
+        refused 2 MAP_SYNC esker put $database city Kiel --pool $pool
+        refused 2 MAP_SYNC esker pmem create $dax/other --bytes 1MiB
         [ ! -e $dax/other ]
     ) || status=$?
     umount $dax
@@ -42,14 +42,14 @@ refuses_another_mount() {
 
 refuses_devices() {
     for device in "$nvdimm" /dev/ram0; do
-        refused 1 "no regular file" esker pmem info "$device"
-        refused 1 "no regular file" esker put $database city Kiel --pool "$device"
-        refused 1 "exists" esker pmem create "$device" --bytes 1MiB
+        refused 2 "no regular file" esker pmem info "$device"
+        refused 2 "no regular file" esker put $database city Kiel --pool "$device"
+        refused 2 "exists" esker pmem create "$device" --bytes 1MiB
     done
 }
 
 refuses_memory() {
-    refused 1 "by name" esker pmem create /tmp/pool --bytes 1MiB
+    refused 2 "by name" esker pmem create /tmp/pool --bytes 1MiB
     [ ! -e /tmp/pool ]
     esker pmem create /tmp/pool --bytes 1MiB --emulated | grep -q '^memory *emulated'
     rm /tmp/pool

@@ -8,7 +8,7 @@ survives_kills() {
         : >/tmp/acknowledged
         acknowledged load $database $from $pool >/tmp/acknowledged &
         wait_for 100 is_loaded $((round * 400))
-        refused 1 "pmem check\|process\|open" esker pmem check $pool
+        refused 2 "pmem check\|process\|open" esker pmem check $pool
         esker pmem info $pool
         kill -9 $!
         wait $! || true

@@ -15,9 +15,14 @@ leave_writes_in_pool() {
 # Every command says so.
 is_unfit() { # TEXT
     ls $database >/tmp/before
-    for command in "put $database k v" "get $database k" "stats $database" "check $database"; do
-        refused 1 "$1" esker $command --pool $pool
+    for command in "put $database k v" "get $database k" "stats $database"; do
+        refused 2 "$1" esker $command --pool $pool
     done
+    # 1 if problems are found, 2 if nothing can be read.
+    status=0
+    esker check $database --pool $pool >/tmp/refusal 2>&1 || status=$?
+    expect "whether the check fails, $status" $((status == 1 || status == 2)) 1
+    grep -q "$1" /tmp/refusal
     ls $database | cmp - /tmp/before
 }
 
@@ -112,8 +117,8 @@ tells_of_bad_memory() {
     leave_writes_in_pool
     make_unreadable $((512 << 10))
     is_unfit "could not read"
-    refused 1 "could not read" esker pmem check $pool
-    refused 1 "could not read" esker repair $database --pool $pool
+    refused 2 "could not read" esker pmem check $pool
+    refused 2 "could not read" esker repair $database --pool $pool
     mv $pool $dax/bad-segment
     leave_writes_in_pool
     make_unreadable 0

@@ -4,8 +4,8 @@
 leaves_foreign_data_alone() {
     head -c 4096 /dev/urandom >/tmp/foreign
     dd if=/tmp/foreign of="$disk" bs=4096 seek=6144 oflag=direct conv=notrunc
-    refused 1 "not Esker's" esker flash create "$disk"
-    refused 1 "not Esker's" esker put "$disk" key value
+    refused 2 "not Esker's" esker flash create "$disk"
+    refused 2 "not Esker's" esker put "$disk" key value
     dd if="$disk" of=/tmp/found bs=4096 skip=6144 count=1 iflag=direct
     cmp /tmp/foreign /tmp/found
     expect "active zones" "$(active_zones)" 1
