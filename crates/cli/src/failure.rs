@@ -58,6 +58,14 @@ impl Failure {
         }
     }
 
+    /// What a check says of an error that ends it: damage is a problem that it found.
+    pub fn of_check(error: esker::Error) -> Self {
+        match error.is_corruption() {
+            true => Failure::No(Answer::Problems, error.to_string()),
+            false => error.into(),
+        }
+    }
+
     /// A failure to do `action` to `path`.
     pub fn io(action: &'static str, path: impl Into<String>, source: std::io::Error) -> Self {
         esker::Error::io(action, path, source).into()

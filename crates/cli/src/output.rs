@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn text_keeps_its_lines_and_loses_its_control_characters() {
         let mut out = Visible(Vec::new());
-        write!(out, "a\tb\\\nc\r{}\x7f\u{85}é", "\x1b[2J").unwrap();
+        out.write_all("a\tb\\\nc\r\x1b[2J\x7f\u{85}é".as_bytes()).unwrap();
         out.write_all(b"\xff").unwrap();
         let text = String::from_utf8(out.0).unwrap();
         assert_eq!(text, "a\tb\\\nc\\r\\x1b[2J\\x7f\\xc2\\x85é\\xff");

@@ -30,7 +30,8 @@ impl Check {
         let mut problems = Vec::new();
         let checked = Progress::during("checking", || {
             inspector.check(&mut |error| problems.push(error.fact()))
-        })?;
+        })
+        .map_err(Failure::of_check)?;
         if self.json {
             print_json(&json!({
                 "keyspaces": checked.keyspaces,

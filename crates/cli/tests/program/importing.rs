@@ -42,7 +42,7 @@ fn a_bad_line_stops_the_import_after_what_came_before() {
     let import = ["import", "db", &file, "--key", "id", "--value", "name"];
     scratch.run(&import).expect_failure(
         2,
-        "rows.tsv:4: 1 fields where the first line has 2; 2 records before it were imported",
+        "rows.tsv:4: 1 fields where the first line has 2 (--on-error skip goes on); 2 records before it were imported",
     );
     scratch.run(&["scan", "db", "--keys-only"]).expect("1\n2\n");
 
@@ -329,7 +329,7 @@ fn no_control_character_reaches_the_terminal() {
     for done in all {
         let text = format!("{}{}", done.text(), done.err);
         let is_bad = |character: char| character.is_control() && !"\n\t".contains(character);
-        assert!(!text.is_empty() && !text.contains(is_bad), "{done:?}");
+        assert!(!text.contains(is_bad), "{done:?}");
     }
     assert_eq!(scratch.run(&["get", "db", "k\r", "--json"]).json()["value"], "v\x7f\u{85}");
 }

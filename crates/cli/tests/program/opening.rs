@@ -50,19 +50,19 @@ fn input_that_is_refused_leaves_no_database_behind() {
     scratch.file("bad.csv", b"\"open\n");
     let longer = "k".repeat(65_537);
     let before = names(&scratch.path("."));
-    for (arguments, status, part) in [
-        (&["put", "db", &longer, "v"][..], 2, "the key is 65537 bytes long"),
-        (&["put", "db", "k", "v", "-k", "a\nb"], 2, "can't name a keyspace"),
-        (&["put", "db", "k", "v", "--memory", "1M"], 2, "--memory is 1048576"),
-        (&["import", "db", "rows.csv", "--key", "nope"], 2, "rows.csv: there is no column nope"),
-        (&["import", "db", "rows.csv", "--key", "id", "-k", ""], 2, "can't name a keyspace"),
-        (&["import", "db", "bad.csv", "--key", "1", "--no-header"], 1, "bad.csv:1: a quote"),
-        (&["import", "db", "bad.csv", "--key", "1"], 2, "bad.csv: line 1, the header: a quote"),
-        (&["import", "db", "none.csv", "--key", "1"], 1, "none.csv"),
-        (&["bench", "db", "--dir", "db", "--value-size", "20000000"], 2, "a quarter of a log"),
-        (&["bench", "db", "--dir", "db", "--batch", "1000000000"], 2, "the batch takes"),
+    for (arguments, part) in [
+        (&["put", "db", &longer, "v"][..], "the key is 65537 bytes long"),
+        (&["put", "db", "k", "v", "-k", "a\nb"], "can't name a keyspace"),
+        (&["put", "db", "k", "v", "--memory", "1M"], "--memory is 1048576"),
+        (&["import", "db", "rows.csv", "--key", "nope"], "rows.csv: there is no column nope"),
+        (&["import", "db", "rows.csv", "--key", "id", "-k", ""], "can't name a keyspace"),
+        (&["import", "db", "bad.csv", "--key", "1", "--no-header"], "bad.csv:1: a quote"),
+        (&["import", "db", "bad.csv", "--key", "1"], "bad.csv: line 1, the header: a quote"),
+        (&["import", "db", "none.csv", "--key", "1"], "none.csv"),
+        (&["bench", "db", "--dir", "db", "--value-size", "20000000"], "a quarter of a log"),
+        (&["bench", "db", "--dir", "db", "--batch", "1000000000"], "the batch takes"),
     ] {
-        scratch.run(arguments).expect_failure(status, part);
+        scratch.run(arguments).expect_failure(2, part);
         assert_eq!(names(&scratch.path(".")), before, "{arguments:?}");
     }
     let long = "v".repeat(100_000);

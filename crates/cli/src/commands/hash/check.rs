@@ -54,7 +54,8 @@ fn show(path: &std::path::Path, as_json: bool, with_values: bool) -> Outcome {
     let clock = SystemClock::new();
     let began = clock.now();
     let report =
-        Progress::during("reading", || if with_values { scrub(&device) } else { check(&device) })?;
+        Progress::during("reading", || if with_values { scrub(&device) } else { check(&device) })
+            .map_err(Failure::of_check)?;
     // With values it took longer than that.
     let recovery = (!with_values).then(|| clock.now() - began);
     if as_json {

@@ -52,7 +52,8 @@ struct Report {
 
 impl Check {
     pub fn run(self) -> Outcome {
-        let (pool, problems) = Pool::inspect(&self.path, TO_LOOK_AT, Inspect::Alone)?;
+        let (pool, problems) =
+            Pool::inspect(&self.path, TO_LOOK_AT, Inspect::Alone).map_err(Failure::of_check)?;
         let mut report = Report::default();
         report.problems.extend(problems.iter().map(ToString::to_string));
         let segments = Progress::during("checking", || report.read(&pool));
