@@ -1,4 +1,4 @@
-//! Looking a store over, while nobody has it open.
+//! Checks a store that no process has open.
 
 use crate::device::{Device, read};
 use crate::extent::Extent;
@@ -52,11 +52,7 @@ fn look_over(device: &dyn Device, read_values: bool) -> Result<Report> {
     let layout = volume::layout_of_any_size(device)?;
     let mut report = Report { partitions: layout.partitions, ..Report::default() };
     report.problems.extend(volume::shortened(device, &layout));
-    if !volume::has_both_superblocks(device, &layout)? {
-        let (store, what) =
-            (device.name().to_owned(), "a copy of the superblock is not what was written");
-        report.problems.push(Error::HashStoreDamaged { store, offset: 0, what: what.to_owned() });
-    }
+    report.problems.extend(volume::superblock_problems(device, &layout));
     let block_bytes = u64::from(layout.block_bytes);
     for number in 0..layout.partitions {
         let recovered = match recover(device, &layout, number) {
@@ -84,12 +80,7 @@ fn look_over(device: &dyn Device, read_values: bool) -> Result<Report> {
                         report.sound_values += 1;
                         report.sound_bytes += bytes;
                     }
-                    Err(what) => {
-                        let (store, offset) =
-                            (device.name().to_owned(), layout.block(number, extents[0].start));
-                        let what = format!("key {}: {what}", key.escape_ascii());
-                        report.problems.push(Error::HashStoreDamaged { store, offset, what });
-                    }
+                    Err(problem) => report.problems.push(problem),
                 }
             }
         }
@@ -97,30 +88,49 @@ fn look_over(device: &dyn Device, read_values: bool) -> Result<Report> {
     Ok(report)
 }
 
-/// The bytes of a key and its value, or what is wrong with their record.
+/// The bytes of a key and its value.
+///
+/// # Errors
+///
+/// [`Error::HashStoreDamaged`] if the record is not what was written, and [`Error::Io`] if a read fails: it may be sound then.
 pub(crate) fn sound_bytes(
     device: &dyn Device,
     layout: &Layout,
     number: u32,
     key: &[u8],
     extents: &[Extent],
-) -> std::result::Result<u64, &'static str> {
+) -> Result<u64> {
     let mut bytes = Vec::new();
     for extent in extents {
         let size = extent.blocks as usize * layout.block_bytes as usize;
-        match read(device, layout.block(number, extent.start), size) {
-            Ok(part) => bytes.extend_from_slice(&part),
-            Err(_) => return Err("its blocks can't be read"),
-        }
+        let part = read(device, layout.block(number, extent.start), size);
+        bytes.extend_from_slice(&part.map_err(|error| naming(key, error))?);
     }
     let place = (number, extents[0].start);
     let record = Record::decode(&bytes, place, layout.block_bytes, layout.secret);
-    match record {
-        None => Err("the header is not what was written"),
+    let what = match record {
+        None => "the header is not what was written",
         Some(record) if record.key != key || record.kind != RecordKind::Store => {
-            Err("another record lies there")
+            "another record is stored there"
         }
-        Some(record) if !record.has_value(&bytes) => Err("the value is not what was written"),
-        Some(record) => Ok(key.len() as u64 + u64::from(record.value_bytes)),
+        Some(record) if !record.has_value(&bytes) => "the value is not what was written",
+        Some(record) => return Ok(key.len() as u64 + u64::from(record.value_bytes)),
+    };
+    Err(damaged_key(device, layout.block(number, extents[0].start), key, what))
+}
+
+/// That the record of a key is damaged.
+pub(crate) fn damaged_key(device: &dyn Device, offset: u64, key: &[u8], what: &str) -> Error {
+    let what = format!("key {}: {what}", key.escape_ascii());
+    Error::HashStoreDamaged { store: device.name().to_owned(), offset, what }
+}
+
+/// A failed read of a record, with its key.
+fn naming(key: &[u8], error: Error) -> Error {
+    match error {
+        Error::Io { action, path, source } => {
+            Error::Io { action, path: format!("{path}, key {}", key.escape_ascii()), source }
+        }
+        other => other,
     }
 }

@@ -30,7 +30,9 @@ pub trait Device {
 /// Reads `bytes` at `offset`.
 pub(crate) fn read(device: &dyn Device, offset: u64, bytes: usize) -> Result<Buffer> {
     let mut out = Buffer::zeroed(bytes);
-    device.read_at(offset, &mut out).map_err(|source| Error::io("read", device.name(), source))?;
+    let failed =
+        |source| Error::io("read", format!("{} at offset {offset}", device.name()), source);
+    device.read_at(offset, &mut out).map_err(failed)?;
     Ok(out)
 }
 

@@ -41,6 +41,7 @@ mod recover;
 pub mod repair;
 mod stats;
 mod store;
+mod unreadable;
 pub mod volume;
 mod worker;
 
@@ -48,4 +49,5 @@ pub use format::superblock::{Layout, PARTITIONS_MAX};
 pub use recover::DamagedWrite;
 pub use stats::PartitionStats;
 pub use store::HashStore;
+pub use unreadable::Unreadable;
 pub use volume::{CreateSettings, Opened};

@@ -3,7 +3,9 @@
 use crate::device::{Device, read, sync, write};
 use crate::directory::Directory;
 use crate::extent::{Extent, Extents};
-use crate::format::superblock::{DEVICE_BYTES_MIN, Layout, PAGE_BYTES, PARTITIONS_MAX, REGIONS_AT};
+use crate::format::superblock::{
+    DEVICE_BYTES_MIN, Layout, PAGE_BYTES, PARTITIONS_MAX, REGIONS_AT, SUPERBLOCKS,
+};
 use crate::partition::{IoKind, JournalState, Partition, Start};
 use crate::recover::{DamagedWrite, recover};
 use esker_base::{Error, Result, Rng};
@@ -123,12 +125,22 @@ pub fn layout_of_any_size(device: &dyn Device) -> Result<Layout> {
     if device.bytes() < PAGE_BYTES {
         return Err(too_small());
     }
-    let bytes = REGIONS_AT.min(device.bytes() / PAGE_BYTES * PAGE_BYTES);
-    let mut copies = read(device, 0, bytes as usize)?.to_vec();
-    copies.resize(REGIONS_AT as usize, 0);
-    match Layout::decode(&copies, device.name()) {
-        Err(Error::NotADatabase { .. }) if device.bytes() < DEVICE_BYTES_MIN => Err(too_small()),
-        decoded => decoded,
+    let (mut copies, mut failed) = (vec![0; REGIONS_AT as usize], None);
+    for (at, copy) in SUPERBLOCKS.into_iter().zip(copies.chunks_mut(PAGE_BYTES as usize)) {
+        if at + PAGE_BYTES <= device.bytes() {
+            match read(device, at, copy.len()) {
+                Ok(bytes) => copy.copy_from_slice(&bytes),
+                // The other copy is enough.
+                Err(error) => failed = Some(error),
+            }
+        }
+    }
+    match (Layout::decode(&copies, device.name()), failed) {
+        (Err(Error::NotADatabase { .. } | Error::Corruption { .. }), Some(failed)) => Err(failed),
+        (Err(Error::NotADatabase { .. }), _) if device.bytes() < DEVICE_BYTES_MIN => {
+            Err(too_small())
+        }
+        (decoded, _) => decoded,
     }
 }
 
@@ -142,16 +154,21 @@ pub fn shortened(device: &dyn Device, layout: &Layout) -> Option<Error> {
     (made > found).then_some(Error::HashStoreDamaged { store, offset, what })
 }
 
-/// Whether both copies of the superblock are what was written.
-pub(crate) fn has_both_superblocks(device: &dyn Device, layout: &Layout) -> Result<bool> {
+/// What is wrong with the copies of the superblock.
+pub(crate) fn superblock_problems(device: &dyn Device, layout: &Layout) -> Vec<Error> {
     let sound = layout.encode();
-    let is_sound = |at: u64| -> Result<bool> {
-        if at + PAGE_BYTES > device.bytes() {
-            return Ok(false);
+    let problem = |offset: u64| {
+        if offset + PAGE_BYTES <= device.bytes() {
+            match read(device, offset, sound.len()) {
+                Ok(bytes) if bytes[..] == sound[..] => return None,
+                Ok(_) => {}
+                Err(error) => return Some(error),
+            }
         }
-        Ok(read(device, at, sound.len())?[..] == sound[..])
+        let what = "a copy of the superblock is not what was written".to_owned();
+        Some(Error::HashStoreDamaged { store: device.name().to_owned(), offset, what })
     };
-    Ok(is_sound(0)? && is_sound(PAGE_BYTES)?)
+    SUPERBLOCKS.into_iter().filter_map(problem).collect()
 }
 
 /// Opens all partitions for reading and writing: recovers each, and makes what was found a checkpoint.

@@ -6,7 +6,7 @@ use esker_hashstore::check::{check, scrub};
 use esker_hashstore::device::FileDevice;
 use esker_hashstore::partition::Only;
 use esker_hashstore::repair::repair;
-use esker_hashstore::{CreateSettings, HashStore, volume};
+use esker_hashstore::{CreateSettings, HashStore, Unreadable, volume};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
@@ -366,9 +366,9 @@ fn of_a_file_that_was_shortened_a_repair_keeps_what_is_left() {
         assert!(!report.problems.is_empty());
     }
     let sound = scrub(&device).unwrap().sound_values;
-    assert!(repair(&device).is_err());
+    assert!(repair(&device, Unreadable::Fail).is_err());
     device.lengthen(8 << 20).unwrap();
-    let repaired = repair(&device).unwrap();
+    let repaired = repair(&device, Unreadable::Fail).unwrap();
     assert!(repaired.keys >= sound && sound > 50, "{repaired:?}, {sound}");
     assert!(scrub(&device).unwrap().problems.is_empty());
     drop(device);

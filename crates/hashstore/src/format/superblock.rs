@@ -13,6 +13,9 @@ pub const PAGE_BYTES: u64 = 4096;
 /// The two copies lie one behind the other, and the first region behind them.
 pub const REGIONS_AT: u64 = 2 * PAGE_BYTES;
 
+/// Where the copies of the superblock are.
+pub const SUPERBLOCKS: [u64; 2] = [0, PAGE_BYTES];
+
 const MAGIC: u64 = u64::from_le_bytes(*b"ESKRHASH");
 /// The superblock is read before its secret is known, so its tag has a seed of its own.
 const SEED: u64 = MAGIC;

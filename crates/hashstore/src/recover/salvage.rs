@@ -15,6 +15,7 @@ use crate::format::record::{Record, RecordKind};
 use crate::format::superblock::Layout;
 use crate::partition::{JournalState, Start};
 use esker_base::{Error, Result};
+use esker_uring::Buffer;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is left of a partition.
@@ -29,12 +30,13 @@ pub(crate) struct Salvaged {
     half: u32,
 }
 
-/// Reads what is left of partition `number`, which does not recover because of `problem`.
+/// Reads what is sound of partition `number`, which does not recover because of `problem`. Fails if a read fails: what cannot be
+/// read now may be sound.
 pub(crate) fn salvage(
     device: &dyn Device,
     layout: &Layout,
     number: u32,
-    problem: Error,
+    problem: Option<Error>,
 ) -> Result<Salvaged> {
     Recovery { device, layout, number, read_bytes: 0 }.salvage(problem)
 }
@@ -67,17 +69,17 @@ struct Sound {
 }
 
 impl Recovery<'_> {
-    fn salvage(mut self, problem: Error) -> Result<Salvaged> {
+    fn salvage(mut self, problem: Option<Error>) -> Result<Salvaged> {
         let mut sound = self.sound_checkpoints(0)?;
         sound.extend(self.sound_checkpoints(1)?);
-        let marked = self.mark().unwrap_or(0);
+        let marked = self.mark()?;
         let epochs = sound.iter().map(|found| found.checkpoint.epoch);
         let epoch = epochs.max().unwrap_or(0).max(marked);
         let base = self.base(&sound);
         let (half, base_seqno) =
             base.last().map_or((0, 0), |last| (last.half, last.checkpoint.seqno));
         let mut directory = Directory::new(self.layout.partition_bits());
-        let mut problems = vec![problem];
+        let mut problems = Vec::from_iter(problem);
         for found in &base {
             self.apply_sound(&mut directory, &found.checkpoint, &mut problems);
         }
@@ -112,13 +114,12 @@ impl Recovery<'_> {
     fn sound_checkpoints(&mut self, half: u32) -> Result<Vec<Sound>> {
         let (start, mut used, mut sound) = (self.layout.half(self.number, half), 0, Vec::new());
         while used < self.layout.half_bytes {
-            match self.checkpoint(start, used) {
-                Ok(Some((checkpoint, bytes))) => {
+            match self.checkpoint(start, used)? {
+                Some((checkpoint, bytes)) => {
                     sound.push(Sound { half, checkpoint });
                     used += bytes;
                 }
-                // What cannot be read is no sound checkpoint.
-                Ok(None) | Err(_) => used += u64::from(self.layout.block_bytes),
+                None => used += u64::from(self.layout.block_bytes),
             }
         }
         Ok(sound)
@@ -167,41 +168,26 @@ impl Recovery<'_> {
         let mut found = Found::default();
         let block_bytes = u64::from(self.layout.block_bytes);
         let blocks = self.layout.blocks();
-        let mut chunk = (0, Vec::new());
+        let mut chunk = (0, Buffer::zeroed(0));
         for at in 0..blocks {
             let offset = self.layout.block(self.number, at);
             let behind = (at - chunk.0) as usize * block_bytes as usize;
             if behind >= chunk.1.len() {
-                chunk = (
-                    at,
-                    self.read_as_far_as_possible(offset, u64::from(blocks - at) * block_bytes),
-                );
+                let left = u64::from(blocks - at) * block_bytes;
+                chunk = (at, self.read(offset, left.min(1 << 20))?);
             }
             let bytes = &chunk.1[(at - chunk.0) as usize * block_bytes as usize..];
             if !Record::may_start(bytes) {
                 continue;
             }
-            // A record that cannot be read has no value.
-            let record = self.record(bytes, at, blocks).unwrap_or(None);
+            let record = self.record(bytes, at, blocks)?;
             if let Some(record) = record.filter(|record| is_wanted(record.seqno)) {
-                let has_value = self.has_value(&record, bytes).unwrap_or(false);
+                let has_value = self.has_value(&record, bytes)?;
                 found.add(record, has_value);
             }
         }
         found.settle();
         Ok(found.records)
-    }
-
-    /// Up to a MiB of `left` bytes at `offset`; zeros for a block that cannot be read.
-    fn read_as_far_as_possible(&mut self, offset: u64, left: u64) -> Vec<u8> {
-        let bytes = left.min(1 << 20);
-        match self.read(offset, bytes) {
-            Ok(read) => read.to_vec(),
-            Err(_) => {
-                let block = u64::from(self.layout.block_bytes);
-                self.read(offset, block).map_or_else(|_| vec![0; block as usize], |it| it.to_vec())
-            }
-        }
     }
 }
 

@@ -1,14 +1,11 @@
 //! Damage: a bit that flips on the disk is found, and its place is told.
 
-use crate::disk::{Disk, SimDevice};
+use crate::disk::{Disk, Faulty, SimDevice};
 use crate::machine::{Ledger, Machine, create, create_for};
 use esker_base::{Error, Rng};
 use esker_hashstore::check::{check, scrub};
-use esker_hashstore::device::Device;
 use esker_hashstore::partition::{Item, Only, Request};
 use esker_hashstore::volume::{self, CreateSettings};
-use esker_uring::Buffer;
-use std::io;
 
 fn stored() -> Machine {
     let mut machine = Machine::open(create(1 << 20, 7), Ledger::default()).unwrap();
@@ -121,38 +118,6 @@ fn a_flipped_bit_behind_the_last_checkpoint_is_no_torn_tail() {
     }
 }
 
-/// A disk that can't read the sector at an offset.
-struct Unreadable(SimDevice, u64);
-
-impl Device for Unreadable {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.0.bytes()
-    }
-
-    fn block_bytes(&self) -> u32 {
-        self.0.block_bytes()
-    }
-
-    fn read_at(&self, offset: u64, out: &mut Buffer) -> io::Result<()> {
-        match (offset..offset + out.len() as u64).contains(&self.1) {
-            true => Err(io::Error::other("an unreadable sector")),
-            false => self.0.read_at(offset, out),
-        }
-    }
-
-    fn write_at(&self, offset: u64, bytes: &Buffer) -> io::Result<()> {
-        self.0.write_at(offset, bytes)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.0.sync()
-    }
-}
-
 #[test]
 fn a_partition_that_cannot_be_read_is_a_problem_and_the_others_are_looked_over() {
     let device = SimDevice::new(Disk::new(4 << 20));
@@ -166,7 +131,7 @@ fn a_partition_that_cannot_be_read_is_a_problem_and_the_others_are_looked_over()
         }
         volume::drive(partition, &device);
     }
-    let device = Unreadable(device, layout.half(0, 1));
+    let device = Faulty::of(device.0.into_inner(), [layout.half(0, 1)]);
     for report in [check(&device).unwrap(), scrub(&device).unwrap()] {
         let [problem] = &report.problems[..] else { panic!("{:?}", report.problems) };
         assert!(problem.to_string().contains("an unreadable sector"), "{problem}");

@@ -5,7 +5,7 @@ use esker_base::Rng;
 use esker_hashstore::device::Device;
 use esker_uring::Buffer;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::rc::Rc;
 
@@ -152,5 +152,50 @@ impl Device for SimDevice {
     fn sync(&self) -> io::Result<()> {
         self.0.borrow_mut().sync(|_| true);
         Ok(())
+    }
+}
+
+/// A disk that cannot read some of its sectors until they are written.
+pub struct Faulty {
+    pub device: SimDevice,
+    /// The offsets of these sectors.
+    pub unreadable: RefCell<BTreeSet<u64>>,
+}
+
+impl Faulty {
+    pub fn of(disk: Disk, unreadable: impl IntoIterator<Item = u64>) -> Self {
+        let unreadable = RefCell::new(unreadable.into_iter().collect());
+        Faulty { device: SimDevice::new(disk), unreadable }
+    }
+}
+
+impl Device for Faulty {
+    fn name(&self) -> &str {
+        self.device.name()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.device.bytes()
+    }
+
+    fn block_bytes(&self) -> u32 {
+        self.device.block_bytes()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut Buffer) -> io::Result<()> {
+        match self.unreadable.borrow().range(offset..offset + out.len() as u64).next() {
+            Some(_) => Err(io::Error::other("an unreadable sector")),
+            None => self.device.read_at(offset, out),
+        }
+    }
+
+    fn write_at(&self, offset: u64, bytes: &Buffer) -> io::Result<()> {
+        let end = offset + bytes.len() as u64;
+        self.unreadable.borrow_mut().retain(|at| !(offset..end).contains(at));
+        self.device.write_at(offset, bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.device.sync()
     }
 }

@@ -1,4 +1,4 @@
-//! `esker hash check` and `esker hash scrub`: does everything in a store hold?
+//! `esker hash check` and `esker hash scrub`: verify a store.
 
 use crate::failure::{Failure, Outcome};
 use crate::output::{print_json, stdout};
@@ -107,7 +107,7 @@ fn text(report: &Report, recovery: Option<Duration>) -> String {
     );
     for torn in &report.torn {
         text += &format!(
-            "a write at the end is there in part and does not count: key {}, offset {}\n",
+            "incomplete last write ignored: key {}, offset {}\n",
             torn.key.escape_ascii(),
             torn.offset
         );

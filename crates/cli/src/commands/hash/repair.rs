@@ -1,12 +1,13 @@
 //! `esker hash repair`: keeps what is sound of a damaged store.
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::output::{print_json, stdout};
 use crate::progress::Progress;
 use crate::units;
+use esker_base::Error;
 use esker_hashstore::device::{Device, FileDevice};
 use esker_hashstore::repair::{Repaired, repair};
-use esker_hashstore::volume;
+use esker_hashstore::{Unreadable, volume};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,10 +17,15 @@ use std::path::PathBuf;
 /// Reads everything. Keys whose values are damaged are dropped, and each is named. If a partition's journal is damaged, its keys
 /// are found again in the records: a key that was deleted may be back then, or have an older value. A file that was
 /// shortened gets its length back. Writes nothing to partitions that are sound. No other process may have the store open.
+///
+/// A read error is not damage: the repair stops, as the block may be read later. --give-up-unreadable gives such blocks up.
 #[derive(clap::Args)]
 pub struct Repair {
     /// The store's file or block device
     path: PathBuf,
+    /// Give up blocks that cannot be read: overwrite them with zeros, and drop the keys that they hold
+    #[arg(long)]
+    give_up_unreadable: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -34,7 +40,12 @@ impl Repair {
             let bytes = layout.device_bytes;
             Progress::during("lengthening", || device.lengthen(bytes))?;
         }
-        let mut repaired = Progress::during("repairing", || repair(&device))?;
+        let unreadable = match self.give_up_unreadable {
+            true => Unreadable::GiveUp,
+            false => Unreadable::Fail,
+        };
+        let mut repaired = Progress::during("repairing", || repair(&device, unreadable))
+            .map_err(|error| with_advice(error, unreadable))?;
         repaired.problems.splice(0..0, shortened);
         if self.json {
             let problems: Vec<String> = repaired.problems.iter().map(|it| it.fact()).collect();
@@ -50,6 +61,16 @@ impl Repair {
         let mut out = stdout();
         out.write_all(text(device.name(), &repaired).as_bytes())?;
         Ok(out.flush()?)
+    }
+}
+
+/// A read error with what to do about it.
+fn with_advice(error: Error, unreadable: Unreadable) -> Failure {
+    let is_read = matches!(error, Error::Io { action: "read", .. });
+    let failure = Failure::from(error);
+    match is_read && unreadable == Unreadable::Fail {
+        true => failure.and("; check the device and try again, or add --give-up-unreadable"),
+        false => failure,
     }
 }
 
