@@ -41,7 +41,7 @@ impl<'a> Content<'a> {
             return Ok(());
         }
         let mut outcome = self.zones.read(self.chunk, at, &mut self.piece);
-        // The last block may be cut off. What can't be read for another reason may be there, and count.
+        // The last block may be incomplete. Other read errors are returned: the data may exist.
         if outcome.as_ref().is_err_and(Error::is_corruption) {
             self.piece.truncate((wanted - BLOCK_BYTES) as usize);
             outcome = self.zones.read(self.chunk, at, &mut self.piece);

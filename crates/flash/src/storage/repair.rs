@@ -1,10 +1,10 @@
 //! Repairs a device whose journal is damaged, or which has lost parts of files.
 //!
-//! Every whole edit in the journal's chunks counts, wherever it lies. The newest snapshot and all later edits give the
-//! directory. Where an edit is missing:
+//! Every whole edit in the journal's chunks counts, unless a newer generation replaced it. The newest snapshot and all later
+//! edits give the directory. Where an edit is missing:
 //!
 //! * a file that it made is known by its number alone, if later edits name its pieces: it is called `lost-` and that;
-//! * a file that it removed is there again, unless its chunks were used since;
+//! * a file that it removed is there again, and reads return another file's bytes where its blocks were used since;
 //! * a piece that it named is lost, but for chunks of logs, whose records say which log they belong to.
 //!
 //! The result is written as a new generation, into the chunk of the journal that says least. Data is not moved.
@@ -86,37 +86,30 @@ fn names_as_they_are(zones: &dyn Zones, problems: &mut Vec<String>) -> Option<Ve
 /// made which is lost.
 fn read(zones: &dyn Zones, problems: &mut Vec<String>) -> Result<(Found, u64)> {
     let geometry = zones.geometry();
-    let mut edits: BTreeMap<u64, WholeEdit> = BTreeMap::new();
-    let mut snapshots = BTreeSet::new();
-    let (mut generation, mut newest) = (0, [0; JOURNAL_CHUNKS]);
-    for (place, newest) in newest.iter_mut().enumerate() {
-        let chunk = geometry.chunk(place);
-        if zones.is_bad(chunk) {
-            continue;
-        }
-        let mut content = Content::of(zones, chunk)?;
-        if let Some(block) = content.from(0, BLOCK_BYTES as usize)?.get(..BLOCK_BYTES as usize) {
-            let header = format::check_header(block, &geometry)
-                .map_err(|what| Error::corruption(zones.describe(), 0, what))?;
-            generation = header.map_or(generation, |header| generation.max(header.generation));
-        }
-        for (at, edit) in journal::scan(&mut content, BLOCK_BYTES, u64::MAX)? {
-            *newest = edit.sequence.max(*newest);
-            if at == BLOCK_BYTES {
-                snapshots.insert(edit.sequence);
-            }
-            edits.insert(edit.sequence, edit);
+    let mut parts = Vec::new();
+    for place in 0..JOURNAL_CHUNKS {
+        if !zones.is_bad(geometry.chunk(place)) {
+            parts.push(Part::read(zones, place)?);
         }
     }
-    let Some(base) = snapshots.last() else {
+    let usable: Vec<usize> = parts.iter().map(|part| part.place).collect();
+    let generation = parts.iter().filter_map(|part| part.generation).max().unwrap_or(0);
+    let history = history(parts);
+    // The chunk with the oldest edits is written next.
+    let newest = |place: &usize| history.values().rfind(|it| it.place == *place);
+    let newest = |place: &usize| newest(place).map_or(0, |found| found.edit.sequence);
+    let target = usable.into_iter().min_by_key(newest).unwrap_or(0);
+    let current = (target + JOURNAL_CHUNKS - 1) % JOURNAL_CHUNKS;
+    let snapshots = history.values().filter(|found| found.is_snapshot);
+    let Some(base) = snapshots.map(|found| found.edit.sequence).next_back() else {
         let what = "no snapshot in its journal is whole, and without one nobody knows which files have which chunks; \
                     restore a copy to another device";
         let source = io::Error::new(io::ErrorKind::InvalidData, what);
         return Err(Error::io("repair", zones.describe(), source));
     };
-    let (mut last, mut ops) = (*base - 1, Vec::new());
+    let (mut last, mut ops) = (base - 1, Vec::new());
     let mut first_lost = u64::MAX;
-    for (sequence, edit) in edits.range(base..) {
+    for (sequence, FoundEdit { edit, .. }) in history.range(base..) {
         if *sequence > last + 1 {
             problems.push(lost_edits(last + 1, sequence - 1));
             first_lost = first_lost.min(next_id(&ops));
@@ -124,13 +117,71 @@ fn read(zones: &dyn Zones, problems: &mut Vec<String>) -> Result<(Found, u64)> {
         ops.extend(edit.ops.iter().cloned());
         last = *sequence;
     }
-    // What follows on the chunk that says least is written next.
-    let usable = (0..JOURNAL_CHUNKS).filter(|place| !zones.is_bad(geometry.chunk(*place)));
-    let target = usable.min_by_key(|place| newest[*place]).unwrap_or(0);
-    let current = (target + JOURNAL_CHUNKS - 1) % JOURNAL_CHUNKS;
     // If no edit is missing between others, the last one may be.
     let first_lost = first_lost.min(next_id(&ops));
     Ok((Found::mended(generation, current, last, ops), first_lost))
+}
+
+/// An edit, and where it was found.
+struct FoundEdit {
+    edit: WholeEdit,
+    place: usize,
+    is_snapshot: bool,
+}
+
+/// What is whole in one of the journal's chunks.
+struct Part {
+    place: usize,
+    /// `None` if the header is damaged, or nothing was ever written.
+    generation: Option<u64>,
+    /// The edits in their order.
+    edits: Vec<FoundEdit>,
+}
+
+impl Part {
+    fn read(zones: &dyn Zones, place: usize) -> Result<Self> {
+        let geometry = zones.geometry();
+        let mut content = Content::of(zones, geometry.chunk(place))?;
+        let mut generation = None;
+        if let Some(block) = content.from(0, BLOCK_BYTES as usize)?.get(..BLOCK_BYTES as usize) {
+            let header = format::check_header(block, &geometry)
+                .map_err(|what| Error::corruption(zones.describe(), 0, what))?;
+            generation = header.map(|header| header.generation);
+        }
+        let mut edits: Vec<FoundEdit> = Vec::new();
+        for (at, edit) in journal::scan(&mut content, BLOCK_BYTES, u64::MAX)? {
+            // On some disks remains of an earlier generation follow the chunk's own edits.
+            if edits.last().is_none_or(|before| before.edit.sequence < edit.sequence) {
+                edits.push(FoundEdit { edit, place, is_snapshot: at == BLOCK_BYTES });
+            }
+        }
+        Ok(Part { place, generation, edits })
+    }
+
+    fn first(&self) -> u64 {
+        self.edits.first().map_or(0, |first| first.edit.sequence)
+    }
+}
+
+/// The edits of all chunks, by sequence number.
+///
+/// Each generation goes on where the one before was known to end. What follows there in the older chunk is an abandoned history: power
+/// loss may have kept edits behind one that it took. The newer generation used their numbers again.
+fn history(parts: Vec<Part>) -> BTreeMap<u64, FoundEdit> {
+    let (mut ordered, others): (Vec<Part>, Vec<Part>) =
+        parts.into_iter().partition(|part| part.generation.is_some());
+    ordered.sort_by_key(|part| part.generation);
+    // A chunk whose header is damaged has its place among them by its first edit.
+    for part in others {
+        let at = ordered.iter().rposition(|other| other.first() <= part.first());
+        ordered.insert(at.map_or(0, |at| at + 1), part);
+    }
+    let mut history = BTreeMap::new();
+    for part in ordered.into_iter().filter(|part| !part.edits.is_empty()) {
+        history.retain(|sequence, _| *sequence < part.first());
+        history.extend(part.edits.into_iter().map(|found| (found.edit.sequence, found)));
+    }
+    history
 }
 
 /// The number that the next file gets.
@@ -222,7 +273,7 @@ fn mend(
     Ok(mended)
 }
 
-/// Whether a piece can be a file's. A log is better off without a chunk that has gone bad: the device cannot be written otherwise.
+/// Whether a piece can be a file's. A log gives up chunks that have gone bad; otherwise the device would stay read-only.
 fn is_possible(zones: &dyn Zones, piece: &Extent, is_log: bool) -> bool {
     let geometry = zones.geometry();
     let index = piece.chunk as usize;
