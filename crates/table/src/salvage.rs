@@ -3,7 +3,8 @@
 //! * A damaged data block costs its own versions. The index says between which keys they were.
 //! * Without a filter or sketches nothing is lost.
 //! * Without an index or a footer, the blocks are found one by one: a block's checksum covers its place, so the
-//!   end of the block that starts here is where the checksum matches. The first damaged block ends that search.
+//!   end of the block that starts here is where the checksum matches and the bytes before it decode. The first
+//!   damaged block ends that search.
 //! * Range tombstones, once damaged, are lost: what they deleted may be seen again.
 
 use crate::block::Block;
@@ -152,11 +153,23 @@ impl SalvagedTable {
         let mut crc = block_checksum(self.source.file_id, place, kind, &[]);
         for body in 0..rest.len().checked_sub(TRAILER_BYTES)? + 1 {
             crc = crc32c_append(crc, &rest[body..=body]);
-            if crc == u32_at(rest, body + 1) {
-                return Some(at + body + TRAILER_BYTES);
+            let end = body + TRAILER_BYTES;
+            // Of many bytes some have a matching checksum behind them by accident.
+            if crc == u32_at(rest, body + 1) && self.decodes(place, kind, &rest[..end]) {
+                return Some(at + end);
             }
         }
         None
+    }
+
+    fn decodes(&self, place: u64, kind: BlockKind, stored: &[u8]) -> bool {
+        match kind {
+            BlockKind::Data => self
+                .source
+                .data_block(place, stored, || stored.into())
+                .is_ok_and(|block| block.check_restarts().is_ok()),
+            _ => self.source.section(kind, place, stored).is_ok(),
+        }
     }
 
     /// The range tombstones, or `None` if nobody knows whether there are any.

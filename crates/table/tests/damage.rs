@@ -4,8 +4,12 @@
 mod support;
 
 use esker_base::{Error, Kind, MAX_SEQNO, RangeTombstone};
-use esker_table::{BlockCache, Compression, CursorPurpose, Table, TableInfo, TableOptions};
+use esker_table::format::{BlockKind, block_checksum};
+use esker_table::{
+    BlockCache, Compression, CursorPurpose, SalvagedTable, Table, TableInfo, TableOptions,
+};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use support::*;
 
 fn versions(count: u64, value_bytes: usize) -> Vec<Version> {
@@ -151,4 +155,37 @@ fn damage_is_reported_with_its_file_and_place() {
     assert!((1000..=5000).contains(offset), "the start of the block that holds the byte");
     let readable = versions.iter().filter(|(key, ..)| get(&table, key, MAX_SEQNO).is_ok()).count();
     assert!(readable > versions.len() / 2, "other blocks still answer");
+}
+
+/// The bytes of a table whose first value has, `at` bytes behind its start, the checksum of all before it, so that the block seems
+/// to end there. `code` is the byte before, where a block has its compression.
+fn with_a_false_end(versions: &mut [Version], at: usize, code: u8) -> (Vec<u8>, TableInfo) {
+    versions[0].3[at - 1] = code;
+    let (bytes, _) = stored(Compression::None, versions);
+    let value = bytes.windows(at).position(|part| part == &versions[0].3[..at]).unwrap();
+    let checksum = block_checksum(FILE_ID, 0, BlockKind::Data, &bytes[..value + at]);
+    versions[0].3[at..at + 4].copy_from_slice(&checksum.to_le_bytes());
+    stored(Compression::None, versions)
+}
+
+#[test]
+fn a_checksum_within_a_block_does_not_end_it_for_a_table_without_a_footer() {
+    // No compression, those that there are, and none that there is.
+    for code in [0, 1, 2, 3, 0xff] {
+        let mut versions: Vec<Version> = versions(60, 200);
+        let (bytes, info) = with_a_false_end(&mut versions, 120, code);
+        let mut damaged = bytes.clone();
+        *damaged.last_mut().unwrap() ^= 1;
+        for (bytes, is_damaged) in [(bytes, false), (damaged, true)] {
+            let file = Arc::new(Finished { bytes, reads: AtomicU64::new(0) });
+            let table = SalvagedTable::open(file, FILE_ID, info.offset, info.bytes).unwrap();
+            let (mut cursor, mut found) = (table.cursor(), Vec::new());
+            while cursor.advance().unwrap() {
+                let key = cursor.key().to_vec();
+                found.push((key, cursor.seqno(), cursor.kind(), cursor.value().to_vec()));
+            }
+            assert!(found == versions, "code {code}, damaged {is_damaged}: {}", found.len());
+            assert!(cursor.lost().is_empty(), "{:?}", cursor.lost());
+        }
+    }
 }
