@@ -96,8 +96,7 @@ fn identify_in(
         }
         structure::SET_NAMESPACE => set_namespace(namespace()?.as_ref(), request.set()?, out)?,
         structure::SET_CONTROLLER => match request.set()? {
-            // All limits are those of Identify Controller.
-            CommandSet::Nvm => {}
+            CommandSet::Nvm => NvmNamespace::encode_controller(out),
             CommandSet::KeyValue => KvNamespace::encode_controller(out),
         },
         structure::COMMAND_SETS => identify::command_sets(out),

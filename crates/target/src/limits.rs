@@ -29,6 +29,10 @@ pub const TRANSFER_TIME_SHORT: Duration = Duration::from_secs(5);
 /// What counts as progress of a transfer, unless it is over before.
 pub const PROGRESS_BYTES: usize = 64 << 10;
 
+/// While other connections wait for memory, a connection must turn over this fraction of what it
+/// holds in [`TRANSFER_TIME_SHORT`]: all of it in 20 s, and hosts wait 30 s for an answer.
+pub const PROGRESS_FRACTION: usize = 4;
+
 /// Output of one connection that is not sent: when there is so much, nothing is received until there is less. That is the
 /// answers above and another megabyte, of completions and of answers to admin commands.
 pub(crate) const OUTPUT_BYTES: usize = TRANSFER_BYTES_UNDER_WAY + (1 << 20);

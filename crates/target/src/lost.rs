@@ -1,11 +1,10 @@
 //! Changes of connections that are gone, which their namespaces may still carry out: by whose they were.
 //!
-//! A host that lost a connection connects again, and may send again what it does not know the end of. Were an earlier change carried
-//! out behind that, it would undo it. So a Connect waits until all changes that its host left behind are done, for as long as a
+//! A host that lost a connection connects again, and resends changes whose end it does not know. If the old change ran after the
+//! resent one, it would undo it. So a Connect waits until all changes that its host left behind are done, for as long as a
 //! connection may take to connect.
 //!
-//! A host with several controllers has another way at once, and sends again by that: so its I/O
-//! queues, too, take no commands until these changes are done.
+//! With several controllers a host resends on another path at once; so its I/O queues wait too.
 
 use esker_nvme::Nqn;
 use parking_lot::Mutex;

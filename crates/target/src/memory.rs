@@ -6,9 +6,8 @@
 //! | transfers | what commands reserve: data to ask for by R2T, answers, values to compare |
 //! | buffers | receive buffers beyond those that every open connection has |
 //!
-//! Who holds memory of one account may wait for memory of those behind it in this table, and never
-//! of those before. A buffer waits for its peer alone, which has a deadline. So no connection waits
-//! for ever.
+//! A holder of one account may wait only for accounts further down the table. A buffer waits for its
+//! peer alone, which has a deadline. So no connection waits for ever.
 //!
 //! Connections that an account has no room for wait in line. The reactor calls the first one when
 //! there is room again.

@@ -10,7 +10,7 @@ use esker::inspect::Checked;
 use serde_json::json;
 use std::io::Write;
 
-/// Read every file of a database and report whatever does not hold
+/// Verify every checksum and invariant of a database
 ///
 /// Checks the manifest, every block of every table, and every frame of the log. If another process has
 /// the database open, it is checked as it is then, without what that one adds meanwhile, and without
@@ -54,12 +54,7 @@ impl Check {
             out.write_all(text(&checked, &problems, inspector.pool_domain()).as_bytes())?;
             out.flush()?;
         }
-        let next = match self.home.is_on_flash() {
-            // A repair renames files and makes new ones, in directories only.
-            true => "; export what can be read, or restore a copy",
-            false => "; see `esker repair --help`",
-        };
-        Failure::of_problems(self.home.db.display(), problems.len(), next)
+        Failure::of_problems(self.home.db.display(), problems.len(), "; see `esker repair --help`")
     }
 }
 
@@ -102,7 +97,7 @@ fn text(checked: &Checked, problems: &[String], pool: Option<PoolDomain>) -> Str
         // It is among the problems.
         Some(torn) if torn.may_reject_acknowledged() => {}
         Some(torn) => out.push_str(&format!("{torn}\n")),
-        None if problems.is_empty() => out.push_str("everything holds\n"),
+        None if problems.is_empty() => out.push_str("no problems found\n"),
         None => {}
     }
     out

@@ -121,7 +121,7 @@ fn a_check_of_a_device_names_the_file_in_which_something_does_not_hold() {
     assert!(damaged > 0, "the value lies somewhere");
     let done = scratch.run(&["check", "d"]).expect_status(1);
     assert!(done.text().contains(".tables"), "{done:?}");
-    assert!(done.err.contains("export what can be read"), "{done:?}");
+    assert!(done.err.contains("see `esker repair --help`"), "{done:?}");
 }
 
 #[test]

@@ -95,7 +95,7 @@ impl Files {
         let Some(log) = self.lost.iter().find(|lost| lost.is_log) else { return Ok(()) };
         let what = format!(
             "chunk {} has gone bad, which had a part of the log {}: what was acknowledged last may be lost; nothing was \
-             changed. Restore a copy to another device",
+             changed. Restore a copy to another device, or run `esker flash repair`",
             log.chunks[0], log.name
         );
         Err(Error::io("use", zones.describe(), io::Error::other(what)))

@@ -1,7 +1,7 @@
 //! Identify Namespace of the NVM command set (CNS 00h; NVM 4.1.5.1).
 
 use super::{SHARED, Structure};
-use crate::bytes::{put_u64, u64_at};
+use crate::bytes::{put_u32, put_u64, u64_at};
 
 /// A namespace of blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,6 +17,15 @@ pub struct NvmNamespace {
 /// DLFEAT: blocks that were deallocated read as zeros.
 const DEALLOCATED_ARE_ZEROS: u8 = 1;
 
+/// DMRL: ranges of a Dataset Management command.
+const DEALLOCATED_RANGES: u8 = 64;
+
+/// DMRSL: blocks of one of them. 1 GiB of blocks of 512 bytes.
+const DEALLOCATED_RANGE_BLOCKS: u32 = 1 << 21;
+
+/// DMSL: blocks of all of them.
+const DEALLOCATED_BLOCKS: u64 = 1 << 23;
+
 /// Where formats start. There is one.
 const FORMATS: usize = 128;
 
@@ -31,6 +40,15 @@ impl NvmNamespace {
         out[33] = DEALLOCATED_ARE_ZEROS;
         out[104..120].copy_from_slice(&self.guid);
         out[FORMATS + 2] = self.block_bytes_log2;
+    }
+
+    /// Writes Identify Controller of this command set (CNS 06h; NVM 4.1.5.3): how much one Dataset Management command is
+    /// to deallocate, so that none takes longer than hosts wait. Other limits are those of Identify Controller.
+    pub fn encode_controller(out: &mut Structure) {
+        out.fill(0);
+        out[3] = DEALLOCATED_RANGES;
+        put_u32(out, 4, DEALLOCATED_RANGE_BLOCKS);
+        put_u64(out, 8, DEALLOCATED_BLOCKS);
     }
 
     /// Reads the structure.

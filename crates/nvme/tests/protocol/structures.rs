@@ -120,6 +120,9 @@ fn the_small_structures() {
     assert_eq!(out[..8], [3, 0, 0, 0, 0, 0, 0, 0], "NVM and Key Value together");
     KvNamespace::encode_controller(&mut out);
     assert_eq!(out[..4], [0, 3, 1, 0]);
+    NvmNamespace::encode_controller(&mut out);
+    assert_eq!(out[..8], [0, 0, 0, 64, 0, 0, 0x20, 0], "DMRL, DMRSL");
+    assert_eq!(out[8..17], [0, 0, 0x80, 0, 0, 0, 0, 0, 0], "DMSL");
 }
 
 #[test]

@@ -90,8 +90,9 @@ pub(super) struct Commands {
     memory: Rc<Memory>,
     /// Whether this connection waits in line for the reactor's memory.
     is_in_line: bool,
-    /// Transfers begun so far.
+    /// Transfers begun so far, and bytes that came for all of them.
     transfers: u64,
+    transferred: usize,
     slots: Vec<Option<Command>>,
     /// The ids of the commands in slots, close together: each new command is compared with all. Those of free slots are no ids.
     ids: Vec<u32>,
@@ -106,12 +107,13 @@ pub(super) struct Commands {
 impl Commands {
     pub(super) fn new(connection: ConnectionId, memory: Rc<Memory>) -> Self {
         let (slots, ids, free, waiting) = Default::default();
-        let (is_in_line, transfers, reserved, received) = (false, 0, 0, 0);
+        let (is_in_line, transfers, transferred, reserved, received) = (false, 0, 0, 0, 0);
         Commands {
             connection,
             memory,
             is_in_line,
             transfers,
+            transferred,
             slots,
             ids,
             free,
@@ -216,6 +218,25 @@ impl Commands {
             _ => None,
         });
         transfers.min()
+    }
+
+    /// Memory of the transfers that have not all come.
+    pub(super) fn asked_for_bytes(&self) -> usize {
+        let transfers = self.slots.iter().flatten().map(|command| match &command.state {
+            State::Transfers { data, .. } => data.len(),
+            _ => 0,
+        });
+        transfers.sum()
+    }
+
+    /// Counts data that came for a transfer.
+    pub(super) fn count_transferred(&mut self, bytes: usize) {
+        self.transferred += bytes;
+    }
+
+    /// All data that came for transfers.
+    pub(super) fn transferred_bytes(&self) -> usize {
+        self.transferred
     }
 
     /// Takes out what namespaces have not answered: the memory of that is still in use.

@@ -314,6 +314,7 @@ impl Connection {
         data[header.offset as usize..end as usize].copy_from_slice(payload.bytes);
         *received = end as u32;
         *intact &= payload.is_intact();
+        self.commands.count_transferred(header.bytes as usize);
         if is_whole {
             self.data_is_whole(slot);
         }

@@ -29,7 +29,10 @@ mod long_keys;
 mod output;
 mod queue;
 
-use crate::limits::{CONNECT_TIME, LINGER_TIME, TRANSFER_TIME, TRANSFER_TIME_SHORT};
+use crate::limits::{
+    CONNECT_TIME, LINGER_TIME, PROGRESS_BYTES, PROGRESS_FRACTION, TRANSFER_TIME,
+    TRANSFER_TIME_SHORT,
+};
 use crate::lost::Host;
 use crate::memory::{CONNECTION_FLOOR_BYTES, Memory};
 use crate::message::{ConnectionId, Message};
@@ -94,8 +97,9 @@ pub(crate) struct Connection {
     /// Whether it waits in line to receive, and whether it is its turn.
     waits_to_receive: bool,
     has_turn: bool,
-    /// The oldest transfer that an R2T asked for, the PDU that has begun to come, and what is sent.
-    watches: [Watch; 3],
+    /// The oldest transfer that an R2T asked for, all of these, the PDU that has begun to come, and
+    /// what is sent.
+    watches: [Watch; 4],
 }
 
 /// Why a connection can't receive.
@@ -277,20 +281,36 @@ impl Connection {
         Some((controller.host.clone(), controller.host_id))
     }
 
-    /// Whether a transfer has stood still for too long.
+    /// Whether a transfer has stood still for too long, and not because the node receives nothing.
     fn is_stalled(&mut self, now: Duration) -> bool {
         /// The system is given much at a time, and says when it has sent all of it.
         const BYTES_A_TIME: usize = 1 << 20;
-        let patience = if self.memory.is_short() { TRANSFER_TIME_SHORT } else { TRANSFER_TIME };
+        let is_short = self.memory.is_short();
+        let patience = if is_short { TRANSFER_TIME_SHORT } else { TRANSFER_TIME };
+        let least = |held: usize| match is_short {
+            true => PROGRESS_BYTES.max(held / PROGRESS_FRACTION),
+            false => PROGRESS_BYTES,
+        };
+        let receives = !self.waits_to_receive && !self.is_held_back() && !self.is_output_full();
+        let oldest = self.commands.oldest_transfer().filter(|_| receives);
+        let asked_for = self.commands.asked_for_bytes();
+        let all = oldest.filter(|_| is_short).map(|_| (0, self.commands.transferred_bytes()));
         let output = self.output.progress();
         let given = output.map_or(0, |(_, given)| given / BYTES_A_TIME);
         let seen = [
-            (self.commands.oldest_transfer(), patience),
-            (self.input.half_received(), patience),
-            (output.map(|(sent, _)| (0, sent)), patience * (1 + given as u32)),
+            (oldest, PROGRESS_BYTES, patience),
+            (all, least(asked_for), patience),
+            (self.input.half_received(), PROGRESS_BYTES, patience),
+            (
+                output.map(|(sent, _)| (0, sent)),
+                least(self.output.held_bytes()),
+                patience * (1 + given as u32),
+            ),
         ];
         let mut watches = self.watches.iter_mut().zip(seen);
-        watches.any(|(watch, (there_is, patience))| watch.look(now, there_is) >= patience)
+        watches.any(|(watch, (there_is, least, patience))| {
+            watch.look(now, there_is, least) >= patience
+        })
     }
 
     /// `bytes` came into `room`; none means that the peer sends no more.

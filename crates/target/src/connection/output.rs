@@ -207,6 +207,11 @@ impl Output {
         (!self.is_empty()).then_some((self.sent, given))
     }
 
+    /// Memory of what is not sent.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held
+    }
+
     /// Whether the peer leaves so much unread that nothing more is to be answered.
     pub(super) fn is_full(&self) -> bool {
         self.held + self.text.len() - self.text_start - self.text_bytes >= OUTPUT_BYTES

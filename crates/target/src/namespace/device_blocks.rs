@@ -4,8 +4,9 @@
 //! nobody. Without a volatile cache, a write is one direct write and its share of an `fdatasync`:
 //! it is acknowledged when a sync that began after it was done has ended. With one, it is
 //! acknowledged when the direct write is done, and a flush, or a write with force unit access,
-//! syncs. What is deallocated is freed in the file or on the device, and reads as zeros; where that
-//! is not possible, zeros are written. A sync that failed says nothing of what was written before
+//! syncs. What is deallocated is freed in the file or on the device, and reads as zeros. A device
+//! that frees nothing keeps it: to deallocate is a hint, and to write zeros instead would take
+//! hours for a whole device. A sync that failed says nothing of what was written before
 //! it, and the system may have forgotten the error by the next: after one, nothing is written any
 //! more.
 
@@ -110,7 +111,7 @@ struct Part {
     zeroing: usize,
     /// Those that wait for that.
     zeroings: VecDeque<Zeroing>,
-    /// Whether the device frees ranges, as far as that is known: otherwise they are zeroed.
+    /// Whether the device frees ranges, as far as that is known: otherwise they are kept.
     can_free: bool,
     is_closing: bool,
 }
@@ -168,7 +169,7 @@ impl Part {
     /// Begins with a range: frees it, or writes the first piece of zeros.
     fn begin_range(&mut self, zeroing: Zeroing, out: &mut Outlet) {
         let Zeroing { offset, bytes, .. } = zeroing;
-        if zeroing.is_freed && self.can_free {
+        if zeroing.is_freed {
             let free = Operation::Deallocate { file: self.file.clone(), offset, bytes };
             return self.submit(Task::Deallocate(zeroing), free, out);
         }
@@ -176,13 +177,14 @@ impl Part {
         self.write_zeros(zeroing, zeros, out);
     }
 
-    /// A range was freed, or not. Devices that can't are asked once.
+    /// A range was freed, or not. A device that cannot free is not asked again.
     fn freed(&mut self, zeroing: Zeroing, result: &io::Result<usize>, out: &mut Outlet) {
         match result {
             Ok(_) => self.range_is_zero(zeroing, out),
             Err(error) if error.kind() == ErrorKind::Unsupported => {
                 self.can_free = false;
-                self.begin_range(zeroing, out);
+                self.written(zeroing.reply, zeroing.is_synced, out);
+                self.zeroing_ended(out);
             }
             Err(error) => {
                 zeroing.reply.send(Answer::Failed(self.write_failed(error)));
@@ -310,9 +312,8 @@ impl Resident for Part {
                 self.zero(out);
             }
             Request::Deallocate { ranges: mut rest } => {
-                let Some((offset, bytes)) = rest.pop_front() else {
-                    return reply.send(Answer::Done);
-                };
+                let first = rest.pop_front().filter(|_| self.can_free);
+                let Some((offset, bytes)) = first else { return reply.send(Answer::Done) };
                 let (is_freed, is_synced) = (true, !self.has_volatile_cache);
                 let zeroing = Zeroing { reply, offset, bytes, rest, is_freed, is_synced };
                 self.zeroings.push_back(zeroing);

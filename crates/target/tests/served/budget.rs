@@ -28,9 +28,20 @@ fn target(memory_bytes: usize) -> (Arc<HandClock>, Target) {
 
 /// Begins a store of 1 MiB that is to be asked for.
 fn begin_store(io: &mut Wire) -> u16 {
-    let mut sqe = key_command(0x01, b"key", MIB, 0);
-    by_transport(&mut sqe, MIB);
+    begin_store_of(io, MIB)
+}
+
+fn begin_store_of(io: &mut Wire, bytes: u32) -> u16 {
+    let mut sqe = key_command(0x01, b"key", bytes, 0);
+    by_transport(&mut sqe, bytes);
     io.send(&mut sqe, &[])
+}
+
+/// The tag of the R2T that comes next.
+fn tag_of_next(io: &mut Wire) -> u16 {
+    let ready = io.read();
+    assert_eq!(ready[KIND], 9);
+    u16::from_le_bytes([ready[10], ready[11]])
 }
 
 /// How many R2Ts have come by now.
@@ -134,6 +145,70 @@ fn a_half_sent_store_ends_its_connection_after_a_while_and_a_slow_one_does_not()
 }
 
 #[test]
+fn what_a_connection_holds_while_others_wait_is_turned_over_in_time_or_ends_it() {
+    const STORES: usize = 8;
+    const PDU_BYTES: u32 = 128 << 10;
+    for is_kept in [true, false] {
+        let (clock, target) = target(16 << 20);
+        let (_admin, mut hog) = Wire::queues(target.address(), 0);
+        let ids: Vec<u16> = (0..STORES).map(|_| begin_store(&mut hog)).collect();
+        let tags: Vec<u16> = ids.iter().map(|_| tag_of_next(&mut hog)).collect();
+        let (_other_admin, mut io) = Wire::queues(target.address(), 0);
+        let id = begin_store(&mut io);
+        pass(&clock, &target, 1);
+        assert_eq!(asked_for(&mut io), 0, "there is no memory");
+        let (stores, pdus) = if is_kept { (STORES, 2) } else { (1, 1) };
+        for turn in 0..4 {
+            for (id, tag) in ids.iter().zip(&tags).take(stores) {
+                for number in pdus * turn..pdus * (turn + 1) {
+                    let is_last = (number + 1) * PDU_BYTES == MIB;
+                    let bytes = [1; PDU_BYTES as usize];
+                    let pdu = hog.host_data(*id, *tag, number * PDU_BYTES, &bytes, is_last);
+                    // The target may have ended it.
+                    let _ = hog.stream.write_all(&pdu);
+                }
+            }
+            pass(&clock, &target, 4);
+        }
+        assert_eq!(target.totals().stalled, u64::from(!is_kept));
+        let tag = tag_of_next(&mut io);
+        io.transfer(id, tag, MIB);
+        assert_eq!(io.completion().status, 0);
+    }
+}
+
+#[test]
+fn a_connection_that_the_node_does_not_receive_from_is_not_stalled() {
+    /// With half a PDU each they fill the account of buffers, of 4 MiB.
+    const HALF_SENT: usize = 17;
+    const PDU_BYTES: u32 = 128 << 10;
+    let (clock, target) = target(16 << 20);
+    let begin = |bytes| {
+        let (admin, mut io) = Wire::queues(target.address(), 0);
+        let id = begin_store_of(&mut io, bytes);
+        let tag = tag_of_next(&mut io);
+        (admin, io, id, tag)
+    };
+    let (_admin, mut io, id, tag) = begin(MIB);
+    let mut peers: Vec<_> = (0..HALF_SENT).map(|_| begin(PDU_BYTES)).collect();
+    for (_, peer, id, tag) in &mut peers {
+        let pdu = peer.host_data(*id, *tag, 0, &[1; PDU_BYTES as usize], true);
+        peer.stream.write_all(&pdu[..1000]).unwrap();
+    }
+    let transfers = (MIB + HALF_SENT as u32 * PDU_BYTES) as u64;
+    wait_until("all buffers are used", || target.totals().held_bytes > transfers + (3 << 20));
+    io.transfer(id, tag, MIB);
+    pass(&clock, &target, 1);
+    assert_eq!(target.totals().stalled, 0);
+    pass(&clock, &target, 6);
+    for (_, peer, ..) in &mut peers {
+        peer.ends();
+    }
+    assert_eq!(io.completion().status, 0, "it sent everything");
+    assert_eq!(target.totals().stalled, HALF_SENT as u64);
+}
+
+#[test]
 fn half_a_capsule_ends_its_connection_after_a_while() {
     let (clock, target) = target(256 << 20);
     let (_admin, mut io) = Wire::queues(target.address(), 0);
@@ -160,6 +235,9 @@ fn answers_that_are_left_unread_end_their_connection_after_a_while() {
         io.send(&mut sqe, &[]);
     }
     wait_until("it is full of answers", || target.totals().held_bytes >= 8 << 20);
+    pass(&clock, &target, 1);
+    pass(&clock, &target, 30);
+    assert_eq!(target.totals().stalled, 0, "the system has more than a MiB to send");
     for _ in 0..10 {
         // The time for a connection of whose answers the system has 8 MiB.
         pass(&clock, &target, 9 * 30);

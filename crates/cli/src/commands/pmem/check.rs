@@ -192,7 +192,7 @@ impl Report {
             units::count(self.entries),
         ));
         if self.problems.is_empty() {
-            out.push_str("everything holds\n");
+            out.push_str("no problems found\n");
         }
         out
     }
