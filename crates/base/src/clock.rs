@@ -1,6 +1,6 @@
 //! Time as a value that is passed in.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// A monotonic clock that can also wait.
 pub trait Clock: Send + Sync + 'static {
@@ -9,6 +9,11 @@ pub trait Clock: Send + Sync + 'static {
     /// Blocks the calling thread for `duration`, to within a few microseconds where the system's timers
     /// can do that. A simulated clock only moves its own time on.
     fn sleep(&self, duration: Duration);
+    /// Time since the start of 1970 in UTC, as the machine's calendar has it. It may be set forward or back, but
+    /// it goes on while no process runs. By default [`Clock::now`].
+    fn calendar(&self) -> Duration {
+        self.now()
+    }
 }
 
 /// The machine's monotonic clock.
@@ -34,6 +39,11 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     fn now(&self) -> Duration {
         self.start.elapsed()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is where the ambient clock enters")]
+    fn calendar(&self) -> Duration {
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is where the ambient clock enters")]

@@ -97,8 +97,8 @@ pub mod tuple;
 pub mod inspect {
     pub use esker_lsm::KeyFormat;
     pub use esker_lsm::inspect::{
-        Checked, Inspector, LogDump, LostKeys, LostTable, ManifestDump, MissingLogs, Repaired,
-        Skipped, TablePlace,
+        Checked, Dates, Inspector, LogDump, LostKeys, LostTable, ManifestDump, MissingLogs,
+        Repaired, Skipped, TablePlace,
     };
     pub use esker_lsm::manifest::{Change, Edit, LogEnd, Record};
     pub use esker_lsm::version::{TableId, TableMeta};

@@ -7,6 +7,7 @@
 use crate::account::Account;
 use crate::compaction::span::Span;
 use crate::compaction::{self, Fold};
+use crate::dates::Mark;
 use crate::filter_share;
 use crate::inner::Inner;
 use crate::log_files::log_file_name;
@@ -229,7 +230,10 @@ fn install(inner: &Inner, memtable: &Arc<MemTable>, written: &Written) -> Result
     inner.install(
         cost,
         |state| {
-            let mut changes = vec![Change::FlushedThrough(memtable.last_seqno())];
+            let through = memtable.last_seqno();
+            let at = inner.clock.calendar().as_secs();
+            let mut changes =
+                vec![Change::FlushedThrough(through), Change::Dates(Mark { through, at }.into())];
             was_logged = state.logs.contains_key(&epoch);
             if was_logged {
                 changes.push(Change::RemoveLog(epoch));

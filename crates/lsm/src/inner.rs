@@ -244,9 +244,11 @@ impl Inner {
     /// What pickers have to know beside the version of `view`.
     pub(crate) fn surroundings(&self, view: &View, jobs: &Jobs) -> Surroundings {
         let arrival = self.arrival(view, jobs);
+        let (age, now) = (self.settings.delete_age_max, self.clock.calendar().as_secs());
+        let aged_through = view.version.dates.aged(age, now);
         if !view.version.has_space_goal() {
             let snapshots = self.snapshots.list();
-            return Surroundings { snapshots, arrival, ..Surroundings::default() };
+            return Surroundings { snapshots, arrival, aged_through, ..Surroundings::default() };
         }
         // Once its tables are there it is in no view any more.
         let is_flushed = |memtable: &&Arc<MemTable>| Some(memtable.epoch()) == jobs.flushing;
@@ -260,6 +262,7 @@ impl Inner {
                 .map_or_else(BTreeMap::new, |bytes| bytes.iter().copied().collect()),
             histories: self.histories.all(),
             arrival,
+            aged_through,
         }
     }
 

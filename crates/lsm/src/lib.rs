@@ -19,6 +19,7 @@ mod compact;
 pub mod compaction;
 mod compactions_done;
 mod cursor;
+pub mod dates;
 mod db;
 pub mod dedup;
 mod deferred;

@@ -289,6 +289,7 @@ fn reopen(
     state.next_file += 1;
     state.first_file = Some(id);
     state.edits += 1;
+    state.date_tables(&*env.clock);
     let manifest = Manifest::create(&*env.storage, id, identity, &state.snapshot())?;
     remove_replaced(&*env.storage, manifest_name);
     let set_aside = strays.dispose(env);

@@ -118,6 +118,12 @@ pub struct Settings {
     pub forwarding: Forwarding,
     /// Threads for flush and compaction, 1 to 64. Default 2.
     pub background_threads: usize,
+    /// How long deletes stay at most after their flush, with the data that they hide: then compaction drops both, also
+    /// where that frees little. A delete that a snapshot does not see stays until the snapshot is gone. Ages are known
+    /// to an eighth, and a delete goes rather too soon. The clock's calendar counts, also while the database is closed.
+    /// At least a second; [`Duration::MAX`] is without limit. Default 30 days: laws and contracts that ask for data to
+    /// be erased give about a month, and a tree rewrites its deletes at most once a level in that time.
+    pub delete_age_max: Duration,
     /// Whether a thread answers requests of other processes, as `esker checkpoint` makes while this one has the
     /// database open. It looks for them ten times a second. Default false: a program that
     /// wants no such thread may call [`Db::answer_request`](crate::Db::answer_request) itself.
@@ -141,6 +147,7 @@ impl Default for Settings {
             dram_table_bytes: None,
             forwarding: Forwarding::OnFlush,
             background_threads: 2,
+            delete_age_max: Duration::from_secs(30 * 24 * 3600),
             answers_requests: false,
             default_keyspace: KeyspaceSettings::default(),
             resources: None,
@@ -197,6 +204,13 @@ impl Settings {
                 setting: "log sync interval",
                 value: format!("{interval:?}"),
                 reason: "it must lie between 1 ms and 1 h".into(),
+            });
+        }
+        if self.delete_age_max < Duration::from_secs(1) {
+            return Err(Error::InvalidSetting {
+                setting: "delete_age_max",
+                value: format!("{:?}", self.delete_age_max),
+                reason: "it must be at least 1 s".into(),
             });
         }
         self.default_keyspace.validate()?;
@@ -293,6 +307,8 @@ mod tests {
         assert!(bad.validate().unwrap_err().to_string().contains("segment_bytes"));
         let bad = Settings { memory_bytes: 1 << 20, ..Settings::default() };
         assert!(bad.validate().unwrap_err().to_string().contains("memory_bytes"));
+        let bad = Settings { delete_age_max: Duration::from_millis(999), ..Settings::default() };
+        assert!(bad.validate().unwrap_err().to_string().contains("delete_age_max"));
         let bad = KeyspaceSettings { filter_bits: 33, ..KeyspaceSettings::default() };
         assert!(bad.validate().unwrap_err().to_string().contains("filter_bits"));
         let dedup = Dedup::PerLevel { threshold: Ratio::of_hundredths(120) };

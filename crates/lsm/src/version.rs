@@ -17,6 +17,7 @@
 
 use crate::bounds::Bounds;
 use crate::compaction::Monitors;
+use crate::dates::Dates;
 use crate::lifetimes::{Born, Lives};
 use crate::parallel;
 use crate::settings::KeyspaceSettings;
@@ -434,6 +435,8 @@ pub struct Version {
     pub keyspaces: BTreeMap<KeyspaceId, Arc<KeyspaceVersion>>,
     /// Every write up to here is in tables; the log before it is not needed.
     pub flushed_through: Seqno,
+    /// When that was written.
+    pub dates: Dates,
 }
 
 impl Version {

@@ -4,6 +4,7 @@
 use esker_base::Clock;
 use esker_base::background::Stepped;
 use esker_lsm::compaction::Reason;
+use esker_lsm::version::TableMeta;
 use esker_lsm::{Db, Dedup, Env, Keyspace, KeyspaceSettings, Log, Ratio, Settings, Shape};
 use esker_storage::MemoryStorage;
 use esker_table::Compression;
@@ -24,6 +25,8 @@ impl Clock for Hand {
 }
 
 const SEGMENT_BYTES: usize = 64 << 10;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 fn settings(shape: Shape, dedup: Dedup) -> KeyspaceSettings {
     KeyspaceSettings { shape, dedup, compression: Compression::None, ..Default::default() }
@@ -83,9 +86,22 @@ impl World {
     }
 
     fn bytes(&self) -> u64 {
+        self.sum(|table| table.bytes)
+    }
+
+    fn deletes(&self) -> u64 {
+        self.sum(|table| table.deletes)
+    }
+
+    fn sum(&self, figure: impl Fn(&TableMeta) -> u64) -> u64 {
         let levels = self.db.levels();
         let of_k = levels.iter().filter(|tree| tree.name == "k").flat_map(|tree| &tree.levels);
-        of_k.flat_map(|level| &level.runs).map(|run| run.bytes()).sum()
+        of_k.flat_map(|level| &level.runs).flat_map(|run| &run.tables).map(figure).sum()
+    }
+
+    fn wait(&self, days: f64) {
+        self.clock.sleep(DAY.mul_f64(days));
+        self.work();
     }
 
     fn count(&self) -> usize {
@@ -251,4 +267,47 @@ fn nothing_is_rewritten_for_deletes_while_flushes_follow_each_other() {
     assert_eq!(for_deletes(), 0);
     world.db.settle().unwrap();
     assert!(for_deletes() > 0 && world.bytes() < 100_000, "a caller waits for all");
+}
+
+#[test]
+fn deletes_that_are_too_old_go_whatever_they_free_and_nothing_is_rewritten_after() {
+    for kind in kinds() {
+        for reopens in [false, true] {
+            let context = format!("{kind:?}, {reopens}");
+            let mut world = World::new(kind);
+            world.fill(3_000);
+            world.wait(100.0);
+            let written = world.db.stats().compaction_bytes;
+            world.delete_each((0..3_000).step_by(50));
+            world.wait(26.0);
+            assert_eq!(world.db.stats().compaction_bytes, written, "{context}: too young");
+            if reopens {
+                world.reopen();
+            }
+            assert_eq!(world.deletes(), 60, "{context}");
+            world.wait(4.0);
+            assert_eq!((world.deletes(), world.count()), (0, 2_940), "{context}");
+            let written = world.db.stats().compaction_bytes;
+            (0..5).for_each(|_| world.wait(40.0));
+            assert_eq!(world.db.stats().compaction_bytes, written, "{context}: it is at rest");
+        }
+    }
+}
+
+#[test]
+fn deletes_that_a_snapshot_does_not_see_stay_until_it_is_gone_however_old_they_are() {
+    for kind in kinds() {
+        let world = World::new(kind);
+        world.fill(2_000);
+        let snapshot = world.db.snapshot();
+        world.delete_each((0..2_000).step_by(50));
+        let written = world.db.stats().compaction_bytes;
+        (0..3).for_each(|_| world.wait(40.0));
+        assert_eq!((world.db.stats().compaction_bytes, world.deletes()), (written, 40), "{kind:?}");
+        let then = world.db.get_at(&world.keyspace(), &50u32.to_be_bytes(), &snapshot).unwrap();
+        assert!(then.is_some());
+        drop(snapshot);
+        world.wait(0.0);
+        assert_eq!((world.deletes(), world.count()), (0, 1_960), "{kind:?}");
+    }
 }

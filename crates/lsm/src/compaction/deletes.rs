@@ -11,6 +11,10 @@
 //!
 //! What is freed is guessed from counts: a delete hides one version of the mean size. Deletes that
 //! hide nothing cost one pass down the levels.
+//!
+//! Deletes that are older than the settings allow take the same way, whatever they free and whether
+//! or not there is time. What a merge writes keeps the age of its oldest delete, so these go on at once
+//! until they are dropped.
 
 use super::busy::Busy;
 use super::detour::Detour;
@@ -26,6 +30,52 @@ use std::sync::Arc;
 
 const LAST: usize = LEVELS - 1;
 
+/// Which deletes are to go on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Which {
+    /// Those that free a third of what there is.
+    Worthwhile,
+    /// Those through this write, and what is in tables with them.
+    Through(Seqno),
+}
+
+impl Which {
+    fn reason(self) -> Reason {
+        match self {
+            Which::Worthwhile => Reason::Deletes,
+            Which::Through(_) => Reason::OldDeletes,
+        }
+    }
+
+    /// Whether `tables`, of `level`, have such deletes.
+    fn are_in(
+        self,
+        keyspace: &KeyspaceVersion,
+        level: usize,
+        tables: &[Arc<TableHandle>],
+        snapshots: &[Seqno],
+    ) -> bool {
+        match self {
+            Which::Worthwhile => {
+                Sums::of(keyspace, level, tables, snapshots).is_some_and(|sums| sums.pays())
+            }
+            Which::Through(through) => tables.iter().any(|table| {
+                let all_see = snapshots.first().is_none_or(|&first| table.meta.max_seqno <= first);
+                all_see && has_deletes_through(table, through)
+            }),
+        }
+    }
+}
+
+/// Whether a delete of the table is as old as the write `through`, or older. A table that does not tell has deletes as
+/// old as the oldest of its writes.
+pub(super) fn has_deletes_through(table: &TableHandle, through: Seqno) -> bool {
+    let oldest = || table.contents().and_then(|contents| contents.oldest_delete);
+    table.has_deletes()
+        && table.meta.min_seqno <= through
+        && oldest().is_none_or(|oldest| oldest <= through)
+}
+
 /// The next plan of a leveled keyspace.
 pub(super) fn pick_leveled(
     keyspace: &KeyspaceVersion,
@@ -33,22 +83,21 @@ pub(super) fn pick_leveled(
     busy: &Busy,
     sizes: Sizes,
     snapshots: &[Seqno],
+    which: Which,
 ) -> Option<Plan> {
     let base = Targets::of(keyspace, ratio, sizes).base;
     let from_level_0 = || {
         let detour = level_0_detour(keyspace, base)?;
-        let tables = tables_of(detour.runs);
-        let pays = Sums::of(keyspace, 0, &tables, snapshots).is_some_and(|sums| sums.pays());
-        let plan = || into_base(keyspace, base, &detour, Reason::Deletes, sizes);
-        pays.then(plan).flatten().filter(|plan| busy.permits(plan))
+        let is_due = which.are_in(keyspace, 0, &tables_of(detour.runs), snapshots);
+        let plan = || into_base(keyspace, base, &detour, which.reason(), sizes);
+        is_due.then(plan).flatten().filter(|plan| busy.permits(plan))
     };
     let from_table = |level: usize, run: &Run, table: &Arc<TableHandle>| {
         let tables = std::slice::from_ref(table);
-        let sums = Sums::of(keyspace, level, tables, snapshots).filter(|_| !busy.holds(table))?;
         let plan = match level {
-            _ if !sums.pays() => None,
-            LAST => in_place(keyspace, LAST, vec![input(LAST, run, tables)], sizes),
-            _ => move_down(keyspace, level, level + 1, tables, Reason::Deletes, sizes),
+            _ if busy.holds(table) || !which.are_in(keyspace, level, tables, snapshots) => None,
+            LAST => in_place(keyspace, LAST, vec![input(LAST, run, tables)], which, sizes),
+            _ => move_down(keyspace, level, level + 1, tables, which.reason(), sizes),
         };
         plan.filter(|plan| busy.permits(plan))
     };
@@ -66,17 +115,17 @@ pub(super) fn pick_tiered(
     busy: &Busy,
     sizes: Sizes,
     snapshots: &[Seqno],
+    which: Which,
 ) -> Option<Plan> {
     let deepest = keyspace.levels.iter().rposition(|level| !level.is_empty())?;
     let from_level = |level: usize| {
         let detour = tiered::detour(keyspace, level)?;
-        let sums = Sums::of(keyspace, level, &tables_of(detour.runs), snapshots)?;
-        let plan = match sums.pays() {
+        let plan = match which.are_in(keyspace, level, &tables_of(detour.runs), snapshots) {
             false => None,
             true if level < deepest => {
-                tiered::go_on(keyspace, level, &detour, Reason::Deletes, sizes)
+                tiered::go_on(keyspace, level, &detour, which.reason(), sizes)
             }
-            true => in_place(keyspace, level, whole(level, &detour), sizes),
+            true => in_place(keyspace, level, whole(level, &detour), which, sizes),
         };
         plan.filter(|plan| busy.permits(plan))
     };
@@ -96,10 +145,11 @@ fn in_place(
     keyspace: &KeyspaceVersion,
     level: usize,
     inputs: Vec<PlanInput>,
+    which: Which,
     sizes: Sizes,
 ) -> Option<Plan> {
     let run = inputs.first()?.run;
-    let plan = Plan::new(keyspace, inputs, level, run, Reason::Deletes, sizes)?;
+    let plan = Plan::new(keyspace, inputs, level, run, which.reason(), sizes)?;
     plan.bottommost.then_some(plan)
 }
 

@@ -8,7 +8,7 @@
 //!          goal, or full
 //! ```
 //!
-//! * [`pick`](pick::pick), [`pick_idle`](pick::pick_idle), [`full`](full::full): what to do next, from a version alone.
+//! * [`pick`](pick::pick), [`pick_aged`](pick::pick_aged), [`pick_idle`](pick::pick_idle), [`full`](full::full): what to do next, from a version alone.
 //! * [`plan`]: what a plan is, why plans keep newer data above older, and which may run together.
 //! * [`monitor`]: how much a level repeats itself, from its tables' sketches.
 //! * [`mod@estimate`]: what a merge would keep, from the tables' samples; [`space`]: what a keyspace may take.
@@ -58,7 +58,7 @@ pub use full::full;
 pub use history::History;
 pub use monitor::Monitors;
 pub use output::{write_cut_tables, write_table};
-pub use pick::{Debt, Moved, admits_flush, debt, flush_cuts, is_due, pick, pick_idle};
+pub use pick::{Debt, Moved, admits_flush, debt, flush_cuts, is_due, pick, pick_aged, pick_idle};
 pub use plan::{Cutting, Part, Place, Plan, PlanInput, Reason};
 pub use sizes::Sizes;
 pub use space::{Ledger, Surroundings};

@@ -2,6 +2,7 @@
 
 use super::arrival::Arrival;
 use super::busy::Busy;
+use super::deletes::Which;
 use super::plan::Plan;
 use super::sizes::Sizes;
 use super::space::Surroundings;
@@ -57,13 +58,39 @@ pub fn pick_idle(
     sizes: Sizes,
     around: &Surroundings,
 ) -> Option<Plan> {
+    match keyspace.settings.dedup {
+        Dedup::SpaceGoal { amp } => space_goal::pick_idle(keyspace, amp, busy, sizes, around),
+        _ => pick_deletes(keyspace, busy, sizes, around, Which::Worthwhile),
+    }
+}
+
+/// The compaction of `keyspace` that takes on deletes which have stayed for too long: for when [`pick`] finds nothing in
+/// any keyspace. Where there is a goal for space, [`pick`] does so.
+pub fn pick_aged(
+    keyspace: &KeyspaceVersion,
+    busy: &Busy,
+    sizes: Sizes,
+    around: &Surroundings,
+) -> Option<Plan> {
+    match (keyspace.settings.dedup, around.aged_through) {
+        (Dedup::SpaceGoal { .. }, _) | (_, 0) => None,
+        (_, through) => pick_deletes(keyspace, busy, sizes, around, Which::Through(through)),
+    }
+}
+
+fn pick_deletes(
+    keyspace: &KeyspaceVersion,
+    busy: &Busy,
+    sizes: Sizes,
+    around: &Surroundings,
+    which: Which,
+) -> Option<Plan> {
     let snapshots = &around.snapshots;
-    match (keyspace.settings.shape, keyspace.settings.dedup) {
-        (Shape::Leveled { ratio }, _) => {
-            deletes::pick_leveled(keyspace, ratio, busy, sizes, snapshots)
+    match keyspace.settings.shape {
+        Shape::Leveled { ratio } => {
+            deletes::pick_leveled(keyspace, ratio, busy, sizes, snapshots, which)
         }
-        (_, Dedup::SpaceGoal { amp }) => space_goal::pick_idle(keyspace, amp, busy, sizes, around),
-        _ => deletes::pick_tiered(keyspace, busy, sizes, snapshots),
+        Shape::Tiered { .. } => deletes::pick_tiered(keyspace, busy, sizes, snapshots, which),
     }
 }
 

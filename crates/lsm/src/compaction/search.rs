@@ -5,6 +5,7 @@
 
 use super::busy::Busy;
 use super::candidates::Candidate;
+use super::deletes::has_deletes_through;
 use super::estimate::{estimate_plan, is_split};
 use super::history::History;
 use super::plan::{Cutting, Plan, PlanInput, Reason};
@@ -205,20 +206,27 @@ impl<'a> Search<'a> {
     }
 
     /// Merges a table into the base since whose deletes the keyspace has written more than `most_bytes` of
-    /// keys and values, by its `history`; or, if that would write too much, cuts it finer where it is. It
-    /// writes no more than `room`.
+    /// keys and values, by its `history`, or whose deletes are as old as the write `aged_through`; or, if that
+    /// would write too much, cuts it finer where it is. It writes no more than `room`.
     ///
     /// Of a table that a snapshot stands in, the deletes go that the snapshot sees, and others stay. Beside
     /// snapshots that come and go there is always a next one to let some go, so such a table of the base is
     /// rewritten for its deletes only if more than `most_bytes` were written since it was made.
-    pub fn old_deletes(&self, history: &History, most_bytes: f64, room: f64) -> Option<Plan> {
+    pub fn old_deletes(
+        &self,
+        history: &History,
+        most_bytes: f64,
+        aged_through: Seqno,
+        room: f64,
+    ) -> Option<Plan> {
         let mean_bytes = self.keyspace.mean_write_bytes();
         let is_old = |seqno| history.bytes_since(seqno, mean_bytes) > most_bytes;
         let all_see = |seqno| self.snapshots.first().is_none_or(|&first| seqno <= first);
         let is_due = |level: usize, table: &TableHandle| {
             let meta = &table.meta;
             if all_see(meta.max_seqno) {
-                return table.has_deletes() && is_old(meta.min_seqno);
+                let is_aged = || has_deletes_through(table, aged_through);
+                return table.has_deletes() && (is_old(meta.min_seqno) || is_aged());
             }
             let oldest = table.contents().and_then(|contents| contents.oldest_delete);
             oldest.is_some_and(|oldest| all_see(oldest) && is_old(oldest))

@@ -24,6 +24,8 @@ pub struct Surroundings {
     pub histories: BTreeMap<KeyspaceId, Arc<History>>,
     /// The last flush, unless nothing is to wait for the next one.
     pub arrival: Option<Arrival>,
+    /// Deletes up to this write have stayed for too long. 0 if none have.
+    pub aged_through: Seqno,
 }
 
 impl Surroundings {

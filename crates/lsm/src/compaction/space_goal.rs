@@ -24,7 +24,7 @@
 //!
 //! **Deletes** since which the keyspace has written as many bytes as are live in it are merged into the
 //! base, garbage or not: after what space and reads ask for, or, when they have waited for half as long
-//! again, before it.
+//! again, or for longer than the settings allow, before it.
 
 use super::busy::Busy;
 use super::cuts::cuts;
@@ -51,7 +51,7 @@ pub(super) fn pick(
     let search = Search { keyspace, busy, sizes, snapshots: &around.snapshots };
     let old_deletes = |times: f64, room: f64| {
         let most_bytes = times * ledger.whole.live_raw_bytes();
-        search.old_deletes(&around.history(keyspace), most_bytes, room)
+        search.old_deletes(&around.history(keyspace), most_bytes, around.aged_through, room)
     };
     if let Some(plan) = old_deletes(OVERDUE, ledger.room()) {
         return Some(plan);

@@ -20,6 +20,7 @@ mod repair;
 mod salvage;
 mod sources;
 
+pub use crate::dates::Dates;
 pub use around::Skipped;
 pub use check::Checked;
 pub use esker_table::LostKeys;

@@ -4,6 +4,7 @@
 //! bytes. A tag that is not known here is refused: skipping it would misread the tree.
 
 use crate::account::Account;
+use crate::dates::Dates;
 use crate::dedup::{Dedup, Ratio};
 use crate::lifetimes::{Born, Lives};
 use crate::settings::{KeyspaceSettings, Shape};
@@ -85,6 +86,8 @@ pub enum Change {
         /// The first file id of the process.
         first_file: u64,
     },
+    /// Further dates of writes. All of them in snapshots.
+    Dates(Dates),
     /// What the database has cost so far.
     Account(Account),
     /// How long tables of a keyspace lived and live. In snapshots, before its tables.
@@ -120,6 +123,7 @@ const ACCOUNT: u8 = 13;
 const LIFETIMES: u8 = 14;
 const NUMBERED: u8 = 15;
 const KEY_FORMAT: u8 = 16;
+const DATES: u8 = 17;
 
 const KEYS_AS_GIVEN: u8 = 0;
 const KEYS_MAPPED: u8 = 1;
@@ -152,7 +156,7 @@ impl Edit {
             let at = changes.len();
             let tag = bytes[0];
             let change = decode_change(&mut bytes).ok_or_else(|| match tag {
-                CREATE_KEYSPACE..=CLOSED | ACCOUNT | LIFETIMES | NUMBERED | KEY_FORMAT => {
+                CREATE_KEYSPACE..=CLOSED | ACCOUNT..=DATES => {
                     format!("change {at} of the edit (tag {tag}) is malformed")
                 }
                 _ => format!(
@@ -240,6 +244,10 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) {
             out.push(NUMBERED);
             put_varint64(out, *edits);
             put_varint64(out, *first_file);
+        }
+        Change::Dates(dates) => {
+            out.push(DATES);
+            dates.encode(out);
         }
         Change::Account(account) => {
             out.push(ACCOUNT);
@@ -362,6 +370,7 @@ fn decode_change(input: &mut &[u8]) -> Option<Change> {
         NUMBERED => {
             Change::Numbered { edits: take_varint64(input)?, first_file: take_varint64(input)? }
         }
+        DATES => Change::Dates(Dates::decode(input)?),
         ACCOUNT => Change::Account(Account::decode(take_bytes(input)?)?),
         LIFETIMES => decode_lifetimes(input)?,
         _ => return None,
@@ -438,6 +447,7 @@ fn decode_table(input: &mut &[u8]) -> Option<TableMeta> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::dates::Mark;
 
     pub(crate) fn sample_table(file: u64) -> TableMeta {
         TableMeta {
@@ -493,11 +503,19 @@ pub(crate) mod tests {
         }
     }
 
+    pub(crate) fn sample_dates() -> Change {
+        let mut dates = Dates::default();
+        for (through, at) in [(70, 1_700_000_000), (90, 1_700_000_100)] {
+            dates.note(Mark { through, at });
+        }
+        Change::Dates(dates)
+    }
+
     #[test]
     fn every_change_round_trips() {
         let account = Change::Account(crate::account::tests::sample_account());
         let formats = [KeyFormat::AsGiven, KeyFormat::Mapped].map(Change::KeyFormat);
-        let others = [account, sample_lifetimes(), Change::NextFile(1)];
+        let others = [account, sample_lifetimes(), sample_dates(), Change::NextFile(1)];
         for edit in [sample_edit(), Edit::of(others), Edit::of(formats)] {
             assert_eq!(Edit::decode(&edit.encode()), Ok(edit));
         }
@@ -537,13 +555,14 @@ pub(crate) mod tests {
 
     #[test]
     fn unknown_changes_are_refused() {
-        for tag in [0, 11, 12, 17, 200] {
+        for tag in [0, 11, 12, 18, 200] {
             let refused = Edit::decode(&[tag]).unwrap_err();
             assert!(refused.contains(&format!("tag {tag}, which is not known here")), "{refused}");
         }
         assert!(Edit::decode(&[ACCOUNT, 2, 1]).unwrap_err().contains("malformed"));
         assert!(Edit::decode(&[KEY_FORMAT, 2]).unwrap_err().contains("malformed"));
         assert!(Edit::decode(&[NUMBERED, 1]).unwrap_err().contains("malformed"));
+        assert!(Edit::decode(&[DATES, 1, 5]).unwrap_err().contains("malformed"));
     }
 
     #[test]

@@ -424,6 +424,12 @@ mod tests {
         reads("version_1_lifetimes", &Edit::of([lifetimes, Change::NextFile(9)]));
     }
 
+    #[test]
+    fn a_manifest_with_dates_is_read_for_ever() {
+        let dates = super::super::edit::tests::sample_dates();
+        reads("version_1_dates", &Edit::of([dates, Change::NextFile(9)]));
+    }
+
     /// The bytes in `tests/golden`, and what they say. `ESKER_REWRITE=1` writes both anew, which only a
     /// new format version may need.
     #[track_caller]

@@ -127,7 +127,7 @@ mod tests {
             })
             .collect();
         let keyspaces = [(keyspace.id, Arc::new(keyspace))].into();
-        Version { keyspaces, flushed_through: 100 }
+        Version { keyspaces, flushed_through: 100, ..Version::default() }
     }
 
     fn table(file: u64, smallest: &str, largest: &str) -> TableMeta {

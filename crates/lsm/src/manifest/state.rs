@@ -3,10 +3,11 @@
 use super::{Change, Edit, LogEnd};
 use crate::account::Account;
 use crate::compaction::Monitors;
+use crate::dates::Mark;
 use crate::lifetimes::Born;
 use crate::user_keys::KeyFormat;
 use crate::version::{KeyspaceVersion, Run, TableFile, TableHandle, TableId, Version};
-use esker_base::KeyspaceId;
+use esker_base::{Clock, KeyspaceId};
 use esker_storage::Storage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -113,6 +114,7 @@ impl State {
                     self.edits = *edits;
                     self.first_file = Some(*first_file);
                 }
+                Change::Dates(dates) => self.version.dates.extend(dates),
                 Change::Account(account) => self.account = *account,
                 Change::Lifetimes { keyspace, lives, born } => {
                     self.keyspace(*keyspace)?.lives.clone_from(lives);
@@ -132,6 +134,14 @@ impl State {
             if let Ok(keyspace) = self.keyspace(id) {
                 keyspace.lives[usize::from(level)].note(born, now);
             }
+        }
+    }
+
+    /// Makes sure that all writes in tables have a date. Older programs gave them none.
+    pub fn date_tables(&mut self, clock: &dyn Clock) {
+        let through = self.version.flushed_through;
+        if through > 0 && !self.version.dates.reach(through) {
+            self.version.dates.note(Mark { through, at: clock.calendar().as_secs() });
         }
     }
 
@@ -202,6 +212,8 @@ impl State {
         if self.keys != KeyFormat::AsGiven {
             changes.push(Change::KeyFormat(self.keys));
         }
+        let dates = &self.version.dates;
+        changes.extend((!dates.is_empty()).then(|| Change::Dates(dates.clone())));
         let (edits, first_file) = (self.edits, self.first_file);
         changes.extend(first_file.map(|first_file| Change::Numbered { edits, first_file }));
         for keyspace in self.version.keyspaces.values() {

@@ -37,7 +37,7 @@ pub(super) fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job
         {
             return Some(job);
         }
-        let plan = due.or_else(|| next_idle_plan(inner, jobs))?;
+        let plan = due.or_else(|| next_deletes(inner, jobs))?;
         jobs.begin_plan(&plan);
         return Some(Job::Compact(plan));
     }
@@ -225,9 +225,16 @@ fn next_sync(inner: &Inner, jobs: &mut Jobs, now: Duration) -> Option<Job> {
     (synced < through && through <= visible).then_some(Job::Sync(through))
 }
 
-/// The next plan: one that is due, or one for idle time.
+/// The next plan: one that is due, or one for deletes.
 pub(crate) fn next_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
-    next_due_plan(inner, jobs).or_else(|| next_idle_plan(inner, jobs))
+    next_due_plan(inner, jobs).or_else(|| next_deletes(inner, jobs))
+}
+
+/// A plan for deletes: of those that are too old one at a time, so that what comes to be due finds a thread.
+fn next_deletes(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
+    let may_be_aged = !jobs.busy.runs_for(Reason::OldDeletes);
+    let aged = || next_by(inner, jobs, compaction::pick_aged);
+    may_be_aged.then(aged).flatten().or_else(|| next_idle_plan(inner, jobs))
 }
 
 /// A plan that frees what deletes hide, if there is time.

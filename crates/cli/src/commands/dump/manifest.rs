@@ -8,7 +8,7 @@ use crate::output::{put_json, stdout};
 use crate::place::Files;
 use crate::text::shorten;
 use clap::Args;
-use esker::inspect::{Change, KeyFormat};
+use esker::inspect::{Change, Dates, KeyFormat};
 use serde_json::{Value as Json, json};
 use std::io::Write;
 
@@ -80,6 +80,7 @@ fn change_text(change: &Change) -> String {
         Change::Numbered { edits, first_file } => {
             format!("edit number {edits}, by a process whose first file is {first_file}")
         }
+        Change::Dates(dates) => format!("dates: {}", dates_text(dates)),
         Change::Account(account) => format!(
             "account: {} bytes written by users, {} by flushes, {} by compactions",
             account.user_bytes, account.flush_bytes, account.compaction_bytes
@@ -88,6 +89,12 @@ fn change_text(change: &Change) -> String {
             format!("lifetimes in keyspace {keyspace}, and of {} tables", born.len())
         }
     }
+}
+
+fn dates_text(dates: &Dates) -> String {
+    let marks = dates.marks().iter();
+    let marks: Vec<_> = marks.map(|it| format!("{} by {} s", it.through, it.at)).collect();
+    marks.join(", ")
 }
 
 fn key_format_name(format: KeyFormat) -> &'static str {
@@ -127,6 +134,12 @@ fn change_json(offset: u64, change: &Change) -> Json {
         }),
         Change::Numbered { edits, first_file } => json!({
             "change": "numbered", "edits": edits, "first_file": first_file,
+        }),
+        Change::Dates(dates) => json!({
+            "change": "dates",
+            "marks": dates.marks().iter().map(|mark| {
+                json!({ "seqno": mark.through, "unix_seconds": mark.at })
+            }).collect::<Vec<_>>(),
         }),
         Change::Account(account) => json!({
             "change": "account", "user_bytes": account.user_bytes,
