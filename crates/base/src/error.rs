@@ -66,7 +66,10 @@ pub enum Error {
     },
 
     /// A table that compaction leaves alone because a read of it failed. Its readers get the error itself.
-    #[error("compaction leaves out {file} with the keys from {smallest:?} to {largest:?}: {cause}")]
+    #[error(
+        "cannot read {file} (keys {smallest} to {largest}): {cause}; compaction skips it; run `esker \
+         repair`"
+    )]
     TableUnreadable {
         /// The table's file.
         file: String,
@@ -107,6 +110,22 @@ pub enum Error {
         entry_bytes: usize,
         /// The most that fits.
         limit: usize,
+    },
+
+    /// A range delete without an end in a database that an early release created. It does not fit a
+    /// quarter of a segment.
+    #[error(
+        "cannot delete a range without an end: an early release created this database, where that takes \
+         {entry_bytes} bytes, and at most {limit} fit (a quarter of a log segment); open the database \
+         with segments of {segment_bytes} bytes or more, or give the range an end"
+    )]
+    OpenRangeTooLarge {
+        /// What it takes, as it is encoded.
+        entry_bytes: usize,
+        /// The most that fits.
+        limit: usize,
+        /// Bytes of a segment that has room for it.
+        segment_bytes: usize,
     },
 
     /// A batch that does not fit a quarter of a segment.

@@ -23,6 +23,10 @@ pub(crate) fn checkpoint(inner: &Inner, target: &dyn Storage) -> Result<()> {
     inner.flush_all()?;
     // Holding the state holds its tables' files.
     let state = inner.installer.state();
+    if state.closed {
+        // A close has come in between. It may have emptied the state.
+        return Err(Error::Closed);
+    }
     let linked = link(inner, &state, target);
     drop(lock);
     linked
@@ -40,4 +44,28 @@ fn link(inner: &Inner, state: &State, target: &dyn Storage) -> Result<()> {
     let chance = inner.clock.now().as_nanos() as u64 ^ inner.installer.next_file();
     let identity = Rng::new(inner.installer.identity() ^ chance).next_u64();
     Manifest::create(target, id, identity, &copy.snapshot())?.seal(target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::checkpoint;
+    use crate::recover::{Found, look};
+    use crate::{Db, Env, Settings};
+    use esker_base::Error;
+    use esker_storage::MemoryStorage;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_database_that_is_closed_meanwhile_makes_no_empty_copy() {
+        let env = Env::over(Arc::new(MemoryStorage::new()));
+        let settings =
+            Settings { segment_bytes: 64 << 10, memory_bytes: 8 << 20, ..Settings::default() };
+        let db = Db::open_with(env, settings).unwrap();
+        db.put(&db.default_keyspace(), b"k", b"v").unwrap();
+        let inner = db.handle.inner.clone();
+        db.close().unwrap();
+        let target = MemoryStorage::new();
+        assert!(matches!(checkpoint(&inner, &target), Err(Error::Closed)));
+        assert!(matches!(look(&target), Ok(Found::Nothing)));
+    }
 }

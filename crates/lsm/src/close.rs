@@ -1,5 +1,5 @@
-//! Closing: background work ends, what is in memory goes to tables, what was merged comes into force, and the manifest
-//! says so. Then it releases threads, files and locks, even if other handles remain.
+//! Close: stop background work, flush MemTables, install pending compactions, write the closing
+//! record; then release threads, files and locks even if other handles exist.
 //!
 //! In a forked child nothing of this can be done: the threads are the parent's, and a lock may be held by
 //! one of them permanently. The child releases nothing and leaks it all.

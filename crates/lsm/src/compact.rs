@@ -238,8 +238,7 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<Option<Merged>> {
     let outcome = match merge.execute(inner) {
         Ok(outcome) => outcome,
         Err(Failure { error, input: Some(table) }) => {
-            // The planner goes by the mark from now on; the lane has not failed, and has others to do. Before the plan
-            // is released, or it would be chosen again.
+            // Mark the table before releasing the plan, or the picker chooses the same plan again.
             table.mark_unreadable(&error);
             inner.schedule.retry_tables(inner.clock.now());
             return Ok(None);

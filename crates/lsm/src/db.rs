@@ -59,8 +59,8 @@ impl Db {
     ///
     /// Fails with [`Error::Locked`] if another process, or this one, has it open for writing, with
     /// [`Error::NotADatabase`] if the directory holds other files, and with [`Error::Corruption`] if
-    /// the manifest, the log, or the end of a table is damaged, or a table's file is missing. The rest of the tables is
-    /// read behind it, and what is damaged there is told by [`Db::background_error`] and to who reads it. If a
+    /// the manifest, the log, or the end of a table is damaged, or a table's file is missing.
+    /// Tables are opened in the background. [`Db::background_error`] and reads report damage there. If a
     /// keyspace has a goal for space, tables are opened first: then damage in their indexes and filters, too, fails the open.
     pub fn open(dir: impl AsRef<Path>, settings: Settings) -> Result<Db> {
         settings.validate()?;
@@ -91,19 +91,19 @@ impl Db {
         Db::open_read_only_in(posix_env(storage, &settings, false)?, settings)
     }
 
-    /// Opens, or creates, a database in a world of the caller's making.
+    /// Opens or creates a database with a custom [`Env`].
     pub fn open_with(env: Env, settings: Settings) -> Result<Db> {
         settings.validate()?;
         Db::open_in(env, settings, Create::IfMissing)
     }
 
-    /// Like [`Db::open_existing`], in a world of the caller's making.
+    /// Like [`Db::open_existing`], with a custom [`Env`].
     pub fn open_existing_with(env: Env, settings: Settings) -> Result<Db> {
         settings.validate()?;
         Db::open_in(env, settings, Create::Never)
     }
 
-    /// Like [`Db::open_read_only`], in a world of the caller's making.
+    /// Like [`Db::open_read_only`], with a custom [`Env`].
     pub fn open_read_only_with(env: Env, settings: Settings) -> Result<Db> {
         settings.validate()?;
         Db::open_read_only_in(env, settings)
@@ -186,14 +186,15 @@ impl Db {
         Keyspace { id, name: name.into(), store: self.inner().store_id }
     }
 
-    /// All keyspaces, by id.
+    /// All keyspaces, by id. None in a forked child, nor once the database is closed.
     pub fn keyspaces(&self) -> Vec<KeyspaceInfo> {
+        let Ok(inner) = self.usable() else { return Vec::new() };
         let info = |keyspace: &Arc<KeyspaceVersion>| KeyspaceInfo {
             name: keyspace.name.clone(),
             id: keyspace.id,
             settings: keyspace.settings,
         };
-        self.inner().view.pin().version.keyspaces.values().map(info).collect()
+        inner.view.pin().version.keyspaces.values().map(info).collect()
     }
 
     /// Removes the keyspace called `name` and everything in it. Durable when this returns; the space
@@ -454,9 +455,12 @@ impl Db {
     }
 
     /// The tables that compaction leaves out because a read of them failed. Their other parts can be read. An open of the
-    /// database tries them again, and so does compaction after an I/O error, from time to time.
+    /// database tries them again, and so does compaction after an I/O error, from time to time. Empty in a forked child.
     pub fn unreadable_tables(&self) -> Vec<UnreadableTable> {
         let inner = self.inner();
+        if !inner.owner.is_current() {
+            return Vec::new();
+        }
         inner.view.pin().version.unreadable_tables(inner.keys)
     }
 
@@ -536,9 +540,12 @@ impl Db {
     }
 
     /// Bytes of table files and of the log that MemTables are made of. Takes no lock that is held
-    /// across I/O.
+    /// across I/O. 0 in a forked child.
     pub fn used_bytes(&self) -> u64 {
         let inner = self.inner();
+        if !inner.owner.is_current() {
+            return 0;
+        }
         let in_memory: u64 = inner.view.load().memtables.iter().map(|m| m.bytes_used()).sum();
         inner.table_space().bytes + in_memory
     }
@@ -571,9 +578,10 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if the directory cannot be listed.
+    /// [`Error::Io`] if the directory cannot be listed. [`Error::Forked`] in a forked child, and
+    /// [`Error::Closed`] once the database is closed.
     pub fn lost_files(&self) -> Result<Vec<(String, u64)>> {
-        crate::strays::lost_files(&*self.inner().storage)
+        crate::strays::lost_files(&*self.usable()?.storage)
     }
 
     /// What of the tables is live, as far as samples of their keys tell. `None` if a table can't be

@@ -25,7 +25,7 @@ use crate::user_keys::KeyFormat;
 use crate::version::Version;
 use crate::view::{View, ViewCell, pin_present};
 use esker_api::{KeyspaceRef, StoreId, WriteBatch, foreign};
-use esker_base::{Clock, Error, KeyspaceId, MAX_KEY_BYTES, Result, Seqno};
+use esker_base::{Clock, Error, KeyspaceId, Kind, MAX_KEY_BYTES, Result, Seqno};
 use esker_memtable::{DramTable, MemTable};
 use esker_pmem::OwnerProcess;
 use esker_storage::Storage;
@@ -185,6 +185,12 @@ impl Inner {
             Error::TooManyRangeDeletes { range_deletes, limit }
         } else if let Some(entry) = batch.iter().find(|entry| entry.encoded_bytes() > limit) {
             let (bytes, key_bytes) = (entry.value.len(), entry.key.len());
+            if entry.kind == Kind::RangeDelete && self.keys.is_end_of_keys(entry.value) {
+                let entry_bytes = entry.encoded_bytes();
+                // A quarter of it is enough, with room for the start of the range.
+                let segment_bytes = (4 * entry_bytes).next_power_of_two();
+                return Error::OpenRangeTooLarge { entry_bytes, limit, segment_bytes };
+            }
             Error::ValueTooLarge { bytes, key_bytes, entry_bytes: entry.encoded_bytes(), limit }
         } else {
             Error::BatchTooLarge {
@@ -345,8 +351,11 @@ impl Inner {
                 None => _ = table.reader(&self.cache),
             }
         }
+        let mut jobs = self.schedule.jobs.lock();
+        // Under the lock: a table that is marked later plans a try of its own.
         let is_over = self.view.pin().version.recoverable(None).is_empty();
-        self.schedule.jobs.lock().retry.end(self.clock.now(), is_over);
+        jobs.retry.end(self.clock.now(), is_over);
+        drop(jobs);
         self.share_memory();
     }
 

@@ -10,14 +10,18 @@
 //!
 //! Files, rather than a socket, so that any storage has them and no thread waits for connections. Both
 //! sides look for them from time to time. Each file says its own length, so one that is only half
-//! written is known. A process that dies here leaves files behind: the next open for writing removes
-//! them, and a requester notices that the lock is free.
+//! written is known.
+//!
+//! No requester waits forever. The answering process removes `REQUEST.taken` even if it cannot write
+//! an answer, and the next open for writing removes all of these files. So a requester fails once its
+//! request is in neither file and the answer is absent. It also notices that the lock is free.
 
 use crate::db::Db;
 use crate::inner::Inner;
 use esker_base::{Clock, Error, FileKind, Hint, Result, Rng};
 use esker_storage::{PosixStorage, Storage};
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,10 +30,14 @@ const REQUEST: &str = "REQUEST";
 const TAKEN: &str = "REQUEST.taken";
 const ANSWER: &str = "ANSWER.";
 
+/// The answer to a request that was done.
+const DONE: &[u8] = b"done";
+
 /// How often a process with [`Settings::answers_requests`](crate::Settings::answers_requests) looks.
 pub(crate) const LOOKS_EVERY: Duration = Duration::from_millis(100);
 
-/// How long a request waits to be taken. The answering process looks far more often.
+/// How long a request waits to be taken while no other one is taken. The answering process looks far
+/// more often.
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// How often a requester looks whether the database is still open somewhere, which it finds out by
@@ -74,55 +82,106 @@ pub fn request_checkpoint(
     let number = Rng::new(seed).next_u64();
     let mut body = format!("checkpoint {number:016x}\n").into_bytes();
     body.extend_from_slice(target.as_os_str().as_bytes());
-    place_request(&storage, &body, clock)?;
-    await_answer(&storage, &format!("{ANSWER}{number:016x}"), clock)
+    let answer = format!("{ANSWER}{number:016x}");
+    Requester { storage: &storage, body, answer, clock, looks: 0, waited: Duration::ZERO }.ask()
 }
 
-fn place_request(storage: &dyn Storage, body: &[u8], clock: &dyn Clock) -> Result<()> {
-    let mut waited = Duration::ZERO;
-    loop {
-        match write_whole(storage, REQUEST, body) {
-            Err(error) if error.io_kind() == Some(std::io::ErrorKind::AlreadyExists) => {}
-            done => return done,
-        }
-        if waited >= TAKEN_WITHIN {
-            // Nobody takes that one either. Its requester finds out by itself.
-            let _ = storage.remove(REQUEST);
-            return Err(Error::Unanswered { dir: storage.describe() });
-        }
-        clock.sleep(LOOKS_EVERY);
-        waited += LOOKS_EVERY;
-    }
+struct Requester<'a> {
+    storage: &'a dyn Storage,
+    /// What its request says.
+    body: Vec<u8>,
+    /// The file of its answer.
+    answer: String,
+    clock: &'a dyn Clock,
+    looks: u32,
+    /// How long the request that is in `REQUEST` now has waited.
+    waited: Duration,
 }
 
-fn await_answer(storage: &dyn Storage, answer: &str, clock: &dyn Clock) -> Result<Requested> {
-    for looks in 1_u32.. {
-        if let Some(said) = read_whole(storage, answer)? {
-            let _ = storage.remove(answer);
-            return match &said[..] {
-                b"done" => Ok(Requested::Done),
-                _ => Err(Error::RequestFailed {
-                    dir: storage.describe(),
-                    cause: String::from_utf8_lossy(&said).into_owned(),
-                }),
-            };
-        }
-        if looks % LOCK_TRIED_EVERY == 0
-            && let Ok(_lock) = storage.lock()
-        {
-            // The answer may have come with the end.
-            if !storage.exists(answer)? {
-                remove_request_files(storage);
+impl Requester<'_> {
+    fn ask(mut self) -> Result<Requested> {
+        let mut ahead = None;
+        loop {
+            match write_whole(self.storage, REQUEST, &self.body) {
+                Err(error) if error.io_kind() == Some(ErrorKind::AlreadyExists) => {}
+                Err(error) => return Err(error),
+                Ok(()) => break,
+            }
+            let found = read_whole(self.storage, REQUEST)?;
+            if found != ahead {
+                (ahead, self.waited) = (found, Duration::ZERO);
+            }
+            if self.waits()? {
                 return Ok(Requested::NotOpen);
             }
         }
-        if LOOKS_EVERY * looks >= TAKEN_WITHIN && storage.exists(REQUEST)? {
-            let _ = storage.remove(REQUEST);
-            return Err(Error::Unanswered { dir: storage.describe() });
+        self.waited = Duration::ZERO;
+        loop {
+            // The answer comes before `REQUEST.taken` goes, so this order misses none.
+            let is_pending = self.is_pending()?;
+            if let Some(said) = read_whole(self.storage, &self.answer)? {
+                let _ = self.storage.remove(&self.answer);
+                return if said == DONE { Ok(Requested::Done) } else { Err(self.failed(&said)) };
+            }
+            let is_closed = match is_pending {
+                true => self.waits()?,
+                false => self.is_closed()?,
+            };
+            if is_closed {
+                return Ok(Requested::NotOpen);
+            }
+            if !is_pending {
+                // Half of an answer, if anything.
+                let _ = self.storage.remove(&self.answer);
+                return Err(self.failed(b"it gave no answer; try again"));
+            }
         }
-        clock.sleep(LOOKS_EVERY);
     }
-    unreachable!("a requester looks fewer times than that")
+
+    /// Whether the request waits or is taken.
+    fn is_pending(&self) -> Result<bool> {
+        // In this order: it goes from one to the other.
+        for name in [REQUEST, TAKEN] {
+            if read_whole(self.storage, name)?.as_ref() == Some(&self.body) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Waits a moment. Returns whether no process has the database open.
+    fn waits(&mut self) -> Result<bool> {
+        self.looks += 1;
+        if self.looks.is_multiple_of(LOCK_TRIED_EVERY) && self.is_closed()? {
+            return Ok(true);
+        }
+        let is_untaken = self.storage.exists(REQUEST)? && !self.storage.exists(TAKEN)?;
+        // One request may take long, and the next waits for it.
+        self.waited = if is_untaken { self.waited + LOOKS_EVERY } else { Duration::ZERO };
+        if self.waited > TAKEN_WITHIN {
+            // Its own, or one that is left from a process that died.
+            let _ = self.storage.remove(REQUEST);
+            return Err(Error::Unanswered { dir: self.storage.describe() });
+        }
+        self.clock.sleep(LOOKS_EVERY);
+        Ok(false)
+    }
+
+    /// Whether no process has the database open, and none has answered.
+    fn is_closed(&self) -> Result<bool> {
+        let Ok(_lock) = self.storage.lock() else { return Ok(false) };
+        // The answer may have come with the end.
+        if read_whole(self.storage, &self.answer)?.is_some() {
+            return Ok(false);
+        }
+        remove_request_files(self.storage);
+        Ok(true)
+    }
+
+    fn failed(&self, said: &[u8]) -> Error {
+        let cause = String::from_utf8_lossy(said).into_owned();
+        Error::RequestFailed { dir: self.storage.describe(), cause }
+    }
 }
 
 impl Db {
@@ -149,20 +208,28 @@ pub(crate) fn answer(inner: &Inner) -> Result<bool> {
     if !storage.exists(REQUEST)? {
         return Ok(false);
     }
-    let Some(body) = read_whole(storage, REQUEST)? else { return Ok(false) };
-    storage.rename(REQUEST, TAKEN)?;
-    if let Some((number, target)) = parse(&body) {
-        let made = PosixStorage::create(target)
-            .and_then(|target| crate::checkpoint::checkpoint(inner, &target));
-        let said = made.map_or_else(|error| error.to_string(), |()| "done".to_owned());
-        write_whole(storage, &format!("{ANSWER}{number}"), said.as_bytes())?;
+    if read_whole(storage, REQUEST)?.is_none() {
+        return Ok(false);
     }
+    storage.rename(REQUEST, TAKEN)?;
+    // Only now, for another request may have replaced the one seen above.
+    let answered = answer_taken(inner, storage);
+    // Also if there is no answer: its requester waits for as long as the file is there.
     storage.remove(TAKEN)?;
-    Ok(true)
+    answered.map(|()| true)
 }
 
-/// Answers requests until the database closes. A request that can't be read or answered is left: its
-/// requester gives up.
+fn answer_taken(inner: &Inner, storage: &dyn Storage) -> Result<()> {
+    let body = read_whole(storage, TAKEN)?.unwrap_or_default();
+    let Some((number, target)) = parse(&body) else { return Ok(()) };
+    let made = PosixStorage::create(target)
+        .and_then(|target| crate::checkpoint::checkpoint(inner, &target));
+    let said = made.map_or_else(|error| error.to_string().into_bytes(), |()| DONE.to_vec());
+    write_whole(storage, &format!("{ANSWER}{number}"), &said)
+}
+
+/// Answers requests until the database closes. The requester fails if its request cannot be read or
+/// answered.
 pub(crate) fn serve(inner: &Inner) {
     let schedule = &inner.schedule;
     let mut jobs = schedule.jobs.lock();
@@ -185,16 +252,27 @@ fn parse(body: &[u8]) -> Option<(&str, PathBuf)> {
     (is_number && target.is_absolute()).then_some((number, target))
 }
 
-/// Writes a file that begins with its length.
+/// Creates a file that begins with its length. Removes it if that fails halfway.
 fn write_whole(storage: &dyn Storage, name: &str, body: &[u8]) -> Result<()> {
     let mut file = storage.create(name, Hint::of(FileKind::Meta))?;
-    file.append(format!("{}\n", body.len()).as_bytes())?;
-    file.append(body)?;
-    file.sync()
+    let head = format!("{}\n", body.len());
+    let written = file.append(&[head.as_bytes(), body].concat()).and_then(|()| file.sync());
+    if written.is_err() {
+        let _ = storage.remove(name);
+    }
+    written
 }
 
 /// What a file that begins with its length says. `None` if it is not there, or not all of it.
 fn read_whole(storage: &dyn Storage, name: &str) -> Result<Option<Vec<u8>>> {
+    match read_file(storage, name) {
+        // It was renamed or removed just now.
+        Err(error) if error.io_kind() == Some(ErrorKind::NotFound) => Ok(None),
+        done => done,
+    }
+}
+
+fn read_file(storage: &dyn Storage, name: &str) -> Result<Option<Vec<u8>>> {
     if !storage.exists(name)? {
         return Ok(None);
     }

@@ -73,6 +73,11 @@ impl KeyFormat {
         }
     }
 
+    /// Whether a range delete that ends at `key` has no end for users.
+    pub(crate) fn is_end_of_keys(self, key: &[u8]) -> bool {
+        key == self.end_of_keys()
+    }
+
     /// Returns `batch` with stored keys: the batch itself, unless one of its keys is stored
     /// differently or one of its ranges is open.
     #[inline]

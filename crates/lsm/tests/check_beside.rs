@@ -40,8 +40,11 @@ fn nothing_is_found_wrong_while_logs_and_tables_come_and_go() {
             let checked = inspector.check(&mut |problem| problems.push(problem.to_string()));
             (checked, problems)
         });
+        let before = db.stats();
         let checks: Vec<_> = checks.collect();
+        let after = db.stats();
         over.store(true, Ordering::Relaxed);
+        assert!(after.flushes > before.flushes && after.compactions > before.compactions);
         for (checked, problems) in checks {
             let checked = checked.unwrap();
             assert_eq!(problems, [""; 0]);

@@ -6,7 +6,7 @@ mod pool_place;
 
 use esker_api::Cursor;
 use esker_base::Error;
-use esker_lsm::{Db, KeyspaceSettings, Log, Settings, Sync};
+use esker_lsm::{Db, DramTableStats, KeyspaceSettings, Log, Settings, Sync};
 use esker_storage::{PosixStorage, Storage};
 use fork::Fork;
 use parking_lot::Mutex;
@@ -14,6 +14,7 @@ use pool_place::Place;
 use rustix::process::{Pid, Signal, kill_process};
 use std::cell::RefCell;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// One test at a time: a child has only its own thread, and must not wait for a lock that a thread of
@@ -121,7 +122,12 @@ fn use_in_child(db: &Db, dir: &Path, cursor: &mut dyn Cursor, before: &esker_lsm
     expect_forked(db.background_error().map_or(Ok(()), Err), dir);
     assert!(db.stats().background_error.is_some());
     assert!(db.levels().is_empty() && db.goals().is_empty() && db.live_data().is_none());
-    let _ = (db.dram_table(), db.torn_log(), before.clone());
+    assert_eq!(db.dram_table(), DramTableStats::default());
+    assert!(db.torn_log().is_none() && db.set_aside().is_empty());
+    assert!(db.used_bytes() == 0 && db.unreadable_tables().is_empty());
+    assert!(db.keyspaces().is_empty());
+    expect_forked(db.lost_files(), dir);
+    assert_eq!(before.clone().seqno(), before.seqno());
     expect_forked(db.clone().close(), dir);
 }
 
@@ -142,6 +148,38 @@ fn a_child_can_do_nothing_and_the_parent_goes_on() {
     assert!(!dir.join("copy").exists());
     db.close().unwrap();
     expect_all(&Db::open(dir, settings()).unwrap(), 0..600);
+}
+
+#[test]
+fn a_child_waits_for_no_lock_that_its_parent_held_at_the_fork() {
+    let _alone = ALONE.lock();
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path();
+    let db = Db::open(dir, settings()).unwrap();
+    put_all(&db, 0..300);
+    let (snapshot, default) = (db.snapshot(), db.default_keyspace());
+    let mut cursor = db.cursor(&default, esker_api::KeyRange::all()).unwrap();
+    cursor.seek_first().unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Between them they hold these locks for most of the time.
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let _ = db.used_bytes();
+                    drop(db.snapshot());
+                }
+            });
+        }
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for _ in 0..4 {
+                in_child(|| use_in_child(&db, dir, &mut cursor, &snapshot), || ());
+            }
+        }));
+        over.store(true, Ordering::Relaxed);
+        ended.unwrap_or_else(|cause| std::panic::resume_unwind(cause));
+    });
+    expect_all(&db, 0..300);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Checkpoints that another process asks for while this one has the database open.
 
-use esker_base::{Clock, Error, SystemClock};
+use esker_base::{Clock, Error, Rng, SystemClock};
 use esker_lsm::{Db, Log, Requested, Settings, Sync, request_checkpoint};
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 fn settings(answers_requests: bool) -> Settings {
@@ -45,8 +46,9 @@ fn the_process_that_has_it_open_makes_the_checkpoint() {
     let refused = ask(dir.path(), &copy, 2).unwrap_err();
     assert!(matches!(refused, Error::RequestFailed { .. }), "{refused}");
     assert!(refused.to_string().contains("holds a database already"), "{refused}");
-    assert_eq!(request_files(dir.path()), [""; 0]);
+    // The answer comes before the request goes.
     db.close().unwrap();
+    assert_eq!(request_files(dir.path()), [""; 0]);
 }
 
 #[test]
@@ -84,6 +86,107 @@ fn a_request_that_nobody_takes_is_given_up() {
     assert!(matches!(refused, Error::Unanswered { .. }), "{refused}");
     assert!(!copy.exists());
     assert_eq!(request_files(dir.path()), [""; 0]);
+}
+
+/// What a test does once a requester has waited for so many times 100 ms.
+type Act = Box<dyn Fn(u32) + Send + std::marker::Sync>;
+
+/// A clock whose waits are counted, and during which the test acts.
+struct Acting {
+    waits: AtomicU32,
+    act: Act,
+}
+
+impl Clock for Acting {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+    fn sleep(&self, _: Duration) {
+        let waits = self.waits.fetch_add(1, Ordering::Relaxed) + 1;
+        assert!(waits < 1_000, "it waits forever");
+        (self.act)(waits);
+    }
+}
+
+fn ask_while(dir: &Path, target: &Path, act: Act) -> esker_base::Result<Requested> {
+    request_checkpoint(dir, target, &Acting { waits: AtomicU32::new(0), act }, 1)
+}
+
+fn request_of(number: u64, target: &Path) -> String {
+    let body = format!("checkpoint {number:016x}\n{}", target.display());
+    format!("{}\n{body}", body.len())
+}
+
+#[test]
+fn a_requester_fails_once_its_request_is_gone_without_an_answer() {
+    let [dir, copies] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let db = filled(dir.path(), false);
+    let failed = |copy: &str, act: fn(&Path, &Db)| {
+        let (at, db) = (dir.path().to_owned(), db.clone());
+        let act = move |waits| {
+            if waits == 2 {
+                act(&at, &db);
+            }
+        };
+        let error = ask_while(dir.path(), &copies.path().join(copy), Box::new(act)).unwrap_err();
+        assert!(matches!(error, Error::RequestFailed { .. }), "{error}");
+        assert!(error.to_string().contains("no answer"), "{error}");
+        assert_eq!(request_files(dir.path()), [""; 0]);
+    };
+    // Another process opens the database, before or after the request was taken.
+    failed("before", |dir, _| std::fs::remove_file(dir.join("REQUEST")).unwrap());
+    failed("after", |dir, _| {
+        let taken = dir.join("REQUEST.taken");
+        std::fs::rename(dir.join("REQUEST"), &taken).unwrap();
+        std::fs::remove_file(taken).unwrap();
+    });
+    // There is no room for the answer.
+    failed("full", |dir, db| {
+        let number = Rng::new(1).next_u64();
+        std::fs::write(dir.join(format!("ANSWER.{number:016x}")), "9\n").unwrap();
+        assert!(db.answer_request().is_err());
+    });
+    // The request is none.
+    failed("none", |dir, db| {
+        std::fs::write(dir.join("REQUEST"), "7\nnothing").unwrap();
+        assert!(db.answer_request().unwrap());
+    });
+}
+
+#[test]
+fn a_request_waits_for_as_long_as_another_one_takes() {
+    let [dir, copies] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let db = filled(dir.path(), false);
+    let taken = dir.path().join("REQUEST.taken");
+    std::fs::write(&taken, request_of(7, &copies.path().join("other"))).unwrap();
+    let copy = copies.path().join("copy");
+    let act = move |waits| {
+        if waits == 300 {
+            std::fs::remove_file(&taken).unwrap();
+            assert!(db.answer_request().unwrap());
+        }
+    };
+    assert_eq!(ask_while(dir.path(), &copy, Box::new(act)).unwrap(), Requested::Done);
+    assert_eq!(count(&copy), 2_000);
+}
+
+#[test]
+fn a_requester_leaves_a_request_that_came_later_than_it() {
+    let [dir, copies] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let db = filled(dir.path(), false);
+    let request = dir.path().join("REQUEST");
+    let [first, second, copy] = ["first", "second", "copy"].map(|name| copies.path().join(name));
+    std::fs::write(&request, request_of(7, &first)).unwrap();
+    let later = request_of(8, &second);
+    let act = move |waits| match waits {
+        60 => std::fs::write(&request, &later).unwrap(),
+        // Each of the two waited for less than 10 s.
+        150 | 155 => assert!(db.answer_request().unwrap()),
+        _ => {}
+    };
+    assert_eq!(ask_while(dir.path(), &copy, Box::new(act)).unwrap(), Requested::Done);
+    assert!(!first.exists());
+    assert_eq!([count(&second), count(&copy)], [2_000; 2]);
 }
 
 #[test]

@@ -46,9 +46,9 @@ pub(super) fn merge_alike(
     Plan::new(keyspace, inputs, level, alike[0].id, reason, sizes)
 }
 
-/// The debt of `runs` of level 0 that can't go on. A merge is due from `trigger` runs on. Runs that
-/// no merge takes throttle no writer.
-pub(super) fn stuck_level_0(runs: &[Arc<Run>], trigger: usize) -> Debt {
+/// The debt of `runs` that can't go on, as if they were of level 0. A merge is due from `trigger`
+/// runs on. Runs that no merge takes throttle no writer.
+pub(super) fn stuck_debt(runs: &[Arc<Run>], trigger: usize) -> Debt {
     let alike = match runs.len() >= trigger {
         true => runs_alike(runs).unwrap_or_default(),
         false => &[],

@@ -119,7 +119,7 @@ pub(super) fn pick_tiered(
 ) -> Option<Plan> {
     let deepest = keyspace.levels.iter().rposition(|level| !level.is_empty())?;
     let from_level = |level: usize| {
-        let detour = tiered::detour(keyspace, level)?;
+        let detour = tiered::detour(keyspace, level, 1)?;
         let plan = match which.are_in(keyspace, level, &tables_of(detour.runs), snapshots) {
             false => None,
             true if level < deepest => {

@@ -11,12 +11,17 @@
 //!   base      ▒▒▒▒▒ xxxx ▒▒▒▒           ▒▒▒▒▒ xxxx ▒▒▒▒
 //! ```
 //!
-//! A run of the same level with such a table holds up newer runs in the same way, within the bounds
-//! of all its tables and of the tables below that overlap these, which stay where they are. What is held back is merged with itself where its runs are alike (`alike`),
-//! so it takes as many bytes as there are live ones within the bounds, and a share.
+//! An unreadable run of the same level blocks newer runs within the key bounds of its tables, and of
+//! the tables below that overlap them. These tables below stay where they are. What is held back is
+//! merged with itself where its runs are alike (`alike`), so its size stays proportional to the live
+//! bytes within the bounds.
+//!
+//! What is held back stays behind while the rest of its run, and newer runs, go on. So a later plan
+//! may find a run below that is not older than its own. It joins the newest of these, and takes the
+//! overlapping tables of that run as inputs.
 
 use super::alike::has_unreadable;
-use super::plan::Part;
+use super::plan::{Part, PlanInput};
 use super::span::Span;
 use crate::version::{Run, TableHandle, TableMeta};
 use std::sync::Arc;
@@ -33,48 +38,63 @@ pub(super) struct Detour<'a> {
 }
 
 impl<'a> Detour<'a> {
-    /// The oldest runs in a row of a level's `runs` of which something can go on to a run with the
-    /// tables `below`. All of them if every table can be read. `None` if nothing can go on.
-    pub fn of(runs: &'a [Arc<Run>], below: &[Arc<TableHandle>]) -> Option<Self> {
-        let unreadable = below.iter().filter(|table| table.is_unreadable());
-        let mut held_back: Vec<Part> = unreadable.map(|table| bounds(&table.meta)).collect();
+    /// The oldest runs in a row of a level's `runs` of which something can go on to the next level.
+    /// All of them if every table can be read. `None` if nothing can go on. `below` returns the
+    /// tables of the run that runs join there, by the id of the newest of them.
+    pub fn of<'b>(
+        runs: &'a [Arc<Run>],
+        below: impl Fn(u64) -> &'b [Arc<TableHandle>],
+    ) -> Option<Self> {
+        let mut held_back: Vec<Part> = Vec::new();
         let mut end = runs.len();
         while end > 0 {
-            held_back = united(held_back);
             let is_obstacle = |run: &Arc<Run>| has_unreadable(run);
             let from = runs[..end].iter().rposition(is_obstacle).map_or(0, |at| at + 1);
-            // Older ones have nothing that could go on.
-            let goes_on = |run: &Arc<Run>| reaches_beyond(run, &held_back);
-            if let Some(last) = runs[from..end].iter().rposition(goes_on) {
-                return Some(Detour { from, runs: &runs[from..=from + last], held_back });
+            if from < end {
+                let below = below(runs[from].id);
+                let unreadable = below.iter().filter(|table| table.is_unreadable());
+                held_back.extend(unreadable.map(|table| bounds(&table.meta)));
+                held_back = united(held_back);
+                // Older than the obstacle: what comes of these tables must not lie above it.
+                let under = below.iter().filter(|table| overlaps(&table.meta, &held_back));
+                let under: Vec<_> = under.map(|table| bounds(&table.meta)).collect();
+                held_back.extend(under);
+                held_back = united(held_back);
+                // Older ones have nothing that could go on.
+                let goes_on = |run: &Arc<Run>| reaches_beyond(run, &held_back);
+                if let Some(last) = runs[from..end].iter().rposition(goes_on) {
+                    return Some(Detour { from, runs: &runs[from..=from + last], held_back });
+                }
             }
             end = from.saturating_sub(1);
             let obstacle = runs[end..from].iter().flat_map(|run| run.tables());
             held_back.extend(obstacle.map(|table| bounds(&table.meta)));
-            held_back = united(held_back);
-            // Older than the obstacle: what comes of these tables must not lie above it.
-            let under = below.iter().filter(|table| overlaps(&table.meta, &held_back));
-            let under: Vec<_> = under.map(|table| bounds(&table.meta)).collect();
-            held_back.extend(under);
         }
         None
     }
 
+    /// The tables of `run`, of the level below, that the runs are merged with.
+    pub fn joined(&self, level: usize, run: &Run) -> Option<PlanInput> {
+        let span = Span::of(self.runs.iter().flat_map(|run| run.tables()))?;
+        let mut input = PlanInput::overlapping(level, run, &span);
+        input.tables.retain(|table| !self.leaves(&table.meta));
+        Some(input)
+    }
+
     /// Whether a table of the level below stays as it is, because all its keys are held back.
-    pub fn leaves(&self, table: &TableMeta) -> bool {
+    fn leaves(&self, table: &TableMeta) -> bool {
         lies_within(table, &self.held_back)
     }
 
-    /// The runs of the level that stay for now because of what is in their way: the older ones, or
-    /// else the newer ones.
-    pub fn stuck<'r>(detour: Option<&Self>, runs: &'r [Arc<Run>], least: usize) -> &'r [Arc<Run>] {
-        match detour {
-            None => runs,
-            Some(detour) => {
-                let older = &runs[detour.from + detour.runs.len()..];
-                if older.len() >= least { older } else { &runs[..detour.from] }
-            }
-        }
+    /// The runs newer than those of the detour: once enough of them wait, the detour's runs make
+    /// way, however few they are.
+    pub fn waiting<'r>(detour: Option<&Self>, runs: &'r [Arc<Run>]) -> &'r [Arc<Run>] {
+        detour.map_or(&[], |detour| &runs[..detour.from])
+    }
+
+    /// The runs of the level that can't go on.
+    pub fn stuck<'r>(detour: Option<&Self>, runs: &'r [Arc<Run>]) -> &'r [Arc<Run>] {
+        detour.map_or(runs, |detour| &runs[detour.from + detour.runs.len()..])
     }
 }
 
@@ -156,7 +176,7 @@ mod tests {
 
     /// The ids of the runs that go on, and what is held back of them.
     fn detour(runs: &[Arc<Run>], below: &[Arc<TableHandle>]) -> Option<(Vec<u64>, Vec<String>)> {
-        let detour = Detour::of(runs, below)?;
+        let detour = Detour::of(runs, |_| below)?;
         let text = |key: &Option<Vec<u8>>| key.as_ref().unwrap().escape_ascii().to_string();
         let held = detour.held_back.iter().map(|it| text(&it.start) + ".." + &text(&it.end));
         Some((detour.runs.iter().map(|run| run.id).collect(), held.collect()))
@@ -195,7 +215,7 @@ mod tests {
     fn tables_below_an_unreadable_run_of_the_level_stay_below_it() {
         let runs = runs(vec![vec![table("a", "z")], vec![unreadable("m", "p")]]);
         let below = [table("a", "k"), table("n", "r"), table("s", "t")];
-        let found = Detour::of(&runs, &below).unwrap();
+        let found = Detour::of(&runs, |_| &below).unwrap();
         let leaves: Vec<_> = below.iter().map(|table| found.leaves(&table.meta)).collect();
         assert_eq!(leaves, [false, true, false]);
         assert_eq!(detour(&runs, &below), Some((vec![2], vec!["m..r\\x00".to_owned()])));
@@ -205,6 +225,6 @@ mod tests {
     fn newer_runs_wholly_over_an_unreadable_one_stay() {
         let runs = runs(vec![vec![table("c", "d")], vec![unreadable("a", "z")]]);
         assert_eq!(detour(&runs, &[]), None);
-        assert_eq!(Detour::stuck(None, &runs, 4).len(), 2);
+        assert_eq!(Detour::stuck(None, &runs).len(), 2);
     }
 }

@@ -6,8 +6,7 @@
 //! tiered one by groups of tables that overlap each other; and one with a goal for space by the merges
 //! that it would settle with, a little at a time and within its goal.
 //!
-//! An unreadable table can't be merged. It stays where it is, and with it what would pass it on its way down;
-//! all else is merged as far as that allows.
+//! An unreadable table stays, and so does everything above it within its bounds.
 
 use super::busy::Busy;
 use super::leveled::{Targets, into_base, level_0_detour, move_down};

@@ -14,7 +14,7 @@
 //! **A level over its target** gives the stretch of tables that costs the fewest bytes of the next
 //! level for each byte that moves; deletes count double, for they make room.
 
-use super::alike::{merge_alike, stuck_level_0};
+use super::alike::{merge_alike, stuck_debt};
 use super::arrival::{Arrival, is_level_0_due};
 use super::busy::Busy;
 use super::detour::Detour;
@@ -114,6 +114,8 @@ fn run_of(keyspace: &KeyspaceVersion, level: usize) -> Option<&Arc<Run>> {
 struct Level0<'a> {
     /// The runs that can, with what is in their way.
     detour: Option<Detour<'a>>,
+    /// Newer runs, which wait for them.
+    waiting: &'a [Arc<Run>],
     /// Runs that can't.
     stuck: &'a [Arc<Run>],
 }
@@ -122,8 +124,9 @@ impl<'a> Level0<'a> {
     fn of(keyspace: &'a KeyspaceVersion, base: usize) -> Self {
         let runs = &keyspace.levels[0].runs[..];
         let detour = level_0_detour(keyspace, base);
-        let stuck = Detour::stuck(detour.as_ref(), runs, LEVEL_0_RUNS);
-        Level0 { detour, stuck }
+        let waiting = Detour::waiting(detour.as_ref(), runs);
+        let stuck = Detour::stuck(detour.as_ref(), runs);
+        Level0 { detour, waiting, stuck }
     }
 
     fn moving(&self) -> &[Arc<Run>] {
@@ -131,7 +134,12 @@ impl<'a> Level0<'a> {
     }
 
     fn is_due(&self, arrival: Option<Arrival>) -> bool {
-        is_level_0_due(self.moving(), arrival) || is_level_0_due(self.stuck, arrival)
+        self.goes_on(arrival) || is_level_0_due(self.stuck, arrival)
+    }
+
+    /// Whether the runs that can go on are due, or those that wait for them.
+    fn goes_on(&self, arrival: Option<Arrival>) -> bool {
+        is_level_0_due(self.moving(), arrival) || is_level_0_due(self.waiting, arrival)
     }
 
     fn pick(
@@ -142,7 +150,7 @@ impl<'a> Level0<'a> {
         arrival: Option<Arrival>,
     ) -> Option<Plan> {
         let together = |runs| merge_alike(keyspace, 0, runs, Reason::Level0Small, sizes);
-        let moving = self.detour.as_ref().filter(|it| is_level_0_due(it.runs, arrival));
+        let moving = self.detour.as_ref().filter(|_| self.goes_on(arrival));
         let Some(detour) = moving else { return together(self.stuck) };
         let own: u64 = detour.runs.iter().map(|run| run.bytes()).sum();
         let plan = into_base(keyspace, base, detour, Reason::Level0Runs, sizes)?;
@@ -155,7 +163,7 @@ impl<'a> Level0<'a> {
 /// The runs of level 0 that can be merged into `base`.
 pub(super) fn level_0_detour(keyspace: &KeyspaceVersion, base: usize) -> Option<Detour<'_>> {
     let below = run_of(keyspace, base).map_or(&[][..], |run| run.tables());
-    Detour::of(&keyspace.levels[0].runs, below)
+    Detour::of(&keyspace.levels[0].runs, |_| below)
 }
 
 /// Runs of level 0 into `base`.
@@ -167,14 +175,9 @@ pub(super) fn into_base(
     sizes: Sizes,
 ) -> Option<Plan> {
     let runs = detour.runs;
-    let span = Span::of(runs.iter().flat_map(|run| run.tables()))?;
     let mut inputs: Vec<_> = runs.iter().map(|run| PlanInput::whole(0, run)).collect();
     let below = run_of(keyspace, base);
-    inputs.extend(below.map(|run| {
-        let mut input = PlanInput::overlapping(base, run, &span);
-        input.tables.retain(|table| !detour.leaves(&table.meta));
-        input
-    }));
+    inputs.extend(below.and_then(|run| detour.joined(base, run)));
     let output = (base, below.map_or(runs[0].id, |run| run.id));
     Plan::holding_back(keyspace, inputs, output, detour.held_back.clone(), reason, sizes)
 }
@@ -274,12 +277,12 @@ pub(super) fn move_down(
 pub(super) fn debt(keyspace: &KeyspaceVersion, ratio: u32, sizes: Sizes, moved: &Moved) -> Debt {
     let targets = Targets::of(keyspace, ratio, sizes);
     let level_0 = Level0::of(keyspace, targets.base);
-    let mut owed = stuck_level_0(level_0.stuck, LEVEL_0_RUNS);
-    let moving = level_0.moving();
-    owed.level_0_runs = owed.level_0_runs.max(moving.len());
+    let mut owed = stuck_debt(level_0.stuck, LEVEL_0_RUNS);
+    let (moving, waiting) = (level_0.moving(), stuck_debt(level_0.waiting, LEVEL_0_RUNS));
+    owed.level_0_runs = owed.level_0_runs.max(moving.len()).max(waiting.level_0_runs);
     let mut arriving = 0;
     let loses = keyspace.has_unreadable();
-    if moving.len() >= LEVEL_0_RUNS {
+    if moving.len() >= LEVEL_0_RUNS || level_0.waiting.len() >= LEVEL_0_RUNS {
         arriving = moving.iter().map(|run| run.bytes()).sum();
         owed.bytes += arriving + keyspace.levels[targets.base].bytes();
     }

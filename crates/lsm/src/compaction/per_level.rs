@@ -48,9 +48,13 @@ fn deduplicate(
 ) -> Option<Plan> {
     let held = &keyspace.levels[level].runs;
     let empty = runs.saturating_sub(held.len());
-    let output_level = if 2 * empty > runs { level } else { (level + 1).min(LEVELS - 1) };
+    let stays = 2 * empty > runs || level == LEVELS - 1;
+    if !stays {
+        let detour = tiered::detour(keyspace, level, runs)?;
+        return tiered::go_on(keyspace, level, &detour, Reason::Duplicates, sizes);
+    }
     let inputs = held.iter().map(|run| PlanInput::whole(level, run)).collect();
-    Plan::new(keyspace, inputs, output_level, held.first()?.id, Reason::Duplicates, sizes)
+    Plan::new(keyspace, inputs, level, held.first()?.id, Reason::Duplicates, sizes)
 }
 
 /// What is due by size, and the levels that repeat themselves.

@@ -10,7 +10,7 @@
 //!   1, run 9    ▒▒▒▒▒▒▒ ▒▒▒▒▒▒▒▒▒           ▒▒▒▒▒ ▒▒▒▒▒ ▒▒▒▒▒
 //! ```
 //!
-//! As nothing of others lies where an input passes, newer versions stay above older ones. Two plans
+//! No other table lies between an input and the output, so newer versions stay above older ones. Two plans
 //! whose spans are disjoint, or whose stretches of places are, never touch the same thing and may
 //! run at the same time: that is all that [`Busy`](super::Busy) has to check.
 

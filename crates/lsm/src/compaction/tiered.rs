@@ -7,7 +7,7 @@
 //! Where an unreadable table is in the way, the merge goes around it (`detour`), and runs that can't go on are merged with
 //! each other where they are alike.
 
-use super::alike::{has_unreadable, merge_alike, runs_alike, stuck_level_0};
+use super::alike::{has_unreadable, merge_alike, stuck_debt};
 use super::busy::Busy;
 use super::detour::Detour;
 use super::pick::Debt;
@@ -26,19 +26,20 @@ pub(super) fn pick(
     plans.find(|plan| busy.permits(plan))
 }
 
-/// Merges the runs of `level` if there are `most` that can go on, or those that are alike of as many that can't.
+/// Merges the runs of `level` that can go on, if there are `most` of them or of those that wait for
+/// them. Else merges those that are alike of as many that can't.
 fn merge_level(
     keyspace: &KeyspaceVersion,
     level: usize,
     most: usize,
     sizes: Sizes,
 ) -> Option<Plan> {
-    let detour = detour(keyspace, level);
     let runs = &keyspace.levels[level].runs;
-    match detour.filter(|detour| detour.runs.len() >= most) {
+    let detour = detour(keyspace, level, most);
+    let stuck = Detour::stuck(detour.as_ref(), runs);
+    match detour.filter(|detour| detour.runs.len() >= most || detour.from >= most) {
         Some(detour) => go_on(keyspace, level, &detour, Reason::RunsFull, sizes),
         None => {
-            let stuck = stuck(keyspace, level, most);
             let is_full = stuck.len() >= most && has_obstacle(runs);
             is_full.then(|| merge_alike(keyspace, level, stuck, Reason::RunsFull, sizes)).flatten()
         }
@@ -53,21 +54,29 @@ pub(super) fn go_on(
     reason: Reason,
     sizes: Sizes,
 ) -> Option<Plan> {
-    let inputs = detour.runs.iter().map(|run| PlanInput::whole(level, run)).collect();
-    let output = ((level + 1).min(LEVELS - 1), detour.runs.first()?.id);
+    let mut inputs: Vec<_> = detour.runs.iter().map(|run| PlanInput::whole(level, run)).collect();
+    let output_level = (level + 1).min(LEVELS - 1);
+    let newest = detour.runs.first()?.id;
+    let joined = joined(keyspace, level, newest);
+    inputs.extend(joined.and_then(|run| detour.joined(output_level, run)));
+    let output = (output_level, joined.map_or(newest, |run| run.id));
     Plan::holding_back(keyspace, inputs, output, detour.held_back.clone(), reason, sizes)
 }
 
-/// The runs of `level` that can go on to the next. In the last level, which is merged in place, no more than lie in a row.
-pub(super) fn detour(keyspace: &KeyspaceVersion, level: usize) -> Option<Detour<'_>> {
-    let runs = &keyspace.levels[level].runs;
-    let detour = Detour::of(runs, &[]);
-    detour.filter(|detour| level < LEVELS - 1 || detour.held_back.is_empty())
+/// The run of the next level that runs of `level`, the newest of which is `newest`, join. There is
+/// one if some of their keys were held back when others, or newer runs, went on.
+fn joined(keyspace: &KeyspaceVersion, level: usize, newest: u64) -> Option<&Run> {
+    let next = keyspace.levels.get(level + 1)?;
+    next.runs.first().filter(|run| run.id >= newest).map(|run| &**run)
 }
 
-fn stuck(keyspace: &KeyspaceVersion, level: usize, least: usize) -> &[Arc<Run>] {
+/// The runs of `level` that can go on to the next. The last level is merged in place, so there it
+/// needs `most` runs in a row.
+pub(super) fn detour(keyspace: &KeyspaceVersion, level: usize, most: usize) -> Option<Detour<'_>> {
     let runs = &keyspace.levels[level].runs;
-    Detour::stuck(detour(keyspace, level).as_ref(), runs, least)
+    let below = |run| joined(keyspace, level, run).map_or(&[][..], Run::tables);
+    let in_place = |it: &Detour<'_>| it.held_back.is_empty() && it.runs.len() >= most;
+    Detour::of(runs, below).filter(|detour| level < LEVELS - 1 || in_place(detour))
 }
 
 /// Whether an unreadable table is in a level's way.
@@ -78,28 +87,29 @@ pub(super) fn has_obstacle(runs: &[Arc<Run>]) -> bool {
 pub(super) fn debt(keyspace: &KeyspaceVersion, runs: usize) -> Debt {
     let mut bytes = 0;
     let mut arriving = (0, 0);
+    let mut level_0_runs = keyspace.levels[0].runs.len();
     let bytes_of = |runs: &[Arc<Run>]| runs.iter().map(|run| run.bytes()).sum::<u64>();
     for (at, level) in keyspace.levels.iter().enumerate() {
         let mut moving = &level.runs[..];
+        let mut waiting = 0;
         if has_obstacle(&level.runs) {
-            moving = detour(keyspace, at).map_or(&[], |detour| detour.runs);
-            let stuck = stuck(keyspace, at, runs);
-            let alike = runs_alike(stuck).filter(|_| stuck.len() >= runs);
-            bytes += bytes_of(alike.unwrap_or_default());
+            let detour = detour(keyspace, at, runs);
+            moving = detour.as_ref().map_or(&[], |detour| detour.runs);
+            let newer = Detour::waiting(detour.as_ref(), &level.runs);
+            waiting = newer.len();
+            let stuck = stuck_debt(Detour::stuck(detour.as_ref(), &level.runs), runs);
+            bytes += stuck.bytes;
+            if at == 0 {
+                let held_up = stuck.level_0_runs.max(stuck_debt(newer, runs).level_0_runs);
+                level_0_runs = held_up.max(moving.len());
+            }
         }
         let (count, held) = (moving.len() + arriving.0, bytes_of(moving) + arriving.1);
         arriving = (0, 0);
-        if count >= runs {
+        if count >= runs || waiting >= runs {
             bytes += held;
             arriving = (1, held);
         }
     }
-    let level_0_runs = match has_obstacle(&keyspace.levels[0].runs) {
-        true => {
-            let moving = detour(keyspace, 0).map_or(0, |detour| detour.runs.len());
-            stuck_level_0(stuck(keyspace, 0, runs), runs).level_0_runs.max(moving)
-        }
-        false => keyspace.levels[0].runs.len(),
-    };
     Debt { level_0_runs, level_0_trigger: runs, bytes }
 }

@@ -189,7 +189,7 @@ impl DbCursor {
 impl Drop for DbCursor {
     fn drop(&mut self) {
         if !self.owner.is_current() {
-            // What a walk gives back when it ends may be behind a lock of the parent's threads.
+            // Dropping a walk may take a lock that a thread of the parent held at the fork.
             std::mem::forget(self.walk.clone());
         }
     }

@@ -2,15 +2,18 @@
 //!
 //! Nothing is locked and nothing is written. Files come and go meanwhile: a table that can't be read
 //! counts only if the newest manifest still names it, and logs that do not fit the manifest are read
-//! again with the next one. What the writer adds meanwhile is not checked, nor are files that no
+//! again with the next one. A pool is opened again for each try: it knows the segments that were there
+//! when it was opened. What the writer adds meanwhile is not checked, nor are files that no
 //! manifest names: they may just have been made.
 
 use super::check::Checked;
 use super::{Inspector, places};
 use crate::manifest::State;
 use crate::recover::{self, Recovered};
+use crate::torn::TornLog;
 use crate::version::TableId;
 use esker_base::{Error, Result};
+use esker_pmem::pool::Inspect;
 use std::collections::BTreeSet;
 
 /// So often a manifest or its logs may be replaced while they are read.
@@ -33,10 +36,10 @@ impl Inspector {
         self.check_log_directory(identity)?;
         self.check_tables_beside(&state, checked, report);
         match self.read_logs_beside() {
-            Ok((state, recovered)) => {
-                self.count_logs(&state, checked);
-                // A last frame that does not hold is one that the writer is just at.
-                checked.torn_log = recovered.torn.filter(|torn| torn.later.is_some());
+            Ok((inspector, state, recovered)) => {
+                inspector.count_logs(&state, checked);
+                // Any other is a frame that a writer is just at.
+                checked.torn_log = recovered.torn.filter(TornLog::may_reject_acknowledged);
                 if let Some(torn) = &checked.torn_log {
                     report(torn.refusal());
                 }
@@ -86,18 +89,57 @@ impl Inspector {
         })
     }
 
-    /// The logs, and the state that they fit.
-    fn read_logs_beside(&self) -> Result<(State, Recovered)> {
+    /// The logs, the state that they fit, and who sees them.
+    fn read_logs_beside(&self) -> Result<(Inspector, State, Recovered)> {
         let mut tries = 1;
         loop {
-            let (_, state) = self.newest_state()?;
-            match recover::read_logs(&self.log_source(), &state) {
-                Ok(recovered) if recovered.torn.is_none() || tries == TRIES => {
-                    return Ok((state, recovered));
-                }
+            match self.read_logs_once() {
+                Ok(found) if tries == TRIES || !may_be_torn(&found.2) => return Ok(found),
                 Err(error) if tries == TRIES => return Err(error),
                 _ => tries += 1,
             }
         }
+    }
+
+    fn read_logs_once(&self) -> Result<(Inspector, State, Recovered)> {
+        let inspector = self.with_pool_opened(Inspect::Beside)?;
+        let (_, state) = inspector.newest_state()?;
+        let recovered = recover::read_logs(&inspector.log_source(), &state)?;
+        Ok((inspector, state, recovered))
+    }
+}
+
+fn may_be_torn(recovered: &Recovered) -> bool {
+    recovered.torn.as_ref().is_some_and(TornLog::may_reject_acknowledged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Db, Log, Settings};
+    use esker_pmem::{Accept, Pool};
+
+    #[test]
+    fn segments_of_a_pool_that_are_begun_during_a_check_are_not_missing() {
+        let tables = tempfile::tempdir().unwrap();
+        let memory = tempfile::Builder::new().tempdir_in("/dev/shm").unwrap();
+        let pool = memory.path().join("pool");
+        Pool::create(&pool, 8 << 20, Accept::Emulated).unwrap();
+        let log = Log::Pmem { pool: pool.clone(), emulated: true };
+        let settings = Settings { log, memory_bytes: 64 << 20, ..Settings::default() };
+        let db = Db::open(tables.path(), settings).unwrap();
+        let put = |number: u32| db.put(&db.default_keyspace(), &number.to_be_bytes(), b"value");
+        put(0).unwrap();
+        let inspector = Inspector::open_with_pool(tables.path(), &pool, true).unwrap();
+        let inspector = inspector.with_pool_opened(Inspect::Beside).unwrap();
+        for number in 1..4 {
+            put(number).unwrap();
+            db.flush().unwrap();
+        }
+        put(4).unwrap();
+        let (mut checked, mut problems) = (Checked::default(), Vec::new());
+        inspector.check_beside(&mut checked, &mut |it| problems.push(it.to_string())).unwrap();
+        assert_eq!(problems, [""; 0]);
+        assert!(checked.logs > 0 && checked.log_entries > 0 && checked.table_entries > 0);
     }
 }

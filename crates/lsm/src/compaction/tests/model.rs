@@ -1,6 +1,7 @@
 //! Whatever is compacted, in whatever order and however many plans run at once, every reader goes on
 //! seeing what it saw.
 
+use super::lose;
 use super::store::{Store, Write};
 use crate::compaction::{Held, Plan};
 use crate::dedup::{Dedup, Ratio};
@@ -10,10 +11,10 @@ use esker_storage::memory::MemoryStorage;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-fn random_store(rng: &mut Rng, segment_bytes: u64) -> Store {
+fn random_store(rng: &mut Rng, segment_bytes: u64, may_have_goal: bool) -> Store {
     let tiered = Shape::Tiered { runs: 2 + rng.below(3) as u32 };
     let ratio = Ratio::of_hundredths(105 + rng.below(60) as u32);
-    let (shape, dedup) = match rng.below(6) {
+    let (shape, dedup) = match rng.below(if may_have_goal { 6 } else { 4 }) {
         0 | 1 => (Shape::Leveled { ratio: 2 + rng.below(4) as u32 }, Dedup::None),
         2 => (tiered, Dedup::None),
         3 => (tiered, Dedup::PerLevel { threshold: ratio }),
@@ -62,6 +63,19 @@ fn change_snapshots(rng: &mut Rng, store: &mut Store) {
     }
 }
 
+/// Has a read of a table fail, or one that failed succeed again: some of the time, of all.
+fn lose_or_recover(rng: &mut Rng, store: &Store) {
+    let tables: Vec<_> = store.keyspace().tables().map(|(_, _, table)| table.clone()).collect();
+    let recovers = rng.one_in(8);
+    for table in tables.iter().filter(|table| recovers && table.is_unreadable()) {
+        table.mark.clear();
+    }
+    if !recovers && !tables.is_empty() {
+        let table = &tables[rng.below(tables.len() as u64) as usize];
+        if table.is_unreadable() { table.mark.clear() } else { lose(table) }
+    }
+}
+
 fn start_plan(rng: &mut Rng, store: &mut Store, running: &mut Vec<Plan>) {
     if let Some(plan) = if rng.one_in(4) { store.pick_idle() } else { store.pick() } {
         store.busy.claim(&plan);
@@ -74,43 +88,67 @@ fn finish_plan(rng: &mut Rng, store: &mut Store, running: &mut Vec<Plan>) {
         return;
     }
     let plan = running.swap_remove(rng.below(running.len() as u64) as usize);
-    store.run(&plan, 1 + rng.below(3) as usize);
+    // One that meets an unreadable table fails.
+    if !plan.takes_unreadable() {
+        store.run(&plan, 1 + rng.below(3) as usize);
+    }
     store.busy.release(&Held::by(&plan));
 }
 
 #[test]
 fn readers_never_notice_a_compaction() {
-    let mut drops = 0;
-    for seed in 0..120 {
-        let mut rng = Rng::new(seed);
-        let mut store = random_store(&mut rng, 1500);
-        let ranges = rng.one_in(2);
-        let mut running = Vec::new();
-        for _ in 0..120 {
-            match rng.below(8) {
-                0..=2 => write_some(&mut rng, &mut store, ranges),
-                3 => change_snapshots(&mut rng, &mut store),
-                4..=5 => start_plan(&mut rng, &mut store, &mut running),
-                _ => finish_plan(&mut rng, &mut store, &mut running),
-            }
-            if rng.one_in(16) {
-                store.check_readers(&format!("seed {seed}"));
-            }
-        }
-        while !running.is_empty() {
-            finish_plan(&mut rng, &mut store, &mut running);
-        }
-        let mut plans = 0;
-        while let Some(plan) = store.pick_idle() {
-            drops += u64::from(plan.is_drop());
-            store.run(&plan, 1);
-            plans += 1;
-            assert!(plans < 1000, "seed {seed}: idle compaction does not end");
-        }
-        store.check_readers(&format!("seed {seed}, settled"));
-        compact_fully(&mut store, seed);
-    }
+    let drops: u64 = (0..120).map(|seed| compact_at_random(seed, false)).sum();
     assert!(drops > 0, "no table was dropped");
+}
+
+#[test]
+fn nor_one_that_goes_around_tables_which_fail_for_a_while() {
+    (0..40).for_each(|seed| _ = compact_at_random(seed, true));
+}
+
+/// Returns how many plans dropped tables, of those that came last.
+fn compact_at_random(seed: u64, loses_tables: bool) -> u64 {
+    let mut rng = Rng::new(seed);
+    let mut store = random_store(&mut rng, 1500, !loses_tables);
+    let ranges = rng.one_in(2);
+    let mut running = Vec::new();
+    for _ in 0..120 {
+        match rng.below(8) {
+            0..=2 => write_some(&mut rng, &mut store, ranges),
+            3 => change_snapshots(&mut rng, &mut store),
+            4..=5 => start_plan(&mut rng, &mut store, &mut running),
+            _ => finish_plan(&mut rng, &mut store, &mut running),
+        }
+        if loses_tables && rng.one_in(8) {
+            lose_or_recover(&mut rng, &store);
+        }
+        if rng.one_in(16) {
+            store.check_readers(&format!("seed {seed}"));
+        }
+    }
+    while !running.is_empty() {
+        finish_plan(&mut rng, &mut store, &mut running);
+    }
+    let mut drops = settle(&mut store, seed);
+    if loses_tables {
+        store.keyspace().tables().for_each(|(_, _, table)| table.mark.clear());
+        drops += settle(&mut store, seed);
+    }
+    compact_fully(&mut store, seed);
+    drops
+}
+
+/// Returns how many plans dropped tables.
+fn settle(store: &mut Store, seed: u64) -> u64 {
+    let (mut plans, mut drops) = (0, 0);
+    while let Some(plan) = store.pick_idle() {
+        drops += u64::from(plan.is_drop());
+        store.run(&plan, 1);
+        plans += 1;
+        assert!(plans < 1000, "seed {seed}: idle compaction does not end");
+    }
+    store.check_readers(&format!("seed {seed}, settled"));
+    drops
 }
 
 fn compact_fully(store: &mut Store, seed: u64) {
@@ -136,7 +174,7 @@ fn plans_that_run_together_are_disjoint() {
     let mut most_at_once = 0;
     for seed in 0..60 {
         let mut rng = Rng::new(seed);
-        let mut store = random_store(&mut rng, 1000);
+        let mut store = random_store(&mut rng, 1000, true);
         for _ in 0..40 {
             write_some(&mut rng, &mut store, false);
             let mut running: Vec<Plan> = Vec::new();
