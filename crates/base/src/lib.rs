@@ -1,7 +1,7 @@
 //! The words every other crate speaks: keys, seqnos, byte order, checksums, hashes, errors,
 //! and the three things that are never ambient here: time, chance and threads.
 //!
-//! Nothing in this crate does I/O.
+//! Nothing in this crate does I/O, but the message of a test that cannot run: [`skipped`](fn@skipped).
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +19,7 @@ pub mod key;
 pub mod lock_holder;
 pub mod range_tombstone;
 pub mod rng;
+pub mod skipped;
 pub mod stored_key;
 
 pub use background::{Background, Priority, Threads};
@@ -32,4 +33,5 @@ pub use hint::{FileKind, Hint};
 pub use key::{KeyspaceId, MAX_KEY_BYTES, MAX_SEQNO, Seqno};
 pub use range_tombstone::{FragmentedTombstones, RangeTombstone};
 pub use rng::{Rng, ambient_seed};
+pub use skipped::skipped;
 pub use stored_key::{ABOVE_STORED_KEYS, is_edge_key, restore_user_key, stored_key, user_key};

@@ -207,7 +207,10 @@ mod tests {
     /// `None`, and said so, where the kernel has no rings for commands.
     fn commands() -> Option<Passthrough> {
         Passthrough::new()
-            .inspect_err(|error| eprintln!("skipped: no rings for commands: {error}"))
+            .inspect_err(|error| {
+                let why = format_args!("no rings for commands here: {error}");
+                esker_base::skipped("commands to devices", why);
+            })
             .ok()
     }
 

@@ -6,8 +6,8 @@
 //! there: all that was acknowledged must be found. So no sync of a log, a table, a manifest or a
 //! directory can be left out: killing processes shows nothing of that, as the page cache survives.
 //!
-//! Without ptrace, as in some sandboxes, the test can't run; it says so, and `ESKER_NEED_PTRACE` makes
-//! that a failure.
+//! Without ptrace, as in some sandboxes, the test can't run; it says so, and `ESKER_NEED_EVERY_TEST`
+//! makes that a failure.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod child;
@@ -18,7 +18,6 @@ mod tracer;
 use child::{Acknowledged, check};
 use disk::{Cut, Disk};
 use esker_base::Rng;
-use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use tracer::{Call, Refused, trace};
@@ -71,10 +70,10 @@ fn run(script: &str) {
             assert!(cuts > 20, "{cuts} power cuts");
         }
         Err(Refused::NoPtrace(why)) => {
-            // Not by a macro, whose output a test that passes does not show.
-            let skipped = format!("SKIPPED power_cut, {script}: no ptrace here: {why}\n");
-            let _ = std::io::stderr().write_all(skipped.as_bytes());
-            assert!(std::env::var_os("ESKER_NEED_PTRACE").is_none(), "no ptrace: {why}");
+            esker_base::skipped(
+                &format!("power_cut, {script}"),
+                format_args!("no ptrace here: {why}"),
+            );
         }
     }
 }

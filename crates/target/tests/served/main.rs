@@ -72,7 +72,7 @@ fn start_with(
 }
 
 /// Allows the descriptors of several thousand connections, if the system does: both ends of all tests' are in this process. A test that
-/// needs them is left out otherwise, and says so.
+/// needs them is skipped otherwise, and says so.
 fn allow_connections() -> bool {
     /// Two reactors' worth at both ends: those of the tests that run beside have room, too.
     const DESCRIPTORS: u64 = 4 * limits::CONNECTIONS as u64;
@@ -84,7 +84,8 @@ fn allow_connections() -> bool {
         setrlimit(Resource::Nofile, raised).expect("it is no more than the hard limit");
     }
     if !is_allowed {
-        eprintln!("left out: it needs {DESCRIPTORS} descriptors, and `ulimit -Hn` is less");
+        let why = format_args!("it needs {DESCRIPTORS} descriptors; `ulimit -Hn` is less");
+        esker_base::skipped("thousands of connections", why);
     }
     is_allowed
 }

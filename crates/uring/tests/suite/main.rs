@@ -5,7 +5,7 @@ mod files;
 mod sockets;
 mod waking;
 
-use esker_base::Threads;
+use esker_base::{Threads, skipped};
 use esker_uring::{Completion, Descriptor, Engine, Reactor};
 use std::collections::HashMap;
 use std::fs::File;
@@ -20,7 +20,9 @@ fn on_both(test: impl Fn(Reactor)) {
             assert_eq!(reactor.engine(), Engine::Ring);
             test(reactor);
         }
-        Err(error) => eprintln!("no io_uring here ({error}): its engine was not tested"),
+        Err(error) => {
+            skipped("the half with io_uring", format_args!("there is none here: {error}"))
+        }
     }
     let reactor = Reactor::with_engine(Engine::Blocking, 64, &Threads).unwrap();
     assert_eq!(reactor.engine(), Engine::Blocking);
@@ -34,7 +36,10 @@ fn direct_file(path: &Path) -> Option<Descriptor> {
     options.read(true).write(true).create_new(true).custom_flags(O_DIRECT);
     let opened = options.open(path);
     opened
-        .inspect_err(|error| eprintln!("no direct I/O for {}: {error}", path.display()))
+        .inspect_err(|error| {
+            let why = format_args!("none for {}: {error}", path.display());
+            skipped("direct I/O", why);
+        })
         .ok()
         .map(Into::into)
 }
