@@ -56,6 +56,11 @@ pub enum Log {
     /// survives power loss, and nothing is written twice. The pool belongs to one database and says
     /// how large segments are, and how many of them may wait for their flush:
     /// [`Settings::segment_bytes`] and [`Settings::sealed_segments`] are not used.
+    ///
+    /// The pool is mapped while the database is open, and nothing else may write to its file meanwhile. Esker
+    /// locks the file, but a lock keeps out only programs that ask for it. Bytes that are changed from
+    /// outside are found by their checksums at the next open or flush; until then a read can return them,
+    /// or race with a write in ways for which Rust promises nothing.
     Pmem {
         /// The pool's file, made by [`esker_pmem::Pool::create`] or `esker pmem create`.
         pool: PathBuf,

@@ -16,6 +16,10 @@
 //!    copied and is spent by filling it, and all of them carry the identity of their segment.
 //! 2. A `Place` is made only from a node that was stored after its entry's bytes.
 //! 3. Bytes below a completed [`Position`] belong to filled frames.
+//! 4. Only this process's stores change the memory. The language cannot check that: a file that is mapped
+//!    can be written by a program that ignores its lock, and a medium can fail under it. Then a length that
+//!    an entry or a frame says of itself may lead to bytes that another thread writes at this moment. It
+//!    never leads out of the segment, and the frame's checksum refuses it at the flush.
 
 mod heap;
 mod memory;
@@ -394,8 +398,8 @@ impl Segment {
             return None;
         }
         self.races.read(start, FRAME_HEADER_BYTES);
-        // SAFETY: in bounds, and below the end of what is reserved: a frame whose first node is stored
-        // is written. Only damage leads elsewhere, to bytes that have been mapped all the same.
+        // SAFETY: in bounds, and written: the node of the frame's first entry is stored. That the position is
+        // a frame's start rests on invariant 4, as the header before it says where it lies.
         Some(unsafe { &*self.start.add(start).cast() })
     }
 
@@ -421,8 +425,8 @@ impl Segment {
         let Some(head) = self.head(start) else { return self.note_damage(place) };
         let Head { keyspace, kind, key, key_bytes, value_bytes } = head;
         self.races.read(start, key - start + key_bytes + value_bytes);
-        // SAFETY: `head` has checked that the bytes lie in the segment; as there, they are a filled
-        // entry's, and never written again.
+        // SAFETY: `head` has checked that the bytes lie in the segment. They are a filled entry's, by
+        // invariants 2 and 4, and never written again.
         let (key, value) = unsafe {
             let key = self.start.add(key);
             (
@@ -494,8 +498,8 @@ impl Segment {
         let mut value = 0;
         let mut shift = 0;
         while *at < self.header.capacity as usize && shift < 64 {
-            // SAFETY: in bounds, and a byte of a filled entry, in which fill has decoded the same
-            // varint. Only damage leads elsewhere, to bytes that have been mapped all the same.
+            // SAFETY: in bounds, and a byte of a filled entry, in which `fill` has decoded the same varint:
+            // invariant 4.
             let byte = unsafe { self.start.add(*at).read() };
             *at += 1;
             value |= u64::from(byte & 0x7f) << shift;

@@ -54,9 +54,10 @@ impl Memory {
 
     /// All bytes. The callers' segments take no frames meanwhile.
     pub(super) fn bytes(&self) -> &[u8] {
-        // SAFETY: the memory is initialised. Only a segment writes to it: an extent's handle is given
-        // out once, and the callers are its segment before and after it takes frames, or have the
-        // memory to themselves.
+        // SAFETY: the memory is initialised. In this process only a segment writes to it: an extent's
+        // handle is given out once, and the callers are its segment before and after it takes frames, or
+        // have the memory to themselves. That no other process writes to a mapped pool is assumed, as its
+        // lock is advisory: invariant 4 of the segment, and the documentation of `Log::Pmem`.
         unsafe { std::slice::from_raw_parts(self.pointer(), self.len()) }
     }
 }
