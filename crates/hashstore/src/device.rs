@@ -3,6 +3,7 @@
 use crate::format::superblock::PAGE_BYTES;
 use crate::holder::holder;
 use esker_base::{Error, Result};
+use esker_pmem::OwnerProcess;
 use esker_uring::{Buffer, Descriptor};
 use rustix::fs::{FileType, FlockOperation, flock, fstat};
 use std::fs::File;
@@ -53,6 +54,8 @@ pub struct FileDevice {
     bytes: u64,
     block_bytes: u32,
     is_direct: bool,
+    /// Has the lock.
+    process: OwnerProcess,
 }
 
 /// How a new file is filled, and how much of it at a time.
@@ -121,7 +124,16 @@ impl FileDevice {
         let mut sector = Buffer::zeroed(512);
         let is_fine = bytes < 4096 || file.read_exact_at(&mut sector, 512).is_ok();
         let block_bytes = if is_fine { 512 } else { 4096 };
-        Ok(FileDevice { file, name, bytes, block_bytes, is_direct })
+        let process = OwnerProcess::current();
+        Ok(FileDevice { file, name, bytes, block_bytes, is_direct, process })
+    }
+
+    /// Fails in a forked child of the process that opened it.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        match self.process.is_current() {
+            true => Ok(()),
+            false => Err(Error::Forked { what: self.name.clone() }),
+        }
     }
 
     /// The same, opened again, for a reactor: each hears of what was lost by itself.
@@ -249,9 +261,11 @@ fn filled(file: &File, bytes: u64) -> io::Result<()> {
 }
 
 impl Drop for FileDevice {
-    /// Copies of the descriptor would keep the lock.
+    /// Copies of the descriptor would keep the lock. A forked child has such a copy, and leaves the lock.
     fn drop(&mut self) {
-        let _ = flock(&self.file, FlockOperation::Unlock);
+        if self.process.is_current() {
+            let _ = flock(&self.file, FlockOperation::Unlock);
+        }
     }
 }
 

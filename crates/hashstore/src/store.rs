@@ -15,6 +15,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 /// A hash store in a file or on a block device. Every write survives power loss when it is acknowledged.
+///
+/// A forked child must not use its parent's: every call fails there with [`Error::Forked`], and dropping it
+/// does nothing.
 pub struct HashStore {
     layout: Arc<Layout>,
     opened: Opened,
@@ -110,6 +113,7 @@ impl HashStore {
 
     /// Counters and sizes.
     pub fn stats(&self) -> Result<PartitionStats> {
+        self.device.check_process()?;
         let mut all = PartitionStats::default();
         for worker in &self.workers {
             let (sender, receiver) = mpsc::channel();
@@ -125,6 +129,12 @@ impl HashStore {
     }
 
     fn end(&mut self) -> Result<()> {
+        let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = self.device.check_process() {
+            // They would wake the parent's threads, or wait for them.
+            std::mem::forget((std::mem::take(&mut self.workers), std::mem::take(threads)));
+            return Err(error);
+        }
         let mut outcome = Ok(());
         for worker in self.workers.drain(..) {
             let (sender, receiver) = mpsc::channel();
@@ -132,7 +142,6 @@ impl HashStore {
                 outcome = outcome.and(receiver.recv().unwrap_or(Err(Error::Closed)));
             }
         }
-        let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
         for thread in threads.drain(..) {
             thread.join();
         }
@@ -156,6 +165,7 @@ impl HashStore {
         token: u64,
         reply: mpsc::Sender<Reply>,
     ) -> Result<()> {
+        self.device.check_process()?;
         let workers = self.workers.len();
         let (worker, slot) = (partition as usize % workers, partition as usize / workers);
         let call = Call { slot, request, token, reply };

@@ -4,10 +4,14 @@
 
 mod pool_place;
 
-use esker_api::Cursor;
-use esker_base::Error;
+use esker_api::{
+    Concurrency, Cursor, KeyspaceRef, Kv, TransactionOptions, Transactional, WriteBatch,
+};
+use esker_base::{Error, KeyspaceId, Rng, Threads};
+use esker_hashstore::{CreateSettings, HashStore};
 use esker_lsm::{Db, DramTableStats, KeyspaceSettings, Log, Settings, Sync};
 use esker_storage::{PosixStorage, Storage};
+use esker_txn::TransactionDb;
 use fork::Fork;
 use parking_lot::Mutex;
 use pool_place::Place;
@@ -271,4 +275,96 @@ fn a_pool_is_the_parents_alone() {
     expect_locked(dir);
     db.close().unwrap();
     expect_all(&Db::open(dir, place.settings()).unwrap(), 0..200);
+}
+
+#[test]
+fn a_transaction_is_the_parents_alone() {
+    let _alone = ALONE.lock();
+    let place = tempfile::tempdir().unwrap();
+    let db = TransactionDb::new(Db::open(place.path(), settings()).unwrap());
+    for concurrency in [Concurrency::Pessimistic, Concurrency::Optimistic] {
+        let options = TransactionOptions { concurrency, ..TransactionOptions::default() };
+        let default = KeyspaceRef::DEFAULT;
+        let mut transaction = db.begin(&options).unwrap();
+        transaction.put(default, b"key", b"value").unwrap();
+        let handle = RefCell::new(Some(transaction));
+        let mut batch = WriteBatch::default();
+        batch.put(default, b"key", b"child");
+        // Whichever of the two notices first.
+        let text = Path::new("");
+        in_child(
+            || {
+                let mut transaction = handle.borrow_mut().take().unwrap();
+                expect_forked(transaction.put(default, b"other", b"child"), text);
+                expect_forked(transaction.get(default, b"key"), text);
+                expect_forked(transaction.get_for_update(default, b"key"), text);
+                expect_forked(transaction.commit(), text);
+                expect_forked(transaction.rollback(), text);
+                drop(transaction);
+                expect_forked(db.write(&batch), text);
+                expect_forked(db.begin(&options), text);
+            },
+            || (),
+        );
+        handle.into_inner().unwrap().commit().unwrap();
+        assert_eq!(db.get(default, b"key").unwrap().as_deref(), Some(&b"value"[..]));
+        assert_eq!(db.held().keys, 0);
+    }
+}
+
+/// Another thread of the parent may have had a part of the table locked at the fork.
+#[test]
+fn a_transaction_is_dropped_in_a_child_without_its_locks() {
+    let _alone = ALONE.lock();
+    let place = tempfile::tempdir().unwrap();
+    let db = TransactionDb::new(Db::open(place.path(), settings()).unwrap());
+    let default = KeyspaceRef::DEFAULT;
+    let mut transaction = db.begin(&TransactionOptions::default()).unwrap();
+    transaction.put(default, b"key", b"value").unwrap();
+    let handle = RefCell::new(Some(transaction));
+    let held = db.held();
+    in_child(
+        || {
+            drop(handle.borrow_mut().take());
+            assert_eq!(db.held(), held, "the child's copy of the table is as it was");
+        },
+        || (),
+    );
+    handle.into_inner().unwrap().rollback().unwrap();
+    assert_eq!(db.held().keys, 0);
+}
+
+#[test]
+fn a_hash_store_is_the_parents_alone() {
+    let _alone = ALONE.lock();
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("hash");
+    let settings = CreateSettings { partitions: Some(2), ..CreateSettings::default() };
+    HashStore::create(&path, Some(8 << 20), &settings, &mut Rng::new(1)).unwrap();
+    let store = HashStore::open(&path, &Threads).unwrap();
+    store.put(b"key", b"value").unwrap();
+    let handle = RefCell::new(Some(store));
+    in_child(
+        || {
+            let store = handle.borrow_mut().take().unwrap();
+            let mut batch = WriteBatch::default();
+            batch.put(KeyspaceId::DEFAULT, b"key", b"child");
+            expect_forked(store.put(b"key", b"child"), &path);
+            expect_forked(store.write(&batch), &path);
+            expect_forked(store.delete(b"key"), &path);
+            expect_forked(store.get(b"key"), &path);
+            expect_forked(store.multi_get(&[b"key"]), &path);
+            expect_forked(store.exists(b"key"), &path);
+            expect_forked(store.list(None, 10), &path);
+            expect_forked(store.stats(), &path);
+            expect_forked(store.close(), &path);
+        },
+        || (),
+    );
+    // The child's drop has left the lock.
+    assert!(matches!(HashStore::open(&path, &Threads).err(), Some(Error::Locked { .. })));
+    let store = handle.into_inner().unwrap();
+    store.put(b"other", b"value").unwrap();
+    assert_eq!(store.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+    store.close().unwrap();
 }

@@ -16,6 +16,9 @@ const PLAIN_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A store with transactions over all of its keyspaces. Shared between threads.
 ///
+/// A forked child must not use its parent's: its writes and transactions fail there with [`Error::Forked`],
+/// and dropping a transaction does nothing.
+///
 /// All writes have to go through it: what is written to the store directly is seen by later tests for
 /// conflicts, but waits for no lock.
 pub struct TransactionDb<S> {
@@ -83,12 +86,14 @@ impl<S: Keyspaces> Transactional for TransactionDb<S> {
     /// See [`Transactional::write`]. A range delete waits for the transactions that hold a key in its
     /// range. Waits a second at most, and never fails with [`Error::Deadlock`].
     fn write(&self, batch: &WriteBatch) -> Result<()> {
+        self.locks.check_process()?;
         let mut held = Held::new(&self.locks);
         held.lock_batch(batch, std::iter::empty(), PLAIN_WRITE_TIMEOUT)?;
         self.store.write(batch)
     }
 
     fn begin(&self, options: &TransactionOptions) -> Result<Box<dyn Transaction + '_>> {
+        self.locks.check_process()?;
         Ok(Box::new(StoreTransaction::new(self, *options)))
     }
 }

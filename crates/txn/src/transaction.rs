@@ -46,6 +46,7 @@ impl<'a, S: Keyspaces> StoreTransaction<'a, S> {
 
     #[inline]
     fn check_live(&self) -> Result<()> {
+        self.db.locks.check_process()?;
         match self.ended {
             None => Ok(()),
             Some(how) => Err(Error::TransactionEnded { how }),

@@ -3,13 +3,16 @@
 //! only writes has none.
 
 use esker_api::{BatchLimits, BatchMark, WriteBatch};
-use esker_base::{Entry, Error, KeyspaceId, Kind, Result};
+use esker_base::{Entry, Error, KeyspaceId, Kind, Result, is_edge_key};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Room that is made at the first write: what a dozen rows of 100 bytes take. Growing to it step by step
 /// took a third of what ten puts in a transaction cost beyond a plain batch.
 const FIRST_BYTES: usize = 2 << 10;
+
+/// An edge key is stored with one byte more, and its length may take one byte more.
+const EDGE_KEY_BYTES: usize = 2;
 
 /// Where the newest write of a key is.
 #[derive(Clone, Debug)]
@@ -30,17 +33,22 @@ pub(crate) struct WriteSet {
     index: BTreeMap<KeyspaceId, Keys>,
     /// How much of the encoded batch the index covers.
     indexed_bytes: usize,
-    savepoints: Vec<BatchMark>,
+    /// What the store may add to the batch for its edge keys, in bytes.
+    edge_bytes: usize,
+    /// With the edge bytes of each.
+    savepoints: Vec<(BatchMark, usize)>,
 }
 
 impl WriteSet {
     /// Adds a write, unless the batch would become larger than `limits`.
     #[inline]
     pub(crate) fn push(&mut self, entry: &Entry<'_>, limits: BatchLimits) -> Result<()> {
-        let bytes = self.batch.encoded().len() + entry.encoded_bytes();
+        let edge_bytes = self.edge_bytes + edge_bytes(entry);
+        let bytes = self.batch.encoded().len() + entry.encoded_bytes() + edge_bytes;
         if bytes > limits.bytes || self.batch.len() >= limits.entries {
             return Err(too_large(entry, bytes, self.batch.len() + 1, limits));
         }
+        self.edge_bytes = edge_bytes;
         if self.batch.is_empty() {
             self.batch.reserve(FIRST_BYTES);
         }
@@ -95,25 +103,32 @@ impl WriteSet {
     }
 
     pub(crate) fn set_savepoint(&mut self) {
-        self.savepoints.push(self.batch.mark());
+        self.savepoints.push((self.batch.mark(), self.edge_bytes));
     }
 
     /// Forgets what was written since the last savepoint, and the savepoint.
     pub(crate) fn rollback_to_savepoint(&mut self) -> Result<()> {
-        let mark = self.savepoints.pop().ok_or(Error::NoSavepoint)?;
+        let (mark, edge_bytes) = self.savepoints.pop().ok_or(Error::NoSavepoint)?;
         if mark.bytes() < self.indexed_bytes {
             // What its keys had before is not known: the next read makes the index anew.
             self.index.clear();
             self.indexed_bytes = 0;
         }
         self.batch.truncate(&mark);
+        self.edge_bytes = edge_bytes;
         Ok(())
     }
 }
 
+/// What the store may add for the entry's key, in bytes.
+#[inline]
+fn edge_bytes(entry: &Entry<'_>) -> usize {
+    if is_edge_key(entry.key) { EDGE_KEY_BYTES } else { 0 }
+}
+
 #[cold]
 fn too_large(entry: &Entry<'_>, bytes: usize, entries: usize, limits: BatchLimits) -> Error {
-    let entry_bytes = entry.encoded_bytes();
+    let entry_bytes = entry.encoded_bytes() + edge_bytes(entry);
     if entry_bytes > limits.bytes {
         let (bytes, key_bytes) = (entry.value.len(), entry.key.len());
         return Error::ValueTooLarge { bytes, key_bytes, entry_bytes, limit: limits.bytes };

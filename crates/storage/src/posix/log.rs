@@ -187,3 +187,35 @@ impl LogFile for PosixLog {
         &self.name
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{fcntl_getfl, fcntl_setfl};
+
+    fn log() -> (tempfile::TempDir, PosixLog) {
+        let place = tempfile::tempdir().unwrap();
+        let directory = Directory::open(place.path().to_owned()).unwrap();
+        let log = PosixLog::create_in_steps(&directory, "log", 1 << 20, 8 << 10).unwrap();
+        (place, log)
+    }
+
+    #[test]
+    fn steps_have_an_opening_of_their_own() {
+        let (_place, log) = log();
+        // Flags belong to an opening, as the failures to write back do.
+        let steps = log.steps.as_ref().unwrap();
+        fcntl_setfl(steps, fcntl_getfl(steps).unwrap() | OFlags::NONBLOCK).unwrap();
+        assert!(!fcntl_getfl(&log.file).unwrap().contains(OFlags::NONBLOCK));
+    }
+
+    #[test]
+    fn a_step_neither_writes_nor_syncs_through_the_opening_of_the_frames() {
+        let (_place, mut log) = log();
+        // It takes no write and no sync.
+        log.file = File::open("/dev/null").unwrap();
+        assert!(log.sync().is_err());
+        log.prepare(64 << 10, Pace::Ahead).unwrap();
+        log.prepare(128 << 10, Pace::Hurried).unwrap();
+    }
+}

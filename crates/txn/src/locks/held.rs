@@ -199,6 +199,9 @@ impl<'a> Held<'a> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.release();
+        // A forked child has a copy of the table, and another thread of the parent may have had it locked.
+        if self.table.check_process().is_ok() {
+            self.release();
+        }
     }
 }

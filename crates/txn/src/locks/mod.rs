@@ -25,7 +25,8 @@ mod tests;
 pub(crate) use held::Held;
 
 use entry::Entry;
-use esker_base::{Clock, KeyspaceId, hash64};
+use esker_base::{Clock, Error, KeyspaceId, Result, hash64};
+use esker_pmem::OwnerProcess;
 use hashbrown::{HashMap, HashTable};
 use parking_lot::Mutex;
 use ranges::Ranges;
@@ -85,6 +86,8 @@ pub(crate) struct LockTable {
     waits: Mutex<HashMap<Owner, Place, BuildHasherDefault<OwnerHasher>>>,
     clock: Arc<dyn Clock>,
     next_owner: AtomicU64,
+    /// A forked child has no part in them.
+    process: OwnerProcess,
 }
 
 impl LockTable {
@@ -95,6 +98,16 @@ impl LockTable {
             waits: Mutex::default(),
             clock,
             next_owner: AtomicU64::new(0),
+            process: OwnerProcess::current(),
+        }
+    }
+
+    /// Fails in a forked child of the process that made the table.
+    #[inline]
+    pub(crate) fn check_process(&self) -> Result<()> {
+        match self.process.is_current() {
+            true => Ok(()),
+            false => Err(Error::Forked { what: "a store with transactions".into() }),
         }
     }
 

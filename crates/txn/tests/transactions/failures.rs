@@ -3,7 +3,7 @@
 use crate::support::{
     KEYSPACE, Text, all_options, assert_nothing_held, committed, db_on, memory_db,
 };
-use esker_api::{TransactionOptions, Transactional};
+use esker_api::{Keyspaces, TransactionOptions, Transactional};
 use esker_base::{Error, Rng};
 use esker_lsm::{Db, KeyspaceSettings, Log, Sync};
 use esker_storage::FaultStorage;
@@ -73,4 +73,37 @@ fn a_commit_whose_log_fails_leaves_no_lock() {
         let fail = || (0..100).for_each(|calls| disk.fail_after(calls, FaultKind::Io));
         commit_fails(db, options, fail, |error| matches!(error, Error::LogFailed { .. }));
     }
+}
+
+/// The database stores an edge key with a byte more, and counts that.
+#[test]
+fn what_a_transaction_accepts_fits_into_a_batch_whatever_its_keys() {
+    let store = TransactionDb::new(memory_db());
+    let limit = store.store().batch_limits().bytes;
+    let zeroes = vec![0; 127];
+    let high = [0xff; 40];
+    for key in [&b""[..], &zeroes, &high, b"plain"] {
+        let mut refused = 0;
+        for value_bytes in (0..=limit).rev() {
+            let mut transaction = store.begin(&TransactionOptions::default()).unwrap();
+            transaction.set_savepoint().unwrap();
+            // Taken back, this one counts no more.
+            transaction.put(KEYSPACE, b"", b"").unwrap();
+            transaction.rollback_to_savepoint().unwrap();
+            if transaction.put(KEYSPACE, key, &vec![1; value_bytes]).is_ok() {
+                transaction.commit().unwrap();
+                break;
+            }
+            refused += 1;
+        }
+        let least = key.len() + 6;
+        assert!((least..least + 5).contains(&refused), "{refused} for a key of {}", key.len());
+    }
+    let mut transaction = store.begin(&TransactionOptions::default()).unwrap();
+    let mut many = 0;
+    while transaction.put(KEYSPACE, &vec![0; many % 100], &[1; 300]).is_ok() {
+        many += 1;
+    }
+    assert!(many > 100);
+    transaction.commit().unwrap();
 }
