@@ -573,8 +573,7 @@ impl Db {
         &self.inner().set_aside
     }
 
-    /// All files that opens have set aside and nobody has removed, and their lengths in bytes. An open keeps at most
-    /// 1 GiB of them, the newest.
+    /// All files that opens have set aside, and their lengths in bytes. Only a person removes them.
     ///
     /// # Errors
     ///

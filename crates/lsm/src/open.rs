@@ -27,7 +27,7 @@ use crate::settings::{KeyspaceSettings, Log, Recovery, Settings};
 use crate::snapshot::Snapshots;
 use crate::stall::Stall;
 use crate::stats::Counters;
-use crate::strays::{Known, Strays, loss_in};
+use crate::strays::{Fate, Known, Strays, loss_in};
 use crate::table_space::MeteredStorage;
 use crate::under_way::UnderWay;
 use crate::unlisted;
@@ -278,8 +278,12 @@ fn reopen(
     }
     // Before anything is written: they may show that the manifest is damaged.
     let strays = Strays::find(env, manifest_name, identity, &state, &recovered)?;
+    let mut rejected = std::mem::take(&mut recovered.rejected);
+    // A log of which nothing is accepted is renamed. Only the others need a copy, and space for it.
+    let renamed = rejected.extract_if(.., |log| strays.sets_aside(&log.name));
+    let renamed: Vec<String> = renamed.map(|log| log.name).collect();
     if let Some(torn) = &mut recovered.torn {
-        torn.kept_in = aside::keep(&*env.storage, &std::mem::take(&mut recovered.rejected))?;
+        torn.kept_in = aside::keep(&*env.storage, &rejected)?;
     }
     recover::sync_logs(&**env.log_storage(), &recovered)?;
 
@@ -293,6 +297,12 @@ fn reopen(
     let manifest = Manifest::create(&*env.storage, id, identity, &state.snapshot())?;
     remove_replaced(&*env.storage, manifest_name);
     let set_aside = strays.dispose(env);
+    if let Some(torn) = &mut recovered.torn {
+        let is_of_log = |name: &&String| {
+            aside::name_before(name).is_some_and(|name| renamed.iter().any(|log| log == name))
+        };
+        torn.kept_in.extend(set_aside.iter().filter(is_of_log).cloned());
+    }
     let version = state.version.clone();
     // The fresh manifest has no closing record.
     state.closed = false;
@@ -340,11 +350,20 @@ fn remove_replaced(storage: &dyn Storage, manifest: &str) {
 fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
     // Before the manifest: beside a writer, whatever a table that is there says of edits, the manifest has.
     let names = env.storage.list()?;
-    let manifest_name = match recover::look(&*env.storage)? {
-        Found::Database(name) => name,
-        Found::Nothing => return Err(nothing_there(&env.storage.describe())),
-    };
-    let (identity, state) = recover::load_state(&env.storage, &manifest_name)?;
+    let (mut manifest_name, mut identity, mut state) = newest_state(env)?;
+    let logs = env.log_storage_now()?;
+    // Copied: the writer goes on with what is in the pool.
+    let copied = LogSource { storage: &*logs, pool: None, background: &*env.background };
+    let mut unlisted = unlisted::writes(&env.tables_source(), &state)?;
+    if env.log_storage.is_some() {
+        unlisted.extend(unlisted::writes(&copied, &state)?);
+    }
+    if !unlisted.is_empty() {
+        // An edit lists a log before anything is written to it. So the manifest has that edit by now, unless
+        // it was lost.
+        (manifest_name, identity, state) = newest_state(env)?;
+        unlisted.retain(|(epoch, _)| !state.logs.contains_key(epoch));
+    }
     recover::check_table_files(&*env.storage, &state)?;
     if let Some(pool) = &env.pool {
         pool.belongs_to(identity)?;
@@ -352,14 +371,16 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
     // After the manifest: a log is where it can be read before the manifest lists it.
     let logs = env.log_storage_now()?;
     env.check_logs_place(&*logs, &state)?;
-    // Copied: the writer goes on with what is in the pool.
-    let copied = LogSource { storage: &*logs, pool: None, background: &*env.background };
+    let copied = LogSource { storage: &*logs, ..copied };
     let mut recovered = read_logs(env, copied, &manifest_name, &state)?;
     let last_seqno = recovered.last_seqno;
     let known = Known { identity, state: &state, manifest: &manifest_name, last_seqno };
     let path = format!("{}/{manifest_name}", env.storage.describe());
     let bytes = env.storage.open(&manifest_name)?.len()?;
-    if let Some(loss) = loss_in(known.fates(&*env.storage, &names)?.values(), &path, bytes) {
+    let mut fates: Vec<Fate> = known.fates(&*env.storage, &names)?.into_values().collect();
+    let log_fate = |(epoch, last)| known.log_fate(&log_files::log_file_name(epoch), epoch, last);
+    fates.extend(unlisted.into_iter().map(log_fate));
+    if let Some(loss) = loss_in(&fates, &path, bytes) {
         return Err(loss);
     }
     // Beside a writer, a last frame that does not hold is one that it is just writing.
@@ -376,6 +397,16 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
     db.inner().view.load().version.open_tables(&db.inner().cache)?;
     db.inner().share_memory();
     Ok(db)
+}
+
+/// The manifest in force, the database's identity, and the state.
+fn newest_state(env: &Env) -> Result<(String, u64, State)> {
+    let name = match recover::look(&*env.storage)? {
+        Found::Database(name) => name,
+        Found::Nothing => return Err(nothing_there(&env.storage.describe())),
+    };
+    let (identity, state) = recover::load_state(&env.storage, &name)?;
+    Ok((name, identity, state))
 }
 
 pub(crate) fn existing_directory(dir: &Path) -> Result<PosixStorage> {

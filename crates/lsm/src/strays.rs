@@ -13,27 +13,25 @@
 //!
 //! Then nothing is opened and nothing removed. Otherwise a file is removed if what it holds is known to be elsewhere:
 //! all writes up to the last one recovered are in the tables and logs of the manifest. Any other file is set aside
-//! under the name `lost-NAME`.
+//! under the name `lost-NAME`, which nothing reads or removes. So is a file that cannot be read: nothing needs it, so it
+//! must not stop the open.
 
 use crate::aside;
 use crate::env::Env;
 use crate::log_files::parse_log_file_name;
 use crate::log_read::LogSource;
 use crate::manifest::{State, parse_manifest_file_name, read_manifest};
-use crate::recover::Recovered;
+use crate::recover::{Recovered, Rejected};
 use crate::request;
 use crate::unlisted;
 use crate::version::parse_table_file_name;
 use esker_base::{Error, Result, Seqno};
 use esker_storage::Storage;
-use esker_table::{SalvagedTable, tables_in};
+use esker_table::{SalvagedTable, has_magic_at_end, tables_in};
 use std::collections::BTreeMap;
 
 /// What becomes of the names of files that a repair sets aside.
 pub(crate) const DAMAGED: &str = ".damaged";
-
-/// The most that files set aside may take. Beyond it the oldest are removed.
-const LOST_BYTES_MAX: u64 = 1 << 30;
 
 /// The file id in the name of a table, a log or a manifest, set aside or not.
 pub(crate) fn file_id_in(name: &str) -> Option<u64> {
@@ -96,14 +94,17 @@ impl Known<'_> {
         };
         let tables = match tables_in(&file, id) {
             Ok(Some(tables)) => tables,
-            // It was never synced whole, so no edit ever named it.
-            Ok(None) => return Ok(Some(Fate::Remove)),
-            Err(error) if is_of_newer_version(&error) => return Ok(Some(Fate::SetAside)),
-            Err(error) => return Err(error),
+            // A file that ends without a footer was never synced whole, so no edit ever named it.
+            Ok(None) if !has_magic_at_end(&file).unwrap_or(true) => return Ok(Some(Fate::Remove)),
+            // Nothing needs the file, so an error that reads of it give must not stop the open.
+            Ok(None) | Err(_) => return Ok(Some(Fate::SetAside)),
         };
         let mut fate = Fate::Remove;
         for (offset, bytes) in tables {
-            let table = SalvagedTable::open(file.clone(), id, offset, bytes)?;
+            let Ok(table) = SalvagedTable::open(file.clone(), id, offset, bytes) else {
+                fate = Fate::SetAside;
+                continue;
+            };
             let Some(properties) = table.properties() else {
                 fate = Fate::SetAside;
                 continue;
@@ -156,30 +157,34 @@ impl Known<'_> {
             let Some(epoch) = parse_log_file_name(name).filter(|epoch| !kept(*epoch)) else {
                 continue;
             };
-            let state = self.state;
-            if source.pool.is_some() && state.logs.contains_key(&epoch) {
+            if source.pool.is_some() && self.state.logs.contains_key(&epoch) {
                 // Recovery has looked into the extent, and has it still.
                 fates.insert(name.clone(), Fate::Remove);
                 continue;
             }
             let last = unlisted::last_seqno_of(source, epoch)?;
-            // Older manifests do not tell where the process began.
-            let first_file = state.first_file.unwrap_or(state.next_file);
-            let is_of_process = u64::from(epoch) >= first_file;
-            let fate = if last <= self.last_seqno {
-                Fate::Remove
-            } else if is_of_process && !state.logs.contains_key(&epoch) {
-                Fate::ShowsLoss(format!(
-                    "{name} is not listed here and holds writes up to seqno {last}, of which {} are \
-                     known: edits are missing",
-                    self.last_seqno
-                ))
-            } else {
-                Fate::SetAside
-            };
-            fates.insert(name.clone(), fate);
+            fates.insert(name.clone(), self.log_fate(name, epoch, last));
         }
         Ok(fates)
+    }
+
+    /// What becomes of a log whose last write is `last`.
+    pub(crate) fn log_fate(&self, name: &str, epoch: u32, last: Seqno) -> Fate {
+        let state = self.state;
+        // Older manifests do not tell where the process began.
+        let first_file = state.first_file.unwrap_or(state.next_file);
+        let is_of_process = u64::from(epoch) >= first_file;
+        if last <= self.last_seqno {
+            Fate::Remove
+        } else if is_of_process && !state.logs.contains_key(&epoch) {
+            Fate::ShowsLoss(format!(
+                "{name} is not listed here and holds writes up to seqno {last}, of which {} are \
+                 known: edits are missing",
+                self.last_seqno
+            ))
+        } else {
+            Fate::SetAside
+        }
     }
 }
 
@@ -231,43 +236,57 @@ impl Strays {
         loss_in(fates, &path, bytes).map_or(Ok(strays), Err)
     }
 
+    /// Whether a log is set aside as a whole.
+    pub(crate) fn sets_aside(&self, log: &str) -> bool {
+        let fates = [self.tables.get(log), self.logs.get(log)];
+        fates.into_iter().flatten().any(|fate| *fate == Fate::SetAside)
+    }
+
     /// Removes those whose content is elsewhere, and sets the others aside. Called once a manifest is in force that
     /// lists none of them. What fails is done by the next open. Returns the new names of what was set aside.
     pub(crate) fn dispose(self, env: &Env) -> Vec<String> {
-        let mut aside = dispose(&*env.storage, self.tables, true);
-        let can_rename = env.pool.is_none();
-        aside.extend(dispose(&**env.log_storage(), self.logs, can_rename));
+        let rename = |storage: &dyn Storage, name: &str| aside::set_aside(storage, name);
+        let mut aside = dispose(&*env.storage, self.tables, rename);
+        let logs = &**env.log_storage();
+        aside.extend(match &env.pool {
+            None => dispose(logs, self.logs, rename),
+            // An extent has no name that could change. Its content is copied.
+            Some(_) => dispose(logs, self.logs, |logs, name| {
+                let kept_in = keep_extent(env, name)?;
+                logs.remove(name).map(|()| kept_in)
+            }),
+        });
         aside
     }
 }
 
-fn dispose(storage: &dyn Storage, strays: BTreeMap<String, Fate>, can_rename: bool) -> Vec<String> {
+fn dispose(
+    storage: &dyn Storage,
+    strays: BTreeMap<String, Fate>,
+    set_aside: impl Fn(&dyn Storage, &str) -> Result<String>,
+) -> Vec<String> {
     let mut moved = Vec::new();
     for (name, fate) in strays {
-        if fate == Fate::Remove || !can_rename {
+        if fate == Fate::Remove {
             let _ = storage.remove(&name);
         } else {
-            moved.extend(aside::set_aside(storage, &name));
+            moved.extend(set_aside(storage, &name));
         }
     }
     // Before the manifest grows: see `unlisted::check_edits`.
     let _ = storage.sync_names();
-    remove_oldest(storage, &moved);
     moved
 }
 
-/// Keeps what is set aside within its bound. What was set aside just now stays, and so do logs: their writes may be
-/// nowhere else.
-fn remove_oldest(storage: &dyn Storage, newest: &[String]) {
-    let mut lost = lost_files(storage).unwrap_or_default();
-    lost.retain(|(name, _)| aside::name_before(name).and_then(parse_log_file_name).is_none());
-    lost.sort_by_key(|(name, _)| file_id_in(name));
-    let mut bytes: u64 = lost.iter().map(|(_, bytes)| bytes).sum();
-    for (name, of_file) in lost {
-        if bytes > LOST_BYTES_MAX && !newest.contains(&name) && storage.remove(&name).is_ok() {
-            bytes -= of_file;
-        }
-    }
+/// Copies the log `name` of a pool to a file beside the tables. Returns the file's name.
+fn keep_extent(env: &Env, name: &str) -> Result<String> {
+    let epoch = parse_log_file_name(name).unwrap_or_default();
+    let mut read = LogSource { pool: None, ..env.log_source() }.read_unlisted(epoch)?;
+    let scanned = read.scan(None)?;
+    let end = scanned.later.map_or(scanned.end, |later| later.end);
+    let bytes = read.memory.contents()[..end as usize].to_vec();
+    let kept = aside::keep(&*env.storage, &[Rejected { name: name.to_owned(), bytes }])?;
+    Ok(kept.concat())
 }
 
 /// The files of a storage that were set aside by opens, and their lengths in bytes.

@@ -25,8 +25,8 @@ pub struct TornLog {
     /// process with several writers leaves whole frames behind an unfinished one. None of them was
     /// acknowledged, or a later frame would show it.
     pub in_pool: bool,
-    /// The files in the database's directory that keep what was rejected. Empty if no whole frames
-    /// follow, or if nothing was rejected for good yet.
+    /// The files that keep what was rejected: copies in the database's directory, and renamed logs in the
+    /// directory of the logs. Empty if no whole frames follow, or if nothing was rejected for good yet.
     pub kept_in: Vec<String>,
 }
 

@@ -33,6 +33,16 @@ pub(crate) fn epochs(storage: &dyn Storage, state: &State) -> Result<Vec<u32>> {
     Ok(epochs)
 }
 
+/// The logs that `state` does not list and that hold writes, each with its last seqno.
+pub(crate) fn writes(source: &LogSource<'_>, state: &State) -> Result<Vec<(u32, Seqno)>> {
+    let mut found = Vec::new();
+    for epoch in epochs(source.storage, state)? {
+        let last = last_seqno_of(source, epoch)?;
+        found.extend((last > 0).then_some((epoch, last)));
+    }
+    Ok(found)
+}
+
 /// Checks that no log is younger than the manifest.
 ///
 /// If one is, the directory is a copy, made before that log came to be. To go on with it would free what

@@ -2,6 +2,7 @@
 
 use esker_base::background::{Background, Stepped, Threads};
 use esker_base::{Error, Hint, Result};
+use esker_lsm::inspect::{Inspector, MissingLogs};
 use esker_lsm::{Db, Dedup, Env, Keyspace, KeyspaceSettings, Log, Pairs, Ratio, Settings, Shape};
 use esker_storage::{Layer, MemoryStorage, ReadableFile, Storage, WritableFile};
 use esker_table::Compression;
@@ -242,6 +243,37 @@ fn a_read_of_the_end_that_fails_otherwise_fails_the_open_and_nothing_is_written(
     let error = storage.try_open(Arc::new(Threads)).err().expect("it may be read another time");
     assert!(error.to_string().contains("the cable is loose"), "{error}");
     assert_eq!(storage.list().unwrap(), before);
+}
+
+/// A file that no edit lists, as a crash leaves it.
+#[test]
+fn an_orphan_that_cannot_be_read_is_set_aside() {
+    let (sound, files) = tables::<1>(leveled());
+    let mut bytes = vec![0; sound.below.open(&files[0]).unwrap().len().unwrap() as usize];
+    sound.below.open(&files[0]).unwrap().read_exact_at(0, &mut bytes).unwrap();
+    let damages: [fn(&Losing, &str, &mut Vec<u8>); 4] = [
+        |storage, name, bytes| storage.lose(name, 0..bytes.len() as u64, failed),
+        |storage, name, bytes| storage.lose(name, 0..bytes.len() as u64, lost),
+        |_, _, bytes| *bytes.last_mut().unwrap() ^= 1,
+        |_, _, bytes| {
+            let end = bytes.len();
+            bytes[end - FOOTER_BYTES] ^= 1;
+        },
+    ];
+    for (number, damage) in damages.into_iter().enumerate() {
+        let name = format!("0000090{number}.tables");
+        let mut bytes = bytes.clone();
+        damage(&sound, &name, &mut bytes);
+        sound.below.create(&name, Hint::table(0)).unwrap().append(&bytes).unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(sound.clone());
+        let inspector = Inspector::of(storage.clone(), storage);
+        let checked = inspector.check(&mut |problem| panic!("{number}: {problem}")).unwrap();
+        assert_eq!(checked.unknown, std::slice::from_ref(&name));
+        assert_eq!(inspector.repair(MissingLogs::Refuse).unwrap().set_aside, [""; 0]);
+        let db = sound.open(Arc::new(Stepped));
+        assert_eq!(db.set_aside(), [format!("lost-{name}")]);
+        db.close().unwrap();
+    }
 }
 
 #[test]

@@ -1,14 +1,16 @@
 //! A manifest that is cut anywhere: all data is there, or the damage is reported, nothing is destroyed, and a repair
 //! brings everything back.
 
+use esker_api::KeyRange;
 use esker_base::background::Stepped;
-use esker_base::{FileKind, Hint};
+use esker_base::{Clock, Error, FileKind, Hint};
 use esker_lsm::inspect::{Inspector, MissingLogs};
 use esker_lsm::manifest::read_current;
 use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Shape, Sync};
 use esker_storage::{MemoryStorage, Storage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 type Files = BTreeMap<String, Vec<u8>>;
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -46,6 +48,21 @@ fn logged() -> Settings {
 fn open(storage: &Arc<MemoryStorage>, settings: Settings) -> esker_base::Result<Db> {
     let env = Env { background: Arc::new(Stepped), ..Env::over(storage.clone()) };
     Db::open_with(env, settings)
+}
+
+/// Time in which nobody waits: a read-only open tries again for a while, as a writer may be at work.
+struct Hurried;
+
+impl Clock for Hurried {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+    fn sleep(&self, _: Duration) {}
+}
+
+fn open_read_only(env: Env, settings: &Settings) -> esker_base::Result<Db> {
+    let env = Env { background: Arc::new(Stepped), clock: Arc::new(Hurried), ..env };
+    Db::open_read_only_with(env, settings.clone())
 }
 
 fn put(db: &Db, keys: std::ops::Range<u32>, round: u32) {
@@ -87,6 +104,21 @@ fn work(storage: &Arc<MemoryStorage>, settings: &Settings) -> Db {
     db
 }
 
+/// Where the records of the manifest start.
+fn boundaries(storage: &Arc<MemoryStorage>) -> Vec<u64> {
+    let manifest = Inspector::of(storage.clone(), storage.clone()).manifest().unwrap();
+    manifest.records.iter().map(|record| record.offset).collect()
+}
+
+/// Expects a reading around damage to fail, or to say that something is missing.
+fn expect_skipped(inspector: &Inspector, length: usize) {
+    let mut skipped = Vec::new();
+    let visit = |_: &[u8], _: &[u8]| Ok::<_, Error>(true);
+    let read =
+        inspector.read_around("default", &KeyRange::all(), visit, &mut |skip| skipped.push(skip));
+    assert!(read.is_err() || !skipped.is_empty(), "cut at {length}: read as if it were whole");
+}
+
 /// Cuts the manifest of a database at every byte. Gives how many cuts were reported, and how many did no harm.
 fn cut_everywhere(files: &Files, settings: &Settings) -> (u64, u64) {
     let sound = storage_of(files);
@@ -95,6 +127,7 @@ fn cut_everywhere(files: &Files, settings: &Settings) -> (u64, u64) {
     let expected = pairs(&db);
     db.close().unwrap();
     let (mut reported, mut harmless) = (0, 0);
+    let boundaries = boundaries(&storage_of(files));
     for length in 0..files[&current].len() {
         let mut cut = files.clone();
         cut.get_mut(&current).unwrap().truncate(length);
@@ -112,11 +145,10 @@ fn cut_everywhere(files: &Files, settings: &Settings) -> (u64, u64) {
             Err(error) => {
                 assert!(error.is_corruption(), "cut at {length}: {error}");
                 assert!(!problems.is_empty(), "cut at {length}: check is happy, and open: {error}");
-                // It tries again for a while: a writer may be at work.
-                if length % 211 == 0 {
-                    let env = Env { background: Arc::new(Stepped), ..Env::over(storage.clone()) };
-                    let opened = Db::open_read_only_with(env, settings.clone());
+                if boundaries.contains(&(length as u64)) {
+                    let opened = open_read_only(Env::over(storage.clone()), settings);
                     assert!(opened.is_err(), "cut at {length}");
+                    expect_skipped(&inspector, length);
                 }
             }
         }
@@ -172,6 +204,57 @@ fn after_compactions_a_manifest_that_was_not_closed_loses_nothing_by_a_cut() {
     let (reported, _) = cut_everywhere(&files(&*storage), &logged());
     assert!(reported > 100, "{reported}");
     db.close().unwrap();
+}
+
+/// Logs in a directory of their own. A cut at the end of a record leaves no damaged byte.
+#[test]
+fn a_manifest_that_is_cut_between_records_is_reported_if_logs_are_elsewhere() {
+    let (storage, logs) = (Arc::new(MemoryStorage::new()), Arc::new(MemoryStorage::new()));
+    let env = |storage: &Arc<MemoryStorage>, logs: &Arc<MemoryStorage>| {
+        let log_storage: Arc<dyn Storage> = logs.clone();
+        let env = Env { log_storage: Some(log_storage), ..Env::over(storage.clone()) };
+        Env { background: Arc::new(Stepped), clock: Arc::new(Hurried), ..env }
+    };
+    let db = Db::open_with(env(&storage, &logs), logged()).unwrap();
+    put(&db, 0..60, 1);
+    db.flush().unwrap();
+    put(&db, 30..90, 2);
+    db.flush().unwrap();
+    // Flushed already, but for the last writes.
+    db.keyspace("other", KeyspaceSettings::default()).unwrap();
+    put(&db, 100..110, 4);
+    let expected = pairs(&db);
+    let (files, log_files) = (files(&*storage), self::files(&*logs));
+    let current = read_current(&*storage).unwrap();
+    let (mut repaired, mut refused) = (0, 0);
+    for length in boundaries(&storage) {
+        let mut cut = files.clone();
+        cut.get_mut(&current).unwrap().truncate(length as usize);
+        let (storage, logs) = (storage_of(&cut), storage_of(&log_files));
+        let inspector = Inspector::of(storage.clone(), logs.clone());
+        let mut problems = Vec::new();
+        let checked = inspector.check(&mut |problem| problems.push(problem.to_string()));
+        if let Ok(db) = Db::open_with(env(&storage, &logs), logged()) {
+            assert_eq!(pairs(&db), expected, "cut at {length}: data is missing, silently");
+            continue;
+        }
+        assert!(checked.is_err() || !problems.is_empty(), "cut at {length}: check is happy");
+        assert!(open_read_only(env(&storage, &logs), &logged()).is_err(), "cut at {length}");
+        expect_skipped(&inspector, length as usize);
+        match inspector.repair(MissingLogs::Refuse) {
+            Ok(_) => {
+                let db = Db::open_with(env(&storage, &logs), logged()).unwrap();
+                assert_eq!(pairs(&db), expected, "cut at {length}");
+                repaired += 1;
+            }
+            // Nothing tells it from an older copy of the directory.
+            Err(error) => {
+                assert!(error.to_string().contains("older copy"), "cut at {length}: {error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(repaired > 0, "{refused} were refused");
 }
 
 #[test]

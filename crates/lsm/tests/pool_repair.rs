@@ -6,6 +6,7 @@ use esker_api::{Cursor, KeyRange};
 use esker_base::Error;
 use esker_base::background::Stepped;
 use esker_lsm::inspect::{Inspector, MissingLogs, Repaired};
+use esker_lsm::manifest::{Change, Record};
 use esker_lsm::{Db, Env, Log, Settings};
 use esker_memtable::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use esker_pmem::{Accept, Pool};
@@ -123,6 +124,50 @@ fn a_frame_that_is_damaged_under_an_open_database_is_reported_by_the_flush() {
         assert!(db.flush().unwrap_err().is_corruption(), "byte {byte}");
         assert_eq!(db.stats().flushes, 0);
     }
+}
+
+/// The edit that listed the log is lost, and no damaged byte shows it.
+#[test]
+fn a_log_that_no_edit_lists_any_more_is_found_again() {
+    let place = Place::new();
+    let db = stepped(&place);
+    put_all(&db, 0..WRITES);
+    let place = place.copy();
+    let manifest = inspector(&place).manifest().unwrap();
+    let holds_writes = |epoch| {
+        let log = inspector(&place).log(epoch);
+        log.is_ok_and(|log| !log.scan.frames.is_empty())
+    };
+    let lists = |record: &&Record| {
+        record.edit.changes.iter().any(|change| match change {
+            Change::AddLog { epoch, .. } => holds_writes(*epoch),
+            _ => false,
+        })
+    };
+    let offset = manifest.records.iter().rfind(lists).unwrap().offset;
+    let path = place.dir().join(&manifest.name);
+    let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.set_len(offset).unwrap();
+    let refused = place.open().err().unwrap();
+    assert!(refused.to_string().contains("edits are missing"), "{refused}");
+    assert!(Db::open_read_only(place.dir(), place.settings()).is_err());
+    assert!(!problems(&place).is_empty());
+    let repaired = repair(&place);
+    assert_eq!(repaired.adopted_logs.len(), 1, "{repaired:?}");
+    goes_on(&place, WRITES);
+}
+
+#[test]
+fn a_rebuild_copies_what_it_drops_of_a_pool() {
+    let place = killed();
+    let manifest = inspector(&place).manifest().unwrap().name;
+    std::fs::remove_file(place.dir().join(manifest)).unwrap();
+    flip(&place, extent(&place).1 + 64 + 50 * FRAME_BYTES + 40);
+    let repaired = repair(&place);
+    assert!(!repaired.rebuilt.is_empty() && repaired.cut_logs.len() == 1, "{repaired:?}");
+    let [kept] = &repaired.kept_logs[..] else { panic!("{repaired:?}") };
+    assert!(place.dir().join(kept).exists());
+    goes_on(&place, IN_TABLES + 50);
 }
 
 #[test]

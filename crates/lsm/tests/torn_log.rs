@@ -129,6 +129,57 @@ fn what_an_open_rejects_is_kept_aside() {
     assert_eq!(content(dir.path())[&lost], bytes[..frames[100] as usize], "nothing removes it");
 }
 
+fn lost_in(dir: &Path) -> Vec<String> {
+    content(dir).into_keys().filter(|name| name.starts_with("lost-")).collect()
+}
+
+#[test]
+fn a_log_of_which_nothing_is_accepted_is_kept_once() {
+    let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let db = open(dir.path());
+    // Four fill a segment.
+    for number in 0..9u8 {
+        db.put(&db.default_keyspace(), &[number], &[number | 1; 60_000]).unwrap();
+    }
+    db.sync().unwrap();
+    killed::copy_files(dir.path(), copy.path());
+    let first = content(copy.path()).into_keys().find(|name| name.ends_with(".log")).unwrap();
+    let mut bytes = std::fs::read(copy.path().join(&first)).unwrap();
+    bytes[SEGMENT_HEADER_BYTES + 60_100] ^= 1;
+    std::fs::write(copy.path().join(&first), bytes).unwrap();
+    let to_repair = tempfile::tempdir().unwrap();
+    killed::copy_files(copy.path(), to_repair.path());
+    let inspector = Inspector::open(to_repair.path(), None).unwrap();
+    let repaired = inspector.repair(MissingLogs::Refuse).unwrap();
+    assert_eq!(repaired.kept_logs, [format!("lost-{first}")]);
+    assert!(!repaired.set_aside.is_empty(), "{repaired:?}");
+    assert_eq!(prefix(&open(to_repair.path())), 1);
+    assert_eq!(lost_in(to_repair.path()), repaired.kept_logs);
+
+    let db = open(copy.path());
+    assert_eq!(prefix(&db), 1);
+    let torn = db.torn_log().expect("writes are rejected");
+    let lost = lost_in(copy.path());
+    assert!(lost.len() >= 3, "{lost:?}");
+    assert!(!lost.iter().any(|name| name.starts_with("lost-2-")), "{lost:?}");
+    let mut kept_in = torn.kept_in.clone();
+    kept_in.sort();
+    assert_eq!(kept_in, lost);
+}
+
+#[test]
+fn what_was_set_aside_stays_however_large_it_is() {
+    let dir = killed_after_100();
+    for name in ["lost-00000900.tables", "lost-00000901.tables"] {
+        let file = std::fs::File::create(dir.path().join(name)).unwrap();
+        // A hole: it takes no space.
+        file.set_len((1 << 30) + 1).unwrap();
+    }
+    (0..2).for_each(|_| open(dir.path()).close().unwrap());
+    let lost = open(dir.path()).lost_files().unwrap();
+    assert_eq!(lost.len(), 2, "{lost:?}");
+}
+
 #[test]
 fn a_repair_settles_a_log_that_a_strict_open_refuses() {
     let dir = killed_after_100();

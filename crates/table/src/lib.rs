@@ -34,6 +34,6 @@ pub use filter::{FILTER_PLACES_PER_KEY, FINGERPRINT_BITS_MAX};
 pub use index::head;
 pub use properties::{Origin, Properties};
 pub use reader::{Found, Loaded, Table};
-pub use salvage::{LostKeys, SalvageCursor, SalvagedTable, tables_in};
+pub use salvage::{LostKeys, SalvageCursor, SalvagedTable, has_magic_at_end, tables_in};
 pub use sketch::{Hll, Layer, Overlay, Share, Sketches, ThetaSample};
 pub use writer::{TableInfo, TableOptions, TableWriter};

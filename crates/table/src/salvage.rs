@@ -9,7 +9,7 @@
 
 use crate::block::Block;
 use crate::block_cursor::BlockCursor;
-use crate::format::{BlockKind, TRAILER_BYTES, block_checksum};
+use crate::format::{BlockKind, MAGIC, TRAILER_BYTES, block_checksum};
 use crate::index::Index;
 use crate::reader::{Sections, end_of};
 use crate::source::Source;
@@ -348,4 +348,17 @@ pub fn tables_in(file: &Arc<dyn ReadableFile>, file_id: u64) -> Result<Option<Ve
     }
     tables.reverse();
     Ok(Some(tables))
+}
+
+/// Whether the file's last bytes are those of a table, of which the rest may be damaged.
+///
+/// # Errors
+///
+/// A read that fails.
+pub fn has_magic_at_end(file: &Arc<dyn ReadableFile>) -> Result<bool> {
+    let mut end = MAGIC;
+    let Some(offset) = file.len()?.checked_sub(end.len() as u64) else { return Ok(false) };
+    file.read_exact_at(offset, &mut end)?;
+    // A flipped byte must not make a whole file look like one that was never finished.
+    Ok(end.iter().zip(&MAGIC).filter(|(found, magic)| found == magic).count() >= MAGIC.len() / 2)
 }

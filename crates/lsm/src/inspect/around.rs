@@ -4,7 +4,7 @@ use super::salvage::told;
 use super::sources::{Merged, Source, Version};
 use super::{Inspector, path, places};
 use crate::manifest::State;
-use crate::recover;
+use crate::recover::{self, Recovered};
 use crate::version::{TableHandle, table_file_name};
 use esker_api::KeyRange;
 use esker_base::{EntryCursor, Error, KeyspaceId, Kind, RangeTombstone, Result, Seqno};
@@ -52,6 +52,10 @@ impl Inspector {
         let (identity, state) = self.state()?;
         self.check_log_directory(identity)?;
         let _log_lock = self.lock_logs()?;
+        let manifest = self.manifest()?;
+        let cut_off = self.cut_off_at(&manifest)?;
+        self.presume_states(&state, cut_off.is_none())?;
+        self.check_logs_place(&state, cut_off.is_none())?;
         let found = state.version.keyspaces.values().find(|found| found.name == keyspace);
         let Some(id) = found.map(|found| found.id) else {
             return Err(Error::UnknownKeyspace { name: keyspace.to_owned() }.into());
@@ -62,7 +66,9 @@ impl Inspector {
             let keys = told(keys, &skip.keys);
             skipped(Skipped { keys, ..skip });
         };
-        let Sources { files, sources, tombstones } = self.sources_of(&state, id, range, skipped)?;
+        let (found, recovered) = self.sources_of(&state, id, range, skipped)?;
+        self.skip_lost_edits(identity, &state, &manifest.name, recovered.as_ref(), skipped)?;
+        let Sources { files, sources, tombstones } = found;
         let deletes = FragmentedTombstones::new(tombstones);
         let mut merged = Merged::new(sources)?;
         let mut last: Option<Vec<u8>> = None;
@@ -96,7 +102,7 @@ impl Inspector {
         id: KeyspaceId,
         range: &KeyRange,
         skipped: &mut dyn FnMut(Skipped),
-    ) -> Result<Sources> {
+    ) -> Result<(Sources, Option<Recovered>)> {
         let mut found = Sources::default();
         let mut tables: Vec<&Arc<TableHandle>> = places(state)
             .filter(|(keyspace, _, _, table)| *keyspace == id && table.meta.meets(range))
@@ -126,32 +132,63 @@ impl Inspector {
             found.sources.push(Source::table(salvaged.cursor()));
             found.files.push(file);
         }
-        match recover::read_logs(&self.log_source(), state) {
-            Ok(recovered) => {
-                let mut versions = Vec::new();
-                for memtable in &recovered.memtables {
-                    let last: Seqno = memtable.last_seqno();
-                    memtable.build_order(last);
-                    found.tombstones.extend(memtable.range_deletes_in(id));
-                    let mut cursor = memtable.cursor(id, last);
-                    cursor.seek_first()?;
-                    while cursor.valid() {
-                        versions.push(version_at(&cursor));
-                        cursor.next()?;
-                    }
-                }
-                found.sources.push(Source::list(versions));
-                found.files.push(self.log_storage.describe());
+        let recovered = match recover::read_logs(&self.log_source(), state) {
+            Ok(recovered) => recovered,
+            Err(error) if error.is_corruption() => {
+                skipped(all_keys(self.log_storage.describe(), error.fact()));
+                return Ok((found, None));
             }
-            Err(error) if error.is_corruption() => skipped(Skipped {
-                file: self.log_storage.describe(),
-                keys: LostKeys { from: Vec::new(), to: None, error: error.fact() },
-                are_range_deletes: false,
-            }),
             Err(error) => return Err(error),
+        };
+        let mut versions = Vec::new();
+        for memtable in &recovered.memtables {
+            let last: Seqno = memtable.last_seqno();
+            memtable.build_order(last);
+            found.tombstones.extend(memtable.range_deletes_in(id));
+            let mut cursor = memtable.cursor(id, last);
+            cursor.seek_first()?;
+            while cursor.valid() {
+                versions.push(version_at(&cursor));
+                cursor.next()?;
+            }
         }
-        Ok(found)
+        found.sources.push(Source::list(versions));
+        found.files.push(self.log_storage.describe());
+        if let Some(torn) = recovered.torn.as_ref().filter(|torn| torn.may_reject_acknowledged()) {
+            skipped(all_keys(torn.path.clone(), torn.refusal().fact()));
+        }
+        Ok((found, Some(recovered)))
     }
+
+    /// Reports edits that the manifest has lost: nobody knows which keys they were of.
+    fn skip_lost_edits(
+        &self,
+        identity: u64,
+        state: &State,
+        manifest: &str,
+        recovered: Option<&Recovered>,
+        skipped: &mut dyn FnMut(Skipped),
+    ) -> Result<()> {
+        let (fates, fates_elsewhere) = self.fates(identity, state, manifest, recovered)?;
+        let mut losses = Vec::new();
+        losses.extend(self.loss_in(fates.values().chain(fates_elsewhere.values()), manifest)?);
+        let mut report = |error| losses.push(error);
+        if let Err(error) = self.check_age(state) {
+            report(error);
+        }
+        if let Some(offset) = self.cut_off_at(&self.read_manifest(manifest)?)? {
+            self.check_unlisted_logs(state, manifest, offset, &mut report)?;
+        }
+        let file = path(&*self.storage, manifest);
+        losses.into_iter().for_each(|error| skipped(all_keys(file.clone(), error.fact())));
+        Ok(())
+    }
+}
+
+/// Nobody knows between which keys versions are missing.
+fn all_keys(file: String, error: String) -> Skipped {
+    let keys = LostKeys { from: Vec::new(), to: None, error };
+    Skipped { file, keys, are_range_deletes: false }
 }
 
 fn version_at(cursor: &impl EntryCursor) -> Version {

@@ -9,6 +9,9 @@ use crate::version::TableMeta;
 use esker_base::{Error, KeyspaceId, Result};
 use esker_pmem::pool::Inspect;
 use esker_table::Table;
+use std::collections::BTreeMap;
+
+type Fates = BTreeMap<String, Fate>;
 
 /// What a check went through.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -44,7 +47,7 @@ pub struct Checked {
 
 impl Inspector {
     /// Reads every table and every log that the manifest names and reports whatever does not hold.
-    /// Takes the writer's locks meanwhile, so that no file goes while it is read. If another process has the
+    /// Takes the writer's locks, so that no file is removed during the check. If another process has the
     /// database open, it is checked as it is then, without a lock. Fails if there is no database, or if
     /// the log directory is another database's.
     pub fn check(&self, report: &mut dyn FnMut(Error)) -> Result<Checked> {
@@ -161,15 +164,15 @@ impl Inspector {
         checked: &mut Checked,
         report: &mut dyn FnMut(Error),
     ) -> Result<()> {
-        let flushed_through = state.version.flushed_through;
-        let last_seqno = recovered.map_or(flushed_through, |recovered| recovered.last_seqno);
-        let known = Known { identity, state, manifest, last_seqno };
-        let names = self.storage.list()?;
-        let mut fates = known.fates(&*self.storage, &names)?;
-        let listed = |epoch: u32| state.logs.contains_key(&epoch);
-        fates.extend(known.log_fates(&self.tables_source(), &names, &listed)?);
-        if let Some(loss) = self.loss_in(&fates, manifest)? {
+        let (fates, fates_elsewhere) = self.fates(identity, state, manifest, recovered)?;
+        let all = fates.values().chain(fates_elsewhere.values());
+        if let Some(loss) = self.loss_in(all, manifest)? {
             report(loss);
+        }
+        for (name, fate) in fates_elsewhere {
+            if fate == Fate::SetAside {
+                checked.unknown.push(self.log_storage.path_of(&name));
+            }
         }
         for (name, fate) in fates {
             match fate {
@@ -182,8 +185,30 @@ impl Inspector {
         Ok(())
     }
 
+    /// What becomes of files that the manifest does not list: of those beside the tables, and of logs elsewhere.
+    pub(super) fn fates(
+        &self,
+        identity: u64,
+        state: &State,
+        manifest: &str,
+        recovered: Option<&Recovered>,
+    ) -> Result<(Fates, Fates)> {
+        let flushed_through = state.version.flushed_through;
+        let last_seqno = recovered.map_or(flushed_through, |recovered| recovered.last_seqno);
+        let known = Known { identity, state, manifest, last_seqno };
+        let names = self.storage.list()?;
+        let mut fates = known.fates(&*self.storage, &names)?;
+        let listed = |epoch: u32| state.logs.contains_key(&epoch);
+        fates.extend(known.log_fates(&self.tables_source(), &names, &listed)?);
+        if self.is_one_storage() {
+            return Ok((fates, Fates::new()));
+        }
+        let names = self.log_storage.list()?;
+        Ok((fates, known.log_fates(&self.log_source(), &names, &listed)?))
+    }
+
     /// A cut-off last edit of the manifest was never relied on, unless a log shows that it was.
-    fn check_unlisted_logs(
+    pub(super) fn check_unlisted_logs(
         &self,
         state: &State,
         manifest: &str,

@@ -63,7 +63,7 @@ impl Inspector {
         let last_seqno = MAX_SEQNO;
         let known = Known { identity, state: &state, manifest: name, last_seqno };
         let fates = known.fates(&*self.storage, &self.storage.list()?)?;
-        self.loss_in(&fates, name)?.map_or(Ok((identity, state)), Err)
+        self.loss_in(fates.values(), name)?.map_or(Ok((identity, state)), Err)
     }
 
     /// Whether there is a whole table file that `state` does not list.

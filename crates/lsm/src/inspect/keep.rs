@@ -79,7 +79,14 @@ impl Inspector {
                 state.logs.insert(epoch, LogState { end: Some(end) });
                 unsettled.extend(log.end.is_none().then_some((epoch, end)));
             }
+            let name = log_file_name(epoch);
             if follow {
+                // A log of which nothing is kept is renamed. Only the others need a copy, and space for it.
+                let is_rejected = rejected.iter().any(|log| log.name == name);
+                if kept.is_none() && self.pool.is_none() && is_rejected {
+                    rejected.retain(|log| log.name != name);
+                    logs_aside.push(name);
+                }
                 continue;
             }
             let cut_short = read.as_ref().ok().and_then(|read| read.cut_short.clone());
@@ -99,7 +106,6 @@ impl Inspector {
                 }
                 (_, Err(error)) => error.fact(),
             };
-            let name = log_file_name(epoch);
             repaired.cut_logs.push(format!("{name}: {what}"));
             // In a pool there are no names: what the manifest does not list is free.
             if kept.is_none() && self.pool.is_none() {

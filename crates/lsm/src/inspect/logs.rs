@@ -37,9 +37,13 @@ impl LogDump {
 
     /// The log's content, if whole frames follow those that are accepted.
     pub(super) fn rejected(&self) -> Option<Rejected> {
-        let later = self.scan.later?;
-        let bytes = self.bytes[..later.end as usize].to_vec();
-        Some(Rejected { name: self.name.clone(), bytes })
+        self.scan.later.map(|_| self.content())
+    }
+
+    /// The log's content up to the end of its last whole frame.
+    pub(super) fn content(&self) -> Rejected {
+        let end = self.scan.later.map_or(self.scan.end, |later| later.end);
+        Rejected { name: self.name.clone(), bytes: self.bytes[..end as usize].to_vec() }
     }
 
     /// The entries of one of the log's frames, each with its seqno.

@@ -12,6 +12,7 @@ mod around;
 mod beside;
 mod check;
 mod choose;
+mod gather;
 mod keep;
 mod logs;
 mod pool;
@@ -35,7 +36,6 @@ use esker_base::{Error, KeyspaceId, Result};
 use esker_storage::{ReadableFile, Storage, posix::PosixStorage};
 use esker_table::{BlockCache, Table};
 use pool::InspectedPool;
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -151,9 +151,13 @@ impl Inspector {
     }
 
     /// The damage of the manifest that strays show.
-    fn loss_in(&self, fates: &BTreeMap<String, Fate>, manifest: &str) -> Result<Option<Error>> {
+    fn loss_in<'a>(
+        &self,
+        fates: impl IntoIterator<Item = &'a Fate>,
+        manifest: &str,
+    ) -> Result<Option<Error>> {
         let bytes = self.storage.open(manifest)?.len()?;
-        Ok(loss_in(fates.values(), &path(&*self.storage, manifest), bytes))
+        Ok(loss_in(fates, &path(&*self.storage, manifest), bytes))
     }
 
     fn state(&self) -> Result<(u64, State)> {

@@ -12,339 +12,86 @@
 //! A compaction's output says which tables it replaces in which range of keys. Such a table may still be there, in a
 //! file that it shares with others; it is left out, or what is replaced of it.
 //!
-//! Writes of logs that no table has become tables, too, as far as they follow each other without a gap. What the
-//! manifest knew and files do not is assumed, and the report says so.
+//! Writes of logs that no table has become tables, too, as far as they follow each other without a gap. Only whole,
+//! sound files hide log writes or other tables: an interrupted flush or compaction left its sources in place.
+//!
+//! The newest manifest of which the first edit can be read says which keyspaces there were. What no file says is
+//! assumed, and the report says so.
 
-use super::repair::{LostTable, set_aside};
-use super::salvage::{options_for, origin_for, told};
-use super::sources::{Hidden, Merged, Source, Version};
-use super::{Inspector, Repaired, path};
+use super::gather::{Found, Gathered, Part};
+use super::repair::set_aside;
+use super::salvage::{options_for, origin_for};
+use super::sources::{Hidden, Merged, Source};
+use super::{Inspector, Repaired};
+use crate::aside;
 use crate::compaction::{Fold, write_cut_tables};
 use crate::keyspace::DEFAULT_KEYSPACE;
-use crate::log_files::{log_file_name, parse_log_file_name};
-use crate::manifest::{
-    Change, Edit, Manifest, State, invariants, read_prefix, read_settings_property,
-};
+use crate::manifest::{Change, Edit, PreparedManifest, State, invariants};
+use crate::recover;
 use crate::settings::KeyspaceSettings;
 use crate::user_keys::KeyFormat;
-use crate::version::{KeyspaceVersion, TableId, TableMeta, parse_table_file_name, table_file_name};
+use crate::version::{KeyspaceVersion, TableMeta, parse_table_file_name, table_file_name};
 use esker_base::{
-    EntryCursor, Error, FragmentedTombstones, Hint, KeyspaceId, Kind, RangeTombstone, Result,
-    Seqno, ambient_seed,
+    EntryCursor, Error, FragmentedTombstones, Hint, KeyspaceId, RangeTombstone, Result, Seqno,
 };
-use esker_table::{BlockCache, Origin, SalvagedTable, Table, tables_in};
+use esker_table::Origin;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The bytes of keys and values after which a new table begins.
 const TABLE_BYTES: u64 = 64 << 20;
 
-/// A table that was found.
-struct Found {
-    meta: TableMeta,
-    level: u8,
-    salvaged: Arc<SalvagedTable>,
-    /// What is wrong with it.
-    damage: Option<Error>,
-    /// Where other tables replace it.
-    hidden: Vec<Hidden>,
-}
-
-impl Found {
-    fn source(&self) -> Source {
-        Source::Table(self.salvaged.cursor(), self.hidden.clone())
-    }
-
-    /// Its range tombstones, cut to where it is not replaced.
-    fn tombstones(&self) -> Vec<RangeTombstone> {
-        let all = self.salvaged.tombstones().map(|list| list.tombstones().collect());
-        let mut left: Vec<RangeTombstone> = all.unwrap_or_default();
-        for (from, to) in &self.hidden {
-            left = left.into_iter().flat_map(|tombstone| without(tombstone, from, to)).collect();
-        }
-        left
-    }
-}
-
-/// What is left of a range tombstone outside a range.
-fn without(
-    tombstone: RangeTombstone,
-    from: &Option<Vec<u8>>,
-    to: &Option<Vec<u8>>,
-) -> Vec<RangeTombstone> {
-    let RangeTombstone { start, end, seqno } = tombstone;
-    let before = from.clone().map(|from| (start.clone(), end.clone().min(from)));
-    let behind = to.clone().map(|to| (start.max(to), end));
-    let parts = [before, behind].into_iter().flatten().filter(|(start, end)| start < end);
-    parts.map(|(start, end)| RangeTombstone { start, end, seqno }).collect()
-}
-
-/// A keyspace that is being rebuilt.
-#[derive(Default)]
-struct Part {
-    name: Option<(String, KeyspaceSettings)>,
-    tables: Vec<Found>,
-    versions: Vec<Version>,
-    range_deletes: Vec<RangeTombstone>,
-}
-
-/// All that was found.
-#[derive(Default)]
-struct Gathered {
-    parts: BTreeMap<KeyspaceId, Part>,
-    dropped: BTreeSet<KeyspaceId>,
-    /// How many tables say that they are of the database with this identity.
-    identities: BTreeMap<u64, u64>,
-    identity: Option<u64>,
-    edits: u64,
-    /// How the database stores keys.
-    keys: Option<KeyFormat>,
-    next_keyspace: u32,
-    /// Files that nothing was taken from, or everything.
-    aside: BTreeSet<String>,
-    logs_aside: Vec<String>,
-    last_seqno: Seqno,
-    repaired: Repaired,
-}
-
 impl Inspector {
     /// Makes a database of the tables and logs there are. `damage` is why no manifest can be gone by.
     pub(super) fn rebuild(&self, damage: &[Error]) -> Result<Repaired> {
         let mut gathered = Gathered::default();
         gathered.repaired.given_up_manifests = damage.iter().map(Error::fact).collect();
+        gathered.repaired.mended_pool = self.pool_problems();
         self.gather_manifests(&mut gathered)?;
         self.gather_tables(&mut gathered)?;
         let identity = self.identity_of(&mut gathered);
         self.check_log_directory(identity)?;
         let _log_lock = self.lock_logs()?;
+        self.check_logs_place(&gathered.flushed(), false)?;
         gathered.parts.values_mut().for_each(leave_out_replaced);
         self.gather_logs(&mut gathered)?;
         name_keyspaces(&mut gathered);
         self.write_rebuilt(gathered, identity)
     }
 
-    /// Takes from the manifests, the newest first, what their first edits say of keyspaces.
-    fn gather_manifests(&self, gathered: &mut Gathered) -> Result<()> {
-        for name in self.manifests(None)? {
-            gathered.aside.insert(name.clone());
-            let Some((identity, records)) = read_prefix(&*self.storage, &name)? else { continue };
-            gathered.identity.get_or_insert(identity);
-            gathered.edits = gathered.edits.max(records.len() as u64);
-            if let Some(first) = records.first() {
-                let told = first.edit.changes.iter().find_map(|change| match change {
-                    Change::KeyFormat(keys) => Some(*keys),
-                    _ => None,
-                });
-                gathered.keys.get_or_insert(told.unwrap_or(KeyFormat::AsGiven));
-            }
-            for change in records.into_iter().flat_map(|record| record.edit.changes) {
-                match change {
-                    Change::CreateKeyspace { id, name, settings, .. } => {
-                        gathered.next_keyspace = gathered.next_keyspace.max(id.0 + 1);
-                        let part = gathered.parts.entry(id).or_default();
-                        part.name.get_or_insert((name, settings));
-                    }
-                    Change::DropKeyspace(id) => {
-                        gathered.dropped.insert(id);
-                    }
-                    Change::Numbered { edits, .. } => gathered.edits = gathered.edits.max(edits),
-                    _ => {}
-                }
-            }
+    fn write_rebuilt(&self, mut gathered: Gathered, identity: u64) -> Result<Repaired> {
+        let first_file = self.next_file_seen()?.max(gathered.next_file);
+        let prepared = self.prepare_rebuilt(&mut gathered, identity, first_file);
+        let (manifest, needed) = prepared.inspect_err(|_| self.remove_new_tables(first_file))?;
+        let mut tables = self.storage.list()?;
+        tables
+            .retain(|name| parse_table_file_name(name).is_some_and(|file| !needed.contains(&file)));
+        tables.sort();
+        let mut repaired = gathered.repaired;
+        repaired.set_aside.extend(set_aside(&*self.storage, tables)?);
+        if self.pool.is_none() {
+            let logs = gathered.logs_aside;
+            repaired.set_aside.extend(set_aside(&*self.log_storage, logs)?);
         }
-        for id in gathered.dropped.clone() {
-            gathered.parts.remove(&id);
-        }
-        Ok(())
+        let manifest = manifest.install(&*self.storage)?;
+        // Only now: until then the next repair needs what they say.
+        let manifests = gathered.manifests_aside;
+        repaired.set_aside.extend(set_aside(&*self.storage, manifests)?);
+        repaired.manifest = manifest.name().to_owned();
+        repaired.rebuilt.push(format!("rebuilt the manifest from {}", self.storage.describe()));
+        repaired.last_seqno = gathered.last_seqno;
+        Ok(repaired)
     }
 
-    fn gather_tables(&self, gathered: &mut Gathered) -> Result<()> {
-        let mut names = self.storage.list()?;
-        names.sort();
-        for name in names {
-            let Some(file) = parse_table_file_name(&name) else { continue };
-            let readable = self.storage.open(&name)?;
-            // The last footer may be missing although a first table is there.
-            let places = tables_in(&readable, file)?;
-            let places = places.unwrap_or(vec![(0, readable.len()?)]);
-            for (offset, bytes) in places {
-                let salvaged = SalvagedTable::open(readable.clone(), file, offset, bytes)?;
-                let id = TableId { file, offset };
-                if !self.gather_table(gathered, id, bytes, salvaged)? {
-                    gathered.aside.insert(name.clone());
-                    gathered.repaired.rebuilt.push(format!(
-                        "left out {name} at offset {offset}: it does not say what it is of"
-                    ));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// False if the table does not say what it is of.
-    fn gather_table(
+    /// Writes all that is new: tables from `first_file` on, copies of logs, and the manifest. Returns the
+    /// manifest and the table files that it lists.
+    fn prepare_rebuilt(
         &self,
         gathered: &mut Gathered,
-        id: TableId,
-        bytes: u64,
-        salvaged: Arc<SalvagedTable>,
-    ) -> Result<bool> {
-        let Some(properties) = salvaged.properties().cloned() else { return Ok(false) };
-        let keyspace = properties.keyspace;
-        if gathered.dropped.contains(&keyspace) {
-            gathered.aside.insert(table_file_name(id.file));
-            let what = format!("left out {}: its keyspace was dropped", table_file_name(id.file));
-            gathered.repaired.rebuilt.push(what);
-            return Ok(true);
-        }
-        gathered.next_keyspace = gathered.next_keyspace.max(keyspace.0 + 1);
-        let part = gathered.parts.entry(keyspace).or_default();
-        if let Some(origin) = &properties.origin {
-            *gathered.identities.entry(origin.database).or_default() += 1;
-            gathered.edits = gathered.edits.max(origin.edits);
-            let told = read_settings_property(&origin.settings);
-            let settings = told.map(|(settings, _)| settings).unwrap_or_default();
-            gathered.keys = gathered.keys.or(told.map(|(_, keys)| keys));
-            part.name.get_or_insert((origin.name.clone(), settings));
-        }
-        // Tables of older programs, which stored keys as they were given, do not say where they come from.
-        let keys = *gathered.keys.get_or_insert(KeyFormat::AsGiven);
-        let damage = self.damage_of(id, bytes)?;
-        // What the table ends with, a version or the end of a range tombstone, is not in its properties.
-        let mut cursor = salvaged.cursor();
-        let (mut last, mut kept) = (Vec::new(), 0);
-        while cursor.advance()? {
-            kept += 1;
-            last.clear();
-            last.extend_from_slice(cursor.key());
-        }
-        if let Some(error) = &damage {
-            gathered.repaired.lost_tables.push(LostTable {
-                file: path(&*self.storage, &table_file_name(id.file)),
-                error: error.fact(),
-                smallest: keys.user(&properties.smallest).into_owned(),
-                largest: keys.user(&properties.largest).into_owned(),
-                kept,
-                lost_keys: cursor.lost().iter().map(|lost| told(keys, lost)).collect(),
-                lost_range_deletes: salvaged.tombstones().is_none(),
-            });
-        } else {
-            gathered.repaired.tables += 1;
-        }
-        let meta = TableMeta {
-            id,
-            bytes,
-            largest_is_exclusive: properties.largest > last,
-            smallest: properties.smallest,
-            largest: properties.largest,
-            entries: properties.entries,
-            deletes: properties.deletes,
-            range_tombstones: properties.range_tombstones,
-            raw_bytes: properties.raw_key_bytes + properties.raw_value_bytes,
-            min_seqno: properties.smallest_seqno,
-            max_seqno: properties.largest_seqno,
-            global_seqno: None,
-        };
-        gathered.last_seqno = gathered.last_seqno.max(meta.max_seqno);
-        part.tables.push(Found {
-            meta,
-            level: properties.level,
-            salvaged,
-            damage,
-            hidden: Vec::new(),
-        });
-        Ok(true)
-    }
-
-    fn damage_of(&self, id: TableId, bytes: u64) -> Result<Option<Error>> {
-        let file = self.storage.open(&table_file_name(id.file))?;
-        let cache = Arc::new(BlockCache::new(0));
-        let table = match Table::open(file, id.file, id.offset, bytes, cache) {
-            Ok(table) => Arc::new(table),
-            Err(error) if error.is_corruption() => return Ok(Some(error)),
-            Err(error) => return Err(error),
-        };
-        let (mut damage, mut failure) = (None, None);
-        table.verify(&mut |error| {
-            let first = if error.is_corruption() { &mut damage } else { &mut failure };
-            first.get_or_insert(error);
-        });
-        failure.map_or(Ok(damage), Err)
-    }
-
-    /// Whose tables these are: as a manifest's header says, or most of the tables, or the place of the logs.
-    fn identity_of(&self, gathered: &mut Gathered) -> u64 {
-        let most = gathered.identities.iter().max_by_key(|(_, tables)| **tables);
-        let identity = gathered.identity.or(most.map(|(identity, _)| *identity));
-        identity.or(self.owner_of_logs()).unwrap_or_else(|| {
-            let what = "nothing says what the database's identity was: it gets a new one";
-            gathered.repaired.rebuilt.push(what.into());
-            ambient_seed()
-        })
-    }
-
-    /// Takes the writes of logs that no table has.
-    fn gather_logs(&self, gathered: &mut Gathered) -> Result<()> {
-        let names = self.log_storage.list()?;
-        let mut epochs: Vec<_> =
-            names.iter().filter_map(|name| parse_log_file_name(name)).collect();
-        epochs.sort_unstable();
-        let mut expected = gathered.last_seqno + 1;
-        let mut has_begun = false;
-        for epoch in epochs {
-            let name = log_file_name(epoch);
-            gathered.logs_aside.push(name.clone());
-            let log = match self.log(epoch) {
-                Ok(log) => log,
-                Err(error) if error.is_corruption() => {
-                    gathered.repaired.cut_logs.push(format!("{name}: {}", error.fact()));
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            let frames = &log.scan.frames;
-            let (Some(first), Some(last)) = (frames.first(), frames.last()) else { continue };
-            if last.next_seqno() <= expected {
-                continue;
-            }
-            if has_begun && first.first_seqno > expected {
-                gathered.repaired.cut_logs.push(format!(
-                    "{name}: its writes start at seqno {}, and those from {expected} on are missing",
-                    first.first_seqno
-                ));
-                break;
-            }
-            if !has_begun && first.first_seqno > expected {
-                gathered.repaired.rebuilt.push(format!(
-                    "no file has writes {expected} to {}: they were deleted since, or are lost",
-                    first.first_seqno - 1
-                ));
-            }
-            has_begun = true;
-            for (seqno, entry) in frames.iter().flat_map(|frame| log.entries(frame)) {
-                if seqno < expected || gathered.dropped.contains(&entry.keyspace) {
-                    continue;
-                }
-                gathered.repaired.log_entries += 1;
-                gathered.next_keyspace = gathered.next_keyspace.max(entry.keyspace.0 + 1);
-                let part = gathered.parts.entry(entry.keyspace).or_default();
-                let (key, value) = (entry.key.to_vec(), entry.value.to_vec());
-                match entry.kind {
-                    Kind::RangeDelete => {
-                        part.range_deletes.push(RangeTombstone { start: key, end: value, seqno });
-                    }
-                    kind => part.versions.push((key, seqno, kind, value)),
-                }
-            }
-            expected = last.next_seqno();
-        }
-        gathered.last_seqno = expected - 1;
-        Ok(())
-    }
-
-    fn write_rebuilt(&self, mut gathered: Gathered, identity: u64) -> Result<Repaired> {
-        let mut id = self.next_file_seen()?;
-        let first_file = id;
+        identity: u64,
+        first_file: u64,
+    ) -> Result<(PreparedManifest, BTreeSet<u64>)> {
+        let mut id = first_file;
         let numbered = Change::Numbered { edits: gathered.edits + 1, first_file };
         // New databases map keys.
         let keys = gathered.keys.unwrap_or(KeyFormat::Mapped);
@@ -354,7 +101,6 @@ impl Inspector {
             Change::NextKeyspace(gathered.next_keyspace.max(1)),
             Change::FlushedThrough(gathered.last_seqno),
         ];
-        let mut needed = BTreeSet::new();
         for (keyspace, part) in std::mem::take(&mut gathered.parts) {
             let (name, settings) = part.name.clone().expect("every keyspace was named");
             changes.push(Change::CreateKeyspace {
@@ -364,15 +110,14 @@ impl Inspector {
                 retention_seqno: None,
             });
             let version = KeyspaceVersion::new(keyspace, name, settings);
-            let origin = origin_for(&version, keys, identity, gathered.edits + 1);
-            let runs = self.runs_of(part, &version, &origin, &mut id)?;
+            // Not the edit to come: if this repair is interrupted, no table may name an edit that never was.
+            let origin = origin_for(&version, keys, identity, gathered.edits);
+            let runs = self.runs_of(part, &gathered.damaged, &version, &origin, &mut id)?;
             for (run, tables) in runs.into_iter().enumerate() {
-                for meta in tables {
-                    needed.insert(meta.id.file);
-                    // Above every run of before, and below every run to come.
-                    let run = first_file + run as u64;
-                    changes.push(Change::AddTable { keyspace, level: 0, run, meta });
-                }
+                // Above every run of before, and below every run to come.
+                let run = first_file + run as u64;
+                let add = |meta| Change::AddTable { keyspace, level: 0, run, meta };
+                changes.extend(tables.into_iter().map(add));
             }
         }
         self.storage.sync_names()?;
@@ -384,30 +129,19 @@ impl Inspector {
         applied.map_err(|what| Error::corruption(self.storage.describe(), 0, what))?;
         invariants::check(&state.version)
             .map_err(|what| Error::corruption(self.storage.describe(), 0, what))?;
-        for name in self.storage.list()? {
-            if parse_table_file_name(&name).is_some_and(|file| !needed.contains(&file)) {
-                gathered.aside.insert(name);
-            }
-        }
-        let mut repaired = gathered.repaired;
-        repaired.rebuilt.push(format!("rebuilt the manifest from {}", self.storage.describe()));
-        repaired.last_seqno = gathered.last_seqno;
-        let aside = gathered.aside.into_iter().collect();
-        repaired.set_aside.extend(set_aside(&*self.storage, aside)?);
-        if self.pool.is_none() {
-            let logs = gathered.logs_aside;
-            repaired.set_aside.extend(set_aside(&*self.log_storage, logs)?);
-        }
+        recover::check_table_files(&*self.storage, &state)?;
+        gathered.repaired.kept_logs = aside::keep(&*self.storage, &gathered.rejected)?;
         self.mend_pool()?;
-        let manifest = Manifest::create(&*self.storage, next_file, identity, &state.snapshot())?;
-        repaired.manifest = manifest.name().to_owned();
-        Ok(repaired)
+        let snapshot = state.snapshot();
+        let manifest = PreparedManifest::write(&*self.storage, next_file, identity, &snapshot)?;
+        Ok((manifest, state.files()))
     }
 
     /// The keyspace's tables in runs, the oldest first.
     fn runs_of(
         &self,
         mut part: Part,
+        damaged: &BTreeSet<u64>,
         keyspace: &KeyspaceVersion,
         origin: &Arc<Origin>,
         id: &mut u64,
@@ -429,7 +163,9 @@ impl Inspector {
         };
         let sources = || part.tables.iter().map(Found::source);
         let (in_order, cuts) = examine(&part.tables, sources().collect())?;
-        let is_whole = |table: &Found| table.damage.is_none() && table.hidden.is_empty();
+        // A file is set aside only as a whole, so sound tables beside a damaged one are written anew.
+        let is_whole =
+            |table: &Found| !damaged.contains(&table.meta.id.file) && table.hidden.is_empty();
         if in_order && part.tables.iter().all(is_whole) {
             let mut runs = layers(part.tables.iter().map(|table| &table.meta));
             let tables = write(Merged::new(vec![logged])?, logged_deletes, &[])?;
@@ -450,7 +186,8 @@ impl Inspector {
 fn leave_out_replaced(part: &mut Part) {
     let mut obsolete = BTreeSet::new();
     let mut replaced: BTreeMap<(u64, u64), Vec<Hidden>> = BTreeMap::new();
-    for table in &part.tables {
+    // Of a damaged table, what it was merged from may be more complete.
+    for table in part.tables.iter().filter(|table| table.damage.is_none()) {
         let properties = table.salvaged.properties();
         let Some(origin) = properties.and_then(|properties| properties.origin.as_ref()) else {
             continue;
@@ -534,30 +271,32 @@ fn layers<'a>(tables: impl Iterator<Item = &'a TableMeta>) -> Vec<Vec<TableMeta>
 /// Gives every keyspace a name of its own.
 fn name_keyspaces(gathered: &mut Gathered) {
     gathered.parts.entry(KeyspaceId::DEFAULT).or_default();
-    let mut taken = BTreeSet::new();
     // The newest of one name has it: the others were dropped.
+    let mut owners = BTreeMap::new();
+    for (id, part) in &gathered.parts {
+        owners.extend(part.name.as_ref().map(|(name, _)| (name.clone(), *id)));
+    }
     for (id, part) in gathered.parts.iter_mut().rev() {
-        let is_told = part.name.is_some();
-        let (name, _) = part.name.get_or_insert_with(|| {
+        let (wanted, settings) = part.name.take().unwrap_or_else(|| {
             let name = match *id {
                 KeyspaceId::DEFAULT => DEFAULT_KEYSPACE.to_owned(),
                 id => format!("keyspace-{}", id.0),
             };
-            (name, KeyspaceSettings::default())
-        });
-        if !is_told {
             gathered
                 .repaired
                 .rebuilt
                 .push(format!("assumed the default settings, and the name, of keyspace {name:?}"));
+            (name, KeyspaceSettings::default())
+        });
+        let mut name = wanted.clone();
+        while *owners.entry(name.clone()).or_insert(*id) != *id {
+            name = format!("{name}-{}", id.0);
         }
-        if !taken.insert(name.clone()) {
-            let old = format!("{name}-{}", id.0);
+        if name != wanted {
             gathered.repaired.rebuilt.push(format!(
-                "two keyspaces were called {name:?}: the older, which was dropped, is now {old:?}"
+                "two keyspaces were called {wanted:?}: the older, which was dropped, is now {name:?}"
             ));
-            taken.insert(old.clone());
-            *name = old;
         }
+        part.name = Some((name, settings));
     }
 }

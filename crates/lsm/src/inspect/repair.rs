@@ -9,22 +9,29 @@
 //!
 //! Only damage is given up. A file that can't be read for another reason (a permission, a failing
 //! device, a newer format) stops the repair, and so does a listed log that is not there: it may lie in
-//! another directory. One that lies beside the tables, while a pool or another directory was named, stops it
-//! even if missing logs are to be given up. All of this is decided before the first file is touched.
+//! another directory. If logs are stored beside the tables but another place was named, repair refuses, even
+//! with `--give-up-logs`. All of this is decided before the first file is touched.
 //!
-//! What is given up is taken out of the tree, its files renamed to `NAME.damaged`, and a fresh manifest
-//! written; before that, what is kept of the logs is made durable, as the manifest says where they end. In
-//! a pool there is nothing to rename: an extent that the manifest does not list is free at the next open;
-//! and words of the pool that do not hold are written anew. A repair that was cut off in between is taken up by the next: a file that is there under
-//! its new name has been given up. What is lost is lost to readers too: an older value of a key, or one
-//! that a lost table had deleted, may be seen again. So a copy, if there is one, is better.
+//! 1. The repair writes new tables and copies of logs, and makes durable what it keeps of the logs.
+//! 2. It makes a fresh manifest durable that lists none of the damaged files. If any of this fails, for
+//!    example on a full disk, it removes the new tables, and the database is as before.
+//! 3. It renames damaged tables and logs to `NAME.damaged`. In a pool there is nothing to rename: an extent
+//!    that the manifest does not list is free at the next open.
+//! 4. It points `CURRENT` at the new manifest, and renames manifests that it gave up.
+//!
+//! If a repair is interrupted before step 3, no file has changed its name, and the next repair starts again.
+//! After that the next repair finds the new manifest. New tables name the last edit before the repair, so they
+//! never show that edits are missing.
+//!
+//! What is lost is lost to readers too: an older value of a key, or one that a lost table had deleted, may be
+//! seen again. So a copy, if there is one, is better.
 
 use super::choose::Chosen;
 use super::salvage::Rewrite;
 use super::{Inspector, path};
 use crate::aside;
 use crate::log_files::{log_file_name, parse_log_file_name};
-use crate::manifest::{CURRENT, LogEnd, Manifest, State, parse_manifest_file_name};
+use crate::manifest::{CURRENT, LogEnd, PreparedManifest, State, parse_manifest_file_name};
 use crate::recover::Rejected;
 use crate::strays::{DAMAGED, Fate, Known, file_id_in};
 use crate::torn::TornLog;
@@ -146,15 +153,14 @@ impl Inspector {
         }
         self.check_log_directory(identity)?;
         let _log_lock = self.lock_logs()?;
-        let whole = in_force
-            && self.cut_off_at(&self.read_manifest(&name)?)?.is_none()
-            && !self.lists_too_few_logs(&state)?;
-        self.presume_states(&state, whole)?;
-        // Even if missing logs are to be given up: these are not missing.
-        self.check_logs_place(&state, whole)?;
-        if whole {
+        let ends_whole = in_force && self.cut_off_at(&self.read_manifest(&name)?)?.is_none();
+        self.presume_states(&state, ends_whole)?;
+        if ends_whole {
             self.check_age(&state)?;
         }
+        let whole = ends_whole && !self.lists_too_few_logs(&state)?;
+        // Even if missing logs are to be given up: these are not missing.
+        self.check_logs_place(&state, whole)?;
         if missing_logs == MissingLogs::Refuse {
             self.expect_logs(&state)?;
         }
@@ -171,19 +177,21 @@ impl Inspector {
             self.give_up_unlisted(&mut decision)?;
         }
         let Repaired { lost_tables, cut_logs, adopted_logs, mended_pool, .. } = &decision.repaired;
-        let nothing_lost =
-            lost_tables.is_empty() && cut_logs.is_empty() && decision.rejected.is_empty();
+        let nothing_lost = lost_tables.is_empty()
+            && cut_logs.is_empty()
+            && decision.rejected.is_empty()
+            && decision.logs_aside.is_empty();
         if in_force && nothing_lost && adopted_logs.is_empty() && mended_pool.is_empty() {
             return Ok(decision.repaired);
         }
         self.carry_out(decision, identity)
     }
 
-    /// Whether a log beside the tables shows that the edit that listed it is lost.
+    /// Whether a log shows that the edit that listed it is lost.
     fn lists_too_few_logs(&self, state: &State) -> Result<bool> {
         let first_file = state.first_file.unwrap_or(state.next_file);
         let unlisted = self.unlisted_logs(state)?;
-        Ok(self.is_one_storage() && unlisted.iter().any(|&epoch| u64::from(epoch) >= first_file))
+        Ok(unlisted.iter().any(|&epoch| u64::from(epoch) >= first_file))
     }
 
     /// Whether a listed log is missing, and a table that is not listed has writes that no other has.
@@ -262,30 +270,63 @@ impl Inspector {
     }
 
     fn carry_out(&self, decision: Decision, identity: u64) -> Result<Repaired> {
-        let Decision { mut state, aside, logs_aside, rewrites, unsettled, rejected, mut repaired } =
+        let Decision { state, aside, logs_aside, rewrites, unsettled, rejected, mut repaired } =
             decision;
-        let mut id = state.next_file.max(self.next_file_seen()?);
-        state.edits += 1;
-        state.first_file = Some(id);
-        // Before anything is renamed: on a full disk this fails, and nothing has changed.
-        repaired.kept_logs = aside::keep(&*self.storage, &rejected)?;
+        let first_file = state.next_file.max(self.next_file_seen()?);
+        // All that needs space. If it fails, nothing has changed.
+        let prepare = || {
+            repaired.kept_logs = aside::keep(&*self.storage, &rejected)?;
+            let (id, state) = self.write_rewrites(state, rewrites, first_file, identity)?;
+            // The manifest will say where they end, and nobody look again whether that is durable.
+            for (epoch, end) in unsettled {
+                self.log_places().make_durable(epoch, end)?;
+            }
+            self.mend_pool()?;
+            PreparedManifest::write(&*self.storage, id, identity, &state.snapshot())
+        };
+        let manifest = prepare().inspect_err(|_| self.remove_new_tables(first_file))?;
+        // If this is interrupted, the next repair finds the prepared manifest.
+        let (manifests, tables): (Vec<_>, Vec<_>) =
+            aside.into_iter().partition(|name| parse_manifest_file_name(name).is_some());
+        repaired.set_aside.extend(set_aside(&*self.storage, tables)?);
+        repaired.set_aside.extend(set_aside(&*self.log_storage, logs_aside)?);
+        manifest.install(&*self.storage)?;
+        repaired.set_aside.extend(set_aside(&*self.storage, manifests)?);
+        Ok(repaired)
+    }
+
+    /// Writes tables anew, in files from `first_file` on. Returns the next file ID, and the state with them.
+    fn write_rewrites(
+        &self,
+        mut state: State,
+        rewrites: Vec<Rewrite>,
+        first_file: u64,
+        identity: u64,
+    ) -> Result<(u64, State)> {
+        let mut id = first_file;
+        // Tables name the last edit that is durable. If this repair is interrupted, there is no later one.
+        let edits = state.edits;
         for rewrite in rewrites {
-            let edit = self.rewrite(&rewrite, id, identity, &state)?;
+            let edit = self.rewrite(&rewrite, id, identity, edits, &state)?;
             id += 1;
             let applied = state.apply(&edit, &self.storage);
             applied.expect("the table is listed, and its successor has less in it");
         }
         self.storage.sync_names()?;
+        state.edits = edits + 1;
+        state.first_file = Some(first_file);
         state.next_file = id + 1;
-        repaired.set_aside.extend(set_aside(&*self.storage, aside)?);
-        repaired.set_aside.extend(set_aside(&*self.log_storage, logs_aside)?);
-        self.mend_pool()?;
-        // The manifest will say where they end, and nobody look again whether that is durable.
-        for (epoch, end) in unsettled {
-            self.log_places().make_durable(epoch, end)?;
+        Ok((id, state))
+    }
+
+    /// Removes the tables that a failed repair wrote, which no manifest lists.
+    pub(super) fn remove_new_tables(&self, first_file: u64) {
+        for name in self.storage.list().unwrap_or_default() {
+            if parse_table_file_name(&name).is_some_and(|file| file >= first_file) {
+                // If it can't be removed now, the next open does it.
+                let _ = self.storage.remove(&name);
+            }
         }
-        Manifest::create(&*self.storage, id, identity, &state.snapshot())?;
-        Ok(repaired)
     }
 
     /// A file id above that of every file, those given up included: no id ever names two files.

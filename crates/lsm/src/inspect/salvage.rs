@@ -68,6 +68,7 @@ impl Inspector {
         rewrite: &Rewrite,
         file_id: u64,
         identity: u64,
+        edits: u64,
         state: &State,
     ) -> Result<Edit> {
         let Rewrite { keyspace, level, run, meta } = rewrite;
@@ -78,7 +79,7 @@ impl Inspector {
             return Ok(edit);
         };
         let options = options_for(version, *level, file_id);
-        let origin = origin_for(version, state.keys, identity, state.edits);
+        let origin = origin_for(version, state.keys, identity, edits);
         let name = table_file_name(file_id);
         let mut file = self.storage.create(&name, Hint::table(options.level))?;
         let mut writer = TableWriter::new(&mut *file, options).with_origin(Some(origin));

@@ -59,25 +59,7 @@ impl Manifest {
         identity: u64,
         snapshot: &Edit,
     ) -> Result<Manifest> {
-        let name = manifest_file_name(id);
-        let mut file = storage.create(&name, Hint::of(FileKind::Manifest))?;
-        let written = file
-            .append(&encode_header(identity))
-            .and_then(|()| append_record(&mut *file, snapshot))
-            .and_then(|()| file.sync())
-            .and_then(|()| storage.sync_names())
-            .and_then(|()| write_pointer(storage, &name, None));
-        if let Err(error) = written {
-            // `CURRENT` does not name it. On a full disk every further try would take more.
-            drop(file);
-            let _ = storage.remove(&name);
-            let _ = storage.remove(TEMPORARY);
-            return Err(error);
-        }
-        // From here on `CURRENT` may name the file, even if this fails: it stays.
-        storage.rename(TEMPORARY, CURRENT)?;
-        storage.sync_names()?;
-        Ok(Manifest { file, name, failed: None })
+        PreparedManifest::write(storage, id, identity, snapshot)?.install(storage)
     }
 
     /// Appends `edit` and makes it durable. After a failure every later call fails: what is on the
@@ -114,6 +96,45 @@ impl Manifest {
     /// The file's length in bytes.
     pub fn bytes(&self) -> u64 {
         self.file.len()
+    }
+}
+
+/// A manifest that is durable, and that `CURRENT` does not name yet.
+pub(crate) struct PreparedManifest(Manifest);
+
+impl PreparedManifest {
+    /// Writes a fresh manifest file `id` that starts with `snapshot`, and what is to become `CURRENT`,
+    /// durably. After an error nothing is left of either.
+    pub(crate) fn write(
+        storage: &dyn Storage,
+        id: u64,
+        identity: u64,
+        snapshot: &Edit,
+    ) -> Result<PreparedManifest> {
+        let name = manifest_file_name(id);
+        let mut file = storage.create(&name, Hint::of(FileKind::Manifest))?;
+        let written = file
+            .append(&encode_header(identity))
+            .and_then(|()| append_record(&mut *file, snapshot))
+            .and_then(|()| file.sync())
+            .and_then(|()| storage.sync_names())
+            .and_then(|()| write_pointer(storage, &name, None));
+        if let Err(error) = written {
+            // `CURRENT` does not name it. On a full disk every further try would take more.
+            drop(file);
+            let _ = storage.remove(&name);
+            let _ = storage.remove(TEMPORARY);
+            return Err(error);
+        }
+        Ok(PreparedManifest(Manifest { file, name, failed: None }))
+    }
+
+    /// Points `CURRENT` at it. After an error `CURRENT` may name it.
+    pub(crate) fn install(self, storage: &dyn Storage) -> Result<Manifest> {
+        // From here on `CURRENT` may name the file, even if this fails: it stays.
+        storage.rename(TEMPORARY, CURRENT)?;
+        storage.sync_names()?;
+        Ok(self.0)
     }
 }
 

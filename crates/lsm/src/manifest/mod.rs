@@ -20,5 +20,5 @@ pub use file::{
     CURRENT, Current, Manifest, Record, manifest_file_name, parse_manifest_file_name, read_current,
     read_manifest, read_pointer,
 };
-pub(crate) use file::{cut_off_at, read_prefix};
+pub(crate) use file::{PreparedManifest, cut_off_at, read_prefix};
 pub use state::{LogState, State};

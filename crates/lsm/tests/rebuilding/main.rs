@@ -1,5 +1,9 @@
 //! A repair of a database whose manifest is lost, or whose tables are damaged.
 
+mod interrupted;
+mod known;
+mod unfinished;
+
 use esker_api::KeyRange;
 use esker_base::background::Stepped;
 use esker_base::{FileKind, Hint, Rng};
@@ -149,6 +153,9 @@ fn a_database_is_rebuilt_from_tables_and_logs() {
             let infos = db.keyspaces();
             let tiered = infos.iter().find(|info| info.name == "tiered");
             let shape = tiered.map(|info| info.settings.shape);
+            // An empty keyspace is in no table, and its name is lost with the manifest.
+            let is_known = seed % 3 == 0 || expected.keys().any(|key| key.starts_with(b"tiered/"));
+            assert!(shape.is_some() || !is_known, "seed {seed}");
             assert!(shape.is_none_or(|shape| shape == Shape::Tiered { runs: 3 }), "seed {seed}");
             db.close().unwrap();
             inspector(&storage).check(&mut |problem| panic!("seed {seed}: {problem}")).unwrap();

@@ -1,0 +1,462 @@
+//! Collects what manifests, tables and logs say, for a database whose manifest is lost.
+
+use super::repair::LostTable;
+use super::salvage::told;
+use super::sources::{Hidden, Source, Version};
+use super::{Inspector, LogDump, Repaired, path};
+use crate::log_files::{log_file_name, parse_log_file_name};
+use crate::manifest::{Change, Record, State, read_prefix, read_settings_property};
+use crate::recover::Rejected;
+use crate::settings::KeyspaceSettings;
+use crate::user_keys::KeyFormat;
+use crate::version::{TableId, TableMeta, parse_table_file_name, table_file_name};
+use esker_base::{Error, KeyspaceId, Kind, RangeTombstone, Result, Seqno, ambient_seed};
+use esker_memtable::Stop;
+use esker_table::{BlockCache, SalvagedTable, Table, tables_in};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A table that was found.
+pub(super) struct Found {
+    pub(super) meta: TableMeta,
+    pub(super) level: u8,
+    pub(super) salvaged: Arc<SalvagedTable>,
+    /// What is wrong with it.
+    pub(super) damage: Option<Error>,
+    /// Where other tables replace it.
+    pub(super) hidden: Vec<Hidden>,
+}
+
+impl Found {
+    pub(super) fn source(&self) -> Source {
+        Source::Table(self.salvaged.cursor(), self.hidden.clone())
+    }
+
+    /// Its range tombstones, cut to where it is not replaced.
+    pub(super) fn tombstones(&self) -> Vec<RangeTombstone> {
+        let all = self.salvaged.tombstones().map(|list| list.tombstones().collect());
+        let mut left: Vec<RangeTombstone> = all.unwrap_or_default();
+        for (from, to) in &self.hidden {
+            left = left.into_iter().flat_map(|tombstone| without(tombstone, from, to)).collect();
+        }
+        left
+    }
+}
+
+/// What is left of a range tombstone outside a range.
+fn without(
+    tombstone: RangeTombstone,
+    from: &Option<Vec<u8>>,
+    to: &Option<Vec<u8>>,
+) -> Vec<RangeTombstone> {
+    let RangeTombstone { start, end, seqno } = tombstone;
+    let before = from.clone().map(|from| (start.clone(), end.clone().min(from)));
+    let behind = to.clone().map(|to| (start.max(to), end));
+    let parts = [before, behind].into_iter().flatten().filter(|(start, end)| start < end);
+    parts.map(|(start, end)| RangeTombstone { start, end, seqno }).collect()
+}
+
+/// A keyspace that is being rebuilt.
+#[derive(Default)]
+pub(super) struct Part {
+    pub(super) name: Option<(String, KeyspaceSettings)>,
+    pub(super) tables: Vec<Found>,
+    pub(super) versions: Vec<Version>,
+    pub(super) range_deletes: Vec<RangeTombstone>,
+}
+
+/// What the edits at the start of the newest readable manifest add up to.
+#[derive(Default)]
+struct Told {
+    keyspaces: BTreeSet<KeyspaceId>,
+    /// Keyspace IDs below this one were given out.
+    next_keyspace: u32,
+    /// File IDs below this one were given out.
+    next_file: u64,
+}
+
+/// All that was found.
+#[derive(Default)]
+pub(super) struct Gathered {
+    pub(super) parts: BTreeMap<KeyspaceId, Part>,
+    told: Option<Told>,
+    /// How many tables name this database ID.
+    identities: BTreeMap<u64, u64>,
+    identity: Option<u64>,
+    /// The highest number of an edit that a manifest or a table names.
+    pub(super) edits: u64,
+    /// How the database stores keys.
+    pub(super) keys: Option<KeyFormat>,
+    pub(super) next_keyspace: u32,
+    pub(super) next_file: u64,
+    /// Table files with any damage. Nothing in them stays in use, so that they can be set aside.
+    pub(super) damaged: BTreeSet<u64>,
+    /// Tables whose properties are unreadable.
+    unowned: Vec<(TableId, u64, Arc<SalvagedTable>)>,
+    pub(super) manifests_aside: Vec<String>,
+    pub(super) logs_aside: Vec<String>,
+    /// Logs in a pool to be copied, because writes in them are dropped.
+    pub(super) rejected: Vec<Rejected>,
+    /// Every write up to here was flushed. Only whole, sound files show that: a flush that was
+    /// interrupted leaves tables that lack writes of its range, and the logs still hold them.
+    flushed_through: Seqno,
+    /// The last write found in any file.
+    pub(super) last_seqno: Seqno,
+    pub(super) repaired: Repaired,
+}
+
+impl Gathered {
+    /// Whether a keyspace was dropped: its ID was given out, and the manifest does not list it.
+    fn is_dropped(&self, keyspace: KeyspaceId) -> bool {
+        self.told.as_ref().is_some_and(|told| {
+            keyspace.0 < told.next_keyspace && !told.keyspaces.contains(&keyspace)
+        })
+    }
+
+    /// Takes the edits of a manifest. Only the newest manifest counts: its first edit lists all keyspaces.
+    fn take_manifest(&mut self, records: Vec<Record>) {
+        let mut told = Told::default();
+        let (mut edits, mut keys) = (0, KeyFormat::AsGiven);
+        for record in records {
+            edits += 1;
+            for change in record.edit.changes {
+                match change {
+                    Change::KeyFormat(format) => keys = format,
+                    Change::Numbered { edits: number, .. } => edits = number,
+                    Change::NextKeyspace(id) => told.next_keyspace = told.next_keyspace.max(id),
+                    Change::NextFile(id) => told.next_file = told.next_file.max(id),
+                    Change::CreateKeyspace { id, name, settings, .. } => {
+                        told.next_keyspace = told.next_keyspace.max(id.0 + 1);
+                        told.keyspaces.insert(id);
+                        self.parts.entry(id).or_default().name = Some((name, settings));
+                    }
+                    Change::DropKeyspace(id) => {
+                        told.keyspaces.remove(&id);
+                        self.parts.remove(&id);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        self.edits = self.edits.max(edits);
+        self.keys = Some(keys);
+        self.next_keyspace = told.next_keyspace;
+        self.next_file = told.next_file;
+        self.told = Some(told);
+    }
+
+    /// A state that says only which writes were flushed.
+    pub(super) fn flushed(&self) -> State {
+        let mut state = State::default();
+        state.version.flushed_through = self.flushed_through;
+        state
+    }
+
+    fn add_table(&mut self, keyspace: KeyspaceId, found: Found) {
+        self.last_seqno = self.last_seqno.max(found.meta.max_seqno);
+        if found.damage.is_some() {
+            self.damaged.insert(found.meta.id.file);
+        } else {
+            self.repaired.tables += 1;
+        }
+        self.parts.entry(keyspace).or_default().tables.push(found);
+    }
+}
+
+impl Inspector {
+    /// Reads the manifests, newest first.
+    pub(super) fn gather_manifests(&self, gathered: &mut Gathered) -> Result<()> {
+        for name in self.manifests(None)? {
+            gathered.manifests_aside.push(name.clone());
+            let Some((identity, records)) = read_prefix(&*self.storage, &name)? else { continue };
+            gathered.identity.get_or_insert(identity);
+            gathered.edits = gathered.edits.max(records.len() as u64);
+            if gathered.told.is_none() && !records.is_empty() {
+                gathered.take_manifest(records);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn gather_tables(&self, gathered: &mut Gathered) -> Result<()> {
+        let mut names = self.storage.list()?;
+        names.sort();
+        for name in names {
+            let Some(file) = parse_table_file_name(&name) else { continue };
+            let readable = self.storage.open(&name)?;
+            let places = tables_in(&readable, file)?;
+            if places.is_none() {
+                gathered.damaged.insert(file);
+            }
+            // The last footer may be missing although a first table is there.
+            let places = places.unwrap_or(vec![(0, readable.len()?)]);
+            let mut last_seqno = 0;
+            for (offset, bytes) in places {
+                let salvaged = SalvagedTable::open(readable.clone(), file, offset, bytes)?;
+                let id = TableId { file, offset };
+                last_seqno = last_seqno.max(self.gather_table(gathered, id, bytes, salvaged)?);
+            }
+            if !gathered.damaged.contains(&file) {
+                gathered.flushed_through = gathered.flushed_through.max(last_seqno);
+            }
+        }
+        self.gather_unowned(gathered)
+    }
+
+    /// Takes a table. Returns its last seqno.
+    fn gather_table(
+        &self,
+        gathered: &mut Gathered,
+        id: TableId,
+        bytes: u64,
+        salvaged: Arc<SalvagedTable>,
+    ) -> Result<Seqno> {
+        let Some(properties) = salvaged.properties().cloned() else {
+            gathered.damaged.insert(id.file);
+            gathered.unowned.push((id, bytes, salvaged));
+            return Ok(0);
+        };
+        let keyspace = properties.keyspace;
+        if let Some(origin) = &properties.origin {
+            *gathered.identities.entry(origin.database).or_default() += 1;
+            gathered.edits = gathered.edits.max(origin.edits);
+        }
+        if gathered.is_dropped(keyspace) {
+            let name = table_file_name(id.file);
+            gathered.repaired.rebuilt.push(format!(
+                "left out a table in {name} at offset {}: its keyspace was dropped",
+                id.offset
+            ));
+            return Ok(properties.largest_seqno);
+        }
+        gathered.next_keyspace = gathered.next_keyspace.max(keyspace.0 + 1);
+        let part = gathered.parts.entry(keyspace).or_default();
+        if let Some(origin) = &properties.origin {
+            let told = read_settings_property(&origin.settings);
+            let settings = told.map(|(settings, _)| settings).unwrap_or_default();
+            gathered.keys = gathered.keys.or(told.map(|(_, keys)| keys));
+            part.name.get_or_insert((origin.name.clone(), settings));
+        }
+        // Tables of older programs, which stored keys as they were given, do not say where they come from.
+        let keys = *gathered.keys.get_or_insert(KeyFormat::AsGiven);
+        let damage = self.damage_of(id, bytes)?;
+        // What the table ends with, a version or the end of a range tombstone, is not in its properties.
+        let mut cursor = salvaged.cursor();
+        let (mut last, mut kept) = (Vec::new(), 0);
+        while cursor.advance()? {
+            kept += 1;
+            last.clear();
+            last.extend_from_slice(cursor.key());
+        }
+        if let Some(error) = &damage {
+            gathered.repaired.lost_tables.push(LostTable {
+                file: path(&*self.storage, &table_file_name(id.file)),
+                error: error.fact(),
+                smallest: keys.user(&properties.smallest).into_owned(),
+                largest: keys.user(&properties.largest).into_owned(),
+                kept,
+                lost_keys: cursor.lost().iter().map(|lost| told(keys, lost)).collect(),
+                lost_range_deletes: salvaged.tombstones().is_none(),
+            });
+        }
+        let meta = TableMeta {
+            id,
+            bytes,
+            largest_is_exclusive: properties.largest > last,
+            smallest: properties.smallest,
+            largest: properties.largest,
+            entries: properties.entries,
+            deletes: properties.deletes,
+            range_tombstones: properties.range_tombstones,
+            raw_bytes: properties.raw_key_bytes + properties.raw_value_bytes,
+            min_seqno: properties.smallest_seqno,
+            max_seqno: properties.largest_seqno,
+            global_seqno: None,
+        };
+        let (level, hidden) = (properties.level, Vec::new());
+        gathered.add_table(keyspace, Found { meta, level, salvaged, damage, hidden });
+        Ok(properties.largest_seqno)
+    }
+
+    /// Takes the tables whose properties are unreadable, if the manifest shows that only one keyspace
+    /// existed when they were written. Otherwise they are left out.
+    fn gather_unowned(&self, gathered: &mut Gathered) -> Result<()> {
+        for (id, bytes, salvaged) in std::mem::take(&mut gathered.unowned) {
+            let is_default = gathered.told.as_ref().is_some_and(|manifest| {
+                manifest.next_keyspace == KeyspaceId::DEFAULT.0 + 1 && id.file < manifest.next_file
+            });
+            let name = table_file_name(id.file);
+            if !is_default {
+                gathered.repaired.rebuilt.push(format!(
+                    "skipped {name} at offset {}: its properties are unreadable, so its keyspace is \
+                     unknown",
+                    id.offset
+                ));
+                continue;
+            }
+            let mut cursor = salvaged.cursor();
+            let (mut smallest, mut largest) = (Vec::new(), Vec::new());
+            let (mut entries, mut max_seqno) = (0, 0);
+            while cursor.advance()? {
+                if entries == 0 {
+                    smallest = cursor.key().to_vec();
+                }
+                entries += 1;
+                largest.clear();
+                largest.extend_from_slice(cursor.key());
+                max_seqno = cursor.seqno().max(max_seqno);
+            }
+            let meta = TableMeta {
+                id,
+                bytes,
+                smallest,
+                largest,
+                largest_is_exclusive: false,
+                entries,
+                deletes: 0,
+                range_tombstones: 0,
+                raw_bytes: 0,
+                min_seqno: 0,
+                max_seqno,
+                global_seqno: None,
+            };
+            let keys = *gathered.keys.get_or_insert(KeyFormat::AsGiven);
+            let what = "properties: unreadable";
+            let error = Error::corruption(path(&*self.storage, &name), id.offset, what);
+            let error = self.damage_of(id, bytes)?.unwrap_or(error);
+            gathered.repaired.lost_tables.push(LostTable {
+                file: path(&*self.storage, &name),
+                error: error.fact(),
+                smallest: keys.user(&meta.smallest).into_owned(),
+                largest: keys.user(&meta.largest).into_owned(),
+                kept: meta.entries,
+                lost_keys: cursor.lost().iter().map(|lost| told(keys, lost)).collect(),
+                lost_range_deletes: salvaged.tombstones().is_none(),
+            });
+            let (level, damage, hidden) = (0, Some(error), Vec::new());
+            let found = Found { meta, level, salvaged, damage, hidden };
+            gathered.add_table(KeyspaceId::DEFAULT, found);
+        }
+        Ok(())
+    }
+
+    fn damage_of(&self, id: TableId, bytes: u64) -> Result<Option<Error>> {
+        let file = self.storage.open(&table_file_name(id.file))?;
+        let cache = Arc::new(BlockCache::new(0));
+        let table = match Table::open(file, id.file, id.offset, bytes, cache) {
+            Ok(table) => Arc::new(table),
+            Err(error) if error.is_corruption() => return Ok(Some(error)),
+            Err(error) => return Err(error),
+        };
+        let (mut damage, mut failure) = (None, None);
+        table.verify(&mut |error| {
+            let first = if error.is_corruption() { &mut damage } else { &mut failure };
+            first.get_or_insert(error);
+        });
+        failure.map_or(Ok(damage), Err)
+    }
+
+    /// Returns the database ID: from a manifest header, else from most tables, else from the owner of
+    /// the logs.
+    pub(super) fn identity_of(&self, gathered: &mut Gathered) -> u64 {
+        let most = gathered.identities.iter().max_by_key(|(_, tables)| **tables);
+        let identity = gathered.identity.or(most.map(|(identity, _)| *identity));
+        identity.or(self.owner_of_logs()).unwrap_or_else(|| {
+            let what = "nothing says what the database's identity was: it gets a new one";
+            gathered.repaired.rebuilt.push(what.into());
+            ambient_seed()
+        })
+    }
+
+    /// Takes the writes of logs that no sound table has, as far as they follow each other without a gap.
+    pub(super) fn gather_logs(&self, gathered: &mut Gathered) -> Result<()> {
+        let names = self.log_storage.list()?;
+        let mut epochs: Vec<_> =
+            names.iter().filter_map(|name| parse_log_file_name(name)).collect();
+        epochs.sort_unstable();
+        let mut expected = gathered.flushed_through + 1;
+        let mut has_begun = false;
+        // What was dropped since the last log that was taken, and how that one ends.
+        let (mut dropped, mut torn) = (Vec::new(), None);
+        for epoch in epochs {
+            let name = log_file_name(epoch);
+            gathered.logs_aside.push(name.clone());
+            let log = match self.log(epoch) {
+                Ok(log) => log,
+                Err(error) if error.is_corruption() => {
+                    gathered.repaired.cut_logs.push(format!("{name}: {}", error.fact()));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            if let Some(error) = &log.cut_short {
+                gathered.repaired.cut_logs.push(format!("{name}: {}", error.fact()));
+            }
+            let first_seqno = log.scan.frames.first().map_or(0, |frame| frame.first_seqno);
+            let next_seqno = log.scan.frames.last().map_or(0, |frame| frame.next_seqno());
+            let is_new = next_seqno > expected;
+            if is_new && has_begun && first_seqno > expected {
+                let what = format!(
+                    "its writes start at seqno {first_seqno}, and those from {expected} on are missing"
+                );
+                dropped.push((log, what));
+                continue;
+            }
+            if is_new {
+                if first_seqno > expected {
+                    gathered.repaired.rebuilt.push(format!(
+                        "no sound file has writes {expected} to {}: they were deleted since, or are \
+                         lost",
+                        first_seqno - 1
+                    ));
+                }
+                has_begun = true;
+                take_log(gathered, &log, expected);
+                expected = next_seqno;
+                // An earlier recovery dropped those: this log continues without them.
+                dropped.clear();
+                torn = match &log.scan.stop {
+                    Stop::Bad { offset, what } if log.scan.later.is_none() => {
+                        Some(format!("{name} ends at offset {offset}: {what}"))
+                    }
+                    _ => None,
+                };
+            }
+            if let Some(later) = log.scan.later.filter(|later| later.first_seqno >= expected) {
+                has_begun = true;
+                let what = format!(
+                    "damaged at offset {}; {} whole frames behind it were dropped",
+                    log.scan.end, later.frames
+                );
+                dropped.push((log, what));
+            }
+        }
+        gathered.repaired.rebuilt.extend(torn);
+        for (log, what) in dropped {
+            gathered.repaired.cut_logs.push(format!("{}: {what}", log.name));
+            // A file is renamed as it is.
+            gathered.rejected.extend(self.pool.is_some().then(|| log.content()));
+        }
+        gathered.last_seqno = gathered.last_seqno.max(expected - 1);
+        Ok(())
+    }
+}
+
+/// Takes the writes of a log from seqno `expected` on.
+fn take_log(gathered: &mut Gathered, log: &LogDump, expected: Seqno) {
+    for (seqno, entry) in log.scan.frames.iter().flat_map(|frame| log.entries(frame)) {
+        if seqno < expected || gathered.is_dropped(entry.keyspace) {
+            continue;
+        }
+        gathered.repaired.log_entries += 1;
+        gathered.next_keyspace = gathered.next_keyspace.max(entry.keyspace.0 + 1);
+        let part = gathered.parts.entry(entry.keyspace).or_default();
+        let (key, value) = (entry.key.to_vec(), entry.value.to_vec());
+        match entry.kind {
+            Kind::RangeDelete => {
+                part.range_deletes.push(RangeTombstone { start: key, end: value, seqno });
+            }
+            kind => part.versions.push((key, seqno, kind, value)),
+        }
+    }
+}

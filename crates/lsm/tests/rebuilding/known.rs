@@ -1,0 +1,166 @@
+//! What the manifest knew of keyspaces before its damage is neither lost nor contradicted.
+
+use super::*;
+use esker_lsm::manifest::Change;
+
+/// Damages the record behind the first one of which `is_last_read` holds. More records follow.
+fn damage_behind(storage: &Arc<MemoryStorage>, is_last_read: impl Fn(&Change) -> bool) {
+    let manifest = inspector(storage).manifest().unwrap();
+    let holds = |record: &_| {
+        let esker_lsm::manifest::Record { edit, .. } = record;
+        edit.changes.iter().any(&is_last_read)
+    };
+    let at = manifest.records.iter().position(holds).unwrap() + 1;
+    assert!(
+        at + 1 < manifest.records.len(),
+        "the damage would look like a record that was cut off"
+    );
+    flip(&**storage, &manifest.name, manifest.records[at].offset as usize + 9);
+}
+
+fn fill(db: &Db, name: &str, value: &[u8]) {
+    let keyspace = db.keyspace(name, KeyspaceSettings::default()).unwrap();
+    for key in 0..50u32 {
+        db.put(&keyspace, &key.to_be_bytes(), value).unwrap();
+    }
+}
+
+fn check(storage: &Arc<MemoryStorage>) {
+    inspector(storage).check(&mut |problem| panic!("{problem}")).unwrap();
+}
+
+fn names(db: &Db) -> Vec<String> {
+    db.keyspaces().into_iter().map(|info| info.name).collect()
+}
+
+#[test]
+fn a_file_with_a_table_of_a_dropped_keyspace_is_kept_for_its_other_tables() {
+    let storage = Arc::new(MemoryStorage::new());
+    let db = open(&storage).unwrap();
+    fill(&db, "default", b"kept");
+    fill(&db, "dropped", b"gone");
+    db.flush().unwrap();
+    let file = tables(&*storage);
+    assert_eq!(file.len(), 1, "both are in one file");
+    db.drop_keyspace("dropped").unwrap();
+    fill(&db, "later", b"kept");
+    db.flush().unwrap();
+    fill(&db, "default", b"in the log");
+    let expected = pairs(&db);
+    let storage = copy(&*storage);
+    damage_behind(&storage, |change| matches!(change, Change::DropKeyspace(_)));
+    let repaired = repair(&storage);
+    assert!(!repaired.rebuilt.is_empty(), "{repaired:?}");
+    assert!(storage.exists(&file[0]).unwrap(), "{repaired:?}");
+    check(&storage);
+    let db = open(&storage).unwrap();
+    assert_eq!(different(&pairs(&db), &expected), [""; 0]);
+    assert_eq!(names(&db), ["default", "later"]);
+}
+
+/// A snapshot lists every keyspace, so one that it does not list was dropped.
+#[test]
+fn a_keyspace_that_the_snapshot_does_not_list_stays_dropped_and_its_id_is_not_used_again() {
+    let storage = Arc::new(MemoryStorage::new());
+    let db = open(&storage).unwrap();
+    fill(&db, "default", b"kept");
+    fill(&db, "dropped", b"gone");
+    db.flush().unwrap();
+    db.drop_keyspace("dropped").unwrap();
+    db.close().unwrap();
+    let db = open(&storage).unwrap();
+    (0..2).for_each(|_| {
+        fill(&db, "default", b"newer");
+        db.flush().unwrap();
+    });
+    let expected = pairs(&db);
+    let storage = copy(&*storage);
+    damage_behind(&storage, |change| matches!(change, Change::NextKeyspace(_)));
+    repair(&storage);
+    let db = open(&storage).unwrap();
+    assert_eq!(different(&pairs(&db), &expected), [""; 0]);
+    assert_eq!(names(&db), ["default"]);
+    db.keyspace("new", KeyspaceSettings::default()).unwrap();
+    let ids: Vec<u32> = db.keyspaces().iter().map(|info| info.id.0).collect();
+    assert_eq!(ids, [0, 2]);
+}
+
+#[test]
+fn a_drop_that_an_older_manifest_tells_and_a_newer_one_does_not_was_undone() {
+    let storage = Arc::new(MemoryStorage::new());
+    let db = open(&storage).unwrap();
+    fill(&db, "other", b"kept");
+    db.flush().unwrap();
+    let undone = copy(&*storage);
+    let older = read_current(&*storage).unwrap();
+    db.drop_keyspace("other").unwrap();
+    let with_drop = read(&*storage, &older);
+
+    let db = open(&undone).unwrap();
+    (0..2).for_each(|_| {
+        fill(&db, "other", b"newer");
+        db.flush().unwrap();
+    });
+    let expected = pairs(&db);
+    let storage = copy(&*undone);
+    let mut file = storage.create(&older, Hint::of(FileKind::Meta)).unwrap();
+    file.append(&with_drop).unwrap();
+    damage_behind(&storage, |change| matches!(change, Change::NextKeyspace(_)));
+    repair(&storage);
+    let db = open(&storage).unwrap();
+    assert_eq!(different(&pairs(&db), &expected), [""; 0]);
+}
+
+#[test]
+fn no_two_keyspaces_get_one_name() {
+    let storage = Arc::new(MemoryStorage::new());
+    let db = open(&storage).unwrap();
+    for name in ["one", "two"] {
+        db.keyspace(name, KeyspaceSettings::default()).unwrap();
+    }
+    fill(&db, "default", b"kept");
+    fill(&db, "a", b"dropped");
+    db.flush().unwrap();
+    db.drop_keyspace("a").unwrap();
+    fill(&db, "a-3", b"kept");
+    fill(&db, "a", b"kept");
+    db.flush().unwrap();
+    let expected = pairs(&db);
+    let storage = copy(&*storage);
+    storage.remove(&read_current(&*storage).unwrap()).unwrap();
+    repair(&storage);
+    let db = open(&storage).unwrap();
+    assert_eq!(names(&db), ["default", "a-3-3", "a-3", "a"]);
+    let mut found = pairs(&db);
+    found.retain(|key, _| !key.starts_with(b"a-3-3/"));
+    assert_eq!(different(&found, &expected), [""; 0]);
+}
+
+/// Of tables written while the database had one keyspace only, nobody need ask which one they are of.
+#[test]
+fn a_flipped_byte_anywhere_in_a_table_costs_a_block_at_most_without_a_manifest_too() {
+    let (sound, name, expected) = many_blocks();
+    let db = open(&sound).unwrap();
+    (0..2).for_each(|_| db.put(&db.default_keyspace(), b"more", b"").unwrap_or_else(|_| panic!()));
+    db.flush().unwrap();
+    db.put(&db.default_keyspace(), b"more", b"").unwrap();
+    db.flush().unwrap();
+    let sound = copy(&*sound);
+    damage_behind(&sound, |change| matches!(change, Change::NextKeyspace(_)));
+    let bytes = read(&*sound, &name).len();
+    // From the end: properties, index and footer are there.
+    for at in (0..bytes).rev().step_by(61).take(20).chain([5_000]) {
+        let storage = copy(&*sound);
+        flip(&*storage, &name, at);
+        let repaired = repair(&storage);
+        assert_eq!(repaired.lost_tables.len(), 1, "byte {at}: {repaired:?}");
+        assert!(storage.exists(&format!("{name}.damaged")).unwrap(), "byte {at}");
+        let db = open(&storage).unwrap();
+        let found = pairs(&db);
+        assert!(found.len() + 60 >= expected.len(), "byte {at}: {} are left", found.len());
+        let is_right = |(key, value): (&Vec<u8>, &Vec<u8>)| {
+            expected.get(key).is_none_or(|expected| expected == value)
+        };
+        assert!(found.iter().all(is_right), "byte {at}");
+    }
+}
