@@ -12,6 +12,7 @@ pub mod campaign;
 pub mod clock;
 pub mod content;
 pub mod damage;
+pub mod damaged;
 pub mod decoders;
 pub mod harness;
 pub mod kill;

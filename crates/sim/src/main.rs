@@ -4,6 +4,7 @@
 //! cargo run --release -p esker-sim -- --seeds 10000
 //! cargo run --release -p esker-sim -- --seeds 1000 --deep
 //! cargo run --release -p esker-sim -- pool --images 1000000
+//! cargo run --release -p esker-sim -- damage --trials 10000
 //! cargo run --release -p esker-sim -- kill --rounds 100
 //! cargo run --release -p esker-sim -- kill --rounds 100 --pool
 //! cargo run --release -p esker-sim -- kill --rounds 100 --tpcc
@@ -13,7 +14,7 @@
 
 use clap::{Parser, Subcommand};
 use esker_sim::operations::History;
-use esker_sim::{campaign, kill, killed_tpcc, pool};
+use esker_sim::{campaign, damaged, kill, killed_tpcc, pool};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -51,6 +52,18 @@ enum Command {
         #[arg(long, default_value_t = 1000)]
         first_seed: u64,
     },
+    /// Damages files of databases, hash stores and flash devices, and checks what is read, reported and repaired.
+    Damage {
+        /// How many trials.
+        #[arg(long, default_value_t = 1000)]
+        trials: u64,
+        /// The seed of the first; the others follow.
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+        /// Where the files lie meanwhile.
+        #[arg(long, default_value = "/dev/shm")]
+        dir: PathBuf,
+    },
     /// Kills real processes while they write, and checks what they leave.
     Kill {
         /// How many processes.
@@ -82,6 +95,7 @@ fn main() -> ExitCode {
     let outcome = match &arguments.command {
         None => simulate(&arguments),
         Some(Command::Pool { images, first_seed }) => crash_pools(*images, *first_seed),
+        Some(Command::Damage { trials, seed, dir }) => damage_files(dir, *trials, *seed),
         Some(Command::Kill { rounds, seed, dir, pool, tpcc }) => {
             kill_children(dir, *pool, *tpcc, *rounds, *seed)
         }
@@ -124,6 +138,11 @@ fn crash_pools(images: u64, first_seed: u64) -> Result<(), String> {
         }
     })?;
     println!("{totals}");
+    Ok(())
+}
+
+fn damage_files(dir: &Path, trials: u64, seed: u64) -> Result<(), String> {
+    println!("{}", damaged::Campaign::new(dir)?.run(seed..seed + trials)?);
     Ok(())
 }
 
