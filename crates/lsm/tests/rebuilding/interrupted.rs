@@ -32,7 +32,7 @@ fn damaged_tables() -> Files {
     let db = open(&storage).unwrap();
     let other = db.keyspace("other", KeyspaceSettings::default()).unwrap();
     for round in 0..3u32 {
-        for key in 0..40u32 {
+        for key in 0..100u32 {
             let key = (round * 1000 + key).to_be_bytes();
             db.put(&db.default_keyspace(), &key, &[1; 100]).unwrap();
             db.put(&other, &key, &[2; 100]).unwrap();
