@@ -235,6 +235,20 @@ pub enum Error {
         reason: String,
     },
 
+    /// A database would be written over.
+    #[error("{dir} holds a database already: give an empty or a new directory")]
+    DatabaseExists {
+        /// The directory.
+        dir: String,
+    },
+
+    /// The caller stopped an operation before its end.
+    #[error("the {what} was cancelled; nothing of it is left")]
+    Cancelled {
+        /// The operation.
+        what: &'static str,
+    },
+
     /// Written by a newer release.
     #[error(
         "{file} has format version {found}; this program reads up to {supported}: use a newer one"

@@ -3,7 +3,7 @@
 use crate::commands::*;
 use crate::demo;
 use crate::failure::{Failure, Outcome};
-use crate::output::tell;
+use crate::output::{self, to_stderr};
 use clap::Parser;
 use clap::error::ErrorKind;
 
@@ -16,6 +16,9 @@ use clap::error::ErrorKind;
 struct Arguments {
     #[command(subcommand)]
     command: Command,
+    /// Print facts, messages and errors as JSON
+    #[arg(long, global = true)]
+    json: bool,
 }
 
 /// What to do.
@@ -86,10 +89,16 @@ impl Command {
 
 /// Reads the command line. Help and version are answered here.
 pub fn parse() -> Outcome<Command> {
-    Arguments::try_parse().map(|arguments| arguments.command).map_err(|error| {
+    let parsed = Arguments::try_parse();
+    output::use_json(match &parsed {
+        Ok(arguments) => arguments.json,
+        // An error of the command line is an object, too.
+        Err(_) => std::env::args_os().take_while(|one| one != "--").any(|one| one == "--json"),
+    });
+    parsed.map(|arguments| arguments.command).map_err(|error| {
         if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
             // Help, though not asked for: no failure to be told about.
-            tell(error.render().to_string().trim_end());
+            to_stderr(error.render().to_string().trim_end());
             return Failure::Said(2);
         }
         if !error.use_stderr() {

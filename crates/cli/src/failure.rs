@@ -1,6 +1,6 @@
 //! How a command ends when it does not end well.
 
-use crate::output::tell;
+use crate::output::tell_error;
 use crate::units;
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -36,6 +36,17 @@ pub enum Answer {
     Problems,
     /// What was read has gaps, each of them told.
     Incomplete,
+}
+
+impl Answer {
+    fn kind(self) -> &'static str {
+        match self {
+            Answer::NotFound => "not_found",
+            Answer::Exists => "exists",
+            Answer::Problems => "problems",
+            Answer::Incomplete => "incomplete",
+        }
+    }
 }
 
 impl Failure {
@@ -84,14 +95,15 @@ impl Failure {
 
     /// Tells the user, and gives the exit status.
     pub fn report(self) -> ExitCode {
-        let (message, status) = match self {
-            Failure::No(_, message) => (message, 1),
-            Failure::Failed(message) | Failure::Usage(message) => (message, 2),
-            Failure::Interrupted(message) => (message, 130),
+        let (kind, message, status) = match self {
+            Failure::No(answer, message) => (answer.kind(), message, 1),
+            Failure::Failed(message) => ("failed", message, 2),
+            Failure::Usage(message) => ("usage", message, 2),
+            Failure::Interrupted(message) => ("interrupted", message, 130),
             Failure::Said(status) => return ExitCode::from(status),
             Failure::PipeClosed => return ExitCode::SUCCESS,
         };
-        tell(format_args!("esker: {message}"));
+        tell_error(kind, &message, status);
         ExitCode::from(status)
     }
 }
@@ -99,12 +111,15 @@ impl Failure {
 impl From<esker::Error> for Failure {
     fn from(error: esker::Error) -> Self {
         use esker::Error::{
-            BadKeyspaceName, BatchTooLarge, EmptyKey, EmptyRange, InvalidSetting, Io, KeyTooLong,
-            TooManyRangeDeletes, UnknownKeyspace, ValueTooLarge,
+            BadKeyspaceName, BatchTooLarge, Cancelled, EmptyKey, EmptyRange, InvalidSetting, Io,
+            KeyTooLong, TooManyRangeDeletes, UnknownKeyspace, ValueTooLarge,
         };
         let error = in_words(error);
         match error {
             // A directory that is not the database's, or has lost a file: the command may be as it should.
+            Cancelled { what } => {
+                Failure::Interrupted(format!("interrupted; nothing of the {what} is left"))
+            }
             InvalidSetting { setting: "log directory", .. } => Failure::Failed(error.to_string()),
             UnknownKeyspace { name } => Failure::Failed(format!(
                 "there is no keyspace {name:?}; `esker keyspaces` lists those there are"

@@ -92,7 +92,7 @@ impl KeyspaceOptions {
             && existing.settings != settings
         {
             let kept = describe(existing.settings);
-            tell(format_args!("esker: keyspace {name} exists already and stays as it is: {kept}"));
+            tell(format_args!("keyspace {name} exists already and stays as it is: {kept}"));
         }
         Ok(db.keyspace(name, settings)?)
     }

@@ -6,8 +6,33 @@
 
 use crate::failure::Outcome;
 use crate::text::{escape, visible};
+use serde_json::{Value as Json, json};
 use std::fmt::Display;
 use std::io::{BufWriter, Result, StdoutLock, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether `--json` was given.
+static JSON: AtomicBool = AtomicBool::new(false);
+
+/// From now on prints facts, messages and errors as JSON, if `wanted`.
+pub fn use_json(wanted: bool) {
+    JSON.store(wanted, Ordering::Relaxed);
+}
+
+/// Whether facts are printed as JSON.
+pub fn is_json() -> bool {
+    JSON.load(Ordering::Relaxed)
+}
+
+/// Prints the facts of a command: as JSON on a line, or as text, which ends its own lines.
+pub fn show(json: impl FnOnce() -> Json, text: impl FnOnce() -> String) -> Outcome {
+    if is_json() {
+        return print_json(&json());
+    }
+    let mut out = stdout();
+    out.write_all(text().as_bytes())?;
+    Ok(out.flush()?)
+}
 
 /// Standard output for text: control characters are escaped, except newlines and tabs.
 pub fn stdout() -> Visible<BufWriter<StdoutLock<'static>>> {
@@ -19,8 +44,7 @@ pub fn raw_stdout() -> BufWriter<StdoutLock<'static>> {
     BufWriter::new(std::io::stdout().lock())
 }
 
-/// Prints a JSON value on a line.
-pub fn print_json(value: &impl serde::Serialize) -> Outcome {
+fn print_json(value: &Json) -> Outcome {
     let mut out = raw_stdout();
     put_json(&mut out, value)?;
     Ok(out.flush()?)
@@ -50,13 +74,33 @@ pub fn visible_json(text: String) -> String {
     text.chars().map(shown).collect()
 }
 
-/// Prints `message` on standard error, on a line of its own.
+/// Prints `message` on standard error: `esker: message`, or `{"message": …}`.
 ///
 /// An error of this write is ignored: the reader may be gone, or its disk full, and the work goes on.
 pub fn tell(message: impl Display) {
     let message = message.to_string();
+    match is_json() {
+        true => to_stderr(&json!({ "message": message }).to_string()),
+        false => to_stderr(&format!("esker: {message}")),
+    }
+}
+
+/// Prints why the program ends, on standard error: `esker: message`, or `{"error": …}`.
+pub fn tell_error(kind: &str, message: &str, status: u8) {
+    let error = json!({ "error": { "kind": kind, "message": message, "status": status } });
+    match is_json() {
+        true => to_stderr(&error.to_string()),
+        false => to_stderr(&format!("esker: {message}")),
+    }
+}
+
+/// Prints text on standard error that is no message, such as help.
+pub fn to_stderr(text: &str) {
     // In one piece, so that no line of another process comes between.
-    let line = format!("{}\n", visible(&message));
+    let line = match is_json() {
+        true => visible_json(text.to_owned()) + "\n",
+        false => format!("{}\n", visible(text)),
+    };
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 

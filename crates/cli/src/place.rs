@@ -152,7 +152,24 @@ impl Home {
         self.try_open_existing(settings)?.map_err(Failure::from)
     }
 
-    /// The same, and the engine's own error.
+    /// The same. If nothing is there, the error names the flag that creates a database.
+    pub fn open_existing_or_advise(&self, settings: Settings) -> Outcome<Db> {
+        let opened = self.try_open_existing(settings)?;
+        opened.map_err(|error| match &error {
+            esker::Error::NotADatabase { .. } if self.is_vacant() => {
+                Failure::from(error).and(": check the path, or create one with --create")
+            }
+            _ => error.into(),
+        })
+    }
+
+    /// Whether a database can be created here: nothing is there, or an empty directory, or a device.
+    fn is_vacant(&self) -> bool {
+        let is_empty = |mut files: std::fs::ReadDir| files.next().is_none();
+        !self.db.exists() || self.is_on_flash() || self.db.read_dir().is_ok_and(is_empty)
+    }
+
+    /// The same as [`Home::open_existing`], and the engine's own error.
     pub fn try_open_existing(&self, settings: Settings) -> Outcome<esker::Result<Db>> {
         let settings = Settings { recovery: self.recovery(), ..settings };
         let opened = match self.on_flash(Access::Write)? {
@@ -179,7 +196,7 @@ impl Home {
             Access::Write => FlashStorage::open(zones::open(&self.db)?)?,
         };
         if let Some(doubt) = storage.doubt() {
-            tell(format_args!("esker: {}: {doubt}: what is read may be older", self.db.display()));
+            tell(format_args!("{}: {doubt}: what is read may be older", self.db.display()));
         }
         Ok(Some(Env::over(Arc::new(storage))))
     }
@@ -195,11 +212,11 @@ enum Access {
 /// Says what opening gave up.
 fn warned(db: Db) -> Outcome<Db> {
     if let Some(torn) = db.torn_log() {
-        tell(format_args!("esker: {torn}"));
+        tell(format_args!("{torn}"));
     }
     for name in db.set_aside() {
         tell(format_args!(
-            "esker: set aside {name}, which the manifest does not list: it may hold writes that were not \
+            "set aside {name}, which the manifest does not list: it may hold writes that were not \
              acknowledged as durable; remove it if nothing is missing"
         ));
     }
@@ -271,7 +288,7 @@ pub fn for_each_around(
         skipped += 1;
         let what = if skip.are_range_deletes { "range deletes" } else { "versions" };
         let (keys, file, error) = (between(&skip.keys), &skip.file, &skip.keys.error);
-        tell(format_args!("esker: skipped {what} of keys {keys} in {file}: {error}"));
+        tell(format_args!("skipped {what} of keys {keys} in {file}: {error}"));
     };
     let inspector = place.home.inspect()?;
     inspector.read_around(&place.keyspace, range, visit, &mut report)?;

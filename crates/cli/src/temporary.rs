@@ -1,10 +1,11 @@
-//! Temporary directories that are gone when the program is, whether it ends or is interrupted.
+//! Temporary directories that are gone when the program is, whether it ends or is interrupted; and what an
+//! interrupted program says of a directory that it keeps.
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::output::tell;
+use crate::output::tell_error;
 use esker_base::{Background, Clock, Priority, SystemClock, Threads};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::exit;
 use std::time::Duration;
 
@@ -23,13 +24,13 @@ impl Temporary {
     pub fn create(prefix: &str) -> Outcome<Self> {
         let failed = |error| Failure::io("create", "a temporary directory", error);
         // First of all, so that no interrupt finds a directory and no listener.
-        let interrupt =
-            Interrupt::listen().map_err(|error| Failure::io("listen for", "interrupts", error))?;
+        let interrupt = listen()?;
         let dir = tempfile::Builder::new().prefix(prefix).tempdir().map_err(failed)?;
         let path = dir.path().to_owned();
-        let body = Box::new(move || remove_when_interrupted(&interrupt, path));
-        // Never joined: it ends with the process.
-        drop(Threads.spawn("esker-interrupt", Priority::Normal, body)?);
+        end_when_interrupted(interrupt, move || {
+            remove(&path);
+            "interrupted".to_owned()
+        })?;
         Ok(Temporary(dir))
     }
 
@@ -39,17 +40,38 @@ impl Temporary {
     }
 }
 
-fn remove_when_interrupted(interrupt: &Interrupt, dir: PathBuf) {
+fn listen() -> Outcome<Interrupt> {
+    Interrupt::listen().map_err(|error| Failure::io("listen for", "interrupts", error))
+}
+
+/// From now on an interrupt ends the program with status 130 and the message that `last` returns.
+pub fn end_with(last: impl FnOnce() -> String + Send + 'static) -> Outcome {
+    end_when_interrupted(listen()?, last)
+}
+
+fn end_when_interrupted(
+    interrupt: Interrupt,
+    last: impl FnOnce() -> String + Send + 'static,
+) -> Outcome {
+    let body = Box::new(move || {
+        let clock = SystemClock::new();
+        while !interrupt.is_set() {
+            clock.sleep(GLANCE);
+        }
+        tell_error("interrupted", &last(), 130);
+        exit(130);
+    });
+    // Never joined: it ends with the process.
+    drop(Threads.spawn("esker-interrupt", Priority::Normal, body)?);
+    Ok(())
+}
+
+fn remove(dir: &Path) {
     let clock = SystemClock::new();
-    while !interrupt.is_set() {
-        clock.sleep(GLANCE);
-    }
     for _ in 0..TRIES {
-        if std::fs::remove_dir_all(&dir).is_ok() || !dir.exists() {
+        if std::fs::remove_dir_all(dir).is_ok() || !dir.exists() {
             break;
         }
         clock.sleep(GLANCE);
     }
-    tell("esker: interrupted");
-    exit(130);
 }

@@ -5,35 +5,69 @@
 //! a database.
 
 use crate::inner::Inner;
-use crate::manifest::{Manifest, State};
+use crate::manifest::{CURRENT, Manifest, State};
 use crate::recover::{self, Found};
 use crate::version::table_file_name;
 use esker_base::{Error, Result, Rng};
-use esker_storage::Storage;
+use esker_storage::{PosixStorage, Storage};
+use std::path::Path;
 
-/// See the file's head.
-pub(crate) fn checkpoint(inner: &Inner, target: &dyn Storage) -> Result<()> {
-    if !matches!(recover::look(target)?, Found::Nothing) {
-        return Err(Error::NotADatabase {
-            dir: target.describe(),
-            reason: "it holds a database already; give an empty or a new directory".into(),
-        });
+/// Writes a checkpoint into the directory `dir`, which must be missing or empty, as long as `goes_on` says so.
+pub(crate) fn checkpoint_into(inner: &Inner, dir: &Path, goes_on: &dyn Fn() -> bool) -> Result<()> {
+    let is_new = !dir.exists();
+    let target = PosixStorage::create(dir)?;
+    let made = checkpoint(inner, &target, goes_on);
+    if made.is_err() && is_new {
+        let _ = target.remove_if_empty();
     }
-    let lock = target.lock()?;
-    inner.flush_all()?;
-    // Holding the state holds its tables' files.
-    let state = inner.installer.state();
-    if state.closed {
-        // A close has come in between. It may have emptied the state.
-        return Err(Error::Closed);
-    }
-    let linked = link(inner, &state, target);
-    drop(lock);
-    linked
+    made
 }
 
-fn link(inner: &Inner, state: &State, target: &dyn Storage) -> Result<()> {
+/// Writes a checkpoint into `target`, as long as `goes_on` says so. A failure leaves nothing of it.
+pub(crate) fn checkpoint(
+    inner: &Inner,
+    target: &dyn Storage,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<()> {
+    if !matches!(recover::look(target)?, Found::Nothing) {
+        return Err(Error::DatabaseExists { dir: target.describe() });
+    }
+    let lock = target.lock()?;
+    let made = inner.flush_all().and_then(|()| {
+        // Holding the state holds its tables' files.
+        let state = inner.installer.state();
+        if state.closed {
+            // A close has come in between. It may have emptied the state.
+            return Err(Error::Closed);
+        }
+        link(inner, &state, target, goes_on)
+    });
+    if made.is_err() {
+        remove_all(target);
+    }
+    drop(lock);
+    made
+}
+
+/// Removes what a checkpoint that failed has left in `target`, which held nothing before. Tables without a
+/// manifest would pass for a damaged database.
+fn remove_all(target: &dyn Storage) {
+    let _ = target.remove(CURRENT);
+    for name in target.list().unwrap_or_default() {
+        let _ = target.remove(&name);
+    }
+}
+
+fn link(
+    inner: &Inner,
+    state: &State,
+    target: &dyn Storage,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<()> {
     for file in state.files() {
+        if !goes_on() {
+            return Err(Error::Cancelled { what: "checkpoint" });
+        }
         inner.storage.link_to(&table_file_name(file), target)?;
     }
     target.sync_names()?;

@@ -621,16 +621,33 @@ impl Db {
     /// are shared with the original by hard links where the file system can. Writers go on meanwhile;
     /// the copy holds everything acknowledged before the call, and nothing that was begun after it
     /// returned.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DatabaseExists`] if `dir` holds a database. A checkpoint that fails leaves nothing in `dir`, and removes
+    /// it if it was missing.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
+        self.checkpoint_while(dir, &|| true)
+    }
+
+    /// Like [`Db::checkpoint`], as long as `goes_on` returns true. It is called before each table.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Cancelled`] if `goes_on` returns false.
+    pub fn checkpoint_while(
+        &self,
+        dir: impl AsRef<Path>,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<()> {
         // Before a directory is made for it.
         self.writable()?;
-        let target = PosixStorage::create(dir.as_ref())?;
-        self.checkpoint_to(&target)
+        crate::checkpoint::checkpoint_into(&*self.upkeep()?, dir.as_ref(), goes_on)
     }
 
     /// Like [`Db::checkpoint`], into a storage.
     pub fn checkpoint_to(&self, target: &dyn Storage) -> Result<()> {
-        crate::checkpoint::checkpoint(&*self.upkeep()?, target)
+        crate::checkpoint::checkpoint(&*self.upkeep()?, target, &|| true)
     }
 
     /// Closes the database: ends background work, writes what is in memory to tables, and reports

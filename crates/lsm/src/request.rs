@@ -54,6 +54,9 @@ pub enum Requested {
     Done,
     /// No process has the database open any more. Nothing was done.
     NotOpen,
+    /// The caller stopped waiting. The process that has the database open has taken the request, and may
+    /// still do it.
+    Abandoned,
 }
 
 /// Whether a file of this name is a request or an answer. Nothing of a database depends on it.
@@ -62,19 +65,21 @@ pub(crate) fn is_request_file(name: &str) -> bool {
 }
 
 /// Asks the process that has the database in `dir` open for a checkpoint into `target`, as
-/// [`Db::checkpoint`](crate::Db::checkpoint) makes it, and waits for it. `target` must mean the same
-/// directory there.
+/// [`Db::checkpoint`](crate::Db::checkpoint) makes it, and waits for it as long as `goes_on` returns
+/// true. `target` must mean the same directory there.
 ///
 /// # Errors
 ///
 /// [`Error::Unanswered`] if that process takes no requests: it was opened without
 /// [`Settings::answers_requests`](crate::Settings::answers_requests). [`Error::RequestFailed`], with the
-/// cause, if it could not do it.
+/// cause, if it could not do it. [`Error::Cancelled`] if `goes_on` returned false before that process had
+/// taken the request.
 pub fn request_checkpoint(
     dir: &Path,
     target: &Path,
     clock: &dyn Clock,
     seed: u64,
+    goes_on: &dyn Fn() -> bool,
 ) -> Result<Requested> {
     let storage = PosixStorage::open(dir)?;
     let failed = |source| Error::io("find", target.display().to_string(), source);
@@ -83,7 +88,8 @@ pub fn request_checkpoint(
     let mut body = format!("checkpoint {number:016x}\n").into_bytes();
     body.extend_from_slice(target.as_os_str().as_bytes());
     let answer = format!("{ANSWER}{number:016x}");
-    Requester { storage: &storage, body, answer, clock, looks: 0, waited: Duration::ZERO }.ask()
+    let (looks, waited) = (0, Duration::ZERO);
+    Requester { storage: &storage, body, answer, clock, goes_on, looks, waited }.ask()
 }
 
 struct Requester<'a> {
@@ -93,6 +99,7 @@ struct Requester<'a> {
     /// The file of its answer.
     answer: String,
     clock: &'a dyn Clock,
+    goes_on: &'a dyn Fn() -> bool,
     looks: u32,
     /// How long the request that is in `REQUEST` now has waited.
     waited: Duration,
@@ -111,6 +118,9 @@ impl Requester<'_> {
             if found != ahead {
                 (ahead, self.waited) = (found, Duration::ZERO);
             }
+            if !(self.goes_on)() {
+                return Err(Error::Cancelled { what: "checkpoint" });
+            }
             if self.waits()? {
                 return Ok(Requested::NotOpen);
             }
@@ -122,6 +132,14 @@ impl Requester<'_> {
             if let Some(said) = read_whole(self.storage, &self.answer)? {
                 let _ = self.storage.remove(&self.answer);
                 return if said == DONE { Ok(Requested::Done) } else { Err(self.failed(&said)) };
+            }
+            if is_pending && !(self.goes_on)() {
+                // Taken requests are carried out; one that is still there is not.
+                let is_taken = read_whole(self.storage, REQUEST)?.as_ref() != Some(&self.body);
+                return match is_taken || self.storage.remove(REQUEST).is_err() {
+                    true => Ok(Requested::Abandoned),
+                    false => Err(Error::Cancelled { what: "checkpoint" }),
+                };
             }
             let is_closed = match is_pending {
                 true => self.waits()?,
@@ -222,8 +240,7 @@ pub(crate) fn answer(inner: &Inner) -> Result<bool> {
 fn answer_taken(inner: &Inner, storage: &dyn Storage) -> Result<()> {
     let body = read_whole(storage, TAKEN)?.unwrap_or_default();
     let Some((number, target)) = parse(&body) else { return Ok(()) };
-    let made = PosixStorage::create(target)
-        .and_then(|target| crate::checkpoint::checkpoint(inner, &target));
+    let made = crate::checkpoint::checkpoint_into(inner, &target, &|| true);
     let said = made.map_or_else(|error| error.to_string().into_bytes(), |()| DONE.to_vec());
     write_whole(storage, &format!("{ANSWER}{number}"), &said)
 }

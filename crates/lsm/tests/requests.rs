@@ -21,7 +21,7 @@ fn filled(dir: &Path, answers_requests: bool) -> Db {
 }
 
 fn ask(dir: &Path, target: &Path, seed: u64) -> esker_base::Result<Requested> {
-    request_checkpoint(dir, target, &SystemClock::new(), seed)
+    request_checkpoint(dir, target, &SystemClock::new(), seed, &|| true)
 }
 
 fn count(dir: &Path) -> usize {
@@ -82,7 +82,7 @@ fn a_request_that_nobody_takes_is_given_up() {
     let [dir, copies] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let _db = filled(dir.path(), false);
     let copy = copies.path().join("copy");
-    let refused = request_checkpoint(dir.path(), &copy, &Quick, 1).unwrap_err();
+    let refused = request_checkpoint(dir.path(), &copy, &Quick, 1, &|| true).unwrap_err();
     assert!(matches!(refused, Error::Unanswered { .. }), "{refused}");
     assert!(!copy.exists());
     assert_eq!(request_files(dir.path()), [""; 0]);
@@ -109,7 +109,7 @@ impl Clock for Acting {
 }
 
 fn ask_while(dir: &Path, target: &Path, act: Act) -> esker_base::Result<Requested> {
-    request_checkpoint(dir, target, &Acting { waits: AtomicU32::new(0), act }, 1)
+    request_checkpoint(dir, target, &Acting { waits: AtomicU32::new(0), act }, 1, &|| true)
 }
 
 fn request_of(number: u64, target: &Path) -> String {
@@ -215,4 +215,43 @@ fn what_a_crash_left_of_requests_is_removed_at_the_next_open_and_not_done() {
     assert!(!db.answer_request().unwrap());
     db.close().unwrap();
     assert!(!copy.exists());
+}
+
+#[test]
+fn a_request_that_nobody_took_can_be_cancelled() {
+    let [dir, copies] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let db = filled(dir.path(), false);
+    let copy = copies.path().join("copy");
+    let asked = request_checkpoint(dir.path(), &copy, &SystemClock::new(), 1, &|| false);
+    assert!(matches!(asked, Err(Error::Cancelled { .. })), "{asked:?}");
+    assert_eq!(request_files(dir.path()), [""; 0]);
+    assert!(!db.answer_request().unwrap() && !copy.exists());
+    db.close().unwrap();
+}
+
+#[test]
+fn a_checkpoint_that_ends_early_leaves_nothing_behind() {
+    let [dir, copies] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let db = filled(dir.path(), false);
+    // Several tables, so that it stops between two of them.
+    for number in 0..3_u32 {
+        db.put(&db.default_keyspace(), &number.to_be_bytes(), &[8; 200]).unwrap();
+        db.flush().unwrap();
+    }
+    let (new, empty) = (copies.path().join("new"), copies.path().join("empty"));
+    std::fs::create_dir(&empty).unwrap();
+    for target in [&new, &empty] {
+        let calls = std::cell::Cell::new(0);
+        let stopped = db.checkpoint_while(target, &|| calls.replace(calls.get() + 1) == 0);
+        assert!(matches!(stopped, Err(Error::Cancelled { .. })), "{stopped:?}");
+        assert_eq!(calls.get(), 2);
+    }
+    assert!(!new.exists());
+    assert_eq!(empty.read_dir().unwrap().count(), 0);
+    db.checkpoint(&empty).unwrap();
+    assert_eq!(count(&empty), 2_000);
+    let refused = db.checkpoint(&empty).unwrap_err();
+    assert!(matches!(refused, Error::DatabaseExists { .. }), "{refused}");
+    assert_eq!(count(&empty), 2_000);
+    db.close().unwrap();
 }

@@ -1,14 +1,14 @@
 //! `esker check`: does everything hold together?
 
 use crate::failure::{Failure, Outcome};
-use crate::output::{print_json, stdout};
+use crate::interrupt::Interrupt;
+use crate::output::show;
 use crate::place::Home;
 use crate::progress::Progress;
 use crate::units;
 use esker::PoolDomain;
 use esker::inspect::Checked;
-use serde_json::json;
-use std::io::Write;
+use serde_json::{Value as Json, json};
 
 /// Verify every checksum and invariant of a database
 ///
@@ -19,43 +19,49 @@ use std::io::Write;
 pub struct Check {
     #[command(flatten)]
     home: Home,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 impl Check {
     pub fn run(self) -> Outcome {
+        let interrupt =
+            Interrupt::listen().map_err(|error| Failure::io("listen for", "interrupts", error))?;
         let inspector = self.home.inspect()?;
         let mut problems = Vec::new();
         let checked = Progress::during("checking", || {
-            inspector.check(&mut |error| problems.push(error.fact()))
+            let mut report = |error: esker::Error| problems.push(error.fact());
+            inspector.check_while(&mut report, &|| !interrupt.is_set())
         })
         .map_err(Failure::of_check)?;
-        if self.json {
-            print_json(&json!({
-                "keyspaces": checked.keyspaces,
-                "tables": checked.tables,
-                "table_bytes": checked.table_bytes,
-                "table_entries": checked.table_entries,
-                "pool_domain": inspector.pool_domain().map(|domain| domain.to_string()),
-                "log_segments": checked.logs,
-                "frames": checked.frames,
-                "log_entries": checked.log_entries,
-                "strays": checked.strays,
-                "unknown": checked.unknown,
-                "lost": checked.lost,
-                "torn_log": checked.torn_log.as_ref().map(|torn| torn.to_string()),
-                "beside_writer": checked.is_beside,
-                "problems": problems,
-            }))?;
-        } else {
-            let mut out = stdout();
-            out.write_all(text(&checked, &problems, inspector.pool_domain()).as_bytes())?;
-            out.flush()?;
+        let pool = inspector.pool_domain();
+        show(|| json(&checked, &problems, pool), || text(&checked, &problems, pool))?;
+        if checked.tables_left > 0 {
+            let tables = units::counted(checked.tables_left, "table");
+            return Err(Failure::Interrupted(format!(
+                "interrupted; {tables} and the log were not checked; nothing was changed"
+            )));
         }
         Failure::of_problems(self.home.db.display(), problems.len(), "; see `esker repair --help`")
     }
+}
+
+fn json(checked: &Checked, problems: &[String], pool: Option<PoolDomain>) -> Json {
+    json!({
+        "keyspaces": checked.keyspaces,
+        "tables": checked.tables,
+        "tables_left": checked.tables_left,
+        "table_bytes": checked.table_bytes,
+        "table_entries": checked.table_entries,
+        "pool_domain": pool.map(|domain| domain.to_string()),
+        "log_segments": checked.logs,
+        "frames": checked.frames,
+        "log_entries": checked.log_entries,
+        "strays": checked.strays,
+        "unknown": checked.unknown,
+        "lost": checked.lost,
+        "torn_log": checked.torn_log.as_ref().map(|torn| torn.to_string()),
+        "beside_writer": checked.is_beside,
+        "problems": problems,
+    })
 }
 
 fn text(checked: &Checked, problems: &[String], pool: Option<PoolDomain>) -> String {
@@ -97,7 +103,9 @@ fn text(checked: &Checked, problems: &[String], pool: Option<PoolDomain>) -> Str
         // It is among the problems.
         Some(torn) if torn.may_reject_acknowledged() => {}
         Some(torn) => out.push_str(&format!("{torn}\n")),
-        None if problems.is_empty() => out.push_str("no problems found\n"),
+        None if problems.is_empty() && checked.tables_left == 0 => {
+            out.push_str("no problems found\n")
+        }
         None => {}
     }
     out

@@ -1,15 +1,15 @@
 //! `esker checkpoint`: a copy that opens by itself.
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
+use crate::interrupt::Interrupt;
 use crate::options::DatabaseOptions;
-use crate::output::{print_json, stdout};
+use crate::output::show;
 use crate::place::Home;
 use crate::progress::Progress;
 use esker::{Requested, request_checkpoint};
 use esker_base::{SystemClock, ambient_seed};
 use serde_json::json;
-use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Make a consistent copy of the database in a new directory
 ///
@@ -23,9 +23,6 @@ pub struct Checkpoint {
     home: Home,
     /// The directory to make
     target: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
     database: DatabaseOptions,
 }
@@ -33,15 +30,15 @@ pub struct Checkpoint {
 impl Checkpoint {
     pub fn run(self) -> Outcome {
         Progress::during("copying", || self.copy())?;
-        let target = self.target.display();
-        if self.json {
-            return print_json(&json!({ "checkpoint": target.to_string() }));
-        }
-        Ok(writeln!(stdout(), "checkpoint {target}")?)
+        let target = self.target.display().to_string();
+        show(|| json!({ "checkpoint": target }), || format!("checkpoint {target}\n"))
     }
 
     /// Copies the database; if another process has it open, through that one.
     fn copy(&self) -> Outcome {
+        let interrupt =
+            Interrupt::listen().map_err(|error| Failure::io("listen for", "interrupts", error))?;
+        let goes_on = || !interrupt.is_set();
         let settings = self.database.settings(&self.home)?;
         let opened = self.home.try_open_existing(settings.clone())?;
         let db = match opened {
@@ -49,14 +46,22 @@ impl Checkpoint {
             // On a device of chunks there is no place for a request.
             Err(esker::Error::Locked { .. }) if !self.home.is_on_flash() => {
                 let (clock, seed) = (SystemClock::new(), ambient_seed());
-                match request_checkpoint(&self.home.db, &self.target, &clock, seed)? {
+                let asked = request_checkpoint(&self.home.db, &self.target, &clock, seed, &goes_on);
+                match asked? {
                     Requested::Done => return Ok(()),
+                    Requested::Abandoned => return Err(abandoned(&self.target)),
                     Requested::NotOpen => self.home.open_existing(settings)?,
                 }
             }
             Err(error) => return Err(error.into()),
         };
-        db.checkpoint(&self.target)?;
+        db.checkpoint_while(&self.target, &goes_on)?;
         Ok(db.close()?)
     }
+}
+
+fn abandoned(target: &Path) -> Failure {
+    let target = target.display();
+    let what = "interrupted; the process that has the database open may still make the copy in";
+    Failure::Interrupted(format!("{what} {target}"))
 }

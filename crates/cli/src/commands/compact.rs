@@ -2,12 +2,11 @@
 
 use crate::failure::Outcome;
 use crate::options::DatabaseOptions;
-use crate::output::{print_json, stdout};
+use crate::output::show;
 use crate::place::Home;
 use crate::progress::Progress;
 use crate::units;
 use serde_json::json;
-use std::io::Write;
 
 /// Flush and merge the tables, of one keyspace or of all
 #[derive(clap::Args)]
@@ -17,9 +16,6 @@ pub struct Compact {
     /// Only this keyspace
     #[arg(short, long, value_name = "NAME")]
     keyspace: Option<String>,
-    /// Print what there is afterwards as JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
     database: DatabaseOptions,
 }
@@ -34,15 +30,13 @@ impl Compact {
         })?;
         let stats = db.stats();
         db.close()?;
-        if self.json {
-            return print_json(&json!({
-                "tables": stats.tables,
-                "table_bytes": stats.table_bytes,
-                "compaction_bytes": stats.compaction_bytes,
-            }));
-        }
+        let facts = json!({
+            "tables": stats.tables,
+            "table_bytes": stats.table_bytes,
+            "compaction_bytes": stats.compaction_bytes,
+        });
         let (tables, written) = (units::counted(stats.tables, "table"), stats.compaction_bytes);
         let (bytes, written) = (units::bytes(stats.table_bytes), units::bytes(written));
-        Ok(writeln!(stdout(), "{tables} of {bytes}; merging wrote {written}")?)
+        show(|| facts, || format!("{tables} of {bytes}; merging wrote {written}\n"))
     }
 }

@@ -3,7 +3,9 @@
 use crate::failure::{Failure, Outcome};
 use crate::form::KeyForm;
 use crate::options::DatabaseOptions;
+use crate::output::show;
 use crate::place::{Place, Stretch};
+use serde_json::json;
 use std::ffi::OsString;
 
 /// Remove keys, or all keys of a range
@@ -44,6 +46,7 @@ impl Delete {
         }
         let db = self.place.home.open_existing(self.database.settings(&self.place.home)?)?;
         let keyspace = db.existing_keyspace(&self.place.keyspace)?;
+        let (deletes, range_deletes) = (keys.len(), u64::from(range.is_some()));
         let mut batch = db.batch();
         for key in &keys {
             batch.delete(&keyspace, key);
@@ -53,6 +56,10 @@ impl Delete {
         }
         batch.sync();
         db.write(&batch)?;
-        Ok(db.close()?)
+        db.close()?;
+        let keyspace = self.place.keyspace;
+        let facts =
+            json!({ "keyspace": keyspace, "deletes": deletes, "range_deletes": range_deletes });
+        show(|| facts, String::new)
     }
 }

@@ -2,8 +2,10 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::options::DatabaseOptions;
+use crate::output::show;
 use crate::place::Home;
 use esker::DEFAULT_KEYSPACE;
+use serde_json::json;
 
 /// Remove a keyspace, with all of its pairs
 ///
@@ -27,6 +29,7 @@ impl DropKeyspace {
         }
         let db = self.home.open_existing(self.database.settings(&self.home)?)?;
         db.drop_keyspace(&self.name)?;
-        Ok(db.close()?)
+        db.close()?;
+        show(|| json!({ "dropped": self.name }), String::new)
     }
 }

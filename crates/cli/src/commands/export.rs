@@ -8,11 +8,12 @@ use crate::failure::{Answer, Failure, Outcome};
 use crate::form::Form;
 use crate::import::Format;
 use crate::interrupt::Interrupt;
-use crate::output::{json_line, raw_stdout, tell};
+use crate::output::{is_json, json_line, raw_stdout, show, tell};
 use crate::place::{Place, Stretch, for_each, for_each_around};
 use crate::progress::Progress;
 use crate::text::escape_into;
 use crate::units;
+use serde_json::json;
 use std::fs::{File, Permissions};
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -101,7 +102,10 @@ impl Export {
         let failed = |error| Failure::io("write to", name.clone(), error);
         into_file(&self.file, |out| write(out, &failed))?;
         progress.finish();
-        tell(format_args!("exported {} to {name}", units::counted(pairs, "pair")));
+        match is_json() {
+            true => show(|| json!({ "pairs": pairs, "file": name }), String::new)?,
+            false => tell(format_args!("exported {} to {name}", units::counted(pairs, "pair"))),
+        }
         around
     }
 }
@@ -136,12 +140,18 @@ fn into_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> Outcome) -> Outc
         .suffix(".partial")
         .permissions(permissions)
         .tempfile_in(dir)
-        .map_err(|error| Failure::io("create", &name, error))?;
+        .map_err(|error| Failure::io("create", &name, bare(error, dir)))?;
     // If this fails, the partial file goes when it is dropped.
     write(&mut BufWriter::with_capacity(BUFFER_BYTES, partial.as_file()))?;
     partial.as_file().sync_all().map_err(|error| Failure::io("sync", &name, error))?;
     partial.persist(&target).map_err(|error| Failure::io("rename", &name, error.error))?;
     Ok(())
+}
+
+/// An error of a temporary file in `dir` without the name of that file.
+fn bare(error: std::io::Error, dir: &Path) -> std::io::Error {
+    // The directory says it in the system's words.
+    dir.read_dir().err().unwrap_or_else(|| error.kind().into())
 }
 
 /// The file that a symbolic link leads to, there or not; a path that is no link, as it is.

@@ -3,7 +3,7 @@
 use crate::failure::Outcome;
 use crate::form::{Form, Notation};
 use crate::limits;
-use crate::output::{print_json, raw_stdout};
+use crate::output::{raw_stdout, show};
 use crate::place::Place;
 use crate::text::escape;
 use std::ffi::OsString;
@@ -22,11 +22,8 @@ pub struct Get {
     #[command(flatten)]
     form: Form,
     /// Print the exact bytes of the value, and nothing after them
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     raw: bool,
-    /// Print {"key": …, "value": …}
-    #[arg(long, conflicts_with = "raw")]
-    json: bool,
 }
 
 impl Get {
@@ -37,19 +34,16 @@ impl Get {
         let Some(value) = db.get(&keyspace, &key)? else {
             return Err(self.form.key().absent(&key));
         };
-        if self.json {
-            return print_json(&self.form.pair(&key, &value));
-        }
-        let mut out = raw_stdout();
         if self.raw {
+            let mut out = raw_stdout();
             out.write_all(&value)?;
-        } else {
-            match self.form.value() {
-                Notation::Text => writeln!(out, "{}", readable(&value))?,
-                form => writeln!(out, "{}", form.print(&value))?,
-            }
+            return Ok(out.flush()?);
         }
-        Ok(out.flush()?)
+        let text = || match self.form.value() {
+            Notation::Text => readable(&value),
+            form => form.print(&value),
+        };
+        show(|| self.form.pair(&key, &value), || text() + "\n")
     }
 }
 

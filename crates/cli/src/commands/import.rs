@@ -4,7 +4,7 @@ use crate::failure::{Failure, Outcome};
 use crate::import::{Format, Job, OnError, Rules, Source, Stopped, Tally, longest_line};
 use crate::interrupt::Interrupt;
 use crate::options::{DatabaseOptions, KeyspaceOptions, with_default};
-use crate::output::{print_json, stdout};
+use crate::output::{is_json, show};
 use crate::place::Place;
 use crate::progress::Progress;
 use crate::units;
@@ -13,7 +13,6 @@ use esker_base::{Clock, SystemClock};
 use serde_json::json;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -57,9 +56,6 @@ pub struct Import {
     /// What to do about a line that holds no record
     #[arg(long, value_name = "WHAT", default_value = "fail")]
     on_error: OnError,
-    /// Print the summary as JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
     database: DatabaseOptions,
     #[command(flatten)]
@@ -128,19 +124,58 @@ impl Import {
         if let Err(error) = db.close() {
             tally.stopped = Some(Stopped::Failed(error.into()));
         }
-        summarise(tally, seconds, &self.place.keyspace, self.json)
+        let compaction = Compaction::of(&self.place);
+        summarise(tally, seconds, &self.place, compaction)
     }
 }
 
-fn summarise(tally: Tally, seconds: f64, keyspace: &str, as_json: bool) -> Outcome {
-    if as_json {
-        print_json(&json!({
-            "records": tally.records,
-            "skipped": tally.skipped.lines,
-            "bytes": tally.bytes,
-            "seconds": seconds,
-            "complete": tally.stopped.is_none(),
-        }))?;
+/// What a compaction of the keyspace would gain.
+#[derive(Clone, Copy)]
+struct Compaction {
+    runs: u64,
+    reclaimable_bytes: u64,
+}
+
+impl Compaction {
+    /// `None` if the database cannot be read. The import has its own report of that.
+    fn of(place: &Place) -> Option<Self> {
+        let db = place.home.open_for_reading().ok()?;
+        let tree = db.levels().into_iter().find(|tree| tree.name == place.keyspace)?;
+        let runs = tree.levels.iter().map(|level| level.runs.len() as u64).sum();
+        let kept = db.live_data().map_or(f64::MAX, |live| live.bytes + live.pinned_bytes);
+        let reclaimable_bytes = (db.stats().table_bytes as f64 - kept).max(0.0) as u64;
+        Some(Compaction { runs, reclaimable_bytes })
+    }
+
+    /// A line, if it would gain something.
+    fn text(self, place: &Place) -> Option<String> {
+        if self.runs < 2 {
+            return None;
+        }
+        let frees = match self.reclaimable_bytes {
+            0 => String::new(),
+            bytes => format!(", and free about {}", units::bytes(bytes)),
+        };
+        let (db, runs) = (place.home.db.display(), units::counted(self.runs, "run"));
+        Some(format!(
+            "`esker compact {db}` would merge {runs}, so that reads look into one{frees}\n"
+        ))
+    }
+}
+
+fn summarise(tally: Tally, seconds: f64, place: &Place, compaction: Option<Compaction>) -> Outcome {
+    let keyspace = &place.keyspace;
+    let facts = json!({
+        "records": tally.records,
+        "skipped": tally.skipped.lines,
+        "bytes": tally.bytes,
+        "seconds": seconds,
+        "complete": tally.stopped.is_none(),
+        "runs": compaction.map(|it| it.runs),
+        "reclaimable_bytes": compaction.map(|it| it.reclaimable_bytes),
+    });
+    if is_json() {
+        show(|| facts.clone(), String::new)?;
     }
     let records = units::counted(tally.records, "record");
     let were = if tally.records == 1 { "was" } else { "were" };
@@ -155,19 +190,19 @@ fn summarise(tally: Tally, seconds: f64, keyspace: &str, as_json: bool) -> Outco
         Some(Stopped::BadLine(what)) => {
             Err(Failure::new(format!("{what}; {records} before it {were} imported")))
         }
-        None if as_json => Ok(()),
+        None if is_json() => Ok(()),
         None => {
             let skipped = match tally.skipped.lines {
                 0 => String::new(),
                 number => format!(", {} skipped", units::counted(number, "bad line")),
             };
-            writeln!(
-                stdout(),
-                "imported {records} into {keyspace} ({}, {seconds:.2} s, {} records/s){skipped}",
-                units::bytes(tally.bytes),
-                units::per_second(tally.records, seconds),
-            )?;
-            Ok(())
+            let (bytes, rate) =
+                (units::bytes(tally.bytes), units::per_second(tally.records, seconds));
+            let text = format!(
+                "imported {records} into {keyspace} ({bytes}, {seconds:.2} s, {rate} records/s){skipped}\n"
+            );
+            let advice = compaction.and_then(|it| it.text(place)).unwrap_or_default();
+            show(|| facts, || text + &advice)
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::form::Notation;
 use crate::options::shape_name;
-use crate::output::{print_json, raw_stdout};
+use crate::output::{is_json, raw_stdout, show};
 use crate::place::Home;
 use crate::style::Style;
 use crate::tree;
@@ -22,9 +22,6 @@ pub struct Levels {
     /// Draw each table too
     #[arg(long)]
     tables: bool,
-    /// Print JSON, always with the tables
-    #[arg(long)]
-    json: bool,
 }
 
 impl Levels {
@@ -37,9 +34,9 @@ impl Levels {
                 return Err(Failure::from(Error::UnknownKeyspace { name }));
             }
         }
-        if self.json {
+        if is_json() {
             let trees: Vec<_> = trees.iter().map(keyspace_json).collect();
-            return print_json(&json!({ "keyspaces": trees }));
+            return show(|| json!({ "keyspaces": trees }), String::new);
         }
         // Colours are control characters, too. The tree escapes its keys, and names of keyspaces hold none.
         let mut out = raw_stdout();

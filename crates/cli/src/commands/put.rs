@@ -4,12 +4,14 @@ use crate::failure::Outcome;
 use crate::form::Form;
 use crate::limits;
 use crate::options::{DatabaseOptions, KeyspaceOptions, with_default};
+use crate::output::show;
 use crate::place::Place;
+use serde_json::json;
 use std::ffi::OsString;
 
 /// Set a key to a value
 ///
-/// Creates the database and the keyspace if need be. The pair survives power loss once this returns.
+/// Creates the keyspace if need be, and with --create the database. The pair survives power loss once this returns.
 #[derive(clap::Args)]
 pub struct Put {
     #[command(flatten)]
@@ -20,6 +22,9 @@ pub struct Put {
     value: OsString,
     #[command(flatten)]
     form: Form,
+    /// Create the database if there is none
+    #[arg(long)]
+    create: bool,
     #[command(flatten)]
     database: DatabaseOptions,
     #[command(flatten)]
@@ -39,12 +44,16 @@ impl Put {
             "a quarter of a log segment",
         )?;
         limits::check_pair(&settings, &key, &value)?;
-        let db = self.place.home.open(settings)?;
+        let db = match self.create {
+            true => self.place.home.open(settings)?,
+            false => self.place.home.open_existing_or_advise(settings)?,
+        };
         let keyspace = self.options.open(&db, &self.place.keyspace, keyspace_settings)?;
         let mut batch = db.batch();
         batch.put(&keyspace, &key, &value);
         batch.sync();
         db.write(&batch)?;
-        Ok(db.close()?)
+        db.close()?;
+        show(|| json!({ "keyspace": self.place.keyspace, "puts": 1 }), String::new)
     }
 }

@@ -2,14 +2,13 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::form::Notation;
-use crate::output::{print_json, stdout};
+use crate::output::show;
 use crate::place::Files;
 use crate::progress::Progress;
 use crate::text::escape;
 use crate::units;
 use esker::inspect::{LostKeys, MissingLogs, Repaired};
 use serde_json::{Map, Value as Json, json};
-use std::io::Write;
 
 /// Give up what is damaged, so that the rest can be opened
 ///
@@ -26,9 +25,6 @@ pub struct Repair {
     /// Go on if log files are missing, and drop the writes that they held
     #[arg(long)]
     give_up_logs: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 impl Repair {
@@ -45,12 +41,7 @@ impl Repair {
         let inspector = self.files.inspect_to_repair()?;
         let repaired = Progress::during("repairing", || inspector.repair(missing_logs));
         let repaired = repaired.map_err(beyond_repair)?;
-        if self.json {
-            return print_json(&json(&repaired));
-        }
-        let mut out = stdout();
-        out.write_all(text(&repaired).as_bytes())?;
-        Ok(out.flush()?)
+        show(|| json(&repaired), || text(&repaired))
     }
 }
 

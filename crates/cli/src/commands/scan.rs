@@ -2,7 +2,7 @@
 
 use crate::failure::Outcome;
 use crate::form::Form;
-use crate::output::{json_line, raw_stdout};
+use crate::output::{is_json, json_line, raw_stdout};
 use crate::place::{Place, Stretch, for_each, for_each_around};
 use serde_json::{Map, Value as Json};
 use std::io::Write;
@@ -10,7 +10,7 @@ use std::io::Write;
 /// Print the pairs of a range, in key order
 ///
 /// A line is key, tab, value, both escaped: text as it is, except \\ \t \n \r, and \xHH for bytes
-/// that are no printable text.
+/// that are no printable text. With --json it is {"key": …, "value": …}.
 #[derive(clap::Args)]
 pub struct Scan {
     #[command(flatten)]
@@ -32,9 +32,6 @@ pub struct Scan {
     skip_damaged: bool,
     #[command(flatten)]
     form: Form,
-    /// Print {"key": …, "value": …} on each line
-    #[arg(long)]
-    json: bool,
 }
 
 impl Scan {
@@ -43,14 +40,14 @@ impl Scan {
         let range = self.stretch.range(form.key())?;
         // Both kinds of lines are escaped.
         let mut out = raw_stdout();
-        let mut line = String::new();
+        let (mut line, is_json) = (String::new(), is_json());
         let mut left = self.limit.unwrap_or(u64::MAX);
         let mut read = Ok(());
         if left > 0 {
             let visit = |key: &[u8], value: &[u8]| {
                 line.clear();
                 let value = (!self.keys_only).then_some(value);
-                if self.json {
+                if is_json {
                     line.push_str(&json_line(&object(form, key, value))?);
                 } else {
                     text_line(form, key, value, &mut line);

@@ -255,7 +255,7 @@ impl Job<'_> {
         skipped.lines += lines;
         if skipped.reports < REPORTS_MAX {
             skipped.reports += 1;
-            self.progress.say(&format!("esker: {message}; skipped"));
+            self.progress.say(&format!("{message}; skipped"));
         } else {
             skipped.unreported += lines;
         }
@@ -280,7 +280,7 @@ impl Job<'_> {
         self.progress.finish();
         if tally.skipped.unreported > 0 {
             let more = units::counted(tally.skipped.unreported, "more bad line");
-            tell(format_args!("esker: {}: {more} skipped", self.name));
+            tell(format_args!("{}: {more} skipped", self.name));
         }
         tally
     }

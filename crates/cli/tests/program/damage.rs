@@ -84,7 +84,7 @@ fn a_damaged_table_is_found_and_can_be_given_up() {
     scratch.run(&["scan", "copy"]).expect("d\t4\n");
     scratch.run(&["check", "copy"]).expect_status(0);
     assert!(names(&scratch.path("copy")).contains(&format!("{name}.damaged")));
-    scratch.run(&["put", "copy", "e", "5"]).expect("");
+    scratch.run(&["put", "--create", "copy", "e", "5"]).expect("");
     scratch.run(&["scan", "copy"]).expect("d\t4\ne\t5\n");
 }
 
@@ -98,7 +98,7 @@ fn a_log_that_is_missing_is_found_and_given_up_only_when_asked_for() {
     }
     let done = scratch.run(&["check", "copy"]).expect_status(1);
     assert!(done.text().contains("missing"), "{done:?}");
-    scratch.run(&["put", "copy", "k", "v"]).expect_failure(2, "missing");
+    scratch.run(&["put", "--create", "copy", "k", "v"]).expect_failure(2, "missing");
     let before = names(&scratch.path("copy"));
     scratch
         .run(&["repair", "copy"])
@@ -181,7 +181,7 @@ fn dumps_show_every_write() {
     let of =
         |object: &str| lines.iter().filter(|line| line["object"] == object).collect::<Vec<_>>();
     let kinds: Vec<_> = of("entry").iter().map(|entry| entry["kind"].clone()).collect();
-    assert_eq!(kinds, ["put", "delete"]);
+    assert_eq!(kinds, ["put", "--create", "delete"]);
     let frames = of("frame");
     assert_eq!(frames.iter().map(|frame| frame["entries"].as_u64().unwrap()).sum::<u64>(), 2);
     assert_eq!((of("end").len(), &of("end")[0]["reason"]), (1, &"nothing follows".into()));
@@ -261,9 +261,10 @@ fn whole_frames_behind_a_bad_one_are_given_up_only_when_asked_for() {
     let done = scratch.run(&["scan", "copy"]).expect_status(0);
     assert!(done.err.contains(told), "{done:?}");
     let before = names(&scratch.path("copy"));
-    scratch.run(&["put", "copy", "e", "5"]).expect_failure(2, "--accept-torn-log");
+    scratch.run(&["put", "--create", "copy", "e", "5"]).expect_failure(2, "--accept-torn-log");
     assert_eq!(names(&scratch.path("copy")), before);
-    let done = scratch.run(&["put", "copy", "e", "5", "--accept-torn-log"]).expect_status(0);
+    let done =
+        scratch.run(&["put", "--create", "copy", "e", "5", "--accept-torn-log"]).expect_status(0);
     assert!(done.err.contains("writes from seqno 4 on are rejected"), "{done:?}");
     assert!(done.err.contains("kept in lost-"), "{done:?}");
     let done = scratch.run(&["check", "copy"]).expect_status(0);
@@ -276,7 +277,7 @@ fn a_repair_gives_up_whole_frames_behind_a_bad_one_and_keeps_a_copy() {
     let scratch = sample_with_a_frame_behind_a_bad_one();
     let done = scratch.run(&["repair", "copy"]).expect_status(0);
     assert!(done.text().contains("kept what was rejected of a log in lost-"), "{done:?}");
-    scratch.run(&["put", "copy", "e", "5"]).expect("");
+    scratch.run(&["put", "--create", "copy", "e", "5"]).expect("");
     let done = scratch.run(&["check", "copy"]).expect_status(0);
     assert!(done.text().ends_with("no problems found\n"), "{done:?}");
 }

@@ -62,7 +62,7 @@ fn any_bytes_survive_export_and_import_in_every_format() {
     for format in ["tsv", "csv", "jsonl"] {
         let file = format!("all.{format}");
         let done = scratch.run(&["export", "db", &file]).expect_status(0);
-        assert!(done.err.starts_with("exported ") && done.out.is_empty(), "{done:?}");
+        assert!(done.err.starts_with("esker: exported ") && done.out.is_empty(), "{done:?}");
         let copy = format!("copy-{format}");
         scratch.run(&["import", &copy, &file]).expect_status(0);
         assert_eq!(contents(&scratch, &copy), hard_pairs(), "{format}");
@@ -114,9 +114,9 @@ fn an_export_leaves_other_files_alone_and_follows_a_link() {
 #[test]
 fn an_export_that_cannot_be_written_leaves_nothing_behind() {
     let scratch = Scratch::with_pairs(&[("a", "1")]);
-    scratch
-        .run(&["export", "db", "no/where.tsv"])
-        .expect_failure(2, "could not create no/where.tsv");
+    let done = scratch.run(&["export", "db", "no/where.tsv"]).expect_status(2);
+    let why = "No such file or directory (os error 2)";
+    assert_eq!(done.err, format!("esker: could not create no/where.tsv: {why}\n"));
     scratch.run(&["export", "db", "file.xml"]).expect_failure(2, "add --format");
     let old = scratch.file("old.tsv", b"old");
     scratch.run(&["export", "db", &old, "-k", "none"]).expect_failure(2, "there is no keyspace");
@@ -126,7 +126,7 @@ fn an_export_that_cannot_be_written_leaves_nothing_behind() {
 #[test]
 fn a_long_value_of_zeros_survives_every_format() {
     let scratch = Scratch::new();
-    scratch.run_with(&["put", "db", "k", "-"], &vec![0; 12 << 20]).expect_status(0);
+    scratch.run_with(&["put", "--create", "db", "k", "-"], &vec![0; 12 << 20]).expect_status(0);
     for format in ["tsv", "csv", "jsonl"] {
         let (file, copy) = (format!("all.{format}"), format!("copy-{format}"));
         scratch.run(&["export", "db", &file]).expect_status(0);

@@ -9,7 +9,7 @@ fn a_database_lies_on_the_chunks_of_a_directory() {
     scratch
         .run(&["flash", "create", "device", "--bytes", "256MiB", "--chunk", "1MiB"])
         .expect_status(0);
-    scratch.run(&["put", "device", "key", "value"]).expect_status(0);
+    scratch.run(&["put", "--create", "device", "key", "value"]).expect_status(0);
     let found = scratch.run(&["get", "device", "key"]);
     assert_eq!(found.out, b"value\n");
     let info = String::from_utf8(scratch.run(&["flash", "info", "device"]).out).unwrap();
@@ -20,7 +20,7 @@ fn a_database_lies_on_the_chunks_of_a_directory() {
 fn reads_leave_every_byte_of_a_device_as_it_is() {
     let scratch = Scratch::new();
     scratch.run(&["flash", "create", "d", "--bytes", "256MiB", "--chunk", "1MiB"]).expect_status(0);
-    scratch.run(&["put", "d", "key", "value"]).expect_status(0);
+    scratch.run(&["put", "--create", "d", "key", "value"]).expect_status(0);
     let before = chunks(&scratch);
     for command in [&["get", "d", "key"][..], &["scan", "d"], &["stats", "d"], &["levels", "d"]] {
         scratch.run(command).expect_status(0);
@@ -60,17 +60,17 @@ fn a_device_that_is_too_small_is_told_and_one_of_no_chunks_is_refused() {
         let told = created.err.contains("is too small for a database with default settings");
         assert_eq!(told, is_told, "{created:?}");
     }
-    let refused = scratch.run(&["put", "tiny", "key", "value"]);
+    let refused = scratch.run(&["put", "--create", "tiny", "key", "value"]);
     refused.expect_failure(2, "find room for a log");
-    scratch.run(&["put", "enough", "key", "value"]).expect_status(0);
+    scratch.run(&["put", "--create", "enough", "key", "value"]).expect_status(0);
 }
 
 #[test]
 fn a_database_on_a_device_is_written_to_by_every_command_that_may() {
     let scratch = Scratch::new();
     scratch.run(&["flash", "create", "d", "--bytes", "512MiB", "--chunk", "1MiB"]).expect_status(0);
-    scratch.run(&["put", "d", "k", "v"]).expect_status(0);
-    scratch.run(&["put", "d", "l", "v"]).expect_status(0);
+    scratch.run(&["put", "--create", "d", "k", "v"]).expect_status(0);
+    scratch.run(&["put", "--create", "d", "l", "v"]).expect_status(0);
     scratch.run(&["delete", "d", "k"]).expect_status(0);
     scratch.run(&["compact", "d"]).expect_status(0);
     scratch.run(&["scan", "d"]).expect("l\tv\n");
@@ -92,9 +92,9 @@ fn a_database_on_a_device_is_checked_and_every_byte_left_as_it_is() {
     let scratch = Scratch::new();
     scratch.run(&["flash", "create", "d", "--bytes", "512MiB", "--chunk", "1MiB"]).expect_status(0);
     scratch.run(&["check", "d"]).expect_failure(2, "no database");
-    scratch.run(&["put", "d", "key", "in a table"]).expect_status(0);
+    scratch.run(&["put", "--create", "d", "key", "in a table"]).expect_status(0);
     scratch.run(&["compact", "d"]).expect_status(0);
-    scratch.run(&["put", "d", "key", "newer"]).expect_status(0);
+    scratch.run(&["put", "--create", "d", "key", "newer"]).expect_status(0);
     let before = chunks(&scratch);
     let checked = scratch.run(&["check", "d", "--json"]).expect_status(0).json();
     assert!(checked["table_entries"].as_u64() >= Some(1), "{checked}");
@@ -107,7 +107,7 @@ fn a_database_on_a_device_is_checked_and_every_byte_left_as_it_is() {
 fn a_check_of_a_device_names_the_file_in_which_something_does_not_hold() {
     let scratch = Scratch::new();
     scratch.run(&["flash", "create", "d", "--bytes", "512MiB", "--chunk", "1MiB"]).expect_status(0);
-    scratch.run(&["put", "d", "key", "kept in a table"]).expect_status(0);
+    scratch.run(&["put", "--create", "d", "key", "kept in a table"]).expect_status(0);
     scratch.run(&["compact", "d"]).expect_status(0);
     let value = b"kept in a table";
     let mut damaged = 0;

@@ -304,7 +304,7 @@ fn no_control_character_reaches_the_terminal() {
     let file = scratch.file("old\r\x1b[2J.tsv", b"id\rname\x1b[31m\r1\rone\r");
     let done = scratch.run(&["import", "db", &file, "--key", "nme"]).expect_status(2);
     assert!(done.err.contains("the columns are id\\rname\\x1b[31m"), "{done:?}");
-    scratch.run(&["put", "db", "k\r", "v\x7f\u{85}"]).expect("");
+    scratch.run(&["put", "--create", "db", "k\r", "v\x7f\u{85}"]).expect("");
     let mut all = vec![done];
     for arguments in [
         &["scan", "db"][..],

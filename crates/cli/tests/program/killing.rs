@@ -22,6 +22,7 @@ bytes = "64MiB"
 
 [[namespace]]
 kind = "lsm"
+create = true
 path = "db"
 "#;
 

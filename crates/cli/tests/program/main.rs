@@ -7,6 +7,7 @@ mod exporting;
 mod flashing;
 mod importing;
 mod killing;
+mod objects;
 mod opening;
 mod points;
 mod pooled;

@@ -51,9 +51,9 @@ fn input_that_is_refused_leaves_no_database_behind() {
     let longer = "k".repeat(65_537);
     let before = names(&scratch.path("."));
     for (arguments, part) in [
-        (&["put", "db", &longer, "v"][..], "the key is 65537 bytes long"),
-        (&["put", "db", "k", "v", "-k", "a\nb"], "can't name a keyspace"),
-        (&["put", "db", "k", "v", "--memory", "1M"], "--memory is 1048576"),
+        (&["put", "--create", "db", &longer, "v"][..], "the key is 65537 bytes long"),
+        (&["put", "--create", "db", "k", "v", "-k", "a\nb"], "can't name a keyspace"),
+        (&["put", "--create", "db", "k", "v", "--memory", "1M"], "--memory is 1048576"),
         (&["import", "db", "rows.csv", "--key", "nope"], "rows.csv: there is no column nope"),
         (&["import", "db", "rows.csv", "--key", "id", "-k", ""], "can't name a keyspace"),
         (&["import", "db", "bad.csv", "--key", "1", "--no-header"], "bad.csv:1: a quote"),
@@ -67,7 +67,7 @@ fn input_that_is_refused_leaves_no_database_behind() {
     }
     let long = "v".repeat(100_000);
     let small = ["--segment", "256K", "--memory", "16M"];
-    let put = [&["put", "db", "k", "-"][..], &small].concat();
+    let put = [&["put", "--create", "db", "k", "-"][..], &small].concat();
     scratch.run_with(&put, long.as_bytes()).expect_failure(2, "a quarter of a log segment");
     assert_eq!(names(&scratch.path(".")), before);
 }
@@ -77,7 +77,9 @@ fn a_foreign_directory_is_left_alone() {
     let scratch = Scratch::new();
     std::fs::create_dir(scratch.path("db")).unwrap();
     scratch.file("db/letter.txt", b"dear");
-    for arguments in [&["put", "db", "k", "v"][..], &["get", "db", "k"], &["stats", "db"]] {
+    for arguments in
+        [&["put", "--create", "db", "k", "v"][..], &["get", "db", "k"], &["stats", "db"]]
+    {
         scratch.run(arguments).expect_failure(2, "db is not an Esker database");
     }
     assert_eq!(names(&scratch.path("db")), ["letter.txt"]);
@@ -87,7 +89,7 @@ fn a_foreign_directory_is_left_alone() {
 fn a_file_is_no_database() {
     let scratch = Scratch::new();
     let file = scratch.file("file", b"text");
-    for arguments in [["put", &file, "k", "v"].as_slice(), &["scan", &file]] {
+    for arguments in [["put", "--create", &file, "k", "v"].as_slice(), &["scan", &file]] {
         let done = scratch.run(arguments).expect_status(2);
         assert!(done.err.starts_with("esker: ") && done.err.contains("file"), "{done:?}");
     }
@@ -99,11 +101,13 @@ fn a_second_writer_is_refused_with_the_first_ones_pid() {
     let scratch = Scratch::new();
     let db = scratch.open();
     let pid = format!("process {}", std::process::id());
-    for arguments in [&["put", "db", "k", "v"][..], &["delete", "db", "k"], &["compact", "db"]] {
+    for arguments in
+        [&["put", "--create", "db", "k", "v"][..], &["delete", "db", "k"], &["compact", "db"]]
+    {
         scratch.run(arguments).expect_failure(2, &pid);
     }
     db.close().unwrap();
-    scratch.run(&["put", "db", "k", "v"]).expect("");
+    scratch.run(&["put", "--create", "db", "k", "v"]).expect("");
 }
 
 #[test]
@@ -142,7 +146,7 @@ fn nonsense_settings_are_wrong_usage() {
         ("--filter-bits", "-1", "unexpected argument '-1'"),
         ("--keyspace", "", "can't name a keyspace"),
     ] {
-        let done = scratch.run(&["put", "db", "k", "v", flag, value]);
+        let done = scratch.run(&["put", "--create", "db", "k", "v", flag, value]);
         done.expect_failure(2, part);
     }
     assert!(names(&scratch.path(".")).is_empty());
@@ -179,11 +183,30 @@ fn benchmarks_that_cannot_be_meant_are_wrong_usage() {
 #[test]
 fn a_pool_that_is_no_file_is_refused_and_leaves_no_directory() {
     let scratch = Scratch::new();
-    scratch.run(&["put", "db", "k", "v", "--pool", "nope"]).expect_failure(2, "nope");
+    scratch.run(&["put", "--create", "db", "k", "v", "--pool", "nope"]).expect_failure(2, "nope");
     let made = std::process::Command::new("mkfifo").arg(scratch.path("fifo")).status().unwrap();
     assert!(made.success());
-    let put = ["put", "db", "k", "v", "--pool", "fifo", "--emulated"];
+    let put = ["put", "--create", "db", "k", "v", "--pool", "fifo", "--emulated"];
     scratch.run(&put).expect_failure(2, "it is no regular file");
     scratch.run(&["pmem", "info", "fifo"]).expect_failure(2, "it is no regular file");
     assert_eq!(names(&scratch.path(".")), ["fifo"]);
+}
+
+#[test]
+fn a_mistyped_path_makes_no_database() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("empty")).unwrap();
+    let before = names(&scratch.path("."));
+    for path in ["dbb", "empty"] {
+        scratch.run(&["put", path, "k", "v"]).expect_failure(
+            2,
+            "there is no database in it: check the path, or create one with --create",
+        );
+        scratch.run(&["serve", path]).expect_failure(2, "there is no database in it");
+    }
+    assert_eq!(names(&scratch.path(".")), before);
+    assert!(names(&scratch.path("empty")).is_empty());
+    scratch.run(&["put", "db", "k", "v", "--create"]).expect("");
+    scratch.run(&["put", "db", "k", "w"]).expect("");
+    scratch.run(&["get", "db", "k"]).expect("w\n");
 }

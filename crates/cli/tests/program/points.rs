@@ -5,9 +5,9 @@ use crate::{Done, Scratch};
 #[test]
 fn what_was_put_is_got_until_it_is_deleted() {
     let scratch = Scratch::new();
-    scratch.run(&["put", "db", "ada", "1815"]).expect("");
+    scratch.run(&["put", "--create", "db", "ada", "1815"]).expect("");
     scratch.run(&["get", "db", "ada"]).expect("1815\n");
-    scratch.run(&["put", "db", "ada", "1816"]).expect("");
+    scratch.run(&["put", "--create", "db", "ada", "1816"]).expect("");
     scratch.run(&["get", "db", "ada"]).expect("1816\n");
     scratch.run(&["delete", "db", "ada", "never there"]).expect("");
     scratch.run(&["get", "db", "ada"]).expect_failure(1, "key ada not found");
@@ -16,7 +16,7 @@ fn what_was_put_is_got_until_it_is_deleted() {
 #[test]
 fn bytes_go_in_and_out_as_hex_raw_and_escaped() {
     let scratch = Scratch::new();
-    scratch.run(&["put", "db", "00ff", "fe0a41", "--hex"]).expect("");
+    scratch.run(&["put", "--create", "db", "00ff", "fe0a41", "--hex"]).expect("");
     scratch.run(&["get", "db", "00FF", "--hex"]).expect("fe0a41\n");
     let raw = scratch.run(&["get", "db", "00ff", "--hex", "--raw"]).expect_status(0);
     assert_eq!(raw.out, b"\xfe\x0aA");
@@ -29,9 +29,9 @@ fn bytes_go_in_and_out_as_hex_raw_and_escaped() {
 #[test]
 fn a_value_that_a_terminal_can_show_is_shown_as_it_is() {
     let scratch = Scratch::new();
-    scratch.run(&["put", "db", "text", "two\nlines \\ \"naïve\""]).expect("");
+    scratch.run(&["put", "--create", "db", "text", "two\nlines \\ \"naïve\""]).expect("");
     scratch.run(&["get", "db", "text"]).expect("two\nlines \\ \"naïve\"\n");
-    scratch.run(&["put", "db", "code", "\x1b[31m"]).expect("");
+    scratch.run(&["put", "--create", "db", "code", "\x1b[31m"]).expect("");
     scratch.run(&["get", "db", "code"]).expect("\\x1b[31m\n");
 }
 
@@ -39,7 +39,7 @@ fn a_value_that_a_terminal_can_show_is_shown_as_it_is() {
 fn a_value_comes_from_standard_input() {
     let scratch = Scratch::new();
     let value: Vec<u8> = (0..=255).cycle().take(100_000).collect();
-    scratch.run_with(&["put", "db", "big", "-"], &value).expect("");
+    scratch.run_with(&["put", "--create", "db", "big", "-"], &value).expect("");
     let read = scratch.run(&["get", "db", "big", "--raw"]).expect_status(0);
     assert_eq!(read.out, value);
 }
@@ -47,12 +47,12 @@ fn a_value_comes_from_standard_input() {
 #[test]
 fn json_says_key_and_value_as_text_or_hex() {
     let scratch = Scratch::new();
-    scratch.run(&["put", "db", "k", "é"]).expect("");
+    scratch.run(&["put", "--create", "db", "k", "é"]).expect("");
     assert_eq!(
         scratch.run(&["get", "db", "k", "--json"]).json(),
         serde_json::json!({ "key": "k", "value": "é" })
     );
-    scratch.run(&["put", "db", "6b", "ff", "--hex"]).expect("");
+    scratch.run(&["put", "--create", "db", "6b", "ff", "--hex"]).expect("");
     assert_eq!(
         scratch.run(&["get", "db", "k", "--json"]).json(),
         serde_json::json!({ "key": "k", "value_hex": "ff" })
@@ -63,10 +63,10 @@ fn json_says_key_and_value_as_text_or_hex() {
 fn keys_beyond_the_limits_are_refused_and_nothing_is_written() {
     let scratch = Scratch::with_pairs(&[("a", "1")]);
     let longest = "k".repeat(65_536);
-    scratch.run(&["put", "db", &longest, "v"]).expect("");
+    scratch.run(&["put", "--create", "db", &longest, "v"]).expect("");
     scratch.run(&["get", "db", &longest]).expect("v\n");
     let too_long = "k".repeat(65_537);
-    scratch.run(&["put", "db", &too_long, "v"]).expect_failure(2, "65537 bytes long");
+    scratch.run(&["put", "--create", "db", &too_long, "v"]).expect_failure(2, "65537 bytes long");
     scratch.run(&["scan", "db", "--keys-only", "--limit", "1"]).expect("a\n");
 }
 
@@ -75,7 +75,7 @@ fn a_value_beyond_a_quarter_of_a_segment_is_refused() {
     let scratch = Scratch::new();
     let value = vec![b'v'; 100_000];
     let small = ["--segment", "256K", "--memory", "16M"];
-    let arguments = [&["put", "db", "k", "-"][..], &small].concat();
+    let arguments = [&["put", "--create", "db", "k", "-"][..], &small].concat();
     scratch.run_with(&arguments, &value).expect_failure(2, "a quarter of a log segment");
     scratch.run_with(&arguments, &value[..50_000]).expect("");
 }
@@ -105,7 +105,7 @@ fn an_open_range_is_deleted_to_its_end() {
 #[test]
 fn the_empty_key_is_a_key() {
     let scratch = Scratch::with_pairs(&[("a", "1")]);
-    scratch.run(&["put", "db", "", "nothing"]).expect("");
+    scratch.run(&["put", "--create", "db", "", "nothing"]).expect("");
     scratch.run(&["get", "db", ""]).expect("nothing\n");
     scratch.run(&["scan", "db"]).expect("\tnothing\na\t1\n");
     scratch.run(&["delete", "db", ""]).expect("");
@@ -124,7 +124,7 @@ fn an_empty_range_is_not_deleted() {
 fn a_value_without_end_is_refused_before_there_is_a_database() {
     let scratch = Scratch::new();
     let zero = std::fs::File::open("/dev/zero").unwrap();
-    let put = ["put", "db", "k", "-", "--segment", "256K", "--memory", "16M"];
+    let put = ["put", "--create", "db", "k", "-", "--segment", "256K", "--memory", "16M"];
     let output = scratch.command(&put).stdin(zero).output().unwrap();
     Done::of(output).expect_failure(2, "standard input holds more than 65,");
     assert!(!scratch.path("db").exists());
@@ -133,8 +133,8 @@ fn a_value_without_end_is_refused_before_there_is_a_database() {
 #[test]
 fn keys_and_values_are_hexadecimal_each_for_itself() {
     let scratch = Scratch::new();
-    scratch.run(&["put", "db", "00ff", "text", "--key-hex"]).expect("");
-    scratch.run(&["put", "db", "text", "ff00", "--value-hex"]).expect("");
+    scratch.run(&["put", "--create", "db", "00ff", "text", "--key-hex"]).expect("");
+    scratch.run(&["put", "--create", "db", "text", "ff00", "--value-hex"]).expect("");
     scratch.run(&["get", "db", "00ff", "--key-hex"]).expect("text\n");
     scratch.run(&["get", "db", "text", "--value-hex"]).expect("ff00\n");
     scratch.run(&["scan", "db", "--key-hex"]).expect("00ff\ttext\n74657874\t\\xff\\x00\n");
@@ -159,7 +159,7 @@ fn what_scan_prints_can_be_pasted_back() {
     let lines: Vec<_> = pairs.text().lines().map(|line| line.split_once('\t').unwrap()).collect();
     for (key, value) in &lines {
         scratch.run(&["get", "db", key, "--escaped"]).expect(&format!("{value}\n"));
-        scratch.run(&["put", "copy", key, value, "--escaped"]).expect("");
+        scratch.run(&["put", "--create", "copy", key, value, "--escaped"]).expect("");
         scratch
             .run(&["scan", "db", "--escaped", "--prefix", key, "--keys-only"])
             .expect(&format!("{key}\n"));

@@ -80,7 +80,7 @@ impl Pooled {
     fn expect_refusal(&self, pool: &str, parts: &[&str]) {
         let before = names(&self.scratch.path("db"));
         for command in [
-            &["put", "db", "k", "v"][..],
+            &["put", "--create", "db", "k", "v"][..],
             &["get", "db", "a"],
             &["stats", "db"],
             &["check", "db"],
@@ -106,8 +106,8 @@ fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 #[test]
 fn every_command_works_on_a_database_with_a_pool() {
     let pooled = Pooled::new();
-    pooled.run(&["put", "db", "a", "1"]).expect("");
-    pooled.run(&["put", "db", "b", "2"]).expect("");
+    pooled.run(&["put", "--create", "db", "a", "1"]).expect("");
+    pooled.run(&["put", "--create", "db", "b", "2"]).expect("");
     pooled.run(&["get", "db", "a"]).expect("1\n");
     pooled.run(&["delete", "db", "a"]).expect("");
     pooled.run(&["scan", "db"]).expect("b\t2\n");
@@ -129,14 +129,16 @@ fn what_a_killed_process_left_in_a_pool_is_read_checked_and_dumped() {
     assert_eq!((&json["log_entries"], &json["log_segments"]), (&2.into(), &2.into()), "{json}");
     let done = pooled.run(&["repair", "db"]).expect_status(0);
     assert!(done.text().contains("nothing had to be given up"), "{done:?}");
-    pooled.run(&["put", "db", "c", "3"]).expect("");
+    pooled.run(&["put", "--create", "db", "c", "3"]).expect("");
     pooled.run(&["scan", "db"]).expect("a\t1\nb\t2\nc\t3\n");
 }
 
 #[test]
 fn a_pool_that_was_forgotten_is_asked_for_first() {
     let pooled = Pooled::killed();
-    for command in [&["put", "db", "k", "v"][..], &["get", "db", "a"], &["repair", "db"]] {
+    for command in
+        [&["put", "--create", "db", "k", "v"][..], &["get", "db", "a"], &["repair", "db"]]
+    {
         let done = pooled.scratch.run(command).expect_status(2);
         let (pool, dir) = (done.err.find("--pool"), done.err.find("--log-dir"));
         assert!(pool.is_some() && pool < dir, "{command:?}: {done:?}");
@@ -186,7 +188,11 @@ fn a_copy_of_a_pool_on_a_disk_is_looked_at_and_not_written_to() {
         let done = pooled.scratch.run(&[command, &["--pool", copy]].concat()).expect_status(0);
         assert!(!done.text().is_empty(), "{done:?}");
     }
-    for command in [&["put", "db", "k", "v"][..], &["put", "new", "k", "v"], &["repair", "db"]] {
+    for command in [
+        &["put", "--create", "db", "k", "v"][..],
+        &["put", "--create", "new", "k", "v"],
+        &["repair", "db"],
+    ] {
         let done = pooled.scratch.run(&[command, &["--pool", copy, "--emulated"]].concat());
         assert!(done.status == 2 && done.err.contains("MAP_SYNC"), "{command:?}: {done:?}");
     }
@@ -199,7 +205,7 @@ fn a_lost_pool_says_which_writes_it_had_and_how_to_go_on() {
     pooled.expect_refusal("nowhere", &["no such file", "up to 1,", "repair db --give-up-logs"]);
     pooled.scratch.run(&["repair", "db", "--give-up-logs"]).expect_status(0);
     pooled.create("new");
-    pooled.run_with("new", &["put", "db", "c", "3"]).expect("");
+    pooled.run_with("new", &["put", "--create", "db", "c", "3"]).expect("");
     pooled.run_with("new", &["scan", "db"]).expect("a\t1\nc\t3\n");
 }
 
@@ -207,7 +213,7 @@ fn a_lost_pool_says_which_writes_it_had_and_how_to_go_on() {
 fn another_databases_pool_is_refused_by_every_command() {
     let pooled = Pooled::killed();
     pooled.create("theirs");
-    pooled.run_with("theirs", &["put", "other", "x", "1"]).expect("");
+    pooled.run_with("theirs", &["put", "--create", "other", "x", "1"]).expect("");
     pooled.expect_refusal("theirs", &["belongs to another database"]);
     pooled.run_with("theirs", &["scan", "other"]).expect("x\t1\n");
 }
@@ -306,7 +312,7 @@ fn a_torn_tail_that_a_recovery_went_on_from_is_no_problem() {
 fn batches_and_refusals_go_by_the_pool_s_extents() {
     // Of a pool of a MiB, 16 KiB or 256 entries are a batch.
     let pooled = Pooled::new();
-    pooled.run(&["put", "db", "k", &"v".repeat(32 << 10)]).expect_status(2);
+    pooled.run(&["put", "--create", "db", "k", &"v".repeat(32 << 10)]).expect_status(2);
     assert!(!pooled.scratch.path("db").exists());
     let lines: String = (0..2_000).map(|number| format!("k{number:04}\tv\n")).collect();
     pooled.scratch.file("all.tsv", format!("esker:key\tesker:value\n{lines}").as_bytes());

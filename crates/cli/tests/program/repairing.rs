@@ -20,7 +20,7 @@ fn logging_to(dir: PathBuf) -> Settings {
 /// Tables with `a` in `db`; then, only in the logs in `logs`, `b`.
 fn with_log_directory() -> Scratch {
     let scratch = Scratch::new();
-    scratch.run(&["put", "live", "a", "1", "--log-dir", "live-logs"]).expect("");
+    scratch.run(&["put", "--create", "live", "a", "1", "--log-dir", "live-logs"]).expect("");
     // A writer that ends without closing leaves its log behind.
     let db = open_still(scratch.path("live"), Some(scratch.path("live-logs")));
     db.put(&db.default_keyspace(), b"b", b"2").unwrap();
@@ -45,7 +45,7 @@ fn a_repair_that_is_not_told_where_the_logs_are_changes_nothing() {
 #[test]
 fn a_log_directory_of_another_database_is_refused() {
     let scratch = with_log_directory();
-    scratch.run(&["put", "other", "x", "1", "--log-dir", "theirs"]).expect("");
+    scratch.run(&["put", "--create", "other", "x", "1", "--log-dir", "theirs"]).expect("");
     std::fs::create_dir(scratch.path("empty")).unwrap();
     for command in ["repair", "check"] {
         scratch
@@ -97,7 +97,7 @@ fn check_and_repair_work_where_nothing_can_be_written() {
 fn what_cannot_be_read_for_another_reason_is_no_damage() {
     let scratch = sample();
     // One table damaged, and another one unreadable: neither may be renamed.
-    scratch.run(&["put", "copy", "e", "5"]).expect("");
+    scratch.run(&["put", "--create", "copy", "e", "5"]).expect("");
     let tables: Vec<_> =
         names(&scratch.path("copy")).into_iter().filter(|name| name.ends_with(".tables")).collect();
     let last = tables.last().unwrap();
@@ -157,7 +157,7 @@ fn a_manifest_that_is_given_up_is_named_and_kept() {
         assert!(json["set_aside"].as_array().unwrap().contains(&name.into()), "{name}: {json}");
     }
     scratch.run(&["scan", "copy"]).expect("a\t1\nc\t3\nd\t4\n");
-    scratch.run(&["put", "copy", "e", "5"]).expect("");
+    scratch.run(&["put", "--create", "copy", "e", "5"]).expect("");
     scratch.run(&["check", "copy"]).expect_status(0);
 }
 
@@ -168,7 +168,7 @@ fn a_current_file_that_names_a_missing_manifest_says_which() {
     std::fs::remove_file(&manifest).unwrap();
     let name = manifest.file_name().unwrap().to_str().unwrap();
     let what = format!("CURRENT is damaged at offset 0: it names {name}, which is missing");
-    scratch.run(&["put", "copy", "k", "v"]).expect_failure(2, &what);
+    scratch.run(&["put", "--create", "copy", "k", "v"]).expect_failure(2, &what);
     scratch.run(&["stats", "copy"]).expect_failure(2, &what);
 }
 

@@ -58,7 +58,7 @@ fn a_reader_that_goes_away_ends_the_scan_quietly() {
 #[test]
 fn keyspaces_are_separate() {
     let scratch = letters();
-    scratch.run(&["put", "db", "x", "y", "-k", "other"]).expect("");
+    scratch.run(&["put", "--create", "db", "x", "y", "-k", "other"]).expect("");
     scratch.run(&["scan", "db", "-k", "other"]).expect("x\ty\n");
     scratch.run(&["scan", "db", "--from", "x"]).expect("");
     scratch.run(&["scan", "db", "-k", "none"]).expect_failure(2, "there is no keyspace \"none\"");

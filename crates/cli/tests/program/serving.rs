@@ -13,7 +13,7 @@ pub struct Serving {
 }
 
 impl Serving {
-    fn start(scratch: &Scratch, arguments: &[&str]) -> Self {
+    pub fn start(scratch: &Scratch, arguments: &[&str]) -> Self {
         let mut all = vec!["serve", "--listen", "127.0.0.1:0"];
         all.extend_from_slice(arguments);
         Self::run(scratch, &all)
@@ -36,7 +36,7 @@ impl Serving {
         line
     }
 
-    fn nvme(&self, scratch: &Scratch, arguments: &[&str], input: &[u8]) -> Done {
+    pub fn nvme(&self, scratch: &Scratch, arguments: &[&str], input: &[u8]) -> Done {
         let (action, rest) = arguments.split_first().unwrap();
         let mut all = vec!["nvme", action, "--address", &self.address];
         all.extend_from_slice(rest);
@@ -49,7 +49,7 @@ impl Serving {
         assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
     }
 
-    fn stop(mut self) {
+    pub fn stop(mut self) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
         assert_eq!(self.child.wait().unwrap().code(), Some(0));
@@ -66,7 +66,7 @@ impl Drop for Serving {
 #[test]
 fn keys_go_over_the_wire_and_stay_in_the_database() {
     let scratch = Scratch::new();
-    let node = Serving::start(&scratch, &["db"]);
+    let node = Serving::start(&scratch, &["--create", "db"]);
     node.nvme(&scratch, &["store", "greeting", "hello"], b"").expect("");
     let long = vec![0xa5; 300_000];
     node.nvme(&scratch, &["store", "long", "-"], &long).expect("");
@@ -126,6 +126,7 @@ bytes = "64MiB"
 
 [[namespace]]
 kind = "lsm"
+create = true
 path = "db"
 
 [[namespace]]
@@ -266,7 +267,7 @@ fn a_damaged_namespace_is_served_as_failed_and_the_others_as_ever() {
 #[test]
 fn a_node_without_a_namespace_that_can_be_opened_does_not_start() {
     let scratch = Scratch::new();
-    scratch.run(&["put", "db", "k", "v"]).expect_status(0);
+    scratch.run(&["put", "--create", "db", "k", "v"]).expect_status(0);
     scratch.file("db/CURRENT", b"nonsense");
     scratch.run(&["serve", "db"]).expect_failure(2, "no namespace could be opened: ");
 }

@@ -1,8 +1,9 @@
 //! keyspaces, stats, levels, compact, checkpoint, bench: what there is, and what it costs.
 
-use crate::Scratch;
+use crate::{Done, Scratch};
 use esker::{Db, Settings};
 use serde_json::{Value, json};
+use std::process::{Command, Stdio};
 
 fn flushed() -> Scratch {
     let scratch = Scratch::with_pairs(&[("a", "1"), ("b", "2"), ("c", "3")]);
@@ -20,7 +21,9 @@ fn fields(value: &Value) -> Vec<&str> {
 fn keyspaces_are_listed_with_their_settings() {
     let scratch = Scratch::with_pairs(&[]);
     let settings = ["--shape", "tiered:4", "--compression", "zstd", "--filter-bits", "16"];
-    scratch.run(&[&["put", "db", "k", "v", "-k", "logs"][..], &settings].concat()).expect("");
+    scratch
+        .run(&[&["put", "--create", "db", "k", "v", "-k", "logs"][..], &settings].concat())
+        .expect("");
     let list = scratch.run(&["keyspaces", "db"]).expect_status(0);
     assert!(list.text().contains("default  leveled:10, lz4, 10 filter bits"), "{list:?}");
     assert!(list.text().contains("logs     tiered:4, zstd, 16 filter bits"), "{list:?}");
@@ -34,12 +37,13 @@ fn keyspaces_are_listed_with_their_settings() {
 #[test]
 fn settings_of_an_existing_keyspace_stand_and_the_user_is_told() {
     let scratch = Scratch::with_pairs(&[("a", "1")]);
-    let done = scratch.run(&["put", "db", "k", "v", "--compression", "zstd"]).expect_status(0);
+    let done =
+        scratch.run(&["put", "--create", "db", "k", "v", "--compression", "zstd"]).expect_status(0);
     assert!(
         done.err.contains("default exists already and stays as it is: leveled:10, lz4"),
         "{done:?}"
     );
-    scratch.run(&["put", "db", "k", "v", "--compression", "lz4"]).expect("");
+    scratch.run(&["put", "--create", "db", "k", "v", "--compression", "lz4"]).expect("");
     scratch.run(&["get", "db", "k"]).expect("v\n");
 }
 
@@ -47,7 +51,7 @@ fn settings_of_an_existing_keyspace_stand_and_the_user_is_told() {
 fn a_new_database_has_the_default_keyspace_that_was_asked_for() {
     let scratch = Scratch::with_pairs(&[]);
     let settings = ["--shape", "tiered:8", "--dedup", "space-goal:1.2"];
-    scratch.run(&[&["put", "new", "k", "v"][..], &settings].concat()).expect("");
+    scratch.run(&[&["put", "--create", "new", "k", "v"][..], &settings].concat()).expect("");
     let list = scratch.run(&["keyspaces", "new"]).expect_status(0);
     assert!(list.text().contains("default  tiered:8, space-goal:1.2"), "{list:?}");
 }
@@ -57,7 +61,7 @@ fn a_goal_s_ceiling_goes_by_the_segments_that_the_database_was_written_with() {
     let scratch = Scratch::with_pairs(&[]);
     let goal = ["--shape", "tiered:8", "--dedup", "space-goal:1.2"];
     let small = ["--segment", "1MiB", "--memory", "16MiB"];
-    scratch.run(&[&["put", "new", "k", "v"][..], &goal, &small].concat()).expect("");
+    scratch.run(&[&["put", "--create", "new", "k", "v"][..], &goal, &small].concat()).expect("");
     let json = scratch.run(&["stats", "new", "--json"]).json();
     let ceiling = json["goals"]["default"]["ceiling_bytes"].as_u64().unwrap();
     assert!((4 << 20..5 << 20).contains(&ceiling), "{json}");
@@ -67,8 +71,9 @@ fn a_goal_s_ceiling_goes_by_the_segments_that_the_database_was_written_with() {
 fn what_compression_saves_brings_no_tree_nearer_to_the_limit_line() {
     let scratch = Scratch::with_pairs(&[]);
     for key in ["a", "b", "a", "b", "a", "b"] {
-        scratch.run(&["put", "db", key, &"v".repeat(50_000)]).expect("");
+        scratch.run(&["put", "--create", "db", key, &"v".repeat(50_000)]).expect("");
     }
+    scratch.run(&["compact", "db"]).expect_status(0);
     let stats = scratch.run(&["stats", "db", "--json"]).json();
     let distance = |stats: &serde_json::Value| stats["cost"]["limit_line_distance"].as_f64();
     assert!(distance(&stats).unwrap() > 0.5, "{stats}");
@@ -83,12 +88,12 @@ fn what_compression_saves_brings_no_tree_nearer_to_the_limit_line() {
 #[test]
 fn a_keyspace_can_be_dropped_and_made_again() {
     let scratch = Scratch::with_pairs(&[("a", "1")]);
-    scratch.run(&["put", "db", "k", "v", "-k", "logs"]).expect("");
+    scratch.run(&["put", "--create", "db", "k", "v", "-k", "logs"]).expect("");
     scratch.run(&["drop-keyspace", "db", "logs"]).expect("");
     scratch.run(&["get", "db", "k", "-k", "logs"]).expect_failure(2, "there is no keyspace");
     scratch.run(&["drop-keyspace", "db", "logs"]).expect_failure(2, "there is no keyspace");
     scratch.run(&["drop-keyspace", "db", "default"]).expect_failure(2, "can't be dropped");
-    scratch.run(&["put", "db", "k2", "v", "-k", "logs"]).expect("");
+    scratch.run(&["put", "--create", "db", "k2", "v", "-k", "logs"]).expect("");
     scratch.run(&["scan", "db", "-k", "logs"]).expect("k2\tv\n");
     scratch.run(&["scan", "db"]).expect("a\t1\n");
 }
@@ -139,14 +144,14 @@ fn stats_add_up() {
         ]
     );
     let text = scratch.run(&["stats", "db"]).expect_status(0);
-    assert!(text.text().contains("entries                   2\n"), "{text:?}");
+    assert!(text.text().contains("entries                    2\n"), "{text:?}");
 }
 
 #[test]
 fn what_stats_tell_of_costs_and_goals_is_there_under_its_names() {
     let scratch = Scratch::with_pairs(&[]);
     let goal = ["--shape", "tiered:8", "--dedup", "space-goal:1.2"];
-    scratch.run(&[&["put", "new", "k", "v"][..], &goal].concat()).expect("");
+    scratch.run(&[&["put", "--create", "new", "k", "v"][..], &goal].concat()).expect("");
     let json = scratch.run(&["stats", "new", "--json"]).json();
     assert_eq!(
         fields(&json["cost"]),
@@ -201,8 +206,8 @@ fn what_a_database_has_cost_outlives_the_processes_that_used_it() {
     assert_eq!(before["user_bytes"], 7, "{before}");
     assert!(before["write_amp"]["compaction"].as_f64().unwrap() > 0.0, "{before}");
     assert!(before["live_bytes"].as_u64().unwrap() > 0, "{before}");
-    scratch.run(&["put", "db", "d", "44"]).expect("");
-    scratch.run(&["put", "db", "e", ""]).expect("");
+    scratch.run(&["put", "--create", "db", "d", "44"]).expect("");
+    scratch.run(&["put", "--create", "db", "e", ""]).expect("");
     let after = cost();
     assert_eq!(after["user_bytes"], 11, "{after}");
     let grown = |name: &str| after[name].as_u64().unwrap() - before[name].as_u64().unwrap();
@@ -211,7 +216,7 @@ fn what_a_database_has_cost_outlives_the_processes_that_used_it() {
     let mean = after["space_amp_mean"].as_f64().unwrap();
     assert!(mean > 0.5 && mean <= after["space_amp_peak"].as_f64().unwrap(), "{after}");
     let text = scratch.run(&["stats", "db"]).expect_status(0);
-    assert!(text.text().contains("written by users          11 B\n"), "{text:?}");
+    assert!(text.text().contains("user_bytes                 11 B\n"), "{text:?}");
 }
 
 #[test]
@@ -240,7 +245,7 @@ fn a_checkpoint_is_made_by_the_process_that_has_the_database_open() {
     scratch.run(&["checkpoint", "db", "copy"]).expect("checkpoint copy\n");
     scratch.run(&["get", "copy", "new"]).expect("unflushed\n");
     let refused = scratch.run(&["checkpoint", "db", "copy"]);
-    refused.expect_failure(2, "holds a database already");
+    refused.expect_failure(2, "holds a database already: give");
     db.close().unwrap();
 }
 
@@ -248,9 +253,9 @@ fn a_checkpoint_is_made_by_the_process_that_has_the_database_open() {
 fn a_checkpoint_is_a_database_of_its_own() {
     let scratch = flushed();
     scratch.run(&["checkpoint", "db", "copy"]).expect("checkpoint copy\n");
-    scratch.run(&["put", "db", "d", "4"]).expect("");
+    scratch.run(&["put", "--create", "db", "d", "4"]).expect("");
     scratch.run(&["scan", "copy", "--keys-only"]).expect("a\nc\n");
-    scratch.run(&["put", "copy", "e", "5"]).expect("");
+    scratch.run(&["put", "--create", "copy", "e", "5"]).expect("");
     scratch.run(&["get", "db", "e"]).expect_failure(1, "key e not found");
     let done = scratch.run(&["checkpoint", "db", "copy"]).expect_status(2);
     assert!(done.err.contains("copy"), "{done:?}");
@@ -281,4 +286,79 @@ fn a_bench_gives_rows_whose_reads_found_what_was_written() {
     assert!(ladder.text().contains("99.99%"), "{ladder:?}");
     scratch.run(&["bench", "db", "--cases", "fillsek"]).expect_failure(2, "fillsek");
     scratch.run(&["bench", "db", "--threads", "0"]).expect_status(2);
+}
+
+#[test]
+fn an_import_says_what_a_compaction_would_gain() {
+    let scratch = Scratch::new();
+    let file = scratch.file("rows.tsv", "k\tv\na\t1\nb\t2\n".repeat(1).as_bytes());
+    let import = ["import", "db", &file, "--key", "k", "--value", "v"];
+    let first = scratch.run(&import).expect_status(0);
+    assert!(!first.text().contains("esker compact"), "{first:?}");
+    let second = scratch.run(&import).expect_status(0);
+    assert!(second.text().contains("`esker compact db` would merge 2 runs"), "{second:?}");
+    assert_eq!(scratch.run(&[&import[..], &["--json"]].concat()).json()["runs"], 3);
+}
+
+#[test]
+fn labels_of_stats_are_names_in_its_json() {
+    let scratch = flushed();
+    let json = scratch.run(&["stats", "db", "--json"]).json();
+    let text = scratch.run(&["stats", "db"]).expect_status(0);
+    let labels = text.text().lines().filter(|line| line.starts_with("  "));
+    let mut number = 0;
+    for line in labels {
+        let label = line.trim_start().split(' ').next().unwrap();
+        let places = [label.to_owned(), format!("cost.{label}")];
+        let found = |place: &String| {
+            place.split('.').try_fold(&json, |json, name| json.get(name)).is_some()
+        };
+        assert!(places.iter().any(found), "{label}");
+        number += 1;
+    }
+    assert!(number > 20, "{text:?}");
+    assert!(text.text().contains("limit_line_distance"), "{text:?}");
+    let young = Scratch::with_pairs(&[("a", "1")]);
+    let text = young.run(&["stats", "db"]).expect_status(0);
+    assert!(!text.text().contains("limit_line"), "{text:?}");
+    assert_eq!(
+        young.run(&["stats", "db", "--json"]).json()["cost"]["limit_line_distance"],
+        Value::Null
+    );
+}
+
+#[test]
+fn a_checkpoint_that_fails_leaves_no_directory() {
+    let scratch = flushed();
+    scratch.run(&["checkpoint", "db", "db"]).expect_failure(2, "db");
+    scratch.run(&["checkpoint", "db", "copy"]).expect_status(0);
+    let refused = scratch.run(&["checkpoint", "db", "copy"]);
+    refused.expect_failure(2, "copy holds a database already: give an empty or a new directory");
+    scratch
+        .run(&["checkpoint", "none", "other"])
+        .expect_failure(2, "none is not an Esker database");
+    assert!(!scratch.path("other").exists());
+}
+
+#[test]
+fn an_interrupted_bench_says_where_it_was_and_what_it_left() {
+    let scratch = Scratch::new();
+    let bench = ["bench", "db", "--cases", "fillseq", "--num", "1000000000", "--dir", "kept"];
+    let small = ["--segment", "1M", "--memory", "16M"];
+    let mut command = scratch.command(&[&bench[..], &small].concat());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // A log: it has begun, and listens for signals.
+    let has_begun = || {
+        let files = scratch.path("kept").read_dir().ok()?;
+        files.flatten().find(|file| file.path().extension().is_some_and(|kind| kind == "log"))
+    };
+    while has_begun().is_none() {
+        std::thread::yield_now();
+    }
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let done = Done::of(child.wait_with_output().unwrap()).expect_status(130);
+    assert!(done.err.starts_with("esker: interrupted"), "{done:?}");
+    assert!(done.err.ends_with("; the database in kept stays as it is\n"), "{done:?}");
+    scratch.run(&["put", "kept", "k", "v"]).expect("");
 }

@@ -24,6 +24,7 @@ impl Inspector {
         &self,
         checked: &mut Checked,
         report: &mut dyn FnMut(Error),
+        goes_on: &dyn Fn() -> bool,
     ) -> Result<()> {
         checked.is_beside = true;
         let (identity, state) = match self.newest_state() {
@@ -34,7 +35,10 @@ impl Inspector {
             }
         };
         self.check_log_directory(identity)?;
-        self.check_tables_beside(&state, checked, report);
+        self.check_tables_beside(&state, checked, report, goes_on);
+        if checked.tables_left > 0 {
+            return Ok(());
+        }
         match self.read_logs_beside() {
             Ok((inspector, state, recovered)) => {
                 inspector.count_logs(&state, checked);
@@ -64,9 +68,14 @@ impl Inspector {
         state: &State,
         checked: &mut Checked,
         report: &mut dyn FnMut(Error),
+        goes_on: &dyn Fn() -> bool,
     ) {
         checked.keyspaces = state.version.keyspaces.len() as u64;
         for (keyspace, _, _, table) in places(state) {
+            if checked.tables_left > 0 || !goes_on() {
+                checked.tables_left += 1;
+                continue;
+            }
             match self.table(&table.meta) {
                 Ok(reader) => {
                     checked.table_entries += reader.verify(report);

@@ -16,6 +16,8 @@ type Fates = BTreeMap<String, Fate>;
 /// What a check went through.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Checked {
+    /// Tables that were not read because the caller stopped the check.
+    pub tables_left: u64,
     /// Keyspaces.
     pub keyspaces: u64,
     /// Tables, readable or not.
@@ -51,6 +53,16 @@ impl Inspector {
     /// database open, it is checked as it is then, without a lock. Fails if there is no database, or if
     /// the log directory is another database's.
     pub fn check(&self, report: &mut dyn FnMut(Error)) -> Result<Checked> {
+        self.check_while(report, &|| true)
+    }
+
+    /// Like [`Inspector::check`], as long as `goes_on` returns true. It is called before each table. If the check stops,
+    /// [`Checked::tables_left`] says how many tables were not read, and logs and other files were not checked.
+    pub fn check_while(
+        &self,
+        report: &mut dyn FnMut(Error),
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Checked> {
         let mut checked = Checked::default();
         let mut problems = 0;
         let mut report = |error: Error| {
@@ -68,10 +80,15 @@ impl Inspector {
         }
         match self.storage.lock() {
             Ok(_lock) => {
-                self.with_pool_opened(Inspect::Alone)?.check_alone(&mut checked, &mut report)?;
+                self.with_pool_opened(Inspect::Alone)?.check_alone(
+                    &mut checked,
+                    &mut report,
+                    goes_on,
+                )?;
             }
             Err(Error::Locked { .. }) => {
-                self.with_pool_opened(Inspect::Beside)?.check_beside(&mut checked, &mut report)?;
+                let inspector = self.with_pool_opened(Inspect::Beside)?;
+                inspector.check_beside(&mut checked, &mut report, goes_on)?;
             }
             Err(error) => return Err(error),
         }
@@ -80,7 +97,12 @@ impl Inspector {
     }
 
     /// The rest, once nobody else can write. A pool is looked at only from here on.
-    fn check_alone(&self, checked: &mut Checked, report: &mut dyn FnMut(Error)) -> Result<()> {
+    fn check_alone(
+        &self,
+        checked: &mut Checked,
+        report: &mut dyn FnMut(Error),
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<()> {
         let (identity, state) = match self.state() {
             Ok(found) => found,
             Err(error) => {
@@ -97,7 +119,10 @@ impl Inspector {
         let cut_off = self.cut_off_at(&manifest)?;
         self.presume_states(&state, cut_off.is_none())?;
         self.check_logs_place(&state, cut_off.is_none())?;
-        self.check_tables(&state, checked, report);
+        self.check_tables(&state, checked, report, goes_on);
+        if checked.tables_left > 0 {
+            return Ok(());
+        }
         let recovered = self.check_logs(&state, checked, report);
         self.check_strays(identity, &state, &manifest.name, recovered.as_ref(), checked, report)?;
         match cut_off {
@@ -111,9 +136,19 @@ impl Inspector {
         }
     }
 
-    fn check_tables(&self, state: &State, checked: &mut Checked, report: &mut dyn FnMut(Error)) {
+    fn check_tables(
+        &self,
+        state: &State,
+        checked: &mut Checked,
+        report: &mut dyn FnMut(Error),
+        goes_on: &dyn Fn() -> bool,
+    ) {
         checked.keyspaces = state.version.keyspaces.len() as u64;
         for (keyspace, _, _, table) in places(state) {
+            if checked.tables_left > 0 || !goes_on() {
+                checked.tables_left += 1;
+                continue;
+            }
             checked.tables += 1;
             checked.table_bytes += table.meta.bytes;
             match self.table(&table.meta) {

@@ -453,7 +453,10 @@ impl Connection {
     /// Completes a command that has a slot no more.
     fn complete(&mut self, cqe: Cqe) {
         add(&self.counters.commands, 1);
-        if !cqe.status().is_success() {
+        // These are answers: a probe of a key that is not there is no failure of the node.
+        let answers = [Status::KEY_NOT_FOUND, Status::KEY_EXISTS];
+        let is_answer = answers.into_iter().any(|answer| cqe.status().is(answer));
+        if !cqe.status().is_success() && !is_answer {
             add(&self.counters.failed, 1);
         }
         let (head, id) = self.queue.as_ref().map_or((0, 0), Queue::place);

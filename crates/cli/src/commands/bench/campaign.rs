@@ -19,7 +19,7 @@ use super::used_memory::UsedMemory;
 use super::workspace::{self, Workspace};
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::output::{stdout, tell, visible_json};
+use crate::output::{is_json, stdout, tell, visible_json};
 use esker_bench::results::{self, Group, Published, RUN, Settings};
 use esker_bench::{Machine, Progress, Results, Row, WarmUp};
 use std::io::Write;
@@ -147,8 +147,6 @@ pub struct Places {
     pub dir: Option<PathBuf>,
     /// Where the results are written, if anywhere.
     pub out: Option<PathBuf>,
-    /// Whether the results are printed as JSON.
-    pub json: bool,
 }
 
 /// One run of one case, or of the load, on one engine.
@@ -189,9 +187,9 @@ impl Places {
     pub fn keep(&self, results: &Results) -> Outcome {
         self.write(results)?;
         if let Some(out) = &self.out {
-            tell(format_args!("esker: the results are in {}", out.display()));
+            tell(format_args!("the results are in {}", out.display()));
         }
-        print(results, self.json)
+        print(results)
     }
 }
 
@@ -243,13 +241,13 @@ impl Campaign {
             results.rows.extend(rows(&results));
         }
         keep(&results)?;
-        print(&results, places.json)?;
-        if let Some(Analysis { text, .. }) = self.analysis.filter(|_| !places.json) {
+        print(&results)?;
+        if let Some(Analysis { text, .. }) = self.analysis.filter(|_| !is_json()) {
             stdout().write_all(text(&results).as_bytes())?;
         }
         let place = output.as_ref().map(|output| output.path().display());
         match (ended, place) {
-            (Ok(()), Some(place)) => tell(format_args!("esker: the results are in {place}")),
+            (Ok(()), Some(place)) => tell(format_args!("the results are in {place}")),
             (Err(Failure::Interrupted(_)), Some(place)) => {
                 let message = format!("interrupted; the results so far are in {place}");
                 return Err(Failure::Interrupted(message));
@@ -483,9 +481,10 @@ const RUNNING: &str = "running";
 /// Part of the rate that must be reached for the latencies to be those of that rate.
 const REACHED: f64 = 0.99;
 
-fn print(results: &Results, json: bool) -> Outcome {
+/// Prints results on standard output, and on standard error what is to be known of them.
+pub fn print(results: &Results) -> Outcome {
     let mut out = stdout();
-    if json {
+    if is_json() {
         out.write_all(visible_json(results.to_json()).as_bytes())?;
     } else {
         out.write_all(results::summary_table(results).as_bytes())?;
@@ -496,7 +495,7 @@ fn print(results: &Results, json: bool) -> Outcome {
             let (engine, case, round) = (&row.engine, &row.case, row.round + 1);
             let percent = 100.0 * row.value;
             tell(format_args!(
-                "esker: {engine} reached {percent:.1} % of the rate in {case}, round {round}: \
+                "{engine} reached {percent:.1} % of the rate in {case}, round {round}: \
                  its latencies grow with the length of the run"
             ));
         }
@@ -504,7 +503,7 @@ fn print(results: &Results, json: bool) -> Outcome {
             let (engine, case, round) = (&row.engine, &row.case, row.round + 1);
             let given_up = crate::units::counted(row.value as u64, "operation");
             tell(format_args!(
-                "esker: {engine} was so far behind in {case}, round {round}, that {given_up} were \
+                "{engine} was so far behind in {case}, round {round}, that {given_up} were \
                  never begun; their latencies are not counted"
             ));
         }

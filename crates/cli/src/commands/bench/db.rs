@@ -5,15 +5,16 @@ use super::engine::{self, EskerEngine};
 use crate::failure::{Failure, Outcome};
 use crate::limits::check_sizes;
 use crate::options::{KeyspaceOptions, parse_sync};
-use crate::output::{stdout, visible_json};
-use crate::temporary::Temporary;
-use crate::units::parse_bytes;
+use crate::output::{is_json, stdout, visible_json};
+use crate::temporary::{self, Temporary};
+use crate::units::{counted, parse_bytes};
 use clap::{Args, ValueEnum};
 use esker::{Log, Settings, Sync};
 use esker_base::SystemClock;
 use esker_bench::{Bench as Run, Options, Report, Stage, cost_table, latency_table, table};
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Where the log is.
@@ -85,9 +86,6 @@ pub struct DbBench {
     /// Print how the latencies are spread, too: a ladder of percentiles for each load
     #[arg(long)]
     histogram: bool,
-    /// Print {"rows": …}, the ladder included
-    #[arg(long)]
-    json: bool,
 }
 
 impl DbBench {
@@ -101,9 +99,18 @@ impl DbBench {
         let (settings, keyspace) = (self.settings(), self.keyspace.settings(engine::KEYSPACE)?);
         settings.validate()?;
         check_sizes(&settings, self.key_size, self.value_size, self.batch)?;
+        // What is being done, for an interrupt.
+        let at = Arc::new(Mutex::new(String::new()));
         let temporary;
         let dir = match &self.dir {
-            Some(dir) => dir.as_path(),
+            Some(path) => {
+                let (dir, at) = (path.display().to_string(), Arc::clone(&at));
+                temporary::end_with(move || {
+                    let at = at.lock().unwrap_or_else(PoisonError::into_inner);
+                    format!("interrupted{at}; the database in {dir} stays as it is")
+                })?;
+                path.as_path()
+            }
             None => {
                 temporary = Temporary::create("esker-bench-")?;
                 temporary.path()
@@ -113,10 +120,15 @@ impl DbBench {
         let clock = SystemClock::new();
         let mut display = Display::on_terminal();
         let run = Run { engine: &engine, clock: &clock, options: &options, round: 0 };
-        let rows = run.run(&stages, &mut |progress| display.show(progress))?;
+        let rows = run.run(&stages, &mut |progress| {
+            let operations = counted(progress.operations, "operation");
+            *at.lock().unwrap_or_else(PoisonError::into_inner) =
+                format!(" in {} after {operations}", progress.stage);
+            display.show(progress);
+        })?;
         display.clear();
         let mut out = stdout();
-        if self.json {
+        if is_json() {
             out.write_all(visible_json(Report { rows }.to_json()).as_bytes())?;
         } else {
             writeln!(out, "{}", table(&rows))?;

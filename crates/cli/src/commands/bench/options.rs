@@ -62,9 +62,6 @@ pub struct CampaignOptions {
     /// A directory for results.json and report.html
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Print the results as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 impl CampaignOptions {

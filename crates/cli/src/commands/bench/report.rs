@@ -1,11 +1,10 @@
 //! `esker bench report`: results of several runs, merged.
 
+use super::campaign::print;
 use super::output::Output;
 use crate::failure::{Failure, Outcome};
-use crate::output::stdout;
 use clap::Args;
 use esker_bench::{Results, results};
-use std::io::Write;
 use std::path::PathBuf;
 
 /// Merge results of several runs into one page
@@ -26,8 +25,6 @@ impl Report {
         let merged = Results::merge(runs)
             .ok_or_else(|| Failure::Usage("there is nothing to merge".to_owned()))?;
         Output::create(&self.out)?.write(&merged)?;
-        let mut out = stdout();
-        out.write_all(results::summary_table(&merged).as_bytes())?;
-        Ok(out.flush()?)
+        print(&merged)
     }
 }

@@ -124,6 +124,6 @@ fn measure(
         analysis: None,
         uses_memory: false,
     };
-    let places = Places { dir: common.dir.clone(), out: common.out.clone(), json: common.json };
+    let places = Places { dir: common.dir.clone(), out: common.out.clone() };
     campaign.run(&places)
 }

@@ -94,7 +94,7 @@ impl Updates {
             groups: Vec::new(),
             published: Vec::new(),
         };
-        let places = Places { dir: common.dir.clone(), out: common.out.clone(), json: common.json };
+        let places = Places { dir: common.dir.clone(), out: common.out.clone() };
         campaign.run(&places)
     }
 }

@@ -61,14 +61,10 @@ impl Ycsb {
         let settings = self.campaign.settings();
         let pair_bytes = Task::YcsbRun(first.clone()).pair_bytes()?;
         let engines = parse_engines(&self.campaign.engines, &settings, pair_bytes)?;
-        let places = Places {
-            dir: self.campaign.dir.clone(),
-            out: self.campaign.out.clone(),
-            json: self.campaign.json,
-        };
+        let places = Places { dir: self.campaign.dir.clone(), out: self.campaign.out.clone() };
         places.check()?;
         for warning in first.resolve()?.warnings {
-            tell(format_args!("esker: {warning}"));
+            tell(format_args!("{warning}"));
         }
         let cases = workloads.into_iter().map(|(name, workload)| self.case(name, workload));
         let campaign = Campaign {

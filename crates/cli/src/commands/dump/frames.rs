@@ -2,7 +2,7 @@
 
 use super::{SHOWN, kind_name, object, version};
 use crate::failure::{Failure, Outcome};
-use crate::output::{put_json, stdout};
+use crate::output::{is_json, put_json, stdout};
 use crate::place::Files;
 use crate::text::shorten;
 use clap::Args;
@@ -17,9 +17,6 @@ pub struct DumpFrames {
     files: Files,
     /// Only the segment with this number: 7 is the file 00000007.log
     segment: Option<u32>,
-    /// Print one JSON object for each segment, frame, entry and end
-    #[arg(long)]
-    json: bool,
 }
 
 impl DumpFrames {
@@ -30,12 +27,12 @@ impl DumpFrames {
             None => inspector.logs()?,
         };
         let mut out = stdout();
-        if let Some(domain) = inspector.pool_domain().filter(|_| !self.json) {
+        if let Some(domain) = inspector.pool_domain().filter(|_| !is_json()) {
             writeln!(out, "pool: {domain}")?;
         }
         for segment in segments {
             let log = inspector.log(segment)?;
-            if self.json {
+            if is_json() {
                 json_lines(&mut out, &log)?;
             } else {
                 text_lines(&mut out, &log)?;

@@ -4,7 +4,7 @@ use super::SHOWN;
 use crate::commands::levels::table_json;
 use crate::failure::Outcome;
 use crate::options::{describe, shape_name};
-use crate::output::{put_json, stdout};
+use crate::output::{is_json, put_json, stdout};
 use crate::place::Files;
 use crate::text::shorten;
 use clap::Args;
@@ -17,9 +17,6 @@ use std::io::Write;
 pub struct DumpManifest {
     #[command(flatten)]
     files: Files,
-    /// Print a JSON object for the manifest, and one for each change
-    #[arg(long)]
-    json: bool,
 }
 
 impl DumpManifest {
@@ -27,18 +24,18 @@ impl DumpManifest {
         let manifest = self.files.inspect()?.manifest()?;
         let mut out = stdout();
         let identity = format!("{:016x}", manifest.identity);
-        if self.json {
+        if is_json() {
             let json = json!({ "object": "manifest", "file": manifest.name, "identity": identity });
             put_json(&mut out, &json)?;
         } else {
             writeln!(out, "{}: database {identity}", manifest.name)?;
         }
         for record in &manifest.records {
-            if !self.json {
+            if !is_json() {
                 writeln!(out, "  edit at {}", record.offset)?;
             }
             for change in &record.edit.changes {
-                if self.json {
+                if is_json() {
                     put_json(&mut out, &change_json(record.offset, change))?;
                 } else {
                     writeln!(out, "    {}", change_text(change))?;

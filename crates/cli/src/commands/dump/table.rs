@@ -4,7 +4,7 @@ use super::{SHOWN, kind_name, object, version};
 use crate::commands::levels;
 use crate::failure::{Failure, Outcome};
 use crate::form::Notation;
-use crate::output::{put_json, stdout};
+use crate::output::{is_json, put_json, stdout};
 use crate::place::Files;
 use crate::text::shorten;
 use clap::Args;
@@ -21,9 +21,6 @@ pub struct DumpTable {
     /// The table, FILE+OFFSET as `esker levels --tables` shows it
     #[arg(value_parser = parse_table)]
     table: (u64, u64),
-    /// Print a JSON object for the table, and one for each version
-    #[arg(long)]
-    json: bool,
 }
 
 /// `7+0`, or `7` for the first table of the file.
@@ -47,7 +44,7 @@ impl DumpTable {
         })?;
         let table = inspector.table(&place.meta)?;
         let mut out = stdout();
-        if self.json {
+        if is_json() {
             put_json(&mut out, &table_json(place, table.properties()))?;
         } else {
             text_head(&mut out, place, table.properties())?;
@@ -73,7 +70,7 @@ impl DumpTable {
         key: &[u8],
         value: &[u8],
     ) -> Outcome {
-        if self.json {
+        if is_json() {
             let mut object = object("version");
             version(&mut object, seqno, kind, key, value);
             put_json(out, &Json::from(object))?;

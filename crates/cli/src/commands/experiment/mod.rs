@@ -69,9 +69,6 @@ pub struct Run {
     /// A directory for results.json and report.html [default: NAME-results]
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Print the results as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// How much is measured.
@@ -167,7 +164,7 @@ impl Run {
         wishes.check(experiment)?;
         let out = self.out.clone();
         let out = out.unwrap_or_else(|| PathBuf::from(format!("{}-results", experiment.name)));
-        let places = Places { dir: self.dir.clone(), out: Some(out), json: self.json };
+        let places = Places { dir: self.dir.clone(), out: Some(out) };
         places.check()?;
         match experiment.how {
             How::Campaign(campaign) => {
@@ -227,7 +224,7 @@ fn those_built_in(engines: &[&str]) -> String {
     if !missing.is_empty() {
         let missing = missing.join(", ");
         tell(format_args!(
-            "esker: left out, for they are not built in: {missing}. To have them: \
+            "left out, for they are not built in: {missing}. To have them: \
              scripts/install-peers, then cargo build --release -p esker-cli --features peers"
         ));
     }

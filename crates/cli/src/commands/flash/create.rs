@@ -46,7 +46,7 @@ impl Create {
         let needed = needed_bytes(Settings::default().segment_bytes as u64, chunk_bytes.into());
         if good_bytes < needed {
             tell(format_args!(
-                "esker: {} is too small for a database with default settings, which needs {} that can be used, most of \
+                "{} is too small for a database with default settings, which needs {} that can be used, most of \
                  it for its log; a directory is made larger by --bytes",
                 self.path.display(),
                 units::bytes(needed)

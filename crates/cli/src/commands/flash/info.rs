@@ -1,13 +1,13 @@
 //! `esker flash info`: what a device is and holds.
 
 use crate::failure::Outcome;
-use crate::output::stdout;
+use crate::output::show;
 use crate::units;
 use esker_flash::device::fdp::Statistics;
-use esker_flash::storage::{Erases, Lost, look};
+use esker_flash::storage::{Content, Erases, Lost, look};
 use esker_flash::zones::Placement;
 use esker_flash::{Zones, zones};
-use std::io::Write;
+use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 
 /// Show what a device of chunks is made of, and how full it is
@@ -23,40 +23,82 @@ impl Info {
     }
 }
 
+/// Prints what a device is and holds.
 pub fn print(zones: &dyn Zones) -> Outcome {
-    let (geometry, content) = (zones.geometry(), look(zones)?);
-    let mut out = stdout();
-    writeln!(
-        out,
-        "{}: {} of {} chunks each, of {}",
+    let (content, placement) = (look(zones)?, zones.placement()?);
+    show(|| json(zones, &content, &placement), || text(zones, &content, &placement))
+}
+
+fn json(zones: &dyn Zones, content: &Content, placement: &Option<Placement>) -> Json {
+    let geometry = zones.geometry();
+    let lost = |lost: &Lost| {
+        json!({
+            "file": lost.name, "is_log": lost.is_log, "bytes": lost.bytes, "chunks": lost.chunks,
+        })
+    };
+    // Counters of 128 bits, which JSON's readers may not have.
+    let placement = placement.as_ref().map(|placement| {
+        json!({
+            "identifiers": placement.identifiers,
+            "reclaim_unit_bytes": placement.reclaim_unit_bytes,
+            "host_bytes": to_u64(placement.statistics.host_bytes),
+            "media_bytes": to_u64(placement.statistics.media_bytes),
+        })
+    });
+    json!({
+        "device": zones.describe(),
+        "units": geometry.units(),
+        "chunks_per_unit": geometry.chunks_per_unit,
+        "chunk_bytes": geometry.chunk_bytes,
+        "files": content.names.len(),
+        "live_bytes": content.live_bytes,
+        "good_bytes": content.good_bytes,
+        "free_chunks": content.free_chunks,
+        "erases_min": content.erases.least,
+        "erases_mean": content.erases.mean,
+        "erases_max": content.erases.most,
+        "written_by": zones.written_by(),
+        "lost": content.lost.iter().map(lost).collect::<Vec<_>>(),
+        "doubt": content.doubt,
+        "placement": placement,
+    })
+}
+
+fn text(zones: &dyn Zones, content: &Content, placement: &Option<Placement>) -> String {
+    let geometry = zones.geometry();
+    let mut out = format!(
+        "{}: {} of {} chunks each, of {}\n",
         zones.describe(),
         units::counted(geometry.units() as u64, "unit"),
         geometry.chunks_per_unit,
         units::bytes(u64::from(geometry.chunk_bytes)),
-    )?;
-    writeln!(
-        out,
-        "{} in {}, of {} that can be used; {} free",
+    );
+    out += &format!(
+        "{} in {}, of {} that can be used; {} free\n",
         units::bytes(content.live_bytes),
         units::counted(content.names.len() as u64, "file"),
         units::bytes(content.good_bytes),
         units::counted(u64::from(content.free_chunks), "chunk"),
-    )?;
+    );
     let Erases { least, mean, most } = content.erases;
-    writeln!(out, "chunks were erased {mean:.1} times on average, {least} to {most}")?;
+    out += &format!("chunks were erased {mean:.1} times on average, {least} to {most}\n");
     if let Some(how) = zones.written_by() {
-        writeln!(out, "zones are written by {how}")?;
+        out += &format!("zones are written by {how}\n");
     }
     for lost in &content.lost {
-        writeln!(out, "{}", not_whole(lost))?;
+        out += &format!("{}\n", not_whole(lost));
     }
     if let Some(doubt) = &content.doubt {
-        writeln!(out, "it can only be read, and what is found may be older: {doubt}")?;
+        out += &format!("it can only be read, and what is found may be older: {doubt}\n");
     }
-    if let Some(placement) = zones.placement()? {
-        writeln!(out, "{}", describe(&placement))?;
+    if let Some(placement) = placement {
+        out += &format!("{}\n", describe(placement));
     }
-    Ok(out.flush()?)
+    out
+}
+
+fn to_u64(bytes: u128) -> u64 {
+    bytes.try_into().unwrap_or(u64::MAX)
 }
 
 /// What is missing of a file, and what follows from that.
@@ -77,7 +119,7 @@ fn not_whole(lost: &Lost) -> String {
 /// The identifiers of a disk, and what it wrote to its medium for what hosts wrote to it.
 fn describe(placement: &Placement) -> String {
     let Statistics { host_bytes, media_bytes } = placement.statistics;
-    let bytes = |bytes: u128| units::bytes(bytes.try_into().unwrap_or(u64::MAX));
+    let bytes = |bytes: u128| units::bytes(to_u64(bytes));
     let ratio = match host_bytes {
         0 => String::new(),
         _ => format!(", {:.3} times that", media_bytes as f64 / host_bytes as f64),

@@ -1,13 +1,12 @@
 //! `esker flash repair`: keeps what is sound of a damaged device.
 
 use crate::failure::Outcome;
-use crate::output::{print_json, stdout};
+use crate::output::show;
 use crate::progress::Progress;
 use crate::units;
 use esker_flash::storage::{Repaired, repair};
 use esker_flash::zones::{self, FileZones};
 use serde_json::json;
-use std::io::Write;
 use std::path::PathBuf;
 
 /// Keep the files of a damaged device whose places are known, and name what is lost
@@ -19,9 +18,6 @@ use std::path::PathBuf;
 pub struct Repair {
     /// The device: a directory, or a block device
     path: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 impl Repair {
@@ -35,16 +31,12 @@ impl Repair {
             let what = "GEOMETRY was missing or damaged, and is written again".to_owned();
             repaired.problems.insert(0, what);
         }
-        if self.json {
-            return print_json(&json!({
-                "files": repaired.names,
-                "problems": repaired.problems,
-                "changed": repaired.is_changed,
-            }));
-        }
-        let mut out = stdout();
-        out.write_all(text(&name, &repaired).as_bytes())?;
-        Ok(out.flush()?)
+        let facts = json!({
+            "files": repaired.names,
+            "problems": repaired.problems,
+            "changed": repaired.is_changed,
+        });
+        show(|| facts, || text(&name, &repaired))
     }
 }
 

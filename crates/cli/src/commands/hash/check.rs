@@ -1,15 +1,14 @@
 //! `esker hash check` and `esker hash scrub`: verify a store.
 
 use crate::failure::{Failure, Outcome};
-use crate::output::{print_json, stdout};
+use crate::output::show;
 use crate::progress::Progress;
 use crate::units;
 use esker_base::{Clock, SystemClock};
 use esker_hashstore::check::{Report, check, scrub};
 use esker_hashstore::device::FileDevice;
-use serde_json::json;
-use std::io::Write;
-use std::path::PathBuf;
+use serde_json::{Value as Json, json};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Read what opening a store reads, and report whatever does not hold
@@ -20,9 +19,6 @@ use std::time::Duration;
 pub struct Check {
     /// The store's file or block device
     path: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Read all of a store, every value too, and report whatever does not hold
@@ -32,24 +28,21 @@ pub struct Check {
 pub struct Scrub {
     /// The store's file or block device
     path: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 impl Check {
     pub fn run(self) -> Outcome {
-        show(&self.path, self.json, false)
+        run(&self.path, false)
     }
 }
 
 impl Scrub {
     pub fn run(self) -> Outcome {
-        show(&self.path, self.json, true)
+        run(&self.path, true)
     }
 }
 
-fn show(path: &std::path::Path, as_json: bool, with_values: bool) -> Outcome {
+fn run(path: &Path, with_values: bool) -> Outcome {
     let device = FileDevice::open(path)?;
     let clock = SystemClock::new();
     let began = clock.now();
@@ -58,28 +51,7 @@ fn show(path: &std::path::Path, as_json: bool, with_values: bool) -> Outcome {
             .map_err(Failure::of_check)?;
     // With values it took longer than that.
     let recovery = (!with_values).then(|| clock.now() - began);
-    if as_json {
-        print_json(&json!({
-            "partitions": report.partitions,
-            "keys": report.keys,
-            "replayed": report.replayed,
-            "index_bytes": report.index_bytes,
-            "index_bytes_a_key": a_key(&report),
-            "recovery_bytes": report.recovery_bytes,
-            "recovery_seconds": recovery.map(|time| time.as_secs_f64()),
-            "used_bytes": report.used_bytes,
-            "data_bytes": report.data_bytes,
-            "torn_writes": report.torn.len(),
-            "sound_values": with_values.then_some(report.sound_values),
-            "sound_bytes": with_values.then_some(report.sound_bytes),
-            "device_bytes_a_stored_byte": a_stored_byte(&report),
-            "problems": report.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        }))?;
-    } else {
-        let mut out = stdout();
-        out.write_all(text(&report, recovery).as_bytes())?;
-        out.flush()?;
-    }
+    show(|| json(&report, recovery), || text(&report, recovery))?;
     Failure::of_problems(path.display(), report.problems.len(), "")
 }
 
@@ -92,6 +64,27 @@ fn a_key(report: &Report) -> Option<f64> {
 fn a_stored_byte(report: &Report) -> Option<f64> {
     let is_known = report.problems.is_empty() && report.sound_bytes > 0;
     is_known.then(|| report.used_bytes as f64 / report.sound_bytes as f64)
+}
+
+/// `recovery` is as of [`text`].
+fn json(report: &Report, recovery: Option<Duration>) -> Json {
+    let are_values_read = recovery.is_none();
+    json!({
+        "partitions": report.partitions,
+        "keys": report.keys,
+        "replayed": report.replayed,
+        "index_bytes": report.index_bytes,
+        "index_bytes_a_key": a_key(report),
+        "recovery_bytes": report.recovery_bytes,
+        "recovery_seconds": recovery.map(|time| time.as_secs_f64()),
+        "used_bytes": report.used_bytes,
+        "data_bytes": report.data_bytes,
+        "torn_writes": report.torn.len(),
+        "sound_values": are_values_read.then_some(report.sound_values),
+        "sound_bytes": are_values_read.then_some(report.sound_bytes),
+        "device_bytes_a_stored_byte": a_stored_byte(report),
+        "problems": report.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
 }
 
 /// `recovery` is the time that it took to find the keys, if nothing else was read.
@@ -124,7 +117,7 @@ fn text(report: &Report, recovery: Option<Duration>) -> String {
         }
     }
     if let Some(ratio) = a_stored_byte(report) {
-        text += &format!("{ratio:.4} bytes in use a byte of keys and values\n");
+        text += &format!("{ratio:.2} bytes in use a byte of keys and values\n");
     }
     text
 }

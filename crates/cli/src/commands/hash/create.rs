@@ -1,12 +1,12 @@
 //! `esker hash create`: a new, empty store.
 
 use crate::failure::{Failure, Outcome};
-use crate::output::stdout;
+use crate::output::show;
 use crate::units;
 use esker_base::{Rng, ambient_seed};
 use esker_hashstore::device::{Device, FileDevice};
 use esker_hashstore::{CreateSettings, volume};
-use std::io::Write;
+use serde_json::json;
 use std::path::PathBuf;
 
 /// Create an empty store in a new file, or on a block device
@@ -44,26 +44,29 @@ impl Create {
             Ok(volume::create(device, &settings, &mut Rng::new(ambient_seed()))?)
         });
         let (device, layout) = made?;
-        let mut out = stdout();
-        let data = u64::from(layout.partitions)
-            * u64::from(layout.blocks())
-            * u64::from(layout.block_bytes);
-        writeln!(
-            out,
-            "{}: {}, of which {} for keys and values, in {} of {} each",
+        let partitions = u64::from(layout.partitions);
+        let data = partitions * u64::from(layout.blocks()) * u64::from(layout.block_bytes);
+        let facts = json!({
+            "path": device.name(),
+            "bytes": layout.device_bytes,
+            "data_bytes": data,
+            "partitions": partitions,
+            "partition_bytes": layout.region_bytes,
+            "is_direct": device.is_direct(),
+        });
+        let mut text = format!(
+            "{}: {}, of which {} for keys and values, in {} of {} each\n",
             device.name(),
             units::bytes(layout.device_bytes),
             units::bytes(data),
-            units::counted(u64::from(layout.partitions), "partition"),
+            units::counted(partitions, "partition"),
             units::bytes(layout.region_bytes),
-        )?;
+        );
         if !device.is_direct() {
-            writeln!(
-                out,
-                "The file system has no direct I/O: it will be written through the page cache."
-            )?;
+            text +=
+                "The file system has no direct I/O: it will be written through the page cache.\n";
         }
-        Ok(out.flush()?)
+        show(|| facts, || text)
     }
 }
 

@@ -1,15 +1,14 @@
 //! `esker hash repair`: keeps what is sound of a damaged store.
 
 use crate::failure::{Failure, Outcome};
-use crate::output::{print_json, stdout};
+use crate::output::show;
 use crate::progress::Progress;
 use crate::units;
 use esker_base::Error;
 use esker_hashstore::device::{Device, FileDevice};
 use esker_hashstore::repair::{Repaired, repair};
 use esker_hashstore::{Unreadable, volume};
-use serde_json::json;
-use std::io::Write;
+use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 
 /// Keep what is sound of a damaged store, and name and drop the rest
@@ -26,9 +25,6 @@ pub struct Repair {
     /// Give up blocks that cannot be read: overwrite them with zeros, and drop the keys that they hold
     #[arg(long)]
     give_up_unreadable: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 impl Repair {
@@ -47,20 +43,7 @@ impl Repair {
         let mut repaired = Progress::during("repairing", || repair(&device, unreadable))
             .map_err(|error| with_advice(error, unreadable))?;
         repaired.problems.splice(0..0, shortened);
-        if self.json {
-            let problems: Vec<String> = repaired.problems.iter().map(|it| it.fact()).collect();
-            return print_json(&json!({
-                "keys": repaired.keys,
-                "dropped": repaired.dropped,
-                "mended": repaired.mended,
-                "partitions": repaired.partitions,
-                "written_partitions": repaired.written,
-                "problems": problems,
-            }));
-        }
-        let mut out = stdout();
-        out.write_all(text(device.name(), &repaired).as_bytes())?;
-        Ok(out.flush()?)
+        show(|| json(&repaired), || text(device.name(), &repaired))
     }
 }
 
@@ -72,6 +55,17 @@ fn with_advice(error: Error, unreadable: Unreadable) -> Failure {
         true => failure.and("; check the device and try again, or add --give-up-unreadable"),
         false => failure,
     }
+}
+
+fn json(repaired: &Repaired) -> Json {
+    json!({
+        "keys": repaired.keys,
+        "dropped": repaired.dropped,
+        "mended": repaired.mended,
+        "partitions": repaired.partitions,
+        "written_partitions": repaired.written,
+        "problems": repaired.problems.iter().map(|it| it.fact()).collect::<Vec<_>>(),
+    })
 }
 
 fn text(name: &str, repaired: &Repaired) -> String {

@@ -4,9 +4,10 @@ use super::Node;
 use crate::failure::{Answer, Failure, Outcome};
 use crate::form::{Form, KeyForm, Notation};
 use crate::limits;
-use crate::output::raw_stdout;
+use crate::output::{is_json, raw_stdout, show};
 use esker_nvme::command::kv::Condition;
 use esker_nvme::limits::VALUE_BYTES;
+use serde_json::json;
 use std::ffi::OsString;
 use std::io::Write;
 
@@ -79,7 +80,7 @@ impl Store {
             _ => Condition::Always,
         };
         match (self.node.connect()?.store_if(&key, &value, condition)?, condition) {
-            (true, _) => Ok(()),
+            (true, _) => show(|| json!({ "stored": true }), String::new),
             (false, Condition::IfAbsent) => {
                 let key = self.form.key().print(&key);
                 Err(Failure::No(Answer::Exists, format!("key {key} exists already")))
@@ -94,6 +95,9 @@ impl Retrieve {
         let key = self.form.key().parse(self.key)?;
         let value =
             self.node.connect()?.retrieve(&key)?.ok_or_else(|| self.form.key().absent(&key))?;
+        if is_json() {
+            return show(|| self.form.pair(&key, &value), String::new);
+        }
         let mut out = raw_stdout();
         match self.form.value() {
             Notation::Text => out.write_all(&value)?,
@@ -106,13 +110,19 @@ impl Retrieve {
 impl Delete {
     pub fn run(self) -> Outcome {
         let key = self.form.key().parse(self.key)?;
-        self.node.connect()?.delete(&key)?.then_some(()).ok_or_else(|| self.form.key().absent(&key))
+        match self.node.connect()?.delete(&key)? {
+            true => show(|| json!({ "deleted": true }), String::new),
+            false => Err(self.form.key().absent(&key)),
+        }
     }
 }
 
 impl Exist {
     pub fn run(self) -> Outcome {
         let key = self.form.key().parse(self.key)?;
-        self.node.connect()?.exist(&key)?.then_some(()).ok_or_else(|| self.form.key().absent(&key))
+        match self.node.connect()?.exist(&key)? {
+            true => show(|| json!({ "exists": true }), String::new),
+            false => Err(self.form.key().absent(&key)),
+        }
     }
 }

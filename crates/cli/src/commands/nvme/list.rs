@@ -3,11 +3,12 @@
 use super::Node;
 use crate::failure::Outcome;
 use crate::form::KeyForm;
-use crate::output::stdout;
+use crate::output::{is_json, put_json, stdout};
+use serde_json::Map;
 use std::ffi::OsString;
 use std::io::Write;
 
-/// List keys, in the node's order
+/// List keys, in the node's order; with --json, {"key": …} on each line
 #[derive(clap::Args)]
 pub struct List {
     /// The key to start at
@@ -29,7 +30,13 @@ impl List {
         let keys = self.node.connect()?.list(&from, self.limit.unwrap_or(usize::MAX))?;
         let mut out = stdout();
         for key in keys {
-            writeln!(out, "{}", form.print(&key))?;
+            if is_json() {
+                let mut object = Map::new();
+                form.insert(&mut object, "key", &key);
+                put_json(&mut out, &object)?;
+            } else {
+                writeln!(out, "{}", form.print(&key))?;
+            }
         }
         Ok(out.flush()?)
     }

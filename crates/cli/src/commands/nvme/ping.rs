@@ -2,9 +2,9 @@
 
 use super::Node;
 use crate::failure::Outcome;
-use crate::output::stdout;
+use crate::output::show;
 use esker_base::{Clock, SystemClock};
-use std::io::Write;
+use serde_json::json;
 
 /// The key that is looked for. It need not be there.
 const KEY: &[u8] = b"esker ping";
@@ -34,15 +34,14 @@ impl Ping {
             let at = (times.len() * of_hundred / 100).min(times.len() - 1);
             times[at].as_secs_f64() * 1e6
         };
-        let mut out = stdout();
-        writeln!(
-            out,
-            "{} round trips: median {:.1} µs, p99 {:.1} µs, least {:.1} µs",
-            times.len(),
-            part(50),
-            part(99),
-            part(0)
-        )?;
-        Ok(out.flush()?)
+        let (count, p50, p99, min) = (times.len(), part(50), part(99), part(0));
+        show(
+            || json!({ "round_trips": count, "p50_us": p50, "p99_us": p99, "min_us": min }),
+            || {
+                format!(
+                    "{count} round trips: median {p50:.1} µs, p99 {p99:.1} µs, least {min:.1} µs\n"
+                )
+            },
+        )
     }
 }

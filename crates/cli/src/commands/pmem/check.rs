@@ -7,7 +7,7 @@
 
 use super::{TO_LOOK_AT, header_json};
 use crate::failure::{Failure, Outcome};
-use crate::output::{print_json, stdout};
+use crate::output::show;
 use crate::progress::Progress;
 use crate::units;
 use esker_base::Seqno;
@@ -15,7 +15,6 @@ use esker_memtable::{SEGMENT_HEADER_BYTES, Scan, SegmentHeader, Stop, scan};
 use esker_pmem::pool::Inspect;
 use esker_pmem::{Extent, Pool};
 use serde_json::{Value as Json, json};
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -27,9 +26,6 @@ use std::sync::Arc;
 pub struct Check {
     /// The pool's file
     path: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// A segment of the pool, read.
@@ -58,13 +54,7 @@ impl Check {
         report.problems.extend(problems.iter().map(ToString::to_string));
         let segments = Progress::during("checking", || report.read(&pool));
         report.judge(&pool, &segments);
-        if self.json {
-            print_json(&report.json(&pool, segments.len()))?;
-        } else {
-            let mut out = stdout();
-            out.write_all(report.text(segments.len()).as_bytes())?;
-            out.flush()?;
-        }
+        show(|| report.json(&pool, segments.len()), || report.text(segments.len()))?;
         Failure::of_problems(self.path.display(), report.problems.len(), "")
     }
 }

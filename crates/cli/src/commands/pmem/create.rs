@@ -1,11 +1,11 @@
 //! `esker pmem create`: a new pool.
 
+use super::header_json;
 use super::info::describe;
 use crate::failure::Outcome;
-use crate::output::stdout;
+use crate::output::show;
 use crate::units;
 use esker_pmem::{Accept, Pool};
-use std::io::Write;
 use std::path::PathBuf;
 
 /// Create a pool, with all its blocks
@@ -25,8 +25,6 @@ impl Create {
     pub fn run(self) -> Outcome {
         let accept = if self.emulated { Accept::Emulated } else { Accept::Persistent };
         let pool = Pool::create(&self.path, self.bytes as u64, accept)?;
-        let mut out = stdout();
-        out.write_all(describe(&pool).as_bytes())?;
-        Ok(out.flush()?)
+        show(|| header_json(&pool).into(), || describe(&pool))
     }
 }

@@ -2,10 +2,9 @@
 
 use super::{TO_LOOK_AT, header_json, identity};
 use crate::failure::Outcome;
-use crate::output::{print_json, stdout};
+use crate::output::show;
 use crate::units;
 use esker_pmem::Pool;
-use std::io::Write;
 use std::path::PathBuf;
 
 /// Show a pool's kind of memory, size, database, and the extents in use
@@ -15,20 +14,12 @@ use std::path::PathBuf;
 pub struct Info {
     /// The pool's file
     path: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 impl Info {
     pub fn run(self) -> Outcome {
         let pool = Pool::open_read_only(&self.path, TO_LOOK_AT)?;
-        if self.json {
-            return print_json(&header_json(&pool));
-        }
-        let mut out = stdout();
-        out.write_all(describe(&pool).as_bytes())?;
-        Ok(out.flush()?)
+        show(|| header_json(&pool).into(), || describe(&pool))
     }
 }
 

@@ -52,6 +52,9 @@ pub enum Kind {
     /// Keys in a database directory.
     Lsm {
         path: PathBuf,
+        /// A database that is not there is created.
+        #[serde(default)]
+        create: bool,
         /// The capacity to announce.
         #[serde(default = "capacity", deserialize_with = "size")]
         capacity: u64,

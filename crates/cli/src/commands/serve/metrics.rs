@@ -355,7 +355,7 @@ mod tests {
     fn a_database_tells_what_its_read_table_does() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("db");
-        let (target, served, _metrics) = node(Kind::Lsm { path, capacity: 1 << 30 });
+        let (target, served, _metrics) = node(Kind::Lsm { path, create: true, capacity: 1 << 30 });
         let db = served[0].db.as_ref().unwrap();
         let keys = db.default_keyspace();
         let figure = |name: &str| -> u64 {

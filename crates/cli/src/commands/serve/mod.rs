@@ -36,9 +36,12 @@ const LOOK: Duration = Duration::from_millis(50);
 /// reach the port can read and write: keep it on loopback then. Stop it with Ctrl-C; what is under way is finished.
 #[derive(clap::Args)]
 pub struct Serve {
-    /// The database directory that holds the keys, created if need be
+    /// The database directory that holds the keys
     #[arg(required_unless_present_any = ["memory", "config"])]
     db: Option<PathBuf>,
+    /// Create the database if there is none
+    #[arg(long, requires = "db")]
+    create: bool,
     /// A file that says all: several namespaces, of several kinds; see docs/storage-node.md
     #[arg(
         long,
@@ -106,7 +109,9 @@ impl Serve {
     fn config(self) -> Outcome<Config> {
         let kind = match (self.config, self.db, self.memory) {
             (Some(file), ..) => return Config::read(&file),
-            (None, Some(path), _) => Kind::Lsm { path, capacity: self.capacity as u64 },
+            (None, Some(path), _) => {
+                Kind::Lsm { path, create: self.create, capacity: self.capacity as u64 }
+            }
             (None, None, bytes) => Kind::Ram { bytes: bytes.unwrap_or(0) as u64 },
         };
         Ok(Config {

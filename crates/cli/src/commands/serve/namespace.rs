@@ -75,7 +75,7 @@ fn failed(kind: &Kind, nqn: &Nqn, number: usize, why: String) -> Served {
 /// Opens namespace `number` of the node `nqn`.
 pub fn open(kind: &Kind, nqn: &Nqn, number: usize) -> Outcome<Served> {
     match kind {
-        Kind::Lsm { path, capacity } => in_database(path, nqn, *capacity),
+        Kind::Lsm { path, create, capacity } => in_database(path, *create, nqn, *capacity),
         Kind::Hash { path, bytes, volatile_cache, long_keys } => {
             let mut served = in_hash_store(path, nqn, *bytes, *volatile_cache)?;
             if *long_keys {
@@ -97,9 +97,13 @@ pub fn open(kind: &Kind, nqn: &Nqn, number: usize) -> Outcome<Served> {
 }
 
 /// Over a database whose log is synced at every write: acknowledged means safe.
-fn in_database(path: &Path, nqn: &Nqn, capacity: u64) -> Outcome<Served> {
+fn in_database(path: &Path, create: bool, nqn: &Nqn, capacity: u64) -> Outcome<Served> {
     let log = Log::File { dir: None, sync: Sync::Always };
-    let db = Db::open(path, Settings { log, answers_requests: true, ..Settings::default() })?;
+    let settings = Settings { log, answers_requests: true, ..Settings::default() };
+    let db = match create {
+        true => Db::open(path, settings)?,
+        false => Db::open_existing(path, settings)?,
+    };
     let keyspace = db.keyspace(KEYSPACE, KeyspaceSettings::default())?;
     let store = Arc::new(db.store(&keyspace));
     let keys = OrderedKeys::new(guid_of(nqn, path)?, capacity, store, &Threads)?;

@@ -6,6 +6,7 @@ use esker_workload::updates::{LimitLine, limit_line};
 use serde_json::{Value as Json, json};
 
 /// What is live, and what it has cost.
+#[derive(Clone, Copy)]
 pub struct Cost {
     account: Account,
     live: Option<LiveData>,
@@ -46,61 +47,58 @@ impl Cost {
 
     /// What the line asks for the mean space that was taken.
     fn limit(&self) -> Option<f64> {
+        (self.account.compactions > 0).then_some(())?;
         self.line()?.write_amp(self.account.space.amp_mean()?)
     }
 
-    /// How many times that the table writes are.
+    /// How many times that the table writes are. `None` before the first compaction: the line is one of
+    /// compactions.
     fn distance(&self) -> Option<f64> {
+        (self.account.compactions > 0).then_some(())?;
         let written = (self.account.flush_bytes + self.account.compaction_bytes) as f64;
         let write_amp = written / self.user_table_bytes()?;
         self.line()?.distance(write_amp, self.account.space.amp_mean()?)
     }
 
-    /// What a get that comes to tables costs.
-    fn read_cost(&self) -> String {
-        let gets = self.account.table_gets;
-        if gets.gets() == 0 {
-            return "none came to tables".to_owned();
-        }
-        let (runs, blocks) = (gets.runs_per_get(), gets.blocks_per_get());
-        let read = bytes(gets.block_bytes_per_get() as u64);
-        format!("{runs:.2} runs visited; {blocks:.2} blocks read of files, {read}")
-    }
-
+    /// The figures that are known, each under its name in JSON.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let account = &self.account;
-        let ratio =
-            |of: Option<f64>| of.map_or("not known yet".to_owned(), |of| format!("{of:.2}"));
+        let ratio = |of: Option<f64>| of.map(|of| format!("{of:.2}"));
+        let size = |of: Option<f64>| of.map(|of| bytes(of as u64));
         let gets = account.table_gets;
-        let reads = |gets: u64, each: f64| match gets {
-            0 => "none came to tables".to_owned(),
-            gets => format!("{each:.2} tables, {} times", count(gets)),
-        };
-        let of_all = format!(
-            "{} of {} compactions",
-            count(account.reclaims_within_tenth),
-            count(account.compactions)
-        );
-        vec![
-            ("live now, about", self.live.map_or(ratio(None), |live| bytes(live.bytes as u64))),
-            ("pinned by snapshots", bytes(self.live.map_or(0, |live| live.pinned_bytes as u64))),
-            ("space for a live byte", ratio(self.space_amp())),
-            ("  in the mean", ratio(account.space.amp_mean())),
-            ("  at most", ratio(account.space.amp_peak())),
-            ("written by users", bytes(account.user_bytes)),
-            ("log, for a byte of that", ratio(account.write_amp(account.log_bytes))),
-            ("flushes", ratio(account.write_amp(account.flush_bytes))),
-            ("compactions", ratio(account.write_amp(account.compaction_bytes))),
-            ("tables against limit line", ratio(self.distance())),
-            ("a get that tables answer", reads(gets.hits, gets.reads_per_hit())),
-            ("one that they do not", reads(gets.misses, gets.reads_per_miss())),
-            ("one of both", self.read_cost()),
-            ("made free", bytes(account.reclaimed_bytes())),
-            ("  expected", bytes(account.predicted_reclaim_bytes)),
-            ("  right within a tenth", of_all),
-            ("  off by, in all", bytes(account.reclaim_errors.off_bytes)),
-            ("  in doubt before", count(account.reclaim_errors.doubtful)),
-        ]
+        let per = |gets: u64, each: f64| ratio((gets > 0).then_some(each));
+        let live = self.live;
+        let of_all =
+            format!("{} of {}", count(account.reclaims_within_tenth), count(account.compactions));
+        let figures = [
+            ("live_bytes", size(live.map(|live| live.bytes))),
+            ("pinned_bytes", size(live.map(|live| live.pinned_bytes))),
+            ("space_amp", ratio(self.space_amp())),
+            ("space_amp_mean", ratio(account.space.amp_mean())),
+            ("space_amp_peak", ratio(account.space.amp_peak())),
+            ("user_bytes", Some(bytes(account.user_bytes))),
+            ("write_amp.log", ratio(account.write_amp(account.log_bytes))),
+            ("write_amp.flush", ratio(account.write_amp(account.flush_bytes))),
+            ("write_amp.compaction", ratio(account.write_amp(account.compaction_bytes))),
+            ("limit_line_distance", ratio(self.distance())),
+            ("table_reads_per_hit", per(gets.hits, gets.reads_per_hit())),
+            ("table_reads_per_miss", per(gets.misses, gets.reads_per_miss())),
+            ("table_runs_per_get", per(gets.gets(), gets.runs_per_get())),
+            ("table_blocks_read_per_get", per(gets.gets(), gets.blocks_per_get())),
+            (
+                "table_bytes_read_per_get",
+                size((gets.gets() > 0).then(|| gets.block_bytes_per_get())),
+            ),
+        ];
+        let of_compactions = [
+            ("reclaimed_bytes", bytes(account.reclaimed_bytes())),
+            ("predicted_reclaim_bytes", bytes(account.predicted_reclaim_bytes)),
+            ("reclaims_within_tenth", of_all),
+            ("reclaim_errors.off_bytes", bytes(account.reclaim_errors.off_bytes)),
+            ("reclaim_errors.doubtful", count(account.reclaim_errors.doubtful)),
+        ];
+        let known = figures.into_iter().filter_map(|(name, figure)| Some((name, figure?)));
+        known.chain(of_compactions.into_iter().filter(|_| account.compactions > 0)).collect()
     }
 
     pub fn json(&self) -> Json {
@@ -175,6 +173,7 @@ mod tests {
             user_bytes,
             flushes,
             flush_bytes,
+            compactions: 1,
             compaction_bytes,
             space,
             ..Account::default()
@@ -189,6 +188,8 @@ mod tests {
         };
         assert_eq!(cost.distance(), line.distance(3.5, 1.2));
         assert!(cost.distance().is_some());
+        let unmerged = Account { compactions: 0, ..account };
+        assert_eq!(Cost { account: unmerged, ..cost }.distance(), None);
     }
 
     #[test]
@@ -213,7 +214,11 @@ mod tests {
             (&json["table_blocks_read"], &json["table_bytes_read_per_get"]),
             (&4.into(), &2000.0.into())
         );
-        let text = some.read_cost();
-        assert!(text.starts_with("2.50 runs visited; 0.50 blocks read of files, "), "{text}");
+        let lines = some.lines();
+        let has =
+            |name: &str, figure: &str| lines.iter().any(|line| line == &(name, figure.into()));
+        assert!(has("table_runs_per_get", "2.50"), "{lines:?}");
+        assert!(has("table_blocks_read_per_get", "0.50"), "{lines:?}");
+        assert!(!nothing.lines().iter().any(|(name, _)| name.starts_with("table_")));
     }
 }

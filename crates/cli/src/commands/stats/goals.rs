@@ -20,9 +20,9 @@ pub fn text(goals: &[GoalInfo]) -> String {
         let unknown = || "what is not known: nothing tells how large its segments are".to_owned();
         let ceiling = goal.ceiling_bytes.map_or_else(unknown, |ceiling| bytes(ceiling as u64));
         let now = bytes(goal.bytes);
-        out.push_str(&format!("  {:<26}{now} of {ceiling}{above}\n", goal.keyspace));
+        out.push_str(&format!("  {:<27}{now} of {ceiling}{above}\n", goal.keyspace));
     }
-    if out.is_empty() { out } else { format!("Space that a goal allows\n{out}") }
+    if out.is_empty() { out } else { format!("Space that a goal allows (goals)\n{out}") }
 }
 
 pub fn json(goals: &[GoalInfo]) -> Json {

@@ -5,23 +5,19 @@ mod goals;
 
 use crate::failure::Outcome;
 use crate::form::Notation;
-use crate::output::{print_json, stdout};
+use crate::output::show;
 use crate::place::Home;
 use crate::text::escape;
-use crate::units::{bytes, count};
+use crate::units::{bytes, count, counted};
 use cost::Cost;
 use esker::{Db, DramTableStats, GoalInfo, Stats as Figures, UnreadableTable};
 use serde_json::{Map, Value as Json, json};
-use std::io::Write;
 
 /// Print what the database holds
 #[derive(clap::Args)]
 pub struct Stats {
     #[command(flatten)]
     home: Home,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 impl Stats {
@@ -29,12 +25,7 @@ impl Stats {
         let db = self.home.open_for_reading()?;
         let (figures, shape) = (db.stats(), Shape::of(&db));
         let cost = Cost::of(&figures, db.live_data(), shape.raw_bytes);
-        if self.json {
-            return print_json(&json(&figures, &shape, &cost));
-        }
-        let mut out = stdout();
-        out.write_all(text(&figures, &shape, &cost).as_bytes())?;
-        Ok(out.flush()?)
+        show(|| json(&figures, &shape, &cost), || text(&figures, &shape, &cost))
     }
 }
 
@@ -79,13 +70,19 @@ impl Shape {
     }
 }
 
-/// The figures as lines in groups.
+/// The figures as lines in groups, each under its name in JSON.
 fn text(figures: &Figures, shape: &Shape, cost: &Cost) -> String {
-    let unflushed = figures.visible_seqno.saturating_sub(figures.flushed_seqno);
     let ratio = match figures.table_bytes {
         0 => String::new(),
         table_bytes => format!("  ({:.2} : 1)", shape.raw_bytes as f64 / table_bytes as f64),
     };
+    let unflushed = figures.visible_seqno.saturating_sub(figures.flushed_seqno);
+    let unflushed = match unflushed {
+        0 => String::new(),
+        writes => format!("  ({} not in tables yet)", counted(writes, "write")),
+    };
+    let (cache, capacity) = (bytes(figures.cache_bytes), bytes(figures.cache_capacity_bytes));
+    let pool = figures.pool_domain.map_or("none".to_owned(), |domain| domain.to_string());
     let groups: [(&str, Vec<(&str, String)>); 4] = [
         (
             "Tables",
@@ -94,35 +91,30 @@ fn text(figures: &Figures, shape: &Shape, cost: &Cost) -> String {
                 ("runs", count(shape.runs)),
                 ("tables", count(figures.tables)),
                 ("entries", count(shape.entries)),
-                ("of them deletes", count(shape.deletes)),
-                ("range deletes", count(shape.range_tombstones)),
-                ("size on disk", bytes(figures.table_bytes)),
-                ("keys and values", format!("{}{ratio}", bytes(shape.raw_bytes))),
+                ("deletes", count(shape.deletes)),
+                ("range_tombstones", count(shape.range_tombstones)),
+                ("table_bytes", bytes(figures.table_bytes)),
+                ("raw_bytes", format!("{}{ratio}", bytes(shape.raw_bytes))),
             ],
         ),
         (
             "Log",
             vec![
-                (
-                    "pool",
-                    figures.pool_domain.map_or("none".to_owned(), |domain| domain.to_string()),
-                ),
-                ("segments", count(figures.logs)),
-                ("last write", count(figures.visible_seqno)),
-                ("writes not in tables yet", count(unflushed)),
+                ("pool_domain", pool),
+                ("log_segments", count(figures.logs)),
+                ("visible_seqno", format!("{}{unflushed}", count(figures.visible_seqno))),
+                ("flushed_seqno", count(figures.flushed_seqno)),
             ],
         ),
-        ("Cost, since the database was made", cost.lines()),
+        ("Cost, since the database was made (cost)", cost.lines()),
         (
             "Memory, of this process",
             vec![
-                (
-                    "MemTables",
-                    format!("{} in {}", bytes(figures.memtable_bytes), figures.memtables),
-                ),
-                ("indexes and filters", bytes(figures.table_memory_bytes)),
-                ("block cache", bytes(figures.cache_bytes)),
-                ("DRAMTable", dram_table(&figures.dram_table)),
+                ("memtables", count(figures.memtables as u64)),
+                ("memtable_bytes", bytes(figures.memtable_bytes)),
+                ("table_memory_bytes", bytes(figures.table_memory_bytes)),
+                ("cache_bytes", format!("{cache} of {capacity}")),
+                ("dram_table", dram_table(&figures.dram_table)),
             ],
         ),
     ];
@@ -130,7 +122,7 @@ fn text(figures: &Figures, shape: &Shape, cost: &Cost) -> String {
     for (title, lines) in groups {
         out.push_str(&format!("{title}\n"));
         for (name, figure) in lines {
-            out.push_str(&format!("  {name:<26}{figure}\n"));
+            out.push_str(&format!("  {name:<27}{figure}\n"));
         }
     }
     out.push_str(&goals::text(&shape.goals));
@@ -139,7 +131,7 @@ fn text(figures: &Figures, shape: &Shape, cost: &Cost) -> String {
     let is_told =
         |error: &&String| figures.unreadable_tables.iter().any(|table| error.contains(&table.file));
     if let Some(error) = figures.background_error.as_ref().filter(|error| !is_told(error)) {
-        out.push_str(&format!("Background work stands still\n  {error}\n"));
+        out.push_str(&format!("Background work has stopped (background_error)\n  {error}\n"));
     }
     out
 }
@@ -153,7 +145,11 @@ fn unreadable(tables: &[UnreadableTable]) -> String {
         let keys = format!("keys from {smallest} to {largest}");
         out.push_str(&format!("  {file} of {keyspace}, L{level}, {keys}: {error}\n"));
     }
-    if out.is_empty() { out } else { format!("Compaction leaves out\n{out}") }
+    if out.is_empty() {
+        out
+    } else {
+        format!("Tables that compaction leaves out (unreadable_tables)\n{out}")
+    }
 }
 
 /// The same as JSON.
@@ -198,11 +194,11 @@ fn repeating(shape: &Shape) -> String {
     for (keyspace, levels) in &shape.duplicate_rates {
         for (level, rate) in levels {
             let Some(rate) = rate.filter(|&rate| rate >= 1.005) else { continue };
-            let name = format!("L{level} of {keyspace}");
-            out.push_str(&format!("  {name:<26}{rate:.2} times\n"));
+            let name = format!("{keyspace} L{level}");
+            out.push_str(&format!("  {name:<27}{rate:.2}\n"));
         }
     }
-    if out.is_empty() { out } else { format!("Each key is held, by\n{out}") }
+    if out.is_empty() { out } else { format!("Times that a key is held (duplicate_rates)\n{out}") }
 }
 
 fn json(figures: &Figures, shape: &Shape, cost: &Cost) -> Json {

@@ -118,7 +118,7 @@ impl Relay {
         let mut relay = relay::Loop::new(listener, node, ended, wires, clock).map_err(failed)?;
         let body = move || {
             if let Err(error) = relay.run(&told) {
-                crate::output::tell(format_args!("esker: the emulated network failed: {error}"));
+                crate::output::tell(format_args!("the emulated network failed: {error}"));
             }
         };
         let thread = Threads.spawn("esker-network", Priority::Normal, Box::new(body))?;
