@@ -58,6 +58,15 @@ pub struct Results {
     pub published: Vec<Published>,
     /// Whether the run came to its end.
     pub complete: bool,
+    /// Why the run ended before that; empty while it goes on, and if nothing could be written at its end.
+    #[serde(default)]
+    pub ended: String,
+    /// The version of the program that ran.
+    #[serde(default)]
+    pub version: String,
+    /// The commit that it was built from, or `unknown`.
+    #[serde(default)]
+    pub commit: String,
 }
 
 /// The machine that results come from.
@@ -128,8 +137,23 @@ impl Results {
             list("groups", &self.groups),
             list("published", &self.published),
             field("complete", &self.complete),
+            field("ended", &self.ended),
+            field("version", &self.version),
+            field("commit", &self.commit),
         ];
         format!("{{\n{}\n}}\n", fields.join(",\n"))
+    }
+
+    /// The numbers as CSV: a line for each, with the fields of [`Row`] in their order.
+    pub fn to_csv(&self) -> String {
+        let mut out = "engine,case,metric,value,unit,round\n".to_owned();
+        for row in &self.rows {
+            let words = [&row.engine, &row.case, &row.metric].map(|word| csv_field(word));
+            let [engine, case, metric] = words;
+            let (value, unit, round) = (row.value, csv_field(&row.unit), row.round);
+            out += &format!("{engine},{case},{metric},{value},{unit},{round}\n");
+        }
+        out
     }
 
     /// The results of a JSON text that [`Results::to_json`] wrote, now or in a later release.
@@ -178,6 +202,14 @@ fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
         }
     }
     seen
+}
+
+/// A field of CSV, in quotes where it must be.
+fn csv_field(text: &str) -> String {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
+    }
 }
 
 fn field(name: &str, value: &impl Serialize) -> String {

@@ -93,6 +93,15 @@ impl Failure {
         }
     }
 
+    /// What is said of it.
+    pub fn why(&self) -> String {
+        match self {
+            Failure::Failed(why) | Failure::Usage(why) | Failure::No(_, why) => why.clone(),
+            Failure::Interrupted(why) => why.clone(),
+            Failure::Said(_) | Failure::PipeClosed => String::new(),
+        }
+    }
+
     /// Tells the user, and gives the exit status.
     pub fn report(self) -> ExitCode {
         let (kind, message, status) = match self {

@@ -23,6 +23,28 @@ pub(super) fn below(scale: &Scale, quantity: Quantity, top: f64, bottom: f64) ->
     }
 }
 
+/// Height that an axis below the plot takes, with its numbers and its title.
+pub(super) const HEIGHT: f64 = 36.0;
+
+/// The title of an axis below the plot.
+pub(super) fn title_below(title: &str, (left, right): (f64, f64), bottom: f64) -> Markup {
+    html! {
+        @if !title.is_empty() {
+            text.axis x=(Px((left + right) / 2.0)) y=(Px(bottom + 30.0)) text-anchor="middle" { (title) }
+        }
+    }
+}
+
+/// The title of an axis left of the plot, upright.
+pub(super) fn title_beside(title: &str, (top, bottom): (f64, f64)) -> Markup {
+    let middle = Px((top + bottom) / 2.0);
+    html! {
+        @if !title.is_empty() {
+            text.axis transform={ "translate(9 " (middle) ") rotate(-90)" } text-anchor="middle" { (title) }
+        }
+    }
+}
+
 /// An axis left of the plot; its lines run from `left` to `right`.
 pub(super) fn beside(scale: &Scale, quantity: Quantity, left: f64, right: f64) -> Markup {
     html! {

@@ -136,8 +136,17 @@ fn draw(plot: &Bars<'_>, part: &str, groups: &[Group], scale: &Scale, m: &Measur
     let title = format!("{}{part}", plot.title);
     let label = format!("{title}, by case and engine; {}", plot.hint);
     let caption = Caption { title: &title, hint: plot.hint, label };
+    let name = match plot.quantity.axis_title() {
+        "" => plot.title,
+        name => name,
+    };
+    let axis_title = match plot.axis {
+        Axis::Linear => name.to_owned(),
+        Axis::Log | Axis::LogAround(_) => format!("{name}, logarithmic"),
+    };
     let drawing = html! {
         (axis::below(scale, plot.quantity, 2.0, bottom))
+        (axis::title_below(&axis_title, (m.left, m.right), bottom))
         @if let Axis::LogAround(origin) = plot.axis {
             path.base d={ "M" (Px(scale.at(origin))) " 2V" (Px(bottom)) } {}
         }
@@ -156,7 +165,7 @@ fn draw(plot: &Bars<'_>, part: &str, groups: &[Group], scale: &Scale, m: &Measur
             }
         }
     };
-    figure(&caption, bottom + 22.0, drawing)
+    figure(&caption, bottom + axis::HEIGHT, drawing)
 }
 
 fn draw_bar(plot: &Bars<'_>, bar: &Bar, scale: &Scale, y: f64, m: &Measures) -> Markup {

@@ -24,6 +24,13 @@ impl Page<'_> {
             @if !all.is_empty() {
                 section {
                     h2 { "Beside what was published" }
+                    @if self.data.results.scale.contains("quick") {
+                        p.notice {
+                            strong { "Quick: " }
+                            "this run was small and short. Its figures show that the comparison works; they are \
+                             not to be compared with published ones, as those of a full run are."
+                        }
+                    }
                     @for (index, published) in all.iter().enumerate() {
                         // Several tables of one source follow one text.
                         @let before = index.checked_sub(1).map(|before| introduction(&all[before]));
@@ -112,6 +119,8 @@ impl Page<'_> {
                 name(&plane.across),
                 plane.line.name
             ),
+            across: &name(&plane.across),
+            up: &name(&plane.up),
             points,
             line: &plane.line.points,
             line_name: &plane.line.name,
@@ -125,12 +134,11 @@ impl Page<'_> {
             true => Axis::Log,
             false => Axis::Linear,
         };
-        let hint = match quantity {
-            _ if metric == "predicted_reclaim_error" => "less is better",
-            Quantity::Rate => "ops/s, more is better",
-            Quantity::Share => "more is better",
-            Quantity::Micros | Quantity::Millis | Quantity::Seconds => "less is better",
-            _ => "",
+        let hint = match (quantity, better(metric, quantity)) {
+            (Quantity::Rate, Some(Better::More)) => "ops/s, more is better",
+            (_, Some(Better::More)) => "more is better",
+            (_, Some(Better::Less)) => "less is better",
+            (_, None) => "",
         };
         match metric {
             "write_amp" => self.write_amplification(cases),
@@ -142,6 +150,71 @@ impl Page<'_> {
     }
 }
 
+/// Which direction of a metric is better.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Better {
+    More,
+    Less,
+}
+
+/// Which direction is better, where that does not depend on what one wants.
+fn better(metric: &str, quantity: Quantity) -> Option<Better> {
+    const MORE: [&str; 7] = [
+        "throughput",
+        "bandwidth",
+        "hit_ratio",
+        "within_tenth",
+        "rate_reached",
+        "commits_per_sync",
+        "found",
+    ];
+    const LESS: [&str; 14] = [
+        "latency",
+        "_amp",
+        "stall",
+        "loss",
+        "error",
+        "cpu",
+        "added",
+        "settle_seconds",
+        "unstarted",
+        "_per_get",
+        "_per_hit",
+        "_per_miss",
+        "_per_commit",
+        "distance",
+    ];
+    let is_any = |names: &[&str]| names.iter().any(|name| metric.contains(name));
+    match quantity {
+        _ if is_any(&LESS) => Some(Better::Less),
+        _ if is_any(&MORE) => Some(Better::More),
+        Quantity::Rate => Some(Better::More),
+        Quantity::Micros | Quantity::Millis | Quantity::Seconds => Some(Better::Less),
+        _ => None,
+    }
+}
+
 fn introduction(published: &Published) -> (&str, &str) {
     (&published.source, &published.about)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_metric_is_said_to_be_better_in_its_own_direction() {
+        for (metric, unit, expected) in [
+            ("throughput", "ops/s", Some(Better::More)),
+            ("cache_hit_ratio", "share", Some(Better::More)),
+            ("loss_percent", "share", Some(Better::Less)),
+            ("predicted_reclaim_error", "share", Some(Better::Less)),
+            ("pmem_writes", "share", None),
+            ("table_reads_per_miss", "ratio", Some(Better::Less)),
+            ("commits_per_sync", "ratio", Some(Better::More)),
+            ("settle_seconds", "s", Some(Better::Less)),
+        ] {
+            assert_eq!(better(metric, Quantity::of(metric, unit)), expected, "{metric}");
+        }
+    }
 }

@@ -25,10 +25,10 @@ pub(super) struct Line<'a> {
     pub(super) points: &'a [[f64; 2]],
 }
 
-const HEIGHT: f64 = 216.0;
+const HEIGHT: f64 = 194.0 + axis::HEIGHT;
 const TOP: f64 = 8.0;
-const BOTTOM: f64 = HEIGHT - 22.0;
-const LEFT: f64 = 58.0;
+const BOTTOM: f64 = HEIGHT - axis::HEIGHT;
+const LEFT: f64 = 68.0;
 const RIGHT: f64 = WIDTH - 18.0;
 
 /// Lines over seconds. `None` if no line has two points: nothing is seen of one that the tables don't
@@ -45,9 +45,15 @@ pub(super) fn over_time(plot: &Lines<'_>) -> Option<Markup> {
         // A little room above, so that the highest point is seen to be the highest.
         false => Scale::linear(most * 1.05, plot.quantity.unit(most).0, side),
     };
+    let up = match (plot.quantity.axis_title(), plot.is_log) {
+        ("", _) => plot.title.to_owned(),
+        (name, false) => name.to_owned(),
+        (name, true) => format!("{name}, logarithmic"),
+    };
+    let titles = ("time since the load began", &up[..]);
     let label = format!("{} over time, by engine", plot.title);
     let caption = Caption { title: plot.title, hint: plot.hint, label };
-    Some(figure(&caption, HEIGHT, draw(plot, (&x, Quantity::Seconds), (&y, plot.quantity))))
+    Some(figure(&caption, HEIGHT, draw(plot, (&x, Quantity::Seconds), (&y, plot.quantity), titles)))
 }
 
 /// Cumulative distributions of microseconds: which part of all operations took at most how long.
@@ -58,9 +64,14 @@ pub(super) fn distribution(plot: &Lines<'_>) -> Option<Markup> {
     let most = parts.filter(|part| *part < 1.0).fold(0.0, f64::max);
     let x = Scale::log(fastest, slowest, (LEFT, RIGHT));
     let y = Scale::nines(most, (BOTTOM, TOP));
+    let titles = ("latency, logarithmic", "share of operations");
     let label = format!("{}: part of operations by latency, by engine", plot.title);
     let caption = Caption { title: plot.title, hint: plot.hint, label };
-    Some(figure(&caption, HEIGHT, draw(plot, (&x, Quantity::Micros), (&y, Quantity::Share))))
+    Some(figure(
+        &caption,
+        HEIGHT,
+        draw(plot, (&x, Quantity::Micros), (&y, Quantity::Share), titles),
+    ))
 }
 
 /// The least above zero and the most of a coordinate of all points.
@@ -73,8 +84,15 @@ fn extent(plot: &Lines<'_>, coordinate: usize) -> Option<(f64, f64)> {
     Some((positive.reduce(f64::min).unwrap_or(most), most))
 }
 
-fn draw(plot: &Lines<'_>, x: (&Scale, Quantity), y: (&Scale, Quantity)) -> Markup {
+fn draw(
+    plot: &Lines<'_>,
+    x: (&Scale, Quantity),
+    y: (&Scale, Quantity),
+    (across, up): (&str, &str),
+) -> Markup {
     html! {
+        (axis::title_below(across, (LEFT, RIGHT), BOTTOM))
+        (axis::title_beside(up, (TOP, BOTTOM)))
         (axis::below(x.0, x.1, TOP, BOTTOM))
         (axis::beside(y.0, y.1, LEFT, RIGHT))
         @for line in &plot.lines {

@@ -37,5 +37,29 @@ pub fn page_against(results: &Results, baseline: &str) -> String {
     page::render(results, baseline).into_string()
 }
 
+/// The plots of the page of `results`, each as an SVG file by itself with a name for it.
+pub fn plots(results: &Results) -> Vec<(String, String)> {
+    let page = page(results);
+    let mut plots = Vec::new();
+    for (at, figure) in page.split("<figure class=\"plot\">").skip(1).enumerate() {
+        let inner = |from: &str, to: &str| Some(figure.split_once(from)?.1.split_once(to)?.0);
+        let Some((title, drawing)) = inner("<strong>", "</strong>").zip(inner("<svg", "</svg>"))
+        else {
+            continue;
+        };
+        let words = title.split(|letter: char| !letter.is_ascii_alphanumeric());
+        let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
+        let name = format!("{:03}-{}.svg", at + 1, words.join("-").to_lowercase());
+        // The style is for the page's root, which a file by itself has in its only element.
+        let style = page::STYLE.replace("]]>", "");
+        let svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"720\"{drawing}\
+             <style><![CDATA[{style}]]></style></svg>\n"
+        );
+        plots.push((name, svg));
+    }
+    plots
+}
+
 #[cfg(test)]
 mod tests;

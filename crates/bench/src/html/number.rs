@@ -17,6 +17,8 @@ pub(super) enum Quantity {
     Mebibytes,
     /// How many times something.
     Ratio,
+    /// How many of something there are for each of something else: a number without a unit.
+    Mean,
     /// A part of one, shown as a percentage.
     Share,
     /// A number of things.
@@ -40,9 +42,15 @@ const SIZES: [(f64, &str); 5] = [
 const MEBI: f64 = 1_048_576.0;
 
 impl Quantity {
-    /// What is counted in `unit`, as rows name it.
-    pub(super) fn of_unit(unit: &str) -> Quantity {
+    /// What `metric` counts, whose rows name `unit`. Rows call every quotient a ratio: what a ratio of
+    /// two unlike things counts, and what is a part of a whole, is known by the name.
+    pub(super) fn of(metric: &str, unit: &str) -> Quantity {
         match unit {
+            "ratio" if metric.contains("_per_") => Quantity::Mean,
+            "ratio" if ["segments_above_goal", "runs"].contains(&metric) => Quantity::Mean,
+            "ratio" if ["found", "rate_reached", "reclaims_within_tenth"].contains(&metric) => {
+                Quantity::Share
+            }
             "ops/s" => Quantity::Rate,
             "us" | "µs" => Quantity::Micros,
             "ms" => Quantity::Millis,
@@ -68,11 +76,25 @@ impl Quantity {
             Quantity::Mebibytes => (&SIZES, MEBI),
             Quantity::Ratio => return (1.0, "×"),
             Quantity::Share => return (0.01, "%"),
-            Quantity::Plain => return (1.0, ""),
+            Quantity::Mean | Quantity::Plain => return (1.0, ""),
         };
         let fits = units.iter().find(|(size, _)| most.abs() * worth >= *size);
         let (size, name) = *fits.unwrap_or(&units[units.len() - 1]);
         (size / worth, name)
+    }
+
+    /// What an axis of it is called: what it counts, and in which unit if its numbers have none.
+    pub(super) fn axis_title(self) -> &'static str {
+        match self {
+            Quantity::Rate => "operations per second",
+            Quantity::Micros | Quantity::Millis | Quantity::Seconds => "time",
+            Quantity::Bytes | Quantity::Mebibytes => "bytes",
+            Quantity::Ratio => "ratio (×)",
+            Quantity::Share => "share (%)",
+            Quantity::Count => "number",
+            Quantity::Mean => "number, mean",
+            Quantity::Plain => "",
+        }
     }
 
     /// The number with about three digits and its unit: `412k`, `1.24 ms`, `3.20 GiB`.
@@ -190,6 +212,18 @@ mod tests {
         for (quantity, value, expected) in cases {
             assert_eq!(quantity.short(value), expected);
         }
+    }
+
+    #[test]
+    fn a_count_has_no_sign_of_a_ratio() {
+        let of = |metric| Quantity::of(metric, "ratio");
+        assert_eq!(of("write_amp").short(2.5), "2.50×");
+        for metric in ["table_reads_per_hit", "read_settled_table_runs_per_get", "commits_per_sync"]
+        {
+            assert_eq!(of(metric).short(2.5), "2.50", "{metric}");
+            assert_eq!(of(metric).lone_tick(2.0), "2", "{metric}");
+        }
+        assert_eq!(of("found").short(0.5), "50.0%");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::table;
 use crate::results::Results;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-const STYLE: &str = include_str!("style.css");
+pub(super) const STYLE: &str = include_str!("style.css");
 
 /// The page of `results`, its engines compared with `baseline`.
 pub(super) fn render(results: &Results, baseline: &str) -> Markup {
@@ -67,7 +67,11 @@ fn heading(results: &Results) -> Markup {
     let disk = [&machine.filesystem[..], &machine.disk].into_iter();
     let disk = disk.filter(|fact| !fact.is_empty()).collect::<Vec<_>>().join(" on ");
     let date = date(&results.started);
-    let facts = [&results.scale, &date, &machine.cpu, &cores, &memory, &disk];
+    let version = match (&results.version[..], &results.commit[..]) {
+        ("", _) => String::new(),
+        (version, commit) => format!("esker {version}, commit {commit}"),
+    };
+    let facts = [&results.scale, &version, &date, &machine.cpu, &cores, &memory, &disk];
     html! {
         header {
             h1 { (title(results)) }
@@ -85,7 +89,11 @@ fn heading(results: &Results) -> Markup {
             @if !results.complete {
                 p.notice.partial {
                     strong { "Partial: " }
-                    "the run was interrupted. What had been measured by then is shown."
+                    @if results.ended.is_empty() {
+                        "the run goes on, or was ended from outside. What has been measured so far is shown."
+                    } @else {
+                        "the run ended early: " (results.ended) ". What had been measured by then is shown."
+                    }
                 }
             }
             @if !results.command.is_empty() { pre tabindex="0" { code { (command(&results.command)) } } }

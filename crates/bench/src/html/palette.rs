@@ -17,8 +17,10 @@ const SPACE_GOAL: &str = "esker-spacegoal";
 const UNIVERSAL: &str = "rocksdb-universal";
 /// Hues for all others.
 const OTHERS: usize = 4;
-/// Shades of a family.
+/// Shades of a hue.
 const SHADES: usize = 5;
+/// Kinds of lines that each shade has: whole or in its own dashes, then in others.
+const KINDS: usize = 4;
 
 /// The classes of the engines.
 pub(super) struct Palette(BTreeMap<String, String>);
@@ -31,23 +33,28 @@ impl Palette {
         let families = first_seen(names.iter().map(|name| family(name)));
         let others: Vec<&str> =
             families.into_iter().filter(|family| !FAMILIES.contains(family)).collect();
-        let mut taken: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let mut taken: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         // Names with a shade of their own choose first.
         let (own, rest): (Vec<&str>, Vec<&str>) =
             names.into_iter().partition(|name| own_shade(name).is_some());
         let mut classes = BTreeMap::new();
         for name in own.into_iter().chain(rest) {
-            let taken = taken.entry(family(name)).or_default();
-            let free = |shade: &usize| !taken.contains(shade);
-            let shade = own_shade(name).filter(free).or_else(|| (0..SHADES).find(free));
-            // More than there are shades: they share, and the labels tell them apart.
-            let shade = shade.unwrap_or(taken.len() % SHADES);
-            taken.push(shade);
             let hue = match others.iter().position(|other| *other == family(name)) {
                 Some(at) => format!("other{}", at % OTHERS),
                 None => family(name).to_owned(),
             };
-            classes.insert(name.to_owned(), format!("{hue} shade{shade}"));
+            // Families that share a hue share its looks, too.
+            let taken = taken.entry(hue.clone()).or_default();
+            let free = |look: &usize| !taken.contains(look);
+            let look = own_shade(name).filter(free).or_else(|| (0..SHADES * KINDS).find(free));
+            // More than there are looks: they share, and the labels tell them apart.
+            let look = look.unwrap_or(taken.len() % (SHADES * KINDS));
+            taken.push(look);
+            let kind = match look / SHADES {
+                0 => String::new(),
+                kind => format!(" kind{kind}"),
+            };
+            classes.insert(name.to_owned(), format!("{hue} shade{}{kind}", look % SHADES));
         }
         Palette(classes)
     }
@@ -75,6 +82,7 @@ fn own_shade(engine: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn an_engine_keeps_its_colour_in_whatever_company() {
@@ -94,6 +102,20 @@ mod tests {
         classes.sort_unstable();
         classes.dedup();
         assert_eq!(classes.len(), names.len());
+    }
+
+    #[test]
+    fn twenty_engines_of_a_hue_differ() {
+        let names: Vec<String> = (0..20).map(|n| format!("esker-{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let palette = Palette::new(&names);
+        let classes: BTreeSet<&str> = names.iter().map(|name| palette.class(name)).collect();
+        assert_eq!(classes.len(), names.len());
+        // Families beyond the hues that there are for others.
+        let families = ["a", "b", "c", "d", "e", "f-x", "g"];
+        let palette = Palette::new(&families);
+        let classes: BTreeSet<&str> = families.iter().map(|name| palette.class(name)).collect();
+        assert_eq!(classes.len(), families.len());
     }
 
     #[test]

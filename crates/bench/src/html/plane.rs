@@ -17,6 +17,9 @@ use maud::{Markup, html};
 pub(super) struct Plane<'a> {
     pub(super) title: &'a str,
     pub(super) hint: &'a str,
+    /// What the axes are.
+    pub(super) across: &'a str,
+    pub(super) up: &'a str,
     pub(super) points: Vec<Point<'a>>,
     /// The line, from left to right.
     pub(super) line: &'a [[f64; 2]],
@@ -33,10 +36,10 @@ pub(super) struct Point<'a> {
     pub(super) up: f64,
 }
 
-const HEIGHT: f64 = 372.0;
+const HEIGHT: f64 = 350.0 + axis::HEIGHT;
 const TOP: f64 = 8.0;
-const BOTTOM: f64 = HEIGHT - 22.0;
-const LEFT: f64 = 40.0;
+const BOTTOM: f64 = HEIGHT - axis::HEIGHT;
+const LEFT: f64 = 52.0;
 const RIGHT: f64 = WIDTH - 6.0;
 /// The axis across begins here at the latest, so that planes compare.
 const LITTLE_SPACE: f64 = 1.1;
@@ -64,6 +67,8 @@ pub(super) fn plane(plot: &Plane<'_>) -> Option<Markup> {
     let drawing = html! {
         (axis::below(&x, Quantity::Ratio, TOP, BOTTOM))
         (axis::beside(&y, Quantity::Ratio, LEFT, RIGHT))
+        (axis::title_below(&format!("{}, logarithmic", plot.across), (LEFT, RIGHT), BOTTOM))
+        (axis::title_beside(&format!("{}, logarithmic", plot.up), (TOP, BOTTOM)))
         @let path = line_path(plot.line, &x, &y);
         @if !path.is_empty() {
             path.limit d=(path) { title { (plot.line_name) } }
@@ -187,7 +192,15 @@ mod tests {
     fn drawn(points: &[(&'static str, f64, f64)], line: &[[f64; 2]]) -> Option<String> {
         let point = |&(engine, across, up)| Point { class: "esker shade0", engine, across, up };
         let points = points.iter().map(point).collect();
-        let plot = Plane { title: "T", hint: "h", points, line, line_name: "the limit" };
+        let plot = Plane {
+            title: "T",
+            hint: "h",
+            across: "x",
+            up: "y",
+            points,
+            line,
+            line_name: "the limit",
+        };
         plane(&plot).map(Markup::into_string)
     }
 

@@ -73,7 +73,7 @@ pub(super) fn legend(engines: &[&str], palette: &Palette) -> Markup {
 
 /// What a metric is called, and what it counts.
 pub(super) fn metric_title(metric: &str, unit: &str) -> (String, Quantity) {
-    let quantity = Quantity::of_unit(unit);
+    let quantity = Quantity::of(metric, unit);
     let known = match metric {
         "throughput" => "Throughput",
         "sustained_throughput" => "Throughput, settling included",

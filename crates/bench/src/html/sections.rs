@@ -158,7 +158,15 @@ impl Page<'_> {
         metric: &str,
         axis: Axis,
     ) -> Vec<Markup> {
-        let quantity = Quantity::of_unit(self.data.unit(metric));
+        let unit = self.data.unit(metric);
+        let quantity = Quantity::of(metric, unit);
+        // The numbers of others have their unit beside them.
+        let hint = match (quantity, hint) {
+            (Quantity::Plain, "") => unit.to_owned(),
+            (Quantity::Plain, hint) if !unit.is_empty() => format!("{unit}, {hint}"),
+            _ => hint.to_owned(),
+        };
+        let hint = &hint[..];
         self.by_case(cases, &ByCase { title, hint, quantity, axis }, |engine, case| {
             let spread = self.data.spread(engine, case, metric)?;
             Some((vec![spread.median], spread))

@@ -120,8 +120,8 @@ fn summary_by_engine(
 fn summary_cell(data: &Data<'_>, compared: &Compared<'_>, engine: &str, case: &str) -> Markup {
     let Compared { baseline, metric, .. } = *compared;
     let unit = data.unit(metric);
-    let show: fn(f64) -> String = match Quantity::of_unit(unit) {
-        Quantity::Ratio => times,
+    let show: fn(f64) -> String = match Quantity::of(metric, unit) {
+        Quantity::Ratio | Quantity::Mean => times,
         Quantity::Share => |share| Quantity::Share.short(share),
         _ => grouped,
     };
@@ -194,7 +194,7 @@ pub(super) fn metrics(
                     tr {
                         th scope="row" { (case) }
                         @for metric in &metrics {
-                            td { (number(data.spread(engine, case, metric), data.unit(metric))) }
+                            td { (number(data.spread(engine, case, metric), metric, data.unit(metric))) }
                         }
                     }
                 }
@@ -269,6 +269,7 @@ pub(super) fn figures(data: &Data<'_>, figures: &[Figure]) -> Markup {
                         td {
                             (number(
                                 data.spread(&figure.engine, &figure.case, &figure.metric),
+                                &figure.metric,
                                 data.unit(&figure.metric),
                             ))
                         }
@@ -319,10 +320,10 @@ pub(super) fn numbers(data: &Data<'_>, case: &str, palette: &Palette) -> Option<
                     tr {
                         th scope="row" {
                             code { (metric) }
-                            @if Quantity::of_unit(unit) == Quantity::Plain { " " small { (unit) } }
+                            @if Quantity::of(metric, unit) == Quantity::Plain { " " small { (unit) } }
                         }
                         @for engine in &engines {
-                            td { (number(data.spread(engine, case, metric), unit)) }
+                            td { (number(data.spread(engine, case, metric), metric, unit)) }
                         }
                     }
                 }
@@ -332,8 +333,8 @@ pub(super) fn numbers(data: &Data<'_>, case: &str, palette: &Palette) -> Option<
     Some(scrolling(&format!("All numbers of {case}"), table))
 }
 
-fn number(spread: Option<Spread>, unit: &str) -> Markup {
-    let quantity = Quantity::of_unit(unit);
+fn number(spread: Option<Spread>, metric: &str, unit: &str) -> Markup {
+    let quantity = Quantity::of(metric, unit);
     let Some(spread) = spread else { return html! { "–" } };
     html! {
         (quantity.full(spread.median))

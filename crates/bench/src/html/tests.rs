@@ -223,9 +223,40 @@ fn an_interrupted_run_and_what_is_emulated_are_told_in_the_heading() {
     let heading = |results: &Results| page(results).split("</header>").next().unwrap().to_owned();
     assert!(!heading(&results).contains("Partial") && !heading(&results).contains("Emulated"));
     results.complete = false;
+    assert!(heading(&results).contains("Partial: </strong>the run goes on"));
+    results.ended = "interrupted".into();
     results.emulated = vec!["persistent memory".into(), "flash".into()];
-    assert!(heading(&results).contains("Partial: </strong>the run was interrupted"));
+    assert!(heading(&results).contains("Partial: </strong>the run ended early: interrupted."));
     assert!(heading(&results).contains("Emulated: </strong>persistent memory; flash"));
+}
+
+#[test]
+fn the_heading_names_the_program_that_ran() {
+    let results = Results { version: "1.2.3".into(), commit: "abcdef".into(), ..small() };
+    assert!(page(&results).contains("esker 1.2.3, commit abcdef"));
+}
+
+#[test]
+fn quick_figures_beside_published_ones_are_called_so() {
+    let published = Published { source: "A paper".into(), ..Published::default() };
+    let group = Group { cases: vec!["a".into()], ..Group::default() };
+    let mut results = Results { groups: vec![group], published: vec![published], ..small() };
+    assert!(!page(&results).contains("Quick: "));
+    results.scale = "quick".into();
+    assert!(page(&results).contains("Quick: "));
+}
+
+#[test]
+fn every_plot_names_its_axes_and_is_a_file_of_its_own() {
+    let results = small();
+    let page = page(&results);
+    let plots = super::plots(&results);
+    assert!(!plots.is_empty() && plots.len() == page.matches("<figure").count());
+    for (name, svg) in &plots {
+        assert!(name.ends_with(".svg") && !name.contains(['/', ' ']), "{name}");
+        assert!(svg.starts_with("<svg xmlns=") && svg.ends_with("</svg>\n"), "{name}");
+        assert!(svg.contains("class=\"axis\"") && svg.contains("--paper"), "{name}");
+    }
 }
 
 #[test]

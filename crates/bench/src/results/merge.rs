@@ -35,6 +35,11 @@ impl Results {
         self.series.append(&mut run.series);
         self.distributions.append(&mut run.distributions);
         self.complete &= run.complete;
+        if self.ended.is_empty() {
+            self.ended = run.ended.clone();
+        }
+        self.version = join(&self.version, &run.version, ", ");
+        self.commit = join(&self.commit, &run.commit, ", ");
         if self.experiment != run.experiment {
             self.experiment = join(&self.experiment, &run.experiment, " + ");
         }

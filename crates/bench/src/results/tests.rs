@@ -50,7 +50,29 @@ pub(super) fn full() -> Results {
             ..Published::default()
         }],
         complete: true,
+        ended: "failed".into(),
+        version: "1.2.3".into(),
+        commit: "abcdef".into(),
     }
+}
+
+#[test]
+fn csv_has_a_line_for_each_row() {
+    let mut results = Results::default();
+    for (case, value) in [("a, \"b\"", 1.5), ("c", 2.0)] {
+        results.rows.push(Row {
+            engine: "one".into(),
+            case: case.into(),
+            metric: "throughput".into(),
+            value,
+            unit: "ops/s".into(),
+            round: 1,
+        });
+    }
+    let expected = "engine,case,metric,value,unit,round\n\
+                    one,\"a, \"\"b\"\"\",throughput,1.5,ops/s,1\n\
+                    one,c,throughput,2,ops/s,1\n";
+    assert_eq!(results.to_csv(), expected);
 }
 
 #[test]

@@ -237,6 +237,7 @@ impl Campaign {
         run.display.clear();
         let mut results = run.results;
         results.complete = ended.is_ok();
+        results.ended = ended.as_ref().err().map(Failure::why).unwrap_or_default();
         if let Some(Analysis { rows, .. }) = self.analysis {
             results.rows.extend(rows(&results));
         }
@@ -333,6 +334,8 @@ impl Campaign {
             command: std::env::args().collect(),
             machine: Machine::of(workspace.path()),
             started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: env!("ESKER_COMMIT").to_owned(),
             emulated: self.emulated(),
             settings: [(RUN.to_owned(), run)].into(),
             groups: self.groups.clone(),

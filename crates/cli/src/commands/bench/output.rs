@@ -4,6 +4,11 @@ use crate::failure::{Failure, Outcome};
 use esker_bench::{Results, html, results};
 use std::path::{Path, PathBuf};
 
+/// The numbers alone.
+const CSV_FILE_NAME: &str = "results.csv";
+/// The directory of the plots.
+const PLOTS: &str = "plots";
+
 /// A directory for results.
 pub struct Output(PathBuf);
 
@@ -40,10 +45,31 @@ impl Output {
     /// Writes the results as they are now, and the page of them; either file is whole at any time.
     pub fn write(&self, now: &Results) -> Outcome {
         results::write(&self.0, now)?;
-        let page = self.0.join(html::FILE_NAME);
-        let partial = page.with_extension("html.partial");
-        std::fs::write(&partial, html::page(now))
-            .and_then(|()| std::fs::rename(&partial, &page))
-            .map_err(|error| Failure::io("write to", page.display().to_string(), error))
+        self.write_file(CSV_FILE_NAME, &now.to_csv())?;
+        self.write_file(html::FILE_NAME, &html::page(now))
+    }
+
+    /// Writes each plot of the page as a file, into a directory of their own.
+    pub fn write_plots(&self, results: &Results) -> Outcome {
+        let dir = self.0.join(PLOTS);
+        let failed = |error| Failure::io("write to", dir.display().to_string(), error);
+        match std::fs::remove_dir_all(&dir) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(failed(error));
+            }
+            _ => std::fs::create_dir(&dir).map_err(failed)?,
+        }
+        for (name, plot) in html::plots(results) {
+            self.write_file(&format!("{PLOTS}/{name}"), &plot)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a file that is whole at any time.
+    fn write_file(&self, name: &str, text: &str) -> Outcome {
+        let (whole, partial) = (self.0.join(name), self.0.join(format!("{name}.partial")));
+        std::fs::write(&partial, text)
+            .and_then(|()| std::fs::rename(&partial, &whole))
+            .map_err(|error| Failure::io("write to", whole.display().to_string(), error))
     }
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use esker_bench::{Results, results};
 use std::path::PathBuf;
 
-/// Merge results of several runs into one page
+/// Merge results of several runs, or of one, into one page, a CSV file and an SVG file for each plot
 #[derive(Args)]
 pub struct Report {
     /// Directories with results
@@ -24,7 +24,9 @@ impl Report {
         let runs = self.runs.iter().map(|run| results::read(run)).collect::<Result<_, _>>()?;
         let merged = Results::merge(runs)
             .ok_or_else(|| Failure::Usage("there is nothing to merge".to_owned()))?;
-        Output::create(&self.out)?.write(&merged)?;
+        let output = Output::create(&self.out)?;
+        output.write(&merged)?;
+        output.write_plots(&merged)?;
         print(&merged)
     }
 }

@@ -106,6 +106,8 @@ pub fn results(wishes: &Wishes<'_>, so_far: Keep<'_>) -> Outcome<Results> {
         command: std::env::args().collect(),
         machine: Machine::of(std::path::Path::new(".")),
         started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: env!("ESKER_COMMIT").to_owned(),
         emulated: vec![EMULATED.to_owned()],
         settings: [(RUN.to_owned(), settings(&parts, &sizes, is_quick))].into(),
         published: paper::published(),
