@@ -292,9 +292,9 @@ fn every_line_of_a_bad_record_is_counted() {
     let done = scratch.run(&[&import[..], &["--json"]].concat()).expect_status(0);
     assert_eq!(done.json()["skipped"], 3, "{done:?}");
     let what = "rows.csv:2: text follows a closing quote; double a quote that is meant; the record takes 2 lines, up \
-                to line 3; skipped\n";
+                to line 3; skipped\"}\n";
     assert!(done.err.contains(what), "{done:?}");
-    assert!(done.err.contains("rows.csv:7: a quote is never closed; skipped\n"), "{done:?}");
+    assert!(done.err.contains("rows.csv:7: a quote is never closed; skipped\"}\n"), "{done:?}");
     scratch.run(&["scan", "db"]).expect("2\tb\n3\topen\\n4\n");
 }
 

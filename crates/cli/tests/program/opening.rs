@@ -155,7 +155,9 @@ fn nonsense_settings_are_wrong_usage() {
 #[test]
 fn wrong_usage_says_so_with_status_2() {
     let scratch = Scratch::new();
-    for arguments in [&["frobnicate"][..], &["get", "db"], &["get", "db", "k", "--json", "--raw"]] {
+    for arguments in
+        [&["frobnicate"][..], &["get", "db"], &["get", "db", "k", "--hex", "--escaped"]]
+    {
         let done = scratch.run(arguments).expect_status(2);
         assert!(done.out.is_empty() && done.err.starts_with("esker: "), "{done:?}");
     }
