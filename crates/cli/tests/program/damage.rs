@@ -181,7 +181,7 @@ fn dumps_show_every_write() {
     let of =
         |object: &str| lines.iter().filter(|line| line["object"] == object).collect::<Vec<_>>();
     let kinds: Vec<_> = of("entry").iter().map(|entry| entry["kind"].clone()).collect();
-    assert_eq!(kinds, ["put", "--create", "delete"]);
+    assert_eq!(kinds, ["put", "delete"]);
     let frames = of("frame");
     assert_eq!(frames.iter().map(|frame| frame["entries"].as_u64().unwrap()).sum::<u64>(), 2);
     assert_eq!((of("end").len(), &of("end")[0]["reason"]), (1, &"nothing follows".into()));
