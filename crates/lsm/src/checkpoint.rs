@@ -99,7 +99,7 @@ mod tests {
         let inner = db.handle.inner.clone();
         db.close().unwrap();
         let target = MemoryStorage::new();
-        assert!(matches!(checkpoint(&inner, &target), Err(Error::Closed)));
+        assert!(matches!(checkpoint(&inner, &target, &|| true), Err(Error::Closed)));
         assert!(matches!(look(&target), Ok(Found::Nothing)));
     }
 }

@@ -147,7 +147,8 @@ mod tests {
         }
         put(4).unwrap();
         let (mut checked, mut problems) = (Checked::default(), Vec::new());
-        inspector.check_beside(&mut checked, &mut |it| problems.push(it.to_string())).unwrap();
+        let mut report = |it: Error| problems.push(it.to_string());
+        inspector.check_beside(&mut checked, &mut report, &|| true).unwrap();
         assert_eq!(problems, [""; 0]);
         assert!(checked.logs > 0 && checked.log_entries > 0 && checked.table_entries > 0);
     }
