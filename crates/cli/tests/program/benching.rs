@@ -110,7 +110,7 @@ fn expect_stopped(scratch: &Scratch, mut child: Child, status: i32, part: &str) 
     assert_eq!(results["complete"], false);
     assert_eq!(measured(&results), ["esker-wal load 0"]);
     let page = std::fs::read_to_string(scratch.path("out/report.html")).unwrap();
-    assert!(page.contains("interrupted"), "the page says that it is not all");
+    assert!(page.contains("the run ended early: "), "the page says that it is not all");
     assert!(!scratch.path("work").exists(), "the stores are gone");
 }
 

@@ -192,7 +192,7 @@ fn metrics_count_what_was_done_and_health_asks_every_reactor() {
     let page = get(address, "/metrics");
     assert!(page.starts_with("HTTP/1.1 200 OK\r\n"));
     for expected in [
-        "\nesker_node_commands_failed_total 1\n",
+        "\nesker_node_commands_failed_total 0\n",
         "\nesker_node_namespace_capacity_bytes{namespace=\"4\",kind=\"block\"} 8388608\n",
         "\nesker_node_namespace_used_bytes{namespace=\"3\",kind=\"ram\"} 0\n",
     ] {
