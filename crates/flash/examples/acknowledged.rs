@@ -5,8 +5,8 @@
 //! acknowledged check PLACE COUNT [POOL]   all before COUNT are there, and what is there is whole; prints how many there are
 //! ```
 //!
-//! PLACE is a device that was laid out by `esker flash create`; or, with a POOL of persistent memory that has the log, a
-//! directory.
+//! PLACE is a device that was laid out by `esker flash create`, or a directory, which is made if there is none; with a POOL
+//! of persistent memory that has the log, a directory.
 //!
 //! Two keys of three are overwritten by later ones, so that flushes and compactions are under way all the time. It goes
 //! on until it is killed, or something fails.
@@ -50,23 +50,27 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Where the database is.
 struct Place<'a> {
     path: &'a Path,
-    /// Then `path` is a directory.
+    /// Then `path` is a directory, as it may be without.
     pool: Option<&'a Path>,
 }
 
 impl Place<'_> {
     fn open(&self) -> Result<Db, Box<dyn Error>> {
-        Ok(match self.pool {
-            Some(_) => Db::open(self.path, self.settings())?,
-            None => Db::open_with(self.device()?, self.settings())?,
+        Ok(match self.is_directory() {
+            true => Db::open(self.path, self.settings())?,
+            false => Db::open_with(self.device()?, self.settings())?,
         })
     }
 
     fn open_read_only(&self) -> Result<Db, Box<dyn Error>> {
-        Ok(match self.pool {
-            Some(_) => Db::open_read_only(self.path, self.settings())?,
-            None => Db::open_read_only_with(self.device()?, self.settings())?,
+        Ok(match self.is_directory() {
+            true => Db::open_read_only(self.path, self.settings())?,
+            false => Db::open_read_only_with(self.device()?, self.settings())?,
         })
+    }
+
+    fn is_directory(&self) -> bool {
+        self.pool.is_some() || self.path.is_dir() || !self.path.exists()
     }
 
     fn device(&self) -> Result<Env, Box<dyn Error>> {

@@ -36,7 +36,7 @@ impl Admin {
         deadline: &Deadline,
         entropy: &dyn Entropy,
     ) -> Result<Self, RemoteError> {
-        let mut link = Link::open(settings, deadline)?;
+        let mut link = Link::open(settings, subsystem, deadline)?;
         let connect = Connect {
             queue: 0,
             entries_less_one: ADMIN_ENTRIES - 1,
@@ -163,7 +163,7 @@ impl Association {
         let queues = queue_count(&mut admin.link, settings.queues)?;
         let depth = settings.depth.clamp(1, 127).min((admin.queue_entries - 1) as u16);
         let queue = |number| {
-            let mut link = Link::open(settings, deadline)?;
+            let mut link = Link::open(settings, subsystem, deadline)?;
             link.capsule_bytes = controller.in_capsule_bytes as usize;
             let connect = Connect {
                 queue: number,

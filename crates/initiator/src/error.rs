@@ -76,6 +76,15 @@ pub enum RemoteError {
         why: &'static str,
     },
 
+    /// TLS failed, most likely because the node does not have this host's key.
+    #[error("TLS with {address} failed: {why}; check the TLS key on both sides")]
+    Tls {
+        /// Where.
+        address: String,
+        /// How.
+        why: String,
+    },
+
     /// After a lost connection the node has another namespace, or one of another size.
     #[error("the node's namespace {namespace} is not the one that was connected to; connect anew")]
     Replaced {

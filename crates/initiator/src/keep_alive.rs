@@ -36,13 +36,13 @@ impl KeepAlive {
         settings: &Settings,
         background: &dyn Background,
     ) -> Result<Self, RemoteError> {
-        let socket = link.socket.try_clone().map_err(|error| lost(&link.address, &error))?;
+        let socket = link.wire.socket.try_clone().map_err(|error| lost(&link.address, &error))?;
         let interval = settings.keep_alive / SENT_IN_TIME;
         let interval = (!interval.is_zero()).then_some(interval);
         let mut keeper = Keeper { link, interval, deadline: settings.deadline };
         let body = move || {
             let error = keeper.keep();
-            let _ = keeper.link.socket.shutdown(Shutdown::Both);
+            let _ = keeper.link.wire.socket.shutdown(Shutdown::Both);
             queues.iter().for_each(|queue| queue.end(&error));
         };
         let thread = background.spawn("esker-keep-alive", Priority::Normal, Box::new(body));
@@ -88,7 +88,7 @@ impl Keeper {
 
     /// Until it is time to send; or until something comes, which the next call makes something of.
     fn wait(&self) -> Result<(), RemoteError> {
-        let (socket, address) = (&self.link.socket, &self.link.address);
+        let (socket, address) = (&self.link.wire.socket, &self.link.address);
         let timed = |time| socket.set_read_timeout(time).map_err(|error| lost(address, &error));
         timed(self.interval)?;
         loop {

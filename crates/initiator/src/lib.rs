@@ -39,6 +39,7 @@ mod session;
 mod settings;
 mod slots;
 mod unflushed;
+mod wire;
 
 pub use blocks::BlockClient;
 pub use discovery::discover;

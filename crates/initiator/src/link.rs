@@ -1,6 +1,7 @@
 //! A connection with one command at a time: how every queue begins, and all that an admin queue needs.
 
 use crate::deadline::{Deadline, WAIT_TIME, left};
+use crate::wire::Wire;
 use crate::{RemoteError, Settings};
 use esker_base::Clock;
 use esker_nvme::command::Sgl;
@@ -10,7 +11,7 @@ use esker_nvme::pdu::{
     Sender,
 };
 use esker_nvme::{Cqe, Nqn, Sqe};
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use std::time::Duration;
 pub(crate) const LIMITS: Limits = Limits { command_data_bytes: 0, data_bytes: 2 << 20 };
 
 pub(crate) struct Link {
-    pub(crate) socket: TcpStream,
+    pub(crate) wire: Wire,
     pub(crate) address: String,
     /// Of all that is done with it.
     pub(crate) deadline: Deadline,
@@ -36,7 +37,11 @@ const ADMIN_CAPSULE_BYTES: usize = 8192;
 
 impl Link {
     /// Connects a socket and agrees on digests.
-    pub(crate) fn open(settings: &Settings, deadline: &Deadline) -> Result<Self, RemoteError> {
+    pub(crate) fn open(
+        settings: &Settings,
+        subsystem: &Nqn,
+        deadline: &Deadline,
+    ) -> Result<Self, RemoteError> {
         let address = settings.address.to_string();
         let unreachable = |source| RemoteError::Unreachable {
             address: address.clone(),
@@ -47,8 +52,9 @@ impl Link {
         socket.set_nodelay(true).map_err(unreachable)?;
         socket.set_read_timeout(Some(WAIT_TIME)).map_err(unreachable)?;
         socket.set_write_timeout(Some(WAIT_TIME)).map_err(unreachable)?;
+        let wire = Wire::open(socket, settings, subsystem, deadline)?;
         let mut link = Link {
-            socket,
+            wire,
             address,
             deadline: deadline.clone(),
             decoder: Decoder::new(Sender::Controller, LIMITS),
@@ -155,14 +161,14 @@ impl Link {
 
     fn write(&mut self, pdus: &[Outgoing<'_>]) -> Result<(), RemoteError> {
         let Deadline { clock, at } = &self.deadline;
-        let written = write_all(&self.socket, &self.address, pdus, &**clock, *at);
+        let written = write_all(&self.wire, &self.address, pdus, &**clock, *at);
         written.map_err(|unwritten| unwritten.error)
     }
 
     /// Reads once, if anything comes.
     fn fill(&mut self) -> Result<(), RemoteError> {
         self.deadline.left()?;
-        match self.socket.read(self.decoder.space()) {
+        match self.wire.read(self.decoder.space()) {
             Ok(0) => Err(closed(&self.address)),
             Ok(bytes) => {
                 self.decoder.filled(bytes);
@@ -190,20 +196,21 @@ pub(crate) struct Unwritten {
 
 /// Writes all of `pdus` by `at`, however slowly the node takes them.
 pub(crate) fn write_all(
-    mut socket: &TcpStream,
+    wire: &Wire,
     address: &str,
     pdus: &[Outgoing<'_>],
     clock: &dyn Clock,
     at: Duration,
 ) -> Result<(), Unwritten> {
     let mut is_begun = false;
+    let check = |is_begun| left(clock, at).map_err(|error| Unwritten { error, is_begun });
     for pdu in pdus {
         let mut parts = [&pdu.head[..], pdu.data, &pdu.tail].map(IoSlice::new);
         let mut parts = &mut parts[..];
         IoSlice::advance_slices(&mut parts, 0);
         while !parts.is_empty() {
-            left(clock, at).map_err(|error| Unwritten { error, is_begun })?;
-            let error = match socket.write_vectored(parts) {
+            check(is_begun)?;
+            let error = match wire.write(parts) {
                 Ok(0) => io::ErrorKind::WriteZero.into(),
                 Ok(bytes) => {
                     is_begun = true;
@@ -216,7 +223,15 @@ pub(crate) fn write_all(
             return Err(Unwritten { error: lost(address, &error), is_begun });
         }
     }
-    Ok(())
+    loop {
+        match wire.flush() {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error) if is_no_failure(&error) => {}
+            Err(error) => return Err(Unwritten { error: lost(address, &error), is_begun }),
+        }
+        check(is_begun)?;
+    }
 }
 
 /// The capsule of a command: with its data, if that fits.
@@ -294,6 +309,7 @@ pub(crate) fn is_no_failure(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
     use std::net::TcpListener;
     use std::sync::Mutex;
 
@@ -321,7 +337,7 @@ mod tests {
         let data = vec![7; 64 << 20];
         let pdu = Outgoing { head: vec![1; 24], data: &data, tail: Vec::new() };
         let at = Duration::from_secs(5);
-        let outcome = write_all(&socket, "the node", &[pdu], &clock, at);
+        let outcome = write_all(&Wire::clear(socket), "the node", &[pdu], &clock, at);
         let is_late =
             matches!(outcome, Err(Unwritten { error: RemoteError::Deadline, is_begun: true }));
         assert!(is_late, "{outcome:?}");

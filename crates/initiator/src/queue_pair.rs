@@ -13,14 +13,14 @@ use crate::RemoteError;
 use crate::deadline::{WAIT_TIME, left};
 use crate::link::{self, Link, Outgoing, Unwritten};
 use crate::slots::{Next, Slots};
+use crate::wire::Wire;
 use esker_base::Clock;
 use esker_nvme::pdu::{Decoder, Encoder, FromController, ReadyToTransfer};
 use esker_nvme::{Cqe, Sqe};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::io::Errno;
 use rustix::net::connect_unspec;
-use std::io::Read;
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -31,7 +31,7 @@ const BUSY_TIME: Duration = Duration::from_millis(1);
 
 pub(crate) struct QueuePair {
     // Constant after construction.
-    socket: TcpStream,
+    wire: Wire,
     address: String,
     encoder: Encoder,
     data_bytes_max: usize,
@@ -75,7 +75,7 @@ impl QueuePair {
         let slots = Slots::new(depth);
         let state = State { slots, decoder: Some(link.decoder), failed: None };
         QueuePair {
-            socket: link.socket,
+            wire: link.wire,
             address: link.address,
             encoder: link.encoder,
             data_bytes_max: link.data_bytes_max,
@@ -109,7 +109,7 @@ impl QueuePair {
     pub(crate) fn part(&self, until: Duration) {
         let mut unread = [0; 4096];
         while self.clock.now() < until {
-            match (&self.socket).read(&mut unread) {
+            match self.wire.read(&mut unread) {
                 Ok(1..) => {}
                 Err(error) if link::is_no_failure(&error) => {}
                 _ => return,
@@ -121,8 +121,8 @@ impl QueuePair {
     /// Resets the connection: the system would go on to send what it took, whatever the next association does meanwhile.
     fn throw_away(&self) {
         // Who reads stops: while a thread waits for the socket, Linux says that it is busy.
-        let _ = self.socket.shutdown(Shutdown::Read);
-        while let Err(Errno::BUSY) = connect_unspec(&self.socket) {
+        let _ = self.wire.socket.shutdown(Shutdown::Read);
+        while let Err(Errno::BUSY) = connect_unspec(&self.wire.socket) {
             self.clock.sleep(BUSY_TIME);
         }
     }
@@ -289,7 +289,7 @@ impl QueuePair {
         if let Some(error) = &self.state.lock().failed {
             return Err(not_begun(error.clone()));
         }
-        let written = link::write_all(&self.socket, &self.address, pdus, clock, deadline);
+        let written = link::write_all(&self.wire, &self.address, pdus, clock, deadline);
         if let Err(Unwritten { error, is_begun: true }) = &written {
             self.broke_off(error.clone());
         }
@@ -299,7 +299,7 @@ impl QueuePair {
 
     /// Reads once for all. Others are woken when the state is free: they want it at once.
     fn read(&self, state: &mut MutexGuard<'_, State>, mut decoder: Decoder) {
-        let read = MutexGuard::unlocked(state, || (&self.socket).read(decoder.space()));
+        let read = MutexGuard::unlocked(state, || self.wire.read(decoder.space()));
         let mut answered = Vec::new();
         let outcome = match read {
             Ok(0) => Err(link::closed(&self.address)),
@@ -350,7 +350,7 @@ impl QueuePair {
             state.failed = Some(error);
             self.has_failed.store(true, Release);
             // The node takes all that was sent, and closes.
-            let _ = self.socket.shutdown(Shutdown::Write);
+            let _ = self.wire.socket.shutdown(Shutdown::Write);
         }
         self.answered.iter().for_each(|answered| {
             answered.notify_all();
@@ -375,7 +375,9 @@ fn hand_out(
 mod tests {
     use super::*;
     use esker_nvme::pdu::{Digests, InitializeResponse, Limits, Sender};
+    use std::io::Read;
     use std::io::{ErrorKind, Write};
+    use std::net::TcpStream;
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -404,7 +406,7 @@ mod tests {
         let decoder = Some(Decoder::new(Sender::Controller, limits));
         let state = State { slots: Slots::new(DEPTH), decoder, failed: None };
         let queue = QueuePair {
-            socket,
+            wire: Wire::clear(socket),
             address: "the node".to_owned(),
             encoder: Encoder::new(Digests::default(), 0),
             data_bytes_max: 1 << 20,
@@ -462,7 +464,7 @@ mod tests {
         let (queue, mut node) = queue();
         let mut waiting = 0;
         let full = loop {
-            match (&queue.socket).write(&[7; 1 << 10]) {
+            match (&queue.wire.socket).write(&[7; 1 << 10]) {
                 Ok(written) => waiting += written,
                 Err(error) => break error.kind(),
             }

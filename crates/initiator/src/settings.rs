@@ -3,6 +3,7 @@
 use esker_nvme::Nqn;
 use esker_nvme::auth::Secret;
 use esker_nvme::pdu::Digests;
+use esker_nvme::tls::TlsKey;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ pub struct Settings {
     pub secret: Option<Secret>,
     /// What the node must prove to know.
     pub controller_secret: Option<Secret>,
+    /// By TLS, with this key. Needs a program that was built with TLS.
+    pub tls_key: Option<TlsKey>,
     /// Checksums on the wire, beyond TCP's own.
     pub digests: Digests,
     /// I/O queues, each a connection. At least 1.
@@ -53,6 +56,7 @@ impl Settings {
             namespace: 1,
             secret: None,
             controller_secret: None,
+            tls_key: None,
             digests: Digests::default(),
             queues: 1,
             depth: 64,

@@ -8,6 +8,7 @@
 //! * [`identify`], [`log_page`]: the structures that a controller describes itself with.
 //! * [`property`], [`feature`], [`event`], [`status`]: registers, features, notices, outcomes.
 //! * [`auth`]: DH-HMAC-CHAP, messages and computations.
+//! * [`tls`]: pre-shared keys of the secure channel.
 //!
 //! All integers are little-endian. Section numbers name the NVM Express specifications: "Base" is the NVM
 //! Express Base Specification 2.0c, "TCP" the NVMe TCP Transport Specification 1.0c, "KV" the Key Value Command
@@ -28,6 +29,7 @@ mod nqn;
 pub mod pdu;
 pub mod property;
 pub mod status;
+pub mod tls;
 
 pub use command::{Cqe, Sqe};
 pub use nqn::{DISCOVERY_NQN, Nqn, NqnError};

@@ -41,6 +41,8 @@ mod reactor;
 mod registry;
 mod reply;
 mod residents;
+mod secure;
+mod seldom;
 mod settings;
 mod shared;
 mod stalls;

@@ -40,6 +40,12 @@ pub(crate) const OUTPUT_BYTES: usize = TRANSFER_BYTES_UNDER_WAY + (1 << 20);
 /// How long a new connection may take until its queue is connected.
 pub const CONNECT_TIME: Duration = Duration::from_secs(10);
 
+/// TLS handshakes of one reactor in progress. Further ones are refused.
+pub const HANDSHAKES: usize = 128;
+
+/// What one receive of a TLS connection takes: a record of the longest kind.
+pub(crate) const RECORD_BYTES: usize = 17 << 10;
+
 /// Controllers of discovery at one time. Whoever reaches the port can have one, so that they leave most of a reactor's
 /// connections to those who have to do with keys and blocks.
 pub const DISCOVERY_CONTROLLERS: usize = CONNECTIONS / 4;

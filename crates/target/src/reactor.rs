@@ -5,23 +5,24 @@
 //! connection goes out together while devices work, and one system call begins what was submitted since and waits. What a socket takes at
 //! once is sent at once, past the ring.
 
+mod traffic;
+
 use crate::connection::{Abandoned, Connection};
-use crate::limits::{CONNECTIONS, OPERATIONS, SILENCE_TIME, TURN_BYTES};
+use crate::limits::{CONNECTIONS, OPERATIONS, SILENCE_TIME};
 use crate::lost::Host;
 use crate::memory::{Account, Memory};
-use crate::message::{
-    ACCEPT, ACCEPT_TIMER, AbortedBy, ConnectionId, Message, RECEIVE, RESIDENT, SEND, TICK,
-};
+use crate::message::{ACCEPT, ACCEPT_TIMER, AbortedBy, ConnectionId, Message, RESIDENT, TICK};
 use crate::namespace::Resident;
 use crate::residents::Residents;
+use crate::secure::Wire;
+use crate::seldom::Seldom;
 use crate::shared::Shared;
 use crate::stats::{Counters, add};
 use crate::{Reply, Request};
 use esker_base::Background;
-use esker_uring::{Completion, Descriptor, Inbox, Operation, Reactor, Refused, Sender, mailbox};
-use rustix::net::{SendAncillaryBuffer, SendFlags};
+use esker_uring::{Completion, Descriptor, Inbox, Operation, Reactor, Sender, mailbox};
 use std::collections::HashMap;
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::TcpListener;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -29,7 +30,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// How often deadlines are looked at. They are of seconds.
-const TICK_TIME: Duration = Duration::from_millis(100);
+pub(crate) const TICK_TIME: Duration = Duration::from_millis(100);
 
 /// After an accept that failed, for want of descriptors say, the next one waits.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
@@ -94,27 +95,9 @@ struct Shell {
 struct Served {
     connection: Connection,
     socket: Descriptor,
+    wire: Wire,
     shut: bool,
     is_touched: bool,
-}
-
-/// A look for what is seldom there: after one in vain there is none until the next tick.
-#[derive(Default)]
-struct Seldom {
-    not_before: Duration,
-}
-
-impl Seldom {
-    fn look<T>(&mut self, now: Duration, look: impl FnOnce() -> Option<T>) -> Option<T> {
-        if now < self.not_before {
-            return None;
-        }
-        let found = look();
-        if found.is_none() {
-            self.not_before = now + TICK_TIME;
-        }
-        found
-    }
 }
 
 /// Bits of a token that say what the operation was; above them is the connection.
@@ -297,18 +280,6 @@ impl Shell {
         let _ = self.reactors[self.turn].send(Message::Accepted(socket));
     }
 
-    /// Bytes came or went.
-    fn moved(&mut self, completion: Completion) {
-        let id = completion.token >> KIND_BITS;
-        let Some(served) = self.connections.get_mut(&id) else { return };
-        match (completion.result, completion.operation) {
-            (Ok(bytes), Operation::Receive { into, .. }) => served.connection.received(into, bytes),
-            (Ok(bytes), Operation::Send { .. }) => served.connection.rest_sent(bytes),
-            _ => served.connection.close(),
-        }
-        self.touch(id);
-    }
-
     fn message(&mut self, message: Message) {
         match message {
             Message::Begin(reactors) => {
@@ -402,7 +373,11 @@ impl Shell {
         let connection = Connection::new(shared, local, own, counters, memory);
         add(&self.counters.connections_opened, 1);
         let id = connection.id();
-        let served = Served { connection, socket, shut: false, is_touched: false };
+        let wire = match self.shared.host_keys {
+            Some(_) => Wire::Undecided,
+            None => Wire::Clear,
+        };
+        let served = Served { connection, socket, wire, shut: false, is_touched: false };
         self.connections.insert(id, served);
         self.touch(id);
     }
@@ -421,64 +396,6 @@ impl Shell {
         let Some((_, id)) = self.vacancy.look(now, || silent.min()) else { return false };
         self.forget(id);
         true
-    }
-
-    /// Submits what the connection wants, or drops it.
-    fn go_on(&mut self, id: ConnectionId) {
-        let Some(served) = self.connections.get_mut(&id) else { return };
-        served.is_touched = false;
-        add(&self.counters.visits, 1);
-        let is_over = |shell: &Self| shell.connections[&id].connection.is_over();
-        if is_over(self) || self.send(id).is_err() {
-            return self.forget(id);
-        }
-        // What was sent made room for more.
-        self.hand_on_requests(id);
-        if is_over(self) || self.receive(id).is_err() {
-            self.forget(id);
-        }
-    }
-
-    /// Sends what there is: as much as the socket takes at once, and the rest through the ring. So is what comes
-    /// of a peer that reads as quickly as it asks, after a while: other connections have their turn first.
-    fn send(&mut self, id: ConnectionId) -> Result<(), Refused> {
-        let Some(served) = self.connections.get_mut(&id) else { return Ok(()) };
-        let mut sent_in_turn = 0;
-        loop {
-            let parts = served.connection.unsent();
-            let bytes: usize = parts.iter().map(|part| part.len()).sum();
-            if bytes == 0 {
-                break;
-            }
-            let mut sent = 0;
-            if sent_in_turn < TURN_BYTES {
-                sent = send_now(&served.socket, &parts);
-                served.connection.sent(sent);
-                sent_in_turn += sent;
-            }
-            if sent < bytes {
-                let from = served.connection.take_unsent();
-                let send = Operation::Send { socket: served.socket.clone(), from };
-                self.io.submit(id << KIND_BITS | SEND, send)?;
-            }
-        }
-        if served.connection.has_said_all() && !served.shut {
-            served.shut = true;
-            let _ = rustix::net::shutdown(&served.socket, rustix::net::Shutdown::Write);
-        }
-        Ok(())
-    }
-
-    fn receive(&mut self, id: ConnectionId) -> Result<(), Refused> {
-        let Some(served) = self.connections.get_mut(&id) else { return Ok(()) };
-        if let Some((into, all)) = served.connection.receive() {
-            let receive = Operation::Receive { socket: served.socket.clone(), into, all };
-            self.io.submit(id << KIND_BITS | RECEIVE, receive)?;
-        }
-        if let Some(served) = self.connections.get_mut(&id) {
-            served.connection.count_memory();
-        }
-        Ok(())
     }
 
     /// Drops a connection. Shutting its socket down ends the operations that still keep it open.
@@ -557,38 +474,5 @@ impl Shell {
                 self.touch(id);
             }
         }
-    }
-}
-
-/// Sends what the socket takes without waiting, and says how much that was. An error is left for the ring to meet.
-fn send_now(socket: &Descriptor, parts: &[IoSlice<'_>]) -> usize {
-    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    let sent = match parts {
-        [only] => rustix::net::send(socket, only, flags),
-        several => {
-            rustix::net::sendmsg(socket, several, &mut SendAncillaryBuffer::default(), flags)
-        }
-    };
-    sent.unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn after_a_look_in_vain_there_is_none_until_the_next_tick() {
-        let (mut vacancy, mut looks) = (Seldom::default(), 0);
-        let mut look = |milliseconds, found: Option<u8>| {
-            let found = vacancy.look(Duration::from_millis(milliseconds), || {
-                looks += 1;
-                found
-            });
-            (found, looks)
-        };
-        assert_eq!((look(5, Some(1)), look(5, Some(2))), ((Some(1), 1), (Some(2), 2)));
-        assert_eq!(look(5, None), (None, 3));
-        assert_eq!((look(5, Some(3)), look(104, Some(3))), ((None, 3), (None, 3)));
-        assert_eq!(look(105, Some(3)), (Some(3), 4));
     }
 }

@@ -3,6 +3,7 @@
 use crate::{Failures, Namespace};
 use esker_nvme::Nqn;
 use esker_nvme::auth::Secret;
+use esker_nvme::tls::TlsKey;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,6 +57,8 @@ pub struct HostAccess {
     pub secret: Option<Secret>,
     /// What the controller proves to know if the host asks.
     pub controller_secret: Option<Secret>,
+    /// Its TLS keys: with one, it may connect by TLS only. With several, each of them does.
+    pub tls_keys: Vec<TlsKey>,
 }
 
 impl Subsystem {
@@ -73,6 +76,25 @@ impl Subsystem {
             Access::Anyone => false,
             Access::Listed(hosts) => hosts.iter().any(|host| host.secret.is_some()),
         }
+    }
+
+    /// Whether `host` may connect by TLS only.
+    pub(crate) fn requires_tls(&self, host: &Nqn) -> bool {
+        let access = self.access_of(host).flatten();
+        access.is_some_and(|access| !access.tls_keys.is_empty())
+    }
+
+    /// The TLS keys of its hosts.
+    pub(crate) fn tls_keys(&self) -> Vec<(Nqn, TlsKey)> {
+        let hosts = match &self.access {
+            Access::Anyone => &[][..],
+            Access::Listed(hosts) => hosts,
+        };
+        let keys_of = |host: &HostAccess| {
+            let keys = host.tls_keys.clone().into_iter();
+            keys.map(|key| (host.host.clone(), key)).collect::<Vec<_>>()
+        };
+        hosts.iter().flat_map(keys_of).collect()
     }
 
     /// Whether one of its namespaces has a volatile cache: then VWC says so.

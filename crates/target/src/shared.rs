@@ -7,6 +7,7 @@ use crate::{Namespace, Settings, Subsystem};
 use esker_base::{Background, Clock, Entropy, Result};
 use esker_nvme::Nqn;
 use esker_nvme::log_page::{Discovery, DiscoveryEntry, SubsystemKind};
+use esker_tls::HostKeys;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -21,6 +22,8 @@ pub(crate) struct Shared {
     pub(crate) lost_changes: LostChanges,
     /// If there is a host that has to prove who it is.
     pub(crate) proofs: Option<Proofs>,
+    /// The TLS keys of each subsystem's hosts, if there are any.
+    pub(crate) host_keys: Option<Arc<HostKeys>>,
     /// The namespaces with parts in the reactors.
     pub(crate) residents: Vec<Arc<dyn Namespace>>,
     connections: AtomicU64,
@@ -38,6 +41,11 @@ impl Shared {
         let (registry, lost_changes, connections) = Default::default();
         let has_secrets = settings.subsystems.iter().any(Subsystem::has_secrets);
         let proofs = has_secrets.then(|| Proofs::start(background)).transpose()?;
+        let keys = settings
+            .subsystems
+            .iter()
+            .map(|subsystem| (subsystem.nqn.clone(), subsystem.tls_keys()));
+        let host_keys = HostKeys::new(keys.collect());
         Ok(Shared {
             settings,
             address,
@@ -46,6 +54,7 @@ impl Shared {
             registry,
             lost_changes,
             proofs,
+            host_keys: (!host_keys.is_empty()).then(|| Arc::new(host_keys)),
             residents,
             connections,
         })
@@ -73,6 +82,7 @@ impl Shared {
             subsystem: subsystem.nqn.clone(),
             address: local,
             port: 1,
+            requires_tls: subsystem.requires_tls(host),
         };
         let entries = self.settings.subsystems.iter().filter(may).map(entry).collect();
         Discovery { generation: 1, entries }

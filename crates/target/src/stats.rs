@@ -14,6 +14,7 @@ pub(crate) struct Counters {
     pub(crate) sent_bytes: AtomicU64,
     pub(crate) visits: AtomicU64,
     pub(crate) stalled: AtomicU64,
+    pub(crate) tls_refused: AtomicU64,
     /// Now, not so far.
     pub(crate) held_bytes: AtomicU64,
 }
@@ -44,6 +45,8 @@ pub struct Totals {
     pub visits: u64,
     /// Connections that the target ended because a transfer stood still.
     pub stalled: u64,
+    /// TLS connections that failed: usually because the host has no key of this node.
+    pub tls_refused: u64,
     /// Bytes of data in flight that connections hold now.
     pub held_bytes: u64,
 }
@@ -59,6 +62,7 @@ impl Totals {
         self.sent_bytes += counters.sent_bytes.load(Relaxed);
         self.visits += counters.visits.load(Relaxed);
         self.stalled += counters.stalled.load(Relaxed);
+        self.tls_refused += counters.tls_refused.load(Relaxed);
         self.held_bytes += counters.held_bytes.load(Relaxed);
     }
 }

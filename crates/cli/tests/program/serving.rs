@@ -114,6 +114,78 @@ fn hosts_that_are_not_listed_or_have_no_secret_stay_out() {
     node.stop();
 }
 
+/// What it does without TLS is said in both builds; what it does with it, in that one.
+#[test]
+fn a_host_with_a_tls_key_stays_out_without_it() {
+    const KEY: &str = "NVMeTLSkey-1:01:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";
+    const OTHER: &str = "NVMeTLSkey-1:01:AOcdzrleIqiiPISmrKKB8PFe/QNIrvqdDqvhXZ3hOpWDEj+D:";
+    let scratch = Scratch::new();
+    let hosts = scratch.file("hosts", format!("nqn.known {KEY}\nnqn.open\n").as_bytes());
+    let (key, other) =
+        (scratch.file("key", KEY.as_bytes()), scratch.file("other", OTHER.as_bytes()));
+    let help = scratch.run(&["serve", "--help"]);
+    let help = help.text();
+    assert_eq!(help.contains("built without TLS"), !esker_tls::IS_BUILT, "{help}");
+    if !esker_tls::IS_BUILT {
+        let node = ["serve", "--memory", "1MiB", "--hosts", &hosts];
+        scratch.run(&node).expect_failure(2, "has a TLS key: this program was built without TLS");
+        let host = ["nvme", "exist", "k", "--tls-key", &key, "--address", "127.0.0.1:1"];
+        scratch.run(&host).expect_status(2);
+        return;
+    }
+    let node = Serving::start(&scratch, &["--memory", "1MiB", "--hosts", &hosts]);
+    let store =
+        |more: &[&str]| node.nvme(&scratch, &[&["store", "k", "v"][..], more].concat(), b"");
+    store(&["--host", "nqn.known", "--tls-key", &key]).expect("");
+    store(&["--host", "nqn.known", "--tls-key", &other]).expect_failure(2, "TLS with 127.0.0.1:");
+    store(&["--host", "nqn.open", "--tls-key", &key]).expect_failure(2, "TLS with 127.0.0.1:");
+    store(&["--host", "nqn.known"]).expect_failure(2, "refused to connect");
+    store(&["--host", "nqn.open"]).expect("");
+    let found = node.nvme(&scratch, &["discover", "--host", "nqn.known"], b"");
+    let found = found.text();
+    assert!(found.ends_with("\tTLS\n"), "{found}");
+    node.stop();
+}
+
+/// All of a node's files are found by what was opened, not by their names again.
+#[test]
+fn a_node_stays_with_its_files_when_their_directory_is_renamed() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("home")).unwrap();
+    let config = scratch.file("home/node.toml", ALL_KINDS.as_bytes());
+    let node = Serving::run(&scratch, &["serve", "--config", &config]);
+    let store = |key: &str, namespace: &str| {
+        let value = vec![0xa5; 1_000_000];
+        for number in 0..4 {
+            let key = format!("{key}{number}");
+            let place = ["store", &key, "-", "--namespace", namespace];
+            node.nvme(&scratch, &place, &value).expect("");
+        }
+    };
+    (1..=2).for_each(|namespace| store("a", &namespace.to_string()));
+    std::fs::rename(scratch.path("home"), scratch.path("moved")).unwrap();
+    // Others of the same names, where they were.
+    std::fs::create_dir(scratch.path("home")).unwrap();
+    scratch.file("home/blocks", b"somebody else's");
+    scratch.file("home/store", b"somebody else's");
+    scratch.run(&["put", "home/db", "key", "value"]).expect_status(0);
+    (1..=2).for_each(|namespace| store("b", &namespace.to_string()));
+    node.stop();
+    for name in ["home/blocks", "home/store"] {
+        assert_eq!(std::fs::read(scratch.path(name)).unwrap(), b"somebody else's");
+    }
+    scratch.run(&["get", "home/db", "key"]).expect("value\n");
+    assert_eq!(scratch.run(&["scan", "home/db", "--keys-only"]).text(), "key\n");
+    scratch.run(&["check", "moved/db"]).expect_status(0);
+    let node = Serving::run(&scratch, &["serve", "--config", "moved/node.toml"]);
+    for namespace in ["1", "2"] {
+        let listed = node.nvme(&scratch, &["list", "--namespace", namespace], b"");
+        let listed = listed.text();
+        assert_eq!(listed.lines().count(), 8, "{listed}");
+    }
+    node.stop();
+}
+
 const ALL_KINDS: &str = r#"
 listen = "127.0.0.1:0"
 metrics = "127.0.0.1:0"

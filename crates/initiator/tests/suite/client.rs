@@ -158,7 +158,12 @@ fn discovery_lists_the_subsystem() {
 fn both_sides_prove_who_they_are() {
     let secret = || Some(Secret::parse(SECRET).unwrap());
     let other = || Some(Secret::parse(&SECRET.replace(":00:", ":03:")).unwrap());
-    let entry = HostAccess { host: nqn(HOST), secret: secret(), controller_secret: other() };
+    let entry = HostAccess {
+        host: nqn(HOST),
+        secret: secret(),
+        controller_secret: other(),
+        tls_keys: Vec::new(),
+    };
     let access = Access::Listed(vec![entry]);
     let mut node = node(vec![memory()]);
     node.subsystems[0].access = access;

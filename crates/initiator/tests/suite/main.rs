@@ -9,6 +9,7 @@ mod many;
 mod parting;
 mod proxy;
 mod silent;
+mod tls;
 
 use esker_base::{Background, Clock, SystemClock, SystemEntropy, Threads};
 use esker_initiator::{BlockClient, KeyClient, RemoteError, Settings};

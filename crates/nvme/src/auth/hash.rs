@@ -55,6 +55,11 @@ impl Hash {
         }
     }
 
+    /// HKDF-Extract without a salt (RFC 5869, 2.2).
+    pub fn extract(self, key: &[u8]) -> Digest {
+        self.hmac(&[0; HASH_BYTES_MAX][..self.bytes()], &[key])
+    }
+
     /// The HMAC of `parts`, one behind the other, under `key`.
     pub fn hmac(self, key: &[u8], parts: &[&[u8]]) -> Digest {
         fn mac<M: Mac + KeyInit>(key: &[u8], parts: &[&[u8]]) -> Digest {
@@ -72,7 +77,7 @@ impl Hash {
 }
 
 impl Digest {
-    fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
         let mut digest = Digest { bytes: [0; HASH_BYTES_MAX], length: bytes.len() };
         digest.bytes[..bytes.len()].copy_from_slice(bytes);
         digest

@@ -14,8 +14,11 @@ const FAMILY_IPV4: u8 = 1;
 const FAMILY_IPV6: u8 = 2;
 /// TRTYPE: TCP.
 const TCP: u8 = 3;
-/// TREQ: no secure channel is required.
+/// TREQ: a secure channel is required, or it is not (TCP 3.6).
+const SECURE_CHANNEL: u8 = 1;
 const NO_SECURE_CHANNEL: u8 = 2;
+/// TSAS: the type of the secure channel. Zero is none.
+const TLS_1_3: u8 = 2;
 
 /// What stands behind an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +42,8 @@ pub struct DiscoveryEntry {
     pub address: SocketAddr,
     /// PORTID.
     pub port: u16,
+    /// Whether it takes TLS 1.3 to connect.
+    pub requires_tls: bool,
 }
 
 /// The page.
@@ -73,7 +78,11 @@ impl DiscoveryEntry {
             SubsystemKind::Io => 2,
             SubsystemKind::Discovery => 3,
         };
-        out[3] = NO_SECURE_CHANNEL;
+        if self.requires_tls {
+            (out[3], out[768]) = (SECURE_CHANNEL, TLS_1_3);
+        } else {
+            out[3] = NO_SECURE_CHANNEL;
+        }
         put_u16(out, 4, self.port);
         put_u16(out, 6, ANY_CONTROLLER);
         put_u16(out, 8, QUEUE_ENTRIES);
@@ -94,7 +103,9 @@ impl DiscoveryEntry {
         let (TCP, Ok(address), Ok(port)) = (data[0], address, port) else { return Ok(None) };
         let subsystem = Nqn::from_field(&data[256..512])?;
         let address = SocketAddr::new(address, port);
-        Ok(Some(DiscoveryEntry { kind, subsystem, address, port: u16_at(data, 4) }))
+        let port = u16_at(data, 4);
+        let requires_tls = data[3] & 3 == SECURE_CHANNEL && data[768] == TLS_1_3;
+        Ok(Some(DiscoveryEntry { kind, subsystem, address, port, requires_tls }))
     }
 }
 

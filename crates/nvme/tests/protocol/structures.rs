@@ -142,8 +142,10 @@ fn the_discovery_log_says_where_to_connect() {
         subsystem: Nqn::new("nqn.2024-01.sub").unwrap(),
         address: "127.0.0.1:4420".parse().unwrap(),
         port: 1,
+        requires_tls: false,
     };
-    let v6 = DiscoveryEntry { address: "[::1]:4421".parse().unwrap(), ..entry.clone() };
+    let address = "[::1]:4421".parse().unwrap();
+    let v6 = DiscoveryEntry { address, requires_tls: true, ..entry.clone() };
     let page = Discovery { generation: 3, entries: vec![entry, v6] };
     let out = page.encode();
     assert_eq!((out.len(), out[0], out[8]), (3072, 3, 2), "GENCTR, NUMREC");
@@ -153,7 +155,9 @@ fn the_discovery_log_says_where_to_connect() {
     assert_eq!(&first[32..37], b"4420 ");
     assert_eq!(&first[256..272], b"nqn.2024-01.sub\0");
     assert_eq!(&first[512..522], b"127.0.0.1 ");
+    assert_eq!(first[768], 0, "TSAS: no secure channel");
     assert_eq!(out[2049], 2, "ADRFAM of the second");
+    assert_eq!((out[2051], out[2048 + 768]), (1, 2), "TREQ: required, TSAS: TLS 1.3");
     assert_eq!(parse_discovery(&out), Ok((page, 2)));
 }
 

@@ -133,12 +133,13 @@ impl Connection {
         let entries = entries
             .filter(|&entries| entries <= longest)
             .ok_or(ConnectError::command(connect_field::ENTRIES))?;
+        self.check_channel(subsystem, &data)?;
         let auth = self.authenticator(subsystem, &data);
         let controller = match connect.queue {
             0 => self.new_controller(subsystem, &data)?,
             _ => self.join_controller(connect, subsystem, &data, auth.is_none())?,
         };
-        let has_secret = auth.is_some();
+        let has_secret = auth.is_some() || self.secured.is_some();
         if connect.queue == 0 {
             controller.set_keep_alive(connect.keep_alive_ms);
         }
@@ -153,6 +154,27 @@ impl Connection {
             failures_told: 0,
             is_health_unread: false,
         })
+    }
+
+    /// Whether the host comes as it must: by TLS if it has a key, and then by the names in its key.
+    fn check_channel(
+        &self,
+        subsystem: Option<usize>,
+        data: &ConnectData,
+    ) -> Result<(), ConnectError> {
+        let requires_tls = || {
+            subsystem.is_some_and(|index| {
+                self.shared.settings.subsystems[index].requires_tls(&data.host)
+            })
+        };
+        match &self.secured {
+            Some(peer) if peer.host != data.host => Err(ConnectError::data(connect_field::HOST)),
+            Some(peer) if peer.subsystem != data.subsystem => {
+                Err(ConnectError::data(connect_field::SUBSYSTEM))
+            }
+            None if requires_tls() => Err(ConnectError { status: Status::CONNECT_HOST, word: 0 }),
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn new_controller(

@@ -48,6 +48,7 @@ use esker_nvme::pdu::{
     Sender as Side,
 };
 use esker_nvme::{Cqe, Status};
+use esker_tls::Peer;
 use esker_uring::{Sender, Slice};
 use input::{Bytes, Input};
 use io::{Capsule, CapsuleData};
@@ -88,6 +89,8 @@ pub(crate) struct Connection {
     requests: Vec<(usize, Request, Reply)>,
     /// To commands in slots, given at once. None is left when a call of the reactor ends.
     answers: VecDeque<(u16, Answer)>,
+    /// Whom the host proved to be by TLS.
+    secured: Option<Peer>,
     /// Once connected.
     queue: Option<Queue>,
     /// The reactor's, and what of it this connection holds beside its commands: of the received,
@@ -150,6 +153,7 @@ impl Connection {
             commands: Commands::new(id, memory.clone()),
             requests: Vec::new(),
             answers: VecDeque::new(),
+            secured: None,
             queue: None,
             memory,
             held: (0, 0),
@@ -162,6 +166,11 @@ impl Connection {
 
     pub(crate) fn id(&self) -> ConnectionId {
         self.id
+    }
+
+    /// The host has proved by TLS who it is.
+    pub(crate) fn is_secured(&mut self, peer: &Peer) {
+        self.secured.get_or_insert_with(|| peer.clone());
     }
 
     /// Requests for parts of namespaces, each with the number of its namespace among those that have parts.

@@ -31,6 +31,7 @@ fn guarded() -> Target {
         host,
         secret: Some(secret()),
         controller_secret,
+        tls_keys: Vec::new(),
     }])))
 }
 
@@ -245,7 +246,8 @@ impl Background for Gated {
 #[test]
 fn while_a_key_is_computed_others_are_served() {
     let open = Nqn::new("nqn.open").unwrap();
-    let entry = |host, secret| HostAccess { host, secret, controller_secret: None };
+    let entry =
+        |host, secret| HostAccess { host, secret, controller_secret: None, tls_keys: Vec::new() };
     let hosts = vec![entry(Nqn::new(HOST).unwrap(), Some(secret())), entry(open, None)];
     let (begin, gate) = channel();
     let gated = Arc::new(Gated(Mutex::new(Some(gate))));

@@ -16,6 +16,7 @@ mod long_keys;
 mod ordered;
 mod returning;
 mod rounds;
+mod tls;
 mod transfers;
 mod wire;
 

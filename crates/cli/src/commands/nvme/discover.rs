@@ -9,6 +9,8 @@ use serde_json::json;
 use std::sync::Arc;
 
 /// List the subsystems that a node has for this host
+///
+/// One per line: its name, its address, and TLS where this host must use it.
 #[derive(clap::Args)]
 pub struct Discover {
     #[command(flatten)]
@@ -19,14 +21,20 @@ impl Discover {
     pub fn run(self) -> Outcome {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let found = esker_initiator::discover(&self.node.settings()?, &clock, &SystemEntropy)?;
-        let json = || -> Vec<_> {
-            let text =
-                |entry: &DiscoveryEntry| (entry.subsystem.to_string(), entry.address.to_string());
-            let object =
-                |(subsystem, address)| json!({ "subsystem": subsystem, "address": address });
-            found.iter().map(text).map(object).collect()
+        let object = |entry: &DiscoveryEntry| {
+            json!({
+                "subsystem": entry.subsystem.to_string(),
+                "address": entry.address.to_string(),
+                "tls": entry.requires_tls,
+            })
         };
-        let line = |entry: &DiscoveryEntry| format!("{}\t{}\n", entry.subsystem, entry.address);
-        show(|| json!({ "subsystems": json() }), || found.iter().map(line).collect())
+        let line = |entry: &DiscoveryEntry| {
+            let tls = if entry.requires_tls { "\tTLS" } else { "" };
+            format!("{}\t{}{tls}\n", entry.subsystem, entry.address)
+        };
+        show(
+            || json!({ "subsystems": found.iter().map(object).collect::<Vec<_>>() }),
+            || found.iter().map(line).collect(),
+        )
     }
 }

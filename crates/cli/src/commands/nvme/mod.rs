@@ -10,6 +10,7 @@ use esker_base::{SystemClock, SystemEntropy, Threads};
 use esker_initiator::{KeyClient, RemoteError, Settings};
 use esker_nvme::Nqn;
 use esker_nvme::auth::Secret;
+use esker_nvme::tls::TlsKey;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,6 +77,9 @@ struct Node {
     /// A file with this host's DHHC-1 secret, and behind it the node's, if that is to prove itself
     #[arg(long, value_name = "FILE")]
     secret: Option<PathBuf>,
+    /// A file with this host's TLS key (NVMeTLSkey-1:...): connect by TLS 1.3. Needs a program built with `--features tls`
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<PathBuf>,
     /// How long to wait for a connection to the node, and then for the answer, in seconds
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
@@ -100,6 +104,7 @@ impl Node {
         if let Some(file) = &self.secret {
             (settings.secret, settings.controller_secret) = secrets(file)?;
         }
+        settings.tls_key = self.tls_key.as_deref().map(tls_key).transpose()?;
         Ok(settings)
     }
 
@@ -121,6 +126,12 @@ fn secrets(path: &Path) -> Outcome<(Option<Secret>, Option<Secret>)> {
         Some(_) => Ok((own, node)),
         None => Err(Failure::Usage(format!("{name} is empty; it should hold a secret"))),
     }
+}
+
+fn tls_key(path: &Path) -> Outcome<TlsKey> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::io("read", &name, error))?;
+    TlsKey::parse(&text).map_err(|error| Failure::Usage(format!("{name}: {error}")))
 }
 
 impl From<RemoteError> for Failure {

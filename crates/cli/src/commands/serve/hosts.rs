@@ -3,17 +3,28 @@
 use crate::failure::{Failure, Outcome};
 use esker_nvme::Nqn;
 use esker_nvme::auth::Secret;
+use esker_nvme::tls::TlsKey;
 use esker_target::HostAccess;
+use esker_tls::TlsError;
 use std::path::Path;
 
 /// Reads the file.
+///
+/// # Errors
+///
+/// Also if a host has a TLS key and this program has no TLS.
 pub fn read(path: &Path) -> Outcome<Vec<HostAccess>> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| Failure::io("read", &name, error))?;
-    parse(&text).map_err(|problem| Failure::Usage(format!("{name}: {problem}")))
+    let hosts = parse(&text).map_err(|problem| Failure::Usage(format!("{name}: {problem}")))?;
+    if !esker_tls::IS_BUILT && hosts.iter().any(|host| !host.tls_keys.is_empty()) {
+        return Err(Failure::Usage(format!("{name} has a TLS key: {}", TlsError::NotBuilt)));
+    }
+    Ok(hosts)
 }
 
-/// One host a line: its name, its secret, the node's secret. `#` begins a comment.
+/// One host a line: its name, its secret, the node's secret, and TLS keys, which may stand anywhere
+/// behind the name. `#` begins a comment.
 fn parse(text: &str) -> Result<Vec<HostAccess>, String> {
     let lines = (1..).zip(text.lines().map(|line| line.split('#').next().unwrap_or_default()));
     let lines = lines.filter(|(_, line)| !line.trim().is_empty());
@@ -23,15 +34,19 @@ fn parse(text: &str) -> Result<Vec<HostAccess>, String> {
 fn host(line: &str) -> Result<HostAccess, String> {
     let mut words = line.split_whitespace();
     let host = Nqn::new(words.next().unwrap_or_default()).map_err(|error| error.to_string())?;
-    let mut secret = || words.next().map(Secret::parse).transpose();
-    let (own, controller) = (secret(), secret());
+    let (keys, secrets): (Vec<&str>, Vec<&str>) =
+        words.partition(|word| word.starts_with(TlsKey::PREFIX));
+    let keys = keys.into_iter().map(TlsKey::parse).collect::<Result<_, _>>();
+    let secrets = secrets.into_iter().map(Secret::parse).collect::<Result<Vec<_>, _>>();
+    let mut secrets = secrets.map_err(|error| error.to_string())?.into_iter();
     let access = HostAccess {
         host,
-        secret: own.map_err(|error| error.to_string())?,
-        controller_secret: controller.map_err(|error| error.to_string())?,
+        secret: secrets.next(),
+        controller_secret: secrets.next(),
+        tls_keys: keys.map_err(|error| error.to_string())?,
     };
-    match words.next() {
-        Some(_) => Err("more than a name and two secrets".to_owned()),
+    match secrets.next() {
+        Some(_) => Err("more than a name, two secrets and TLS keys".to_owned()),
         None => Ok(access),
     }
 }
@@ -54,6 +69,25 @@ mod tests {
             })
             .collect();
         assert_eq!(known, [("nqn.a", false, false), ("nqn.b", true, false), ("nqn.c", true, true)]);
+    }
+
+    #[test]
+    fn tls_keys_stand_anywhere_behind_the_name() {
+        const KEY: &str = "NVMeTLSkey-1:01:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";
+        let text = format!("nqn.a {KEY}\nnqn.b {SECRET} {KEY} {SECRET} {KEY}\n");
+        let known: Vec<_> = parse(&text)
+            .unwrap()
+            .iter()
+            .map(|host| {
+                (host.secret.is_some(), host.controller_secret.is_some(), host.tls_keys.len())
+            })
+            .collect();
+        assert_eq!(known, [(false, false, 1), (true, true, 2)]);
+        let error = parse("nqn.a NVMeTLSkey-1:01:geheim:\n").unwrap_err();
+        assert!(error.starts_with("line 1: ") && !error.contains("geheim"), "{error}");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&file, format!("nqn.a {KEY}\n")).unwrap();
+        assert_eq!(read(file.path()).is_ok(), esker_tls::IS_BUILT);
     }
 
     #[test]

@@ -174,6 +174,7 @@ fn page(target: &Target, served: &[Served]) -> String {
         ("connections_opened_total", "counter", totals.connections_opened),
         ("connections_terminated_total", "counter", totals.terminated),
         ("connections_stalled_total", "counter", totals.stalled),
+        ("tls_refused_total", "counter", totals.tls_refused),
         ("held_bytes", "gauge", totals.held_bytes),
         (
             "connections",

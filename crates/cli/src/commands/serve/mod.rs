@@ -26,6 +26,12 @@ use std::time::Duration;
 /// How long commands under way may take when the node is asked to stop.
 const DRAIN_TIME: Duration = Duration::from_secs(10);
 
+const TLS_NOTE: &str = if esker_tls::IS_BUILT {
+    "This program was built with TLS."
+} else {
+    "This program was built without TLS; `cargo build --features tls` has it."
+};
+
 /// How often it is looked whether it is.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -35,6 +41,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// acknowledged survives power loss, unless the namespace lies in --memory or is told otherwise. Without hosts everybody who can
 /// reach the port can read and write: keep it on loopback then. Stop it with Ctrl-C; what is under way is finished.
 #[derive(clap::Args)]
+#[command(after_help = TLS_NOTE)]
 pub struct Serve {
     /// The database directory that holds the keys
     #[arg(required_unless_present_any = ["memory", "config"])]
@@ -64,7 +71,10 @@ pub struct Serve {
     /// Threads that serve connections
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=config::MOST_REACTORS as i64))]
     reactors: u16,
-    /// Hosts that may connect, one a line: its NQN, then its DHHC-1 secret and the node's, if they are to prove themselves
+    /// Hosts that may connect, one per line: the NQN, the host's DHHC-1 secret and the node's, TLS keys
+    ///
+    /// All but the NQN is optional. A host with a secret authenticates (DH-HMAC-CHAP). A host with a TLS key
+    /// (NVMeTLSkey-1:...) connects by TLS 1.3 only, on the same port. TLS needs a program that was built with `--features tls`.
     #[arg(long, value_name = "FILE")]
     hosts: Option<PathBuf>,
     /// Tell metrics and health here, over HTTP

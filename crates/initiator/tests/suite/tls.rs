@@ -1,0 +1,124 @@
+//! TLS, in a build that has it. Otherwise these tests are skipped.
+
+use crate::{HOST, blocks, keys, node, nqn, settings, start};
+use esker_base::SystemClock;
+use esker_initiator::{RemoteError, Settings};
+use esker_nvme::pdu::Digests;
+use esker_nvme::tls::TlsKey;
+use esker_storage::blocks::BlockDevice;
+use esker_target::{Access, HostAccess, MemoryBlocks, MemoryKeys, Namespace, Target};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+const OLD: &str = "NVMeTLSkey-1:01:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";
+const NEW: &str =
+    "NVMeTLSkey-1:02:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vcSEgBQ==:";
+
+fn is_built() -> bool {
+    if !esker_tls::IS_BUILT {
+        esker_base::skipped("hosts by TLS", "built without TLS; --features esker-tls/s2n has it");
+    }
+    esker_tls::IS_BUILT
+}
+
+/// A node of keys and blocks for a host with these TLS keys.
+fn guarded(listen: &str, namespaces: &[Arc<dyn Namespace>], keys: &[&str]) -> Target {
+    let tls_keys = keys.iter().map(|text| TlsKey::parse(text).unwrap()).collect();
+    let entry = HostAccess { host: nqn(HOST), secret: None, controller_secret: None, tls_keys };
+    let mut node = node(namespaces.to_vec());
+    node.listen = listen.parse().unwrap();
+    node.subsystems[0].access = Access::Listed(vec![entry]);
+    start(node, Arc::new(SystemClock::new()))
+}
+
+fn namespaces() -> [Arc<dyn Namespace>; 2] {
+    [Arc::new(MemoryKeys::new([1; 16], 1 << 30)), Arc::new(MemoryBlocks::new([2; 16], 16 << 10, 9))]
+}
+
+fn by_tls(address: SocketAddr, key: &str) -> Settings {
+    Settings { tls_key: Some(TlsKey::parse(key).unwrap()), ..settings(address) }
+}
+
+#[test]
+fn keys_and_blocks_go_by_tls_in_both_directions() {
+    if !is_built() {
+        return;
+    }
+    let target = guarded("127.0.0.1:0", &namespaces(), &[OLD]);
+    let settings =
+        Settings { queues: 2, digests: Digests::of(3).unwrap(), ..by_tls(target.address(), OLD) };
+    let client = keys(settings.clone()).unwrap();
+    for bytes in [0, 1, 4095, 16 << 10, 70_000, 1 << 20] {
+        let value: Vec<u8> = (0..bytes).map(|place| (place % 251) as u8).collect();
+        client.store(b"k", &value).unwrap();
+        assert!(client.retrieve(b"k").unwrap().unwrap() == value, "{bytes}");
+    }
+    // Several threads on one queue: whole commands follow each other.
+    std::thread::scope(|scope| {
+        for thread in 0..4u8 {
+            let client = &client;
+            scope.spawn(move || {
+                for round in 0..20 {
+                    let value = vec![thread ^ round; 30_000];
+                    client.store(&[thread], &value).unwrap();
+                    assert!(client.retrieve(&[thread]).unwrap().unwrap() == value);
+                }
+            });
+        }
+    });
+    let disk = blocks(Settings { namespace: 2, ..settings }).unwrap();
+    let data: Vec<u8> = (0..3 << 20).map(|place| (place % 253) as u8).collect();
+    disk.write(0, &data).unwrap();
+    let mut found = vec![0; data.len()];
+    disk.read(0, &mut found).unwrap();
+    assert!(found == data);
+}
+
+#[test]
+fn a_host_with_another_key_is_told_so_at_once() {
+    if !is_built() {
+        return;
+    }
+    let target = guarded("127.0.0.1:0", &namespaces(), &[OLD]);
+    let patient = |settings| Settings { deadline: Duration::from_secs(60), ..settings };
+    let wrong = keys(patient(by_tls(target.address(), NEW)));
+    assert!(matches!(wrong, Err(RemoteError::Tls { .. })), "{:?}", wrong.err());
+    let settings = Settings { host: nqn("nqn.stranger"), ..by_tls(target.address(), OLD) };
+    assert!(matches!(keys(patient(settings)), Err(RemoteError::Tls { .. })));
+    assert_eq!(target.totals().tls_refused, 2);
+    let clear = keys(settings_of(&target)).err();
+    assert!(clear.is_some_and(|error| error.to_string().contains("invalid host")));
+    keys(by_tls(target.address(), OLD)).unwrap();
+}
+
+fn settings_of(target: &Target) -> Settings {
+    settings(target.address())
+}
+
+#[test]
+fn a_key_is_replaced_while_both_are_known() {
+    if !is_built() {
+        return;
+    }
+    let namespaces = namespaces();
+    let first = guarded("127.0.0.1:0", &namespaces, &[OLD]);
+    let address = first.address();
+    let client = keys(by_tls(address, OLD)).unwrap();
+    client.store(b"k", b"v").unwrap();
+    drop(first);
+    let both = guarded(&address.to_string(), &namespaces, &[OLD, NEW]);
+    assert_eq!(client.retrieve(b"k").unwrap().unwrap(), b"v", "connected again");
+    let new = keys(by_tls(address, NEW)).unwrap();
+    drop(both);
+    let _last = guarded(&address.to_string(), &namespaces, &[NEW]);
+    assert_eq!(new.retrieve(b"k").unwrap().unwrap(), b"v");
+    assert!(client.retrieve(b"k").is_err(), "the old key is gone");
+}
+
+#[test]
+fn a_node_without_tls_is_no_place_for_a_key() {
+    let target = crate::serve(namespaces().to_vec());
+    let settings = Settings { deadline: Duration::from_secs(1), ..by_tls(target.address(), OLD) };
+    assert!(keys(settings).is_err());
+}
