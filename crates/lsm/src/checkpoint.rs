@@ -29,10 +29,10 @@ pub(crate) fn checkpoint(
     target: &dyn Storage,
     goes_on: &dyn Fn() -> bool,
 ) -> Result<()> {
-    if !matches!(recover::look(target)?, Found::Nothing) {
-        return Err(Error::DatabaseExists { dir: target.describe() });
-    }
+    // Before the lock, which writes a file; and again, as another process may have made a database meanwhile.
+    expect_empty(target)?;
     let lock = target.lock()?;
+    expect_empty(target)?;
     let made = inner.flush_all().and_then(|()| {
         // Holding the state holds its tables' files.
         let state = inner.installer.state();
@@ -47,6 +47,13 @@ pub(crate) fn checkpoint(
     }
     drop(lock);
     made
+}
+
+fn expect_empty(target: &dyn Storage) -> Result<()> {
+    match recover::look(target)? {
+        Found::Nothing => Ok(()),
+        Found::Database(_) => Err(Error::DatabaseExists { dir: target.describe() }),
+    }
 }
 
 /// Removes what a checkpoint that failed has left in `target`, which held nothing before. Tables without a
