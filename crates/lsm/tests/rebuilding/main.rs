@@ -163,6 +163,37 @@ fn a_database_is_rebuilt_from_tables_and_logs() {
     }
 }
 
+/// A table that was compacted away long ago may still be there, and no table that is left names it. It was
+/// written for level 0, above the level of the tables that are newer than it.
+#[test]
+fn a_table_of_a_higher_level_hides_no_newer_write() {
+    let storage = Arc::new(MemoryStorage::new());
+    let db = open(&storage).unwrap();
+    let keyspace = db.default_keyspace();
+    // Because of it, compaction keeps all seqnos.
+    let snapshot = db.snapshot();
+    db.put(&keyspace, b"key", b"old").unwrap();
+    db.flush().unwrap();
+    let old = tables(&*storage).remove(0);
+    let bytes = read(&*storage, &old);
+    for value in [&b"newer"[..], b"newest"] {
+        db.put(&keyspace, b"key", value).unwrap();
+        db.flush().unwrap();
+        db.compact().unwrap();
+    }
+    drop(snapshot);
+    db.close().unwrap();
+    assert!(!tables(&*storage).contains(&old));
+    let mut file = storage.create(&old, Hint::of(FileKind::Meta)).unwrap();
+    file.append(&bytes).unwrap();
+    file.sync().unwrap();
+    storage.remove(&read_current(&*storage).unwrap()).unwrap();
+    repair(&storage);
+    let db = open(&storage).unwrap();
+    let value = db.get(&db.default_keyspace(), b"key").unwrap();
+    assert_eq!(value.as_deref(), Some(&b"newest"[..]));
+}
+
 /// One table of many blocks, each key once.
 fn many_blocks() -> (Arc<MemoryStorage>, String, Pairs) {
     let storage = Arc::new(MemoryStorage::new());
