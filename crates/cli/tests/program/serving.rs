@@ -168,7 +168,7 @@ fn a_node_stays_with_its_files_when_their_directory_is_renamed() {
     std::fs::create_dir(scratch.path("home")).unwrap();
     scratch.file("home/blocks", b"somebody else's");
     scratch.file("home/store", b"somebody else's");
-    scratch.run(&["put", "home/db", "key", "value"]).expect_status(0);
+    scratch.run(&["put", "home/db", "key", "value", "--create"]).expect_status(0);
     (1..=2).for_each(|namespace| store("b", &namespace.to_string()));
     node.stop();
     for name in ["home/blocks", "home/store"] {
