@@ -71,7 +71,7 @@ fn databases_that_share_have_the_threads_of_one_until_the_last_closes() {
     for db in &others {
         // Their work is done all the same.
         db.flush().unwrap();
-        assert!(has(db, 0..100) && db.stats().flushes == 1);
+        assert!(has(db, 0..100) && db.stats().table_bytes > 0);
     }
     drop(others);
     assert_eq!((background.running(), resources.databases()), (0, 0));

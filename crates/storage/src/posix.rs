@@ -49,8 +49,12 @@ impl PosixStorage {
         PosixStorage::open(directory)
     }
 
-    /// Removes the directory if it is empty, unless its path names another one by now.
+    /// Removes the directory if nothing but the lock's file is in it, unless its path names another one by now.
     pub fn remove_if_empty(&self) -> Result<()> {
+        let is_empty = |names: Vec<String>| names.is_empty();
+        if self.directory.list().is_ok_and(is_empty) {
+            let _ = self.directory.remove(crate::name::LOCK_NAME);
+        }
         let removed = self.directory.remove_if_empty();
         removed.map_err(|source| failure("remove", self.directory.path(), source))
     }
