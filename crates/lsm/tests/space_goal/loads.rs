@@ -430,9 +430,7 @@ impl Load {
         let excess = self.storage.ceiling().excess_most / SEGMENT_BYTES as f64;
         let context = format!("amp {}, diligent {}", self.amp, self.diligent);
         println!("{context}: {excess:+.2} segments above");
-        // Tables name the ones that they replace, which the goal's estimate does not count yet.
-        const UNCOUNTED: f64 = 0.25;
-        assert!(excess <= UNCOUNTED, "{context}: {excess:.2} segments above the ceiling");
+        assert!(excess <= 0.0, "{context}: {excess:.2} segments above the ceiling");
         let found = self.db().range(&self.keyspace, ..).into_iter().map(|pair| pair.unwrap());
         let expected = self.values.iter().map(|(n, value)| (key(*n), value.clone()));
         assert!(found.eq(expected), "{context}: what was written is not what is found");
