@@ -110,7 +110,7 @@ fn text(figures: &Figures, shape: &Shape, cost: &Cost) -> String {
         (
             "Memory, of this process",
             vec![
-                ("memtables", count(figures.memtables as u64)),
+                ("memtables", count(figures.memtables)),
                 ("memtable_bytes", bytes(figures.memtable_bytes)),
                 ("table_memory_bytes", bytes(figures.table_memory_bytes)),
                 ("cache_bytes", format!("{cache} of {capacity}")),
