@@ -8,7 +8,7 @@
 //!          goal, or full
 //! ```
 //!
-//! * [`pick`](pick::pick), [`pick_aged`](pick::pick_aged), [`pick_idle`](pick::pick_idle), [`full`](full::full): what to do next, from a version alone.
+//! * [`pick`](pick::pick), [`pick::pick_aged`], [`pick::pick_idle`], [`full`](full::full): what to do next, from a version alone.
 //! * [`plan`]: what a plan is, why plans keep newer data above older, and which may run together.
 //! * [`monitor`]: how much a level repeats itself, from its tables' sketches.
 //! * [`mod@estimate`]: what a merge would keep, from the tables' samples; [`space`]: what a keyspace may take.
