@@ -279,7 +279,7 @@ fn reopen(
     // Before anything is written: they may show that the manifest is damaged.
     let strays = Strays::find(env, manifest_name, identity, &state, &recovered)?;
     let mut rejected = std::mem::take(&mut recovered.rejected);
-    // A log of which nothing is accepted is renamed. Only the others need a copy, and space for it.
+    // Recovery renames a log if it accepts nothing of it. It copies the other logs, which takes space.
     let renamed = rejected.extract_if(.., |log| strays.sets_aside(&log.name));
     let renamed: Vec<String> = renamed.map(|log| log.name).collect();
     if let Some(torn) = &mut recovered.torn {

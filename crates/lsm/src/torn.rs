@@ -26,7 +26,8 @@ pub struct TornLog {
     /// acknowledged, or a later frame would show it.
     pub in_pool: bool,
     /// The files that keep what was rejected: copies in the database's directory, and renamed logs in the
-    /// directory of the logs. Empty if no whole frames follow, or if nothing was rejected for good yet.
+    /// directory of the logs. Empty if no whole frames follow, or before an open for
+    /// writing has rejected them.
     pub kept_in: Vec<String>,
 }
 

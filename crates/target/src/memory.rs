@@ -7,7 +7,7 @@
 //! | buffers | receive buffers beyond those that every open connection has |
 //!
 //! A holder of one account may wait only for accounts further down the table. A buffer waits for its
-//! peer alone, which has a deadline. So no connection waits for ever.
+//! peer alone, which has a deadline. So every wait ends.
 //!
 //! Connections that an account has no room for wait in line. The reactor calls the first one when
 //! there is room again.

@@ -1,9 +1,9 @@
-//! What is not looked for again at once.
+//! Limits how often the reactor looks for what is rarely there.
 
 use crate::reactor::TICK_TIME;
 use std::time::Duration;
 
-/// A look for what is seldom there: after one in vain there is none until the next tick.
+/// Skips looks until the next tick after one that found nothing.
 #[derive(Default)]
 pub(crate) struct Seldom {
     not_before: Duration,

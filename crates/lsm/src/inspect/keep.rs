@@ -81,7 +81,7 @@ impl Inspector {
             }
             let name = log_file_name(epoch);
             if follow {
-                // A log of which nothing is kept is renamed. Only the others need a copy, and space for it.
+                // A repair renames a log if it keeps nothing of it. It copies the other logs, which takes space.
                 let is_rejected = rejected.iter().any(|log| log.name == name);
                 if kept.is_none() && self.pool.is_none() && is_rejected {
                     rejected.retain(|log| log.name != name);
