@@ -78,4 +78,6 @@ pub struct BatchLimits {
     pub entries: usize,
     /// Whether the empty key is a key.
     pub empty_key: bool,
+    /// Bytes of an encoded entry: a key with its value.
+    pub entry_bytes: usize,
 }

@@ -54,7 +54,7 @@ pub fn check_sizes(
     value_bytes: usize,
     count: u64,
 ) -> Outcome {
-    let limit = settings.max_batch_bytes();
+    let limit = settings.max_entry_bytes();
     let too_large = |entry_bytes| {
         Error::ValueTooLarge { bytes: value_bytes, key_bytes, entry_bytes, limit }.into()
     };
@@ -70,6 +70,7 @@ pub fn check_sizes(
     }
     let entries = usize::try_from(count).unwrap_or(usize::MAX);
     let (bytes, entries_limit) = (entries.saturating_mul(bytes), settings.max_batch_entries());
+    let limit = settings.max_batch_bytes();
     if bytes > limit || entries > entries_limit {
         return Err(Error::BatchTooLarge { bytes, limit, entries, entries_limit }.into());
     }

@@ -142,7 +142,7 @@ impl Inner {
                 self.view.change(|view| view.memtables.retain(|m| !Arc::ptr_eq(m, &memtable)));
                 continue;
             }
-            crate::flush::flush(self, &memtable)?;
+            crate::flush::flush(self)?;
             self.look_at_space();
         }
         // Logs that were prepared and not used.

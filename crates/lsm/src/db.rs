@@ -376,7 +376,10 @@ impl Db {
         let accepted = inner.accept(batch)?;
         let batch = &*accepted;
         inner.stall.before_write(batch.encoded().len(), &*inner.clock);
-        let last_seqno = inner.commit.write(batch, inner)?;
+        let last_seqno = match inner.fits_frame(batch) {
+            true => inner.commit.write(batch, inner)?,
+            false => inner.commit.write_large(batch, inner.settings.segment_bytes, inner)?,
+        };
         if let Some(dram_table) = inner.dram_table.as_ref().filter(|table| table.wants_puts()) {
             forward(dram_table, batch, last_seqno);
         }

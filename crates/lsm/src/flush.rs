@@ -1,8 +1,9 @@
 //! Flush: a sealed MemTable becomes tables in level 0, one a keyspace, all in one file. Of a keyspace with
 //! a goal for space there may be several, each in a file of its own.
 //!
-//! MemTables are flushed oldest first and one at a time, so edits are installed in the order of the
-//! log. Every frame's checksum is verified before its bytes are believed again.
+//! MemTables are flushed oldest first, so edits are installed in the order of the log. Each has an edit of
+//! its own, unless a batch begins in one and ends in another: then one edit is for all of them, because
+//! tables may hold no part of a batch. Every frame's checksum is verified before its bytes are believed again.
 
 use crate::account::Account;
 use crate::compaction::span::Span;
@@ -14,7 +15,7 @@ use crate::log_files::log_file_name;
 use crate::manifest::{Change, Edit};
 use crate::version::{TableMeta, table_file_name};
 use crate::view::View;
-use esker_base::{EntryCursor, Hint, KeyspaceId, RangeTombstone, Result};
+use esker_base::{EntryCursor, Hint, KeyspaceId, RangeTombstone, Result, Seqno};
 use esker_memtable::{MemTable, MemTableCursor};
 use esker_storage::WritableFile;
 use esker_table::{Origin, TableOptions, TableWriter};
@@ -42,23 +43,39 @@ impl Written {
     }
 }
 
-/// Flushes `memtable`, the oldest in the view, and takes it out of the view.
-pub(crate) fn flush(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
+/// Flushes the [next MemTables](View::next_to_flush) and takes them out of the view. Returns them.
+pub(crate) fn flush(inner: &Inner) -> Result<Vec<Arc<MemTable>>> {
     inner.installer.mend()?;
-    memtable.verify(&log_file_name(memtable.epoch()))?;
-    let mut written = Written { run: inner.installer.next_file(), ..Written::default() };
-    if let Err(error) = write_tables(inner, memtable, &mut written) {
-        remove(inner, written.files.into_iter());
-        return Err(error);
+    let memtables = inner.view.load().next_to_flush();
+    let mut written = Vec::new();
+    for memtable in &memtables {
+        memtable.verify(&log_file_name(memtable.epoch()))?;
     }
-    crate::read::pass(inner, &inner.view.load(), memtable)?;
-    install(inner, memtable, &written)?;
-    inner.commit.flushed_through(memtable.last_seqno());
-    inner.counters.flushes.add(1);
-    inner.counters.flush_bytes.add(written.bytes);
+    for memtable in &memtables {
+        let mut tables = Written { run: inner.installer.next_file(), ..Written::default() };
+        let outcome = write_tables(inner, memtable, &mut tables);
+        written.push(tables);
+        if let Err(error) = outcome {
+            written.into_iter().for_each(|tables| remove(inner, tables.files.into_iter()));
+            return Err(error);
+        }
+    }
+    for memtable in &memtables {
+        crate::read::pass(inner, &inner.view.load(), memtable)?;
+    }
+    install(inner, &memtables, &written)?;
+    inner.commit.flushed_through(last_seqno(&memtables));
     let version = &inner.view.load().version;
-    inner.histories.note(memtable.last_seqno(), &written.seen, written.run, version);
-    Ok(())
+    for (memtable, written) in memtables.iter().zip(&written) {
+        inner.counters.flushes.add(1);
+        inner.counters.flush_bytes.add(written.bytes);
+        inner.histories.note(memtable.last_seqno(), &written.seen, written.run, version);
+    }
+    Ok(memtables)
+}
+
+fn last_seqno(memtables: &[Arc<MemTable>]) -> Seqno {
+    memtables.last().map_or(0, |last| last.last_seqno())
 }
 
 /// Writes one file with a table a keyspace in it; and, of keyspaces with a goal for space, each part to a
@@ -216,47 +233,44 @@ fn remove(inner: &Inner, files: impl Iterator<Item = u64>) {
     }
 }
 
-fn install(inner: &Inner, memtable: &Arc<MemTable>, written: &Written) -> Result<()> {
-    let epoch = memtable.epoch();
-    let mut was_logged = false;
-    let mut unused = written.files.clone();
+fn install(inner: &Inner, memtables: &[Arc<MemTable>], written: &[Written]) -> Result<()> {
+    let mut logged = Vec::new();
+    let mut unused: Vec<u64> = written.iter().flat_map(|tables| &tables.files).copied().collect();
+    let log_bytes = memtables.iter().map(|memtable| memtable.bytes_used()).sum();
     let cost = Account {
-        user_bytes: written.user_bytes,
-        log_bytes: if inner.logs.is_kept() { memtable.bytes_used() } else { 0 },
-        flushes: 1,
-        flush_bytes: written.bytes,
+        user_bytes: written.iter().map(|tables| tables.user_bytes).sum(),
+        log_bytes: if inner.logs.is_kept() { log_bytes } else { 0 },
+        flushes: memtables.len() as u64,
+        flush_bytes: written.iter().map(|tables| tables.bytes).sum(),
         ..Account::default()
     };
     inner.install(
         cost,
         |state| {
-            let through = memtable.last_seqno();
+            let through = last_seqno(memtables);
             let at = inner.clock.calendar().as_secs();
             let mut changes =
                 vec![Change::FlushedThrough(through), Change::Dates(Mark { through, at }.into())];
-            was_logged = state.logs.contains_key(&epoch);
-            if was_logged {
-                changes.push(Change::RemoveLog(epoch));
-            }
-            for (keyspace, meta) in &written.tables {
-                // It may have been dropped meanwhile.
-                if state.version.keyspaces.contains_key(keyspace) {
-                    unused.retain(|&file| file != meta.id.file);
-                    changes.push(Change::AddTable {
-                        keyspace: *keyspace,
-                        level: 0,
-                        run: written.run,
-                        meta: meta.clone(),
-                    });
+            let epochs = memtables.iter().map(|memtable| memtable.epoch());
+            logged.extend(epochs.filter(|epoch| state.logs.contains_key(epoch)));
+            changes.extend(logged.iter().map(|&epoch| Change::RemoveLog(epoch)));
+            for Written { run, tables, .. } in written {
+                for (keyspace, meta) in tables {
+                    // It may have been dropped meanwhile.
+                    if state.version.keyspaces.contains_key(keyspace) {
+                        unused.retain(|&file| file != meta.id.file);
+                        let (keyspace, run, meta) = (*keyspace, *run, meta.clone());
+                        changes.push(Change::AddTable { keyspace, level: 0, run, meta });
+                    }
                 }
             }
             Ok(Edit { changes })
         },
-        |view: &mut View| view.memtables.retain(|other| !Arc::ptr_eq(other, memtable)),
+        |view: &mut View| {
+            view.memtables.retain(|one| !memtables.iter().any(|other| Arc::ptr_eq(one, other)));
+        },
     )?;
     remove(inner, unused.into_iter());
-    if was_logged {
-        inner.logs.retire(epoch);
-    }
+    logged.into_iter().for_each(|epoch| inner.logs.retire(epoch));
     Ok(())
 }

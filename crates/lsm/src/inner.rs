@@ -13,7 +13,7 @@ use crate::opening::MayOpen;
 use crate::pool_logs::segments_ahead;
 use crate::read;
 use crate::resources::{Charge, Resources, Share};
-use crate::schedule::{Jobs, Lane, Schedule};
+use crate::schedule::{Jobs, Lane, Schedule, bytes_by_keyspace};
 use crate::settings::{Log, Settings, Sync};
 use crate::snapshot::Snapshots;
 use crate::stall::Stall;
@@ -32,7 +32,6 @@ use esker_storage::Storage;
 use esker_table::BlockCache;
 use parking_lot::{Mutex, RwLock};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -129,6 +128,22 @@ impl Inner {
         }
     }
 
+    /// Whether one frame can hold `batch`.
+    #[inline]
+    pub(crate) fn fits_frame(&self, batch: &WriteBatch) -> bool {
+        let bytes = batch.encoded().len();
+        MemTable::fits_ever(self.settings.segment_bytes, bytes, batch.len() as u32)
+    }
+
+    /// Whether several frames can.
+    #[cold]
+    fn fits_frames(&self, batch: &WriteBatch) -> bool {
+        let limit = self.settings.max_entry_bytes();
+        batch.encoded().len() <= self.settings.max_batch_bytes()
+            && batch.len() <= self.settings.max_batch_entries()
+            && batch.iter().all(|entry| entry.encoded_bytes() <= limit)
+    }
+
     /// What a read at present looks at: see `view.rs`.
     #[inline]
     pub(crate) fn pin_present(&self) -> (arc_swap::Guard<Arc<View>>, Seqno) {
@@ -146,8 +161,7 @@ impl Inner {
             return Err(Error::EmptyKey);
         }
         let batch = self.keys.batch(given);
-        let bytes = batch.encoded().len();
-        let fits = MemTable::fits_ever(self.settings.segment_bytes, bytes, batch.len() as u32);
+        let fits = self.fits_frame(&batch) || self.fits_frames(&batch);
         if given.longest_key() > MAX_KEY_BYTES
             || !fits
             || given.has_empty_range()
@@ -175,7 +189,7 @@ impl Inner {
 
     #[cold]
     fn refuse(&self, given: &WriteBatch, batch: &WriteBatch) -> Error {
-        let limit = MemTable::max_batch_bytes(self.settings.segment_bytes);
+        let limit = self.settings.max_entry_bytes();
         if given.longest_key() > MAX_KEY_BYTES {
             Error::KeyTooLong { bytes: given.longest_key() }
         } else if given.has_empty_range() {
@@ -195,9 +209,9 @@ impl Inner {
         } else {
             Error::BatchTooLarge {
                 bytes: batch.encoded().len(),
-                limit,
+                limit: self.settings.max_batch_bytes(),
                 entries: batch.len(),
-                entries_limit: MemTable::max_batch_entries(self.settings.segment_bytes),
+                entries_limit: self.settings.max_batch_entries(),
             }
         }
     }
@@ -259,13 +273,12 @@ impl Inner {
         // Once its tables are there it is in no view any more.
         let is_flushed = |memtable: &&Arc<MemTable>| Some(memtable.epoch()) == jobs.flushing;
         let flushing = view.memtables.last().filter(is_flushed);
+        let flushing = flushing.map_or_else(Vec::new, |_| view.next_to_flush());
         Surroundings {
             snapshots: self.snapshots.list(),
             left_bytes: self.installer.left_bytes(),
             // Weighed before the flush was begun, if there was a goal then.
-            flushing_bytes: flushing
-                .and_then(|memtable| memtable.bytes_by_keyspace())
-                .map_or_else(BTreeMap::new, |bytes| bytes.iter().copied().collect()),
+            flushing_bytes: bytes_by_keyspace(&flushing),
             histories: self.histories.all(),
             arrival,
             aged_through,

@@ -8,7 +8,6 @@ use crate::settings::KeyspaceSettings;
 use crate::snapshot::Snapshot;
 use esker_api::{BatchLimits, Cursor, KeyRange, KeyspaceRef, Keyspaces, Value, WriteBatch};
 use esker_base::{KeyspaceId, Result};
-use esker_memtable::MemTable;
 
 impl Keyspaces for Db {
     type Snapshot = Snapshot;
@@ -32,10 +31,11 @@ impl Keyspaces for Db {
     }
 
     fn batch_limits(&self) -> BatchLimits {
-        let segment_bytes = self.inner().settings.segment_bytes;
+        let settings = &self.inner().settings;
         BatchLimits {
-            bytes: MemTable::max_batch_bytes(segment_bytes),
-            entries: MemTable::max_batch_entries(segment_bytes),
+            bytes: settings.max_batch_bytes(),
+            entries: settings.max_batch_entries(),
+            entry_bytes: settings.max_entry_bytes(),
             empty_key: self.inner().keys.takes_empty_key(),
         }
     }

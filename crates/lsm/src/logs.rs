@@ -4,7 +4,7 @@ use crate::commit::LogSegment;
 use crate::log_files::{LOG_ALIGNMENT, LogFiles};
 use crate::pool_logs;
 use esker_base::{Error, Result};
-use esker_memtable::{Arrays, Frames, HeapMemory, MemTable, Memory, Room, SegmentHeader};
+use esker_memtable::{Arrays, Frames, GROUPS, HeapMemory, MemTable, Memory, Room, SegmentHeader};
 use esker_pmem::Pool;
 use esker_storage::{LogFile, Pace};
 use parking_lot::Mutex;
@@ -125,7 +125,7 @@ impl Logs {
             alignment: LOG_ALIGNMENT,
             key_id: 0,
             salt,
-            flags: 0,
+            flags: GROUPS,
         };
         let Spare { heap, arrays, entries } = spare;
         let grows = extent == Extent::Growing && heap.is_none() && self.pool().is_none();

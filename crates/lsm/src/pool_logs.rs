@@ -9,7 +9,7 @@
 use crate::log_files::{log_file_name, parse_log_file_name};
 use crate::recover::{self, Found};
 use esker_base::{Error, Hint, Result};
-use esker_memtable::SegmentHeader;
+use esker_memtable::{GROUPS, SegmentHeader};
 use esker_pmem::{Extent, Pool};
 use esker_storage::{LogFile, ReadableFile, Storage, WritableFile};
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(crate) const POOL_ALIGNMENT: u32 = 64;
 /// The header of the segment `epoch`, whose salt is `salt`, in an extent of `pool`.
 pub(crate) fn header_in(pool: &Pool, epoch: u32, salt: u64) -> SegmentHeader {
     let capacity = pool.extent_bytes() as u64;
-    SegmentHeader { epoch, capacity, alignment: POOL_ALIGNMENT, key_id: 0, salt, flags: 0 }
+    SegmentHeader { epoch, capacity, alignment: POOL_ALIGNMENT, key_id: 0, salt, flags: GROUPS }
 }
 
 /// An extent for the segment that `header` describes, both durable.

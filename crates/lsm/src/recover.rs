@@ -179,6 +179,8 @@ pub(crate) struct Recovered {
     pub(crate) torn: Option<TornLog>,
     /// The logs of which whole frames were rejected.
     pub(crate) rejected: Vec<Rejected>,
+    /// The logs that hold only frames of a batch without its last frame.
+    pub(crate) unfinished: Vec<u32>,
 }
 
 /// A log of which whole frames were rejected.
@@ -192,8 +194,15 @@ pub(crate) struct Rejected {
 impl Recovered {
     /// From logs that hold nothing after `last_seqno`.
     pub(crate) fn nothing_after(last_seqno: Seqno) -> Self {
-        let (memtables, logs, unsettled, rejected) = Default::default();
-        Recovered { memtables, logs, unsettled, last_seqno, torn: None, rejected }
+        Recovered {
+            memtables: Vec::new(),
+            logs: BTreeMap::new(),
+            unsettled: Vec::new(),
+            last_seqno,
+            torn: None,
+            rejected: Vec::new(),
+            unfinished: Vec::new(),
+        }
     }
 }
 
@@ -278,6 +287,16 @@ fn follow(
             accepted.push((read, scanned));
         }
     }
+    // If whole frames follow, the batch may have been acknowledged.
+    let keeps = later.is_some() && !in_pool;
+    if let Some(left_out) = leave_out_unfinished(&mut accepted, keeps) {
+        expected = left_out.first_seqno;
+        end = Some(left_out.begins);
+        recovered.unfinished = left_out.epochs;
+        let is_new = |log: &Rejected| rejected.iter().all(|other| other.name != log.name);
+        let logs: Vec<_> = left_out.logs.into_iter().filter(is_new).collect();
+        rejected.splice(0..0, logs);
+    }
     recovered.last_seqno = expected - 1;
     let Some(end) = end.filter(|end| end.is_bad || later.is_some()) else { return Ok(accepted) };
     if durable_through >= expected {
@@ -294,6 +313,46 @@ fn follow(
     recovered.torn = Some(TornLog { path, offset, what, first_seqno, later, in_pool, kept_in });
     recovered.rejected = rejected;
     Ok(accepted)
+}
+
+/// A batch of several frames that was left out because its last frame is not there.
+struct LeftOut {
+    /// Where it begins.
+    begins: End,
+    first_seqno: Seqno,
+    /// The logs that hold its frames, if they are to be kept.
+    logs: Vec<Rejected>,
+    /// The logs that hold nothing else.
+    epochs: Vec<u32>,
+}
+
+/// Takes the frames at the end of the logs out whose batch has no last frame. A batch is recovered whole or
+/// not at all.
+fn leave_out_unfinished(accepted: &mut Vec<(LogRead, Scan)>, keeps: bool) -> Option<LeftOut> {
+    let mut left_out = None;
+    while let Some((read, scanned)) = accepted.last_mut() {
+        let end = scanned.end;
+        let Some(first_seqno) = scanned.leave_out_unfinished() else { break };
+        let (mut logs, mut epochs) = left_out
+            .take()
+            .map_or_else(Default::default, |LeftOut { logs, epochs, .. }| (logs, epochs));
+        if keeps {
+            let bytes = read.memory.contents()[..end as usize].to_vec();
+            logs.insert(0, Rejected { name: log_file_name(read.header.epoch), bytes });
+        }
+        let what = "the last frame of the batch that begins here is missing".to_owned();
+        let begins = End { path: read.path.clone(), offset: scanned.end, what, is_bad: true };
+        let is_empty = scanned.frames.is_empty();
+        if is_empty {
+            epochs.push(read.header.epoch);
+            accepted.pop();
+        }
+        left_out = Some(LeftOut { begins, first_seqno, logs, epochs });
+        if !is_empty {
+            break;
+        }
+    }
+    left_out
 }
 
 /// The MemTable of a log. What lies in persistent memory is durable from here on.

@@ -4,7 +4,7 @@ use crate::dedup::Dedup;
 use crate::pool_logs;
 use crate::resources::Resources;
 use esker_base::{Error, Result};
-use esker_memtable::Forwarding;
+use esker_memtable::{Forwarding, MemTable};
 use esker_table::Compression;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -179,15 +179,37 @@ impl Settings {
         self
     }
 
-    /// The longest batch that can be written, in bytes as they are encoded: a quarter of a segment.
-    pub fn max_batch_bytes(&self) -> usize {
-        esker_memtable::MemTable::max_batch_bytes(self.segment_bytes)
+    /// The longest key with its value that can be written, in bytes as they are encoded: a quarter of a
+    /// segment.
+    pub fn max_entry_bytes(&self) -> usize {
+        MemTable::max_frame_bytes(self.segment_bytes)
     }
 
-    /// The most puts and deletes that a batch can have: so many as a quarter of a segment is sure to
-    /// have room for in its index, and at most 262,144.
+    /// The longest batch that can be written, in bytes as they are encoded: a quarter of the memory budget,
+    /// or of the pool. If that is no more than a segment, it is a quarter of a segment.
+    pub fn max_batch_bytes(&self) -> usize {
+        match self.batch_memory_bytes() {
+            quarter if quarter > self.segment_bytes => quarter,
+            _ => self.max_entry_bytes(),
+        }
+    }
+
+    /// The most puts and deletes that a batch can have. A quarter of a segment is sure to have room for
+    /// one in 64 bytes in its index, and for at most 262,144. A batch can have half as many for each
+    /// segment that [`Settings::max_batch_bytes`] fill, and no fewer than one of these quarters.
     pub fn max_batch_entries(&self) -> usize {
-        esker_memtable::MemTable::max_batch_entries(self.segment_bytes)
+        let in_frame = MemTable::max_frame_entries(self.segment_bytes);
+        in_frame.max(self.max_batch_bytes() / self.segment_bytes * in_frame / 2)
+    }
+
+    /// A quarter of the memory that segments may take. A batch lies in several of them until its end is
+    /// written, and none can be flushed before.
+    fn batch_memory_bytes(&self) -> usize {
+        match self.log {
+            // One extent is written to, and one waits to be.
+            Log::Pmem { .. } => (self.sealed_segments + 2).saturating_mul(self.segment_bytes) / 4,
+            _ => self.memory_bytes / 4,
+        }
     }
 
     /// Checks every setting's range.

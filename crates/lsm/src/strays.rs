@@ -18,7 +18,7 @@
 
 use crate::aside;
 use crate::env::Env;
-use crate::log_files::parse_log_file_name;
+use crate::log_files::{log_file_name, parse_log_file_name};
 use crate::log_read::LogSource;
 use crate::manifest::{State, parse_manifest_file_name, read_manifest};
 use crate::recover::{Recovered, Rejected};
@@ -229,6 +229,12 @@ impl Strays {
         strays.tables.extend(known.log_fates(&env.tables_source(), &names, &kept)?);
         if let Some(logs) = &env.log_storage {
             strays.logs = known.log_fates(&env.log_source(), &logs.list()?, &kept)?;
+        }
+        // No caller was told that this batch is written, or a copy of them is kept.
+        for name in recovered.unfinished.iter().map(|&epoch| log_file_name(epoch)) {
+            let logs =
+                if env.log_storage.is_some() { &mut strays.logs } else { &mut strays.tables };
+            logs.entry(name).and_modify(|fate| *fate = Fate::Remove);
         }
         let path = format!("{}/{name}", storage.describe());
         let bytes = storage.open(name)?.len()?;

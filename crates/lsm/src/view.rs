@@ -28,6 +28,19 @@ impl View {
             None => self.version.flushed_through,
         }
     }
+
+    /// The MemTables that the next flush takes, oldest first: the oldest one, and those after it as long as
+    /// a batch goes on from one to the next.
+    pub(crate) fn next_to_flush(&self) -> Vec<Arc<MemTable>> {
+        let mut memtables = Vec::new();
+        for memtable in self.memtables.iter().rev() {
+            memtables.push(memtable.clone());
+            if !memtable.ends_in_batch() {
+                break;
+            }
+        }
+        memtables
+    }
 }
 
 /// What a read at present looks at: the view first, then the moment.

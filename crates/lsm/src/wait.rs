@@ -1,7 +1,7 @@
 //! Waiting for background work: writers for a segment, and callers for a flush, a compaction, or
 //! peace. Without threads, whoever waits does the work.
 
-use crate::commit::{Rotation, TailGuard};
+use crate::commit::{LogSegment, Rotation, TailGuard};
 use crate::compaction;
 use crate::deferred::Hurry;
 use crate::inner::Inner;
@@ -24,10 +24,39 @@ impl Rotation for Inner {
                 return Err(Error::Closed);
             }
             jobs.wants_segment = true;
-            jobs.needs_segment = jobs.prepared.is_empty();
-            jobs.prepared.pop_front()
+            let are_held_back = jobs.are_segments_held_back();
+            jobs.needs_segment = jobs.prepared.is_empty() || are_held_back;
+            if are_held_back { None } else { jobs.prepared.pop_front() }
         };
         let Some(segment) = prepared else { return Ok(false) };
+        self.begin(tail, segment);
+        Ok(true)
+    }
+
+    fn wait_for_segment(&self) -> Result<()> {
+        // Another writer may have taken the segment that this one waited for: then there is an active one
+        // with space, and the next is not prepared yet.
+        self.wait_for_prepared(|jobs| {
+            let is_there = !jobs.prepared.is_empty() || !jobs.needs_segment;
+            is_there && !jobs.are_segments_held_back()
+        })
+    }
+
+    fn take_segments(&self, count: usize) -> Result<Option<Vec<LogSegment>>> {
+        let mut jobs = self.schedule.jobs.lock();
+        if jobs.closing {
+            return Err(Error::Closed);
+        }
+        jobs.wants_segment = true;
+        if !jobs.has_segments(count) {
+            return Ok(None);
+        }
+        jobs.segments_wanted = 0;
+        self.schedule.progress.notify_all();
+        Ok(Some(jobs.prepared.drain(..count).collect()))
+    }
+
+    fn begin(&self, tail: &mut TailGuard<'_>, segment: LogSegment) {
         let memtable = segment.memtable.clone();
         {
             let view = self.view.pin();
@@ -35,33 +64,29 @@ impl Rotation for Inner {
             jobs.fills_segments |=
                 view.memtables.first().is_some_and(|before| is_well_filled(before));
             jobs.growing = Some(segment.clone()).filter(|_| !memtable.is_whole());
+            jobs.needs_segment = false;
         }
         tail.activate(segment);
         // Readers must find the MemTable before anything in it is visible.
         self.view.change(|view| view.memtables.insert(0, memtable));
         update_debt(self);
         self.schedule.wake();
-        Ok(true)
     }
 
-    fn wait_for_segment(&self) -> Result<()> {
-        let started = self.clock.now();
-        let waited = self.wait_until(|jobs, view| {
-            // Another writer may have taken the segment that this one waited for: then there is an active
-            // one with space, and the next is not prepared yet.
-            if !jobs.prepared.is_empty() || !jobs.needs_segment {
-                Wait::Over
-            } else if flush_may_make_room(jobs, view) {
-                Wait::For(Lane::Flush)
-            } else if jobs.lane(Lane::Prepare).running > 0 || can_prepare(self, jobs, view) {
-                Wait::For(Lane::Prepare)
-            } else {
-                // If a flush can't make room, the writer is to hear why.
-                Wait::For(Lane::Flush)
-            }
-        });
-        let now = self.clock.now();
-        self.stall.note_stalled(now.saturating_sub(started), now);
+    fn put_back(&self, segments: Vec<LogSegment>) {
+        let mut jobs = self.schedule.jobs.lock();
+        segments.into_iter().rev().for_each(|segment| jobs.prepared.push_front(segment));
+        // A writer may have looked for them meanwhile.
+        self.schedule.progress.notify_all();
+    }
+
+    fn wait_for_segments(&self, count: usize) -> Result<()> {
+        self.schedule.jobs.lock().segments_wanted = count;
+        let waited = self.wait_for_prepared(|jobs| jobs.has_segments(count));
+        if waited.is_err() {
+            self.schedule.jobs.lock().segments_wanted = 0;
+            self.schedule.progress.notify_all();
+        }
         waited
     }
 
@@ -113,6 +138,26 @@ enum Wait {
 }
 
 impl Inner {
+    /// Waits until prepared segments are as `is_over` asks, or says why they never will be.
+    fn wait_for_prepared(&self, is_over: impl Fn(&Jobs) -> bool) -> Result<()> {
+        let started = self.clock.now();
+        let waited = self.wait_until(|jobs, view| {
+            if is_over(jobs) {
+                Wait::Over
+            } else if flush_may_make_room(jobs, view) {
+                Wait::For(Lane::Flush)
+            } else if jobs.lane(Lane::Prepare).running > 0 || can_prepare(self, jobs, view) {
+                Wait::For(Lane::Prepare)
+            } else {
+                // If a flush can't make room, the writer is to hear why.
+                Wait::For(Lane::Flush)
+            }
+        });
+        let now = self.clock.now();
+        self.stall.note_stalled(now.saturating_sub(started), now);
+        waited
+    }
+
     /// Has the first segment prepared, so that the first write need not wait for it. If that fails,
     /// the first write will say so: reads can do without.
     pub(crate) fn await_first_segment(&self) {

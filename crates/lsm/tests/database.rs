@@ -296,7 +296,7 @@ fn bad_writes_are_refused_and_nothing_is_written() {
     let refused = db.put(&keyspace, &long[1..], b"v").unwrap_err().to_string();
     assert!(refused.contains("the key of 65536 bytes and its value of 1 bytes"), "{refused}");
     let mut batch = db.batch();
-    for n in 0..10_000 {
+    for n in 0..100_000 {
         batch.put(&keyspace, &key(n), b"v");
     }
     assert!(matches!(db.write(&batch), Err(Error::BatchTooLarge { .. })));

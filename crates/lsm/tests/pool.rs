@@ -5,7 +5,7 @@ mod pool_place;
 use esker_api::WriteBatch;
 use esker_base::background::Stepped;
 use esker_base::{Clock, Entry, Error, KeyspaceId, Kind};
-use esker_lsm::{Db, Env, Log, Settings, Sync};
+use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Sync};
 use esker_memtable::{Frames, MemTable, Memory, SEGMENT_HEADER_BYTES, SegmentHeader};
 use esker_pmem::{Accept, Delays, Pool};
 use esker_storage::{MemoryStorage, PosixStorage};
@@ -281,6 +281,39 @@ fn many_writers_share_the_pool() {
         }
     });
     assert_all(&db, 0..40_000);
+}
+
+#[test]
+fn a_batch_of_several_extents_is_whole_beside_other_writers_and_after_a_kill() {
+    let place = Place::new();
+    let db = place.open().unwrap();
+    let large = db.keyspace("large", KeyspaceSettings::default()).unwrap();
+    let write = |value: u8| {
+        let mut batch = db.batch();
+        (0..300u32).for_each(|key| batch.put(&large, &key.to_be_bytes(), &[value; 4_000]));
+        db.write(&batch).unwrap();
+    };
+    let value = |db: &Db| {
+        let pairs = db.range(&db.existing_keyspace("large").unwrap(), ..).into_iter();
+        let values: Vec<u8> = pairs.map(|pair| pair.unwrap().1[0]).collect();
+        assert!(values.len() == 300 && values.iter().all(|it| *it == values[0]), "{values:?}");
+        values[0]
+    };
+    write(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| put_all(&db, 0..20_000));
+        let writer = scope.spawn(|| (1..12).for_each(write));
+        let mut last = 0;
+        while !writer.is_finished() {
+            let seen = value(&db);
+            assert!(seen >= last, "{seen} after {last}");
+            last = seen;
+        }
+    });
+    let place = place.after_kill(db);
+    let db = place.open().unwrap();
+    assert_eq!(value(&db), 11);
+    assert_all(&db, 0..20_000);
 }
 
 /// The states of the extents that a reader had looked at were all it ever went by.

@@ -21,8 +21,14 @@ pub const SEGMENT_VERSION: u32 = 3;
 /// segment in a recycled file or extent holds frames of an earlier use there.
 pub const ZEROS_BEYOND: u32 = 1;
 
+/// A flag of a segment: its frames may belong to groups. The frames of a group are one batch.
+pub const GROUPS: u32 = 2;
+
 /// The flags that this code knows.
-const FLAGS_KNOWN: u32 = ZEROS_BEYOND;
+const FLAGS_KNOWN: u32 = ZEROS_BEYOND | GROUPS;
+
+/// In the number of entries of a frame: the next frame belongs to the same batch.
+const CONTINUES: u32 = 1 << 31;
 
 /// The shortest encoding of an entry: four one-byte fields and a key of one byte.
 pub(crate) const MIN_ENTRY_BYTES: usize = 5;
@@ -218,6 +224,8 @@ pub(crate) struct FrameHeader {
     pub first_seqno: Seqno,
     /// What was known durable when the frame was written.
     pub durable_through: Seqno,
+    /// Whether the next frame belongs to the same batch.
+    pub continues: bool,
 }
 
 impl FrameHeader {
@@ -236,7 +244,8 @@ impl FrameHeader {
         let mut bytes = [0; FRAME_HEADER_BYTES];
         bytes[..4].copy_from_slice(&self.mark.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.bytes.to_le_bytes());
-        bytes[12..16].copy_from_slice(&self.count.to_le_bytes());
+        let count = if self.continues { self.count | CONTINUES } else { self.count };
+        bytes[12..16].copy_from_slice(&count.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.first_seqno.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.durable_through.to_le_bytes());
         bytes
@@ -245,10 +254,12 @@ impl FrameHeader {
     /// Reads a header and the checksum stored in it.
     #[inline]
     pub fn decode(bytes: &[u8; FRAME_HEADER_BYTES]) -> (FrameHeader, u32) {
+        let count = u32_at(bytes, 12);
         let header = FrameHeader {
             mark: u32_at(bytes, 0),
             bytes: u32_at(bytes, 8),
-            count: u32_at(bytes, 12),
+            count: count & !CONTINUES,
+            continues: count & CONTINUES != 0,
             first_seqno: u64_at(bytes, 16),
             durable_through: u64_at(bytes, 24),
         };
@@ -358,10 +369,14 @@ mod tests {
 
     #[test]
     fn a_frame_header_round_trips_with_its_checksum() {
-        let header =
-            FrameHeader { mark: 3, bytes: 5, count: 1, first_seqno: 9, durable_through: 8 };
-        let bytes = header.encode(&sample(), b"entry");
-        let checksum = frame_checksum(&sample(), &bytes, b"entry");
-        assert_eq!(FrameHeader::decode(&bytes), (header, checksum));
+        for continues in [false, true] {
+            let (mark, bytes, count) = (3, 5, 1);
+            let (first_seqno, durable_through) = (9, 8);
+            let header =
+                FrameHeader { mark, bytes, count, first_seqno, durable_through, continues };
+            let bytes = header.encode(&sample(), b"entry");
+            let checksum = frame_checksum(&sample(), &bytes, b"entry");
+            assert_eq!(FrameHeader::decode(&bytes), (header, checksum));
+        }
     }
 }

@@ -32,7 +32,7 @@ mod tombstones;
 pub use cursor::MemTableCursor;
 pub use dram_table::{DramTable, DramTableStats, Forwarding, Hit};
 pub use frame::{
-    FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, SEGMENT_VERSION, SegmentHeader, ZEROS_BEYOND,
+    FRAME_HEADER_BYTES, GROUPS, SEGMENT_HEADER_BYTES, SEGMENT_VERSION, SegmentHeader, ZEROS_BEYOND,
 };
 pub use memtable::{Arrays, Found, MemTable, Met};
 pub use scan::{FrameInfo, Later, Scan, Stop, scan};

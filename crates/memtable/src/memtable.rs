@@ -8,6 +8,7 @@
 //! 3. A reader passes a seqno at or below which everything is inserted (it is *visible*). Entries
 //!    beyond it may be in the index already; they are stepped over.
 
+mod frames;
 mod growth;
 mod recover;
 mod weights;
@@ -34,13 +35,6 @@ use std::sync::{Arc, OnceLock};
 /// which is allocated up front at 20 bytes an entry of that cap, stays below a third of it.
 /// With 100-byte values that is about 47 bytes an entry written.
 const MIN_BYTES_AN_ENTRY: usize = 64;
-
-/// A batch takes at most this share of a segment, so that sealing wastes little.
-const BATCHES_A_SEGMENT: usize = 4;
-
-/// Nor has it more entries, however large the segment is: every index has room for one such batch, and is
-/// not to be larger for its sake than what is written needs. It is what a segment of 64 MiB allows.
-const BATCH_ENTRIES_MAX: usize = 256 << 10;
 
 /// How many entries are hashed ahead of being inserted, so that their slots arrive in the cache.
 const AHEAD: usize = 16;
@@ -135,7 +129,7 @@ impl MemTable {
         arrays: Option<Arrays>,
     ) -> MemTable {
         let capacity = header.capacity as usize;
-        let entries = entries.clamp(MemTable::max_batch_entries(capacity), entry_cap(capacity));
+        let entries = entries.clamp(MemTable::max_frame_entries(capacity), entry_cap(capacity));
         let Arrays { nodes, index } = match arrays {
             Some(arrays) => arrays.again(entries),
             None => Arrays::new(entries),
@@ -170,22 +164,6 @@ impl MemTable {
     fn around(segment: Segment, index: Index) -> MemTable {
         let (order, tombstones, weighed) = (Order::new(), Tombstones::default(), OnceLock::new());
         MemTable { segment, index, order, tombstones, weighed }
-    }
-
-    /// The longest encoded batch that a segment of `segment_bytes` takes.
-    pub fn max_batch_bytes(segment_bytes: usize) -> usize {
-        segment_bytes / BATCHES_A_SEGMENT
-    }
-
-    /// The most entries in a batch that a segment of `segment_bytes` takes.
-    pub fn max_batch_entries(segment_bytes: usize) -> usize {
-        (entry_cap(segment_bytes) / BATCHES_A_SEGMENT).min(BATCH_ENTRIES_MAX)
-    }
-
-    /// Whether a batch fits an empty segment. If not, sealing won't help: refuse it.
-    pub fn fits_ever(segment_bytes: usize, batch_bytes: usize, count: u32) -> bool {
-        batch_bytes <= MemTable::max_batch_bytes(segment_bytes)
-            && count as usize <= MemTable::max_batch_entries(segment_bytes)
     }
 
     /// Opens the MemTable for writing, once. The first entry will have the seqno `base_seqno`, at

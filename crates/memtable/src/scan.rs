@@ -17,7 +17,7 @@
 //! be anything but a whole frame with a damaged mark.
 
 use crate::frame::{
-    FRAME_HEADER_BYTES, FrameHeader, MIN_ENTRY_BYTES, SegmentHeader, frame_checksum,
+    FRAME_HEADER_BYTES, FrameHeader, GROUPS, MIN_ENTRY_BYTES, SegmentHeader, frame_checksum,
 };
 use esker_base::coding::u32_at;
 use esker_base::{Entry, MAX_SEQNO, Seqno};
@@ -35,6 +35,8 @@ pub struct FrameInfo {
     pub count: u32,
     /// What was known durable when it was written.
     pub durable_through: Seqno,
+    /// Whether the next frame belongs to the same batch.
+    pub continues: bool,
 }
 
 impl FrameInfo {
@@ -58,6 +60,17 @@ pub struct Scan {
 }
 
 impl Scan {
+    /// Leaves out the frames at the end whose batch goes on in a frame that is not here. The caller knows
+    /// whether that frame is in the next segment. Returns the seqno of the first entry that is left out,
+    /// if there is one.
+    pub fn leave_out_unfinished(&mut self) -> Option<Seqno> {
+        let whole = self.frames.iter().rposition(|frame| !frame.continues).map_or(0, |at| at + 1);
+        let FrameInfo { offset, first_seqno, .. } = *self.frames.get(whole)?;
+        self.end = offset;
+        self.frames.truncate(whole);
+        Some(first_seqno)
+    }
+
     /// Where the first accepted frame starts that was not known durable when a later accepted one was
     /// written, if there is one: the last always is.
     pub fn first_doubtful(&self) -> Option<u64> {
@@ -238,6 +251,9 @@ fn check_frame(
     if header.count == 0 || entries.len() / MIN_ENTRY_BYTES < header.count as usize {
         return refuse("a frame's number of entries does not fit its length");
     }
+    if header.continues && segment.flags & GROUPS == 0 {
+        return refuse("a frame is one of several, which its segment does not have");
+    }
     if header.first_seqno > MAX_SEQNO - u64::from(header.count)
         || header.durable_through >= header.first_seqno
     {
@@ -259,6 +275,7 @@ fn check_frame(
         first_seqno: header.first_seqno,
         count: header.count,
         durable_through: header.durable_through,
+        continues: header.continues,
     })
 }
 
@@ -297,7 +314,15 @@ mod tests {
 
     fn sound() -> FrameHeader {
         let bytes = entries().len() as u32;
-        FrameHeader { mark: SEGMENT.mark(), bytes, count: 2, first_seqno: 10, durable_through: 9 }
+        let (first_seqno, durable_through, continues) = (10, 9, false);
+        FrameHeader {
+            mark: SEGMENT.mark(),
+            bytes,
+            count: 2,
+            first_seqno,
+            durable_through,
+            continues,
+        }
     }
 
     /// Scans a segment that starts with this frame, whose checksum is right.
@@ -331,6 +356,7 @@ mod tests {
             (FrameHeader { bytes: 200, ..sound() }, "past the end"),
             (FrameHeader { bytes: u32::MAX, ..sound() }, "past the end"),
             (FrameHeader { bytes: 15, ..sound() }, "checksum"),
+            (FrameHeader { continues: true, ..sound() }, "one of several"),
         ];
         for (header, reason) in unsound {
             let found = scan_frame(header, &entries(), 0);
@@ -386,6 +412,7 @@ mod tests {
             first_seqno: 10 * number,
             count: 10,
             durable_through,
+            continues: false,
         };
         let scan = |frames: Vec<FrameInfo>| Scan { frames, end: 0, stop: Stop::Full, later: None };
         assert_eq!(scan(Vec::new()).first_doubtful(), None);
@@ -433,6 +460,29 @@ mod tests {
             assert_eq!(stop(ZEROS_BEYOND, at, 0), Stop::Blank);
             assert_eq!(stop(0, at, 1), Stop::Blank, "an earlier use may have left it");
         }
+    }
+
+    #[test]
+    fn an_unfinished_batch_is_left_out_whole() {
+        let frame = |number: u64, continues| FrameInfo {
+            offset: 64 * number,
+            bytes: 64,
+            first_seqno: number,
+            count: 1,
+            durable_through: 0,
+            continues,
+        };
+        let left = |continues: &[bool]| {
+            let frames = (1..).zip(continues).map(|(number, &it)| frame(number, it)).collect();
+            let end = 64 * (continues.len() as u64 + 1);
+            let mut scan = Scan { frames, end, stop: Stop::Full, later: None };
+            (scan.leave_out_unfinished(), scan.frames.len(), scan.end)
+        };
+        assert_eq!(left(&[]), (None, 0, 64));
+        assert_eq!(left(&[true, false, false]), (None, 3, 256));
+        assert_eq!(left(&[false, true]), (Some(2), 1, 128));
+        assert_eq!(left(&[false, true, true]), (Some(2), 1, 128));
+        assert_eq!(left(&[true, true]), (Some(1), 0, 64));
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub use room::Room;
 pub use ticket::{Filled, Position, Reservation, Tail, Written};
 
 use self::room::Limit;
-use crate::frame::{FRAME_HEADER_BYTES, FrameHeader, MIN_ENTRY_BYTES, SegmentHeader};
+use crate::frame::{FRAME_HEADER_BYTES, FrameHeader, GROUPS, MIN_ENTRY_BYTES, SegmentHeader};
 use crate::scan::Scan;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, Races};
 use esker_base::{Entry, KeyspaceId, Kind, MAX_SEQNO, Seqno};
@@ -56,6 +56,8 @@ struct Reserved {
     /// Up to where frames may be reserved, and how many entries: of a segment that grows, less than it
     /// holds. Only ever raised, with release ordering, after what lies below is there.
     limit: Limit,
+    /// Whether the batch of the last frame goes on in another.
+    in_batch: AtomicBool,
 }
 
 /// Whether a segment's frames will ever be read back.
@@ -142,6 +144,8 @@ impl Segment {
         }
         segment.reserved.entries.store(number, Ordering::Relaxed);
         segment.reserved.offset.store(scan.end as u32, Ordering::Relaxed);
+        let in_batch = scan.frames.last().is_some_and(|frame| frame.continues);
+        segment.reserved.in_batch.store(in_batch, Ordering::Relaxed);
         segment.reserved.sealed.store(true, Ordering::Release);
         segment
     }
@@ -168,6 +172,7 @@ impl Segment {
                 offset: AtomicU32::new(header.first_frame() as u32),
                 sealed: AtomicBool::new(false),
                 limit,
+                in_batch: AtomicBool::new(false),
             },
             memory,
         }
@@ -261,12 +266,32 @@ impl Segment {
             number: tail.number,
             count,
             base: tail.base,
+            continues: false,
         };
         tail.offset = end as u32;
         tail.number = numbers_end as u32;
         self.reserved.offset.store(tail.offset, Ordering::Relaxed);
         self.reserved.entries.store(tail.number, Ordering::Release);
         Some(reservation)
+    }
+
+    /// The same for a frame of a batch that has several; the batch goes on after it, or ends with it.
+    pub fn reserve_part(
+        &self,
+        tail: &mut Tail,
+        bytes: usize,
+        count: u32,
+        continues: bool,
+    ) -> Option<Reservation> {
+        assert!(self.header.flags & GROUPS != 0, "the segment's frames may be of groups");
+        let reservation = self.reserve(tail, bytes, count)?;
+        self.reserved.in_batch.store(continues, Ordering::Release);
+        Some(Reservation { continues, ..reservation })
+    }
+
+    /// Whether the batch of the last frame goes on in the next segment, once nothing more is reserved.
+    pub fn ends_in_batch(&self) -> bool {
+        self.reserved.in_batch.load(Ordering::Acquire)
     }
 
     /// Gives the tail back: nothing more will be reserved.
@@ -286,7 +311,7 @@ impl Segment {
         entries: &'a [u8],
         mut look: impl FnMut(u32, &Entry<'_>),
     ) -> Written<'a> {
-        let Reservation { identity, offset, bytes, number, count, base } = reservation;
+        let Reservation { identity, offset, bytes, number, count, base, continues } = reservation;
         assert_eq!(identity, self.identity, "the reservation is another segment's");
         assert_eq!(entries.len(), bytes as usize, "the entries are as long as was reserved");
         let first_seqno = base + u64::from(number);
@@ -297,8 +322,8 @@ impl Segment {
         }
         assert!(rest.is_empty(), "the batch holds no more entries than reserved");
 
-        let header =
-            FrameHeader { mark: self.header.mark(), bytes, count, first_seqno, durable_through };
+        let mark = self.header.mark();
+        let header = FrameHeader { mark, bytes, count, first_seqno, durable_through, continues };
         let encoded = match self.frames {
             Frames::Logged => header.encode(&self.header, entries),
             Frames::Unlogged => header.encode_unchecked(),
@@ -367,7 +392,7 @@ impl Segment {
         let base = self.base();
         assert!(base > 0, "the segment is active");
         let offset = self.header.first_frame() as u32;
-        Position { identity: self.identity, offset, number: 0, base }
+        Position { identity: self.identity, offset, number: 0, base, whole: None }
     }
 
     /// The end of the contiguous complete frames from `from` on.
@@ -388,7 +413,9 @@ impl Segment {
         // segment's end, and whoever checks the frame sees it.
         let end = position.offset as usize + self.header.frame_bytes(header.bytes as usize);
         let offset = end.min(self.header.capacity as usize) as u32;
-        Some(Position { offset, number: position.number.wrapping_add(header.count), ..position })
+        let number = position.number.wrapping_add(header.count);
+        let whole = if header.continues { position.whole } else { Some(number) };
+        Some(Position { offset, number, whole, ..position })
     }
 
     /// The header of the complete frame at `position`, unless the segment has no room for one there.

@@ -7,7 +7,9 @@ mod common;
 
 use common::*;
 use esker_base::Kind;
-use esker_memtable::{Frames, HeapMemory, MemTable, SegmentHeader, Stop, ZEROS_BEYOND, scan};
+use esker_memtable::{
+    Frames, GROUPS, HeapMemory, MemTable, SegmentHeader, Stop, ZEROS_BEYOND, scan,
+};
 use std::sync::Arc;
 
 const CAPACITY: usize = 1024;
@@ -54,6 +56,39 @@ fn golden(name: &str, header: SegmentHeader) -> Vec<u8> {
         std::fs::write(&path, file_of(&written(header).0)).unwrap();
     }
     std::fs::read(path).unwrap()
+}
+
+/// A batch of two frames, and half of one: the segment goes on in another.
+fn grouped() -> (SegmentHeader, Vec<u8>) {
+    let header = header_with(SALT, ZEROS_BEYOND | GROUPS);
+    let memory = HeapMemory::new(CAPACITY);
+    let memtable = Arc::new(MemTable::new(memory, header, Frames::Logged));
+    let mut tail = memtable.activate(1000);
+    for (batch, continues) in batches().into_iter().zip([true, false, true]) {
+        let (bytes, count) = (encode(&batch), batch.len() as u32);
+        let part = memtable.reserve_part(&mut tail, bytes.len(), count, continues).unwrap();
+        memtable.insert(&memtable.fill(part, 999, &bytes).fence());
+    }
+    memtable.seal(tail);
+    assert!(memtable.ends_in_batch());
+    (header, file_of(&memtable))
+}
+
+#[test]
+fn frames_of_groups_are_written_and_read_as_ever() {
+    let (header, file) = grouped();
+    let path = format!("{}/tests/golden/segment-v3-groups.bin", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("ESKER_WRITE_GOLDEN").is_some() {
+        std::fs::write(&path, &file).unwrap();
+    }
+    assert_eq!(file, std::fs::read(path).unwrap());
+    let mut found = scan(&file, &header, Some(1000));
+    let continues: Vec<_> = found.frames.iter().map(|frame| frame.continues).collect();
+    assert_eq!((&continues[..], &found.stop), (&[true, false, true][..], &Stop::Blank));
+    assert_eq!(found.leave_out_unfinished(), Some(1004));
+    assert_eq!(found.frames.last().unwrap().next_seqno(), 1004);
+    let ungrouped = SegmentHeader { flags: ZEROS_BEYOND, ..header };
+    assert!(scan(&file, &ungrouped, None).frames.is_empty(), "only where the header says so");
 }
 
 #[test]

@@ -67,9 +67,9 @@ fn an_index_has_room_for_the_largest_batch_whatever_was_expected() {
 #[test]
 fn the_largest_batch_makes_the_index_of_a_large_segment_no_larger() {
     const MIB: usize = 1 << 20;
-    assert_eq!(MemTable::max_batch_entries(64 * MIB), 256 << 10);
+    assert_eq!(MemTable::max_frame_entries(64 * MIB), 256 << 10);
     for mib in [128, 1024] {
-        assert_eq!(MemTable::max_batch_entries(mib * MIB), 256 << 10);
+        assert_eq!(MemTable::max_frame_entries(mib * MIB), 256 << 10);
         assert!(!MemTable::fits_ever(mib * MIB, 1024, (256 << 10) + 1));
     }
     let memory = HeapMemory::new(128 * MIB);

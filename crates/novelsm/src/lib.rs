@@ -144,7 +144,7 @@ impl NoveLsm {
         let logs = (0..DRAM_TABLES).map(log).collect::<Result<_>>()?;
         table::touch(&pool)?;
         let limits = Limits {
-            encoded_bytes: settings.max_batch_bytes(),
+            encoded_bytes: settings.max_entry_bytes(),
             entries: settings.max_batch_entries(),
             // An empty list has links, too.
             memory_bytes: bytes.min(pool.extent_bytes()) - node::node_bytes_max(0, 0),

@@ -45,7 +45,8 @@ impl WriteSet {
     pub(crate) fn push(&mut self, entry: &Entry<'_>, limits: BatchLimits) -> Result<()> {
         let edge_bytes = self.edge_bytes + edge_bytes(entry);
         let bytes = self.batch.encoded().len() + entry.encoded_bytes() + edge_bytes;
-        if bytes > limits.bytes || self.batch.len() >= limits.entries {
+        let is_too_long = bytes_at_most(entry) > limits.entry_bytes;
+        if is_too_long || bytes > limits.bytes || self.batch.len() >= limits.entries {
             return Err(too_large(entry, bytes, self.batch.len() + 1, limits));
         }
         self.edge_bytes = edge_bytes;
@@ -126,12 +127,18 @@ fn edge_bytes(entry: &Entry<'_>) -> usize {
     if is_edge_key(entry.key) { EDGE_KEY_BYTES } else { 0 }
 }
 
+/// What the entry takes as the store encodes it, in bytes, at most.
+#[inline]
+fn bytes_at_most(entry: &Entry<'_>) -> usize {
+    entry.encoded_bytes() + edge_bytes(entry)
+}
+
 #[cold]
 fn too_large(entry: &Entry<'_>, bytes: usize, entries: usize, limits: BatchLimits) -> Error {
-    let entry_bytes = entry.encoded_bytes() + edge_bytes(entry);
-    if entry_bytes > limits.bytes {
+    let entry_bytes = bytes_at_most(entry);
+    if entry_bytes > limits.entry_bytes {
         let (bytes, key_bytes) = (entry.value.len(), entry.key.len());
-        return Error::ValueTooLarge { bytes, key_bytes, entry_bytes, limit: limits.bytes };
+        return Error::ValueTooLarge { bytes, key_bytes, entry_bytes, limit: limits.entry_bytes };
     }
     Error::BatchTooLarge { bytes, limit: limits.bytes, entries, entries_limit: limits.entries }
 }

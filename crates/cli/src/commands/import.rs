@@ -96,7 +96,7 @@ impl Import {
         let keyspace_settings = self.options.settings(&self.place.keyspace)?;
         let settings = self.database.settings(&self.place.home)?;
         let settings = with_default(settings, &self.place.keyspace, keyspace_settings);
-        // A batch may be a quarter of a segment.
+        // Such batches fit one frame each.
         let batch_bytes = BATCH_BYTES.min(settings.segment_bytes / 8);
         let clock = SystemClock::new();
         let job = Job {
@@ -113,7 +113,7 @@ impl Import {
             interrupt: &interrupt,
             progress: &Progress::of_bytes(total_bytes),
             batch_bytes,
-            line_bytes: longest_line(settings.max_batch_bytes()),
+            line_bytes: longest_line(settings.max_entry_bytes()),
         };
         // A file that can't be meant is refused before there is a database.
         let begun = job.begin(source)?;

@@ -40,7 +40,7 @@ impl Put {
         let value = limits::value(
             self.value,
             self.form.value(),
-            settings.max_batch_bytes(),
+            settings.max_entry_bytes(),
             "a quarter of a log segment",
         )?;
         limits::check_pair(&settings, &key, &value)?;

@@ -42,6 +42,8 @@ pub(crate) trait Segment: Clone {
     fn last_seqno(&self) -> Seqno;
     /// Where in the file `place` is, and the seqno that follows it.
     fn at(place: Self::Place) -> (u64, Seqno);
+    /// The last seqno of the last batch that ends in the segment before `place`, if one does.
+    fn last_of_whole(place: Self::Place) -> Option<Seqno>;
 }
 
 impl Segment for LogSegment {
@@ -69,6 +71,10 @@ impl Segment for LogSegment {
     fn at(place: Position) -> (u64, Seqno) {
         (place.offset(), place.next_seqno())
     }
+    #[inline]
+    fn last_of_whole(place: Position) -> Option<Seqno> {
+        place.last_of_whole()
+    }
 }
 
 /// What was sent to log files.
@@ -85,7 +91,8 @@ pub(crate) struct Group<S: Segment = LogSegment> {
     sync_turn: Turn,
 
     // How far the log is. They only rise, and `synced` never passes `appended`, except that what is
-    // in tables counts as synced.
+    // in tables counts as synced. Both are the ends of batches: of one that has several frames, no
+    // reader may see a part.
     appended: AtomicU64,
     synced: AtomicU64,
     failure: OnceLock<Error>,
@@ -119,6 +126,8 @@ impl<S: Segment> Default for Appender<S> {
 struct Finished {
     file: Arc<dyn LogFile>,
     last_seqno: Seqno,
+    /// The last seqno of the last batch that ends in it or before.
+    whole: Seqno,
 }
 
 impl<S: Segment> Group<S> {
@@ -273,14 +282,17 @@ impl<S: Segment> Group<S> {
                 self.appends.fetch_add(1, Ordering::Relaxed);
                 *position = end;
                 appender.dirty = true;
-                self.appended.store(next_seqno - 1, Ordering::SeqCst);
+                if let Some(whole) = S::last_of_whole(end) {
+                    self.appended.store(whole, Ordering::SeqCst);
+                }
             }
             let last_seqno = next_seqno - 1;
             if !sealed || last_seqno < segment.last_seqno() {
                 return Ok(());
             }
             if std::mem::take(&mut appender.dirty) && last_seqno > self.synced() {
-                appender.unsynced.push(Finished { file: file.clone(), last_seqno });
+                let (file, whole) = (file.clone(), self.appended());
+                appender.unsynced.push(Finished { file, last_seqno, whole });
             }
             appender.current = None;
         }
@@ -292,7 +304,7 @@ impl<S: Segment> Group<S> {
         let (finished, current, mark) = {
             let mut appender = self.appender.lock();
             let finished = std::mem::take(&mut appender.unsynced);
-            let covered = finished.last().map_or(0, |last| last.last_seqno);
+            let covered = finished.last().map_or(0, |last| last.whole);
             if seqno <= covered {
                 (finished, None, covered)
             } else {
@@ -373,6 +385,9 @@ mod loom_tests {
         }
         fn at(place: u64) -> (u64, Seqno) {
             (place, place + 1)
+        }
+        fn last_of_whole(place: u64) -> Option<Seqno> {
+            Some(place)
         }
     }
 

@@ -13,10 +13,12 @@
 //!   take back behind an acknowledgement.
 //! * Writers index while the device is busy with the group before. So when a sync ends, all that it
 //!   covers is visible at once, and who is woken by it has nothing left to do.
+//! * A batch that is too large for one frame has several, in a row and with one ticket: see `large`.
 //! * A failed append or sync ends the log for good: what reached the device is unknown, and trying
 //!   again proves nothing. Writers that were not acknowledged get the error; reads go on.
 
 mod group;
+mod large;
 mod ring;
 pub(crate) mod sync;
 mod turn;
@@ -57,6 +59,8 @@ enum Durability {
 pub(crate) struct Commit {
     durability: Durability,
     tail: Mutex<TailState>,
+    /// Held while a large batch waits for segments and reserves its parts. Locked before `tail`.
+    large: Mutex<()>,
     group: Group,
     ring: Ring,
     user_bytes: AtomicU64,
@@ -110,6 +114,14 @@ pub(crate) trait Rotation {
     fn wait_for_room(&self, memtable: &MemTable, room: Room) -> Result<()>;
     /// Says that so much of the active segment is used that what follows is to be prepared.
     fn look_ahead(&self);
+    /// Takes `count` prepared segments, if there are as many. The lock is held: no waiting.
+    fn take_segments(&self, count: usize) -> Result<Option<Vec<LogSegment>>>;
+    /// Makes a segment that was taken the active one.
+    fn begin(&self, tail: &mut TailGuard<'_>, segment: LogSegment);
+    /// Gives segments back that were taken and are not needed.
+    fn put_back(&self, segments: Vec<LogSegment>);
+    /// Waits, without the lock, until there may be `count` prepared segments, or says why there will not.
+    fn wait_for_segments(&self, count: usize) -> Result<()>;
 }
 
 /// The short lock, held.
@@ -176,6 +188,7 @@ impl Commit {
                 next_seqno: last_seqno + 1,
                 wakes_at: NEVER,
             }),
+            large: Mutex::new(()),
             group: Group::new(last_seqno),
             ring: Ring::new(RING_SLOTS, last_seqno),
             user_bytes: AtomicU64::new(0),
@@ -247,13 +260,26 @@ impl Commit {
             self.make_durable(last_seqno, Durability::Synced)?;
         }
         memtable.insert(&filled);
+        self.acknowledge(batch, ticket, last_seqno, asks_more)
+    }
+
+    /// Ends a write whose entries are indexed. Returns once it is visible, and as durable as the log's mode
+    /// promises unless it `is_durable` already.
+    #[inline]
+    fn acknowledge(
+        &self,
+        batch: &WriteBatch,
+        ticket: u64,
+        last_seqno: Seqno,
+        is_durable: bool,
+    ) -> Result<Seqno> {
         self.ring.mark(ticket, last_seqno);
-        if !asks_more {
+        if !is_durable {
             self.make_durable(last_seqno, self.durability)?;
         }
         self.user_bytes.fetch_add(batch.encoded().len() as u64, Ordering::Relaxed);
         self.writes.fetch_add(batch.len() as u64, Ordering::Relaxed);
-        if !self.ring.wait_indexed(last_seqno, &given_up) {
+        if !self.ring.wait_indexed(last_seqno, &|| self.group.has_failed()) {
             return Err(self.log_failed());
         }
         Ok(last_seqno)
@@ -369,18 +395,29 @@ impl TailState {
             let room = memtable.room_for(tail, bytes, count);
             return room.map_or(Place::Full, |room| Place::Grows(memtable.clone(), room));
         };
+        let memtable = memtable.clone();
         self.range_deletes = range_deletes;
-        let ticket = self.next_ticket;
-        self.next_ticket += 1;
         self.next_seqno += u64::from(count);
+        let ticket = self.take_ticket();
         let last_seqno = self.next_seqno - 1;
+        let wakes = self.takes_up(&memtable);
+        Place::Reserved(Reserved { memtable, reservation, ticket, last_seqno, wakes })
+    }
+
+    /// Whether so much of the active segment is used that the background is to look ahead.
+    fn takes_up(&mut self, memtable: &MemTable) -> bool {
         let used = memtable.used();
         let wakes = used.bytes >= self.wakes_at.bytes || used.entries >= self.wakes_at.entries;
         if wakes {
             self.wakes_at = NEVER;
         }
-        let memtable = memtable.clone();
-        Place::Reserved(Reserved { memtable, reservation, ticket, last_seqno, wakes })
+        wakes
+    }
+
+    fn take_ticket(&mut self) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        ticket
     }
 }
 

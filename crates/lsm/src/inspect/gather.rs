@@ -3,14 +3,15 @@
 use super::repair::LostTable;
 use super::salvage::told;
 use super::sources::{Hidden, Source, Version};
-use super::{Inspector, LogDump, Repaired, path};
+use super::unfinished::UnfinishedBatch;
+use super::{Inspector, Repaired, path};
 use crate::log_files::{log_file_name, parse_log_file_name};
 use crate::manifest::{Change, Record, State, read_prefix, read_settings_property};
 use crate::recover::Rejected;
 use crate::settings::KeyspaceSettings;
 use crate::user_keys::KeyFormat;
 use crate::version::{TableId, TableMeta, parse_table_file_name, table_file_name};
-use esker_base::{Error, KeyspaceId, Kind, RangeTombstone, Result, Seqno, ambient_seed};
+use esker_base::{Error, KeyspaceId, RangeTombstone, Result, Seqno, ambient_seed};
 use esker_memtable::Stop;
 use esker_table::{BlockCache, SalvagedTable, Table, tables_in};
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,7 +108,7 @@ pub(super) struct Gathered {
 
 impl Gathered {
     /// Whether a keyspace was dropped: its ID was given out, and the manifest does not list it.
-    fn is_dropped(&self, keyspace: KeyspaceId) -> bool {
+    pub(super) fn is_dropped(&self, keyspace: KeyspaceId) -> bool {
         self.told.as_ref().is_some_and(|told| {
             keyspace.0 < told.next_keyspace && !told.keyspaces.contains(&keyspace)
         })
@@ -378,6 +379,7 @@ impl Inspector {
         let mut has_begun = false;
         // What was dropped since the last log that was taken, and how that one ends.
         let (mut dropped, mut torn) = (Vec::new(), None);
+        let mut unfinished = UnfinishedBatch::default();
         for epoch in epochs {
             let name = log_file_name(epoch);
             gathered.logs_aside.push(name.clone());
@@ -394,6 +396,11 @@ impl Inspector {
             }
             let first_seqno = log.scan.frames.first().map_or(0, |frame| frame.first_seqno);
             let next_seqno = log.scan.frames.last().map_or(0, |frame| frame.next_seqno());
+            if unfinished.first_seqno() == Some(first_seqno) {
+                // An earlier recovery left the batch out, and gave its seqnos to other writes.
+                unfinished.leave_out();
+                expected = first_seqno;
+            }
             let is_new = next_seqno > expected;
             if is_new && has_begun && first_seqno > expected {
                 let what = format!(
@@ -411,7 +418,7 @@ impl Inspector {
                     ));
                 }
                 has_begun = true;
-                take_log(gathered, &log, expected);
+                unfinished.take_log(gathered, &log, expected);
                 expected = next_seqno;
                 // An earlier recovery dropped those: this log continues without them.
                 dropped.clear();
@@ -432,31 +439,25 @@ impl Inspector {
             }
         }
         gathered.repaired.rebuilt.extend(torn);
+        let unfinished_from = unfinished.first_seqno();
+        let mut rejected = unfinished.leave_out();
+        if let Some(first_seqno) = unfinished_from {
+            gathered.repaired.cut_logs.push(format!(
+                "the batch that starts at seqno {first_seqno} is left out: its last frame is missing"
+            ));
+            expected = first_seqno;
+        }
         for (log, what) in dropped {
             gathered.repaired.cut_logs.push(format!("{}: {what}", log.name));
-            // A file is renamed as it is.
-            gathered.rejected.extend(self.pool.is_some().then(|| log.content()));
+            if rejected.iter().all(|other| other.name != log.name) {
+                rejected.push(log.content());
+            }
+        }
+        // A file is renamed as it is.
+        if self.pool.is_some() {
+            gathered.rejected = rejected;
         }
         gathered.last_seqno = gathered.last_seqno.max(expected - 1);
         Ok(())
-    }
-}
-
-/// Takes the writes of a log from seqno `expected` on.
-fn take_log(gathered: &mut Gathered, log: &LogDump, expected: Seqno) {
-    for (seqno, entry) in log.scan.frames.iter().flat_map(|frame| log.entries(frame)) {
-        if seqno < expected || gathered.is_dropped(entry.keyspace) {
-            continue;
-        }
-        gathered.repaired.log_entries += 1;
-        gathered.next_keyspace = gathered.next_keyspace.max(entry.keyspace.0 + 1);
-        let part = gathered.parts.entry(entry.keyspace).or_default();
-        let (key, value) = (entry.key.to_vec(), entry.value.to_vec());
-        match entry.kind {
-            Kind::RangeDelete => {
-                part.range_deletes.push(RangeTombstone { start: key, end: value, seqno });
-            }
-            kind => part.versions.push((key, seqno, kind, value)),
-        }
     }
 }

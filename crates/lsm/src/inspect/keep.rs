@@ -57,15 +57,21 @@ impl Inspector {
         }
         let recovered = unless_damaged(recover::read_logs(&self.log_source(), state))?;
         let follow = recovered.is_some();
+        // Whether anything is given up but the end that a crash leaves.
+        let mut rejects = !follow;
         if let Some(recovered) = recovered {
             // Whole frames behind a bad one are given up here, so that no open has to accept that.
-            if recovered.torn.as_ref().is_some_and(TornLog::may_reject_acknowledged) {
+            rejects = recovered.torn.as_ref().is_some_and(TornLog::may_reject_acknowledged);
+            if rejects {
                 *rejected = recovered.rejected;
             }
             repaired.torn_log = recovered.torn;
         }
         let next_keyspace = state.next_keyspace;
         let mut expected = state.version.flushed_through + 1;
+        // The logs that hold frames of the last batch, if it goes on where nothing is kept.
+        let mut unfinished = Vec::new();
+        let mut last_whole = state.version.flushed_through;
         for (epoch, log) in std::mem::take(&mut state.logs) {
             let read = self.read_log(epoch, log.end, Some(expected));
             let kept = match &read {
@@ -74,8 +80,17 @@ impl Inspector {
                 Err(error) => return Err(error.clone()),
             };
             if let Some(end) = kept {
-                repaired.log_entries += end.last_seqno + 1 - expected;
                 expected = end.last_seqno + 1;
+                if let Ok(read) = &read {
+                    let batches = read.end_of_batches(end);
+                    if let Some(batches) = batches {
+                        unfinished.clear();
+                        last_whole = batches.last_seqno;
+                    }
+                    if batches != Some(end) {
+                        unfinished.push((epoch, batches, read.content()));
+                    }
+                }
                 state.logs.insert(epoch, LogState { end: Some(end) });
                 unsettled.extend(log.end.is_none().then_some((epoch, end)));
             }
@@ -112,7 +127,31 @@ impl Inspector {
                 logs_aside.push(name);
             }
         }
-        repaired.last_seqno = expected - 1;
+        // A batch is kept whole or not at all.
+        for (epoch, batches, content) in unfinished.into_iter().rev() {
+            let is_new = rejected.iter().all(|log| log.name != content.name);
+            match batches {
+                Some(batches) => {
+                    state.logs.insert(epoch, LogState { end: Some(batches) });
+                    let of_log = unsettled.iter_mut().filter(|(it, _)| *it == epoch);
+                    of_log.for_each(|it| it.1 = batches);
+                    rejected.extend((rejects && is_new).then_some(content));
+                }
+                None => {
+                    state.logs.remove(&epoch);
+                    unsettled.retain(|(it, _)| *it != epoch);
+                    if self.pool.is_some() {
+                        rejected.extend((rejects && is_new).then_some(content));
+                    } else if rejects {
+                        // It is renamed as it is.
+                        rejected.retain(|log| log.name != content.name);
+                        logs_aside.push(content.name);
+                    }
+                }
+            }
+        }
+        repaired.last_seqno = last_whole;
+        repaired.log_entries = last_whole - state.version.flushed_through;
         Ok(())
     }
 }

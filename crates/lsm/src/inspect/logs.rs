@@ -35,6 +35,14 @@ impl LogDump {
         Some(LogEnd { offset, last_seqno: last.next_seqno() - 1 })
     }
 
+    /// Where the last batch ends that ends in this log, at `end` at the latest.
+    pub(super) fn end_of_batches(&self, end: LogEnd) -> Option<LogEnd> {
+        let ends_here = |frame: &&FrameInfo| frame.offset < end.offset && !frame.continues;
+        let last = self.scan.frames.iter().rfind(ends_here)?;
+        let offset = last.offset + u64::from(last.bytes);
+        Some(LogEnd { offset, last_seqno: last.next_seqno() - 1 })
+    }
+
     /// The log's content, if whole frames follow those that are accepted.
     pub(super) fn rejected(&self) -> Option<Rejected> {
         self.scan.later.map(|_| self.content())

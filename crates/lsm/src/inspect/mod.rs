@@ -20,6 +20,7 @@ mod rebuild;
 mod repair;
 mod salvage;
 mod sources;
+mod unfinished;
 
 pub use crate::dates::Dates;
 pub use around::Skipped;

@@ -9,6 +9,7 @@ use crate::view::View;
 use esker_base::KeyspaceId;
 use esker_memtable::{MemTable, Room};
 use esker_storage::Pace;
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,7 +120,8 @@ pub(super) fn segments_ahead(inner: &Inner, view: &View) -> usize {
 /// Whether so few segments are in readiness that more are to be prepared.
 pub(crate) fn wants_segments(inner: &Inner, jobs: &Jobs, view: &View) -> bool {
     let is_used = jobs.needs_segment || inner.logs.pool().is_some() || is_active_used(view);
-    jobs.wants_segment && is_used && jobs.prepared.len() * 2 <= segments_ahead(inner, view)
+    let are_few = is_used && jobs.prepared.len() * 2 <= segments_ahead(inner, view);
+    jobs.wants_segment && (are_few || !jobs.has_segments(jobs.segments_wanted))
 }
 
 /// Whether there is no active segment, or a quarter of it is used: then the next one is worth preparing.
@@ -154,18 +156,22 @@ fn has_room(inner: &Inner, view: &View) -> bool {
 
 fn next_flush(inner: &Inner, jobs: &Jobs) -> Option<Job> {
     let view = inner.view.pin();
-    let oldest = view.memtables.last()?;
+    let memtables = view.next_to_flush();
+    let (oldest, newest) = (memtables.first()?, memtables.last()?);
     let visible = inner.commit.visible();
-    if oldest.is_sealed() && oldest.last_seqno() <= visible {
+    if newest.is_sealed() && newest.last_seqno() <= visible {
         if !view.version.has_space_goal() {
             return Some(Job::Flush(oldest.clone()));
         }
         // What keyspaces it has, and what of it each has, is known once it is sorted. All its entries would
         // be read before, under the lock that a writer needs for its next segment.
-        if oldest.wants_order(visible) || oldest.bytes_by_keyspace().is_none() {
-            return Some(Job::Sort(oldest.clone()));
+        let is_unsorted = |memtable: &&Arc<MemTable>| {
+            memtable.wants_order(visible) || memtable.bytes_by_keyspace().is_none()
+        };
+        if let Some(memtable) = memtables.iter().find(is_unsorted) {
+            return Some(Job::Sort(memtable.clone()));
         }
-        let short = short_of_space(inner, jobs, &view, oldest);
+        let short = short_of_space(inner, jobs, &view, &memtables);
         if short.is_empty() || !makes_space(inner, jobs, &view, &short) {
             return Some(Job::Flush(oldest.clone()));
         }
@@ -176,21 +182,31 @@ fn next_flush(inner: &Inner, jobs: &Jobs) -> Option<Job> {
         .map(|memtable| Job::Sort(memtable.clone()))
 }
 
-/// The keyspaces that a flush of `memtable` would take beyond their goals for space.
+/// The keyspaces that a flush of `memtables` would take beyond their goals for space.
 fn short_of_space(
     inner: &Inner,
     jobs: &Jobs,
     view: &View,
-    memtable: &MemTable,
+    memtables: &[Arc<MemTable>],
 ) -> Vec<Arc<KeyspaceVersion>> {
     let around = inner.surroundings(view, jobs);
-    let parts = memtable.bytes_by_keyspace().unwrap_or_default().iter();
-    let there = parts.filter_map(|(id, bytes)| Some((view.version.keyspaces.get(id)?, *bytes)));
+    let parts = bytes_by_keyspace(memtables).into_iter();
+    let there = parts.filter_map(|(id, bytes)| Some((view.version.keyspaces.get(&id)?, bytes)));
     let is_short = |keyspace: &KeyspaceVersion, bytes| {
         !compaction::admits_flush(keyspace, bytes, &jobs.busy, inner.sizes, &around)
     };
     let short = there.filter(|(keyspace, bytes)| is_short(keyspace, *bytes));
     short.map(|(keyspace, _)| keyspace.clone()).collect()
+}
+
+/// What each keyspace has of all `memtables` together, in bytes, as far as it is known.
+pub(crate) fn bytes_by_keyspace(memtables: &[Arc<MemTable>]) -> BTreeMap<KeyspaceId, u64> {
+    let mut bytes_by_keyspace = BTreeMap::new();
+    let parts = memtables.iter().filter_map(|memtable| memtable.bytes_by_keyspace());
+    for &(keyspace, bytes) in parts.flatten() {
+        *bytes_by_keyspace.entry(keyspace).or_default() += bytes;
+    }
+    bytes_by_keyspace
 }
 
 /// Whether compaction is at work in one of the keyspaces that are `short` of space, or can be. If not,
@@ -464,7 +480,7 @@ mod tests {
         oldest.weigh_keyspaces();
         assert!(oldest.bytes_used() > 50_000);
         let jobs = inner.schedule.jobs.lock();
-        assert!(short_of_space(inner, &jobs, &view, oldest).is_empty());
+        assert!(short_of_space(inner, &jobs, &view, std::slice::from_ref(oldest)).is_empty());
     }
 
     #[test]
@@ -488,7 +504,7 @@ mod tests {
             let view = inner.view.load();
             let oldest = view.memtables.last().unwrap();
             oldest.weigh_keyspaces();
-            let short = short_of_space(inner, &jobs, &view, oldest);
+            let short = short_of_space(inner, &jobs, &view, std::slice::from_ref(oldest));
             assert_eq!(short.len(), 1, "it is short of space");
             assert!(next_plan(inner, &jobs).is_some(), "the other has something to merge");
         }

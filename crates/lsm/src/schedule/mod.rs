@@ -14,7 +14,7 @@ mod choose;
 mod crew;
 mod run;
 
-pub(crate) use choose::{can_prepare, next_plan, wants_segments};
+pub(crate) use choose::{bytes_by_keyspace, can_prepare, next_plan, wants_segments};
 use crew::Signal;
 pub(crate) use crew::{Crew, Member};
 pub(crate) use run::{install_deferred, run_plan, update_debt};
@@ -96,6 +96,8 @@ pub(crate) struct Jobs {
     /// A writer needs the next segment, however little of the active one is used. No writer does once one
     /// has begun a segment.
     pub(crate) needs_segment: bool,
+    /// How many segments a large batch waits for.
+    pub(crate) segments_wanted: usize,
     /// Segments that writers may begin, the next one first.
     pub(crate) prepared: VecDeque<LogSegment>,
     /// The active segment, as long as it can grow.
@@ -278,6 +280,17 @@ pub(crate) fn step_lane(inner: &Inner, lane: Lane) -> bool {
 impl Jobs {
     pub(crate) fn lane(&mut self, lane: Lane) -> &mut LaneState {
         &mut self.lanes[lane as usize]
+    }
+
+    /// Whether `count` segments are prepared that are all there.
+    pub(crate) fn has_segments(&self, count: usize) -> bool {
+        let whole = self.prepared.iter().take(count).filter(|it| it.memtable.is_whole());
+        whole.count() == count
+    }
+
+    /// Whether prepared segments are for a large batch that gathers them, and for no other writer.
+    pub(crate) fn are_segments_held_back(&self) -> bool {
+        self.has_threads && self.segments_wanted > 0
     }
 
     /// A merge of which a part is left, for a thread of the compaction lane that has nothing else to do.

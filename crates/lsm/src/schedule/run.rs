@@ -152,11 +152,28 @@ fn grow(inner: &Inner, segment: &LogSegment, room: Room, pace: Pace) -> Result<(
     Ok(())
 }
 
+/// Grows prepared segments that a large batch waits for. Returns whether there were any.
+fn make_whole(inner: &Inner) -> Result<bool> {
+    let growing: Vec<LogSegment> = {
+        let jobs = inner.schedule.jobs.lock();
+        let wanted = jobs.prepared.iter().take(jobs.segments_wanted);
+        wanted.filter(|segment| !segment.memtable.is_whole()).cloned().collect()
+    };
+    for segment in &growing {
+        inner.logs.grow(segment, segment.memtable.whole_room(), Pace::Hurried)?;
+    }
+    Ok(!growing.is_empty())
+}
+
 fn prepare(inner: &Inner) -> Result<()> {
     inner.installer.mend()?;
+    if make_whole(inner)? {
+        return Ok(());
+    }
     let ahead = segments_ahead(inner, &inner.view.pin());
     let (wanted, settled) = {
         let mut jobs = inner.schedule.jobs.lock();
+        let ahead = ahead.max(jobs.segments_wanted);
         let wanted = ahead.saturating_sub(jobs.prepared.len()).max(1);
         (wanted, std::mem::take(&mut jobs.doubtful))
     };
@@ -216,12 +233,16 @@ fn begin(inner: &Inner, epoch: u32) -> Result<LogSegment> {
     let most_entries = (inner.settings.segment_bytes / ENTRY_BYTES_GUESSED)
         .min(inner.settings.memory_bytes / 8 / MemTable::INDEX_BYTES_AN_ENTRY);
     let salt = salt_of(inner.salt, epoch);
-    let fills_segments = inner.schedule.jobs.lock().fills_segments;
+    let (fills_segments, is_for_batch) = {
+        let jobs = inner.schedule.jobs.lock();
+        (jobs.fills_segments, jobs.segments_wanted > 0)
+    };
     let resources = inner.share.resources();
     if resources.is_short() {
         resources.relieve();
     }
-    let is_whole = fills_segments && !resources.is_short();
+    // A large batch reserves all its parts at once.
+    let is_whole = is_for_batch || fills_segments && !resources.is_short();
     let extent = if is_whole { Extent::Whole } else { Extent::Growing };
     let like = newest.as_deref();
     let (memtable, file) =
@@ -243,9 +264,9 @@ fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
     let view = inner.view.load();
     inner.gate.set_urgent_flushes(view.memtables.iter().filter(|m| m.is_sealed()).count());
     drop(view);
-    let flushed = flush::flush(inner, memtable);
+    let flushed = flush::flush(inner);
     inner.gate.set_urgent_flushes(0);
-    flushed?;
+    let flushed = flushed?;
     let now = inner.clock.now();
     let mut jobs = inner.schedule.jobs.lock();
     jobs.flushed = Some(Flushed { at: now, after: memtable.first_seqno().saturating_sub(1) });
@@ -264,7 +285,8 @@ fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
     inner.look_at_space();
     inner.share_memory_if_shared();
     // All that the lane did for it: that is how fast it takes segments from writers.
-    inner.stall.flushed(memtable.bytes_used(), inner.clock.now().saturating_sub(started));
+    let bytes = flushed.iter().map(|memtable| memtable.bytes_used()).sum();
+    inner.stall.flushed(bytes, inner.clock.now().saturating_sub(started));
     Ok(())
 }
 

@@ -106,7 +106,7 @@ fn frames_behind_a_damaged_one_are_named() {
     put(10..60);
     let storage = copy(&*storage);
     storage.remove(&read_current(&*storage).unwrap()).unwrap();
-    let holds_frames = |name: &&String| is_log(name) && read(&*storage, name)[64] != 0;
+    let holds_frames = |name: &&String| is_log(name) && read(&*storage, name)[64..68] != [0; 4];
     let names = storage.list().unwrap();
     let log = names.iter().filter(holds_frames).max().unwrap();
     let frame =

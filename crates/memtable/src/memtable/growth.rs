@@ -22,7 +22,7 @@ impl MemTable {
         frames: Frames,
     ) -> MemTable {
         let capacity = header.capacity as usize;
-        let entries = entries.clamp(MemTable::max_batch_entries(capacity), entry_cap(capacity));
+        let entries = entries.clamp(MemTable::max_frame_entries(capacity), entry_cap(capacity));
         let first = MemTable::first_room(capacity);
         let (nodes, index) =
             (Nodes::reserve(entries), Index::growing(first.entries as usize, entries));

@@ -32,7 +32,8 @@ impl Tail {
 
     /// The position before the first frame.
     pub fn start(&self) -> Position {
-        Position { identity: self.identity, offset: self.first, number: 0, base: self.base }
+        let Tail { identity, first, base, .. } = *self;
+        Position { identity, offset: first, number: 0, base, whole: None }
     }
 }
 
@@ -47,6 +48,7 @@ pub struct Reservation {
     pub(super) number: u32,
     pub(super) count: u32,
     pub(super) base: Seqno,
+    pub(super) continues: bool,
 }
 
 impl Reservation {
@@ -170,6 +172,8 @@ pub struct Position {
     pub(super) offset: u32,
     pub(super) number: u32,
     pub(super) base: Seqno,
+    /// The number of the entry behind the last batch that ends before this position, if one does.
+    pub(super) whole: Option<u32>,
 }
 
 impl Position {
@@ -181,5 +185,11 @@ impl Position {
     /// The seqno of the first entry that is not before this position.
     pub fn next_seqno(&self) -> Seqno {
         self.base + u64::from(self.number)
+    }
+
+    /// The last seqno of the last batch of this segment that ends before this position. `None` if none
+    /// does.
+    pub fn last_of_whole(&self) -> Option<Seqno> {
+        self.whole.map(|number| self.base + u64::from(number) - 1)
     }
 }

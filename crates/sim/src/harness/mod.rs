@@ -114,6 +114,7 @@ pub(crate) struct Harness {
     db: Option<Db>,
     snapshots: Vec<Option<(Snapshot, World)>>,
     cursors: Vec<Option<OpenCursor>>,
+    batch_bytes_max: usize,
     /// How to go on after a fault that was planned has ended the process.
     recovery: Recovery,
     /// Whether the log has failed in this process.
@@ -135,6 +136,7 @@ impl Harness {
             db: None,
             snapshots: (0..SLOTS).map(|_| None).collect(),
             cursors: (0..SLOTS).map(|_| None).collect(),
+            batch_bytes_max: write::batch_bytes_max(history.extents),
             recovery: Recovery::default(),
             log_failed: false,
             closed: false,

@@ -8,8 +8,11 @@ use crate::settings::LogMode;
 use esker_api::{KeyRange, WriteBatch};
 use esker_base::{Error, KeyspaceId, MAX_KEY_BYTES};
 
-/// A batch is cut off before it gets larger: it must fit a quarter of the smallest segment.
-const BATCH_BYTES_MAX: usize = 15 << 10;
+/// A batch is cut off before it gets larger: it must fit a quarter of the smallest segment, or of a pool
+/// with many extents. Then it takes several segments, in files too.
+pub(super) fn batch_bytes_max(extents: u8) -> usize {
+    if extents >= 16 { 200 << 10 } else { 15 << 10 }
+}
 
 impl Harness {
     pub(super) fn write(&mut self, changes: &[Change], sync: bool) -> Check {
@@ -89,7 +92,7 @@ impl Harness {
                     }
                 }
             };
-            if batch.encoded().len() + largest_encoding(&write) > BATCH_BYTES_MAX {
+            if batch.encoded().len() + largest_encoding(&write) > self.batch_bytes_max {
                 break;
             }
             match &write {

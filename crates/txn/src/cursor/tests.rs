@@ -97,7 +97,8 @@ const KEYSPACE: KeyspaceId = KeyspaceId(3);
 
 fn write_set(writes: &[(u8, Option<u8>)]) -> WriteSet {
     let mut set = WriteSet::default();
-    let limits = BatchLimits { bytes: 1 << 20, entries: 1 << 10, empty_key: true };
+    let limits =
+        BatchLimits { bytes: 1 << 20, entries: 1 << 10, entry_bytes: 1 << 20, empty_key: true };
     for (key, value) in writes {
         let (kind, value) = match value {
             Some(value) => (Kind::Put, vec![*value]),

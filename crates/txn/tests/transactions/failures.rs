@@ -79,7 +79,7 @@ fn a_commit_whose_log_fails_leaves_no_lock() {
 #[test]
 fn what_a_transaction_accepts_fits_into_a_batch_whatever_its_keys() {
     let store = TransactionDb::new(memory_db());
-    let limit = store.store().batch_limits().bytes;
+    let limit = store.store().batch_limits().entry_bytes;
     let zeroes = vec![0; 127];
     let high = [0xff; 40];
     for key in [&b""[..], &zeroes, &high, b"plain"] {

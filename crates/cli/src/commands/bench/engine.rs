@@ -354,11 +354,16 @@ mod tests {
         // Of sixteen one is written to, and two wait to be.
         assert_eq!((number("pool_extents"), number("sealed_segments")), (16, 13));
         assert!(number("segment_bytes") * number("pool_extents") <= number("pool_bytes"));
-        // A batch takes a quarter of a segment: the database's own word on how large those are.
+        // A batch takes a quarter of the extents that MemTables take.
         let mut batch = WriteBatch::new();
         let keyspace = engine.store().keyspace_ref();
-        (0..400u32).for_each(|key| batch.put(keyspace, &key.to_be_bytes(), &VALUE));
-        let in_force = Settings { segment_bytes: number("segment_bytes"), ..Settings::default() };
+        (0..5_000u32).for_each(|key| batch.put(keyspace, &key.to_be_bytes(), &VALUE));
+        let in_force = Settings {
+            log: Log::Pmem { pool: PathBuf::new(), emulated: true },
+            segment_bytes: number("segment_bytes"),
+            sealed_segments: number("sealed_segments"),
+            ..Settings::default()
+        };
         match engine.store().write(&batch) {
             Err(Error::BatchTooLarge { limit, .. }) => {
                 assert_eq!(limit, in_force.max_batch_bytes())
