@@ -185,6 +185,37 @@ fn without_a_log_a_closed_manifest_that_is_cut_is_always_reported() {
     assert_eq!(harmless, 0);
 }
 
+/// The length is as it was when the database was closed, so only the missing closing record shows it.
+#[test]
+fn a_closed_manifest_whose_end_is_zeroed_is_always_reported() {
+    for settings in [logged(), settings(Log::None)] {
+        let storage = Arc::new(MemoryStorage::new());
+        work(&storage, &settings).close().unwrap();
+        let (files, boundaries) = (files(&*storage), boundaries(&storage));
+        let db = open(&storage, settings.clone()).unwrap();
+        let expected = pairs(&db);
+        db.close().unwrap();
+        let current = read_current(&*storage_of(&files)).unwrap();
+        for offset in boundaries {
+            let mut zeroed = files.clone();
+            zeroed.get_mut(&current).unwrap()[offset as usize..].fill(0);
+            let storage = storage_of(&zeroed);
+            let inspector = Inspector::of(storage.clone(), storage.clone());
+            let mut problems = Vec::new();
+            inspector.check(&mut |problem| problems.push(problem.to_string())).unwrap();
+            assert!(!problems.is_empty(), "zeros from {offset}");
+            expect_skipped(&inspector, offset as usize);
+            assert!(open_read_only(Env::over(storage.clone()), &settings).is_err());
+            let opened = open(&storage, settings.clone());
+            assert!(opened.is_err_and(|error| error.is_corruption()), "zeros from {offset}");
+            let repaired = inspector.repair(MissingLogs::GiveUp).unwrap();
+            let db = open(&storage, settings.clone()).unwrap();
+            assert_eq!(pairs(&db), expected, "zeros from {offset}: {repaired:?}");
+            db.close().unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_manifest_that_was_not_closed_loses_nothing_by_a_cut() {
     let storage = Arc::new(MemoryStorage::new());

@@ -142,7 +142,9 @@ fn crash_pools(images: u64, first_seed: u64) -> Result<(), String> {
 }
 
 fn damage_files(dir: &Path, trials: u64, seed: u64) -> Result<(), String> {
-    println!("{}", damaged::Campaign::new(dir)?.run(seed..seed + trials)?);
+    for totals in damaged::Campaign::new(dir)?.run(seed..seed + trials)? {
+        println!("{totals}");
+    }
     Ok(())
 }
 

@@ -276,8 +276,18 @@ pub fn read_manifest(storage: &dyn Storage, name: &str) -> Result<(u64, Vec<Reco
             );
             Err(Error::corruption(path, length.min(closed), what))
         }
+        // What follows is no cut-off write: all records were durable.
+        Some(_) if !found.1.last().is_some_and(is_closing) => {
+            let end = parse_records(&bytes).1 as u64;
+            Err(Error::corruption(path, end, "the last records of a closed manifest are damaged"))
+        }
         _ => Ok(found),
     }
+}
+
+/// Whether a record is the last one of a manifest that was closed.
+fn is_closing(record: &Record) -> bool {
+    record.edit.changes.contains(&Change::Closed)
 }
 
 /// The identity in a manifest's header, and its edits up to the first that does not hold. `None` if the header does not
@@ -352,8 +362,7 @@ fn parse_manifest(bytes: &[u8], path: &str) -> Result<(u64, Vec<Record>)> {
     if records.is_empty() {
         return Err(corruption(HEADER_BYTES, "the manifest's snapshot is missing"));
     }
-    let closed = |record: &Record| record.edit.changes.contains(&Change::Closed);
-    if records.last().is_some_and(closed) && offset < bytes.len() {
+    if records.last().is_some_and(is_closing) && offset < bytes.len() {
         return Err(corruption(offset, "bytes follow the manifest's closing record"));
     }
     Ok((identity, records))

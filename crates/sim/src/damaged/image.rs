@@ -1,16 +1,13 @@
-//! What is damaged, and what is known of it.
+//! Images: files to copy and damage, and what is known of their contents.
 
 use super::database::Place;
-use super::{database, hash};
-use esker_base::Result;
-use std::collections::{BTreeMap, BTreeSet};
+use super::judge::History;
+use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// A write: a key, and a value or none.
-pub type Write = (Vec<u8>, Option<Vec<u8>>);
-
-/// What an image is of.
+/// The contents of an image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Database(Place),
@@ -22,165 +19,90 @@ pub struct Image {
     pub name: String,
     pub kind: Kind,
     pub dir: PathBuf,
-    /// All writes, in their order; the last is the first that may be lost without a trace.
-    pub history: Vec<Write>,
+    pub history: History,
+    /// Where each of the last writes is stored, in files below `dir`: at least of those that are not flushed.
+    pub stored: Vec<Vec<Span>>,
 }
 
-/// What came of a trial.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Seen {
-    Harmless,
-    Cut,
-    Reported,
+/// Bytes of a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Span {
+    pub file: PathBuf,
+    pub bytes: Range<usize>,
 }
 
-/// What was read.
-#[derive(Default)]
-pub struct Found {
-    /// Keys whose value is not the last one, and which were no error.
-    pub old: u64,
-    /// Keys that were errors.
-    pub errors: u64,
-    /// All writes up to some point are there, and none after it.
-    pub is_prefix: bool,
+/// Follows which bytes each write changes.
+pub struct Recorder {
+    dir: PathBuf,
+    before: BTreeMap<PathBuf, Vec<u8>>,
 }
 
-impl Image {
-    pub fn copy_to(&self, target: &Path) -> io::Result<()> {
-        copy(&self.dir, target)
+/// Differences are sought in blocks of so many bytes. Equal blocks separate spans.
+const BLOCK_BYTES: usize = 512;
+
+impl Recorder {
+    pub fn new(dir: &Path) -> io::Result<Self> {
+        Ok(Recorder { dir: dir.to_owned(), before: contents(dir)? })
     }
 
-    /// Reads all keys. `Err` says which has a value that it never had.
-    pub fn compare(
-        &self,
-        mut get: impl FnMut(&[u8]) -> Result<Option<Vec<u8>>>,
-    ) -> std::result::Result<Found, String> {
-        let mut values: BTreeMap<&[u8], Vec<Option<&[u8]>>> = BTreeMap::new();
-        for (key, value) in &self.history {
-            values.entry(key).or_insert_with(|| vec![None]).push(value.as_deref());
-        }
-        let (mut found, mut read) = (Found::default(), BTreeMap::new());
-        for (key, versions) in &values {
-            match get(key) {
-                Err(_) => found.errors += 1,
-                Ok(value) => {
-                    if !versions.contains(&value.as_deref()) {
-                        return Err(format!(
-                            "{} has a value that it never had",
-                            key.escape_ascii()
-                        ));
-                    }
-                    found.old += u64::from(versions.last() != Some(&value.as_deref()));
-                    read.insert(*key, value);
+    /// The bytes that changed since the last call and that hold `key`.
+    pub fn spans_of(&mut self, key: &[u8]) -> io::Result<Vec<Span>> {
+        let after = contents(&self.dir)?;
+        let mut spans = Vec::new();
+        for (file, bytes) in &after {
+            let before = self.before.get(file).map_or(&[][..], |before| before);
+            for changed in differences(before, bytes) {
+                if bytes[changed.clone()].windows(key.len()).any(|part| part == key) {
+                    spans.push(Span { file: file.clone(), bytes: changed });
                 }
             }
         }
-        found.is_prefix = found.errors == 0 && self.is_prefix(&read);
-        Ok(found)
-    }
-
-    fn is_prefix(&self, read: &BTreeMap<&[u8], Option<Vec<u8>>>) -> bool {
-        let mut state: BTreeMap<&[u8], Option<&[u8]>> =
-            read.keys().map(|key| (*key, None)).collect();
-        let mut differing: BTreeSet<&[u8]> =
-            read.iter().filter(|(_, value)| value.is_some()).map(|(key, _)| *key).collect();
-        let mut is_prefix = differing.is_empty();
-        for (key, value) in &self.history {
-            state.insert(key, value.as_deref());
-            match read[&key[..]].as_deref() == value.as_deref() {
-                true => differing.remove(&key[..]),
-                false => differing.insert(key),
-            };
-            is_prefix |= differing.is_empty();
-        }
-        is_prefix
+        self.before = after;
+        Ok(spans)
     }
 }
 
-impl Kind {
-    /// Opens, reads, changes, closes and reopens a damaged copy.
-    pub fn judge(
-        self,
-        dir: &Path,
-        image: &Image,
-        may_cut: bool,
-    ) -> std::result::Result<Seen, String> {
-        let before = files(dir).map_err(|error| error.to_string())?;
-        let outcomes = match self {
-            Kind::Database(place) => database::use_damaged(dir, place, image)?,
-            Kind::Hash => hash::use_damaged(dir, image)?,
-        };
-        if outcomes.iter().any(|outcome| !outcome.is_open) {
-            let after = files(dir).map_err(|error| error.to_string())?;
-            if let Some(lost) = before.difference(&after).next() {
-                return Err(format!("an open that failed removed {}", lost.display()));
+/// The ranges of `after` that are not in `before`.
+fn differences(before: &[u8], after: &[u8]) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    let mut is_adjacent = false;
+    for start in (0..after.len()).step_by(BLOCK_BYTES) {
+        let end = (start + BLOCK_BYTES).min(after.len());
+        let differs = |at: &usize| before.get(*at) != after.get(*at);
+        let is_equal = before.get(start..end) == Some(&after[start..end]);
+        if !is_equal && let Some(last) = (start..end).rfind(differs) {
+            match found.last_mut().filter(|_| is_adjacent) {
+                Some(range) => range.end = last + 1,
+                None => found.push((start..end).find(differs).unwrap_or(start)..last + 1),
             }
         }
-        let mut worst = Seen::Harmless;
-        for outcome in outcomes {
-            let seen = match outcome {
-                Outcome { is_reported: true, .. } => Seen::Reported,
-                Outcome { old: 0, .. } => Seen::Harmless,
-                Outcome { is_prefix: true, .. } if may_cut => Seen::Cut,
-                Outcome { way, old, .. } => {
-                    return Err(format!("{way}: {old} keys have lost their last values, silently"));
-                }
-            };
-            worst = worst.max(seen);
-        }
-        Ok(worst)
+        is_adjacent = !is_equal;
     }
-
-    /// Repairs a damaged copy, and opens it. `false` if the repair refused.
-    pub fn repair(
-        self,
-        dir: &Path,
-        image: &Image,
-        is_manifest: bool,
-    ) -> std::result::Result<bool, String> {
-        match self {
-            Kind::Database(place) => database::repair_damaged(dir, place, image, is_manifest),
-            Kind::Hash => hash::repair_damaged(dir, image),
-        }
-    }
+    found
 }
 
-/// What one way of using a damaged copy saw.
-pub struct Outcome {
-    /// The way.
-    pub way: &'static str,
-    /// Whether it was opened at all.
-    pub is_open: bool,
-    pub is_reported: bool,
-    /// Keys with an older value in any of the readings, and whether all of them are explained by the end of a log.
-    pub old: u64,
-    pub is_prefix: bool,
+/// The files in a directory and in those below it, except locks. Paths begin at the directory.
+fn contents(dir: &Path) -> io::Result<BTreeMap<PathBuf, Vec<u8>>> {
+    files(dir)?
+        .into_keys()
+        .map(|file| Ok((file.clone(), std::fs::read(dir.join(&file))?)))
+        .collect()
 }
 
-impl Outcome {
-    pub fn of(way: &'static str) -> Self {
-        Outcome { way, is_open: true, is_reported: false, old: 0, is_prefix: true }
-    }
-
-    pub fn failed(self) -> Self {
-        Outcome { is_reported: true, ..self }
-    }
-
-    pub fn add(&mut self, found: &Found) {
-        self.is_reported |= found.errors > 0;
-        self.old = self.old.max(found.old);
-        self.is_prefix &= found.is_prefix;
-    }
-}
-
-/// The paths of the files in a directory and in those below it, sorted.
-pub fn files(dir: &Path) -> io::Result<BTreeSet<PathBuf>> {
-    let mut found = BTreeSet::new();
+/// The same files with their sizes.
+pub fn files(dir: &Path) -> io::Result<BTreeMap<PathBuf, u64>> {
+    let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(dir)? {
-        let path = entry?.path();
-        match path.is_dir() {
-            true => found.append(&mut files(&path)?),
-            false => drop(found.insert(path)),
+        let entry = entry?;
+        let name = PathBuf::from(entry.file_name());
+        let meta = entry.metadata()?;
+        match meta.is_dir() {
+            true => {
+                let below = files(&entry.path())?;
+                found.extend(below.into_iter().map(|(file, bytes)| (name.join(file), bytes)));
+            }
+            false if name.as_os_str() == "LOCK" => {}
+            false => drop(found.insert(name, meta.len())),
         }
     }
     Ok(found)

@@ -1,69 +1,118 @@
 //! The ways in which a file is damaged.
 
-use super::image::files;
+use super::database::Place;
+use super::image::{Image, Kind, Span, files};
+use super::judge::History;
 use esker_base::Rng;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What was done to a file.
-pub struct Damaged {
+/// Damage to a file.
+pub struct Damage {
     /// In words.
     pub text: String,
-    /// Whether the end of a log may be gone without a trace.
-    pub may_cut: bool,
-    /// Whether it is a file that only says which files there are: all data are whole.
-    pub is_manifest: bool,
+    file: PathBuf,
+    before: Vec<u8>,
+    after: Vec<u8>,
+    change: Change,
 }
 
-/// Damages one of the files in a directory.
-pub fn damage(dir: &Path, rng: &mut Rng) -> io::Result<Damaged> {
-    let mut files: Vec<PathBuf> = files(dir)?.into_iter().collect();
-    files.retain(|path| {
-        let is_lock = path.file_name().is_some_and(|name| name == "LOCK");
-        !is_lock && std::fs::metadata(path).is_ok_and(|found| found.len() > 0)
-    });
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Flip,
+    Cut,
+    Overwrite,
+}
+
+impl Damage {
+    /// The first writes of an image of which none may be lost in silence.
+    ///
+    /// These are those up to the last one of which damage leaves all bytes. Every flipped bit is noticed, and so is a file that is shorter than it was made. Only a chunk of a flash device is as
+    /// long as what is written in it.
+    pub fn kept(&self, image: &Image) -> usize {
+        let is_noticed = match self.change {
+            Change::Flip => true,
+            Change::Cut => image.kind != Kind::Database(Place::Flash),
+            Change::Overwrite => false,
+        };
+        let History { writes, flushed } = &image.history;
+        let stored = &image.stored[image.stored.len() - (writes.len() - flushed)..];
+        let touched = stored.iter().map(|spans| !is_noticed && self.touches(spans));
+        image.history.kept_of(&touched.collect::<Vec<_>>())
+    }
+
+    /// The keys of the last writes of which it touches a byte.
+    pub fn touched_keys<'a>(&self, image: &'a Image) -> impl Iterator<Item = &'a Vec<u8>> {
+        let keys = image.history.writes.iter().rev().map(|(key, _)| key);
+        let stored = keys.zip(image.stored.iter().rev());
+        stored.filter(|(_, spans)| self.touches(spans)).map(|(key, _)| key)
+    }
+
+    fn touches(&self, spans: &[Span]) -> bool {
+        let is_whole = |bytes: &std::ops::Range<usize>| {
+            self.after.get(bytes.clone()) == self.before.get(bytes.clone())
+        };
+        spans.iter().any(|span| span.file == self.file && !is_whole(&span.bytes))
+    }
+}
+
+/// Damages one of the files in a directory. At least one byte is not as it was.
+pub fn damage(dir: &Path, rng: &mut Rng) -> io::Result<Damage> {
+    loop {
+        let damage = draw(dir, rng)?;
+        if damage.after != damage.before {
+            std::fs::write(dir.join(&damage.file), &damage.after)?;
+            return Ok(damage);
+        }
+    }
+}
+
+fn draw(dir: &Path, rng: &mut Rng) -> io::Result<Damage> {
+    let mut files = files(dir)?;
+    files.retain(|_, bytes| *bytes > 0);
+    let files: Vec<PathBuf> = files.into_keys().collect();
     let file = &files[rng.below(files.len() as u64) as usize];
-    let name = file.file_name().unwrap_or_default().display().to_string();
-    let mut bytes = std::fs::read(file)?;
+    let name = file.display();
+    let before = std::fs::read(dir.join(file))?;
+    let mut bytes = before.clone();
     let block = [512, 4096][rng.below(2) as usize].min(bytes.len());
     let at = place(&bytes, rng);
     let start = at / block * block;
     let end = (start + block).min(bytes.len());
-    let kind = rng.below(5);
-    let text = match kind {
+    let (change, text) = match rng.below(5) {
         0 => {
             bytes[at] ^= 1 << rng.below(8);
-            format!("a bit flipped at byte {at} of {name}")
+            (Change::Flip, format!("a bit flipped at byte {at} of {name}"))
         }
         1 => {
             bytes.truncate(at);
-            format!("{name} cut off at byte {at}")
+            (Change::Cut, format!("{name} cut off at byte {at}"))
         }
         2 => {
             bytes[start..end].fill(0);
-            format!("bytes {start} to {end} of {name} zeroed")
+            (Change::Overwrite, format!("bytes {start} to {end} of {name} zeroed"))
         }
         3 => {
             let other = place(&bytes, rng) / block * block;
-            let bytes_swapped = (end - start).min(bytes.len() - other);
-            for step in 0..bytes_swapped {
+            let swapped = (end - start).min(bytes.len() - other);
+            for step in 0..swapped {
                 bytes.swap(start + step, other + step);
             }
-            format!("{bytes_swapped} bytes at {start} and {other} of {name} swapped")
+            (Change::Overwrite, format!("{swapped} bytes at {start} and {other} of {name} swapped"))
         }
         _ => {
             let source = &files[rng.below(files.len() as u64) as usize];
-            let from = std::fs::read(source)?;
+            let from = std::fs::read(dir.join(source))?;
             let other = place(&from, rng) / block * block;
             let part = &from[other..(other + end - start).min(from.len())];
             bytes[start..start + part.len()].copy_from_slice(part);
-            let source = source.file_name().unwrap_or_default().display();
-            format!("{} bytes at {other} of {source} written at {start} of {name}", part.len())
+            let (length, source) = (part.len(), source.display());
+            let text =
+                format!("{length} bytes at {other} of {source} written at {start} of {name}");
+            (Change::Overwrite, text)
         }
     };
-    std::fs::write(file, bytes)?;
-    let is_manifest = name == "CURRENT" || name.ends_with(".manifest");
-    Ok(Damaged { text, may_cut: kind > 0, is_manifest })
+    Ok(Damage { text, file: file.clone(), before, after: bytes, change })
 }
 
 /// A byte of a file: mostly one of a block that holds anything.
