@@ -1,20 +1,22 @@
 //! Requests of other processes: a checkpoint of a database that this process has open.
 //!
 //! ```text
-//! requester                         directory               the process that has it open
-//!    ├─ creates ──────────────────► REQUEST
-//!    │                              REQUEST.taken ◄──────── renames, and does what it says
-//!    │                              ANSWER.<number> ◄────── creates, then removes REQUEST.taken
+//! requester                         directory                 the process that has it open
+//!    ├─ creates ──────────────────► REQUEST.<number>
+//!    ├─ rings ────────────────────► REQUEST ◄──────────────── looks for it
+//!    │                              REQUEST.<number>.taken ◄─ renames, and does what it says
+//!    │                              ANSWER.<number> ◄──────── creates, then removes REQUEST.<number>.taken
 //!    └─ reads and removes ────────► ANSWER.<number>
 //! ```
 //!
 //! Files, rather than a socket, so that any storage has them and no thread waits for connections. Both
-//! sides look for them from time to time. Each file says its own length, so one that is only half
-//! written is known.
+//! sides look for them periodically. Each file says its own length, so a reader recognizes one that is
+//! only half written. `REQUEST` is empty, so that a look without a request lists no directory.
 //!
-//! No requester waits forever. The answering process removes `REQUEST.taken` even if it cannot write
+//! No requester waits forever. The answering process removes the taken request even if it cannot write
 //! an answer, and the next open for writing removes all of these files. So a requester fails once its
-//! request is in neither file and the answer is absent. It also notices that the lock is free.
+//! request is under neither name and the answer is absent. It also notices that the lock is free. A
+//! requester removes no request but its own.
 
 use crate::db::Db;
 use crate::inner::Inner;
@@ -26,9 +28,16 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const REQUEST: &str = "REQUEST";
-const TAKEN: &str = "REQUEST.taken";
+/// What a requester creates to have the answering process list the directory. It does so again until
+/// its request is taken, so both sides may remove it.
+const BELL: &str = "REQUEST";
+const REQUEST: &str = "REQUEST.";
+/// Follows the name of a request that is being carried out.
+const TAKEN: &str = ".taken";
 const ANSWER: &str = "ANSWER.";
+
+/// What a request begins with; its target follows.
+const CHECKPOINT: &[u8] = b"checkpoint\n";
 
 /// The answer to a request that was done.
 const DONE: &[u8] = b"done";
@@ -61,7 +70,7 @@ pub enum Requested {
 
 /// Whether a file of this name is a request or an answer. Nothing of a database depends on it.
 pub(crate) fn is_request_file(name: &str) -> bool {
-    name == REQUEST || name == TAKEN || name.starts_with(ANSWER)
+    name == BELL || name.starts_with(REQUEST) || name.starts_with(ANSWER)
 }
 
 /// Asks the process that has the database in `dir` open for a checkpoint into `target`, as
@@ -84,105 +93,100 @@ pub fn request_checkpoint(
     let storage = PosixStorage::open(dir)?;
     let failed = |source| Error::io("find", target.display().to_string(), source);
     let target = std::path::absolute(target).map_err(failed)?;
-    let number = Rng::new(seed).next_u64();
-    let mut body = format!("checkpoint {number:016x}\n").into_bytes();
-    body.extend_from_slice(target.as_os_str().as_bytes());
-    let answer = format!("{ANSWER}{number:016x}");
+    let number = format!("{:016x}", Rng::new(seed).next_u64());
+    let body = [CHECKPOINT, target.as_os_str().as_bytes()].concat();
+    let (request, answer) = (format!("{REQUEST}{number}"), format!("{ANSWER}{number}"));
+    let taken = format!("{request}{TAKEN}");
+    write_whole(&storage, &request, &body)?;
     let (looks, waited) = (0, Duration::ZERO);
-    Requester { storage: &storage, body, answer, clock, goes_on, looks, waited }.ask()
+    let storage = &storage;
+    let mut requester =
+        Requester { storage, request, taken, answer, clock, goes_on, looks, waited };
+    let asked = requester.wait();
+    if asked.is_err() {
+        let _ = requester.withdraw();
+    }
+    asked
 }
 
 struct Requester<'a> {
     storage: &'a dyn Storage,
-    /// What its request says.
-    body: Vec<u8>,
+    /// The file of its request, before and after it is taken.
+    request: String,
+    taken: String,
     /// The file of its answer.
     answer: String,
     clock: &'a dyn Clock,
     goes_on: &'a dyn Fn() -> bool,
     looks: u32,
-    /// How long the request that is in `REQUEST` now has waited.
+    /// How long the request has waited while the answering process carried out no other one.
     waited: Duration,
 }
 
 impl Requester<'_> {
-    fn ask(mut self) -> Result<Requested> {
-        let mut ahead = None;
+    fn wait(&mut self) -> Result<Requested> {
         loop {
-            match write_whole(self.storage, REQUEST, &self.body) {
-                Err(error) if error.io_kind() == Some(ErrorKind::AlreadyExists) => {}
-                Err(error) => return Err(error),
-                Ok(()) => break,
-            }
-            let found = read_whole(self.storage, REQUEST)?;
-            if found != ahead {
-                (ahead, self.waited) = (found, Duration::ZERO);
-            }
-            if !(self.goes_on)() {
-                return Err(Error::Cancelled { what: "checkpoint" });
-            }
-            if self.waits()? {
-                return Ok(Requested::NotOpen);
-            }
-        }
-        self.waited = Duration::ZERO;
-        loop {
-            // The answer comes before `REQUEST.taken` goes, so this order misses none.
+            // The answer comes before the taken request goes, so this order misses none.
             let is_pending = self.is_pending()?;
             if let Some(said) = read_whole(self.storage, &self.answer)? {
                 let _ = self.storage.remove(&self.answer);
                 return if said == DONE { Ok(Requested::Done) } else { Err(self.failed(&said)) };
             }
-            if is_pending && !(self.goes_on)() {
-                // Taken requests are carried out; one that is still there is not.
-                let is_taken = read_whole(self.storage, REQUEST)?.as_ref() != Some(&self.body);
-                return match is_taken || self.storage.remove(REQUEST).is_err() {
-                    true => Ok(Requested::Abandoned),
-                    false => Err(Error::Cancelled { what: "checkpoint" }),
-                };
-            }
-            let is_closed = match is_pending {
-                true => self.waits()?,
-                false => self.is_closed()?,
-            };
-            if is_closed {
-                return Ok(Requested::NotOpen);
-            }
             if !is_pending {
+                if self.is_closed()? {
+                    return Ok(Requested::NotOpen);
+                }
                 // Half of an answer, if anything.
                 let _ = self.storage.remove(&self.answer);
                 return Err(self.failed(b"it gave no answer; try again"));
             }
+            if !(self.goes_on)() {
+                // A taken request is carried out.
+                return match self.withdraw()? {
+                    true => Err(Error::Cancelled { what: "checkpoint" }),
+                    false => Ok(Requested::Abandoned),
+                };
+            }
+            self.looks += 1;
+            if self.looks.is_multiple_of(LOCK_TRIED_EVERY) && self.is_closed()? {
+                return Ok(Requested::NotOpen);
+            }
+            if self.is_late()? && self.withdraw()? {
+                return Err(Error::Unanswered { dir: self.storage.describe() });
+            }
+            self.clock.sleep(LOOKS_EVERY);
         }
     }
 
     /// Whether the request waits or is taken.
     fn is_pending(&self) -> Result<bool> {
         // In this order: it goes from one to the other.
-        for name in [REQUEST, TAKEN] {
-            if read_whole(self.storage, name)?.as_ref() == Some(&self.body) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Ok(self.storage.exists(&self.request)? || self.storage.exists(&self.taken)?)
     }
 
-    /// Waits a moment. Returns whether no process has the database open.
-    fn waits(&mut self) -> Result<bool> {
-        self.looks += 1;
-        if self.looks.is_multiple_of(LOCK_TRIED_EVERY) && self.is_closed()? {
-            return Ok(true);
+    /// Rings while the request is not taken. Returns whether it has waited for too long.
+    fn is_late(&mut self) -> Result<bool> {
+        if !self.storage.exists(&self.request)? {
+            return Ok(false);
         }
-        let is_untaken = self.storage.exists(REQUEST)? && !self.storage.exists(TAKEN)?;
+        match self.storage.create(BELL, Hint::of(FileKind::Meta)) {
+            Err(error) if error.io_kind() == Some(ErrorKind::AlreadyExists) => {}
+            rung => drop(rung?),
+        }
         // One request may take long, and the next waits for it.
-        self.waited = if is_untaken { self.waited + LOOKS_EVERY } else { Duration::ZERO };
-        if self.waited > TAKEN_WITHIN {
-            // Its own, or one that is left from a process that died.
-            let _ = self.storage.remove(REQUEST);
-            return Err(Error::Unanswered { dir: self.storage.describe() });
+        let is_taken = |name: &String| name.starts_with(REQUEST) && name.ends_with(TAKEN);
+        let is_other_taken = self.storage.list()?.iter().any(is_taken);
+        self.waited = if is_other_taken { Duration::ZERO } else { self.waited + LOOKS_EVERY };
+        Ok(self.waited > TAKEN_WITHIN)
+    }
+
+    /// Removes the request. Returns false if it is taken.
+    fn withdraw(&self) -> Result<bool> {
+        let _ = self.storage.remove(BELL);
+        match self.storage.remove(&self.request) {
+            Err(error) if error.io_kind() == Some(ErrorKind::NotFound) => Ok(false),
+            removed => removed.map(|()| true),
         }
-        self.clock.sleep(LOOKS_EVERY);
-        Ok(false)
     }
 
     /// Whether no process has the database open, and none has answered.
@@ -220,29 +224,44 @@ pub(crate) fn remove_request_files(storage: &dyn Storage) {
     }
 }
 
-/// Takes a request, if there is one, and answers it. Says whether there was one.
+/// Takes a request, if there is one, and answers it. Returns whether there was one.
 pub(crate) fn answer(inner: &Inner) -> Result<bool> {
     let storage = &*inner.storage;
-    if !storage.exists(REQUEST)? {
+    if !storage.exists(BELL)? {
         return Ok(false);
     }
-    if read_whole(storage, REQUEST)?.is_none() {
-        return Ok(false);
+    for name in storage.list()? {
+        if let Some(number) = name.strip_prefix(REQUEST).filter(|number| is_number(number))
+            && answer_to(inner, &name, number)?
+        {
+            return Ok(true);
+        }
     }
-    storage.rename(REQUEST, TAKEN)?;
-    // Only now, for another request may have replaced the one seen above.
-    let answered = answer_taken(inner, storage);
+    // A requester that comes in this moment rings again.
+    let _ = storage.remove(BELL);
+    Ok(false)
+}
+
+/// Takes the request in the file `name` and answers it. Returns false if it is not whole, or withdrawn.
+fn answer_to(inner: &Inner, name: &str, number: &str) -> Result<bool> {
+    let storage = &*inner.storage;
+    let Some(body) = read_whole(storage, name)? else { return Ok(false) };
+    let taken = format!("{name}{TAKEN}");
+    match storage.rename(name, &taken) {
+        Err(error) if error.io_kind() == Some(ErrorKind::NotFound) => return Ok(false),
+        renamed => renamed?,
+    }
+    let answered = carry_out(inner, &body, number);
     // Also if there is no answer: its requester waits for as long as the file is there.
-    storage.remove(TAKEN)?;
+    storage.remove(&taken)?;
     answered.map(|()| true)
 }
 
-fn answer_taken(inner: &Inner, storage: &dyn Storage) -> Result<()> {
-    let body = read_whole(storage, TAKEN)?.unwrap_or_default();
-    let Some((number, target)) = parse(&body) else { return Ok(()) };
+fn carry_out(inner: &Inner, body: &[u8], number: &str) -> Result<()> {
+    let Some(target) = parse(body) else { return Ok(()) };
     let made = crate::checkpoint::checkpoint_into(inner, &target, &|| true);
     let said = made.map_or_else(|error| error.to_string().into_bytes(), |()| DONE.to_vec());
-    write_whole(storage, &format!("{ANSWER}{number}"), &said)
+    write_whole(&*inner.storage, &format!("{ANSWER}{number}"), &said)
 }
 
 /// Answers requests until the database closes. The requester fails if its request cannot be read or
@@ -260,13 +279,14 @@ pub(crate) fn serve(inner: &Inner) {
     }
 }
 
-/// The number of a request for a checkpoint, and its target.
-fn parse(body: &[u8]) -> Option<(&str, PathBuf)> {
-    let end = body.iter().position(|&byte| byte == b'\n')?;
-    let number = std::str::from_utf8(&body[..end]).ok()?.strip_prefix("checkpoint ")?;
-    let is_number = number.len() == 16 && number.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let target = PathBuf::from(OsString::from_vec(body[end + 1..].to_vec()));
-    (is_number && target.is_absolute()).then_some((number, target))
+fn is_number(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The target of a request for a checkpoint.
+fn parse(body: &[u8]) -> Option<PathBuf> {
+    let target = PathBuf::from(OsString::from_vec(body.strip_prefix(CHECKPOINT)?.to_vec()));
+    target.is_absolute().then_some(target)
 }
 
 /// Creates a file that begins with its length. Removes it if that fails halfway.

@@ -112,9 +112,14 @@ fn ask_while(dir: &Path, target: &Path, act: Act) -> esker_base::Result<Requeste
     request_checkpoint(dir, target, &Acting { waits: AtomicU32::new(0), act }, 1, &|| true)
 }
 
-fn request_of(number: u64, target: &Path) -> String {
-    let body = format!("checkpoint {number:016x}\n{}", target.display());
+fn request_of(target: &Path) -> String {
+    let body = format!("checkpoint\n{}", target.display());
     format!("{}\n{body}", body.len())
+}
+
+/// The file of the request that `ask_while` makes.
+fn own_request() -> String {
+    format!("REQUEST.{:016x}", Rng::new(1).next_u64())
 }
 
 #[test]
@@ -134,10 +139,10 @@ fn a_requester_fails_once_its_request_is_gone_without_an_answer() {
         assert_eq!(request_files(dir.path()), [""; 0]);
     };
     // Another process opens the database, before or after the request was taken.
-    failed("before", |dir, _| std::fs::remove_file(dir.join("REQUEST")).unwrap());
+    failed("before", |dir, _| std::fs::remove_file(dir.join(own_request())).unwrap());
     failed("after", |dir, _| {
-        let taken = dir.join("REQUEST.taken");
-        std::fs::rename(dir.join("REQUEST"), &taken).unwrap();
+        let taken = dir.join(own_request() + ".taken");
+        std::fs::rename(dir.join(own_request()), &taken).unwrap();
         std::fs::remove_file(taken).unwrap();
     });
     // There is no room for the answer.
@@ -148,7 +153,7 @@ fn a_requester_fails_once_its_request_is_gone_without_an_answer() {
     });
     // The request is none.
     failed("none", |dir, db| {
-        std::fs::write(dir.join("REQUEST"), "7\nnothing").unwrap();
+        std::fs::write(dir.join(own_request()), "7\nnothing").unwrap();
         assert!(db.answer_request().unwrap());
     });
 }
@@ -157,8 +162,8 @@ fn a_requester_fails_once_its_request_is_gone_without_an_answer() {
 fn a_request_waits_for_as_long_as_another_one_takes() {
     let [dir, copies] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let db = filled(dir.path(), false);
-    let taken = dir.path().join("REQUEST.taken");
-    std::fs::write(&taken, request_of(7, &copies.path().join("other"))).unwrap();
+    let taken = dir.path().join("REQUEST.0000000000000007.taken");
+    std::fs::write(&taken, request_of(&copies.path().join("other"))).unwrap();
     let copy = copies.path().join("copy");
     let act = move |waits| {
         if waits == 300 {
@@ -171,22 +176,62 @@ fn a_request_waits_for_as_long_as_another_one_takes() {
 }
 
 #[test]
-fn a_requester_leaves_a_request_that_came_later_than_it() {
+fn a_requester_that_gives_up_leaves_the_requests_of_others() {
     let [dir, copies] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let db = filled(dir.path(), false);
-    let request = dir.path().join("REQUEST");
     let [first, second, copy] = ["first", "second", "copy"].map(|name| copies.path().join(name));
-    std::fs::write(&request, request_of(7, &first)).unwrap();
-    let later = request_of(8, &second);
+    let ring = |dir: &Path| std::fs::write(dir.join("REQUEST"), "").unwrap();
+    let [one, two] = [1, 2].map(|number| dir.path().join(format!("REQUEST.{number:016x}")));
+    std::fs::write(&one, request_of(&first)).unwrap();
+    let late = request_of(&second);
+    let placed = two.clone();
+    // The second one comes in the moment in which this one gives up.
+    let act = move |waits| {
+        if waits == 100 {
+            std::fs::write(&placed, &late).unwrap();
+        }
+    };
+    let refused = ask_while(dir.path(), &copy, Box::new(act)).unwrap_err();
+    assert!(matches!(refused, Error::Unanswered { .. }), "{refused}");
+    assert!(one.exists() && two.exists());
+    ring(dir.path());
+    assert!(db.answer_request().unwrap() && db.answer_request().unwrap());
+    assert_eq!([count(&first), count(&second)], [2_000; 2]);
+    // Nothing is left to do, nor to look for.
+    assert!(!db.answer_request().unwrap() && !copy.exists());
+    assert!(!dir.path().join("REQUEST").exists());
+}
+
+#[test]
+fn a_requester_rings_until_its_request_is_taken() {
+    let [dir, copies] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let db = filled(dir.path(), false);
+    let at = dir.path().to_owned();
+    // The answering process has listed the directory before the request came.
     let act = move |waits| match waits {
-        60 => std::fs::write(&request, &later).unwrap(),
-        // Each of the two waited for less than 10 s.
-        150 | 155 => assert!(db.answer_request().unwrap()),
+        2 => std::fs::remove_file(at.join("REQUEST")).unwrap(),
+        4 => assert!(db.answer_request().unwrap()),
         _ => {}
     };
+    let copy = copies.path().join("copy");
     assert_eq!(ask_while(dir.path(), &copy, Box::new(act)).unwrap(), Requested::Done);
-    assert!(!first.exists());
-    assert_eq!([count(&second), count(&copy)], [2_000; 2]);
+    assert_eq!(count(&copy), 2_000);
+}
+
+#[test]
+fn a_request_that_is_taken_cannot_be_cancelled() {
+    let [dir, copies] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let _db = filled(dir.path(), false);
+    let taken = dir.path().join(own_request() + ".taken");
+    let goes_on = || {
+        // It is taken between the requester's look and its cancellation.
+        std::fs::rename(dir.path().join(own_request()), &taken).unwrap();
+        false
+    };
+    let copy = copies.path().join("copy");
+    let asked = request_checkpoint(dir.path(), &copy, &Quick, 1, &goes_on);
+    assert_eq!(asked.unwrap(), Requested::Abandoned);
+    assert!(taken.exists());
 }
 
 #[test]
@@ -203,15 +248,16 @@ fn what_a_crash_left_of_requests_is_removed_at_the_next_open_and_not_done() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path(), false).close().unwrap();
     let copy = dir.path().with_extension("never");
-    let body = format!("checkpoint 0000000000000001\n{}", copy.display());
-    let whole = format!("{}\n{body}", body.len());
-    for name in ["REQUEST", "REQUEST.taken", "ANSWER.0000000000000001"] {
+    let whole = request_of(&copy);
+    let request = format!("REQUEST.{:016x}", 1);
+    for name in ["REQUEST", &request, &format!("{request}.taken"), "ANSWER.0000000000000001"] {
         std::fs::write(dir.path().join(name), &whole).unwrap();
     }
     let db = Db::open(dir.path(), settings(true)).unwrap();
     assert_eq!(request_files(dir.path()), [""; 0]);
     // Half of a request is none yet, and never one that can't be read.
-    std::fs::write(dir.path().join("REQUEST"), &whole[..20]).unwrap();
+    std::fs::write(dir.path().join("REQUEST"), "").unwrap();
+    std::fs::write(dir.path().join(request), &whole[..20]).unwrap();
     assert!(!db.answer_request().unwrap());
     db.close().unwrap();
     assert!(!copy.exists());
