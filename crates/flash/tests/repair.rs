@@ -302,3 +302,77 @@ fn a_repair_takes_nothing_of_a_history_that_a_power_loss_ended() {
         }
     }
 }
+
+#[test]
+fn a_repair_without_the_newest_snapshot_takes_nothing_of_an_abandoned_history() {
+    let dir = device_with_an_abandoned_history(1);
+    let expected = content(&open(copy(dir.path()).path()).unwrap());
+    let (path, blocks) = newest(dir.path());
+    assert!(blocks > 4, "{blocks}");
+    // The snapshot, and more and more of the edits behind it.
+    for last in 1..blocks {
+        let dir = copy(dir.path());
+        let path = dir.path().join(path.file_name().unwrap());
+        (1..=last).for_each(|at| change(&path, at * BLOCK, |block| block[30] ^= 4));
+        let repaired = repaired(dir.path()).unwrap();
+        let found = content(&open(dir.path()).unwrap());
+        let is_stale = |name: &String| name.starts_with("stale");
+        assert!(!found.keys().any(is_stale), "{last} blocks: {:?}", repaired.names);
+        for (name, bytes) in expected.iter().filter(|(name, _)| name.starts_with("kept")) {
+            assert_eq!(found.get(name), Some(bytes), "{last} blocks, {name}");
+        }
+    }
+}
+
+#[test]
+fn a_file_whose_removal_is_lost_never_reads_what_took_its_place() {
+    const PIECE: usize = 10_000;
+    let dir = tempfile::tempdir().unwrap();
+    let geometry = Geometry::of_blocks(1, 1, 24, 64 << 10);
+    let storage =
+        FlashStorage::open(Arc::new(FileZones::create(dir.path(), geometry).unwrap())).unwrap();
+    let write = |name: &str, pieces: usize| {
+        let mut file = storage.create(name, Hint::table(1)).unwrap();
+        let byte = name.as_bytes()[0];
+        (0..pieces).for_each(|_| file.append(&[byte; PIECE]).unwrap());
+        file.sync().unwrap();
+    };
+    // Together they take most of the device, so the second ones get the chunks of the first.
+    write("keeps", 8);
+    write("a-removed", 40);
+    write("b-replaced", 40);
+    storage.remove("a-removed").unwrap();
+    storage.sync_names().unwrap();
+    write("c-new", 40);
+    storage.rename("c-new", "b-replaced").unwrap();
+    storage.sync_names().unwrap();
+    write("d-new", 40);
+    drop(storage);
+    let (path, blocks) = newest(dir.path());
+    let mut dropped = 0;
+    for at in 2..blocks {
+        let dir = copy(dir.path());
+        change(&dir.path().join(path.file_name().unwrap()), at * BLOCK, |block| block[9] ^= 4);
+        let repaired = repaired(dir.path()).unwrap();
+        assert!(repaired.is_changed);
+        let lost = |name: &str| {
+            let is_lost = |problem: &String| {
+                problem.starts_with(&format!("{name}: ")) && problem.contains("pieces are lost")
+            };
+            repaired.problems.iter().any(is_lost)
+        };
+        dropped += usize::from(lost("a-removed")) + usize::from(lost("b-replaced"));
+        for (name, bytes) in content(&open(dir.path()).unwrap()) {
+            let bytes = bytes.unwrap();
+            // If the edit with its pieces is lost, a file is empty.
+            let Some(&byte) = bytes.first() else { continue };
+            assert!(bytes.iter().all(|it| *it == byte), "block {at}: {name}");
+            // A renamed file has the byte of its old name.
+            let is_own = byte == name.as_bytes()[0]
+                || name.starts_with("lost-")
+                || (name == "b-replaced" && byte == b'c');
+            assert!(is_own, "block {at}: {name} has {byte}");
+        }
+    }
+    assert!(dropped >= 2, "no chunk was used again");
+}

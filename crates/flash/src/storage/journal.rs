@@ -179,9 +179,9 @@ impl Found {
     }
 
     /// What a repair has found, which is to be written behind the chunk `current`.
-    pub(super) fn mended(generation: u64, current: usize, sequence: u64, ops: Vec<Op>) -> Self {
+    pub(super) fn mended(generation: u64, current: usize, sequence: u64) -> Self {
         let current = Some(current);
-        Found { generation, current, sequence, ops, ..Found::nothing() }
+        Found { generation, current, sequence, ..Found::nothing() }
     }
 
     /// Whether nothing was ever written.

@@ -4,10 +4,12 @@
 //! edits give the directory. Where an edit is missing:
 //!
 //! * a file that it made is known by its number alone, if later edits name its pieces: it is called `lost-` and that;
-//! * a file that it removed is there again, and reads return another file's bytes where its blocks were used since;
+//! * a file that it removed or moved is there as before; if one of its chunks was used again since, the file is left out;
 //! * a piece that it named is lost, but for chunks of logs, whose records say which log they belong to.
 //!
 //! The result is written as a new generation, into the chunk of the journal that says least. Data is not moved.
+
+mod pieces;
 
 use super::content::Content;
 use super::directory::{self, snapshot};
@@ -16,6 +18,7 @@ use super::journal::{self, Found, JOURNAL_CHUNKS, Journal, WholeEdit};
 use super::rotating;
 use crate::zones::{BLOCK_BYTES, Zones};
 use esker_base::{Error, Result};
+use pieces::{Known, Pieces};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
@@ -42,9 +45,8 @@ pub fn repair(zones: Arc<dyn Zones>) -> Result<Repaired> {
     if let Some(names) = names_as_they_are(&*zones, &mut repaired.problems) {
         return Ok(Repaired { names, ..repaired });
     }
-    let (mut found, first_lost) = read(&*zones, &mut repaired.problems)?;
-    let ops = std::mem::take(&mut found.ops);
-    found.ops = mend(&*zones, ops, first_lost, &mut repaired.problems)?;
+    let (mut found, edits, first_lost) = read(&*zones, &mut repaired.problems)?;
+    found.ops = mend(&*zones, edits, first_lost, &mut repaired.problems)?;
     let files = directory::files(&*zones, rotating(&zones.geometry()), &found)?;
     repaired.names = files.names.keys().cloned().collect();
     let snapshot = snapshot(&files.names, &files.space);
@@ -82,9 +84,9 @@ fn names_as_they_are(zones: &dyn Zones, problems: &mut Vec<String>) -> Option<Ve
     }
 }
 
-/// All changes that are whole, and where the next generation is to be written; and the lowest number of a file that an edit
-/// made which is lost.
-fn read(zones: &dyn Zones, problems: &mut Vec<String>) -> Result<(Found, u64)> {
+/// Where the next generation is to be written; the changes of all whole edits; and the lowest number that a file may have which
+/// a lost edit made.
+fn read(zones: &dyn Zones, problems: &mut Vec<String>) -> Result<(Found, Vec<Vec<Op>>, u64)> {
     let geometry = zones.geometry();
     let mut parts = Vec::new();
     for place in 0..JOURNAL_CHUNKS {
@@ -107,19 +109,24 @@ fn read(zones: &dyn Zones, problems: &mut Vec<String>) -> Result<(Found, u64)> {
         let source = io::Error::new(io::ErrorKind::InvalidData, what);
         return Err(Error::io("repair", zones.describe(), source));
     };
-    let (mut last, mut ops) = (base - 1, Vec::new());
-    let mut first_lost = u64::MAX;
+    let (mut last, mut edits) = (base - 1, Vec::new());
+    let (mut next_id, mut first_lost) = (1, u64::MAX);
     for (sequence, FoundEdit { edit, .. }) in history.range(base..) {
         if *sequence > last + 1 {
             problems.push(lost_edits(last + 1, sequence - 1));
-            first_lost = first_lost.min(next_id(&ops));
+            first_lost = first_lost.min(next_id);
         }
-        ops.extend(edit.ops.iter().cloned());
+        let made = edit.ops.iter().filter_map(|op| match op {
+            Op::Create(made) => Some(made.id + 1),
+            _ => None,
+        });
+        next_id = made.fold(next_id, u64::max);
+        edits.push(edit.ops.clone());
         last = *sequence;
     }
     // If no edit is missing between others, the last one may be.
-    let first_lost = first_lost.min(next_id(&ops));
-    Ok((Found::mended(generation, current, last, ops), first_lost))
+    let first_lost = first_lost.min(next_id);
+    Ok((Found::mended(generation, current, last), edits, first_lost))
 }
 
 /// An edit, and where it was found.
@@ -166,31 +173,46 @@ impl Part {
 /// The edits of all chunks, by sequence number.
 ///
 /// Each generation goes on where the one before was known to end. What follows there in the older chunk is an abandoned history: power
-/// loss may have kept edits behind one that it took. The newer generation used their numbers again.
+/// loss may have kept edits behind one that it took. The newer generation used their numbers again. If its first edits are lost, it
+/// does not say where it went on; then the first missing number of the older chunk does.
 fn history(parts: Vec<Part>) -> BTreeMap<u64, FoundEdit> {
-    let (mut ordered, others): (Vec<Part>, Vec<Part>) =
+    let (mut ordered, mut others): (Vec<Part>, Vec<Part>) =
         parts.into_iter().partition(|part| part.generation.is_some());
     ordered.sort_by_key(|part| part.generation);
+    others.retain(|part| !part.edits.is_empty());
     // A chunk whose header is damaged has its place among them by its first edit.
     for part in others {
         let at = ordered.iter().rposition(|other| other.first() <= part.first());
         ordered.insert(at.map_or(0, |at| at + 1), part);
     }
     let mut history = BTreeMap::new();
-    for part in ordered.into_iter().filter(|part| !part.edits.is_empty()) {
-        history.retain(|sequence, _| *sequence < part.first());
+    for part in ordered {
+        let goes_on_at = match part.edits.first() {
+            Some(first) if first.is_snapshot => first.edit.sequence,
+            first => {
+                let first = first.map_or(u64::MAX, |first| first.edit.sequence);
+                unproved_gap(&history).map_or(first, |gap| gap.min(first))
+            }
+        };
+        history.retain(|sequence, _| *sequence < goes_on_at);
         history.extend(part.edits.into_iter().map(|found| (found.edit.sequence, found)));
     }
     history
 }
 
-/// The number that the next file gets.
-fn next_id(ops: &[Op]) -> u64 {
-    let made = ops.iter().filter_map(|op| match op {
-        Op::Create(made) => Some(made.id + 1),
-        _ => None,
-    });
-    made.max().unwrap_or(1)
+/// The first missing number behind the newest snapshot, unless a later edit says that the missing one was durable: damage took that.
+fn unproved_gap(history: &BTreeMap<u64, FoundEdit>) -> Option<u64> {
+    let (first, _) = history.iter().rfind(|(_, found)| found.is_snapshot)?;
+    let mut last = *first;
+    for &sequence in history.range(*first..).map(|(sequence, _)| sequence) {
+        let missing = last + 1;
+        let mut later = history.range(sequence..).map(|(_, found)| found);
+        if sequence > missing && !later.any(|it| it.edit.durable.is_some_and(|it| it >= missing)) {
+            return Some(missing);
+        }
+        last = sequence;
+    }
+    None
 }
 
 fn lost_edits(first: u64, last: u64) -> String {
@@ -203,66 +225,68 @@ fn lost_edits(first: u64, last: u64) -> String {
 /// The changes as a journal without damage has them.
 fn mend(
     zones: &dyn Zones,
-    ops: Vec<Op>,
+    edits: Vec<Vec<Op>>,
     first_lost: u64,
     problems: &mut Vec<String>,
 ) -> Result<Vec<Op>> {
     let mut names: BTreeMap<String, u64> = BTreeMap::new();
-    // Files by number: the size of a log, and the pieces.
-    let mut files: BTreeMap<u64, (Made, Vec<Extent>)> = BTreeMap::new();
+    let mut files = Pieces::default();
     let (mut wear, mut known) = (Vec::new(), BTreeSet::new());
-    for op in ops {
-        match op {
-            Op::Create(made) => {
-                known.insert(made.id);
-                if let Some(before) = names.insert(made.name.clone(), made.id) {
-                    files.remove(&before);
-                }
-                files.insert(made.id, (made, Vec::new()));
+    for edit in edits {
+        // An edit reports the resets before it, also of chunks that it uses.
+        for op in &edit {
+            if let Op::Reset(chunks) = op {
+                chunks.iter().for_each(|chunk| files.reset(*chunk));
             }
-            Op::Extend(id, extents) => match files.get_mut(&id) {
-                Some((_, pieces)) => pieces.extend(extents),
-                // Files that were removed while they were written are extended still.
-                None if known.contains(&id) || id < first_lost => {}
-                None => {
-                    let made = Made::unnamed(id);
-                    names.insert(made.name.clone(), id);
-                    known.insert(id);
-                    files.insert(id, (made, extents));
-                }
-            },
-            Op::Replace(id, extents) => {
-                if let Some((_, pieces)) = files.get_mut(&id) {
-                    *pieces = extents;
-                }
+        }
+        for op in edit {
+            // Files that were removed while they were written are extended still.
+            if let Op::Extend(id, _) | Op::Replace(id, _) = &op
+                && *id >= first_lost
+                && known.insert(*id)
+            {
+                let made = Made::unnamed(*id);
+                names.insert(made.name.clone(), *id);
+                files.create(made);
             }
-            Op::Remove(name) => {
-                names.remove(&name).map(|id| files.remove(&id));
-            }
-            Op::Rename(from, to) => match names.remove(&from) {
-                Some(id) => {
-                    if let Some(before) = names.insert(to.clone(), id).filter(|it| *it != id) {
-                        files.remove(&before);
+            match op {
+                Op::Create(made) => {
+                    known.insert(made.id);
+                    if let Some(before) = names.insert(made.name.clone(), made.id) {
+                        files.remove(before);
                     }
-                    if let Some((made, _)) = files.get_mut(&id) {
-                        made.name = to;
-                    }
+                    files.create(made);
                 }
-                None => problems.push(format!("{to}: it was {from} before, which is lost")),
-            },
-            Op::Reset(_) | Op::Resets(_) => wear.push(op),
+                Op::Extend(id, pieces) => files.extend(id, pieces),
+                Op::Replace(id, pieces) => files.replace(id, pieces),
+                Op::Remove(name) => {
+                    names.remove(&name).into_iter().for_each(|id| files.remove(id));
+                }
+                Op::Rename(from, to) => match names.remove(&from) {
+                    Some(id) => {
+                        if let Some(before) = names.insert(to.clone(), id).filter(|it| *it != id) {
+                            files.remove(before);
+                        }
+                        if let Some(file) = files.get_mut(id) {
+                            file.made.name = to;
+                        }
+                    }
+                    None => problems.push(format!("{to}: it was {from} before, which is lost")),
+                },
+                Op::Reset(_) | Op::Resets(_) => wear.push(op),
+            }
         }
     }
     adopt(zones, &mut files, first_lost, &known, problems)?;
     let mut mended = Vec::new();
-    for (id, (made, mut pieces)) in files {
-        let (before, is_log) = (pieces.len(), made.log_bytes.is_some());
+    for (id, Known { made, mut pieces, overwritten }) in files.into_files() {
+        let (before, is_log) = (pieces.len() + overwritten, made.log_bytes.is_some());
         pieces.retain(|piece| is_possible(zones, piece, is_log));
         if pieces.len() < before {
             let lost = before - pieces.len();
             problems.push(format!("{}: {lost} of its {before} pieces are lost", made.name));
-            if !is_log {
-                // Which of its bytes the others are is not known.
+            // Which of its bytes the others are is not known, but for logs.
+            if !is_log || pieces.is_empty() {
                 continue;
             }
         }
@@ -286,14 +310,13 @@ fn is_possible(zones: &dyn Zones, piece: &Extent, is_log: bool) -> bool {
 /// its number alone.
 fn adopt(
     zones: &dyn Zones,
-    files: &mut BTreeMap<u64, (Made, Vec<Extent>)>,
+    files: &mut Pieces,
     first_lost: u64,
     known: &BTreeSet<u64>,
     problems: &mut Vec<String>,
 ) -> Result<()> {
     let geometry = zones.geometry();
-    let taken: BTreeSet<u32> =
-        files.values().flat_map(|(_, pieces)| pieces.iter().map(|piece| piece.chunk)).collect();
+    let taken = files.chunks();
     for index in JOURNAL_CHUNKS as u32..geometry.chunks() as u32 {
         let chunk = geometry.chunk(index as usize);
         if taken.contains(&index) || zones.is_bad(chunk) || zones.written(chunk)? == 0 {
@@ -301,10 +324,10 @@ fn adopt(
         }
         let mut content = Content::of(zones, chunk)?;
         let Some(id) = format::log_of(content.from(0, BLOCK_BYTES as usize)?) else { continue };
-        if id >= first_lost && !known.contains(&id) {
-            files.entry(id).or_insert_with(|| (Made::unnamed(id), Vec::new()));
+        if id >= first_lost && !known.contains(&id) && files.get_mut(id).is_none() {
+            files.create(Made::unnamed(id));
         }
-        let Some((made, pieces)) = files.get_mut(&id) else { continue };
+        let Some(Known { made, pieces, .. }) = files.get_mut(id) else { continue };
         if pieces.is_empty() || made.log_bytes.is_some() {
             problems.push(format!("{}: chunk {index} begins with a record of it", made.name));
             pieces.push(Extent { chunk: index, block: 0, bytes: geometry.chunk_bytes });

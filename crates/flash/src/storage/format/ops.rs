@@ -24,6 +24,13 @@ impl Extent {
     pub(in super::super) fn start(&self) -> u64 {
         u64::from(self.block) * BLOCK_BYTES
     }
+
+    /// Whether both have a block of a chunk.
+    pub(in super::super) fn overlaps(&self, other: &Extent) -> bool {
+        self.chunk == other.chunk
+            && self.start() < other.start() + other.taken()
+            && other.start() < self.start() + self.taken()
+    }
 }
 
 /// A file without its bytes.
