@@ -109,6 +109,8 @@ fn every_database_is_charged_for_what_it_holds_and_gives_it_back() {
     let rest = small.stats();
     assert_eq!((rest.databases, rest.cache_bytes), (1, 0));
     assert_eq!(rest.memory_charged_bytes, rest.memory_own_bytes);
+    let all = rest.cache_capacity_bytes + rest.memory_charged_bytes;
+    assert!(all.abs_diff(256 << 20) < 64 << 10, "{all} bytes: the cache has what was given back");
     assert!(has(&small, 0..10));
 }
 
@@ -145,6 +147,28 @@ fn memtables_of_all_databases_together_stay_within_their_part_of_the_budget() {
     // What was charged last may be beyond the half at which it is noticed.
     assert!(held <= BUDGET as u64, "{held} bytes of MemTables");
     assert!(databases.iter().map(|db| db.stats().flushes).sum::<u64>() > 10);
+}
+
+#[test]
+fn the_largest_memtable_of_all_is_flushed_for_a_database_that_finds_no_memory() {
+    let (background, resources) = (Counted::default(), Resources::new(24 << 20, 2).unwrap());
+    let open = || {
+        let env = Env {
+            background: Arc::new(background.clone()),
+            ..Env::over(Arc::new(MemoryStorage::new()))
+        };
+        let (segment_bytes, resources) = (8 << 20, Some(resources.clone()));
+        Db::open_with(env, Settings { segment_bytes, resources, ..Settings::default() }).unwrap()
+    };
+    let (idle, busy) = (open(), open());
+    fill(&idle, 0..40_000);
+    assert_eq!(idle.stats().flushes, 0);
+    let puts = (0..400_000).take_while(|key| {
+        fill(&busy, *key..key + 1);
+        idle.stats().flushes == 0
+    });
+    assert!(puts.count() < 400_000, "nobody asked the idle database for its memory");
+    assert!(has(&idle, 0..40_000));
 }
 
 #[test]
