@@ -5,7 +5,7 @@
 //! a database.
 
 use crate::inner::Inner;
-use crate::manifest::{CURRENT, Manifest, State};
+use crate::manifest::{CURRENT, Change, Manifest, State};
 use crate::recover::{self, Found};
 use crate::version::table_file_name;
 use esker_base::{Error, Result, Rng};
@@ -84,7 +84,10 @@ fn link(
     // the owner of the original's log directory.
     let chance = inner.clock.now().as_nanos() as u64 ^ inner.installer.next_file();
     let identity = Rng::new(inner.installer.identity() ^ chance).next_u64();
-    Manifest::create(target, id, identity, &copy.snapshot())?.seal(target)
+    // A manifest whose length `CURRENT` notes ends with a closing record.
+    let mut snapshot = copy.snapshot();
+    snapshot.changes.push(Change::Closed);
+    Manifest::create(target, id, identity, &snapshot)?.seal(target)
 }
 
 #[cfg(test)]
