@@ -50,7 +50,7 @@ pub enum RemoteError {
     },
 
     /// The time was over. A store, a delete or a write was not sent then, and not done: once sent, it would be unknown.
-    #[error("the node did not answer, or took nothing more, in time")]
+    #[error("timeout: the node did not respond, or stopped receiving")]
     Deadline,
 
     /// The node refused.

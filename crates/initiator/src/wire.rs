@@ -4,7 +4,7 @@
 //! and never while the socket is waited for.
 
 use crate::deadline::Deadline;
-use crate::link::{closed, is_no_failure, lost};
+use crate::link::{is_no_failure, lost};
 use crate::{RemoteError, Settings};
 use esker_nvme::Nqn;
 use esker_tls::{Channel, TlsError, client_psks};
@@ -14,6 +14,9 @@ use std::net::TcpStream;
 
 /// Plain bytes that are encrypted at a time: some records.
 const PIECE_BYTES: usize = 64 << 10;
+
+const HANDSHAKE_CLOSED: &str = "the node closed it during the TLS handshake; it may have no TLS, \
+                                or too many handshakes in progress";
 
 /// What one read of the socket takes.
 const RECORD_BYTES: usize = 17 << 10;
@@ -62,7 +65,9 @@ impl Wire {
                 _ => {}
             }
             match (&wire.socket).read(&mut piece) {
-                Ok(0) => return Err(closed(&address)),
+                Ok(0) => {
+                    return Err(RemoteError::Lost { address, why: HANDSHAKE_CLOSED.to_owned() });
+                }
                 Ok(bytes) => tls.channel.lock().feed(&piece[..bytes]),
                 Err(error) if is_no_failure(&error) => {}
                 Err(error) => return Err(lost(&address, &error)),

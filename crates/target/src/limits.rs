@@ -40,7 +40,8 @@ pub(crate) const OUTPUT_BYTES: usize = TRANSFER_BYTES_UNDER_WAY + (1 << 20);
 /// How long a new connection may take until its queue is connected.
 pub const CONNECT_TIME: Duration = Duration::from_secs(10);
 
-/// TLS handshakes of one reactor in progress. Further ones are refused.
+/// TLS handshakes of one reactor in progress. For a further one, the oldest whose host has not proved its key ends; without
+/// such, the further one is refused.
 pub const HANDSHAKES: usize = 128;
 
 /// What one receive of a TLS connection takes: a record of the longest kind.

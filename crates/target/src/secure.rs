@@ -35,6 +35,11 @@ impl Wire {
     pub(crate) fn is_handshake(&self) -> bool {
         matches!(self, Wire::Secure(secure) if !secure.is_established)
     }
+
+    /// Whether it is in a handshake, and the host has proved no key.
+    pub(crate) fn is_unproved(&self) -> bool {
+        matches!(self, Wire::Secure(secure) if !secure.channel.is_proved())
+    }
 }
 
 impl Secure {
@@ -51,6 +56,10 @@ impl Secure {
             output: Vec::new(),
             plain: None,
         })
+    }
+
+    pub(crate) fn is_established(&self) -> bool {
+        self.is_established
     }
 
     /// Bytes came from the socket; none means that the peer sends no more.

@@ -62,6 +62,14 @@ pub struct HostAccess {
 }
 
 impl Subsystem {
+    /// A host that has two entries: only the first one would say what it must prove.
+    pub(crate) fn listed_twice(&self) -> Option<&Nqn> {
+        let Access::Listed(hosts) = &self.access else { return None };
+        let mut names: Vec<&Nqn> = hosts.iter().map(|entry| &entry.host).collect();
+        names.sort_unstable_by_key(|name| name.as_str());
+        names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+    }
+
     /// The entry of `host`: `None` if it may not connect; `Some(None)` if anyone may.
     pub(crate) fn access_of(&self, host: &Nqn) -> Option<Option<&HostAccess>> {
         match &self.access {

@@ -6,7 +6,7 @@ use crate::reactor;
 use crate::residents::RESIDENTS_MAX;
 use crate::shared::Shared;
 use crate::stats::Counters;
-use crate::{Namespace, Settings, Totals};
+use crate::{Namespace, Settings, Subsystem, Totals};
 use esker_base::background::Running;
 use esker_base::{Background, Clock, Entropy, Error, Priority, Result};
 use esker_uring::Sender;
@@ -26,12 +26,22 @@ pub struct Target {
 
 impl Target {
     /// Listens, and starts the reactors.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot listen, if a thread or a ring cannot be started, if namespaces have too many parts, or if a
+    /// subsystem lists a host twice.
     pub fn start(
         settings: Settings,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
         background: &Arc<dyn Background>,
     ) -> Result<Self> {
+        if let Some(host) = settings.subsystems.iter().find_map(Subsystem::listed_twice) {
+            let reason = "it is listed twice; put its secrets and keys into one entry".to_owned();
+            let value = host.to_string();
+            return Err(Error::InvalidSetting { setting: "access", value, reason });
+        }
         let name = settings.listen.to_string();
         let listener = TcpListener::bind(settings.listen)
             .map_err(|source| Error::io("listen on", &name, source))?;

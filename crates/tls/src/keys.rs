@@ -1,4 +1,4 @@
-//! Whose keys a node knows, and which one a host names.
+//! TLS keys of hosts, and lookup of the key named in a ClientHello.
 
 use crate::hello::Hello;
 use crate::{TlsError, hello};

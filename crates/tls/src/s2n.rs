@@ -106,6 +106,11 @@ impl Channel {
         Ok(true)
     }
 
+    /// Whether a node's end has found the key that the host's first message proves. A host's end has its key.
+    pub fn is_proved(&self) -> bool {
+        matches!(self.state, State::Runs(_))
+    }
+
     /// Whom a host has proved to be.
     pub fn peer(&self) -> Option<&Peer> {
         self.peer.as_ref().filter(|_| self.is_established)

@@ -38,8 +38,7 @@ impl Shell {
 
     /// A host begins with TLS: its first bytes are in `room`.
     fn secure(&mut self, id: ConnectionId, room: Slice, bytes: usize) {
-        let handshakes = self.connections.values().filter(|served| served.wire.is_handshake());
-        let is_full = handshakes.count() >= HANDSHAKES;
+        let is_full = !self.has_place_for_handshake();
         let Some(served) = self.connections.get_mut(&id) else { return };
         let keys = self.shared.host_keys.clone().filter(|_| !is_full);
         match keys.and_then(|keys| Secure::begin(keys, room, bytes).ok()) {
@@ -49,6 +48,19 @@ impl Shell {
                 served.connection.close();
             }
         }
+    }
+
+    /// Whether one more handshake may begin. Where there are too many, hosts that have proved no key make room.
+    fn has_place_for_handshake(&mut self) -> bool {
+        let handshakes = || self.connections.iter().filter(|(_, it)| it.wire.is_handshake());
+        if handshakes().count() < HANDSHAKES {
+            return true;
+        }
+        let unproved = handshakes().filter(|(_, served)| served.wire.is_unproved());
+        let Some(oldest) = unproved.map(|(id, _)| *id).min() else { return false };
+        add(&self.counters.tls_refused, 1);
+        self.forget(oldest);
+        true
     }
 
     /// Submits what the connection wants, or drops it.
@@ -145,7 +157,9 @@ impl Shell {
                 match secure.deliver(&mut served.connection) {
                     Ok(any) => came = any,
                     Err(_) => {
-                        add(&self.counters.tls_refused, 1);
+                        if !secure.is_established() {
+                            add(&self.counters.tls_refused, 1);
+                        }
                         // An alert says why.
                         send_now(&served.socket, &[IoSlice::new(&secure.close())]);
                         served.connection.close();

@@ -62,14 +62,18 @@ fn start_with(
     clock: Arc<dyn Clock>,
     background: Arc<dyn Background>,
 ) -> Target {
-    let settings = Settings {
+    let settings = settings(reactors, subsystem);
+    Target::start(settings, clock, Arc::new(SystemEntropy), &background).unwrap()
+}
+
+fn settings(reactors: usize, subsystem: Subsystem) -> Settings {
+    Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
         reactors,
         drain_time: Duration::from_secs(10),
         memory_bytes: limits::MEMORY_BYTES,
         subsystems: vec![subsystem],
-    };
-    Target::start(settings, clock, Arc::new(SystemEntropy), &background).unwrap()
+    }
 }
 
 /// Allows the descriptors of several thousand connections, if the system does: both ends of all tests' are in this process. A test that

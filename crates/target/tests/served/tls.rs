@@ -2,8 +2,8 @@
 
 use crate::controllers::{DISCOVERY, HandClock};
 use crate::wire::{Wire, connect, in_capsule};
-use crate::{HOST, NODE, start_reactors, subsystem, wait_until};
-use esker_base::{Clock, SystemClock};
+use crate::{HOST, NODE, settings, start_reactors, subsystem, wait_until};
+use esker_base::{Background, Clock, SystemClock, SystemEntropy, Threads};
 use esker_nvme::Nqn;
 use esker_nvme::tls::TlsKey;
 use esker_target::{Access, HostAccess, Target, limits};
@@ -57,14 +57,22 @@ struct Tls {
 impl Tls {
     /// With the key of HOST for a subsystem.
     fn open(target: &Target, subsystem: &str) -> Self {
-        let psks = client_psks(&TlsKey::parse(KEY).unwrap(), &nqn(HOST), &nqn(subsystem));
-        let channel = Channel::client(&psks).unwrap();
-        let mut tls = Tls { wire: Wire::raw(target.address()), channel };
+        let mut tls = Self::begin(target, subsystem);
         while !tls.channel.handshake().unwrap() {
             tls.flush();
             tls.fill();
         }
         tls.flush();
+        tls
+    }
+
+    /// The same, without its last message.
+    fn begin(target: &Target, subsystem: &str) -> Self {
+        let psks = client_psks(&TlsKey::parse(KEY).unwrap(), &nqn(HOST), &nqn(subsystem));
+        let channel = Channel::client(&psks).unwrap();
+        let mut tls = Tls { wire: Wire::raw(target.address()), channel };
+        tls.flush();
+        assert_ne!(tls.fill(), 0);
         tls
     }
 
@@ -135,6 +143,35 @@ fn a_host_is_who_its_key_says_and_no_other() {
 }
 
 #[test]
+fn a_record_that_was_changed_ends_the_connection_and_is_no_refusal() {
+    if !is_built() {
+        return;
+    }
+    let target = guarded(Arc::new(SystemClock::new()));
+    let mut tls = Tls::open(&target, NODE);
+    assert_eq!(tls.connect(NODE, HOST), SUCCESS);
+    tls.channel.encrypt(&[7; 100]).unwrap();
+    let mut record = tls.channel.take_output();
+    *record.last_mut().unwrap() ^= 1;
+    tls.wire.stream.write_all(&record).unwrap();
+    wait_until("it ends", || target.totals().connections_closed == 1);
+    assert_eq!(target.totals().tls_refused, 0);
+}
+
+#[test]
+fn a_host_that_is_listed_twice_is_refused_at_the_start() {
+    let entry =
+        |tls_keys| HostAccess { host: nqn(HOST), secret: None, controller_secret: None, tls_keys };
+    // By its first entry it would need no TLS.
+    let entries = vec![entry(Vec::new()), entry(vec![TlsKey::parse(KEY).unwrap()])];
+    let settings = settings(1, subsystem(Access::Listed(entries)));
+    let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
+    let background: Arc<dyn Background> = Arc::new(Threads);
+    let started = Target::start(settings, clock, entropy, &background);
+    assert!(started.err().is_some_and(|error| error.to_string().contains("listed twice")));
+}
+
+#[test]
 fn a_handshake_that_stands_still_ends_like_any_connection() {
     let clock = Arc::new(HandClock::default());
     let target = guarded(clock.clone());
@@ -160,13 +197,22 @@ fn a_reactor_has_so_many_handshakes_at_a_time() {
         wire.stream.write_all(&[22, 3, 1]).unwrap();
         wire
     };
-    let mut first: Vec<_> = (0..limits::HANDSHAKES).map(|_| begin()).collect();
-    wait_until("all are there", || target.totals().connections_opened == limits::HANDSHAKES as u64);
+    let most = limits::HANDSHAKES as u64;
+    let mut silent: Vec<_> = (0..most).map(|_| begin()).collect();
+    wait_until("all are there", || target.totals().connections_opened == most);
+    // Silent hosts make room for one with a key, the oldest first.
+    assert_eq!(Tls::open(&target, NODE).connect(NODE, HOST), SUCCESS);
+    assert_eq!(silent[0].stream.read(&mut [0]).unwrap(), 0);
+    assert_eq!(target.totals().tls_refused, 1);
+    silent.clear();
+    wait_until("all are gone", || target.totals().connections_closed == most + 1);
+    // Hosts that have proved their key, and go no further.
+    let proved: Vec<_> = (0..most).map(|_| Tls::begin(&target, NODE)).collect();
+    assert_eq!(target.totals().tls_refused, 1);
     let mut more = begin();
     assert_eq!(more.stream.read(&mut [0]).unwrap(), 0, "one more is refused");
-    first.pop();
-    wait_until("one is gone", || target.totals().connections_closed == 2);
-    assert_eq!(Tls::open(&target, NODE).connect(NODE, HOST), SUCCESS);
+    assert_eq!(target.totals().tls_refused, 2);
+    drop(proved);
     // Clear text is another matter.
     let open = Wire::open(target.address(), 0).connect(NODE, OPEN, 0xffff, 0, 31, 0);
     assert_eq!(open.status, SUCCESS);
