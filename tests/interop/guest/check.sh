@@ -11,7 +11,7 @@ check() {
     dmesg -c >/dev/null
     (set -eu; "$@") >/tmp/said 2>&1 &
     check=$!
-    tries=$((SECONDS_MAX * 10))
+    tries=$((SECONDS_MAX * PATIENCE * 10))
     while kill -0 $check 2>/dev/null; do
         tries=$((tries - 1))
         [ $tries -gt 0 ] || give_up
@@ -43,9 +43,9 @@ expect() { # WHAT FOUND WANTED
     [ "$2" = "$3" ] || { echo "$1: found '$2', wanted '$3'"; return 1; }
 }
 
-# Waits until a command succeeds, at most so many seconds.
+# Waits until a command succeeds, at most so many seconds, or as many times longer as the script outside says.
 wait_for() { # SECONDS COMMAND...
-    local waits=$(($1 * 10))
+    local waits=$(($1 * PATIENCE * 10))
     shift
     until "$@"; do
         waits=$((waits - 1))
