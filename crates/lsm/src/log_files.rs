@@ -73,6 +73,7 @@ impl LogFiles {
         if prepared >= self.segment_bytes {
             self.note_whole(header.epoch);
         }
+        // The one sync is for the header, and for the length and the zeros of a new file.
         let begun = file
             .write_at(0, &header.encode())
             .and_then(|()| file.sync())

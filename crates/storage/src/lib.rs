@@ -68,9 +68,9 @@ pub trait Storage: Send + Sync + 'static {
     fn create_log(&self, name: &str, bytes: u64) -> Result<Arc<dyn LogFile>>;
 
     /// Creates a log file of exactly `bytes` bytes that read as zeros, of which the first `prepared` are
-    /// prepared. [`LogFile::prepare`] prepares the rest, before it is written to. The length survives
-    /// power loss as soon as the name does. A storage that does not allocate in steps prepares all of it
-    /// here. Fails if the name is taken.
+    /// prepared. [`LogFile::prepare`] prepares the rest, before it is written to. The length and the zeros
+    /// survive power loss after [`LogFile::sync`]. A storage that does not allocate in steps prepares all
+    /// of it here. Fails if the name is taken.
     fn create_log_in_steps(
         &self,
         name: &str,

@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The zeros written at a time. A write this size leaves a folio this size in the page cache, and a
 /// file system visits every block of a folio on each later write into it. On ext4, writes of 136
@@ -27,6 +27,8 @@ pub(super) struct PosixLog {
     bytes: u64,
     /// Writes may go to the bytes below this.
     prepared: AtomicU64,
+    /// Whether the first sync is still to make the length durable.
+    is_length_new: AtomicBool,
     /// The file, opened once more, for [`LogFile::prepare`]. The system tells a failure to write back once
     /// for each opening: a sync of a step must not take from the log's sync the failure of a frame.
     steps: Option<File>,
@@ -37,10 +39,15 @@ pub(super) struct PosixLog {
 impl PosixLog {
     /// Creates a log. If that fails half-way, neither the name nor the space stays taken.
     pub(super) fn create(directory: &Directory, name: &str, bytes: u64) -> Result<Self> {
-        PosixLog::create_in_steps(directory, name, bytes, bytes)
+        let log = PosixLog::create_in_steps(directory, name, bytes, bytes)?;
+        log.sync().inspect_err(|_| {
+            let _ = directory.remove(name);
+        })?;
+        Ok(log)
     }
 
-    /// Creates a log of which only the first `prepared` bytes are allocated. The rest is a hole.
+    /// Creates a log of which only the first `prepared` bytes are allocated. The rest is a hole. Does not
+    /// sync: nothing relies on a log before its header is in it, and the sync of the header covers both.
     pub(super) fn create_in_steps(
         directory: &Directory,
         name: &str,
@@ -56,10 +63,7 @@ impl PosixLog {
             true => file.set_len(bytes),
             false => Ok(()),
         };
-        // A data sync need not make a length durable that no data reaches.
-        let sync = || if prepared < bytes { file.sync_all() } else { file.sync_data() };
-        let filled =
-            set_length().and_then(|()| fill_with_zeros(&file, 0..prepared)).and_then(|()| sync());
+        let filled = set_length().and_then(|()| fill_with_zeros(&file, 0..prepared));
         if let Err(source) = filled {
             // The first failure says more than that of the clean-up.
             let _ = directory.remove(name);
@@ -74,12 +78,14 @@ impl PosixLog {
             failure("open", &path, source)
         })?;
         advice::read_ahead(&file, 0, prepared);
-        Ok(PosixLog { steps, ..PosixLog::over(file, bytes, prepared, path, name) })
+        let is_length_new = AtomicBool::new(prepared < bytes);
+        Ok(PosixLog { steps, is_length_new, ..PosixLog::over(file, bytes, prepared, path, name) })
     }
 
     fn over(file: File, bytes: u64, prepared: u64, path: PathBuf, name: &str) -> Self {
         let (prepared, name) = (prepared.into(), name.to_owned());
-        PosixLog { file, bytes, prepared, steps: None, path, name }
+        let is_length_new = AtomicBool::new(false);
+        PosixLog { file, bytes, prepared, is_length_new, steps: None, path, name }
     }
 
     /// Opens a log as it is.
@@ -180,7 +186,14 @@ impl LogFile for PosixLog {
     }
 
     fn sync(&self) -> Result<()> {
-        self.file.sync_data().map_err(|source| failure("sync", &self.path, source))
+        // A data sync need not make a length durable that no data reaches.
+        let synced = match self.is_length_new.load(Ordering::Relaxed) {
+            true => self.file.sync_all(),
+            false => self.file.sync_data(),
+        };
+        synced.map_err(|source| failure("sync", &self.path, source))?;
+        self.is_length_new.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
     fn name(&self) -> &str {
