@@ -230,6 +230,38 @@ mod tests {
         assert_eq!(db.get(&keyspace, b"k").unwrap().as_deref(), Some(&b"new"[..]));
     }
 
+    /// R1 for a batch over two MemTables, of which the view has the first.
+    #[test]
+    fn a_reader_whose_view_is_old_sees_all_of_a_large_batch_or_nothing() {
+        let env =
+            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let settings =
+            Settings { segment_bytes: 64 << 10, memory_bytes: 4 << 20, ..Settings::default() };
+        let db = Db::open_with(env, settings).unwrap();
+        let (keyspace, inner) = (db.default_keyspace(), db.inner());
+        // Whole segments are prepared ahead once one was filled.
+        for filler in 0..60_u8 {
+            db.put(&keyspace, &[1, filler], &[0; 4_000]).unwrap();
+        }
+        let keys: Vec<[u8; 2]> = (0..10).map(|number| [2, number]).collect();
+        keys.iter().for_each(|key| db.put(&keyspace, key, b"old").unwrap());
+        db.flush().unwrap();
+        for filler in 0..9_u8 {
+            db.put(&keyspace, &[1, filler], &[0; 4_000]).unwrap();
+        }
+        while db.step() {}
+        let view = inner.view.load();
+        let mut batch = db.batch();
+        keys.iter().for_each(|key| batch.put(&keyspace, key, &[2; 4_000]));
+        db.write(&batch).unwrap();
+        assert!(view.memtables[0].ends_in_batch(), "the batch begins in the view");
+        let now = inner.commit.visible();
+        for key in &keys {
+            let found = get(inner, &view, keyspace.id(), key, now, Patience::MayBlock).unwrap();
+            assert_eq!(found.as_deref(), Some(&b"old"[..]), "{key:?}");
+        }
+    }
+
     /// A merge forgets the seqnos of versions that everybody may see; whoever reads at an older moment
     /// without a snapshot, as `multi_get` does, is not everybody.
     #[test]

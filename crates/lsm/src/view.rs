@@ -20,11 +20,12 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// The last write that the view can have: the newest MemTable's, as far as it has got.
+    /// The last write that the view can have: the newest MemTable's, as far as it has got. Always the end of a
+    /// batch: where one goes on in a MemTable that is not in the view, the write before that batch.
     #[inline]
     pub(crate) fn last_seqno(&self) -> Seqno {
         match self.memtables.first() {
-            Some(newest) => newest.last_seqno(),
+            Some(newest) => newest.last_whole_seqno(),
             None => self.version.flushed_through,
         }
     }

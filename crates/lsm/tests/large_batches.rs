@@ -266,6 +266,32 @@ fn a_power_loss_at_any_call_of_a_batch_or_its_flush_leaves_all_of_it_or_nothing(
     }
 }
 
+/// The first segment is small and grows. One that could not, and is empty, must not keep the log from going on.
+#[test]
+fn a_batch_follows_a_segment_that_could_not_grow() {
+    let mut refused = 0;
+    for calls in 0..20 {
+        let disk = FaultStorage::new(Rng::new(calls));
+        let db = reopen(&disk, Sync::Os);
+        disk.fail_after(calls, FaultKind::NoSpace);
+        let put = db.put(&db.default_keyspace(), b"grows", &[7; 10_000]);
+        if put.is_ok() {
+            continue;
+        }
+        match write(&db, 2, 30) {
+            Ok(()) => refused += 1,
+            // It was the append that failed: the log has ended.
+            Err(Error::LogFailed { .. }) => continue,
+            Err(error) => panic!("call {calls}: {error}"),
+        }
+        db.flush().unwrap();
+        assert_eq!(mark(&db, 30), Some(2), "call {calls}");
+        db.close().unwrap();
+        assert_eq!(mark(&reopen(&disk, Sync::Os), 30), Some(2), "call {calls}");
+    }
+    assert!(refused > 0);
+}
+
 #[test]
 fn a_batch_that_fails_at_any_call_is_seen_by_no_reader() {
     for calls in 0.. {

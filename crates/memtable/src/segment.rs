@@ -56,8 +56,9 @@ struct Reserved {
     /// Up to where frames may be reserved, and how many entries: of a segment that grows, less than it
     /// holds. Only ever raised, with release ordering, after what lies below is there.
     limit: Limit,
-    /// Whether the batch of the last frame goes on in another.
-    in_batch: AtomicBool,
+    /// If the batch of the last frame goes on in another, the first seqno of that batch, or of that frame if nothing
+    /// more is known; otherwise 0, which no entry has.
+    batch_from: AtomicU64,
 }
 
 /// Whether a segment's frames will ever be read back.
@@ -144,8 +145,9 @@ impl Segment {
         }
         segment.reserved.entries.store(number, Ordering::Relaxed);
         segment.reserved.offset.store(scan.end as u32, Ordering::Relaxed);
-        let in_batch = scan.frames.last().is_some_and(|frame| frame.continues);
-        segment.reserved.in_batch.store(in_batch, Ordering::Relaxed);
+        let last = scan.frames.last().filter(|frame| frame.continues);
+        let batch_from = last.map_or(0, |frame| frame.first_seqno);
+        segment.reserved.batch_from.store(batch_from, Ordering::Relaxed);
         segment.reserved.sealed.store(true, Ordering::Release);
         segment
     }
@@ -172,7 +174,7 @@ impl Segment {
                 offset: AtomicU32::new(header.first_frame() as u32),
                 sealed: AtomicBool::new(false),
                 limit,
-                in_batch: AtomicBool::new(false),
+                batch_from: AtomicU64::new(0),
             },
             memory,
         }
@@ -275,23 +277,29 @@ impl Segment {
         Some(reservation)
     }
 
-    /// The same for a frame of a batch that has several; the batch goes on after it, or ends with it.
+    /// The same for a frame of a batch that has several. If the batch goes on after it, `continues` is the
+    /// batch's first seqno.
     pub fn reserve_part(
         &self,
         tail: &mut Tail,
         bytes: usize,
         count: u32,
-        continues: bool,
+        continues: Option<Seqno>,
     ) -> Option<Reservation> {
         assert!(self.header.flags & GROUPS != 0, "the segment's frames may be of groups");
         let reservation = self.reserve(tail, bytes, count)?;
-        self.reserved.in_batch.store(continues, Ordering::Release);
-        Some(Reservation { continues, ..reservation })
+        self.reserved.batch_from.store(continues.unwrap_or(0), Ordering::Release);
+        Some(Reservation { continues: continues.is_some(), ..reservation })
     }
 
     /// Whether the batch of the last frame goes on in the next segment, once nothing more is reserved.
     pub fn ends_in_batch(&self) -> bool {
-        self.reserved.in_batch.load(Ordering::Acquire)
+        self.batch_from().is_some()
+    }
+
+    /// The first seqno of the batch of the last frame, if that batch goes on in the next segment.
+    pub fn batch_from(&self) -> Option<Seqno> {
+        Some(self.reserved.batch_from.load(Ordering::Acquire)).filter(|&from| from > 0)
     }
 
     /// Gives the tail back: nothing more will be reserved.

@@ -66,6 +66,7 @@ fn grouped() -> (SegmentHeader, Vec<u8>) {
     let mut tail = memtable.activate(1000);
     for (batch, continues) in batches().into_iter().zip([true, false, true]) {
         let (bytes, count) = (encode(&batch), batch.len() as u32);
+        let continues = continues.then_some(tail.next_seqno());
         let part = memtable.reserve_part(&mut tail, bytes.len(), count, continues).unwrap();
         memtable.insert(&memtable.fill(part, 999, &bytes).fence());
     }

@@ -106,9 +106,10 @@ impl Commit {
                 continue;
             };
             let mut segments = segments.into_iter();
+            let batch_from = tail.state.next_seqno;
             let mut reserved = Vec::with_capacity(parts.len());
             for (at, part) in parts.iter().enumerate() {
-                let continues = at + 1 < parts.len();
+                let continues = (at + 1 < parts.len()).then_some(batch_from);
                 let place = loop {
                     if let Some(place) = tail.state.reserve_part(part, continues) {
                         break place;
@@ -148,7 +149,7 @@ impl TailState {
     }
 
     /// A place for `part` in the active segment, or `None` if another is to follow it.
-    fn reserve_part(&mut self, part: &Part, continues: bool) -> Option<ReservedPart> {
+    fn reserve_part(&mut self, part: &Part, continues: Option<Seqno>) -> Option<ReservedPart> {
         let (memtable, tail) = self.active.as_mut()?;
         let range_deletes = self.range_deletes + part.range_deletes;
         if range_deletes > RANGE_DELETES_MAX {

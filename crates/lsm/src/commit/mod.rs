@@ -138,7 +138,11 @@ impl TailGuard<'_> {
         let base_seqno = self.state.next_seqno;
         let tail = memtable.activate(base_seqno);
         self.commit.group.push(segment);
-        self.seal();
+        // Also if nothing is in it: one that could not grow, for example. The appender stops at a segment that is
+        // neither full nor sealed.
+        if let Some((before, tail)) = self.state.active.take() {
+            before.seal(tail);
+        }
         self.state.wakes_at = wakes_at(&memtable);
         self.state.active = Some((memtable, tail));
         self.state.active_from = base_seqno;

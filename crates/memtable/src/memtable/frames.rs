@@ -2,6 +2,7 @@
 
 use super::{MemTable, entry_cap};
 use crate::segment::{Reservation, Tail};
+use esker_base::Seqno;
 
 /// A frame takes at most this share of a segment, so that sealing wastes little.
 const FRAMES_A_SEGMENT: usize = 4;
@@ -29,8 +30,8 @@ impl MemTable {
             && count as usize <= MemTable::max_frame_entries(segment_bytes)
     }
 
-    /// [Reserves](MemTable::reserve) a frame of a batch that needs several. `continues` says that another
-    /// frame of the batch follows, in this MemTable or the next.
+    /// [Reserves](MemTable::reserve) a frame of a batch that needs several. If another frame of the batch
+    /// follows, in this MemTable or the next, `continues` is the batch's first seqno.
     ///
     /// # Panics
     ///
@@ -40,9 +41,16 @@ impl MemTable {
         tail: &mut Tail,
         entry_bytes: usize,
         count: u32,
-        continues: bool,
+        continues: Option<Seqno>,
     ) -> Option<Reservation> {
         self.segment.reserve_part(tail, entry_bytes, count, continues)
+    }
+
+    /// The last seqno with which a batch ends that is in this MemTable, or before it: the last one reserved,
+    /// unless the last batch goes on in the next MemTable.
+    #[inline]
+    pub fn last_whole_seqno(&self) -> Seqno {
+        self.segment.batch_from().map_or_else(|| self.last_seqno(), |from| from - 1)
     }
 
     /// Whether the last batch of a sealed MemTable goes on in the next one.
