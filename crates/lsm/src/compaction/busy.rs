@@ -22,11 +22,10 @@ struct Claim {
     span: Span,
     newest: Place,
     oldest: Place,
+    /// The level and the run of the output. `None` for a plan that only drops tables.
+    output: Option<(usize, u64)>,
     expected_bytes: u64,
     reason: Reason,
-    /// A plan that only drops tables passes no data by others, so it may begin beside any plan. But no plan begins beside
-    /// it: a plan for a level whose run is about to go would put its output into that run, and the next into another.
-    drops: bool,
 }
 
 impl Claim {
@@ -36,20 +35,21 @@ impl Claim {
             span: plan.span.clone(),
             newest: plan.newest_place(),
             oldest: plan.oldest_place(),
+            output: (!plan.is_drop()).then_some((plan.output_level, plan.output_run)),
             expected_bytes: plan.expected_bytes,
             reason: plan.reason,
-            drops: plan.is_drop(),
         }
     }
 
-    /// Whether this claim, of a running plan, keeps `other` from being begun.
+    /// Whether the two plans may not run together. A plan that only drops tables moves no data past
+    /// others, so only its tables matter.
     fn meets(&self, other: &Claim) -> bool {
-        let is_on_its_way = || {
-            self.newest <= other.oldest
-                && other.newest <= self.oldest
-                && self.span.overlaps(&other.span)
-        };
-        self.keyspace == other.keyspace && (self.drops || !other.drops && is_on_its_way())
+        self.keyspace == other.keyspace
+            && self.output.is_some()
+            && other.output.is_some()
+            && self.newest <= other.oldest
+            && other.newest <= self.oldest
+            && self.span.overlaps(&other.span)
     }
 }
 
@@ -124,6 +124,12 @@ impl Busy {
     /// How many plans of `keyspace` are running.
     pub fn count(&self, keyspace: KeyspaceId) -> usize {
         self.claims_of(keyspace).count()
+    }
+
+    /// The run of `level` that a running plan of `keyspace` writes to.
+    pub(super) fn output_run(&self, keyspace: KeyspaceId, level: usize) -> Option<u64> {
+        let mut outputs = self.claims_of(keyspace).filter_map(|claim| claim.output);
+        outputs.find(|output| output.0 == level).map(|(_, run)| run)
     }
 
     /// Whether no plan of `keyspace` is running.

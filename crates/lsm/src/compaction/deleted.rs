@@ -8,10 +8,6 @@
 //!   sees its tombstones.
 //!
 //! The first kind makes the second: a keyspace that one range delete emptied ends without a table.
-//!
-//! While other plans of the keyspace run, **no run is emptied**. One of them may put its output
-//! into that run, by its id. Once the run is gone, the next plan for its level would make a run of
-//! another id: two where there must be one.
 
 use super::busy::Busy;
 use super::plan::{Place, Plan};
@@ -28,26 +24,8 @@ pub(super) fn pick(keyspace: &KeyspaceVersion, busy: &Busy, snapshots: &[Seqno])
     }
     let deleted = keyspace.monitors.deleted(snapshots, || find(keyspace, snapshots));
     let is_free = |id: &TableId| !busy.has_input(*id);
-    let mut free: Vec<TableId> = deleted.iter().copied().filter(is_free).collect();
-    if free.is_empty() {
-        return None;
-    }
-    if !busy.is_idle(keyspace.id) {
-        spare_runs(keyspace, &mut free);
-    }
+    let free: Vec<TableId> = deleted.iter().copied().filter(is_free).collect();
     Plan::dropping(keyspace, &free).filter(|plan| busy.permits(plan))
-}
-
-/// Takes a table of each run that would be emptied off the sorted list `free`.
-fn spare_runs(keyspace: &KeyspaceVersion, free: &mut Vec<TableId>) {
-    for run in keyspace.levels.iter().flat_map(|level| &level.runs) {
-        let mut places = run.tables().iter().map(|table| free.binary_search(&table.meta.id));
-        if places.all(|place| place.is_ok()) {
-            // The smallest goes on to hold the run's place.
-            let smallest = run.tables().iter().min_by_key(|table| table.meta.bytes);
-            free.retain(|id| smallest.is_none_or(|table| table.meta.id != *id));
-        }
-    }
 }
 
 /// The tables, in order. `None` if a table with range tombstones is still to be opened.
@@ -170,8 +148,8 @@ mod tests {
         );
     }
 
-    /// Tables in a run of level 1 that another plan takes no part of, and a table of level 2 that it does.
-    fn keyspace() -> KeyspaceVersion {
+    #[test]
+    fn a_plan_that_drops_tables_runs_beside_others() {
         let mut keyspace =
             KeyspaceVersion::new(KeyspaceId(0), "k".into(), KeyspaceSettings::default());
         let run = |id, tables: Vec<TableMeta>| {
@@ -182,32 +160,22 @@ mod tests {
             (meta.id.file, meta.entries, meta.deletes, meta.range_tombstones) = (file, 0, 0, 1);
             meta
         };
-        let mut sound = table("p", "q", [1, 2]);
+        let mut sound = table("b", "q", [1, 2]);
         (sound.id.file, sound.range_tombstones) = (3, 0);
-        let tombstones = vec![of_tombstones(1, "a", "c"), of_tombstones(2, "d", "f")];
+        let tombstones = vec![of_tombstones(1, "r", "s"), of_tombstones(2, "t", "u")];
         keyspace.levels[1].runs = vec![run(7, tombstones)];
         keyspace.levels[2].runs = vec![run(5, vec![sound])];
-        keyspace
-    }
-
-    #[test]
-    fn a_run_is_emptied_only_when_no_other_plan_of_the_keyspace_runs() {
-        let keyspace = keyspace();
+        let inputs = vec![PlanInput::whole(2, &keyspace.levels[2].runs[0])];
         let sizes = Sizes { segment_bytes: 1 << 20 };
-        let below = &keyspace.levels[2].runs[0];
-        let inputs = vec![PlanInput::whole(2, below)];
         let other = Plan::new(&keyspace, inputs, 3, 5, Reason::LevelSize, sizes).unwrap();
 
         let mut busy = Busy::default();
         busy.claim(&other);
-        let beside = pick(&keyspace, &busy, &[]).unwrap();
-        assert_eq!(beside.tables().count(), 1, "a table of the run stays");
+        let drop = pick(&keyspace, &busy, &[]).unwrap();
+        assert_eq!(drop.tables().count(), 2, "the whole run");
         busy.release(&Held::by(&other));
-
-        let alone = pick(&keyspace, &busy, &[]).unwrap();
-        assert_eq!(alone.tables().count(), 2);
-        busy.claim(&alone);
-        assert!(!busy.permits(&other), "no plan begins beside one that empties a run");
-        assert!(pick(&keyspace, &busy, &[]).is_none());
+        busy.claim(&drop);
+        assert!(busy.permits(&other));
+        assert!(pick(&keyspace, &busy, &[]).is_none(), "its tables are claimed");
     }
 }

@@ -89,7 +89,7 @@ pub(super) fn pick_leveled(
     let from_level_0 = || {
         let detour = level_0_detour(keyspace, base)?;
         let is_due = which.are_in(keyspace, 0, &tables_of(detour.runs), snapshots);
-        let plan = || into_base(keyspace, base, &detour, which.reason(), sizes);
+        let plan = || into_base(keyspace, base, &detour, which.reason(), busy, sizes);
         is_due.then(plan).flatten().filter(|plan| busy.permits(plan))
     };
     let from_table = |level: usize, run: &Run, table: &Arc<TableHandle>| {
@@ -97,7 +97,7 @@ pub(super) fn pick_leveled(
         let plan = match level {
             _ if busy.holds(table) || !which.are_in(keyspace, level, tables, snapshots) => None,
             LAST => in_place(keyspace, LAST, vec![input(LAST, run, tables)], which, sizes),
-            _ => move_down(keyspace, level, level + 1, tables, which.reason(), sizes),
+            _ => move_down(keyspace, level, level + 1, tables, which.reason(), busy, sizes),
         };
         plan.filter(|plan| busy.permits(plan))
     };

@@ -9,7 +9,7 @@
 //! An unreadable table stays, and so does everything above it within its bounds.
 
 use super::busy::Busy;
-use super::leveled::{Targets, into_base, level_0_detour, move_down};
+use super::leveled::{Targets, into_base, level_0_detour, move_down, output_run};
 use super::plan::{Plan, PlanInput, Reason};
 use super::search::Search;
 use super::sizes::Sizes;
@@ -39,7 +39,7 @@ pub fn full(
     let last = (0..LEVELS).rev().find(|&level| !older.levels[level].is_empty())?;
     let most_bytes = sizes.plan_bytes();
     let gather = match (older.settings.shape, older.settings.dedup) {
-        (Shape::Leveled { ratio }, _) => down_one_level(&older, ratio, last, sizes),
+        (Shape::Leveled { ratio }, _) => down_one_level(&older, ratio, last, busy, sizes),
         (_, Dedup::SpaceGoal { amp }) => {
             let ledger = Ledger::of(keyspace, amp, busy, sizes, around);
             let room = ledger.map_or(sizes.goal_plan_bytes() as f64, |ledger| ledger.room());
@@ -47,7 +47,7 @@ pub fn full(
             let search = Search { keyspace: &older, busy, sizes, snapshots };
             return within_goal(&search, room, before_file);
         }
-        _ => merge_group(&older, last.max(1), sizes),
+        _ => merge_group(&older, last.max(1), busy, sizes),
     };
     gather.or_else(|| rewrite_garbage(&older, last, before_file, most_bytes, sizes))
 }
@@ -58,20 +58,22 @@ fn down_one_level(
     keyspace: &KeyspaceVersion,
     ratio: u32,
     last: usize,
+    busy: &Busy,
     sizes: Sizes,
 ) -> Option<Plan> {
     if !keyspace.levels[0].is_empty() {
         let base = Targets::of(keyspace, ratio, sizes).base;
         let detour = level_0_detour(keyspace, base);
-        let plan = detour.and_then(|it| into_base(keyspace, base, &it, Reason::Manual, sizes));
-        if let Some(plan) = plan.or_else(|| merge_group(keyspace, base, sizes)) {
+        let into_base = |it| into_base(keyspace, base, &it, Reason::Manual, busy, sizes);
+        let plan = detour.and_then(into_base);
+        if let Some(plan) = plan.or_else(|| merge_group(keyspace, base, busy, sizes)) {
             return Some(plan);
         }
     }
     let holds_data = |level: &usize| !keyspace.levels[*level].is_empty();
     (1..last).filter(holds_data).find_map(|level| {
         let below = (level + 1..=last).find(holds_data)?;
-        stretch_down(keyspace, level, below, sizes)
+        stretch_down(keyspace, level, below, busy, sizes)
     })
 }
 
@@ -80,6 +82,7 @@ fn stretch_down(
     keyspace: &KeyspaceVersion,
     level: usize,
     below: usize,
+    busy: &Busy,
     sizes: Sizes,
 ) -> Option<Plan> {
     let tables = keyspace.levels[level].runs[0].tables();
@@ -97,12 +100,12 @@ fn stretch_down(
     let from = (0..tables.len()).find(|&from| can_go(&tables[from..=from]))?;
     let goes_on = |to: &usize| fits(&tables[from..*to]) && can_go(&tables[from..*to]);
     let to = (from + 2..=tables.len()).take_while(goes_on).last().unwrap_or(from + 1);
-    move_down(keyspace, level, below, &tables[from..to], Reason::Manual, sizes)
+    move_down(keyspace, level, below, &tables[from..to], Reason::Manual, busy, sizes)
 }
 
 /// Merges the first group of overlapping tables of the levels up to `last`, none of them unreadable, that is not yet in the
 /// newest run of `last`.
-fn merge_group(keyspace: &KeyspaceVersion, last: usize, sizes: Sizes) -> Option<Plan> {
+fn merge_group(keyspace: &KeyspaceVersion, last: usize, busy: &Busy, sizes: Sizes) -> Option<Plan> {
     let target = keyspace.levels[last].runs.first().map(|run| run.id);
     let group = groups(keyspace, last).into_iter().find(|group| {
         group.iter().any(|(level, run, _)| *level != last || Some(run.id) != target)
@@ -114,7 +117,10 @@ fn merge_group(keyspace: &KeyspaceVersion, last: usize, sizes: Sizes) -> Option<
         inputs.entry((level, run.id)).or_default().push(table.clone());
     }
     let inputs = inputs.into_iter().map(|((level, run), tables)| PlanInput { level, run, tables });
-    let output_run = target.unwrap_or(newest);
+    let output_run = match keyspace.settings.shape {
+        Shape::Leveled { .. } => output_run(keyspace, last, busy, newest),
+        Shape::Tiered { .. } => target.unwrap_or(newest),
+    };
     Plan::new(keyspace, inputs.collect(), last, output_run, Reason::Manual, sizes)
 }
 
@@ -123,7 +129,7 @@ fn within_goal(search: &Search<'_>, room: f64, before_file: u64) -> Option<Plan>
     let (older, sizes, base) = (search.keyspace, search.sizes, LEVELS - 1);
     // Merges that settled at the same time once made a run each. Where an unreadable table is in the way, they stay.
     let has_runs = older.levels[base].runs.len() > 1;
-    if let Some(plan) = has_runs.then(|| merge_group(older, base, sizes)).flatten() {
+    if let Some(plan) = has_runs.then(|| merge_group(older, base, search.busy, sizes)).flatten() {
         return Some(plan);
     }
     if let Some(mut plan) = search.settling(room) {

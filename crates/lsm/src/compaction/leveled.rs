@@ -13,6 +13,10 @@
 //!
 //! **A level over its target** gives the stretch of tables that costs the fewest bytes of the next
 //! level for each byte that moves; deletes count double, for they make room.
+//!
+//! **One run a level.** A plan can empty the run that another, running plan writes to. The run comes
+//! back, under its ID, when that plan is installed. So until then every plan for that level writes to
+//! the same ID (`output_run`).
 
 use super::alike::{merge_alike, stuck_debt};
 use super::arrival::{Arrival, is_level_0_due};
@@ -71,7 +75,9 @@ pub(super) fn pick(
         .collect();
     due.sort_by(|a, b| b.0.total_cmp(&a.0));
     due.into_iter().find_map(|(_, level)| match level {
-        0 => level_0.pick(keyspace, targets.base, sizes, arrival).filter(|plan| busy.permits(plan)),
+        0 => level_0
+            .pick(keyspace, targets.base, busy, sizes, arrival)
+            .filter(|plan| busy.permits(plan)),
         _ => down_from(keyspace, level, &targets, busy, sizes),
     })
 }
@@ -110,6 +116,18 @@ fn run_of(keyspace: &KeyspaceVersion, level: usize) -> Option<&Arc<Run>> {
     keyspace.levels[level].runs.first()
 }
 
+/// The run that a plan for `level` writes to: the level's, or else that of the running plans for it.
+/// `newest`, the plan's newest input, if there is neither.
+pub(super) fn output_run(
+    keyspace: &KeyspaceVersion,
+    level: usize,
+    busy: &Busy,
+    newest: u64,
+) -> u64 {
+    let there = run_of(keyspace, level).map(|run| run.id);
+    there.or_else(|| busy.output_run(keyspace.id, level)).unwrap_or(newest)
+}
+
 /// Level 0, by what of it can go on to the base.
 struct Level0<'a> {
     /// The runs that can, with what is in their way.
@@ -146,6 +164,7 @@ impl<'a> Level0<'a> {
         &self,
         keyspace: &KeyspaceVersion,
         base: usize,
+        busy: &Busy,
         sizes: Sizes,
         arrival: Option<Arrival>,
     ) -> Option<Plan> {
@@ -153,7 +172,7 @@ impl<'a> Level0<'a> {
         let moving = self.detour.as_ref().filter(|_| self.goes_on(arrival));
         let Some(detour) = moving else { return together(self.stuck) };
         let own: u64 = detour.runs.iter().map(|run| run.bytes()).sum();
-        let plan = into_base(keyspace, base, detour, Reason::Level0Runs, sizes)?;
+        let plan = into_base(keyspace, base, detour, Reason::Level0Runs, busy, sizes)?;
         let below = plan.input_bytes() - own;
         let pays = own >= sizes.small_table_bytes() && below <= own * DIRECT_OVERLAP;
         if pays { Some(plan) } else { together(detour.runs).or(Some(plan)) }
@@ -172,13 +191,13 @@ pub(super) fn into_base(
     base: usize,
     detour: &Detour<'_>,
     reason: Reason,
+    busy: &Busy,
     sizes: Sizes,
 ) -> Option<Plan> {
     let runs = detour.runs;
     let mut inputs: Vec<_> = runs.iter().map(|run| PlanInput::whole(0, run)).collect();
-    let below = run_of(keyspace, base);
-    inputs.extend(below.and_then(|run| detour.joined(base, run)));
-    let output = (base, below.map_or(runs[0].id, |run| run.id));
+    inputs.extend(run_of(keyspace, base).and_then(|run| detour.joined(base, run)));
+    let output = (base, output_run(keyspace, base, busy, runs[0].id));
     Plan::holding_back(keyspace, inputs, output, detour.held_back.clone(), reason, sizes)
 }
 
@@ -202,7 +221,7 @@ fn down_from(
     let mut stretches = stretches(keyspace, level, excess, busy, sizes);
     stretches.sort_by(|a, b| a.cost.total_cmp(&b.cost));
     stretches.iter().take(TRIES).find_map(|stretch| {
-        move_down(keyspace, level, level + 1, stretch.tables, Reason::LevelSize, sizes)
+        move_down(keyspace, level, level + 1, stretch.tables, Reason::LevelSize, busy, sizes)
             .filter(|plan| busy.permits(plan))
     })
 }
@@ -263,6 +282,7 @@ pub(super) fn move_down(
     output_level: usize,
     tables: &[Arc<TableHandle>],
     reason: Reason,
+    busy: &Busy,
     sizes: Sizes,
 ) -> Option<Plan> {
     let span = Span::of(tables)?;
@@ -270,7 +290,7 @@ pub(super) fn move_down(
     let mut inputs = vec![PlanInput { level, run, tables: tables.to_vec() }];
     let below = run_of(keyspace, output_level);
     inputs.extend(below.map(|run| PlanInput::overlapping(output_level, run, &span)));
-    let output_run = below.map_or(run, |run| run.id);
+    let output_run = output_run(keyspace, output_level, busy, run);
     Plan::new(keyspace, inputs, output_level, output_run, reason, sizes)
 }
 
@@ -310,4 +330,59 @@ fn stuck_bytes(keyspace: &KeyspaceVersion, level: usize) -> u64 {
     let tables = run_of(keyspace, level).into_iter().flat_map(|run| run.tables());
     let stuck = tables.filter(|table| is_unreadable(table) || is_over_unreadable(table));
     stuck.map(|table| table.meta.bytes).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::compaction::{Busy, Plan, Reason, Sizes, Surroundings, pick, pick_aged};
+    use crate::manifest::sample_table;
+    use crate::settings::{KeyspaceSettings, Shape};
+    use crate::version::{KeyspaceVersion, Run, TableHandle, TableMeta};
+    use esker_base::KeyspaceId;
+    use std::sync::Arc;
+
+    const SIZES: Sizes = Sizes { segment_bytes: 1000 };
+
+    fn table(file: u64, smallest: &str, largest: &str, deletes: u64) -> Arc<TableHandle> {
+        let mut meta = TableMeta { deletes, bytes: 5000, ..sample_table(file) };
+        (meta.smallest, meta.largest) = (smallest.into(), largest.into());
+        (meta.largest_is_exclusive, meta.range_tombstones) = (false, 0);
+        TableHandle::detached(meta)
+    }
+
+    /// The next plan, claimed.
+    fn begin(busy: &mut Busy, plan: Option<Plan>, reason: Reason) -> Plan {
+        let plan = plan.expect("a plan");
+        assert_eq!(
+            (plan.output_level, plan.reason),
+            (5 + usize::from(plan.inputs[0].level == 5), reason)
+        );
+        busy.claim(&plan);
+        plan
+    }
+
+    #[test]
+    fn a_level_that_is_emptied_beside_a_plan_for_it_keeps_its_run() {
+        let settings =
+            KeyspaceSettings { shape: Shape::Leveled { ratio: 10 }, ..Default::default() };
+        let mut keyspace = KeyspaceVersion::new(KeyspaceId(0), "k".into(), settings);
+        let run = |id, tables| vec![Arc::new(Run::new(id, tables))];
+        keyspace.levels[4].runs = run(9, vec![table(1, "m", "n", 0), table(2, "p", "q", 0)]);
+        keyspace.levels[5].runs = run(5, vec![table(3, "a", "c", 7)]);
+        keyspace.levels[6].runs = run(2, vec![table(4, "a", "c", 0)]);
+        let around = Surroundings { aged_through: 1 << 40, ..Surroundings::default() };
+
+        let mut busy = Busy::default();
+        let mut next = |keyspace: &KeyspaceVersion, pick: fn(&_, &_, _, &_) -> _, reason| {
+            let plan = pick(keyspace, &busy, SIZES, &around);
+            begin(&mut busy, plan, reason)
+        };
+        next(&keyspace, pick_aged, Reason::OldDeletes);
+        let second = next(&keyspace, pick, Reason::LevelSize);
+        // The first plan is installed.
+        keyspace.levels[5].runs.clear();
+        let third = next(&keyspace, pick, Reason::LevelSize);
+        assert!(!second.span.overlaps(&third.span));
+        assert_eq!((second.output_run, third.output_run), (5, 5));
+    }
 }

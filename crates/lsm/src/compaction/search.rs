@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub(super) const BASE: usize = LEVELS - 1;
 
 /// The run that the first merges into the base make, however many there are at a time. No file, and so
-/// no run of level 0, has this id.
+/// no run of level 0, has this ID. The base keeps it when it is emptied and filled again.
 const FIRST_BASE: u64 = 0;
 
 /// So many candidates, the best by their sizes, are judged by their samples: the schedule waits for it.

@@ -3,15 +3,17 @@
 //! They run on every edit in debug and simulation builds, and once on what an open reads in every
 //! build: a manifest that breaks one is reported as corruption, not used.
 
+use crate::settings::Shape;
 use crate::version::{KeyspaceVersion, Version};
 use std::collections::HashSet;
 
 /// A predicate over one keyspace.
 type Predicate = fn(&Version, &KeyspaceVersion) -> Result<(), String>;
 
-const PREDICATES: [(&str, Predicate); 6] = [
+const PREDICATES: [(&str, Predicate); 7] = [
     ("levels are newest first", levels_are_newest_first),
     ("runs are not empty", runs_are_not_empty),
+    ("a leveled keyspace has one run a level below level 0", leveled_levels_are_one_run),
     ("runs are sorted and disjoint", runs_are_sorted_and_disjoint),
     ("a table's range is in order", table_ranges_are_in_order),
     ("tables are listed once", tables_are_listed_once),
@@ -57,6 +59,15 @@ fn runs_are_not_empty(_: &Version, keyspace: &KeyspaceVersion) -> Result<(), Str
     match runs.find(|run| run.tables().is_empty()) {
         None => Ok(()),
         Some(run) => Err(format!("run {} has no table", run.id)),
+    }
+}
+
+fn leveled_levels_are_one_run(_: &Version, keyspace: &KeyspaceVersion) -> Result<(), String> {
+    let is_leveled = matches!(keyspace.settings.shape, Shape::Leveled { .. });
+    let mut levels = keyspace.levels.iter().enumerate().skip(1);
+    match levels.find(|(_, level)| is_leveled && level.runs.len() > 1) {
+        None => Ok(()),
+        Some((depth, level)) => Err(format!("level {depth} has {} runs", level.runs.len())),
     }
 }
 
@@ -117,8 +128,12 @@ mod tests {
     use std::sync::Arc;
 
     fn version(runs: Vec<(u64, Vec<TableMeta>)>) -> Version {
-        let mut keyspace =
-            KeyspaceVersion::new(KeyspaceId(0), "k".into(), KeyspaceSettings::default());
+        shaped(Shape::Tiered { runs: 4 }, runs)
+    }
+
+    fn shaped(shape: Shape, runs: Vec<(u64, Vec<TableMeta>)>) -> Version {
+        let settings = KeyspaceSettings { shape, ..KeyspaceSettings::default() };
+        let mut keyspace = KeyspaceVersion::new(KeyspaceId(0), "k".into(), settings);
         keyspace.levels[1].runs = runs
             .into_iter()
             .map(|(id, tables)| {
@@ -160,6 +175,8 @@ mod tests {
             version(vec![(4, vec![table(1, "a", "b")]), (9, vec![table(2, "a", "b")])]);
         assert!(broken(misordered).contains("newest first"));
         assert!(broken(version(vec![(4, vec![])])).contains("not empty"));
+        let two = vec![(9, vec![table(1, "a", "b")]), (4, vec![table(2, "c", "d")])];
+        assert!(broken(shaped(Shape::Leveled { ratio: 10 }, two)).contains("one run a level"));
         assert!(broken(version(vec![(4, vec![table(1, "b", "a")])])).contains("in order"));
         let twice = version(vec![(9, vec![table(1, "a", "b")]), (4, vec![table(1, "a", "b")])]);
         assert!(broken(twice).contains("listed once"));

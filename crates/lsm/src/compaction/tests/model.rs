@@ -77,7 +77,12 @@ fn lose_or_recover(rng: &mut Rng, store: &Store) {
 }
 
 fn start_plan(rng: &mut Rng, store: &mut Store, running: &mut Vec<Plan>) {
-    if let Some(plan) = if rng.one_in(4) { store.pick_idle() } else { store.pick() } {
+    let plan = match rng.below(4) {
+        0 => store.pick_idle(),
+        1 => store.pick_aged(rng.below(store.last_seqno() + 1)),
+        _ => store.pick(),
+    };
+    if let Some(plan) = plan {
         store.busy.claim(&plan);
         running.push(plan);
     }

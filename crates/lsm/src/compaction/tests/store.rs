@@ -3,8 +3,8 @@
 
 use crate::compaction::testing::{ListCursor, ListEntry};
 use crate::compaction::{
-    Busy, Context, Fold, Outcome, Plan, Sizes, Surroundings, execute_part, full, pick, pick_idle,
-    write_table,
+    Busy, Context, Fold, Outcome, Plan, Sizes, Surroundings, execute_part, full, pick, pick_aged,
+    pick_idle, write_table,
 };
 use crate::dedup::Dedup;
 use crate::manifest::{Change, Edit, State, invariants};
@@ -152,6 +152,12 @@ impl Store {
     pub fn pick_idle(&self) -> Option<Plan> {
         let around = self.surroundings();
         self.pick().or_else(|| pick_idle(self.keyspace(), &self.busy, self.sizes, &around))
+    }
+
+    /// What to do next for deletes as old as the write `through`.
+    pub fn pick_aged(&self, through: Seqno) -> Option<Plan> {
+        let around = Surroundings { aged_through: through, ..self.surroundings() };
+        pick_aged(self.keyspace(), &self.busy, self.sizes, &around)
     }
 
     /// What to do next to have everything in one run.
