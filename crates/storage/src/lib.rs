@@ -188,8 +188,9 @@ pub enum Pace {
 /// A log file: of fixed size, written in place in order of offset, several times over its life.
 pub trait LogFile: Send + Sync {
     /// Allocates the bytes below `through` that are not [prepared](Storage::create_log_in_steps) yet, so that
-    /// writes to them need no space. On success they are durable, unless `pace` says otherwise. Only one
-    /// thread prepares a log at a time; another may write to what was prepared before.
+    /// writes to them need no space. On success they are durable, unless `pace` says otherwise. After an
+    /// error the log takes no more space than before. Only one thread prepares a log at a time; another may
+    /// write to what was prepared before.
     fn prepare(&self, _through: u64, _pace: Pace) -> Result<()> {
         Ok(())
     }

@@ -51,6 +51,15 @@ pub(super) fn allocate(file: &File, range: Range<u64>) -> io::Result<bool> {
     }
 }
 
+/// Frees the blocks of the bytes `range` of `file`, which keeps its length. Returns whether the file
+/// system did so.
+#[cfg(target_os = "linux")]
+pub(super) fn punch_hole(file: &File, range: Range<u64>) -> bool {
+    use rustix::fs::FallocateFlags;
+    let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(file, how, range.start, range.end - range.start).is_ok()
+}
+
 #[cfg(not(target_os = "linux"))]
 pub(super) fn start_writeback(_file: &File, _offset: u64, _bytes: u64) {}
 
@@ -60,4 +69,9 @@ pub(super) fn read_ahead(_file: &File, _offset: u64, _bytes: u64) {}
 #[cfg(not(target_os = "linux"))]
 pub(super) fn allocate(_file: &File, _range: Range<u64>) -> io::Result<bool> {
     Ok(false)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn punch_hole(_file: &File, _range: Range<u64>) -> bool {
+    false
 }

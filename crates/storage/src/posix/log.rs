@@ -150,26 +150,51 @@ fn fill_with_zeros(file: &File, range: Range<u64>) -> io::Result<()> {
     Ok(())
 }
 
+/// Frees the blocks of `step`, the last that were allocated. `bytes` is the length of the file.
+fn give_back(file: &File, step: Range<u64>, bytes: u64) {
+    if !advice::punch_hole(file, step.clone()) {
+        let _ = file.set_len(step.start);
+        let _ = file.set_len(bytes);
+    }
+}
+
+impl PosixLog {
+    /// Prepares `step` with `fill`. If that fails, the log keeps none of its blocks: on a full disk, a
+    /// flush may need them.
+    fn extend(
+        &self,
+        step: Range<u64>,
+        fill: impl FnOnce(&File, Range<u64>) -> io::Result<()>,
+    ) -> Result<()> {
+        let file = self.steps.as_ref().unwrap_or(&self.file);
+        // No writer is beyond what is prepared, so zeros can't overwrite a frame.
+        if let Err(source) = fill(file, step.clone()) {
+            give_back(file, step, self.bytes);
+            return Err(failure("allocate", &self.path, source));
+        }
+        self.prepared.store(step.end, Ordering::Release);
+        Ok(())
+    }
+}
+
 impl LogFile for PosixLog {
     fn prepare(&self, through: u64, pace: Pace) -> Result<()> {
         let step = self.prepared.load(Ordering::Acquire)..through.min(self.bytes);
         if step.is_empty() {
             return Ok(());
         }
-        let file = self.steps.as_ref().unwrap_or(&self.file);
-        // No writer is beyond what is prepared, so zeros can't overwrite a frame.
-        let prepared = match pace {
-            Pace::Ahead => fill_with_zeros(file, step.clone())
-                .and_then(|()| file.sync_data())
-                .map(|()| advice::read_ahead(file, step.start, step.end - step.start)),
-            Pace::Hurried => match advice::allocate(file, step.clone()) {
-                Ok(false) => fill_with_zeros(file, step.clone()),
-                allocated => allocated.map(|_| ()),
+        self.extend(step, |file, step| match pace {
+            Pace::Ahead => {
+                fill_with_zeros(file, step.clone())?;
+                file.sync_data()?;
+                advice::read_ahead(file, step.start, step.end - step.start);
+                Ok(())
+            }
+            Pace::Hurried => match advice::allocate(file, step.clone())? {
+                true => Ok(()),
+                false => fill_with_zeros(file, step),
             },
-        };
-        prepared.map_err(|source| failure("allocate", &self.path, source))?;
-        self.prepared.store(step.end, Ordering::Release);
-        Ok(())
+        })
     }
 
     /// This is on the path of every put: one system call, no lock, no allocation.
@@ -206,10 +231,12 @@ mod tests {
     use super::*;
     use rustix::fs::{fcntl_getfl, fcntl_setfl};
 
+    const BYTES: u64 = 1 << 20;
+
     fn log() -> (tempfile::TempDir, PosixLog) {
         let place = tempfile::tempdir().unwrap();
         let directory = Directory::open(place.path().to_owned()).unwrap();
-        let log = PosixLog::create_in_steps(&directory, "log", 1 << 20, 8 << 10).unwrap();
+        let log = PosixLog::create_in_steps(&directory, "log", BYTES, 8 << 10).unwrap();
         (place, log)
     }
 
@@ -220,6 +247,27 @@ mod tests {
         let steps = log.steps.as_ref().unwrap();
         fcntl_setfl(steps, fcntl_getfl(steps).unwrap() | OFlags::NONBLOCK).unwrap();
         assert!(!fcntl_getfl(&log.file).unwrap().contains(OFlags::NONBLOCK));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_step_that_fails_keeps_no_blocks() {
+        use std::os::unix::fs::MetadataExt;
+        let (_place, log) = log();
+        log.write_at(0, &[7; 8 << 10]).unwrap();
+        log.sync().unwrap();
+        let blocks = || log.file.metadata().unwrap().blocks();
+        let before = blocks();
+        // The disk is full half-way.
+        let error = log.extend(8 << 10..BYTES, |file, step| {
+            fill_with_zeros(file, step.start..BYTES / 2)?;
+            file.sync_data()?;
+            assert!(blocks() > before);
+            Err(ErrorKind::StorageFull.into())
+        });
+        assert!(error.unwrap_err().is_out_of_space());
+        assert_eq!(blocks(), before);
+        assert!(log.write_at(8 << 10, b"1").is_err(), "nothing is prepared there");
     }
 
     #[test]
