@@ -404,11 +404,24 @@ impl Inner {
         let view = self.view.load();
         let tables = table_memory(&view.version).max(reserved) as usize;
         let resources = self.share.resources();
-        let (segments, dram_table) = match resources.is_shared() {
-            true => (self.segment_memory(&view), self.share_dram_table(resources)),
-            false => (segments_at_most(&self.settings), dram_table_bytes(&self.settings)),
+        let charge = match resources.is_shared() {
+            true => {
+                let sealed = view.memtables.iter().filter(|memtable| memtable.is_sealed());
+                Charge {
+                    segments: self.segment_memory(&view),
+                    sealed: sealed.map(|memtable| memtable.memory_bytes()).sum(),
+                    tables,
+                    dram_table: self.share_dram_table(resources),
+                }
+            }
+            false => Charge {
+                segments: segments_at_most(&self.settings),
+                sealed: 0,
+                tables,
+                dram_table: dram_table_bytes(&self.settings),
+            },
         };
-        self.share.charge(Charge { segments, tables, dram_table });
+        self.share.charge(charge);
     }
 
     /// The same after a change of MemTables, for which a database by itself has charged already.

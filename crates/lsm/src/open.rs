@@ -70,7 +70,7 @@ impl Db {
         let meter = Arc::new(MeteredStorage::new(env.storage)?);
         let env = Env { storage: meter.clone(), ..env };
         // Again, now that nobody else changes it.
-        let share = Resources::for_settings(&settings).share();
+        let share = Resources::for_settings(&settings).share()?;
         let opened = match recover::look(&*env.storage)? {
             Found::Database(manifest) => reopen(&env, &manifest, &share.cache, settings.recovery)?,
             Found::Nothing => create_new(&env, settings.default_keyspace)?,
@@ -391,7 +391,7 @@ fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
     let version = state.version.clone();
     let installer = Installer::read_only(env.storage.clone(), identity, state);
     let opened = Opened { installer, version, recovered, table_memory: 0, set_aside: Vec::new() };
-    let share = Resources::for_settings(settings).share();
+    let share = Resources::for_settings(settings).share()?;
     let db = Db::assemble(env.clone(), settings.clone(), opened, share, Vec::new(), None);
     // Opened files can still be read after the writer has removed them.
     db.inner().view.load().version.open_tables(&db.inner().cache)?;

@@ -5,19 +5,22 @@
 //!
 //! A database by itself charges for its segments what they may take. Databases that share charge what
 //! theirs take at the moment, for most of them are small. If all segments together take more than half
-//! of the budget, the largest MemTable is flushed, segments stop growing, and writers wait for flushes.
+//! of the budget, the largest MemTables are flushed, one after another, until the flushes in progress
+//! bring them back to half. Above three quarters, segments stop growing, and writers wait for flushes.
+//!
+//! A forked child has none of the threads, and its parent's locks may be held forever. So it takes no
+//! lock here: an open fails, and nothing is charged or given back.
 
 use crate::inner::{Inner, dram_table_bytes, segments_at_most};
 use crate::schedule::Crew;
 use crate::settings::{Settings, within};
-use esker_base::Result;
+use esker_base::{Error, Result};
+use esker_memtable::MemTable;
+use esker_pmem::OwnerProcess;
 use esker_table::BlockCache;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// MemTables smaller than this are not flushed to make room for others.
-const RELIEF_BYTES_MIN: u64 = 1 << 20;
 
 /// A cache too small to hold a few blocks would make every scan read twice.
 const CACHE_BYTES_MIN: usize = 1 << 20;
@@ -26,7 +29,8 @@ const CACHE_BYTES_MIN: usize = 1 << 20;
 ///
 /// Clones stand for the same resources. Pass one to each database in
 /// [`Settings::resources`](crate::Settings::resources). A database that closes gives its share back.
-/// The threads run while a database is open.
+/// The threads run while a database is open. In a forked child, an open with the parent's resources
+/// fails with [`Error::Forked`](esker_base::Error::Forked).
 ///
 /// ```
 /// # fn main() -> esker_base::Result<()> {
@@ -52,6 +56,7 @@ struct Shared {
     background_threads: usize,
     /// Whether more than one database may use them.
     is_shared: bool,
+    owner: OwnerProcess,
     crew: Arc<Crew>,
     cache: BlockCache,
     charges: Mutex<Charges>,
@@ -74,6 +79,8 @@ impl Charges {
 pub(crate) struct Charge {
     /// MemTables: segments and their index.
     pub(crate) segments: usize,
+    /// What of these waits for its flush.
+    pub(crate) sealed: usize,
     /// Indexes, filters and tombstones of open tables.
     pub(crate) tables: usize,
     /// What the DRAMTable may take.
@@ -124,6 +131,7 @@ impl Resources {
             memory_bytes,
             background_threads,
             is_shared,
+            owner: OwnerProcess::current(),
             crew: Crew::new(background_threads),
             cache,
             charges: Mutex::default(),
@@ -141,15 +149,24 @@ impl Resources {
         self.shared.background_threads
     }
 
-    /// How many databases use them now.
+    /// How many databases use them now. 0 in a forked child.
     pub fn databases(&self) -> usize {
-        self.shared.charges.lock().by_database.len()
+        self.charges().map_or(0, |charges| charges.by_database.len())
     }
 
     /// What all databases together have charged, in bytes. The block cache's blocks come on top, within
-    /// the budget.
+    /// the budget. 0 in a forked child.
     pub fn charged_bytes(&self) -> usize {
-        self.shared.charges.lock().sum(Charge::sum)
+        self.sum(Charge::sum)
+    }
+
+    /// `None` in a forked child.
+    fn charges(&self) -> Option<MutexGuard<'_, Charges>> {
+        self.shared.owner.is_current().then(|| self.shared.charges.lock())
+    }
+
+    fn sum(&self, part: impl Fn(&Charge) -> usize) -> usize {
+        self.charges().map_or(0, |charges| charges.sum(part))
     }
 
     /// Bytes of blocks in the cache now.
@@ -165,38 +182,56 @@ impl Resources {
         &self.shared.crew
     }
 
-    /// The share of another database.
-    pub(crate) fn share(&self) -> Share {
-        let mut charges = self.shared.charges.lock();
+    /// The share of another database. Fails in a forked child.
+    pub(crate) fn share(&self) -> Result<Share> {
+        let forked = || Error::Forked { what: "resources that databases share".into() };
+        let mut charges = self.charges().ok_or_else(forked)?;
         let id = charges.next;
         charges.next += 1;
         charges.by_database.insert(id, Charge::default());
         let cache = Arc::new(self.shared.cache.for_another_owner());
-        Share { resources: self.clone(), id, cache }
+        Ok(Share { resources: self.clone(), id, cache })
     }
 
     /// Has every database that shares them take its part anew, because one came or went.
     pub(crate) fn share_again(&self) {
-        if self.is_shared() {
+        if self.is_shared() && self.shared.owner.is_current() {
             self.crew().for_each(|inner| inner.share_memory());
         }
     }
 
     /// Whether segments take more than half of a shared budget.
     pub(crate) fn is_short(&self) -> bool {
-        let segments = || self.shared.charges.lock().sum(|charge| charge.segments);
-        self.is_shared() && segments() > self.memory_bytes() / 2
+        self.is_shared() && self.sum(|charge| charge.segments) > self.memory_bytes() / 2
     }
 
-    /// Has the largest active MemTable of all databases flushed, if that frees enough to matter.
+    /// Whether segments take more than three quarters of a shared budget, or more than half when what
+    /// waits for its flush is not counted.
+    pub(crate) fn is_over(&self) -> bool {
+        let half = self.memory_bytes() / 2;
+        self.is_shared() && (self.active() > half || self.sum(|it| it.segments) > half / 2 * 3)
+    }
+
+    /// What segments take without those that wait for their flush, in bytes.
+    fn active(&self) -> usize {
+        self.sum(|charge| charge.segments.saturating_sub(charge.sealed))
+    }
+
+    /// Frees the MemTables that databases keep for reuse. If the flushes in progress do not bring segments
+    /// back to half of the budget either, has the largest active MemTable of all databases flushed.
     pub(crate) fn relieve(&self) {
-        let mut largest: (u64, *const Inner) = (RELIEF_BYTES_MIN, std::ptr::null());
+        self.crew().for_each(|inner| inner.free_retired());
+        if self.active() <= self.memory_bytes() / 2 {
+            return;
+        }
+        let mut largest: (usize, *const Inner) = (0, std::ptr::null());
         self.crew().for_each(|inner| {
-            largest = largest.max((inner.active_bytes(), Arc::as_ptr(inner)));
+            largest = largest.max((inner.relief_bytes(), Arc::as_ptr(inner)));
         });
         self.crew().for_each(|inner| {
-            if std::ptr::eq(Arc::as_ptr(inner), largest.1) {
+            if largest.0 > 0 && std::ptr::eq(Arc::as_ptr(inner), largest.1) {
                 inner.commit.lock_tail().seal();
+                inner.share_memory();
                 inner.schedule.wake();
             }
         });
@@ -211,7 +246,7 @@ impl Resources {
 impl Share {
     /// Says what the database holds from now on. The cache gets what is left.
     pub(crate) fn charge(&self, charge: Charge) {
-        let mut charges = self.resources.shared.charges.lock();
+        let Some(mut charges) = self.resources.charges() else { return };
         // Nothing is held once it was given back.
         let Some(held) = charges.by_database.get_mut(&self.id) else { return };
         if std::mem::replace(held, charge) != charge {
@@ -221,13 +256,13 @@ impl Share {
 
     /// What the database holds, in bytes.
     pub(crate) fn charged_bytes(&self) -> usize {
-        let charges = self.resources.shared.charges.lock();
-        charges.by_database.get(&self.id).map_or(0, Charge::sum)
+        let charges = self.resources.charges();
+        charges.and_then(|it| it.by_database.get(&self.id).map(Charge::sum)).unwrap_or(0)
     }
 
     /// Gives the share back, the blocks in the cache included.
     pub(crate) fn give_back(&self) {
-        let mut charges = self.resources.shared.charges.lock();
+        let Some(mut charges) = self.resources.charges() else { return };
         if charges.by_database.remove(&self.id).is_none() {
             return;
         }
@@ -267,10 +302,23 @@ impl std::fmt::Debug for Resources {
 }
 
 impl Inner {
-    /// Bytes in use of the active MemTable.
-    fn active_bytes(&self) -> u64 {
+    /// What a flush of the active MemTable would free, in bytes. 0 if it has not grown: the next one takes
+    /// as much.
+    fn relief_bytes(&self) -> usize {
         let view = self.view.pin();
+        let has_grown = |memtable: &Arc<MemTable>| {
+            let first = MemTable::first_room(memtable.whole_room().bytes as usize);
+            memtable.entries() > 0 && memtable.room().bytes > first.bytes
+        };
         let active = view.memtables.first().filter(|memtable| !memtable.is_sealed());
-        active.map_or(0, |memtable| memtable.bytes_used())
+        active.filter(|memtable| has_grown(memtable)).map_or(0, |memtable| memtable.memory_bytes())
+    }
+
+    /// Frees the MemTables that are kept for reuse.
+    fn free_retired(&self) {
+        let retired = std::mem::take(&mut self.schedule.jobs.lock().retired);
+        if !retired.is_empty() {
+            self.share_memory();
+        }
     }
 }

@@ -9,7 +9,7 @@ use esker_api::{
 };
 use esker_base::{Error, KeyspaceId, Rng, Threads};
 use esker_hashstore::{CreateSettings, HashStore};
-use esker_lsm::{Db, DramTableStats, KeyspaceSettings, Log, Settings, Sync};
+use esker_lsm::{Db, DramTableStats, KeyspaceSettings, Log, Resources, Settings, Sync};
 use esker_storage::{PosixStorage, Storage};
 use esker_txn::TransactionDb;
 use fork::Fork;
@@ -367,4 +367,40 @@ fn a_hash_store_is_the_parents_alone() {
     store.put(b"other", b"value").unwrap();
     assert_eq!(store.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
     store.close().unwrap();
+}
+
+#[test]
+fn a_child_cannot_open_a_database_with_resources_of_its_parent() {
+    let _alone = ALONE.lock();
+    let place = tempfile::tempdir().unwrap();
+    let resources = Resources::new(16 << 20, 2).unwrap();
+    let shared = || Settings { resources: Some(resources.clone()), ..settings() };
+    let databases: Vec<Db> =
+        (0..4).map(|n| Db::open(place.path().join(n.to_string()), shared()).unwrap()).collect();
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Threads of the parent hold locks of the resources at most times.
+        for db in &databases {
+            scope.spawn(|| {
+                while !ends.load(Ordering::Relaxed) {
+                    put_all(db, 0..200);
+                    db.flush().unwrap();
+                }
+            });
+        }
+        for n in 0..20 {
+            let new = place.path().join(format!("new-{n}"));
+            let try_all = || {
+                assert_eq!((resources.databases(), resources.charged_bytes()), (0, 0));
+                let opened = Db::open(&new, shared());
+                assert!(matches!(opened.err(), Some(Error::Forked { .. })));
+                // It can have resources of its own.
+                drop(Db::open(&new, settings()).unwrap());
+            };
+            in_child(try_all, || ());
+            std::fs::remove_dir_all(&new).unwrap();
+        }
+        ends.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(resources.databases(), 4);
 }

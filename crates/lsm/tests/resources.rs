@@ -1,11 +1,13 @@
 //! Databases that share memory and threads.
 
 use esker_base::background::{Body, Running};
-use esker_base::{Background, Priority, Result, Threads};
+use esker_base::{Background, Hint, Priority, Result, Threads};
 use esker_lsm::{Db, Env, Resources, Settings};
-use esker_storage::MemoryStorage;
+use esker_storage::{Layer, MemoryStorage, Storage, WritableFile};
+use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Threads that are counted while they run.
 #[derive(Clone, Default)]
@@ -35,8 +37,11 @@ impl Background for Counted {
 }
 
 fn open(background: &Counted, storage: &MemoryStorage, resources: &Resources) -> Db {
-    let env =
-        Env { background: Arc::new(background.clone()), ..Env::over(Arc::new(storage.clone())) };
+    open_over(background, Arc::new(storage.clone()), resources)
+}
+
+fn open_over(background: &Counted, storage: Arc<dyn Storage>, resources: &Resources) -> Db {
+    let env = Env { background: Arc::new(background.clone()), ..Env::over(storage) };
     let settings = Settings {
         segment_bytes: 1 << 20,
         resources: Some(resources.clone()),
@@ -178,4 +183,96 @@ fn a_budget_that_holds_no_two_segments_is_refused() {
     let error = settings.validate().unwrap_err().to_string();
     assert!(error.contains("memory_bytes"), "{error}");
     assert!(Resources::new(0, 2).is_err() && Resources::new(64 << 20, 0).is_err());
+}
+
+#[test]
+fn idle_databases_make_room_for_the_one_that_is_written() {
+    const BUDGET: usize = 16 << 20;
+    let (background, resources) = (Counted::default(), Resources::new(BUDGET, 2).unwrap());
+    let open = || open(&background, &MemoryStorage::new(), &resources);
+    let idle: Vec<Db> = (0..40).map(|_| open()).collect();
+    let busy = open();
+    // Each has less than a mebibyte, and all together more than half of the budget.
+    idle.iter().for_each(|db| fill(db, 0..1_500));
+    let (keys, bytes) = (0..100_000, 100_000 * 104);
+    fill(&busy, keys.clone());
+    assert!(has(&busy, keys) && idle.iter().all(|db| has(db, 0..1_500)));
+    let mean = bytes / busy.stats().flushes.max(1);
+    assert!(mean > 100 << 10, "{mean} bytes a flush");
+    let held: u64 = idle.iter().map(|db| db.stats().memtable_bytes).sum();
+    assert!(held < BUDGET as u64 / 2, "idle databases hold {held} bytes");
+}
+
+/// A storage whose tables cannot be created while it is held.
+#[derive(Clone, Default)]
+struct Held {
+    storage: MemoryStorage,
+    state: Arc<(Mutex<[bool; 2]>, Condvar)>,
+}
+
+impl Held {
+    /// Holds the storage, or lets it go.
+    fn hold(&self, holds: bool) {
+        self.state.0.lock()[0] = holds;
+        self.state.1.notify_all();
+    }
+
+    /// Returns once somebody waits for it.
+    fn await_waiter(&self) {
+        let mut state = self.state.0.lock();
+        while !state[1] {
+            self.state.1.wait(&mut state);
+        }
+    }
+}
+
+impl Layer for Held {
+    fn below(&self) -> &dyn Storage {
+        &self.storage
+    }
+    fn create(&self, name: &str, hint: Hint) -> Result<Box<dyn WritableFile>> {
+        let mut state = self.state.0.lock();
+        while name.ends_with(".tables") && state[0] {
+            state[1] = true;
+            self.state.1.notify_all();
+            self.state.1.wait(&mut state);
+        }
+        drop(state);
+        self.storage.create(name, hint)
+    }
+}
+
+#[test]
+fn a_close_that_waits_for_a_slow_device_keeps_no_other_database_waiting() {
+    /// A test that would hang fails.
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let (background, resources) = (Counted::default(), Resources::new(64 << 20, 2).unwrap());
+    let (slow, state) = (Held::default(), Arc::new((Mutex::new(false), Condvar::new())));
+    let db = open_over(&background, Arc::new(slow.clone()), &resources);
+    fill(&db, 0..100);
+    slow.hold(true);
+    std::thread::scope(|scope| {
+        let flushes = db.clone();
+        scope.spawn(move || _ = flushes.flush());
+        slow.await_waiter();
+        scope.spawn(move || db.close().unwrap());
+        let (background, resources, other) = (&background, &resources, state.clone());
+        scope.spawn(move || {
+            // Until the first is being closed, its threads are there as well.
+            for _ in 0..100 {
+                let db = open(background, &MemoryStorage::new(), resources);
+                fill(&db, 0..10);
+                db.close().unwrap();
+            }
+            *other.0.lock() = true;
+            other.1.notify_all();
+        });
+        let mut done = state.0.lock();
+        while !*done && !state.1.wait_for(&mut done, PATIENCE).timed_out() {}
+        let is_done = *done;
+        drop(done);
+        slow.hold(false);
+        assert!(is_done, "others wait for the slow one");
+    });
+    assert_eq!((background.running(), resources.databases()), (0, 0));
 }

@@ -129,3 +129,16 @@ fn a_full_disk_shows_before_a_write_is_promised_a_place_in_the_next_step() {
     let after = over(&storage.crash());
     assert!((0..20_000).all(|number| has(&after, number)));
 }
+
+#[test]
+fn the_flush_of_a_log_that_cannot_grow_makes_room() {
+    let storage = FaultStorage::new(Rng::new(3));
+    let db = over(&storage);
+    put(&db, 0).unwrap();
+    // Less than the segment needs, and enough for a table of what is in it.
+    storage.set_space_limit(Some(storage.used_bytes() + 300_000));
+    (1..4_000).for_each(|number| put(&db, number).unwrap());
+    assert!(db.stats().flushes > 0);
+    let after = over(&storage.crash_image(Rng::new(4)));
+    assert!((0..4_000).all(|number| has(&after, number)));
+}

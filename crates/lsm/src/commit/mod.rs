@@ -158,6 +158,15 @@ impl TailGuard<'_> {
         }
     }
 
+    /// Seals `memtable` if it is the active segment and anything is in it. Returns whether it is sealed.
+    pub(crate) fn seal_segment(&mut self, memtable: &MemTable) -> bool {
+        let active = self.state.active.as_ref().map(|(active, _)| active.epoch());
+        if active == Some(memtable.epoch()) {
+            self.seal();
+        }
+        memtable.is_sealed()
+    }
+
     /// Refuses all further writes, and seals the active segment even if nothing is in it.
     pub(crate) fn close(&mut self) {
         self.state.closed = true;

@@ -11,8 +11,7 @@
 use super::{IDLE, Lane, visit};
 use crate::inner::Inner;
 use esker_base::background::Running;
-use esker_base::{Background, Error, Priority, Result};
-use esker_pmem::OwnerProcess;
+use esker_base::{Background, Priority, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
@@ -56,8 +55,6 @@ impl Signal {
 /// See the file's head.
 pub(crate) struct Crew {
     compaction_threads: usize,
-    /// A forked child has none of the threads.
-    owner: OwnerProcess,
     pub(crate) signal: Arc<Signal>,
     state: Mutex<State>,
     /// Held while threads start or end.
@@ -67,6 +64,8 @@ pub(crate) struct Crew {
 #[derive(Default)]
 struct State {
     members: Arc<[Arc<Member>]>,
+    /// Databases that are leaving: a thread may still be at work for them.
+    leaving: usize,
     ends: bool,
 }
 
@@ -87,7 +86,6 @@ impl Crew {
     pub(crate) fn new(compaction_threads: usize) -> Arc<Crew> {
         Arc::new(Crew {
             compaction_threads,
-            owner: OwnerProcess::current(),
             signal: Arc::default(),
             state: Mutex::default(),
             threads: Mutex::default(),
@@ -100,9 +98,6 @@ impl Crew {
         inner: &Arc<Inner>,
         background: &dyn Background,
     ) -> Result<Option<Arc<Member>>> {
-        if !self.owner.is_current() {
-            return Err(Error::Forked { what: "resources that databases share".into() });
-        }
         let mut threads = self.threads.lock();
         if threads.is_empty() {
             *threads = self.start(background)?;
@@ -118,16 +113,17 @@ impl Crew {
 
     /// Serves `member` no more. Returns once no thread is at work for it.
     pub(crate) fn leave(&self, member: &Arc<Member>) {
-        let mut threads = self.threads.lock();
+        self.state.lock().leaving += 1;
         self.change_members(|members| members.retain(|other| !Arc::ptr_eq(other, member)));
-        {
-            let mut place = member.place.lock();
-            place.inner = None;
-            while place.visitors > 0 {
-                member.left.wait(&mut place);
-            }
-        }
-        if self.state.lock().members.is_empty() {
+        // Without the lock of the threads: a slow job must not keep others from joining and leaving.
+        member.leave();
+        let mut threads = self.threads.lock();
+        let is_last = {
+            let mut state = self.state.lock();
+            state.leaving -= 1;
+            state.members.is_empty() && state.leaving == 0
+        };
+        if is_last {
             self.end(&mut threads);
         }
     }
@@ -197,7 +193,9 @@ impl Crew {
             for at in 0..members.len() {
                 let member = &members[(turn + at) % members.len()];
                 has_worked |= member.visit(|inner| {
-                    wait = wait.min(inner.sync_interval().unwrap_or(IDLE));
+                    if lane == Lane::Sync {
+                        wait = wait.min(inner.sync_interval().unwrap_or(IDLE));
+                    }
                     // A database whose job has panicked says so itself, and the others are served on.
                     catch_unwind(AssertUnwindSafe(|| visit(inner, lane))).unwrap_or(true)
                 });
@@ -214,6 +212,15 @@ impl Crew {
 }
 
 impl Member {
+    /// Ends the visits. Returns once no thread is at work for the database.
+    fn leave(&self) {
+        let mut place = self.place.lock();
+        place.inner = None;
+        while place.visitors > 0 {
+            self.left.wait(&mut place);
+        }
+    }
+
     /// Does `work` unless the database has left. False if it has.
     fn visit<T: Default>(&self, work: impl FnOnce(&Arc<Inner>) -> T) -> T {
         let inner = {

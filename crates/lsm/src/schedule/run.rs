@@ -132,15 +132,23 @@ fn verify_and_sort(inner: &Inner, memtable: &MemTable) -> Result<()> {
 
 fn grow(inner: &Inner, segment: &LogSegment, room: Room, pace: Pace) -> Result<()> {
     let resources = inner.share.resources();
+    // A flush frees the segment's memory. Of an empty one, a large batch waits for more.
+    let seal = || {
+        let is_sealed = inner.commit.lock_tail().seal_segment(&segment.memtable);
+        inner.share_memory_if_shared();
+        is_sealed
+    };
     if resources.is_short() {
         resources.relieve();
-        // What is in the segment makes room when it is flushed; in an empty one, a large batch waits.
-        if segment.memtable.entries() > 0 {
-            inner.commit.lock_tail().seal();
+        if resources.is_over() && seal() {
             return Ok(());
         }
     }
-    inner.logs.grow(segment, room, pace)?;
+    match inner.logs.grow(segment, room, pace) {
+        // A flush removes the log.
+        Err(error) if error.is_out_of_space() && seal() => return Ok(()),
+        grown => grown?,
+    }
     {
         let mut jobs = inner.schedule.jobs.lock();
         let epoch = segment.memtable.epoch();
