@@ -14,7 +14,7 @@ use crate::reclaim::ReclaimErrors;
 use crate::schedule::Schedule;
 use crate::settings::KeyspaceSettings;
 use crate::under_way::{Entered, Progress};
-use crate::version::{KeyspaceVersion, TableId, TableMeta, table_file_name};
+use crate::version::{KeyspaceVersion, TableId, TableMeta, Version, table_file_name};
 use esker_base::{KeyspaceId, Result, Seqno};
 use esker_table::Origin;
 use std::collections::BTreeSet;
@@ -98,19 +98,31 @@ fn origin_of(inner: &Inner, plan: &Plan, keyspace: &KeyspaceVersion) -> Arc<Orig
     let mut origin = inner.installer.origin(keyspace);
     let fields = Arc::make_mut(&mut origin);
     let version = inner.view.load().version.clone();
-    let all = version.keyspaces.values().flat_map(|keyspace| keyspace.tables());
-    let files: BTreeSet<u64> = all.map(|(_, _, table)| table.meta.id.file).collect();
-    let mut obsolete = BTreeSet::new();
+    fields.flushed_through = version.flushed_through;
+    let files = files_of(&version);
+    let mut obsolete: BTreeSet<_> = fields.obsolete.iter().copied().collect();
     for table in plan.tables() {
         fields.replaces.push((table.meta.id.file, table.meta.id.offset));
         // One that does not open fails the compaction.
         let Ok(reader) = table.reader(&inner.cache) else { continue };
         let Some(before) = &reader.properties().origin else { continue };
         let replaced = before.replaces.iter().chain(&before.obsolete);
-        obsolete.extend(replaced.filter(|(file, _)| files.contains(file)).copied());
+        obsolete.extend(replaced.copied());
     }
+    obsolete.retain(|(file, _)| files.contains(file));
     fields.obsolete = obsolete.into_iter().collect();
     origin
+}
+
+/// The table files that `version` uses.
+fn files_of(version: &Version) -> BTreeSet<u64> {
+    let tables = version.keyspaces.values().flat_map(|keyspace| keyspace.tables());
+    tables.map(|(_, _, table)| table.meta.id.file).collect()
+}
+
+/// After the loss of a manifest, only tables that are begun from now on tell that `removed` are gone.
+fn note_dropped(inner: &Inner, removed: impl Iterator<Item = TableId>) {
+    inner.installer.note_dropped(removed, &files_of(&inner.view.load().version));
 }
 
 /// A merge that idle threads may help with.
@@ -224,6 +236,7 @@ pub(crate) fn compact(inner: &Inner, plan: &Plan) -> Result<Option<Merged>> {
     if plan.is_drop() {
         let done = Done::by(plan);
         install_edit(inner, plan.keyspace, done, || drop_edit(plan))?;
+        note_dropped(inner, plan.tables().map(|table| table.meta.id));
         return Ok(None);
     }
     let view = inner.view.load();
@@ -264,6 +277,9 @@ pub(crate) fn install(inner: &Inner, merged: &Merged, entered: Option<Entered<'_
     drop(entered);
     if is_dropped {
         remove_outputs(inner, std::slice::from_ref(&merged.outcome));
+    }
+    if merged.outcome.outputs.is_empty() && merged.outcome.held_back.is_empty() {
+        note_dropped(inner, merged.inputs.iter().copied());
     }
     inner.open_new_tables();
     Ok(())

@@ -5,13 +5,13 @@ use crate::left::Left;
 use crate::manifest::{Change, Edit, Manifest, State, invariants, settings_property};
 use crate::undecided::Undecided;
 use crate::user_keys::KeyFormat;
-use crate::version::{KeyspaceVersion, TableHandle, Version};
+use crate::version::{KeyspaceVersion, TableHandle, TableId, Version};
 use crate::view::{View, ViewCell};
 use esker_base::{Error, KeyspaceId, Result};
 use esker_storage::Storage;
 use esker_table::Origin;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,6 +28,9 @@ pub(crate) struct Installer {
     edits: AtomicU64,
     manifest: Mutex<Open>,
     left: Left,
+    /// Tables, by file and offset, that were dropped since the open, and that no table replaces. Their
+    /// files were still in use.
+    dropped: Mutex<BTreeSet<(u64, u64)>>,
     /// Set under the manifest's lock, read by writers.
     undecided: Undecided,
 }
@@ -58,6 +61,7 @@ impl Installer {
             edits,
             manifest,
             left: Left::default(),
+            dropped: Mutex::default(),
             undecided: Undecided::default(),
         }
     }
@@ -75,6 +79,7 @@ impl Installer {
             edits,
             manifest,
             left: Left::default(),
+            dropped: Mutex::default(),
             undecided: Undecided::default(),
         }
     }
@@ -101,6 +106,17 @@ impl Installer {
         self.keys
     }
 
+    /// Notes that nothing replaces `tables`, which were removed. `files` are in use.
+    pub(crate) fn note_dropped(
+        &self,
+        tables: impl Iterator<Item = TableId>,
+        files: &BTreeSet<u64>,
+    ) {
+        let mut dropped = self.dropped.lock();
+        dropped.extend(tables.map(|table| (table.file, table.offset)));
+        dropped.retain(|(file, _)| files.contains(file));
+    }
+
     /// What a table of `keyspace` that is begun now says of where it comes from. A manifest that ends before the
     /// edit named there has lost edits.
     pub(crate) fn origin(&self, keyspace: &KeyspaceVersion) -> Arc<Origin> {
@@ -109,6 +125,7 @@ impl Installer {
             edits: self.edits.load(Ordering::Acquire),
             name: keyspace.name.clone(),
             settings: settings_property(&keyspace.settings, self.keys),
+            obsolete: self.dropped.lock().iter().copied().collect(),
             ..Origin::default()
         })
     }

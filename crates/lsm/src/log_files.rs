@@ -89,7 +89,14 @@ impl LogFiles {
     }
 
     fn recycle(&self, name: &str) -> Result<Option<Arc<dyn LogFile>>> {
-        let Some(epoch) = self.retired.lock().pop() else { return Ok(None) };
+        // The oldest first: those that stay are next to the logs in use.
+        let epoch = {
+            let mut retired = self.retired.lock();
+            if retired.is_empty() {
+                return Ok(None);
+            }
+            retired.remove(0)
+        };
         let old = log_file_name(epoch);
         match self.storage.recycle_log(&old, name, self.segment_bytes) {
             Ok(Some(file)) => Ok(Some(file)),

@@ -18,6 +18,8 @@ const OLDEST_DELETE: u8 = 16;
 /// Of an [`Origin`], as are [`NAME`] and [`SETTINGS`]: all of them are there or none.
 const DATABASE: u8 = 17;
 const EDITS: u8 = 18;
+/// Of an [`Origin`], if it is above 0. Earlier writers left it out.
+const FLUSHED_THROUGH: u8 = 19;
 
 /// The first id of a byte string. All lower ones are numbers.
 const SMALLEST: u8 = 64;
@@ -41,6 +43,9 @@ pub struct Origin {
     pub database: u64,
     /// The number of the last edit in the manifest when the table was begun.
     pub edits: u64,
+    /// Every write up to this seqno was in tables when this one was begun. The table's own seqnos may be
+    /// lower: compaction sets them to 0. 0 if that is unknown.
+    pub flushed_through: Seqno,
     /// The keyspace's name.
     pub name: String,
     /// The keyspace's settings, encoded by the engine.
@@ -195,8 +200,10 @@ impl Properties {
         let oldest_delete = self.oldest_delete.map(|seqno| (OLDEST_DELETE, seqno));
         let origin = self.origin.as_deref();
         let written_by = origin.map(|origin| [(DATABASE, origin.database), (EDITS, origin.edits)]);
+        let flushed = origin.map(|origin| (FLUSHED_THROUGH, origin.flushed_through));
         let numbers = self.numbers().into_iter().chain(oldest_delete);
-        for (id, value) in numbers.chain(written_by.into_iter().flatten()) {
+        let numbers = numbers.chain(written_by.into_iter().flatten());
+        for (id, value) in numbers.chain(flushed.filter(|(_, seqno)| *seqno > 0)) {
             number.clear();
             put_varint64(&mut number, value);
             out.push(id);
@@ -260,14 +267,16 @@ impl Properties {
                 }
                 FROM => origin.get_or_insert_default().from = Some(value.to_vec()),
                 TO => origin.get_or_insert_default().to = Some(value.to_vec()),
-                DATABASE | EDITS => {
+                DATABASE | EDITS | FLUSHED_THROUGH => {
                     let number = take_varint64(&mut value)
                         .filter(|_| value.is_empty())
                         .ok_or("a property is out of its range")?;
                     let origin = origin.get_or_insert_default();
-                    let field =
-                        if id == DATABASE { &mut origin.database } else { &mut origin.edits };
-                    *field = number;
+                    *match id {
+                        DATABASE => &mut origin.database,
+                        EDITS => &mut origin.edits,
+                        _ => &mut origin.flushed_through,
+                    } = number;
                 }
                 id if id < SMALLEST => take_varint64(&mut value)
                     .filter(|_| value.is_empty())
@@ -386,7 +395,11 @@ mod tests {
             ..Origin::default()
         };
         let with_origin = Properties { origin: Some(Arc::new(origin)), ..with_deletes };
-        assert_eq!(Properties::decode(&with_origin.encode()), Ok(with_origin));
+        assert_eq!(Properties::decode(&with_origin.encode()), Ok(with_origin.clone()));
+        let origin =
+            Origin { flushed_through: 700, ..(**with_origin.origin.as_ref().unwrap()).clone() };
+        let flushed = Properties { origin: Some(Arc::new(origin)), ..with_origin };
+        assert_eq!(Properties::decode(&flushed.encode()), Ok(flushed));
         assert_eq!((&sample().smallest[..], &sample().largest[..]), (&b"a"[..], &b"d"[..]));
     }
 

@@ -187,7 +187,8 @@ fn an_older_manifest_without_its_tables_is_not_gone_by() {
     std::fs::remove_file(file(&scratch, ".tables")).unwrap();
     let done = scratch.run(&["repair", "copy"]).expect_status(0);
     let missing = "the manifest lists the file and it is missing";
-    for what in [&manifest[..], missing, "no sound file has writes 1 to 3", "rebuilt the manifest"]
+    for what in
+        [&manifest[..], missing, "writes 1 to 3 are in no sound file", "rebuilt the manifest"]
     {
         assert!(done.text().contains(what), "{what}: {done:?}");
     }

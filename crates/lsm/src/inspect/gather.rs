@@ -1,5 +1,6 @@
 //! Collects what manifests, tables and logs say, for a database whose manifest is lost.
 
+use super::log_groups::first_used;
 use super::repair::LostTable;
 use super::salvage::told;
 use super::sources::{Hidden, Source, Version};
@@ -12,7 +13,7 @@ use crate::settings::KeyspaceSettings;
 use crate::user_keys::KeyFormat;
 use crate::version::{TableId, TableMeta, parse_table_file_name, table_file_name};
 use esker_base::{Error, KeyspaceId, RangeTombstone, Result, Seqno, ambient_seed};
-use esker_memtable::Stop;
+use esker_memtable::{Scan, Stop};
 use esker_table::{BlockCache, SalvagedTable, Table, tables_in};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -70,6 +71,8 @@ pub(super) struct Part {
 #[derive(Default)]
 struct Told {
     keyspaces: BTreeSet<KeyspaceId>,
+    /// Tables, by file and offset, that an edit dropped and that nothing replaces.
+    dropped: BTreeSet<(u64, u64)>,
     /// Keyspace IDs below this one were given out.
     next_keyspace: u32,
     /// File IDs below this one were given out.
@@ -101,6 +104,8 @@ pub(super) struct Gathered {
     /// Every write up to here was flushed. Only whole, sound files show that: a flush that was
     /// interrupted leaves tables that lack writes of its range, and the logs still hold them.
     flushed_through: Seqno,
+    /// Every write up to here was in tables once, as a manifest or a table says. The tables may be gone.
+    was_flushed_through: Seqno,
     /// The last write found in any file.
     pub(super) last_seqno: Seqno,
     pub(super) repaired: Repaired,
@@ -120,8 +125,15 @@ impl Gathered {
         let (mut edits, mut keys) = (0, KeyFormat::AsGiven);
         for record in records {
             edits += 1;
+            let adds = record.edit.changes.iter().any(|it| matches!(it, Change::AddTable { .. }));
             for change in record.edit.changes {
                 match change {
+                    Change::FlushedThrough(seqno) => {
+                        self.was_flushed_through = self.was_flushed_through.max(seqno);
+                    }
+                    Change::RemoveTable { id, .. } if !adds => {
+                        told.dropped.insert((id.file, id.offset));
+                    }
                     Change::KeyFormat(format) => keys = format,
                     Change::Numbered { edits: number, .. } => edits = number,
                     Change::NextKeyspace(id) => told.next_keyspace = told.next_keyspace.max(id),
@@ -144,6 +156,16 @@ impl Gathered {
         self.next_keyspace = told.next_keyspace;
         self.next_file = told.next_file;
         self.told = Some(told);
+    }
+
+    /// Tables, by file and offset, that were dropped or replaced, whatever else is left.
+    pub(super) fn obsolete(&self) -> BTreeSet<(u64, u64)> {
+        let dropped = self.told.iter().flat_map(|told| &told.dropped);
+        // Of a damaged table, what it was merged from may be more complete.
+        let sound = self.parts.values().flat_map(|part| &part.tables);
+        let sound = sound.filter(|table| table.damage.is_none());
+        let origins = sound.filter_map(|table| table.salvaged.properties()?.origin.as_ref());
+        dropped.chain(origins.flat_map(|origin| &origin.obsolete)).copied().collect()
     }
 
     /// A state that says only which writes were flushed.
@@ -221,6 +243,8 @@ impl Inspector {
         if let Some(origin) = &properties.origin {
             *gathered.identities.entry(origin.database).or_default() += 1;
             gathered.edits = gathered.edits.max(origin.edits);
+            let flushed = gathered.was_flushed_through.max(origin.flushed_through);
+            gathered.was_flushed_through = flushed;
         }
         if gathered.is_dropped(keyspace) {
             let name = table_file_name(id.file);
@@ -369,12 +393,37 @@ impl Inspector {
         })
     }
 
+    /// The logs of `epochs` that are not used: see `log_groups`.
+    fn unused_logs(&self, gathered: &Gathered, epochs: &[u32]) -> Result<BTreeSet<u32>> {
+        let flushed = gathered.was_flushed_through;
+        let (mut spans, mut damaged) = (Vec::new(), None);
+        for (at, epoch) in epochs.iter().enumerate() {
+            let Scan { frames, later, .. } = match self.log(*epoch) {
+                Ok(log) => log.scan,
+                Err(error) if error.is_corruption() => {
+                    spans.push(0..0);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let ends = frames.first().zip(frames.last());
+            spans.push(ends.map_or(0..0, |(first, last)| first.first_seqno..last.next_seqno()));
+            if later.is_some_and(|later| later.first_seqno > flushed) {
+                damaged.get_or_insert(at);
+            }
+        }
+        let used = first_used(&spans, flushed, damaged);
+        Ok(epochs[..used.unwrap_or(epochs.len())].iter().copied().collect())
+    }
+
     /// Takes the writes of logs that no sound table has, as far as they follow each other without a gap.
     pub(super) fn gather_logs(&self, gathered: &mut Gathered) -> Result<()> {
         let names = self.log_storage.list()?;
         let mut epochs: Vec<_> =
             names.iter().filter_map(|name| parse_log_file_name(name)).collect();
         epochs.sort_unstable();
+        gathered.was_flushed_through = gathered.was_flushed_through.max(gathered.flushed_through);
+        let unused = self.unused_logs(gathered, &epochs)?;
         let mut expected = gathered.flushed_through + 1;
         let mut has_begun = false;
         // What was dropped since the last log that was taken, and how that one ends.
@@ -396,6 +445,16 @@ impl Inspector {
             }
             let first_seqno = log.scan.frames.first().map_or(0, |frame| frame.first_seqno);
             let next_seqno = log.scan.frames.last().map_or(0, |frame| frame.next_seqno());
+            if unused.contains(&epoch) {
+                if next_seqno > gathered.was_flushed_through + 1 {
+                    gathered.repaired.rebuilt.push(format!(
+                        "left out {name}: its writes {first_seqno} to {} were flushed, or later ones \
+                         are lost",
+                        next_seqno - 1
+                    ));
+                }
+                continue;
+            }
             if unfinished.first_seqno() == Some(first_seqno) {
                 // An earlier recovery left the batch out, and gave its seqnos to other writes.
                 unfinished.leave_out();
@@ -412,8 +471,7 @@ impl Inspector {
             if is_new {
                 if first_seqno > expected {
                     gathered.repaired.rebuilt.push(format!(
-                        "no sound file has writes {expected} to {}: they were deleted since, or are \
-                         lost",
+                        "writes {expected} to {} are in no sound file: deleted, compacted or lost",
                         first_seqno - 1
                     ));
                 }

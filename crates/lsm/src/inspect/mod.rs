@@ -14,6 +14,7 @@ mod check;
 mod choose;
 mod gather;
 mod keep;
+mod log_groups;
 mod logs;
 mod pool;
 mod rebuild;

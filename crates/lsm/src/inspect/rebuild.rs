@@ -53,7 +53,8 @@ impl Inspector {
         self.check_log_directory(identity)?;
         let _log_lock = self.lock_logs()?;
         self.check_logs_place(&gathered.flushed(), false)?;
-        gathered.parts.values_mut().for_each(leave_out_replaced);
+        let obsolete = gathered.obsolete();
+        gathered.parts.values_mut().for_each(|part| leave_out_replaced(part, &obsolete));
         self.gather_logs(&mut gathered)?;
         name_keyspaces(&mut gathered);
         self.write_rebuilt(gathered, identity)
@@ -182,9 +183,9 @@ impl Inspector {
     }
 }
 
-/// Leaves out tables that others replace, and notes of the others where they are replaced.
-fn leave_out_replaced(part: &mut Part) {
-    let mut obsolete = BTreeSet::new();
+/// Leaves out tables that are `obsolete` or that others replace, and notes of the rest where they are
+/// replaced.
+fn leave_out_replaced(part: &mut Part, obsolete: &BTreeSet<(u64, u64)>) {
     let mut replaced: BTreeMap<(u64, u64), Vec<Hidden>> = BTreeMap::new();
     // Of a damaged table, what it was merged from may be more complete.
     for table in part.tables.iter().filter(|table| table.damage.is_none()) {
@@ -192,7 +193,6 @@ fn leave_out_replaced(part: &mut Part) {
         let Some(origin) = properties.and_then(|properties| properties.origin.as_ref()) else {
             continue;
         };
-        obsolete.extend(origin.obsolete.iter().copied());
         for id in &origin.replaces {
             let range = (origin.from.clone(), origin.to.clone());
             replaced.entry(*id).or_default().push(range);

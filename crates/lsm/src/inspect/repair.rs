@@ -74,7 +74,7 @@ pub struct Repaired {
     pub kept_logs: Vec<String>,
     /// What the pool said wrongly of its extents or its owner, and says rightly again.
     pub mended_pool: Vec<String>,
-    /// If no manifest could be gone by: what was done without, and what was assumed.
+    /// What was rebuilt or assumed because no manifest was usable.
     pub rebuilt: Vec<String>,
     /// Files renamed to `NAME.damaged`, under their old names.
     pub set_aside: Vec<String>,

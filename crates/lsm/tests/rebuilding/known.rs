@@ -164,3 +164,105 @@ fn a_flipped_byte_anywhere_in_a_table_costs_a_block_at_most_without_a_manifest_t
         assert!(found.iter().all(is_right), "byte {at}");
     }
 }
+
+/// Adds the logs of `early` that are gone since: a log may be kept for reuse under its name.
+fn add_old_logs(storage: &dyn Storage, early: &dyn Storage) {
+    let is_gone = |name: &String| name.ends_with(".log") && !storage.exists(name).unwrap();
+    let gone: Vec<String> = early.list().unwrap().into_iter().filter(is_gone).collect();
+    assert!(!gone.is_empty());
+    for name in gone {
+        let mut file = storage.create(&name, Hint::of(FileKind::Meta)).unwrap();
+        file.append(&read(early, &name)).unwrap();
+        file.sync().unwrap();
+    }
+}
+
+#[test]
+fn an_old_log_is_not_put_above_tables_whose_seqnos_are_zero() {
+    let storage = Arc::new(MemoryStorage::new());
+    let db = open(&storage).unwrap();
+    fill(&db, "default", b"old");
+    let early = copy(&*storage);
+    for value in [b"newer", b"newed"] {
+        db.flush().unwrap();
+        fill(&db, "default", value);
+    }
+    db.flush().unwrap();
+    db.compact().unwrap();
+    db.put(&db.default_keyspace(), b"key", b"in the log").unwrap();
+    let expected = pairs(&db);
+    let storage = copy(&*storage);
+    add_old_logs(&*storage, &*early);
+    storage.remove(&read_current(&*storage).unwrap()).unwrap();
+    let repaired = repair(&storage);
+    assert_eq!(repaired.log_entries, 1, "{repaired:?}");
+    let db = open(&storage).unwrap();
+    assert_eq!(different(&pairs(&db), &expected), [""; 0]);
+}
+
+#[test]
+fn an_old_log_is_left_out_where_all_tables_were_dropped() {
+    let storage = Arc::new(MemoryStorage::new());
+    let db = open(&storage).unwrap();
+    fill(&db, "default", b"flushed");
+    db.flush().unwrap();
+    fill(&db, "default", b"old");
+    let early = copy(&*storage);
+    db.flush().unwrap();
+    db.delete_range(&db.default_keyspace(), &[][..]..).unwrap();
+    db.flush().unwrap();
+    db.settle().unwrap();
+    assert_eq!(tables(&*storage), [""; 0], "all tables were dropped");
+    db.put(&db.default_keyspace(), b"key", b"in the log").unwrap();
+    let expected = pairs(&db);
+    let storage = copy(&*storage);
+    add_old_logs(&*storage, &*early);
+    let manifest = inspector(&storage).manifest().unwrap();
+    flip(&*storage, &manifest.name, manifest.records[0].offset as usize + 9);
+    let repaired = repair(&storage);
+    assert!(repaired.rebuilt.iter().any(|it| it.contains("left out")), "{repaired:?}");
+    let db = open(&storage).unwrap();
+    assert_eq!(different(&pairs(&db), &expected), [""; 0]);
+}
+
+/// A database with a table that was dropped, in a file that another one keeps.
+fn with_dropped_table() -> (Arc<MemoryStorage>, Db) {
+    let storage = Arc::new(MemoryStorage::new());
+    let db = open(&storage).unwrap();
+    fill(&db, "default", b"kept");
+    fill(&db, "emptied", b"deleted");
+    db.flush().unwrap();
+    let emptied = db.existing_keyspace("emptied").unwrap();
+    db.delete_range(&emptied, &[][..]..).unwrap();
+    db.flush().unwrap();
+    db.settle().unwrap();
+    assert_eq!(tables(&*storage).len(), 1, "the other table keeps the file");
+    (storage, db)
+}
+
+#[test]
+fn a_dropped_table_whose_file_is_still_there_stays_dropped() {
+    let (storage, db) = with_dropped_table();
+    // A table that is written later says so, whatever its keyspace.
+    db.put(&db.default_keyspace(), b"more", b"").unwrap();
+    db.flush().unwrap();
+    let expected = pairs(&db);
+    let storage = copy(&*storage);
+    storage.remove(&read_current(&*storage).unwrap()).unwrap();
+    repair(&storage);
+    let db = open(&storage).unwrap();
+    assert_eq!(different(&pairs(&db), &expected), [""; 0]);
+}
+
+#[test]
+fn a_dropped_table_stays_dropped_if_the_manifest_says_so() {
+    let (storage, db) = with_dropped_table();
+    // More records follow.
+    (0..2).for_each(|n| drop(db.keyspace(&format!("new-{n}"), Default::default()).unwrap()));
+    let expected = pairs(&db);
+    let storage = copy(&*storage);
+    damage_behind(&storage, |change| matches!(change, Change::RemoveTable { .. }));
+    repair(&storage);
+    let db = open(&storage).unwrap();
+    assert_eq!(different(&pairs(&db), &expected), [""; 0]);
+}
