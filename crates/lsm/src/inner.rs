@@ -443,9 +443,11 @@ impl Inner {
     /// bytes.
     fn share_dram_table(&self, resources: &Resources) -> usize {
         let Some(dram_table) = &self.dram_table else { return 0 };
+        let databases = resources.databases().max(1);
         let bytes = match self.settings.dram_table_bytes {
-            Some(bytes) => bytes,
-            None => dram_table_bytes(&self.settings) / resources.databases().max(1),
+            // All together, they leave half of the budget.
+            Some(bytes) => bytes.min(resources.memory_bytes() / 2 / databases),
+            None => dram_table_bytes(&self.settings) / databases,
         };
         dram_table.set_bytes(bytes);
         bytes

@@ -1,7 +1,7 @@
 //! The tables that a database was opened with, opened behind the open.
 //!
-//! Of each table's file the open itself has seen that it is there, that it is long enough, and that each table
-//! in it ends with a footer that this version can read: before anything was written. What is left is to read
+//! Before anything was written, `Db::open` has checked that each table's file exists and is long enough, and that
+//! each table in it ends with a footer that this version can read. What is left is to read
 //! index, filter, tombstones, sketches and properties into memory, some megabytes for a gigabyte of tables. Threads
 //! do that while the database is in use already, so that the first read does not wait for tables that it does not
 //! need: those that it needs it opens itself. What is flushed meanwhile is opened by who flushes it, and a

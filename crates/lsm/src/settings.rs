@@ -117,15 +117,18 @@ pub struct Settings {
     /// segments.
     pub memory_bytes: usize,
     /// The share of the DRAMTable, which keeps copies of values that are read, in bytes. `None` is
-    /// our choice; 0 is no DRAMTable. At most half of `memory_bytes`.
+    /// our choice; 0 is no DRAMTable. At most half of `memory_bytes`; databases that share
+    /// [`Resources`](crate::Resources) share that half.
     pub dram_table_bytes: Option<usize>,
     /// When writes reach the DRAMTable. Default [`Forwarding::OnFlush`].
     pub forwarding: Forwarding,
     /// Threads for flush and compaction, 1 to 64. Default 2.
     pub background_threads: usize,
-    /// How long deletes stay at most after their flush, with the data that they hide: then compaction drops both, also
-    /// where that frees little. A delete that a snapshot does not see stays until the snapshot is gone. Ages are known
-    /// to an eighth, and a delete goes rather too soon. The clock's calendar counts, also while the database is closed.
+    /// The longest time that deletes, and the data they hide, stay. Then compaction drops both, even where that frees
+    /// little; deletes that are a quarter over their time come before all other compactions. A MemTable is flushed
+    /// after an eighth of this time at the latest. A delete that a snapshot does not see stays until the snapshot is
+    /// gone. A delete may be dropped up to an eighth early. Wall-clock time counts, including time while the database
+    /// is closed.
     /// At least a second; [`Duration::MAX`] is without limit. Default 30 days: laws and contracts that ask for data to
     /// be erased give about a month, and a tree rewrites its deletes at most once a level in that time.
     pub delete_age_max: Duration,

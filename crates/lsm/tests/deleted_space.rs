@@ -402,3 +402,30 @@ fn young_deletes_in_a_table_of_old_keys_are_left_alone() {
     world.wait(10.0);
     assert_eq!((world.deletes(), world.count()), (0, 157));
 }
+
+#[test]
+fn deletes_that_were_never_flushed_by_hand_go_when_they_are_too_old() {
+    for settings in kinds() {
+        let world = World::new(settings);
+        world.fill(2000);
+        (0..10).for_each(|n: u32| world.db.delete(&world.keyspace(), &n.to_be_bytes()).unwrap());
+        (0..12).for_each(|_| world.wait(4.0));
+        let entries = world.sum(|table| table.entries);
+        assert_eq!((world.deletes(), entries, world.count()), (0, 1_990, 1_990), "{settings:?}");
+    }
+}
+
+#[test]
+fn old_deletes_go_although_a_snapshot_stands_between_them_and_newer_writes() {
+    for settings in kinds().into_iter().take(3) {
+        let world = World::new(settings);
+        world.fill(2000);
+        let keyspace = world.keyspace();
+        (0..10u32).for_each(|n| world.db.delete(&keyspace, &n.to_be_bytes()).unwrap());
+        let _sees_deletes = world.db.snapshot();
+        world.db.put(&keyspace, &5_000u32.to_be_bytes(), b"newer").unwrap();
+        world.db.flush().unwrap();
+        world.wait(40.0);
+        assert_eq!((world.deletes(), world.count()), (0, 1991), "{settings:?}");
+    }
+}

@@ -22,14 +22,16 @@ pub(super) fn pick(keyspace: &KeyspaceVersion, busy: &Busy, snapshots: &[Seqno])
     if !keyspace.has_range_tombstones() {
         return None;
     }
+    let snapshots = keyspace.splitting(snapshots);
     let deleted = keyspace.monitors.deleted(snapshots, || find(keyspace, snapshots));
     let is_free = |id: &TableId| !busy.has_input(*id);
     let free: Vec<TableId> = deleted.iter().copied().filter(is_free).collect();
     Plan::dropping(keyspace, &free).filter(|plan| busy.permits(plan))
 }
 
-/// The tables, in order. `None` if a table with range tombstones is still to be opened.
-fn find(keyspace: &KeyspaceVersion, snapshots: &[Seqno]) -> Option<Vec<TableId>> {
+/// The tables, in order, and whether they are all: not if a table with range tombstones is yet to be
+/// opened, or cannot be.
+fn find(keyspace: &KeyspaceVersion, snapshots: &[Seqno]) -> (Vec<TableId>, bool) {
     let mut found = Vec::new();
     let with_tombstones = keyspace.tables().filter(|(_, _, table)| table.meta.range_tombstones > 0);
     let mut is_complete = true;
@@ -43,7 +45,7 @@ fn find(keyspace: &KeyspaceVersion, snapshots: &[Seqno]) -> Option<Vec<TableId>>
             continue;
         }
         let Some(tombstones) = table.contents().and_then(|contents| contents.tombstones) else {
-            is_complete &= table.is_unreadable();
+            is_complete = false;
             continue;
         };
         let fragments = tombstones.fragments();
@@ -52,7 +54,7 @@ fn find(keyspace: &KeyspaceVersion, snapshots: &[Seqno]) -> Option<Vec<TableId>>
     }
     found.sort_unstable();
     found.dedup();
-    is_complete.then_some(found)
+    (found, is_complete)
 }
 
 /// The tables at places older than `place` that overlap `span`.
@@ -67,7 +69,7 @@ fn older_within<'a>(
     older.flat_map(move |(_, run)| span.tables_of(run))
 }
 
-/// Whether range tombstones delete all of the table `older`, for every reader.
+/// Whether range tombstones delete all of the table `older`, for every reader. `snapshots` ascend.
 pub(super) fn deletes(fragments: &[Fragment], older: &TableMeta, snapshots: &[Seqno]) -> bool {
     let mut from = &older.smallest[..];
     let first = fragments.partition_point(|fragment| &fragment.end[..] <= from);
@@ -77,9 +79,9 @@ pub(super) fn deletes(fragments: &[Fragment], older: &TableMeta, snapshots: &[Se
         let Some(&seqno) = oldest_first.find(|&&seqno| seqno > older.max_seqno) else {
             return false;
         };
-        let sees_versions_alone =
-            |&snapshot: &Seqno| older.min_seqno <= snapshot && snapshot < seqno;
-        if &fragment.start[..] > from || snapshots.iter().any(sees_versions_alone) {
+        let at = snapshots.partition_point(|&snapshot| snapshot < older.min_seqno);
+        let sees_versions_alone = snapshots.get(at).is_some_and(|&snapshot| snapshot < seqno);
+        if &fragment.start[..] > from || sees_versions_alone {
             return false;
         }
         from = &fragment.end;
@@ -102,10 +104,40 @@ mod tests {
     use super::*;
     use crate::compaction::plan::{PlanInput, Reason};
     use crate::compaction::{Held, Sizes};
+    use crate::lifetimes::Born;
     use crate::manifest::sample_table;
     use crate::settings::KeyspaceSettings;
-    use crate::version::Run;
-    use esker_base::KeyspaceId;
+    use crate::version::{Run, TableFile};
+    use esker_base::{Error, KeyspaceId};
+    use esker_storage::MemoryStorage;
+
+    /// Whether it is known without a look at the tables. Looks at them otherwise.
+    fn is_known(keyspace: &KeyspaceVersion) -> bool {
+        let mut is_known = true;
+        keyspace.monitors.deleted(&[], || {
+            is_known = false;
+            find(keyspace, &[])
+        });
+        is_known
+    }
+
+    #[test]
+    fn what_is_found_while_a_table_cannot_be_opened_is_not_kept() {
+        let mut keyspace =
+            KeyspaceVersion::new(KeyspaceId(0), "k".into(), KeyspaceSettings::default());
+        let mut with_tombstones = table("a", "z", [3, 8]);
+        (with_tombstones.range_tombstones, with_tombstones.id.file) = (1, 1);
+        let file = TableFile::new(Arc::new(MemoryStorage::new()), 1);
+        let unopened = TableHandle::new(with_tombstones, Born::default(), file);
+        unopened.mark_unreadable(&Error::Closed);
+        keyspace.levels[1].runs = vec![Arc::new(Run::new(7, vec![unopened]))];
+        assert!(!is_known(&keyspace));
+        assert!(!is_known(&keyspace), "a retry may succeed");
+        keyspace.levels[1].runs.clear();
+        keyspace.monitors = Default::default();
+        assert!(!is_known(&keyspace));
+        assert!(is_known(&keyspace), "nothing can change it");
+    }
 
     fn fragment(start: &str, end: &str, seqnos: &[Seqno]) -> Fragment {
         Fragment { start: start.into(), end: end.into(), seqnos: seqnos.to_vec() }

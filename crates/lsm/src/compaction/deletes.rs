@@ -59,10 +59,11 @@ impl Which {
             Which::Worthwhile => {
                 Sums::of(keyspace, level, tables, snapshots).is_some_and(|sums| sums.pays())
             }
-            Which::Through(through) => tables.iter().any(|table| {
-                let all_see = snapshots.first().is_none_or(|&first| table.meta.max_seqno <= first);
-                all_see && has_deletes_through(table, through)
-            }),
+            // Newer writes in the table do not matter: what is seen by all goes on with it, or is dropped.
+            Which::Through(through) => {
+                let seen = snapshots.first().map_or(through, |&first| through.min(first));
+                tables.iter().any(|table| has_deletes_through(table, seen))
+            }
         }
     }
 }

@@ -26,6 +26,10 @@ pub struct Monitors {
     whole: AsOf<Estimate>,
     /// The tables that can be dropped, as of these snapshots.
     deleted: AsOf<Arc<[TableId]>>,
+    /// That no deletes are worth a compaction, as of these snapshots.
+    none_worthwhile: AsOf<()>,
+    /// That no deletes up to this write are left, as of these snapshots.
+    none_through: AsOf<Seqno>,
 }
 
 impl Clone for Monitors {
@@ -36,12 +40,12 @@ impl Clone for Monitors {
 }
 
 impl Monitors {
-    /// The tables that can be dropped beside `snapshots`, by `find` if that is not known. It finds `None` while it can't
-    /// know all of them.
+    /// The tables that can be dropped beside `snapshots`, by `find` if that is not known. It also returns
+    /// whether these are all: if not, it is asked again.
     pub(super) fn deleted(
         &self,
         snapshots: &[Seqno],
-        find: impl FnOnce() -> Option<Vec<TableId>>,
+        find: impl FnOnce() -> (Vec<TableId>, bool),
     ) -> Arc<[TableId]> {
         let mut deleted = self.deleted.lock();
         if let Some((of, known)) = &*deleted
@@ -49,14 +53,47 @@ impl Monitors {
         {
             return known.clone();
         }
-        let Some(found) = find() else { return Arc::default() };
+        let (found, are_all) = find();
         let found: Arc<[TableId]> = found.into();
-        *deleted = Some((snapshots.to_vec(), found.clone()));
+        *deleted = are_all.then(|| (snapshots.to_vec(), found.clone()));
         found
     }
 }
 
+impl Monitors {
+    /// Whether it is known that no deletes are worth a compaction beside `snapshots`.
+    pub(super) fn has_none_worthwhile(&self, snapshots: &[Seqno]) -> bool {
+        self.none_worthwhile.lock().as_ref().is_some_and(|(of, ())| of == snapshots)
+    }
+
+    pub(super) fn note_none_worthwhile(&self, snapshots: &[Seqno]) {
+        *self.none_worthwhile.lock() = Some((snapshots.to_vec(), ()));
+    }
+
+    /// Whether it is known that no deletes up to the write `through` can go on beside `snapshots`.
+    pub(super) fn has_none_through(&self, through: Seqno, snapshots: &[Seqno]) -> bool {
+        let known = self.none_through.lock();
+        known.as_ref().is_some_and(|(of, known)| of == snapshots && through <= *known)
+    }
+
+    pub(super) fn note_none_through(&self, through: Seqno, snapshots: &[Seqno]) {
+        *self.none_through.lock() = Some((snapshots.to_vec(), through));
+    }
+}
+
 impl KeyspaceVersion {
+    /// Those of `snapshots` that do not see all writes in tables: with the others, compactions are as
+    /// without a snapshot.
+    pub(super) fn splitting<'a>(&self, snapshots: &'a [Seqno]) -> &'a [Seqno] {
+        let newest = self.newest_seqno();
+        &snapshots[..snapshots.partition_point(|&snapshot| snapshot < newest)]
+    }
+
+    /// Whether all tables are open and none is marked as unreadable.
+    pub(super) fn is_readable(&self) -> bool {
+        !self.has_unreadable() && self.tables().all(|(_, _, table)| table.contents().is_some())
+    }
+
     /// How many keys `level` holds, counted in each of its tables, for each distinct one: 1 if it
     /// repeats nothing. `None` if it is not known, because a table could not be opened yet.
     pub fn duplicate_rate(&self, level: usize) -> Option<f64> {

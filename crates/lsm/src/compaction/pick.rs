@@ -1,4 +1,5 @@
-//! Which compaction to do next. Pure: a version and what is around it in, a plan out.
+//! Which compaction to do next. Pure: a version and what is around it in, a plan out. What was found is kept with
+//! the version.
 
 use super::arrival::Arrival;
 use super::busy::Busy;
@@ -85,13 +86,28 @@ fn pick_deletes(
     around: &Surroundings,
     which: Which,
 ) -> Option<Plan> {
-    let snapshots = &around.snapshots;
-    match keyspace.settings.shape {
+    let (snapshots, monitors) = (keyspace.splitting(&around.snapshots), &keyspace.monitors);
+    let has_none = match which {
+        Which::Worthwhile => monitors.has_none_worthwhile(snapshots),
+        Which::Through(through) => monitors.has_none_through(through, snapshots),
+    };
+    if has_none {
+        return None;
+    }
+    let plan = match keyspace.settings.shape {
         Shape::Leveled { ratio } => {
             deletes::pick_leveled(keyspace, ratio, busy, sizes, snapshots, which)
         }
         Shape::Tiered { .. } => deletes::pick_tiered(keyspace, busy, sizes, snapshots, which),
+    };
+    // The picker is asked several times a second. Nothing is in the way of what it looked for.
+    if plan.is_none() && busy.is_idle(keyspace.id) && keyspace.is_readable() {
+        match which {
+            Which::Worthwhile => monitors.note_none_worthwhile(snapshots),
+            Which::Through(through) => monitors.note_none_through(through, snapshots),
+        }
     }
+    plan
 }
 
 /// Whether a level is so large that something is to be merged, beside what is `moved` already: where [`pick`] finds

@@ -42,7 +42,7 @@ pub(super) fn height(keyspace: &KeyspaceVersion, table: &TableHandle) -> usize {
 }
 
 /// What a plan frees for each byte it writes.
-fn yields(plan: &Plan) -> f64 {
+pub(super) fn yields(plan: &Plan) -> f64 {
     plan.expected_freed as f64 / plan.expected_bytes.max(1) as f64
 }
 
@@ -245,16 +245,15 @@ impl<'a> Search<'a> {
         plans.next()
     }
 
-    /// Merges deletes into the base where that frees half as much as it writes, and writes no more than `room`.
-    pub fn deletes(&self, room: f64) -> Option<Plan> {
+    /// The merges of deletes into the base that free half as much as they write.
+    pub fn deletes(&self) -> Vec<Plan> {
         const WORTHWHILE: f64 = 0.5;
         let candidates = self.candidates();
         let has_deletes = |it: &&Candidate<'_>| it.seed.iter().any(|table| table.has_deletes());
         let worthwhile =
             candidates.iter().filter(has_deletes).filter(|it| it.promise >= WORTHWHILE);
         let plans = self.first_judged(worthwhile, Reason::Deletes);
-        let good = plans.filter(|it| yields(it) >= WORTHWHILE && it.expected_bytes as f64 <= room);
-        good.max_by(|a, b| yields(a).total_cmp(&yields(b)))
+        plans.filter(|plan| yields(plan) >= WORTHWHILE).collect()
     }
 
     /// Rewrites a table in its place, cut wherever the base's tables end. Not one with range tombstones:

@@ -30,7 +30,7 @@ use super::busy::Busy;
 use super::cuts::cuts;
 use super::pick::Debt;
 use super::plan::{Plan, Reason};
-use super::search::{Search, height};
+use super::search::{Search, height, yields};
 use super::sizes::Sizes;
 use super::space::{Ledger, Surroundings};
 use crate::dedup::Ratio;
@@ -91,12 +91,20 @@ pub(super) fn pick_idle(
     sizes: Sizes,
     around: &Surroundings,
 ) -> Option<Plan> {
-    if !keyspace.tables().any(|(_, _, table)| table.has_deletes()) {
+    let snapshots = keyspace.splitting(&around.snapshots);
+    let has_deletes = || keyspace.tables().any(|(_, _, table)| table.has_deletes());
+    if keyspace.monitors.has_none_worthwhile(snapshots) || !has_deletes() {
         return None;
     }
     let ledger = Ledger::of(keyspace, amp, busy, sizes, around)?;
-    let search = Search { keyspace, busy, sizes, snapshots: &around.snapshots };
-    search.deletes(ledger.room_beside_flush())
+    let search = Search { keyspace, busy, sizes, snapshots };
+    let plans = search.deletes();
+    if plans.is_empty() && search.is_idle() && keyspace.is_readable() {
+        keyspace.monitors.note_none_worthwhile(snapshots);
+    }
+    let room = ledger.room_beside_flush();
+    let fitting = plans.into_iter().filter(|plan| plan.expected_bytes as f64 <= room);
+    fitting.max_by(|a, b| yields(a).total_cmp(&yields(b)))
 }
 
 /// How much may lie above the base. The goal itself bounds what is garbage; this bounds what is new,

@@ -1,6 +1,6 @@
 //! What a lane does next, from what there is.
 
-use super::{Job, Jobs, Lane};
+use super::{Job, Jobs, Lane, Urgency};
 use crate::compact::Merged;
 use crate::compaction::{self, Busy, Plan, Reason, Sizes, Surroundings};
 use crate::inner::Inner;
@@ -14,7 +14,12 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job> {
+pub(super) fn next_job(
+    inner: &Inner,
+    jobs: &mut Jobs,
+    lane: Lane,
+    urgency: Urgency,
+) -> Option<Job> {
     let now = inner.clock.now();
     if !jobs.lane(lane).ready(now) {
         return None;
@@ -22,6 +27,11 @@ pub(super) fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job
     if lane == Lane::Compaction {
         if jobs.opening.openers > 0 {
             return None;
+        }
+        if urgency == Urgency::Spare {
+            let plan = next_deletes(inner, jobs)?;
+            jobs.begin_plan(&plan);
+            return Some(Job::Compact(plan));
         }
         if let Some(merged) = jobs.deferred.take_due(inner, now) {
             return Some(jobs.begin_install(merged));
@@ -38,7 +48,7 @@ pub(super) fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job
         {
             return Some(job);
         }
-        let plan = due.or_else(|| next_deletes(inner, jobs))?;
+        let plan = due?;
         jobs.begin_plan(&plan);
         return Some(Job::Compact(plan));
     }
@@ -47,7 +57,7 @@ pub(super) fn next_job(inner: &Inner, jobs: &mut Jobs, lane: Lane) -> Option<Job
     }
     let job = match lane {
         Lane::Prepare => next_growth(jobs).or_else(|| next_segment(inner, jobs)),
-        Lane::Flush => next_flush(inner, jobs),
+        Lane::Flush => next_flush(inner, jobs).or_else(|| next_seal(inner, jobs)),
         _ => next_sync(inner, jobs, now),
     }?;
     jobs.flushing = match &job {
@@ -182,6 +192,26 @@ fn next_flush(inner: &Inner, jobs: &Jobs) -> Option<Job> {
         .map(|memtable| Job::Sort(memtable.clone()))
 }
 
+/// An active MemTable that was begun an eighth of the age of deletes ago: only in tables do deletes age.
+fn next_seal(inner: &Inner, jobs: &mut Jobs) -> Option<Job> {
+    let view = inner.view.pin();
+    let active = view.memtables.first()?;
+    if active.is_sealed() || active.entries() == 0 {
+        return None;
+    }
+    let now = inner.clock.calendar().as_secs();
+    match jobs.active_since {
+        Some((epoch, since)) if epoch == active.epoch() && since <= now => {
+            let is_due = now - since >= inner.settings.delete_age_max.as_secs() / 8;
+            is_due.then(|| Job::Seal(active.clone()))
+        }
+        _ => {
+            jobs.active_since = Some((active.epoch(), now));
+            None
+        }
+    }
+}
+
 /// The keyspaces that a flush of `memtables` would take beyond their goals for space.
 fn short_of_space(
     inner: &Inner,
@@ -272,9 +302,16 @@ fn is_idle(inner: &Inner, jobs: &Jobs) -> bool {
     is_quiet || jobs.deferred.is_hurried()
 }
 
-/// The next plan of any keyspace that is due.
+/// The next plan of any keyspace that is due. Where something always is, deletes that are a quarter over their
+/// time come first, one plan at a time.
 pub(crate) fn next_due_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
-    next_by(inner, jobs, compaction::pick)
+    let overdue = || {
+        let age = inner.settings.delete_age_max;
+        let age = age.saturating_add(age / 4);
+        next_by_age(inner, jobs, age, compaction::pick_aged)
+    };
+    let may_be_aged = !jobs.busy.runs_for(Reason::OldDeletes);
+    may_be_aged.then(overdue).flatten().or_else(|| next_by(inner, jobs, compaction::pick))
 }
 
 type Picker = fn(&KeyspaceVersion, &Busy, Sizes, &Surroundings) -> Option<Plan>;
@@ -282,11 +319,17 @@ type Picker = fn(&KeyspaceVersion, &Busy, Sizes, &Surroundings) -> Option<Plan>;
 /// The next plan of any keyspace by `pick`, each in its turn: one with much to do, or whose plans fail, must not
 /// keep the others waiting.
 fn next_by(inner: &Inner, jobs: &Jobs, pick: Picker) -> Option<Plan> {
+    next_by_age(inner, jobs, inner.settings.delete_age_max, pick)
+}
+
+/// The same, with deletes that are too old after `age`.
+fn next_by_age(inner: &Inner, jobs: &Jobs, age: Duration, pick: Picker) -> Option<Plan> {
     if inner.gate.is_cancelled() {
         return None;
     }
     let view = inner.view.pin();
-    let around = inner.surroundings(&view, jobs);
+    let mut around = inner.surroundings(&view, jobs);
+    around.aged_through = view.version.dates.aged(age, inner.clock.calendar().as_secs());
     let keyspaces = &view.version.keyspaces;
     let (after, upto) = match jobs.served {
         Some(served) => (Bound::Excluded(served), Bound::Included(served)),
@@ -397,13 +440,13 @@ mod tests {
         jobs.lane(Lane::Flush).running = 1;
         assert_eq!(flushing(&jobs), 0, "the lane sorts");
         jobs.lane(Lane::Flush).running = 0;
-        let mut job = next_job(inner, &mut jobs, Lane::Flush).unwrap();
+        let mut job = next_job(inner, &mut jobs, Lane::Flush, Urgency::Due).unwrap();
         if let Job::Sort(memtable) = &job {
             assert_eq!(flushing(&jobs), 0, "it is being sorted");
             memtable.build_order(inner.commit.visible());
             memtable.weigh_keyspaces();
             jobs.lane(Lane::Flush).running = 0;
-            job = next_job(inner, &mut jobs, Lane::Flush).unwrap();
+            job = next_job(inner, &mut jobs, Lane::Flush, Urgency::Due).unwrap();
         }
         assert!(matches!(job, Job::Flush(_)) && flushing(&jobs) > 40_000);
         drop(jobs);
@@ -418,9 +461,12 @@ mod tests {
         (0..2).for_each(|_| put_and_flush(&db, &keyspace, 10));
         let mut jobs = db.inner().schedule.jobs.lock();
         jobs.opening.openers = 1;
-        assert!(next_job(db.inner(), &mut jobs, Lane::Compaction).is_none());
+        assert!(next_job(db.inner(), &mut jobs, Lane::Compaction, Urgency::Due).is_none());
         jobs.opening.openers = 0;
-        assert!(next_job(db.inner(), &mut jobs, Lane::Compaction).is_some(), "one is due");
+        assert!(
+            next_job(db.inner(), &mut jobs, Lane::Compaction, Urgency::Due).is_some(),
+            "one is due"
+        );
     }
 
     #[test]
@@ -435,13 +481,16 @@ mod tests {
         table.mark_unreadable(&Error::io("read", "a file", std::io::ErrorKind::Other.into()));
         let mut jobs = inner.schedule.jobs.lock();
         jobs.retry.plan(now + Duration::from_secs(3600));
-        assert!(next_job(inner, &mut jobs, Lane::Compaction).is_none(), "the pause");
+        assert!(next_job(inner, &mut jobs, Lane::Compaction, Urgency::Due).is_none(), "the pause");
         jobs.retry = Default::default();
         jobs.retry.plan(Duration::ZERO);
         inner.clock.sleep(Duration::from_millis(600));
-        let job = next_job(inner, &mut jobs, Lane::Compaction).unwrap();
+        let job = next_job(inner, &mut jobs, Lane::Compaction, Urgency::Due).unwrap();
         assert!(matches!(job, Job::RetryTables));
-        assert!(next_job(inner, &mut jobs, Lane::Compaction).is_none(), "one at a time");
+        assert!(
+            next_job(inner, &mut jobs, Lane::Compaction, Urgency::Due).is_none(),
+            "one at a time"
+        );
         drop(jobs);
         super::super::run(inner, Lane::Compaction, job).unwrap();
         assert!(!table.is_unreadable(), "compaction may have it");

@@ -2,6 +2,7 @@
 //!
 //! Each thread serves one lane of all databases, in turn and one job at a time. So a compaction of one
 //! database keeps no other from its flush, and a database with much to do does not starve the others.
+//! Compactions that are due, of any database, come before those for deletes and before help with another's.
 //! The threads start with the first database that joins, and end with the last that leaves. While there
 //! is no work they sleep.
 //!
@@ -188,27 +189,39 @@ impl Crew {
                 State { ends: true, .. } => return,
                 State { members, .. } => members.clone(),
             };
-            let mut wait = IDLE;
-            let mut has_worked = false;
-            for at in 0..members.len() {
-                let member = &members[(turn + at) % members.len()];
-                has_worked |= member.visit(|inner| {
-                    if lane == Lane::Sync {
-                        wait = wait.min(inner.sync_interval().unwrap_or(IDLE));
-                    }
-                    // A database whose job has panicked says so itself, and the others are served on.
-                    catch_unwind(AssertUnwindSafe(|| visit(inner, lane))).unwrap_or(true)
-                });
-                if has_worked {
-                    turn = (turn + at + 1) % members.len();
-                    break;
-                }
-            }
-            if !has_worked {
-                self.signal.wait(seen, wait);
+            if !work(&members, lane, &mut turn) {
+                self.signal.wait(seen, pause(&members, lane));
             }
         }
     }
+}
+
+/// Does one job of `lane` for one of `members`, the first one at `turn`. Returns whether there was one.
+fn work(members: &[Arc<Member>], lane: Lane, turn: &mut usize) -> bool {
+    for &urgency in lane.urgencies() {
+        for at in 0..members.len() {
+            let at = (*turn + at) % members.len();
+            // A database whose job has panicked says so itself, and the others are served on.
+            let does_job = |inner: &Arc<Inner>| {
+                catch_unwind(AssertUnwindSafe(|| visit(inner, lane, urgency))).unwrap_or(true)
+            };
+            if members[at].visit(does_job) {
+                *turn = (at + 1) % members.len();
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// How long a thread of `lane` sleeps at most.
+fn pause(members: &[Arc<Member>], lane: Lane) -> Duration {
+    let mut pause = IDLE;
+    // Only the lane that syncs wakes at the interval of a database.
+    for member in members.iter().filter(|_| lane == Lane::Sync) {
+        member.visit(|inner| pause = pause.min(inner.sync_interval().unwrap_or(IDLE)));
+    }
+    pause
 }
 
 impl Member {
@@ -235,5 +248,116 @@ impl Member {
         self.place.lock().visitors -= 1;
         self.left.notify_all();
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compaction::Reason;
+    use crate::db::Db;
+    use crate::env::Env;
+    use crate::resources::Resources;
+    use crate::settings::{KeyspaceSettings, Log, Settings, Shape, Sync};
+    use esker_base::Clock;
+    use esker_base::background::Stepped;
+    use esker_storage::MemoryStorage;
+
+    #[derive(Default)]
+    struct Hand(Mutex<Duration>);
+
+    impl Clock for Hand {
+        fn now(&self) -> Duration {
+            *self.0.lock()
+        }
+        fn sleep(&self, duration: Duration) {
+            *self.0.lock() += duration;
+        }
+    }
+
+    /// A database with `runs` runs of which the last deletes all, and what serves it.
+    fn member(clock: &Arc<Hand>, runs: u32, log: Log) -> (Db, Arc<Member>) {
+        let env = Env {
+            background: Arc::new(Stepped),
+            clock: clock.clone(),
+            ..Env::over(Arc::new(MemoryStorage::new()))
+        };
+        let db = Db::open_with(env, Settings { log, ..Settings::default() }).unwrap();
+        let shape = Shape::Tiered { runs: 4 };
+        let settings = KeyspaceSettings { shape, ..KeyspaceSettings::default() };
+        let keyspace = db.keyspace("k", settings).unwrap();
+        for run in 1..=runs {
+            let keys = (0..100u32).map(|key| key.to_be_bytes());
+            match run == runs {
+                true => keys.for_each(|key| db.delete(&keyspace, &key).unwrap()),
+                false => keys.for_each(|key| db.put(&keyspace, &key, &[7; 100]).unwrap()),
+            }
+            db.flush().unwrap();
+        }
+        let member = member_of(&db);
+        (db, member)
+    }
+
+    fn member_of(db: &Db) -> Arc<Member> {
+        let place = Place { inner: Some(db.handle.inner.clone()), visitors: 0 };
+        Arc::new(Member { place: Mutex::new(place), left: Condvar::new() })
+    }
+
+    #[test]
+    fn no_second_memtable_is_sealed_while_the_flush_of_one_is_enough() {
+        let resources = Resources::new(16 << 20, 1).unwrap();
+        let databases = [(); 2].map(|()| {
+            let env =
+                Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+            let settings = Settings {
+                log: Log::None,
+                segment_bytes: 4 << 20,
+                resources: Some(resources.clone()),
+                ..Settings::default()
+            };
+            let db = Db::open_with(env, settings).unwrap();
+            let keys = (0..7_000u32).map(|key| key.to_be_bytes());
+            keys.for_each(|key| db.put(&db.default_keyspace(), &key, &[7; 400]).unwrap());
+            db
+        });
+        let crew = resources.crew();
+        crew.change_members(|members| members.extend(databases.iter().map(member_of)));
+        let sealed = || {
+            let active = databases.iter().map(|db| db.inner().view.load().memtables[0].clone());
+            active.filter(|memtable| memtable.is_sealed()).count()
+        };
+        assert!(resources.is_short() && sealed() == 0);
+        (0..2).for_each(|_| resources.relieve());
+        assert_eq!(sealed(), 1);
+        crew.change_members(Vec::clear);
+    }
+
+    #[test]
+    fn what_is_due_in_any_database_comes_before_deletes_of_another() {
+        let clock = Arc::new(Hand::default());
+        let (idle, first) = member(&clock, 2, Log::None);
+        let (busy, second) = member(&clock, 4, Log::None);
+        clock.sleep(Duration::from_secs(10));
+        let (members, mut turn) = ([first, second], 0);
+        let done = |db: &Db| {
+            let done = db.stats().compactions_done;
+            [Reason::RunsFull, Reason::Deletes].map(|reason| {
+                let done = done.of(reason);
+                done.down + done.in_place
+            })
+        };
+        assert!(work(&members, Lane::Compaction, &mut turn));
+        assert_eq!((done(&idle), done(&busy)), ([0, 0], [1, 0]));
+        assert!(work(&members, Lane::Compaction, &mut turn));
+        assert_eq!((done(&idle), done(&busy)), ([0, 1], [1, 0]));
+    }
+
+    #[test]
+    fn only_the_sync_lane_wakes_at_the_interval_of_syncs() {
+        let interval = Duration::from_millis(1);
+        let log = Log::File { dir: None, sync: Sync::Every(interval) };
+        let (_db, member) = member(&Arc::new(Hand::default()), 0, log);
+        let pauses = Lane::ALL.map(|lane| pause(std::slice::from_ref(&member), lane));
+        assert_eq!(pauses, [IDLE, IDLE, interval, IDLE]);
     }
 }

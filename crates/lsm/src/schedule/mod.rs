@@ -54,6 +54,19 @@ pub(crate) enum Lane {
 
 impl Lane {
     const ALL: [Lane; 4] = [Lane::Prepare, Lane::Flush, Lane::Sync, Lane::Compaction];
+
+    /// The kinds of work of the lane, the most urgent first.
+    fn urgencies(self) -> &'static [Urgency] {
+        if self == Lane::Compaction { &[Urgency::Due, Urgency::Spare] } else { &[Urgency::Due] }
+    }
+}
+
+/// How urgent work is. Databases that share threads come first with what is due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Urgency {
+    Due,
+    /// Compactions for deletes, and help with a plan that another thread does.
+    Spare,
 }
 
 /// One piece of work.
@@ -63,6 +76,8 @@ enum Job {
     Grow(LogSegment, Room, Pace),
     Sort(Arc<MemTable>),
     Flush(Arc<MemTable>),
+    /// Ends the active MemTable, if this one still is, so that it is flushed.
+    Seal(Arc<MemTable>),
     /// Of everything up to this seqno.
     Sync(Seqno),
     Compact(Plan),
@@ -119,6 +134,9 @@ pub(crate) struct Jobs {
     pub(crate) opened_at: Duration,
     /// The last flush since the database was opened.
     pub(crate) flushed: Option<Flushed>,
+    /// The epoch of the active MemTable that was last seen with something in it, and when that was first, in
+    /// seconds of the calendar.
+    active_since: Option<(u32, u64)>,
     /// The epoch of the MemTable that is being flushed.
     pub(crate) flushing: Option<u32>,
     /// Plans under way that have several parts.
@@ -227,18 +245,20 @@ impl Schedule {
     }
 }
 
-/// Does one job of `lane`, in a thread that serves it. False if there is none.
-fn visit(inner: &Inner, lane: Lane) -> bool {
+/// Does one job of `lane`, in a thread that serves it. False if there is none so urgent.
+fn visit(inner: &Inner, lane: Lane, urgency: Urgency) -> bool {
     let _alarm = Alarm(inner);
     let mut jobs = inner.schedule.jobs.lock();
     if jobs.closing || jobs.panicked {
         return false;
     }
-    if let Some(job) = next_job(inner, &mut jobs, lane) {
+    if let Some(job) = next_job(inner, &mut jobs, lane, urgency) {
         drop(jobs);
         // What failed is kept as the lane's error.
         let _ = run(inner, lane, job);
-    } else if let Some(merge) = jobs.next_to_help(lane) {
+    } else if urgency == Urgency::Spare
+        && let Some(merge) = jobs.next_to_help(lane)
+    {
         drop(jobs);
         help(inner, merge);
     } else {
@@ -269,7 +289,8 @@ pub(crate) fn step_lane(inner: &Inner, lane: Lane) -> bool {
     let job = {
         let mut jobs = inner.schedule.jobs.lock();
         jobs.lane(lane).error = None;
-        next_job(inner, &mut jobs, lane)
+        let mut urgencies = lane.urgencies().iter();
+        urgencies.find_map(|urgency| next_job(inner, &mut jobs, lane, *urgency))
     };
     match job {
         Some(job) => run(inner, lane, job).is_ok(),

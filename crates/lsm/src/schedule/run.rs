@@ -35,6 +35,10 @@ pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
         Job::Grow(segment, room, pace) => grow(inner, segment, *room, *pace),
         Job::Sort(memtable) => sort(inner, memtable),
         Job::Flush(memtable) => flush_one(inner, memtable),
+        Job::Seal(memtable) => {
+            inner.commit.lock_tail().seal_segment(memtable);
+            Ok(())
+        }
         Job::Sync(seqno) => inner.commit.sync_through(*seqno),
         Job::Compact(plan) => compact(inner, plan).map(|early| merged = early),
         Job::Install(merged) => inner.installer.mend().and_then(|()| install(inner, merged, None)),
@@ -418,6 +422,19 @@ mod tests {
     fn put_and_seal(db: &Db, key: &[u8]) {
         db.put(&db.default_keyspace(), key, b"value").unwrap();
         db.inner().commit.lock_tail().seal();
+    }
+
+    #[test]
+    fn of_a_segment_that_was_followed_by_another_the_other_is_not_sealed() {
+        let env =
+            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let db = Db::open_with(env, Settings { log: Log::None, ..Settings::default() }).unwrap();
+        put_and_seal(&db, b"a");
+        db.put(&db.default_keyspace(), b"b", b"value").unwrap();
+        let memtables = db.inner().view.load().memtables.clone();
+        assert!(db.inner().commit.lock_tail().seal_segment(&memtables[1]));
+        assert!(!memtables[0].is_sealed());
+        assert!(db.inner().commit.lock_tail().seal_segment(&memtables[0]));
     }
 
     #[test]

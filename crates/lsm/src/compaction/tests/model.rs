@@ -6,7 +6,7 @@ use super::store::{Store, Write};
 use crate::compaction::{Held, Plan};
 use crate::dedup::{Dedup, Ratio};
 use crate::settings::Shape;
-use esker_base::Rng;
+use esker_base::{MAX_SEQNO, Rng};
 use esker_storage::memory::MemoryStorage;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -146,7 +146,7 @@ fn compact_at_random(seed: u64, loses_tables: bool) -> u64 {
 /// Returns how many plans dropped tables.
 fn settle(store: &mut Store, seed: u64) -> u64 {
     let (mut plans, mut drops) = (0, 0);
-    while let Some(plan) = store.pick_idle() {
+    while let Some(plan) = store.pick_idle().or_else(|| store.pick_aged(MAX_SEQNO)) {
         drops += u64::from(plan.is_drop());
         store.run(&plan, 1);
         plans += 1;
