@@ -25,14 +25,30 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The crates' folder names.
-fn crates() -> Vec<String> {
-    let folders = root().join("crates").read_dir().unwrap().map(|folder| folder.unwrap());
-    let folders = folders.filter(|folder| folder.path().join("Cargo.toml").is_file());
-    let mut names: Vec<_> =
-        folders.map(|folder| folder.file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
+/// The crates, by name, each with its folder.
+fn crates() -> Vec<(String, String)> {
+    fn collect(folder: &str, found: &mut Vec<(String, String)>) {
+        for entry in root().join(folder).read_dir().unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let inner = format!("{folder}/{name}");
+            if root().join(&inner).join("Cargo.toml").is_file() {
+                found.push((name, inner));
+            } else if root().join(&inner).is_dir() {
+                collect(&inner, found);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for building in rules::BUILDINGS {
+        collect(building, &mut found);
+    }
+    found.sort();
+    found
+}
+
+/// All Rust sources of the workspace.
+fn all_sources() -> Vec<(String, String)> {
+    rules::BUILDINGS.into_iter().flat_map(sources).collect()
 }
 
 /// All Rust sources under `folder`, with their paths from the root.
@@ -61,19 +77,21 @@ fn expect_none(problems: Vec<String>) {
 
 #[test]
 fn the_walk_sees_the_code() {
-    let seen = sources("crates");
+    let seen = all_sources();
     assert!(seen.len() > 80 && crates().len() >= 10);
-    for file in
-        ["crates/base/src/clock.rs", "crates/lsm/src/db.rs", "crates/cli/tests/layout/main.rs"]
-    {
+    for file in [
+        "crates/engine/base/src/clock.rs",
+        "crates/engine/lsm/src/db.rs",
+        "crates/cli/tests/layout/main.rs",
+    ] {
         assert!(seen.iter().any(|(path, _)| path == file), "{file}");
     }
 }
 
 #[test]
 fn arrows_point_up() {
-    let problems = crates().into_iter().flat_map(|name| {
-        let manifest = read(&root().join("crates").join(&name).join("Cargo.toml"));
+    let problems = crates().into_iter().flat_map(|(name, folder)| {
+        let manifest = read(&root().join(folder).join("Cargo.toml"));
         rules::arrows(&name, &manifest::dependencies(&manifest))
     });
     expect_none(problems.collect());
@@ -82,14 +100,14 @@ fn arrows_point_up() {
 #[test]
 fn unsafe_stands_only_where_it_may_and_says_why() {
     expect_none(
-        sources("crates").iter().flat_map(|(path, text)| rules::unsafe_use(path, text)).collect(),
+        all_sources().iter().flat_map(|(path, text)| rules::unsafe_use(path, text)).collect(),
     );
 }
 
 #[test]
 fn every_other_crate_forbids_unsafe() {
-    let problems = crates().into_iter().flat_map(|name| {
-        let src = root().join("crates").join(&name).join("src");
+    let problems = crates().into_iter().flat_map(|(name, folder)| {
+        let src = root().join(folder).join("src");
         let roots = ["lib.rs", "main.rs"].map(|file| src.join(file));
         let roots: Vec<_> = roots.into_iter().filter(|path| path.is_file()).collect();
         assert!(!roots.is_empty(), "{name} has no root file");
@@ -100,14 +118,14 @@ fn every_other_crate_forbids_unsafe() {
 
 #[test]
 fn the_engine_knows_no_device() {
-    let sources = sources("crates/lsm/src");
+    let sources = sources("crates/engine/lsm/src");
     assert!(!sources.is_empty());
     expect_none(sources.iter().flat_map(|(path, text)| rules::knows_device(path, text)).collect());
 }
 
 #[test]
 fn pickers_are_pure() {
-    let files: Vec<_> = sources("crates/lsm/src/compaction")
+    let files: Vec<_> = sources("crates/engine/lsm/src/compaction")
         .into_iter()
         .filter(|(path, _)| rules::is_picker(path))
         .collect();
@@ -117,8 +135,9 @@ fn pickers_are_pure() {
 
 #[test]
 fn time_threads_and_chance_come_in_through_base() {
-    let problems = crates().into_iter().filter(|name| name != "base").flat_map(|name| {
-        let sources = sources(&format!("crates/{name}/src"));
+    let others = crates().into_iter().filter(|(name, _)| name != "base");
+    let problems = others.flat_map(|(_, folder)| {
+        let sources = sources(&format!("{folder}/src"));
         sources.into_iter().flat_map(|(path, text)| rules::ambient(&path, &text))
     });
     expect_none(problems.collect());
@@ -127,7 +146,7 @@ fn time_threads_and_chance_come_in_through_base() {
 #[test]
 fn byte_order_is_explicit() {
     expect_none(
-        sources("crates").iter().flat_map(|(path, text)| rules::byte_order(path, text)).collect(),
+        all_sources().iter().flat_map(|(path, text)| rules::byte_order(path, text)).collect(),
     );
 }
 

@@ -2,6 +2,9 @@
 
 use crate::source::{code_of, lines_with_word};
 
+/// The folders that hold crates: the product, and the laboratory.
+pub const BUILDINGS: [&str; 2] = ["crates", "lab"];
+
 /// The crates, from the top. A crate depends only on crates before it.
 pub const LAYERS: [&str; 23] = [
     "base",
@@ -42,17 +45,17 @@ const MAY_HOLD_UNSAFE: [&str; 6] = ["pmem", "memtable", "uring", "flash", "tls",
 
 /// The places, as beginnings of paths.
 const UNSAFE_PLACES: [&str; 10] = [
-    "crates/pmem/",
-    "crates/memtable/src/segment.rs",
-    "crates/memtable/src/segment/",
-    "crates/memtable/src/index.rs",
-    "crates/memtable/src/index/",
-    "crates/uring/",
+    "crates/engine/pmem/",
+    "crates/engine/memtable/src/segment.rs",
+    "crates/engine/memtable/src/segment/",
+    "crates/engine/memtable/src/index.rs",
+    "crates/engine/memtable/src/index/",
+    "crates/node/uring/",
     "crates/flash/src/device/",
-    "crates/tls/src/s2n/pipes.rs",
+    "crates/node/tls/src/s2n/pipes.rs",
     // A test that sees system calls, which no safe interface offers.
-    "crates/lsm/tests/power_cut/ptrace.rs",
-    "crates/peers/",
+    "crates/engine/lsm/tests/power_cut/ptrace.rs",
+    "lab/peers/",
 ];
 
 /// How many lines above its `unsafe` a reason may begin.
@@ -255,18 +258,20 @@ mod tests {
     #[test]
     fn unsafe_code_is_found_where_it_may_not_be() {
         let block = "// SAFETY: always.\nunsafe { x() }";
-        assert!(unsafe_use("crates/memtable/src/segment.rs", block).is_empty());
-        for path in
-            ["crates/lsm/src/db.rs", "crates/memtable/src/order.rs", "crates/cli/tests/a.rs"]
-        {
+        assert!(unsafe_use("crates/engine/memtable/src/segment.rs", block).is_empty());
+        for path in [
+            "crates/engine/lsm/src/db.rs",
+            "crates/engine/memtable/src/order.rs",
+            "crates/cli/tests/a.rs",
+        ] {
             assert_eq!(unsafe_use(path, block).len(), 1, "{path}");
         }
-        assert!(unsafe_use("crates/lsm/src/db.rs", "// unsafe { x() }").is_empty());
+        assert!(unsafe_use("crates/engine/lsm/src/db.rs", "// unsafe { x() }").is_empty());
     }
 
     #[test]
     fn unsafe_code_without_a_reason_is_found() {
-        let path = "crates/pmem/src/map.rs";
+        let path = "crates/engine/pmem/src/map.rs";
         assert_eq!(unsafe_use(path, "unsafe { x() }").len(), 1);
         assert_eq!(unsafe_use(path, "unsafe impl Send for X {}").len(), 1);
         assert_eq!(unsafe_use(path, "/// Does.\nunsafe fn x() {}").len(), 1);
@@ -314,7 +319,7 @@ mod tests {
 
     #[test]
     fn whoever_does_not_carry_out_a_compaction_is_a_picker() {
-        let is_picker = |file: &str| is_picker(&format!("crates/lsm/src/compaction/{file}"));
+        let is_picker = |file: &str| is_picker(&format!("crates/engine/lsm/src/compaction/{file}"));
         for file in ["pick.rs", "leveled.rs", "span.rs", "fold.rs", "new.rs", "deep/er.rs"] {
             assert!(is_picker(file), "{file}");
         }
