@@ -2,10 +2,8 @@
 
 use crate::commands::*;
 use crate::demo;
-use crate::failure::{Failure, Outcome};
-use crate::output::{self, to_stderr};
+use crate::failure::Outcome;
 use clap::Parser;
-use clap::error::ErrorKind;
 
 /// A key-value store in a directory.
 ///
@@ -47,7 +45,8 @@ pub enum Command {
     Serve(serve::Serve),
     Nvme(nvme::Nvme),
     Bench(bench::Bench),
-    Experiment(experiment::Run),
+    #[command(hide = true)]
+    Experiment(bench::Experiment),
     Demo(demo::Demo),
     #[command(hide = true)]
     DemoWriter(demo::writer::DemoWriter),
@@ -87,26 +86,10 @@ impl Command {
     }
 }
 
-/// Reads the command line. Help and version are answered here.
+/// Parses the command line. Prints help and version itself.
 pub fn parse() -> Outcome<Command> {
-    let parsed = Arguments::try_parse();
-    output::use_json(match &parsed {
-        Ok(arguments) => arguments.json,
-        // An error of the command line is an object, too.
-        Err(_) => std::env::args_os().take_while(|one| one != "--").any(|one| one == "--json"),
-    });
-    parsed.map(|arguments| arguments.command).map_err(|error| {
-        if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-            // Help, though not asked for: no failure to be told about.
-            to_stderr(error.render().to_string().trim_end());
-            return Failure::Said(2);
-        }
-        if !error.use_stderr() {
-            return error.print().map_or_else(Failure::from, |()| Failure::Said(0));
-        }
-        let message = error.render().to_string();
-        Failure::Usage(message.strip_prefix("error: ").unwrap_or(&message).trim_end().to_owned())
-    })
+    esker_cli::parse("esker", |arguments: &Arguments| arguments.json)
+        .map(|arguments| arguments.command)
 }
 
 #[cfg(test)]

@@ -1,19 +1,14 @@
 //! The `esker` program: a database in a directory, from the command line.
 //!
-//! Each command is a file under `commands`, with its arguments and its work. What they share:
+//! Each command is a file under `commands`, with its arguments and its work. They share:
 //!
 //! * [`place`]: the database, the keyspace and the range that a command works on;
-//! * [`options`]: settings as flags;
-//! * [`limits`]: what is refused before a database is created;
-//! * [`temporary`]: directories that do not outlive the program;
-//! * [`text`]: bytes as text that can be read, and read back; [`form`]: how arguments stand for bytes;
-//! * [`progress`]: how far a command is, on a terminal;
-//! * [`output`]: facts and messages on their way out;
-//! * [`failure`]: what the user is told, and the exit status: 0 done, 1 not found, 2 failed or wrong
-//!   usage, 130 interrupted.
+//! * [`database_options`]: settings of a database as flags;
+//! * [`import`]: readers of the formats that `esker import` takes; [`tree`]: the picture of the levels;
+//! * the library `esker_cli`: output, messages, exit statuses, units.
 //!
-//! Facts go to standard output, everything else to standard error. A reader that goes away, such as
-//! `head`, ends the program quietly.
+//! Results go to standard output, everything else to standard error. A reader that goes away, such as
+//! `head`, ends the program without a message.
 
 #![forbid(unsafe_code)]
 // These panic when nobody hears them: `output::tell` and a `Write` that may fail are there instead.
@@ -21,22 +16,15 @@
 
 mod arguments;
 mod commands;
+mod database_options;
 mod demo;
-mod failure;
-mod form;
 mod import;
-mod interrupt;
-mod limits;
-mod options;
-mod output;
 mod place;
-mod progress;
-mod style;
-mod temporary;
-mod text;
 mod tree;
-mod units;
 
+use esker_cli::{
+    failure, form, interrupt, limits, options, output, progress, style, temporary, text, units,
+};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -1,50 +1,13 @@
-//! Settings as flags.
+//! Settings of a keyspace as flags, and how settings are written.
 
 use crate::failure::Outcome;
 use crate::output::tell;
-use crate::place::Home;
-use crate::units::parse_bytes;
 use clap::Args;
 use esker::{
     Compression, DEFAULT_KEYSPACE, Db, Dedup, Keyspace, KeyspaceSettings, Ratio, Settings, Shape,
     Sync,
 };
 use std::time::Duration;
-
-/// Settings of a database.
-#[derive(Args, Default)]
-#[command(next_help_heading = "Settings of the database")]
-pub struct DatabaseOptions {
-    /// When the log is synced: always, os, or every so many milliseconds [default: os]
-    #[arg(long, value_name = "always|os|MS", value_parser = parse_sync)]
-    pub sync: Option<Sync>,
-    /// The size of a log segment, and so of a MemTable; with --pool, that of its extents [default: 64MiB]
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
-    pub segment: Option<usize>,
-    /// The memory budget, for everything [default: 1GiB]
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
-    pub memory: Option<usize>,
-    /// Threads for flush and compaction [default: 2]
-    #[arg(long, value_name = "N")]
-    pub background_threads: Option<usize>,
-}
-
-impl DatabaseOptions {
-    /// The settings of the database `home`, in their ranges.
-    pub fn settings(&self, home: &Home) -> Outcome<Settings> {
-        let default = Settings::default();
-        let settings = Settings {
-            log: home.log(self.sync.unwrap_or(Sync::Os)),
-            segment_bytes: home.extent_bytes().or(self.segment).unwrap_or(default.segment_bytes),
-            memory_bytes: self.memory.unwrap_or(default.memory_bytes),
-            background_threads: self.background_threads.unwrap_or(default.background_threads),
-            answers_requests: true,
-            ..default
-        };
-        settings.validate()?;
-        Ok(settings)
-    }
-}
 
 /// Settings of a keyspace.
 #[derive(Args, Default)]

@@ -9,10 +9,23 @@ use crate::text::{escape, visible};
 use serde_json::{Value as Json, json};
 use std::fmt::Display;
 use std::io::{BufWriter, Result, StdoutLock, Write};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether `--json` was given.
 static JSON: AtomicBool = AtomicBool::new(false);
+
+/// The program's name, in front of its messages.
+static NAME: OnceLock<&str> = OnceLock::new();
+
+/// Sets the program's name, once.
+pub fn use_name(name: &'static str) {
+    NAME.get_or_init(|| name);
+}
+
+fn name() -> &'static str {
+    NAME.get().copied().unwrap_or("esker")
+}
 
 /// From now on prints facts, messages and errors as JSON, if `wanted`.
 pub fn use_json(wanted: bool) {
@@ -81,7 +94,7 @@ pub fn tell(message: impl Display) {
     let message = message.to_string();
     match is_json() {
         true => to_stderr(&json!({ "message": message }).to_string()),
-        false => to_stderr(&format!("esker: {message}")),
+        false => to_stderr(&format!("{}: {message}", name())),
     }
 }
 
@@ -90,7 +103,7 @@ pub fn tell_error(kind: &str, message: &str, status: u8) {
     let error = json!({ "error": { "kind": kind, "message": message, "status": status } });
     match is_json() {
         true => to_stderr(&error.to_string()),
-        false => to_stderr(&format!("esker: {message}")),
+        false => to_stderr(&format!("{}: {message}", name())),
     }
 }
 

@@ -20,12 +20,20 @@ const TRIES: u32 = 20;
 pub struct Temporary(tempfile::TempDir);
 
 impl Temporary {
-    /// A new directory, its name beginning with `prefix`.
+    /// A new directory among the system's temporary ones, its name beginning with `prefix`.
     pub fn create(prefix: &str) -> Outcome<Self> {
-        let failed = |error| Failure::io("create", "a temporary directory", error);
+        Self::create_in(&std::env::temp_dir(), prefix)
+    }
+
+    /// A new directory in `parent`, its name beginning with `prefix`.
+    pub fn create_in(parent: &Path, prefix: &str) -> Outcome<Self> {
+        let failed = |error| {
+            let what = format!("a temporary directory in {}", parent.display());
+            Failure::io("create", what, error)
+        };
         // First of all, so that no interrupt finds a directory and no listener.
         let interrupt = listen()?;
-        let dir = tempfile::Builder::new().prefix(prefix).tempdir().map_err(failed)?;
+        let dir = tempfile::Builder::new().prefix(prefix).tempdir_in(parent).map_err(failed)?;
         let path = dir.path().to_owned();
         end_when_interrupted(interrupt, move || {
             remove(&path);

@@ -71,7 +71,7 @@ fn described() -> Results {
         ];
         all.insert(engine.to_owned(), settings(&own));
     }
-    let command = "esker experiment ycsb --full --engines esker-wal,esker-nolog,rocksdb-wal,fjall-wal --out report";
+    let command = "esker-lab experiment ycsb --full --engines esker-wal,esker-nolog,rocksdb-wal,fjall-wal --out report";
     Results {
         experiment: "YCSB A–G".into(),
         scale: "full".into(),

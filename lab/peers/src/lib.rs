@@ -23,7 +23,7 @@
 //!
 //! ```sh
 //! scripts/install-peers
-//! cargo build --release -p esker-cli --features peers
+//! cargo build --release -p esker-lab --features peers
 //! ```
 
 #![deny(unsafe_code)]
@@ -91,7 +91,7 @@ pub fn check(name: &str) -> Result<()> {
         return Ok(());
     }
     let reason = "it is not built in: run scripts/install-peers, then \
-                  cargo build --release -p esker-cli --features peers";
+                  cargo build --release -p esker-lab --features peers";
     Err(refused(name, reason.to_owned()))
 }
 

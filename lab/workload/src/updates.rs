@@ -7,14 +7,14 @@
 //! Threads **divide** the work, and workers that are made later go on where earlier ones stopped.
 //!
 //! * [`reads`]: what reads find afterwards, or meanwhile;
-//! * [`limit_line`]: what such updates cost at least.
+//! * `skew`: what dividing keys by heat can save; [`LimitLine`]: what such updates cost at least.
 
-pub mod limit_line;
 mod options;
 pub mod reads;
 mod scatter;
+mod skew;
 
-pub use limit_line::LimitLine;
+pub use esker_base::limit_line::{self, LimitLine};
 pub use options::{Heat, Options};
 pub use reads::Reads;
 

@@ -1,8 +1,8 @@
 //! `esker checkpoint`: a copy that opens by itself.
 
+use crate::database_options::DatabaseOptions;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::options::DatabaseOptions;
 use crate::output::show;
 use crate::place::Home;
 use crate::progress::Progress;

@@ -1,7 +1,7 @@
 //! `esker compact`: merge everything now.
 
+use crate::database_options::DatabaseOptions;
 use crate::failure::Outcome;
-use crate::options::DatabaseOptions;
 use crate::output::show;
 use crate::place::Home;
 use crate::progress::Progress;

@@ -1,8 +1,8 @@
 //! `esker delete`: keys, or a range of them.
 
+use crate::database_options::DatabaseOptions;
 use crate::failure::{Failure, Outcome};
 use crate::form::KeyForm;
-use crate::options::DatabaseOptions;
 use crate::output::show;
 use crate::place::{Place, Stretch};
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! `esker drop-keyspace`: a keyspace and all that it holds.
 
+use crate::database_options::DatabaseOptions;
 use crate::failure::{Failure, Outcome};
-use crate::options::DatabaseOptions;
 use crate::output::show;
 use crate::place::Home;
 use esker::DEFAULT_KEYSPACE;

@@ -1,9 +1,10 @@
 //! `esker import`: a file of records.
 
+use crate::database_options::DatabaseOptions;
 use crate::failure::{Failure, Outcome};
 use crate::import::{Format, Job, OnError, Rules, Source, Stopped, Tally, longest_line};
 use crate::interrupt::Interrupt;
-use crate::options::{DatabaseOptions, KeyspaceOptions, with_default};
+use crate::options::{KeyspaceOptions, with_default};
 use crate::output::{is_json, show};
 use crate::place::Place;
 use crate::progress::Progress;

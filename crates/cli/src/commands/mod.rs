@@ -7,7 +7,6 @@ pub mod compact;
 pub mod delete;
 pub mod drop_keyspace;
 pub mod dump;
-pub mod experiment;
 pub mod export;
 pub mod flash;
 pub mod get;

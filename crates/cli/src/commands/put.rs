@@ -1,9 +1,10 @@
 //! `esker put`: one pair.
 
+use crate::database_options::DatabaseOptions;
 use crate::failure::Outcome;
 use crate::form::Form;
 use crate::limits;
-use crate::options::{DatabaseOptions, KeyspaceOptions, with_default};
+use crate::options::{KeyspaceOptions, with_default};
 use crate::output::show;
 use crate::place::Place;
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! The rules that hold the code base together, checked on its manifests and sources:
 //!
-//! * crates depend only on crates above them in [`rules::LAYERS`];
+//! * crates depend only on crates above them in [`rules::LAYERS`], and none in `crates/` on `lab/`;
 //! * `unsafe` stands only where [`rules::may_hold_unsafe`] says, each time with its reason, and every
 //!   other crate forbids it;
 //! * the engine knows nothing of flash, of NVMe, or of the PMEM simulator;
@@ -25,14 +25,15 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The crates, by name, each with its folder.
+/// The crates by name, without `esker-`, each with its folder.
 fn crates() -> Vec<(String, String)> {
     fn collect(folder: &str, found: &mut Vec<(String, String)>) {
         for entry in root().join(folder).read_dir().unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             let inner = format!("{folder}/{name}");
-            if root().join(&inner).join("Cargo.toml").is_file() {
-                found.push((name, inner));
+            let manifest = root().join(&inner).join("Cargo.toml");
+            if manifest.is_file() {
+                found.push((manifest::name(&read(&manifest)).unwrap(), inner));
             } else if root().join(&inner).is_dir() {
                 collect(&inner, found);
             }
@@ -93,6 +94,19 @@ fn arrows_point_up() {
     let problems = crates().into_iter().flat_map(|(name, folder)| {
         let manifest = read(&root().join(folder).join("Cargo.toml"));
         rules::arrows(&name, &manifest::dependencies(&manifest))
+    });
+    expect_none(problems.collect());
+}
+
+#[test]
+fn the_product_does_not_depend_on_the_laboratory() {
+    let (lab, product): (Vec<_>, Vec<_>) =
+        crates().into_iter().partition(|(_, folder)| folder.starts_with("lab/"));
+    let lab: Vec<_> = lab.into_iter().map(|(name, _)| name).collect();
+    assert!(lab.len() >= 5, "the laboratory has moved: {lab:?}");
+    let problems = product.into_iter().flat_map(|(name, folder)| {
+        let manifest = read(&root().join(folder).join("Cargo.toml"));
+        rules::depends_on_laboratory(&name, &manifest::dependencies(&manifest), &lab)
     });
     expect_none(problems.collect());
 }

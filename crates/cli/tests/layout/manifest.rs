@@ -25,6 +25,12 @@ pub fn dependencies(manifest: &str) -> Vec<String> {
     found
 }
 
+/// The package's name, without `esker-`.
+pub fn name(manifest: &str) -> Option<String> {
+    let name = manifest.lines().find_map(|line| line.trim().strip_prefix("name = \""))?;
+    folder(name.trim_end_matches('"'))
+}
+
 /// Whether a section lists what the crate itself needs, or one such thing, and then its name.
 fn split_section(section: &str) -> (bool, &str) {
     let of_target = section.starts_with("target.");

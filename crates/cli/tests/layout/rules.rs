@@ -6,7 +6,7 @@ use crate::source::{code_of, lines_with_word};
 pub const BUILDINGS: [&str; 2] = ["crates", "lab"];
 
 /// The crates, from the top. A crate depends only on crates before it.
-pub const LAYERS: [&str; 23] = [
+pub const LAYERS: [&str; 24] = [
     "base",
     "api",
     "uring",
@@ -30,6 +30,7 @@ pub const LAYERS: [&str; 23] = [
     "peers",
     "sim",
     "cli",
+    "lab",
 ];
 
 /// Crates that measure or serve any store, and so must not know ours.
@@ -85,6 +86,12 @@ pub fn arrows(name: &str, dependencies: &[String]) -> Vec<String> {
         }
     }
     problems
+}
+
+/// Dependencies of a crate of the product that are in the laboratory.
+pub fn depends_on_laboratory(name: &str, dependencies: &[String], lab: &[String]) -> Vec<String> {
+    let found = dependencies.iter().filter(|dependency| lab.contains(dependency));
+    found.map(|found| format!("crate {name} depends on {found}, which is in lab/")).collect()
 }
 
 /// Whether the file may hold unsafe code.
@@ -253,6 +260,15 @@ mod tests {
         assert_eq!(arrows("workload", &names(&["lsm"])).len(), 1);
         assert_eq!(arrows("base", &names(&["unknown"])).len(), 1);
         assert_eq!(arrows("newcomer", &[]).len(), 1);
+    }
+
+    #[test]
+    fn a_product_that_needs_the_laboratory_is_found() {
+        let names =
+            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let lab = names(&["bench", "sim"]);
+        assert!(depends_on_laboratory("cli", &names(&["base", "lsm"]), &lab).is_empty());
+        assert_eq!(depends_on_laboratory("cli", &names(&["base", "bench"]), &lab).len(), 1);
     }
 
     #[test]

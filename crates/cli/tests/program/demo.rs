@@ -1,7 +1,7 @@
 //! demo.
 
+use crate::scratch::interrupt;
 use crate::{Scratch, names};
-use std::process::{Command, Stdio};
 
 #[test]
 fn the_demo_proves_its_claims_and_leaves_a_database_that_can_be_read() {
@@ -34,33 +34,8 @@ fn the_demo_cleans_up_after_itself() {
     assert_eq!(names(&scratch.path("tmp")).len(), 1);
 }
 
-/// Interrupts a program that works in a temporary directory, and expects nothing left of it.
-fn interrupt(arguments: &[&str], signal: &str) {
-    let scratch = Scratch::new();
-    let tmp = scratch.path("tmp");
-    std::fs::create_dir(&tmp).unwrap();
-    let mut child = scratch
-        .command(arguments)
-        .env("TMPDIR", &tmp)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    // The directory appears after the program has begun to listen, and then a database in it.
-    let is_at_work =
-        || names(&tmp).first().is_some_and(|dir| tmp.join(dir).join("CURRENT").exists());
-    while !is_at_work() {
-        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
-        std::thread::yield_now();
-    }
-    let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
-    assert_eq!(child.wait().unwrap().code(), Some(130), "{arguments:?}");
-    assert!(names(&tmp).is_empty(), "{:?}", names(&tmp));
-}
-
 #[test]
 fn an_interrupted_bench_or_demo_cleans_up_after_itself() {
-    interrupt(&["bench", "db", "--cases", "fillrandom", "--duration", "600"], "-INT");
+    interrupt(&["bench", "--dir", "tmp", "--seconds", "600"], "-INT");
     interrupt(&["demo"], "-TERM");
 }

@@ -1,6 +1,6 @@
 //! The program from outside: what it prints, to where, and its exit status.
 
-mod benching;
+mod bench;
 mod damage;
 mod demo;
 mod exporting;
@@ -14,127 +14,12 @@ mod pooled;
 mod pools;
 mod repairing;
 mod scanning;
+mod scratch;
 mod serving;
 mod showing;
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use scratch::{Done, Scratch, names};
 
-/// A directory of a test's own, with a database in it or not.
-struct Scratch(tempfile::TempDir);
-
-/// What the program did.
-#[derive(Debug)]
-struct Done {
-    status: i32,
-    out: Vec<u8>,
-    err: String,
-}
-
-impl Scratch {
-    fn new() -> Self {
-        Scratch(tempfile::tempdir().unwrap())
-    }
-
-    /// One with these pairs in the default keyspace.
-    fn with_pairs(pairs: &[(&str, &str)]) -> Self {
-        let scratch = Scratch::new();
-        let lines: String = pairs.iter().map(|(key, value)| format!("{key}\t{value}\n")).collect();
-        let file = scratch.file("pairs.tsv", format!("esker:key\tesker:value\n{lines}").as_bytes());
-        scratch.run(&["import", "db", &file]).expect_status(0);
-        scratch
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    /// Makes a file, and gives its name, relative to where the program runs.
-    fn file(&self, name: &str, content: &[u8]) -> String {
-        std::fs::write(self.path(name), content).unwrap();
-        name.to_owned()
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_esker"));
-        command.current_dir(self.0.path()).args(arguments).stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Done {
-        Done::of(self.command(arguments).output().unwrap())
-    }
-
-    /// Runs the program with `input` on its standard input.
-    fn run_with(&self, arguments: &[&str], input: &[u8]) -> Done {
-        let mut child = self
-            .command(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        std::thread::scope(|scope| {
-            scope.spawn(move || {
-                // The program may have ended before it read everything, which is its own affair.
-                let _ = stdin.write_all(input);
-            });
-            Done::of(child.wait_with_output().unwrap())
-        })
-    }
-
-    fn open(&self) -> esker::Db {
-        esker::Db::open(self.path("db"), esker::Settings::default()).unwrap()
-    }
-}
-
-impl Done {
-    fn of(output: std::process::Output) -> Self {
-        Done {
-            status: output.status.code().unwrap_or(-1),
-            out: output.stdout,
-            err: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-
-    #[track_caller]
-    fn expect_status(self, status: i32) -> Self {
-        assert_eq!(self.status, status, "{self:?}");
-        self
-    }
-
-    /// Success, nothing on standard error, and this on standard output.
-    #[track_caller]
-    fn expect(self, out: &str) {
-        let done = self.expect_status(0);
-        assert_eq!((String::from_utf8_lossy(&done.out).as_ref(), &done.err[..]), (out, ""));
-    }
-
-    /// This status, nothing on standard output, and a message that starts as all do and holds `part`.
-    #[track_caller]
-    fn expect_failure(self, status: i32, part: &str) {
-        let done = self.expect_status(status);
-        assert!(done.out.is_empty(), "{done:?}");
-        assert!(done.err.starts_with("esker: ") && done.err.contains(part), "{done:?}");
-        assert!(!done.err.contains("panicked"), "{done:?}");
-    }
-
-    #[track_caller]
-    fn json(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-
-    fn text(&self) -> &str {
-        std::str::from_utf8(&self.out).unwrap()
-    }
-}
-
-/// The names in a directory, sorted.
-fn names(dir: &Path) -> Vec<String> {
-    let names = dir.read_dir().unwrap().map(|file| file.unwrap().file_name());
-    let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
-    names.sort();
-    names
-}
+/// The program that is tested, and how its messages begin.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_esker");
+const PREFIX: &str = "esker: ";

@@ -59,8 +59,7 @@ fn input_that_is_refused_leaves_no_database_behind() {
         (&["import", "db", "bad.csv", "--key", "1", "--no-header"], "bad.csv:1: a quote"),
         (&["import", "db", "bad.csv", "--key", "1"], "bad.csv: line 1, the header: a quote"),
         (&["import", "db", "none.csv", "--key", "1"], "none.csv"),
-        (&["bench", "db", "--dir", "db", "--value-size", "20000000"], "a quarter of a log"),
-        (&["bench", "db", "--dir", "db", "--batch", "1000000000"], "the batch takes"),
+        (&["bench", "--dir", ".", "--value-size", "20000000"], "a quarter of a log"),
     ] {
         scratch.run(arguments).expect_failure(2, part);
         assert_eq!(names(&scratch.path(".")), before, "{arguments:?}");
@@ -161,7 +160,7 @@ fn wrong_usage_says_so_with_status_2() {
         let done = scratch.run(arguments).expect_status(2);
         assert!(done.out.is_empty() && done.err.starts_with("esker: "), "{done:?}");
     }
-    for arguments in [&[][..], &["bench"]] {
+    for arguments in [&[][..], &["hash"]] {
         let bare = scratch.run(arguments).expect_status(2);
         assert!(bare.out.is_empty() && bare.err.contains("Usage:"), "{bare:?}");
         assert!(!bare.err.contains("esker: "), "{bare:?}");
@@ -171,15 +170,6 @@ fn wrong_usage_says_so_with_status_2() {
     assert!(!help.text().contains("demo-writer"));
     let version = scratch.run(&["--version"]).expect_status(0);
     assert_eq!(version.text(), format!("esker {}\n", env!("CARGO_PKG_VERSION")));
-}
-
-#[test]
-fn benchmarks_that_cannot_be_meant_are_wrong_usage() {
-    let scratch = Scratch::new();
-    let bench = ["bench", "db", "--cases", "nope"];
-    scratch.run(&bench).expect_failure(2, "--cases is nope: there are fillseq");
-    let sync = ["bench", "db", "--log", "none", "--sync", "always"];
-    scratch.run(&sync).expect_failure(2, "no log to sync");
 }
 
 #[test]

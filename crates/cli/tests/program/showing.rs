@@ -262,33 +262,6 @@ fn a_checkpoint_is_a_database_of_its_own() {
 }
 
 #[test]
-fn a_bench_gives_rows_whose_reads_found_what_was_written() {
-    let scratch = Scratch::new();
-    let arguments = ["bench", "db", "--cases", "fillseq,readrandom", "--num", "2000", "--json"];
-    let small = ["--segment", "1M", "--memory", "16M"];
-    let json = scratch.run(&[&arguments[..], &small].concat()).expect_status(0).json();
-    let value = |case: &str, metric: &str| {
-        let rows = json["rows"].as_array().unwrap();
-        let row = rows.iter().find(|row| row["case"] == case && row["metric"] == metric);
-        row.unwrap_or_else(|| panic!("{case} {metric}"))["value"].as_f64().unwrap()
-    };
-    assert_eq!(json["rows"][0]["engine"], "esker-wal");
-    assert_eq!(value("fillseq", "operations"), 2000.0);
-    assert_eq!(value("readrandom", "found"), 1.0);
-    assert!(value("fillseq", "log_bytes") > 2000.0 * 116.0);
-
-    let table = ["bench", "db", "--cases", "fillseq", "--num", "100", "--log", "none"];
-    let table = scratch.run(&[&table[..], &small].concat()).expect_status(0);
-    assert!(table.text().contains("fillseq") && table.text().contains("CPU s"), "{table:?}");
-    assert!(!table.text().contains("99.99%"), "{table:?}");
-    let ladder = ["bench", "db", "--cases", "fillseq", "--num", "100", "--histogram"];
-    let ladder = scratch.run(&[&ladder[..], &small].concat()).expect_status(0);
-    assert!(ladder.text().contains("99.99%"), "{ladder:?}");
-    scratch.run(&["bench", "db", "--cases", "fillsek"]).expect_failure(2, "fillsek");
-    scratch.run(&["bench", "db", "--threads", "0"]).expect_status(2);
-}
-
-#[test]
 fn an_import_says_what_a_compaction_would_gain() {
     let scratch = Scratch::new();
     let file = scratch.file("rows.tsv", b"k\tv\na\t1\nb\t2\n");
@@ -338,27 +311,4 @@ fn a_checkpoint_that_fails_leaves_no_directory() {
         .run(&["checkpoint", "none", "other"])
         .expect_failure(2, "none is not an Esker database");
     assert!(!scratch.path("other").exists());
-}
-
-#[test]
-fn an_interrupted_bench_says_where_it_was_and_what_it_left() {
-    let scratch = Scratch::new();
-    let bench = ["bench", "db", "--cases", "fillseq", "--num", "1000000000", "--dir", "kept"];
-    let small = ["--segment", "1M", "--memory", "16M"];
-    let mut command = scratch.command(&[&bench[..], &small].concat());
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // A log: it has begun, and listens for signals.
-    let has_begun = || {
-        let files = scratch.path("kept").read_dir().ok()?;
-        files.flatten().find(|file| file.path().extension().is_some_and(|kind| kind == "log"))
-    };
-    while has_begun().is_none() {
-        std::thread::yield_now();
-    }
-    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
-    let done = Done::of(child.wait_with_output().unwrap()).expect_status(130);
-    assert!(done.err.starts_with("esker: interrupted"), "{done:?}");
-    assert!(done.err.ends_with("; the database in kept stays as it is\n"), "{done:?}");
-    scratch.run(&["put", "kept", "k", "v"]).expect("");
 }

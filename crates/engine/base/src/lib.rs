@@ -16,6 +16,7 @@ pub mod error;
 pub mod hash;
 pub mod hint;
 pub mod key;
+pub mod limit_line;
 pub mod lock_holder;
 pub mod range_tombstone;
 pub mod rng;

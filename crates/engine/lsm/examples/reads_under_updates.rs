@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// As `esker experiment plexdb` has them.
+/// As `esker-lab experiment plexdb` has them.
 const VALUE_BYTES: usize = 200;
 const MEMTABLES: u64 = 30;
 const SEGMENTS_OF_MEMORY: usize = 16;

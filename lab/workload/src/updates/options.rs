@@ -1,9 +1,9 @@
 //! How many keys, and how often each is written.
 
-use super::limit_line::{LimitLine, RUNS};
 use crate::KeyBuffer;
 use crate::distributions::{Distribution, Uniform, YCSB_THETA, Zipfian};
 use crate::worker::check_threads;
+use esker_base::limit_line::{LimitLine, RUNS};
 use esker_base::{Error, MAX_KEY_BYTES, Result};
 
 /// Which keys are updated how often.

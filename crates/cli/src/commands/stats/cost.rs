@@ -2,7 +2,7 @@
 
 use crate::units::{bytes, count};
 use esker::{Account, LiveData, RECLAIM_PERCENTS, ReclaimErrors, Stats as Figures};
-use esker_workload::updates::{LimitLine, limit_line};
+use esker_base::limit_line::{self, LimitLine};
 use serde_json::{Value as Json, json};
 
 /// What is live, and what it has cost.
