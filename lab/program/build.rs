@@ -1,5 +1,6 @@
 //! Gives the program the commit that it is built from, for reports of experiments.
 
+use std::path::Path;
 use std::process::Command;
 
 fn git(arguments: &[&str]) -> Option<String> {
@@ -8,12 +9,23 @@ fn git(arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| text.trim().to_owned())
 }
 
+/// The commit, with `-dirty` behind it if files were changed since; `None` outside of this repository, such as in an
+/// archive of it, which may be unpacked inside another one.
+fn commit() -> Option<String> {
+    let root = git(&["rev-parse", "--show-toplevel"])?;
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().ok()?;
+    if Path::new(&root).canonicalize().ok()? != own {
+        return None;
+    }
+    git(&["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"])
+}
+
 fn main() {
-    // Of an archive without a repository nothing is known.
-    let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
-    println!("cargo:rustc-env=ESKER_COMMIT={commit}");
+    println!("cargo:rustc-env=ESKER_COMMIT={}", commit().unwrap_or_else(|| "unknown".to_owned()));
     println!("cargo:rerun-if-changed=build.rs");
-    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
-        println!("cargo:rerun-if-changed={log}");
+    for path in ["logs/HEAD", "index"] {
+        if let Some(path) = git(&["rev-parse", "--git-path", path]) {
+            println!("cargo:rerun-if-changed={path}");
+        }
     }
 }

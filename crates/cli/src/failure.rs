@@ -77,6 +77,16 @@ impl Failure {
         }
     }
 
+    /// How a command ends that has shown its results and then has a `verdict`. That nobody reads the output
+    /// any more changes no verdict.
+    pub fn after_output(shown: Outcome, verdict: Outcome) -> Outcome {
+        match (shown, verdict) {
+            (Ok(()), verdict) => verdict,
+            (Err(Failure::PipeClosed), Err(verdict)) => Err(verdict),
+            (Err(failure), _) => Err(failure),
+        }
+    }
+
     /// A failure to do `action` to `path`.
     pub fn io(action: &'static str, path: impl Into<String>, source: std::io::Error) -> Self {
         esker::Error::io(action, path, source).into()

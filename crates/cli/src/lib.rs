@@ -47,6 +47,9 @@ pub fn parse<T: Parser>(name: &'static str, is_json: impl Fn(&T) -> bool) -> Out
     });
     parsed.map_err(|error| {
         if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            if output::is_json() {
+                return Failure::Usage("no command was given; see --help".into());
+            }
             // Nobody asked for this help, so it goes to standard error, and the status is 2.
             output::to_stderr(error.render().to_string().trim_end());
             return Failure::Said(2);

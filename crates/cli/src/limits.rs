@@ -12,9 +12,9 @@ use std::ffi::OsString;
 use std::io::Read;
 
 /// The value that `argument` stands for, `-` being the bytes of standard input: at most `limit` of them,
-/// because of `why`.
+/// because of `why`. In escaped form `-` is a value, as `esker scan` prints it.
 pub fn value(argument: OsString, form: Notation, limit: usize, why: &str) -> Outcome<Vec<u8>> {
-    if argument == "-" {
+    if argument == "-" && form != Notation::Escaped {
         read_within(std::io::stdin().lock(), limit, why)
     } else {
         form.parse(argument)

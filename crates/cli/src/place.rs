@@ -102,6 +102,21 @@ impl Home {
         if self.log.emulated { Accept::Emulated } else { Accept::Persistent }
     }
 
+    /// Its arguments as a shell takes them.
+    pub fn in_shell(&self) -> String {
+        let mut out = quoted(&self.db);
+        let log = &self.log;
+        for (flag, path) in [("--log-dir", &log.log_dir), ("--pool", &log.pool)] {
+            if let Some(path) = path {
+                out += &format!(" {flag} {}", quoted(path));
+            }
+        }
+        if log.emulated {
+            out += " --emulated";
+        }
+        out
+    }
+
     /// Looks at its files, all of them together, without opening it.
     pub fn inspect(&self) -> Outcome<Inspector> {
         match self.on_flash(Access::Read)? {
@@ -223,6 +238,16 @@ fn warned(db: Db) -> Outcome<Db> {
     Ok(db)
 }
 
+/// A path as a word of a shell.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+=:@%".contains(&byte);
+    match !text.is_empty() && text.bytes().all(is_plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
 /// A database and one of its keyspaces.
 #[derive(Args)]
 pub struct Place {
@@ -246,13 +271,13 @@ impl Place {
 #[derive(Args, Default)]
 pub struct Stretch {
     /// The first key
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub from: Option<OsString>,
     /// The first key after the range
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub to: Option<OsString>,
     /// Only keys that start so
-    #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"], allow_hyphen_values = true)]
     pub prefix: Option<OsString>,
 }
 
@@ -260,6 +285,18 @@ impl Stretch {
     /// Whether any bound was given.
     pub fn is_given(&self) -> bool {
         self.from.is_some() || self.to.is_some() || self.prefix.is_some()
+    }
+
+    /// Fails if an empty bound would make this the range of all keys: a script may have given the value of a
+    /// variable that is not set.
+    pub fn expect_no_empty_bound(&self) -> Outcome {
+        let is_empty = |bound: &Option<OsString>| bound.as_ref().is_some_and(|key| key.is_empty());
+        let flag = match self {
+            Stretch { prefix, .. } if is_empty(prefix) => "--prefix",
+            Stretch { from, to: None, .. } if is_empty(from) => "--from",
+            _ => return Ok(()),
+        };
+        Err(Failure::Usage(format!("{flag} is empty, which means every key; use --all for that")))
     }
 
     /// The range.
@@ -296,7 +333,7 @@ pub fn for_each_around(
         0 => Ok(()),
         _ => Err(Failure::No(
             Answer::Incomplete,
-            "something is missing: see what was skipped".into(),
+            "incomplete output: damaged blocks were skipped; see the messages above".into(),
         )),
     }
 }

@@ -44,6 +44,14 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
+/// `bytes` as they are if a terminal can show them, else by the escape rule.
+pub fn readable(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if matches!(visible(text), Cow::Borrowed(_)) => text.to_owned(),
+        _ => escape(bytes),
+    }
+}
+
 fn escape_bytes(bytes: &[u8], out: &mut String) {
     for byte in bytes {
         write!(out, "\\x{byte:02x}").expect("a string takes everything");

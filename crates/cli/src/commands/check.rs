@@ -12,9 +12,9 @@ use serde_json::{Value as Json, json};
 
 /// Verify every checksum and invariant of a database
 ///
-/// Checks the manifest, every block of every table, and every frame of the log. If another process has
-/// the database open, it is checked as it is then, without what that one adds meanwhile, and without
-/// a word on files that nothing names. Exit status 1 if anything is wrong.
+/// Checks the manifest, every block of every table, and every frame of the log. Exit status 1 if
+/// anything is wrong. If another process has the database open, the check covers the database at that
+/// time: it skips later writes and does not list orphaned files.
 #[derive(clap::Args)]
 pub struct Check {
     #[command(flatten)]
@@ -33,14 +33,18 @@ impl Check {
         })
         .map_err(Failure::of_check)?;
         let pool = inspector.pool_domain();
-        show(|| json(&checked, &problems, pool), || text(&checked, &problems, pool))?;
-        if checked.tables_left > 0 {
-            let tables = units::counted(checked.tables_left, "table");
-            return Err(Failure::Interrupted(format!(
-                "interrupted; {tables} and the log were not checked; nothing was changed"
-            )));
-        }
-        Failure::of_problems(self.home.db.display(), problems.len(), "; see `esker repair --help`")
+        let shown = show(|| json(&checked, &problems, pool), || text(&checked, &problems, pool));
+        let verdict = match checked.tables_left {
+            0 => {
+                let advice = "; see `esker repair --help`";
+                Failure::of_problems(self.home.db.display(), problems.len(), advice)
+            }
+            left => Err(Failure::Interrupted(format!(
+                "interrupted; {} and the log were not checked; nothing was changed",
+                units::counted(left, "table")
+            ))),
+        };
+        Failure::after_output(shown, verdict)
     }
 }
 
@@ -87,7 +91,7 @@ fn text(checked: &Checked, problems: &[String], pool: Option<PoolDomain>) -> Str
     }
     if !checked.strays.is_empty() {
         let names = checked.strays.join(", ");
-        out.push_str(&format!("left over, and removed at the next open for writing: {names}\n"));
+        out.push_str(&format!("orphaned, and deleted by the next open for writing: {names}\n"));
     }
     if !checked.unknown.is_empty() {
         let names = checked.unknown.join(", ");

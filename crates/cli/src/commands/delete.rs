@@ -19,6 +19,7 @@ pub struct Delete {
     #[command(flatten)]
     place: Place,
     /// The keys
+    #[arg(allow_hyphen_values = true)]
     keys: Vec<OsString>,
     #[command(flatten)]
     stretch: Stretch,
@@ -34,6 +35,7 @@ pub struct Delete {
 impl Delete {
     pub fn run(self) -> Outcome {
         let form = self.form.key();
+        self.stretch.expect_no_empty_bound()?;
         let keys: Vec<_> =
             self.keys.into_iter().map(|key| form.parse(key)).collect::<Outcome<_>>()?;
         let range = match self.stretch.is_given() || self.all {

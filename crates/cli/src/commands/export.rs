@@ -5,7 +5,7 @@
 //! `key_hex` and `value_hex` in place of what is not UTF-8.
 
 use crate::failure::{Answer, Failure, Outcome};
-use crate::form::Form;
+use crate::form::{Form, Notation};
 use crate::import::Format;
 use crate::interrupt::Interrupt;
 use crate::output::{is_json, json_line, raw_stdout, show, tell};
@@ -55,6 +55,11 @@ impl Export {
             None => Format::of_file(&self.file)?,
         };
         let form = self.form;
+        if form.value() == Notation::Hex && format != Format::Jsonl {
+            let what = "--value-hex and --hex: TSV and CSV have values escaped; use --format jsonl, or \
+                        --key-hex for the bounds alone";
+            return Err(Failure::Usage(what.into()));
+        }
         let range = self.stretch.range(form.key())?;
         let opened = match self.skip_damaged {
             true => None,

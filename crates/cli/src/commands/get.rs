@@ -5,7 +5,7 @@ use crate::form::{Form, Notation};
 use crate::limits;
 use crate::output::{raw_stdout, show};
 use crate::place::Place;
-use crate::text::escape;
+use crate::text::readable;
 use std::ffi::OsString;
 use std::io::Write;
 
@@ -18,6 +18,7 @@ pub struct Get {
     #[command(flatten)]
     place: Place,
     /// The key
+    #[arg(allow_hyphen_values = true)]
     key: OsString,
     #[command(flatten)]
     form: Form,
@@ -44,14 +45,5 @@ impl Get {
             form => form.print(&value),
         };
         show(|| self.form.pair(&key, &value), || text() + "\n")
-    }
-}
-
-/// The value as it is if a terminal can show it, else escaped.
-fn readable(value: &[u8]) -> String {
-    let shown = |character: char| !character.is_control() || matches!(character, '\n' | '\t');
-    match std::str::from_utf8(value) {
-        Ok(text) if text.chars().all(shown) => text.to_owned(),
-        _ => escape(value),
     }
 }

@@ -157,9 +157,10 @@ impl Compaction {
             0 => String::new(),
             bytes => format!(", and free about {}", units::bytes(bytes)),
         };
-        let (db, runs) = (place.home.db.display(), units::counted(self.runs, "run"));
+        let (home, runs) = (place.home.in_shell(), units::counted(self.runs, "run"));
+        let keyspace = &place.keyspace;
         Some(format!(
-            "`esker compact {db}` would merge {runs}, so that reads look into one{frees}\n"
+            "`esker compact {home}` would merge the {runs} of keyspace {keyspace}, so that reads look into one{frees}\n"
         ))
     }
 }
@@ -175,12 +176,10 @@ fn summarise(tally: Tally, seconds: f64, place: &Place, compaction: Option<Compa
         "runs": compaction.map(|it| it.runs),
         "reclaimable_bytes": compaction.map(|it| it.reclaimable_bytes),
     });
-    if is_json() {
-        show(|| facts.clone(), String::new)?;
-    }
+    let shown = if is_json() { show(|| facts.clone(), String::new) } else { Ok(()) };
     let records = units::counted(tally.records, "record");
     let were = if tally.records == 1 { "was" } else { "were" };
-    match tally.stopped {
+    let verdict = match tally.stopped {
         Some(Stopped::Failed(failure)) => {
             Err(failure.and(&format!("; {records} before that {were} imported")))
         }
@@ -205,5 +204,6 @@ fn summarise(tally: Tally, seconds: f64, place: &Place, compaction: Option<Compa
             let advice = compaction.and_then(|it| it.text(place)).unwrap_or_default();
             show(|| facts, || text + &advice)
         }
-    }
+    };
+    Failure::after_output(shown, verdict)
 }

@@ -18,8 +18,10 @@ pub struct Put {
     #[command(flatten)]
     place: Place,
     /// The key
+    #[arg(allow_hyphen_values = true)]
     key: OsString,
-    /// The value; - for the bytes of standard input
+    /// The value; without --escaped, - stands for the bytes of standard input
+    #[arg(allow_hyphen_values = true)]
     value: OsString,
     #[command(flatten)]
     form: Form,

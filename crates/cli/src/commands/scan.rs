@@ -1,6 +1,6 @@
 //! `esker scan`: the pairs of a range.
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::form::Form;
 use crate::output::{is_json, json_line, raw_stdout};
 use crate::place::{Place, Stretch, for_each, for_each_around};
@@ -65,8 +65,7 @@ impl Scan {
         } else {
             self.place.open_for_reading()?;
         }
-        out.flush()?;
-        read
+        Failure::after_output(out.flush().map_err(Failure::from), read)
     }
 }
 

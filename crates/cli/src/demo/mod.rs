@@ -10,6 +10,7 @@ mod show;
 pub mod writer;
 
 use crate::failure::{Failure, Outcome};
+use crate::output::is_json;
 use crate::style::Style;
 use crate::temporary::Temporary;
 use crate::tree;
@@ -38,6 +39,9 @@ pub struct Demo {
 
 impl Demo {
     pub fn run(self) -> Outcome {
+        if is_json() {
+            return Err(Failure::Usage("--json: the demo prints text for people only".into()));
+        }
         let Some(dir) = self.dir else {
             return if self.keep {
                 let made = tempfile::Builder::new().prefix(PREFIX).tempdir();

@@ -282,12 +282,10 @@ impl Delimited {
             match input.next(&mut self.line)? {
                 Line::Whole if self.fields.data.len() + self.line.len() <= input.limit() => {}
                 Line::Whole | Line::TooLong => {
-                    let bad = too_long(line, input.limit());
-                    return Ok(Split::Bad(Bad { is_open: true, ..bad }));
+                    return Ok(Split::Bad(too_long(line, input.limit())));
                 }
                 Line::End => {
-                    let bad = Bad::new(line, "a quote is never closed");
-                    return Ok(Split::Bad(Bad { is_open: true, ..bad }));
+                    return Ok(Split::Bad(Bad::new(line, "a quote is never closed")));
                 }
             }
         }

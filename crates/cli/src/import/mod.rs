@@ -107,14 +107,11 @@ struct Bad {
     /// The first of them.
     line: u64,
     what: String,
-    /// A quote is open behind them: what follows may be a part of it, and records that it swallowed are
-    /// among these lines.
-    is_open: bool,
 }
 
 impl Bad {
     fn new(line: u64, what: impl Into<String>) -> Self {
-        Bad { line, what: what.into(), is_open: false }
+        Bad { line, what: what.into() }
     }
 }
 
@@ -239,15 +236,18 @@ impl Job<'_> {
 
     /// Skips bad lines, of which `last` is the last, if that may be. Else says why the import stops.
     fn skip(&self, bad: &Bad, last: u64, skipped: &mut Skipped) -> Result<(), String> {
-        let Bad { line, what, is_open } = bad;
+        let Bad { line, what } = bad;
         let lines = 1 + last - line;
         let mut message = format!("{}:{line}: {what}", self.name);
         if lines > 1 {
             let (lines, last) = (units::count(lines), units::count(last));
             message += &format!("; the record takes {lines} lines, up to line {last}");
         }
-        if *is_open && lines > 1 {
-            return Err(message + ", and records may be among them: close or double the quote");
+        // A quote that nobody meant to open may have swallowed sound records.
+        if lines > 1 {
+            return Err(
+                message + ", and records may be among them: close or double its first quote"
+            );
         }
         if self.on_error == OnError::Fail {
             return Err(message + " (--on-error skip goes on)");

@@ -5,6 +5,7 @@ use esker::{Env, Settings};
 use esker_base::background::Stepped;
 use esker_storage::{PosixStorage, Storage};
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::sync::Arc;
 
 /// A database without threads: no file is made, changed or removed beside whoever copies its directory.
@@ -86,6 +87,16 @@ fn a_damaged_table_is_found_and_can_be_given_up() {
     assert!(names(&scratch.path("copy")).contains(&format!("{name}.damaged")));
     scratch.run(&["put", "--create", "copy", "e", "5"]).expect("");
     scratch.run(&["scan", "copy"]).expect("d\t4\ne\t5\n");
+}
+
+#[test]
+fn a_check_whose_reader_has_gone_still_has_its_exit_status() {
+    let scratch = sample();
+    flip(&file(&scratch, ".tables"), 3);
+    let mut check = scratch.command(&["check", "copy"]);
+    let mut child = check.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
 }
 
 #[test]

@@ -58,6 +58,9 @@ fn an_error_is_an_object_with_its_kind_and_status() {
     assert!(failed["message"].as_str().unwrap().starts_with("none is not an Esker"), "{failed}");
     assert_eq!(of(&["delete", "db"], 2)["kind"], "usage");
     assert_eq!(of(&["get", "db"], 2)["kind"], "usage");
+    assert_eq!(of(&[], 2)["kind"], "usage");
+    assert_eq!(of(&["hash"], 2)["kind"], "usage");
+    assert_eq!(of(&["demo"], 2)["kind"], "usage");
     assert_eq!(of(&["get", "db", "a", "--raw"], 2)["kind"], "usage");
     // Behind `--` it is a key, and the error is text.
     let text = scratch.run(&["get", "db", "--", "--json"]);

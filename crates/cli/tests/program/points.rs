@@ -113,6 +113,15 @@ fn the_empty_key_is_a_key() {
 }
 
 #[test]
+fn an_empty_bound_deletes_nothing() {
+    let scratch = Scratch::with_pairs(&[("a", "1"), ("b", "2")]);
+    scratch.run(&["delete", "db", "--prefix", ""]).expect_failure(2, "use --all for that");
+    scratch.run(&["delete", "db", "--from", ""]).expect_failure(2, "use --all for that");
+    scratch.run(&["delete", "db", "--from", "", "--to", "b"]).expect("");
+    scratch.run(&["scan", "db"]).expect("b\t2\n");
+}
+
+#[test]
 fn an_empty_range_is_not_deleted() {
     let scratch = Scratch::with_pairs(&[("a", "1")]);
     scratch.run(&["delete", "db"]).expect_failure(2, "say what to delete");
@@ -153,6 +162,9 @@ fn what_scan_prints_can_be_pasted_back() {
     let db = scratch.open();
     for key in [&b"\x00\xff"[..], b"a\tb\nc\r", b"C:\\new", b"\\x00", "é\u{85}".as_bytes()] {
         db.put(&db.default_keyspace(), key, &[key, b"\\"].concat()).unwrap();
+    }
+    for like_a_flag in [&b"-"[..], b"-x"] {
+        db.put(&db.default_keyspace(), like_a_flag, like_a_flag).unwrap();
     }
     db.close().unwrap();
     let pairs = scratch.run(&["scan", "db"]).expect_status(0);

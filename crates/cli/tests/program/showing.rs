@@ -269,7 +269,10 @@ fn an_import_says_what_a_compaction_would_gain() {
     let first = scratch.run(&import).expect_status(0);
     assert!(!first.text().contains("esker compact"), "{first:?}");
     let second = scratch.run(&import).expect_status(0);
-    assert!(second.text().contains("`esker compact db` would merge 2 runs"), "{second:?}");
+    assert!(
+        second.text().contains("`esker compact db` would merge the 2 runs of keyspace default"),
+        "{second:?}"
+    );
     assert_eq!(scratch.run(&[&import[..], &["--json"]].concat()).json()["runs"], 3);
 }
 

@@ -14,11 +14,16 @@ use std::path::Path;
 
 /// Writes a checkpoint into the directory `dir`, which must be missing or empty, as long as `goes_on` says so.
 pub(crate) fn checkpoint_into(inner: &Inner, dir: &Path, goes_on: &dyn Fn() -> bool) -> Result<()> {
-    let is_new = !dir.exists();
+    // Directories that the checkpoint makes, the deepest first.
+    let missing: Vec<_> = dir.ancestors().take_while(|dir| !dir.exists()).collect();
     let target = PosixStorage::create(dir)?;
     let made = checkpoint(inner, &target, goes_on);
-    if made.is_err() && is_new {
+    if made.is_err() && !missing.is_empty() {
         let _ = target.remove_if_empty();
+        for parent in &missing[1..] {
+            // One that somebody else uses by now is not empty, and stays.
+            let _ = std::fs::remove_dir(parent);
+        }
     }
     made
 }

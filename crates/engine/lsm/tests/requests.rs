@@ -284,7 +284,7 @@ fn a_checkpoint_that_ends_early_leaves_nothing_behind() {
         db.put(&db.default_keyspace(), &number.to_be_bytes(), &[8; 200]).unwrap();
         db.flush().unwrap();
     }
-    let (new, empty) = (copies.path().join("new"), copies.path().join("empty"));
+    let (new, empty) = (copies.path().join("deep/new"), copies.path().join("empty"));
     std::fs::create_dir(&empty).unwrap();
     for target in [&new, &empty] {
         let calls = std::cell::Cell::new(0);
@@ -292,7 +292,7 @@ fn a_checkpoint_that_ends_early_leaves_nothing_behind() {
         assert!(matches!(stopped, Err(Error::Cancelled { .. })), "{stopped:?}");
         assert_eq!(calls.get(), 2);
     }
-    assert!(!new.exists());
+    assert!(!copies.path().join("deep").exists());
     let is_lock = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name() == "LOCK";
     assert!(empty.read_dir().unwrap().all(is_lock));
     db.checkpoint(&empty).unwrap();

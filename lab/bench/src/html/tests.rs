@@ -260,6 +260,18 @@ fn every_plot_names_its_axes_and_is_a_file_of_its_own() {
 }
 
 #[test]
+fn a_plot_by_itself_says_what_it_shows_and_of_which_engines() {
+    let results = small();
+    for (name, svg) in super::plots(&results) {
+        for engine in results.engines() {
+            assert!(svg.contains(&format!(">{engine}</text>")), "{name}: {engine}");
+        }
+        assert!(svg.contains("<text class=\"group\" x=\"0\" y=\"16\">"), "{name}");
+        assert!(!svg.contains("prefers-color-scheme"), "{name}");
+    }
+}
+
+#[test]
 fn lines_are_those_of_the_median_round() {
     let mut results = small();
     for round in 0..3 {

@@ -118,6 +118,12 @@ impl Conditions {
         let mut engines = results.settings.clone();
         let mut run = engines.remove(RUN).unwrap_or_default();
         run.retain(|name, _| !WITHOUT_EFFECT.contains(&&name[..]));
+        // Other code may be faster or slower.
+        for (name, value) in [("version", &results.version), ("commit", &results.commit)] {
+            if !value.is_empty() {
+                run.insert(name.to_owned(), value.clone());
+            }
+        }
         let cases = results.cases().into_iter().map(str::to_owned).collect();
         Conditions { machine: results.machine.clone(), run, engines, cases }
     }
@@ -197,6 +203,8 @@ fn add_new<T: PartialEq>(to: &mut Vec<T>, more: Vec<T>) {
 pub(super) fn join(first: &str, second: &str, between: &str) -> String {
     match first.split(between).any(|part| part == second) {
         true => first.to_owned(),
+        false if first.is_empty() => second.to_owned(),
+        false if second.is_empty() => first.to_owned(),
         false => format!("{first}{between}{second}"),
     }
 }
@@ -206,6 +214,18 @@ mod tests {
     use super::super::Plane;
     use super::super::tests::{full, results, row};
     use super::*;
+
+    #[test]
+    fn rounds_of_two_builds_are_not_pooled() {
+        let built = |commit: &str| Results {
+            commit: commit.into(),
+            ..results(vec![row("esker-wal", "A", 0, 1.0)])
+        };
+        let merged = Results::merge(vec![built("one"), built("two")]).unwrap();
+        assert_eq!(merged.cases(), ["A (commit one)", "A (commit two)"]);
+        let merged = Results::merge(vec![built(""), built("two")]).unwrap();
+        assert_eq!(merged.commit, "two");
+    }
 
     fn told(pairs: &[(&str, &str)]) -> Results {
         let mut told = full();

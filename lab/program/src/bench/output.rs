@@ -9,6 +9,14 @@ const CSV_FILE_NAME: &str = "results.csv";
 /// The directory of the plots.
 const PLOTS: &str = "plots";
 
+/// Whether a file has a name that [`html::plots`] gives: `001-throughput.svg`.
+fn is_plot(name: &str) -> bool {
+    let (number, rest) = name.split_once('-').unwrap_or_default();
+    number.len() == 3
+        && number.bytes().all(|digit| digit.is_ascii_digit())
+        && rest.ends_with(".svg")
+}
+
 /// A directory for results.
 pub struct Output(PathBuf);
 
@@ -53,11 +61,13 @@ impl Output {
     pub fn write_plots(&self, results: &Results) -> Outcome {
         let dir = self.0.join(PLOTS);
         let failed = |error| Failure::io("write to", dir.display().to_string(), error);
-        match std::fs::remove_dir_all(&dir) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(failed(error));
+        std::fs::create_dir_all(&dir).map_err(failed)?;
+        // Those of an earlier run, which may have had more.
+        for file in dir.read_dir().map_err(failed)? {
+            let file = file.map_err(failed)?;
+            if is_plot(&file.file_name().to_string_lossy()) {
+                std::fs::remove_file(file.path()).map_err(failed)?;
             }
-            _ => std::fs::create_dir(&dir).map_err(failed)?,
         }
         for (name, plot) in html::plots(results) {
             self.write_file(&format!("{PLOTS}/{name}"), &plot)?;

@@ -11,58 +11,160 @@ mod ycsb;
 
 use crate::bench::campaign::{Campaign, Places};
 use crate::bench::engines;
-use crate::failure::{Failure, Outcome};
-use crate::output::tell;
+use crate::failure::Outcome;
+use crate::output::{show, tell};
 use crate::units::parse_bytes;
-use clap::Args;
+use clap::{Args, Subcommand};
 use esker_bench::Results;
 use room::Room;
+use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// Run a named comparison and write a report
 ///
-/// The results go to a directory: results.json and report.html. --quick takes about a minute and
-/// shows that everything works and roughly how engines compare; --full takes hours.
+/// The results go to a directory: results.json and report.html.
 #[derive(Args)]
-#[command(after_help = after_help())]
+#[command(arg_required_else_help = true, after_help = after_help())]
 pub struct Run {
-    /// The experiment
-    name: String,
-    /// About a minute [default]
-    #[arg(long, conflicts_with = "full")]
-    quick: bool,
-    /// Hours, on an otherwise idle machine
-    #[arg(long)]
-    full: bool,
-    /// The engines, compared with the first [default: all that are built in]
+    /// List the experiments
+    #[arg(long, exclusive = true)]
+    list: bool,
+    #[command(subcommand)]
+    which: Option<Which>,
+}
+
+#[derive(Subcommand)]
+enum Which {
+    Ycsb(Ycsb),
+    Wbl(Wbl),
+    Plexdb(Plexdb),
+    Wal(Wal),
+    Isolation(Isolation),
+    Fabric(Fabric),
+}
+
+/// YCSB's workloads A to F, and G and H, on every engine
+///
+/// G only inserts; H inserts and reads in equal parts. Quick takes about a minute with Esker's
+/// engines, full takes hours. Needs an otherwise idle machine.
+#[derive(Args)]
+struct Ycsb {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    engines: Engines,
+}
+
+/// Write-behind logging: log and MemTables in persistent memory, against a log in files
+///
+/// After "Write-Behind Logging for LSM-Tree-Based KV Stores". Each workload runs twice: as a burst
+/// that the pool takes in, and with all the flushes and compactions that it causes. Then the effect of
+/// each of the design's settings, and inserts over time. Quick takes a minute or two, full hours.
+#[derive(Args)]
+struct Wbl {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    engines: Engines,
+    #[command(flatten)]
+    rounds: Rounds,
+    /// Cases by their names in the report, such as A,D-burst [default: all]
     #[arg(long, value_name = "LIST")]
-    engines: Option<String>,
-    /// The cases. Of wbl, by their names in the report [default: all, such as A,D-burst]; of plexdb, each a distribution and a number of updates of each key
-    /// [default: uniform-9,uniform-20,zipf-9,zipf-20]; of wal, each a benchmark and its clients
-    /// [default: linkbench-10,linkbench-64,tpcc-10,tpcc-64]; of fabric, each a durability, an access and the
-    /// size of a value [default: all, such as paper-same-32k]; of isolation, its parts
-    /// [default: capacity,policies,sequential and, of a full run, engine,ycsb]
+    cases: Option<String>,
+}
+
+/// Level deduplication: bytes written, against the space used, under updates
+///
+/// After PlexDB, the paper on level deduplication compaction. Each engine is a point in a plane of
+/// write and space amplification; engines that can be tuned are measured at several tunings, beside the
+/// limit line. Quick takes a minute or two, full hours.
+#[derive(Args)]
+struct Plexdb {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    engines: Engines,
+    /// Cases: each a distribution and updates of each key
+    /// [default: uniform-9,uniform-20,zipf-9,zipf-20]
     #[arg(long, value_name = "LIST", verbatim_doc_comment)]
     cases: Option<String>,
-    /// Of plexdb: the keys, with write buffers and memory in proportion
+    /// Keys; write buffers and memory follow in proportion
     #[arg(long, value_name = "N")]
     records: Option<u64>,
-    /// Of plexdb: the size of a log segment, or of another engine's write buffer
+    /// Size of a log segment, or of another engine's write buffer
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     segment: Option<usize>,
-    /// Of wbl, wal and fabric: how often everything is measured, the engines taking turns: as many pairs
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: Option<u32>,
-    /// Of fabric: some cases twice more, over a link of 10 Gigabit Ethernet that is emulated by a relay in user
-    /// space, and over that relay alone, which is what the emulation costs
-    #[arg(long)]
-    network: bool,
-    /// Of wal: a directory on the device that the engines *-log-disk log to [default: the store's own]
+}
+
+/// The cost of the log, by the device that it is on
+///
+/// After the paper on the cost of RocksDB's log. LinkBench and TPC-C; every engine syncs its log at
+/// every commit, and is compared with itself without a log. Devices of the log other than the store's
+/// own are emulated. Quick takes about a minute, full hours.
+#[derive(Args)]
+struct Wal {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    engines: Engines,
+    #[command(flatten)]
+    rounds: Rounds,
+    /// Cases: each a benchmark and its clients
+    /// [default: linkbench-10,linkbench-64,tpcc-10,tpcc-64]
+    #[arg(long, value_name = "LIST", verbatim_doc_comment)]
+    cases: Option<String>,
+    /// A directory on the device that the engines *-log-disk log to [default: the store's own]
     #[arg(long, value_name = "DIR")]
     log_dir: Option<PathBuf>,
-    /// Of wal: nanoseconds that each fence of persistent memory, and each cache line read, takes longer
+    /// Nanoseconds added to each fence of persistent memory and each cache line read
     #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     pool_delay: Option<u64>,
+}
+
+/// Read and write isolation inside a flash device, on a model
+///
+/// After the paper on read/write isolation. Nothing is read from flash or written to it: devices are
+/// models, and all times are the models'. Compares where data is placed, and what the device does for
+/// reads. Quick takes a minute or two; full runs the whole engine on a model of 16 dies, too, and takes
+/// about half an hour.
+#[derive(Args)]
+struct Isolation {
+    #[command(flatten)]
+    common: Common,
+    /// Parts [default: capacity,policies,sequential and, with --full, engine,ycsb]
+    #[arg(long, value_name = "LIST")]
+    cases: Option<String>,
+}
+
+/// The engine on the compute node, against the engine on the storage node
+///
+/// After the paper on a key-value store on the storage server. Both sides are equally durable. The node
+/// is a process on this machine, reached through loopback. Quick takes about two minutes, full hours.
+#[derive(Args)]
+struct Fabric {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    engines: Engines,
+    #[command(flatten)]
+    rounds: Rounds,
+    /// Cases: each a durability, an access and the size of a value, such as paper-same-32k [default: all]
+    #[arg(long, value_name = "LIST")]
+    cases: Option<String>,
+    /// Add cases over an emulated link of 10 Gigabit Ethernet, and over the emulation's relay alone
+    #[arg(long)]
+    network: bool,
+}
+
+/// Options of every experiment.
+#[derive(Args)]
+struct Common {
+    /// Small sizes: shows roughly how engines compare [default]
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// Full sizes
+    #[arg(long)]
+    full: bool,
     /// An empty directory for the stores [default: a temporary one]
     #[arg(long)]
     dir: Option<PathBuf>,
@@ -71,21 +173,26 @@ pub struct Run {
     out: Option<PathBuf>,
 }
 
+#[derive(Args)]
+struct Engines {
+    /// The engines, compared with the first [default: all that are built in]
+    #[arg(long, value_name = "LIST")]
+    engines: Option<String>,
+}
+
+#[derive(Args)]
+struct Rounds {
+    /// Rounds: each engine runs every case once a round, the engines taking turns
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+}
+
 /// How much is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Scale {
     #[default]
     Quick,
     Full,
-}
-
-/// A comparison known by name.
-struct Experiment {
-    name: &'static str,
-    about: &'static str,
-    /// The flags that it has beside those of all.
-    flags: &'static [&'static str],
-    how: How,
 }
 
 /// Keeps results as far as they are known.
@@ -114,59 +221,14 @@ struct Wishes<'a> {
     pool_delay: Option<u64>,
 }
 
-static EXPERIMENTS: [Experiment; 6] = [
-    Experiment {
-        name: "ycsb",
-        about: "workloads A to H on every engine",
-        flags: &[],
-        how: How::Campaign(|wishes, room| ycsb::campaign(wishes.scale, wishes.engines, room)),
-    },
-    Experiment {
-        name: "wbl",
-        about: "write-behind logging on persistent memory",
-        flags: &["--cases", "--rounds"],
-        how: How::Campaign(wbl::campaign),
-    },
-    Experiment {
-        name: "plexdb",
-        about: "writes against space under updates",
-        flags: &["--cases", "--records", "--segment"],
-        how: How::Campaign(plexdb::campaign),
-    },
-    Experiment {
-        name: "wal",
-        about: "what the log costs, by the device it lies on",
-        flags: &["--cases", "--rounds", "--log-dir", "--pool-delay"],
-        how: How::Campaign(wal::campaign),
-    },
-    Experiment {
-        name: "isolation",
-        about: "what reads lose beside writes inside a flash device, on a model",
-        flags: &["--cases"],
-        how: How::Model(isolation::results),
-    },
-    Experiment {
-        name: "fabric",
-        about: "engines before and behind the network",
-        flags: &["--cases", "--rounds", "--network"],
-        how: How::Campaign(fabric::campaign),
-    },
-];
-
 impl Run {
     pub fn run(self) -> Outcome {
-        let found = EXPERIMENTS.iter().find(|experiment| experiment.name == self.name);
-        let experiment = found.ok_or_else(|| {
-            let name = &self.name;
-            Failure::Usage(format!("there is no experiment {name:?}; there are {}", listed(", ")))
-        })?;
-        let wishes = self.wishes();
-        wishes.check(experiment)?;
-        let out = self.out.clone();
-        let out = out.unwrap_or_else(|| PathBuf::from(format!("{}-results", experiment.name)));
-        let places = Places { dir: self.dir.clone(), out: Some(out) };
+        let Some(which) = self.which else { return list() };
+        let (name, how, common, wishes) = which.parts();
+        let out = common.out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}-results")));
+        let places = Places { dir: common.dir.clone(), out: Some(out) };
         places.check()?;
-        match experiment.how {
+        match how {
             How::Campaign(campaign) => {
                 let room = Room::of(places.dir.as_deref())?;
                 campaign(&wishes, &room)?.run(&places)
@@ -176,44 +238,95 @@ impl Run {
             }
         }
     }
+}
 
-    fn wishes(&self) -> Wishes<'_> {
-        Wishes {
-            scale: if self.full { Scale::Full } else { Scale::Quick },
-            engines: self.engines.as_deref(),
-            cases: self.cases.as_deref(),
-            records: self.records,
-            segment_bytes: self.segment,
-            rounds: self.rounds,
-            network: self.network,
-            log_dir: self.log_dir.as_deref(),
-            pool_delay: self.pool_delay,
+impl Which {
+    /// The experiment's name, how it is made, and what was asked for.
+    fn parts(&self) -> (&'static str, How, &Common, Wishes<'_>) {
+        match self {
+            Which::Ycsb(Ycsb { common, engines }) => {
+                let how = |wishes: &Wishes<'_>, room: &Room| {
+                    ycsb::campaign(wishes.scale, wishes.engines, room)
+                };
+                ("ycsb", How::Campaign(how), common, engines.wishes(common))
+            }
+            Which::Wbl(Wbl { common, engines, rounds, cases }) => {
+                let cases = cases.as_deref();
+                let wishes = Wishes { cases, rounds: rounds.rounds, ..engines.wishes(common) };
+                ("wbl", How::Campaign(wbl::campaign), common, wishes)
+            }
+            Which::Plexdb(Plexdb { common, engines, cases, records, segment }) => {
+                let wishes = Wishes {
+                    cases: cases.as_deref(),
+                    records: *records,
+                    segment_bytes: *segment,
+                    ..engines.wishes(common)
+                };
+                ("plexdb", How::Campaign(plexdb::campaign), common, wishes)
+            }
+            Which::Wal(Wal { common, engines, rounds, cases, log_dir, pool_delay }) => {
+                let wishes = Wishes {
+                    cases: cases.as_deref(),
+                    rounds: rounds.rounds,
+                    log_dir: log_dir.as_deref(),
+                    pool_delay: *pool_delay,
+                    ..engines.wishes(common)
+                };
+                ("wal", How::Campaign(wal::campaign), common, wishes)
+            }
+            Which::Isolation(Isolation { common, cases }) => {
+                let wishes = Wishes { cases: cases.as_deref(), ..common.wishes() };
+                ("isolation", How::Model(isolation::results), common, wishes)
+            }
+            Which::Fabric(Fabric { common, engines, rounds, cases, network }) => {
+                let wishes = Wishes {
+                    cases: cases.as_deref(),
+                    rounds: rounds.rounds,
+                    network: *network,
+                    ..engines.wishes(common)
+                };
+                ("fabric", How::Campaign(fabric::campaign), common, wishes)
+            }
         }
     }
 }
 
-impl Wishes<'_> {
-    /// Refuses what `experiment` does not offer.
-    fn check(&self, experiment: &Experiment) -> Outcome {
-        let given = [
-            ("--cases", self.cases.is_some()),
-            ("--records", self.records.is_some()),
-            ("--segment", self.segment_bytes.is_some()),
-            ("--rounds", self.rounds.is_some()),
-            ("--network", self.network),
-            ("--log-dir", self.log_dir.is_some()),
-            ("--pool-delay", self.pool_delay.is_some()),
-        ];
-        let is_refused =
-            |(flag, is_given): &(&str, bool)| *is_given && !experiment.flags.contains(flag);
-        match given.into_iter().find(is_refused) {
-            Some((flag, _)) => {
-                let name = experiment.name;
-                Err(Failure::Usage(format!("{flag}: {name} has no such choice")))
-            }
-            None => Ok(()),
-        }
+impl Common {
+    fn wishes(&self) -> Wishes<'_> {
+        let scale = if self.full { Scale::Full } else { Scale::Quick };
+        Wishes { scale, ..Wishes::default() }
     }
+}
+
+impl Engines {
+    fn wishes<'a>(&'a self, common: &'a Common) -> Wishes<'a> {
+        Wishes { engines: self.engines.as_deref(), ..common.wishes() }
+    }
+}
+
+/// The experiments, each with what it compares.
+fn experiments() -> Vec<(String, String)> {
+    let all = Which::augment_subcommands(clap::Command::new("experiment"));
+    let about = |command: &clap::Command| command.get_about().map(ToString::to_string);
+    all.get_subcommands()
+        .map(|command| (command.get_name().to_owned(), about(command).unwrap_or_default()))
+        .collect()
+}
+
+/// Prints what experiments there are.
+fn list() -> Outcome {
+    let experiments = experiments();
+    show(
+        || {
+            json!(
+                experiments
+                    .iter()
+                    .map(|(name, about)| json!({ "name": name, "about": about }))
+                    .collect::<Vec<_>>()
+            )
+        },
+        || experiments.iter().map(|(name, about)| format!("{name:<10} {about}\n")).collect(),
+    )
 }
 
 /// Those of `engines` that are built in, as a list; the user is told of the others.
@@ -231,14 +344,8 @@ fn those_built_in(engines: &[&str]) -> String {
     there.join(",")
 }
 
-/// The experiments with what they are about.
-fn listed(between: &str) -> String {
-    let line = |experiment: &Experiment| format!("{} ({})", experiment.name, experiment.about);
-    EXPERIMENTS.iter().map(line).collect::<Vec<_>>().join(between)
-}
-
 fn after_help() -> String {
-    format!("Experiments: {}\nEngines: {}", listed(", "), engines::names().join(", "))
+    format!("Engines: {}", engines::names().join(", "))
 }
 
 impl Scale {
@@ -259,11 +366,12 @@ mod tests {
 
     #[test]
     fn every_experiment_makes_a_campaign_at_either_scale() {
-        for experiment in &EXPERIMENTS {
+        for (name, _) in experiments() {
             for scale in [Scale::Quick, Scale::Full] {
-                let wishes = Wishes { scale, ..Wishes::default() };
-                wishes.check(experiment).unwrap();
-                let How::Campaign(campaign) = experiment.how else { continue };
+                let which = parse(&["", &name, &format!("--{}", scale.name())]).which.unwrap();
+                let (called, how, _, wishes) = which.parts();
+                assert_eq!((called, wishes.scale), (&name[..], scale));
+                let How::Campaign(campaign) = how else { continue };
                 let campaign = campaign(&wishes, &ROOMY).unwrap();
                 assert!(!campaign.cases.is_empty() && !campaign.engines.is_empty());
                 assert_eq!(campaign.scale, scale.name());
@@ -271,11 +379,13 @@ mod tests {
         }
     }
 
-    #[test]
-    fn sizes_are_taken_by_those_that_have_some_alone() {
-        let wishes = Wishes { records: Some(1_000), ..Wishes::default() };
-        for experiment in &EXPERIMENTS {
-            assert_eq!(wishes.check(experiment).is_ok(), experiment.name == "plexdb");
-        }
+    #[derive(clap::Parser)]
+    struct Alone {
+        #[command(flatten)]
+        run: Run,
+    }
+
+    fn parse(words: &[&str]) -> Run {
+        <Alone as clap::Parser>::try_parse_from(words).unwrap().run
     }
 }

@@ -368,7 +368,9 @@ fn what_cannot_be_run_is_refused_before_any_file_is_made() {
         scratch.run(&arguments).expect_failure(2, " is 0");
     }
     let unknown = scratch.run(&["experiment", "none", "--out", "new"]);
-    unknown.expect_failure(2, "wbl (write-behind");
+    unknown.expect_failure(2, "unrecognized subcommand 'none'");
+    let list = scratch.run(&["experiment", "--list"]).expect_status(0);
+    assert!(list.text().contains("wbl        Write-behind logging"), "{list:?}");
     assert_eq!(names(&scratch.path(".")), before);
 }
 

@@ -51,8 +51,9 @@ fn run(path: &Path, with_values: bool) -> Outcome {
             .map_err(Failure::of_check)?;
     // With values it took longer than that.
     let recovery = (!with_values).then(|| clock.now() - began);
-    show(|| json(&report, recovery), || text(&report, recovery))?;
-    Failure::of_problems(path.display(), report.problems.len(), "")
+    let shown = show(|| json(&report, recovery), || text(&report, recovery));
+    let verdict = Failure::of_problems(path.display(), report.problems.len(), "");
+    Failure::after_output(shown, verdict)
 }
 
 /// Memory of the indexes for each key. `None` without keys.

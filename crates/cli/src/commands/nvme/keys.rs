@@ -5,11 +5,12 @@ use crate::failure::{Answer, Failure, Outcome};
 use crate::form::{Form, KeyForm, Notation};
 use crate::limits;
 use crate::output::{is_json, raw_stdout, show};
+use crate::text::readable;
 use esker_nvme::command::kv::Condition;
 use esker_nvme::limits::VALUE_BYTES;
 use serde_json::json;
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 /// Set a key to a value
 ///
@@ -100,6 +101,10 @@ impl Retrieve {
         }
         let mut out = raw_stdout();
         match self.form.value() {
+            // Not onto a terminal, which would take a control character for a command.
+            Notation::Text if std::io::stdout().is_terminal() => {
+                writeln!(out, "{}", readable(&value))?;
+            }
             Notation::Text => out.write_all(&value)?,
             form => writeln!(out, "{}", form.print(&value))?,
         }

@@ -54,8 +54,9 @@ impl Check {
         report.problems.extend(problems.iter().map(ToString::to_string));
         let segments = Progress::during("checking", || report.read(&pool));
         report.judge(&pool, &segments);
-        show(|| report.json(&pool, segments.len()), || report.text(segments.len()))?;
-        Failure::of_problems(self.path.display(), report.problems.len(), "")
+        let shown = show(|| report.json(&pool, segments.len()), || report.text(segments.len()));
+        let verdict = Failure::of_problems(self.path.display(), report.problems.len(), "");
+        Failure::after_output(shown, verdict)
     }
 }
 

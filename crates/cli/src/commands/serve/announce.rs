@@ -6,8 +6,32 @@ use crate::output::stdout;
 use esker_nvme::Nqn;
 use esker_nvme::command::CommandSet;
 use esker_nvme::identify::{uuid, uuid_text};
+use serde_json::{Value as Json, json};
 use std::io::Write;
 use std::net::SocketAddr;
+
+/// The same as JSON.
+pub fn facts(
+    nqn: &Nqn,
+    address: SocketAddr,
+    metrics: Option<SocketAddr>,
+    served: &[Served],
+) -> Json {
+    let namespaces = (1..).zip(served).map(|(number, served): (u32, _)| {
+        json!({
+            "namespace": number,
+            "uuid": uuid_text(&uuid(&served.namespace.guid())),
+            "what": served.what,
+            "ready": served.namespace.is_ready(),
+        })
+    });
+    json!({
+        "address": address.to_string(),
+        "subsystem": nqn.to_string(),
+        "metrics": metrics.map(|address| address.to_string()),
+        "namespaces": namespaces.collect::<Vec<_>>(),
+    })
+}
 
 /// Says it.
 pub fn announce(

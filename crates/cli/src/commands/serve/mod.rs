@@ -8,9 +8,9 @@ mod namespace;
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::output::tell;
+use crate::output::{is_json, show, tell};
 use crate::units;
-use announce::announce;
+use announce::{announce, facts};
 use config::{Config, Kind};
 use esker::Db;
 use esker_base::{Background, Clock, SystemClock, SystemEntropy, Threads};
@@ -102,7 +102,11 @@ impl Serve {
         let metrics_address = metrics.as_ref().map(Metrics::address).transpose();
         let metrics_address =
             metrics_address.map_err(|error| Failure::io("ask for", "the metrics' port", error))?;
-        announce(&nqn, target.address(), metrics_address, config.hosts.is_none(), &served)?;
+        let address = target.address();
+        match is_json() {
+            true => show(|| facts(&nqn, address, metrics_address, &served), String::new)?,
+            false => announce(&nqn, address, metrics_address, config.hosts.is_none(), &served)?,
+        }
         let clock = SystemClock::new();
         while !interrupt.is_set() {
             clock.sleep(LOOK);

@@ -86,10 +86,6 @@ fn seconds(ns: u64) -> String {
 ///
 /// What is known is handed to `so_far` whenever it is more.
 pub fn results(wishes: &Wishes<'_>, so_far: Keep<'_>) -> Outcome<Results> {
-    if wishes.engines.is_some() {
-        let reason = "--engines: the policies of isolation are fixed";
-        return Err(Failure::Usage(reason.to_owned()));
-    }
     let sizes = match wishes.scale {
         Scale::Quick => Sizes { measured_ns: 300_000_000, rounds: 1, depths: &[64], fills: &[] },
         Scale::Full => Sizes {
