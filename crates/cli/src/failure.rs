@@ -2,6 +2,7 @@
 
 use crate::output::tell_error;
 use crate::units;
+use esker_initiator::RemoteError;
 use std::fmt::Display;
 use std::process::ExitCode;
 
@@ -189,6 +190,17 @@ fn flag(setting: &'static str) -> &'static str {
         "batch-size" => "--batch",
         "size" => "--bytes",
         other => other,
+    }
+}
+
+impl From<RemoteError> for Failure {
+    fn from(error: RemoteError) -> Self {
+        match error {
+            RemoteError::Key { .. } | RemoteError::Value { .. } => {
+                Failure::Usage(error.to_string())
+            }
+            error => Failure::Failed(error.to_string()),
+        }
     }
 }
 

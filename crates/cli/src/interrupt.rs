@@ -26,8 +26,7 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// As if the user had asked.
-    #[cfg(test)]
+    /// Acts as if the user had asked, for tests.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -217,10 +217,8 @@ impl Load {
         let mut cursor = self.db.cursor(&self.keyspace, KeyRange::all())?;
         cursor.seek(&key_of(from))?;
         for _ in 0..SCANNED_PAIRS {
-            if !cursor.is_valid() {
-                break;
-            }
-            std::hint::black_box((cursor.key(), cursor.value()));
+            let Some(pair) = cursor.current() else { break };
+            std::hint::black_box(pair);
             cursor.next()?;
         }
         Ok(())
@@ -263,10 +261,10 @@ impl Load {
             std::thread::scope(|scope| {
                 let threads: Vec<_> =
                     (0..self.threads).map(|number| scope.spawn(move || thread(number))).collect();
-                threads.into_iter().try_fold(histogram(), |mut sum, thread| {
+                threads.into_iter().try_fold(histogram(), |mut sum, thread| -> esker::Result<_> {
                     sum +=
                         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-                    esker::Result::Ok(sum)
+                    Ok(sum)
                 })
             })
         };

@@ -1,9 +1,8 @@
 //! keyspaces, stats, levels, compact, checkpoint, bench: what there is, and what it costs.
 
-use crate::{Done, Scratch};
+use crate::Scratch;
 use esker::{Db, Settings};
 use serde_json::{Value, json};
-use std::process::{Command, Stdio};
 
 fn flushed() -> Scratch {
     let scratch = Scratch::with_pairs(&[("a", "1"), ("b", "2"), ("c", "3")]);

@@ -7,7 +7,7 @@ mod ping;
 
 use crate::failure::{Failure, Outcome};
 use esker_base::{SystemClock, SystemEntropy, Threads};
-use esker_initiator::{KeyClient, RemoteError, Settings};
+use esker_initiator::{KeyClient, Settings};
 use esker_nvme::Nqn;
 use esker_nvme::auth::Secret;
 use esker_nvme::tls::TlsKey;
@@ -132,15 +132,4 @@ fn tls_key(path: &Path) -> Outcome<TlsKey> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| Failure::io("read", &name, error))?;
     TlsKey::parse(&text).map_err(|error| Failure::Usage(format!("{name}: {error}")))
-}
-
-impl From<RemoteError> for Failure {
-    fn from(error: RemoteError) -> Self {
-        match error {
-            RemoteError::Key { .. } | RemoteError::Value { .. } => {
-                Failure::Usage(error.to_string())
-            }
-            error => Failure::Failed(error.to_string()),
-        }
-    }
 }
