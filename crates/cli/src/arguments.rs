@@ -48,6 +48,8 @@ pub enum Command {
     #[command(hide = true)]
     Experiment(bench::Experiment),
     Demo(demo::Demo),
+    Completions(completions::Completions),
+    Man(man::Man),
     #[command(hide = true)]
     DemoWriter(demo::writer::DemoWriter),
 }
@@ -81,9 +83,16 @@ impl Command {
             Command::Bench(command) => command.run(),
             Command::Experiment(command) => command.run(),
             Command::Demo(command) => command.run(),
+            Command::Completions(command) => command.run(),
+            Command::Man(command) => command.run(),
             Command::DemoWriter(command) => command.run(),
         }
     }
+}
+
+/// The command line, for programs that describe it.
+pub fn command() -> clap::Command {
+    <Arguments as clap::CommandFactory>::command()
 }
 
 /// Parses the command line. Prints help and version itself.

@@ -3,6 +3,7 @@
 mod bench;
 mod damage;
 mod demo;
+mod describing;
 mod exporting;
 mod flashing;
 mod importing;
