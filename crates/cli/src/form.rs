@@ -71,6 +71,11 @@ impl Form {
         notation(self.hex || self.value_hex, self.escaped)
     }
 
+    /// Whether values, and values alone, were asked for as hexadecimal digits.
+    pub fn is_value_hex(self) -> bool {
+        self.value_hex
+    }
+
     /// A JSON object of a key and its value.
     pub fn pair(self, key: &[u8], value: &[u8]) -> Json {
         let mut object = Map::new();

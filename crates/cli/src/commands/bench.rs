@@ -120,6 +120,8 @@ impl Bench {
         let settings = Settings {
             log: Log::File { dir: None, sync: self.sync },
             memory_bytes: self.memory,
+            // A part of the budget, so that a small one needs no other flag.
+            segment_bytes: Settings::default().segment_bytes.min(self.memory / 8),
             default_keyspace: self.keyspace.settings(esker::DEFAULT_KEYSPACE)?,
             ..Settings::default()
         };

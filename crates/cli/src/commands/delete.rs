@@ -19,7 +19,6 @@ pub struct Delete {
     #[command(flatten)]
     place: Place,
     /// The keys
-    #[arg(allow_hyphen_values = true)]
     keys: Vec<OsString>,
     #[command(flatten)]
     stretch: Stretch,

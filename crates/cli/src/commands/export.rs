@@ -5,7 +5,7 @@
 //! `key_hex` and `value_hex` in place of what is not UTF-8.
 
 use crate::failure::{Answer, Failure, Outcome};
-use crate::form::{Form, Notation};
+use crate::form::Form;
 use crate::import::Format;
 use crate::interrupt::Interrupt;
 use crate::output::{is_json, json_line, raw_stdout, show, tell};
@@ -55,9 +55,8 @@ impl Export {
             None => Format::of_file(&self.file)?,
         };
         let form = self.form;
-        if form.value() == Notation::Hex && format != Format::Jsonl {
-            let what = "--value-hex and --hex: TSV and CSV have values escaped; use --format jsonl, or \
-                        --key-hex for the bounds alone";
+        if form.is_value_hex() && format != Format::Jsonl {
+            let what = "--value-hex: TSV and CSV have values escaped; use --format jsonl";
             return Err(Failure::Usage(what.into()));
         }
         let range = self.stretch.range(form.key())?;

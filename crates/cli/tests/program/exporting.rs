@@ -176,7 +176,6 @@ fn an_interrupt_ends_an_export_which_says_that_it_is_not_whole() {
 fn values_in_hexadecimal_are_for_json_lines() {
     let scratch = Scratch::with_pairs(&[("a", "1")]);
     scratch.run(&["export", "db", "--value-hex"]).expect_failure(2, "use --format jsonl");
-    scratch.run(&["export", "db", "--hex"]).expect_failure(2, "use --format jsonl");
     scratch
         .run(&["export", "db", "--value-hex", "--format", "jsonl"])
         .expect("{\"key\":\"a\",\"value_hex\":\"31\"}\n");

@@ -277,7 +277,7 @@ fn a_quote_that_swallows_records_stops_the_import_and_says_how_many_lines() {
         scratch.run(&[&import[..], &[on_error]].concat()).expect_failure(
             2,
             "rows.csv:3: a quote is never closed; the record takes 999 lines, up to line 1,001, and records \
-             may be among them: close or double the quote; 1 record before it was imported",
+             may be among them: close or double its first quote; 1 record before it was imported",
         );
         scratch.run(&["scan", "db"]).expect("1\ta\n");
     }

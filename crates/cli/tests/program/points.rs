@@ -172,13 +172,12 @@ fn what_scan_prints_can_be_pasted_back() {
     for (key, value) in &lines {
         scratch.run(&["get", "db", key, "--escaped"]).expect(&format!("{value}\n"));
         scratch.run(&["put", "--create", "copy", key, value, "--escaped"]).expect("");
-        scratch
-            .run(&["scan", "db", "--escaped", "--prefix", key, "--keys-only"])
-            .expect(&format!("{key}\n"));
+        let found = scratch.run(&["scan", "db", "--escaped", "--prefix", key, "--keys-only"]);
+        assert_eq!(found.text().lines().next(), Some(*key), "{found:?}");
     }
     scratch.run(&["scan", "copy"]).expect(pairs.text());
     for (key, _) in &lines {
-        scratch.run(&["delete", "copy", key, "--escaped"]).expect("");
+        scratch.run(&["delete", "copy", "--escaped", "--", key]).expect("");
     }
     scratch.run(&["scan", "copy"]).expect("");
     // Without the flag a backslash is a backslash, and a key that was pasted is told.
