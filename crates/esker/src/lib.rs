@@ -106,6 +106,11 @@ pub mod inspect {
     pub use esker_table::{CursorPurpose, Properties, Table};
 }
 
+/// Pools of persistent memory, which can hold the log: see [`Log::Pmem`].
+pub mod pmem {
+    pub use esker_pmem::{Accept, Domain, Pool};
+}
+
 pub use esker_api::{
     self as api, Concurrency, Cursor, Isolation, KeyRange, Transaction, TransactionOptions,
     Transactional, Value, WriteBatch,

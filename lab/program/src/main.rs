@@ -1,6 +1,6 @@
 //! The `esker-lab` program: measures Esker, beside other engines where they are built in.
 //!
-//! * [`bench`]: loads, each on one engine or several;
+//! * [`mod@bench`]: loads, each on one engine or several;
 //! * [`experiment`]: comparisons known by name, which anybody can repeat.
 //!
 //! Output, messages and exit statuses are those of `esker`, whose library it uses.

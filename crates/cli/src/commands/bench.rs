@@ -22,6 +22,9 @@ const KEY_BYTES: usize = 16;
 /// Pairs that each operation of the phase `scan` reads.
 const SCANNED_PAIRS: usize = 50;
 
+/// An hour. An operation that takes longer counts as one of this length.
+const LONGEST_NANOSECONDS: u64 = 3_600_000_000_000;
+
 /// Random bytes that values are cut from.
 const POOL_BYTES: usize = 1 << 20;
 
@@ -34,6 +37,7 @@ const POOL_BYTES: usize = 1 << 20;
 /// `esker-lab` runs standard benchmarks, and compares engines.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+#[command(override_usage = "esker bench [OPTIONS]")]
 pub struct Bench {
     /// A directory on the disk to measure [default: the current directory]
     #[arg(long)]
@@ -285,7 +289,7 @@ fn key_of(number: u64) -> [u8; KEY_BYTES] {
 
 /// Nanoseconds, to three digits.
 fn histogram() -> Histogram<u64> {
-    Histogram::new(3).expect("three digits are allowed")
+    Histogram::new_with_bounds(1, LONGEST_NANOSECONDS, 3).expect("the bounds are in order")
 }
 
 impl Phase {

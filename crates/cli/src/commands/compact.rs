@@ -8,7 +8,7 @@ use crate::progress::Progress;
 use crate::units;
 use serde_json::json;
 
-/// Flush and merge the tables, of one keyspace or of all
+/// Flush and compact one keyspace, or all
 #[derive(clap::Args)]
 pub struct Compact {
     #[command(flatten)]

@@ -11,7 +11,7 @@ use esker::{Error, KeyspaceLevels, TableMeta};
 use serde_json::{Map, Value as Json, json};
 use std::io::Write;
 
-/// Draw the tree of tables: levels, their runs, newest first, and what they hold
+/// Print the levels of each keyspace, with their runs and tables
 #[derive(clap::Args)]
 pub struct Levels {
     #[command(flatten)]

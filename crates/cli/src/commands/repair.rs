@@ -10,7 +10,7 @@ use crate::units;
 use esker::inspect::{LostKeys, MissingLogs, Repaired};
 use serde_json::{Map, Value as Json, json};
 
-/// Give up what is damaged, so that the rest can be opened
+/// Salvage a damaged database
 ///
 /// Keeps the tables that pass every check, of a damaged one every block that can be read, and of the log the writes up
 /// to the first damaged one. Without a manifest that can be read, makes a new one from the tables and logs.

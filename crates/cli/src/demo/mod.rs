@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 /// What the name of a temporary directory begins with.
 const PREFIX: &str = "esker-demo-";
 
-/// Show what Esker does, in some seconds
+/// Import real data, kill a writer, and verify what is left
 ///
 /// Imports the Unicode character database, looks characters up, scans it, kills a writing process
 /// with SIGKILL, and proves that every write it had acknowledged is there and none is torn.

@@ -15,6 +15,9 @@ fn a_bench_measures_five_phases_and_leaves_nothing() {
         assert!(phase["operations_per_second"].as_f64().unwrap() > 0.0, "{phase}");
         let latency = |name: &str| phase["latency_us"][name].as_f64().unwrap();
         assert!(latency("p50") <= latency("p99") && latency("p99") <= latency("max"), "{phase}");
+        // A thread does one operation after the other, so their latencies add up to its time.
+        let all = latency("mean") * phase["operations"].as_f64().unwrap() / 1e6;
+        assert!(all > 0.5 * phase["seconds"].as_f64().unwrap(), "{phase}");
     }
     assert!(names(&scratch.path(".")).is_empty());
 }

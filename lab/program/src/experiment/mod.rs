@@ -159,7 +159,7 @@ struct Fabric {
 /// Options of every experiment.
 #[derive(Args)]
 struct Common {
-    /// Small sizes: shows roughly how engines compare [default]
+    /// Small sizes: shows roughly how engines compare (the default)
     #[arg(long, conflicts_with = "full")]
     quick: bool,
     /// Full sizes

@@ -8,7 +8,7 @@ use crate::failure::Outcome;
 use esker_pmem::{Accept, Pool};
 use serde_json::{Map, Value as Json};
 
-/// Create or look at a pool of persistent memory
+/// Create, inspect or check a pool of persistent memory
 ///
 /// A pool is one file on a DAX file system. It holds the newest writes of one database, instead of a
 /// log. A file on tmpfs, such as in /dev/shm, can stand in for one: it survives the program but no

@@ -1,0 +1,24 @@
+//! Every example runs to its end. Each checks its own results.
+
+macro_rules! runs {
+    ($($name:ident: $path:literal),+ $(,)?) => {
+        $(
+            #[path = $path]
+            mod $name;
+
+            #[test]
+            fn $name() {
+                $name::main().unwrap();
+            }
+        )+
+    };
+}
+
+runs! {
+    quick_start: "../examples/quick_start.rs",
+    job_queue: "../examples/job_queue.rs",
+    transactions: "../examples/transactions.rs",
+    space_goal: "../examples/space_goal.rs",
+    persistent_memory: "../examples/persistent_memory.rs",
+    tuple_keys: "../examples/tuple_keys.rs",
+}
