@@ -6,6 +6,8 @@ mod clock;
 mod keep_alive;
 mod long_keys;
 mod many;
+#[path = "../../examples/node_client.rs"]
+mod node_client;
 mod parting;
 mod proxy;
 mod silent;
@@ -74,4 +76,9 @@ fn blocks(settings: Settings) -> Result<BlockClient, RemoteError> {
 /// A client whose deadlines go by `clock`.
 fn blocks_by(clock: Arc<dyn Clock>, settings: Settings) -> Result<BlockClient, RemoteError> {
     BlockClient::connect(settings, clock, Arc::new(SystemEntropy), Arc::new(Threads))
+}
+
+#[test]
+fn the_example_runs_to_its_end() {
+    node_client::run(None).unwrap();
 }
