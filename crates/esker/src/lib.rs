@@ -27,7 +27,7 @@
 //!
 //! // Ranges run forward and backward.
 //! let names: Result<Vec<_>, _> =
-//!     db.range(&users, b"a".as_slice()..b"z").rev().into_iter().map(|pair| pair.map(|(key, _)| key)).collect();
+//!     db.range(&users, b"a".as_slice()..b"z").rev().map(|pair| pair.map(|(key, _)| key)).collect();
 //! assert_eq!(names?, [b"linus".to_vec(), b"grace".to_vec()]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -122,9 +122,9 @@ pub use esker_lsm::version::{TableId, TableMeta};
 pub use esker_lsm::{
     Account, CompactionsDone, DEFAULT_KEYSPACE, Db, DbCursor, Dedup, DoneFor, DramTableStats, Env,
     Forwarding, GoalInfo, Keyspace, KeyspaceInfo, KeyspaceLevels, KeyspaceSettings, LevelInfo,
-    LiveData, Log, Pairs, PoolDomain, RECLAIM_PERCENTS, Range, Ratio, ReclaimErrors, Recovery,
-    Requested, Resources, RunInfo, Settings, Shape, Snapshot, SpaceSeen, Stats, Store, Sync,
-    TableGets, TornLog, request_checkpoint,
+    LiveData, Log, PoolDomain, RECLAIM_PERCENTS, Range, Ratio, ReclaimErrors, Recovery, Requested,
+    Resources, RunInfo, Settings, Shape, Snapshot, SpaceSeen, Stats, Store, Sync, TableGets,
+    TornLog, request_checkpoint,
 };
 pub use esker_table::Compression;
 pub use esker_txn::TransactionDb;

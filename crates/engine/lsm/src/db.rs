@@ -675,3 +675,9 @@ fn forward(dram_table: &DramTable, batch: &WriteBatch, last_seqno: Seqno) {
         dram_table.put(entry.keyspace, entry.key, hash64(entry.key), seqno, value);
     }
 }
+
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Db").finish_non_exhaustive()
+    }
+}

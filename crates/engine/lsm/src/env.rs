@@ -30,6 +30,12 @@ pub struct Env {
     pub seed: u64,
 }
 
+impl std::fmt::Debug for Env {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Env").field("seed", &self.seed).finish_non_exhaustive()
+    }
+}
+
 impl Env {
     /// `storage` for everything, with the operating system's clock, threads and chance.
     pub fn over(storage: Arc<dyn Storage>) -> Env {

@@ -82,7 +82,7 @@ pub use esker_memtable::{DramTableStats, Forwarding};
 pub use esker_pmem::Domain as PoolDomain;
 pub use keyspace::{DEFAULT_KEYSPACE, Keyspace, KeyspaceInfo};
 pub use log_files::{log_file_name, parse_log_file_name};
-pub use range::{Pairs, Range};
+pub use range::Range;
 pub use reclaim::{RECLAIM_PERCENTS, ReclaimErrors};
 pub use request::{Requested, request_checkpoint};
 pub use resources::Resources;

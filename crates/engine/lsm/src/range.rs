@@ -6,83 +6,109 @@ use crate::keyspace::Keyspace;
 use crate::snapshot::Snapshot;
 use esker_api::{Cursor, KeyRange};
 use esker_base::Result;
+use std::iter::FusedIterator;
 
-/// The pairs of a range, not read yet. Iterate over it, after [`Range::at`] or [`Range::rev`] if
-/// wanted.
+/// The pairs of a range: an iterator from both ends.
+///
+/// It reads at the snapshot given by [`Range::at`], or at the time of its first step. Ends after the first error.
+#[must_use = "a range reads nothing until it is iterated"]
 pub struct Range {
+    /// Open for as long as somebody iterates.
     db: Db,
     keyspace: Keyspace,
     range: KeyRange,
     snapshot: Option<Snapshot>,
-    reverse: bool,
+    /// At the last pair that `next` returned.
+    front: Option<DbCursor>,
+    /// At the last pair that `next_back` returned.
+    back: Option<DbCursor>,
+    is_done: bool,
 }
+
+/// One step: a cursor at its next pair, or `None` behind the last one.
+type Step = fn(&mut DbCursor) -> Result<()>;
 
 impl Range {
     pub(crate) fn new(db: Db, keyspace: Keyspace, range: KeyRange) -> Self {
-        Range { db, keyspace, range, snapshot: None, reverse: false }
+        Range { db, keyspace, range, snapshot: None, front: None, back: None, is_done: false }
     }
 
-    /// As of `snapshot` in place of now.
+    /// Reads at `snapshot`. Call it before the first step.
     pub fn at(mut self, snapshot: &Snapshot) -> Self {
         self.snapshot = Some(snapshot.clone());
         self
     }
 
-    /// From the last key to the first.
-    pub fn rev(mut self) -> Self {
-        self.reverse = !self.reverse;
-        self
-    }
-}
-
-impl IntoIterator for Range {
-    type Item = Result<(Vec<u8>, Vec<u8>)>;
-    type IntoIter = Pairs;
-
-    fn into_iter(self) -> Pairs {
-        let snapshot = self.snapshot.unwrap_or_else(|| self.db.snapshot());
-        let cursor = self.db.cursor_at(&self.keyspace, self.range, &snapshot);
-        Pairs { _db: self.db, cursor: Some(cursor), started: false, reverse: self.reverse }
-    }
-}
-
-/// An iterator over pairs. Ends after the first error.
-pub struct Pairs {
-    /// Open for as long as somebody iterates.
-    _db: Db,
-    cursor: Option<Result<DbCursor>>,
-    started: bool,
-    reverse: bool,
-}
-
-impl Pairs {
-    fn step(&mut self) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
-        let cursor = match self.cursor.as_mut()? {
-            Ok(cursor) => cursor,
-            Err(error) => return Some(Err(error.clone())),
-        };
-        let moved = match (self.started, self.reverse) {
-            (false, false) => cursor.seek_first(),
-            (false, true) => cursor.seek_last(),
-            (true, false) => cursor.next(),
-            (true, true) => cursor.prev(),
-        };
-        self.started = true;
-        match moved {
-            Ok(()) => cursor.current().map(|(key, value)| Ok((key.to_vec(), value.to_vec()))),
-            Err(error) => Some(Err(error)),
+    /// The cursor in `own` after a step, made if there is none.
+    fn moved<'a>(
+        &mut self,
+        own: &'a mut Option<DbCursor>,
+        first: Step,
+        next: Step,
+    ) -> Result<&'a DbCursor> {
+        if let Some(cursor) = own {
+            next(cursor)?;
+        } else {
+            let snapshot = self.snapshot.get_or_insert_with(|| self.db.snapshot());
+            let mut cursor = self.db.cursor_at(&self.keyspace, self.range.clone(), snapshot)?;
+            first(&mut cursor)?;
+            *own = Some(cursor);
         }
+        Ok(own.as_ref().expect("it was made above"))
     }
 }
 
-impl Iterator for Pairs {
+/// The pair at which `cursor` stands, unless `has_met` says that the other end returned its key already.
+fn pair(
+    cursor: &DbCursor,
+    other: Option<&DbCursor>,
+    has_met: fn(&[u8], &[u8]) -> bool,
+) -> Option<(Vec<u8>, Vec<u8>)> {
+    let (key, value) = cursor.current()?;
+    let returned = other.and_then(Cursor::current).map(|(key, _)| key);
+    if returned.is_some_and(|returned| has_met(key, returned)) {
+        return None;
+    }
+    Some((key.to_vec(), value.to_vec()))
+}
+
+impl Iterator for Range {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let item = self.step();
-        if !matches!(item, Some(Ok(_))) {
-            self.cursor = None;
+        if self.is_done {
+            return None;
         }
-        item
+        let mut front = self.front.take();
+        let moved = self.moved(&mut front, Cursor::seek_first, Cursor::next);
+        let item = moved.map(|cursor| pair(cursor, self.back.as_ref(), |key, back| key >= back));
+        self.is_done = !matches!(item, Ok(Some(_)));
+        self.front = front;
+        item.transpose()
+    }
+}
+
+impl DoubleEndedIterator for Range {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if self.is_done {
+            return None;
+        }
+        let mut back = self.back.take();
+        let moved = self.moved(&mut back, Cursor::seek_last, Cursor::prev);
+        let item = moved.map(|cursor| pair(cursor, self.front.as_ref(), |key, front| key <= front));
+        self.is_done = !matches!(item, Ok(Some(_)));
+        self.back = back;
+        item.transpose()
+    }
+}
+
+impl FusedIterator for Range {}
+
+impl std::fmt::Debug for Range {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Range")
+            .field("keyspace", &self.keyspace)
+            .field("range", &self.range)
+            .finish_non_exhaustive()
     }
 }

@@ -28,6 +28,12 @@ pub struct TransactionDb<S> {
     pub(crate) in_flight: InFlight,
 }
 
+impl<S> std::fmt::Debug for TransactionDb<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TransactionDb").finish_non_exhaustive()
+    }
+}
+
 impl<S: Keyspaces> TransactionDb<S> {
     /// Transactions over `store`.
     pub fn new(store: S) -> Self {

@@ -51,6 +51,16 @@ pub struct DbCursor {
     pair: Pair,
 }
 
+impl std::fmt::Debug for DbCursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (keyspace, range) = (&self.keyspace, &self.range);
+        f.debug_struct("DbCursor")
+            .field("keyspace", keyspace)
+            .field("range", range)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A buffer of this size is kept for the next value; one that a larger value left is not.
 const KEPT_BYTES: usize = 64 << 10;
 
