@@ -23,6 +23,10 @@ fn commit() -> Option<String> {
 fn main() {
     println!("cargo:rustc-env=ESKER_COMMIT={}", commit().unwrap_or_else(|| "unknown".to_owned()));
     println!("cargo:rerun-if-changed=build.rs");
+    // A file that is edited makes the tree another one than the commit's.
+    for path in ["../../crates", "../../lab", "../../Cargo.lock"] {
+        println!("cargo:rerun-if-changed={path}");
+    }
     for path in ["logs/HEAD", "index"] {
         if let Some(path) = git(&["rev-parse", "--git-path", path]) {
             println!("cargo:rerun-if-changed={path}");

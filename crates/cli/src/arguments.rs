@@ -90,9 +90,17 @@ impl Command {
     }
 }
 
-/// The command line, for programs that describe it.
+/// The command line as users see it: without the commands that help does not name.
 pub fn command() -> clap::Command {
-    <Arguments as clap::CommandFactory>::command()
+    let all = <Arguments as clap::CommandFactory>::command();
+    let visible: Vec<_> = all.get_subcommands().filter(|one| !one.is_hide_set()).cloned().collect();
+    let about = all.get_long_about().or(all.get_about()).cloned().unwrap_or_default();
+    let arguments: Vec<_> = all.get_arguments().cloned().collect();
+    clap::Command::new("esker")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(about)
+        .args(arguments)
+        .subcommands(visible)
 }
 
 /// Parses the command line. Prints help and version itself.

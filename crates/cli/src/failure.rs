@@ -78,8 +78,8 @@ impl Failure {
         }
     }
 
-    /// How a command ends that has shown its results and then has a `verdict`. That nobody reads the output
-    /// any more changes no verdict.
+    /// Combines the result of printing with the command's `verdict`. A closed pipe does not change a failed
+    /// verdict.
     pub fn after_output(shown: Outcome, verdict: Outcome) -> Outcome {
         match (shown, verdict) {
             (Ok(()), verdict) => verdict,

@@ -271,13 +271,13 @@ impl Place {
 #[derive(Args, Default)]
 pub struct Stretch {
     /// The first key
-    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    #[arg(long, value_name = "KEY")]
     pub from: Option<OsString>,
     /// The first key after the range
-    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    #[arg(long, value_name = "KEY")]
     pub to: Option<OsString>,
     /// Only keys that start so
-    #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"], allow_hyphen_values = true)]
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
     pub prefix: Option<OsString>,
 }
 
@@ -287,8 +287,8 @@ impl Stretch {
         self.from.is_some() || self.to.is_some() || self.prefix.is_some()
     }
 
-    /// Fails if an empty bound would make this the range of all keys: a script may have given the value of a
-    /// variable that is not set.
+    /// Fails if an empty bound would make this the range of all keys: a script may have passed an unset
+    /// variable.
     pub fn expect_no_empty_bound(&self) -> Outcome {
         let is_empty = |bound: &Option<OsString>| bound.as_ref().is_some_and(|key| key.is_empty());
         let flag = match self {

@@ -2,7 +2,7 @@
 //!
 //! cargo run -p esker --example space_goal
 
-use esker::{Db, Dedup, KeyspaceSettings, Ratio, Settings, Shape};
+use esker::{Compression, Db, Dedup, KeyspaceSettings, Ratio, Settings, Shape};
 
 /// Runs the example in a temporary directory.
 pub fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -13,6 +13,8 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let limited = KeyspaceSettings {
         shape: Shape::Tiered { runs: 16 },
         dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(150) },
+        // So that sizes below are those of the data.
+        compression: Compression::None,
         ..KeyspaceSettings::default()
     };
     let pages = db.keyspace("pages", limited)?;

@@ -1,4 +1,5 @@
-//! Every example runs to its end. Each checks its own results.
+//! The examples for users run to their end. Each checks its own results. Two others measure what a small database
+//! costs: `many_databases`, `one_key`.
 
 macro_rules! runs {
     ($($name:ident: $path:literal),+ $(,)?) => {

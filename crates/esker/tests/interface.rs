@@ -61,9 +61,8 @@ fn both_ends_of_a_range_meet_once() {
         let mut range = db.range(&keyspace, ..);
         let front = text(range.by_ref().take(from_front));
         let back = text(range.by_ref().rev());
-        let mut all = front + &back.chars().rev().collect::<String>();
+        let all = front + &back.chars().rev().collect::<String>();
         assert_eq!(all, "abcdefg", "{from_front} from the front");
-        all.clear();
         assert!(range.next().is_none() && range.next_back().is_none());
     }
     // In turns.
@@ -73,6 +72,19 @@ fn both_ends_of_a_range_meet_once() {
         seen.push(pair.unwrap().0[0]);
     }
     assert_eq!(seen, b"agbfced");
+}
+
+#[test]
+fn a_range_ends_after_its_first_error_and_an_empty_one_at_once() {
+    let (_dir, db, keyspace) = letters();
+    assert!(db.range(&keyspace, b"x".as_slice()..).next().is_none());
+    assert!(db.range(&keyspace, b"x".as_slice()..).next_back().is_none());
+    let (_other_dir, other, _) = letters();
+    for mut steps in [db.range(&keyspace, ..), db.range(&keyspace, ..).at(&other.snapshot())] {
+        other.clone().close().unwrap_or(());
+        let foreign = steps.next().unwrap().is_err();
+        assert_eq!(steps.next().is_none(), foreign, "an error is the last item");
+    }
 }
 
 #[test]

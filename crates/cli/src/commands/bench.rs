@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::limits::check_sizes;
 use crate::options::{KeyspaceOptions, parse_sync};
-use crate::output::show;
+use crate::output::{self, show};
 use crate::progress::Progress;
 use crate::temporary::Temporary;
 use crate::units::{self, counted, parse_bytes, per_second};
@@ -42,7 +42,7 @@ pub struct Bench {
     /// A directory on the disk to measure [default: the current directory]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Pairs in the database
+    /// Pairs in the database. With --sync always, each costs a sync: use fewer
     #[arg(long, value_name = "N", default_value_t = 1_000_000,
         value_parser = clap::value_parser!(u64).range(1..))]
     keys: u64,
@@ -61,7 +61,7 @@ pub struct Bench {
     #[arg(long, value_name = "always|os|MS", default_value = "os", value_parser = parse_sync)]
     sync: Sync,
     /// Memory budget
-    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_memory)]
     memory: usize,
     #[command(flatten)]
     keyspace: KeyspaceOptions,
@@ -69,19 +69,35 @@ pub struct Bench {
     moved: Option<Moved>,
 }
 
-/// What `esker bench` once had beside this.
+/// The least memory for which a log segment, an eighth of it, is large enough.
+const MEMORY_MIN: usize = 1 << 20;
+
+fn parse_memory(text: &str) -> Result<usize, String> {
+    match parse_bytes(text)? {
+        bytes if bytes < MEMORY_MIN => {
+            Err(format!("at least {} is needed", units::bytes(MEMORY_MIN as u64)))
+        }
+        bytes => Ok(bytes),
+    }
+}
+
+/// Subcommands that moved to `esker-lab`.
 #[derive(Subcommand)]
 enum Moved {
     #[command(external_subcommand)]
     Load(Vec<OsString>),
 }
 
-/// The comparisons of engines, which another program has.
+/// Moved to `esker-lab`.
 #[derive(Args)]
+#[command(disable_help_flag = true)]
 pub struct Experiment {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }
+
+/// The loads that `esker bench` had before.
+const MOVED: [&str; 6] = ["db", "ycsb", "updates", "linkbench", "tpcc", "report"];
 
 impl Experiment {
     pub fn run(self) -> Outcome {
@@ -118,8 +134,14 @@ struct Load {
 
 impl Bench {
     pub fn run(self) -> Outcome {
-        if let Some(Moved::Load(arguments)) = &self.moved {
-            return Err(is_in_lab("bench", arguments));
+        if let Some(Moved::Load(words)) = &self.moved {
+            // What follows the word was not parsed.
+            output::use_json(output::is_json() || words.iter().any(|word| word == "--json"));
+            let word = words.first().map(|word| word.display().to_string()).unwrap_or_default();
+            return Err(match MOVED.contains(&&word[..]) {
+                true => is_in_lab("bench", words),
+                false => Failure::Usage(format!("unexpected argument {word:?}; use --dir DIR")),
+            });
         }
         let settings = Settings {
             log: Log::File { dir: None, sync: self.sync },
@@ -184,9 +206,15 @@ impl Load {
         let put =
             |key: u64, rng: &mut Rng| self.db.put(&self.keyspace, &key_of(key), &self.value(rng));
         let get = |rng: &mut Rng| {
-            self.db.get(&self.keyspace, &key_of(rng.below(self.keys))).map(|value| {
-                debug_assert!(value.is_some());
-            })
+            let key = key_of(rng.below(self.keys));
+            match self.db.get(&self.keyspace, &key)? {
+                Some(_) => Ok(()),
+                None => Err(esker::Error::corruption(
+                    "the database",
+                    0,
+                    "a key that was put is missing",
+                )),
+            }
         };
         let fill = self.phase("fill", None, &|thread, step, rng| {
             // Each thread inserts every so many-th key.
@@ -251,7 +279,8 @@ impl Load {
         let end = length.map(|length| start + length);
         let thread = |thread: u64| -> esker::Result<Histogram<u64>> {
             let mut nanoseconds = histogram();
-            let mut rng = Rng::new(thread);
+            // Numbers of its own for each phase: the keys of one phase are not what another has just cached.
+            let mut rng = Rng::new(esker_base::hash64(name.as_bytes()) ^ thread);
             let mut before = self.clock.now();
             for step in 0.. {
                 if end.is_some_and(|end| before >= end) || !operation(thread, step, &mut rng)? {

@@ -18,7 +18,6 @@ pub struct Get {
     #[command(flatten)]
     place: Place,
     /// The key
-    #[arg(allow_hyphen_values = true)]
     key: OsString,
     #[command(flatten)]
     form: Form,

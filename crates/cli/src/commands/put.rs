@@ -18,10 +18,8 @@ pub struct Put {
     #[command(flatten)]
     place: Place,
     /// The key
-    #[arg(allow_hyphen_values = true)]
     key: OsString,
     /// The value; without --escaped, - stands for the bytes of standard input
-    #[arg(allow_hyphen_values = true)]
     value: OsString,
     #[command(flatten)]
     form: Form,

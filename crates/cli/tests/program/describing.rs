@@ -8,6 +8,9 @@ fn every_shell_gets_a_script_that_knows_the_commands() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let done = scratch.run(&["completions", shell]).expect_status(0);
         assert!(done.text().contains("checkpoint") && done.err.is_empty(), "{shell}");
+        for hidden in ["demo-writer", "experiment"] {
+            assert!(!done.text().contains(hidden), "{shell}: {hidden}");
+        }
     }
     scratch.run(&["completions", "cmd"]).expect_failure(2, "possible values");
 }

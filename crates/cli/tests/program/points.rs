@@ -117,6 +117,10 @@ fn an_empty_bound_deletes_nothing() {
     let scratch = Scratch::with_pairs(&[("a", "1"), ("b", "2")]);
     scratch.run(&["delete", "db", "--prefix", ""]).expect_failure(2, "use --all for that");
     scratch.run(&["delete", "db", "--from", ""]).expect_failure(2, "use --all for that");
+    // A bound that was left out is not the next flag.
+    scratch.run(&["delete", "db", "--from", "--to", "b"]).expect_failure(2, "--from");
+    scratch.run(&["delete", "db", "--prefix", "--", "a"]).expect_failure(2, "--prefix");
+    scratch.run(&["scan", "db"]).expect("a\t1\nb\t2\n");
     scratch.run(&["delete", "db", "--from", "", "--to", "b"]).expect("");
     scratch.run(&["scan", "db"]).expect("b\t2\n");
 }
@@ -170,9 +174,10 @@ fn what_scan_prints_can_be_pasted_back() {
     let pairs = scratch.run(&["scan", "db"]).expect_status(0);
     let lines: Vec<_> = pairs.text().lines().map(|line| line.split_once('\t').unwrap()).collect();
     for (key, value) in &lines {
-        scratch.run(&["get", "db", key, "--escaped"]).expect(&format!("{value}\n"));
-        scratch.run(&["put", "--create", "copy", key, value, "--escaped"]).expect("");
-        let found = scratch.run(&["scan", "db", "--escaped", "--prefix", key, "--keys-only"]);
+        scratch.run(&["get", "db", "--escaped", "--", key]).expect(&format!("{value}\n"));
+        scratch.run(&["put", "--create", "copy", "--escaped", "--", key, value]).expect("");
+        let prefix = format!("--prefix={key}");
+        let found = scratch.run(&["scan", "db", "--escaped", &prefix, "--keys-only"]);
         assert_eq!(found.text().lines().next(), Some(*key), "{found:?}");
     }
     scratch.run(&["scan", "copy"]).expect(pairs.text());

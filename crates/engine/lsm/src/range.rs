@@ -13,7 +13,7 @@ use std::iter::FusedIterator;
 /// It reads at the snapshot given by [`Range::at`], or at the time of its first step. Ends after the first error.
 #[must_use = "a range reads nothing until it is iterated"]
 pub struct Range {
-    /// Open for as long as somebody iterates.
+    /// Keeps the database open during iteration.
     db: Db,
     keyspace: Keyspace,
     range: KeyRange,
@@ -33,10 +33,20 @@ impl Range {
         Range { db, keyspace, range, snapshot: None, front: None, back: None, is_done: false }
     }
 
-    /// Reads at `snapshot`. Call it before the first step.
+    /// Reads at `snapshot`. Has no effect after the first step.
     pub fn at(mut self, snapshot: &Snapshot) -> Self {
-        self.snapshot = Some(snapshot.clone());
+        if self.front.is_none() && self.back.is_none() && !self.is_done {
+            self.snapshot = Some(snapshot.clone());
+        }
         self
+    }
+
+    /// At the end, gives up what keeps obsolete data alive.
+    fn end_unless(&mut self, goes_on: bool) {
+        if !goes_on {
+            (self.front, self.back, self.snapshot) = (None, None, None);
+            self.is_done = true;
+        }
     }
 
     /// The cursor in `own` after a step, made if there is none.
@@ -82,8 +92,8 @@ impl Iterator for Range {
         let mut front = self.front.take();
         let moved = self.moved(&mut front, Cursor::seek_first, Cursor::next);
         let item = moved.map(|cursor| pair(cursor, self.back.as_ref(), |key, back| key >= back));
-        self.is_done = !matches!(item, Ok(Some(_)));
         self.front = front;
+        self.end_unless(matches!(item, Ok(Some(_))));
         item.transpose()
     }
 }
@@ -96,8 +106,8 @@ impl DoubleEndedIterator for Range {
         let mut back = self.back.take();
         let moved = self.moved(&mut back, Cursor::seek_last, Cursor::prev);
         let item = moved.map(|cursor| pair(cursor, self.front.as_ref(), |key, front| key <= front));
-        self.is_done = !matches!(item, Ok(Some(_)));
         self.back = back;
+        self.end_unless(matches!(item, Ok(Some(_))));
         item.transpose()
     }
 }

@@ -1,4 +1,4 @@
-//! Keys and values on a storage node, from user space.
+//! Keys and values on a storage node, from user space. Stores the key `esker-example`, and deletes it.
 //!
 //! cargo run -p esker-initiator --example node_client               # against a node in this process
 //! cargo run -p esker-initiator --example node_client ADDRESS NQN   # against one that `esker serve` started
@@ -11,6 +11,9 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The key that is stored and deleted.
+const KEY: &[u8] = b"esker-example";
 
 const NODE: &str = "nqn.2024-01.io.esker:node";
 const HOST: &str = "nqn.2024-01.io.esker:example-host";
@@ -47,10 +50,10 @@ pub fn run(at: Option<(SocketAddr, Nqn)>) -> Result<(), Box<dyn Error>> {
     let keys = KeyClient::connect(settings, clock, entropy, Arc::new(Threads))?;
 
     // When a store returns, the node's promise of durability holds.
-    keys.store(b"greeting", b"hello")?;
-    assert_eq!(keys.retrieve(b"greeting")?.as_deref(), Some(&b"hello"[..]));
-    assert!(keys.delete(b"greeting")?);
-    assert!(!keys.exist(b"greeting")?);
+    keys.store(KEY, b"hello")?;
+    assert_eq!(keys.retrieve(KEY)?.as_deref(), Some(&b"hello"[..]));
+    assert!(keys.delete(KEY)?);
+    assert!(!keys.exist(KEY)?);
 
     drop(keys);
     if let Some(own) = own {
@@ -64,7 +67,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let at = match (arguments.next(), arguments.next()) {
         (Some(address), Some(subsystem)) => Some((address.parse()?, Nqn::new(&subsystem)?)),
-        _ => None,
+        (None, _) => None,
+        (Some(_), None) => return Err("usage: node_client [ADDRESS NQN]".into()),
     };
     run(at)
 }

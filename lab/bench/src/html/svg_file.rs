@@ -65,7 +65,15 @@ impl<'a> Figure<'a> {
 
     /// Whether something of these classes is drawn.
     fn shows(&self, class: &str) -> bool {
-        self.drawing.contains(&format!("{class}\"")) || self.drawing.contains(&format!("{class} "))
+        let attributes = self.drawing.split("class=\"").skip(1);
+        let mut classes = attributes.filter_map(|rest| rest.split_once('"').map(|(all, _)| all));
+        // Whole words: one engine's classes may begin another's.
+        classes.any(|all| {
+            let is_of_kind = |all: &str| all.split(' ').any(|word| word.starts_with("kind"));
+            let words: Vec<_> = all.split(' ').collect();
+            class.split(' ').all(|word| words.contains(&word))
+                && is_of_kind(all) == is_of_kind(class)
+        })
     }
 }
 

@@ -24,10 +24,10 @@ use std::path::{Path, PathBuf};
 ///
 /// The results go to a directory: results.json and report.html.
 #[derive(Args)]
-#[command(arg_required_else_help = true, after_help = after_help())]
+#[command(arg_required_else_help = true, args_conflicts_with_subcommands = true, after_help = after_help())]
 pub struct Run {
     /// List the experiments
-    #[arg(long, exclusive = true)]
+    #[arg(long)]
     list: bool,
     #[command(subcommand)]
     which: Option<Which>,

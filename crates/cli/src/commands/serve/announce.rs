@@ -38,7 +38,6 @@ pub fn announce(
     nqn: &Nqn,
     address: SocketAddr,
     metrics: Option<SocketAddr>,
-    is_open: bool,
     served: &[Served],
 ) -> Outcome {
     let (ip, port) = (address.ip(), address.port());
@@ -46,12 +45,6 @@ pub fn announce(
     writeln!(out, "listening on {address}, subsystem {nqn}")?;
     if let Some(metrics) = metrics {
         writeln!(out, "metrics on http://{metrics}/metrics, health on http://{metrics}/health")?;
-    }
-    if is_open && !ip.is_loopback() {
-        writeln!(
-            out,
-            "everybody who reaches this address can read and write: --hosts, or `hosts` in the configuration, says who may"
-        )?;
     }
     for (number, served) in (1..).zip(served) {
         writeln!(out, "namespace {number}: {}", served.what)?;

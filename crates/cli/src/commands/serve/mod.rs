@@ -103,9 +103,15 @@ impl Serve {
         let metrics_address =
             metrics_address.map_err(|error| Failure::io("ask for", "the metrics' port", error))?;
         let address = target.address();
+        if config.hosts.is_none() && !address.ip().is_loopback() {
+            tell(
+                "no access control: any host that reaches this address can read and write; limit access with --hosts, or \
+                 with `hosts` in the configuration",
+            );
+        }
         match is_json() {
             true => show(|| facts(&nqn, address, metrics_address, &served), String::new)?,
-            false => announce(&nqn, address, metrics_address, config.hosts.is_none(), &served)?,
+            false => announce(&nqn, address, metrics_address, &served)?,
         }
         let clock = SystemClock::new();
         while !interrupt.is_set() {
