@@ -24,7 +24,7 @@ fn key(n: u64) -> Vec<u8> {
 }
 
 fn pairs(db: &Db) -> Vec<(Vec<u8>, Vec<u8>)> {
-    db.range(&db.default_keyspace(), ..).into_iter().map(|pair| pair.unwrap()).collect()
+    db.range(&db.default_keyspace(), ..).map(|pair| pair.unwrap()).collect()
 }
 
 #[test]
@@ -85,16 +85,14 @@ fn overwrites_and_deletes_of_many_rounds_agree_with_a_map() {
                 model.insert(key, value);
             }
         }
-        let found = || -> BTreeMap<_, _> {
-            db.range(&keyspace, ..).into_iter().map(|pair| pair.unwrap()).collect()
-        };
+        let found =
+            || -> BTreeMap<_, _> { db.range(&keyspace, ..).map(|pair| pair.unwrap()).collect() };
         assert_eq!(found(), model);
         db.settle().unwrap();
         assert_eq!(found(), model);
         db.compact().unwrap();
         assert_eq!(found(), model);
-        let reversed: Vec<_> =
-            db.range(&keyspace, ..).rev().into_iter().map(|pair| pair.unwrap()).collect();
+        let reversed: Vec<_> = db.range(&keyspace, ..).rev().map(|pair| pair.unwrap()).collect();
         assert!(reversed.into_iter().eq(model.into_iter().rev()));
     }
 }
@@ -274,8 +272,8 @@ fn a_scan_of_a_part_of_what_a_table_deletes_sees_nothing_of_it() {
     for (from, to) in (0..60).flat_map(|from| (from..60).map(move |to| (from, to))) {
         let expected: Vec<_> = (from..to).filter(lives).map(key).collect();
         let range = || db.range(&keyspace, &key(from)[..]..&key(to)[..]);
-        let forward: Vec<_> = range().into_iter().map(|pair| pair.unwrap().0).collect();
-        let mut back: Vec<_> = range().rev().into_iter().map(|pair| pair.unwrap().0).collect();
+        let forward: Vec<_> = range().map(|pair| pair.unwrap().0).collect();
+        let mut back: Vec<_> = range().rev().map(|pair| pair.unwrap().0).collect();
         back.reverse();
         assert_eq!((&forward, &back), (&expected, &expected), "from {from} to {to}");
     }
@@ -392,7 +390,6 @@ fn what_was_acknowledged_while_the_database_closed_is_there() {
         for (thread, written) in acknowledged.into_iter().enumerate() {
             let found: Vec<_> = db
                 .prefix(&keyspace, format!("{thread}/").as_bytes())
-                .into_iter()
                 .map(|pair| String::from_utf8(pair.unwrap().0).unwrap())
                 .collect();
             // A delete goes with every tenth key, of all keys before it.
@@ -673,7 +670,7 @@ fn a_close_gives_up_everything_whoever_still_has_a_handle() {
         other.try_get(&keyspace, &key(1)).err(),
         other.get_at(&keyspace, &key(1), &snapshot).err(),
         other.multi_get(&keyspace, &[&key(1)]).err(),
-        other.range(&keyspace, ..).into_iter().next().unwrap().err(),
+        other.range(&keyspace, ..).next().unwrap().err(),
         cursor.next().err(),
         other.cursor_at(&keyspace, KeyRange::all(), &snapshot).err(),
         other.existing_keyspace("default").err(),

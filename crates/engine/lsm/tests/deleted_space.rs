@@ -109,7 +109,7 @@ impl World {
     }
 
     fn count(&self) -> usize {
-        self.db.range(&self.keyspace(), ..).into_iter().map(Result::unwrap).count()
+        self.db.range(&self.keyspace(), ..).map(Result::unwrap).count()
     }
 
     /// Puts keys and flushes them.

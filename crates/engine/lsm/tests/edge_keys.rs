@@ -151,18 +151,16 @@ fn check(db: &Db, keyspace: &Keyspace, model: &Model, at: &Snapshot, rng: &mut R
     for _ in 0..4 {
         let (range, _) = range(rng);
         let expected = within(model, &range);
-        let read = |range: esker_lsm::Range| -> Vec<Pair> {
-            range.at(at).into_iter().map(Result::unwrap).collect()
-        };
-        assert_eq!(read(db.range(keyspace, range.clone())), expected, "{range:?}");
-        let mut backward = read(db.range(keyspace, range.clone()).rev());
+        let read = || db.range(keyspace, range.clone()).at(at);
+        let forward: Vec<Pair> = read().map(Result::unwrap).collect();
+        assert_eq!(forward, expected, "{range:?}");
+        let mut backward: Vec<Pair> = read().rev().map(Result::unwrap).collect();
         backward.reverse();
         assert_eq!(backward, expected, "{range:?}");
         seek(&mut db.cursor_at(keyspace, range, at).unwrap(), &expected, rng);
     }
     let prefix = key(rng);
-    let pairs: Vec<Pair> =
-        db.prefix(keyspace, &prefix).at(at).into_iter().map(Result::unwrap).collect();
+    let pairs: Vec<Pair> = db.prefix(keyspace, &prefix).at(at).map(Result::unwrap).collect();
     assert_eq!(pairs, within(model, &KeyRange::prefix(&prefix)), "{prefix:?}");
 }
 
@@ -272,8 +270,8 @@ fn the_longest_keys_are_64_kib_at_both_edges_and_no_longer() {
         for _ in 0..2 {
             assert_eq!(db.get(&keyspace, &longest).unwrap().as_deref(), Some(&b"1"[..]));
             assert_eq!(db.get(&keyspace, &longer).unwrap(), None);
-            assert_eq!(db.range(&keyspace, &longest..&longer).into_iter().count(), 1);
-            assert_eq!(db.range(&keyspace, &longer..).into_iter().count(), 0);
+            assert_eq!(db.range(&keyspace, &longest..&longer).count(), 1);
+            assert_eq!(db.range(&keyspace, &longer..).count(), 0);
             db.flush().unwrap();
         }
         db.delete_range(&keyspace, &longest..=&longest).unwrap();
@@ -297,10 +295,10 @@ fn a_cleared_keyspace_is_empty_and_leaves_others_alone() {
     db.clear(&cleared).unwrap();
     db.put(&cleared, b"new", b"1").unwrap();
     for _ in 0..2 {
-        let keys: Vec<_> = db.range(&cleared, ..).into_iter().map(|pair| pair.unwrap().0).collect();
+        let keys: Vec<_> = db.range(&cleared, ..).map(|pair| pair.unwrap().0).collect();
         assert_eq!(keys, [b"new"]);
-        assert_eq!(db.range(&cleared, ..).at(&before).into_iter().count(), 5);
-        assert_eq!(db.range(&kept, ..).into_iter().count(), 5);
+        assert_eq!(db.range(&cleared, ..).at(&before).count(), 5);
+        assert_eq!(db.range(&kept, ..).count(), 5);
         db.compact().unwrap();
     }
     drop(before);
@@ -345,8 +343,7 @@ fn a_database_from_before_the_map_keeps_its_keys_as_they_are() {
     for round in 0..3 {
         let db = Db::open(dir.path(), settings()).unwrap();
         let keyspace = db.default_keyspace();
-        let pairs: Vec<Pair> =
-            db.range(&keyspace, ..).into_iter().map(|pair| pair.unwrap()).collect();
+        let pairs: Vec<Pair> = db.range(&keyspace, ..).map(|pair| pair.unwrap()).collect();
         assert_eq!(pairs, expected, "round {round}");
         assert!(!db.takes_empty_key());
         assert!(matches!(db.put(&keyspace, b"", b"1"), Err(Error::EmptyKey)));
@@ -371,7 +368,7 @@ fn open_ranges_work_in_a_database_from_before_the_map() {
     let longest = vec![0xff; MAX_KEY_BYTES];
     db.put(&keyspace, &longest, b"1").unwrap();
     let keys = |db: &Db| -> Vec<Vec<u8>> {
-        let pairs = db.range(&db.default_keyspace(), ..).into_iter();
+        let pairs = db.range(&db.default_keyspace(), ..);
         pairs.map(|pair| pair.unwrap().0).collect()
     };
     db.delete_range(&keyspace, b"a"..).unwrap();
@@ -395,7 +392,7 @@ fn a_range_without_an_end_says_which_segments_it_needs_in_a_database_from_before
     db.close().unwrap();
     let db = Db::open(dir.path(), Settings { segment_bytes, ..settings() }).unwrap();
     db.clear(&db.default_keyspace()).unwrap();
-    assert_eq!(db.range(&db.default_keyspace(), ..).into_iter().count(), 0);
+    assert_eq!(db.range(&db.default_keyspace(), ..).count(), 0);
 }
 
 #[test]

@@ -38,8 +38,8 @@ fn refuses_keyspace(db: &Db, foreign: &Keyspace) {
     refused(db.multi_get(foreign, &[b"k"]));
     refused(db.cursor(foreign, KeyRange::all()));
     refused(db.cursor_at(foreign, KeyRange::all(), &own));
-    refused(db.range(foreign, ..).into_iter().next().unwrap());
-    refused(db.prefix(foreign, b"k").into_iter().next().unwrap());
+    refused(db.range(foreign, ..).next().unwrap());
+    refused(db.prefix(foreign, b"k").next().unwrap());
     refused(Keyspaces::resolve(db, foreign.into()));
     let store = db.store(foreign);
     refused(store.get(b"k"));
@@ -71,7 +71,7 @@ fn refuses_snapshot(db: &Db, foreign: &Snapshot) {
     let keyspace = db.default_keyspace();
     refused(db.get_at(&keyspace, b"k", foreign));
     refused(db.cursor_at(&keyspace, KeyRange::all(), foreign));
-    refused(db.range(&keyspace, ..).at(foreign).into_iter().next().unwrap());
+    refused(db.range(&keyspace, ..).at(foreign).next().unwrap());
     refused(db.store(&keyspace).get_at(b"k", foreign));
     refused(db.store(&keyspace).cursor_at(KeyRange::all(), foreign));
     let id = KeyspaceId::DEFAULT;
@@ -84,7 +84,7 @@ fn refuses_snapshot(db: &Db, foreign: &Snapshot) {
 fn values(db: &Db) -> Vec<(Vec<u8>, Vec<u8>)> {
     let pairs = |info: &esker_lsm::KeyspaceInfo| {
         let keyspace = db.existing_keyspace(&info.name).unwrap();
-        db.range(&keyspace, ..).into_iter().map(Result::unwrap).collect::<Vec<_>>()
+        db.range(&keyspace, ..).map(Result::unwrap).collect::<Vec<_>>()
     };
     db.keyspaces().iter().flat_map(pairs).collect()
 }

@@ -41,7 +41,7 @@ fn put_all(db: &Db, numbers: std::ops::Range<u32>) {
 
 #[track_caller]
 fn expect_all(db: &Db, numbers: std::ops::Range<u32>) {
-    let pairs: Vec<_> = db.range(&db.default_keyspace(), ..).into_iter().collect();
+    let pairs: Vec<_> = db.range(&db.default_keyspace(), ..).collect();
     let found = pairs.into_iter().map(|pair| pair.unwrap().0);
     assert!(found.eq(numbers.map(|number| format!("{number:06}").into_bytes())));
 }
@@ -110,7 +110,7 @@ fn use_in_child(db: &Db, dir: &Path, cursor: &mut dyn Cursor, before: &esker_lsm
     expect_forked(db.get_at(&default, b"000001", &db.snapshot().clone()), dir);
     expect_forked(db.delete(&default, b"000001"), dir);
     expect_forked(db.delete_range(&default, b"0"..b"9"), dir);
-    expect_forked(db.range(&default, ..).into_iter().next().unwrap(), dir);
+    expect_forked(db.range(&default, ..).next().unwrap(), dir);
     expect_forked(cursor.next(), dir);
     expect_forked(db.cursor(&default, esker_api::KeyRange::all()), dir);
     expect_forked(db.keyspace("new", KeyspaceSettings::default()), dir);

@@ -3,7 +3,7 @@
 use esker_base::background::{Background, Stepped, Threads};
 use esker_base::{Error, Hint, Result};
 use esker_lsm::inspect::{Inspector, MissingLogs};
-use esker_lsm::{Db, Dedup, Env, Keyspace, KeyspaceSettings, Log, Pairs, Ratio, Settings, Shape};
+use esker_lsm::{Db, Dedup, Env, Keyspace, KeyspaceSettings, Log, Ratio, Settings, Shape};
 use esker_storage::{Layer, MemoryStorage, ReadableFile, Storage, WritableFile};
 use esker_table::Compression;
 use esker_table::format::FOOTER_BYTES;
@@ -202,8 +202,8 @@ fn so_does_one_that_is_opened_to_be_read() {
 fn scan(db: &Db, range: Range<[u8; 2]>) -> Result<usize> {
     let one = keyspace(db, leveled());
     let pairs = || db.range(&one, &range.start[..]..&range.end[..]);
-    let count = |mut pairs: Pairs| pairs.try_fold(0, |count, pair| pair.map(|_| count + 1));
-    let (there, back) = (count(pairs().into_iter()), count(pairs().rev().into_iter()));
+    let count = |sum: usize, pair: Result<_>| pair.map(|_| sum + 1);
+    let (there, back) = (pairs().try_fold(0, count), pairs().rev().try_fold(0, count));
     assert_eq!(there.as_ref().ok(), back.as_ref().ok(), "{there:?}, {back:?}");
     there
 }
@@ -240,7 +240,7 @@ fn a_read_of_the_end_that_fails_otherwise_fails_the_open_and_nothing_is_written(
     let (storage, files) = tables::<2>(leveled());
     storage.lose_end(&files[0], failed);
     let before = storage.list().unwrap();
-    let error = storage.try_open(Arc::new(Threads)).err().expect("it may be read another time");
+    let error = storage.try_open(Arc::new(Threads)).expect_err("it may be read another time");
     assert!(error.to_string().contains("the cable is loose"), "{error}");
     assert_eq!(storage.list().unwrap(), before);
 }

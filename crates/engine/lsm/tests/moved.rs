@@ -22,7 +22,7 @@ fn put_all(db: &Db, mark: u8, numbers: std::ops::Range<u32>) {
 
 #[track_caller]
 fn expect_all(db: &Db, mark: u8, numbers: std::ops::Range<u32>) {
-    let pairs: Vec<_> = db.range(&db.default_keyspace(), ..).into_iter().collect();
+    let pairs: Vec<_> = db.range(&db.default_keyspace(), ..).collect();
     let found = pairs.into_iter().map(|pair| pair.unwrap().0);
     let put = numbers.map(|number| format!("{}{number:06}", mark as char).into_bytes());
     assert!(found.eq(put));

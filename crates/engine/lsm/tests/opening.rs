@@ -165,7 +165,7 @@ fn refused(change: impl FnOnce(&mut Vec<u8>)) -> Error {
     let (storage, files) = two_tables();
     rewrite(&storage, &files[0], change);
     let before = storage.list().unwrap();
-    let error = try_open(&storage, Arc::new(Threads)).err().expect("the open fails");
+    let error = try_open(&storage, Arc::new(Threads)).expect_err("the open fails");
     assert_eq!(storage.list().unwrap(), before, "not even a manifest was written");
     error
 }
@@ -296,7 +296,7 @@ fn without_threads_an_open_that_finds_an_index_damaged_has_written_nothing() {
     let (storage, files) = two_tables();
     damage_index(&storage, &files[0]);
     let before = storage.list().unwrap();
-    let error = try_open(&storage, Arc::new(Stepped)).err().expect("the open fails");
+    let error = try_open(&storage, Arc::new(Stepped)).expect_err("the open fails");
     assert!(error.is_corruption() && error.to_string().contains(&files[0]), "{error}");
     assert_eq!(storage.list().unwrap(), before);
 }

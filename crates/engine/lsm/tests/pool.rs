@@ -294,7 +294,7 @@ fn a_batch_of_several_extents_is_whole_beside_other_writers_and_after_a_kill() {
         db.write(&batch).unwrap();
     };
     let value = |db: &Db| {
-        let pairs = db.range(&db.existing_keyspace("large").unwrap(), ..).into_iter();
+        let pairs = db.range(&db.existing_keyspace("large").unwrap(), ..);
         let values: Vec<u8> = pairs.map(|pair| pair.unwrap().1[0]).collect();
         assert!(values.len() == 300 && values.iter().all(|it| *it == values[0]), "{values:?}");
         values[0]

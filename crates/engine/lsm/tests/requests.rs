@@ -26,7 +26,7 @@ fn ask(dir: &Path, target: &Path, seed: u64) -> esker_base::Result<Requested> {
 
 fn count(dir: &Path) -> usize {
     let db = Db::open(dir, settings(false)).unwrap();
-    db.range(&db.default_keyspace(), ..).into_iter().count()
+    db.range(&db.default_keyspace(), ..).count()
 }
 
 fn request_files(dir: &Path) -> Vec<String> {

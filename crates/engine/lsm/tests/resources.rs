@@ -130,7 +130,7 @@ fn the_same_keys_and_file_ids_of_two_databases_are_not_mixed_up_in_the_cache() {
     }
     for _ in 0..2 {
         for (db, value) in databases.iter().zip([b"one", b"two"]) {
-            let found = db.range(&db.default_keyspace(), ..).into_iter().next().unwrap().unwrap().1;
+            let found = db.range(&db.default_keyspace(), ..).next().unwrap().unwrap().1;
             assert_eq!(found, value);
         }
     }

@@ -119,7 +119,7 @@ fn fill(db: &Db) -> BTreeMap<Vec<u8>, Vec<u8>> {
 }
 
 fn pairs(db: &Db) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    db.range(&db.default_keyspace(), ..).into_iter().map(|pair| pair.unwrap()).collect()
+    db.range(&db.default_keyspace(), ..).map(|pair| pair.unwrap()).collect()
 }
 
 fn tables_listed(db: &Db) -> usize {

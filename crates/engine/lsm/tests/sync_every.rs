@@ -52,8 +52,7 @@ fn pass(db: &Db, clock: &TestClock, time: Duration) {
 fn survivors(disk: &FaultStorage, seed: u64) -> u64 {
     let image = disk.crash_image(Rng::new(seed));
     let db = open(&image, &Arc::default());
-    let pairs: Vec<_> =
-        db.range(&db.default_keyspace(), ..).into_iter().map(|pair| pair.unwrap()).collect();
+    let pairs: Vec<_> = db.range(&db.default_keyspace(), ..).map(|pair| pair.unwrap()).collect();
     for (number, (key, value)) in (0u64..).zip(&pairs) {
         assert_eq!(key[..], number.to_be_bytes(), "seed {seed}: a prefix");
         assert!(value.len() == 100 || value.len() == 40_000);

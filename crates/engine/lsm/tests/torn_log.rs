@@ -211,7 +211,7 @@ fn a_log_that_is_cut_short_is_damage_and_repair_keeps_its_prefix() {
         std::fs::File::options().write(true).open(&log).unwrap().set_len(cut).unwrap();
         let before = content(dir.path());
         for recovery in [Recovery::Prefix, Recovery::Strict] {
-            let refused = try_open(dir.path(), recovery).err().expect("it is damaged");
+            let refused = try_open(dir.path(), recovery).expect_err("it is damaged");
             assert!(refused.is_corruption(), "{cut} bytes: {refused}");
             assert!(cut < 64 || refused.to_string().contains("cut short"), "{refused}");
         }

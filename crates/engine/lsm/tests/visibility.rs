@@ -132,7 +132,7 @@ fn a_write_is_not_seen_before_its_sync_ends() {
         let writer = scope.spawn(|| db.put(&keyspace, b"key", b"value"));
         storage.wait_for_sync();
         let snapshot = db.snapshot();
-        let (got, walked) = (db.get(&keyspace, b"key"), db.range(&keyspace, ..).into_iter().next());
+        let (got, walked) = (db.get(&keyspace, b"key"), db.range(&keyspace, ..).next());
         // Before anything is asserted: a writer that waits would keep a failed test from its end.
         storage.set(Gate::Open);
         assert_eq!(got.unwrap(), None);

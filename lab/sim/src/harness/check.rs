@@ -163,9 +163,9 @@ pub(crate) fn check_pairs(
         Halt::Wrong(what) => Mismatch::Wrong(what),
         Halt::Over => unreachable!("a comparison of pairs makes no call"),
     };
-    let found = all().into_iter().collect::<Result<Vec<_>>>()?;
+    let found = all().collect::<Result<Vec<_>>>()?;
     same_pairs(&named("the whole"), &found, pairs.iter()).map_err(wrong)?;
-    let found = all().rev().into_iter().collect::<Result<Vec<_>>>()?;
+    let found = all().rev().collect::<Result<Vec<_>>>()?;
     same_pairs(&named("the whole, backwards,"), &found, pairs.iter().rev()).map_err(wrong)?;
     let probes: Vec<_> = (0..PROBES).map(content::key).collect();
     for key in pairs.keys().chain(&probes) {

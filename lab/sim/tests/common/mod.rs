@@ -78,7 +78,7 @@ pub fn put(db: &Db, number: u32, bytes: usize) -> Result<()> {
 
 /// All pairs.
 pub fn pairs(db: &Db) -> Result<Pairs> {
-    db.range(&db.default_keyspace(), ..).into_iter().collect()
+    db.range(&db.default_keyspace(), ..).collect()
 }
 
 /// Loses the power of the machine that `db` runs on. Gives the disk of the next.

@@ -290,7 +290,7 @@ mod tests {
         let db = Db::open(dir.path(), small()).unwrap();
         let keyspace = db.default_keyspace();
         db.put(&keyspace, b"a", b"1").unwrap();
-        let mut pairs = db.range(&keyspace, ..).into_iter();
+        let mut pairs = db.range(&keyspace, ..);
         drop(db);
         assert_eq!(pairs.next().unwrap().unwrap().1, b"1");
     }

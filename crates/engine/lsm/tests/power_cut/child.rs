@@ -198,7 +198,7 @@ pub fn check(place: &Path, acknowledged: &Acknowledged) {
         let path = place.join(name);
         let opened = Db::open_existing(&path, settings(&path, Sync::Always));
         let db = opened.unwrap_or_else(|error| panic!("{name}, with {pairs} pairs: {error}"));
-        let found: Vec<_> = db.range(&db.default_keyspace(), ..).into_iter().collect();
+        let found: Vec<_> = db.range(&db.default_keyspace(), ..).collect();
         let found: Vec<_> = found.into_iter().map(|pair| pair.unwrap()).collect();
         // More than was acknowledged may be there, but no hole.
         let count = found.len() as u32;

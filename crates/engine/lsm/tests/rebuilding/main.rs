@@ -278,7 +278,7 @@ fn sound_tables_in_a_damaged_file_are_kept_whole() {
     assert_eq!(repaired.set_aside, names);
     let db = open(&storage).unwrap();
     let other = db.existing_keyspace("other").unwrap();
-    assert_eq!(db.range(&other, ..).into_iter().count(), 100);
+    assert_eq!(db.range(&other, ..).count(), 100);
 }
 
 #[test]

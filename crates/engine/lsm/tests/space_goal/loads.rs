@@ -431,7 +431,7 @@ impl Load {
         let context = format!("amp {}, diligent {}", self.amp, self.diligent);
         println!("{context}: {excess:+.2} segments above");
         assert!(excess <= 0.0, "{context}: {excess:.2} segments above the ceiling");
-        let found = self.db().range(&self.keyspace, ..).into_iter().map(|pair| pair.unwrap());
+        let found = self.db().range(&self.keyspace, ..).map(|pair| pair.unwrap());
         let expected = self.values.iter().map(|(n, value)| (key(*n), value.clone()));
         assert!(found.eq(expected), "{context}: what was written is not what is found");
         self.snapshot = None;
