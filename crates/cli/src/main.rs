@@ -20,6 +20,7 @@ mod database_options;
 mod demo;
 mod import;
 mod place;
+mod secret_file;
 mod tree;
 
 use esker_cli::{

@@ -147,6 +147,30 @@ fn a_host_with_a_tls_key_stays_out_without_it() {
     node.stop();
 }
 
+#[test]
+fn a_secret_in_place_of_its_file_is_not_repeated() {
+    const WORDS: [&str; 2] = [
+        "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:",
+        "NVMeTLSkey-1:01:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:",
+    ];
+    let scratch = Scratch::new();
+    let line = format!("nqn.known {} {}\n", WORDS[0], WORDS[1]);
+    let hosts = scratch.file("hosts", line.as_bytes());
+    for arguments in [
+        &["nvme", "exist", "k", "--secret", WORDS[0]][..],
+        &["nvme", "exist", "k", "--tls-key", WORDS[1]],
+        &["serve", "--memory", "1MiB", "--hosts", WORDS[1]],
+        &["serve", "--config", &hosts],
+    ] {
+        for more in [&[][..], &["--json"]] {
+            let done = scratch.run(&[arguments, more].concat()).expect_status(2);
+            assert!(!done.err.contains("AAECAwQF"), "{done:?}");
+            let is_said = done.err.contains("the key itself") || done.err.contains("line 1: ");
+            assert!(is_said, "{done:?}");
+        }
+    }
+}
+
 /// All of a node's files are found by what was opened, not by their names again.
 #[test]
 fn a_node_stays_with_its_files_when_their_directory_is_renamed() {

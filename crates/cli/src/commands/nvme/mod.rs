@@ -6,6 +6,7 @@ mod list;
 mod ping;
 
 use crate::failure::{Failure, Outcome};
+use crate::secret_file;
 use esker_base::{SystemClock, SystemEntropy, Threads};
 use esker_initiator::{KeyClient, Settings};
 use esker_nvme::Nqn;
@@ -116,7 +117,7 @@ impl Node {
 
 fn secrets(path: &Path) -> Outcome<(Option<Secret>, Option<Secret>)> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::io("read", &name, error))?;
+    let text = secret_file::read("--secret", path)?;
     let mut words = text.split_whitespace().map(|word| {
         Secret::parse(word).map_err(|error| Failure::Usage(format!("{name}: {error}")))
     });
@@ -130,6 +131,6 @@ fn secrets(path: &Path) -> Outcome<(Option<Secret>, Option<Secret>)> {
 
 fn tls_key(path: &Path) -> Outcome<TlsKey> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::io("read", &name, error))?;
+    let text = secret_file::read("--tls-key", path)?;
     TlsKey::parse(&text).map_err(|error| Failure::Usage(format!("{name}: {error}")))
 }

@@ -135,8 +135,8 @@ impl Config {
         let text =
             std::fs::read_to_string(path).map_err(|error| Failure::io("read", &name, error))?;
         let wrong = |why: String| Failure::Usage(format!("{name}: {why}"));
-        let mut config: Config = toml::from_str(&text)
-            .map_err(|error| wrong(error.to_string().trim_end().to_owned()))?;
+        let mut config: Config =
+            toml::from_str(&text).map_err(|error| wrong(without_text(&error, &text)))?;
         if config.namespaces.is_empty() {
             return Err(wrong("a node has at least one namespace".to_owned()));
         }
@@ -150,6 +150,13 @@ impl Config {
         }
         Ok(config)
     }
+}
+
+/// What is wrong, and in which line; not the line itself, which may be one of a file with secrets.
+fn without_text(error: &toml::de::Error, text: &str) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let line = before.map(|before| format!("line {}: ", 1 + before.matches('\n').count()));
+    line.unwrap_or_default() + error.message()
 }
 
 impl Kind {

@@ -1,6 +1,7 @@
 //! Who may connect: a file, because secrets have no place on a command line.
 
 use crate::failure::{Failure, Outcome};
+use crate::secret_file;
 use esker_nvme::Nqn;
 use esker_nvme::auth::Secret;
 use esker_nvme::tls::TlsKey;
@@ -15,7 +16,7 @@ use std::path::Path;
 /// Also if a host has a TLS key and this program has no TLS.
 pub fn read(path: &Path) -> Outcome<Vec<HostAccess>> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::io("read", &name, error))?;
+    let text = secret_file::read("--hosts", path)?;
     let hosts = parse(&text).map_err(|problem| Failure::Usage(format!("{name}: {problem}")))?;
     if !esker_tls::IS_BUILT && hosts.iter().any(|host| !host.tls_keys.is_empty()) {
         return Err(Failure::Usage(format!("{name} has a TLS key: {}", TlsError::NotBuilt)));
@@ -28,7 +29,20 @@ pub fn read(path: &Path) -> Outcome<Vec<HostAccess>> {
 fn parse(text: &str) -> Result<Vec<HostAccess>, String> {
     let lines = (1..).zip(text.lines().map(|line| line.split('#').next().unwrap_or_default()));
     let lines = lines.filter(|(_, line)| !line.trim().is_empty());
-    lines.map(|(number, line)| host(line).map_err(|why| format!("line {number}: {why}"))).collect()
+    let mut hosts: Vec<HostAccess> = Vec::new();
+    let mut numbers = Vec::new();
+    for (number, line) in lines {
+        let host = host(line).map_err(|why| format!("line {number}: {why}"))?;
+        if let Some(first) = hosts.iter().position(|known| known.host == host.host) {
+            let (name, first) = (host.host, numbers[first]);
+            return Err(format!(
+                "line {number}: {name} is in line {first} already; put its secrets and keys into one line"
+            ));
+        }
+        hosts.push(host);
+        numbers.push(number);
+    }
+    Ok(hosts)
 }
 
 fn host(line: &str) -> Result<HostAccess, String> {
@@ -88,6 +102,12 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(&file, format!("nqn.a {KEY}\n")).unwrap();
         assert_eq!(read(file.path()).is_ok(), esker_tls::IS_BUILT);
+    }
+
+    #[test]
+    fn a_host_has_one_line() {
+        let error = parse(&format!("nqn.a\nnqn.b\n\nnqn.a {SECRET}\n")).unwrap_err();
+        assert!(error.starts_with("line 4: nqn.a is in line 1 already"), "{error}");
     }
 
     #[test]

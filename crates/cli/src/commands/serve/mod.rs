@@ -37,9 +37,9 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Serve keys, and blocks, over NVMe/TCP
 ///
-/// Standard initiators reach it: the Key Value command set, keys of 1 to 16 bytes, values up to 1 MiB; and plain block namespaces. What was
-/// acknowledged survives power loss, unless the namespace lies in --memory or is told otherwise. Without hosts everybody who can
-/// reach the port can read and write: keep it on loopback then. Stop it with Ctrl-C; what is under way is finished.
+/// Standard initiators reach it: the Key Value command set, keys of 1 to 16 bytes, values up to 1 MiB; and plain block namespaces. Acknowledged
+/// writes survive power loss, except with --memory or a volatile cache. Without --hosts, any host that reaches the port can read and
+/// write: keep it on loopback then. Ctrl-C stops it, after the commands in progress.
 #[derive(clap::Args)]
 #[command(after_help = TLS_NOTE)]
 pub struct Serve {

@@ -18,9 +18,12 @@ pub struct Secret {
 pub struct SecretError(&'static str);
 
 impl Secret {
+    /// What its text form begins with.
+    pub const PREFIX: &str = "DHHC-1:";
+
     /// Reads the text form.
     pub fn parse(text: &str) -> Result<Self, SecretError> {
-        let rest = text.trim().strip_prefix("DHHC-1:");
+        let rest = text.trim().strip_prefix(Self::PREFIX);
         let rest = rest.ok_or(SecretError("the secret does not start with DHHC-1:"))?;
         let (transform, rest) =
             rest.split_once(':').ok_or(SecretError("the secret's second part is missing"))?;
