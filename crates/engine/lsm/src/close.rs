@@ -6,7 +6,7 @@
 
 use crate::account::Account;
 use crate::inner::Inner;
-use crate::manifest::{Change, Edit, State};
+use crate::manifest::{Change, Edit};
 use crate::schedule::{Member, install_deferred};
 use crate::version::Version;
 use crate::view::View;
@@ -134,32 +134,28 @@ impl Inner {
         // Before the flushes: what was merged makes room for them. If that fails it is lost, and no write with it: what
         // is in memory must not be lost for it.
         let _ = install_deferred(self);
-        // Logs that were prepared and not used.
-        let mut unused = Vec::new();
-        let mut close = |state: &State, flushed: &[u32]| {
-            unused.extend(state.logs.keys().filter(|epoch| !flushed.contains(epoch)));
-            let gone = unused.iter().map(|&epoch| Change::RemoveLog(epoch));
-            gone.chain([Change::Closed]).collect()
-        };
-        self.view.change(|view| view.memtables.retain(|memtable| memtable.entries() > 0));
         loop {
             let view = self.view.load();
-            let (flushed, all) = (view.next_to_flush().len(), view.memtables.len());
+            let Some(memtable) = view.memtables.last().cloned() else { break };
             drop(view);
-            if flushed == all {
-                break;
+            if memtable.entries() == 0 {
+                self.view.change(|view| view.memtables.retain(|m| !Arc::ptr_eq(m, &memtable)));
+                continue;
             }
             crate::flush::flush(self)?;
             self.look_at_space();
         }
-        // One edit, and so one sync, for the last flush and the closing record: both become durable or
-        // neither does. Until then the logs hold all writes of the last MemTables.
-        if self.view.load().memtables.is_empty() {
-            let edit = |state: &State| Ok(Edit { changes: close(state, &[]) });
-            self.install(Account::default(), edit, |_| {})?;
-        } else {
-            crate::flush::flush_with(self, close)?;
-        }
+        // Logs that were prepared and not used.
+        let mut unused = Vec::new();
+        self.install(
+            Account::default(),
+            |state| {
+                unused.extend(state.logs.keys().copied());
+                let gone = unused.iter().map(|&epoch| Change::RemoveLog(epoch));
+                Ok(Edit::of(gone.chain([Change::Closed])))
+            },
+            |_| {},
+        )?;
         self.installer.seal();
         unused.into_iter().for_each(|epoch| self.logs.retire(epoch));
         self.logs.close();

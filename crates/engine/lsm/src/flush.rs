@@ -12,7 +12,7 @@ use crate::dates::Mark;
 use crate::filter_share;
 use crate::inner::Inner;
 use crate::log_files::log_file_name;
-use crate::manifest::{Change, Edit, State};
+use crate::manifest::{Change, Edit};
 use crate::version::{TableMeta, table_file_name};
 use crate::view::View;
 use esker_base::{EntryCursor, Hint, KeyspaceId, RangeTombstone, Result, Seqno};
@@ -45,15 +45,6 @@ impl Written {
 
 /// Flushes the [next MemTables](View::next_to_flush) and takes them out of the view. Returns them.
 pub(crate) fn flush(inner: &Inner) -> Result<Vec<Arc<MemTable>>> {
-    flush_with(inner, |_, _| Vec::new())
-}
-
-/// The same. The edit that lists the tables ends with the changes that `more` derives from the state and
-/// from the logs that the edit removes.
-pub(crate) fn flush_with(
-    inner: &Inner,
-    more: impl FnOnce(&State, &[u32]) -> Vec<Change>,
-) -> Result<Vec<Arc<MemTable>>> {
     inner.installer.mend()?;
     let memtables = inner.view.load().next_to_flush();
     let mut written = Vec::new();
@@ -72,7 +63,7 @@ pub(crate) fn flush_with(
     for memtable in &memtables {
         crate::read::pass(inner, &inner.view.load(), memtable)?;
     }
-    install(inner, &memtables, &written, more)?;
+    install(inner, &memtables, &written)?;
     inner.commit.flushed_through(last_seqno(&memtables));
     let version = &inner.view.load().version;
     for (memtable, written) in memtables.iter().zip(&written) {
@@ -242,12 +233,7 @@ fn remove(inner: &Inner, files: impl Iterator<Item = u64>) {
     }
 }
 
-fn install(
-    inner: &Inner,
-    memtables: &[Arc<MemTable>],
-    written: &[Written],
-    more: impl FnOnce(&State, &[u32]) -> Vec<Change>,
-) -> Result<()> {
+fn install(inner: &Inner, memtables: &[Arc<MemTable>], written: &[Written]) -> Result<()> {
     let mut logged = Vec::new();
     let mut unused: Vec<u64> = written.iter().flat_map(|tables| &tables.files).copied().collect();
     let log_bytes = memtables.iter().map(|memtable| memtable.bytes_used()).sum();
@@ -278,7 +264,6 @@ fn install(
                     }
                 }
             }
-            changes.extend(more(state, &logged));
             Ok(Edit { changes })
         },
         |view: &mut View| {
