@@ -118,7 +118,7 @@ pub struct Settings {
     pub memory_bytes: usize,
     /// The share of the DRAMTable, which keeps copies of values that are read, in bytes. `None` is
     /// our choice; 0 is no DRAMTable. At most half of `memory_bytes`; databases that share
-    /// [`Resources`](crate::Resources) share that half.
+    /// [`Resources`] share that half.
     pub dram_table_bytes: Option<usize>,
     /// When writes reach the DRAMTable. Default [`Forwarding::OnFlush`].
     pub forwarding: Forwarding,
