@@ -11,7 +11,9 @@ use esker_memtable::{SegmentHeader, scan};
 use esker_storage::fault::FaultKind;
 use esker_storage::{FaultStorage, MemoryStorage, PosixStorage, Storage};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 const SEGMENT_BYTES: usize = 64 << 10;
 
@@ -51,6 +53,19 @@ fn mark(db: &Db, count: u16) -> Option<u8> {
     assert_eq!(pairs.len(), usize::from(count));
     assert!(pairs.iter().all(|(_, value)| value[..] == [first; 4_000]), "of two batches");
     Some(first)
+}
+
+/// Runs `test` in a thread. Fails if it waits for ever.
+fn ends(test: impl FnOnce() + Send + 'static) {
+    let (done, is_done) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        test();
+        let _ = done.send(());
+    });
+    match is_done.recv_timeout(Duration::from_secs(30)) {
+        Err(RecvTimeoutError::Timeout) => panic!("it waits for ever"),
+        _ => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+    }
 }
 
 fn logs(dir: &Path) -> Vec<PathBuf> {
@@ -269,6 +284,10 @@ fn a_power_loss_at_any_call_of_a_batch_or_its_flush_leaves_all_of_it_or_nothing(
 /// The first segment is small and grows. One that could not, and is empty, must not keep the log from going on.
 #[test]
 fn a_batch_follows_a_segment_that_could_not_grow() {
+    ends(batch_after_a_segment_that_could_not_grow);
+}
+
+fn batch_after_a_segment_that_could_not_grow() {
     let mut refused = 0;
     for calls in 0..20 {
         let disk = FaultStorage::new(Rng::new(calls));
