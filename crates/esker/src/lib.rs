@@ -52,7 +52,7 @@
 //!
 //! A [`TransactionDb`] runs transactions over all keyspaces of a database, pessimistic or optimistic,
 //! under read committed, snapshot isolation or serializability: see [`TransactionOptions`], and
-//! `docs/transactions.md` for what each level allows and excludes.
+//! `docs/guide/transactions.md` for what each level allows and excludes.
 //!
 //! ```
 //! use esker::{Db, Settings, TransactionDb, TransactionOptions, Transactional};

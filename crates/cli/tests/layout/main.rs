@@ -12,6 +12,7 @@
 //! The checkers are pure functions on text, and are themselves tested on samples that must fail.
 
 mod manifest;
+mod prose;
 mod rules;
 mod source;
 
@@ -170,4 +171,78 @@ fn the_readme_and_the_checks_name_the_same_test_command() {
     let checks = read(&root().join(".ci/run"));
     let command = rules::test_command(&readme).expect("the README names a test command");
     assert_eq!(rules::last_command(&checks), Some(command));
+}
+
+/// The pages that prose rules hold for, by their paths from the root.
+fn pages() -> Vec<(String, String)> {
+    fn collect(dir: &Path, out: &mut Vec<PathBuf>) {
+        for entry in dir.read_dir().unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                collect(&path, out);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                out.push(path);
+            }
+        }
+    }
+    let mut paths: Vec<_> = PAGES.iter().map(|page| root().join(page)).collect();
+    collect(&root().join("docs"), &mut paths);
+    paths.sort();
+    let name = |path: &Path| path.strip_prefix(root()).unwrap().display().to_string();
+    paths.iter().map(|path| (name(path), read(path))).collect()
+}
+
+/// Pages outside of the book.
+const PAGES: [&str; 6] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "lab/sim/README.md",
+];
+
+#[test]
+fn pages_use_standard_words() {
+    expect_none(pages().iter().flat_map(|(path, text)| prose::page(path, text)).collect());
+}
+
+#[test]
+fn lines_of_pages_fit() {
+    expect_none(pages().iter().flat_map(|(path, text)| prose::long_lines(path, text)).collect());
+}
+
+#[test]
+fn links_of_pages_lead_somewhere() {
+    let read = |path: &Path| match root().join(path) {
+        path if path.is_dir() => Some(String::new()),
+        path => std::fs::read_to_string(path).ok(),
+    };
+    let problems =
+        pages().into_iter().flat_map(|(path, text)| prose::dead_links(&path, &text, read));
+    expect_none(problems.collect());
+}
+
+#[test]
+fn the_book_lists_every_page() {
+    let contents = read(&root().join("docs/SUMMARY.md"));
+    let pages = pages().into_iter();
+    let pages: Vec<_> =
+        pages.filter_map(|(path, _)| path.strip_prefix("docs/").map(str::to_owned)).collect();
+    assert!(pages.len() > 20);
+    expect_none(prose::unlisted(&contents, &pages));
+}
+
+#[test]
+fn sources_name_pages_that_exist() {
+    let mut problems = Vec::new();
+    for (path, text) in all_sources().into_iter().filter(|(path, _)| !path.contains("tests/layout"))
+    {
+        for (line, page) in prose::named_pages(&text) {
+            if !root().join(&page).is_file() {
+                problems.push(format!("{path}:{line}: there is no {page}"));
+            }
+        }
+    }
+    expect_none(problems);
 }

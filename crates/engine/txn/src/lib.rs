@@ -23,7 +23,7 @@
 //! their commit. So of two transactions that overlap and write one key, the second to get the lock sees
 //! the write of the first, and fails with [`Error::Conflict`](esker_base::Error::Conflict).
 //!
-//! The guarantees of each level, and the tests that show them, are in `docs/transactions.md`.
+//! The guarantees of each level, and the tests that show them, are in `docs/guide/transactions.md`.
 
 #![forbid(unsafe_code)]
 

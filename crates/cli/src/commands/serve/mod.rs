@@ -49,7 +49,7 @@ pub struct Serve {
     /// Create the database if there is none
     #[arg(long, requires = "db")]
     create: bool,
-    /// A file that says all: several namespaces, of several kinds; see docs/storage-node.md
+    /// A file that says all: several namespaces, of several kinds; see docs/operations/storage-node.md
     #[arg(
         long,
         value_name = "FILE",

@@ -1,4 +1,4 @@
-//! Which anomalies each level allows, and which it excludes. `docs/transactions.md` names these tests.
+//! Which anomalies each level allows, and which it excludes. `docs/guide/transactions.md` names these tests.
 //!
 //! Where two transactions get in each other's way, the second does not wait (its timeout is zero) but
 //! fails, so that each test is one thread.

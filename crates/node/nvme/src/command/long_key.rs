@@ -1,4 +1,4 @@
-//! Keys of any length in a namespace of long keys (`docs/storage-node.md`): commands carry a digest, and values begin with
+//! Keys of any length in a namespace of long keys (`docs/operations/storage-node.md`): commands carry a digest, and values begin with
 //! the key.
 //!
 //! ```text

@@ -146,7 +146,7 @@ const METRICS_OF_THROUGHPUT: [&str; 4] =
 
 const GROUPS: &str = "\
     What a commit writes to the log, how many share a sync, and commits a second by those of an ideal \
-    group commit with the same device, clients and processor time: docs/benchmarks.md has the model.";
+    group commit with the same device, clients and processor time: docs/benchmarks/lab.md has the model.";
 const METRICS_OF_GROUPS: [&str; 4] =
     ["group_commit_model_ratio", "commits_per_sync", "syncs_per_commit", "log_bytes_per_commit"];
 

@@ -1,4 +1,4 @@
-# A namespace of long keys: its keys are digests, its values begin with the full key (docs/storage-node.md).
+# A namespace of long keys: its keys are digests, its values begin with the full key (docs/operations/storage-node.md).
 
 INVALID_FIELD=4002
 
