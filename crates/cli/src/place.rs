@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// A database.
 #[derive(Args)]
 pub struct Home {
-    /// The database directory, or a device of chunks
+    /// The database directory, or a flash device
     pub db: PathBuf,
     #[command(flatten)]
     pub log: LogPlace,
@@ -52,7 +52,7 @@ pub struct LogPlace {
 }
 
 impl Files {
-    /// Looks at them to repair them, on a device of chunks, too.
+    /// Looks at them to repair them, on a flash device, too.
     pub fn inspect_to_repair(&self) -> Outcome<Inspector> {
         if zones::is_device(&self.db) {
             let storage: Arc<FlashStorage> = Arc::new(FlashStorage::open(zones::open(&self.db)?)?);
@@ -125,7 +125,7 @@ impl Home {
         }
     }
 
-    /// Whether it lies on a device of chunks.
+    /// Whether it lies on a flash device.
     pub fn is_on_flash(&self) -> bool {
         zones::is_device(&self.db)
     }
@@ -197,7 +197,7 @@ impl Home {
         }
     }
 
-    /// The world of a database on a device of chunks, if the path is one.
+    /// The world of a database on a flash device, if the path is one.
     fn on_flash(&self, access: Access) -> Outcome<Option<Env>> {
         if !self.is_on_flash() {
             return Ok(None);
@@ -217,7 +217,7 @@ impl Home {
     }
 }
 
-/// What a device of chunks is opened for.
+/// What a flash device is opened for.
 #[derive(Clone, Copy)]
 enum Access {
     Read,

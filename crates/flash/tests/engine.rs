@@ -1,4 +1,4 @@
-//! The engine on a device of chunks: what it acknowledged is there after power loss, in the middle of flushes and
+//! The engine on a flash device: what it acknowledged is there after power loss, in the middle of flushes and
 //! compactions, and after a clean close.
 
 use esker_base::background::Stepped;

@@ -121,7 +121,7 @@ impl Drop for Words {
 }
 
 impl Memory for Arena {
-    /// Where streaming begins to be quicker than copying and flushing.
+    /// Where streaming becomes faster than copying and flushing.
     const WHOLE_LINES_FROM: usize = 256;
 
     fn room(&self) -> usize {

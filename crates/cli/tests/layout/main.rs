@@ -16,6 +16,7 @@ mod prose;
 mod rules;
 mod source;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 fn root() -> PathBuf {
@@ -245,4 +246,18 @@ fn sources_name_pages_that_exist() {
         }
     }
     expect_none(problems);
+}
+
+#[test]
+fn rustdoc_uses_no_more_odd_words() {
+    let mut counts = BTreeMap::new();
+    let sources = all_sources();
+    for (path, text) in sources.iter().filter(|(path, _)| !path.contains("tests/layout")) {
+        for (phrase, line) in prose::rustdoc_words(text) {
+            let places: &mut Vec<_> = counts.entry(phrase).or_default();
+            places.push(format!("{path}:{line}"));
+        }
+    }
+    assert!(counts.len() > 20, "the walk sees no documentation");
+    expect_none(prose::beyond(&counts));
 }

@@ -1,4 +1,4 @@
-//! Databases on devices of chunks. `tests/interop/zoned` has those on zoned disks.
+//! Databases on flash devices. `tests/interop/zoned` has those on zoned disks.
 
 use crate::Scratch;
 use std::path::PathBuf;

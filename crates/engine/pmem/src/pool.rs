@@ -224,7 +224,7 @@ impl Pool {
     }
 
     /// Whether the segment `epoch` is in the pool, at this moment: another process may have released it
-    /// since the pool was opened to look at. What was presumed of a damaged word is believed.
+    /// since the pool was opened to look at. What was presumed of a damaged word counts.
     pub fn holds(&self, epoch: u32) -> bool {
         let index = self.slots.lock().iter().position(|slot| slot.state == Use::Used(epoch));
         index.is_some_and(|index| {

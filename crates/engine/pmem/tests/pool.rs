@@ -414,7 +414,7 @@ fn who_has_a_pool_locked_only_to_look_at_it_is_named_to_the_next() {
     drop(checking);
 }
 
-/// Memory whose pages are not to be had in a range.
+/// Memory whose pages are not available in a range.
 struct Exhausted(SimRegion, Range<usize>);
 
 // SAFETY: all memory and all stores are the inner region's.

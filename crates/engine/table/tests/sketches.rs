@@ -131,7 +131,7 @@ fn skewed_bytes(hash: u64, version: u64) -> u32 {
     (20.0 / Rng::new(hash ^ version).unit().max(1e-3)) as u32
 }
 
-/// What samples of one in so many err by, in the mean: each version stands for as many others as are its size.
+/// The mean error of samples of one in so many: each version stands for as many others as are its size.
 fn theory_of_bytes(bytes: impl Iterator<Item = u32>, level: u8) -> f64 {
     (f64::from(level).exp2() * bytes.map(|it| f64::from(it).powi(2)).sum::<f64>()).sqrt()
 }

@@ -6,7 +6,7 @@
 //! what they do on them takes that long at most. A thread that does not come back in [`AWAY`] waits for something else.
 //!
 //! What passes on the clock meanwhile is made up for, up to [`OWED_NS`]; more is lost to the model. As long as any is
-//! owed, a thread that begins to wait makes happen what is due, and hands on to the thread that this answers. Where
+//! due, a thread that begins to wait makes happen what is due, and hands on to the thread that this answers. Where
 //! others want the processors, too, a thread that just looks every now and then would be late each time, and every
 //! step of [`LATE_NS`] would take as long as that.
 
@@ -27,7 +27,7 @@ const OWED_NS: u64 = 20_000_000;
 
 /// How often it is looked, on the clock, whether something is due. An operating system adds about as much.
 const LOOK: Duration = Duration::from_micros(50);
-/// The same while time is owed: then those who wait look.
+/// The same while time must be made up for: then the waiting threads poll.
 const LOOK_BEHIND: Duration = Duration::from_millis(1);
 
 /// What a paced model goes by.

@@ -96,7 +96,7 @@ impl Rotating {
         Rotating { lifetimes, fit, channel_units, holds_writers, reads_at_once, reading, sets }
     }
 
-    /// The same, and it never holds writers back: to see what that does.
+    /// The same, but it never throttles writers: to measure the effect.
     pub fn unheld(self) -> Self {
         Rotating { holds_writers: false, ..self }
     }

@@ -42,7 +42,7 @@ pub struct Placement {
     pub statistics: fdp::Statistics,
 }
 
-/// A device of chunks. Offsets and lengths are multiples of [`BLOCK_BYTES`].
+/// A flash device. Offsets and lengths are multiples of [`BLOCK_BYTES`].
 ///
 /// What was written survives the death of the process, and power loss after [`flush`](Zones::flush). Power loss
 /// leaves of each chunk what was flushed and a part from the beginning of what was written after that, or what it
@@ -109,7 +109,7 @@ pub trait Zones: Send + Sync + 'static {
     fn lock(&self) -> Result<Box<dyn Send + Sync>>;
 }
 
-/// Whether a path is a device of chunks: a directory with one, or a disk.
+/// Whether a path is a flash device: a directory with one, or a disk.
 pub fn is_device(path: &Path) -> bool {
     is_disk(path) || FileZones::is_in(path)
 }

@@ -13,7 +13,7 @@ pub const STATUS: u32 = 0x1c;
 pub const VERSION_2_0: u32 = 0x0002_0000;
 
 /// What CAP says, apart from constants: queues are contiguous, pages are 4 KiB, and several command sets are
-/// to be had (CSS bit 6; bit 0 for NVM).
+/// available (CSS bit 6; bit 0 for NVM).
 ///
 /// `timeout` is the longest time to become ready or to shut down, in units of 500 ms.
 pub const fn capabilities(queue_entries: u16, timeout: u8) -> u64 {

@@ -32,7 +32,7 @@ const SECTOR_BYTES: usize = 512;
 /// The same for anything smaller: a line of the processor's cache.
 const LINE_BYTES: usize = 64;
 
-/// Buffers of at least this size are mappings. To map is dearer than to allocate, and of such
+/// Buffers of at least this size are mappings. A mapping is more expensive than an allocation, and of such
 /// buffers threads keep some.
 const MAPPED_BYTES: usize = 64 << 10;
 

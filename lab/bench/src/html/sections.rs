@@ -191,7 +191,7 @@ impl Page<'_> {
         })
     }
 
-    /// Processor time by operation, so that loads which ran by the clock compare as well; or in all,
+    /// Processor time by operation, so that loads of a fixed duration compare as well; or in all,
     /// where the operations aren't known.
     fn processor(&self) -> Vec<Markup> {
         if !self.data.has("operations") {

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// How long a workload runs before it counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum WarmUp {
-    /// For so long. The quicker an engine is the more it does, so that of workloads that insert it has the
+    /// For so long. The faster an engine is the more it does, so that of workloads that insert it has the
     /// more data in what counts.
     For(Duration),
     /// So many operations, all threads together: every engine has the same data afterwards.

@@ -9,7 +9,7 @@ use esker_flash::{FileZones, FlashStorage, Geometry, PlacedDisk, ZonedDisk, Zone
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Make a device of chunks in an empty directory, or lay out a block device with zones or placement (FDP)
+/// Make a flash device in an empty directory, or lay out a block device with zones or placement (FDP)
 #[derive(clap::Args)]
 pub struct Create {
     /// The directory, empty or not there yet; or the block device

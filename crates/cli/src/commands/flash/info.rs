@@ -10,7 +10,7 @@ use esker_flash::{Zones, zones};
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 
-/// Show what a device of chunks is made of, and how full it is
+/// Show what a flash device is made of, and how full it is
 #[derive(clap::Args)]
 pub struct Info {
     /// The device: a directory, or a block device

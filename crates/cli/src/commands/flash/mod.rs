@@ -1,4 +1,4 @@
-//! `esker flash`: devices of chunks, whose space the engine manages itself.
+//! `esker flash`: flash devices, whose space the engine manages itself.
 
 mod create;
 mod info;
@@ -6,7 +6,7 @@ mod repair;
 
 use crate::failure::Outcome;
 
-/// Create, inspect or repair a device of chunks, which a database can lie on
+/// Create, inspect or repair a flash device, which a database can lie on
 ///
 /// A device is a zoned block device, whose zones are the chunks, or an NVMe disk with placement (FDP), whose chunks are
 /// as long as its reclaim units, or a directory with a file for each chunk. get, put, delete, scan, import,

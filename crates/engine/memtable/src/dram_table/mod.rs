@@ -11,7 +11,7 @@
 //! If the key is there at seqno `s`, [`get_exact`](DramTable::get_exact) may have a copy of that
 //! version, and otherwise its bytes lie in the segment. If the key is in none of the view's
 //! MemTables, [`get`](DramTable::get) is asked, and then the tables, whose answer may
-//! [`fill`](DramTable::fill) the table. So an entry is never hidden from, only outrun by, a newer
+//! [`fill`](DramTable::fill) the table. So an entry is never hidden from, only superseded by, a newer
 //! version in a MemTable, and a put need not touch the table.
 //!
 //! An entry has a seqno, and a mark `as_of` at or above it, and says: *among all writes up to

@@ -11,7 +11,7 @@
 //! the order of insertion.
 //!
 //! Of a hash the top 40 bits are kept, its *cell* of a grid. Of a thousand million keys one in a thousand
-//! shares its cell with another and is taken for it: far less than what sampling errs by. So a
+//! shares its cell with another and is taken for it: far less than the error of sampling. So a
 //! sample takes some 25 bits in a table of 300,000 keys with values of one length (`packed`), and 8 bytes of memory.
 //!
 //! Samples of different levels are compared at the higher one. A union is not cut to 16,384 again:

@@ -4,7 +4,7 @@
 //!
 //! Beside each rate stands the processor time that one takes: of who asks and of who answers.
 //!
-//! Then how long retrieves take at half of that load, where they come by the clock, whether or not those before are answered. That is
+//! Then how long retrieves take at half of that load, where they come at a fixed rate, whether or not those before are answered. That is
 //! shown of the plain exchanges, too, and how late this program asked: what is late there, is so by the machine.
 //!
 //! `cargo run --release -p esker-node --example load -- DIRECTORY [SECONDS]`
@@ -25,7 +25,7 @@ const VALUE_BYTES: usize = 4096;
 const KEYS: u64 = 50_000;
 const FILE_BYTES: u64 = 512 << 20;
 const DEPTH: u16 = 64;
-/// What comes by the clock may find so many unanswered, and then waits: for as long, its time counts.
+/// What comes at a fixed rate may find so many unanswered, and then waits: for as long, its time counts.
 const DEPTH_BY_THE_CLOCK: u16 = 127;
 const ROUNDS: u32 = 3;
 /// The peers at half load take turns of this length.

@@ -35,7 +35,7 @@ pub enum Failure {
     Failed = 1,
     /// No protocol that both know.
     NoProtocol = 2,
-    /// A secure channel was asked for that is not to be had.
+    /// A secure channel was asked for that is not available.
     Channel = 3,
     /// No hash that both know.
     NoHash = 4,

@@ -1,6 +1,6 @@
 //! Finds the PDUs in bytes that somebody else keeps.
 //!
-//! What a header says is believed only after its digest was checked, and before one byte of the data is waited for:
+//! A header is used only after its digest was verified, and before one byte of the data is waited for:
 //! so a length that is not allowed ends the connection at once, and nobody has to keep more than the longest PDU
 //! allowed. The first PDU must open the connection, and no other may.
 

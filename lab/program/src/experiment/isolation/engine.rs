@@ -3,7 +3,7 @@
 //! Threads in a closed loop read random keys, and put some. Where reads alone leave more than a fifth of the dies'
 //! time, the row is void, and so is one in which compaction did not write what the puts ask for. Each policy fills a device of its own, without time, to the same content; then time passes, slower
 //! than the clock by as much as the machine needs. RocksDB does the same where units are shared, if it is built in. It
-//! holds writers back by the clock, and as long as it does, the model's time hardly goes on: so it takes more puts in that
+//! throttles writers by wall-clock time, and as long as it does, the model's time hardly goes on: so it takes more puts in that
 //! time than it would, and what it writes for each shows whether its compaction followed.
 
 use super::device::{Device, NAME, policies};

@@ -33,7 +33,7 @@ pub(super) struct Sizes {
     pub(super) segment_bytes: usize,
     pub(super) pool_bytes: usize,
     /// Operations before a case counts. A number and not a time: most of the workloads insert, and the
-    /// quicker engines would have millions of records more than the others by then.
+    /// faster engines would have millions of records more than the others by then.
     pub(super) warm_up_operations: u64,
     /// The distance of the points of series,
     pub(super) interval: Duration,
