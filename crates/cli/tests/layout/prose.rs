@@ -177,15 +177,9 @@ fn without_code(text: &str) -> String {
 
 /// Whether the phrase begins at the first of `words`.
 fn begins(words: &[(usize, String)], phrase: &str) -> bool {
-    let mut at = 0;
-    for forms in phrase.split(' ') {
-        let Some((_, word)) = words.get(at) else { return false };
-        if !forms.split('/').any(|form| form == word) {
-            return false;
-        }
-        at += 1;
-    }
-    true
+    phrase.split(' ').enumerate().all(|(at, forms)| {
+        words.get(at).is_some_and(|(_, word)| forms.split('/').any(|form| form == word))
+    })
 }
 
 /// The odd words of a text: line, phrase, and what to write.
