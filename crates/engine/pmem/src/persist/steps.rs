@@ -74,10 +74,15 @@ extern "C" fn on_step(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut lib
     let next = unsafe { (*context).uc_mcontext.gregs[libc::REG_RIP as usize] };
     let next: *const u8 = std::ptr::with_exposed_provenance(next as usize);
     let mut code = [0; INSTRUCTION_BYTES_MAX];
-    // No further than the page: the next may not be there.
     let readable = INSTRUCTION_BYTES_MAX.min(4096 - next.addr() % 4096);
     // SAFETY: the instruction that comes next is mapped, and code is readable; the rest of its page too.
     unsafe { next.copy_to_nonoverlapping(code.as_mut_ptr(), readable) };
+    // It may go on in the next page, which need not be there: the kernel fails then, and no signal comes.
+    let (start, rest) = (next.wrapping_add(readable), &mut code[readable..]);
+    let here = libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() };
+    let there = libc::iovec { iov_base: start.cast_mut().cast(), iov_len: rest.len() };
+    // SAFETY: the bytes that are written are those of `rest`.
+    unsafe { libc::process_vm_readv(libc::getpid(), &here, 1, &there, 1, 0) };
     STEPS.fetch_add(1, Ordering::Relaxed);
     if let Some(kind) = kind_of(&code)
         && let Some(at) = KINDS.iter().position(|&known| known == kind)
