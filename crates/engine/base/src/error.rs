@@ -131,8 +131,8 @@ pub enum Error {
     /// A batch that does not fit its share of the memory budget.
     #[error(
         "the batch takes {bytes} bytes in {entries} entries, and at most {limit} bytes in \
-         {entries_limit} entries fit (a quarter of the memory budget or the pool); write it in several \
-         batches, or open the database with a larger memory budget"
+         {entries_limit} entries fit; write it in several batches, or open the database with larger \
+         segments and a larger memory budget"
     )]
     BatchTooLarge {
         /// The batch's encoded size.

@@ -134,6 +134,13 @@ impl LogFiles {
         }
     }
 
+    /// Removes the file of `epoch`, which the manifest does not list any more.
+    pub(crate) fn discard(&self, epoch: u32) {
+        self.whole.lock().remove(&epoch);
+        // If it can't be removed now, the next open does it.
+        let _ = self.storage.remove(&log_file_name(epoch));
+    }
+
     /// Removes the files kept for reuse.
     pub(crate) fn remove_retired(&self) {
         for epoch in self.retired.lock().drain(..) {

@@ -186,6 +186,14 @@ impl Logs {
         }
     }
 
+    /// Gives up the segment `epoch` as [`Logs::retire`] does, and keeps no file for reuse.
+    pub(crate) fn discard(&self, epoch: u32) {
+        match self {
+            Logs::Files(files) => files.discard(epoch),
+            _ => self.retire(epoch),
+        }
+    }
+
     /// Gives up what is kept for reuse.
     pub(crate) fn close(&self) {
         if let Logs::Files(files) = self {

@@ -198,11 +198,11 @@ impl Settings {
     }
 
     /// The most puts and deletes that a batch can have. A quarter of a segment is sure to have room for
-    /// one in 64 bytes in its index, and for at most 262,144. A batch can have half as many for each
+    /// one in 64 bytes in its index, and for at most 262,144. A batch can have as many for each whole
     /// segment that [`Settings::max_batch_bytes`] fill, and no fewer than one of these quarters.
     pub fn max_batch_entries(&self) -> usize {
         let in_frame = MemTable::max_frame_entries(self.segment_bytes);
-        in_frame.max(self.max_batch_bytes() / self.segment_bytes * in_frame / 2)
+        in_frame.max(self.max_batch_bytes() / self.segment_bytes * in_frame)
     }
 
     /// A quarter of the memory that segments may take. A batch lies in several of them until its end is

@@ -6,8 +6,8 @@ use crate::compaction;
 use crate::deferred::Hurry;
 use crate::inner::Inner;
 use crate::schedule::{
-    IDLE, Jobs, Lane, can_prepare, install_deferred, next_plan, run_plan, step_lane, update_debt,
-    wants_segments,
+    IDLE, Jobs, Lane, can_prepare, give_back_unneeded, install_deferred, next_plan, run_plan,
+    step_lane, update_debt, wants_segments,
 };
 use crate::view::View;
 use esker_base::{Error, KeyspaceId, Result};
@@ -26,7 +26,10 @@ impl Rotation for Inner {
             jobs.wants_segment = true;
             let are_held_back = jobs.are_segments_held_back();
             jobs.needs_segment = jobs.prepared.is_empty() || are_held_back;
-            if are_held_back { None } else { jobs.prepared.pop_front() }
+            let prepared = if are_held_back { None } else { jobs.prepared.pop_front() };
+            jobs.small_is_next &= prepared.is_none();
+            jobs.small_waits = prepared.is_none() && (jobs.small_waits || are_held_back);
+            prepared
         };
         let Some(segment) = prepared else { return Ok(false) };
         self.begin(tail, segment);
@@ -36,9 +39,16 @@ impl Rotation for Inner {
     fn wait_for_segment(&self) -> Result<()> {
         // Another writer may have taken the segment that this one waited for: then there is an active one
         // with space, and the next is not prepared yet.
-        self.wait_for_prepared(|jobs| {
+        let look = |jobs: &Jobs| {
+            if jobs.are_segments_held_back() {
+                return Prepared::LargeBatchFirst;
+            }
             let is_there = !jobs.prepared.is_empty() || !jobs.needs_segment;
-            is_there && !jobs.are_segments_held_back()
+            if is_there { Prepared::Enough } else { Prepared::TooFew }
+        };
+        self.wait_for_prepared(look).inspect_err(|_| {
+            let mut jobs = self.schedule.jobs.lock();
+            (jobs.small_waits, jobs.small_is_next) = (false, false);
         })
     }
 
@@ -48,10 +58,11 @@ impl Rotation for Inner {
             return Err(Error::Closed);
         }
         jobs.wants_segment = true;
-        if !jobs.has_segments(count) {
+        if !jobs.are_gathered(count) {
             return Ok(None);
         }
         jobs.segments_wanted = 0;
+        jobs.small_is_next |= count > 0 && jobs.small_waits;
         self.schedule.progress.notify_all();
         Ok(Some(jobs.prepared.drain(..count).collect()))
     }
@@ -82,12 +93,23 @@ impl Rotation for Inner {
 
     fn wait_for_segments(&self, count: usize) -> Result<()> {
         self.schedule.jobs.lock().segments_wanted = count;
-        let waited = self.wait_for_prepared(|jobs| jobs.has_segments(count));
+        let look = |jobs: &Jobs| match jobs.are_gathered(count) {
+            true => Prepared::Enough,
+            false => Prepared::TooFew,
+        };
+        let waited = self.wait_for_prepared(look);
         if waited.is_err() {
-            self.schedule.jobs.lock().segments_wanted = 0;
-            self.schedule.progress.notify_all();
+            self.want_no_segments();
+            self.schedule.jobs.lock().set_unneeded_aside(self.logs.segments_ahead());
+            // If it fails, the prepare lane tries again.
+            let _ = give_back_unneeded(self);
         }
         waited
+    }
+
+    fn want_no_segments(&self) {
+        self.schedule.jobs.lock().segments_wanted = 0;
+        self.schedule.progress.notify_all();
     }
 
     fn wait_for_room(&self, memtable: &MemTable, room: Room) -> Result<()> {
@@ -135,16 +157,29 @@ fn flush_may_make_room(jobs: &mut Jobs, view: &View) -> bool {
 enum Wait {
     Over,
     For(Lane),
+    /// Until a large batch has its segments or is refused. What fails meanwhile is that batch's error.
+    ForLargeBatch,
+}
+
+/// What is prepared for a writer.
+enum Prepared {
+    Enough,
+    TooFew,
+    /// A large batch gathers segments, and goes first.
+    LargeBatchFirst,
 }
 
 impl Inner {
-    /// Waits until prepared segments are as `is_over` asks, or says why they never will be.
-    fn wait_for_prepared(&self, is_over: impl Fn(&Jobs) -> bool) -> Result<()> {
+    /// Waits until `look` finds enough prepared, or says why there never will be.
+    fn wait_for_prepared(&self, look: impl Fn(&Jobs) -> Prepared) -> Result<()> {
         let started = self.clock.now();
         let waited = self.wait_until(|jobs, view| {
-            if is_over(jobs) {
-                Wait::Over
-            } else if flush_may_make_room(jobs, view) {
+            match look(jobs) {
+                Prepared::Enough => return Wait::Over,
+                Prepared::LargeBatchFirst => return Wait::ForLargeBatch,
+                Prepared::TooFew => {}
+            }
+            if flush_may_make_room(jobs, view) {
                 Wait::For(Lane::Flush)
             } else if jobs.lane(Lane::Prepare).running > 0 || can_prepare(self, jobs, view) {
                 Wait::For(Lane::Prepare)
@@ -183,16 +218,25 @@ impl Inner {
         // The lane waited for that had failed before, and its tries then.
         let mut failed_before: Option<(Lane, u64)> = None;
         loop {
-            let Wait::For(lane) = look(&mut jobs, &self.view.pin()) else { return Ok(()) };
+            let lane = match look(&mut jobs, &self.view.pin()) {
+                Wait::Over => return Ok(()),
+                Wait::For(lane) => Some(lane),
+                Wait::ForLargeBatch => None,
+            };
             if jobs.closing || jobs.panicked {
                 return Err(Error::Closed);
             }
-            if lane != Lane::Compaction
+            if lane != Some(Lane::Compaction)
                 && let Some(cause) = self.commit.failure()
             {
                 // What was not acknowledged is never flushed, and fails no lane.
                 return Err(Error::LogFailed { cause: Arc::new(cause) });
             }
+            let Some(lane) = lane else {
+                failed_before = None;
+                schedule.progress.wait_for(&mut jobs, IDLE);
+                continue;
+            };
             if !jobs.has_threads {
                 jobs = self.step_while_waiting(jobs, lane)?;
                 continue;
@@ -338,5 +382,91 @@ impl Inner {
             };
             run_plan(self, plan)?;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::step_lane;
+    use crate::{Db, Env, Log, Settings};
+    use esker_base::background::Stepped;
+    use esker_storage::MemoryStorage;
+
+    const SEGMENT_BYTES: usize = 64 << 10;
+
+    fn open() -> Db {
+        let env =
+            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let (log, segment_bytes, memory_bytes) = (Log::None, SEGMENT_BYTES, 4 << 20);
+        Db::open_with(env, Settings { log, segment_bytes, memory_bytes, ..Settings::default() })
+            .unwrap()
+    }
+
+    #[test]
+    fn a_writer_that_waited_for_one_large_batch_goes_before_the_next() {
+        let db = open();
+        let inner = db.inner();
+        let prepare = || while step_lane(inner, Lane::Prepare) {};
+        let begins = || inner.rotate(&mut inner.commit.lock_tail()).unwrap();
+        // No thread serves the lanes: the test does.
+        inner.schedule.set_threaded();
+        inner.schedule.jobs.lock().segments_wanted = 2;
+        assert!(!begins());
+        prepare();
+        assert!(!begins(), "the batch gathers");
+        let taken = inner.take_segments(2).unwrap().expect("two are there");
+        inner.schedule.jobs.lock().segments_wanted = 2;
+        assert!(begins(), "before the next batch");
+        prepare();
+        assert!(!begins(), "one goes before it, and no more");
+        prepare();
+        assert_eq!((taken.len(), inner.take_segments(2).unwrap().unwrap().len()), (2, 2));
+        inner.schedule.jobs.lock().has_threads = false;
+    }
+
+    /// While a large batch waits, another writer begins a segment that it would fit, and that can't grow.
+    struct Overtaken<'a>(&'a Inner);
+
+    impl Rotation for Overtaken<'_> {
+        fn wait_for_segments(&self, count: usize) -> Result<()> {
+            assert!(self.0.rotate(&mut self.0.commit.lock_tail()).unwrap());
+            self.0.wait_for_segments(count)
+        }
+        fn wait_for_room(&self, _: &MemTable, _: Room) -> Result<()> {
+            Err(Error::Closed)
+        }
+        fn want_no_segments(&self) {
+            self.0.want_no_segments();
+        }
+        fn rotate(&self, tail: &mut TailGuard<'_>) -> Result<bool> {
+            self.0.rotate(tail)
+        }
+        fn wait_for_segment(&self) -> Result<()> {
+            self.0.wait_for_segment()
+        }
+        fn look_ahead(&self) {}
+        fn take_segments(&self, count: usize) -> Result<Option<Vec<LogSegment>>> {
+            self.0.take_segments(count)
+        }
+        fn begin(&self, tail: &mut TailGuard<'_>, segment: LogSegment) {
+            self.0.begin(tail, segment);
+        }
+        fn put_back(&self, segments: Vec<LogSegment>) {
+            self.0.put_back(segments);
+        }
+    }
+
+    #[test]
+    fn a_large_batch_that_is_refused_its_growth_holds_no_segments_back() {
+        let db = open();
+        let (keyspace, inner) = (db.default_keyspace(), db.inner());
+        (0..8u8).for_each(|key| db.put(&keyspace, &[key], &[1; 4_000]).unwrap());
+        while step_lane(inner, Lane::Prepare) {}
+        let mut batch = db.batch();
+        (0..10u8).for_each(|key| batch.put(&keyspace, &[key], &[2; 4_000]));
+        let refused = inner.commit.write_large(&batch, SEGMENT_BYTES, &Overtaken(inner));
+        assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
+        assert_eq!(inner.schedule.jobs.lock().segments_wanted, 0);
     }
 }

@@ -333,15 +333,42 @@ fn a_batch_that_fails_at_any_call_is_seen_by_no_reader() {
 #[test]
 fn a_full_disk_refuses_a_batch_before_a_part_is_written() {
     let (disk, db) = on_faulty_disk(1, Sync::Os);
-    disk.set_space_limit(Some(disk.used_bytes() + 2 * SEGMENT_BYTES as u64));
-    let before = db.stats();
-    let refused = write(&db, 2, 60).unwrap_err();
+    let (before, used) = (db.stats(), disk.used_bytes());
+    disk.set_space_limit(Some(used + 5 * SEGMENT_BYTES as u64 / 2));
+    let refused = write(&db, 2, 90).unwrap_err();
     assert!(refused.is_out_of_space(), "{refused}");
     assert_eq!(db.stats().visible_seqno, before.visible_seqno);
     assert_eq!(mark(&db, 30), Some(1));
+    // All but one of its segments are given back, so that a flush finds space.
+    let left = disk.used_bytes();
+    assert!(left < used + 3 * SEGMENT_BYTES as u64 / 2, "{left} bytes are used, {used} before");
+    write(&db, 1, 10).unwrap();
+    db.flush().unwrap();
+    db.put(&db.default_keyspace(), &0u16.to_be_bytes(), &[1; 4_000]).unwrap();
     disk.set_space_limit(None);
     write(&db, 3, 30).unwrap();
     assert_eq!(mark(&db, 30), Some(3));
+}
+
+/// What refuses a large batch is no error of a writer that waits for it.
+#[test]
+fn a_full_disk_that_refuses_a_batch_refuses_no_small_write_beside_it() {
+    let disk = FaultStorage::new(Rng::new(1));
+    let env = Env::over(Arc::new(disk.clone()));
+    let db = Db::open_with(env, in_files()).unwrap();
+    write(&db, 1, 30).unwrap();
+    db.flush().unwrap();
+    disk.set_space_limit(Some(disk.used_bytes() + 9 * SEGMENT_BYTES as u64 / 2));
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            (0..100u16).for_each(|n| {
+                db.put(&db.default_keyspace(), &(n % 30).to_be_bytes(), &[1; 40]).unwrap();
+            });
+        });
+        while !writer.is_finished() {
+            assert!(write(&db, 2, 200).unwrap_err().is_out_of_space());
+        }
+    });
 }
 
 #[test]

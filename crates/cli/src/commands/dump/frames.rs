@@ -60,9 +60,10 @@ fn text_lines(out: &mut impl Write, log: &LogDump) -> Outcome {
         log.name, header.epoch, header.capacity, header.alignment
     )?;
     for frame in &log.scan.frames {
+        let continues = if frame.continues { ", the batch continues" } else { "" };
         writeln!(
             out,
-            "  frame at {}: {} bytes, {} entries from {}, durable through {}",
+            "  frame at {}: {} bytes, {} entries from {}, durable through {}{continues}",
             frame.offset, frame.bytes, frame.count, frame.first_seqno, frame.durable_through
         )?;
         for (seqno, entry) in log.entries(frame) {
@@ -123,6 +124,6 @@ fn frame_json(segment: u32, frame: &FrameInfo) -> Json {
     json!({
         "object": "frame", "segment": segment, "frame_offset": frame.offset, "bytes": frame.bytes,
         "entries": frame.count, "first_seqno": frame.first_seqno,
-        "durable_through": frame.durable_through,
+        "durable_through": frame.durable_through, "continues": frame.continues,
     })
 }

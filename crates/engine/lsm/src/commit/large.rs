@@ -12,7 +12,8 @@
 //!   tables of all of them (`flush`).
 //! * Recovery drops an unfinished batch (`recover`).
 //!
-//! A batch that waits for segments has them before all other writers, who would take them one by one.
+//! A batch that waits for segments has them before all other writers, who would take them one by one. A
+//! writer that has waited for one such batch goes before the next.
 
 use super::{Commit, Durability, RANGE_DELETES_MAX, Rotation, TailState};
 use esker_api::WriteBatch;
@@ -93,6 +94,7 @@ impl Commit {
                 Some((memtable, room)) if memtable.room().holds(room) => 0,
                 Some((memtable, room)) => {
                     drop(tail);
+                    rotation.want_no_segments();
                     rotation.wait_for_room(&memtable, room)?;
                     continue;
                 }

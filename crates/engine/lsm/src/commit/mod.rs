@@ -122,6 +122,8 @@ pub(crate) trait Rotation {
     fn put_back(&self, segments: Vec<LogSegment>);
     /// Waits, without the lock, until there may be `count` prepared segments, or says why there will not.
     fn wait_for_segments(&self, count: usize) -> Result<()>;
+    /// Lets other writers have the segments that `wait_for_segments` waited for.
+    fn want_no_segments(&self);
 }
 
 /// The short lock, held.

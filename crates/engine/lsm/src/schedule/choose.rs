@@ -117,7 +117,7 @@ const PAGE_BYTES: u32 = 4 << 10;
 fn next_segment(inner: &Inner, jobs: &Jobs) -> Option<Job> {
     let view = inner.view.pin();
     let wanted = wants_segments(inner, jobs, &view) && can_prepare(inner, jobs, &view);
-    wanted.then_some(Job::Prepare)
+    (wanted || !jobs.unneeded.is_empty()).then_some(Job::Prepare)
 }
 
 /// How many segments are to be in readiness: one as long as flushes keep up, and the log's number once
@@ -131,7 +131,7 @@ pub(super) fn segments_ahead(inner: &Inner, view: &View) -> usize {
 pub(crate) fn wants_segments(inner: &Inner, jobs: &Jobs, view: &View) -> bool {
     let is_used = jobs.needs_segment || inner.logs.pool().is_some() || is_active_used(view);
     let are_few = is_used && jobs.prepared.len() * 2 <= segments_ahead(inner, view);
-    jobs.wants_segment && (are_few || !jobs.has_segments(jobs.segments_wanted))
+    jobs.wants_segment && (are_few || !jobs.are_gathered(jobs.segments_wanted))
 }
 
 /// Whether there is no active segment, or a quarter of it is used: then the next one is worth preparing.

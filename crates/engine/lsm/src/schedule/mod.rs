@@ -17,7 +17,7 @@ mod run;
 pub(crate) use choose::{bytes_by_keyspace, can_prepare, next_plan, wants_segments};
 use crew::Signal;
 pub(crate) use crew::{Crew, Member};
-pub(crate) use run::{install_deferred, run_plan, update_debt};
+pub(crate) use run::{give_back_unneeded, install_deferred, run_plan, update_debt};
 
 use crate::commit::LogSegment;
 use crate::compact::{Merge, Merged};
@@ -113,6 +113,12 @@ pub(crate) struct Jobs {
     pub(crate) needs_segment: bool,
     /// How many segments a large batch waits for.
     pub(crate) segments_wanted: usize,
+    /// A writer of a small batch was held back because of a large one.
+    pub(crate) small_waits: bool,
+    /// It has waited for one large batch, and goes before the next.
+    pub(crate) small_is_next: bool,
+    /// Segments prepared for a large batch that was refused. The manifest may list them.
+    pub(crate) unneeded: Vec<LogSegment>,
     /// Segments that writers may begin, the next one first.
     pub(crate) prepared: VecDeque<LogSegment>,
     /// The active segment, as long as it can grow.
@@ -240,6 +246,7 @@ impl Schedule {
     pub(crate) fn release(&self) {
         let mut jobs = self.jobs.lock();
         jobs.prepared.clear();
+        jobs.unneeded.clear();
         jobs.growing = None;
         jobs.retired.clear();
     }
@@ -309,9 +316,19 @@ impl Jobs {
         whole.count() == count
     }
 
+    /// Whether a large batch may take `count` segments. If a writer of a small batch waits, one stays.
+    pub(crate) fn are_gathered(&self, count: usize) -> bool {
+        self.prepared.len() >= self.with_one_for_others(count) && self.has_segments(count)
+    }
+
+    /// How many segments are prepared so that a large batch gets `count`.
+    pub(crate) fn with_one_for_others(&self, count: usize) -> usize {
+        if count > 0 && self.small_waits { count + 1 } else { count }
+    }
+
     /// Whether prepared segments are for a large batch that gathers them, and for no other writer.
     pub(crate) fn are_segments_held_back(&self) -> bool {
-        self.has_threads && self.segments_wanted > 0
+        self.has_threads && self.segments_wanted > 0 && !self.small_is_next
     }
 
     /// A merge of which a part is left, for a thread of the compaction lane that has nothing else to do.

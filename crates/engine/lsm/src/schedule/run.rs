@@ -179,13 +179,13 @@ fn make_whole(inner: &Inner) -> Result<bool> {
 
 fn prepare(inner: &Inner) -> Result<()> {
     inner.installer.mend()?;
-    if make_whole(inner)? {
+    if give_back_unneeded(inner)? || make_whole(inner)? {
         return Ok(());
     }
     let ahead = segments_ahead(inner, &inner.view.pin());
     let (wanted, settled) = {
         let mut jobs = inner.schedule.jobs.lock();
-        let ahead = ahead.max(jobs.segments_wanted);
+        let ahead = ahead.max(jobs.with_one_for_others(jobs.segments_wanted));
         let wanted = ahead.saturating_sub(jobs.prepared.len()).max(1);
         (wanted, std::mem::take(&mut jobs.doubtful))
     };
@@ -216,9 +216,49 @@ fn prepare(inner: &Inner) -> Result<()> {
             inner.schedule.jobs.lock().doubtful.extend(began());
         })?;
     }
-    inner.schedule.jobs.lock().prepared.extend(segments);
+    let mut jobs = inner.schedule.jobs.lock();
+    jobs.prepared.extend(segments);
+    // The batch may have been refused meanwhile.
+    jobs.set_unneeded_aside(inner.logs.segments_ahead());
+    drop(jobs);
     inner.share_memory_if_shared();
     Ok(())
+}
+
+impl Jobs {
+    /// Sets the prepared segments beyond `ahead` aside, unless a large batch waits for them.
+    pub(crate) fn set_unneeded_aside(&mut self, ahead: usize) {
+        if self.segments_wanted == 0 && self.prepared.len() > ahead {
+            self.unneeded.extend(self.prepared.split_off(ahead));
+        }
+    }
+}
+
+/// Gives up segments that were prepared for a large batch that was refused: the space that they use may be
+/// what a flush needs. Returns whether there were any.
+pub(crate) fn give_back_unneeded(inner: &Inner) -> Result<bool> {
+    let unneeded = std::mem::take(&mut inner.schedule.jobs.lock().unneeded);
+    if unneeded.is_empty() {
+        return Ok(false);
+    }
+    let epochs = || unneeded.iter().map(|segment| segment.memtable.epoch());
+    if inner.logs.is_kept() {
+        let removed = |_: &State| Ok(Edit::of(epochs().map(Change::RemoveLog)));
+        let installed = inner.installer.mend();
+        let installed =
+            installed.and_then(|()| inner.installer.install(&inner.view, removed, |_| {}));
+        if let Err(error) = installed {
+            // Whether the manifest lists them is unknown, so no writer may have them, and the files stay.
+            inner.schedule.jobs.lock().unneeded.extend(unneeded);
+            return Err(error);
+        }
+    }
+    let epochs: Vec<u32> = epochs().collect();
+    // A pool's extent is free once its MemTable is gone.
+    drop(unneeded);
+    epochs.into_iter().for_each(|epoch| inner.logs.discard(epoch));
+    inner.share_memory_if_shared();
+    Ok(true)
 }
 
 /// Epochs that were never given out.
