@@ -96,11 +96,14 @@ pub mod tuple;
 /// Looking into the files of a database that is not open: see [`inspect::Inspector`].
 pub mod inspect {
     pub use esker_lsm::KeyFormat;
-    pub use esker_lsm::inspect::{
-        Checked, Dates, Inspector, LogDump, LostKeys, LostTable, ManifestDump, MissingLogs,
-        Repaired, Skipped, TablePlace,
-    };
-    pub use esker_lsm::manifest::{Change, Edit, LogEnd, Record};
+    pub use esker_lsm::inspect::check::Checked;
+    pub use esker_lsm::inspect::logs::LogDump;
+    pub use esker_lsm::inspect::read_around::Skipped;
+    pub use esker_lsm::inspect::repair::{LostTable, MissingLogs, Repaired};
+    pub use esker_lsm::inspect::{Inspector, LostKeys, ManifestDump, TablePlace};
+    pub use esker_lsm::manifest::manifest_file::Record;
+    pub use esker_lsm::manifest::version_edit::{Change, Edit, LogEnd};
+    pub use esker_lsm::version::dates::Dates;
     pub use esker_lsm::version::{TableId, TableMeta};
     pub use esker_memtable::{FrameInfo, Later, Scan, SegmentHeader, Stop};
     pub use esker_table::{CursorPurpose, Properties, Table};
@@ -117,7 +120,7 @@ pub use esker_api::{
 };
 pub use esker_base::{Error, Result};
 pub use esker_lsm::UnreadableTable;
-pub use esker_lsm::compaction::Reason as CompactionReason;
+pub use esker_lsm::compaction::plan::Reason as CompactionReason;
 pub use esker_lsm::version::{TableId, TableMeta};
 pub use esker_lsm::{
     Account, CompactionsDone, DEFAULT_KEYSPACE, Db, DbCursor, Dedup, DoneFor, DramTableStats, Env,

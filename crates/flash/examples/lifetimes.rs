@@ -16,7 +16,7 @@ use esker_base::background::Stepped;
 use esker_base::{Clock, FileKind, Hint, Result, Rng};
 use esker_flash::zones::MemoryZones;
 use esker_flash::{FlashStorage, Geometry};
-use esker_lsm::lifetimes::Lives;
+use esker_lsm::version::table_lifetimes::Lives;
 use esker_lsm::{Db, Env, Keyspace, KeyspaceSettings, Log, Settings, Shape};
 use esker_storage::{Layer, MemoryStorage, Storage, WritableFile};
 use std::collections::BTreeMap;

@@ -5,7 +5,8 @@
 //! damaged at random.
 
 use esker_base::{EntryCursor, FileKind, Hint, KeyspaceId, Kind, MAX_SEQNO, hash64};
-use esker_lsm::manifest::{Edit, read_manifest};
+use esker_lsm::manifest::manifest_file::read_manifest;
+use esker_lsm::manifest::version_edit::Edit;
 use esker_memtable::{HeapMemory, MemTable, SegmentHeader, scan};
 use esker_storage::{MemoryStorage, Storage};
 use esker_table::format::{BlockKind, FOOTER_BYTES, Footer, TRAILER_BYTES, block_checksum};

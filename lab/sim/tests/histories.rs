@@ -1,6 +1,6 @@
 //! Random histories with everything that can go wrong.
 
-use esker_lsm::compaction::Reason;
+use esker_lsm::compaction::plan::Reason;
 use esker_sim::campaign;
 use esker_sim::harness::Outcome;
 use esker_sim::operations::History;

@@ -5,7 +5,8 @@ mod common;
 
 use common::{Pairs, disk, env, lose_power, pairs, pool, pool_env, pool_settings, put, settings};
 use esker_base::Result;
-use esker_lsm::inspect::{Inspector, MissingLogs, Repaired};
+use esker_lsm::inspect::Inspector;
+use esker_lsm::inspect::repair::{MissingLogs, Repaired};
 use esker_lsm::{Db, Sync};
 use esker_pmem::Pool;
 use esker_pmem::sim::SimRegion;

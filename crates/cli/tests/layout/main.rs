@@ -13,6 +13,7 @@
 
 mod manifest;
 mod prose;
+mod rooms;
 mod rules;
 mod source;
 
@@ -84,7 +85,7 @@ fn the_walk_sees_the_code() {
     assert!(seen.len() > 80 && crates().len() >= 10);
     for file in [
         "crates/engine/base/src/clock.rs",
-        "crates/engine/lsm/src/db.rs",
+        "crates/engine/lsm/src/db/mod.rs",
         "crates/cli/tests/layout/main.rs",
     ] {
         assert!(seen.iter().any(|(path, _)| path == file), "{file}");
@@ -137,6 +138,18 @@ fn the_engine_knows_no_device() {
     let sources = sources("crates/engine/lsm/src");
     assert!(!sources.is_empty());
     expect_none(sources.iter().flat_map(|(path, text)| rules::knows_device(path, text)).collect());
+}
+
+#[test]
+fn rooms_of_the_engine_use_only_what_they_may() {
+    let sources = sources("crates/engine/lsm/src");
+    let code =
+        sources.iter().filter(|(path, _)| !path.contains("/tests/") && !path.contains("/testing"));
+    let mut problems: Vec<_> =
+        code.flat_map(|(path, text)| rooms::strays(path, rules::without_tests(text))).collect();
+    let paths: Vec<_> = sources.iter().map(|(path, _)| path.clone()).collect();
+    problems.extend(rooms::missing(&paths));
+    expect_none(problems);
 }
 
 #[test]

@@ -2,12 +2,17 @@
 //! compaction_speed [merge|compact]`.
 
 use esker_base::{Clock, EntryCursor, Hint, KeyspaceId, Kind, Result, Rng, Seqno, SystemClock};
-use esker_lsm::compaction::{
-    Busy, Context, Fold, Part, Sizes, Surroundings, execute_part, pick, write_table,
-};
-use esker_lsm::lifetimes::Born;
-use esker_lsm::merge::MergeCursor;
-use esker_lsm::run_cursor::RunCursor;
+use esker_lsm::compaction::execute::subcompaction::{Context, execute_part};
+use esker_lsm::compaction::in_progress::Busy;
+use esker_lsm::compaction::pick::pick;
+use esker_lsm::compaction::plan::Part;
+use esker_lsm::compaction::space::budget::Surroundings;
+use esker_lsm::options::sizes::Sizes;
+use esker_lsm::output::output_files::write_table;
+use esker_lsm::output::version_filter::Fold;
+use esker_lsm::read::level_iter::RunCursor;
+use esker_lsm::read::merging_iter::MergeCursor;
+use esker_lsm::version::table_lifetimes::Born;
 use esker_lsm::version::{
     KeyspaceVersion, Run, TableFile, TableHandle, TableMeta, table_file_name,
 };

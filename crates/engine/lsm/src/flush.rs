@@ -5,16 +5,18 @@
 //! its own, unless a batch begins in one and ends in another: then one edit is for all of them, because
 //! tables may hold no part of a batch. Every frame's checksum is verified before its bytes are believed again.
 
-use crate::account::Account;
-use crate::compaction::span::Span;
-use crate::compaction::{self, Fold};
-use crate::dates::Mark;
-use crate::filter_share;
-use crate::inner::Inner;
-use crate::log_files::log_file_name;
-use crate::manifest::{Change, Edit};
+use crate::compaction::pick;
+use crate::engine::Inner;
+use crate::log::wal_files::log_file_name;
+use crate::manifest::version_edit::{Change, Edit};
+use crate::output::filter_allocation;
+use crate::output::output_files;
+use crate::output::version_filter::Fold;
+use crate::stats::cumulative::Account;
+use crate::version::dates::Mark;
+use crate::version::key_bounds::Span;
+use crate::version::super_version::View;
 use crate::version::{TableMeta, table_file_name};
-use crate::view::View;
 use esker_base::{EntryCursor, Hint, KeyspaceId, RangeTombstone, Result, Seqno};
 use esker_memtable::{MemTable, MemTableCursor};
 use esker_storage::WritableFile;
@@ -61,7 +63,7 @@ pub(crate) fn flush(inner: &Inner) -> Result<Vec<Arc<MemTable>>> {
         }
     }
     for memtable in &memtables {
-        crate::read::pass(inner, &inner.view.load(), memtable)?;
+        crate::read::get::pass(inner, &inner.view.load(), memtable)?;
     }
     install(inner, &memtables, &written)?;
     inner.commit.flushed_through(last_seqno(&memtables));
@@ -99,7 +101,7 @@ fn write_tables(inner: &Inner, memtable: &Arc<MemTable>, written: &mut Written) 
         let range_bytes = content.range_bytes();
         let Content { mut cursor, tombstones, mut fold, origin, .. } = content;
         let writer = TableWriter::new(&mut **file, options).with_origin(Some(origin));
-        let table = compaction::write_table(writer, &mut cursor, tombstones, &mut fold)?;
+        let table = output_files::write_table(writer, &mut cursor, tombstones, &mut fold)?;
         written.seen.push((keyspace_id, fold.bytes_seen() + range_bytes));
         table.into_iter().for_each(|meta| written.add(keyspace_id, meta));
         written.user_bytes += fold.bytes_seen();
@@ -126,8 +128,14 @@ fn write_parts(
         let file = create(inner, file_id, expected_lifetime, written)?;
         Ok((file, TableOptions { file_id, ..options }))
     };
-    let tables =
-        compaction::write_cut_tables(&mut cursor, tombstones, &mut fold, &at, &origin, next_file)?;
+    let tables = output_files::write_cut_tables(
+        &mut cursor,
+        tombstones,
+        &mut fold,
+        &at,
+        &origin,
+        next_file,
+    )?;
     tables.into_iter().for_each(|meta| written.add(options.keyspace, meta));
     written.seen.push((options.keyspace, fold.bytes_seen() + range_bytes));
     written.user_bytes += fold.bytes_seen();
@@ -163,14 +171,14 @@ impl Content {
         let mut cursor = memtable.cursor(id, memtable.last_seqno()).in_one_pass();
         let versions = cursor.versions() as u64;
         let span = span_of(&mut cursor)?;
-        let bits = span.map(|span| filter_share::of_flush(keyspace, versions, &span));
+        let bits = span.map(|span| filter_allocation::of_flush(keyspace, versions, &span));
         cursor.seek_first()?;
         Ok(Some(Content {
             cursor,
             tombstones: memtable.range_deletes_in(id),
             fold: Fold::new(inner.snapshots.list(), false),
             origin: inner.installer.origin(keyspace),
-            cuts: compaction::flush_cuts(keyspace, inner.sizes).map(|at| {
+            cuts: pick::flush_cuts(keyspace, inner.sizes).map(|at| {
                 let now = inner.installer.account().table_bytes();
                 Cuts { at, expected_lifetime: keyspace.expected_lifetime(0, now) }
             }),

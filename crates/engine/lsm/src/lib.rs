@@ -1,97 +1,57 @@
 //! The LSM engine: MemTables over a log, tables in levels, and the work that moves data between them.
 //!
-//! * A put: [`commit`](self) reserves, copies, makes durable, indexes, publishes.
-//! * A get: `read`, over a `view` of MemTables and a [`version`] of tables.
-//! * A scan: `cursor`, over a `merge` of MemTables and runs.
-//! * In the background: `schedule` decides what is done when: `flush`, [`compaction`].
-//! * After a crash: `recover`, from the [`manifest`] and the log files.
+//! The folders stand here in the order in which a byte travels:
+//!
+//! * `options`: what the user chooses; `stats`: what the database counts.
+//! * `write` puts a batch into the log and into a MemTable; `log` is where segments come from.
+//! * [`flush`](self) writes MemTables to tables; [`output`] is what it shares with a compaction.
+//! * [`version`] is the tree of tables that a read sees; [`manifest`] makes each change of it durable.
+//! * [`compaction`] chooses (`pick`, `space`) and does (`execute`) what keeps the tree small and quick.
+//! * [`read`] gets and scans.
+//! * `background` decides what is done when, and by which thread.
+//! * `recovery` opens and closes a database; [`inspect`] checks and repairs one that is closed.
+//! * `engine` is what an open database shares, and `db` the handle that users hold.
 
 #![forbid(unsafe_code)]
 
-mod account;
-mod aside;
-mod bounds;
-mod changed;
-mod checkpoint;
-mod close;
-mod commit;
-mod compact;
+mod background;
 pub mod compaction;
-mod compactions_done;
-mod cursor;
-pub mod dates;
 mod db;
-pub mod dedup;
-mod deferred;
-mod env;
-mod filter_share;
+mod engine;
 mod flush;
-mod histories;
-mod inner;
 pub mod inspect;
-mod install;
-mod io;
-mod keyspace;
-mod keyspaces;
-mod left;
-pub mod lifetimes;
-mod log_files;
-mod log_read;
-mod logs;
+mod log;
 pub mod manifest;
-pub mod merge;
-mod misplaced;
-mod open;
-mod opening;
+pub mod options;
+pub mod output;
 mod parallel;
-mod parts;
-mod pool_logs;
-mod range;
-mod read;
-mod reclaim;
-mod recover;
-mod request;
-mod resources;
-pub mod run_cursor;
-mod schedule;
-pub mod settings;
-mod snapshot;
-mod stall;
-mod stats;
-mod store;
-mod strays;
-mod table_gets;
-mod table_space;
-mod torn;
-mod undecided;
-mod under_way;
-mod unlisted;
-mod unreadable;
+pub mod read;
+mod recovery;
+pub mod stats;
 mod user_keys;
 pub mod version;
-mod view;
-mod wait;
+mod write;
 
-pub use account::{Account, SpaceSeen};
-pub use compactions_done::{CompactionsDone, DoneFor};
-pub use cursor::DbCursor;
+pub use background::resources::Resources;
 pub use db::Db;
-pub use dedup::{Dedup, Ratio};
-pub use env::Env;
+pub use db::checkpoint_request::{Requested, request_checkpoint};
+pub use db::kv_adapter::Store;
 pub use esker_memtable::{DramTableStats, Forwarding};
 pub use esker_pmem::Domain as PoolDomain;
-pub use keyspace::{DEFAULT_KEYSPACE, Keyspace, KeyspaceInfo};
-pub use log_files::{log_file_name, parse_log_file_name};
-pub use range::Range;
-pub use reclaim::{RECLAIM_PERCENTS, ReclaimErrors};
-pub use request::{Requested, request_checkpoint};
-pub use resources::Resources;
-pub use settings::{KeyspaceSettings, Log, Recovery, Settings, Shape, Sync};
-pub use snapshot::Snapshot;
+pub use log::torn_tail::{FramesBehind, TornLog};
+pub use log::wal_files::{log_file_name, parse_log_file_name};
+pub use options::keyspace::{DEFAULT_KEYSPACE, Keyspace, KeyspaceInfo};
+pub use options::settings::{KeyspaceSettings, Log, Recovery, Settings, Shape, Sync};
+pub use options::space_policy::{Dedup, Ratio};
+pub use read::cursor::DbCursor;
+pub use read::range::Range;
+pub use recovery::env::Env;
+pub use stats::compaction_counts::{CompactionsDone, DoneFor};
+pub use stats::cumulative::{Account, SpaceSeen};
+pub use stats::disk_usage::TableSpace;
+pub use stats::reclaim_accuracy::{RECLAIM_PERCENTS, ReclaimErrors};
+pub use stats::table_reads::TableGets;
 pub use stats::{GoalInfo, KeyspaceLevels, LevelInfo, LiveData, RunInfo, Stats};
-pub use store::Store;
-pub use table_gets::TableGets;
-pub use table_space::TableSpace;
-pub use torn::{FramesBehind, TornLog};
-pub use unreadable::UnreadableTable;
 pub use user_keys::KeyFormat;
+pub use version::snapshot_tracker::Snapshot;
+pub use version::unreadable::UnreadableTable;

@@ -4,7 +4,7 @@
 use esker_api::Keyspaces;
 use esker_base::Clock;
 use esker_base::background::Stepped;
-use esker_lsm::compaction::Reason;
+use esker_lsm::compaction::plan::Reason;
 use esker_lsm::version::TableMeta;
 use esker_lsm::{Db, Dedup, Env, Keyspace, KeyspaceSettings, Log, Ratio, Settings, Shape};
 use esker_storage::MemoryStorage;

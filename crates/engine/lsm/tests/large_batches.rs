@@ -4,8 +4,9 @@ mod killed;
 
 use esker_base::background::Stepped;
 use esker_base::{Error, Rng};
-use esker_lsm::inspect::{Inspector, MissingLogs};
-use esker_lsm::manifest::read_current;
+use esker_lsm::inspect::Inspector;
+use esker_lsm::inspect::repair::MissingLogs;
+use esker_lsm::manifest::manifest_file::read_current;
 use esker_lsm::{Db, Env, KeyspaceSettings, Log, Recovery, Settings, Sync};
 use esker_memtable::{SegmentHeader, scan};
 use esker_storage::fault::FaultKind;

@@ -5,7 +5,8 @@
 mod pool_place;
 
 use esker_base::Error;
-use esker_lsm::inspect::{Inspector, MissingLogs};
+use esker_lsm::inspect::Inspector;
+use esker_lsm::inspect::repair::MissingLogs;
 use esker_lsm::{Db, Log, Settings, Sync};
 use pool_place::{Place, assert_all, killed, put_all};
 use std::path::Path;

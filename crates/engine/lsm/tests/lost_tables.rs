@@ -2,7 +2,8 @@
 
 use esker_base::background::{Background, Stepped, Threads};
 use esker_base::{Error, Hint, Result};
-use esker_lsm::inspect::{Inspector, MissingLogs};
+use esker_lsm::inspect::Inspector;
+use esker_lsm::inspect::repair::MissingLogs;
 use esker_lsm::{Db, Dedup, Env, Keyspace, KeyspaceSettings, Log, Ratio, Settings, Shape};
 use esker_storage::{Layer, MemoryStorage, ReadableFile, Storage, WritableFile};
 use esker_table::Compression;

@@ -4,8 +4,9 @@
 use esker_api::KeyRange;
 use esker_base::background::Stepped;
 use esker_base::{Clock, Error, FileKind, Hint};
-use esker_lsm::inspect::{Inspector, MissingLogs};
-use esker_lsm::manifest::read_current;
+use esker_lsm::inspect::Inspector;
+use esker_lsm::inspect::repair::MissingLogs;
+use esker_lsm::manifest::manifest_file::read_current;
 use esker_lsm::{Db, Env, KeyspaceSettings, Log, Settings, Shape, Sync};
 use esker_storage::{MemoryStorage, Storage};
 use std::collections::BTreeMap;

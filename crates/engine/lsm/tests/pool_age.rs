@@ -3,7 +3,8 @@
 mod pool_place;
 
 use esker_base::Error;
-use esker_lsm::inspect::{Inspector, MissingLogs};
+use esker_lsm::inspect::Inspector;
+use esker_lsm::inspect::repair::MissingLogs;
 use esker_lsm::{Db, Log, Settings, Sync};
 use esker_pmem::{Accept, Pool};
 use pool_place::{POOL_BYTES, Place, assert_all, killed, put_all};

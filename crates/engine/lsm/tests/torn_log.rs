@@ -4,7 +4,8 @@ mod killed;
 
 use esker_base::background::Stepped;
 use esker_base::{Error, Result};
-use esker_lsm::inspect::{Inspector, MissingLogs};
+use esker_lsm::inspect::Inspector;
+use esker_lsm::inspect::repair::MissingLogs;
 use esker_lsm::{Db, Env, Recovery, Settings};
 use esker_memtable::{SEGMENT_HEADER_BYTES, SegmentHeader, scan};
 use esker_storage::PosixStorage;

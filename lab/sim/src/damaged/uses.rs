@@ -10,7 +10,10 @@ use esker_base::Error;
 use esker_flash::storage::repair as repair_flash;
 use esker_flash::zones::FileZones;
 use esker_lsm::Db;
-use esker_lsm::inspect::{Checked, LostKeys, MissingLogs, Repaired, Skipped};
+use esker_lsm::inspect::LostKeys;
+use esker_lsm::inspect::check::Checked;
+use esker_lsm::inspect::read_around::Skipped;
+use esker_lsm::inspect::repair::{MissingLogs, Repaired};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -282,7 +285,7 @@ fn excuses_of_repaired(repaired: &Repaired, history: &History, kept: usize) -> E
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker_lsm::inspect::LostTable;
+    use esker_lsm::inspect::repair::LostTable;
 
     fn history() -> History {
         let write = |key: &str| (key.into(), Some(vec![1]));

@@ -20,9 +20,9 @@
 //! may find a run below that is not older than its own. It joins the newest of these, and takes the
 //! overlapping tables of that run as inputs.
 
-use super::alike::has_unreadable;
+use super::pick::intra_level::has_unreadable;
 use super::plan::{Part, PlanInput};
-use super::span::Span;
+use crate::version::key_bounds::Span;
 use crate::version::{Run, TableHandle, TableMeta};
 use std::sync::Arc;
 
@@ -153,9 +153,9 @@ pub(super) fn span_lies_within(span: &Span, ranges: &[Part]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::lose;
     use super::*;
-    use crate::manifest::sample_table;
+    use crate::compaction::tests::lose;
+    use crate::manifest::version_edit::tests::sample_table;
 
     fn table(smallest: &str, largest: &str) -> Arc<TableHandle> {
         let (smallest, largest) = (smallest.into(), largest.into());

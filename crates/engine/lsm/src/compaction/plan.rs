@@ -12,11 +12,11 @@
 //!
 //! No other table lies between an input and the output, so newer versions stay above older ones. Two plans
 //! whose spans are disjoint, or whose stretches of places are, never touch the same thing and may
-//! run at the same time: that is all that [`Busy`](super::Busy) has to check.
+//! run at the same time: that is all that [`Busy`](crate::compaction::in_progress::Busy) has to check.
 
 use super::detour::span_lies_within;
-use super::sizes::Sizes;
-use super::span::Span;
+use crate::options::sizes::Sizes;
+use crate::version::key_bounds::Span;
 use crate::version::{KeyspaceVersion, Run, TableHandle, TableId, TableMeta};
 use esker_api::KeyRange;
 use esker_base::KeyspaceId;

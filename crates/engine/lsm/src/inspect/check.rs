@@ -1,10 +1,11 @@
 //! Everything that can be checked, checked.
 
 use super::{Inspector, path, places};
-use crate::manifest::State;
-use crate::recover::{self, Recovered};
-use crate::strays::{Fate, Known, lost_files};
-use crate::torn::TornLog;
+use crate::log::torn_tail::TornLog;
+use crate::manifest::manifest_state::State;
+use crate::recovery::replay;
+use crate::recovery::replay::Recovered;
+use crate::recovery::unlisted_files::{Fate, Known, lost_files};
 use crate::version::TableMeta;
 use esker_base::{Error, KeyspaceId, Result};
 use esker_pmem::pool::Inspect;
@@ -168,7 +169,7 @@ impl Inspector {
         report: &mut dyn FnMut(Error),
     ) -> Option<Recovered> {
         // As an open would read them: this finds what is missing between logs as well.
-        let recovered = recover::read_logs(&self.log_source(), state).map_err(&mut *report).ok();
+        let recovered = replay::read_logs(&self.log_source(), state).map_err(&mut *report).ok();
         checked.torn_log = recovered.as_ref().and_then(|recovered| recovered.torn.clone());
         if let Some(torn) = checked.torn_log.as_ref().filter(|it| it.may_reject_acknowledged()) {
             report(torn.refusal());

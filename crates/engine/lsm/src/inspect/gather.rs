@@ -2,14 +2,17 @@
 
 use super::log_groups::first_used;
 use super::repair::LostTable;
+use super::repair::Repaired;
 use super::salvage::told;
 use super::sources::{Hidden, Source, Version};
 use super::unfinished::UnfinishedBatch;
-use super::{Inspector, Repaired, path};
-use crate::log_files::{log_file_name, parse_log_file_name};
-use crate::manifest::{Change, Record, State, read_prefix, read_settings_property};
-use crate::recover::Rejected;
-use crate::settings::KeyspaceSettings;
+use super::{Inspector, path};
+use crate::log::wal_files::{log_file_name, parse_log_file_name};
+use crate::manifest::manifest_file::{Record, read_prefix};
+use crate::manifest::manifest_state::State;
+use crate::manifest::version_edit::{Change, read_settings_property};
+use crate::options::settings::KeyspaceSettings;
+use crate::recovery::replay::Rejected;
 use crate::user_keys::KeyFormat;
 use crate::version::{TableId, TableMeta, parse_table_file_name, table_file_name};
 use esker_base::{Error, KeyspaceId, RangeTombstone, Result, Seqno, ambient_seed};

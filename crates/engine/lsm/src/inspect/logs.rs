@@ -1,10 +1,11 @@
 //! The logs of a database, one by one, wherever they lie.
 
 use super::Inspector;
-use crate::log_files::{log_file_name, parse_log_file_name};
-use crate::log_read::LogFound;
-use crate::manifest::{LogEnd, State};
-use crate::recover::Rejected;
+use crate::log::wal_files::{log_file_name, parse_log_file_name};
+use crate::log::wal_reader::LogFound;
+use crate::manifest::manifest_state::State;
+use crate::manifest::version_edit::LogEnd;
+use crate::recovery::replay::Rejected;
 use esker_base::{Entry, Error, Result, Seqno};
 use esker_memtable::{FRAME_HEADER_BYTES, FrameInfo, Scan, SegmentHeader, scan};
 

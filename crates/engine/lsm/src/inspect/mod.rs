@@ -8,31 +8,32 @@
 //! * [`Inspector::read_around`]: the pairs of a keyspace, as far as they can be read;
 //! * [`Inspector::repair`]: a database of what can still be read.
 
-mod around;
-mod beside;
-mod check;
-mod choose;
-mod gather;
-mod keep;
-mod log_groups;
-mod logs;
-mod pool;
-mod rebuild;
-mod repair;
-mod salvage;
-mod sources;
-mod unfinished;
+pub mod check;
+pub(crate) mod concurrent_check;
+pub(crate) mod gather;
+pub(crate) mod kept_files;
+pub(crate) mod log_groups;
+pub mod logs;
+pub(crate) mod manifest_choice;
+pub(crate) mod pool;
+pub mod read_around;
+pub(crate) mod rebuild;
+pub mod repair;
+pub(crate) mod salvage;
+pub(crate) mod sources;
+pub(crate) mod unfinished;
 
-pub use crate::dates::Dates;
-pub use around::Skipped;
+pub use crate::version::dates::Dates;
 pub use check::Checked;
 pub use esker_table::LostKeys;
 pub use logs::LogDump;
+pub use read_around::Skipped;
 pub use repair::{LostTable, MissingLogs, Repaired};
 
-use crate::manifest::{Record, State, cut_off_at, read_manifest};
-use crate::recover;
-use crate::strays::{Fate, loss_in};
+use crate::manifest::manifest_file::{Record, cut_off_at, read_manifest};
+use crate::manifest::manifest_state::State;
+use crate::recovery::replay;
+use crate::recovery::unlisted_files::{Fate, loss_in};
 use crate::version::{TableHandle, TableId, TableMeta, table_file_name};
 use esker_base::{Error, KeyspaceId, Result};
 use esker_storage::{ReadableFile, Storage, posix::PosixStorage};
@@ -138,9 +139,9 @@ impl Inspector {
     }
 
     fn current(&self) -> Result<String> {
-        match recover::look(&*self.storage)? {
-            recover::Found::Database(name) => Ok(name),
-            recover::Found::Nothing => Err(Error::NotADatabase {
+        match replay::look(&*self.storage)? {
+            replay::Found::Database(name) => Ok(name),
+            replay::Found::Nothing => Err(Error::NotADatabase {
                 dir: self.storage.describe(),
                 reason: "there is no database in it".into(),
             }),
@@ -163,7 +164,7 @@ impl Inspector {
     }
 
     fn state(&self) -> Result<(u64, State)> {
-        recover::load_state(&self.storage, &self.current()?)
+        replay::load_state(&self.storage, &self.current()?)
     }
 }
 

@@ -5,12 +5,13 @@
 //! is, and the manifest whether that still counts.
 
 use super::Inspector;
-use crate::log_files;
-use crate::log_read::LogSource;
-use crate::manifest::State;
-use crate::misplaced;
-use crate::pool_logs::{self, PoolStorage};
-use crate::unlisted;
+use crate::log::pmem_wal;
+use crate::log::pmem_wal::PoolStorage;
+use crate::log::wal_files;
+use crate::log::wal_reader::LogSource;
+use crate::manifest::manifest_state::State;
+use crate::recovery::location_check;
+use crate::recovery::orphan_logs;
 use esker_base::{Error, Result, Threads};
 use esker_memtable::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use esker_pmem::pool::Inspect;
@@ -47,7 +48,7 @@ impl Inspector {
     fn with_pool_file(&self, path: &Path, accept: Accept, how: Inspect) -> Result<Self> {
         let opened = Pool::inspect(path, accept, how);
         let (pool, problems) =
-            opened.map_err(|error| pool_logs::explain(error, path, &self.storage))?;
+            opened.map_err(|error| pmem_wal::explain(error, path, &self.storage))?;
         let log_storage = Arc::new(PoolStorage(pool.clone()));
         let pool = InspectedPool { pool, problems, file: Some((path.to_owned(), accept)) };
         Ok(Inspector { storage: self.storage.clone(), log_storage, pool: Some(pool) })
@@ -67,9 +68,9 @@ impl Inspector {
     pub(super) fn check_log_directory(&self, identity: u64) -> Result<()> {
         match &self.pool {
             Some(InspectedPool { pool, .. }) if pool.presume_owner(identity) => Ok(()),
-            Some(InspectedPool { pool, .. }) => pool_logs::check_claim(pool, identity),
+            Some(InspectedPool { pool, .. }) => pmem_wal::check_claim(pool, identity),
             None if self.is_one_storage() => Ok(()),
-            None => log_files::check_claim(&*self.log_storage, identity),
+            None => wal_files::check_claim(&*self.log_storage, identity),
         }
     }
 
@@ -78,7 +79,7 @@ impl Inspector {
         match &self.pool {
             Some(InspectedPool { pool, .. }) => pool.owner(),
             None if self.is_one_storage() => None,
-            None => log_files::owner(&*self.log_storage),
+            None => wal_files::owner(&*self.log_storage),
         }
     }
 
@@ -129,11 +130,11 @@ impl Inspector {
     pub(super) fn check_age(&self, state: &State) -> Result<()> {
         let dir = self.storage.describe();
         if self.is_one_storage() {
-            // Such a log shows that the manifest has lost edits: see `strays`.
+            // Such a log shows that the manifest has lost edits: see `unlisted_files`.
             return Ok(());
         }
-        unlisted::check_age(&self.log_source(), self.pool.is_some(), state, &dir)?;
-        unlisted::check_age(&self.tables_source(), false, state, &dir)
+        orphan_logs::check_age(&self.log_source(), self.pool.is_some(), state, &dir)?;
+        orphan_logs::check_age(&self.tables_source(), false, state, &dir)
     }
 
     /// Fails if a log lies beside the tables while another place was named. If the manifest is not
@@ -143,9 +144,9 @@ impl Inspector {
             return Ok(());
         }
         let (logs, is_pool) = (&*self.log_storage, self.pool.is_some());
-        misplaced::check(&*self.storage, logs, is_pool, state)?;
+        location_check::check(&*self.storage, logs, is_pool, state)?;
         if !whole {
-            misplaced::check_unlisted(&self.tables_source(), logs, is_pool, state)?;
+            location_check::check_unlisted(&self.tables_source(), logs, is_pool, state)?;
         }
         Ok(())
     }

@@ -18,17 +18,22 @@
 //! The newest manifest of which the first edit can be read says which keyspaces there were. What no file says is
 //! assumed, and the report says so.
 
+use super::Inspector;
 use super::gather::{Found, Gathered, Part};
+use super::repair::Repaired;
 use super::repair::set_aside;
 use super::salvage::{options_for, origin_for};
 use super::sources::{Hidden, Merged, Source};
-use super::{Inspector, Repaired};
-use crate::aside;
-use crate::compaction::{Fold, write_cut_tables};
-use crate::keyspace::DEFAULT_KEYSPACE;
-use crate::manifest::{Change, Edit, PreparedManifest, State, invariants};
-use crate::recover;
-use crate::settings::KeyspaceSettings;
+use crate::manifest::invariants;
+use crate::manifest::manifest_file::PreparedManifest;
+use crate::manifest::manifest_state::State;
+use crate::manifest::version_edit::{Change, Edit};
+use crate::options::keyspace::DEFAULT_KEYSPACE;
+use crate::options::settings::KeyspaceSettings;
+use crate::output::output_files::write_cut_tables;
+use crate::output::version_filter::Fold;
+use crate::recovery::quarantine;
+use crate::recovery::replay;
 use crate::user_keys::KeyFormat;
 use crate::version::{KeyspaceVersion, TableMeta, parse_table_file_name, table_file_name};
 use esker_base::{
@@ -130,8 +135,8 @@ impl Inspector {
         applied.map_err(|what| Error::corruption(self.storage.describe(), 0, what))?;
         invariants::check(&state.version)
             .map_err(|what| Error::corruption(self.storage.describe(), 0, what))?;
-        recover::check_table_files(&*self.storage, &state)?;
-        gathered.repaired.kept_logs = aside::keep(&*self.storage, &gathered.rejected)?;
+        replay::check_table_files(&*self.storage, &state)?;
+        gathered.repaired.kept_logs = quarantine::keep(&*self.storage, &gathered.rejected)?;
         self.mend_pool()?;
         let snapshot = state.snapshot();
         let manifest = PreparedManifest::write(&*self.storage, next_file, identity, &snapshot)?;

@@ -26,15 +26,17 @@
 //! What is lost is lost to readers too: an older value of a key, or one that a lost table had deleted, may be
 //! seen again. So a copy, if there is one, is better.
 
-use super::choose::Chosen;
+use super::manifest_choice::Chosen;
 use super::salvage::Rewrite;
 use super::{Inspector, path};
-use crate::aside;
-use crate::log_files::{log_file_name, parse_log_file_name};
-use crate::manifest::{CURRENT, LogEnd, PreparedManifest, State, parse_manifest_file_name};
-use crate::recover::Rejected;
-use crate::strays::{DAMAGED, Fate, Known, file_id_in};
-use crate::torn::TornLog;
+use crate::log::torn_tail::TornLog;
+use crate::log::wal_files::{log_file_name, parse_log_file_name};
+use crate::manifest::manifest_file::{CURRENT, PreparedManifest, parse_manifest_file_name};
+use crate::manifest::manifest_state::State;
+use crate::manifest::version_edit::LogEnd;
+use crate::recovery::quarantine;
+use crate::recovery::replay::Rejected;
+use crate::recovery::unlisted_files::{DAMAGED, Fate, Known, file_id_in};
 use crate::version::parse_table_file_name;
 use esker_base::{Error, Result, Seqno};
 use esker_pmem::pool::Inspect;
@@ -275,7 +277,7 @@ impl Inspector {
         let first_file = state.next_file.max(self.next_file_seen()?);
         // All that needs space. If it fails, nothing has changed.
         let prepare = || {
-            repaired.kept_logs = aside::keep(&*self.storage, &rejected)?;
+            repaired.kept_logs = quarantine::keep(&*self.storage, &rejected)?;
             let (id, state) = self.write_rewrites(state, rewrites, first_file, identity)?;
             // The manifest will say where they end, and nobody look again whether that is durable.
             for (epoch, end) in unsettled {

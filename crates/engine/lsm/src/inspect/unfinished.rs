@@ -1,8 +1,8 @@
 //! Batches of several frames, as a rebuild reads them from logs.
 
-use super::LogDump;
 use super::gather::Gathered;
-use crate::recover::Rejected;
+use super::logs::LogDump;
+use crate::recovery::replay::Rejected;
 use esker_base::{Entry, KeyspaceId, Kind, RangeTombstone, Seqno};
 
 /// The entries of a batch whose last frame was not read yet.

@@ -3,7 +3,7 @@
 //! They run on every edit in debug and simulation builds, and once on what an open reads in every
 //! build: a manifest that breaks one is reported as corruption, not used.
 
-use crate::settings::Shape;
+use crate::options::settings::Shape;
 use crate::version::{KeyspaceVersion, Version};
 use std::collections::HashSet;
 
@@ -120,9 +120,9 @@ fn tables_hold_flushed_writes_only(
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample_table;
     use super::*;
-    use crate::settings::KeyspaceSettings;
+    use crate::manifest::version_edit::tests::sample_table;
+    use crate::options::settings::KeyspaceSettings;
     use crate::version::{Run, TableHandle, TableMeta};
     use esker_base::KeyspaceId;
     use std::sync::Arc;

@@ -7,18 +7,10 @@
 //!
 //! See `docs/formats/manifest.md`.
 
-mod edit;
-mod file;
 pub mod invariants;
-mod state;
-
-#[cfg(test)]
-pub(crate) use edit::tests::sample_table;
-pub use edit::{Change, Edit, LogEnd};
-pub(crate) use edit::{read_settings_property, settings_property};
-pub use file::{
-    CURRENT, Current, Manifest, Record, manifest_file_name, parse_manifest_file_name, read_current,
-    read_manifest, read_pointer,
-};
-pub(crate) use file::{PreparedManifest, cut_off_at, read_prefix};
-pub use state::{LogState, State};
+pub mod manifest_file;
+pub(crate) mod manifest_state;
+pub(crate) mod undecided_drops;
+pub mod version_edit;
+pub(crate) mod version_set;
+pub(crate) mod zombie_tables;

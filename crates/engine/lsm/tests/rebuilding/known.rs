@@ -1,13 +1,13 @@
 //! What the manifest knew of keyspaces before its damage is neither lost nor contradicted.
 
 use super::*;
-use esker_lsm::manifest::Change;
+use esker_lsm::manifest::version_edit::Change;
 
 /// Damages the record behind the first one of which `is_last_read` holds. More records follow.
 fn damage_behind(storage: &Arc<MemoryStorage>, is_last_read: impl Fn(&Change) -> bool) {
     let manifest = inspector(storage).manifest().unwrap();
     let holds = |record: &_| {
-        let esker_lsm::manifest::Record { edit, .. } = record;
+        let esker_lsm::manifest::manifest_file::Record { edit, .. } = record;
         edit.changes.iter().any(&is_last_read)
     };
     let at = manifest.records.iter().position(holds).unwrap() + 1;

@@ -2,7 +2,7 @@
 
 use super::store::{Store, Write};
 use crate::compaction::plan::{Cutting, Plan, PlanInput, Reason};
-use crate::settings::Shape;
+use crate::options::settings::Shape;
 use esker_base::Rng;
 use esker_storage::fault::FaultStorage;
 use std::sync::Arc;

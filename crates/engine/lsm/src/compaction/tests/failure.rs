@@ -1,8 +1,8 @@
 //! A compaction that fails or is cancelled leaves nothing behind and harms nothing.
 
 use super::store::{Store, Write, is_cancelled};
-use crate::compaction::Plan;
-use crate::settings::Shape;
+use crate::compaction::plan::Plan;
+use crate::options::settings::Shape;
 use esker_base::Rng;
 use esker_storage::fault::{FaultKind, FaultStorage};
 use std::sync::Arc;

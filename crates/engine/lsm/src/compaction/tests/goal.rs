@@ -3,9 +3,13 @@
 //! see docs/design/0002.
 
 use super::table_of;
-use crate::compaction::{Busy, Cutting, Plan, Sizes, Surroundings, flush_cuts, pick};
-use crate::dedup::{Dedup, Ratio};
-use crate::settings::{KeyspaceSettings, Shape};
+use crate::compaction::in_progress::Busy;
+use crate::compaction::pick::{flush_cuts, pick};
+use crate::compaction::plan::{Cutting, Plan};
+use crate::compaction::space::budget::Surroundings;
+use crate::options::settings::{KeyspaceSettings, Shape};
+use crate::options::sizes::Sizes;
+use crate::options::space_policy::{Dedup, Ratio};
 use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle, TableId};
 use esker_base::{KeyspaceId, Rng, hash64};
 use esker_table::Sketches;

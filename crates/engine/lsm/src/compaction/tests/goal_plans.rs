@@ -1,13 +1,17 @@
 //! What a space goal's picker does with single trees. Tables are lists of keys with real sketches.
 
 use super::lose;
-use crate::compaction::{
-    Busy, Estimate, History, Ledger, Plan, PlanInput, Reason, Sizes, Surroundings, admits_flush,
-    full, pick,
-};
-use crate::dedup::{Dedup, Ratio};
-use crate::lifetimes::Born;
-use crate::settings::{KeyspaceSettings, Shape};
+use crate::compaction::in_progress::Busy;
+use crate::compaction::pick::manual::full;
+use crate::compaction::pick::{admits_flush, pick};
+use crate::compaction::plan::{Plan, PlanInput, Reason};
+use crate::compaction::space::budget::{Ledger, Surroundings};
+use crate::compaction::space::garbage_estimate::Estimate;
+use crate::options::settings::{KeyspaceSettings, Shape};
+use crate::options::sizes::Sizes;
+use crate::options::space_policy::{Dedup, Ratio};
+use crate::stats::write_history::History;
+use crate::version::table_lifetimes::Born;
 use crate::version::{KeyspaceVersion, LEVELS, Run, TableFile, TableHandle, TableId, TableMeta};
 use esker_base::{KeyspaceId, Seqno, hash64};
 use esker_storage::MemoryStorage;

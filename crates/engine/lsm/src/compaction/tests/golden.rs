@@ -18,9 +18,16 @@
 //!   the duplicate rate of each level.
 
 use super::lose;
-use crate::compaction::{Arrival, Busy, Monitors, Plan, Sizes, Surroundings, debt, full, pick};
-use crate::dedup::{Dedup, Ratio};
-use crate::settings::{KeyspaceSettings, Shape};
+use crate::compaction::in_progress::Busy;
+use crate::compaction::pick::l0_delay::Arrival;
+use crate::compaction::pick::manual::full;
+use crate::compaction::pick::{debt, pick};
+use crate::compaction::plan::Plan;
+use crate::compaction::space::budget::Surroundings;
+use crate::compaction::space::duplicate_rate::Monitors;
+use crate::options::settings::{KeyspaceSettings, Shape};
+use crate::options::sizes::Sizes;
+use crate::options::space_policy::{Dedup, Ratio};
 use crate::version::{KeyspaceVersion, Run, TableHandle, TableId, TableMeta};
 use esker_base::{KeyspaceId, hash64};
 use esker_table::Sketches;

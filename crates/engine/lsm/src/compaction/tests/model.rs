@@ -3,9 +3,10 @@
 
 use super::lose;
 use super::store::{Store, Write};
-use crate::compaction::{Held, Plan};
-use crate::dedup::{Dedup, Ratio};
-use crate::settings::Shape;
+use crate::compaction::in_progress::Held;
+use crate::compaction::plan::Plan;
+use crate::options::settings::Shape;
+use crate::options::space_policy::{Dedup, Ratio};
 use esker_base::{MAX_SEQNO, Rng};
 use esker_storage::memory::MemoryStorage;
 use std::sync::Arc;

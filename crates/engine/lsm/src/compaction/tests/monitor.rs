@@ -2,9 +2,9 @@
 //! what is written to the level, and started anew when the level is compacted.
 
 use super::store::{Store, Write};
-use crate::compaction::Plan;
-use crate::dedup::{Dedup, Ratio};
-use crate::settings::Shape;
+use crate::compaction::plan::Plan;
+use crate::options::settings::Shape;
+use crate::options::space_policy::{Dedup, Ratio};
 use crate::version::{LEVELS, TableHandle, TableMeta};
 use esker_base::Rng;
 use esker_storage::memory::MemoryStorage;
@@ -108,7 +108,7 @@ fn rates_are_right_and_stay_below_the_threshold() {
 
 /// The keys of a level, counted in each table, and the distinct ones.
 fn counted(store: &Store, level: usize) -> (usize, usize) {
-    use crate::run_cursor::RunCursor;
+    use crate::read::level_iter::RunCursor;
     use esker_base::EntryCursor;
     use esker_table::CursorPurpose;
     let (mut total, mut distinct) = (0, std::collections::HashSet::new());

@@ -1,11 +1,14 @@
 //! Tables whose samples of keys are not theirs, or not all of them, against their counters.
 
 use super::table_of;
-use crate::compaction::{
-    Busy, Estimate, Reason, Sizes, Surroundings, admits_flush, estimate, pick,
-};
-use crate::dedup::{Dedup, Ratio};
-use crate::settings::{KeyspaceSettings, Shape};
+use crate::compaction::in_progress::Busy;
+use crate::compaction::pick::{admits_flush, pick};
+use crate::compaction::plan::Reason;
+use crate::compaction::space::budget::Surroundings;
+use crate::compaction::space::garbage_estimate::{Estimate, estimate};
+use crate::options::settings::{KeyspaceSettings, Shape};
+use crate::options::sizes::Sizes;
+use crate::options::space_policy::{Dedup, Ratio};
 use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle, TableId};
 use esker_base::{KeyspaceId, Rng, hash64};
 use esker_table::Sketches;

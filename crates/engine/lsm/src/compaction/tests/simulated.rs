@@ -4,8 +4,12 @@
 //! Tables here are numbers: for each of some thousand cells of the key space, the share of its keys
 //! that the table holds. Merging shares `a` and `b` of a cell gives `1 − (1 − a)(1 − b)`.
 
-use crate::compaction::{Busy, Plan, PlanInput, Sizes, Surroundings, pick};
-use crate::settings::{KeyspaceSettings, Shape};
+use crate::compaction::in_progress::Busy;
+use crate::compaction::pick::pick;
+use crate::compaction::plan::{Plan, PlanInput};
+use crate::compaction::space::budget::Surroundings;
+use crate::options::settings::{KeyspaceSettings, Shape};
+use crate::options::sizes::Sizes;
 use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle, TableId, TableMeta};
 use esker_base::KeyspaceId;
 use std::collections::HashMap;

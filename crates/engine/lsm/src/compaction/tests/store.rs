@@ -1,16 +1,23 @@
 //! A store without a log: flushes and compactions over a manifest's state, and a plain history of
 //! writes to compare it with.
 
+use crate::compaction::execute::subcompaction::{Context, Outcome, execute_part};
+use crate::compaction::in_progress::Busy;
+use crate::compaction::pick::manual::full;
+use crate::compaction::pick::{pick, pick_aged, pick_idle};
+use crate::compaction::plan::Plan;
+use crate::compaction::space::budget::Surroundings;
 use crate::compaction::testing::{ListCursor, ListEntry};
-use crate::compaction::{
-    Busy, Context, Fold, Outcome, Plan, Sizes, Surroundings, execute_part, full, pick, pick_aged,
-    pick_idle, write_table,
-};
-use crate::dedup::Dedup;
-use crate::manifest::{Change, Edit, State, invariants};
-use crate::merge::MergeCursor;
-use crate::run_cursor::RunCursor;
-use crate::settings::{KeyspaceSettings, Shape};
+use crate::manifest::invariants;
+use crate::manifest::manifest_state::State;
+use crate::manifest::version_edit::{Change, Edit};
+use crate::options::settings::{KeyspaceSettings, Shape};
+use crate::options::sizes::Sizes;
+use crate::options::space_policy::Dedup;
+use crate::output::output_files::write_table;
+use crate::output::version_filter::Fold;
+use crate::read::level_iter::RunCursor;
+use crate::read::merging_iter::MergeCursor;
 use crate::version::{KeyspaceVersion, TableMeta, table_file_name};
 use esker_base::{
     EntryCursor, Error, Hint, KeyspaceId, Kind, MAX_SEQNO, RangeTombstone, Result, Seqno, hash64,

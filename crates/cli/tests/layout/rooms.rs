@@ -1,0 +1,225 @@
+//! Which rooms of the engine may use which.
+//!
+//! A room is a folder of `crates/engine/lsm/src`, or a file beside the folders. The table below is a
+//! list of what there is, so that a new arrow is a decision and not an accident. Arrows that point
+//! to a room further down stand behind a comment: each closes a circle that is to be cut.
+
+use crate::source::code_of;
+
+/// The files that any room may use: they use none.
+const LEAVES: [&str; 2] = ["parallel", "user_keys"];
+
+/// The rooms, in the order in which a byte travels, with those that each may use.
+const ROOMS: [(&str, &[&str]); 15] = [
+    ("options", &[/* down: */ "background", "log"]),
+    ("stats", &["options", /* down: */ "compaction", "version"]),
+    ("version", &["options", /* down: */ "compaction", "write"]),
+    ("log", &["options", /* down: */ "manifest", "recovery", "write"]),
+    ("manifest", &["options", "stats", "version", /* down: */ "compaction"]),
+    ("write", &["options"]),
+    ("output", &["version", /* down: */ "compaction"]),
+    (
+        "flush",
+        &[
+            "log",
+            "manifest",
+            "output",
+            "stats",
+            "version",
+            /* down: */ "compaction",
+            "engine",
+            "read",
+        ],
+    ),
+    ("read", &["options", "stats", "version", /* down: */ "db", "engine"]),
+    (
+        "compaction",
+        &[
+            "manifest",
+            "options",
+            "output",
+            "read",
+            "stats",
+            "version",
+            /* down: */ "background",
+            "engine",
+        ],
+    ),
+    (
+        "engine",
+        &[
+            "compaction",
+            "log",
+            "manifest",
+            "options",
+            "output",
+            "read",
+            "stats",
+            "version",
+            "write",
+            /* down: */ "background",
+            "recovery",
+        ],
+    ),
+    (
+        "background",
+        &[
+            "compaction",
+            "engine",
+            "flush",
+            "log",
+            "manifest",
+            "options",
+            "read",
+            "stats",
+            "version",
+            "write",
+            /* down: */ "recovery",
+        ],
+    ),
+    (
+        "recovery",
+        &[
+            "background",
+            "compaction",
+            "engine",
+            "flush",
+            "log",
+            "manifest",
+            "options",
+            "output",
+            "read",
+            "stats",
+            "version",
+            "write",
+            /* down: */ "db",
+        ],
+    ),
+    ("inspect", &["log", "manifest", "options", "output", "recovery", "version"]),
+    (
+        "db",
+        &[
+            "background",
+            "compaction",
+            "engine",
+            "log",
+            "manifest",
+            "options",
+            "read",
+            "recovery",
+            "stats",
+            "version",
+            "write",
+        ],
+    ),
+];
+
+/// The room of a path inside `lsm/src`; `None` for the crate's root.
+fn room_of(inside: &str) -> Option<&str> {
+    let first = inside.split('/').next()?;
+    let name = first.strip_suffix(".rs").unwrap_or(first);
+    (name != "lib").then_some(name)
+}
+
+/// The modules of the crate's root that the code names, with the line.
+fn used(code: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (at, path) in code.match_indices("crate::") {
+        let line = code[..at].matches('\n').count() + 1;
+        let rest = &code[at + path.len()..];
+        let mut depth = 0;
+        let mut is_start = true;
+        let mut name = String::new();
+        for c in rest.chars() {
+            match c {
+                'a'..='z' | 'A'..='Z' | '_' | '0'..='9' if is_start => name.push(c),
+                '{' => {
+                    depth += 1;
+                    is_start = depth == 1;
+                }
+                ',' | '}' if depth == 1 => {
+                    found.push((line, std::mem::take(&mut name)));
+                    is_start = true;
+                    depth -= i32::from(c == '}');
+                }
+                '}' => depth -= 1,
+                c if c.is_whitespace() && depth == 1 => {}
+                _ if depth == 0 => break,
+                _ => is_start = false,
+            }
+            if depth == 0 && c == '}' {
+                break;
+            }
+        }
+        found.push((line, name));
+    }
+    found.retain(|(_, name)| name.starts_with(|first: char| first.is_ascii_lowercase()));
+    found
+}
+
+/// Uses of a room that the table does not allow. `text` is without tests.
+pub fn strays(path: &str, text: &str) -> Vec<String> {
+    let Some((_, inside)) = path.split_once("lsm/src/") else { return Vec::new() };
+    let Some(own) = room_of(inside) else { return Vec::new() };
+    let allowed = match ROOMS.iter().find(|(room, _)| *room == own) {
+        Some((_, allowed)) => *allowed,
+        None if LEAVES.contains(&own) => &[],
+        None => return vec![format!("{path}: the room {own} is not in the table of rooms")],
+    };
+    let is_stray = |name: &str| {
+        name != own
+            && !allowed.contains(&name)
+            && (ROOMS.iter().any(|(room, _)| *room == name)
+                || (LEAVES.contains(&name) && LEAVES.contains(&own)))
+    };
+    let found = used(&code_of(text)).into_iter().filter(|(_, name)| is_stray(name));
+    found
+        .map(|(line, name)| {
+            format!("{path}:{line}: {own} uses {name}, which the table does not allow")
+        })
+        .collect()
+}
+
+/// The rooms of the table that `paths` do not have.
+pub fn missing(paths: &[String]) -> Vec<String> {
+    let has = |room: &str| {
+        let inside = |path: &String| {
+            path.split_once("lsm/src/").and_then(|(_, inside)| room_of(inside)) == Some(room)
+        };
+        paths.iter().any(inside)
+    };
+    let rooms = ROOMS.iter().map(|(room, _)| *room).chain(LEAVES);
+    rooms.filter(|room| !has(room)).map(|room| format!("there is no room {room}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_use_that_the_table_does_not_allow_is_found() {
+        let path = "crates/engine/lsm/src/write/mod.rs";
+        assert!(strays(path, "use crate::options::settings::Sync;").is_empty());
+        assert!(
+            strays(path, "use crate::write::leader::Turn; use crate::user_keys::KeyFormat;")
+                .is_empty()
+        );
+        assert_eq!(strays(path, "use crate::engine::Inner;").len(), 1);
+        assert_eq!(
+            strays(path, "use crate::{\n    db::Db,\n    options,\n    read::{get, range},\n};")
+                .len(),
+            2
+        );
+        assert!(strays(path, "// crate::engine\nlet x = crate::Error;").is_empty());
+        assert_eq!(strays("crates/engine/lsm/src/parallel.rs", "crate::db::x()").len(), 1);
+        assert_eq!(strays("crates/engine/lsm/src/cellar/mod.rs", "").len(), 1);
+    }
+
+    #[test]
+    fn a_room_that_went_away_is_found() {
+        let path = |room: &str| format!("crates/engine/lsm/src/{room}/mod.rs");
+        let all: Vec<_> = ROOMS.iter().map(|(room, _)| *room).chain(LEAVES).map(path).collect();
+        assert!(missing(&all).is_empty());
+        assert_eq!(missing(&all[1..]).len(), 1);
+    }
+}

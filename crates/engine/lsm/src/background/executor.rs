@@ -1,0 +1,532 @@
+//! Doing a job, and what everybody is told when it is done.
+
+use super::picker::{is_unused, next_due_plan, segments_ahead};
+use super::{Flushed, IDLE, Job, Jobs, Lane};
+use crate::compaction::execute::job::{Merge, compact, install};
+use crate::compaction::execute::pending_installs::Hurry;
+use crate::compaction::in_progress::Held;
+use crate::compaction::pick;
+use crate::compaction::pick::Moved;
+use crate::compaction::plan::Plan;
+use crate::engine::Inner;
+use crate::flush;
+use crate::log::segment_provider::{Extent, Spare, salt_of};
+use crate::log::wal_files::log_file_name;
+use crate::manifest::manifest_state::State;
+use crate::manifest::version_edit::{Change, Edit};
+use crate::version::LEVELS;
+use crate::write::group_commit::LogSegment;
+use crate::write::write_controller::Debt;
+use esker_base::{Error, Result};
+use esker_memtable::{MemTable, Room};
+use esker_storage::Pace;
+use parking_lot::MutexGuard;
+use std::sync::Arc;
+
+/// Of a keyspace without deferred merges.
+const NOTHING: Moved = [0; LEVELS];
+
+/// Does a plan that a caller took up.
+pub(crate) fn run_plan(inner: &Inner, plan: Plan) -> Result<()> {
+    run(inner, Lane::Compaction, Job::Compact(plan))
+}
+
+pub(super) fn run(inner: &Inner, lane: Lane, job: Job) -> Result<()> {
+    let schedule = &inner.schedule;
+    let mut merged = None;
+    let outcome = match &job {
+        Job::Prepare => prepare(inner),
+        Job::Grow(segment, room, pace) => grow(inner, segment, *room, *pace),
+        Job::Sort(memtable) => sort(inner, memtable),
+        Job::Flush(memtable) => flush_one(inner, memtable),
+        Job::Seal(memtable) => {
+            inner.commit.lock_tail().seal_segment(memtable);
+            Ok(())
+        }
+        Job::Sync(seqno) => inner.commit.sync_through(*seqno),
+        Job::Compact(plan) => compact(inner, plan).map(|early| merged = early),
+        Job::Install(merged) => inner.installer.mend().and_then(|()| install(inner, merged, None)),
+        Job::RetryTables => {
+            inner.retry_tables(None);
+            Ok(())
+        }
+    };
+    let is_install = matches!(job, Job::Install(_));
+    let wants_room = matches!(job, Job::Prepare | Job::Grow(..) | Job::Flush(_) | Job::Compact(_));
+    let outcome = match outcome {
+        Err(error) if error.is_out_of_space() && wants_room && makes_room(inner) => Ok(()),
+        // A compaction that was cancelled has not failed.
+        Err(_) if lane == Lane::Compaction && !is_install && inner.gate.is_cancelled() => Ok(()),
+        outcome => outcome,
+    };
+    let changes_debt = !matches!(job, Job::Sort(_) | Job::Sync(_) | Job::RetryTables);
+    // Before the lane is at rest: whoever waited for that must find that nobody uses a flushed MemTable
+    // any more, and that the files of merged tables are gone: they take of the room of a goal for space, and
+    // with nothing under way that could make room, a merge would be begun that does not fit.
+    let (held, later) = match (job, merged) {
+        (Job::Compact(_), Some(early)) => (None, Some(early)),
+        (Job::Compact(plan), None) => (Some(Held::by(&plan)), None),
+        (Job::Install(merged), _) if outcome.is_err() => (None, Some(merged)),
+        (Job::Install(merged), _) => (Some(merged.held), None),
+        _ => (None, None),
+    };
+    let now = inner.clock.now();
+    let mut jobs = schedule.jobs.lock();
+    jobs.lane(lane).record(outcome.clone(), now);
+    match later {
+        Some(merged) if is_install => jobs.deferred.put_back(merged),
+        Some(merged) => jobs.deferred.add(merged, now),
+        None => {}
+    }
+    drop(jobs);
+    if changes_debt {
+        update_debt(inner);
+    }
+    let mut jobs = schedule.jobs.lock();
+    held.iter().for_each(|held| jobs.busy.release(held));
+    if is_install {
+        jobs.deferred.end_install();
+    }
+    jobs.flushing = jobs.flushing.filter(|_| lane != Lane::Flush);
+    rest(inner, jobs, lane);
+    outcome
+}
+
+/// The end of a job. Once the last compaction has ended, writers need keep no pace any more.
+fn rest(inner: &Inner, mut jobs: MutexGuard<'_, Jobs>, lane: Lane) {
+    jobs.lane(lane).running -= 1;
+    if lane == Lane::Compaction && jobs.lane(lane).running == 0 {
+        jobs.is_compacting =
+            next_due_plan(inner, &jobs).is_some() || jobs.has_in_the_way(inner, &inner.view.pin());
+    }
+    let ends_pace = lane == Lane::Compaction && !jobs.is_compacting && inner.stall.is_paced();
+    drop(jobs);
+    if ends_pace {
+        update_debt(inner);
+    }
+    inner.schedule.work.announce();
+    inner.schedule.progress.notify_all();
+}
+
+/// Does a part of a merge. What fails in it is the error of whoever took the plan up.
+pub(super) fn help(inner: &Inner, merge: Arc<Merge>) {
+    merge.take_one(inner);
+    // Before the lock: whoever took the plan up waits until it alone has the merge.
+    drop(merge);
+    rest(inner, inner.schedule.jobs.lock(), Lane::Compaction);
+}
+
+fn sort(inner: &Inner, memtable: &MemTable) -> Result<()> {
+    let started = inner.clock.now();
+    let sorted = verify_and_sort(inner, memtable);
+    if memtable.is_sealed() && sorted.is_ok() {
+        inner.stall.sorted(inner.clock.now().saturating_sub(started));
+    }
+    sorted
+}
+
+fn verify_and_sort(inner: &Inner, memtable: &MemTable) -> Result<()> {
+    if memtable.is_sealed() {
+        // Every entry is about to be read.
+        memtable.verify(&log_file_name(memtable.epoch()))?;
+    }
+    let visible = inner.commit.visible();
+    memtable.build_order(visible);
+    if memtable.is_sealed() && memtable.last_seqno() <= visible {
+        memtable.weigh_keyspaces();
+    }
+    memtable.sound()
+}
+
+fn grow(inner: &Inner, segment: &LogSegment, room: Room, pace: Pace) -> Result<()> {
+    let resources = inner.share.resources();
+    // A flush frees the segment's memory. Of an empty one, a large batch waits for more.
+    let seal = || {
+        let is_sealed = inner.commit.lock_tail().seal_segment(&segment.memtable);
+        inner.share_memory_if_shared();
+        is_sealed
+    };
+    if resources.is_short() {
+        resources.relieve();
+        if resources.is_over() && seal() {
+            return Ok(());
+        }
+    }
+    match inner.logs.grow(segment, room, pace) {
+        // A flush removes the log.
+        Err(error) if error.is_out_of_space() && seal() => return Ok(()),
+        grown => grown?,
+    }
+    {
+        let mut jobs = inner.schedule.jobs.lock();
+        let epoch = segment.memtable.epoch();
+        jobs.growing.take_if(|it| it.memtable.epoch() == epoch && it.memtable.is_whole());
+        jobs.room_wanted.take_if(|(wants, wanted)| *wants == epoch && room.holds(*wanted));
+    }
+    inner.commit.look_ahead_again();
+    inner.share_memory_if_shared();
+    Ok(())
+}
+
+/// Grows prepared segments that a large batch waits for. Returns whether there were any.
+fn make_whole(inner: &Inner) -> Result<bool> {
+    let growing: Vec<LogSegment> = {
+        let jobs = inner.schedule.jobs.lock();
+        let wanted = jobs.prepared.iter().take(jobs.segments_wanted);
+        wanted.filter(|segment| !segment.memtable.is_whole()).cloned().collect()
+    };
+    for segment in &growing {
+        inner.logs.grow(segment, segment.memtable.whole_room(), Pace::Hurried)?;
+    }
+    Ok(!growing.is_empty())
+}
+
+fn prepare(inner: &Inner) -> Result<()> {
+    inner.installer.mend()?;
+    if give_back_unneeded(inner)? || make_whole(inner)? {
+        return Ok(());
+    }
+    let ahead = segments_ahead(inner, &inner.view.pin());
+    let (wanted, settled) = {
+        let mut jobs = inner.schedule.jobs.lock();
+        let ahead = ahead.max(jobs.with_one_for_others(jobs.segments_wanted));
+        let wanted = ahead.saturating_sub(jobs.prepared.len()).max(1);
+        (wanted, std::mem::take(&mut jobs.doubtful))
+    };
+    settled.into_iter().for_each(|epoch| inner.logs.retire(epoch));
+    let epochs = next_epochs(inner, wanted)?;
+    if inner.logs.pool().is_some() {
+        // The epochs are known to be given out before extents say so. An open with its logs in files does
+        // not see the extents, and must not give the epochs to log files. Not longer before than need be: to
+        // an older copy of the manifest, what lies in a pool unlisted and was given out holds no writes.
+        inner.installer.install(&inner.view, |_| Ok(Edit::of([])), |_| {})?;
+    }
+    let mut segments = Vec::new();
+    for epoch in epochs {
+        match begin(inner, epoch) {
+            Ok(segment) => segments.push(segment),
+            // Some are enough; the next try tells why.
+            Err(error) if segments.is_empty() => return Err(error),
+            Err(_) => break,
+        }
+    }
+    if inner.logs.is_kept() {
+        let began = || segments.iter().map(|segment| segment.memtable.epoch());
+        let added =
+            |_: &State| Ok(Edit::of(began().map(|epoch| Change::AddLog { epoch, end: None })));
+        inner.installer.install(&inner.view, added, |_| {}).inspect_err(|_| {
+            // The edit may be in the manifest all the same, and the next open must find what it lists:
+            // segments with nothing in them.
+            inner.schedule.jobs.lock().doubtful.extend(began());
+        })?;
+    }
+    let mut jobs = inner.schedule.jobs.lock();
+    jobs.prepared.extend(segments);
+    // The batch may have been refused meanwhile.
+    jobs.set_unneeded_aside(inner.logs.segments_ahead());
+    drop(jobs);
+    inner.share_memory_if_shared();
+    Ok(())
+}
+
+impl Jobs {
+    /// Sets the prepared segments beyond `ahead` aside, unless a large batch waits for them.
+    pub(crate) fn set_unneeded_aside(&mut self, ahead: usize) {
+        if self.segments_wanted == 0 && self.prepared.len() > ahead {
+            self.unneeded.extend(self.prepared.split_off(ahead));
+        }
+    }
+}
+
+/// Gives up segments that were prepared for a large batch that was refused: the space that they use may be
+/// what a flush needs. Returns whether there were any.
+pub(crate) fn give_back_unneeded(inner: &Inner) -> Result<bool> {
+    let unneeded = std::mem::take(&mut inner.schedule.jobs.lock().unneeded);
+    if unneeded.is_empty() {
+        return Ok(false);
+    }
+    let epochs = || unneeded.iter().map(|segment| segment.memtable.epoch());
+    if inner.logs.is_kept() {
+        let removed = |_: &State| Ok(Edit::of(epochs().map(Change::RemoveLog)));
+        let installed = inner.installer.mend();
+        let installed =
+            installed.and_then(|()| inner.installer.install(&inner.view, removed, |_| {}));
+        if let Err(error) = installed {
+            // Whether the manifest lists them is unknown, so no writer may have them, and the files stay.
+            inner.schedule.jobs.lock().unneeded.extend(unneeded);
+            return Err(error);
+        }
+    }
+    let epochs: Vec<u32> = epochs().collect();
+    // A pool's extent is free once its MemTable is gone.
+    drop(unneeded);
+    epochs.into_iter().for_each(|epoch| inner.logs.discard(epoch));
+    inner.share_memory_if_shared();
+    Ok(true)
+}
+
+/// Epochs that were never given out.
+fn next_epochs(inner: &Inner, count: usize) -> Result<Vec<u32>> {
+    let epoch = |_| {
+        u32::try_from(inner.installer.next_file()).map_err(|_| Error::InvalidSetting {
+            setting: "log epoch",
+            value: "beyond 4,294,967,295".into(),
+            reason: "the database has used up its file ids; export it and import it into a new one"
+                .into(),
+        })
+    };
+    (0..count).map(epoch).collect()
+}
+
+/// While no sealed segment is at hand, indexes have room for entries of this size. Smaller ones fill the index before
+/// the segment; more room is touched for nothing, as a rule, while writers wait.
+const ENTRY_BYTES_GUESSED: usize = 128;
+
+/// A segment that the manifest does not list yet.
+fn begin(inner: &Inner, epoch: u32) -> Result<LogSegment> {
+    let newest = inner.view.load().memtables.iter().find(|memtable| memtable.is_sealed()).cloned();
+    // Before it is known how large entries are. The pool's segments may be larger than all of the memory.
+    let most_entries = (inner.settings.segment_bytes / ENTRY_BYTES_GUESSED)
+        .min(inner.settings.memory_bytes / 8 / MemTable::INDEX_BYTES_AN_ENTRY);
+    let salt = salt_of(inner.salt, epoch);
+    let (fills_segments, is_for_batch) = {
+        let jobs = inner.schedule.jobs.lock();
+        (jobs.fills_segments, jobs.segments_wanted > 0)
+    };
+    let resources = inner.share.resources();
+    if resources.is_short() {
+        resources.relieve();
+    }
+    // A large batch reserves all its parts at once.
+    let is_whole = is_for_batch || fills_segments && !resources.is_short();
+    let extent = if is_whole { Extent::Whole } else { Extent::Growing };
+    let like = newest.as_deref();
+    let (memtable, file) =
+        inner.logs.begin(epoch, salt, spare(inner), like, most_entries, extent)?;
+    Ok(LogSegment { memtable: Arc::new(memtable), file })
+}
+
+/// What a retired MemTable leaves, if one is free.
+fn spare(inner: &Inner) -> Spare {
+    let mut jobs = inner.schedule.jobs.lock();
+    let free = jobs.retired.iter().position(is_unused);
+    let memtable = free.and_then(|at| Arc::try_unwrap(jobs.retired.swap_remove(at)).ok());
+    drop(jobs);
+    memtable.map(Spare::of).unwrap_or_default()
+}
+
+fn flush_one(inner: &Inner, memtable: &Arc<MemTable>) -> Result<()> {
+    let started = inner.clock.now();
+    let view = inner.view.load();
+    inner.gate.set_urgent_flushes(view.memtables.iter().filter(|m| m.is_sealed()).count());
+    drop(view);
+    let flushed = flush::flush(inner);
+    inner.gate.set_urgent_flushes(0);
+    let flushed = flushed?;
+    let now = inner.clock.now();
+    let mut jobs = inner.schedule.jobs.lock();
+    jobs.flushed = Some(Flushed { at: now, after: memtable.first_seqno().saturating_sub(1) });
+    // Recovered segments may have another size.
+    let is_like = memtable.header().capacity == inner.settings.segment_bytes as u64;
+    if is_like
+        && memtable.is_whole()
+        && jobs.fills_segments
+        && jobs.retired.is_empty()
+        && !inner.share.resources().is_short()
+    {
+        jobs.retired.push(memtable.clone());
+    }
+    drop(jobs);
+    // This opens the new tables, too.
+    inner.look_at_space();
+    inner.share_memory_if_shared();
+    // All that the lane did for it: that is how fast it takes segments from writers.
+    let bytes = flushed.iter().map(|memtable| memtable.bytes_used()).sum();
+    inner.stall.flushed(bytes, inner.clock.now().saturating_sub(started));
+    Ok(())
+}
+
+/// Whether deferred merges have come into force, and with that room was made for what found none.
+fn makes_room(inner: &Inner) -> bool {
+    if inner.schedule.jobs.lock().deferred.is_over() {
+        return false;
+    }
+    if install_deferred(inner).is_err() {
+        return false;
+    }
+    // Others may have taken some.
+    let mut jobs = inner.schedule.jobs.lock();
+    while jobs.deferred.is_installing() && !jobs.panicked {
+        inner.schedule.progress.wait_for(&mut jobs, IDLE);
+    }
+    true
+}
+
+/// Puts in force what was deferred, in the calling thread and beside the lanes.
+pub(crate) fn install_deferred(inner: &Inner) -> Result<()> {
+    let _hurry = Hurry::begin(&inner.schedule);
+    loop {
+        let mut jobs = inner.schedule.jobs.lock();
+        let Some(merged) = jobs.deferred.take_due(inner, inner.clock.now()) else { return Ok(()) };
+        let job = jobs.begin_install(merged);
+        drop(jobs);
+        run(inner, Lane::Compaction, job)?;
+    }
+}
+
+/// Tells writers how fast they may go now.
+pub(crate) fn update_debt(inner: &Inner) {
+    let (is_compacting, moved) = {
+        let jobs = inner.schedule.jobs.lock();
+        (jobs.is_compacting, jobs.deferred.moved())
+    };
+    inner.stall.set_debt(inner.clock.now(), || {
+        let view = inner.view.pin();
+        let sealed = || view.memtables.iter().filter(|memtable| memtable.is_sealed());
+        let index: usize = sealed().map(|memtable| memtable.index_bytes()).sum();
+        let mut debt = Debt {
+            sealed: sealed().count(),
+            index_share: index as f64 / (inner.settings.memory_bytes / 2) as f64,
+            sealed_limit: inner.settings.sealed_segments,
+            sealed_free: inner.logs.pool().map_or(0, |_| inner.settings.sealed_segments / 2),
+            segment_bytes: inner.settings.segment_bytes,
+            is_compacting,
+            ..Debt::default()
+        };
+        for keyspace in view.version.keyspaces.values() {
+            let moved = moved.get(&keyspace.id).unwrap_or(&NOTHING);
+            let owed = pick::debt(keyspace, inner.sizes, moved);
+            // A goal's is the height where most runs lie above each other, of which a merge elsewhere takes nothing.
+            let is_of_runs = !keyspace.settings.has_space_goal();
+            let done = if is_of_runs { inner.under_way.runs_done(keyspace.id) } else { 0.0 };
+            let runs = owed.level_0_runs as f64 - done;
+            let excess = (runs - owed.level_0_trigger as f64).max(0.0);
+            debt.level_0_excess_runs = debt.level_0_excess_runs.max(excess);
+            debt.compaction_bytes += owed.bytes;
+        }
+        debt
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::background::step_lane;
+    use crate::options::settings::{KeyspaceSettings, Log, Settings, Shape};
+    use crate::options::space_policy::{Dedup, Ratio};
+    use crate::{Db, Env};
+    use esker_base::Clock;
+    use esker_base::background::Stepped;
+    use esker_pmem::{Accept, Pool};
+    use esker_storage::MemoryStorage;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+
+    /// A second passes with each look at it.
+    #[derive(Default)]
+    struct Ticking(AtomicU64);
+
+    impl Clock for Ticking {
+        fn now(&self) -> Duration {
+            Duration::from_secs(self.0.fetch_add(1, Ordering::Relaxed))
+        }
+        fn sleep(&self, _: Duration) {}
+    }
+
+    #[test]
+    fn writers_keep_their_pace_until_the_last_compaction_has_ended() {
+        let env =
+            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let db = Db::open_with(env, Settings { log: Log::None, ..Settings::default() }).unwrap();
+        let (inner, now) = (db.inner(), db.inner().clock.now());
+        let owed = Debt { level_0_excess_runs: 22.0, segment_bytes: 1, ..Debt::default() };
+        inner.stall.set_debt(now, || owed);
+        inner.stall.note_stalled(Duration::ZERO, now + Duration::from_secs(3600));
+        {
+            let mut jobs = inner.schedule.jobs.lock();
+            (jobs.lane(Lane::Compaction).running, jobs.is_compacting) = (2, true);
+        }
+        update_debt(inner);
+        assert!(inner.stall.is_paced(), "two are at work");
+        rest(inner, inner.schedule.jobs.lock(), Lane::Compaction);
+        assert!(inner.stall.is_paced(), "one is");
+        rest(inner, inner.schedule.jobs.lock(), Lane::Compaction);
+        assert!(!inner.stall.is_paced());
+    }
+
+    /// A database over a pool of 16 segments, whose work is stepped.
+    fn over_a_pool(storage: &Arc<MemoryStorage>, pool: &std::path::Path) -> Db {
+        let opened = Pool::open(pool, Accept::Emulated).unwrap();
+        let env =
+            Env { background: Arc::new(Stepped), pool: Some(opened), ..Env::over(storage.clone()) };
+        let log = Log::Pmem { pool: pool.to_owned(), emulated: true };
+        Db::open_with(env, Settings { log, ..Settings::default() }).unwrap()
+    }
+
+    fn put_and_seal(db: &Db, key: &[u8]) {
+        db.put(&db.default_keyspace(), key, b"value").unwrap();
+        db.inner().commit.lock_tail().seal();
+    }
+
+    #[test]
+    fn of_a_segment_that_was_followed_by_another_the_other_is_not_sealed() {
+        let env =
+            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let db = Db::open_with(env, Settings { log: Log::None, ..Settings::default() }).unwrap();
+        put_and_seal(&db, b"a");
+        db.put(&db.default_keyspace(), b"b", b"value").unwrap();
+        let memtables = db.inner().view.load().memtables.clone();
+        assert!(db.inner().commit.lock_tail().seal_segment(&memtables[1]));
+        assert!(!memtables[0].is_sealed());
+        assert!(db.inner().commit.lock_tail().seal_segment(&memtables[0]));
+    }
+
+    #[test]
+    fn while_flushes_are_behind_segments_of_a_pool_are_prepared_two_ahead() {
+        let dir = tempfile::Builder::new().tempdir_in("/dev/shm").unwrap();
+        let pool = dir.path().join("POOL");
+        drop(Pool::create(&pool, 17 << 20, Accept::Emulated).unwrap());
+        let storage = Arc::new(MemoryStorage::new());
+        let db = over_a_pool(&storage, &pool);
+        let ready = || {
+            while step_lane(db.inner(), Lane::Prepare) {}
+            let jobs = db.inner().schedule.jobs.lock();
+            jobs.prepared.iter().map(|segment| segment.memtable.epoch()).collect::<Vec<_>>()
+        };
+        db.put(&db.default_keyspace(), b"a", b"value").unwrap();
+        assert_eq!(ready().len(), 1, "nothing waits for a flush");
+        db.inner().commit.lock_tail().seal();
+        let two = ready();
+        assert_eq!(two.len(), 2);
+        assert!(two[0] < two[1], "writers begin the older one first");
+        put_and_seal(&db, b"b");
+        assert_eq!(ready()[0], two[1]);
+        (0..40u8).for_each(|key| put_and_seal(&db, &[key]));
+    }
+
+    #[test]
+    fn a_sealed_memtable_that_is_sorted_by_itself_makes_its_flush_longer() {
+        let env = Env {
+            background: Arc::new(Stepped),
+            clock: Arc::new(Ticking::default()),
+            ..Env::over(Arc::new(MemoryStorage::new()))
+        };
+        let default_keyspace = KeyspaceSettings {
+            shape: Shape::Tiered { runs: 8 },
+            dedup: Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) },
+            ..KeyspaceSettings::default()
+        };
+        let db = Db::open_with(
+            env,
+            Settings { log: Log::None, default_keyspace, ..Settings::default() },
+        );
+        let db = db.unwrap();
+        (0..100u32).for_each(|n| db.put(&db.default_keyspace(), &n.to_be_bytes(), b"v").unwrap());
+        let inner = db.inner();
+        inner.commit.lock_tail().seal();
+        assert!(step_lane(inner, Lane::Flush), "it is sorted");
+        assert_eq!(inner.stall.sorting(), Duration::from_secs(1));
+        assert!(step_lane(inner, Lane::Flush), "it is flushed");
+        assert_eq!((inner.stall.sorting(), db.stats().flushes), (Duration::ZERO, 1));
+    }
+}

@@ -1,0 +1,569 @@
+//! What a lane does next, from what there is.
+
+use super::{Job, Jobs, Lane, Urgency};
+use crate::compaction::execute::job::Merged;
+use crate::compaction::in_progress::Busy;
+use crate::compaction::pick;
+use crate::compaction::plan::{Plan, Reason};
+use crate::compaction::space::budget::Surroundings;
+use crate::engine::Inner;
+use crate::options::sizes::Sizes;
+use crate::version::KeyspaceVersion;
+use crate::version::super_version::View;
+use esker_base::KeyspaceId;
+use esker_memtable::{MemTable, Room};
+use esker_storage::Pace;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) fn next_job(
+    inner: &Inner,
+    jobs: &mut Jobs,
+    lane: Lane,
+    urgency: Urgency,
+) -> Option<Job> {
+    let now = inner.clock.now();
+    if !jobs.lane(lane).ready(now) {
+        return None;
+    }
+    if lane == Lane::Compaction {
+        if jobs.opening.openers > 0 {
+            return None;
+        }
+        if urgency == Urgency::Spare {
+            let plan = next_deletes(inner, jobs)?;
+            jobs.begin_plan(&plan);
+            return Some(Job::Compact(plan));
+        }
+        if let Some(merged) = jobs.deferred.take_due(inner, now) {
+            return Some(jobs.begin_install(merged));
+        }
+        let due = next_due_plan(inner, jobs);
+        if due.is_none()
+            && let Some(merged) = next_in_the_way(inner, jobs)
+        {
+            return Some(jobs.begin_install(merged));
+        }
+        jobs.is_compacting &= due.is_some() || jobs.lane(lane).running > 0;
+        if due.is_none()
+            && let Some(job) = retry_tables(inner, jobs, now)
+        {
+            return Some(job);
+        }
+        let plan = due?;
+        jobs.begin_plan(&plan);
+        return Some(Job::Compact(plan));
+    }
+    if jobs.lane(lane).running > 0 {
+        return None;
+    }
+    let job = match lane {
+        Lane::Prepare => next_growth(jobs).or_else(|| next_segment(inner, jobs)),
+        Lane::Flush => next_flush(inner, jobs).or_else(|| next_seal(inner, jobs)),
+        _ => next_sync(inner, jobs, now),
+    }?;
+    jobs.flushing = match &job {
+        Job::Flush(memtable) => Some(memtable.epoch()),
+        _ => jobs.flushing,
+    };
+    jobs.lane(lane).running += 1;
+    Some(job)
+}
+
+/// A deferred merge that keeps others from being chosen.
+fn next_in_the_way(inner: &Inner, jobs: &mut Jobs) -> Option<Merged> {
+    if jobs.deferred.is_empty() || inner.gate.is_cancelled() {
+        return None;
+    }
+    jobs.take_in_the_way(inner, &inner.view.pin())
+}
+
+/// What could not be read may have been on a device that failed for a while.
+fn retry_tables(inner: &Inner, jobs: &mut Jobs, now: Duration) -> Option<Job> {
+    if inner.gate.is_cancelled() || !jobs.retry.begin(now) {
+        return None;
+    }
+    jobs.lane(Lane::Compaction).running += 1;
+    Some(Job::RetryTables)
+}
+
+/// The active segment doubles once half of it is used, and grows to what writers wait for.
+fn next_growth(jobs: &mut Jobs) -> Option<Job> {
+    let segment = jobs.growing.take_if(|segment| segment.memtable.is_sealed());
+    drop(segment);
+    let memtable = &jobs.growing.as_ref()?.memtable;
+    let (used, room, whole) = (memtable.used(), memtable.room(), memtable.whole_room());
+    let wanted = jobs.room_wanted.filter(|(epoch, _)| *epoch == memtable.epoch());
+    let wanted = wanted.map_or(room, |(_, wanted)| wanted);
+    let grow = |used: u32, room: u32, wanted: u32, whole: u32| {
+        let next = if used >= room / 2 { room.saturating_mul(2) } else { room };
+        let next = next.max(wanted);
+        // What would be left is no step worth taking.
+        if next >= whole / 4 * 3 { whole } else { next.max(room) }
+    };
+    let next = Room {
+        bytes: grow(used.bytes, room.bytes, wanted.bytes.next_multiple_of(PAGE_BYTES), whole.bytes),
+        entries: grow(used.entries, room.entries, wanted.entries, whole.entries),
+    };
+    if next == room {
+        return None;
+    }
+    let is_late = !room.holds(wanted) || used.bytes > room.bytes / 4 * 3;
+    let pace = if is_late { Pace::Hurried } else { Pace::Ahead };
+    Some(Job::Grow(jobs.growing.clone()?, next, pace))
+}
+
+/// Segments grow by whole pages.
+const PAGE_BYTES: u32 = 4 << 10;
+
+fn next_segment(inner: &Inner, jobs: &Jobs) -> Option<Job> {
+    let view = inner.view.pin();
+    let wanted = wants_segments(inner, jobs, &view) && can_prepare(inner, jobs, &view);
+    (wanted || !jobs.unneeded.is_empty()).then_some(Job::Prepare)
+}
+
+/// How many segments are to be in readiness: one as long as flushes keep up, and the log's number once
+/// they do not.
+pub(super) fn segments_ahead(inner: &Inner, view: &View) -> usize {
+    let is_behind = view.memtables.iter().any(|memtable| memtable.is_sealed());
+    if is_behind { inner.logs.segments_ahead() } else { 1 }
+}
+
+/// Whether so few segments are in readiness that more are to be prepared.
+pub(crate) fn wants_segments(inner: &Inner, jobs: &Jobs, view: &View) -> bool {
+    let is_used = jobs.needs_segment || inner.logs.pool().is_some() || is_active_used(view);
+    let are_few = is_used && jobs.prepared.len() * 2 <= segments_ahead(inner, view);
+    jobs.wants_segment && (are_few || !jobs.are_gathered(jobs.segments_wanted))
+}
+
+/// Whether there is no active segment, or a quarter of it is used: then the next one is worth preparing.
+fn is_active_used(view: &View) -> bool {
+    let active = view.memtables.first().filter(|memtable| !memtable.is_sealed());
+    active.is_none_or(|memtable| {
+        let (used, whole) = (memtable.used(), memtable.whole_room());
+        used.bytes >= whole.bytes / 4 || used.entries >= whole.entries / 4
+    })
+}
+
+/// Whether another segment may be prepared and the log has a place for it.
+pub(crate) fn can_prepare(inner: &Inner, jobs: &Jobs, view: &View) -> bool {
+    // A flushed MemTable that nobody reads any more gives its extent back.
+    let has_log =
+        || inner.logs.has_room() || !jobs.doubtful.is_empty() || jobs.retired.iter().any(is_unused);
+    match inner.logs.pool() {
+        // A pool is there to be filled.
+        Some(_) => has_log(),
+        None => has_room(inner, view),
+    }
+}
+
+/// Whether another segment may be prepared. One beyond the limit may, or writers could never fill
+/// the limit.
+fn has_room(inner: &Inner, view: &View) -> bool {
+    let sealed = view.memtables.iter().filter(|memtable| memtable.is_sealed()).count();
+    // A flush gives memory back.
+    let waits_for_flush = sealed > 0 && inner.share.resources().is_short();
+    sealed <= inner.settings.sealed_segments && !waits_for_flush
+}
+
+fn next_flush(inner: &Inner, jobs: &Jobs) -> Option<Job> {
+    let view = inner.view.pin();
+    let memtables = view.next_to_flush();
+    let (oldest, newest) = (memtables.first()?, memtables.last()?);
+    let visible = inner.commit.visible();
+    if newest.is_sealed() && newest.last_seqno() <= visible {
+        if !view.version.has_space_goal() {
+            return Some(Job::Flush(oldest.clone()));
+        }
+        // What keyspaces it has, and what of it each has, is known once it is sorted. All its entries would
+        // be read before, under the lock that a writer needs for its next segment.
+        let is_unsorted = |memtable: &&Arc<MemTable>| {
+            memtable.wants_order(visible) || memtable.bytes_by_keyspace().is_none()
+        };
+        if let Some(memtable) = memtables.iter().find(is_unsorted) {
+            return Some(Job::Sort(memtable.clone()));
+        }
+        let short = short_of_space(inner, jobs, &view, &memtables);
+        if short.is_empty() || !makes_space(inner, jobs, &view, &short) {
+            return Some(Job::Flush(oldest.clone()));
+        }
+    }
+    let active = view.memtables.first();
+    active
+        .filter(|memtable| memtable.wants_order(visible))
+        .map(|memtable| Job::Sort(memtable.clone()))
+}
+
+/// An active MemTable that was begun an eighth of the age of deletes ago: only in tables do deletes age.
+fn next_seal(inner: &Inner, jobs: &mut Jobs) -> Option<Job> {
+    let view = inner.view.pin();
+    let active = view.memtables.first()?;
+    if active.is_sealed() || active.entries() == 0 {
+        return None;
+    }
+    let now = inner.clock.calendar().as_secs();
+    match jobs.active_since {
+        Some((epoch, since)) if epoch == active.epoch() && since <= now => {
+            let is_due = now - since >= inner.settings.delete_age_max.as_secs() / 8;
+            is_due.then(|| Job::Seal(active.clone()))
+        }
+        _ => {
+            jobs.active_since = Some((active.epoch(), now));
+            None
+        }
+    }
+}
+
+/// The keyspaces that a flush of `memtables` would take beyond their goals for space.
+fn short_of_space(
+    inner: &Inner,
+    jobs: &Jobs,
+    view: &View,
+    memtables: &[Arc<MemTable>],
+) -> Vec<Arc<KeyspaceVersion>> {
+    let around = inner.surroundings(view, jobs);
+    let parts = bytes_by_keyspace(memtables).into_iter();
+    let there = parts.filter_map(|(id, bytes)| Some((view.version.keyspaces.get(&id)?, bytes)));
+    let is_short = |keyspace: &KeyspaceVersion, bytes| {
+        !pick::admits_flush(keyspace, bytes, &jobs.busy, inner.sizes, &around)
+    };
+    let short = there.filter(|(keyspace, bytes)| is_short(keyspace, *bytes));
+    short.map(|(keyspace, _)| keyspace.clone()).collect()
+}
+
+/// What each keyspace has of all `memtables` together, in bytes, as far as it is known.
+pub(crate) fn bytes_by_keyspace(memtables: &[Arc<MemTable>]) -> BTreeMap<KeyspaceId, u64> {
+    let mut bytes_by_keyspace = BTreeMap::new();
+    let parts = memtables.iter().filter_map(|memtable| memtable.bytes_by_keyspace());
+    for &(keyspace, bytes) in parts.flatten() {
+        *bytes_by_keyspace.entry(keyspace).or_default() += bytes;
+    }
+    bytes_by_keyspace
+}
+
+/// Whether compaction is at work in one of the keyspaces that are `short` of space, or can be. If not,
+/// waiting for it would be for ever, or for what others have to merge.
+fn makes_space(inner: &Inner, jobs: &Jobs, view: &View, short: &[Arc<KeyspaceVersion>]) -> bool {
+    let around = inner.surroundings(view, jobs);
+    let fails = jobs.lanes[Lane::Compaction as usize].error.is_some() || jobs.opening.openers > 0;
+    let can_merge = |keyspace: &KeyspaceVersion| {
+        !fails && pick::pick(keyspace, &jobs.busy, inner.sizes, &around).is_some()
+    };
+    short.iter().any(|it| !jobs.busy.is_idle(it.id) || can_merge(it))
+}
+
+/// Sealed segments are synced at once, off the write path: the frames written from then on say that
+/// these are durable, so that damage in them is told from a torn end. The active one is synced by
+/// the clock, if the settings say so.
+fn next_sync(inner: &Inner, jobs: &mut Jobs, now: Duration) -> Option<Job> {
+    if !inner.commit.syncs_later() || inner.commit.failure().is_some() {
+        return None;
+    }
+    let (synced, visible) = (inner.commit.synced(), inner.commit.visible());
+    if let Some(interval) = inner.sync_interval()
+        && now >= jobs.synced_at + interval
+        && synced < visible
+    {
+        jobs.synced_at = now;
+        return Some(Job::Sync(visible));
+    }
+    let view = inner.view.pin();
+    let sealed = view.memtables.iter().filter(|memtable| memtable.is_sealed());
+    let through = sealed.map(|memtable| memtable.last_seqno()).max()?;
+    (synced < through && through <= visible).then_some(Job::Sync(through))
+}
+
+/// The next plan: one that is due, or one for deletes.
+pub(crate) fn next_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
+    next_due_plan(inner, jobs).or_else(|| next_deletes(inner, jobs))
+}
+
+/// A plan for deletes: of those that are too old one at a time, so that what comes to be due finds a thread.
+fn next_deletes(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
+    let may_be_aged = !jobs.busy.runs_for(Reason::OldDeletes);
+    let aged = || next_by(inner, jobs, pick::pick_aged);
+    may_be_aged.then(aged).flatten().or_else(|| next_idle_plan(inner, jobs))
+}
+
+/// A plan that frees what deletes hide, if there is time.
+fn next_idle_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
+    is_idle(inner, jobs).then(|| next_by(inner, jobs, pick::pick_idle)).flatten()
+}
+
+/// Whether nothing is written, and nothing has been for a while; or somebody waits for all that there is to do. One plan at
+/// a time is done in idle time, so that what comes to be due finds a thread.
+fn is_idle(inner: &Inner, jobs: &Jobs) -> bool {
+    /// Another flush would come by then if writers were busy.
+    const AFTER: Duration = Duration::from_secs(1);
+    if jobs.busy.runs_for(Reason::Deletes) || inner.stall.waits_for_compaction() {
+        return false;
+    }
+    let flushed_at = jobs.flushed.map_or(jobs.opened_at, |flushed| flushed.at);
+    let is_quiet = inner.clock.now().saturating_sub(flushed_at) >= AFTER
+        && !inner.view.pin().memtables.iter().any(|memtable| memtable.is_sealed());
+    is_quiet || jobs.deferred.is_hurried()
+}
+
+/// The next plan of any keyspace that is due. Where something always is, deletes that are a quarter over their
+/// time come first, one plan at a time.
+pub(crate) fn next_due_plan(inner: &Inner, jobs: &Jobs) -> Option<Plan> {
+    let overdue = || {
+        let age = inner.settings.delete_age_max;
+        let age = age.saturating_add(age / 4);
+        next_by_age(inner, jobs, age, pick::pick_aged)
+    };
+    let may_be_aged = !jobs.busy.runs_for(Reason::OldDeletes);
+    may_be_aged.then(overdue).flatten().or_else(|| next_by(inner, jobs, pick::pick))
+}
+
+type Picker = fn(&KeyspaceVersion, &Busy, Sizes, &Surroundings) -> Option<Plan>;
+
+/// The next plan of any keyspace by `pick`, each in its turn: one with much to do, or whose plans fail, must not
+/// keep the others waiting.
+fn next_by(inner: &Inner, jobs: &Jobs, pick: Picker) -> Option<Plan> {
+    next_by_age(inner, jobs, inner.settings.delete_age_max, pick)
+}
+
+/// The same, with deletes that are too old after `age`.
+fn next_by_age(inner: &Inner, jobs: &Jobs, age: Duration, pick: Picker) -> Option<Plan> {
+    if inner.gate.is_cancelled() {
+        return None;
+    }
+    let view = inner.view.pin();
+    let mut around = inner.surroundings(&view, jobs);
+    around.aged_through = view.version.dates.aged(age, inner.clock.calendar().as_secs());
+    let keyspaces = &view.version.keyspaces;
+    let (after, upto) = match jobs.served {
+        Some(served) => (Bound::Excluded(served), Bound::Included(served)),
+        None => (Bound::Unbounded, Bound::Excluded(KeyspaceId::DEFAULT)),
+    };
+    let after = keyspaces.range((after, Bound::Unbounded));
+    let mut in_turn = after.chain(keyspaces.range((Bound::Unbounded, upto)));
+    in_turn.find_map(|(_, keyspace)| pick(keyspace, &jobs.busy, inner.sizes, &around))
+}
+
+/// Whether only the schedule still holds a flushed MemTable.
+pub(super) fn is_unused(memtable: &Arc<MemTable>) -> bool {
+    Arc::strong_count(memtable) == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::background::step_lane;
+    use crate::compaction::pick::l0_delay::Arrival;
+    use crate::db::Db;
+    use crate::options::keyspace::Keyspace;
+    use crate::options::settings::{KeyspaceSettings, Log, Settings, Shape};
+    use crate::options::space_policy::{Dedup, Ratio};
+    use crate::recovery::env::Env;
+    use crate::write::write_controller::Debt;
+    use esker_base::Error;
+    use esker_base::background::Stepped;
+    use esker_storage::MemoryStorage;
+    use esker_table::Compression;
+
+    fn open() -> Db {
+        let env =
+            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let settings = Settings {
+            log: Log::None,
+            segment_bytes: 64 << 10,
+            memory_bytes: 4 << 20,
+            ..Settings::default()
+        };
+        Db::open_with(env, settings).unwrap()
+    }
+
+    fn keyspace(db: &Db, name: &str, runs: u32, dedup: Dedup) -> Keyspace {
+        let (shape, compression) = (Shape::Tiered { runs }, Compression::None);
+        let settings = KeyspaceSettings { shape, dedup, compression, ..Default::default() };
+        db.keyspace(name, settings).unwrap()
+    }
+
+    fn put_and_flush(db: &Db, keyspace: &Keyspace, keys: u32) {
+        (0..keys).for_each(|n| db.put(keyspace, &n.to_be_bytes(), &[7; 400]).unwrap());
+        db.flush().unwrap();
+    }
+
+    #[test]
+    fn nothing_is_drained_from_level_0_as_long_as_a_memtable_waits_for_its_flush() {
+        let db = open();
+        let keyspace = keyspace(&db, "k", 8, Dedup::None);
+        let inner = db.inner();
+        let arrival = || inner.arrival(&inner.view.load(), &inner.schedule.jobs.lock());
+        assert_eq!(arrival(), None, "nothing was flushed");
+        put_and_flush(&db, &keyspace, 10);
+        let before = arrival().unwrap();
+        while arrival().unwrap().drained_bytes == 0 {}
+        (0..10u32).for_each(|n| db.put(&keyspace, &n.to_be_bytes(), &[7; 400]).unwrap());
+        inner.commit.lock_tail().seal();
+        assert_eq!(arrival(), Some(Arrival { drained_bytes: 0, ..before }));
+        db.flush().unwrap();
+        assert!(arrival().unwrap().after >= before.after + 10);
+    }
+
+    #[test]
+    fn level_0_waits_for_no_run_while_it_holds_writers_back_or_none_can_follow() {
+        let db = open();
+        let keyspace = keyspace(&db, "k", 8, Dedup::None);
+        let inner = db.inner();
+        let arrives = || inner.arrival(&inner.view.load(), &inner.schedule.jobs.lock()).is_some();
+        put_and_flush(&db, &keyspace, 10);
+        assert!(arrives());
+        let owe = |level_0_excess_runs| {
+            let debt = Debt { level_0_excess_runs, segment_bytes: 1, ..Debt::default() };
+            inner.stall.set_debt(inner.clock.now(), || debt);
+        };
+        owe(20.0);
+        assert!(!arrives());
+        owe(0.0);
+        assert!(arrives());
+        for lane in [Lane::Prepare, Lane::Flush] {
+            inner.schedule.jobs.lock().lane(lane).error = Some(Error::Closed);
+            assert!(!arrives(), "{lane:?}");
+            inner.schedule.jobs.lock().lane(lane).error = None;
+        }
+    }
+
+    #[test]
+    fn a_memtable_counts_as_being_flushed_from_the_choice_until_it_is_and_not_while_it_is_sorted() {
+        let db = open();
+        let goal = Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) };
+        let keyspace = keyspace(&db, "k", 8, goal);
+        (0..100u32).for_each(|n| db.put(&keyspace, &n.to_be_bytes(), &[7; 400]).unwrap());
+        db.inner().commit.lock_tail().seal();
+        let inner = db.inner();
+        let flushing = |jobs: &Jobs| {
+            let around = inner.surroundings(&inner.view.load(), jobs);
+            around.flushing_bytes.get(&keyspace.id()).copied().unwrap_or(0)
+        };
+        let mut jobs = inner.schedule.jobs.lock();
+        jobs.lane(Lane::Flush).running = 1;
+        assert_eq!(flushing(&jobs), 0, "the lane sorts");
+        jobs.lane(Lane::Flush).running = 0;
+        let mut job = next_job(inner, &mut jobs, Lane::Flush, Urgency::Due).unwrap();
+        if let Job::Sort(memtable) = &job {
+            assert_eq!(flushing(&jobs), 0, "it is being sorted");
+            memtable.build_order(inner.commit.visible());
+            memtable.weigh_keyspaces();
+            jobs.lane(Lane::Flush).running = 0;
+            job = next_job(inner, &mut jobs, Lane::Flush, Urgency::Due).unwrap();
+        }
+        assert!(matches!(job, Job::Flush(_)) && flushing(&jobs) > 40_000);
+        drop(jobs);
+        crate::background::executor::run(inner, Lane::Flush, job).unwrap();
+        assert_eq!(flushing(&inner.schedule.jobs.lock()), 0);
+    }
+
+    #[test]
+    fn no_compaction_is_chosen_while_the_tables_that_were_there_are_being_opened() {
+        let db = open();
+        let keyspace = keyspace(&db, "k", 2, KeyspaceSettings::default().dedup);
+        (0..2).for_each(|_| put_and_flush(&db, &keyspace, 10));
+        let mut jobs = db.inner().schedule.jobs.lock();
+        jobs.opening.openers = 1;
+        assert!(next_job(db.inner(), &mut jobs, Lane::Compaction, Urgency::Due).is_none());
+        jobs.opening.openers = 0;
+        assert!(
+            next_job(db.inner(), &mut jobs, Lane::Compaction, Urgency::Due).is_some(),
+            "one is due"
+        );
+    }
+
+    #[test]
+    fn tables_whose_reads_failed_are_tried_again_after_a_pause() {
+        let db = open();
+        let keyspace = keyspace(&db, "k", 8, Dedup::None);
+        put_and_flush(&db, &keyspace, 10);
+        let inner = db.inner();
+        let now = inner.clock.now();
+        let view = inner.view.load();
+        let (_, _, table) = view.version.keyspaces[&keyspace.id()].tables().next().unwrap();
+        table.mark_unreadable(&Error::io("read", "a file", std::io::ErrorKind::Other.into()));
+        let mut jobs = inner.schedule.jobs.lock();
+        jobs.retry.plan(now + Duration::from_secs(3600));
+        assert!(next_job(inner, &mut jobs, Lane::Compaction, Urgency::Due).is_none(), "the pause");
+        jobs.retry = Default::default();
+        jobs.retry.plan(Duration::ZERO);
+        inner.clock.sleep(Duration::from_millis(600));
+        let job = next_job(inner, &mut jobs, Lane::Compaction, Urgency::Due).unwrap();
+        assert!(matches!(job, Job::RetryTables));
+        assert!(
+            next_job(inner, &mut jobs, Lane::Compaction, Urgency::Due).is_none(),
+            "one at a time"
+        );
+        drop(jobs);
+        crate::background::executor::run(inner, Lane::Compaction, job).unwrap();
+        assert!(!table.is_unreadable(), "compaction may have it");
+        let jobs = inner.schedule.jobs.lock();
+        assert_eq!(jobs.lanes[Lane::Compaction as usize].running, 0);
+    }
+
+    #[test]
+    fn a_keyspace_needs_room_for_its_own_part_of_a_flush() {
+        let db = open();
+        let goal = || Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) };
+        let (tight, roomy) = (keyspace(&db, "tight", 8, goal()), keyspace(&db, "roomy", 8, goal()));
+        put_and_flush(&db, &tight, 200);
+        db.settle().unwrap();
+        let inner = db.inner();
+        let admits = |bytes| {
+            let view = inner.view.load();
+            let jobs = inner.schedule.jobs.lock();
+            let around = inner.surroundings(&view, &jobs);
+            let keyspace = &view.version.keyspaces[&tight.id()];
+            pick::admits_flush(keyspace, bytes, &jobs.busy, inner.sizes, &around)
+        };
+        // Files of merged tables are held until there is no room for a whole flush.
+        let mut held = Vec::new();
+        while admits(50_000) {
+            held.push(inner.view.load());
+            put_and_flush(&db, &tight, 20);
+            db.compact_keyspace(&tight).unwrap();
+        }
+        db.put(&tight, b"key", b"value").unwrap();
+        (0..120u32).for_each(|n| db.put(&roomy, &n.to_be_bytes(), &[7; 400]).unwrap());
+        inner.commit.lock_tail().seal();
+        let view = inner.view.load();
+        let oldest = view.memtables.last().unwrap();
+        oldest.build_order(inner.commit.visible());
+        oldest.weigh_keyspaces();
+        assert!(oldest.bytes_used() > 50_000);
+        let jobs = inner.schedule.jobs.lock();
+        assert!(short_of_space(inner, &jobs, &view, std::slice::from_ref(oldest)).is_empty());
+    }
+
+    #[test]
+    fn a_flush_waits_for_no_merges_but_those_that_make_room_for_it() {
+        let db = open();
+        let goal = Dedup::SpaceGoal { amp: Ratio::of_hundredths(120) };
+        let short = keyspace(&db, "short", 8, goal);
+        let other = keyspace(&db, "other", 2, Dedup::None);
+        put_and_flush(&db, &short, 1000);
+        db.settle().unwrap();
+        // Its files stay, whatever is merged.
+        let held = db.inner().view.load();
+        put_and_flush(&db, &short, 1000);
+        db.settle().unwrap();
+        put_and_flush(&db, &other, 10);
+        put_and_flush(&db, &other, 10);
+        db.put(&short, b"key", b"value").unwrap();
+        db.inner().commit.lock_tail().seal();
+        {
+            let (inner, jobs) = (db.inner(), db.inner().schedule.jobs.lock());
+            let view = inner.view.load();
+            let oldest = view.memtables.last().unwrap();
+            oldest.weigh_keyspaces();
+            let short = short_of_space(inner, &jobs, &view, std::slice::from_ref(oldest));
+            assert_eq!(short.len(), 1, "it is short of space");
+            assert!(next_plan(inner, &jobs).is_some(), "the other has something to merge");
+        }
+        while step_lane(db.inner(), Lane::Flush) {}
+        let view = db.inner().view.load();
+        assert!(view.memtables.iter().all(|memtable| !memtable.is_sealed()), "it is flushed");
+        drop(held);
+    }
+}

@@ -1,0 +1,324 @@
+//! Memory and threads, of one database or of several that share them.
+//!
+//! The budget is one sum. Each database charges what it holds: segments and their index, what its open
+//! tables pin, and its part of the DRAMTable. The block cache gets what is left.
+//!
+//! A database by itself charges for its segments what they may take. Databases that share charge what
+//! theirs take at the moment, for most of them are small. If all segments together take more than half
+//! of the budget, the largest MemTables are flushed, one after another, until the flushes in progress
+//! bring them back to half. Above three quarters, segments stop growing, and writers wait for flushes.
+//!
+//! A forked child has none of the threads, and its parent's locks may be held forever. So it takes no
+//! lock here: an open fails, and nothing is charged or given back.
+
+use super::worker_pool::Crew;
+use crate::engine::{Inner, dram_table_bytes, segments_at_most};
+use crate::options::settings::{Settings, within};
+use esker_base::{Error, Result};
+use esker_memtable::MemTable;
+use esker_pmem::OwnerProcess;
+use esker_table::BlockCache;
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A cache too small to hold a few blocks would make every scan read twice.
+const CACHE_BYTES_MIN: usize = 1 << 20;
+
+/// A memory budget, a block cache and background threads, for several databases of one process.
+///
+/// Clones stand for the same resources. Pass one to each database in
+/// [`Settings::resources`](crate::Settings::resources). A database that closes gives its share back.
+/// The threads run while a database is open. In a forked child, an open with the parent's resources
+/// fails with [`Error::Forked`](esker_base::Error::Forked).
+///
+/// ```
+/// # fn main() -> esker_base::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// use esker_lsm::{Db, Resources, Settings};
+///
+/// let resources = Resources::new(256 << 20, 2)?;
+/// let settings = Settings { resources: Some(resources.clone()), ..Settings::default() };
+/// let users = Db::open(dir.path().join("users"), settings.clone())?;
+/// let orders = Db::open(dir.path().join("orders"), settings)?;
+/// assert_eq!(resources.databases(), 2);
+/// # users.close()?;
+/// # orders.close()
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Resources {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    memory_bytes: usize,
+    background_threads: usize,
+    /// Whether more than one database may use them.
+    is_shared: bool,
+    owner: OwnerProcess,
+    crew: Arc<Crew>,
+    cache: BlockCache,
+    charges: Mutex<Charges>,
+}
+
+#[derive(Default)]
+struct Charges {
+    by_database: BTreeMap<u64, Charge>,
+    next: u64,
+}
+
+impl Charges {
+    fn sum(&self, part: impl Fn(&Charge) -> usize) -> usize {
+        self.by_database.values().map(part).sum()
+    }
+}
+
+/// What a database holds, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Charge {
+    /// MemTables: segments and their index.
+    pub(crate) segments: usize,
+    /// What of these waits for its flush.
+    pub(crate) sealed: usize,
+    /// Indexes, filters and tombstones of open tables.
+    pub(crate) tables: usize,
+    /// What the DRAMTable may take.
+    pub(crate) dram_table: usize,
+}
+
+impl Charge {
+    fn sum(&self) -> usize {
+        self.segments + self.tables + self.dram_table
+    }
+}
+
+/// One database's share, which it gives back when this is dropped.
+pub(crate) struct Share {
+    resources: Resources,
+    id: u64,
+    /// The database's part of the block cache.
+    pub(crate) cache: Arc<BlockCache>,
+}
+
+impl Resources {
+    /// Resources of `memory_bytes` bytes, at least 2 MiB, and of 1 to 64 threads for compactions. Flushes,
+    /// syncs and the preparation of segments have a thread each beside these.
+    pub fn new(memory_bytes: usize, background_threads: usize) -> Result<Resources> {
+        within("memory_bytes", memory_bytes, 2 << 20, usize::MAX)?;
+        within("background_threads", background_threads, 1, 64)?;
+        let cache = BlockCache::new(memory_bytes);
+        Ok(Resources::of(memory_bytes, background_threads, true, cache))
+    }
+
+    /// Those that the settings name, or of one database alone.
+    pub(crate) fn for_settings(settings: &Settings) -> Resources {
+        let own = || {
+            let taken = segments_at_most(settings) + dram_table_bytes(settings);
+            let cache = BlockCache::new(settings.memory_bytes.saturating_sub(taken));
+            Resources::of(settings.memory_bytes, settings.background_threads, false, cache)
+        };
+        settings.resources.clone().unwrap_or_else(own)
+    }
+
+    fn of(
+        memory_bytes: usize,
+        background_threads: usize,
+        is_shared: bool,
+        cache: BlockCache,
+    ) -> Resources {
+        let shared = Shared {
+            memory_bytes,
+            background_threads,
+            is_shared,
+            owner: OwnerProcess::current(),
+            crew: Crew::new(background_threads),
+            cache,
+            charges: Mutex::default(),
+        };
+        Resources { shared: Arc::new(shared) }
+    }
+
+    /// The memory budget, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.shared.memory_bytes
+    }
+
+    /// The threads for compactions.
+    pub fn background_threads(&self) -> usize {
+        self.shared.background_threads
+    }
+
+    /// How many databases use them now. 0 in a forked child.
+    pub fn databases(&self) -> usize {
+        self.charges().map_or(0, |charges| charges.by_database.len())
+    }
+
+    /// What all databases together have charged, in bytes. The block cache's blocks come on top, within
+    /// the budget. 0 in a forked child.
+    pub fn charged_bytes(&self) -> usize {
+        self.sum(Charge::sum)
+    }
+
+    /// `None` in a forked child.
+    fn charges(&self) -> Option<MutexGuard<'_, Charges>> {
+        self.shared.owner.is_current().then(|| self.shared.charges.lock())
+    }
+
+    fn sum(&self, part: impl Fn(&Charge) -> usize) -> usize {
+        self.charges().map_or(0, |charges| charges.sum(part))
+    }
+
+    /// Bytes of blocks in the cache now.
+    pub fn cache_bytes(&self) -> usize {
+        self.shared.cache.used_bytes()
+    }
+
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared.is_shared
+    }
+
+    pub(crate) fn crew(&self) -> &Arc<Crew> {
+        &self.shared.crew
+    }
+
+    /// The share of another database. Fails in a forked child.
+    pub(crate) fn share(&self) -> Result<Share> {
+        let forked = || Error::Forked { what: "resources that databases share".into() };
+        let mut charges = self.charges().ok_or_else(forked)?;
+        let id = charges.next;
+        charges.next += 1;
+        charges.by_database.insert(id, Charge::default());
+        let cache = Arc::new(self.shared.cache.for_another_owner());
+        Ok(Share { resources: self.clone(), id, cache })
+    }
+
+    /// Has every database that shares them take its part anew, because one came or went.
+    pub(crate) fn share_again(&self) {
+        if self.is_shared() && self.shared.owner.is_current() {
+            self.crew().for_each(|inner| inner.share_memory());
+        }
+    }
+
+    /// Whether segments take more than half of a shared budget.
+    pub(crate) fn is_short(&self) -> bool {
+        self.is_shared() && self.sum(|charge| charge.segments) > self.memory_bytes() / 2
+    }
+
+    /// Whether segments take more than three quarters of a shared budget, or more than half when what
+    /// waits for its flush is not counted.
+    pub(crate) fn is_over(&self) -> bool {
+        let half = self.memory_bytes() / 2;
+        self.is_shared() && (self.active() > half || self.sum(|it| it.segments) > half / 2 * 3)
+    }
+
+    /// What segments take without those that wait for their flush, in bytes.
+    fn active(&self) -> usize {
+        self.sum(|charge| charge.segments.saturating_sub(charge.sealed))
+    }
+
+    /// Frees the MemTables that databases keep for reuse. If the flushes in progress do not bring segments
+    /// back to half of the budget either, has the largest active MemTable of all databases flushed.
+    pub(crate) fn relieve(&self) {
+        self.crew().for_each(|inner| inner.free_retired());
+        if self.active() <= self.memory_bytes() / 2 {
+            return;
+        }
+        let mut largest: (usize, *const Inner) = (0, std::ptr::null());
+        self.crew().for_each(|inner| {
+            largest = largest.max((inner.relief_bytes(), Arc::as_ptr(inner)));
+        });
+        self.crew().for_each(|inner| {
+            if largest.0 > 0 && std::ptr::eq(Arc::as_ptr(inner), largest.1) {
+                inner.commit.lock_tail().seal();
+                inner.share_memory();
+                inner.schedule.wake();
+            }
+        });
+    }
+
+    fn fit_cache(&self, charges: &Charges) {
+        let left = self.memory_bytes().saturating_sub(charges.sum(Charge::sum));
+        self.shared.cache.set_capacity(left.max(CACHE_BYTES_MIN));
+    }
+}
+
+impl Share {
+    /// Says what the database holds from now on. The cache gets what is left.
+    pub(crate) fn charge(&self, charge: Charge) {
+        let Some(mut charges) = self.resources.charges() else { return };
+        // Nothing is held once it was given back.
+        let Some(held) = charges.by_database.get_mut(&self.id) else { return };
+        if std::mem::replace(held, charge) != charge {
+            self.resources.fit_cache(&charges);
+        }
+    }
+
+    /// What the database holds, in bytes.
+    pub(crate) fn charged_bytes(&self) -> usize {
+        let charges = self.resources.charges();
+        charges.and_then(|it| it.by_database.get(&self.id).map(Charge::sum)).unwrap_or(0)
+    }
+
+    /// Gives the share back, the blocks in the cache included.
+    pub(crate) fn give_back(&self) {
+        let Some(mut charges) = self.resources.charges() else { return };
+        if charges.by_database.remove(&self.id).is_none() {
+            return;
+        }
+        self.cache.remove_own();
+        self.resources.fit_cache(&charges);
+        drop(charges);
+        self.resources.share_again();
+    }
+
+    pub(crate) fn resources(&self) -> &Resources {
+        &self.resources
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+impl PartialEq for Resources {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+impl Eq for Resources {}
+
+impl std::fmt::Debug for Resources {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Resources")
+            .field("memory_bytes", &self.memory_bytes())
+            .field("background_threads", &self.background_threads())
+            .field("databases", &self.databases())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// What a flush of the active MemTable would free, in bytes. 0 if it has not grown: the next one takes
+    /// as much.
+    fn relief_bytes(&self) -> usize {
+        let view = self.view.pin();
+        let has_grown = |memtable: &Arc<MemTable>| {
+            let first = MemTable::first_room(memtable.whole_room().bytes as usize);
+            memtable.entries() > 0 && memtable.room().bytes > first.bytes
+        };
+        let active = view.memtables.first().filter(|memtable| !memtable.is_sealed());
+        active.filter(|memtable| has_grown(memtable)).map_or(0, |memtable| memtable.memory_bytes())
+    }
+
+    /// Frees the MemTables that are kept for reuse.
+    fn free_retired(&self) {
+        let retired = std::mem::take(&mut self.schedule.jobs.lock().retired);
+        if !retired.is_empty() {
+            self.share_memory();
+        }
+    }
+}

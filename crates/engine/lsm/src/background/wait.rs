@@ -1,0 +1,471 @@
+//! Waiting for background work: writers for a segment, and callers for a flush, a compaction, or
+//! peace. Without threads, whoever waits does the work.
+
+use super::executor::{give_back_unneeded, install_deferred, run_plan, update_debt};
+use super::picker::{can_prepare, next_plan, wants_segments};
+use super::{IDLE, Jobs, Lane, step_lane};
+use crate::compaction::execute::pending_installs::Hurry;
+use crate::compaction::pick::manual;
+use crate::engine::Inner;
+use crate::version::super_version::View;
+use crate::write::group_commit::LogSegment;
+use crate::write::{Rotation, TailGuard};
+use esker_base::{Error, KeyspaceId, Result};
+use esker_memtable::{MemTable, Room};
+use parking_lot::MutexGuard;
+use std::sync::Arc;
+use std::time::Duration;
+
+impl Rotation for Inner {
+    fn rotate(&self, tail: &mut TailGuard<'_>) -> Result<bool> {
+        let prepared = {
+            let mut jobs = self.schedule.jobs.lock();
+            if jobs.closing {
+                return Err(Error::Closed);
+            }
+            jobs.wants_segment = true;
+            let are_held_back = jobs.are_segments_held_back();
+            jobs.needs_segment = jobs.prepared.is_empty() || are_held_back;
+            let prepared = if are_held_back { None } else { jobs.prepared.pop_front() };
+            jobs.small_is_next &= prepared.is_none();
+            jobs.small_waits = prepared.is_none() && (jobs.small_waits || are_held_back);
+            prepared
+        };
+        let Some(segment) = prepared else { return Ok(false) };
+        self.begin(tail, segment);
+        Ok(true)
+    }
+
+    fn wait_for_segment(&self) -> Result<()> {
+        // Another writer may have taken the segment that this one waited for: then there is an active one
+        // with space, and the next is not prepared yet.
+        let look = |jobs: &Jobs| {
+            if jobs.are_segments_held_back() {
+                return Prepared::LargeBatchFirst;
+            }
+            let is_there = !jobs.prepared.is_empty() || !jobs.needs_segment;
+            if is_there { Prepared::Enough } else { Prepared::TooFew }
+        };
+        self.wait_for_prepared(look).inspect_err(|_| {
+            let mut jobs = self.schedule.jobs.lock();
+            (jobs.small_waits, jobs.small_is_next) = (false, false);
+        })
+    }
+
+    fn take_segments(&self, count: usize) -> Result<Option<Vec<LogSegment>>> {
+        let mut jobs = self.schedule.jobs.lock();
+        if jobs.closing {
+            return Err(Error::Closed);
+        }
+        jobs.wants_segment = true;
+        if !jobs.are_gathered(count) {
+            return Ok(None);
+        }
+        jobs.segments_wanted = 0;
+        jobs.small_is_next |= count > 0 && jobs.small_waits;
+        self.schedule.progress.notify_all();
+        Ok(Some(jobs.prepared.drain(..count).collect()))
+    }
+
+    fn begin(&self, tail: &mut TailGuard<'_>, segment: LogSegment) {
+        let memtable = segment.memtable.clone();
+        {
+            let view = self.view.pin();
+            let mut jobs = self.schedule.jobs.lock();
+            jobs.fills_segments |=
+                view.memtables.first().is_some_and(|before| is_well_filled(before));
+            jobs.growing = Some(segment.clone()).filter(|_| !memtable.is_whole());
+            jobs.needs_segment = false;
+        }
+        tail.activate(segment);
+        // Readers must find the MemTable before anything in it is visible.
+        self.view.change(|view| view.memtables.insert(0, memtable));
+        update_debt(self);
+        self.schedule.wake();
+    }
+
+    fn put_back(&self, segments: Vec<LogSegment>) {
+        let mut jobs = self.schedule.jobs.lock();
+        segments.into_iter().rev().for_each(|segment| jobs.prepared.push_front(segment));
+        // A writer may have looked for them meanwhile.
+        self.schedule.progress.notify_all();
+    }
+
+    fn wait_for_segments(&self, count: usize) -> Result<()> {
+        self.schedule.jobs.lock().segments_wanted = count;
+        let look = |jobs: &Jobs| match jobs.are_gathered(count) {
+            true => Prepared::Enough,
+            false => Prepared::TooFew,
+        };
+        let waited = self.wait_for_prepared(look);
+        if waited.is_err() {
+            self.want_no_segments();
+            self.schedule.jobs.lock().set_unneeded_aside(self.logs.segments_ahead());
+            // If it fails, the prepare lane tries again.
+            let _ = give_back_unneeded(self);
+        }
+        waited
+    }
+
+    fn want_no_segments(&self) {
+        self.schedule.jobs.lock().segments_wanted = 0;
+        self.schedule.progress.notify_all();
+    }
+
+    fn wait_for_room(&self, memtable: &MemTable, room: Room) -> Result<()> {
+        let started = self.clock.now();
+        let waited = self.wait_until(|jobs, view| {
+            if memtable.is_sealed() || memtable.room().holds(room) {
+                return Wait::Over;
+            }
+            let wanted = jobs.room_wanted.filter(|(epoch, _)| *epoch == memtable.epoch());
+            let room = wanted.map_or(room, |(_, other)| room.or(other));
+            jobs.room_wanted = Some((memtable.epoch(), room));
+            match flush_may_make_room(jobs, view) {
+                true => Wait::For(Lane::Flush),
+                false => Wait::For(Lane::Prepare),
+            }
+        });
+        let now = self.clock.now();
+        self.stall.note_stalled(now.saturating_sub(started), now);
+        waited
+    }
+
+    fn look_ahead(&self) {
+        self.schedule.wake();
+    }
+}
+
+/// Whether so much of a segment was used that the next one is worth preparing as a whole.
+fn is_well_filled(memtable: &MemTable) -> bool {
+    let (used, whole) = (memtable.used(), memtable.whole_room());
+    used.bytes > whole.bytes / 2 || used.entries > whole.entries / 2
+}
+
+/// How often a full pool is looked at again: the last reader of a flushed MemTable, which gives its
+/// extent back, wakes nobody.
+const FULL_POOL: Duration = Duration::from_millis(1);
+
+/// Whether there was no room for a segment when one was last tried for, and a MemTable waits for its flush: its log
+/// goes when it is a table, and makes room.
+fn flush_may_make_room(jobs: &mut Jobs, view: &View) -> bool {
+    let is_full = jobs.lane(Lane::Prepare).error.as_ref().is_some_and(Error::is_out_of_space);
+    is_full && view.memtables.iter().any(|memtable| memtable.is_sealed())
+}
+
+/// What a waiter waits for.
+enum Wait {
+    Over,
+    For(Lane),
+    /// Until a large batch has its segments or is refused. What fails meanwhile is that batch's error.
+    ForLargeBatch,
+}
+
+/// What is prepared for a writer.
+enum Prepared {
+    Enough,
+    TooFew,
+    /// A large batch gathers segments, and goes first.
+    LargeBatchFirst,
+}
+
+impl Inner {
+    /// Waits until `look` finds enough prepared, or says why there never will be.
+    fn wait_for_prepared(&self, look: impl Fn(&Jobs) -> Prepared) -> Result<()> {
+        let started = self.clock.now();
+        let waited = self.wait_until(|jobs, view| {
+            match look(jobs) {
+                Prepared::Enough => return Wait::Over,
+                Prepared::LargeBatchFirst => return Wait::ForLargeBatch,
+                Prepared::TooFew => {}
+            }
+            if flush_may_make_room(jobs, view) {
+                Wait::For(Lane::Flush)
+            } else if jobs.lane(Lane::Prepare).running > 0 || can_prepare(self, jobs, view) {
+                Wait::For(Lane::Prepare)
+            } else {
+                // If a flush can't make room, the writer is to hear why.
+                Wait::For(Lane::Flush)
+            }
+        });
+        let now = self.clock.now();
+        self.stall.note_stalled(now.saturating_sub(started), now);
+        waited
+    }
+
+    /// Has the first segment prepared, so that the first write need not wait for it. If that fails,
+    /// the first write will say so: reads can do without.
+    pub(crate) fn await_first_segment(&self) {
+        if self.ask_for_first_segment() {
+            let _ = self.wait_for_segment();
+        }
+    }
+
+    /// The same without waiting. Whether anybody does it: not without threads.
+    pub(crate) fn ask_for_first_segment(&self) -> bool {
+        let mut jobs = self.schedule.jobs.lock();
+        jobs.wants_segment |= jobs.has_threads;
+        jobs.needs_segment |= jobs.has_threads;
+        self.schedule.work.announce();
+        jobs.has_threads
+    }
+
+    /// Waits until `look` says that it is over, doing the work itself if there are no threads. Fails
+    /// with the error of the lane waited for if a try that started after this call failed.
+    fn wait_until(&self, mut look: impl FnMut(&mut Jobs, &View) -> Wait) -> Result<()> {
+        let schedule = &self.schedule;
+        let mut jobs = schedule.jobs.lock();
+        // The lane waited for that had failed before, and its tries then.
+        let mut failed_before: Option<(Lane, u64)> = None;
+        loop {
+            let lane = match look(&mut jobs, &self.view.pin()) {
+                Wait::Over => return Ok(()),
+                Wait::For(lane) => Some(lane),
+                Wait::ForLargeBatch => None,
+            };
+            if jobs.closing || jobs.panicked {
+                return Err(Error::Closed);
+            }
+            if lane != Some(Lane::Compaction)
+                && let Some(cause) = self.commit.failure()
+            {
+                // What was not acknowledged is never flushed, and fails no lane.
+                return Err(Error::LogFailed { cause: Arc::new(cause) });
+            }
+            let Some(lane) = lane else {
+                failed_before = None;
+                schedule.progress.wait_for(&mut jobs, IDLE);
+                continue;
+            };
+            if !jobs.has_threads {
+                jobs = self.step_while_waiting(jobs, lane)?;
+                continue;
+            }
+            let state = jobs.lane(lane);
+            if let Some(error) = state.error.clone() {
+                match failed_before {
+                    Some((before, attempts)) if before == lane && state.attempts > attempts => {
+                        return Err(error);
+                    }
+                    // Counted as failed while it still cleans up, a try may be asked for that comes later.
+                    Some((before, _)) if before == lane => state.retry_at = Duration::ZERO,
+                    // An old error: ask for another try.
+                    _ => {
+                        // A try under way began before this call.
+                        failed_before = Some((lane, state.attempts + state.running as u64));
+                        state.retry_at = Duration::ZERO;
+                    }
+                }
+            }
+            schedule.work.announce();
+            let pause = if self.logs.has_room() { IDLE } else { FULL_POOL };
+            schedule.progress.wait_for(&mut jobs, pause);
+        }
+    }
+
+    fn step_while_waiting<'a>(
+        &'a self,
+        jobs: MutexGuard<'a, Jobs>,
+        lane: Lane,
+    ) -> Result<MutexGuard<'a, Jobs>> {
+        drop(jobs);
+        // A flush may wait for compaction to make room for it; not once compaction has failed.
+        let make_room = || step_lane(self, Lane::Compaction) || step_lane(self, lane);
+        let stepped = step_lane(self, lane) || (lane == Lane::Flush && make_room());
+        let mut jobs = self.schedule.jobs.lock();
+        match jobs.lane(lane).error.clone() {
+            Some(_)
+                if lane == Lane::Prepare && flush_may_make_room(&mut jobs, &self.view.pin()) =>
+            {
+                Ok(jobs)
+            }
+            Some(error) => Err(error),
+            None if stepped => Ok(jobs),
+            // Nothing to do in this lane and not done: only a failed log holds things up.
+            None => Err(self
+                .commit
+                .failure()
+                .map_or(Error::Closed, |cause| Error::LogFailed { cause: Arc::new(cause) })),
+        }
+    }
+
+    /// Seals the active MemTable and waits until everything written before this call is in tables.
+    pub(crate) fn flush_all(&self) -> Result<()> {
+        let through = {
+            let mut tail = self.commit.lock_tail();
+            tail.seal();
+            tail.last_seqno()
+        };
+        update_debt(self);
+        self.schedule.wake();
+        let failed = || self.commit.failure();
+        let flushed = self.wait_until(|_, view| {
+            let flushed = |memtable: &Arc<MemTable>| memtable.first_seqno() > through;
+            let over = view.memtables.iter().all(flushed) || failed().is_some();
+            if over { Wait::Over } else { Wait::For(Lane::Flush) }
+        });
+        match failed() {
+            Some(cause) => Err(Error::LogFailed { cause: Arc::new(cause) }),
+            None => flushed,
+        }
+    }
+
+    /// Waits until background work has nothing left to do.
+    pub(crate) fn settle(&self) -> Result<()> {
+        self.wait_until(|jobs, view| {
+            let busy = jobs.lane(Lane::Flush).running > 0;
+            let waiting = view.memtables.iter().any(|memtable| memtable.is_sealed());
+            if busy || waiting { Wait::For(Lane::Flush) } else { Wait::Over }
+        })?;
+        // There is room for it now, if there ever is. If it fails, the next write will say so.
+        let _ = self.wait_until(|jobs, view| {
+            let is_running = jobs.lane(Lane::Prepare).running > 0;
+            let is_due = wants_segments(self, jobs, view);
+            let has_room = !flush_may_make_room(jobs, view) && can_prepare(self, jobs, view);
+            let waits = is_running || (is_due && has_room);
+            if waits { Wait::For(Lane::Prepare) } else { Wait::Over }
+        });
+        self.retry_tables(None);
+        let _hurry = Hurry::begin(&self.schedule);
+        self.wait_until(|jobs, _| {
+            let busy = jobs.lane(Lane::Compaction).running > 0 || jobs.opening.openers > 0;
+            if busy || !jobs.deferred.is_empty() || next_plan(self, jobs).is_some() {
+                Wait::For(Lane::Compaction)
+            } else {
+                Wait::Over
+            }
+        })
+    }
+
+    /// Merges everything in `keyspace` down to one level, in the calling thread and beside the lanes. If a table can't be
+    /// read, merges all that can be without it and then fails with [`Error::TableUnreadable`].
+    pub(crate) fn compact_fully(&self, keyspace: KeyspaceId) -> Result<()> {
+        self.flush_all()?;
+        self.retry_tables(Some(keyspace));
+        let _hurry = Hurry::begin(&self.schedule);
+        // Runs flushed from here on are left to the lanes, or this might never end.
+        let before_file = self.installer.next_file();
+        loop {
+            install_deferred(self)?;
+            let plan = {
+                let mut jobs = self.schedule.jobs.lock();
+                if jobs.closing || jobs.panicked {
+                    return Err(Error::Closed);
+                }
+                if jobs.opening.openers > 0 {
+                    self.schedule.progress.wait_for(&mut jobs, IDLE);
+                    continue;
+                }
+                let view = self.view.load();
+                let Some(keyspace) = view.version.keyspaces.get(&keyspace) else {
+                    return Err(crate::read::get::unknown(keyspace));
+                };
+                let around = self.surroundings(&view, &jobs);
+                let wanted = manual::full(keyspace, before_file, &jobs.busy, self.sizes, &around);
+                let is_idle = jobs.busy.is_idle(keyspace.id);
+                let unreadable = keyspace.unreadable(self.keys);
+                drop(view);
+                match wanted {
+                    Some(plan) if jobs.busy.permits(&plan) => {
+                        jobs.begin_plan(&plan);
+                        plan
+                    }
+                    // The table was marked just now: there may be another plan that does not need it.
+                    Some(plan) if plan.takes_unreadable() => continue,
+                    _ if is_idle => return unreadable.map_or(Ok(()), Err),
+                    _ => {
+                        self.schedule.progress.wait_for(&mut jobs, IDLE);
+                        continue;
+                    }
+                }
+            };
+            run_plan(self, plan)?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::background::step_lane;
+    use crate::{Db, Env, Log, Settings};
+    use esker_base::background::Stepped;
+    use esker_storage::MemoryStorage;
+
+    const SEGMENT_BYTES: usize = 64 << 10;
+
+    fn open() -> Db {
+        let env =
+            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let (log, segment_bytes, memory_bytes) = (Log::None, SEGMENT_BYTES, 4 << 20);
+        Db::open_with(env, Settings { log, segment_bytes, memory_bytes, ..Settings::default() })
+            .unwrap()
+    }
+
+    #[test]
+    fn a_writer_that_waited_for_one_large_batch_goes_before_the_next() {
+        let db = open();
+        let inner = db.inner();
+        let prepare = || while step_lane(inner, Lane::Prepare) {};
+        let begins = || inner.rotate(&mut inner.commit.lock_tail()).unwrap();
+        // No thread serves the lanes: the test does.
+        inner.schedule.set_threaded();
+        inner.schedule.jobs.lock().segments_wanted = 2;
+        assert!(!begins());
+        prepare();
+        assert!(!begins(), "the batch gathers");
+        let taken = inner.take_segments(2).unwrap().expect("two are there");
+        inner.schedule.jobs.lock().segments_wanted = 2;
+        assert!(begins(), "before the next batch");
+        prepare();
+        assert!(!begins(), "one goes before it, and no more");
+        prepare();
+        assert_eq!((taken.len(), inner.take_segments(2).unwrap().unwrap().len()), (2, 2));
+        inner.schedule.jobs.lock().has_threads = false;
+    }
+
+    /// While a large batch waits, another writer begins a segment that it would fit, and that can't grow.
+    struct Overtaken<'a>(&'a Inner);
+
+    impl Rotation for Overtaken<'_> {
+        fn wait_for_segments(&self, count: usize) -> Result<()> {
+            assert!(self.0.rotate(&mut self.0.commit.lock_tail()).unwrap());
+            self.0.wait_for_segments(count)
+        }
+        fn wait_for_room(&self, _: &MemTable, _: Room) -> Result<()> {
+            Err(Error::Closed)
+        }
+        fn want_no_segments(&self) {
+            self.0.want_no_segments();
+        }
+        fn rotate(&self, tail: &mut TailGuard<'_>) -> Result<bool> {
+            self.0.rotate(tail)
+        }
+        fn wait_for_segment(&self) -> Result<()> {
+            self.0.wait_for_segment()
+        }
+        fn look_ahead(&self) {}
+        fn take_segments(&self, count: usize) -> Result<Option<Vec<LogSegment>>> {
+            self.0.take_segments(count)
+        }
+        fn begin(&self, tail: &mut TailGuard<'_>, segment: LogSegment) {
+            self.0.begin(tail, segment);
+        }
+        fn put_back(&self, segments: Vec<LogSegment>) {
+            self.0.put_back(segments);
+        }
+    }
+
+    #[test]
+    fn a_large_batch_that_is_refused_its_growth_holds_no_segments_back() {
+        let db = open();
+        let (keyspace, inner) = (db.default_keyspace(), db.inner());
+        (0..8u8).for_each(|key| db.put(&keyspace, &[key], &[1; 4_000]).unwrap());
+        while step_lane(inner, Lane::Prepare) {}
+        let mut batch = db.batch();
+        (0..10u8).for_each(|key| batch.put(&keyspace, &[key], &[2; 4_000]));
+        let refused = inner.commit.write_large(&batch, SEGMENT_BYTES, &Overtaken(inner));
+        assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
+        assert_eq!(inner.schedule.jobs.lock().segments_wanted, 0);
+    }
+}

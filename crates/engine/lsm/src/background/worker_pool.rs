@@ -1,0 +1,363 @@
+//! The background threads, and the databases that they serve.
+//!
+//! Each thread serves one lane of all databases, in turn and one job at a time. So a compaction of one
+//! database keeps no other from its flush, and a database with much to do does not starve the others.
+//! Compactions that are due, of any database, come before those for deletes and before help with another's.
+//! The threads start with the first database that joins, and end with the last that leaves. While there
+//! is no work they sleep.
+//!
+//! A thread that finds no work sleeps only if nothing was announced since it began to look: the count of
+//! [`Signal`] tells.
+
+use super::{IDLE, Lane, visit};
+use crate::engine::Inner;
+use esker_base::background::Running;
+use esker_base::{Background, Priority, Result};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+/// Wakes the threads.
+///
+/// Its lock is one of the standard library. `parking_lot` keeps waiting threads in a table of the process,
+/// so a forked child would find the parent's idle threads there, which it does not have.
+#[derive(Default)]
+pub(crate) struct Signal {
+    announced: std::sync::Mutex<u64>,
+    work: std::sync::Condvar,
+}
+
+impl Signal {
+    /// Says that there may be work. What makes it so was stored before.
+    pub(crate) fn announce(&self) {
+        *self.lock() += 1;
+        self.work.notify_all();
+    }
+
+    fn count(&self) -> u64 {
+        *self.lock()
+    }
+
+    /// Returns once something was announced after `seen`, or after a while.
+    fn wait(&self, seen: u64, most: Duration) {
+        let announced = self.lock();
+        if *announced == seen {
+            drop(self.work.wait_timeout(announced, most));
+        }
+    }
+
+    /// A panic elsewhere leaves the count as it was.
+    fn lock(&self) -> std::sync::MutexGuard<'_, u64> {
+        self.announced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// See the file's head.
+pub(crate) struct Crew {
+    compaction_threads: usize,
+    pub(crate) signal: Arc<Signal>,
+    state: Mutex<State>,
+    /// Held while threads start or end.
+    threads: Mutex<Vec<Box<dyn Running>>>,
+}
+
+#[derive(Default)]
+struct State {
+    members: Arc<[Arc<Member>]>,
+    /// Databases that are leaving: a thread may still be at work for them.
+    leaving: usize,
+    ends: bool,
+}
+
+/// A database that is served.
+pub(crate) struct Member {
+    place: Mutex<Place>,
+    left: Condvar,
+}
+
+struct Place {
+    /// `None`: it has left.
+    inner: Option<Arc<Inner>>,
+    /// Threads that look for work in it, or do it.
+    visitors: usize,
+}
+
+impl Crew {
+    pub(crate) fn new(compaction_threads: usize) -> Arc<Crew> {
+        Arc::new(Crew {
+            compaction_threads,
+            signal: Arc::default(),
+            state: Mutex::default(),
+            threads: Mutex::default(),
+        })
+    }
+
+    /// Serves `inner` from now on. `None` if `background` has no threads: then its owner does the work.
+    pub(crate) fn join(
+        self: &Arc<Self>,
+        inner: &Arc<Inner>,
+        background: &dyn Background,
+    ) -> Result<Option<Arc<Member>>> {
+        let mut threads = self.threads.lock();
+        if threads.is_empty() {
+            *threads = self.start(background)?;
+        }
+        if threads.is_empty() {
+            return Ok(None);
+        }
+        let place = Place { inner: Some(inner.clone()), visitors: 0 };
+        let member = Arc::new(Member { place: Mutex::new(place), left: Condvar::new() });
+        self.change_members(|members| members.push(member.clone()));
+        Ok(Some(member))
+    }
+
+    /// Serves `member` no more. Returns once no thread is at work for it.
+    pub(crate) fn leave(&self, member: &Arc<Member>) {
+        self.state.lock().leaving += 1;
+        self.change_members(|members| members.retain(|other| !Arc::ptr_eq(other, member)));
+        // Without the lock of the threads: a slow job must not keep others from joining and leaving.
+        member.leave();
+        let mut threads = self.threads.lock();
+        let is_last = {
+            let mut state = self.state.lock();
+            state.leaving -= 1;
+            state.members.is_empty() && state.leaving == 0
+        };
+        if is_last {
+            self.end(&mut threads);
+        }
+    }
+
+    /// Does `work` for each database that it serves.
+    pub(crate) fn for_each(&self, mut work: impl FnMut(&Arc<Inner>)) {
+        let members = self.state.lock().members.clone();
+        for member in members.iter() {
+            // Its threads can't end it meanwhile: they don't own it.
+            member.visit(|inner| work(inner));
+        }
+    }
+
+    fn change_members(&self, change: impl FnOnce(&mut Vec<Arc<Member>>)) {
+        let mut state = self.state.lock();
+        let mut members = state.members.to_vec();
+        change(&mut members);
+        state.members = members.into();
+        drop(state);
+        self.signal.announce();
+    }
+
+    fn start(self: &Arc<Self>, background: &dyn Background) -> Result<Vec<Box<dyn Running>>> {
+        self.state.lock().ends = false;
+        let mut lanes = vec![
+            (Lane::Prepare, Priority::Normal, "esker-prepare".to_owned()),
+            (Lane::Flush, Priority::Normal, "esker-flush".to_owned()),
+            (Lane::Sync, Priority::Normal, "esker-sync".to_owned()),
+        ];
+        // Readers and writers come first. A compaction that falls behind slows writers in time.
+        let compaction = |n| (Lane::Compaction, Priority::Low, format!("esker-compact-{n}"));
+        lanes.extend((0..self.compaction_threads).map(compaction));
+        let mut threads = Vec::new();
+        for (lane, priority, name) in lanes {
+            let crew = self.clone();
+            match background.spawn(&name, priority, Box::new(move || crew.serve(lane))) {
+                Ok(thread) => threads.extend(thread),
+                Err(error) => {
+                    // If one can't be had, nobody may wait for what it would have done.
+                    self.end(&mut threads);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(threads)
+    }
+
+    fn end(&self, threads: &mut Vec<Box<dyn Running>>) {
+        self.state.lock().ends = true;
+        self.signal.announce();
+        for thread in threads.drain(..) {
+            thread.join();
+        }
+    }
+
+    /// What a thread runs.
+    fn serve(&self, lane: Lane) {
+        let mut turn = 0;
+        loop {
+            let seen = self.signal.count();
+            let members = match &*self.state.lock() {
+                State { ends: true, .. } => return,
+                State { members, .. } => members.clone(),
+            };
+            if !work(&members, lane, &mut turn) {
+                self.signal.wait(seen, pause(&members, lane));
+            }
+        }
+    }
+}
+
+/// Does one job of `lane` for one of `members`, the first one at `turn`. Returns whether there was one.
+fn work(members: &[Arc<Member>], lane: Lane, turn: &mut usize) -> bool {
+    for &urgency in lane.urgencies() {
+        for at in 0..members.len() {
+            let at = (*turn + at) % members.len();
+            // A database whose job has panicked says so itself, and the others are served on.
+            let does_job = |inner: &Arc<Inner>| {
+                catch_unwind(AssertUnwindSafe(|| visit(inner, lane, urgency))).unwrap_or(true)
+            };
+            if members[at].visit(does_job) {
+                *turn = (at + 1) % members.len();
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// How long a thread of `lane` sleeps at most.
+fn pause(members: &[Arc<Member>], lane: Lane) -> Duration {
+    let mut pause = IDLE;
+    // Only the lane that syncs wakes at the interval of a database.
+    for member in members.iter().filter(|_| lane == Lane::Sync) {
+        member.visit(|inner| pause = pause.min(inner.sync_interval().unwrap_or(IDLE)));
+    }
+    pause
+}
+
+impl Member {
+    /// Ends the visits. Returns once no thread is at work for the database.
+    fn leave(&self) {
+        let mut place = self.place.lock();
+        place.inner = None;
+        while place.visitors > 0 {
+            self.left.wait(&mut place);
+        }
+    }
+
+    /// Does `work` unless the database has left. False if it has.
+    fn visit<T: Default>(&self, work: impl FnOnce(&Arc<Inner>) -> T) -> T {
+        let inner = {
+            let mut place: MutexGuard<'_, Place> = self.place.lock();
+            let Some(inner) = place.inner.clone() else { return T::default() };
+            place.visitors += 1;
+            inner
+        };
+        let result = work(&inner);
+        // Before the visit ends: who closes the database drops it last.
+        drop(inner);
+        self.place.lock().visitors -= 1;
+        self.left.notify_all();
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::background::resources::Resources;
+    use crate::compaction::plan::Reason;
+    use crate::db::Db;
+    use crate::options::settings::{KeyspaceSettings, Log, Settings, Shape, Sync};
+    use crate::recovery::env::Env;
+    use esker_base::Clock;
+    use esker_base::background::Stepped;
+    use esker_storage::MemoryStorage;
+
+    #[derive(Default)]
+    struct Hand(Mutex<Duration>);
+
+    impl Clock for Hand {
+        fn now(&self) -> Duration {
+            *self.0.lock()
+        }
+        fn sleep(&self, duration: Duration) {
+            *self.0.lock() += duration;
+        }
+    }
+
+    /// A database with `runs` runs of which the last deletes all, and what serves it.
+    fn member(clock: &Arc<Hand>, runs: u32, log: Log) -> (Db, Arc<Member>) {
+        let env = Env {
+            background: Arc::new(Stepped),
+            clock: clock.clone(),
+            ..Env::over(Arc::new(MemoryStorage::new()))
+        };
+        let db = Db::open_with(env, Settings { log, ..Settings::default() }).unwrap();
+        let shape = Shape::Tiered { runs: 4 };
+        let settings = KeyspaceSettings { shape, ..KeyspaceSettings::default() };
+        let keyspace = db.keyspace("k", settings).unwrap();
+        for run in 1..=runs {
+            let keys = (0..100u32).map(|key| key.to_be_bytes());
+            match run == runs {
+                true => keys.for_each(|key| db.delete(&keyspace, &key).unwrap()),
+                false => keys.for_each(|key| db.put(&keyspace, &key, &[7; 100]).unwrap()),
+            }
+            db.flush().unwrap();
+        }
+        let member = member_of(&db);
+        (db, member)
+    }
+
+    fn member_of(db: &Db) -> Arc<Member> {
+        let place = Place { inner: Some(db.handle.inner.clone()), visitors: 0 };
+        Arc::new(Member { place: Mutex::new(place), left: Condvar::new() })
+    }
+
+    #[test]
+    fn no_second_memtable_is_sealed_while_the_flush_of_one_is_enough() {
+        let resources = Resources::new(16 << 20, 1).unwrap();
+        let databases = [(); 2].map(|()| {
+            let env =
+                Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+            let settings = Settings {
+                log: Log::None,
+                segment_bytes: 4 << 20,
+                resources: Some(resources.clone()),
+                ..Settings::default()
+            };
+            let db = Db::open_with(env, settings).unwrap();
+            let keys = (0..7_000u32).map(|key| key.to_be_bytes());
+            keys.for_each(|key| db.put(&db.default_keyspace(), &key, &[7; 400]).unwrap());
+            db
+        });
+        let crew = resources.crew();
+        crew.change_members(|members| members.extend(databases.iter().map(member_of)));
+        let sealed = || {
+            let active = databases.iter().map(|db| db.inner().view.load().memtables[0].clone());
+            active.filter(|memtable| memtable.is_sealed()).count()
+        };
+        assert!(resources.is_short() && sealed() == 0);
+        (0..2).for_each(|_| resources.relieve());
+        assert_eq!(sealed(), 1);
+        crew.change_members(Vec::clear);
+    }
+
+    #[test]
+    fn what_is_due_in_any_database_comes_before_deletes_of_another() {
+        let clock = Arc::new(Hand::default());
+        let (idle, first) = member(&clock, 2, Log::None);
+        let (busy, second) = member(&clock, 4, Log::None);
+        clock.sleep(Duration::from_secs(10));
+        let (members, mut turn) = ([first, second], 0);
+        let done = |db: &Db| {
+            let done = db.stats().compactions_done;
+            [Reason::RunsFull, Reason::Deletes].map(|reason| {
+                let done = done.of(reason);
+                done.down + done.in_place
+            })
+        };
+        assert!(work(&members, Lane::Compaction, &mut turn));
+        assert_eq!((done(&idle), done(&busy)), ([0, 0], [1, 0]));
+        assert!(work(&members, Lane::Compaction, &mut turn));
+        assert_eq!((done(&idle), done(&busy)), ([0, 1], [1, 0]));
+    }
+
+    #[test]
+    fn only_the_sync_lane_wakes_at_the_interval_of_syncs() {
+        let interval = Duration::from_millis(1);
+        let log = Log::File { dir: None, sync: Sync::Every(interval) };
+        let (_db, member) = member(&Arc::new(Hand::default()), 0, log);
+        let pauses = Lane::ALL.map(|lane| pause(std::slice::from_ref(&member), lane));
+        assert_eq!(pauses, [IDLE, IDLE, interval, IDLE]);
+    }
+}

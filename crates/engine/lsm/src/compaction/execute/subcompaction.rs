@@ -1,0 +1,291 @@
+//! Does a plan: merges its inputs, folds their versions, writes the outputs. All of compaction's I/O
+//! is here.
+//!
+//! Nothing is installed: the caller makes an edit of the plan and the [`Outcome`]. When a plan fails,
+//! or is cancelled, its output files are gone again.
+//!
+//! An output table ends at the first key after it has grown to its size, or overlaps too much of the
+//! level below. The range tombstones of the inputs are cut where tables end, so that together the
+//! outputs' tombstones cover just what the inputs' did:
+//!
+//! ```text
+//! versions     a b    d   f  g h │ k l    n   p q
+//! tombstones       [c────────────│──m)              table 1 ends with [c, k), table 2 starts [k, m)
+//! ```
+
+use crate::compaction::plan::{Part, Plan, PlanInput};
+use crate::compaction::space::garbage_estimate::estimate_plan;
+use crate::options::settings::KeyspaceSettings;
+use crate::options::sizes::GRANDPARENT_TABLES;
+use crate::output::output_files::{Filled, Next, OutputFiles, fill, finish};
+use crate::output::version_filter::Fold;
+use crate::read::level_iter::RunCursor;
+use crate::read::merging_iter::MergeCursor;
+use crate::version::{TableHandle, TableMeta};
+use esker_base::{EntryCursor, Error, MAX_SEQNO, RangeTombstone, Result, Seqno};
+use esker_storage::{Storage, WritableFile};
+use esker_table::{BlockCache, CursorPurpose, Origin, TableOptions, TableWriter};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a compaction needs from the engine around it.
+pub struct Context<'a> {
+    /// Where tables are.
+    pub storage: Arc<dyn Storage>,
+    /// For opening inputs. Their blocks pass it by.
+    pub cache: Arc<BlockCache>,
+    /// Gives a file id never given before.
+    pub next_file_id: &'a (dyn Fn() -> u64 + Sync),
+    /// The registered snapshots, read after the plan was made.
+    pub snapshots: Vec<Seqno>,
+    /// The keyspace's settings.
+    pub settings: KeyspaceSettings,
+    /// Makes the compaction end soon with [`Error::Closed`].
+    pub cancelled: &'a AtomicBool,
+    /// Called before so many bytes are written; may wait.
+    pub throttle: &'a (dyn Fn(u64) + Sync),
+    /// The size at which an output table ends.
+    pub table_bytes: u64,
+    /// Bits of the output tables' filter fingerprints.
+    pub fingerprint_bits: u8,
+    /// The level that is wanted of the samples of their keys.
+    pub sample_level: u8,
+    /// How much the database is expected to write while they live, if that is known.
+    pub expected_lifetime: Option<u64>,
+    /// What they say of where they come from.
+    pub origin: Option<Arc<Origin>>,
+}
+
+/// What a compaction did.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Outcome {
+    /// The tables written, in key order, for the plan's output run.
+    pub outputs: Vec<TableMeta>,
+    /// The tables written, in key order, for the newest input's run.
+    pub held_back: Vec<TableMeta>,
+    /// Bytes of the input tables.
+    pub read_bytes: u64,
+    /// Bytes of the output tables.
+    pub written_bytes: u64,
+    /// Versions read.
+    pub entries_in: u64,
+    /// Versions written.
+    pub entries_out: u64,
+    /// How many bytes the inputs' samples of keys had promised to free.
+    pub predicted_reclaim_bytes: u64,
+    /// Whether the inputs' counters of distinct keys contradicted those samples.
+    pub was_doubtful: bool,
+}
+
+impl Outcome {
+    /// Bytes that were made free.
+    pub fn freed_bytes(&self) -> u64 {
+        self.read_bytes.saturating_sub(self.written_bytes)
+    }
+
+    /// Whether as many bytes were freed as the samples had promised, give or take a tenth of them.
+    pub fn freed_what_was_expected(&self) -> bool {
+        let freed = self.freed_bytes();
+        freed.abs_diff(self.predicted_reclaim_bytes) <= freed / 10
+    }
+
+    /// Adds the outcome of the plan's next part.
+    pub fn join(&mut self, next: Outcome) {
+        self.outputs.extend(next.outputs);
+        self.held_back.extend(next.held_back);
+        self.read_bytes += next.read_bytes;
+        self.written_bytes += next.written_bytes;
+        self.entries_in += next.entries_in;
+        self.entries_out += next.entries_out;
+        self.predicted_reclaim_bytes += next.predicted_reclaim_bytes;
+        self.was_doubtful |= next.was_doubtful;
+    }
+}
+
+/// Why a part of a plan was not done.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What went wrong.
+    pub error: Error,
+    /// The input table whose read failed; `None` if something else did, such as a write of the output.
+    pub input: Option<Arc<TableHandle>>,
+}
+
+impl Failure {
+    fn of_input(error: Error, table: &Arc<TableHandle>) -> Self {
+        Failure { error, input: Some(table.clone()) }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure { error, input: None }
+    }
+}
+
+/// Does a part of a plan. The outcomes of all parts, joined in order, are the plan's; if one part
+/// fails, the caller removes the files of the others. The whole plan's reads, and the prediction,
+/// are accounted with its first part.
+pub fn execute_part(plan: &Plan, part: &Part, context: &Context<'_>) -> Result<Outcome, Failure> {
+    let mut outcome = Outcome::default();
+    if part.start.is_none() {
+        outcome.read_bytes = plan.input_bytes();
+        for table in plan.tables() {
+            table.reader(&context.cache).map_err(|error| Failure::of_input(error, table))?;
+        }
+        let estimate = estimate_plan(plan, &context.snapshots);
+        let reclaimed = estimate.map_or(0.0, |estimate| estimate.reclaimed_bytes());
+        outcome.predicted_reclaim_bytes = reclaimed as u64;
+        outcome.was_doubtful = estimate.is_some_and(|estimate| estimate.is_doubtful());
+    }
+    let mut work = Work {
+        plan,
+        part,
+        context,
+        merge: merge_of(plan, part, context),
+        fold: Fold::new(context.snapshots.clone(), plan.bottommost && !part.held_back),
+        files: OutputFiles::new(context),
+        grandparent: 0,
+        cut: 0,
+        outcome,
+    };
+    work.fold.set_tombstones(tombstones_of(plan, context)?);
+    match work.write() {
+        Ok(()) => Ok(work.outcome),
+        Err(error) => {
+            let input = work.merge.children().iter().find_map(RunCursor::failed).cloned();
+            Err(Failure { error, input })
+        }
+    }
+}
+
+/// A merge of the plan's inputs within `part`.
+fn merge_of(plan: &Plan, part: &Part, context: &Context<'_>) -> MergeCursor<RunCursor> {
+    let range = part.range();
+    let cursor = |input: &PlanInput| {
+        let (tables, cache) = (input.tables.clone(), context.cache.clone());
+        RunCursor::of_tables(tables, cache, CursorPurpose::Compaction).bounded(&range)
+    };
+    let children = plan.inputs.iter().map(cursor).collect();
+    MergeCursor::new(children).sharing(plan.span.shared_bytes())
+}
+
+/// The range tombstones of all inputs.
+fn tombstones_of(plan: &Plan, context: &Context<'_>) -> Result<Vec<RangeTombstone>, Failure> {
+    let mut tombstones = Vec::new();
+    for table in plan.tables().filter(|table| table.meta.range_tombstones > 0) {
+        let opened = table.reader(&context.cache);
+        let opened = opened.map_err(|error| Failure::of_input(error, table))?;
+        tombstones.extend(opened.tombstones().tombstones());
+    }
+    Ok(tombstones)
+}
+
+/// A part of a plan being done.
+struct Work<'a> {
+    plan: &'a Plan,
+    part: &'a Part,
+    context: &'a Context<'a>,
+    merge: MergeCursor<RunCursor>,
+    fold: Fold,
+    files: OutputFiles<'a>,
+    /// The first of the plan's grandparents that does not end before the last key.
+    grandparent: usize,
+    /// The first of the plan's cutting keys that was not passed.
+    cut: usize,
+    outcome: Outcome,
+}
+
+impl Work<'_> {
+    /// Writes all tables of the part.
+    fn write(&mut self) -> Result<()> {
+        let mut start = self.part.start.clone();
+        match &start {
+            None => self.merge.seek_first()?,
+            Some(start) => self.merge.seek(start, MAX_SEQNO)?,
+        }
+        while let Some(end) = self.write_table(start.as_deref())? {
+            start = Some(end);
+        }
+        self.files.keep()
+    }
+
+    /// Writes the table that starts at `start`, and says where the next one does.
+    fn write_table(&mut self, start: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+        let held_level = self.plan.newest_place().level as u8;
+        let mut options = TableOptions {
+            keyspace: self.plan.keyspace,
+            compression: self.context.settings.compression,
+            fingerprint_bits: self.context.fingerprint_bits,
+            level: if self.part.held_back { held_level } else { self.plan.output_level as u8 },
+            file_id: 0,
+            sample_level: self.context.sample_level,
+        };
+        let mut file = self.files.create(&mut options)?;
+        let mut writer =
+            TableWriter::new(&mut file, options).with_origin(self.context.origin.clone());
+        let filled = self.fill(&mut writer)?;
+        if self.context.cancelled.load(Ordering::Relaxed) {
+            return Err(Error::Closed);
+        }
+        let part_end = self.part.end.as_deref();
+        let next = self.merge.valid().then(|| self.merge.key());
+        let cut = next.filter(|key| part_end.is_none_or(|end| *key < end)).map(<[u8]>::to_vec);
+        let end = cut.as_deref().or(part_end);
+        match finish(writer, &self.fold, filled.versions_out, start, end)? {
+            Some(meta) => {
+                file.sync()?;
+                self.outcome.written_bytes += meta.bytes;
+                match self.part.held_back {
+                    true => self.outcome.held_back.push(meta),
+                    false => self.outcome.outputs.push(meta),
+                }
+            }
+            None => {
+                drop(file);
+                self.files.discard_last()?;
+            }
+        }
+        self.outcome.entries_in += filled.versions_in;
+        self.outcome.entries_out += filled.versions_out;
+        Ok(cut)
+    }
+
+    /// Fills a table up to its end or the part's.
+    fn fill(&mut self, writer: &mut TableWriter<'_>) -> Result<Filled> {
+        /// Keys between looks at whether to go on when nothing is written meanwhile.
+        const PATIENCE: u32 = 4096;
+        let table_bytes = self.context.table_bytes;
+        let part_end = self.part.end.as_deref();
+        let cancelled = self.context.cancelled;
+        let grandparents = &self.plan.grandparents[..];
+        let grandparent = &mut self.grandparent;
+        let (cutting, cut) = (self.plan.cutting.as_ref(), &mut self.cut);
+        let (mut overlapped, mut keys) = (0, 0u32);
+        fill(writer, &mut self.merge, &mut self.fold, |writer, key| {
+            keys += 1;
+            if part_end.is_some_and(|end| key >= end)
+                || (keys.is_multiple_of(PATIENCE) && cancelled.load(Ordering::Relaxed))
+            {
+                return Next::Cut;
+            }
+            if let Some(cutting) = cutting {
+                let from = *cut;
+                *cut += cutting.keys[from..].iter().take_while(|at| &at[..] <= key).count();
+                let bytes = writer.estimated_bytes();
+                let is_full =
+                    bytes >= cutting.most_bytes || (*cut > from && bytes >= cutting.least_bytes);
+                return if is_full && !writer.is_empty() { Next::Cut } else { Next::Add };
+            }
+            while let Some(table) = grandparents.get(*grandparent)
+                && table.meta.ends_before(key)
+            {
+                overlapped += if writer.is_empty() { 0 } else { table.meta.bytes };
+                *grandparent += 1;
+            }
+            let is_full = writer.estimated_bytes() >= table_bytes
+                || overlapped > GRANDPARENT_TABLES * table_bytes;
+            if is_full && !writer.is_empty() { Next::Cut } else { Next::Add }
+        })
+    }
+}

@@ -1,0 +1,153 @@
+//! What running plans hold. One whose edit is still to be made runs until then. Nor can a plan have a table that is known
+//! to be unreadable: it would fail.
+
+use super::plan::{Place, Plan, Reason};
+use crate::version::key_bounds::Span;
+use crate::version::{TableHandle, TableId};
+use esker_base::KeyspaceId;
+use std::collections::HashSet;
+
+/// The tables and the stretches of keys and places that running plans hold. The owner claims a plan
+/// when it starts and releases it when its edit is installed or it failed.
+#[derive(Debug, Default)]
+pub struct Busy {
+    tables: HashSet<TableId>,
+    claims: Vec<Claim>,
+}
+
+/// A plan's span, from its newest input's place to the oldest that it takes from or puts to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Claim {
+    keyspace: KeyspaceId,
+    span: Span,
+    newest: Place,
+    oldest: Place,
+    /// The level and the run of the output. `None` for a plan that only drops tables.
+    output: Option<(usize, u64)>,
+    expected_bytes: u64,
+    reason: Reason,
+}
+
+impl Claim {
+    fn of(plan: &Plan) -> Self {
+        Claim {
+            keyspace: plan.keyspace,
+            span: plan.span.clone(),
+            newest: plan.newest_place(),
+            oldest: plan.oldest_place(),
+            output: (!plan.is_drop()).then_some((plan.output_level, plan.output_run)),
+            expected_bytes: plan.expected_bytes,
+            reason: plan.reason,
+        }
+    }
+
+    /// Whether the two plans may not run together. A plan that only drops tables moves no data past
+    /// others, so only its tables matter.
+    fn meets(&self, other: &Claim) -> bool {
+        self.keyspace == other.keyspace
+            && self.output.is_some()
+            && other.output.is_some()
+            && self.newest <= other.oldest
+            && other.newest <= self.oldest
+            && self.span.overlaps(&other.span)
+    }
+}
+
+/// What a running plan holds, without a hold on its tables' files.
+#[derive(Clone, Debug)]
+pub struct Held {
+    tables: Vec<TableId>,
+    claim: Claim,
+}
+
+impl Held {
+    /// What `plan` holds.
+    pub fn by(plan: &Plan) -> Self {
+        let tables = plan.tables().map(|table| table.meta.id).collect();
+        Held { tables, claim: Claim::of(plan) }
+    }
+}
+
+impl Busy {
+    /// Whether no other plan can have a table: it is an input of a running one, or unreadable.
+    pub fn holds(&self, table: &TableHandle) -> bool {
+        table.is_unreadable() || self.tables.contains(&table.meta.id)
+    }
+
+    /// Whether the table is an input of a running plan.
+    pub(super) fn has_input(&self, table: TableId) -> bool {
+        self.tables.contains(&table)
+    }
+
+    /// Whether `plan` can be done, and may begin beside those that run. A table that can't be read can be dropped.
+    pub fn permits(&self, plan: &Plan) -> bool {
+        (plan.is_drop() || !plan.takes_unreadable()) && !self.meets(plan)
+    }
+
+    fn meets(&self, plan: &Plan) -> bool {
+        let claim = Claim::of(plan);
+        plan.tables().any(|table| self.tables.contains(&table.meta.id))
+            || self.claims.iter().any(|other| other.meets(&claim))
+    }
+
+    /// Marks `plan` as running. One of its tables may have been marked as unreadable since the plan was permitted.
+    pub fn claim(&mut self, plan: &Plan) {
+        debug_assert!(!self.meets(plan), "plans that run together must not meet");
+        self.tables.extend(plan.tables().map(|table| table.meta.id));
+        self.claims.push(Claim::of(plan));
+    }
+
+    /// Marks a plan, claimed before, as no longer running.
+    pub fn release(&mut self, held: &Held) {
+        for table in &held.tables {
+            self.tables.remove(table);
+        }
+        let at = self.claims.iter().position(|other| *other == held.claim);
+        self.claims.swap_remove(at.expect("only a claimed plan is released"));
+    }
+
+    /// About how many bytes the running plans of `keyspace` write in all.
+    pub fn expected_bytes(&self, keyspace: KeyspaceId) -> u64 {
+        self.claims_of(keyspace).map(|claim| claim.expected_bytes).sum()
+    }
+
+    /// How many running plans of `keyspace` were begun for `reason`.
+    pub fn begun_for(&self, keyspace: KeyspaceId, reason: Reason) -> usize {
+        self.claims_of(keyspace).filter(|claim| claim.reason == reason).count()
+    }
+
+    /// Whether a running plan of any keyspace was begun for `reason`.
+    pub fn runs_for(&self, reason: Reason) -> bool {
+        self.claims.iter().any(|claim| claim.reason == reason)
+    }
+
+    /// How many plans of `keyspace` are running.
+    pub fn count(&self, keyspace: KeyspaceId) -> usize {
+        self.claims_of(keyspace).count()
+    }
+
+    /// The run of `level` that a running plan of `keyspace` writes to.
+    pub(super) fn output_run(&self, keyspace: KeyspaceId, level: usize) -> Option<u64> {
+        let mut outputs = self.claims_of(keyspace).filter_map(|claim| claim.output);
+        outputs.find(|output| output.0 == level).map(|(_, run)| run)
+    }
+
+    /// Whether no plan of `keyspace` is running.
+    pub fn is_idle(&self, keyspace: KeyspaceId) -> bool {
+        self.count(keyspace) == 0
+    }
+
+    fn claims_of(&self, keyspace: KeyspaceId) -> impl Iterator<Item = &Claim> {
+        self.claims.iter().filter(move |claim| claim.keyspace == keyspace)
+    }
+
+    /// The number of running plans.
+    pub fn len(&self) -> usize {
+        self.claims.len()
+    }
+
+    /// Whether no plan is running.
+    pub fn is_empty(&self) -> bool {
+        self.claims.is_empty()
+    }
+}

@@ -1,0 +1,59 @@
+//! Runs of one level that are merged with each other, and stay in it.
+//!
+//! A level does that while it can't go on to the next: not yet, or not at all because an unreadable
+//! table is in the way. Its runs stay few, and such a merge is all of its debt.
+
+use super::Debt;
+use crate::compaction::plan::{Plan, PlanInput, Reason};
+use crate::options::sizes::Sizes;
+use crate::version::{KeyspaceVersion, Run};
+use std::sync::Arc;
+
+/// Whether one of the run's tables can't be read.
+pub(in crate::compaction) fn has_unreadable(run: &Run) -> bool {
+    run.tables().iter().any(|table| table.is_unreadable())
+}
+
+/// The newest readable runs in a row that are no more than twice as large as all newer ones among
+/// them: so merging them again and again writes each byte only a logarithmic number of times.
+pub(in crate::compaction) fn runs_alike(runs: &[Arc<Run>]) -> Option<&[Arc<Run>]> {
+    runs.split(|run| has_unreadable(run)).find_map(alike_in)
+}
+
+fn alike_in(runs: &[Arc<Run>]) -> Option<&[Arc<Run>]> {
+    (0..runs.len()).find_map(|from| {
+        let mut taken = runs[from].bytes();
+        let more = runs[from + 1..].iter().take_while(|run| {
+            let alike = run.bytes() <= 2 * taken;
+            taken += if alike { run.bytes() } else { 0 };
+            alike
+        });
+        let to = from + 1 + more.count();
+        (to - from >= 2).then(|| &runs[from..to])
+    })
+}
+
+/// Merges those of `runs`, of `level`, that are alike.
+pub(in crate::compaction) fn merge_alike(
+    keyspace: &KeyspaceVersion,
+    level: usize,
+    runs: &[Arc<Run>],
+    reason: Reason,
+    sizes: Sizes,
+) -> Option<Plan> {
+    let alike = runs_alike(runs)?;
+    let inputs = alike.iter().map(|run| PlanInput::whole(level, run)).collect();
+    Plan::new(keyspace, inputs, level, alike[0].id, reason, sizes)
+}
+
+/// The debt of `runs` that can't go on, as if they were of level 0. A merge is due from `trigger`
+/// runs on. Runs that no merge takes throttle no writer.
+pub(in crate::compaction) fn stuck_debt(runs: &[Arc<Run>], trigger: usize) -> Debt {
+    let alike = match runs.len() >= trigger {
+        true => runs_alike(runs).unwrap_or_default(),
+        false => &[],
+    };
+    let level_0_runs = runs.len().min(trigger + alike.len().saturating_sub(1));
+    let bytes = alike.iter().map(|run| run.bytes()).sum();
+    Debt { level_0_runs, level_0_trigger: trigger, bytes }
+}

@@ -1,0 +1,36 @@
+//! Runs that come to level 0 one after another, and whether a merge of those that are there waits for more.
+//!
+//! A merge of level 0 rewrites what lies below, however little it brings. While MemTables are flushed at a
+//! stretch, the next run is there before a merge of the last ones would be done, and one merge for all of them
+//! writes the level below once. So level 0 grows beyond [`LEVEL_0_RUNS`]: until it has [`LEVEL_0_RUNS_MOST`], or
+//! no run came for as long as the merge would take. To wait longer than that would cost reads more than it could
+//! spare writes: it is the rule for renting skis.
+
+use crate::options::sizes::{LEVEL_0_RUNS, LEVEL_0_RUNS_MOST};
+use crate::version::Run;
+use esker_base::Seqno;
+use std::sync::Arc;
+
+/// The last flush, as far as it tells that another one follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// Keyspaces with something newer in level 0 had a part in it.
+    pub after: Seqno,
+    /// So many bytes could merges have taken out of level 0 since then. None as long as MemTables wait.
+    pub drained_bytes: u64,
+}
+
+/// Whether `runs` of level 0, newest first, are to be merged by now.
+pub(in crate::compaction) fn is_level_0_due(runs: &[Arc<Run>], arrival: Option<Arrival>) -> bool {
+    let bytes = || runs.iter().map(|run| run.bytes()).sum::<u64>();
+    let waits = |arrival: Arrival| {
+        runs.len() < LEVEL_0_RUNS_MOST
+            && bytes() > arrival.drained_bytes
+            && runs.first().is_some_and(|run| reaches_beyond(run, arrival.after))
+    };
+    runs.len() >= LEVEL_0_RUNS && !arrival.is_some_and(waits)
+}
+
+fn reaches_beyond(run: &Arc<Run>, seqno: Seqno) -> bool {
+    run.tables().iter().any(|table| table.meta.max_seqno > seqno)
+}

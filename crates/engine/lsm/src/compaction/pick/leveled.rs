@@ -1,0 +1,400 @@
+//! The leveled picker: one run a level below level 0, each level so many times the one above.
+//!
+//! **Where levels are.** Data settles in the last level. While that is small, level 0 is merged
+//! straight into it: every level between would write each byte once more. When the last level
+//! outgrows [`DIRECT_OVERLAP`] times the least target, a level is put above it, `ratio` times
+//! smaller, and so on upwards. The shallowest level in use is the **base**: level 0 goes there.
+//!
+//! **Level 0** is merged, all runs at once, when it has [`LEVEL_0_RUNS`] of them, or some more if others come
+//! in quick succession (`arrival`). If that would
+//! rewrite much of the base for little new data, as in a keyspace that gets a small share of the
+//! writes, its newest runs of like size are merged with each other first. Where an unreadable table is in the way, the
+//! merge goes around it (`detour`), and runs that can't go on are merged with each other.
+//!
+//! **A level over its target** gives the stretch of tables that costs the fewest bytes of the next
+//! level for each byte that moves; deletes count double, for they make room.
+//!
+//! **One run a level.** A plan can empty the run that another, running plan writes to. The run comes
+//! back, under its ID, when that plan is installed. So until then every plan for that level writes to
+//! the same ID (`output_run`).
+
+use super::intra_level::{merge_alike, stuck_debt};
+use super::l0_delay::{Arrival, is_level_0_due};
+use super::{Debt, Moved};
+use crate::compaction::detour::Detour;
+use crate::compaction::in_progress::Busy;
+use crate::compaction::plan::{Plan, PlanInput, Reason};
+use crate::options::sizes::{DIRECT_OVERLAP, LEVEL_0_RUNS, Sizes};
+use crate::version::key_bounds::Span;
+use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle};
+use std::sync::Arc;
+
+const LAST: usize = LEVELS - 1;
+
+/// How large each level should be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::compaction) struct Targets {
+    /// The level that level 0 is merged into.
+    pub base: usize,
+    /// The most bytes of each level from the base to the last but one; no bound elsewhere.
+    pub bytes: [u64; LEVELS],
+}
+
+impl Targets {
+    pub fn of(keyspace: &KeyspaceVersion, ratio: u32, sizes: Sizes) -> Self {
+        let ratio = u64::from(ratio);
+        let mut bytes = [u64::MAX; LEVELS];
+        let mut size = keyspace.levels[LAST].bytes();
+        let mut base = LAST;
+        // A level twice as large as the next target would be over it at once.
+        while base > 1 && size > sizes.base_bytes() * DIRECT_OVERLAP.min(ratio) {
+            base -= 1;
+            size /= ratio;
+            bytes[base] = size.max(sizes.base_bytes());
+        }
+        // Nothing may pass a level that holds data: those above the base drain before it moves down.
+        let highest = (1..base).find(|&level| !keyspace.levels[level].is_empty()).unwrap_or(base);
+        bytes[highest..base].fill(sizes.base_bytes());
+        Targets { base: highest, bytes }
+    }
+}
+
+pub(in crate::compaction) fn pick(
+    keyspace: &KeyspaceVersion,
+    ratio: u32,
+    busy: &Busy,
+    sizes: Sizes,
+    arrival: Option<Arrival>,
+) -> Option<Plan> {
+    let targets = Targets::of(keyspace, ratio, sizes);
+    let level_0 = Level0::of(keyspace, targets.base);
+    let mut due: Vec<(f64, usize)> = (0..LAST)
+        .filter(|&level| level > 0 || level_0.is_due(arrival))
+        .map(|level| (score(keyspace, level, &targets, busy), level))
+        .filter(|&(score, _)| score >= 1.0)
+        .collect();
+    due.sort_by(|a, b| b.0.total_cmp(&a.0));
+    due.into_iter().find_map(|(_, level)| match level {
+        0 => level_0
+            .pick(keyspace, targets.base, busy, sizes, arrival)
+            .filter(|plan| busy.permits(plan)),
+        _ => down_from(keyspace, level, &targets, busy, sizes),
+    })
+}
+
+/// What is merged stays in the level that it is merged into, so that, unlike for scores, only what is moved down counts
+/// as gone.
+pub(in crate::compaction) fn is_due(
+    keyspace: &KeyspaceVersion,
+    ratio: u32,
+    sizes: Sizes,
+    arrival: Option<Arrival>,
+    moved: &Moved,
+) -> bool {
+    let targets = Targets::of(keyspace, ratio, sizes);
+    let is_too_large = |level: usize| {
+        let left = keyspace.levels[level].bytes().saturating_sub(moved[level]);
+        left > targets.bytes[level]
+    };
+    Level0::of(keyspace, targets.base).is_due(arrival) || (1..LAST).any(is_too_large)
+}
+
+/// How far over its target a level is, tables that are on their way out not counted. 1 is due.
+fn score(keyspace: &KeyspaceVersion, level: usize, targets: &Targets, busy: &Busy) -> f64 {
+    if level == 0 {
+        return keyspace.levels[0].runs.len() as f64 / LEVEL_0_RUNS as f64;
+    }
+    let Some(run) = run_of(keyspace, level) else { return 0.0 };
+    let staying = run.tables().iter().filter(|table| !busy.holds(table));
+    let bytes: u64 = staying.map(|table| table.meta.bytes).sum();
+    if bytes <= targets.bytes[level] { 0.0 } else { bytes as f64 / targets.bytes[level] as f64 }
+}
+
+/// The one run of a level below level 0.
+fn run_of(keyspace: &KeyspaceVersion, level: usize) -> Option<&Arc<Run>> {
+    debug_assert!(level > 0 && keyspace.levels[level].runs.len() <= 1, "one run a level");
+    keyspace.levels[level].runs.first()
+}
+
+/// The run that a plan for `level` writes to: the level's, or else that of the running plans for it.
+/// `newest`, the plan's newest input, if there is neither.
+pub(in crate::compaction) fn output_run(
+    keyspace: &KeyspaceVersion,
+    level: usize,
+    busy: &Busy,
+    newest: u64,
+) -> u64 {
+    let there = run_of(keyspace, level).map(|run| run.id);
+    there.or_else(|| busy.output_run(keyspace.id, level)).unwrap_or(newest)
+}
+
+/// Level 0, by what of it can go on to the base.
+struct Level0<'a> {
+    /// The runs that can, with what is in their way.
+    detour: Option<Detour<'a>>,
+    /// Newer runs, which wait for them.
+    waiting: &'a [Arc<Run>],
+    /// Runs that can't.
+    stuck: &'a [Arc<Run>],
+}
+
+impl<'a> Level0<'a> {
+    fn of(keyspace: &'a KeyspaceVersion, base: usize) -> Self {
+        let runs = &keyspace.levels[0].runs[..];
+        let detour = level_0_detour(keyspace, base);
+        let waiting = Detour::waiting(detour.as_ref(), runs);
+        let stuck = Detour::stuck(detour.as_ref(), runs);
+        Level0 { detour, waiting, stuck }
+    }
+
+    fn moving(&self) -> &[Arc<Run>] {
+        self.detour.as_ref().map_or(&[], |detour| detour.runs)
+    }
+
+    fn is_due(&self, arrival: Option<Arrival>) -> bool {
+        self.goes_on(arrival) || is_level_0_due(self.stuck, arrival)
+    }
+
+    /// Whether the runs that can go on are due, or those that wait for them.
+    fn goes_on(&self, arrival: Option<Arrival>) -> bool {
+        is_level_0_due(self.moving(), arrival) || is_level_0_due(self.waiting, arrival)
+    }
+
+    fn pick(
+        &self,
+        keyspace: &KeyspaceVersion,
+        base: usize,
+        busy: &Busy,
+        sizes: Sizes,
+        arrival: Option<Arrival>,
+    ) -> Option<Plan> {
+        let together = |runs| merge_alike(keyspace, 0, runs, Reason::Level0Small, sizes);
+        let moving = self.detour.as_ref().filter(|_| self.goes_on(arrival));
+        let Some(detour) = moving else { return together(self.stuck) };
+        let own: u64 = detour.runs.iter().map(|run| run.bytes()).sum();
+        let plan = into_base(keyspace, base, detour, Reason::Level0Runs, busy, sizes)?;
+        let below = plan.input_bytes() - own;
+        let pays = own >= sizes.small_table_bytes() && below <= own * DIRECT_OVERLAP;
+        if pays { Some(plan) } else { together(detour.runs).or(Some(plan)) }
+    }
+}
+
+/// The runs of level 0 that can be merged into `base`.
+pub(in crate::compaction) fn level_0_detour(
+    keyspace: &KeyspaceVersion,
+    base: usize,
+) -> Option<Detour<'_>> {
+    let below = run_of(keyspace, base).map_or(&[][..], |run| run.tables());
+    Detour::of(&keyspace.levels[0].runs, |_| below)
+}
+
+/// Runs of level 0 into `base`.
+pub(in crate::compaction) fn into_base(
+    keyspace: &KeyspaceVersion,
+    base: usize,
+    detour: &Detour<'_>,
+    reason: Reason,
+    busy: &Busy,
+    sizes: Sizes,
+) -> Option<Plan> {
+    let runs = detour.runs;
+    let mut inputs: Vec<_> = runs.iter().map(|run| PlanInput::whole(0, run)).collect();
+    inputs.extend(run_of(keyspace, base).and_then(|run| detour.joined(base, run)));
+    let output = (base, output_run(keyspace, base, busy, runs[0].id));
+    Plan::holding_back(keyspace, inputs, output, detour.held_back.clone(), reason, sizes)
+}
+
+/// A stretch of a run's tables, and what moving it down would rewrite.
+struct Stretch<'a> {
+    tables: &'a [Arc<TableHandle>],
+    cost: f64,
+}
+
+fn down_from(
+    keyspace: &KeyspaceVersion,
+    level: usize,
+    targets: &Targets,
+    busy: &Busy,
+    sizes: Sizes,
+) -> Option<Plan> {
+    /// Building a plan costs more than scoring a stretch; the best few are enough.
+    const TRIES: usize = 16;
+    let run = run_of(keyspace, level)?;
+    let excess = run.bytes().saturating_sub(targets.bytes[level]);
+    let mut stretches = stretches(keyspace, level, excess, busy, sizes);
+    stretches.sort_by(|a, b| a.cost.total_cmp(&b.cost));
+    stretches.iter().take(TRIES).find_map(|stretch| {
+        move_down(keyspace, level, level + 1, stretch.tables, Reason::LevelSize, busy, sizes)
+            .filter(|plan| busy.permits(plan))
+    })
+}
+
+/// For each table that is free, the best stretch that starts there: as long as it gets cheaper by
+/// the byte, moves no more than `excess`, and the plan stays within its bound.
+fn stretches<'a>(
+    keyspace: &'a KeyspaceVersion,
+    level: usize,
+    excess: u64,
+    busy: &Busy,
+    sizes: Sizes,
+) -> Vec<Stretch<'a>> {
+    let tables = run_of(keyspace, level).expect("a level over its target has a run").tables();
+    let below = run_of(keyspace, level + 1).map_or(&[][..], |run| run.tables());
+    // Sums from the left, so that a stretch's share is a difference.
+    let mut bytes_before = vec![0u64];
+    let mut busy_before = vec![0usize];
+    for table in below {
+        bytes_before.push(bytes_before[bytes_before.len() - 1] + table.meta.bytes);
+        let held = usize::from(busy.holds(table));
+        busy_before.push(busy_before[busy_before.len() - 1] + held);
+    }
+    let mut found = Vec::new();
+    for from in 0..tables.len() {
+        let mut best: Option<Stretch<'_>> = None;
+        let (mut own, mut weight) = (0u64, 0.0);
+        let first = below.partition_point(|b| b.meta.ends_before(&tables[from].meta.smallest));
+        for to in from..tables.len() {
+            let meta = &tables[to].meta;
+            if busy.holds(&tables[to]) {
+                break;
+            }
+            own += meta.bytes;
+            weight += meta.bytes as f64 * (1.0 + meta.deletes as f64 / meta.entries.max(1) as f64);
+            let span = Span::of_table(meta);
+            let after = below.partition_point(|b| !span.ends_before(&b.meta.smallest)).max(first);
+            let rewritten = bytes_before[after] - bytes_before[first];
+            let is_over = own > excess || own + rewritten > sizes.plan_bytes();
+            if busy_before[after] > busy_before[first] || (to > from && is_over) {
+                break;
+            }
+            // What moves is written as well.
+            let cost = (own + rewritten) as f64 / weight;
+            if best.as_ref().is_none_or(|best| cost < best.cost) {
+                best = Some(Stretch { tables: &tables[from..=to], cost });
+            }
+        }
+        found.extend(best);
+    }
+    found
+}
+
+/// Merges `tables`, a stretch of the run of `level`, into the run of `output_level`.
+pub(in crate::compaction) fn move_down(
+    keyspace: &KeyspaceVersion,
+    level: usize,
+    output_level: usize,
+    tables: &[Arc<TableHandle>],
+    reason: Reason,
+    busy: &Busy,
+    sizes: Sizes,
+) -> Option<Plan> {
+    let span = Span::of(tables)?;
+    let run = run_of(keyspace, level)?.id;
+    let mut inputs = vec![PlanInput { level, run, tables: tables.to_vec() }];
+    let below = run_of(keyspace, output_level);
+    inputs.extend(below.map(|run| PlanInput::overlapping(output_level, run, &span)));
+    let output_run = output_run(keyspace, output_level, busy, run);
+    Plan::new(keyspace, inputs, output_level, output_run, reason, sizes)
+}
+
+pub(in crate::compaction) fn debt(
+    keyspace: &KeyspaceVersion,
+    ratio: u32,
+    sizes: Sizes,
+    moved: &Moved,
+) -> Debt {
+    let targets = Targets::of(keyspace, ratio, sizes);
+    let level_0 = Level0::of(keyspace, targets.base);
+    let mut owed = stuck_debt(level_0.stuck, LEVEL_0_RUNS);
+    let (moving, waiting) = (level_0.moving(), stuck_debt(level_0.waiting, LEVEL_0_RUNS));
+    owed.level_0_runs = owed.level_0_runs.max(moving.len()).max(waiting.level_0_runs);
+    let mut arriving = 0;
+    let loses = keyspace.has_unreadable();
+    if moving.len() >= LEVEL_0_RUNS || level_0.waiting.len() >= LEVEL_0_RUNS {
+        arriving = moving.iter().map(|run| run.bytes()).sum();
+        owed.bytes += arriving + keyspace.levels[targets.base].bytes();
+    }
+    for (level, &moved) in moved.iter().enumerate().take(LAST).skip(targets.base) {
+        let held = (keyspace.levels[level].bytes() + arriving).saturating_sub(moved);
+        let stuck = if loses { stuck_bytes(keyspace, level) } else { 0 };
+        let excess = held.saturating_sub(targets.bytes[level]).min(held.saturating_sub(stuck));
+        if excess > 0 {
+            let rewritten = keyspace.levels[level + 1].bytes() as f64 / held as f64;
+            owed.bytes += (excess as f64 * (1.0 + rewritten)) as u64;
+        }
+        arriving = excess + moved;
+    }
+    owed
+}
+
+/// The bytes of `level` that can't move down: of tables that are unreadable, or lie over one that is.
+fn stuck_bytes(keyspace: &KeyspaceVersion, level: usize) -> u64 {
+    let is_unreadable = |table: &Arc<TableHandle>| table.is_unreadable();
+    let below = run_of(keyspace, level + 1);
+    let is_over_unreadable = |table: &TableHandle| {
+        below
+            .is_some_and(|run| Span::of_table(&table.meta).tables_of(run).iter().any(is_unreadable))
+    };
+    let tables = run_of(keyspace, level).into_iter().flat_map(|run| run.tables());
+    let stuck = tables.filter(|table| is_unreadable(table) || is_over_unreadable(table));
+    stuck.map(|table| table.meta.bytes).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::compaction::in_progress::Busy;
+    use crate::compaction::pick::{pick, pick_aged};
+    use crate::compaction::plan::{Plan, Reason};
+    use crate::compaction::space::budget::Surroundings;
+    use crate::manifest::version_edit::tests::sample_table;
+    use crate::options::settings::{KeyspaceSettings, Shape};
+    use crate::options::sizes::Sizes;
+    use crate::version::{KeyspaceVersion, Run, TableHandle, TableMeta};
+    use esker_base::KeyspaceId;
+    use std::sync::Arc;
+
+    const SIZES: Sizes = Sizes { segment_bytes: 1000 };
+
+    fn table(file: u64, smallest: &str, largest: &str, deletes: u64) -> Arc<TableHandle> {
+        let mut meta = TableMeta { deletes, bytes: 5000, ..sample_table(file) };
+        (meta.smallest, meta.largest) = (smallest.into(), largest.into());
+        (meta.largest_is_exclusive, meta.range_tombstones) = (false, 0);
+        TableHandle::detached(meta)
+    }
+
+    /// The next plan, claimed.
+    fn begin(busy: &mut Busy, plan: Option<Plan>, reason: Reason) -> Plan {
+        let plan = plan.expect("a plan");
+        assert_eq!(
+            (plan.output_level, plan.reason),
+            (5 + usize::from(plan.inputs[0].level == 5), reason)
+        );
+        busy.claim(&plan);
+        plan
+    }
+
+    #[test]
+    fn a_level_that_is_emptied_beside_a_plan_for_it_keeps_its_run() {
+        let settings =
+            KeyspaceSettings { shape: Shape::Leveled { ratio: 10 }, ..Default::default() };
+        let mut keyspace = KeyspaceVersion::new(KeyspaceId(0), "k".into(), settings);
+        let run = |id, tables| vec![Arc::new(Run::new(id, tables))];
+        keyspace.levels[4].runs = run(9, vec![table(1, "m", "n", 0), table(2, "p", "q", 0)]);
+        keyspace.levels[5].runs = run(5, vec![table(3, "a", "c", 7)]);
+        keyspace.levels[6].runs = run(2, vec![table(4, "a", "c", 0)]);
+        let around = Surroundings { aged_through: 1 << 40, ..Surroundings::default() };
+
+        let mut busy = Busy::default();
+        let mut next = |keyspace: &KeyspaceVersion, pick: fn(&_, &_, _, &_) -> _, reason| {
+            let plan = pick(keyspace, &busy, SIZES, &around);
+            begin(&mut busy, plan, reason)
+        };
+        next(&keyspace, pick_aged, Reason::OldDeletes);
+        let second = next(&keyspace, pick, Reason::LevelSize);
+        // The first plan is installed.
+        keyspace.levels[5].runs.clear();
+        let third = next(&keyspace, pick, Reason::LevelSize);
+        assert!(!second.span.overlaps(&third.span));
+        assert_eq!((second.output_run, third.output_run), (5, 5));
+    }
+}

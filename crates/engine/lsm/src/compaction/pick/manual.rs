@@ -1,0 +1,196 @@
+//! The plans of a compaction that a user asks for: everything down to one run, and deletes and what only
+//! a snapshot kept gone.
+//!
+//! [`full`] names the next plan; it is asked again after each until it has none. Plans are kept small
+//! where runs allow it: a leveled keyspace goes level by level, a stretch of tables at a time; a
+//! tiered one by groups of tables that overlap each other; and one with a goal for space by the merges
+//! that it would settle with, a little at a time and within its goal.
+//!
+//! An unreadable table stays, and so does everything above it within its bounds.
+
+use super::leveled::{Targets, into_base, level_0_detour, move_down, output_run};
+use crate::compaction::in_progress::Busy;
+use crate::compaction::plan::{Plan, PlanInput, Reason};
+use crate::compaction::space::budget::{Ledger, Surroundings};
+use crate::compaction::space::search::Search;
+use crate::options::settings::Shape;
+use crate::options::sizes::Sizes;
+use crate::options::space_policy::Dedup;
+use crate::version::key_bounds::Span;
+use crate::version::{KeyspaceVersion, LEVELS, Run, TableHandle};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The next plan of a full compaction. `None` if it is done or has to wait for plans in `busy`. Whether
+/// the plan may run beside those is for [`Busy::permits`] to say.
+///
+/// Runs of level 0 from `before_file` on are left alone, and tables in such files are not rewritten just
+/// to lose their garbage: with the file id that was next when the compaction began, it ends even while
+/// others write, and while a snapshot keeps garbage alive.
+pub fn full(
+    keyspace: &KeyspaceVersion,
+    before_file: u64,
+    busy: &Busy,
+    sizes: Sizes,
+    around: &Surroundings,
+) -> Option<Plan> {
+    let mut older = keyspace.clone();
+    older.levels[0].runs.retain(|run| run.id < before_file);
+    let last = (0..LEVELS).rev().find(|&level| !older.levels[level].is_empty())?;
+    let most_bytes = sizes.plan_bytes();
+    let gather = match (older.settings.shape, older.settings.dedup) {
+        (Shape::Leveled { ratio }, _) => down_one_level(&older, ratio, last, busy, sizes),
+        (_, Dedup::SpaceGoal { amp }) => {
+            let ledger = Ledger::of(keyspace, amp, busy, sizes, around);
+            let room = ledger.map_or(sizes.goal_plan_bytes() as f64, |ledger| ledger.room());
+            let snapshots = &around.snapshots;
+            let search = Search { keyspace: &older, busy, sizes, snapshots };
+            return within_goal(&search, room, before_file);
+        }
+        _ => merge_group(&older, last.max(1), busy, sizes),
+    };
+    gather.or_else(|| rewrite_garbage(&older, last, before_file, most_bytes, sizes))
+}
+
+/// Level 0 into the base, else a stretch of the highest level into the next that holds data. Where an unreadable table is in
+/// the way of that, a group of tables of the two that it does not overlap, or a stretch of a lower level.
+fn down_one_level(
+    keyspace: &KeyspaceVersion,
+    ratio: u32,
+    last: usize,
+    busy: &Busy,
+    sizes: Sizes,
+) -> Option<Plan> {
+    if !keyspace.levels[0].is_empty() {
+        let base = Targets::of(keyspace, ratio, sizes).base;
+        let detour = level_0_detour(keyspace, base);
+        let into_base = |it| into_base(keyspace, base, &it, Reason::Manual, busy, sizes);
+        let plan = detour.and_then(into_base);
+        if let Some(plan) = plan.or_else(|| merge_group(keyspace, base, busy, sizes)) {
+            return Some(plan);
+        }
+    }
+    let holds_data = |level: &usize| !keyspace.levels[*level].is_empty();
+    (1..last).filter(holds_data).find_map(|level| {
+        let below = (level + 1..=last).find(holds_data)?;
+        stretch_down(keyspace, level, below, busy, sizes)
+    })
+}
+
+/// The first stretch of `level` that can be merged into `below`.
+fn stretch_down(
+    keyspace: &KeyspaceVersion,
+    level: usize,
+    below: usize,
+    busy: &Busy,
+    sizes: Sizes,
+) -> Option<Plan> {
+    let tables = keyspace.levels[level].runs[0].tables();
+    let target = &keyspace.levels[below].runs[0];
+    let under = |stretch: &[Arc<TableHandle>]| {
+        Span::of(stretch).expect("at least one table").tables_of(target)
+    };
+    let can_go = |stretch: &[Arc<TableHandle>]| {
+        stretch.iter().chain(under(stretch)).all(|table| !table.is_unreadable())
+    };
+    let fits = |stretch: &[Arc<TableHandle>]| {
+        let all = stretch.iter().chain(under(stretch));
+        all.map(|table| table.meta.bytes).sum::<u64>() <= sizes.plan_bytes()
+    };
+    let from = (0..tables.len()).find(|&from| can_go(&tables[from..=from]))?;
+    let goes_on = |to: &usize| fits(&tables[from..*to]) && can_go(&tables[from..*to]);
+    let to = (from + 2..=tables.len()).take_while(goes_on).last().unwrap_or(from + 1);
+    move_down(keyspace, level, below, &tables[from..to], Reason::Manual, busy, sizes)
+}
+
+/// Merges the first group of overlapping tables of the levels up to `last`, none of them unreadable, that is not yet in the
+/// newest run of `last`.
+fn merge_group(keyspace: &KeyspaceVersion, last: usize, busy: &Busy, sizes: Sizes) -> Option<Plan> {
+    let target = keyspace.levels[last].runs.first().map(|run| run.id);
+    let group = groups(keyspace, last).into_iter().find(|group| {
+        group.iter().any(|(level, run, _)| *level != last || Some(run.id) != target)
+            && group.iter().all(|(_, _, table)| !table.is_unreadable())
+    })?;
+    let newest = group.iter().map(|(_, run, _)| run.id).max()?;
+    let mut inputs: BTreeMap<(usize, u64), Vec<Arc<TableHandle>>> = BTreeMap::new();
+    for (level, run, table) in group {
+        inputs.entry((level, run.id)).or_default().push(table.clone());
+    }
+    let inputs = inputs.into_iter().map(|((level, run), tables)| PlanInput { level, run, tables });
+    let output_run = match keyspace.settings.shape {
+        Shape::Leveled { .. } => output_run(keyspace, last, busy, newest),
+        Shape::Tiered { .. } => target.unwrap_or(newest),
+    };
+    Plan::new(keyspace, inputs.collect(), last, output_run, Reason::Manual, sizes)
+}
+
+/// The merges into the base that the keyspace would settle with, then those that rid it of its garbage.
+fn within_goal(search: &Search<'_>, room: f64, before_file: u64) -> Option<Plan> {
+    let (older, sizes, base) = (search.keyspace, search.sizes, LEVELS - 1);
+    // Merges that settled at the same time once made a run each. Where an unreadable table is in the way, they stay.
+    let has_runs = older.levels[base].runs.len() > 1;
+    if let Some(plan) = has_runs.then(|| merge_group(older, base, search.busy, sizes)).flatten() {
+        return Some(plan);
+    }
+    if let Some(mut plan) = search.settling(room) {
+        plan.reason = Reason::Manual;
+        return Some(plan);
+    }
+    let plan = rewrite_garbage(older, base, before_file, sizes.goal_plan_bytes(), sizes)?;
+    let fits = plan.expected_bytes as f64 <= room || search.is_idle();
+    fits.then(|| search.cut_for_base(plan))
+}
+
+type Placed<'a> = (usize, &'a Run, &'a Arc<TableHandle>);
+
+/// All tables of the levels up to `last`, in groups that share no key with each other, in key order.
+fn groups(keyspace: &KeyspaceVersion, last: usize) -> Vec<Vec<Placed<'_>>> {
+    let levels = keyspace.levels[..=last].iter().enumerate();
+    let runs = levels.flat_map(|(level, runs)| runs.runs.iter().map(move |run| (level, &**run)));
+    let mut tables: Vec<Placed<'_>> =
+        runs.flat_map(|(level, run)| run.tables().iter().map(move |t| (level, run, t))).collect();
+    tables.sort_by(|a, b| a.2.meta.smallest.cmp(&b.2.meta.smallest));
+    let mut groups: Vec<(Span, Vec<Placed<'_>>)> = Vec::new();
+    for placed in tables {
+        let meta = &placed.2.meta;
+        match groups.last_mut() {
+            Some((span, group)) if span.overlaps_table(meta) => {
+                span.widen(meta);
+                group.push(placed);
+            }
+            _ => groups.push((Span::of_table(meta), vec![placed])),
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+/// Rewrites, in place, a stretch of the newest run left that still holds deletes, or several versions of a
+/// key, of up to `most_bytes` or one table. Not above older runs, which an unreadable table has left: deletes would stay.
+fn rewrite_garbage(
+    keyspace: &KeyspaceVersion,
+    last: usize,
+    before_file: u64,
+    most_bytes: u64,
+    sizes: Sizes,
+) -> Option<Plan> {
+    let run = keyspace.levels[last].runs.first()?;
+    let has_garbage = |table: &Arc<TableHandle>| {
+        let meta = &table.meta;
+        let has_deletes = meta.deletes > 0 || meta.range_tombstones > 0;
+        !table.is_unreadable() && meta.id.file < before_file && (has_deletes || table.repeats() > 0)
+    };
+    let older = &keyspace.levels[last].runs[1..];
+    let is_above = |span: &Span| older.iter().any(|run| !span.tables_of(run).is_empty());
+    let can_lose =
+        |table: &Arc<TableHandle>| has_garbage(table) && !is_above(&Span::of_table(&table.meta));
+    let mut bytes = 0;
+    let from = run.tables().iter().position(can_lose)?;
+    let mut span = Span::of_table(&run.tables()[from].meta);
+    let stretch = run.tables()[from..].iter().take_while(|table| {
+        bytes += table.meta.bytes;
+        span.widen(&table.meta);
+        has_garbage(table) && !is_above(&span) && (bytes == table.meta.bytes || bytes <= most_bytes)
+    });
+    let input = PlanInput { level: last, run: run.id, tables: stretch.cloned().collect() };
+    Plan::new(keyspace, vec![input], last, run.id, Reason::Manual, sizes)
+}

@@ -1,0 +1,174 @@
+//! Which compaction to do next. Pure: a version and what is around it in, a plan out. What was found is kept with
+//! the version.
+
+pub(crate) mod droppable_tables;
+pub(crate) mod intra_level;
+pub mod l0_delay;
+pub(crate) mod leveled;
+pub mod manual;
+pub(crate) mod per_level;
+pub(crate) mod tiered;
+pub(crate) mod tombstones;
+
+use super::in_progress::Busy;
+use super::plan::Plan;
+use super::space::budget::Surroundings;
+use super::space::space_limit;
+use crate::options::settings::Shape;
+use crate::options::sizes::Sizes;
+use crate::options::space_policy::Dedup;
+use crate::version::{KeyspaceVersion, LEVELS};
+use l0_delay::Arrival;
+use tombstones::Which;
+
+/// Compaction work that is due: what back-pressure goes by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Debt {
+    /// Runs in level 0.
+    pub level_0_runs: usize,
+    /// With this many runs level 0 is due to be merged.
+    pub level_0_trigger: usize,
+    /// About how many bytes the merges that are due, and those that follow from them, will read.
+    pub bytes: u64,
+}
+
+/// The compaction of `keyspace` that is most worth doing and may run beside those in `busy`. `None`
+/// if nothing is due or what is due has to wait.
+pub fn pick(
+    keyspace: &KeyspaceVersion,
+    busy: &Busy,
+    sizes: Sizes,
+    around: &Surroundings,
+) -> Option<Plan> {
+    if let Some(plan) = droppable_tables::pick(keyspace, busy, &around.snapshots) {
+        return Some(plan);
+    }
+    match keyspace.settings.shape {
+        Shape::Leveled { ratio } => leveled::pick(keyspace, ratio, busy, sizes, around.arrival),
+        Shape::Tiered { runs } => {
+            let runs = runs as usize;
+            match keyspace.settings.dedup {
+                Dedup::PerLevel { threshold } => {
+                    per_level::pick(keyspace, runs, threshold, busy, sizes)
+                }
+                Dedup::SpaceGoal { amp } => {
+                    space_limit::pick(keyspace, runs, amp, busy, sizes, around)
+                }
+                Dedup::None => tiered::pick(keyspace, runs, busy, sizes),
+            }
+        }
+    }
+}
+
+/// The compaction of `keyspace` that gives back space which deletes free, if that is worth its writes: for when
+/// [`pick`] finds nothing in any keyspace.
+pub fn pick_idle(
+    keyspace: &KeyspaceVersion,
+    busy: &Busy,
+    sizes: Sizes,
+    around: &Surroundings,
+) -> Option<Plan> {
+    match keyspace.settings.dedup {
+        Dedup::SpaceGoal { amp } => space_limit::pick_idle(keyspace, amp, busy, sizes, around),
+        _ => pick_deletes(keyspace, busy, sizes, around, Which::Worthwhile),
+    }
+}
+
+/// The compaction of `keyspace` that takes on deletes which have stayed for too long: for when [`pick`] finds nothing in
+/// any keyspace. Where there is a goal for space, [`pick`] does so.
+pub fn pick_aged(
+    keyspace: &KeyspaceVersion,
+    busy: &Busy,
+    sizes: Sizes,
+    around: &Surroundings,
+) -> Option<Plan> {
+    match (keyspace.settings.dedup, around.aged_through) {
+        (Dedup::SpaceGoal { .. }, _) | (_, 0) => None,
+        (_, through) => pick_deletes(keyspace, busy, sizes, around, Which::Through(through)),
+    }
+}
+
+fn pick_deletes(
+    keyspace: &KeyspaceVersion,
+    busy: &Busy,
+    sizes: Sizes,
+    around: &Surroundings,
+    which: Which,
+) -> Option<Plan> {
+    let (snapshots, monitors) = (keyspace.splitting(&around.snapshots), &keyspace.monitors);
+    let has_none = match which {
+        Which::Worthwhile => monitors.has_none_worthwhile(snapshots),
+        Which::Through(through) => monitors.has_none_through(through, snapshots),
+    };
+    if has_none {
+        return None;
+    }
+    let plan = match keyspace.settings.shape {
+        Shape::Leveled { ratio } => {
+            tombstones::pick_leveled(keyspace, ratio, busy, sizes, snapshots, which)
+        }
+        Shape::Tiered { .. } => tombstones::pick_tiered(keyspace, busy, sizes, snapshots, which),
+    };
+    // The picker is asked several times a second. Nothing is in the way of what it looked for.
+    if plan.is_none() && busy.is_idle(keyspace.id) && keyspace.is_readable() {
+        match which {
+            Which::Worthwhile => monitors.note_none_worthwhile(snapshots),
+            Which::Through(through) => monitors.note_none_through(through, snapshots),
+        }
+    }
+    plan
+}
+
+/// Whether a level is so large that something is to be merged, beside what is `moved` already: where [`pick`] finds
+/// nothing then, running plans are in its way. Leveled keyspaces only, false for others.
+pub fn is_due(
+    keyspace: &KeyspaceVersion,
+    sizes: Sizes,
+    arrival: Option<Arrival>,
+    moved: &Moved,
+) -> bool {
+    match keyspace.settings.shape {
+        Shape::Leveled { ratio } => leveled::is_due(keyspace, ratio, sizes, arrival, moved),
+        Shape::Tiered { .. } => false,
+    }
+}
+
+/// For each level, the bytes that were merged into the next and are in both, as the edit is still to be made.
+pub type Moved = [u64; LEVELS];
+
+/// The compaction work that is due in `keyspace`, running plans included, but not what is `moved` already.
+pub fn debt(keyspace: &KeyspaceVersion, sizes: Sizes, moved: &Moved) -> Debt {
+    match keyspace.settings.shape {
+        Shape::Leveled { ratio } => leveled::debt(keyspace, ratio, sizes, moved),
+        Shape::Tiered { runs } => match keyspace.settings.dedup {
+            Dedup::PerLevel { threshold } => per_level::debt(keyspace, runs as usize, threshold),
+            Dedup::SpaceGoal { .. } => space_limit::debt(keyspace, runs as usize),
+            Dedup::None => tiered::debt(keyspace, runs as usize),
+        },
+    }
+}
+
+/// Whether a flush of `bytes` to `keyspace` may start now, as far as its goal for space goes.
+pub fn admits_flush(
+    keyspace: &KeyspaceVersion,
+    bytes: u64,
+    busy: &Busy,
+    sizes: Sizes,
+    around: &Surroundings,
+) -> bool {
+    match (keyspace.settings.shape, keyspace.settings.dedup) {
+        (Shape::Tiered { runs }, Dedup::SpaceGoal { amp }) => {
+            space_limit::admits(keyspace, runs as usize, amp, bytes, busy, sizes, around)
+        }
+        _ => true,
+    }
+}
+
+/// The keys, if any, at which a flush to `keyspace` is cut into tables with files of their own. `None` if
+/// its table may share a file with those of others: what is garbage in it then stays as long as they do.
+pub fn flush_cuts(keyspace: &KeyspaceVersion, sizes: Sizes) -> Option<Vec<Vec<u8>>> {
+    match keyspace.settings.dedup {
+        Dedup::SpaceGoal { .. } => Some(space_limit::flush_cuts(keyspace, sizes)),
+        _ => None,
+    }
+}

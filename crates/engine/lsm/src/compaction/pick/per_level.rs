@@ -1,0 +1,72 @@
+//! Level deduplication compaction, as PlexDB has it: a tiered tree whose levels are also merged when
+//! they repeat themselves too much.
+//!
+//! Full levels go first, as in any tiered tree. Then a level whose duplicate rate has reached the
+//! threshold is merged. If more than half of its places for runs are empty, its output stays, as its
+//! first run; otherwise it goes on to the next level, as that of a full one does:
+//!
+//! ```text
+//!            few runs: rewritten in place            many: on to the next level
+//!   level i    [a][b] _ _ _ _   ──►  [ab] _ _ _ _ _     [a][b][c] _ _ _   ──►   _ _ _ _ _ _
+//!   level i+1                                           [d] _ _ _ _ _           [d][abc] _ _ _ _
+//! ```
+
+use super::Debt;
+use super::tiered;
+use crate::compaction::in_progress::Busy;
+use crate::compaction::plan::{Plan, PlanInput, Reason};
+use crate::options::sizes::Sizes;
+use crate::options::space_policy::Ratio;
+use crate::version::{KeyspaceVersion, LEVELS};
+
+pub(in crate::compaction) fn pick(
+    keyspace: &KeyspaceVersion,
+    runs: usize,
+    threshold: Ratio,
+    busy: &Busy,
+    sizes: Sizes,
+) -> Option<Plan> {
+    let full = tiered::pick(keyspace, runs, busy, sizes);
+    full.or_else(|| {
+        let due = (0..LEVELS).filter(|&level| repeats(keyspace, level, threshold));
+        let mut plans = due.filter_map(|level| deduplicate(keyspace, level, runs, sizes));
+        plans.find(|plan| busy.permits(plan))
+    })
+}
+
+fn repeats(keyspace: &KeyspaceVersion, level: usize, threshold: Ratio) -> bool {
+    let rate = keyspace.duplicate_rate(level);
+    rate.is_some_and(|rate| rate >= threshold.get())
+        && !tiered::has_obstacle(&keyspace.levels[level].runs)
+}
+
+fn deduplicate(
+    keyspace: &KeyspaceVersion,
+    level: usize,
+    runs: usize,
+    sizes: Sizes,
+) -> Option<Plan> {
+    let held = &keyspace.levels[level].runs;
+    let empty = runs.saturating_sub(held.len());
+    let stays = 2 * empty > runs || level == LEVELS - 1;
+    if !stays {
+        let detour = tiered::detour(keyspace, level, runs)?;
+        return tiered::go_on(keyspace, level, &detour, Reason::Duplicates, sizes);
+    }
+    let inputs = held.iter().map(|run| PlanInput::whole(level, run)).collect();
+    Plan::new(keyspace, inputs, level, held.first()?.id, Reason::Duplicates, sizes)
+}
+
+/// What is due by size, and the levels that repeat themselves.
+pub(in crate::compaction) fn debt(
+    keyspace: &KeyspaceVersion,
+    runs: usize,
+    threshold: Ratio,
+) -> Debt {
+    let by_size = tiered::debt(keyspace, runs);
+    let repeating = (0..LEVELS).filter(|&level| {
+        keyspace.levels[level].runs.len() < runs && repeats(keyspace, level, threshold)
+    });
+    let bytes: u64 = repeating.map(|level| keyspace.levels[level].bytes()).sum();
+    Debt { bytes: by_size.bytes + bytes, ..by_size }
+}

@@ -1,0 +1,122 @@
+//! A keyspace's space: what it takes, what it may take, and what is left.
+
+use super::garbage_estimate::Estimate;
+use crate::compaction::in_progress::Busy;
+use crate::compaction::pick::l0_delay::Arrival;
+use crate::options::sizes::Sizes;
+use crate::options::space_policy::Ratio;
+use crate::stats::write_history::History;
+use crate::version::KeyspaceVersion;
+use esker_base::{KeyspaceId, Seqno};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the pickers have to know beside the version.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Surroundings {
+    /// The registered snapshots.
+    pub snapshots: Vec<Seqno>,
+    /// By keyspace, bytes of its tables that are in no version any more and whose files are still there.
+    pub left_bytes: BTreeMap<KeyspaceId, u64>,
+    /// What keyspaces have of the MemTable that is being flushed, in bytes. Empty if none is.
+    pub flushing_bytes: BTreeMap<KeyspaceId, u64>,
+    /// What keyspaces have written. Of one that is not here, every write counts as its own.
+    pub histories: BTreeMap<KeyspaceId, Arc<History>>,
+    /// The last flush, unless nothing is to wait for the next one.
+    pub arrival: Option<Arrival>,
+    /// Deletes up to this write have stayed for too long. 0 if none have.
+    pub aged_through: Seqno,
+}
+
+impl Surroundings {
+    /// What `keyspace` has written.
+    pub fn history(&self, keyspace: &KeyspaceVersion) -> Arc<History> {
+        let known = self.histories.get(&keyspace.id).cloned();
+        known.unwrap_or_else(|| Arc::new(History::after(keyspace.newest_seqno())))
+    }
+}
+
+/// Of the four segments that a goal allows beside its share, these are kept for what estimates err by.
+const SPARE_SEGMENTS: u64 = 1;
+const SLACK_SEGMENTS: u64 = 4;
+
+/// See [`Ledger::most_in_a_stack`].
+const STACK_SHARE: f64 = 0.3;
+
+/// See the file's head. In bytes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Ledger {
+    /// What stays if everything is merged; the least of it, if that is in doubt.
+    pub whole: Estimate,
+    /// What table files may take at any moment: the goal, what snapshots pin, and the segments beside.
+    pub ceiling: f64,
+    /// What they may take by any plan.
+    pub limit: f64,
+    /// What they take, with what a running flush and running plans may add.
+    pub used: f64,
+    /// Of that, files that are in no version any more.
+    pub left: f64,
+    /// What the next flush may add: a segment, for it may be of this keyspace alone. Less what one that runs
+    /// adds, which is part of what is used: there is time to make room for the one after it.
+    pub flush: f64,
+    /// What a plan that frees garbage adds before its inputs go.
+    pub plan: f64,
+}
+
+impl Ledger {
+    /// The ledger of a keyspace whose goal is `amp`. `None` if a table could not be opened yet.
+    pub fn of(
+        keyspace: &KeyspaceVersion,
+        amp: Ratio,
+        busy: &Busy,
+        sizes: Sizes,
+        around: &Surroundings,
+    ) -> Option<Ledger> {
+        let whole = keyspace.estimate(&around.snapshots)?.least();
+        let segments = |count: u64| (count * sizes.segment_bytes) as f64;
+        let ceiling =
+            amp.get() * whole.live_bytes + whole.pinned_bytes() + segments(SLACK_SEGMENTS);
+        let left = around.left_bytes.get(&keyspace.id).copied().unwrap_or(0);
+        let flushing = around.flushing_bytes.get(&keyspace.id).copied().unwrap_or(0);
+        let running = left + busy.expected_bytes(keyspace.id) + flushing;
+        Some(Ledger {
+            whole,
+            ceiling,
+            limit: ceiling - segments(SPARE_SEGMENTS),
+            used: (keyspace.bytes() + running) as f64,
+            left: left as f64,
+            flush: sizes.segment_bytes.saturating_sub(flushing) as f64,
+            plan: sizes.goal_reserve_bytes() as f64,
+        })
+    }
+
+    /// How many merges may free garbage at a time. Each holds space with its copy that garbage could wait
+    /// in, and one begun while another is about to make room is begun too early, for less.
+    pub fn merges_most(&self, segment_bytes: u64) -> usize {
+        /// What a merge's copy takes is little beside so much garbage.
+        const SEGMENTS_A_MERGE: f64 = 8.0;
+        let kept = self.whole.live_bytes + self.whole.pinned_bytes();
+        let garbage = (self.limit - kept) / segment_bytes as f64;
+        ((garbage / SEGMENTS_A_MERGE) as usize).max(1)
+    }
+
+    /// What a plan may write at once.
+    pub fn room(&self) -> f64 {
+        self.limit - self.used
+    }
+
+    /// What a plan may write with the next flush still finding room.
+    pub fn room_beside_flush(&self) -> f64 {
+        self.room() - self.flush
+    }
+
+    /// What a merge that frees little may write: making room for a larger one costs more than it saves.
+    pub fn most_in_a_stack(&self) -> f64 {
+        ((self.limit - self.whole.live_bytes) * STACK_SHARE).max(self.plan)
+    }
+
+    /// Whether after a flush of `bytes` there still is room for a plan that frees some.
+    pub fn admits(&self, bytes: u64) -> bool {
+        bytes as f64 + self.plan <= self.room()
+    }
+}

@@ -1,0 +1,163 @@
+//! How much of a level repeats itself: its keys, counted in each table, for each distinct one. And
+//! what of a whole keyspace is live.
+//!
+//! PlexDB keeps a counter of distinct keys for each level: what is written to a level is noted in the
+//! level's counter, and a level that was compacted starts anew. Here the counter of a level is the
+//! merge of its tables' own, which the manifest and the tables' properties give at any moment. The two
+//! are the same as long as whole levels are compacted; but nothing has to be rebuilt at an open, and
+//! nothing is forgotten that came while a compaction ran, or that it left.
+
+use super::garbage_estimate::{Estimate, estimate, proportion};
+use crate::options::space_policy::Dedup;
+use crate::version::{KeyspaceVersion, LEVELS, Level, TableHandle, TableId};
+use esker_base::Seqno;
+use esker_table::Hll;
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
+
+/// A figure, and the snapshots that it counts with. `None` before it is asked for.
+type AsOf<T> = Mutex<Option<(Vec<Seqno>, T)>>;
+
+/// What is known of a version's duplicates, each figure worked out when it is first asked for.
+#[derive(Debug, Default)]
+pub struct Monitors {
+    rates: [OnceLock<f64>; LEVELS],
+    /// Of the whole keyspace, as of these snapshots.
+    whole: AsOf<Estimate>,
+    /// The tables that can be dropped, as of these snapshots.
+    deleted: AsOf<Arc<[TableId]>>,
+    /// That no deletes are worth a compaction, as of these snapshots.
+    none_worthwhile: AsOf<()>,
+    /// That no deletes up to this write are left, as of these snapshots.
+    none_through: AsOf<Seqno>,
+}
+
+impl Clone for Monitors {
+    /// A copy of a version is made to change it, so what was worked out does not go with it.
+    fn clone(&self) -> Self {
+        Monitors::default()
+    }
+}
+
+impl Monitors {
+    /// The tables that can be dropped beside `snapshots`, by `find` if that is not known. It also returns
+    /// whether these are all: if not, it is asked again.
+    pub(in crate::compaction) fn deleted(
+        &self,
+        snapshots: &[Seqno],
+        find: impl FnOnce() -> (Vec<TableId>, bool),
+    ) -> Arc<[TableId]> {
+        let mut deleted = self.deleted.lock();
+        if let Some((of, known)) = &*deleted
+            && of == snapshots
+        {
+            return known.clone();
+        }
+        let (found, are_all) = find();
+        let found: Arc<[TableId]> = found.into();
+        *deleted = are_all.then(|| (snapshots.to_vec(), found.clone()));
+        found
+    }
+}
+
+impl Monitors {
+    /// Whether it is known that no deletes are worth a compaction beside `snapshots`.
+    pub(in crate::compaction) fn has_none_worthwhile(&self, snapshots: &[Seqno]) -> bool {
+        self.none_worthwhile.lock().as_ref().is_some_and(|(of, ())| of == snapshots)
+    }
+
+    pub(in crate::compaction) fn note_none_worthwhile(&self, snapshots: &[Seqno]) {
+        *self.none_worthwhile.lock() = Some((snapshots.to_vec(), ()));
+    }
+
+    /// Whether it is known that no deletes up to the write `through` can go on beside `snapshots`.
+    pub(in crate::compaction) fn has_none_through(
+        &self,
+        through: Seqno,
+        snapshots: &[Seqno],
+    ) -> bool {
+        let known = self.none_through.lock();
+        known.as_ref().is_some_and(|(of, known)| of == snapshots && through <= *known)
+    }
+
+    pub(in crate::compaction) fn note_none_through(&self, through: Seqno, snapshots: &[Seqno]) {
+        *self.none_through.lock() = Some((snapshots.to_vec(), through));
+    }
+}
+
+impl KeyspaceVersion {
+    /// Those of `snapshots` that do not see all writes in tables: with the others, compactions are as
+    /// without a snapshot.
+    pub(in crate::compaction) fn splitting<'a>(&self, snapshots: &'a [Seqno]) -> &'a [Seqno] {
+        let newest = self.newest_seqno();
+        &snapshots[..snapshots.partition_point(|&snapshot| snapshot < newest)]
+    }
+
+    /// Whether all tables are open and none is marked as unreadable.
+    pub(in crate::compaction) fn is_readable(&self) -> bool {
+        !self.has_unreadable() && self.tables().all(|(_, _, table)| table.contents().is_some())
+    }
+
+    /// How many keys `level` holds, counted in each of its tables, for each distinct one: 1 if it
+    /// repeats nothing. `None` if it is not known, because a table could not be opened yet.
+    pub fn duplicate_rate(&self, level: usize) -> Option<f64> {
+        if let Some(rate) = self.monitors.rates[level].get() {
+            return Some(*rate);
+        }
+        let rate = duplicate_rate(&self.levels[level])?;
+        Some(*self.monitors.rates[level].get_or_init(|| rate))
+    }
+}
+
+impl KeyspaceVersion {
+    /// What would stay of the keyspace's tables if all were merged that can be: one that is unreadable stays whole,
+    /// whatever is in it, and so counts as live. `None` if it is not known, because a table could not be opened yet.
+    pub fn estimate(&self, snapshots: &[Seqno]) -> Option<Estimate> {
+        let mut whole = self.monitors.whole.lock();
+        if let Some((of, known)) = &*whole
+            && of == snapshots
+        {
+            return Some(*known);
+        }
+        let tables = self.tables().map(|(_, _, table)| table);
+        let (unreadable, tables): (Vec<_>, Vec<_>) =
+            tables.partition(|table| table.is_unreadable());
+        let found = estimate(tables.into_iter(), snapshots, true)?;
+        let base = self.levels[LEVELS - 1].runs.iter().flat_map(|run| run.tables());
+        let left_bytes: u64 = unreadable.iter().map(|table| table.meta.bytes).sum();
+        let found = found.at_most(proportion(base)).beside(left_bytes as f64);
+        *whole = Some((snapshots.to_vec(), found));
+        Some(found)
+    }
+}
+
+impl KeyspaceVersion {
+    /// The level of samples at which merges into the last level are judged, if there is a goal for space:
+    /// what tables above have below it would only take space, and they are small. The median's, as some of the
+    /// last level's tables are small, too. Of those that are open: another tells nothing.
+    pub fn sample_level(&self) -> u8 {
+        let judged = matches!(self.settings.dedup, Dedup::SpaceGoal { .. });
+        let base = self.levels[LEVELS - 1].runs.iter().filter(|_| judged);
+        let level = |table: &TableHandle| Some(table.contents()?.sketches.theta.level());
+        let levels = base.flat_map(|run| run.tables()).filter_map(|table| level(table));
+        let mut levels: Vec<u8> = levels.collect();
+        levels.sort_unstable();
+        levels.get(levels.len() / 2).copied().unwrap_or(0)
+    }
+}
+
+fn duplicate_rate(level: &Level) -> Option<f64> {
+    // The tables of a run are disjoint: one run repeats nothing, whatever its counters err by.
+    if level.runs.len() < 2 {
+        return Some(1.0);
+    }
+    let mut distinct = Hll::new();
+    let mut keys = 0;
+    for table in level.runs.iter().flat_map(|run| run.tables()) {
+        let contents = table.contents()?;
+        keys += contents.keys;
+        distinct.merge(&contents.sketches.hll);
+    }
+    // Tables of range tombstones alone have no keys.
+    Some(if keys == 0 { 1.0 } else { (keys as f64 / distinct.estimate()).max(1.0) })
+}

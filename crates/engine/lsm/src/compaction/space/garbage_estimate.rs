@@ -1,0 +1,199 @@
+//! How much of some tables a merge would keep, from what is known of them without reading them.
+//!
+//! Three things in a table may be garbage: versions that the table itself holds newer ones of, which
+//! its counts tell; deletes, which its counts tell too; and versions that other tables hold newer
+//! ones of, or delete, which an [`Overlay`] of the tables' samples tells. Everything is worked out in
+//! bytes of keys and values, and turned into bytes of files by the tables' own proportion. The tables'
+//! counters of distinct keys check the samples (`second_count`).
+
+use super::sketch_crosscheck::SecondCount;
+use crate::compaction::plan::Plan;
+use crate::output::snapshot_stripes::Stripes;
+use crate::version::{TableHandle, TableMeta};
+use esker_base::Seqno;
+use esker_table::{Layer, Overlay};
+use std::sync::Arc;
+
+/// So many samples tell a share to about 0.3%.
+const SAMPLES_MAX: usize = 1 << 15;
+
+/// What is thought to become of tables that are merged. In bytes of files.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Estimate {
+    /// The tables' own.
+    pub bytes: f64,
+    /// The newest versions of live keys.
+    pub live_bytes: f64,
+    /// What is written: live or pinned by snapshots, and deletes if older data lies below or a
+    /// snapshot does not see them.
+    pub kept_bytes: f64,
+    /// Live keys.
+    pub live_keys: f64,
+    /// Bytes of files for each byte of keys and values.
+    pub(in crate::compaction) proportion: f64,
+    /// By what factor more of the keys are distinct by their counters than by the samples; 1 if they
+    /// agree.
+    pub(in crate::compaction) second_count: f64,
+}
+
+impl Estimate {
+    /// The estimate for tables of no more than `proportion` bytes for each byte of keys and values.
+    pub(in crate::compaction) fn at_most(self, proportion: Option<f64>) -> Self {
+        let proportion = proportion.unwrap_or(f64::MAX).min(self.proportion);
+        let scale = proportion / self.proportion;
+        Estimate {
+            live_bytes: self.live_bytes * scale,
+            kept_bytes: self.kept_bytes * scale,
+            proportion,
+            ..self
+        }
+    }
+
+    /// The estimate with `bytes` of tables beside, of which nothing goes.
+    pub(in crate::compaction) fn beside(self, bytes: f64) -> Self {
+        Estimate {
+            bytes: self.bytes + bytes,
+            live_bytes: self.live_bytes + bytes,
+            kept_bytes: self.kept_bytes + bytes,
+            ..self
+        }
+    }
+
+    /// The estimate if what is kept goes to as many tables as `tables` says, by its bytes. Each of them takes as much
+    /// beside keys as one of `like`.
+    fn in_tables(self, like: &[&Arc<TableHandle>], tables: impl Fn(f64) -> f64) -> Estimate {
+        let fixed = like.iter().map(|table| table.contents().map_or(0, |it| it.fixed_bytes));
+        let fixed = fixed.sum::<u64>() as f64;
+        let raw = like.iter().map(|table| table.meta.raw_bytes).sum::<u64>().max(1);
+        let each = fixed / like.len().max(1) as f64;
+        let with_keys = (1.0 - fixed / (raw as f64 * self.proportion)).clamp(0.0, 1.0);
+        if self.kept_bytes == 0.0 {
+            return self;
+        }
+        let scale = with_keys + each * tables(self.kept_bytes) / self.kept_bytes;
+        Estimate {
+            kept_bytes: self.kept_bytes * scale,
+            live_bytes: self.live_bytes * scale,
+            proportion: self.proportion * scale,
+            ..self
+        }
+    }
+
+    /// The live versions' bytes of keys and values.
+    pub fn live_raw_bytes(&self) -> f64 {
+        self.live_bytes / self.proportion
+    }
+
+    /// What a merge makes free.
+    pub fn reclaimed_bytes(&self) -> f64 {
+        (self.bytes - self.kept_bytes).max(0.0)
+    }
+
+    /// What snapshots alone keep.
+    pub fn pinned_bytes(&self) -> f64 {
+        (self.kept_bytes - self.live_bytes).max(0.0)
+    }
+}
+
+/// What becomes of `tables`, newest first. `None` if one of them could not be opened yet.
+pub fn estimate<'a>(
+    tables: impl Iterator<Item = &'a Arc<TableHandle>>,
+    snapshots: &[Seqno],
+    bottommost: bool,
+) -> Option<Estimate> {
+    let tables: Vec<&Arc<TableHandle>> = tables.collect();
+    let stripes = Stripes::new(snapshots.to_vec());
+    let mut layers = Vec::with_capacity(tables.len());
+    let mut with_tombstones: Vec<&TableHandle> = Vec::new();
+    let mut second = SecondCount::default();
+    let (mut bytes, mut raw, mut sampled, mut kept) = (0.0, 0.0, 0.0, 0.0);
+    for table in &tables {
+        let (meta, contents) = (&table.meta, table.contents()?);
+        let repeated = table.repeats() as f64 / meta.entries.max(1) as f64;
+        let repeated_bytes = meta.raw_bytes as f64 * repeated;
+        let delete_bytes = meta.deletes as f64 * contents.mean_key_bytes;
+        bytes += meta.bytes as f64;
+        raw += meta.raw_bytes as f64;
+        sampled += (meta.raw_bytes as f64 - repeated_bytes - delete_bytes).max(0.0);
+        kept += if is_split(meta, snapshots) { repeated_bytes } else { 0.0 };
+        // Deletes go when every reader sees them, and nothing lies below.
+        let seen_by_all = snapshots.iter().all(|&snapshot| meta.max_seqno <= snapshot);
+        kept += if bottommost && seen_by_all { 0.0 } else { delete_bytes };
+        second.add(contents.keys, &contents.sketches.hll);
+        layers.push(Layer {
+            sample: &contents.sketches.theta,
+            stripe: stripes.of(meta.max_seqno),
+            deleted: with_tombstones.iter().any(|newer| deletes(newer, meta, snapshots)),
+        });
+        with_tombstones.extend((meta.range_tombstones > 0).then_some(&***table));
+    }
+    let overlay = Overlay::of(&layers, SAMPLES_MAX);
+    let proportion = if raw > 0.0 { bytes / raw } else { 1.0 };
+    Some(Estimate {
+        bytes,
+        live_bytes: sampled * overlay.live_share() * proportion,
+        kept_bytes: (kept + sampled * overlay.kept_share()) * proportion,
+        live_keys: overlay.live_keys(),
+        proportion,
+        second_count: second.factor(&overlay),
+    })
+}
+
+/// What becomes of the tables of a plan. Where it has tables of the level that it writes to, what is written
+/// takes as much for each byte of keys and values as they do: young tables take more. Where the plan says how
+/// tables are cut, what each has beside keys is counted by the table: where there is little garbage, to have
+/// fewer tables is all that a merge frees.
+pub fn estimate_plan(plan: &Plan, snapshots: &[Seqno]) -> Option<Estimate> {
+    let settled = plan.inputs.iter().filter(|input| input.level == plan.output_level);
+    let settled = || settled.clone().flat_map(|input| &input.tables);
+    let found = estimate(plan.tables(), snapshots, plan.bottommost)?;
+    let found = found.at_most(proportion(settled()));
+    let Some(cutting) = &plan.cutting else { return Some(found) };
+    let mut like: Vec<_> = settled().collect();
+    if like.is_empty() {
+        like = plan.tables().collect();
+    }
+    Some(found.in_tables(&like, |bytes| cutting.expected_tables(bytes)))
+}
+
+/// Bytes of files for each byte of keys and values.
+pub(in crate::compaction) fn proportion<'a>(
+    tables: impl Iterator<Item = &'a Arc<TableHandle>>,
+) -> Option<f64> {
+    let add = |(bytes, raw), table: &Arc<TableHandle>| {
+        (bytes + table.meta.bytes, raw + table.meta.raw_bytes)
+    };
+    let (bytes, raw) = tables.fold((0, 0), add);
+    (raw > 0).then(|| bytes as f64 / raw as f64)
+}
+
+/// Whether a snapshot stands between versions of the table.
+pub(in crate::compaction) fn is_split(meta: &TableMeta, snapshots: &[Seqno]) -> bool {
+    snapshots.iter().any(|&snapshot| meta.min_seqno <= snapshot && snapshot < meta.max_seqno)
+}
+
+/// Whether range tombstones of `newer` delete all of the table `older`, for every reader.
+fn deletes(newer: &TableHandle, older: &TableMeta, snapshots: &[Seqno]) -> bool {
+    if !newer.meta.overlaps(&older.smallest, &older.largest) {
+        return false;
+    }
+    let Some(tombstones) = newer.contents().and_then(|contents| contents.tombstones) else {
+        return false;
+    };
+    let fragments = tombstones.fragments();
+    let mut from = &older.smallest[..];
+    let first = fragments.partition_point(|fragment| &fragment.end[..] <= from);
+    for fragment in &fragments[first..] {
+        // The newest is first; older ones of the fragment delete no more.
+        let seqno = fragment.seqnos[0];
+        let pinned = snapshots.iter().any(|&s| older.max_seqno <= s && s < seqno);
+        if &fragment.start[..] > from || seqno <= older.max_seqno || pinned {
+            return false;
+        }
+        from = &fragment.end;
+        if older.ends_before(from) {
+            return true;
+        }
+    }
+    false
+}

@@ -1,0 +1,73 @@
+//! A second count of what tables have in common, to check the first one by.
+//!
+//! An estimate goes by the tables' samples of key hashes. Each table also has a counter of its distinct
+//! keys, which merges, too: distinct keys of all, by the counters, for each key counted in each table,
+//! should be the share that the samples say. The two have nearly nothing in common but the hash, for a
+//! sample is of hashes that begin with zeros, all of which fall into a few of a counter's 4,096 registers.
+//! So a sample that was cut short, or is another table's, shows.
+//!
+//! The counters can only check. What has been overwritten they know no better than samples do, and what
+//! values take, which deletes there are and what a snapshot keeps they do not know at all.
+
+use super::garbage_estimate::Estimate;
+use esker_table::{Hll, Overlay};
+
+/// Counts may differ by so many standard errors: chance alone has them differ by more once in 16,000.
+const ERRORS_MAX: f64 = 4.0;
+
+/// The counters of some tables, merged.
+#[derive(Default)]
+pub(in crate::compaction) struct SecondCount {
+    counter: Hll,
+    /// Distinct keys, counted in each table.
+    keys: u64,
+}
+
+impl SecondCount {
+    pub fn add(&mut self, keys: u64, counter: &Hll) {
+        self.keys += keys;
+        self.counter.merge(counter);
+    }
+
+    /// By what factor the share of distinct keys is another than that of the samples in `overlay`. 1 if
+    /// it is the same, as far as both can tell.
+    pub fn factor(&self, overlay: &Overlay) -> f64 {
+        if self.keys == 0 || self.counter == Hll::default() {
+            return 1.0;
+        }
+        let counted = (self.counter.estimate() / self.keys as f64).min(1.0);
+        // An estimate thinks that everything stays of what it has no samples of.
+        let (sampled, error) =
+            overlay.distinct_share().map_or((1.0, 0.0), |it| (it.value, it.error));
+        let factor = counted / sampled;
+        let tolerance = ERRORS_MAX * Hll::ERROR.hypot(error);
+        if (factor - 1.0).abs() <= tolerance { 1.0 } else { factor }
+    }
+}
+
+impl Estimate {
+    /// Whether the counters of distinct keys contradict the samples.
+    pub fn is_doubtful(&self) -> bool {
+        self.second_count != 1.0
+    }
+
+    /// The most that may stay, whichever count is right.
+    pub fn most(&self) -> Estimate {
+        self.counted(self.second_count.max(1.0))
+    }
+
+    /// The least that may stay.
+    pub fn least(&self) -> Estimate {
+        self.counted(self.second_count.min(1.0))
+    }
+
+    fn counted(&self, factor: f64) -> Estimate {
+        let scale = |bytes: f64| (bytes * factor).min(self.bytes.max(bytes));
+        Estimate {
+            live_bytes: scale(self.live_bytes),
+            kept_bytes: scale(self.kept_bytes),
+            live_keys: self.live_keys * factor,
+            ..*self
+        }
+    }
+}

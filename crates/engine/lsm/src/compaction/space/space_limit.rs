@@ -1,0 +1,174 @@
+//! A goal for space: which merges keep a tiered tree within so many times its live bytes, for the
+//! fewest bytes written.
+//!
+//! **The tree.** Flushes stack up in level 0; the last level is one run, the *base*, and holds most of
+//! the keyspace. Whatever is merged goes into the place of the oldest run merged, so a stretch of keys
+//! may be merged while its neighbours wait:
+//!
+//! ```text
+//!   level 0   ▒▒▒▒▒▒▒▒│▒▒▒▒▒▒▒▒│▒▒▒▒▒▒▒▒   flushes, cut into a few tables each
+//!             ▒▒▒▒▒▒▒▒│▒▒▒▒▒▒▒▒│▒▒▒▒▒▒▒▒
+//!             ▒▒│▒│▒▒▒│        │▒▒│▒│▒▒▒   merged flushes, cut where the base's tables end
+//!   base      ▒▒│▒│▒▒▒│▒▒│▒▒│▒▒│▒▒│▒│▒▒▒
+//! ```
+//!
+//! **Space** decides when the base is rewritten, and where. While there is room for the next flush
+//! and for a plan's output, nothing is. When there is not, the merge is done that frees most bytes for
+//! each byte it writes, among all: of some table of level 0 and its neighbours with everything older
+//! in their range. So the base is rewritten a table or two at a time, each when the most has gathered
+//! above it, and the copy in the making stays small.
+//!
+//! **Reads** decide when runs of level 0 are merged with each other: where more than `runs` of them lie
+//! over the newest flush. The newest runs are merged up to the first that is larger than all newer ones
+//! together, which writes a byte a number of times that grows with the logarithm of its age.
+//!
+//! **Deletes** since which the keyspace has written as many bytes as are live in it are merged into the
+//! base, garbage or not: after what space and reads ask for, or, when they have waited for half as long
+//! again, or for longer than the settings allow, before it.
+
+use super::budget::{Ledger, Surroundings};
+use super::search::{Search, height, yields};
+use crate::compaction::execute::output_split::cuts;
+use crate::compaction::in_progress::Busy;
+use crate::compaction::pick::Debt;
+use crate::compaction::plan::{Plan, Reason};
+use crate::options::sizes::Sizes;
+use crate::options::space_policy::Ratio;
+use crate::version::{KeyspaceVersion, LEVELS};
+
+pub(in crate::compaction) fn pick(
+    keyspace: &KeyspaceVersion,
+    runs: usize,
+    amp: Ratio,
+    busy: &Busy,
+    sizes: Sizes,
+    around: &Surroundings,
+) -> Option<Plan> {
+    /// Where room is short all the time there is always a merge that frees more.
+    /// It may take the next flush's room, which waits for it then.
+    const OVERDUE: f64 = 1.5;
+    let ledger = Ledger::of(keyspace, amp, busy, sizes, around)?;
+    let search = Search { keyspace, busy, sizes, snapshots: &around.snapshots };
+    let old_deletes = |times: f64, room: f64| {
+        let most_bytes = times * ledger.whole.live_raw_bytes();
+        search.old_deletes(&around.history(keyspace), most_bytes, around.aged_through, room)
+    };
+    if let Some(plan) = old_deletes(OVERDUE, ledger.room()) {
+        return Some(plan);
+    }
+    let room = ledger.room_beside_flush();
+    let stack = search.tall_stack(runs, ledger.most_in_a_stack());
+    let next = stack.as_ref().map_or(0.0, |plan| plan.expected_bytes as f64);
+    // A narrowing holds space with its copy as any other, and makes room for those it was begun for.
+    let begun_for = |reason| busy.begun_for(keyspace.id, reason);
+    let running = begun_for(Reason::Garbage) + begun_for(Reason::Narrowing);
+    if room < next.max(ledger.plan)
+        && running < ledger.merges_most(sizes.segment_bytes)
+        && let Some(plan) = search.garbage(ledger.room(), ledger.left)
+    {
+        return Some(plan);
+    }
+    let stack = match stack {
+        Some(plan) if plan.expected_bytes as f64 > room => search.tall_stack(runs, room),
+        fitting => fitting,
+    };
+    // What does not fit waits for what runs.
+    let stack = stack.filter(|plan| plan.expected_bytes as f64 <= room || search.is_idle());
+    let old_deletes = || old_deletes(1.0, if search.is_idle() { f64::INFINITY } else { room });
+    let above = keyspace.levels[0].bytes() as f64;
+    let is_due = above > most_above(amp, sizes, &ledger)
+        || above > most_above_a_small_base(keyspace, sizes, &ledger);
+    let settling = || is_due.then(|| search.settling(room)).flatten();
+    stack.or_else(old_deletes).or_else(settling)
+}
+
+/// The merge that frees most for each byte it writes, of those that take deletes into the base, if it frees half as much
+/// as it writes: for idle time. The goal allows what is garbage otherwise.
+pub(in crate::compaction) fn pick_idle(
+    keyspace: &KeyspaceVersion,
+    amp: Ratio,
+    busy: &Busy,
+    sizes: Sizes,
+    around: &Surroundings,
+) -> Option<Plan> {
+    let snapshots = keyspace.splitting(&around.snapshots);
+    let has_deletes = || keyspace.tables().any(|(_, _, table)| table.has_deletes());
+    if keyspace.monitors.has_none_worthwhile(snapshots) || !has_deletes() {
+        return None;
+    }
+    let ledger = Ledger::of(keyspace, amp, busy, sizes, around)?;
+    let search = Search { keyspace, busy, sizes, snapshots };
+    let plans = search.deletes();
+    if plans.is_empty() && search.is_idle() && keyspace.is_readable() {
+        keyspace.monitors.note_none_worthwhile(snapshots);
+    }
+    let room = ledger.room_beside_flush();
+    let fitting = plans.into_iter().filter(|plan| plan.expected_bytes as f64 <= room);
+    fitting.max_by(|a, b| yields(a).total_cmp(&yields(b)))
+}
+
+/// How much may lie above the base. The goal itself bounds what is garbage; this bounds what is new,
+/// so that a keyspace that grows has a base that its merges can be cut by.
+fn most_above(amp: Ratio, sizes: Sizes, ledger: &Ledger) -> f64 {
+    /// More than the goal's share, so that under overwrites it is garbage that decides.
+    const ALLOWANCE: f64 = 1.5;
+    let share = ALLOWANCE * (amp.get() - 1.0) * ledger.whole.live_bytes;
+    share.max(sizes.segment_bytes as f64)
+}
+
+/// How much may lie above a base that is but a small part of the keyspace: it is grown, to twice its size
+/// at a time, however far away the goal is. Merges over a small base take in wide stretches of all that
+/// lies above it.
+fn most_above_a_small_base(keyspace: &KeyspaceVersion, sizes: Sizes, ledger: &Ledger) -> f64 {
+    const SMALL: f64 = 0.5;
+    let base = keyspace.levels[LEVELS - 1].bytes() as f64;
+    match base < SMALL * ledger.whole.live_bytes {
+        true => base.max(sizes.segment_bytes as f64),
+        false => f64::INFINITY,
+    }
+}
+
+/// Only level 0's runs count: space is kept by flushes that wait.
+pub(in crate::compaction) fn debt(keyspace: &KeyspaceVersion, runs: usize) -> Debt {
+    Debt { level_0_runs: tallest(keyspace), level_0_trigger: runs + 1, bytes: 0 }
+}
+
+/// The most runs of level 0 that lie over a table of the newest.
+fn tallest(keyspace: &KeyspaceVersion) -> usize {
+    let newest = keyspace.levels[0].runs.first();
+    let tables = newest.into_iter().flat_map(|run| run.tables());
+    tables.map(|table| height(keyspace, table)).max().unwrap_or(0)
+}
+
+/// Whether a flush of `bytes` may start: it must not be the one that breaks the goal, nor add to a
+/// tree that merges have to catch up with first. For the less is merged while there is room, the
+/// more has to be merged at once when there is none.
+pub(in crate::compaction) fn admits(
+    keyspace: &KeyspaceVersion,
+    runs: usize,
+    amp: Ratio,
+    bytes: u64,
+    busy: &Busy,
+    sizes: Sizes,
+    around: &Surroundings,
+) -> bool {
+    /// So much may be due and not yet done.
+    const LATE_RUNS: usize = 4;
+    const LATE_SEGMENTS: u64 = 2;
+    // Not known: a compaction that has just ended is opening its tables.
+    let Some(ledger) = Ledger::of(keyspace, amp, busy, sizes, around) else { return false };
+    let most = most_above(amp, sizes, &ledger) + (LATE_SEGMENTS * sizes.segment_bytes) as f64;
+    ledger.admits(bytes)
+        && keyspace.levels[0].bytes() as f64 <= most
+        && tallest(keyspace) <= runs + LATE_RUNS
+}
+
+/// Where a flush is cut, so that what it adds can be merged a part at a time: at tables of the base, a
+/// segment of it apart.
+pub(in crate::compaction) fn flush_cuts(keyspace: &KeyspaceVersion, sizes: Sizes) -> Vec<Vec<u8>> {
+    /// Each part is a file. What lies over more of the base than a merge takes in is cut again later.
+    const PARTS_MOST: u64 = 64;
+    let Some(base) = keyspace.levels[LEVELS - 1].runs.first() else { return Vec::new() };
+    let apart = sizes.segment_bytes.max(base.bytes() / PARTS_MOST);
+    cuts(base.tables(), apart).cloned().collect()
+}

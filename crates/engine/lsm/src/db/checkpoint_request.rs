@@ -1,0 +1,323 @@
+//! Requests of other processes: a checkpoint of a database that this process has open.
+//!
+//! ```text
+//! requester                         directory                 the process that has it open
+//!    ├─ creates ──────────────────► REQUEST.<number>
+//!    ├─ rings ────────────────────► REQUEST ◄──────────────── looks for it
+//!    │                              REQUEST.<number>.taken ◄─ renames, and does what it says
+//!    │                              ANSWER.<number> ◄──────── creates, then removes REQUEST.<number>.taken
+//!    └─ reads and removes ────────► ANSWER.<number>
+//! ```
+//!
+//! Files, rather than a socket, so that any storage has them and no thread waits for connections. Both
+//! sides look for them periodically. Each file says its own length, so a reader recognizes one that is
+//! only half written. `REQUEST` is empty, so that a look without a request lists no directory.
+//!
+//! No requester waits forever. The answering process removes the taken request even if it cannot write
+//! an answer, and the next open for writing removes all of these files. So a requester fails once its
+//! request is under neither name and the answer is absent. It also notices that the lock is free. A
+//! requester removes no request but its own.
+
+use super::Db;
+use crate::engine::Inner;
+use esker_base::{Clock, Error, FileKind, Hint, Result, Rng};
+use esker_storage::{PosixStorage, Storage};
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What a requester creates to have the answering process list the directory. It does so again until
+/// its request is taken, so both sides may remove it.
+const BELL: &str = "REQUEST";
+const REQUEST: &str = "REQUEST.";
+/// Follows the name of a request that is being carried out.
+const TAKEN: &str = ".taken";
+const ANSWER: &str = "ANSWER.";
+
+/// What a request begins with; its target follows.
+const CHECKPOINT: &[u8] = b"checkpoint\n";
+
+/// The answer to a request that was done.
+const DONE: &[u8] = b"done";
+
+/// How often a process with [`Settings::answers_requests`](crate::Settings::answers_requests) looks.
+pub(crate) const LOOKS_EVERY: Duration = Duration::from_millis(100);
+
+/// How long a request waits to be taken while no other one is taken. The answering process looks far
+/// more often.
+const TAKEN_WITHIN: Duration = Duration::from_secs(10);
+
+/// How often a requester looks whether the database is still open somewhere, which it finds out by
+/// taking the lock for a moment.
+const LOCK_TRIED_EVERY: u32 = 20;
+
+/// A request or an answer is no longer than this.
+const BYTES_MAX: u64 = 64 << 10;
+
+/// What became of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Requested {
+    /// The process that has the database open has done it.
+    Done,
+    /// No process has the database open any more. Nothing was done.
+    NotOpen,
+    /// The caller stopped waiting. The process that has the database open has taken the request, and may
+    /// still do it.
+    Abandoned,
+}
+
+/// Whether a file of this name is a request or an answer. Nothing of a database depends on it.
+pub(crate) fn is_request_file(name: &str) -> bool {
+    name == BELL || name.starts_with(REQUEST) || name.starts_with(ANSWER)
+}
+
+/// Asks the process that has the database in `dir` open for a checkpoint into `target`, as
+/// [`Db::checkpoint`](crate::Db::checkpoint) makes it, and waits for it as long as `goes_on` returns
+/// true. `target` must mean the same directory there.
+///
+/// # Errors
+///
+/// [`Error::Unanswered`] if that process takes no requests: it was opened without
+/// [`Settings::answers_requests`](crate::Settings::answers_requests). [`Error::RequestFailed`], with the
+/// cause, if it could not do it. [`Error::Cancelled`] if `goes_on` returned false before that process had
+/// taken the request.
+pub fn request_checkpoint(
+    dir: &Path,
+    target: &Path,
+    clock: &dyn Clock,
+    seed: u64,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<Requested> {
+    let storage = PosixStorage::open(dir)?;
+    let failed = |source| Error::io("find", target.display().to_string(), source);
+    let target = std::path::absolute(target).map_err(failed)?;
+    let number = format!("{:016x}", Rng::new(seed).next_u64());
+    let body = [CHECKPOINT, target.as_os_str().as_bytes()].concat();
+    let (request, answer) = (format!("{REQUEST}{number}"), format!("{ANSWER}{number}"));
+    let taken = format!("{request}{TAKEN}");
+    write_whole(&storage, &request, &body)?;
+    let (looks, waited) = (0, Duration::ZERO);
+    let storage = &storage;
+    let mut requester =
+        Requester { storage, request, taken, answer, clock, goes_on, looks, waited };
+    let asked = requester.wait();
+    if asked.is_err() {
+        let _ = requester.withdraw();
+    }
+    asked
+}
+
+struct Requester<'a> {
+    storage: &'a dyn Storage,
+    /// The file of its request, before and after it is taken.
+    request: String,
+    taken: String,
+    /// The file of its answer.
+    answer: String,
+    clock: &'a dyn Clock,
+    goes_on: &'a dyn Fn() -> bool,
+    looks: u32,
+    /// How long the request has waited while the answering process carried out no other one.
+    waited: Duration,
+}
+
+impl Requester<'_> {
+    fn wait(&mut self) -> Result<Requested> {
+        loop {
+            // The answer comes before the taken request goes, so this order misses none.
+            let is_pending = self.is_pending()?;
+            if let Some(said) = read_whole(self.storage, &self.answer)? {
+                let _ = self.storage.remove(&self.answer);
+                return if said == DONE { Ok(Requested::Done) } else { Err(self.failed(&said)) };
+            }
+            if !is_pending {
+                if self.is_closed()? {
+                    return Ok(Requested::NotOpen);
+                }
+                // Half of an answer, if anything.
+                let _ = self.storage.remove(&self.answer);
+                return Err(self.failed(b"it gave no answer; try again"));
+            }
+            if !(self.goes_on)() {
+                // A taken request is carried out.
+                return match self.withdraw()? {
+                    true => Err(Error::Cancelled { what: "checkpoint" }),
+                    false => Ok(Requested::Abandoned),
+                };
+            }
+            self.looks += 1;
+            if self.looks.is_multiple_of(LOCK_TRIED_EVERY) && self.is_closed()? {
+                return Ok(Requested::NotOpen);
+            }
+            if self.is_late()? && self.withdraw()? {
+                return Err(Error::Unanswered { dir: self.storage.describe() });
+            }
+            self.clock.sleep(LOOKS_EVERY);
+        }
+    }
+
+    /// Whether the request waits or is taken.
+    fn is_pending(&self) -> Result<bool> {
+        // In this order: it goes from one to the other.
+        Ok(self.storage.exists(&self.request)? || self.storage.exists(&self.taken)?)
+    }
+
+    /// Rings while the request is not taken. Returns whether it has waited for too long.
+    fn is_late(&mut self) -> Result<bool> {
+        if !self.storage.exists(&self.request)? {
+            return Ok(false);
+        }
+        match self.storage.create(BELL, Hint::of(FileKind::Meta)) {
+            Err(error) if error.io_kind() == Some(ErrorKind::AlreadyExists) => {}
+            rung => drop(rung?),
+        }
+        // One request may take long, and the next waits for it.
+        let is_taken = |name: &String| name.starts_with(REQUEST) && name.ends_with(TAKEN);
+        let is_other_taken = self.storage.list()?.iter().any(is_taken);
+        self.waited = if is_other_taken { Duration::ZERO } else { self.waited + LOOKS_EVERY };
+        Ok(self.waited > TAKEN_WITHIN)
+    }
+
+    /// Removes the request. Returns false if it is taken.
+    fn withdraw(&self) -> Result<bool> {
+        let _ = self.storage.remove(BELL);
+        match self.storage.remove(&self.request) {
+            Err(error) if error.io_kind() == Some(ErrorKind::NotFound) => Ok(false),
+            removed => removed.map(|()| true),
+        }
+    }
+
+    /// Whether no process has the database open, and none has answered.
+    fn is_closed(&self) -> Result<bool> {
+        let Ok(_lock) = self.storage.lock() else { return Ok(false) };
+        // The answer may have come with the end.
+        if read_whole(self.storage, &self.answer)?.is_some() {
+            return Ok(false);
+        }
+        remove_request_files(self.storage);
+        Ok(true)
+    }
+
+    fn failed(&self, said: &[u8]) -> Error {
+        let cause = String::from_utf8_lossy(said).into_owned();
+        Error::RequestFailed { dir: self.storage.describe(), cause }
+    }
+}
+
+impl Db {
+    /// Answers a request of another process, if there is one: a checkpoint, which `esker checkpoint` asks
+    /// for while this process has the database open. Says whether there was one. With
+    /// [`Settings::answers_requests`](crate::Settings::answers_requests) a thread does this.
+    pub fn answer_request(&self) -> Result<bool> {
+        answer(&*self.upkeep()?)
+    }
+}
+
+/// Removes what requests have left. For who holds the lock.
+pub(crate) fn remove_request_files(storage: &dyn Storage) {
+    for name in storage.list().unwrap_or_default() {
+        if is_request_file(&name) {
+            let _ = storage.remove(&name);
+        }
+    }
+}
+
+/// Takes a request, if there is one, and answers it. Returns whether there was one.
+pub(crate) fn answer(inner: &Inner) -> Result<bool> {
+    let storage = &*inner.storage;
+    if !storage.exists(BELL)? {
+        return Ok(false);
+    }
+    for name in storage.list()? {
+        if let Some(number) = name.strip_prefix(REQUEST).filter(|number| is_number(number))
+            && answer_to(inner, &name, number)?
+        {
+            return Ok(true);
+        }
+    }
+    // A requester that comes in this moment rings again.
+    let _ = storage.remove(BELL);
+    Ok(false)
+}
+
+/// Takes the request in the file `name` and answers it. Returns false if it is not whole, or withdrawn.
+fn answer_to(inner: &Inner, name: &str, number: &str) -> Result<bool> {
+    let storage = &*inner.storage;
+    let Some(body) = read_whole(storage, name)? else { return Ok(false) };
+    let taken = format!("{name}{TAKEN}");
+    match storage.rename(name, &taken) {
+        Err(error) if error.io_kind() == Some(ErrorKind::NotFound) => return Ok(false),
+        renamed => renamed?,
+    }
+    let answered = carry_out(inner, &body, number);
+    // Also if there is no answer: its requester waits for as long as the file is there.
+    storage.remove(&taken)?;
+    answered.map(|()| true)
+}
+
+fn carry_out(inner: &Inner, body: &[u8], number: &str) -> Result<()> {
+    let Some(target) = parse(body) else { return Ok(()) };
+    let made = crate::recovery::checkpoint::checkpoint_into(inner, &target, &|| true);
+    let said = made.map_or_else(|error| error.to_string().into_bytes(), |()| DONE.to_vec());
+    write_whole(&*inner.storage, &format!("{ANSWER}{number}"), &said)
+}
+
+/// Answers requests until the database closes. The requester fails if its request cannot be read or
+/// answered.
+pub(crate) fn serve(inner: &Inner) {
+    let schedule = &inner.schedule;
+    let mut jobs = schedule.jobs.lock();
+    while !jobs.closing {
+        drop(jobs);
+        let _ = answer(inner);
+        jobs = schedule.jobs.lock();
+        if !jobs.closing {
+            schedule.closing.wait_for(&mut jobs, LOOKS_EVERY);
+        }
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The target of a request for a checkpoint.
+fn parse(body: &[u8]) -> Option<PathBuf> {
+    let target = PathBuf::from(OsString::from_vec(body.strip_prefix(CHECKPOINT)?.to_vec()));
+    target.is_absolute().then_some(target)
+}
+
+/// Creates a file that begins with its length. Removes it if that fails halfway.
+fn write_whole(storage: &dyn Storage, name: &str, body: &[u8]) -> Result<()> {
+    let mut file = storage.create(name, Hint::of(FileKind::Meta))?;
+    let head = format!("{}\n", body.len());
+    let written = file.append(&[head.as_bytes(), body].concat()).and_then(|()| file.sync());
+    if written.is_err() {
+        let _ = storage.remove(name);
+    }
+    written
+}
+
+/// What a file that begins with its length says. `None` if it is not there, or not all of it.
+fn read_whole(storage: &dyn Storage, name: &str) -> Result<Option<Vec<u8>>> {
+    match read_file(storage, name) {
+        // It was renamed or removed just now.
+        Err(error) if error.io_kind() == Some(ErrorKind::NotFound) => Ok(None),
+        done => done,
+    }
+}
+
+fn read_file(storage: &dyn Storage, name: &str) -> Result<Option<Vec<u8>>> {
+    if !storage.exists(name)? {
+        return Ok(None);
+    }
+    let file = storage.open(name)?;
+    let mut bytes = vec![0; file.len()?.min(BYTES_MAX) as usize];
+    file.read_exact_at(0, &mut bytes)?;
+    let Some(end) = bytes.iter().position(|&byte| byte == b'\n') else { return Ok(None) };
+    let len = std::str::from_utf8(&bytes[..end]).ok().and_then(|len| len.parse::<usize>().ok());
+    let body = bytes.split_off(end + 1);
+    Ok((len == Some(body.len())).then_some(body))
+}

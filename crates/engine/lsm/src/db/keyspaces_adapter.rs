@@ -1,0 +1,96 @@
+//! The whole database behind the trait that transactions are built on.
+
+use super::Db;
+use crate::options::settings::KeyspaceSettings;
+use crate::read::conflict_check::{key_changed, range_changed};
+use crate::read::cursor::DbCursor;
+use crate::read::get;
+use crate::read::get::Patience;
+use crate::version::snapshot_tracker::Snapshot;
+use esker_api::{BatchLimits, Cursor, KeyRange, KeyspaceRef, Keyspaces, Value, WriteBatch};
+use esker_base::{KeyspaceId, Result};
+
+impl Keyspaces for Db {
+    type Snapshot = Snapshot;
+
+    fn keyspace(&self, name: &str) -> Result<KeyspaceRef> {
+        Ok((&Db::keyspace(self, name, KeyspaceSettings::default())?).into())
+    }
+
+    #[inline]
+    fn resolve(&self, keyspace: KeyspaceRef) -> Result<KeyspaceId> {
+        self.inner().resolve(keyspace)
+    }
+
+    #[inline]
+    fn check_keyspace(&self, keyspace: KeyspaceId) -> Result<()> {
+        let inner = self.usable()?;
+        match inner.view.pin().version.keyspaces.contains_key(&keyspace) {
+            true => Ok(()),
+            false => Err(inner.unknown(keyspace)),
+        }
+    }
+
+    fn batch_limits(&self) -> BatchLimits {
+        let settings = &self.inner().settings;
+        BatchLimits {
+            bytes: settings.max_batch_bytes(),
+            entries: settings.max_batch_entries(),
+            entry_bytes: settings.max_entry_bytes(),
+            empty_key: self.inner().keys.takes_empty_key(),
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Db::snapshot(self)
+    }
+
+    #[inline]
+    fn get(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Value>> {
+        let inner = self.usable()?;
+        let (view, visible) = inner.pin_present();
+        get::get(inner, &view, keyspace, key, visible, Patience::MayBlock)
+    }
+
+    fn get_at(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        snapshot: &Snapshot,
+    ) -> Result<Option<Value>> {
+        let inner = self.usable()?;
+        let seqno = inner.resolve_snapshot(snapshot)?;
+        let view = inner.view.pin();
+        get::get(inner, &view, keyspace, key, seqno, Patience::MayBlock)
+    }
+
+    fn cursor_at(
+        &self,
+        keyspace: KeyspaceId,
+        range: KeyRange,
+        snapshot: &Snapshot,
+    ) -> Result<Box<dyn Cursor + '_>> {
+        let cursor = DbCursor::new(&self.handle.inner, keyspace, range, snapshot.clone())?;
+        Ok(Box::new(cursor))
+    }
+
+    #[inline]
+    fn write(&self, batch: &WriteBatch) -> Result<()> {
+        Db::write(self, batch)
+    }
+
+    fn changed_since(&self, keyspace: KeyspaceId, key: &[u8], snapshot: &Snapshot) -> Result<bool> {
+        let inner = self.usable()?;
+        key_changed(inner, keyspace, key, inner.resolve_snapshot(snapshot)?)
+    }
+
+    fn range_changed_since(
+        &self,
+        keyspace: KeyspaceId,
+        range: &KeyRange,
+        snapshot: &Snapshot,
+    ) -> Result<bool> {
+        let inner = self.usable()?;
+        range_changed(inner, keyspace, range, inner.resolve_snapshot(snapshot)?)
+    }
+}

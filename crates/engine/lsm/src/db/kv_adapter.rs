@@ -1,0 +1,70 @@
+//! One keyspace of a database behind the traits that workloads and servers use.
+
+use super::Db;
+use crate::options::keyspace::Keyspace;
+use crate::version::snapshot_tracker::Snapshot;
+use esker_api::{Cursor, KeyRange, KeyspaceRef, Kv, Ordered, Value, WriteBatch};
+use esker_base::Result;
+
+/// One keyspace of a [`Db`] as a [`Kv`] and [`Ordered`].
+#[derive(Clone)]
+pub struct Store {
+    db: Db,
+    keyspace: Keyspace,
+}
+
+impl Db {
+    /// `keyspace` behind the traits of [`esker_api`].
+    pub fn store(&self, keyspace: &Keyspace) -> Store {
+        Store { db: self.clone(), keyspace: keyspace.clone() }
+    }
+}
+
+impl Kv for Store {
+    fn keyspace_ref(&self) -> KeyspaceRef {
+        (&self.keyspace).into()
+    }
+    fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        self.db.get(&self.keyspace, key)
+    }
+    fn try_get(&self, key: &[u8]) -> Result<Option<Value>> {
+        self.db.try_get(&self.keyspace, key)
+    }
+    fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
+        self.db.multi_get(&self.keyspace, keys)
+    }
+    fn write(&self, batch: &WriteBatch) -> Result<()> {
+        self.db.write(batch)
+    }
+}
+
+impl Ordered for Store {
+    fn cursor(&self, range: KeyRange) -> Result<Box<dyn Cursor + '_>> {
+        Ok(Box::new(self.db.cursor(&self.keyspace, range)?))
+    }
+
+    fn cursor_at<'a>(
+        &'a self,
+        range: KeyRange,
+        snapshot: &'a dyn esker_api::Snapshot,
+    ) -> Result<Box<dyn Cursor + 'a>> {
+        let snapshot = self.registered(snapshot)?;
+        Ok(Box::new(self.db.cursor_at(&self.keyspace, range, &snapshot)?))
+    }
+
+    fn get_at(&self, key: &[u8], snapshot: &dyn esker_api::Snapshot) -> Result<Option<Value>> {
+        self.db.get_at(&self.keyspace, key, &self.registered(snapshot)?)
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn esker_api::Snapshot + '_>> {
+        Ok(Box::new(self.db.snapshot()))
+    }
+}
+
+impl Store {
+    /// A holder of a snapshot that is held already.
+    fn registered(&self, snapshot: &dyn esker_api::Snapshot) -> Result<Snapshot> {
+        let inner = self.db.inner();
+        Ok(inner.snapshots.join(inner.resolve_snapshot(snapshot)?))
+    }
+}

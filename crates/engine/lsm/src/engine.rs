@@ -1,0 +1,490 @@
+//! What the handles and the background threads of one open database share.
+
+use crate::background::picker::bytes_by_keyspace;
+use crate::background::resources::{Charge, Resources, Share};
+use crate::background::{Jobs, Lane, Schedule};
+use crate::compaction::execute::l0_progress::UnderWay;
+use crate::compaction::pick::l0_delay::Arrival;
+use crate::compaction::space::budget::Surroundings;
+use crate::log::pmem_wal::segments_ahead;
+use crate::log::segment_provider::Logs;
+use crate::log::torn_tail::TornLog;
+use crate::manifest::manifest_state::State;
+use crate::manifest::version_edit::{Change, Edit};
+use crate::manifest::version_set::Installer;
+use crate::options::settings::{Log, Settings, Sync};
+use crate::options::sizes::Sizes;
+use crate::output::io_throttle::IoGate;
+use crate::read::db_iter::Walk;
+use crate::read::get;
+use crate::recovery::open_tables::MayOpen;
+use crate::stats;
+use crate::stats::Counters;
+use crate::stats::cumulative::{Account, SpaceSeen, Unwritten};
+use crate::stats::disk_usage::{MeteredStorage, TableSpace};
+use crate::stats::write_histories::Histories;
+use crate::user_keys::KeyFormat;
+use crate::version::Version;
+use crate::version::pin_registry::Leases;
+use crate::version::snapshot_tracker::Snapshots;
+use crate::version::super_version::{View, ViewCell, pin_present};
+use crate::write::write_controller::Stall;
+use crate::write::{Commit, RANGE_DELETES_MAX};
+use esker_api::{KeyspaceRef, StoreId, WriteBatch, foreign};
+use esker_base::{Clock, Error, KeyspaceId, Kind, MAX_KEY_BYTES, Result, Seqno};
+use esker_memtable::{DramTable, MemTable};
+use esker_pmem::OwnerProcess;
+use esker_storage::Storage;
+use esker_table::BlockCache;
+use parking_lot::{Mutex, RwLock};
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A flush that follows another later than this counts as the first of a stretch, however slow merges are.
+const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
+
+/// See the file's head.
+pub(crate) struct Inner {
+    // Constant after opening.
+    /// What handles of this open are told by.
+    pub(crate) store_id: StoreId,
+    pub(crate) keys: KeyFormat,
+    pub(crate) settings: Settings,
+    /// Of the segments that this process writes.
+    pub(crate) salt: u64,
+    pub(crate) sizes: Sizes,
+    pub(crate) storage: Arc<dyn Storage>,
+    /// The process that opened the database.
+    pub(crate) owner: OwnerProcess,
+    pub(crate) logs: Logs,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// The database's share of memory and threads.
+    pub(crate) share: Share,
+    pub(crate) cache: Arc<BlockCache>,
+    pub(crate) dram_table: Option<DramTable>,
+    pub(crate) read_only: bool,
+    /// What opening gave up.
+    pub(crate) torn_log: Option<TornLog>,
+    /// Files that opening set aside, under their new names.
+    pub(crate) set_aside: Vec<String>,
+    /// The storage, as what knows how much its tables take. `None`: opened for reading.
+    pub(crate) meter: Option<Arc<MeteredStorage>>,
+
+    // Each protected by itself.
+    pub(crate) commit: Commit,
+    pub(crate) view: ViewCell,
+    pub(crate) installer: Installer,
+    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) leases: Leases<Walk>,
+    pub(crate) schedule: Schedule,
+    pub(crate) stall: Stall,
+    pub(crate) under_way: UnderWay,
+    pub(crate) gate: IoGate,
+    pub(crate) counters: Counters,
+    pub(crate) unwritten: Unwritten,
+    pub(crate) histories: Histories,
+
+    /// The locks on the directories. Empty once the database is closed.
+    pub(crate) locks: Mutex<Vec<Box<dyn Send + std::marker::Sync>>>,
+    /// Held shared by calls that do I/O for upkeep, and exclusively while the locks are given up.
+    pub(crate) upkeep: RwLock<()>,
+    /// Nothing of the database can be used any more.
+    pub(crate) closed: AtomicBool,
+}
+
+impl Inner {
+    /// Fails in a forked child, and once the database is closed.
+    #[inline]
+    pub(crate) fn check_usable(&self) -> Result<()> {
+        match self.owner.is_current() && !self.closed.load(Ordering::Acquire) {
+            true => Ok(()),
+            false => Err(self.why_unusable()),
+        }
+    }
+
+    #[cold]
+    fn why_unusable(&self) -> Error {
+        match self.owner.is_current() {
+            true => Error::Closed,
+            false => Error::Forked { what: self.storage.describe() },
+        }
+    }
+
+    /// The error for a keyspace that a view does not have. A closed database's view has none.
+    #[cold]
+    pub(crate) fn unknown(&self, keyspace: KeyspaceId) -> Error {
+        self.check_usable().err().unwrap_or_else(|| get::unknown(keyspace))
+    }
+
+    /// Returns the id of `keyspace`, unless another database or an earlier open made the handle.
+    #[inline]
+    pub(crate) fn resolve(&self, keyspace: impl Into<KeyspaceRef>) -> Result<KeyspaceId> {
+        self.store_id.resolve(keyspace.into(), || self.storage.describe())
+    }
+
+    /// Returns the seqno of `snapshot`, unless another database or an earlier open made it.
+    #[inline]
+    pub(crate) fn resolve_snapshot(&self, snapshot: &dyn esker_api::Snapshot) -> Result<Seqno> {
+        let seqno = snapshot.seqno();
+        match snapshot.store() == self.store_id {
+            true => Ok(seqno),
+            false => Err(foreign(format!("the snapshot at {seqno}"), self.storage.describe())),
+        }
+    }
+
+    /// Whether one frame can hold `batch`.
+    #[inline]
+    pub(crate) fn fits_frame(&self, batch: &WriteBatch) -> bool {
+        let bytes = batch.encoded().len();
+        MemTable::fits_ever(self.settings.segment_bytes, bytes, batch.len() as u32)
+    }
+
+    /// Whether several frames can.
+    #[cold]
+    fn fits_frames(&self, batch: &WriteBatch) -> bool {
+        let limit = self.settings.max_entry_bytes();
+        batch.encoded().len() <= self.settings.max_batch_bytes()
+            && batch.len() <= self.settings.max_batch_entries()
+            && batch.iter().all(|entry| entry.encoded_bytes() <= limit)
+    }
+
+    /// What a read at present looks at: see `super_version`.
+    #[inline]
+    pub(crate) fn pin_present(&self) -> (arc_swap::Guard<Arc<View>>, Seqno) {
+        pin_present(|| self.view.pin(), || self.commit.visible())
+    }
+
+    /// Returns the batch that `given` is with stored keys, unless it can't be written.
+    #[inline]
+    pub(crate) fn accept<'a>(&self, given: &'a WriteBatch) -> Result<Cow<'a, WriteBatch>> {
+        if let Some(handle) = given.foreign_to(self.store_id) {
+            let what = format!("a batch with the keyspace with id {}", handle.id);
+            return Err(foreign(what, self.storage.describe()));
+        }
+        if given.has_empty_key() && !self.keys.takes_empty_key() {
+            return Err(Error::EmptyKey);
+        }
+        let batch = self.keys.batch(given);
+        let fits = self.fits_frame(&batch) || self.fits_frames(&batch);
+        if given.longest_key() > MAX_KEY_BYTES
+            || !fits
+            || given.has_empty_range()
+            || batch.range_deletes() > RANGE_DELETES_MAX
+        {
+            return Err(self.refuse(given, &batch));
+        }
+        let view = self.view.pin();
+        let mut known = None;
+        for entry in batch.keyspaces() {
+            if known != Some(entry) {
+                if !view.version.keyspaces.contains_key(&entry) {
+                    return Err(self.unknown(entry));
+                }
+                known = Some(entry);
+            }
+        }
+        if self.installer.may_be_undecided() {
+            let name =
+                |id| view.version.keyspaces.get(&id).map_or_else(String::new, |it| it.name.clone());
+            self.installer.expect_decided(batch.keyspaces(), name)?;
+        }
+        Ok(batch)
+    }
+
+    #[cold]
+    fn refuse(&self, given: &WriteBatch, batch: &WriteBatch) -> Error {
+        let limit = self.settings.max_entry_bytes();
+        if given.longest_key() > MAX_KEY_BYTES {
+            Error::KeyTooLong { bytes: given.longest_key() }
+        } else if given.has_empty_range() {
+            Error::EmptyRange
+        } else if batch.range_deletes() > RANGE_DELETES_MAX {
+            let (range_deletes, limit) = (batch.range_deletes(), RANGE_DELETES_MAX);
+            Error::TooManyRangeDeletes { range_deletes, limit }
+        } else if let Some(entry) = batch.iter().find(|entry| entry.encoded_bytes() > limit) {
+            let (bytes, key_bytes) = (entry.value.len(), entry.key.len());
+            if entry.kind == Kind::RangeDelete && self.keys.is_end_of_keys(entry.value) {
+                let entry_bytes = entry.encoded_bytes();
+                // A quarter of it is enough, with room for the start of the range.
+                let segment_bytes = (4 * entry_bytes).next_power_of_two();
+                return Error::OpenRangeTooLarge { entry_bytes, limit, segment_bytes };
+            }
+            Error::ValueTooLarge { bytes, key_bytes, entry_bytes: entry.encoded_bytes(), limit }
+        } else {
+            Error::BatchTooLarge {
+                bytes: batch.encoded().len(),
+                limit: self.settings.max_batch_bytes(),
+                entries: batch.len(),
+                entries_limit: self.settings.max_batch_entries(),
+            }
+        }
+    }
+
+    /// Makes an edit that takes tables or MemTables away durable and puts it in force, as
+    /// [`Installer::install`] does, and sees to it that no idle cursor holds on to what is gone. With it
+    /// the manifest learns the `cost` of what was done, and what else was counted.
+    pub(crate) fn install(
+        &self,
+        cost: Account,
+        plan: impl FnOnce(&State) -> Result<Edit>,
+        change: impl FnOnce(&mut View),
+    ) -> Result<()> {
+        let mut counted = Account::default();
+        let plan = |state: &State| {
+            let mut edit = plan(state)?;
+            counted = self.unwritten.take(self.counters.table_gets.sum());
+            let mut account = state.account;
+            account.add(counted);
+            account.add(cost);
+            account.segment_bytes = self.sizes.segment_bytes;
+            edit.changes.push(Change::Account(account));
+            Ok(edit)
+        };
+        let installed = self.installer.install(&self.view, plan, change);
+        installed.inspect_err(|_| self.unwritten.put_back(counted))?;
+        self.leases.recall();
+        Ok(())
+    }
+
+    /// What the database has cost up to now.
+    pub(crate) fn account(&self) -> Account {
+        let mut account = self.installer.account();
+        account.add(self.unwritten.peek(self.counters.table_gets.sum()));
+        account
+    }
+
+    /// Notes what table files take for what is live, as far as that can be told now.
+    pub(crate) fn look_at_space(&self) {
+        let Some(meter) = &self.meter else { return };
+        // A merge may just have put tables there that nobody has opened.
+        self.open_new_tables();
+        let version = self.view.load().version.clone();
+        let Some(live) = stats::live_data(&version, &self.snapshots.list()) else { return };
+        let (space, peak) = (meter.table_space(), meter.take_peak());
+        let look = SpaceSeen::look(space.bytes, peak, live.bytes, live.pinned_bytes);
+        self.unwritten.look(look);
+    }
+
+    /// What pickers have to know beside the version of `view`.
+    pub(crate) fn surroundings(&self, view: &View, jobs: &Jobs) -> Surroundings {
+        let arrival = self.arrival(view, jobs);
+        let (age, now) = (self.settings.delete_age_max, self.clock.calendar().as_secs());
+        let aged_through = view.version.dates.aged(age, now);
+        if !view.version.has_space_goal() {
+            let snapshots = self.snapshots.list();
+            return Surroundings { snapshots, arrival, aged_through, ..Surroundings::default() };
+        }
+        // Once its tables are there it is in no view any more.
+        let is_flushed = |memtable: &&Arc<MemTable>| Some(memtable.epoch()) == jobs.flushing;
+        let flushing = view.memtables.last().filter(is_flushed);
+        let flushing = flushing.map_or_else(Vec::new, |_| view.next_to_flush());
+        Surroundings {
+            snapshots: self.snapshots.list(),
+            left_bytes: self.installer.left_bytes(),
+            // Weighed before the flush was begun, if there was a goal then.
+            flushing_bytes: bytes_by_keyspace(&flushing),
+            histories: self.histories.all(),
+            arrival,
+            aged_through,
+        }
+    }
+
+    /// The last flush, if another one may follow soon. Nothing waits for it where somebody waits for all merges, where
+    /// writers are held back by what is yet to be merged, nor where no flush can follow: if that is for want of room,
+    /// merges may make some.
+    pub(crate) fn arrival(&self, view: &View, jobs: &Jobs) -> Option<Arrival> {
+        let flushed = jobs.flushed.filter(|_| !jobs.deferred.is_hurried())?;
+        let fails = |lane: Lane| jobs.lanes[lane as usize].error.is_some();
+        let is_last = fails(Lane::Flush) || fails(Lane::Prepare) || self.commit.failure().is_some();
+        let since = self.clock.now().saturating_sub(flushed.at);
+        if is_last || self.stall.waits_for_compaction() || since > ARRIVES_WITHIN {
+            return None;
+        }
+        let waits = view.memtables.iter().any(|memtable| memtable.is_sealed());
+        let drained_bytes = if waits { 0 } else { self.stall.could_drain_level_0(since) };
+        Some(Arrival { after: flushed.after, drained_bytes })
+    }
+
+    /// The size of the segments of whoever writes the database: this process, or by its newest log, or by
+    /// what the manifest says of it. `None` if nothing tells.
+    pub(crate) fn known_segment_bytes(&self) -> Option<u64> {
+        if !self.read_only {
+            return Some(self.sizes.segment_bytes);
+        }
+        let newest = self.view.pin().memtables.first().map(|it| it.header().capacity);
+        newest.or(Some(self.account().segment_bytes).filter(|&bytes| bytes > 0))
+    }
+
+    /// What table files take.
+    pub(crate) fn table_space(&self) -> TableSpace {
+        self.meter.as_ref().map_or_else(TableSpace::default, |meter| meter.table_space())
+    }
+
+    /// Whether compactions pause for reads that wait for writes. While writers are slowed down by what compactions
+    /// have yet to do, a pause would only make them wait longer, and most who read write, too.
+    pub(crate) fn yields_to_reads(&self) -> bool {
+        !self.stall.waits_for_compaction() && self.storage.is_busy()
+    }
+
+    /// The interval at which the log is synced, if it is synced by the clock.
+    pub(crate) fn sync_interval(&self) -> Option<Duration> {
+        match self.settings.log {
+            Log::File { sync: Sync::Every(interval), .. } => Some(interval),
+            _ => None,
+        }
+    }
+
+    /// Opens the readers of new tables, so that no get has to: of all that are not open, but those that
+    /// openers have. That one can't be opened is kept as an error of the background, until all can; and it
+    /// is reported to whoever reads it.
+    pub(crate) fn open_new_tables(&self) {
+        let may_open = self.schedule.jobs.lock().opening.leaves();
+        match may_open {
+            MayOpen::All => {
+                if self.open_unopened().is_err() {
+                    self.schedule.retry_tables(self.clock.now());
+                }
+            }
+            MayOpen::After(file) => {
+                let mut tables = self.view.load().version.unopened();
+                tables.retain(|table| table.meta.id.file > file);
+                for table in tables {
+                    // What fails is tried, and told, once more by the last opener.
+                    let _ = table.reader(&self.cache);
+                }
+            }
+            MayOpen::None => return,
+        }
+        self.share_memory();
+    }
+
+    /// Tries tables of `keyspace`, or of all, again whose reads failed and may succeed now: opens those that are not open,
+    /// and lets compaction read the others.
+    pub(crate) fn retry_tables(&self, keyspace: Option<KeyspaceId>) {
+        let tables = self.view.load().version.recoverable(keyspace);
+        for table in tables {
+            match table.opened() {
+                Some(_) => table.mark.clear(),
+                None => _ = table.reader(&self.cache),
+            }
+        }
+        let mut jobs = self.schedule.jobs.lock();
+        // Under the lock: a table that is marked later plans a try of its own.
+        let is_over = self.view.pin().version.recoverable(None).is_empty();
+        jobs.retry.end(self.clock.now(), is_over);
+        drop(jobs);
+        self.share_memory();
+    }
+
+    /// Why compaction leaves a table alone, if it leaves one.
+    pub(crate) fn unreadable_error(&self) -> Option<Error> {
+        self.view.pin().version.unreadable(self.keys)
+    }
+
+    /// Opens the tables that are not open. Fails with the first error, after it has tried all.
+    fn open_unopened(&self) -> Result<()> {
+        // No version is held meanwhile: the files that merges are done with would stay.
+        let tables = self.view.load().version.unopened();
+        let opened = tables.into_iter().map(|table| table.reader(&self.cache).map(|_| ()));
+        opened.fold(Ok(()), Result::and)
+    }
+
+    /// The version in force, for a look that does no I/O: as soon as all of its tables are open, or one
+    /// can't be opened.
+    pub(crate) fn opened_version(&self) -> Arc<Version> {
+        loop {
+            let opened = self.open_unopened();
+            let version = self.view.load().version.clone();
+            // A merge may have ended meanwhile, whose tables are new.
+            if opened.is_err() || version.is_open() {
+                return version;
+            }
+        }
+    }
+
+    /// Gives the cache what tables leave of the memory budget, those that are being opened included.
+    pub(crate) fn share_memory(&self) {
+        let reserved = self.schedule.jobs.lock().opening.reserved_memory();
+        let view = self.view.load();
+        let tables = table_memory(&view.version).max(reserved) as usize;
+        let resources = self.share.resources();
+        let charge = match resources.is_shared() {
+            true => {
+                let sealed = view.memtables.iter().filter(|memtable| memtable.is_sealed());
+                Charge {
+                    segments: self.segment_memory(&view),
+                    sealed: sealed.map(|memtable| memtable.memory_bytes()).sum(),
+                    tables,
+                    dram_table: self.share_dram_table(resources),
+                }
+            }
+            false => Charge {
+                segments: segments_at_most(&self.settings),
+                sealed: 0,
+                tables,
+                dram_table: dram_table_bytes(&self.settings),
+            },
+        };
+        self.share.charge(charge);
+    }
+
+    /// The same after a change of MemTables, for which a database by itself has charged already.
+    pub(crate) fn share_memory_if_shared(&self) {
+        if self.share.resources().is_shared() {
+            self.share_memory();
+        }
+    }
+
+    /// What segments and their index take now, those that are prepared included.
+    fn segment_memory(&self, view: &View) -> usize {
+        let jobs = self.schedule.jobs.lock();
+        let prepared = jobs.prepared.iter().map(|segment| &segment.memtable);
+        let held = view.memtables.iter().chain(prepared).chain(&jobs.retired);
+        held.map(|memtable| memtable.memory_bytes()).sum()
+    }
+
+    /// Databases that share a budget share what it has for DRAMTables, too. Returns this one's part, in
+    /// bytes.
+    fn share_dram_table(&self, resources: &Resources) -> usize {
+        let Some(dram_table) = &self.dram_table else { return 0 };
+        let databases = resources.databases().max(1);
+        let bytes = match self.settings.dram_table_bytes {
+            // All together, they leave half of the budget.
+            Some(bytes) => bytes.min(resources.memory_bytes() / 2 / databases),
+            None => dram_table_bytes(&self.settings) / databases,
+        };
+        dram_table.set_bytes(bytes);
+        bytes
+    }
+}
+
+/// The bytes that table indexes, filters and tombstones hold.
+pub(crate) fn table_memory(version: &Version) -> u64 {
+    let tables = version.keyspaces.values().flat_map(|keyspace| keyspace.tables());
+    tables.filter_map(|(_, _, table)| table.opened()).map(|t| t.memory_bytes() as u64).sum()
+}
+
+/// What the segments of a database by itself may take of its memory budget.
+pub(crate) fn segments_at_most(settings: &Settings) -> usize {
+    // The active segment, the sealed ones and those prepared, each with about a third of its size in
+    // index; but never more than half of the budget, most of which is idle memory at rest. Segments
+    // in persistent memory take only the index.
+    let index = settings.segment_bytes / 3;
+    let (segment, prepared) = match settings.log {
+        // Of as many extents as the settings were made of, or one more.
+        Log::Pmem { .. } => (index, segments_ahead(settings.sealed_segments + 5)),
+        _ => (index * 4, 1),
+    };
+    let segments = segment * (1 + settings.sealed_segments + prepared);
+    segments.min(settings.memory_bytes / 2)
+}
+
+/// The DRAMTable's share of the memory budget.
+pub(crate) fn dram_table_bytes(settings: &Settings) -> usize {
+    settings.dram_table_bytes.unwrap_or(settings.memory_bytes / DRAM_TABLE_SHARE)
+}
+
+/// An eighth of the budget, if the user does not say otherwise.
+const DRAM_TABLE_SHARE: usize = 8;

@@ -1,0 +1,205 @@
+//! Reading around what is damaged, without changing it.
+
+use super::salvage::told;
+use super::sources::{Merged, Source, Version};
+use super::{Inspector, path, places};
+use crate::manifest::manifest_state::State;
+use crate::recovery::replay;
+use crate::recovery::replay::Recovered;
+use crate::version::{TableHandle, table_file_name};
+use esker_api::KeyRange;
+use esker_base::{EntryCursor, Error, KeyspaceId, Kind, RangeTombstone, Result, Seqno};
+use esker_base::{FragmentedTombstones, MAX_SEQNO};
+use esker_table::LostKeys;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// What a reading went around.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Skipped {
+    /// The file, as a path.
+    pub file: String,
+    /// Between which keys versions are missing, and why.
+    pub keys: LostKeys,
+    /// Whether these are range deletes. Reads then return what they deleted.
+    pub are_range_deletes: bool,
+}
+
+/// The sources of a keyspace, the oldest first, each with its file; and all range tombstones.
+#[derive(Default)]
+struct Sources {
+    files: Vec<String>,
+    sources: Vec<Source>,
+    tombstones: Vec<RangeTombstone>,
+}
+
+impl Inspector {
+    /// Calls `visit` with each pair of a keyspace in a range, in the order of keys, until it says `false`, and
+    /// `skipped` with what was gone around, at the end. A pair whose newest version is damaged may be missing, or have
+    /// an older value, or be there though it was deleted. Takes the writer's lock meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// What `visit` says, a manifest that is damaged, and whatever fails for another reason than damage.
+    pub fn read_around<E: From<Error>>(
+        &self,
+        keyspace: &str,
+        range: &KeyRange,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<bool, E>,
+        skipped: &mut dyn FnMut(Skipped),
+    ) -> Result<(), E> {
+        self.current()?;
+        let _lock = self.storage.lock()?;
+        let (identity, state) = self.state()?;
+        self.check_log_directory(identity)?;
+        let _log_lock = self.lock_logs()?;
+        let manifest = self.manifest()?;
+        let cut_off = self.cut_off_at(&manifest)?;
+        self.presume_states(&state, cut_off.is_none())?;
+        self.check_logs_place(&state, cut_off.is_none())?;
+        let found = state.version.keyspaces.values().find(|found| found.name == keyspace);
+        let Some(id) = found.map(|found| found.id) else {
+            return Err(Error::UnknownKeyspace { name: keyspace.to_owned() }.into());
+        };
+        let keys = state.keys;
+        let range = &keys.range(range.clone());
+        let skipped = &mut |skip: Skipped| {
+            let keys = told(keys, &skip.keys);
+            skipped(Skipped { keys, ..skip });
+        };
+        let (found, recovered) = self.sources_of(&state, id, range, skipped)?;
+        self.skip_lost_edits(identity, &state, &manifest.name, recovered.as_ref(), skipped)?;
+        let Sources { files, sources, tombstones } = found;
+        let deletes = FragmentedTombstones::new(tombstones);
+        let mut merged = Merged::new(sources)?;
+        let mut last: Option<Vec<u8>> = None;
+        while merged.valid() && !range.ends_before(merged.key()) {
+            let key = merged.key();
+            let is_newest = last.as_deref() != Some(key);
+            if is_newest {
+                last = Some(key.to_vec());
+                let is_there = merged.kind() == Kind::Put
+                    && begins_at(range, key)
+                    && deletes.covering(key, MAX_SEQNO) <= merged.seqno();
+                if is_there && !visit(&keys.user(key), merged.value())? {
+                    break;
+                }
+            }
+            merged.next()?;
+        }
+        for (file, source) in files.iter().zip(merged.into_sources()) {
+            if let Source::Table(cursor, _) = source {
+                for keys in cursor.lost().iter().cloned() {
+                    skipped(Skipped { file: file.clone(), keys, are_range_deletes: false });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn sources_of(
+        &self,
+        state: &State,
+        id: KeyspaceId,
+        range: &KeyRange,
+        skipped: &mut dyn FnMut(Skipped),
+    ) -> Result<(Sources, Option<Recovered>)> {
+        let mut found = Sources::default();
+        let mut tables: Vec<&Arc<TableHandle>> = places(state)
+            .filter(|(keyspace, _, _, table)| *keyspace == id && table.meta.meets(range))
+            .map(|(_, _, _, table)| table)
+            .collect();
+        // Levels and runs are listed from new to old.
+        tables.reverse();
+        for table in tables {
+            let file = path(&*self.storage, &table_file_name(table.meta.id.file));
+            let lost = |error: &str| LostKeys {
+                from: table.meta.smallest.clone(),
+                to: Some(table.meta.largest.clone()),
+                error: error.into(),
+            };
+            let mut skip = |keys, are_range_deletes| {
+                skipped(Skipped { file: file.clone(), keys, are_range_deletes });
+            };
+            let Some(salvaged) = self.salvaged(&table.meta)? else {
+                skip(lost("the file is missing"), false);
+                continue;
+            };
+            match salvaged.tombstones() {
+                Some(list) => found.tombstones.extend(list.tombstones()),
+                None if table.meta.range_tombstones == 0 => {}
+                None => skip(lost("the range deletes do not hold"), true),
+            }
+            found.sources.push(Source::table(salvaged.cursor()));
+            found.files.push(file);
+        }
+        let recovered = match replay::read_logs(&self.log_source(), state) {
+            Ok(recovered) => recovered,
+            Err(error) if error.is_corruption() => {
+                skipped(all_keys(self.log_storage.describe(), error.fact()));
+                return Ok((found, None));
+            }
+            Err(error) => return Err(error),
+        };
+        let mut versions = Vec::new();
+        for memtable in &recovered.memtables {
+            let last: Seqno = memtable.last_seqno();
+            memtable.build_order(last);
+            found.tombstones.extend(memtable.range_deletes_in(id));
+            let mut cursor = memtable.cursor(id, last);
+            cursor.seek_first()?;
+            while cursor.valid() {
+                versions.push(version_at(&cursor));
+                cursor.next()?;
+            }
+        }
+        found.sources.push(Source::list(versions));
+        found.files.push(self.log_storage.describe());
+        if let Some(torn) = recovered.torn.as_ref().filter(|torn| torn.may_reject_acknowledged()) {
+            skipped(all_keys(torn.path.clone(), torn.refusal().fact()));
+        }
+        Ok((found, Some(recovered)))
+    }
+
+    /// Reports edits that the manifest has lost: nobody knows which keys they were of.
+    fn skip_lost_edits(
+        &self,
+        identity: u64,
+        state: &State,
+        manifest: &str,
+        recovered: Option<&Recovered>,
+        skipped: &mut dyn FnMut(Skipped),
+    ) -> Result<()> {
+        let (fates, fates_elsewhere) = self.fates(identity, state, manifest, recovered)?;
+        let mut losses = Vec::new();
+        losses.extend(self.loss_in(fates.values().chain(fates_elsewhere.values()), manifest)?);
+        let mut report = |error| losses.push(error);
+        if let Err(error) = self.check_age(state) {
+            report(error);
+        }
+        if let Some(offset) = self.cut_off_at(&self.read_manifest(manifest)?)? {
+            self.check_unlisted_logs(state, manifest, offset, &mut report)?;
+        }
+        let file = path(&*self.storage, manifest);
+        losses.into_iter().for_each(|error| skipped(all_keys(file.clone(), error.fact())));
+        Ok(())
+    }
+}
+
+/// Nobody knows between which keys versions are missing.
+fn all_keys(file: String, error: String) -> Skipped {
+    let keys = LostKeys { from: Vec::new(), to: None, error };
+    Skipped { file, keys, are_range_deletes: false }
+}
+
+fn version_at(cursor: &impl EntryCursor) -> Version {
+    (cursor.key().to_vec(), cursor.seqno(), cursor.kind(), cursor.value().to_vec())
+}
+
+fn begins_at(range: &KeyRange, key: &[u8]) -> bool {
+    match &range.start {
+        Bound::Included(start) => key >= &start[..],
+        Bound::Excluded(start) => key > &start[..],
+        Bound::Unbounded => true,
+    }
+}

@@ -1,0 +1,13 @@
+//! The write-ahead log: where segments come from, and how they are read again.
+//!
+//! `segment_provider` creates, recycles and retires segments: `wal_files` in a directory, `pmem_wal`
+//! in a pool of persistent memory. `wal_reader` reads them at an open; `torn_tail` says where one
+//! ends in a bad frame.
+//!
+//! A log is removed only after all of its writes are in tables that the manifest lists.
+
+pub(crate) mod pmem_wal;
+pub(crate) mod segment_provider;
+pub(crate) mod torn_tail;
+pub(crate) mod wal_files;
+pub(crate) mod wal_reader;

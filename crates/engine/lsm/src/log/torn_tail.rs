@@ -1,0 +1,121 @@
+//! Reports where a log ends in a frame that does not hold, whether or not whole frames follow.
+//!
+//! Three causes leave the same bytes: a power loss before writes were synced, the end of a process
+//! during writes, and damage to writes that no later frame knows to be durable. Recovery keeps the
+//! prefix, or refuses to open if the caller wants that. In either case it reports what it found.
+
+use crate::options::settings::Recovery;
+use esker_base::{Error, Result, Seqno};
+use std::fmt;
+
+/// The tail of a log that was rejected when the database was opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TornLog {
+    /// The log, as a path.
+    pub path: String,
+    /// Where it ends, in bytes.
+    pub offset: u64,
+    /// Why it ends there.
+    pub what: String,
+    /// The first write that was not kept.
+    pub first_seqno: Seqno,
+    /// The whole frames that follow, if any do.
+    pub later: Option<FramesBehind>,
+    /// Whether the log lies in a pool. There each writer makes its own frame durable, so the end of a
+    /// process with several writers leaves whole frames behind an unfinished one. None of them was
+    /// acknowledged, or a later frame would show it.
+    pub in_pool: bool,
+    /// The files that keep what was rejected: copies in the database's directory, and renamed logs in the
+    /// directory of the logs. Empty if no whole frames follow, or before an open for
+    /// writing has rejected them.
+    pub kept_in: Vec<String>,
+}
+
+/// Whole frames behind a frame that does not hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FramesBehind {
+    /// The log that holds the first of them, as a path.
+    pub path: String,
+    /// Where in it the first of them starts, in bytes.
+    pub offset: u64,
+    /// How many there are, in all logs.
+    pub frames: u64,
+}
+
+impl TornLog {
+    /// Whether whole frames follow that may have been acknowledged.
+    pub fn may_reject_acknowledged(&self) -> bool {
+        self.later.is_some() && !self.in_pool
+    }
+
+    /// Fails if whole frames follow that may have been acknowledged, and `recovery` does not accept that.
+    pub(crate) fn accept(&self, recovery: Recovery) -> Result<()> {
+        if recovery == Recovery::Prefix || !self.may_reject_acknowledged() {
+            return Ok(());
+        }
+        Err(self.refusal())
+    }
+
+    /// The error that says that whole frames follow.
+    pub(crate) fn refusal(&self) -> Error {
+        let behind = self.later.as_ref().map(FramesBehind::to_string).unwrap_or_default();
+        Error::TornLog {
+            file: self.path.clone(),
+            offset: self.offset,
+            what: format!("{}, and {behind}", self.what),
+            first_seqno: self.first_seqno,
+        }
+    }
+}
+
+impl fmt::Display for FramesBehind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FramesBehind { path, offset, frames } = self;
+        let (noun, verb) = if *frames == 1 { ("frame", "follows") } else { ("frames", "follow") };
+        write!(f, "{frames} whole {noun} {verb} in {path} at offset {offset}")
+    }
+}
+
+impl fmt::Display for TornLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TornLog { path, offset, what, first_seqno, later, kept_in, .. } = self;
+        write!(
+            f,
+            "{path} ends at offset {offset}: {what}; writes from seqno {first_seqno} on are rejected"
+        )?;
+        if let Some(later) = later {
+            write!(f, ", though {later}")?;
+        }
+        if !kept_in.is_empty() {
+            write!(f, " (kept in {})", kept_in.join(", "))?;
+        }
+        f.write_str(
+            ": a process ended during these writes, power was lost before they were synced, or the \
+             file is damaged",
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_frames_that_may_have_been_acknowledged_are_refused() {
+        let torn = |frames: u64, in_pool| TornLog {
+            path: "log".into(),
+            offset: 64,
+            what: "torn".into(),
+            first_seqno: 1,
+            later: (frames > 0).then(|| FramesBehind { path: "log".into(), offset: 128, frames }),
+            in_pool,
+            kept_in: Vec::new(),
+        };
+        for in_pool in [false, true] {
+            assert!(torn(0, in_pool).accept(Recovery::Strict).is_ok());
+            assert!(torn(3, in_pool).accept(Recovery::Prefix).is_ok());
+        }
+        assert!(torn(3, true).accept(Recovery::Strict).is_ok());
+        assert!(torn(3, false).accept(Recovery::Strict).is_err());
+    }
+}

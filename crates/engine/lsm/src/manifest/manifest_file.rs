@@ -1,0 +1,532 @@
+//! Manifest files and `CURRENT`: reading, appending, and the switch from one file to the next.
+//!
+//! ```text
+//! file   := header record*
+//! header := magic 8 | version u32 | key_id u32 | identity u64 | zeros 4 | crc32c u32
+//! record := length u32 | crc32c u32 | edit          crc over: offset u64, length, edit
+//! ```
+//!
+//! The record's own offset is in its checksum, so that bytes from another place never pass.
+//! A record that ends the file and does not check out is a write that was cut off, and was never
+//! relied on; one with a valid record after it is corruption. The first record is the snapshot: it
+//! was durable before `CURRENT` named the file, so it has no excuse. A clean close notes the file's length in
+//! `CURRENT`: from then on a file of another length is corruption, wherever it was cut.
+
+use super::version_edit::{Change, Edit};
+use esker_base::checksum::{crc32c, crc32c_append};
+use esker_base::coding::{u32_at, u64_at};
+use esker_base::{Error, FileKind, Hint, Result};
+use esker_storage::{Storage, WritableFile};
+
+/// The file that names the manifest in force.
+pub const CURRENT: &str = "CURRENT";
+/// What becomes it.
+const TEMPORARY: &str = "CURRENT.new";
+
+const MAGIC: [u8; 8] = *b"ESKRMAN\n";
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 32;
+const RECORD_HEADER_BYTES: usize = 8;
+/// What a length can say. A table takes about 100 bytes in a snapshot with keys of 16, so that tens of
+/// millions fit; with the longest keys, 64 KiB at each end, 32,700.
+const RECORD_BYTES_MAX: usize = u32::MAX as usize;
+
+/// The name of the manifest file with this id.
+pub fn manifest_file_name(id: u64) -> String {
+    format!("{id:08}.manifest")
+}
+
+/// The id in a name that [`manifest_file_name`] made.
+pub fn parse_manifest_file_name(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".manifest")?;
+    (digits.len() >= 8).then(|| digits.parse().ok()).flatten()
+}
+
+/// A manifest open for appending.
+pub struct Manifest {
+    file: Box<dyn WritableFile>,
+    name: String,
+    /// After a failed append or sync the file's tail is unknown: nothing more is appended.
+    failed: Option<Error>,
+}
+
+impl Manifest {
+    /// Writes a fresh manifest file `id` that starts with `snapshot`, makes it durable and points
+    /// `CURRENT` at it. After an error either nothing is left of it, or `CURRENT` may name it.
+    pub fn create(
+        storage: &dyn Storage,
+        id: u64,
+        identity: u64,
+        snapshot: &Edit,
+    ) -> Result<Manifest> {
+        PreparedManifest::write(storage, id, identity, snapshot)?.install(storage)
+    }
+
+    /// Appends `edit` and makes it durable. After a failure every later call fails: what is on the
+    /// device is unknown then.
+    pub fn append(&mut self, edit: &Edit) -> Result<()> {
+        if let Some(cause) = &self.failed {
+            return Err(cause.clone());
+        }
+        let appended = append_record(&mut *self.file, edit).and_then(|()| self.file.sync());
+        if let Err(error) = &appended {
+            self.failed = Some(error.clone());
+        }
+        appended
+    }
+
+    /// Notes in `CURRENT` that the manifest ends here, which holds until another manifest is in force. After an
+    /// error `CURRENT` may say so or not.
+    pub fn seal(&self, storage: &dyn Storage) -> Result<()> {
+        write_pointer(storage, &self.name, Some(self.bytes()))?;
+        storage.rename(TEMPORARY, CURRENT)?;
+        storage.sync_names()
+    }
+
+    /// Whether an earlier append failed.
+    pub fn failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// The file's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The file's length in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.file.len()
+    }
+}
+
+/// A manifest that is durable, and that `CURRENT` does not name yet.
+pub(crate) struct PreparedManifest(Manifest);
+
+impl PreparedManifest {
+    /// Writes a fresh manifest file `id` that starts with `snapshot`, and what is to become `CURRENT`,
+    /// durably. After an error nothing is left of either.
+    pub(crate) fn write(
+        storage: &dyn Storage,
+        id: u64,
+        identity: u64,
+        snapshot: &Edit,
+    ) -> Result<PreparedManifest> {
+        let name = manifest_file_name(id);
+        let mut file = storage.create(&name, Hint::of(FileKind::Manifest))?;
+        let written = file
+            .append(&encode_header(identity))
+            .and_then(|()| append_record(&mut *file, snapshot))
+            .and_then(|()| file.sync())
+            .and_then(|()| storage.sync_names())
+            .and_then(|()| write_pointer(storage, &name, None));
+        if let Err(error) = written {
+            // `CURRENT` does not name it. On a full disk every further try would take more.
+            drop(file);
+            let _ = storage.remove(&name);
+            let _ = storage.remove(TEMPORARY);
+            return Err(error);
+        }
+        Ok(PreparedManifest(Manifest { file, name, failed: None }))
+    }
+
+    /// Points `CURRENT` at it. After an error `CURRENT` may name it.
+    pub(crate) fn install(self, storage: &dyn Storage) -> Result<Manifest> {
+        // From here on `CURRENT` may name the file, even if this fails: it stays.
+        storage.rename(TEMPORARY, CURRENT)?;
+        storage.sync_names()?;
+        Ok(self.0)
+    }
+}
+
+fn encode_header(identity: u64) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    header[..8].copy_from_slice(&MAGIC);
+    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    header[16..24].copy_from_slice(&identity.to_le_bytes());
+    let crc = crc32c(&header[..28]);
+    header[28..].copy_from_slice(&crc.to_le_bytes());
+    header
+}
+
+fn append_record(file: &mut dyn WritableFile, edit: &Edit) -> Result<()> {
+    let edit = edit.encode();
+    if edit.len() > RECORD_BYTES_MAX {
+        // It would not be read back. Whoever asks keeps the manifest that there is.
+        let source = std::io::ErrorKind::FileTooLarge.into();
+        return Err(Error::io("append an edit of more than 4 GiB to", "the manifest", source));
+    }
+    let length = edit.len() as u32;
+    let mut record = Vec::with_capacity(RECORD_HEADER_BYTES + edit.len());
+    record.extend_from_slice(&length.to_le_bytes());
+    record.extend_from_slice(&record_crc(file.len(), &edit).to_le_bytes());
+    record.extend_from_slice(&edit);
+    file.append(&record)
+}
+
+fn record_crc(offset: u64, edit: &[u8]) -> u32 {
+    let crc = crc32c(&offset.to_le_bytes());
+    let crc = crc32c_append(crc, &(edit.len() as u32).to_le_bytes());
+    crc32c_append(crc, edit)
+}
+
+/// Writes what is to become `CURRENT`.
+fn write_pointer(storage: &dyn Storage, manifest: &str, closed: Option<u64>) -> Result<()> {
+    if storage.exists(TEMPORARY)? {
+        storage.remove(TEMPORARY)?;
+    }
+    let mut file = storage.create(TEMPORARY, Hint::of(FileKind::Meta))?;
+    let mut text = sealed_line(manifest);
+    if let Some(bytes) = closed {
+        text += &sealed_line(&format!("closed {manifest} {bytes}"));
+    }
+    file.append(text.as_bytes())?;
+    file.sync()
+}
+
+/// A line of `CURRENT`: a text, and its checksum.
+fn sealed_line(text: &str) -> String {
+    format!("{text} {:08x}\n", crc32c(text.as_bytes()))
+}
+
+/// What `CURRENT` says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Current {
+    /// The manifest in force.
+    pub manifest: String,
+    /// The manifest's length in bytes, if the database was closed.
+    pub closed_bytes: Option<u64>,
+}
+
+/// The name of the manifest in force.
+pub fn read_current(storage: &dyn Storage) -> Result<String> {
+    read_pointer(storage).map(|current| current.manifest)
+}
+
+/// The manifest in force, and whether it is complete.
+pub fn read_pointer(storage: &dyn Storage) -> Result<Current> {
+    let bytes = read_file(storage, CURRENT)?;
+    let told = std::str::from_utf8(&bytes).ok().and_then(|text| {
+        let mut lines = text.split_inclusive('\n').map(|line| {
+            let text = line.strip_suffix('\n')?.rsplit_once(' ')?.0;
+            (sealed_line(text) == line).then_some(text)
+        });
+        let manifest = lines.next()??;
+        parse_manifest_file_name(manifest)?;
+        let closed_bytes = match lines.next() {
+            None => None,
+            Some(line) => {
+                let (name, bytes) = line?.strip_prefix("closed ")?.split_once(' ')?;
+                Some(bytes.parse().ok().filter(|_| name == manifest)?)
+            }
+        };
+        lines.next().is_none().then(|| Current { manifest: manifest.to_owned(), closed_bytes })
+    });
+    told.ok_or_else(|| {
+        Error::corruption(
+            file_path(storage, CURRENT),
+            0,
+            "it should hold a manifest's name and its checksum",
+        )
+    })
+}
+
+/// One edit of a manifest file and where it stands.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Record {
+    /// The record's offset in bytes.
+    pub offset: u64,
+    /// The edit.
+    pub edit: Edit,
+}
+
+/// Where the manifest `name`, which holds `records`, goes on with bytes that are no record, if it
+/// does: a write that was cut off, or a last record that was damaged.
+pub(crate) fn cut_off_at(
+    storage: &dyn Storage,
+    name: &str,
+    records: &[Record],
+) -> Result<Option<u64>> {
+    let file = storage.open(name)?;
+    let end = match records.last() {
+        // By the record's own length: encoded here, the edit of another version may take another.
+        Some(last) => {
+            let mut length = [0; 4];
+            file.read_exact_at(last.offset, &mut length)?;
+            last.offset + RECORD_HEADER_BYTES as u64 + u64::from(u32::from_le_bytes(length))
+        }
+        None => HEADER_BYTES as u64,
+    };
+    Ok((end < file.len()?).then_some(end))
+}
+
+/// A manifest file's identity and records, the snapshot first. A cut-off last record is left out.
+pub fn read_manifest(storage: &dyn Storage, name: &str) -> Result<(u64, Vec<Record>)> {
+    if !storage.exists(name)? {
+        let what = format!("it names {name}, which is missing");
+        return Err(Error::corruption(file_path(storage, CURRENT), 0, what));
+    }
+    let bytes = read_file(storage, name)?;
+    let path = file_path(storage, name);
+    let found = parse_manifest(&bytes, &path)?;
+    let length = bytes.len() as u64;
+    match closed_bytes(storage, name) {
+        Some(closed) if closed != length => {
+            let what = format!(
+                "the manifest is {length} bytes long, and was {closed} when the database was closed"
+            );
+            Err(Error::corruption(path, length.min(closed), what))
+        }
+        // What follows is no cut-off write: all records were durable.
+        Some(_) if !found.1.last().is_some_and(is_closing) => {
+            let end = parse_records(&bytes).1 as u64;
+            Err(Error::corruption(path, end, "the last records of a closed manifest are damaged"))
+        }
+        _ => Ok(found),
+    }
+}
+
+/// Whether a record is the last one of a manifest that was closed.
+fn is_closing(record: &Record) -> bool {
+    record.edit.changes.contains(&Change::Closed)
+}
+
+/// The identity in a manifest's header, and its edits up to the first that does not hold. `None` if the header does not
+/// hold.
+pub(crate) fn read_prefix(storage: &dyn Storage, name: &str) -> Result<Option<(u64, Vec<Record>)>> {
+    let bytes = read_file(storage, name)?;
+    match parse_header(&bytes, &file_path(storage, name)) {
+        Ok(identity) => Ok(Some((identity, parse_records(&bytes).0))),
+        Err(error) if error.is_corruption() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The records from the first on that hold, where they end, and what is wrong with the edit there.
+fn parse_records(bytes: &[u8]) -> (Vec<Record>, usize, Option<String>) {
+    let mut records = Vec::new();
+    let mut offset = HEADER_BYTES;
+    while let Some(edit) = record_at(bytes, offset) {
+        let length = RECORD_HEADER_BYTES + edit.len();
+        match Edit::decode(edit) {
+            Ok(edit) => records.push(Record { offset: offset as u64, edit }),
+            Err(what) => return (records, offset, Some(what)),
+        }
+        offset += length;
+    }
+    (records, offset, None)
+}
+
+/// The length at which the manifest `name` was closed, if `CURRENT` says so.
+fn closed_bytes(storage: &dyn Storage, name: &str) -> Option<u64> {
+    // A caller that needs `CURRENT` reports what is wrong with it.
+    let current = read_pointer(storage).ok()?;
+    current.closed_bytes.filter(|_| current.manifest == name)
+}
+
+/// Checks a manifest's header, and gives the identity in it.
+fn parse_header(bytes: &[u8], path: &str) -> Result<u64> {
+    let corruption = |offset: usize, what: &str| Error::corruption(path, offset as u64, what);
+    if bytes.len() < HEADER_BYTES {
+        return Err(corruption(0, "the manifest's header is cut off"));
+    }
+    if bytes[..8] != MAGIC {
+        return Err(corruption(0, "the manifest's magic number is wrong"));
+    }
+    if crc32c(&bytes[..28]) != u32_at(bytes, 28) {
+        return Err(corruption(0, "the manifest header's checksum does not match"));
+    }
+    let version = u32_at(bytes, 8);
+    if version > VERSION {
+        return Err(Error::NewerVersion {
+            file: path.to_owned(),
+            found: version,
+            supported: VERSION,
+        });
+    }
+    if u32_at(bytes, 12) != 0 {
+        return Err(corruption(12, "the manifest is encrypted, which this program can't read"));
+    }
+    Ok(u64_at(bytes, 16))
+}
+
+fn parse_manifest(bytes: &[u8], path: &str) -> Result<(u64, Vec<Record>)> {
+    let corruption = |offset: usize, what: &str| Error::corruption(path, offset as u64, what);
+    let identity = parse_header(bytes, path)?;
+    let (records, offset, wrong) = parse_records(bytes);
+    if let Some(what) = wrong {
+        return Err(corruption(offset, &what));
+    }
+    if offset < bytes.len() && (records.is_empty() || a_record_follows(bytes, offset)) {
+        return Err(corruption(offset, "a manifest record's checksum does not match"));
+    }
+    if records.is_empty() {
+        return Err(corruption(HEADER_BYTES, "the manifest's snapshot is missing"));
+    }
+    if records.last().is_some_and(is_closing) && offset < bytes.len() {
+        return Err(corruption(offset, "bytes follow the manifest's closing record"));
+    }
+    Ok((identity, records))
+}
+
+/// The edit's bytes of the record at `offset`, if it checks out.
+fn record_at(bytes: &[u8], offset: usize) -> Option<&[u8]> {
+    let header = bytes.get(offset..offset + RECORD_HEADER_BYTES)?;
+    let length = u32_at(header, 0) as usize;
+    if length == 0 {
+        return None;
+    }
+    let start = offset + RECORD_HEADER_BYTES;
+    let edit = bytes.get(start..start.checked_add(length)?)?;
+    (record_crc(offset as u64, edit) == u32_at(header, 4)).then_some(edit)
+}
+
+/// Whether any valid record starts after `offset`. Then the bad bytes there were durable once.
+fn a_record_follows(bytes: &[u8], offset: usize) -> bool {
+    (offset + 1..bytes.len()).any(|at| record_at(bytes, at).is_some())
+}
+
+fn read_file(storage: &dyn Storage, name: &str) -> Result<Vec<u8>> {
+    let file = storage.open(name)?;
+    let mut bytes = vec![0; file.len()? as usize];
+    file.read_exact_at(0, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn file_path(storage: &dyn Storage, name: &str) -> String {
+    format!("{}/{name}", storage.describe())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::version_edit::tests::sample_edit;
+    use crate::stats::cumulative::Account;
+    use crate::stats::reclaim_accuracy::ReclaimErrors;
+    use crate::stats::table_reads::TableGets;
+
+    /// Everything but the closing change, which only ever ends a file.
+    fn open_edit() -> Edit {
+        let mut edit = sample_edit();
+        edit.changes.retain(|change| *change != Change::Closed);
+        edit
+    }
+
+    fn sample_file() -> Vec<u8> {
+        file_of(&open_edit())
+    }
+
+    /// A manifest of three such edits.
+    fn file_of(edit: &Edit) -> Vec<u8> {
+        let mut bytes = encode_header(42).to_vec();
+        for _ in 0..3 {
+            let edit = edit.encode();
+            let crc = record_crc(bytes.len() as u64, &edit);
+            bytes.extend_from_slice(&(edit.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(&crc.to_le_bytes());
+            bytes.extend_from_slice(&edit);
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_manifest_of_version_1_is_read_for_ever() {
+        reads("version_1", &open_edit());
+    }
+
+    #[test]
+    fn a_manifest_with_an_account_is_read_for_ever() {
+        let whole = crate::stats::cumulative::tests::sample_account();
+        // As it was before it told what gets visit and read of files, and how large segments are.
+        let TableGets { hits, hit_reads, misses, miss_reads, .. } = whole.table_gets;
+        let table_gets = TableGets { hits, hit_reads, misses, miss_reads, ..TableGets::default() };
+        let reclaims = Account { table_gets, segment_bytes: 0, ..whole };
+        // And before it told how well compactions were judged.
+        let account = Account { reclaim_errors: ReclaimErrors::default(), ..reclaims };
+        for (name, account) in [("account", account), ("reclaims", reclaims), ("reads", whole)] {
+            let edit = Edit::of([Change::Account(account), Change::NextFile(9)]);
+            reads(&format!("version_1_{name}"), &edit);
+        }
+    }
+
+    #[test]
+    fn a_manifest_with_lifetimes_is_read_for_ever() {
+        let lifetimes = crate::manifest::version_edit::tests::sample_lifetimes();
+        reads("version_1_lifetimes", &Edit::of([lifetimes, Change::NextFile(9)]));
+    }
+
+    #[test]
+    fn a_manifest_with_dates_is_read_for_ever() {
+        let dates = crate::manifest::version_edit::tests::sample_dates();
+        reads("version_1_dates", &Edit::of([dates, Change::NextFile(9)]));
+    }
+
+    /// The bytes in `tests/golden`, and what they say. `ESKER_REWRITE=1` writes both anew, which only a
+    /// new format version may need.
+    #[track_caller]
+    fn reads(name: &str, edit: &Edit) {
+        let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+        let (file, text) = (dir.join(format!("{name}.manifest")), dir.join(format!("{name}.txt")));
+        if std::env::var_os("ESKER_REWRITE").is_some() {
+            let bytes = file_of(edit);
+            let dump = format!("{:#?}\n", parse_manifest(&bytes, "m").unwrap());
+            std::fs::create_dir_all(&dir).unwrap();
+            std::fs::write(&file, bytes).unwrap();
+            std::fs::write(&text, dump).unwrap();
+        }
+        let parsed = parse_manifest(&std::fs::read(&file).unwrap(), "m").unwrap();
+        assert_eq!(format!("{parsed:#?}\n"), std::fs::read_to_string(&text).unwrap());
+    }
+
+    #[test]
+    fn records_come_back_in_order() {
+        let (identity, records) = parse_manifest(&sample_file(), "m").unwrap();
+        assert_eq!(identity, 42);
+        assert_eq!(records.len(), 3);
+        assert!(records.iter().all(|record| record.edit == open_edit()));
+    }
+
+    #[test]
+    fn a_cut_off_last_record_is_left_out() {
+        let bytes = sample_file();
+        let (_, all) = parse_manifest(&bytes, "m").unwrap();
+        for len in all[2].offset as usize + 1..bytes.len() {
+            assert_eq!(parse_manifest(&bytes[..len], "m").unwrap().1.len(), 2, "{len}");
+        }
+        for len in 0..all[1].offset as usize {
+            assert!(parse_manifest(&bytes[..len], "m").is_err(), "{len}: the snapshot is cut off");
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_before_the_last_record_is_corruption() {
+        let bytes = sample_file();
+        let (_, all) = parse_manifest(&bytes, "m").unwrap();
+        for at in 0..all[2].offset as usize {
+            for bit in 0..8 {
+                let mut bad = bytes.clone();
+                bad[at] ^= 1 << bit;
+                assert!(parse_manifest(&bad, "m").is_err(), "bit {bit} of byte {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_manifest_ends_where_the_record_says_whatever_its_account_holds() {
+        // The tag of an account, the number of its bytes, and figures: fewer than now, or more.
+        let accounts: [&[u8]; 2] = [&[13, 1, 5], &[&[13, 40][..], &[1; 40]].concat()];
+        for edit in accounts {
+            let mut bytes = encode_header(42).to_vec();
+            bytes.extend_from_slice(&(edit.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(&record_crc(HEADER_BYTES as u64, edit).to_le_bytes());
+            bytes.extend_from_slice(edit);
+            let end = bytes.len() as u64;
+            for (tail, expected) in [(&[][..], None), (&[7; 4][..], Some(end))] {
+                let storage = esker_storage::MemoryStorage::new();
+                let mut file = storage.create("m", Hint::of(FileKind::Manifest)).unwrap();
+                file.append(&[&bytes[..], tail].concat()).unwrap();
+                let (_, records) = read_manifest(&storage, "m").unwrap();
+                assert_eq!(cut_off_at(&storage, "m", &records).unwrap(), expected, "{edit:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! What a manifest says in all: the version, and which logs are in force.
+
+use super::version_edit::{Change, Edit, LogEnd};
+use crate::compaction::space::duplicate_rate::Monitors;
+use crate::stats::cumulative::Account;
+use crate::user_keys::KeyFormat;
+use crate::version::dates::Mark;
+use crate::version::table_lifetimes::Born;
+use crate::version::{KeyspaceVersion, Run, TableFile, TableHandle, TableId, Version};
+use esker_base::{Clock, KeyspaceId};
+use esker_storage::Storage;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A log segment that the manifest lists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LogState {
+    /// Where it ends, if recovery has settled that.
+    pub end: Option<LogEnd>,
+}
+
+/// The sum of a manifest's edits.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// The tables.
+    pub version: Version,
+    /// The logs in force, by epoch.
+    pub logs: BTreeMap<u32, LogState>,
+    /// File ids below this one are taken.
+    pub next_file: u64,
+    /// Keyspace ids below this one are taken.
+    pub next_keyspace: u32,
+    /// How it stores keys.
+    pub keys: KeyFormat,
+    /// Whether the last edit says that the database was closed.
+    pub closed: bool,
+    /// The number of the last edit, counted since the database was made. An older manifest does not tell, and
+    /// its edits are counted from its snapshot.
+    pub edits: u64,
+    /// File ids from here on were given out by the process that wrote the manifest. `None` if the manifest does not
+    /// tell, as an older one.
+    pub first_file: Option<u64>,
+    /// What the database has cost up to the last edit that changed tables.
+    pub account: Account,
+}
+
+impl State {
+    /// Applies `edit`, whose tables live in `storage`, and returns the tables that are gone. Says
+    /// what is wrong if the edit does not fit, and leaves `self` in an unspecified state then.
+    pub fn apply(
+        &mut self,
+        edit: &Edit,
+        storage: &Arc<dyn Storage>,
+    ) -> Result<Vec<Arc<TableHandle>>, String> {
+        let mut files: BTreeMap<u64, Arc<TableFile>> = BTreeMap::new();
+        let mut removed: BTreeMap<TableId, Arc<TableHandle>> = BTreeMap::new();
+        let (mut births, mut deaths): (BTreeMap<_, _>, BTreeMap<_, _>) = Default::default();
+        self.closed = false;
+        self.edits += 1;
+        let now = written_after(edit).unwrap_or(self.account).table_bytes();
+        for change in &edit.changes {
+            match change {
+                Change::CreateKeyspace { id, name, settings, retention_seqno } => {
+                    if self.version.keyspaces.contains_key(id) {
+                        return Err(format!("keyspace {id} is created twice"));
+                    }
+                    let mut keyspace = KeyspaceVersion::new(*id, name.clone(), *settings);
+                    keyspace.retention_seqno = *retention_seqno;
+                    self.version.keyspaces.insert(*id, Arc::new(keyspace));
+                    self.next_keyspace = self.next_keyspace.max(id.0 + 1);
+                }
+                Change::DropKeyspace(id) => {
+                    let dropped = self.version.keyspaces.remove(id);
+                    let dropped =
+                        dropped.ok_or_else(|| format!("keyspace {id} is dropped but not there"))?;
+                    let tables = dropped.tables();
+                    removed.extend(tables.map(|(_, _, table)| (table.meta.id, table.clone())));
+                }
+                Change::AddTable { keyspace, level, run, meta } => {
+                    // A table that moves keeps its handle, and with it its open reader.
+                    let table = removed.remove(&meta.id).unwrap_or_else(|| {
+                        let file = files
+                            .entry(meta.id.file)
+                            .or_insert_with(|| TableFile::new(storage.clone(), meta.id.file));
+                        let born = births.remove(&meta.id);
+                        let born = born.unwrap_or(Born { at: now, level: *level as u8 });
+                        TableHandle::new(meta.clone(), born, file.clone())
+                    });
+                    deaths.remove(&meta.id);
+                    self.add_table(*keyspace, *level, *run, table)?;
+                }
+                Change::RemoveTable { keyspace, id } => {
+                    let table = self.remove_table(*keyspace, *id)?;
+                    deaths.insert(*id, (*keyspace, table.born));
+                    removed.insert(*id, table);
+                }
+                Change::FlushedThrough(seqno) => {
+                    let through = &mut self.version.flushed_through;
+                    *through = (*through).max(*seqno);
+                }
+                Change::NextFile(id) => self.next_file = self.next_file.max(*id),
+                Change::NextKeyspace(id) => self.next_keyspace = self.next_keyspace.max(*id),
+                Change::AddLog { epoch, end } => {
+                    self.logs.insert(*epoch, LogState { end: *end });
+                    self.next_file = self.next_file.max(u64::from(*epoch) + 1);
+                }
+                Change::RemoveLog(epoch) => {
+                    let removed = self.logs.remove(epoch);
+                    removed.ok_or_else(|| format!("log {epoch} is removed but not there"))?;
+                }
+                Change::Closed => self.closed = true,
+                Change::KeyFormat(format) => self.keys = *format,
+                Change::Numbered { edits, first_file } => {
+                    self.edits = *edits;
+                    self.first_file = Some(*first_file);
+                }
+                Change::Dates(dates) => self.version.dates.extend(dates),
+                Change::Account(account) => self.account = *account,
+                Change::Lifetimes { keyspace, lives, born } => {
+                    self.keyspace(*keyspace)?.lives.clone_from(lives);
+                    births.extend(born.iter().copied());
+                }
+            }
+        }
+        self.learn(deaths.into_values(), now);
+        Ok(removed.into_values().collect())
+    }
+
+    /// Learns from tables that are gone. Those of a keyspace that is gone tell nothing.
+    fn learn(&mut self, gone: impl Iterator<Item = (KeyspaceId, Born)>, now: u64) {
+        let mut born: BTreeMap<(KeyspaceId, u8), Vec<u64>> = BTreeMap::new();
+        gone.for_each(|(id, table)| born.entry((id, table.level)).or_default().push(table.at));
+        for ((id, level), born) in born {
+            if let Ok(keyspace) = self.keyspace(id) {
+                keyspace.lives[usize::from(level)].note(born, now);
+            }
+        }
+    }
+
+    /// Makes sure that all writes in tables have a date. Older programs gave them none.
+    pub fn date_tables(&mut self, clock: &dyn Clock) {
+        let through = self.version.flushed_through;
+        if through > 0 && !self.version.dates.reach(through) {
+            self.version.dates.note(Mark { through, at: clock.calendar().as_secs() });
+        }
+    }
+
+    /// The table files that this state needs.
+    pub fn files(&self) -> std::collections::BTreeSet<u64> {
+        let keyspaces = self.version.keyspaces.values();
+        keyspaces.flat_map(|keyspace| keyspace.tables()).map(|(_, _, t)| t.meta.id.file).collect()
+    }
+
+    fn keyspace(&mut self, id: KeyspaceId) -> Result<&mut KeyspaceVersion, String> {
+        let keyspace = self.version.keyspaces.get_mut(&id);
+        let keyspace = keyspace.ok_or_else(|| format!("there is no keyspace {id}"))?;
+        let keyspace = Arc::make_mut(keyspace);
+        keyspace.monitors = Monitors::default();
+        Ok(keyspace)
+    }
+
+    fn add_table(
+        &mut self,
+        keyspace: KeyspaceId,
+        level: usize,
+        run: u64,
+        table: Arc<TableHandle>,
+    ) -> Result<(), String> {
+        self.next_file = self.next_file.max(table.meta.id.file + 1);
+        let runs = &mut self.keyspace(keyspace)?.levels[level].runs;
+        // Newest first: ids descend.
+        let at = runs.partition_point(|other| other.id > run);
+        if runs.get(at).is_none_or(|found| found.id != run) {
+            runs.insert(at, Arc::new(Run::new(run, Vec::new())));
+        }
+        let tables = Arc::make_mut(&mut runs[at]).tables_mut();
+        let place = tables.partition_point(|other| other.meta.smallest < table.meta.smallest);
+        tables.insert(place, table);
+        Ok(())
+    }
+
+    fn remove_table(
+        &mut self,
+        keyspace: KeyspaceId,
+        id: TableId,
+    ) -> Result<Arc<TableHandle>, String> {
+        let levels = &mut self.keyspace(keyspace)?.levels;
+        for level in levels {
+            for at in 0..level.runs.len() {
+                let found = level.runs[at].tables().iter().position(|table| table.meta.id == id);
+                if let Some(place) = found {
+                    let run = Arc::make_mut(&mut level.runs[at]);
+                    let table = run.tables_mut().remove(place);
+                    if run.tables().is_empty() {
+                        level.runs.remove(at);
+                    }
+                    return Ok(table);
+                }
+            }
+        }
+        Err(format!("table {}/{} is removed but not there", id.file, id.offset))
+    }
+
+    /// One edit that makes this state out of nothing.
+    pub fn snapshot(&self) -> Edit {
+        let mut changes = vec![
+            Change::NextFile(self.next_file),
+            Change::NextKeyspace(self.next_keyspace),
+            Change::FlushedThrough(self.version.flushed_through),
+            Change::Account(self.account),
+        ];
+        if self.keys != KeyFormat::AsGiven {
+            changes.push(Change::KeyFormat(self.keys));
+        }
+        let dates = &self.version.dates;
+        changes.extend((!dates.is_empty()).then(|| Change::Dates(dates.clone())));
+        let (edits, first_file) = (self.edits, self.first_file);
+        changes.extend(first_file.map(|first_file| Change::Numbered { edits, first_file }));
+        for keyspace in self.version.keyspaces.values() {
+            changes.push(Change::CreateKeyspace {
+                id: keyspace.id,
+                name: keyspace.name.clone(),
+                settings: keyspace.settings,
+                retention_seqno: keyspace.retention_seqno,
+            });
+            changes.push(Change::Lifetimes {
+                keyspace: keyspace.id,
+                lives: Box::new(keyspace.lives.clone()),
+                born: keyspace.tables().map(|(_, _, table)| (table.meta.id, table.born)).collect(),
+            });
+            changes.extend(keyspace.tables().map(|(level, run, table)| Change::AddTable {
+                keyspace: keyspace.id,
+                level,
+                run,
+                meta: table.meta.clone(),
+            }));
+        }
+        let logs = self.logs.iter();
+        changes.extend(logs.map(|(&epoch, log)| Change::AddLog { epoch, end: log.end }));
+        Edit { changes }
+    }
+}
+
+/// What the database has cost when an edit is in force, if the edit says so.
+fn written_after(edit: &Edit) -> Option<Account> {
+    edit.changes.iter().rev().find_map(|change| match change {
+        Change::Account(account) => Some(*account),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::version_edit::tests::sample_table;
+    use crate::options::settings::KeyspaceSettings;
+    use esker_storage::MemoryStorage;
+
+    const KEYSPACE: KeyspaceId = KeyspaceId(1);
+
+    fn add(file: u64, level: usize) -> Change {
+        Change::AddTable { keyspace: KEYSPACE, level, run: 1, meta: sample_table(file) }
+    }
+
+    fn remove(file: u64) -> Change {
+        Change::RemoveTable { keyspace: KEYSPACE, id: TableId { file, offset: 0 } }
+    }
+
+    fn written(flush_bytes: u64) -> Change {
+        Change::Account(Account { flush_bytes, ..Account::default() })
+    }
+
+    /// A state of one keyspace, and after each of these edits.
+    fn after(edits: impl IntoIterator<Item = Vec<Change>>) -> State {
+        let mut state = State::default();
+        let create = Change::CreateKeyspace {
+            id: KEYSPACE,
+            name: "k".into(),
+            settings: KeyspaceSettings::default(),
+            retention_seqno: None,
+        };
+        for changes in std::iter::once(vec![create]).chain(edits) {
+            apply(&mut state, &Edit::of(changes));
+        }
+        state
+    }
+
+    fn apply(state: &mut State, edit: &Edit) {
+        let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+        state.apply(edit, &storage).unwrap();
+    }
+
+    /// When its tables were written, and to which level.
+    fn born(state: &State) -> Vec<Born> {
+        state.version.keyspaces[&KEYSPACE].tables().map(|(_, _, table)| table.born).collect()
+    }
+
+    fn expected(state: &State, level: usize) -> Option<u64> {
+        let keyspace = &state.version.keyspaces[&KEYSPACE];
+        keyspace.expected_lifetime(level, state.account.table_bytes())
+    }
+
+    #[test]
+    fn a_table_lives_from_the_end_of_the_edit_that_adds_it_to_that_of_the_one_that_removes_it() {
+        let lives = (1..5).flat_map(|file| {
+            [vec![add(file, 2), written(file * 100)], vec![remove(file), written(file * 100 + 30)]]
+        });
+        let state = after(lives);
+        assert_eq!([1, 2].map(|level| expected(&state, level)), [None, Some(30)]);
+    }
+
+    #[test]
+    fn a_table_that_moves_counts_for_the_level_that_it_was_written_to() {
+        let moved = |file| {
+            let was = vec![add(file, 2), written(file * 100)];
+            [was, vec![remove(file), add(file, 4), written(file * 100 + 10)]]
+        };
+        let mut state = after((1..5).flat_map(moved));
+        assert_eq!(
+            born(&state).last(),
+            Some(&Born { at: 100, level: 2 }),
+            "the oldest run is the last"
+        );
+        assert_eq!([2, 4].map(|level| expected(&state, level)), [Some(310), None]);
+        apply(&mut state, &Edit::of((1..5).map(remove).chain([written(500)])));
+        assert_eq!([2, 4].map(|level| expected(&state, level)), [Some(200), None]);
+    }
+
+    #[test]
+    fn a_snapshot_tells_what_was_learnt_of_tables_that_are_gone_and_that_are_there() {
+        let gone =
+            (1..6).flat_map(|file| [vec![add(file, 1)], vec![remove(file), written(file * 40)]]);
+        // It was moved, and much was written since.
+        let moved = vec![remove(7), add(7, 4), written(900)];
+        let state = after(gone.chain([vec![add(7, 3), written(300)], moved]));
+        assert_eq!(born(&state), [Born { at: 300, level: 3 }]);
+        let mut copy = State::default();
+        apply(&mut copy, &state.snapshot());
+        let keyspace = |state: &State| state.version.keyspaces[&KEYSPACE].lives.clone();
+        assert_eq!((born(&copy), keyspace(&copy)), (born(&state), keyspace(&state)));
+        assert_eq!(expected(&copy, 1), Some(40));
+    }
+
+    #[test]
+    fn tables_of_a_snapshot_without_lifetimes_count_from_what_it_says_was_written() {
+        let state = after([vec![add(7, 3), written(300)], vec![written(900)]]);
+        let mut snapshot = state.snapshot();
+        snapshot.changes.retain(|change| !matches!(change, Change::Lifetimes { .. }));
+        let mut copy = State::default();
+        apply(&mut copy, &snapshot);
+        assert_eq!(born(&copy), [Born { at: 900, level: 3 }]);
+    }
+}

@@ -1,0 +1,578 @@
+//! Edits: one atomic change of the tree each, and their encoding.
+//!
+//! An edit is a list of changes; each is a tag byte and its fields, varints and length-prefixed
+//! bytes. A tag that is not known here is refused: skipping it would misread the tree.
+
+use crate::options::settings::{KeyspaceSettings, Shape};
+use crate::options::space_policy::{Dedup, Ratio};
+use crate::stats::cumulative::Account;
+use crate::user_keys::KeyFormat;
+use crate::version::dates::Dates;
+use crate::version::table_lifetimes::{Born, Lives};
+use crate::version::{LEVELS, TableId, TableMeta};
+use esker_base::coding::{
+    put_bytes, put_varint64, take_bytes, take_u8, take_varint32, take_varint64,
+};
+use esker_base::{KeyspaceId, MAX_SEQNO, Seqno};
+use esker_table::Compression;
+
+/// Where recovery found a log segment to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogEnd {
+    /// The offset after the last accepted frame.
+    pub offset: u64,
+    /// The seqno of the last accepted entry.
+    pub last_seqno: Seqno,
+}
+
+/// One step of an edit.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Change {
+    /// A keyspace is there from now on.
+    CreateKeyspace {
+        /// Its id, never used before.
+        id: KeyspaceId,
+        /// Its name.
+        name: String,
+        /// Its settings.
+        settings: KeyspaceSettings,
+        /// Reserved for time travel.
+        retention_seqno: Option<Seqno>,
+    },
+    /// A keyspace is gone, and all of its tables.
+    DropKeyspace(KeyspaceId),
+    /// A table joins a run.
+    AddTable {
+        /// Its keyspace.
+        keyspace: KeyspaceId,
+        /// Its level.
+        level: usize,
+        /// Its run.
+        run: u64,
+        /// The table.
+        meta: TableMeta,
+    },
+    /// A table is gone.
+    RemoveTable {
+        /// Its keyspace.
+        keyspace: KeyspaceId,
+        /// The table.
+        id: TableId,
+    },
+    /// Every write up to here is in tables.
+    FlushedThrough(Seqno),
+    /// File ids below this one are taken.
+    NextFile(u64),
+    /// Keyspace ids below this one are taken.
+    NextKeyspace(u32),
+    /// A log segment may hold frames from now on.
+    AddLog {
+        /// Its epoch, which is also its file id.
+        epoch: u32,
+        /// Where it ends, once recovery has settled that.
+        end: Option<LogEnd>,
+    },
+    /// A log segment is not needed any more.
+    RemoveLog(u32),
+    /// The database was closed and everything is in tables.
+    Closed,
+    /// How the database stores keys. In the first edit only; without it, as they are given.
+    KeyFormat(KeyFormat),
+    /// Which edit this is, counted since the database was made, and where the file ids of the process start
+    /// that writes the manifest. In snapshots.
+    Numbered {
+        /// The edit's number.
+        edits: u64,
+        /// The first file id of the process.
+        first_file: u64,
+    },
+    /// Further dates of writes. All of them in snapshots.
+    Dates(Dates),
+    /// What the database has cost so far.
+    Account(Account),
+    /// How long tables of a keyspace lived and live. In snapshots, before its tables.
+    Lifetimes {
+        /// The keyspace.
+        keyspace: KeyspaceId,
+        /// Of tables that are gone, by the level that they were written to.
+        lives: Box<[Lives; LEVELS]>,
+        /// When those were written that are there.
+        born: Vec<(TableId, Born)>,
+    },
+}
+
+/// An atomic change of the tree.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Edit {
+    /// The steps, in order.
+    pub changes: Vec<Change>,
+}
+
+const CREATE_KEYSPACE: u8 = 1;
+const DROP_KEYSPACE: u8 = 2;
+const ADD_TABLE: u8 = 3;
+const REMOVE_TABLE: u8 = 4;
+const FLUSHED_THROUGH: u8 = 5;
+const NEXT_FILE: u8 = 6;
+const NEXT_KEYSPACE: u8 = 7;
+const ADD_LOG: u8 = 8;
+const REMOVE_LOG: u8 = 9;
+const CLOSED: u8 = 10;
+// 11 is reserved for blob files, 12 for a keyspace's retention seqno changing later.
+const ACCOUNT: u8 = 13;
+const LIFETIMES: u8 = 14;
+const NUMBERED: u8 = 15;
+const KEY_FORMAT: u8 = 16;
+const DATES: u8 = 17;
+
+const KEYS_AS_GIVEN: u8 = 0;
+const KEYS_MAPPED: u8 = 1;
+
+const LEVELED: u8 = 1;
+const TIERED: u8 = 2;
+// What these go by follows as one more number.
+const TIERED_PER_LEVEL: u8 = 3;
+const TIERED_SPACE_GOAL: u8 = 4;
+
+impl Edit {
+    /// An edit with these steps.
+    pub fn of(changes: impl IntoIterator<Item = Change>) -> Self {
+        Edit { changes: changes.into_iter().collect() }
+    }
+
+    /// The edit as bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for change in &self.changes {
+            encode_change(change, &mut out);
+        }
+        out
+    }
+
+    /// The edit in `bytes`, or what is wrong with them.
+    pub fn decode(mut bytes: &[u8]) -> Result<Edit, String> {
+        let mut changes = Vec::new();
+        while !bytes.is_empty() {
+            let at = changes.len();
+            let tag = bytes[0];
+            let change = decode_change(&mut bytes).ok_or_else(|| match tag {
+                CREATE_KEYSPACE..=CLOSED | ACCOUNT..=DATES => {
+                    format!("change {at} of the edit (tag {tag}) is malformed")
+                }
+                _ => format!(
+                    "change {at} of the edit has tag {tag}, which is not known here: a newer version of \
+                     this program may have written it"
+                ),
+            })?;
+            changes.push(change);
+        }
+        Ok(Edit { changes })
+    }
+}
+
+fn put_optional(out: &mut Vec<u8>, value: Option<u64>) {
+    out.push(u8::from(value.is_some()));
+    if let Some(value) = value {
+        put_varint64(out, value);
+    }
+}
+
+fn take_optional(input: &mut &[u8]) -> Option<Option<u64>> {
+    match take_u8(input)? {
+        0 => Some(None),
+        1 => Some(Some(take_varint64(input)?)),
+        _ => None,
+    }
+}
+
+fn encode_change(change: &Change, out: &mut Vec<u8>) {
+    match change {
+        Change::CreateKeyspace { id, name, settings, retention_seqno } => {
+            out.push(CREATE_KEYSPACE);
+            put_varint64(out, u64::from(id.0));
+            put_bytes(out, name.as_bytes());
+            encode_settings(settings, out);
+            put_optional(out, *retention_seqno);
+        }
+        Change::DropKeyspace(id) => {
+            out.push(DROP_KEYSPACE);
+            put_varint64(out, u64::from(id.0));
+        }
+        Change::AddTable { keyspace, level, run, meta } => {
+            out.push(ADD_TABLE);
+            put_varint64(out, u64::from(keyspace.0));
+            put_varint64(out, *level as u64);
+            put_varint64(out, *run);
+            encode_table(meta, out);
+        }
+        Change::RemoveTable { keyspace, id } => {
+            out.push(REMOVE_TABLE);
+            put_varint64(out, u64::from(keyspace.0));
+            put_varint64(out, id.file);
+            put_varint64(out, id.offset);
+        }
+        Change::FlushedThrough(seqno) => {
+            out.push(FLUSHED_THROUGH);
+            put_varint64(out, *seqno);
+        }
+        Change::NextFile(id) => {
+            out.push(NEXT_FILE);
+            put_varint64(out, *id);
+        }
+        Change::NextKeyspace(id) => {
+            out.push(NEXT_KEYSPACE);
+            put_varint64(out, u64::from(*id));
+        }
+        Change::AddLog { epoch, end } => {
+            out.push(ADD_LOG);
+            put_varint64(out, u64::from(*epoch));
+            put_optional(out, end.map(|end| end.offset));
+            if let Some(end) = end {
+                put_varint64(out, end.last_seqno);
+            }
+        }
+        Change::RemoveLog(epoch) => {
+            out.push(REMOVE_LOG);
+            put_varint64(out, u64::from(*epoch));
+        }
+        Change::Closed => out.push(CLOSED),
+        Change::KeyFormat(format) => {
+            out.push(KEY_FORMAT);
+            out.push(key_format_byte(*format));
+        }
+        Change::Numbered { edits, first_file } => {
+            out.push(NUMBERED);
+            put_varint64(out, *edits);
+            put_varint64(out, *first_file);
+        }
+        Change::Dates(dates) => {
+            out.push(DATES);
+            dates.encode(out);
+        }
+        Change::Account(account) => {
+            out.push(ACCOUNT);
+            put_bytes(out, &account.encode());
+        }
+        Change::Lifetimes { keyspace, lives, born } => {
+            out.push(LIFETIMES);
+            put_varint64(out, u64::from(keyspace.0));
+            let known = || lives.iter().enumerate().filter(|(_, lives)| !lives.is_empty());
+            put_varint64(out, known().count() as u64);
+            for (level, lives) in known() {
+                put_varint64(out, level as u64);
+                lives.encode(out);
+            }
+            put_varint64(out, born.len() as u64);
+            for (id, born) in born {
+                put_varint64(out, id.file);
+                put_varint64(out, id.offset);
+                put_varint64(out, born.at);
+                out.push(born.level);
+            }
+        }
+    }
+}
+
+fn key_format_byte(format: KeyFormat) -> u8 {
+    match format {
+        KeyFormat::AsGiven => KEYS_AS_GIVEN,
+        KeyFormat::Mapped => KEYS_MAPPED,
+    }
+}
+
+fn take_key_format(input: &mut &[u8]) -> Option<KeyFormat> {
+    match take_u8(input)? {
+        KEYS_AS_GIVEN => Some(KeyFormat::AsGiven),
+        KEYS_MAPPED => Some(KeyFormat::Mapped),
+        _ => None,
+    }
+}
+
+/// What a table says of its keyspace's settings, and of how the database stores keys.
+pub(crate) fn settings_property(settings: &KeyspaceSettings, keys: KeyFormat) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode_settings(settings, &mut out);
+    out.push(key_format_byte(keys));
+    out
+}
+
+/// Reads what [`settings_property`] wrote.
+pub(crate) fn read_settings_property(mut bytes: &[u8]) -> Option<(KeyspaceSettings, KeyFormat)> {
+    Some((decode_settings(&mut bytes)?, take_key_format(&mut bytes)?))
+}
+
+/// Appends a keyspace's settings.
+fn encode_settings(settings: &KeyspaceSettings, out: &mut Vec<u8>) {
+    let (shape, parameter) = match (settings.shape, settings.dedup) {
+        (Shape::Leveled { ratio }, _) => (LEVELED, ratio),
+        (Shape::Tiered { runs }, Dedup::None) => (TIERED, runs),
+        (Shape::Tiered { runs }, Dedup::PerLevel { .. }) => (TIERED_PER_LEVEL, runs),
+        (Shape::Tiered { runs }, Dedup::SpaceGoal { .. }) => (TIERED_SPACE_GOAL, runs),
+    };
+    out.push(shape);
+    put_varint64(out, u64::from(parameter));
+    if let Some(ratio) = settings.dedup.ratio() {
+        put_varint64(out, u64::from(ratio.hundredths()));
+    }
+    out.push(settings.compression as u8);
+    out.push(settings.filter_bits);
+}
+
+fn encode_table(meta: &TableMeta, out: &mut Vec<u8>) {
+    put_varint64(out, meta.id.file);
+    put_varint64(out, meta.id.offset);
+    put_varint64(out, meta.bytes);
+    put_bytes(out, &meta.smallest);
+    put_bytes(out, &meta.largest);
+    out.push(u8::from(meta.largest_is_exclusive));
+    put_varint64(out, meta.entries);
+    put_varint64(out, meta.deletes);
+    put_varint64(out, meta.range_tombstones);
+    put_varint64(out, meta.raw_bytes);
+    put_varint64(out, meta.min_seqno);
+    put_varint64(out, meta.max_seqno);
+    put_optional(out, meta.global_seqno);
+}
+
+fn decode_change(input: &mut &[u8]) -> Option<Change> {
+    Some(match take_u8(input)? {
+        CREATE_KEYSPACE => Change::CreateKeyspace {
+            id: KeyspaceId(take_varint32(input)?),
+            name: String::from_utf8(take_bytes(input)?.to_vec()).ok()?,
+            settings: decode_settings(input)?,
+            retention_seqno: take_optional(input)?,
+        },
+        DROP_KEYSPACE => Change::DropKeyspace(KeyspaceId(take_varint32(input)?)),
+        ADD_TABLE => Change::AddTable {
+            keyspace: KeyspaceId(take_varint32(input)?),
+            level: usize::try_from(take_varint64(input)?).ok().filter(|level| *level < LEVELS)?,
+            run: take_varint64(input)?,
+            meta: decode_table(input)?,
+        },
+        REMOVE_TABLE => Change::RemoveTable {
+            keyspace: KeyspaceId(take_varint32(input)?),
+            id: TableId { file: take_varint64(input)?, offset: take_varint64(input)? },
+        },
+        FLUSHED_THROUGH => Change::FlushedThrough(take_seqno(input)?),
+        NEXT_FILE => Change::NextFile(take_varint64(input)?),
+        NEXT_KEYSPACE => Change::NextKeyspace(take_varint32(input)?),
+        ADD_LOG => {
+            let epoch = take_varint32(input)?;
+            let end = match take_optional(input)? {
+                None => None,
+                Some(offset) => Some(LogEnd { offset, last_seqno: take_seqno(input)? }),
+            };
+            Change::AddLog { epoch, end }
+        }
+        REMOVE_LOG => Change::RemoveLog(take_varint32(input)?),
+        CLOSED => Change::Closed,
+        KEY_FORMAT => Change::KeyFormat(take_key_format(input)?),
+        NUMBERED => {
+            Change::Numbered { edits: take_varint64(input)?, first_file: take_varint64(input)? }
+        }
+        DATES => Change::Dates(Dates::decode(input)?),
+        ACCOUNT => Change::Account(Account::decode(take_bytes(input)?)?),
+        LIFETIMES => decode_lifetimes(input)?,
+        _ => return None,
+    })
+}
+
+fn decode_lifetimes(input: &mut &[u8]) -> Option<Change> {
+    let keyspace = KeyspaceId(take_varint32(input)?);
+    let mut lives: Box<[Lives; LEVELS]> = Box::default();
+    for _ in 0..take_varint64(input)? {
+        let level = take_varint32(input)? as usize;
+        *lives.get_mut(level)? = Lives::decode(input)?;
+    }
+    let mut born = Vec::new();
+    for _ in 0..take_varint64(input)? {
+        let id = TableId { file: take_varint64(input)?, offset: take_varint64(input)? };
+        let (at, level) = (take_varint64(input)?, take_u8(input)?);
+        born.push((
+            id,
+            Born { at, level: Some(level).filter(|level| usize::from(*level) < LEVELS)? },
+        ));
+    }
+    Some(Change::Lifetimes { keyspace, lives, born })
+}
+
+fn take_seqno(input: &mut &[u8]) -> Option<Seqno> {
+    take_varint64(input).filter(|seqno| *seqno <= MAX_SEQNO)
+}
+
+/// Takes what [`encode_settings`] appended.
+fn decode_settings(input: &mut &[u8]) -> Option<KeyspaceSettings> {
+    let shape = take_u8(input)?;
+    let parameter = take_varint32(input)?;
+    let mut ratio = || take_varint32(input).map(Ratio::of_hundredths);
+    let dedup = match shape {
+        TIERED_PER_LEVEL => Dedup::PerLevel { threshold: ratio()? },
+        TIERED_SPACE_GOAL => Dedup::SpaceGoal { amp: ratio()? },
+        _ => Dedup::None,
+    };
+    let settings = KeyspaceSettings {
+        shape: match shape {
+            LEVELED => Shape::Leveled { ratio: parameter },
+            TIERED | TIERED_PER_LEVEL | TIERED_SPACE_GOAL => Shape::Tiered { runs: parameter },
+            _ => return None,
+        },
+        dedup,
+        compression: Compression::from_u8(take_u8(input)?)?,
+        filter_bits: take_u8(input)?,
+    };
+    settings.validate().ok().map(|()| settings)
+}
+
+fn decode_table(input: &mut &[u8]) -> Option<TableMeta> {
+    Some(TableMeta {
+        id: TableId { file: take_varint64(input)?, offset: take_varint64(input)? },
+        bytes: take_varint64(input)?,
+        smallest: take_bytes(input)?.to_vec(),
+        largest: take_bytes(input)?.to_vec(),
+        largest_is_exclusive: match take_u8(input)? {
+            0 => false,
+            1 => true,
+            _ => return None,
+        },
+        entries: take_varint64(input)?,
+        deletes: take_varint64(input)?,
+        range_tombstones: take_varint64(input)?,
+        raw_bytes: take_varint64(input)?,
+        min_seqno: take_seqno(input)?,
+        max_seqno: take_seqno(input)?,
+        global_seqno: take_optional(input)?,
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::version::dates::Mark;
+
+    pub(crate) fn sample_table(file: u64) -> TableMeta {
+        TableMeta {
+            id: TableId { file, offset: 0 },
+            bytes: 4096,
+            smallest: b"a".to_vec(),
+            largest: b"m".to_vec(),
+            largest_is_exclusive: true,
+            entries: 10,
+            deletes: 1,
+            range_tombstones: 1,
+            raw_bytes: 1000,
+            min_seqno: 1,
+            max_seqno: 11,
+            global_seqno: Some(9),
+        }
+    }
+
+    pub(crate) fn sample_edit() -> Edit {
+        Edit::of([
+            Change::CreateKeyspace {
+                id: KeyspaceId(3),
+                name: "users".into(),
+                settings: KeyspaceSettings {
+                    shape: Shape::Tiered { runs: 4 },
+                    ..KeyspaceSettings::default()
+                },
+                retention_seqno: Some(5),
+            },
+            Change::DropKeyspace(KeyspaceId(2)),
+            Change::AddTable { keyspace: KeyspaceId(3), level: 1, run: 77, meta: sample_table(12) },
+            Change::RemoveTable { keyspace: KeyspaceId(3), id: TableId { file: 9, offset: 100 } },
+            Change::FlushedThrough(1 << 40),
+            Change::NextFile(13),
+            Change::NextKeyspace(4),
+            Change::AddLog { epoch: 8, end: None },
+            Change::AddLog { epoch: 7, end: Some(LogEnd { offset: 640, last_seqno: 99 }) },
+            Change::RemoveLog(6),
+            Change::Closed,
+        ])
+    }
+
+    pub(crate) fn sample_lifetimes() -> Change {
+        let mut lives: Box<[Lives; LEVELS]> = Box::default();
+        lives[0].note(vec![100, 100, 700], 1_000);
+        lives[6].note(vec![5], 1_300);
+        let born = Born { at: 1_000, level: 6 };
+        let of = |file, born| (TableId { file, offset: 40 }, born);
+        Change::Lifetimes {
+            keyspace: KeyspaceId(3),
+            lives,
+            born: vec![of(12, born), of(13, Born { at: 1_200, level: 0 })],
+        }
+    }
+
+    pub(crate) fn sample_dates() -> Change {
+        let mut dates = Dates::default();
+        for (through, at) in [(70, 1_700_000_000), (90, 1_700_000_100)] {
+            dates.note(Mark { through, at });
+        }
+        Change::Dates(dates)
+    }
+
+    #[test]
+    fn every_change_round_trips() {
+        let account = Change::Account(crate::stats::cumulative::tests::sample_account());
+        let formats = [KeyFormat::AsGiven, KeyFormat::Mapped].map(Change::KeyFormat);
+        let others = [account, sample_lifetimes(), sample_dates(), Change::NextFile(1)];
+        for edit in [sample_edit(), Edit::of(others), Edit::of(formats)] {
+            assert_eq!(Edit::decode(&edit.encode()), Ok(edit));
+        }
+    }
+
+    #[test]
+    fn every_way_to_arrange_tables_round_trips() {
+        let ratio = Ratio::of_hundredths(160);
+        let dedups =
+            [Dedup::None, Dedup::PerLevel { threshold: ratio }, Dedup::SpaceGoal { amp: ratio }];
+        for dedup in dedups {
+            let settings = KeyspaceSettings {
+                shape: Shape::Tiered { runs: 9 },
+                dedup,
+                ..KeyspaceSettings::default()
+            };
+            let edit = Edit::of([Change::CreateKeyspace {
+                id: KeyspaceId(3),
+                name: "users".into(),
+                settings,
+                retention_seqno: None,
+            }]);
+            assert_eq!(Edit::decode(&edit.encode()), Ok(edit));
+        }
+    }
+
+    #[test]
+    fn truncated_edits_are_refused_or_end_between_changes() {
+        let edit = sample_edit();
+        let bytes = edit.encode();
+        for len in 0..bytes.len() {
+            if let Ok(part) = Edit::decode(&bytes[..len]) {
+                assert!(edit.changes.starts_with(&part.changes));
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_changes_are_refused() {
+        for tag in [0, 11, 12, 18, 200] {
+            let refused = Edit::decode(&[tag]).unwrap_err();
+            assert!(refused.contains(&format!("tag {tag}, which is not known here")), "{refused}");
+        }
+        assert!(Edit::decode(&[ACCOUNT, 2, 1]).unwrap_err().contains("malformed"));
+        assert!(Edit::decode(&[KEY_FORMAT, 2]).unwrap_err().contains("malformed"));
+        assert!(Edit::decode(&[NUMBERED, 1]).unwrap_err().contains("malformed"));
+        assert!(Edit::decode(&[DATES, 1, 5]).unwrap_err().contains("malformed"));
+    }
+
+    #[test]
+    fn lifetimes_of_levels_that_are_not_there_are_refused() {
+        // Of a keyspace: one level's lives, nobody's; one table of a level.
+        for level in [6, 7] {
+            let is_level = level == 6;
+            let lives = Edit::decode(&[LIFETIMES, 3, 1, level, 0, 0, 0]);
+            let born = Edit::decode(&[LIFETIMES, 3, 0, 1, 12, 0, 9, level]);
+            assert_eq!([lives.is_ok(), born.is_ok()], [is_level; 2], "{level}");
+        }
+    }
+}

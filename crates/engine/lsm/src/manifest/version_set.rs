@@ -1,0 +1,299 @@
+//! Installing an edit: durable in the manifest first, then in force for readers.
+
+use super::invariants;
+use super::manifest_file::Manifest;
+use super::manifest_state::State;
+use super::undecided_drops::Undecided;
+use super::version_edit::{Change, Edit, settings_property};
+use super::zombie_tables::Left;
+use crate::stats::cumulative::Account;
+use crate::user_keys::KeyFormat;
+use crate::version::super_version::{View, ViewCell};
+use crate::version::{KeyspaceVersion, TableHandle, TableId, Version};
+use esker_base::{Error, KeyspaceId, Result};
+use esker_storage::Storage;
+use esker_table::Origin;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A manifest beyond this is replaced by a fresh one, unless its snapshot alone comes near.
+const MANIFEST_BYTES_MAX: u64 = 16 << 20;
+
+/// The one place that changes the tree.
+pub(crate) struct Installer {
+    storage: Arc<dyn Storage>,
+    identity: u64,
+    keys: KeyFormat,
+    next_file: AtomicU64,
+    /// The number of the last edit that is durable.
+    edits: AtomicU64,
+    manifest: Mutex<Open>,
+    left: Left,
+    /// Tables, by file and offset, that were dropped since the open, and that no table replaces. Their
+    /// files were still in use.
+    dropped: Mutex<BTreeSet<(u64, u64)>>,
+    /// Set under the manifest's lock, read by writers.
+    undecided: Undecided,
+}
+
+struct Open {
+    /// `None`: opened for reading.
+    manifest: Option<Manifest>,
+    state: State,
+    snapshot_bytes: u64,
+}
+
+impl Installer {
+    pub(crate) fn new(
+        storage: Arc<dyn Storage>,
+        identity: u64,
+        manifest: Manifest,
+        state: State,
+    ) -> Self {
+        let keys = state.keys;
+        let (next_file, edits) = (AtomicU64::new(state.next_file), AtomicU64::new(state.edits));
+        let snapshot_bytes = manifest.bytes();
+        let manifest = Mutex::new(Open { manifest: Some(manifest), state, snapshot_bytes });
+        Installer {
+            storage,
+            identity,
+            keys,
+            next_file,
+            edits,
+            manifest,
+            left: Left::default(),
+            dropped: Mutex::default(),
+            undecided: Undecided::default(),
+        }
+    }
+
+    /// An installer that installs nothing.
+    pub(crate) fn read_only(storage: Arc<dyn Storage>, identity: u64, state: State) -> Self {
+        let keys = state.keys;
+        let (next_file, edits) = (AtomicU64::new(state.next_file), AtomicU64::new(state.edits));
+        let manifest = Mutex::new(Open { manifest: None, state, snapshot_bytes: 0 });
+        Installer {
+            storage,
+            identity,
+            keys,
+            next_file,
+            edits,
+            manifest,
+            left: Left::default(),
+            dropped: Mutex::default(),
+            undecided: Undecided::default(),
+        }
+    }
+
+    /// Lets go of the manifest and of the tables of the state. Nothing is installed any more.
+    pub(crate) fn release(&self) {
+        let mut open = self.manifest.lock();
+        open.manifest = None;
+        open.state = State { closed: true, account: open.state.account, ..State::default() };
+    }
+
+    /// A file id that was never used.
+    pub(crate) fn next_file(&self) -> u64 {
+        self.next_file.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The database's identity.
+    pub(crate) fn identity(&self) -> u64 {
+        self.identity
+    }
+
+    /// How the database stores keys.
+    pub(crate) fn key_format(&self) -> KeyFormat {
+        self.keys
+    }
+
+    /// Notes that nothing replaces `tables`, which were removed. `files` are in use.
+    pub(crate) fn note_dropped(
+        &self,
+        tables: impl Iterator<Item = TableId>,
+        files: &BTreeSet<u64>,
+    ) {
+        let mut dropped = self.dropped.lock();
+        dropped.extend(tables.map(|table| (table.file, table.offset)));
+        dropped.retain(|(file, _)| files.contains(file));
+    }
+
+    /// What a table of `keyspace` that is begun now says of where it comes from. A manifest that ends before the
+    /// edit named there has lost edits.
+    pub(crate) fn origin(&self, keyspace: &KeyspaceVersion) -> Arc<Origin> {
+        Arc::new(Origin {
+            database: self.identity,
+            edits: self.edits.load(Ordering::Acquire),
+            name: keyspace.name.clone(),
+            settings: settings_property(&keyspace.settings, self.keys),
+            obsolete: self.dropped.lock().iter().copied().collect(),
+            ..Origin::default()
+        })
+    }
+
+    /// Notes beside the manifest that the database was closed and the manifest ends here. The closing record in the
+    /// manifest holds without it.
+    pub(crate) fn seal(&self) {
+        let open = self.manifest.lock();
+        if let (true, Some(manifest)) = (open.state.closed, &open.manifest) {
+            let _ = manifest.seal(&*self.storage);
+        }
+    }
+
+    /// A copy of the state in force.
+    pub(crate) fn state(&self) -> State {
+        self.manifest.lock().state.clone()
+    }
+
+    /// What the manifest says that the database has cost.
+    pub(crate) fn account(&self) -> Account {
+        self.manifest.lock().state.account
+    }
+
+    /// What of its tables each keyspace has lost and the storage has not, in bytes.
+    pub(crate) fn left_bytes(&self) -> BTreeMap<KeyspaceId, u64> {
+        self.left.bytes()
+    }
+
+    /// Replaces a manifest whose last append failed, if it did. For callers that are about to write
+    /// much that only an edit would make of use.
+    pub(crate) fn mend(&self) -> Result<()> {
+        let mut open = self.manifest.lock();
+        match &open.manifest {
+            Some(manifest) if manifest.failed() => self.replace_manifest(&mut open),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether [`Installer::expect_decided`] has anything to do.
+    #[inline]
+    pub(crate) fn may_be_undecided(&self) -> bool {
+        self.undecided.any()
+    }
+
+    /// Fails if one of `keyspaces` may be dropped at the next open, and that can't be settled now.
+    #[cold]
+    pub(crate) fn expect_decided(
+        &self,
+        keyspaces: impl Iterator<Item = KeyspaceId>,
+        name: impl Fn(KeyspaceId) -> String,
+    ) -> Result<()> {
+        let Some(keyspace) = self.undecided.first_of(keyspaces) else { return Ok(()) };
+        self.mend().map_err(|cause| Error::DropUndecided {
+            keyspace: name(keyspace),
+            cause: Arc::new(cause),
+        })
+    }
+
+    /// Makes the edit that `plan` derives from the present state durable, and then puts it in force:
+    /// `change` sees the new version and adjusts the view's MemTables in the same moment.
+    ///
+    /// After an error nothing has changed for readers, but if the device fails for longer than one
+    /// call, the edit may be in the manifest file. So the files that it adds must stay until the
+    /// database is opened again.
+    pub(crate) fn install(
+        &self,
+        view: &ViewCell,
+        plan: impl FnOnce(&State) -> Result<Edit>,
+        change: impl FnOnce(&mut View),
+    ) -> Result<()> {
+        let mut open = self.manifest.lock();
+        if open.state.closed {
+            // To whoever reads it, what follows the closing record is damage.
+            return Err(Error::Closed);
+        }
+        let mut edit = plan(&open.state)?;
+        edit.changes.push(Change::NextFile(self.next_file.load(Ordering::Relaxed)));
+        let Some(manifest) = &open.manifest else { return Err(Error::ReadOnly) };
+        let large = open.snapshot_bytes.saturating_mul(2).max(MANIFEST_BYTES_MAX);
+        if manifest.failed() || manifest.bytes() > large {
+            self.replace_manifest(&mut open)?;
+        }
+        let mut state = open.state.clone();
+        let removed = state.apply(&edit, &self.storage).map_err(broken_edit)?;
+        if cfg!(debug_assertions) {
+            invariants::check(&state.version).map_err(broken_edit)?;
+        }
+        if let Err(error) = open.manifest.as_mut().ok_or(Error::ReadOnly)?.append(&edit) {
+            // A fresh manifest, if one can be made now, settles that the edit is not in force.
+            if self.replace_manifest(&mut open).is_err() {
+                self.undecided.note(&edit);
+            }
+            return Err(error);
+        }
+        open.state = state;
+        self.edits.store(open.state.edits, Ordering::Release);
+        // Before readers lose sight of them: counted twice rather than not at all.
+        self.left.add(&edit, &removed);
+
+        let version = Arc::new(open.state.version.clone());
+        version.gather_bounds();
+        view.change(|view| {
+            view.version = version.clone();
+            change(view);
+        });
+        mark_obsolete(&version, &removed);
+        Ok(())
+    }
+
+    /// Starts a fresh manifest file with the state in force. What the old file's tail holds does not
+    /// matter from then on.
+    fn replace_manifest(&self, open: &mut Open) -> Result<()> {
+        let id = self.next_file();
+        let mut state = open.state.clone();
+        state.next_file = self.next_file.load(Ordering::Relaxed);
+        // If this fails, `CURRENT` may name the new file all the same: the next attempt takes another id.
+        let manifest = Manifest::create(&*self.storage, id, self.identity, &state.snapshot())?;
+        self.undecided.settle();
+        open.snapshot_bytes = manifest.bytes();
+        let Some(old) = open.manifest.replace(manifest) else { return Ok(()) };
+        // If it can't be removed now, the next open does it.
+        let _ = self.storage.remove(old.name());
+        Ok(())
+    }
+}
+
+/// Lets the files of `removed` tables go with their last reader, if nothing else is in them.
+fn mark_obsolete(version: &Version, removed: &[Arc<TableHandle>]) {
+    for table in removed {
+        let file = table.meta.id.file;
+        let mut tables = version.keyspaces.values().flat_map(|keyspace| keyspace.tables());
+        if tables.all(|(_, _, other)| other.meta.id.file != file)
+            && let Some(file) = table.file()
+        {
+            file.mark_obsolete();
+        }
+    }
+}
+
+/// An edit that does not fit the tree is a mistake in this program. It is refused before it reaches
+/// the manifest.
+fn broken_edit(what: String) -> Error {
+    Error::corruption("the edit about to be installed", 0, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Db, Env, Settings};
+    use esker_base::background::Stepped;
+    use esker_storage::MemoryStorage;
+
+    #[test]
+    fn nothing_is_installed_behind_the_closing_record() {
+        let storage = Arc::new(MemoryStorage::new());
+        let env = Env { background: Arc::new(Stepped), ..Env::over(storage) };
+        let db = Db::open_with(env, Settings::default()).unwrap();
+        let late = db.clone();
+        db.close().unwrap();
+        // A compaction by hand may have passed all other checks by then.
+        let inner = late.inner();
+        let bytes = || inner.installer.manifest.lock().manifest.as_ref().map(Manifest::bytes);
+        let before = bytes();
+        let installed = inner.installer.install(&inner.view, |_| Ok(Edit::of([])), |_| {});
+        assert!(matches!(installed, Err(Error::Closed)));
+        assert_eq!(bytes(), before);
+    }
+}

@@ -1,0 +1,56 @@
+//! Tables that no version has any more, and whose files are still there: a reader holds them, or the
+//! file is shared with a table that is in use.
+
+use super::version_edit::{Change, Edit};
+use crate::version::{TableFile, TableHandle, TableId};
+use esker_base::KeyspaceId;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Weak};
+
+/// See the file's head. Its lock is a leaf.
+#[derive(Default)]
+pub(crate) struct Left {
+    tables: Mutex<Vec<LeftTable>>,
+}
+
+struct LeftTable {
+    keyspace: KeyspaceId,
+    bytes: u64,
+    file: Weak<TableFile>,
+}
+
+impl Left {
+    /// Notes the tables that `edit` took away. Those of a keyspace that was dropped count for none.
+    pub(crate) fn add(&self, edit: &Edit, removed: &[Arc<TableHandle>]) {
+        let keyspaces: HashMap<TableId, KeyspaceId> = edit
+            .changes
+            .iter()
+            .filter_map(|change| match change {
+                Change::RemoveTable { keyspace, id } => Some((*id, *keyspace)),
+                _ => None,
+            })
+            .collect();
+        let left = removed.iter().filter_map(|table| {
+            Some(LeftTable {
+                keyspace: *keyspaces.get(&table.meta.id)?,
+                bytes: table.meta.bytes,
+                file: Arc::downgrade(table.file()?),
+            })
+        });
+        let mut tables = self.tables.lock();
+        tables.retain(|table| table.file.strong_count() > 0);
+        tables.extend(left);
+    }
+
+    /// By keyspace, how many bytes they are.
+    pub(crate) fn bytes(&self) -> BTreeMap<KeyspaceId, u64> {
+        let mut tables = self.tables.lock();
+        tables.retain(|table| table.file.strong_count() > 0);
+        let mut bytes = BTreeMap::new();
+        for table in &*tables {
+            *bytes.entry(table.keyspace).or_default() += table.bytes;
+        }
+        bytes
+    }
+}

@@ -1,0 +1,224 @@
+//! Writes what a fold keeps into tables. Flush and compaction share this.
+
+use super::version_filter::{Fate, Fold};
+use crate::compaction::execute::subcompaction::Context;
+use crate::version::{TableId, TableMeta, table_file_name};
+use esker_base::{EntryCursor, Error, Hint, RangeTombstone, Result};
+use esker_storage::WritableFile;
+use esker_table::{Origin, TableInfo, TableOptions, TableWriter};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Writes one table: what `fold` keeps of the versions from where `cursor` stands on and of
+/// `tombstones`. `None`, and nothing appended to the file, if nothing stays.
+pub fn write_table(
+    mut writer: TableWriter<'_>,
+    cursor: &mut dyn EntryCursor,
+    tombstones: Vec<RangeTombstone>,
+    fold: &mut Fold,
+) -> Result<Option<TableMeta>> {
+    fold.set_tombstones(tombstones);
+    let filled = fill(&mut writer, cursor, fold, |_, _| Next::Add)?;
+    finish(writer, fold, filled.versions_out, None, None)
+}
+
+/// Writes tables, cut before each of `cuts`, ascending, each to a file of its own that `create` makes
+/// and whose id goes to `options`. Gives what was written, in key order. Files are synced, when all
+/// are written: the first sync then does much of the others' work.
+pub fn write_cut_tables(
+    cursor: &mut dyn EntryCursor,
+    tombstones: Vec<RangeTombstone>,
+    fold: &mut Fold,
+    cuts: &[Vec<u8>],
+    origin: &Arc<Origin>,
+    mut create: impl FnMut() -> Result<(Box<dyn WritableFile>, TableOptions)>,
+) -> Result<Vec<TableMeta>> {
+    fold.set_tombstones(tombstones);
+    let (mut tables, mut files) = (Vec::new(), Vec::new());
+    let starts = std::iter::once(None).chain(cuts.iter().map(|cut| Some(&cut[..])));
+    let ends = cuts.iter().map(|cut| Some(&cut[..])).chain(std::iter::once(None));
+    for (start, end) in starts.zip(ends) {
+        let is_after = |key: &[u8]| end.is_some_and(|end| key >= end);
+        let has_versions = cursor.valid() && !is_after(cursor.key());
+        if !has_versions && fold.tombstones_within(start, end).next().is_none() {
+            continue;
+        }
+        let (mut file, options) = create()?;
+        let mut writer = TableWriter::new(&mut *file, options).with_origin(Some(origin.clone()));
+        let filled = fill(&mut writer, cursor, fold, |_, key| match is_after(key) {
+            true => Next::Cut,
+            false => Next::Add,
+        })?;
+        if let Some(meta) = finish(writer, fold, filled.versions_out, start, end)? {
+            file.start_writeback()?;
+            files.push(file);
+            tables.push(meta);
+        }
+    }
+    files.iter_mut().try_for_each(|file| file.sync())?;
+    Ok(tables)
+}
+
+/// What to do at a key that was not seen before.
+pub(crate) enum Next {
+    /// Add it to the table.
+    Add,
+    /// End the table before it.
+    Cut,
+}
+
+/// What [`fill`] did.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Filled {
+    pub versions_in: u64,
+    pub versions_out: u64,
+}
+
+/// Adds what the fold keeps to `writer`, until `next` says cut or the cursor ends. A table never
+/// ends between two versions of a key, so `next` is asked at new keys only.
+pub(crate) fn fill<C: EntryCursor + ?Sized>(
+    writer: &mut TableWriter<'_>,
+    cursor: &mut C,
+    fold: &mut Fold,
+    mut next: impl FnMut(&TableWriter<'_>, &[u8]) -> Next,
+) -> Result<Filled> {
+    let mut filled = Filled::default();
+    while cursor.valid() {
+        let key = cursor.key();
+        if fold.is_new(key) {
+            if let Next::Cut = next(writer, key) {
+                break;
+            }
+            fold.enter(key);
+        }
+        filled.versions_in += 1;
+        fold.see((key.len() + cursor.value().len()) as u64);
+        let kind = cursor.kind();
+        match fold.judge(cursor.seqno(), kind) {
+            Fate::Drop => {}
+            Fate::Keep(seqno) => {
+                writer.add(key, seqno, kind, cursor.value())?;
+                filled.versions_out += 1;
+            }
+        }
+        cursor.next()?;
+    }
+    Ok(filled)
+}
+
+/// Ends a table of `versions` versions with the range tombstones that the fold keeps in
+/// `[from, to)`. `None` if there is nothing in it.
+pub(crate) fn finish(
+    mut writer: TableWriter<'_>,
+    fold: &Fold,
+    versions: u64,
+    from: Option<&[u8]>,
+    to: Option<&[u8]>,
+) -> Result<Option<TableMeta>> {
+    for tombstone in fold.tombstones_within(from, to) {
+        writer.add_range_tombstone(tombstone);
+    }
+    if writer.is_empty() {
+        return Ok(None);
+    }
+    writer.set_range(from, to);
+    let info = writer.finish()?;
+    let last_key = if versions == 0 { &[][..] } else { fold.last_kept() };
+    Ok(Some(table_meta(info, last_key)))
+}
+
+/// What the manifest keeps of a table whose last version is of `last_key`.
+pub(crate) fn table_meta(info: TableInfo, last_key: &[u8]) -> TableMeta {
+    let properties = info.properties;
+    TableMeta {
+        id: TableId { file: properties.file_id, offset: info.offset },
+        bytes: info.bytes,
+        largest_is_exclusive: &properties.largest[..] > last_key,
+        smallest: properties.smallest,
+        largest: properties.largest,
+        entries: properties.entries,
+        deletes: properties.deletes,
+        range_tombstones: properties.range_tombstones,
+        raw_bytes: properties.raw_key_bytes + properties.raw_value_bytes,
+        min_seqno: properties.smallest_seqno,
+        max_seqno: properties.largest_seqno,
+        global_seqno: None,
+    }
+}
+
+/// The output files of a compaction. Those that were not kept when this is dropped are removed.
+pub(crate) struct OutputFiles<'a> {
+    context: &'a Context<'a>,
+    names: Vec<String>,
+}
+
+impl<'a> OutputFiles<'a> {
+    pub fn new(context: &'a Context<'a>) -> Self {
+        OutputFiles { context, names: Vec::new() }
+    }
+
+    /// Creates the next file, for `options`, whose file id is set here.
+    pub fn create(&mut self, options: &mut TableOptions) -> Result<PacedFile<'a>> {
+        options.file_id = (self.context.next_file_id)();
+        let name = table_file_name(options.file_id);
+        let hint = Hint::table(options.level).living(self.context.expected_lifetime);
+        let file = self.context.storage.create(&name, hint)?;
+        self.names.push(name);
+        Ok(PacedFile { file, context: self.context })
+    }
+
+    /// Removes the file created last, into which nothing was written.
+    pub fn discard_last(&mut self) -> Result<()> {
+        if let Some(name) = self.names.last() {
+            self.context.storage.remove(name)?;
+            self.names.pop();
+        }
+        Ok(())
+    }
+
+    /// Makes the files' names survive power loss, and leaves the files alone from then on.
+    pub fn keep(&mut self) -> Result<()> {
+        if !self.names.is_empty() {
+            self.context.storage.sync_names()?;
+        }
+        self.names.clear();
+        Ok(())
+    }
+}
+
+impl Drop for OutputFiles<'_> {
+    fn drop(&mut self) {
+        for name in &self.names {
+            // A file that cannot be removed now is found unused, and removed, at the next open.
+            let _ = self.context.storage.remove(name);
+        }
+    }
+}
+
+/// A file that is written at the pace, and only as long as, the engine allows.
+pub(crate) struct PacedFile<'a> {
+    file: Box<dyn WritableFile>,
+    context: &'a Context<'a>,
+}
+
+impl WritableFile for PacedFile<'_> {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.context.cancelled.load(Ordering::Relaxed) {
+            return Err(Error::Closed);
+        }
+        (self.context.throttle)(bytes.len() as u64);
+        self.file.append(bytes)
+    }
+
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.file.sync()
+    }
+
+    fn start_writeback(&mut self) -> Result<()> {
+        self.file.start_writeback()
+    }
+}

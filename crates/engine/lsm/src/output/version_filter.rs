@@ -1,0 +1,281 @@
+//! What becomes of each version in a flush or a merge.
+//!
+//! A fold is fed versions in the engine's order, so each key's come newest first, and answers for
+//! each whether it stays. A version goes when no reader, present or at a snapshot, can see it:
+//!
+//! 1. a newer version of the key lies in the same snapshot stripe, or
+//! 2. a newer range tombstone of the same stripe covers it;
+//!
+//! and, where nothing older lies beneath the output (`bottommost`):
+//!
+//! 3. a delete of the oldest stripe goes, for by 1 everything it deletes has gone,
+//! 4. a range tombstone of the oldest stripe goes, for by 2 everything it deletes has gone,
+//! 5. a put of the oldest stripe gets seqno 0, which takes one byte on disk.
+//!
+//! Deletes of later stripes stay even if they delete nothing: whoever holds a snapshot can find out
+//! what was written since (`changed`).
+//!
+//! Merge operands, once there are any, fold here: an operand does not hide the versions below it, as
+//! rule 1 has it, but combines with them within its stripe.
+
+use super::range_del_aggregator::Coverage;
+use super::snapshot_stripes::Stripes;
+use esker_base::{Kind, RangeTombstone, Seqno};
+
+/// The fate of a version.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It goes.
+    Drop,
+    /// It stays, with this seqno.
+    Keep(Seqno),
+}
+
+/// Decides, version by version, what a flush or a merge keeps.
+#[derive(Debug)]
+pub struct Fold {
+    stripes: Stripes,
+    bottommost: bool,
+    coverage: Coverage,
+    /// The key whose versions are being judged; empty, which no key is, before the first.
+    key: Vec<u8>,
+    /// Whether a version of `key` stays.
+    keeps_key: bool,
+    /// The last key before `key` of which a version stays.
+    last_kept: Vec<u8>,
+    /// The stripe of the last version of `key`, or `NO_STRIPE` before the first.
+    stripe: usize,
+    bytes_seen: u64,
+}
+
+const NO_STRIPE: usize = usize::MAX;
+
+impl Fold {
+    /// A fold that keeps what readers at `snapshots` and at present can see. With `bottommost`
+    /// nothing older than the versions to come lies beneath the output, in their range of keys.
+    pub fn new(snapshots: Vec<Seqno>, bottommost: bool) -> Self {
+        Fold {
+            stripes: Stripes::new(snapshots),
+            bottommost,
+            coverage: Coverage::default(),
+            key: Vec::new(),
+            keeps_key: false,
+            last_kept: Vec::new(),
+            stripe: NO_STRIPE,
+            bytes_seen: 0,
+        }
+    }
+
+    /// Counts a version of so many bytes, key and value.
+    pub(crate) fn see(&mut self, bytes: u64) {
+        self.bytes_seen += bytes;
+    }
+
+    /// Bytes of keys and values of all versions that came, kept or not.
+    pub fn bytes_seen(&self) -> u64 {
+        self.bytes_seen
+    }
+
+    /// Takes the range tombstones that travel beside the versions: all of them, before the first
+    /// version.
+    pub fn set_tombstones(&mut self, tombstones: Vec<RangeTombstone>) {
+        debug_assert!(self.key.is_empty(), "range tombstones come before the first version");
+        self.coverage = Coverage::new(tombstones, &self.stripes);
+    }
+
+    /// Whether `key` is not the key whose versions are being judged.
+    #[inline]
+    pub fn is_new(&self, key: &[u8]) -> bool {
+        self.key != key
+    }
+
+    /// Turns to the versions of `key`, which is greater than the last one.
+    #[inline]
+    pub fn enter(&mut self, key: &[u8]) {
+        debug_assert!(self.key[..] < *key, "keys come in order");
+        if std::mem::take(&mut self.keeps_key) {
+            std::mem::swap(&mut self.key, &mut self.last_kept);
+        }
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.stripe = NO_STRIPE;
+        if !self.coverage.is_empty() {
+            self.coverage.enter(key);
+        }
+    }
+
+    /// The fate of the next version of the key entered.
+    #[inline]
+    pub fn judge(&mut self, seqno: Seqno, kind: Kind) -> Fate {
+        let stripe = self.stripes.of(seqno);
+        if stripe == self.stripe {
+            return Fate::Drop;
+        }
+        self.stripe = stripe;
+        if self.coverage.deletes(seqno, self.stripes.last_of(stripe)) {
+            return Fate::Drop;
+        }
+        let everybody_sees_it = self.bottommost && stripe == 0;
+        if everybody_sees_it && kind == Kind::Delete {
+            return Fate::Drop;
+        }
+        self.keeps_key = true;
+        Fate::Keep(if everybody_sees_it { 0 } else { seqno })
+    }
+
+    /// The last key of which a version stays; empty if there is none.
+    pub fn last_kept(&self) -> &[u8] {
+        if self.keeps_key { &self.key } else { &self.last_kept }
+    }
+
+    /// The range tombstones that stay, cut to `[from, to)`.
+    pub fn tombstones_within<'a>(
+        &'a self,
+        from: Option<&'a [u8]>,
+        to: Option<&'a [u8]>,
+    ) -> impl Iterator<Item = RangeTombstone> + 'a {
+        let stays = |t: &RangeTombstone| !self.bottommost || self.stripes.of(t.seqno) > 0;
+        self.coverage.within(from, to).filter(stays)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_base::{MAX_SEQNO, Rng};
+
+    const KEY: &[u8] = b"k";
+
+    fn over_key(seqno: Seqno) -> RangeTombstone {
+        RangeTombstone { start: b"a".to_vec(), end: b"z".to_vec(), seqno }
+    }
+
+    /// Folds one key's versions, newest first, beneath tombstones that cover it.
+    fn fold(
+        versions: &[(Seqno, Kind)],
+        tombstones: &[Seqno],
+        snapshots: &[Seqno],
+        bottommost: bool,
+    ) -> (Vec<(Seqno, Kind)>, Vec<Seqno>) {
+        let mut fold = Fold::new(snapshots.to_vec(), bottommost);
+        fold.set_tombstones(tombstones.iter().map(|&seqno| over_key(seqno)).collect());
+        fold.enter(KEY);
+        let mut kept = Vec::new();
+        for &(seqno, kind) in versions {
+            match fold.judge(seqno, kind) {
+                Fate::Drop => {}
+                Fate::Keep(seqno) => kept.push((seqno, kind)),
+            }
+        }
+        (kept, fold.tombstones_within(None, None).map(|t| t.seqno).collect())
+    }
+
+    const PUT: Kind = Kind::Put;
+    const DELETE: Kind = Kind::Delete;
+
+    #[test]
+    fn without_snapshots_the_newest_version_stays() {
+        let versions = [(9, PUT), (5, DELETE), (2, PUT)];
+        assert_eq!(fold(&versions, &[], &[], false).0, [(9, PUT)]);
+    }
+
+    #[test]
+    fn each_stripe_keeps_its_newest_version() {
+        let versions = [(9, PUT), (8, PUT), (5, PUT), (4, PUT), (2, PUT)];
+        assert_eq!(fold(&versions, &[], &[3, 5], false).0, [(9, PUT), (5, PUT), (2, PUT)]);
+    }
+
+    #[test]
+    fn a_delete_above_other_data_stays() {
+        assert_eq!(fold(&[(9, DELETE), (2, PUT)], &[], &[], false).0, [(9, DELETE)]);
+    }
+
+    #[test]
+    fn at_the_bottom_a_delete_goes_with_all_it_hides() {
+        assert_eq!(fold(&[(9, DELETE), (2, PUT)], &[], &[], true).0, []);
+        assert_eq!(fold(&[(9, DELETE), (7, DELETE)], &[], &[], true).0, []);
+    }
+
+    #[test]
+    fn at_the_bottom_a_delete_over_a_snapshot_s_version_stays() {
+        assert_eq!(fold(&[(9, DELETE), (2, PUT)], &[], &[5], true).0, [(9, DELETE), (0, PUT)]);
+        let versions = [(9, DELETE), (6, DELETE), (2, PUT)];
+        assert_eq!(fold(&versions, &[], &[3, 7], true).0, [(9, DELETE), (6, DELETE), (0, PUT)]);
+    }
+
+    #[test]
+    fn a_delete_that_a_snapshot_does_not_see_stays_even_if_it_hides_nothing() {
+        assert_eq!(fold(&[(9, DELETE), (7, PUT)], &[], &[5], true).0, [(9, DELETE)]);
+        assert_eq!(fold(&[(9, DELETE), (7, PUT)], &[], &[9], true).0, []);
+    }
+
+    #[test]
+    fn seqnos_become_zero_at_the_bottom_once_every_reader_sees_them() {
+        assert_eq!(fold(&[(9, PUT)], &[], &[], true).0, [(0, PUT)]);
+        assert_eq!(fold(&[(9, PUT)], &[], &[9], true).0, [(0, PUT)]);
+        assert_eq!(fold(&[(9, PUT)], &[], &[8], true).0, [(9, PUT)]);
+        assert_eq!(fold(&[(9, PUT)], &[], &[], false).0, [(9, PUT)]);
+    }
+
+    #[test]
+    fn a_tombstone_deletes_older_versions_of_its_own_stripe_only() {
+        let versions = [(9, PUT), (6, PUT), (2, PUT)];
+        assert_eq!(fold(&versions, &[7], &[3, 8], false).0, [(9, PUT), (2, PUT)]);
+        assert_eq!(fold(&versions, &[7], &[], false).0, [(9, PUT)]);
+        assert_eq!(fold(&[(7, PUT)], &[7], &[], false).0, [(7, PUT)], "only lower seqnos go");
+    }
+
+    #[test]
+    fn a_tombstone_goes_at_the_bottom_once_every_reader_sees_it() {
+        assert_eq!(fold(&[], &[7, 4], &[5], false).1, [7, 4]);
+        assert_eq!(fold(&[], &[7, 4], &[5], true).1, [7]);
+        assert_eq!(fold(&[], &[7, 6], &[5], false).1, [7]);
+    }
+
+    /// What a reader at `snapshot` finds: whether there is a put and which one by its original place.
+    fn seen(versions: &[(Seqno, Kind)], tombstones: &[Seqno], snapshot: Seqno) -> Option<Seqno> {
+        let (seqno, kind) = versions.iter().find(|(seqno, _)| *seqno <= snapshot)?;
+        let deleted = tombstones.iter().any(|ts| *ts <= snapshot && ts > seqno);
+        (*kind == PUT && !deleted).then_some(*seqno)
+    }
+
+    #[test]
+    fn no_reader_sees_a_difference_and_nothing_unseen_stays() {
+        for seed in 0..20_000 {
+            let mut rng = Rng::new(seed);
+            let mut versions = Vec::new();
+            let mut tombstones = Vec::new();
+            for seqno in (1..=12).rev() {
+                match rng.below(5) {
+                    0 => versions.push((seqno, PUT)),
+                    1 => versions.push((seqno, DELETE)),
+                    2 if rng.one_in(3) => tombstones.push(seqno),
+                    _ => {}
+                }
+            }
+            let snapshots: Vec<Seqno> = (0..rng.below(4)).map(|_| rng.below(14)).collect();
+            let bottommost = rng.one_in(2);
+            let (kept, kept_tombstones) = fold(&versions, &tombstones, &snapshots, bottommost);
+            let stripes = Stripes::new(snapshots.clone());
+            let oldest = versions.iter().find(|(seqno, _)| stripes.of(*seqno) == 0);
+            for &reader in snapshots.iter().chain(&[MAX_SEQNO]) {
+                let before = seen(&versions, &tombstones, reader);
+                let after = seen(&kept, &kept_tombstones, reader);
+                let same = match after {
+                    Some(0) => bottommost && before == oldest.map(|(seqno, _)| *seqno),
+                    after => before == after,
+                };
+                assert!(same, "seed {seed}, reader {reader}: {before:?} became {after:?}");
+            }
+            let of: Vec<usize> = kept.iter().map(|(seqno, _)| stripes.of(*seqno)).collect();
+            assert!(of.windows(2).all(|pair| pair[0] > pair[1]), "seed {seed}: one a stripe");
+            if bottommost {
+                let seen_by_all = kept.last().filter(|last| stripes.of(last.0) == 0);
+                assert!(
+                    seen_by_all.is_none_or(|last| last.1 == PUT),
+                    "seed {seed}: no delete that all see"
+                );
+            }
+        }
+    }
+}

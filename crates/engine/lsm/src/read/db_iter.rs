@@ -1,0 +1,365 @@
+//! A walk over a keyspace's pairs, in either direction, as of a snapshot, in one view.
+//!
+//! A merge yields every version of every key, newest first; this file folds them into pairs: it
+//! skips versions that are newer than the snapshot, keeps the first that is not, and drops it if it
+//! is a delete or older than a range tombstone over it.
+//!
+//! Going back, the merge yields a key's oldest version first, so the newest that counts is known
+//! only once the key before it is reached; it is kept aside until then.
+
+use super::level_iter::RunCursor;
+use super::merging_iter::MergeCursor;
+use crate::engine::Inner;
+use crate::version::TableMeta;
+use crate::version::super_version::View;
+use esker_api::KeyRange;
+use esker_base::{EntryCursor, FragmentedTombstones, KeyspaceId, Kind, MAX_SEQNO, Result, Seqno};
+use esker_memtable::MemTableCursor;
+use esker_table::{CursorPurpose, HeldValue};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// One sorted source of versions.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most sources are runs, and a box costs a cache miss a step"
+)]
+enum Source {
+    MemTable(MemTableCursor),
+    Run(RunCursor),
+}
+
+macro_rules! each_source {
+    ($self:ident, $cursor:ident => $call:expr) => {
+        match $self {
+            Source::MemTable($cursor) => $call,
+            Source::Run($cursor) => $call,
+        }
+    };
+}
+
+impl EntryCursor for Source {
+    #[inline]
+    fn valid(&self) -> bool {
+        each_source!(self, cursor => cursor.valid())
+    }
+    fn seek_first(&mut self) -> Result<()> {
+        each_source!(self, cursor => cursor.seek_first())
+    }
+    fn seek_last(&mut self) -> Result<()> {
+        each_source!(self, cursor => cursor.seek_last())
+    }
+    fn seek(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
+        each_source!(self, cursor => cursor.seek(key, seqno))
+    }
+    fn seek_before(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
+        each_source!(self, cursor => cursor.seek_before(key, seqno))
+    }
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        each_source!(self, cursor => cursor.next())
+    }
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        each_source!(self, cursor => cursor.prev())
+    }
+    #[inline]
+    fn key(&self) -> &[u8] {
+        each_source!(self, cursor => cursor.key())
+    }
+    #[inline]
+    fn seqno(&self) -> Seqno {
+        each_source!(self, cursor => cursor.seqno())
+    }
+    #[inline]
+    fn kind(&self) -> Kind {
+        each_source!(self, cursor => cursor.kind())
+    }
+    #[inline]
+    fn value(&self) -> &[u8] {
+        each_source!(self, cursor => cursor.value())
+    }
+}
+
+/// Which way the cursor last went, and so where the merge stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stand {
+    /// Not on a pair.
+    Nowhere,
+    /// On a pair; the merge stands on its version.
+    OnVersion,
+    /// On a pair; the merge stands before all versions of its key, and the pair is in the buffers.
+    Before,
+}
+
+/// Where a pair's value is.
+pub(crate) enum WalkValue<'a> {
+    /// In a segment or a buffer, which the walk may lose.
+    Borrowed(&'a [u8]),
+    /// In a table's block, which is held now.
+    Held,
+}
+
+/// A position in the pairs of one view. The moves are those of [`esker_api::Cursor`].
+pub(crate) struct Walk {
+    merge: MergeCursor<Source>,
+    tombstones: Vec<Arc<FragmentedTombstones>>,
+    range: KeyRange,
+    snapshot: Seqno,
+    stand: Stand,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    /// Keeps the view's MemTables and table files from going.
+    _view: Arc<View>,
+}
+
+impl Walk {
+    /// A walk in the view in force.
+    pub(crate) fn new(
+        inner: &Inner,
+        keyspace: KeyspaceId,
+        range: KeyRange,
+        snapshot: Seqno,
+    ) -> Result<Walk> {
+        let view = inner.view.load();
+        let tables = view.version.keyspaces.get(&keyspace);
+        let tables = tables.ok_or_else(|| inner.unknown(keyspace))?;
+
+        let mut sources = Vec::new();
+        let mut tombstones = Vec::new();
+        for memtable in &view.memtables {
+            if memtable.first_seqno() > snapshot {
+                continue;
+            }
+            sources.push(Source::MemTable(memtable.cursor(keyspace, snapshot)));
+            tombstones.extend(memtable.range_tombstones(keyspace));
+        }
+        for run in tables.levels.iter().flat_map(|level| &level.runs) {
+            let deletes_in = |meta: &TableMeta| meta.range_tombstones > 0 && meta.meets(&range);
+            for handle in run.tables().iter().filter(|table| deletes_in(&table.meta)) {
+                tombstones.push(handle.reader(&inner.cache)?.tombstones().clone());
+            }
+            let cursor = RunCursor::new(run.clone(), inner.cache.clone(), CursorPurpose::Read);
+            sources.push(Source::Run(cursor.bounded(&range)));
+        }
+        tombstones.retain(|list| !list.is_empty());
+        Ok(Walk {
+            merge: MergeCursor::new(sources),
+            tombstones,
+            range,
+            snapshot,
+            stand: Stand::Nowhere,
+            key: Vec::new(),
+            value: Vec::new(),
+            _view: view,
+        })
+    }
+
+    /// Whether the version that the merge stands on is a pair's value, given that it is the newest
+    /// of its key at the snapshot.
+    #[inline]
+    fn lives(&self) -> bool {
+        if self.merge.kind() != Kind::Put {
+            return false;
+        }
+        let (key, seqno) = (self.merge.key(), self.merge.seqno());
+        self.tombstones.iter().all(|list| list.covering(key, self.snapshot) <= seqno)
+    }
+
+    /// Goes forward from the version that the merge stands on, which is the newest of its key or
+    /// newer than the snapshot, to the next pair.
+    fn settle_forward(&mut self) -> Result<()> {
+        while self.merge.valid() {
+            if self.range.ends_before(self.merge.key()) {
+                break;
+            }
+            if self.merge.seqno() > self.snapshot {
+                self.merge.next()?;
+                continue;
+            }
+            if self.lives() {
+                self.stand = Stand::OnVersion;
+                return Ok(());
+            }
+            self.key.clear();
+            self.key.extend_from_slice(self.merge.key());
+            self.pass_key()?;
+        }
+        self.stand = Stand::Nowhere;
+        Ok(())
+    }
+
+    /// Goes forward past all versions of the key in the buffer.
+    #[inline]
+    fn pass_key(&mut self) -> Result<()> {
+        loop {
+            self.merge.next()?;
+            if !self.merge.valid() || self.merge.key() != &self.key[..] {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Goes back from the version that the merge stands on, which is the oldest of its key, to the
+    /// nearest pair.
+    fn settle_back(&mut self) -> Result<()> {
+        while self.merge.valid() {
+            if self.range.starts_after(self.merge.key()) {
+                break;
+            }
+            self.key.clear();
+            self.key.extend_from_slice(self.merge.key());
+            let mut found = false;
+            while self.merge.valid() && self.merge.key() == &self.key[..] {
+                if self.merge.seqno() <= self.snapshot {
+                    found = self.lives();
+                    if found {
+                        self.value.clear();
+                        self.value.extend_from_slice(self.merge.value());
+                    }
+                }
+                self.merge.prev()?;
+            }
+            if found {
+                self.stand = Stand::Before;
+                return Ok(());
+            }
+        }
+        self.stand = Stand::Nowhere;
+        Ok(())
+    }
+
+    fn fallible(&mut self, go: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let gone = go(self);
+        if gone.is_err() {
+            self.stand = Stand::Nowhere;
+        }
+        gone
+    }
+}
+
+impl Walk {
+    pub(crate) fn seek_first(&mut self) -> Result<()> {
+        match self.range.start.clone() {
+            Bound::Unbounded => self.fallible(|cursor| {
+                cursor.merge.seek_first()?;
+                cursor.settle_forward()
+            }),
+            Bound::Included(start) => self.seek(&start),
+            Bound::Excluded(start) => self.fallible(|cursor| {
+                cursor.seek_after(&start)?;
+                cursor.settle_forward()
+            }),
+        }
+    }
+
+    pub(crate) fn seek_last(&mut self) -> Result<()> {
+        match self.range.end.clone() {
+            Bound::Unbounded => self.fallible(|cursor| {
+                cursor.merge.seek_last()?;
+                cursor.settle_back()
+            }),
+            Bound::Included(end) => self.seek_back(&end),
+            Bound::Excluded(end) => self.fallible(|cursor| {
+                cursor.merge.seek_before(&end, MAX_SEQNO)?;
+                cursor.settle_back()
+            }),
+        }
+    }
+
+    pub(crate) fn seek(&mut self, key: &[u8]) -> Result<()> {
+        if self.range.starts_after(key) {
+            return self.seek_first();
+        }
+        self.fallible(|cursor| {
+            // Versions newer than the snapshot need not be looked at.
+            cursor.merge.seek(key, cursor.snapshot)?;
+            cursor.settle_forward()
+        })
+    }
+
+    pub(crate) fn seek_back(&mut self, key: &[u8]) -> Result<()> {
+        if self.range.ends_before(key) {
+            return self.seek_last();
+        }
+        self.fallible(|cursor| {
+            cursor.seek_after(key)?;
+            if cursor.merge.valid() {
+                cursor.merge.prev()?;
+            } else {
+                cursor.merge.seek_last()?;
+            }
+            cursor.settle_back()
+        })
+    }
+
+    pub(crate) fn next(&mut self) -> Result<()> {
+        self.fallible(|cursor| match cursor.stand {
+            Stand::Nowhere => Ok(()),
+            Stand::OnVersion => {
+                cursor.key.clear();
+                cursor.key.extend_from_slice(cursor.merge.key());
+                cursor.pass_key()?;
+                cursor.settle_forward()
+            }
+            Stand::Before => {
+                let key = std::mem::take(&mut cursor.key);
+                let passed = cursor.seek_after(&key);
+                cursor.key = key;
+                passed?;
+                cursor.settle_forward()
+            }
+        })
+    }
+
+    pub(crate) fn prev(&mut self) -> Result<()> {
+        self.fallible(|cursor| match cursor.stand {
+            Stand::Nowhere => Ok(()),
+            Stand::OnVersion => {
+                cursor.key.clear();
+                cursor.key.extend_from_slice(cursor.merge.key());
+                cursor.merge.seek_before(&cursor.key, MAX_SEQNO)?;
+                cursor.settle_back()
+            }
+            Stand::Before => cursor.settle_back(),
+        })
+    }
+
+    /// The key that the walk stands on, if it does.
+    #[inline]
+    pub(crate) fn key(&self) -> Option<&[u8]> {
+        match self.stand {
+            Stand::Nowhere => None,
+            Stand::OnVersion => Some(self.merge.key()),
+            Stand::Before => Some(&self.key),
+        }
+    }
+
+    /// Where the value of the pair that the walk stands on can be had.
+    #[inline]
+    pub(crate) fn value(&self, held: &mut HeldValue) -> WalkValue<'_> {
+        if self.stand != Stand::OnVersion {
+            return WalkValue::Borrowed(&self.value);
+        }
+        match self.merge.top() {
+            Source::Run(run) => {
+                run.hold_value(held);
+                WalkValue::Held
+            }
+            Source::MemTable(memtable) => WalkValue::Borrowed(memtable.value()),
+        }
+    }
+}
+
+impl Walk {
+    /// Puts the merge on the first version of the first key after `key`.
+    fn seek_after(&mut self, key: &[u8]) -> Result<()> {
+        // Nothing sorts between the oldest version of a key, seqno 0, and the next key; and a
+        // version with seqno 0 is itself to be passed.
+        self.merge.seek(key, 0)?;
+        while self.merge.valid() && self.merge.key() == key {
+            self.merge.next()?;
+        }
+        Ok(())
+    }
+}

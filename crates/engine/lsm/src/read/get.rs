@@ -1,0 +1,287 @@
+//! Point reads: MemTables newest first, then each level's runs newest first.
+//!
+//! The versions of a key are folded from the newest on: the highest range tombstone met so far is
+//! carried along, and a version counts only if it is not older. Each place on the way holds newer
+//! versions of the key than the next, so the first version found decides.
+//!
+//! Between the MemTables and the tables stands the DRAMTable, if there is one: a key that is in no
+//! MemTable of the view may be answered by it, and what the tables answer goes into it. See
+//! [`DramTable`] for the rules that make this right; the names R1, R3 and R4 below are theirs.
+
+use crate::engine::Inner;
+use crate::stats::table_reads::GetCost;
+use crate::version::KeyspaceVersion;
+use crate::version::super_version::View;
+use esker_api::Value;
+use esker_base::{EntryCursor, Error, KeyspaceId, Kind, Result, Seqno, hash64};
+use esker_memtable::{DramTable, MemTable, Met};
+use std::sync::Arc;
+
+/// Whether a read may wait for the device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    MayBlock,
+    MemoryOnly,
+}
+
+/// A key that is looked for at a moment.
+#[derive(Clone, Copy)]
+struct Sought<'a> {
+    keyspace: KeyspaceId,
+    key: &'a [u8],
+    hash: u64,
+    snapshot: Seqno,
+}
+
+/// The value of the user's `key` at `snapshot`, or at the end of the view if that is earlier.
+#[inline]
+pub(crate) fn get(
+    inner: &Inner,
+    view: &View,
+    keyspace: KeyspaceId,
+    key: &[u8],
+    snapshot: Seqno,
+    patience: Patience,
+) -> Result<Option<Value>> {
+    let stored = inner.keys.stored(key);
+    let key = &*stored;
+    let tables = view.version.keyspaces.get(&keyspace).ok_or_else(|| inner.unknown(keyspace))?;
+    // R1: a MemTable that was begun after the view was pinned is not in it, and may have left since.
+    let snapshot = snapshot.min(view.last_seqno());
+    let sought = Sought { keyspace, key, hash: hash64(key), snapshot };
+    let mut deleted_below = 0;
+    // Each is a cache miss; so they are waited for together.
+    view.memtables.iter().for_each(|memtable| memtable.prefetch(keyspace, sought.hash));
+    for memtable in &view.memtables {
+        if let Some(tombstones) = memtable.range_tombstones(keyspace) {
+            deleted_below = deleted_below.max(tombstones.covering(key, snapshot));
+        }
+        let answer = get_from_memtable(inner, memtable, sought, deleted_below);
+        memtable.sound()?;
+        if let Some(answer) = answer {
+            return Ok(answer);
+        }
+    }
+    let Some(dram_table) = &inner.dram_table else {
+        let found = get_from_tables(inner, tables, sought, deleted_below, patience)?;
+        return Ok(found.map(|(_, value)| value));
+    };
+    let Sought { hash, .. } = sought;
+    if let Some(hit) = dram_table.get(keyspace, key, hash, snapshot, |value| Value::from(value)) {
+        // R4.
+        return Ok((hit.seqno >= deleted_below).then_some(hit.value));
+    }
+    let found = get_from_tables(inner, tables, sought, deleted_below, patience)?;
+    // R3: what is returned, and nothing else, is offered.
+    Ok(found.map(|(seqno, value)| {
+        let seqno = if seqno == 0 { written_by(view) } else { seqno };
+        if seqno <= snapshot {
+            dram_table.fill(keyspace, key, hash, seqno, &value, snapshot);
+        }
+        value
+    }))
+}
+
+/// A seqno for a version whose own was forgotten because nobody asks for it any more: what is in tables was
+/// written by then. By its own the DRAMTable would serve it to readers of an older view, as of a moment
+/// before it was written.
+fn written_by(view: &View) -> Seqno {
+    view.version.flushed_through
+}
+
+/// What `memtable` says of the key, if anything.
+#[inline]
+fn get_from_memtable(
+    inner: &Inner,
+    memtable: &MemTable,
+    sought: Sought<'_>,
+    deleted_below: Seqno,
+) -> Option<Option<Value>> {
+    let Sought { keyspace, key, hash, snapshot } = sought;
+    // A copy in DRAM spares reading persistent memory, and nothing else.
+    let copies =
+        inner.dram_table.as_ref().filter(|table| memtable.is_in_pmem() && table.wants_puts());
+    let Some(copies) = copies else {
+        let found = memtable.get(keyspace, key, hash, snapshot)?;
+        let lives = found.kind == Kind::Put && found.seqno >= deleted_below;
+        return Some(lives.then(|| Value::from(found.value)));
+    };
+    let copy_of = |seqno| {
+        let copy = copies.get_exact(keyspace, key, hash, seqno, |value| Value::from(value));
+        copy.map(|value| (seqno, value))
+    };
+    Some(match memtable.get_or_copy(keyspace, key, hash, snapshot, copy_of)? {
+        Met::Copy((seqno, value)) => (seqno >= deleted_below).then_some(value),
+        Met::Here(found) if found.kind == Kind::Put && found.seqno >= deleted_below => {
+            copies.segment_read(keyspace, key, hash, found.seqno, found.value);
+            Some(Value::from(found.value))
+        }
+        Met::Here(_) => None,
+    })
+}
+
+fn get_from_tables(
+    inner: &Inner,
+    keyspace: &KeyspaceVersion,
+    sought: Sought<'_>,
+    mut deleted_below: Seqno,
+    patience: Patience,
+) -> Result<Option<(Seqno, Value)>> {
+    let Sought { key, hash, snapshot, .. } = sought;
+    let mut cost = GetCost::default();
+    for run in keyspace.levels.iter().flat_map(|level| &level.runs) {
+        let Some(handle) = run.table_for(key) else { continue };
+        cost.runs += 1;
+        let table = match (handle.opened(), patience) {
+            (Some(table), _) => table,
+            (None, Patience::MayBlock) => handle.reader(&inner.cache)?,
+            (None, Patience::MemoryOnly) => return Err(Error::WouldBlock),
+        };
+        if handle.meta.range_tombstones > 0 {
+            deleted_below = deleted_below.max(table.tombstones().covering(key, snapshot));
+        }
+        if !table.may_contain(hash) {
+            continue;
+        }
+        let found = match patience {
+            Patience::MayBlock => table.find(key, snapshot, &mut cost.loaded)?,
+            Patience::MemoryOnly => table.try_find(key, snapshot)?,
+        };
+        cost.reads += 1;
+        if let Some(found) = found {
+            inner.counters.table_gets.count(true, cost);
+            let lives = found.kind == Kind::Put && found.seqno >= deleted_below;
+            return Ok(lives.then(|| (found.seqno, Value::from(found.value))));
+        }
+    }
+    inner.counters.table_gets.count(false, cost);
+    Ok(None)
+}
+
+/// Tells the DRAMTable that `memtable` is about to leave the view (R2).
+pub(crate) fn pass(inner: &Inner, view: &View, memtable: &Arc<MemTable>) -> Result<()> {
+    let Some(dram_table) = &inner.dram_table else { return Ok(()) };
+    let through = memtable.last_seqno();
+    for keyspace in memtable.keyspaces() {
+        if view.version.keyspaces.contains_key(&keyspace) {
+            pass_keyspace(dram_table, memtable, keyspace, through)?;
+        }
+    }
+    Ok(())
+}
+
+fn pass_keyspace(
+    dram_table: &DramTable,
+    memtable: &Arc<MemTable>,
+    keyspace: KeyspaceId,
+    through: Seqno,
+) -> Result<()> {
+    let tombstones = memtable.range_tombstones(keyspace);
+    let mut cursor = memtable.cursor(keyspace, through).in_one_pass();
+    cursor.seek_first()?;
+    let mut last: Vec<u8> = Vec::new();
+    while cursor.valid() {
+        let (key, seqno) = (cursor.key(), cursor.seqno());
+        // A key's newest version comes first, and keys are never empty.
+        if key != &last[..] {
+            let covered =
+                tombstones.as_ref().is_some_and(|list| list.covering(key, through) > seqno);
+            let value = (cursor.kind() == Kind::Put && !covered).then(|| cursor.value());
+            dram_table.pass(keyspace, key, hash64(key), seqno, value, through);
+            last.clear();
+            last.extend_from_slice(key);
+        }
+        cursor.next()?;
+    }
+    let newest = memtable.range_deletes_in(keyspace).iter().map(|one| one.seqno).max();
+    if let Some(seqno) = newest {
+        dram_table.raise_floor(keyspace, seqno);
+    }
+    Ok(())
+}
+
+/// The error for an id that no keyspace has: it was dropped.
+pub(crate) fn unknown(keyspace: KeyspaceId) -> Error {
+    Error::UnknownKeyspace { name: format!("with id {keyspace}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Db, Env, Settings};
+    use esker_base::background::Stepped;
+    use esker_storage::MemoryStorage;
+
+    /// R1: what such a reader finds in its tables is older than what has left the MemTables since.
+    #[test]
+    fn a_reader_whose_view_is_old_fills_in_nothing_outdated() {
+        let env =
+            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let db = Db::open_with(env, Settings::default()).unwrap();
+        let (keyspace, inner) = (db.default_keyspace(), db.inner());
+        db.put(&keyspace, b"k", b"old").unwrap();
+        db.flush().unwrap();
+        let view = inner.view.load();
+        db.put(&keyspace, b"k", b"new").unwrap();
+        db.flush().unwrap();
+        let now = inner.commit.visible();
+        let found = get(inner, &view, keyspace.id(), b"k", now, Patience::MayBlock).unwrap();
+        assert_eq!(found.as_deref(), Some(&b"old"[..]), "all that its view has");
+        assert_eq!(db.get(&keyspace, b"k").unwrap().as_deref(), Some(&b"new"[..]));
+    }
+
+    /// R1 for a batch over two MemTables, of which the view has the first.
+    #[test]
+    fn a_reader_whose_view_is_old_sees_all_of_a_large_batch_or_nothing() {
+        let env =
+            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let settings =
+            Settings { segment_bytes: 64 << 10, memory_bytes: 4 << 20, ..Settings::default() };
+        let db = Db::open_with(env, settings).unwrap();
+        let (keyspace, inner) = (db.default_keyspace(), db.inner());
+        // Whole segments are prepared ahead once one was filled.
+        for filler in 0..60_u8 {
+            db.put(&keyspace, &[1, filler], &[0; 4_000]).unwrap();
+        }
+        let keys: Vec<[u8; 2]> = (0..10).map(|number| [2, number]).collect();
+        keys.iter().for_each(|key| db.put(&keyspace, key, b"old").unwrap());
+        db.flush().unwrap();
+        for filler in 0..9_u8 {
+            db.put(&keyspace, &[1, filler], &[0; 4_000]).unwrap();
+        }
+        while db.step() {}
+        let view = inner.view.load();
+        let mut batch = db.batch();
+        keys.iter().for_each(|key| batch.put(&keyspace, key, &[2; 4_000]));
+        db.write(&batch).unwrap();
+        assert!(view.memtables[0].ends_in_batch(), "the batch begins in the view");
+        let now = inner.commit.visible();
+        for key in &keys {
+            let found = get(inner, &view, keyspace.id(), key, now, Patience::MayBlock).unwrap();
+            assert_eq!(found.as_deref(), Some(&b"old"[..]), "{key:?}");
+        }
+    }
+
+    /// A merge forgets the seqnos of versions that everybody may see; whoever reads at an older moment
+    /// without a snapshot, as `multi_get` does, is not everybody.
+    #[test]
+    fn a_copy_whose_seqno_was_forgotten_is_not_served_to_readers_of_an_earlier_moment() {
+        let env =
+            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let db = Db::open_with(env, Settings::default()).unwrap();
+        let (keyspace, inner) = (db.default_keyspace(), db.inner());
+        db.put(&keyspace, b"k", b"old").unwrap();
+        db.flush().unwrap();
+        let (view, now) = (inner.view.load(), inner.commit.visible());
+        db.put(&keyspace, b"k", b"new").unwrap();
+        db.flush().unwrap();
+        db.compact().unwrap();
+        assert_eq!(db.get(&keyspace, b"k").unwrap().as_deref(), Some(&b"new"[..]));
+        let dram_table = inner.dram_table.as_ref().unwrap();
+        assert_eq!(dram_table.stats().fills, 1, "the read was offered");
+        let found = get(inner, &view, keyspace.id(), b"k", now, Patience::MayBlock).unwrap();
+        assert_eq!(found.as_deref(), Some(&b"old"[..]));
+        db.get(&keyspace, b"k").unwrap();
+        assert_eq!(dram_table.stats().hits, 1, "whoever reads at present is served");
+    }
+}

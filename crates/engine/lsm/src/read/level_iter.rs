@@ -1,0 +1,264 @@
+//! A run read as one sequence: its tables one after another, each opened when it is reached.
+
+use crate::version::{Run, TableHandle};
+use esker_api::KeyRange;
+use esker_base::{EntryCursor, Kind, Result, Seqno};
+use esker_table::{BlockCache, CursorPurpose, HeldValue, TableCursor};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A cursor over a run. It may be bound to a range of keys: then tables wholly outside are never
+/// opened, while those across a bound yield all they have.
+pub struct RunCursor {
+    run: Arc<Run>,
+    cache: Arc<BlockCache>,
+    purpose: CursorPurpose,
+    /// The tables that the bounds leave.
+    within: Range<usize>,
+    /// The table that the cursor is in and its cursor, open or left over from the last seek.
+    open: Option<(usize, TableCursor)>,
+    /// Whether `open` stands on a version.
+    valid: bool,
+    /// The table whose read failed last.
+    failed: Option<usize>,
+}
+
+impl RunCursor {
+    /// A cursor over `run`.
+    pub fn new(run: Arc<Run>, cache: Arc<BlockCache>, purpose: CursorPurpose) -> Self {
+        let within = 0..run.tables().len();
+        RunCursor { run, cache, purpose, within, open: None, valid: false, failed: None }
+    }
+
+    /// A cursor over tables that are part of one run, in key order.
+    pub fn of_tables(
+        tables: Vec<Arc<TableHandle>>,
+        cache: Arc<BlockCache>,
+        purpose: CursorPurpose,
+    ) -> Self {
+        Self::new(Arc::new(Run::new(0, tables)), cache, purpose)
+    }
+
+    /// Leaves out the tables that do not meet `range`.
+    pub fn bounded(mut self, range: &KeyRange) -> Self {
+        let tables = self.run.tables();
+        let from = tables.partition_point(|table| table.meta.ends_below(range));
+        let to = tables.partition_point(|table| !range.ends_before(&table.meta.smallest));
+        self.within = from..to.max(from);
+        self
+    }
+
+    /// The table whose read failed, if one did.
+    pub(crate) fn failed(&self) -> Option<&Arc<TableHandle>> {
+        self.failed.map(|at| &self.run.tables()[at])
+    }
+
+    /// Moves the cursor of the table `at`, opened now if it is not the one open. Returns whether it stands on a version.
+    fn enter(
+        &mut self,
+        at: usize,
+        go: impl FnOnce(&mut TableCursor) -> Result<()>,
+    ) -> Result<bool> {
+        self.valid = false;
+        let entered = self.enter_table(at, go);
+        match entered {
+            Ok(valid) => self.valid = valid,
+            Err(_) => self.failed = Some(at),
+        }
+        entered
+    }
+
+    fn enter_table(
+        &mut self,
+        at: usize,
+        go: impl FnOnce(&mut TableCursor) -> Result<()>,
+    ) -> Result<bool> {
+        if self.open.as_ref().is_none_or(|(open, _)| *open != at) {
+            let reader = self.run.tables()[at].reader(&self.cache)?;
+            self.open = Some((at, reader.cursor(self.purpose)));
+        }
+        let cursor = &mut self.open.as_mut().expect("a table was just opened").1;
+        go(cursor)?;
+        Ok(cursor.valid())
+    }
+
+    /// Goes to the first version in the tables from `at` on. Tables of range tombstones alone have
+    /// none.
+    fn first_from(&mut self, at: usize) -> Result<()> {
+        self.valid = false;
+        for at in at..self.within.end {
+            if self.enter(at, TableCursor::seek_first)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes to the last version in the tables before `to`.
+    fn last_before(&mut self, to: usize) -> Result<()> {
+        self.valid = false;
+        for at in (self.within.start..to).rev() {
+            if self.enter(at, TableCursor::seek_last)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds the value of the version that the cursor stands on.
+    #[inline]
+    pub(crate) fn hold_value(&self, held: &mut HeldValue) {
+        self.current().hold_value(held);
+    }
+
+    #[inline]
+    fn current(&self) -> &TableCursor {
+        debug_assert!(self.valid, "the cursor stands on no version");
+        &self.open.as_ref().expect("a valid cursor is in a table").1
+    }
+}
+
+impl EntryCursor for RunCursor {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.valid
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        self.first_from(self.within.start)
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.last_before(self.within.end)
+    }
+
+    fn seek(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
+        let tables = &self.run.tables()[self.within.clone()];
+        let at = self.within.start + tables.partition_point(|table| table.meta.ends_before(key));
+        self.valid = false;
+        if at == self.within.end {
+            return Ok(());
+        }
+        if self.enter(at, |cursor| cursor.seek(key, seqno))? {
+            return Ok(());
+        }
+        self.first_from(at + 1)
+    }
+
+    fn seek_before(&mut self, key: &[u8], seqno: Seqno) -> Result<()> {
+        let tables = &self.run.tables()[self.within.clone()];
+        let starting = tables.partition_point(|table| &table.meta.smallest[..] <= key);
+        self.valid = false;
+        if starting == 0 {
+            return Ok(());
+        }
+        let at = self.within.start + starting - 1;
+        if self.enter(at, |cursor| cursor.seek_before(key, seqno))? {
+            return Ok(());
+        }
+        self.last_before(at)
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        debug_assert!(self.valid, "the cursor stands on no version");
+        let (at, cursor) = self.open.as_mut().expect("a valid cursor is in a table");
+        self.valid = false;
+        if let Err(error) = cursor.next() {
+            self.failed = Some(*at);
+            return Err(error);
+        }
+        if cursor.valid() {
+            self.valid = true;
+            return Ok(());
+        }
+        let after = *at + 1;
+        self.first_from(after)
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        debug_assert!(self.valid, "the cursor stands on no version");
+        let (at, cursor) = self.open.as_mut().expect("a valid cursor is in a table");
+        self.valid = false;
+        if let Err(error) = cursor.prev() {
+            self.failed = Some(*at);
+            return Err(error);
+        }
+        if cursor.valid() {
+            self.valid = true;
+            return Ok(());
+        }
+        let before = *at;
+        self.last_before(before)
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.current().key()
+    }
+
+    #[inline]
+    fn seqno(&self) -> Seqno {
+        self.current().seqno()
+    }
+
+    #[inline]
+    fn kind(&self) -> Kind {
+        self.current().kind()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.current().value()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::version_edit::tests::sample_table;
+    use crate::version::TableMeta;
+    use std::ops::Bound;
+
+    const ENDS: std::ops::Range<u8> = 0..11;
+
+    fn table(smallest: u8, largest: u8, largest_is_exclusive: bool) -> Arc<TableHandle> {
+        let (smallest, largest) = (vec![smallest], vec![largest]);
+        TableHandle::detached(TableMeta {
+            smallest,
+            largest,
+            largest_is_exclusive,
+            ..sample_table(1)
+        })
+    }
+
+    fn bounds() -> impl Iterator<Item = Bound<Vec<u8>>> {
+        let at = |key: u8| [Bound::Included(vec![key]), Bound::Excluded(vec![key])];
+        ENDS.flat_map(at).chain([Bound::Unbounded])
+    }
+
+    #[test]
+    fn the_tables_within_a_range_are_those_that_may_hold_or_delete_keys_in_it() {
+        let tables = vec![table(2, 4, false), table(6, 8, true), table(8, 9, false)];
+        let run = Arc::new(Run::new(1, tables));
+        // Every bound, and a key between each and the next.
+        let keys: Vec<Vec<u8>> = ENDS.flat_map(|key| [vec![key], vec![key, 1]]).collect();
+        let holds = |table: &TableHandle, key: &[u8]| table.meta.overlaps(key, key);
+        for range in bounds().flat_map(|start| bounds().map(move |end| (start.clone(), end))) {
+            let range = KeyRange { start: range.0, end: range.1 };
+            let mut in_range = keys.iter().filter(|key| range.contains(key)).peekable();
+            if in_range.peek().is_none() {
+                continue;
+            }
+            let meet = |table: &&Arc<TableHandle>| in_range.clone().any(|key| holds(table, key));
+            let expected: Vec<_> = run.tables().iter().filter(meet).map(|t| &t.meta).collect();
+            let cache = Arc::new(BlockCache::new(0));
+            let cursor = RunCursor::new(run.clone(), cache, CursorPurpose::Read).bounded(&range);
+            let within = run.tables()[cursor.within].iter().map(|table| &table.meta);
+            assert_eq!(within.collect::<Vec<_>>(), expected, "{range:?}");
+            let meeting = run.tables().iter().map(|t| &t.meta).filter(|meta| meta.meets(&range));
+            assert_eq!(meeting.collect::<Vec<_>>(), expected, "{range:?}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Checkpoints: a consistent copy of a live database that shares its tables.
+//!
+//! Everything acknowledged is flushed first, so the copy needs no log. The version of that moment is
+//! held while its files are linked, so none of them goes away; then a fresh manifest makes the links
+//! a database.
+
+use super::replay;
+use super::replay::Found;
+use crate::engine::Inner;
+use crate::manifest::manifest_file::{CURRENT, Manifest};
+use crate::manifest::manifest_state::State;
+use crate::manifest::version_edit::Change;
+use crate::version::table_file_name;
+use esker_base::{Error, Result, Rng};
+use esker_storage::{PosixStorage, Storage};
+use std::path::Path;
+
+/// Writes a checkpoint into the directory `dir`, which must be missing or empty, as long as `goes_on` says so.
+pub(crate) fn checkpoint_into(inner: &Inner, dir: &Path, goes_on: &dyn Fn() -> bool) -> Result<()> {
+    // Directories that the checkpoint makes, the deepest first.
+    let missing: Vec<_> = dir.ancestors().take_while(|dir| !dir.exists()).collect();
+    let target = PosixStorage::create(dir)?;
+    let made = checkpoint(inner, &target, goes_on);
+    if made.is_err() && !missing.is_empty() {
+        let _ = target.remove_if_empty();
+        for parent in &missing[1..] {
+            // One that somebody else uses by now is not empty, and stays.
+            let _ = std::fs::remove_dir(parent);
+        }
+    }
+    made
+}
+
+/// Writes a checkpoint into `target`, as long as `goes_on` says so. A failure leaves nothing of it.
+pub(crate) fn checkpoint(
+    inner: &Inner,
+    target: &dyn Storage,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<()> {
+    // Before the lock, which writes a file; and again, as another process may have made a database meanwhile.
+    expect_empty(target)?;
+    let lock = target.lock()?;
+    expect_empty(target)?;
+    let made = inner.flush_all().and_then(|()| {
+        // Holding the state holds its tables' files.
+        let state = inner.installer.state();
+        if state.closed {
+            // A close has come in between. It may have emptied the state.
+            return Err(Error::Closed);
+        }
+        link(inner, &state, target, goes_on)
+    });
+    if made.is_err() {
+        remove_all(target);
+    }
+    drop(lock);
+    made
+}
+
+fn expect_empty(target: &dyn Storage) -> Result<()> {
+    match replay::look(target)? {
+        Found::Nothing => Ok(()),
+        Found::Database(_) => Err(Error::DatabaseExists { dir: target.describe() }),
+    }
+}
+
+/// Removes what a checkpoint that failed has left in `target`, which held nothing before. Tables without a
+/// manifest would pass for a damaged database.
+fn remove_all(target: &dyn Storage) {
+    let _ = target.remove(CURRENT);
+    for name in target.list().unwrap_or_default() {
+        let _ = target.remove(&name);
+    }
+}
+
+fn link(
+    inner: &Inner,
+    state: &State,
+    target: &dyn Storage,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<()> {
+    for file in state.files() {
+        if !goes_on() {
+            return Err(Error::Cancelled { what: "checkpoint" });
+        }
+        inner.storage.link_to(&table_file_name(file), target)?;
+    }
+    target.sync_names()?;
+    let id = state.next_file;
+    let copy = State { logs: Default::default(), next_file: id + 1, closed: true, ..state.clone() };
+    // The copy is a database of its own from here on. With the original's identity it would pass for
+    // the owner of the original's log directory.
+    let chance = inner.clock.now().as_nanos() as u64 ^ inner.installer.next_file();
+    let identity = Rng::new(inner.installer.identity() ^ chance).next_u64();
+    // A manifest whose length `CURRENT` notes ends with a closing record.
+    let mut snapshot = copy.snapshot();
+    snapshot.changes.push(Change::Closed);
+    Manifest::create(target, id, identity, &snapshot)?.seal(target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::checkpoint;
+    use crate::recovery::replay::{Found, look};
+    use crate::{Db, Env, Settings};
+    use esker_base::Error;
+    use esker_storage::MemoryStorage;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_database_that_is_closed_meanwhile_makes_no_empty_copy() {
+        let env = Env::over(Arc::new(MemoryStorage::new()));
+        let settings =
+            Settings { segment_bytes: 64 << 10, memory_bytes: 8 << 20, ..Settings::default() };
+        let db = Db::open_with(env, settings).unwrap();
+        db.put(&db.default_keyspace(), b"k", b"v").unwrap();
+        let inner = db.handle.inner.clone();
+        db.close().unwrap();
+        let target = MemoryStorage::new();
+        assert!(matches!(checkpoint(&inner, &target, &|| true), Err(Error::Closed)));
+        assert!(matches!(look(&target), Ok(Found::Nothing)));
+    }
+}

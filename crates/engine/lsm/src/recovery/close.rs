@@ -1,0 +1,165 @@
+//! Close: stop background work, flush MemTables, install pending compactions, write the closing
+//! record; then release threads, files and locks even if other handles exist.
+//!
+//! In a forked child nothing of this can be done: the threads are the parent's, and a lock may be held by
+//! one of them permanently. The child releases nothing and leaks it all.
+
+use crate::background::executor::install_deferred;
+use crate::background::worker_pool::Member;
+use crate::engine::Inner;
+use crate::manifest::version_edit::{Change, Edit};
+use crate::stats::cumulative::Account;
+use crate::version::Version;
+use crate::version::super_version::View;
+use esker_base::background::Running;
+use esker_base::{Error, Result};
+use parking_lot::{Mutex, RwLockReadGuard};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Closes the database when the last [`Db`] goes.
+pub(crate) struct Handle {
+    pub(crate) inner: Arc<Inner>,
+    /// Those that open tables.
+    pub(crate) threads: Mutex<Vec<Box<dyn Running>>>,
+    /// The database as the background threads serve it, if there are any.
+    pub(crate) member: Mutex<Option<Arc<Member>>>,
+}
+
+impl Handle {
+    pub(crate) fn close(&self) -> Result<()> {
+        if !self.inner.owner.is_current() {
+            return self.inner.check_usable();
+        }
+        let closed = self.close_once();
+        // A cursor that was left over ends here, however the closing went.
+        self.inner.leases.recall();
+        closed
+    }
+
+    fn close_once(&self) -> Result<()> {
+        let inner = &self.inner;
+        if inner.read_only {
+            inner.release();
+            return Ok(());
+        }
+        // Held to the end: a second call waits for the first.
+        let mut threads = self.threads.lock();
+        if inner.gate.is_cancelled() {
+            return Ok(());
+        }
+        inner.flush_within_goals();
+        inner.gate.cancel();
+        inner.schedule.close();
+        let mut sound = true;
+        for thread in threads.drain(..) {
+            sound &= thread.join();
+        }
+        if let Some(member) = self.member.lock().take() {
+            inner.share.resources().crew().leave(&member);
+        }
+        sound &= !inner.schedule.jobs.lock().panicked;
+        let finished = if sound { inner.finish_close() } else { Err(Error::Closed) };
+        inner.release();
+        finished
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if !self.inner.owner.is_current() {
+            std::mem::forget(std::mem::take(self.threads.get_mut()));
+            std::mem::forget(self.inner.clone());
+            return;
+        }
+        // A drop can't report. What matters is in the log.
+        let _ = self.close();
+    }
+}
+
+/// A database that is not closed meanwhile.
+pub(crate) struct Upkeep<'a> {
+    inner: &'a Inner,
+    _guard: RwLockReadGuard<'a, ()>,
+}
+
+impl<'a> Upkeep<'a> {
+    pub(crate) fn begin(inner: &'a Inner) -> Self {
+        Upkeep { inner, _guard: inner.upkeep.read_recursive() }
+    }
+}
+
+impl std::ops::Deref for Upkeep<'_> {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        self.inner
+    }
+}
+
+impl Inner {
+    /// Gives up files and locks. Every call through another handle fails from here on.
+    fn release(&self) {
+        self.closed.store(true, Ordering::Release);
+        let nothing = Arc::new(Version::default());
+        self.view.change(|view| *view = View { memtables: Vec::new(), version: nothing });
+        self.installer.release();
+        self.leases.recall();
+        self.logs.release();
+        // Upkeep that another thread is just at may be writing files.
+        let _exclusive = self.upkeep.write();
+        self.locks.lock().clear();
+        self.share.give_back();
+    }
+
+    /// Flushes while there are lanes, if a keyspace has a goal for space: they merge what a flush has to
+    /// wait for. After them only what is written meanwhile is flushed regardless. A failure here shows
+    /// again when that is flushed.
+    fn flush_within_goals(&self) {
+        if self.view.load().version.has_space_goal() {
+            let _ = self.flush_all();
+        }
+    }
+
+    /// After the lanes are gone: waits for the writers, flushes, and says in the manifest that all is
+    /// well.
+    fn finish_close(&self) -> Result<()> {
+        if !self.commit.close() {
+            let cause = self.commit.failure().expect("only a failed log leaves writers behind");
+            return Err(Error::LogFailed { cause: Arc::new(cause) });
+        }
+        self.schedule.release();
+        if let Some(cause) = self.commit.failure() {
+            return Err(Error::LogFailed { cause: Arc::new(cause) });
+        }
+        // Before the flushes: what was merged makes room for them. If that fails it is lost, and no write with it: what
+        // is in memory must not be lost for it.
+        let _ = install_deferred(self);
+        loop {
+            let view = self.view.load();
+            let Some(memtable) = view.memtables.last().cloned() else { break };
+            drop(view);
+            if memtable.entries() == 0 {
+                self.view.change(|view| view.memtables.retain(|m| !Arc::ptr_eq(m, &memtable)));
+                continue;
+            }
+            crate::flush::flush(self)?;
+            self.look_at_space();
+        }
+        // Logs that were prepared and not used.
+        let mut unused = Vec::new();
+        self.install(
+            Account::default(),
+            |state| {
+                unused.extend(state.logs.keys().copied());
+                let gone = unused.iter().map(|&epoch| Change::RemoveLog(epoch));
+                Ok(Edit::of(gone.chain([Change::Closed])))
+            },
+            |_| {},
+        )?;
+        self.installer.seal();
+        unused.into_iter().for_each(|epoch| self.logs.retire(epoch));
+        self.logs.close();
+        Ok(())
+    }
+}

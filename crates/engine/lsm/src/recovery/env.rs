@@ -1,0 +1,150 @@
+//! What a database takes from the world around it, and which of it the logs lie in.
+
+use super::location_check;
+use crate::log::pmem_wal;
+use crate::log::pmem_wal::PoolStorage;
+use crate::log::wal_files;
+use crate::log::wal_reader::LogSource;
+use crate::manifest::manifest_state::State;
+use crate::options::settings::{Log, Settings};
+use esker_base::{Background, Clock, Error, Result, SystemClock, Threads, ambient_seed};
+use esker_pmem::{Accept, Pool};
+use esker_storage::{PosixStorage, Storage};
+use std::hash::Hasher;
+use std::sync::Arc;
+
+/// What a database takes from the world around it. [`Db::open`](crate::Db::open) takes the operating
+/// system's; a simulation brings its own.
+#[derive(Clone)]
+pub struct Env {
+    /// Where tables and manifest are kept, and the logs if they have no storage of their own.
+    pub storage: Arc<dyn Storage>,
+    /// Where the logs are kept, if elsewhere.
+    pub log_storage: Option<Arc<dyn Storage>>,
+    /// The pool that the logs are kept in, if the settings say so. Then `log_storage` is not used.
+    pub pool: Option<Arc<Pool>>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Threads.
+    pub background: Arc<dyn Background>,
+    /// Chance, for the identity of a new database and the salt of the segments written now.
+    pub seed: u64,
+}
+
+impl std::fmt::Debug for Env {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Env").field("seed", &self.seed).finish_non_exhaustive()
+    }
+}
+
+impl Env {
+    /// `storage` for everything, with the operating system's clock, threads and chance.
+    pub fn over(storage: Arc<dyn Storage>) -> Env {
+        Env {
+            storage,
+            log_storage: None,
+            pool: None,
+            clock: Arc::new(SystemClock::new()),
+            background: Arc::new(Threads),
+            seed: ambient_seed(),
+        }
+    }
+
+    /// The world as the settings ask for it, and the settings as they hold in it.
+    pub(crate) fn fit(self, settings: Settings) -> Result<(Env, Settings)> {
+        let settings = settings.with_resources();
+        match (&settings.log, self.pool.clone()) {
+            (Log::Pmem { .. }, Some(pool)) => {
+                let settings = settings.with_pool(&pool);
+                Ok((Env { log_storage: Some(Arc::new(PoolStorage(pool))), ..self }, settings))
+            }
+            (Log::Pmem { pool, .. }, None) => Err(Error::PoolRefused {
+                pool: pool.display().to_string(),
+                reason: "the settings ask for it, and the environment does not have it".into(),
+            }),
+            _ => Ok((Env { pool: None, ..self }, settings)),
+        }
+    }
+
+    /// A number that follows from the chance given and from what it is for. Who is shown one of them can't
+    /// work out another: the hash, SipHash, does not run backwards.
+    pub(crate) fn draw(&self, purpose: &[u8; 8]) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new();
+        hasher.write(purpose);
+        hasher.write_u64(self.seed);
+        hasher.finish()
+    }
+
+    /// Where logs are read from, and strays are removed from.
+    pub(crate) fn log_storage(&self) -> &Arc<dyn Storage> {
+        self.log_storage.as_ref().unwrap_or(&self.storage)
+    }
+
+    /// Where logs are read from to be gone on with.
+    pub(crate) fn log_source(&self) -> LogSource<'_> {
+        let pool = self.pool.as_ref();
+        LogSource { storage: &**self.log_storage(), pool, background: &*self.background }
+    }
+
+    /// Where logs are read from that lie beside the tables.
+    pub(crate) fn tables_source(&self) -> LogSource<'_> {
+        LogSource { storage: &*self.storage, pool: None, background: &*self.background }
+    }
+
+    /// Fails if a log is not on `logs`, which is where they are to be, but beside the tables.
+    pub(crate) fn check_logs_place(&self, logs: &dyn Storage, state: &State) -> Result<()> {
+        match self.log_storage {
+            Some(_) => location_check::check(&*self.storage, logs, self.pool.is_some(), state),
+            None => Ok(()),
+        }
+    }
+
+    /// Where logs are read from beside a writer, as it is at this moment.
+    pub(crate) fn log_storage_now(&self) -> Result<Arc<dyn Storage>> {
+        match &self.pool {
+            Some(pool) => Ok(Arc::new(PoolStorage(pool.look_again()?))),
+            None => Ok(self.log_storage().clone()),
+        }
+    }
+
+    /// Whether the pool belongs to the database `identity` already, as far as this process sees.
+    pub(crate) fn owns_pool(&self, identity: u64) -> bool {
+        self.pool.as_ref().is_some_and(|pool| pool.owner() == Some(identity))
+    }
+
+    /// Takes the place of the logs for the database `identity`.
+    pub(crate) fn claim_logs(&self, identity: u64, has_logs: bool) -> Result<()> {
+        match (&self.pool, &self.log_storage) {
+            (Some(pool), _) => {
+                pool.settle()?;
+                pmem_wal::claim(pool, identity, has_logs)
+            }
+            (None, Some(storage)) => wal_files::claim_directory(&**storage, identity, has_logs),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// The operating system's world. Only a database that may be written to gets its directories made.
+pub(crate) fn posix_env(
+    storage: Arc<PosixStorage>,
+    settings: &Settings,
+    writable: bool,
+) -> Result<Env> {
+    let storage: Arc<dyn Storage> = storage;
+    let pool = match &settings.log {
+        Log::Pmem { pool, emulated } => {
+            let accept = if *emulated { Accept::Emulated } else { Accept::Persistent };
+            let open = if writable { Pool::open } else { Pool::open_read_only };
+            let opened = open(pool, accept);
+            Some(opened.map_err(|error| pmem_wal::explain(error, pool, &storage))?)
+        }
+        _ => None,
+    };
+    let log_storage: Option<Arc<dyn Storage>> = match &settings.log {
+        Log::File { dir: Some(dir), .. } if writable => Some(Arc::new(PosixStorage::create(dir)?)),
+        Log::File { dir: Some(dir), .. } => Some(Arc::new(PosixStorage::open(dir)?)),
+        _ => None,
+    };
+    Ok(Env { log_storage, pool, ..Env::over(storage) })
+}

@@ -1,0 +1,63 @@
+//! Logs that lie beside the tables, while a pool or another directory was named as their place.
+//!
+//! A database may have kept its logs in a pool once, and beside its tables later: the pool is still its
+//! own. Whoever names it then finds none of the logs there. They are not lost, and must be neither given up
+//! nor, once a manifest without them is in force, removed as strays: what they hold was acknowledged.
+
+use super::orphan_logs;
+use crate::log::wal_files::log_file_name;
+use crate::log::wal_reader::LogSource;
+use crate::manifest::manifest_state::State;
+use esker_base::{Error, Result};
+use esker_storage::Storage;
+
+/// Fails if a log of `state` is not on the storage `logs`, which may be a pool, but is a file on `tables`.
+pub(crate) fn check(
+    tables: &dyn Storage,
+    logs: &dyn Storage,
+    is_pool: bool,
+    state: &State,
+) -> Result<()> {
+    for &epoch in state.logs.keys() {
+        let name = log_file_name(epoch);
+        if !logs.exists(&name)? && tables.exists(&name)? {
+            return Err(refuse(tables, logs, is_pool, epoch));
+        }
+    }
+    Ok(())
+}
+
+/// Fails if a file beside the tables, which `tables` reads, is a log with writes that no table has. For a
+/// `state` that does not say of all logs that they count: an edit that listed this one may be lost.
+pub(crate) fn check_unlisted(
+    tables: &LogSource<'_>,
+    logs: &dyn Storage,
+    is_pool: bool,
+    state: &State,
+) -> Result<()> {
+    for epoch in orphan_logs::epochs(tables.storage, state)? {
+        if orphan_logs::last_seqno_of(tables, epoch)? > state.version.flushed_through {
+            return Err(refuse(tables.storage, logs, is_pool, epoch));
+        }
+    }
+    Ok(())
+}
+
+fn refuse(tables: &dyn Storage, logs: &dyn Storage, is_pool: bool, epoch: u32) -> Error {
+    let found = tables.path_of(&log_file_name(epoch));
+    let (place, option) = match is_pool {
+        true => ("pool", "--pool"),
+        false => ("directory", "--log-dir"),
+    };
+    let reason = format!(
+        "the logs of this database lie beside its tables: {found} is one, and may hold writes that are \
+         nowhere else; leave {option} out. To keep logs in this {place}, open the database without \
+         {option} and close it, and then give it again"
+    );
+    let place = logs.describe();
+    if is_pool {
+        Error::PoolRefused { pool: place, reason }
+    } else {
+        Error::InvalidSetting { setting: "log directory", value: place, reason }
+    }
+}

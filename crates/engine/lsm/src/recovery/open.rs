@@ -1,0 +1,425 @@
+//! Opening and creating: the order in which a database comes to life.
+
+use super::close::Handle;
+use super::env::Env;
+use super::orphan_logs;
+use super::quarantine;
+use super::replay;
+use super::replay::{Found, Recovered};
+use super::unlisted_files::{Fate, Known, Strays, loss_in};
+use crate::background::Schedule;
+use crate::background::resources::{Resources, Share};
+use crate::compaction::execute::l0_progress::UnderWay;
+use crate::db::Db;
+use crate::db::checkpoint_request;
+use crate::engine::{Inner, dram_table_bytes};
+use crate::log::pmem_wal;
+use crate::log::segment_provider::{Logs, PoolLogs};
+use crate::log::wal_files;
+use crate::log::wal_files::LogFiles;
+use crate::log::wal_reader::LogSource;
+use crate::manifest::manifest_file::{Manifest, parse_manifest_file_name};
+use crate::manifest::manifest_state::State;
+use crate::manifest::version_edit::{Change, Edit};
+use crate::manifest::version_set::Installer;
+use crate::options::keyspace::DEFAULT_KEYSPACE;
+use crate::options::settings::{KeyspaceSettings, Log, Recovery, Settings};
+use crate::options::sizes::Sizes;
+use crate::output::io_throttle::IoGate;
+use crate::parallel;
+use crate::stats::Counters;
+use crate::stats::cumulative::Unwritten;
+use crate::stats::disk_usage::MeteredStorage;
+use crate::stats::write_histories::Histories;
+use crate::version::Version;
+use crate::version::pin_registry::Leases;
+use crate::version::snapshot_tracker::Snapshots;
+use crate::version::super_version::{View, ViewCell};
+use crate::write::Commit;
+use crate::write::write_controller::Stall;
+use esker_api::StoreId;
+use esker_base::{Error, KeyspaceId, Priority, Result};
+use esker_memtable::DramTable;
+use esker_pmem::OwnerProcess;
+use esker_storage::{PosixStorage, Storage};
+use esker_table::BlockCache;
+use parking_lot::{Mutex, RwLock};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// What a caller of `open` accepts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Create {
+    IfMissing,
+    Never,
+}
+
+impl Db {
+    pub(crate) fn open_in(env: Env, settings: Settings, create: Create) -> Result<Db> {
+        let (env, settings) = env.fit(settings)?;
+        // Before the lock: a directory that is not ours is not to be written to at all.
+        let found = replay::look(&*env.storage)?;
+        if matches!(found, Found::Nothing) {
+            if create == Create::Never {
+                return Err(nothing_there(&env.storage.describe()));
+            }
+            check_logs_unclaimed(&env)?;
+        }
+        let mut locks = vec![env.storage.lock()?];
+        if let Some(logs) = &env.log_storage {
+            locks.push(logs.lock()?);
+        }
+        let meter = Arc::new(MeteredStorage::new(env.storage)?);
+        let env = Env { storage: meter.clone(), ..env };
+        // Again, now that nobody else changes it.
+        let share = Resources::for_settings(&settings).share()?;
+        let opened = match replay::look(&*env.storage)? {
+            Found::Database(manifest) => reopen(&env, &manifest, &share.cache, settings.recovery)?,
+            Found::Nothing => create_new(&env, settings.default_keyspace)?,
+        };
+        let table_memory = opened.table_memory;
+        let db = Db::assemble(env.clone(), settings, opened, share, locks, Some(meter));
+        db.start_opening(&env, table_memory);
+        db.start_threads(&env)?;
+        match db.inner().logs.pool() {
+            // So that a disk without room for a log shows now.
+            None => db.inner().await_first_segment(),
+            // An extent is there or is not; but its pages, and the index, take a while.
+            Some(_) => drop(db.inner().ask_for_first_segment()),
+        }
+        Ok(db)
+    }
+
+    pub(crate) fn open_read_only_in(env: Env, settings: Settings) -> Result<Db> {
+        let (env, settings) = env.fit(settings)?;
+        // A live writer may replace the manifest, or flush and recycle a log, between two reads of
+        // ours. Then what we read does not fit together, and the next try sees the newer state.
+        const TRIES: u32 = 20;
+        // While it writes, one log may have been read before a frame was there that those behind it go on
+        // from. A log that ends like that for good is no error.
+        const TRIES_OF_TORN: u32 = 4;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match open_read_only_once(&env, &settings) {
+                Ok(db) if db.torn_log().is_some() && tries < TRIES_OF_TORN => {
+                    env.clock.sleep(Duration::from_millis(5));
+                }
+                Ok(db) => return Ok(db),
+                Err(error) if tries == TRIES => return Err(error),
+                Err(Error::NewerVersion { file, found, supported }) => {
+                    return Err(Error::NewerVersion { file, found, supported });
+                }
+                Err(error @ Error::NotADatabase { .. }) => return Err(error),
+                Err(_) => env.clock.sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+
+    fn assemble(
+        env: Env,
+        settings: Settings,
+        opened: Opened,
+        share: Share,
+        locks: Vec<Box<dyn Send + std::marker::Sync>>,
+        meter: Option<Arc<MeteredStorage>>,
+    ) -> Db {
+        let Opened { installer, version, recovered, set_aside, table_memory: _ } = opened;
+        let salt = env.draw(b"segments");
+        let log_storage = env.log_storage.clone().unwrap_or_else(|| env.storage.clone());
+        let logs = match (&settings.log, env.pool) {
+            (Log::File { .. }, _) => {
+                Logs::Files(LogFiles::new(log_storage, settings.segment_bytes))
+            }
+            (Log::Pmem { .. }, Some(pool)) => Logs::Pool(PoolLogs::new(pool)),
+            _ => Logs::None { segment_bytes: settings.segment_bytes },
+        };
+        let dram_table = match dram_table_bytes(&settings) {
+            0 => None,
+            bytes => Some(DramTable::new(bytes, settings.forwarding)),
+        };
+        let histories = Histories::new(version.flushed_through);
+        let view = View { memtables: recovered.memtables, version: Arc::new(version) };
+        let store_id = StoreId::next();
+        let inner = Arc::new(Inner {
+            store_id,
+            keys: installer.key_format(),
+            sizes: Sizes { segment_bytes: settings.segment_bytes as u64 },
+            commit: Commit::new(&settings.log, recovered.last_seqno),
+            settings,
+            salt,
+            storage: env.storage,
+            owner: OwnerProcess::current(),
+            logs,
+            clock: env.clock,
+            cache: share.cache.clone(),
+            schedule: Schedule::announcing(share.resources().crew().signal.clone()),
+            share,
+            dram_table,
+            read_only: meter.is_none(),
+            torn_log: recovered.torn,
+            set_aside,
+            meter,
+            view: ViewCell::new(view),
+            installer,
+            snapshots: Arc::new(Snapshots::new(store_id)),
+            leases: Leases::default(),
+            stall: Stall::new(),
+            gate: IoGate::default(),
+            counters: Counters::default(),
+            unwritten: Unwritten::default(),
+            under_way: UnderWay::default(),
+            histories,
+            locks: Mutex::new(locks),
+            upkeep: RwLock::default(),
+            closed: AtomicBool::new(false),
+        });
+        let (threads, member) = (Mutex::default(), Mutex::default());
+        Db { handle: Arc::new(Handle { inner, threads, member }) }
+    }
+
+    fn start_threads(&self, env: &Env) -> Result<()> {
+        let inner = &self.handle.inner;
+        if inner.settings.answers_requests {
+            let answering = inner.clone();
+            let body = Box::new(move || checkpoint_request::serve(&answering));
+            let thread = env.background.spawn("esker-requests", Priority::Normal, body)?;
+            self.handle.threads.lock().extend(thread);
+        }
+        let member = inner.share.resources().crew().join(inner, &*env.background)?;
+        if member.is_some() {
+            // Only now: if one can't be had, nobody may wait for what it would have done.
+            inner.schedule.set_threaded();
+        }
+        *self.handle.member.lock() = member;
+        inner.schedule.wake();
+        inner.share.resources().share_again();
+        Ok(())
+    }
+}
+
+/// What opening found or made.
+struct Opened {
+    installer: Installer,
+    version: Version,
+    recovered: Recovered,
+    /// What the tables take of the memory once they are open, about.
+    table_memory: u64,
+    /// Files whose content nobody knows, under their new names.
+    set_aside: Vec<String>,
+}
+
+fn create_new(env: &Env, default: KeyspaceSettings) -> Result<Opened> {
+    let identity = env.draw(b"identity");
+    check_logs_unclaimed(env)?;
+    remove_beginnings(&*env.storage)?;
+    let default = Change::CreateKeyspace {
+        id: KeyspaceId::DEFAULT,
+        name: DEFAULT_KEYSPACE.into(),
+        settings: default,
+        retention_seqno: None,
+    };
+    let mut state = State::default();
+    let numbered = Change::Numbered { edits: 1, first_file: 1 };
+    let edit = Edit::of([Change::NextFile(2), numbered, default]);
+    state.apply(&edit, &env.storage).expect("the first edit fits an empty tree");
+    let manifest = Manifest::create(&*env.storage, 1, identity, &state.snapshot())?;
+    // Only now: a claim by a database that a crash left without a manifest would bar the next try.
+    env.claim_logs(identity, false)?;
+    let recovered = Recovered::nothing_after(0);
+    let version = state.version.clone();
+    let installer = Installer::new(env.storage.clone(), identity, manifest, state);
+    Ok(Opened { installer, version, recovered, table_memory: 0, set_aside: Vec::new() })
+}
+
+/// Removes what a creation left that was cut off: manifests that `CURRENT` never named.
+fn remove_beginnings(storage: &dyn Storage) -> Result<()> {
+    for name in storage.list()? {
+        if name == "CURRENT.new" || parse_manifest_file_name(&name).is_some() {
+            storage.remove(&name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Fails if what a new database is to keep its logs in is another's.
+fn check_logs_unclaimed(env: &Env) -> Result<()> {
+    match (&env.pool, &env.log_storage) {
+        (Some(pool), _) => pmem_wal::check_unclaimed(pool),
+        (None, Some(logs)) => wal_files::check_unclaimed(&**logs),
+        (None, None) => Ok(()),
+    }
+}
+
+fn reopen(
+    env: &Env,
+    manifest_name: &str,
+    cache: &Arc<BlockCache>,
+    recovery: Recovery,
+) -> Result<Opened> {
+    let (identity, mut state) = replay::load_state(&env.storage, manifest_name)?;
+    // Before anything is written: a table of a newer format shows here.
+    let table_memory = replay::check_table_ends(&env.storage, &state, &*env.background)?;
+    if state.version.has_space_goal() || !parallel::has_threads(&*env.background) {
+        // What a flush waits for depends on what is in tables; and without threads nobody else does it.
+        state.version.open_tables_at_once(cache, &*env.background)?;
+    }
+    env.check_logs_place(&**env.log_storage(), &state)?;
+    if env.pool.is_some() || env.log_storage.is_some() {
+        // The process that created the database may have died, or failed, before the name CURRENT was
+        // durable; a claim must not outlive it. Where the pool says its owner, the name was durable
+        // before; the owner itself may not be, which `claim_logs` settles.
+        if !env.owns_pool(identity) {
+            env.storage.sync_names()?;
+        }
+        env.claim_logs(identity, !state.logs.is_empty())?;
+    }
+    let mut recovered = read_logs(env, env.log_source(), manifest_name, &state)?;
+    if let Some(torn) = &recovered.torn {
+        torn.accept(recovery)?;
+    }
+    // Before anything is written: they may show that the manifest is damaged.
+    let strays = Strays::find(env, manifest_name, identity, &state, &recovered)?;
+    let mut rejected = std::mem::take(&mut recovered.rejected);
+    // Recovery renames a log if it accepts nothing of it. It copies the other logs, which takes space.
+    let renamed = rejected.extract_if(.., |log| strays.sets_aside(&log.name));
+    let renamed: Vec<String> = renamed.map(|log| log.name).collect();
+    if let Some(torn) = &mut recovered.torn {
+        torn.kept_in = quarantine::keep(&*env.storage, &rejected)?;
+    }
+    replay::sync_logs(&**env.log_storage(), &recovered)?;
+
+    state.logs = recovered.logs.clone();
+    state.next_file = state.next_file.max(replay::next_file_seen(env)?);
+    let id = state.next_file;
+    state.next_file += 1;
+    state.first_file = Some(id);
+    state.edits += 1;
+    state.date_tables(&*env.clock);
+    let manifest = Manifest::create(&*env.storage, id, identity, &state.snapshot())?;
+    remove_replaced(&*env.storage, manifest_name);
+    let set_aside = strays.dispose(env);
+    if let Some(torn) = &mut recovered.torn {
+        let is_of_log = |name: &&String| {
+            quarantine::name_before(name).is_some_and(|name| renamed.iter().any(|log| log == name))
+        };
+        torn.kept_in.extend(set_aside.iter().filter(is_of_log).cloned());
+    }
+    let version = state.version.clone();
+    // The fresh manifest has no closing record.
+    state.closed = false;
+    let installer = Installer::new(env.storage.clone(), identity, manifest, state);
+    Ok(Opened { installer, version, recovered, table_memory, set_aside })
+}
+
+/// Reads the logs, unless they show that the manifest is not the one that belongs to them.
+fn read_logs(
+    env: &Env,
+    source: LogSource<'_>,
+    manifest_name: &str,
+    state: &State,
+) -> Result<Recovered> {
+    let cut_off = replay::manifest_cut_off(&*env.storage, manifest_name)?;
+    let dir = env.storage.describe();
+    // Beside the tables such a log is a stray that shows that the manifest has lost edits: see `unlisted_files`.
+    let is_elsewhere = env.log_storage.is_some();
+    if cut_off.is_none() && is_elsewhere {
+        orphan_logs::check_age(&source, env.pool.is_some(), state, &dir)?;
+    }
+    let recovered = replay::read_logs(&source, state)?;
+    let Some(offset) = cut_off else {
+        // What is beside the tables while logs are elsewhere is as much a stray, or not.
+        if is_elsewhere {
+            orphan_logs::check_age(&env.tables_source(), false, state, &dir)?;
+        }
+        return Ok(recovered);
+    };
+    let manifest = format!("{dir}/{manifest_name}");
+    orphan_logs::check_edits(&source, state, recovered.last_seqno, &manifest, offset)?;
+    if env.log_storage.is_some() {
+        let tables = env.tables_source();
+        orphan_logs::check_edits(&tables, state, recovered.last_seqno, &manifest, offset)?;
+    }
+    Ok(recovered)
+}
+
+/// Removes the manifest that was in force, which the one in force now repeats.
+fn remove_replaced(storage: &dyn Storage, manifest: &str) {
+    // If it can't be removed now, the next open does it.
+    let _ = storage.remove(manifest);
+}
+
+fn open_read_only_once(env: &Env, settings: &Settings) -> Result<Db> {
+    // Before the manifest: beside a writer, whatever a table that is there says of edits, the manifest has.
+    let names = env.storage.list()?;
+    let (mut manifest_name, mut identity, mut state) = newest_state(env)?;
+    let logs = env.log_storage_now()?;
+    // Copied: the writer goes on with what is in the pool.
+    let copied = LogSource { storage: &*logs, pool: None, background: &*env.background };
+    let mut unlisted = orphan_logs::writes(&env.tables_source(), &state)?;
+    if env.log_storage.is_some() {
+        unlisted.extend(orphan_logs::writes(&copied, &state)?);
+    }
+    if !unlisted.is_empty() {
+        // An edit lists a log before anything is written to it. So the manifest has that edit by now, unless
+        // it was lost.
+        (manifest_name, identity, state) = newest_state(env)?;
+        unlisted.retain(|(epoch, _)| !state.logs.contains_key(epoch));
+    }
+    replay::check_table_files(&*env.storage, &state)?;
+    if let Some(pool) = &env.pool {
+        pool.belongs_to(identity)?;
+    }
+    // After the manifest: a log is where it can be read before the manifest lists it.
+    let logs = env.log_storage_now()?;
+    env.check_logs_place(&*logs, &state)?;
+    let copied = LogSource { storage: &*logs, ..copied };
+    let mut recovered = read_logs(env, copied, &manifest_name, &state)?;
+    let last_seqno = recovered.last_seqno;
+    let known = Known { identity, state: &state, manifest: &manifest_name, last_seqno };
+    let path = format!("{}/{manifest_name}", env.storage.describe());
+    let bytes = env.storage.open(&manifest_name)?.len()?;
+    let mut fates: Vec<Fate> = known.fates(&*env.storage, &names)?.into_values().collect();
+    let log_fate = |(epoch, last)| known.log_fate(&wal_files::log_file_name(epoch), epoch, last);
+    fates.extend(unlisted.into_iter().map(log_fate));
+    if let Some(loss) = loss_in(&fates, &path, bytes) {
+        return Err(loss);
+    }
+    // Beside a writer, a last frame that does not hold is one that it is just writing.
+    recovered.torn.take_if(|torn| torn.later.is_none());
+    if let Some(torn) = &recovered.torn {
+        torn.accept(settings.recovery)?;
+    }
+    let version = state.version.clone();
+    let installer = Installer::read_only(env.storage.clone(), identity, state);
+    let opened = Opened { installer, version, recovered, table_memory: 0, set_aside: Vec::new() };
+    let share = Resources::for_settings(settings).share()?;
+    let db = Db::assemble(env.clone(), settings.clone(), opened, share, Vec::new(), None);
+    // Opened files can still be read after the writer has removed them.
+    db.inner().view.load().version.open_tables(&db.inner().cache)?;
+    db.inner().share_memory();
+    Ok(db)
+}
+
+/// The manifest in force, the database's identity, and the state.
+fn newest_state(env: &Env) -> Result<(String, u64, State)> {
+    let name = match replay::look(&*env.storage)? {
+        Found::Database(name) => name,
+        Found::Nothing => return Err(nothing_there(&env.storage.describe())),
+    };
+    let (identity, state) = replay::load_state(&env.storage, &name)?;
+    Ok((name, identity, state))
+}
+
+pub(crate) fn existing_directory(dir: &Path) -> Result<PosixStorage> {
+    if !dir.is_dir() {
+        return Err(nothing_there(&dir.display().to_string()));
+    }
+    PosixStorage::open(dir)
+}
+
+pub(crate) fn nothing_there(dir: &str) -> Error {
+    Error::NotADatabase { dir: dir.to_owned(), reason: "there is no database in it".into() }
+}

@@ -1,0 +1,169 @@
+//! The tables that a database was opened with, opened behind the open.
+//!
+//! Before anything was written, `Db::open` has checked that each table's file exists and is long enough, and that
+//! each table in it ends with a footer that this version can read. What is left is to read
+//! index, filter, tombstones, sketches and properties into memory, some megabytes for a gigabyte of tables. Threads
+//! do that while the database is in use already, so that the first read does not wait for tables that it does not
+//! need: those that it needs it opens itself. What is flushed meanwhile is opened by who flushes it, and a
+//! database that closes before all are open opens no more.
+//!
+//! A table that can't be opened is the background's error until it can be, and that of whoever reads it. No
+//! compaction is chosen before the end, because what tables hold says which one is best. Where a flush is
+//! chosen like that, for a goal for space, and where there are no threads, the open itself opens all tables,
+//! before it writes anything, and fails if one can't be opened.
+
+use super::env::Env;
+use crate::background::Alarm;
+use crate::db::Db;
+use crate::engine::Inner;
+use crate::parallel;
+use crate::version::TableHandle;
+use esker_base::Priority;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// The tables that nobody has taken up yet.
+type Waiting = Arc<Mutex<std::vec::IntoIter<Arc<TableHandle>>>>;
+
+/// How far the opening is, for the schedule.
+#[derive(Default)]
+pub(crate) struct Opening {
+    /// How many threads are still at it.
+    pub(crate) openers: usize,
+    /// Their tables are in files up to this one.
+    newest_file: u64,
+    /// What they take of the memory once they are open, about.
+    table_memory: u64,
+    /// They ended before all were open, because the database closes.
+    is_given_up: bool,
+}
+
+/// Which tables that are not open somebody other than an opener may open for those who come later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MayOpen {
+    All,
+    /// In files after this one: openers have the rest.
+    After(u64),
+    /// A database that closes needs no more readers.
+    None,
+}
+
+impl Opening {
+    /// What is to be kept of the memory for tables, open or not.
+    pub(crate) fn reserved_memory(&self) -> u64 {
+        if self.openers > 0 { self.table_memory } else { 0 }
+    }
+
+    pub(crate) fn leaves(&self) -> MayOpen {
+        match self {
+            Opening { is_given_up: true, .. } => MayOpen::None,
+            Opening { openers: 0, .. } => MayOpen::All,
+            Opening { newest_file, .. } => MayOpen::After(*newest_file),
+        }
+    }
+}
+
+impl Db {
+    /// Has threads open the tables that are not open. Comes before the lanes: from here on no compaction is
+    /// chosen until they are.
+    pub(crate) fn start_opening(&self, env: &Env, table_memory: u64) {
+        let inner = self.inner();
+        let unopened = inner.view.load().version.unopened();
+        let newest_file = unopened.iter().map(|table| table.meta.id.file).max().unwrap_or(0);
+        {
+            let mut jobs = inner.schedule.jobs.lock();
+            jobs.opening = Opening { newest_file, table_memory, ..Opening::default() };
+            jobs.opened_at = inner.clock.now();
+        }
+        let openers = (parallel::helpers() + 1).min(unopened.len());
+        let waiting: Waiting = Arc::new(Mutex::new(unopened.into_iter()));
+        let mut threads = self.handle.threads.lock();
+        for number in 0..openers {
+            let opener = Opener::new(self.handle.inner.clone());
+            let waiting = waiting.clone();
+            let body = Box::new(move || opener.open(&waiting));
+            match env.background.spawn(&format!("esker-open-{number}"), Priority::Normal, body) {
+                Ok(thread) => threads.extend(thread),
+                // The others do its share. If there are none, all were opened when the body was dropped.
+                Err(_) => break,
+            }
+        }
+        drop(threads);
+        inner.share_memory();
+    }
+}
+
+/// One that opens tables: as long as there is one, the schedule knows.
+struct Opener(Arc<Inner>);
+
+impl Opener {
+    fn new(inner: Arc<Inner>) -> Opener {
+        inner.schedule.jobs.lock().opening.openers += 1;
+        Opener(inner)
+    }
+
+    fn open(self, waiting: &Waiting) {
+        let inner = self.0.clone();
+        let _alarm = Alarm(&inner);
+        // What it does at its end is under the alarm, too.
+        let _opener = self;
+        while !inner.gate.is_cancelled() {
+            let Some(table) = waiting.lock().next() else { break };
+            if table.reader(&inner.cache).is_err() {
+                inner.schedule.retry_tables(inner.clock.now());
+            }
+        }
+    }
+}
+
+impl Drop for Opener {
+    fn drop(&mut self) {
+        let inner = &self.0;
+        {
+            let mut jobs = inner.schedule.jobs.lock();
+            jobs.opening.openers -= 1;
+            jobs.opening.is_given_up |= inner.gate.is_cancelled();
+        }
+        if !std::thread::panicking() {
+            // The last one finds all that are left; those before find others at it.
+            inner.open_new_tables();
+        }
+        inner.schedule.wake();
+        inner.schedule.progress.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::version_edit::tests::sample_table;
+    use crate::options::settings::{Log, Settings};
+    use crate::version::Run;
+    use esker_base::background::Stepped;
+    use esker_base::{Background, Error, KeyspaceId, Threads};
+    use esker_storage::MemoryStorage;
+
+    #[test]
+    fn an_opener_that_panics_is_noticed_and_keeps_nobody_waiting() {
+        let env =
+            Env { background: Arc::new(Stepped), ..Env::over(Arc::new(MemoryStorage::new())) };
+        let db = Db::open_with(env, Settings { log: Log::None, ..Settings::default() }).unwrap();
+        // What has no file can't be opened, and nobody asks for it.
+        let impossible = TableHandle::detached(sample_table(1));
+        let run = Run::new(1, vec![impossible.clone()]);
+        db.inner().view.change(|view| {
+            let version = Arc::make_mut(&mut view.version);
+            let keyspace = version.keyspaces.get_mut(&KeyspaceId::DEFAULT).unwrap();
+            Arc::make_mut(keyspace).levels[1].runs.push(Arc::new(run));
+        });
+        let waiting = Arc::new(Mutex::new(vec![impossible].into_iter()));
+        let opener = Opener::new(db.handle.inner.clone());
+        let body = Box::new(move || opener.open(&waiting));
+        let thread = Threads.spawn("esker-open", Priority::Normal, body).unwrap().unwrap();
+        assert!(!thread.join(), "it has panicked");
+        let jobs = db.inner().schedule.jobs.lock();
+        assert!(jobs.panicked && jobs.opening.openers == 0);
+        drop(jobs);
+        assert!(matches!(db.compact_keyspace(&db.default_keyspace()), Err(Error::Closed)));
+    }
+}

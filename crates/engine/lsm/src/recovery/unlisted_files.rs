@@ -1,0 +1,303 @@
+//! Files that the manifest does not list.
+//!
+//! A crash leaves such files: the tables of a flush or a compaction whose edit was not durable, a fresh manifest that
+//! `CURRENT` does not name yet, files that were about to be removed. A manifest that lost its last edits leaves the
+//! same files, and more. These show which of the two it is:
+//!
+//! * A table says the number of the last edit that was durable when the table was begun. If the manifest ends before
+//!   that edit, it has lost edits.
+//! * A log gets its first write after the edit that lists it is durable. If a log of this process is not listed and
+//!   holds writes that are nowhere else, that edit is lost.
+//! * A manifest gets its second edit after `CURRENT` names it. If a manifest has several, and a higher number than the
+//!   one in force, `CURRENT` is older than the database.
+//!
+//! Then nothing is opened and nothing removed. Otherwise a file is removed if what it holds is known to be elsewhere:
+//! all writes up to the last one recovered are in the tables and logs of the manifest. Any other file is set aside
+//! under the name `lost-NAME`, which nothing reads or removes. So is a file that cannot be read: nothing needs it, so it
+//! must not stop the open.
+
+use super::env::Env;
+use super::orphan_logs;
+use super::quarantine;
+use super::replay::{Recovered, Rejected};
+use crate::db::checkpoint_request;
+use crate::log::wal_files::{log_file_name, parse_log_file_name};
+use crate::log::wal_reader::LogSource;
+use crate::manifest::manifest_file::{parse_manifest_file_name, read_manifest};
+use crate::manifest::manifest_state::State;
+use crate::version::parse_table_file_name;
+use esker_base::{Error, Result, Seqno};
+use esker_storage::Storage;
+use esker_table::{SalvagedTable, has_magic_at_end, tables_in};
+use std::collections::BTreeMap;
+
+/// What becomes of the names of files that a repair sets aside.
+pub(crate) const DAMAGED: &str = ".damaged";
+
+/// The file id in the name of a table, a log or a manifest, set aside or not.
+pub(crate) fn file_id_in(name: &str) -> Option<u64> {
+    let name = quarantine::name_before(name).or_else(|| name.strip_suffix(DAMAGED)).unwrap_or(name);
+    parse_table_file_name(name)
+        .or_else(|| parse_log_file_name(name).map(u64::from))
+        .or_else(|| parse_manifest_file_name(name))
+}
+
+/// What is to be done with a stray.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    /// What it holds is elsewhere, or it never held anything.
+    Remove,
+    /// Nobody knows.
+    SetAside,
+    /// It shows that the manifest has lost edits, and how.
+    ShowsLoss(String),
+}
+
+/// What strays are compared with.
+pub(crate) struct Known<'a> {
+    pub(crate) identity: u64,
+    /// As the manifest describes it.
+    pub(crate) state: &'a State,
+    pub(crate) manifest: &'a str,
+    /// The last write that is in tables or logs of the manifest.
+    pub(crate) last_seqno: Seqno,
+}
+
+impl Known<'_> {
+    /// What becomes of each file among `names` of the storage of tables that the manifest does not name, logs excepted.
+    pub(crate) fn fates(
+        &self,
+        storage: &dyn Storage,
+        names: &[String],
+    ) -> Result<BTreeMap<String, Fate>> {
+        let files = self.state.files();
+        let mut fates = BTreeMap::new();
+        for name in names {
+            let fate = if name == "CURRENT.new" || checkpoint_request::is_request_file(name) {
+                Some(Fate::Remove)
+            } else if let Some(id) = parse_table_file_name(name).filter(|id| !files.contains(id)) {
+                self.table(storage, name, id)?
+            } else if parse_manifest_file_name(name).is_some() && name != self.manifest {
+                Some(self.other_manifest(storage, name)?)
+            } else {
+                None
+            };
+            fates.extend(fate.map(|fate| (name.clone(), fate)));
+        }
+        Ok(fates)
+    }
+
+    /// `None` if the file is gone.
+    fn table(&self, storage: &dyn Storage, name: &str, id: u64) -> Result<Option<Fate>> {
+        let file = match storage.open(name) {
+            Err(_) if !storage.exists(name)? => return Ok(None),
+            opened => opened?,
+        };
+        let tables = match tables_in(&file, id) {
+            Ok(Some(tables)) => tables,
+            // A file that ends without a footer was never synced whole, so no edit ever named it.
+            Ok(None) if !has_magic_at_end(&file).unwrap_or(true) => return Ok(Some(Fate::Remove)),
+            // Nothing needs the file, so an error that reads of it give must not stop the open.
+            Ok(None) | Err(_) => return Ok(Some(Fate::SetAside)),
+        };
+        let mut fate = Fate::Remove;
+        for (offset, bytes) in tables {
+            let Ok(table) = SalvagedTable::open(file.clone(), id, offset, bytes) else {
+                fate = Fate::SetAside;
+                continue;
+            };
+            let Some(properties) = table.properties() else {
+                fate = Fate::SetAside;
+                continue;
+            };
+            let origin = properties.origin.as_deref();
+            let origin = origin.filter(|origin| origin.database == self.identity);
+            if let Some(origin) = origin.filter(|origin| origin.edits > self.state.edits) {
+                return Ok(Some(Fate::ShowsLoss(format!(
+                    "{name} was begun after edit {}, and the last edit here is {}: edits are missing",
+                    origin.edits, self.state.edits
+                ))));
+            }
+            if properties.largest_seqno > self.last_seqno {
+                fate = Fate::SetAside;
+            }
+        }
+        Ok(Some(fate))
+    }
+
+    fn other_manifest(&self, storage: &dyn Storage, name: &str) -> Result<Fate> {
+        if parse_manifest_file_name(name) < parse_manifest_file_name(self.manifest) {
+            return Ok(Fate::Remove);
+        }
+        match read_manifest(storage, name) {
+            Ok((identity, records)) if records.len() > 1 && identity == self.identity => {
+                Ok(Fate::ShowsLoss(format!(
+                    "{name} is newer and has {} edits, but CURRENT names this one",
+                    records.len()
+                )))
+            }
+            // It repeats what the one in force says.
+            Ok((identity, _)) if identity == self.identity => Ok(Fate::Remove),
+            Ok(_) => Ok(Fate::SetAside),
+            Err(error) if error.is_corruption() || is_of_newer_version(&error) => {
+                Ok(Fate::SetAside)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What becomes of each log at `source` that is not among `kept`.
+    pub(crate) fn log_fates(
+        &self,
+        source: &LogSource<'_>,
+        names: &[String],
+        kept: &dyn Fn(u32) -> bool,
+    ) -> Result<BTreeMap<String, Fate>> {
+        let mut fates = BTreeMap::new();
+        for name in names {
+            let Some(epoch) = parse_log_file_name(name).filter(|epoch| !kept(*epoch)) else {
+                continue;
+            };
+            if source.pool.is_some() && self.state.logs.contains_key(&epoch) {
+                // Recovery has looked into the extent, and has it still.
+                fates.insert(name.clone(), Fate::Remove);
+                continue;
+            }
+            let last = orphan_logs::last_seqno_of(source, epoch)?;
+            fates.insert(name.clone(), self.log_fate(name, epoch, last));
+        }
+        Ok(fates)
+    }
+
+    /// What becomes of a log whose last write is `last`.
+    pub(crate) fn log_fate(&self, name: &str, epoch: u32, last: Seqno) -> Fate {
+        let state = self.state;
+        // Older manifests do not tell where the process began.
+        let first_file = state.first_file.unwrap_or(state.next_file);
+        let is_of_process = u64::from(epoch) >= first_file;
+        if last <= self.last_seqno {
+            Fate::Remove
+        } else if is_of_process && !state.logs.contains_key(&epoch) {
+            Fate::ShowsLoss(format!(
+                "{name} is not listed here and holds writes up to seqno {last}, of which {} are \
+                 known: edits are missing",
+                self.last_seqno
+            ))
+        } else {
+            Fate::SetAside
+        }
+    }
+}
+
+fn is_of_newer_version(error: &Error) -> bool {
+    matches!(error, Error::NewerVersion { .. } | Error::UnknownFeatures { .. })
+}
+
+/// The first loss that strays show, as damage of the manifest, which is `bytes` long.
+pub(crate) fn loss_in<'a>(
+    fates: impl IntoIterator<Item = &'a Fate>,
+    manifest: &str,
+    bytes: u64,
+) -> Option<Error> {
+    fates.into_iter().find_map(|fate| match fate {
+        Fate::ShowsLoss(what) => Some(Error::corruption(manifest, bytes, what)),
+        _ => None,
+    })
+}
+
+/// The strays of a database that is being opened.
+#[derive(Default)]
+pub(crate) struct Strays {
+    tables: BTreeMap<String, Fate>,
+    /// On the storage of logs, if that is another.
+    logs: BTreeMap<String, Fate>,
+}
+
+impl Strays {
+    /// Finds them. Fails if they show that the manifest `name` has lost edits.
+    pub(crate) fn find(
+        env: &Env,
+        name: &str,
+        identity: u64,
+        state: &State,
+        recovered: &Recovered,
+    ) -> Result<Strays> {
+        let known = Known { identity, state, manifest: name, last_seqno: recovered.last_seqno };
+        let kept = |epoch| recovered.logs.contains_key(&epoch);
+        let storage = &*env.storage;
+        let names = storage.list()?;
+        let mut strays = Strays { tables: known.fates(storage, &names)?, ..Strays::default() };
+        strays.tables.extend(known.log_fates(&env.tables_source(), &names, &kept)?);
+        if let Some(logs) = &env.log_storage {
+            strays.logs = known.log_fates(&env.log_source(), &logs.list()?, &kept)?;
+        }
+        // No caller was told that this batch is written, or a copy of them is kept.
+        for name in recovered.unfinished.iter().map(|&epoch| log_file_name(epoch)) {
+            let logs =
+                if env.log_storage.is_some() { &mut strays.logs } else { &mut strays.tables };
+            logs.entry(name).and_modify(|fate| *fate = Fate::Remove);
+        }
+        let path = format!("{}/{name}", storage.describe());
+        let bytes = storage.open(name)?.len()?;
+        let fates = strays.tables.values().chain(strays.logs.values());
+        loss_in(fates, &path, bytes).map_or(Ok(strays), Err)
+    }
+
+    /// Whether a log is set aside as a whole.
+    pub(crate) fn sets_aside(&self, log: &str) -> bool {
+        let fates = [self.tables.get(log), self.logs.get(log)];
+        fates.into_iter().flatten().any(|fate| *fate == Fate::SetAside)
+    }
+
+    /// Removes those whose content is elsewhere, and sets the others aside. Called once a manifest is in force that
+    /// lists none of them. What fails is done by the next open. Returns the new names of what was set aside.
+    pub(crate) fn dispose(self, env: &Env) -> Vec<String> {
+        let rename = |storage: &dyn Storage, name: &str| quarantine::set_aside(storage, name);
+        let mut aside = dispose(&*env.storage, self.tables, rename);
+        let logs = &**env.log_storage();
+        aside.extend(match &env.pool {
+            None => dispose(logs, self.logs, rename),
+            // An extent has no name that could change. Its content is copied.
+            Some(_) => dispose(logs, self.logs, |logs, name| {
+                let kept_in = keep_extent(env, name)?;
+                logs.remove(name).map(|()| kept_in)
+            }),
+        });
+        aside
+    }
+}
+
+fn dispose(
+    storage: &dyn Storage,
+    strays: BTreeMap<String, Fate>,
+    set_aside: impl Fn(&dyn Storage, &str) -> Result<String>,
+) -> Vec<String> {
+    let mut moved = Vec::new();
+    for (name, fate) in strays {
+        if fate == Fate::Remove {
+            let _ = storage.remove(&name);
+        } else {
+            moved.extend(set_aside(storage, &name));
+        }
+    }
+    // Before the manifest grows: see `orphan_logs::check_edits`.
+    let _ = storage.sync_names();
+    moved
+}
+
+/// Copies the log `name` of a pool to a file beside the tables. Returns the file's name.
+fn keep_extent(env: &Env, name: &str) -> Result<String> {
+    let epoch = parse_log_file_name(name).unwrap_or_default();
+    let mut read = LogSource { pool: None, ..env.log_source() }.read_unlisted(epoch)?;
+    let scanned = read.scan(None)?;
+    let end = scanned.later.map_or(scanned.end, |later| later.end);
+    let bytes = read.memory.contents()[..end as usize].to_vec();
+    let kept = quarantine::keep(&*env.storage, &[Rejected { name: name.to_owned(), bytes }])?;
+    Ok(kept.concat())
+}
+
+/// The files of a storage that were set aside by opens, and their lengths in bytes.
+pub(crate) fn lost_files(storage: &dyn Storage) -> Result<Vec<(String, u64)>> {
+    let names = storage.list()?.into_iter().filter(|name| quarantine::name_before(name).is_some());
+    names.map(|name| storage.open(&name)?.len().map(|bytes| (name, bytes))).collect()
+}

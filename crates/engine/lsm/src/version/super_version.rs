@@ -1,0 +1,120 @@
+//! What a read looks at: the MemTables, newest first, and the version of the tables.
+//!
+//! A view never changes; a rotation, a flush or a compaction installs another. A read pins the view
+//! and only then loads the visible seqno: in the other order, a compaction between the two could
+//! drop the very versions that the seqno needs.
+
+use super::Version;
+use arc_swap::ArcSwap;
+use esker_base::Seqno;
+use esker_memtable::MemTable;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// See the file's head.
+#[derive(Clone)]
+pub(crate) struct View {
+    /// Newest first. The first may still take writes.
+    pub(crate) memtables: Vec<Arc<MemTable>>,
+    pub(crate) version: Arc<Version>,
+}
+
+impl View {
+    /// The last write that the view can have: the newest MemTable's, as far as it has got. Always the end of a
+    /// batch: where one goes on in a MemTable that is not in the view, the write before that batch.
+    #[inline]
+    pub(crate) fn last_seqno(&self) -> Seqno {
+        match self.memtables.first() {
+            Some(newest) => newest.last_whole_seqno(),
+            None => self.version.flushed_through,
+        }
+    }
+
+    /// The MemTables that the next flush takes, oldest first: the oldest one, and those after it as long as
+    /// a batch goes on from one to the next.
+    pub(crate) fn next_to_flush(&self) -> Vec<Arc<MemTable>> {
+        let mut memtables = Vec::new();
+        for memtable in self.memtables.iter().rev() {
+            memtables.push(memtable.clone());
+            if !memtable.ends_in_batch() {
+                break;
+            }
+        }
+        memtables
+    }
+}
+
+/// What a read at present looks at: the view first, then the moment.
+#[inline]
+pub(crate) fn pin_present<V>(
+    pin: impl FnOnce() -> V,
+    visible: impl FnOnce() -> Seqno,
+) -> (V, Seqno) {
+    let view = pin();
+    let visible = visible();
+    (view, visible)
+}
+
+/// The view in force.
+pub(crate) struct ViewCell {
+    current: ArcSwap<View>,
+    /// Serializes changes. Reads never take it.
+    changing: Mutex<()>,
+}
+
+impl ViewCell {
+    pub(crate) fn new(view: View) -> Self {
+        ViewCell { current: ArcSwap::from_pointee(view), changing: Mutex::new(()) }
+    }
+
+    /// The view in force, pinned for a short read.
+    #[inline]
+    pub(crate) fn pin(&self) -> arc_swap::Guard<Arc<View>> {
+        self.current.load()
+    }
+
+    /// The view in force, pinned for as long as the caller likes.
+    pub(crate) fn load(&self) -> Arc<View> {
+        self.current.load_full()
+    }
+
+    /// Installs the view that `change` makes of the present one.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut View)) {
+        let _serialized = self.changing.lock();
+        let mut view = View::clone(&self.current.load());
+        change(&mut view);
+        self.current.store(Arc::new(view));
+    }
+}
+
+/// Every interleaving that loom explores:
+/// `RUSTFLAGS="--cfg loom" cargo test -p esker-lsm --release --lib view::loom_tests`
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::write::primitives::{AtomicU64, Ordering};
+    use loom::thread;
+
+    /// The view of a key's versions 1 and 2, and the view after a compaction that dropped version 1,
+    /// which it may: no snapshot reads it and version 2 is visible.
+    #[test]
+    fn a_read_at_present_finds_a_version_beside_a_compaction() {
+        loom::model(|| {
+            let oldest_in_view = Arc::new(AtomicU64::new(1));
+            let visible = Arc::new(AtomicU64::new(1));
+            let compaction = {
+                let (oldest_in_view, visible) = (oldest_in_view.clone(), visible.clone());
+                thread::spawn(move || {
+                    visible.store(2, Ordering::SeqCst);
+                    oldest_in_view.store(2, Ordering::SeqCst);
+                })
+            };
+            let (oldest, seqno) = pin_present(
+                || oldest_in_view.load(Ordering::SeqCst),
+                || visible.load(Ordering::SeqCst),
+            );
+            assert!(oldest <= seqno, "the read finds no version at {seqno}");
+            compaction.join().unwrap();
+        });
+    }
+}

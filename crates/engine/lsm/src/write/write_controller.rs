@@ -1,0 +1,547 @@
+//! Back-pressure: how fast writers may go while flush and compaction catch up.
+//!
+//! Debt is measured as a fraction `x` of what is tolerable, and sets a rate: unlimited
+//! without debt, as a rule, just what is drained at one half, and almost nothing when the limit is near. So a limit
+//! is approached ever more slowly, and each put waits for its own share, microseconds as a rule, never
+//! for a whole compaction.
+//!
+//! Three debts count, and the worst of them rules: sealed MemTables that wait for their flush, runs
+//! in level 0 that every read must visit, and bytes that compaction has yet to rewrite.
+//!
+//! MemTables are flushed one by one, so that debt tells how fast writers should go: `drain x (1 - x) / x`.
+//! Merges take many runs at once, and that debt would go up and down like a saw, which writers are not to do.
+//! So runs that are being merged count by the part of the merge that is left (`l0_progress`); the rate
+//! begins with twice the drain, `2 x drain x (1 - x)`, and no rate rises faster than it doubles in a second:
+//! otherwise writers would fill level 0 to its limit whenever a merge ends, and stand almost still until
+//! the next one does. For the same reason writers whom that debt has slowed keep a pace, twice the drain, until
+//! compactions are at rest, or until it holds nobody back any more: the merge that follows takes as long as the one
+//! before.
+
+use esker_base::Clock;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// So many runs in level 0 beyond those at which it is merged cost reads little: their filters answer.
+const RUNS_FREE: f64 = 8.0;
+/// So many beyond are the limit, and level 0 never gets twice as many.
+const RUNS_LIMIT: f64 = 36.0;
+/// Up to this part of what it may take, the index of sealed MemTables slows nobody.
+const INDEX_FREE: f64 = 0.5;
+/// Bytes awaiting compaction, in segments, up to which writers run free; and the limit.
+const DEBT_FREE_SEGMENTS: f64 = 64.0;
+const DEBT_LIMIT_SEGMENTS: f64 = 256.0;
+
+/// What compactions owe begins to slow writers with so many times the drain.
+const EVEN_MOST: f64 = 2.0;
+/// Writers keep at least this, in bytes a second, so that none waits for ever.
+const RATE_FLOOR: f64 = 1e6;
+/// A rate that may rise doubles in so long,
+const DOUBLES_IN: Duration = Duration::from_secs(1);
+/// and is none any more beyond this,
+const RATE_FREE: f64 = 4e9;
+/// or once there is no debt and nobody has written for so long. A pace is none once it held nobody back for so long.
+const UNUSED: Duration = Duration::from_millis(100);
+/// The drain rates before any was measured, in bytes a second.
+const DRAIN_INITIAL: f64 = 100e6;
+/// How much a new measurement of a drain rate counts.
+const DRAIN_WEIGHT: f64 = 0.3;
+
+/// Waits shorter than this are saved up.
+const SLEEP_LEAST: Duration = Duration::from_micros(1);
+/// So much of the rate as was not used is saved up, so that a sleep that is longer than it was to be, by no
+/// more than this, costs nobody anything.
+const CREDIT: Duration = Duration::from_millis(1);
+/// No single wait is longer.
+const SLEEP_MOST: Duration = Duration::from_millis(20);
+/// No write is put off further than this by those before it: what they cost beyond is forgiven, or a
+/// moment of overload would slow writers for minutes after.
+const BACKLOG_MOST: Duration = Duration::from_millis(100);
+
+/// What writers' debts are made of.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Debt {
+    /// Sealed MemTables waiting for their flush, and how many are tolerable.
+    pub(crate) sealed: usize,
+    pub(crate) sealed_limit: usize,
+    /// So many of them cost nobody anything: a pool of persistent memory is there to be filled.
+    pub(crate) sealed_free: usize,
+    /// The index of sealed MemTables, as a part of what it may take of the memory.
+    pub(crate) index_share: f64,
+    /// The most runs in level 0 of any keyspace, beyond those at which it is merged; of those that are being merged,
+    /// the part that is left to do (`l0_progress`).
+    pub(crate) level_0_excess_runs: f64,
+    /// Bytes that compaction has yet to rewrite.
+    pub(crate) compaction_bytes: u64,
+    /// Whether compactions are at work.
+    pub(crate) is_compacting: bool,
+    pub(crate) segment_bytes: usize,
+}
+
+/// See the file's head.
+pub(crate) struct Stall {
+    /// Bytes a second that all writers together might write at `since`; 0 is no limit. The four are
+    /// stored under the lock and read without it: who reads new and old ones waits too long, or not
+    /// long enough, once.
+    rate: AtomicU64,
+    /// The moment, in nanoseconds of the clock, that `rate` is from.
+    since: AtomicU64,
+    /// What the rate rises to from there; 0 is no limit.
+    target: AtomicU64,
+    /// Whether the target is no debt's: the pace of writers who were slowed.
+    is_pace: AtomicBool,
+    /// Whether what compactions have yet to do limits it.
+    is_owed_by_compaction: AtomicBool,
+    /// The moment, in nanoseconds of the clock, until which earlier writes have used up the rate.
+    busy_until: AtomicU64,
+    /// The moment until which a writer was held back last.
+    held_until: AtomicU64,
+    stalled_ns: AtomicU64,
+    drains: Mutex<Drains>,
+}
+
+struct Drains {
+    flush: f64,
+    level_0: f64,
+    /// Whether what compactions owed has slowed writers, who go on at their pace since.
+    is_paced: bool,
+    /// What sorting the MemTable that is flushed next has taken.
+    sorting: Duration,
+}
+
+impl Stall {
+    pub(crate) fn new() -> Self {
+        Stall {
+            rate: AtomicU64::new(0),
+            since: AtomicU64::new(0),
+            target: AtomicU64::new(0),
+            is_pace: AtomicBool::new(false),
+            is_owed_by_compaction: AtomicBool::new(false),
+            busy_until: AtomicU64::new(0),
+            held_until: AtomicU64::new(0),
+            stalled_ns: AtomicU64::new(0),
+            drains: Mutex::new(Drains {
+                flush: DRAIN_INITIAL,
+                level_0: DRAIN_INITIAL,
+                is_paced: false,
+                sorting: Duration::ZERO,
+            }),
+        }
+    }
+
+    /// Waits as long as a write of `bytes` must.
+    #[inline]
+    pub(crate) fn before_write(&self, bytes: usize, clock: &dyn Clock) {
+        let rate = self.rate.load(Ordering::Acquire);
+        if rate > 0 {
+            self.wait(bytes, rate, clock);
+        }
+    }
+
+    /// Whether compactions have so much to do that writers may not go as fast as they can. Writers that only a flush
+    /// slows down gain nothing by a compaction.
+    pub(crate) fn waits_for_compaction(&self) -> bool {
+        self.is_owed_by_compaction.load(Ordering::Relaxed)
+    }
+
+    #[cold]
+    fn wait(&self, bytes: usize, rate: u64, clock: &dyn Clock) {
+        let now = clock.now().as_nanos() as u64;
+        let Some(risen) = self.risen(rate, now) else {
+            // Unless another limit was set meanwhile. Were it the same number, it would come back with the
+            // next change of the debt.
+            let _ = self.rate.compare_exchange(rate, 0, Ordering::Relaxed, Ordering::Relaxed);
+            return;
+        };
+        let cost_ns = (bytes as u64).saturating_mul(1_000_000_000) / risen;
+        let earliest = now.saturating_sub(CREDIT.as_nanos() as u64);
+        let start = |busy_until: u64| busy_until.max(earliest);
+        let latest = now + BACKLOG_MOST.as_nanos() as u64;
+        let after = |busy_until| Some(start(busy_until).saturating_add(cost_ns).min(latest));
+        let before = self.busy_until.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after);
+        let wait = Duration::from_nanos(start(before.unwrap_or(now)).saturating_sub(now));
+        if wait >= SLEEP_LEAST {
+            let wait = wait.min(SLEEP_MOST);
+            clock.sleep(wait);
+            self.note_stalled(wait, Duration::from_nanos(now) + wait);
+        }
+    }
+
+    /// What `rate` has become by `now`, if there still is one.
+    fn risen(&self, rate: u64, now: u64) -> Option<u64> {
+        let since = self.since.load(Ordering::Relaxed);
+        let doublings = now.saturating_sub(since) as f64 / DOUBLES_IN.as_nanos() as f64;
+        let risen = rate as f64 * doublings.exp2();
+        let is_over = |until: u64| until.saturating_add(UNUSED.as_nanos() as u64) < now;
+        let holds_nobody = is_over(self.held_until.load(Ordering::Relaxed));
+        match self.target.load(Ordering::Relaxed) {
+            0 => {
+                let is_used = !holds_nobody || !is_over(self.busy_until.load(Ordering::Relaxed));
+                (risen < RATE_FREE && is_used).then_some(risen as u64)
+            }
+            _ if self.is_pace.load(Ordering::Relaxed) && holds_nobody => None,
+            target => Some(risen.min(target as f64) as u64),
+        }
+    }
+
+    /// Whether writers keep a pace for compactions' sake.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.drains.lock().is_paced
+    }
+
+    /// Counts time that a writer waited, until then.
+    pub(crate) fn note_stalled(&self, duration: Duration, until: Duration) {
+        self.held_until.fetch_max(until.as_nanos() as u64, Ordering::Relaxed);
+        self.stalled_ns.fetch_add(duration.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// The time that writers have waited in all.
+    pub(crate) fn stalled(&self) -> Duration {
+        Duration::from_nanos(self.stalled_ns.load(Ordering::Relaxed))
+    }
+
+    /// Learns that it took so long to verify and sort a sealed MemTable: a part of its flush, where that was
+    /// a job of its own.
+    pub(crate) fn sorted(&self, took: Duration) {
+        self.drains.lock().sorting += took;
+    }
+
+    /// What was learnt of sorting since the last flush.
+    #[cfg(test)]
+    pub(crate) fn sorting(&self) -> Duration {
+        self.drains.lock().sorting
+    }
+
+    /// Learns that a flush emptied `bytes` of segments in `took`, after what was learnt of its sorting.
+    pub(crate) fn flushed(&self, bytes: u64, took: Duration) {
+        let mut drains = self.drains.lock();
+        let took = took + std::mem::take(&mut drains.sorting);
+        learn(&mut drains.flush, bytes, took);
+    }
+
+    /// Learns that a compaction took `bytes` out of level 0 in `took`.
+    pub(crate) fn drained_level_0(&self, bytes: u64, took: Duration) {
+        learn(&mut self.drains.lock().level_0, bytes, took);
+    }
+
+    /// The bytes that compactions take out of level 0 in a time.
+    pub(crate) fn could_drain_level_0(&self, time: Duration) -> u64 {
+        (self.drains.lock().level_0 * time.as_secs_f64()) as u64
+    }
+
+    /// Sets the rate by the debt that there is now. It is measured under the lock, so that of two
+    /// callers at once the later one has the last word.
+    pub(crate) fn set_debt(&self, now: Duration, measure: impl FnOnce() -> Debt) {
+        let mut drains = self.drains.lock();
+        let debt = measure();
+        let tolerable = (debt.sealed_limit + 1).saturating_sub(debt.sealed_free) as f64;
+        let sealed = debt.sealed.saturating_sub(debt.sealed_free) as f64 / tolerable;
+        let index = (debt.index_share - INDEX_FREE) / (1.0 - INDEX_FREE);
+        let runs = (debt.level_0_excess_runs - RUNS_FREE) / (RUNS_LIMIT - RUNS_FREE);
+        let segments = debt.compaction_bytes as f64 / debt.segment_bytes.max(1) as f64;
+        let bytes = (segments - DEBT_FREE_SEGMENTS) / (DEBT_LIMIT_SEGMENTS - DEBT_FREE_SEGMENTS);
+        let of_compaction =
+            even_rate_at(runs, drains.level_0).min(even_rate_at(bytes, drains.level_0));
+        let was_owed = self.is_owed_by_compaction.load(Ordering::Relaxed);
+        self.is_owed_by_compaction.store(of_compaction.is_finite(), Ordering::Relaxed);
+        let now = now.as_nanos() as u64;
+        let before = match self.rate.load(Ordering::Relaxed) {
+            0 => None,
+            rate => self.risen(rate, now),
+        };
+        let owed = rate_at(sealed.max(index), drains.flush).min(of_compaction);
+        drains.is_paced = before.is_some() && (was_owed || drains.is_paced) && debt.is_compacting;
+        let pace = if drains.is_paced { EVEN_MOST * drains.level_0 } else { f64::INFINITY };
+        self.is_pace.store(pace < owed, Ordering::Relaxed);
+        let rate = owed.min(pace);
+        let target = rate.max(RATE_FLOOR);
+        // What is drained, at least, is no rate to be reached step by step.
+        let rate = before.map_or(target, |before| target.min(drains.level_0.max(before as f64)));
+        let stored = |rate: f64| if rate.is_finite() { rate as u64 } else { 0 };
+        self.target.store(stored(target), Ordering::Relaxed);
+        self.since.store(now, Ordering::Relaxed);
+        // Last, so that who finds it finds the others.
+        self.rate.store(stored(rate), Ordering::Release);
+    }
+}
+
+/// The rate at a fraction `x` of the tolerable debt.
+fn rate_at(x: f64, drain: f64) -> f64 {
+    if x <= 0.0 { f64::INFINITY } else { drain * (1.0 - x).max(0.0) / x }
+}
+
+/// The same for a debt that is paid in few large pieces. While one of them is on its way, MemTables that were
+/// sealed before are still flushed, and may take the debt over its limit: up to a quarter of the drain is
+/// left to writers until it is twice the limit, which adds little to what the next piece takes away.
+fn even_rate_at(x: f64, drain: f64) -> f64 {
+    if x <= 0.0 {
+        f64::INFINITY
+    } else {
+        drain * (EVEN_MOST * (1.0 - x)).max((2.0 - x) / 4.0).max(0.0)
+    }
+}
+
+fn learn(drain: &mut f64, bytes: u64, took: Duration) {
+    let seconds = took.as_secs_f64();
+    if seconds > 0.0 && bytes > 0 {
+        *drain += DRAIN_WEIGHT * (bytes as f64 / seconds - *drain);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A moment.
+    const NOW: Duration = Duration::from_secs(1000);
+
+    fn rate(debt: Debt) -> u64 {
+        let stall = Stall::new();
+        stall.set_debt(NOW, || Debt { sealed_limit: 3, segment_bytes: 64 << 20, ..debt });
+        stall.rate.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn without_debt_writers_run_free() {
+        assert_eq!(rate(Debt::default()), 0);
+        assert_eq!(rate(Debt { level_0_excess_runs: 8.0, ..Debt::default() }), 0);
+    }
+
+    #[test]
+    fn the_rate_falls_step_by_step_and_never_to_nothing() {
+        let by_runs: Vec<u64> = (9..60)
+            .map(|runs| rate(Debt { level_0_excess_runs: f64::from(runs), ..Debt::default() }))
+            .collect();
+        assert!(by_runs.windows(2).all(|pair| pair[1] <= pair[0]));
+        assert!(by_runs.windows(2).all(|pair| pair[1] * 2 >= pair[0] || pair[1] < 20_000_000));
+        assert!(by_runs.iter().all(|&rate| rate >= RATE_FLOOR as u64));
+        let by_sealed: Vec<u64> =
+            (1..6).map(|sealed| rate(Debt { sealed, ..Debt::default() })).collect();
+        assert!(by_sealed.windows(2).all(|pair| pair[1] <= pair[0]));
+    }
+
+    const NONE: Debt = Debt {
+        sealed: 0,
+        sealed_limit: 3,
+        sealed_free: 0,
+        index_share: 0.0,
+        level_0_excess_runs: 0.0,
+        compaction_bytes: 0,
+        is_compacting: false,
+        segment_bytes: 1,
+    };
+
+    #[test]
+    fn what_sorting_takes_is_a_part_of_the_flush() {
+        let drain = |sorting| {
+            let stall = Stall::new();
+            sorting_of(&stall, sorting);
+            stall.flushed(100 << 20, Duration::from_secs(1));
+            let drains = stall.drains.lock();
+            assert_eq!(drains.sorting, Duration::ZERO, "the next one is sorted anew");
+            drains.flush
+        };
+        fn sorting_of(stall: &Stall, seconds: &[u64]) {
+            seconds.iter().for_each(|&took| stall.sorted(Duration::from_secs(took)));
+        }
+        let learnt = |seconds: f64| {
+            DRAIN_INITIAL + DRAIN_WEIGHT * (f64::from(100 << 20) / seconds - DRAIN_INITIAL)
+        };
+        assert_eq!([drain(&[]), drain(&[1]), drain(&[1, 2])], [1.0, 2.0, 4.0].map(learnt));
+    }
+
+    struct Counting(AtomicU64);
+
+    impl Clock for Counting {
+        fn now(&self) -> Duration {
+            Duration::from_nanos(self.0.load(Ordering::Relaxed))
+        }
+        fn sleep(&self, duration: Duration) {
+            assert!(duration >= SLEEP_LEAST && duration <= SLEEP_MOST);
+            self.0.fetch_add(duration.as_nanos() as u64, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_moment_of_overload_is_soon_over() {
+        let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
+        let debt = |level_0_excess_runs| Debt { level_0_excess_runs, ..NONE };
+        stall.set_debt(clock.now(), || debt(60.0));
+        (0..50).for_each(|_| stall.before_write(1 << 20, &clock));
+        stall.set_debt(clock.now(), || debt(9.0));
+        let eased = clock.now();
+        (0..50).for_each(|_| stall.before_write(100, &clock));
+        assert!(clock.now() - eased <= BACKLOG_MOST, "{:?}", clock.now() - eased);
+    }
+
+    #[test]
+    fn a_memtable_that_waits_for_its_flush_slows_writers_and_is_not_owed_by_compaction() {
+        let stall = Stall::new();
+        let owes = |debt: Debt| {
+            stall.set_debt(NOW, || debt);
+            (stall.rate.load(Ordering::Relaxed) > 0, stall.waits_for_compaction())
+        };
+        assert_eq!(owes(NONE), (false, false));
+        assert_eq!(owes(Debt { sealed: 1, ..NONE }), (true, false));
+        assert_eq!(owes(Debt { sealed: 1, level_0_excess_runs: 9.0, ..NONE }), (true, true));
+        assert_eq!(owes(Debt { compaction_bytes: 65, ..NONE }), (true, true));
+        assert!(!owes(NONE).1);
+    }
+
+    #[test]
+    fn a_pool_is_filled_to_a_half_before_it_slows_writers_and_then_step_by_step() {
+        let pool = |sealed| {
+            let (stall, debt) = (Stall::new(), Debt { segment_bytes: 1, ..Debt::default() });
+            stall.set_debt(NOW, || Debt { sealed, sealed_limit: 14, sealed_free: 7, ..debt });
+            stall.rate.load(Ordering::Relaxed)
+        };
+        assert!((0..=7).all(|sealed| pool(sealed) == 0));
+        let rates: Vec<u64> = (8..=15).map(pool).collect();
+        assert!(rates.windows(2).all(|pair| pair[1] < pair[0]), "{rates:?}");
+        // The first segment beyond slows nobody to less than what is flushed meanwhile.
+        assert!(rates[0] as f64 > DRAIN_INITIAL && rates[7] == RATE_FLOOR as u64, "{rates:?}");
+    }
+
+    #[test]
+    fn index_that_outgrows_its_share_of_the_memory_slows_writers() {
+        assert_eq!(rate(Debt { index_share: INDEX_FREE, ..Debt::default() }), 0);
+        let rates =
+            [0.6, 0.8, 1.0].map(|index_share| rate(Debt { index_share, ..Debt::default() }));
+        assert!(rates[0] > rates[1] && rates[1] > rates[2], "{rates:?}");
+    }
+
+    #[test]
+    fn a_slowed_writer_waits_in_short_turns() {
+        let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
+        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22.0, ..NONE });
+        // At half of the limit writers get just the drain rate: 100 MB in about a second.
+        for _ in 0..100_000 {
+            stall.before_write(1000, &clock);
+        }
+        let seconds = clock.now().as_secs_f64();
+        assert!((0.9..1.1).contains(&seconds), "{seconds}");
+    }
+
+    /// The bytes that a writer who never rests writes in `duration`.
+    fn written_in(stall: &Stall, clock: &Counting, duration: Duration) -> u64 {
+        let (end, mut bytes) = (clock.now() + duration, 0);
+        while clock.now() < end {
+            stall.before_write(1000, clock);
+            clock.0.fetch_add(400, Ordering::Relaxed);
+            bytes += 1000;
+        }
+        bytes
+    }
+
+    #[test]
+    fn each_put_waits_its_own_share() {
+        let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
+        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22.0, ..NONE });
+        written_in(&stall, &clock, Duration::from_secs(1));
+        for _ in 0..1000 {
+            let before = clock.now();
+            stall.before_write(1000, &clock);
+            let waited = clock.now() - before;
+            assert!((9..=11).contains(&waited.as_micros()), "1,000 bytes of 100 MB/s: {waited:?}");
+        }
+    }
+
+    #[test]
+    fn when_a_merge_ends_the_rate_rises_step_by_step() {
+        let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
+        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22.0, ..NONE });
+        written_in(&stall, &clock, Duration::from_secs(1));
+        stall.set_debt(clock.now(), || NONE);
+        let by_second: Vec<u64> =
+            (0..3).map(|_| written_in(&stall, &clock, Duration::from_secs(1))).collect();
+        // A rate that doubles in a second writes 1.44 times what it began with meanwhile.
+        for (wanted, written) in [144e6, 288e6, 577e6].into_iter().zip(by_second) {
+            assert!((0.95..1.05).contains(&(written as f64 / wanted)), "{written} of {wanted}");
+        }
+    }
+
+    #[test]
+    fn writers_that_were_slowed_get_twice_the_drain_until_compactions_rest() {
+        let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
+        let compacting = Debt { is_compacting: true, ..NONE };
+        stall.set_debt(clock.now(), || compacting);
+        assert_eq!(stall.rate.load(Ordering::Relaxed), 0, "they were not slowed yet");
+        stall.set_debt(clock.now(), || Debt { sealed: 1, ..compacting });
+        stall.set_debt(clock.now(), || compacting);
+        assert_eq!(stall.target.load(Ordering::Relaxed), 0, "only a flush slowed them");
+        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22.0, ..compacting });
+        written_in(&stall, &clock, Duration::from_secs(1));
+        stall.set_debt(clock.now(), || compacting);
+        assert!(!stall.waits_for_compaction(), "nothing is owed");
+        written_in(&stall, &clock, Duration::from_secs(2));
+        let written = written_in(&stall, &clock, Duration::from_secs(1)) as f64;
+        assert!((0.95..1.05).contains(&(written / (2.0 * DRAIN_INITIAL))), "{written}");
+        // A MemTable that is flushed meanwhile changes nothing.
+        stall.set_debt(clock.now(), || Debt { sealed: 1, ..compacting });
+        stall.set_debt(clock.now(), || compacting);
+        assert!(stall.is_paced());
+        stall.set_debt(clock.now(), || NONE);
+        let written = written_in(&stall, &clock, Duration::from_secs(1)) as f64;
+        assert!(written > 2.5 * DRAIN_INITIAL, "{written}");
+    }
+
+    #[test]
+    fn a_pace_that_holds_nobody_back_is_gone() {
+        let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
+        let compacting = Debt { is_compacting: true, ..NONE };
+        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22.0, ..compacting });
+        written_in(&stall, &clock, Duration::from_secs(1));
+        stall.set_debt(clock.now(), || compacting);
+        // Someone writes on, a fifth of what might be.
+        for _ in 0..6 * 400 {
+            stall.before_write(1000, &clock);
+            clock.0.fetch_add(50_000, Ordering::Relaxed);
+        }
+        assert_eq!(stall.rate.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_writer_that_waits_for_a_segment_keeps_its_pace() {
+        let stall = Stall::new();
+        let compacting = Debt { is_compacting: true, ..NONE };
+        stall.set_debt(NOW, || Debt { level_0_excess_runs: 22.0, ..compacting });
+        stall.set_debt(NOW, || compacting);
+        assert!(stall.is_paced());
+        let (waited, until) = (Duration::from_millis(300), NOW + Duration::from_millis(300));
+        stall.note_stalled(waited, until);
+        stall.set_debt(until, || compacting);
+        assert!(stall.is_paced());
+    }
+
+    #[test]
+    fn a_rate_that_nobody_used_is_gone() {
+        let (stall, clock) = (Stall::new(), Counting(AtomicU64::new(0)));
+        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22.0, ..NONE });
+        written_in(&stall, &clock, Duration::from_secs(1));
+        stall.set_debt(clock.now(), || NONE);
+        clock.sleep(SLEEP_MOST);
+        stall.before_write(1000, &clock);
+        assert!(stall.rate.load(Ordering::Relaxed) > 0, "not after a moment");
+        (0..6).for_each(|_| clock.sleep(SLEEP_MOST));
+        stall.before_write(1000, &clock);
+        assert_eq!(stall.rate.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_sleep_that_was_too_long_costs_no_rate() {
+        struct Late(Counting);
+        impl Clock for Late {
+            fn now(&self) -> Duration {
+                self.0.now()
+            }
+            fn sleep(&self, duration: Duration) {
+                self.0.0.fetch_add(duration.as_nanos() as u64 + 50_000, Ordering::Relaxed);
+            }
+        }
+        let (stall, clock) = (Stall::new(), Late(Counting(AtomicU64::new(0))));
+        stall.set_debt(clock.now(), || Debt { level_0_excess_runs: 22.0, ..NONE });
+        (0..100_000).for_each(|_| stall.before_write(1000, &clock));
+        let seconds = clock.now().as_secs_f64();
+        assert!((0.99..1.01).contains(&seconds), "100 MB of 100 MB/s: {seconds}");
+    }
+}
