@@ -12,7 +12,7 @@ use std::sync::Arc;
 const CHUNK_BYTES: u32 = 64 << 10;
 
 /// The version that is written.
-const NOW: u32 = 3;
+const NOW: u32 = 4;
 
 fn device() -> MemoryZones {
     MemoryZones::new(Geometry::of_blocks(1, 2, 8, CHUNK_BYTES))

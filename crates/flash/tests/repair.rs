@@ -186,7 +186,8 @@ fn what_a_device_is_made_of_is_found_in_its_journal_again() {
 fn log_chunk(dir: &Path) -> PathBuf {
     let is_log = |path: &PathBuf| {
         let bytes = fs::read(path).unwrap();
-        bytes.len() >= 4 * BLOCK as usize && bytes[..4] == 0x4c46_4b45u32.to_le_bytes()
+        // A record that names an edit of the journal.
+        bytes.len() >= 4 * BLOCK as usize && bytes[..4] == 0x4d46_4b45u32.to_le_bytes()
     };
     (4..40).map(|place| chunk(dir, place)).filter(|path| path.exists()).find(is_log).unwrap()
 }
@@ -308,7 +309,7 @@ fn a_repair_without_the_newest_snapshot_takes_nothing_of_an_abandoned_history() 
     let dir = device_with_an_abandoned_history(1);
     let expected = content(&open(copy(dir.path()).path()).unwrap());
     let (path, blocks) = newest(dir.path());
-    assert!(blocks > 4, "{blocks}");
+    assert!(blocks >= 4, "{blocks}");
     // The snapshot, and more and more of the edits behind it.
     for last in 1..blocks {
         let dir = copy(dir.path());
@@ -375,4 +376,85 @@ fn a_file_whose_removal_is_lost_never_reads_what_took_its_place() {
         }
     }
     assert!(dropped >= 2, "no chunk was used again");
+}
+
+/// Cuts a file off within a block, or makes the block zeros.
+fn lose(path: &Path, block: u64, is_cut: bool) {
+    match is_cut {
+        true => {
+            fs::File::options().write(true).open(path).unwrap().set_len(block * BLOCK + 7).unwrap()
+        }
+        false => change(path, block * BLOCK, |bytes| bytes.fill(0)),
+    }
+}
+
+#[test]
+fn a_journal_without_the_edits_that_a_log_proves_refuses_writers_and_is_repaired() {
+    let dir = device();
+    let storage = open(dir.path()).unwrap();
+    write(&storage, "newest", 9);
+    let log = storage.create_log("newest-log", 100_000).unwrap();
+    for at in 0..3 {
+        log.write_at(at * 100, &[b'n'; 100]).and_then(|()| log.sync()).unwrap();
+    }
+    drop((log, storage));
+    let (path, blocks) = newest(dir.path());
+    let name = path.file_name().unwrap();
+    assert!(blocks >= 4, "{blocks}");
+    for (at, is_cut) in (0..blocks).flat_map(|at| [(at, true), (at, false)]) {
+        let dir = copy(dir.path());
+        lose(&dir.path().join(name), at, is_cut);
+        let refused = open(dir.path()).err().unwrap().to_string();
+        assert!(refused.contains("durable"), "{at}, {is_cut}: {refused}");
+        assert!(look(&FileZones::open_to_look(dir.path()).unwrap()).unwrap().doubt.is_some());
+        let repaired = repaired(dir.path()).unwrap();
+        let is_told = repaired.problems.iter().any(|problem| problem.contains("are lost"));
+        assert!(is_told || at == 0 && !is_cut, "{at}, {is_cut}: {:?}", repaired.problems);
+        let found = content(&open(dir.path()).unwrap());
+        let is_log = |bytes: &Option<Vec<u8>>| {
+            bytes.as_ref().is_some_and(|bytes| bytes.starts_with(&[b'n'; 300]))
+        };
+        assert!(found.values().any(is_log), "{at}, {is_cut}: {:?}", found.keys());
+    }
+}
+
+#[test]
+fn no_lost_block_of_a_closed_journal_shows_an_older_directory() {
+    let dir = device();
+    let storage = open(dir.path()).unwrap();
+    let user = storage.lock().unwrap();
+    write(&storage, "newest", 9);
+    storage.remove("1-5").unwrap();
+    drop((user, storage));
+    let expected = content(&open(copy(dir.path()).path()).unwrap());
+    assert!(expected.contains_key("newest") && !expected.contains_key("1-5"));
+    let (_, blocks) = newest(dir.path());
+    assert_eq!(blocks, 2, "a header and a snapshot");
+    for place in 0..4 {
+        let blocks = fs::metadata(chunk(dir.path(), place)).unwrap().len() / BLOCK;
+        for (at, is_cut) in (0..blocks).flat_map(|at| [(at, true), (at, false)]) {
+            let dir = copy(dir.path());
+            lose(&chunk(dir.path(), place), at, is_cut);
+            assert!(content(&open(dir.path()).unwrap()) == expected, "{place}, {at}, {is_cut}");
+        }
+    }
+}
+
+#[test]
+fn a_close_without_changes_writes_nothing() {
+    let dir = device();
+    let chunks = || -> Vec<Vec<u8>> {
+        let read = |place| fs::read(chunk(dir.path(), place)).unwrap_or_default();
+        (0..4).map(read).collect()
+    };
+    let storage = open(dir.path()).unwrap();
+    let before = chunks();
+    drop(storage.lock().unwrap());
+    assert!(chunks() == before);
+    write(&storage, "newest", 9);
+    drop(storage.lock().unwrap());
+    let closed = chunks();
+    assert!(closed != before);
+    drop(storage.lock().unwrap());
+    assert!(chunks() == closed);
 }

@@ -74,11 +74,11 @@ fn a_journal_that_cannot_be_read_fails_the_open_and_nothing_is_changed() {
 fn a_log_that_cannot_be_read_fails_the_open() {
     let device = device();
     let expected = content(&open(&device).unwrap());
-    // Chunks that begin with a record.
+    // Chunks that begin with a record that names an edit of the journal.
     let is_log = |chunk: &Chunk| {
         let mut first = vec![0; BLOCK_BYTES as usize];
         let found = device.read(*chunk, 0, &mut first);
-        found.is_ok() && first[..4] == 0x4c46_4b45u32.to_le_bytes()
+        found.is_ok() && first[..4] == 0x4d46_4b45u32.to_le_bytes()
     };
     let chunks = (4..24).map(|index| device.geometry().chunk(index));
     let chunks: Vec<Chunk> = chunks.filter(is_log).collect();

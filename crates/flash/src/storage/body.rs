@@ -3,6 +3,7 @@
 use super::content::Content;
 use super::format::{self, Extent, LOG_HEADER, Made};
 use super::heat::Reads;
+use super::proof::Proof;
 use super::stay::Stay;
 use crate::Chunk;
 use crate::zones::{BLOCK_BYTES, Zones};
@@ -153,7 +154,7 @@ impl Body {
 
     /// Finds the writes of a log on its chunks. Says which of these are bad and may have had some. A bad one is the log's no
     /// more if it is known that none was in it: chunks are written in order, and one before it has room.
-    pub(super) fn scan(&self, zones: &dyn Zones) -> Result<Vec<u32>> {
+    pub(super) fn scan(&self, zones: &dyn Zones, proof: &mut Proof) -> Result<Vec<u32>> {
         let mut pieces = self.pieces.write();
         let mut position = self.position.lock();
         let geometry = zones.geometry();
@@ -172,6 +173,7 @@ impl Body {
             loop {
                 while let Some((offset, len)) = self.write_at(&mut content, at)? {
                     pieces.writes.push(Write { offset, len, chunk, at });
+                    proof.learn(content.from(at, LOG_HEADER)?, extent.chunk);
                     at += (LOG_HEADER as u64 + u64::from(len)).next_multiple_of(BLOCK_BYTES);
                 }
                 let remains = self.remains_at(&mut content, at, chunk, &pieces.writes)?;

@@ -5,7 +5,7 @@ use super::body::Body;
 use super::directory::{Files, files, snapshot};
 use super::format::{Extent, Op};
 use super::heat::Reads;
-use super::journal::{self, Journal};
+use super::journal::{self, Journal, Marks};
 use super::levelling::Levelling;
 use super::settling::Settling;
 use super::slots::{self, Need};
@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) struct Core {
     pub(super) zones: Arc<dyn Zones>,
     pub(super) state: Mutex<State>,
+    pub(super) marks: Arc<Marks>,
     /// A chunk was given back.
     pub(super) given_back: Condvar,
     /// What was read of which chunk.
@@ -72,8 +73,8 @@ impl Core {
         to_read: bool,
     ) -> Result<Self> {
         let lock = zones.lock()?;
-        let found = journal::find(&*zones)?;
-        let files = files(&*zones, policy, &found)?;
+        let mut found = journal::find(&*zones)?;
+        let files = files(&*zones, policy, &mut found)?;
         files.check(&*zones)?;
         let Files { names, next_id, mut space, shrunk, .. } = files;
         let journal = if to_read {
@@ -84,7 +85,7 @@ impl Core {
             slots::settle(&mut space, &*zones)?;
             Journal::begin(zones.clone(), &found)?
         };
-        let doubt = found.doubt;
+        let (doubt, marks) = (found.doubt, journal.marks.clone());
         let (leaving, unmovable, usual) = Default::default();
         let reads = space.heat.reads.clone();
         let levelling = Levelling::new(space.wear.all());
@@ -99,6 +100,7 @@ impl Core {
         Ok(Core {
             zones,
             state,
+            marks,
             given_back,
             reads,
             settling,
@@ -109,6 +111,16 @@ impl Core {
             doubt,
             _lock: lock,
         })
+    }
+
+    /// Writes the directory a second time, as nothing follows.
+    pub(super) fn close_journal(&self) {
+        let State { journal, names, space, .. } = &mut *self.state.lock();
+        journal.close(|| {
+            // The snapshot has the resets.
+            space.wear.tell();
+            snapshot(names, space)
+        });
     }
 
     /// A chunk to write data of this lifetime into. Fails with an error that says so if the device is full.
@@ -385,7 +397,7 @@ impl State {
         if !self.space.needs_reset(chunk) {
             return Ok(Some(Lease { chunk, at: 0 }));
         }
-        if free_after > self.journal.durable
+        if free_after > self.journal.durable()
             && let Err(error) = self.journal.flush()
         {
             self.space.close(chunk);

@@ -2,7 +2,8 @@
 
 use super::body::Body;
 use super::format::{Extent, Op};
-use super::journal::{Found, journal_bytes};
+use super::journal::{Found, JOURNAL_CHUNKS, journal_bytes};
+use super::proof::Proof;
 use super::space::Space;
 use super::wear::Wear;
 use crate::placement::Policy;
@@ -22,6 +23,8 @@ pub(super) struct Files {
     pub(super) lost: Vec<Lost>,
     /// Logs that had chunks which have gone bad with nothing in them, and are without these now.
     pub(super) shrunk: Vec<Arc<Body>>,
+    /// The last edit of the journal that was durable, if it is lost.
+    pub(super) lost_edit: Option<u64>,
 }
 
 /// A file that is not whole, as chunks with parts of it have gone bad.
@@ -40,16 +43,17 @@ pub struct Lost {
 /// The part of the journal's chunk that may tell how worn chunks are: what is left is for names.
 const WEAR_OF_JOURNAL: u64 = 8;
 
-/// The files that a journal says there are.
+/// The files that a journal says there are. `found` is in doubt if logs prove that its end is lost.
 pub(super) fn files(
     zones: &dyn Zones,
     policy: Box<dyn Policy + Send>,
-    found: &Found,
+    found: &mut Found,
 ) -> Result<Files> {
     let lost = |what: String| Error::corruption(zones.describe(), 0, what);
     let mut replay = Replay::new(zones.geometry().chunks());
     found.ops.iter().try_for_each(|op| replay.apply(op)).map_err(lost)?;
-    let Replay { names, next_id, wear, .. } = replay;
+    let Replay { names, ids, next_id, wear } = replay;
+    let mut proof = Proof::new(found.sequence());
     let mut space = Space::new(zones, policy, wear)?;
     let (mut all_lost, mut shrunk) = (Vec::new(), Vec::new());
     // Nothing is written behind what was cut off: files have what comes there.
@@ -57,7 +61,7 @@ pub(super) fn files(
     for (name, body) in &names {
         let is_log = body.log_bytes.is_some();
         let before = body.pieces.read().extents.len();
-        let of_log = if is_log { body.scan(zones)? } else { Vec::new() };
+        let of_log = if is_log { body.scan(zones, &mut proof)? } else { Vec::new() };
         let extents = body.pieces.read().extents.clone();
         if !extents.iter().all(|extent| space.found(extent)) {
             return Err(lost(format!("{name} has chunks that are not there, or the journal's")));
@@ -78,6 +82,15 @@ pub(super) fn files(
             all_lost.push(Lost { name, is_log, chunks, bytes });
         }
     }
+    for index in
+        (JOURNAL_CHUNKS as u32..).take_while(|index| (*index as usize) < zones.geometry().chunks())
+    {
+        if space.live(index) == 0 {
+            proof.seek(zones, index, |id| id >= next_id || ids.contains_key(&id))?;
+        }
+    }
+    found.doubt = found.doubt.take().or_else(|| proof.doubt());
+    let lost_edit = proof.edit();
     for body in names.values().filter(|body| body.log_bytes.is_none()) {
         let pieces = body.pieces.read();
         for extent in &pieces.extents {
@@ -86,7 +99,7 @@ pub(super) fn files(
             }
         }
     }
-    Ok(Files { names, next_id, space, lost: all_lost, shrunk })
+    Ok(Files { names, next_id, space, lost: all_lost, shrunk, lost_edit })
 }
 
 impl Files {

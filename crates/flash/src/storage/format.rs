@@ -10,13 +10,19 @@ pub(super) use ops::{Extent, Made, Op, Resets};
 use ops::{put_op, take_op};
 
 const HEADER_MAGIC: &[u8; 8] = b"ESKRFLSH";
-const VERSION: u32 = 3;
-/// It said nothing of resets; and before version 3, nothing was said of how long a file is expected to live.
+const VERSION: u32 = 4;
+/// It said nothing of resets. Lifetimes are expected since version 3. Since version 4, records of logs name edits.
 const FIRST_VERSION: u32 = 1;
 const HEADER_CHECKED: usize = 32;
 const EDIT_MAGIC: u32 = 0x4a46_4b45;
 const EDIT_HEADER: usize = 24;
 const LOG_MAGIC: u32 = 0x4c46_4b45;
+/// The first 4 bytes of a record that names an edit of the journal.
+const NAMING_LOG_MAGIC: u32 = 0x4d46_4b45;
+/// The first version whose logs may have such records.
+pub(super) const NAMING_VERSION: u32 = 4;
+/// No more edits fit into the chunks of the journal.
+const EDITS_MAX: u64 = 1 << 16;
 /// Bytes before the payload of a log's record.
 pub(super) const LOG_HEADER: usize = 32;
 
@@ -72,6 +78,11 @@ pub(super) fn check_header(block: &[u8], geometry: &Geometry) -> Result<Option<H
         return Err(format!("{reason}; open it as it was made"));
     }
     Ok(Some(found))
+}
+
+/// The version of a chunk of the journal whose first block is whole.
+pub(super) fn version_of(block: &[u8]) -> u32 {
+    u32_at(block, 8)
 }
 
 /// The geometry that the first block of a chunk of the journal names. `None` if it is something else.
@@ -146,7 +157,11 @@ pub(super) fn resembles_edit(block: &[u8], sequence: u64) -> bool {
 
 /// Whether a block has a sign of a record of the log `id`.
 pub(super) fn resembles_log(block: &[u8], id: u64) -> bool {
-    u32_at(block, 0) == LOG_MAGIC || u64_at(block, 8) == id
+    is_log(block) || u64_at(block, 8) == id
+}
+
+fn is_log(head: &[u8]) -> bool {
+    matches!(u32_at(head, 0), LOG_MAGIC | NAMING_LOG_MAGIC)
 }
 
 /// The sequence number of an edit that begins so. `None` if it is none.
@@ -155,16 +170,19 @@ pub(super) fn sequence_of(input: &[u8]) -> Option<u64> {
     (u32_at(head, 0) == EDIT_MAGIC).then(|| u64_at(head, 8))
 }
 
-/// A write into the log `id` at `offset`, as bytes: whole blocks.
-pub(super) fn encode_log(id: u64, offset: u64, bytes: &[u8]) -> Vec<u8> {
+/// A write into the log `id` at `offset`, as bytes: whole blocks. All edits up to `durable` survive power loss when this is
+/// written; `None` for a record that does not say so.
+pub(super) fn encode_log(id: u64, offset: u64, durable: Option<u64>, bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity((LOG_HEADER + bytes.len()).next_multiple_of(BLOCK));
-    out.extend_from_slice(&LOG_MAGIC.to_le_bytes());
+    let magic = if durable.is_some() { NAMING_LOG_MAGIC } else { LOG_MAGIC };
+    let named = durable.map(|durable| (durable as u32).to_le_bytes());
+    out.extend_from_slice(&magic.to_le_bytes());
     out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     out.extend_from_slice(&id.to_le_bytes());
     out.extend_from_slice(&offset.to_le_bytes());
-    let checksum = crc32c_append(crc32c(&out), bytes);
-    out.extend_from_slice(&checksum.to_le_bytes());
-    out.extend_from_slice(&0u32.to_le_bytes());
+    let checksum = crc32c_append(crc32c(&out), named.as_ref().map_or(&[], |named| &named[..]));
+    out.extend_from_slice(&crc32c_append(checksum, bytes).to_le_bytes());
+    out.extend_from_slice(&named.unwrap_or_default());
     out.extend_from_slice(bytes);
     out.resize(out.len().next_multiple_of(BLOCK), 0);
     out
@@ -172,15 +190,20 @@ pub(super) fn encode_log(id: u64, offset: u64, bytes: &[u8]) -> Vec<u8> {
 
 /// The log whose record begins so, if it is one.
 pub(super) fn log_of(input: &[u8]) -> Option<u64> {
-    let head = input.get(..LOG_HEADER)?;
-    let id = (u32_at(head, 0) == LOG_MAGIC).then(|| u64_at(head, 8))?;
+    let id = log_in(input)?;
     decode_log(input, id).map(|_| id)
+}
+
+/// The log whose record seems to begin so.
+pub(super) fn log_in(input: &[u8]) -> Option<u64> {
+    let head = input.get(..LOG_HEADER)?;
+    is_log(head).then(|| u64_at(head, 8))
 }
 
 /// How long the record of the log `id` is that begins so. `None` if it is another's.
 pub(super) fn log_bytes(input: &[u8], id: u64) -> Option<usize> {
     let head = input.get(..LOG_HEADER)?;
-    let is_of_it = u32_at(head, 0) == LOG_MAGIC && u64_at(head, 8) == id;
+    let is_of_it = is_log(head) && u64_at(head, 8) == id;
     is_of_it.then(|| LOG_HEADER + u32_at(head, 4) as usize)
 }
 
@@ -189,8 +212,17 @@ pub(super) fn decode_log(input: &[u8], id: u64) -> Option<(u64, u32)> {
     let end = log_bytes(input, id)?;
     let (head, len) = (&input[..LOG_HEADER], (end - LOG_HEADER) as u32);
     let bytes = input.get(LOG_HEADER..end)?;
-    let is_whole = crc32c_append(crc32c(&head[..24]), bytes) == u32_at(head, 24);
-    is_whole.then(|| (u64_at(head, 16), len))
+    let named = if u32_at(head, 0) == NAMING_LOG_MAGIC { &head[28..32] } else { &[] };
+    let checksum = crc32c_append(crc32c_append(crc32c(&head[..24]), named), bytes);
+    (checksum == u32_at(head, 24)).then(|| (u64_at(head, 16), len))
+}
+
+/// The edit that was durable when the whole record that begins so was written, if it follows the edit `last`.
+pub(super) fn edit_behind(record: &[u8], last: u64) -> Option<u64> {
+    let head = record.get(..LOG_HEADER)?;
+    let behind = u64::from(u32_at(head, 28).wrapping_sub(last as u32));
+    let is_proof = u32_at(head, 0) == NAMING_LOG_MAGIC && (1..=EDITS_MAX).contains(&behind);
+    is_proof.then(|| last + behind)
 }
 
 #[cfg(test)]
@@ -231,20 +263,37 @@ mod tests {
 
     #[test]
     fn every_flipped_bit_is_noticed() {
-        let (edit, log) = (encode_edit(5, 4, &ops()), encode_log(9, 4_000, &[7; 100]));
-        assert_eq!(decode_log(&log, 9), Some((4_000, 100)));
-        assert_eq!(decode_log(&log, 8), None, "of another log");
+        let edit = encode_edit(5, 4, &ops());
         let used = EDIT_HEADER + u32_at(&edit, 4) as usize;
         for at in (0..used).filter(|at| !(20..24).contains(at)) {
             let mut damaged = edit.clone();
             damaged[at] ^= 4;
             assert_eq!(decode_edit(&damaged, 5), None, "byte {at}");
         }
-        for at in (0..LOG_HEADER + 100).filter(|at| !(28..32).contains(at)) {
-            let mut damaged = log.clone();
-            damaged[at] ^= 4;
-            assert_eq!(decode_log(&damaged, 9), None, "byte {at}");
+        for durable in [None, Some(3)] {
+            let log = encode_log(9, 4_000, durable, &[7; 100]);
+            assert_eq!(decode_log(&log, 9), Some((4_000, 100)));
+            assert_eq!(decode_log(&log, 8), None, "of another log");
+            let is_checked = |at: &usize| durable.is_some() || !(28..32).contains(at);
+            for at in (0..LOG_HEADER + 100).filter(is_checked) {
+                let mut damaged = log.clone();
+                damaged[at] ^= 4;
+                assert_eq!(decode_log(&damaged, 9), None, "byte {at}");
+            }
         }
+    }
+
+    #[test]
+    fn a_record_of_a_log_names_an_edit_behind_another() {
+        let named = |durable, last| edit_behind(&encode_log(9, 0, durable, &[7]), last);
+        assert_eq!(
+            [named(Some(5), 4), named(Some(5), 5), named(Some(5), 6)],
+            [Some(5), None, None]
+        );
+        assert_eq!(named(None, 0), None);
+        let wrapped = (1 << 32) + 1;
+        assert_eq!(named(Some(wrapped), wrapped - 3), Some(wrapped));
+        assert_eq!(named(Some(wrapped), wrapped - EDITS_MAX - 1), None);
     }
 
     #[test]
@@ -256,18 +305,18 @@ mod tests {
         assert_eq!(check_header(&[0; BLOCK], &geometry), Ok(None));
         let other = Geometry::of_blocks(4, 2, 100, 1 << 20);
         assert!(check_header(&block, &other).unwrap_err().contains("as it was made"));
-        for version in [1, 2] {
+        for version in [1, 2, 3] {
             let older = header_of(version, &geometry, written);
             assert_eq!(check_header(&older, &geometry), Ok(Some(written)));
             assert!(check_header(&older, &other).unwrap_err().contains("as it was made"));
         }
         let damaged = {
             let mut block = block.clone();
-            block[8] = 4;
+            block[8] = 5;
             block
         };
         assert_eq!(check_header(&damaged, &geometry), Ok(None));
-        let newer = header_of(4, &geometry, written);
-        assert!(check_header(&newer, &geometry).unwrap_err().contains("version 4"));
+        let newer = header_of(5, &geometry, written);
+        assert!(check_header(&newer, &geometry).unwrap_err().contains("version 5"));
     }
 }

@@ -5,6 +5,9 @@
 //! whole; of several, the newest generation does. So the one before is left until the new one is whole, and what a
 //! process that died left half written is never appended to.
 //!
+//! An edit that damage takes from the end leaves no trace there. So records of logs name the edit that was durable when they
+//! were written (`proof`); and a close writes the directory a second time, as a generation of its own.
+//!
 //! A chunk that has gone bad may have had the newest. So a generation says which of these chunks were bad when it was
 //! written: the one after it can only be in the first of those that follow and were not.
 
@@ -15,6 +18,7 @@ use crate::{Chunk, Geometry};
 use esker_base::{Error, Result};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Chunks that hold nothing but the journal, one of them at a time: more than two, as some go bad.
 pub(crate) const JOURNAL_CHUNKS: usize = 4;
@@ -31,15 +35,46 @@ pub(super) struct Journal {
     /// Which of the journal's chunks is written, and where.
     current: usize,
     at: u64,
-    /// The last edit written, and the last known durable.
+    /// The last edit written.
     pub(super) sequence: u64,
-    pub(super) durable: u64,
+    pub(super) marks: Arc<Marks>,
     /// The first failure; or that nothing may be written.
     failed: Option<Error>,
     /// Whether its generation is of this process.
     is_begun: bool,
+    /// The edit that closed it.
+    closed: Option<u64>,
     /// Since it was opened.
     pub(super) written_bytes: u64,
+}
+
+/// How far the journal was written, known without its lock.
+#[derive(Default)]
+pub(super) struct Marks {
+    /// The last whole edit written, and the last known durable.
+    written: AtomicU64,
+    durable: AtomicU64,
+    /// Whether records of logs may name edits.
+    is_named: AtomicBool,
+}
+
+impl Marks {
+    /// The edit that a log's record is to name.
+    pub(super) fn named(&self) -> Option<u64> {
+        self.is_named.load(Ordering::Acquire).then(|| self.durable())
+    }
+
+    /// Makes all that was written on a device survive power loss.
+    pub(super) fn flush(&self, zones: &dyn Zones) -> Result<()> {
+        let written = self.written.load(Ordering::Acquire);
+        zones.flush()?;
+        self.durable.fetch_max(written, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
 }
 
 /// How much of one of its chunks is written.
@@ -56,6 +91,7 @@ pub(super) struct Found {
     sequence: u64,
     /// Where its last edit ends in its chunk.
     end: u64,
+    version: u32,
     /// Why there may have been a newer one.
     pub(super) doubt: Option<String>,
     /// All changes that lead to the directory as it is.
@@ -90,6 +126,7 @@ pub(super) fn find(zones: &dyn Zones) -> Result<Found> {
         let first = content.from(0, BLOCK_BYTES as usize)?;
         let first = &first[..first.len().min(BLOCK_BYTES as usize)];
         let is_cut_off = first.is_empty() && !has_more;
+        let version = if first.is_empty() { 0 } else { format::version_of(first) };
         let header = format::check_header(first, &geometry);
         let header = header.map_err(|what| Error::corruption(zones.describe(), 0, what))?;
         let Some(Header { generation, bad }) = header else {
@@ -101,7 +138,8 @@ pub(super) fn find(zones: &dyn Zones) -> Result<Found> {
         match edits(&mut content)? {
             Some(Edits { sequence, end, ops }) if generation > found.generation => {
                 let current = Some(place);
-                found = Found { generation, current, bad, sequence, end, doubt: None, ops };
+                let doubt = None;
+                found = Found { generation, current, bad, sequence, end, version, doubt, ops };
             }
             Some(_) => {}
             None => suspects.push((place, generation)),
@@ -174,14 +212,25 @@ pub(crate) fn from_the_oldest(zones: &dyn Zones) -> Vec<Chunk> {
 
 impl Found {
     fn nothing() -> Self {
-        let (generation, sequence, end) = (0, 0, 0);
-        Found { generation, current: None, bad: 0, sequence, end, doubt: None, ops: Vec::new() }
+        let (generation, sequence, end, version) = (0, 0, 0, 0);
+        let (current, bad, doubt, ops) = Default::default();
+        Found { generation, current, bad, sequence, end, version, doubt, ops }
     }
 
     /// What a repair has found, which is to be written behind the chunk `current`.
     pub(super) fn mended(generation: u64, current: usize, sequence: u64) -> Self {
         let current = Some(current);
         Found { generation, current, sequence, ..Found::nothing() }
+    }
+
+    /// The last edit.
+    pub(super) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Edits up to this one were lost: the next one follows it.
+    pub(super) fn skip_to(&mut self, sequence: u64) {
+        self.sequence = sequence;
     }
 
     /// Whether nothing was ever written.
@@ -339,17 +388,22 @@ impl Journal {
         let current = found.current.unwrap_or(JOURNAL_CHUNKS - 1);
         // What is written next has to be a snapshot.
         let at = journal_bytes(&zones.geometry());
-        let (durable, failed) = (sequence, None);
-        let (is_begun, written_bytes) = (false, 0);
+        let marks = Arc::new(Marks {
+            written: sequence.into(),
+            durable: sequence.into(),
+            is_named: (found.version >= format::NAMING_VERSION).into(),
+        });
+        let (failed, is_begun, closed, written_bytes) = (None, false, None, 0);
         Journal {
             zones,
             generation,
             current,
             at,
             sequence,
-            durable,
+            marks,
             failed,
             is_begun,
+            closed,
             written_bytes,
         }
     }
@@ -366,12 +420,15 @@ impl Journal {
     /// failure is for good.
     pub(super) fn write(&mut self, ops: &[Op], snapshot: impl FnOnce() -> Vec<Op>) -> Result<()> {
         self.check()?;
-        let bytes = format::encode_edit(self.sequence + 1, self.durable, ops);
+        let bytes = format::encode_edit(self.sequence + 1, self.durable(), ops);
         let written = if self.at + bytes.len() as u64 <= self.chunk_bytes() {
             let written = self.zones.write(self.chunk(self.current), self.at, &bytes);
             self.at += bytes.len() as u64;
             self.written_bytes += bytes.len() as u64;
             self.sequence += 1;
+            if written.is_ok() {
+                self.marks.written.store(self.sequence, Ordering::Release);
+            }
             written
         } else if ops.iter().any(|op| matches!(op, Op::Create(_) | Op::Extend(..))) {
             // The caller may have parts of the change still: what is written next has to be a snapshot.
@@ -396,7 +453,7 @@ impl Journal {
         before: impl FnOnce() -> Vec<Op>,
     ) -> Result<()> {
         let bytes_of =
-            |ops: &[Op]| format::encode_edit(self.sequence + 1, self.durable, ops).len() as u64;
+            |ops: &[Op]| format::encode_edit(self.sequence + 1, self.durable(), ops).len() as u64;
         let bytes = bytes_of(ops);
         let has_room = self.at + bytes <= self.chunk_bytes()
             || BLOCK_BYTES + bytes_of(&before()) + bytes <= self.chunk_bytes() / 2;
@@ -406,23 +463,37 @@ impl Journal {
     /// Makes all that was written on the device survive power loss.
     pub(super) fn flush(&mut self) -> Result<()> {
         self.check()?;
-        let flushed = self.zones.flush();
-        match &flushed {
-            Ok(()) => self.durable = self.sequence,
-            Err(error) => self.failed = Some(error.clone()),
-        }
+        let flushed = self.marks.flush(&*self.zones);
+        self.failed = flushed.clone().err();
         flushed
+    }
+
+    /// The last edit known to survive power loss.
+    pub(super) fn durable(&self) -> u64 {
+        self.marks.durable()
+    }
+
+    /// Writes the directory once more, into another chunk, if this process changed it: then no damage to one chunk of the
+    /// journal loses it. A failure leaves the journal as after a crash.
+    pub(super) fn close(&mut self, snapshot: impl FnOnce() -> Vec<Op>) {
+        if !self.is_begun || self.closed == Some(self.sequence) || self.flush().is_err() {
+            return;
+        }
+        if let Ok(edit) = self.snapshot_edit(&snapshot(), self.chunk_bytes()) {
+            self.failed = self.turn(&edit).err();
+            self.closed = Some(self.sequence);
+        }
     }
 
     /// A snapshot, as an edit. Refused if a chunk that begins with it has more bytes than `most`.
     fn snapshot_edit(&self, snapshot: &[Op], most: u64) -> Result<Vec<u8>> {
-        let mut edit = format::encode_edit(self.sequence + 1, self.durable, snapshot);
+        let mut edit = format::encode_edit(self.sequence + 1, self.durable(), snapshot);
         if BLOCK_BYTES + edit.len() as u64 > most
             && most == self.chunk_bytes()
             && let Some((Op::Resets(_), names)) = snapshot.split_last()
         {
             // What names there are must be kept: they are worth more than how often chunks were reset.
-            edit = format::encode_edit(self.sequence + 1, self.durable, names);
+            edit = format::encode_edit(self.sequence + 1, self.durable(), names);
         }
         if BLOCK_BYTES + edit.len() as u64 > most {
             return Err(self.full());
@@ -459,7 +530,11 @@ impl Journal {
             self.generation += 1;
             self.sequence += 1;
             self.is_begun = true;
-            (self.current, self.at, self.durable) = (place, bytes.len() as u64, self.sequence);
+            (self.current, self.at) = (place, bytes.len() as u64);
+            let marks = &self.marks;
+            marks.written.store(self.sequence, Ordering::Release);
+            marks.durable.store(self.sequence, Ordering::Release);
+            marks.is_named.store(true, Ordering::Release);
             return Ok(());
         }
         let source = io::Error::other("all chunks for it have gone bad; copy the files to another");
@@ -501,7 +576,7 @@ mod tests {
         zones.fail_after(1);
         journal.flush().unwrap_err();
         zones.fail_after(u64::MAX);
-        assert!(journal.durable < journal.sequence);
+        assert!(journal.durable() < journal.sequence);
         journal.flush().unwrap_err();
     }
 }

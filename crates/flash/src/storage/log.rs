@@ -69,7 +69,7 @@ impl Log {
             }
             let room = (u64::from(geometry.chunk_bytes) - position.at) as usize - LOG_HEADER;
             let (part, after) = bytes.split_at(bytes.len().min(room));
-            let record = format::encode_log(self.body.id, offset, part);
+            let record = format::encode_log(self.body.id, offset, self.core.marks.named(), part);
             let written = self.core.zones.write(chunk, position.at, &record);
             if is_first {
                 self.core.placed(chunk);
@@ -141,7 +141,7 @@ impl LogFile for Log {
     }
 
     fn sync(&self) -> Result<()> {
-        self.core.zones.flush()
+        self.core.marks.flush(&*self.core.zones)
     }
 
     fn name(&self) -> &str {

@@ -26,6 +26,7 @@ mod heat;
 mod journal;
 mod levelling;
 mod log;
+mod proof;
 mod repair;
 mod room;
 mod settling;
@@ -60,7 +61,9 @@ use writer::Writer;
 
 /// Files on a device of chunks.
 ///
-/// The device is locked as long as the storage or a file that is being written is there.
+/// The device is locked as long as the storage or a file that is being written is there. When the storage's own lock
+/// ([`Storage::lock`]) is given back, the directory is written a second time: no damage to one chunk of the journal loses it
+/// then.
 pub struct FlashStorage {
     core: Arc<Core>,
     locked: InUse,
@@ -87,9 +90,9 @@ pub struct Content {
 
 /// Looks at what a device holds. Beside somebody who writes it, what is found may be of a moment ago, or a failure.
 pub fn look(zones: &dyn Zones) -> Result<Content> {
-    let found = journal::find(zones)?;
+    let mut found = journal::find(zones)?;
     let Files { names, space, lost, .. } =
-        directory::files(zones, rotating(&zones.geometry()), &found)?;
+        directory::files(zones, rotating(&zones.geometry()), &mut found)?;
     let (good_bytes, live_bytes) = space.usage();
     let (free_chunks, erases) = (space.free_chunks(), space.erases());
     let (names, doubt) = (names.into_keys().collect(), found.doubt);
@@ -353,7 +356,24 @@ impl Storage for FlashStorage {
     }
 
     fn lock(&self) -> Result<Box<dyn Send + Sync>> {
-        self.locked.take(|| self.describe())
+        let taken = self.locked.take(|| self.describe())?;
+        Ok(Box::new(User { core: self.core.clone(), process: std::process::id(), _taken: taken }))
+    }
+}
+
+/// The user of a storage. When it goes, the journal is closed.
+struct User {
+    core: Arc<Core>,
+    /// A forked child has a copy, and writes nothing.
+    process: u32,
+    _taken: Box<dyn Send + Sync>,
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        if self.process == std::process::id() {
+            self.core.close_journal();
+        }
     }
 }
 

@@ -47,7 +47,11 @@ pub fn repair(zones: Arc<dyn Zones>) -> Result<Repaired> {
     }
     let (mut found, edits, first_lost) = read(&*zones, &mut repaired.problems)?;
     found.ops = mend(&*zones, edits, first_lost, &mut repaired.problems)?;
-    let files = directory::files(&*zones, rotating(&zones.geometry()), &found)?;
+    let files = directory::files(&*zones, rotating(&zones.geometry()), &mut found)?;
+    if let Some(edit) = files.lost_edit {
+        repaired.problems.push(lost_edits(found.sequence() + 1, edit));
+        found.skip_to(edit);
+    }
     repaired.names = files.names.keys().cloned().collect();
     let snapshot = snapshot(&files.names, &files.space);
     Journal::rewrite(zones, &found, &snapshot)?;
@@ -58,12 +62,13 @@ pub fn repair(zones: Arc<dyn Zones>) -> Result<Repaired> {
 /// The names on a device of which the journal is sound, and all logs are. Parts of other files may be lost: nothing can be
 /// done about that here.
 fn names_as_they_are(zones: &dyn Zones, problems: &mut Vec<String>) -> Option<Vec<String>> {
-    let files = journal::find(zones).and_then(|found| {
-        problems.extend(found.doubt.clone());
-        match found.is_new() {
-            true => Ok(None),
-            false => directory::files(zones, rotating(&zones.geometry()), &found).map(Some),
+    let files = journal::find(zones).and_then(|mut found| {
+        if found.is_new() {
+            return Ok(None);
         }
+        let files = directory::files(zones, rotating(&zones.geometry()), &mut found);
+        problems.extend(found.doubt);
+        files.map(Some)
     });
     match files {
         Ok(Some(files)) => {
