@@ -145,7 +145,9 @@ pub fn repair(dir: &Path, image: &Image, damage: &Damage) -> Judged<Option<Seen>
         return Err(format!("after the repair: {problem}"));
     }
     drop(device);
-    let mut excuses = excuses_of_repaired(&repaired.problems, damage.kept(image));
+    // A damaged last write is one that power loss cut off. `check` and the next open report it; the repair does not.
+    let kept = damage.kept_beside_writer(image);
+    let mut excuses = excuses_of_repaired(&repaired.problems, kept);
     if !repaired.problems.is_empty() {
         // The repair cannot name the key of a record of which nothing is left.
         excuses.ranges.extend(damage.touched_keys(image).map(|key| Range::of_key(key)));

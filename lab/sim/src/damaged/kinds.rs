@@ -25,9 +25,10 @@ enum Change {
 }
 
 impl Damage {
-    /// The first writes of an image of which none may be lost in silence.
+    /// The first writes of an image of which none may be lost in silence: those up to the last one of which damage leaves
+    /// all bytes.
     ///
-    /// These are those up to the last one of which damage leaves all bytes. Every flipped bit is noticed, and so is a file that is shorter than it was made. Only a chunk of a flash device is as
+    /// Every flipped bit is noticed, and so is a file that is shorter than it was made. Only a chunk of a flash device is as
     /// long as what is written in it.
     pub fn kept(&self, image: &Image) -> usize {
         let is_noticed = match self.change {
@@ -35,9 +36,14 @@ impl Damage {
             Change::Cut => image.kind != Kind::Database(Place::Flash),
             Change::Overwrite => false,
         };
+        if is_noticed { image.history.writes.len() } else { self.kept_beside_writer(image) }
+    }
+
+    /// The same for uses to which a damaged last write looks like one that another process is just making.
+    pub fn kept_beside_writer(&self, image: &Image) -> usize {
         let History { writes, flushed } = &image.history;
         let stored = &image.stored[image.stored.len() - (writes.len() - flushed)..];
-        let touched = stored.iter().map(|spans| !is_noticed && self.touches(spans));
+        let touched = stored.iter().map(|spans| self.touches(spans));
         image.history.kept_of(&touched.collect::<Vec<_>>())
     }
 

@@ -7,7 +7,8 @@
 //!   dropped. Nothing panics.
 //! * Each key has its last value, or its read fails. The exception is the end of a log that was in use: a suffix of the
 //!   writes may be gone if nothing but the damaged bytes held them, or if `torn_log` reports the damage. A write that is in
-//!   a table or a checkpoint is never part of that suffix.
+//!   a table or a checkpoint is never part of that suffix. A flipped bit is always reported, but not by an open to read: a
+//!   last write that does not hold may be one that another process is just making.
 //! * A reading around the damage and a repair may lose what they name, and no other key.
 //! * A check reports the damage if anything else does.
 //! * A write after the damage is refused, or kept.
@@ -132,7 +133,7 @@ impl Campaign {
 
 /// Uses a damaged copy in every way but repair.
 fn used(dir: &Path, image: &Image, damage: &Damage) -> Result<Seen, String> {
-    let kept = damage.kept(image);
+    let (kept, beside) = (damage.kept(image), damage.kept_beside_writer(image));
     let in_way = |way: &'static str| move |what: String| format!("{way}: {what}");
     let before = files(dir).map_err(|error| error.to_string())?;
     let unchanged = |way: &str| match files(dir).map_err(|error| error.to_string())? {
@@ -152,10 +153,10 @@ fn used(dir: &Path, image: &Image, damage: &Damage) -> Result<Seen, String> {
             let is_found = uses::check(dir, place);
             unchanged("check")?;
             let mut seen =
-                uses::read_only(dir, place, image, kept).map_err(in_way("an open to read"))?;
+                uses::read_only(dir, place, image, beside).map_err(in_way("an open to read"))?;
             unchanged("an open to read")?;
-            let around =
-                uses::around(dir, place, image, kept).map_err(in_way("a reading around damage"))?;
+            let around = uses::around(dir, place, image, beside)
+                .map_err(in_way("a reading around damage"))?;
             unchanged("a reading around damage")?;
             seen = Some(failed(seen).max(around));
             let written =
