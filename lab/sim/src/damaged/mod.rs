@@ -8,7 +8,7 @@
 //! * Each key has its last value, or its read fails. The exception is the end of a log that was in use: a suffix of the
 //!   writes may be gone if nothing but the damaged bytes held them, or if `torn_log` reports the damage. A write that is in
 //!   a table or a checkpoint is never part of that suffix. A flipped bit is always reported, but not by an open to read: a
-//!   last write that does not hold may be one that another process is just making.
+//!   last write that fails its checksum may be one that another process is just making.
 //! * A reading around the damage and a repair may lose what they name, and no other key.
 //! * A check reports the damage if anything else does.
 //! * A write after the damage is refused, or kept.
